@@ -1,0 +1,212 @@
+// The one owner of memory that bytes pass through.
+//
+// A buffer is a contiguous run of readable bytes (`start ..< end`) inside an allocation (`0 ..< capacity`).
+// Unsafe inside, checked outside: every append reserves what it needs, every read is a bounds-checked `Span`.
+// An empty buffer owns no memory, so a connection that is idle pays three words for each of its buffers.
+// Blocks come from and go back to a `BufferPool` of the event loop; a buffer that has to grow beyond its
+// block reallocates on its own, and whoever gave it its first block may still recycle the larger one.
+
+#if canImport(Glibc)
+  import Glibc
+#endif
+
+/// A growable run of bytes with an owner. Counts are bytes.
+@safe
+public struct ByteBuffer: ~Copyable {
+  @usableFromInline var base: UnsafeMutableRawPointer?
+  @usableFromInline var size: UInt32
+  @usableFromInline var start: UInt32
+  @usableFromInline var end: UInt32
+
+  /// A buffer that owns no memory yet.
+  @inlinable
+  public init() {
+    unsafe base = nil
+    size = 0
+    start = 0
+    end = 0
+  }
+
+  /// A buffer over a block that a pool handed out.
+  @inlinable
+  init(block: UnsafeMutableRawPointer, size: UInt32) {
+    unsafe base = block
+    self.size = size
+    start = 0
+    end = 0
+  }
+
+  deinit { unsafe free(base) }
+
+  @inlinable public var count: Int { Int(end &- start) }
+  @inlinable public var isEmpty: Bool { end == start }
+  @inlinable public var capacity: Int { Int(size) }
+  /// Bytes that can be appended without growing or moving anything.
+  @inlinable public var tailRoom: Int { Int(size &- end) }
+
+  /// The readable bytes.
+  @inlinable
+  public var bytes: Span<UInt8> {
+    @_lifetime(borrow self)
+    get {
+      let elements = unsafe UnsafeBufferPointer(
+        start: (base?.advanced(by: Int(start)))?.assumingMemoryBound(to: UInt8.self), count: count)
+      let span = unsafe Span<UInt8>(_unsafeElements: elements)
+      return unsafe _overrideLifetime(span, borrowing: self)
+    }
+  }
+
+  /// Makes room for `count` more bytes behind the readable ones: moves them to the front of the block, or grows it.
+  public mutating func reserve(_ count: Int) {
+    if tailRoom >= count { return }
+    let held = self.count
+    if Int(size) >= held + count, let base = unsafe self.base {
+      unsafe memmove(base, base + Int(start), held)
+    } else {
+      var wanted = max(Int(size), BufferPool.smallestBlock)
+      while wanted < held + count { wanted *= 2 }
+      precondition(wanted <= Int(UInt32.max), "a buffer of more than 4 GiB")
+      guard let block = unsafe malloc(wanted) else { fatalError("out of memory for a buffer of \(wanted) bytes") }
+      if let old = unsafe base {
+        unsafe memcpy(block, old + Int(start), held)
+        unsafe free(old)
+      }
+      unsafe base = block
+      size = UInt32(wanted)
+    }
+    start = 0
+    end = UInt32(held)
+  }
+
+  @inlinable
+  public mutating func append(_ byte: UInt8) {
+    if end == size { reserve(1) }
+    unsafe base.unsafelyUnwrapped.storeBytes(of: byte, toByteOffset: Int(end), as: UInt8.self)
+    end &+= 1
+  }
+
+  @inlinable
+  public mutating func append(_ span: Span<UInt8>) {
+    unsafe span.withUnsafeBufferPointer { source in
+      guard let from = source.baseAddress, source.count > 0 else { return }
+      unsafe append(from, count: source.count)
+    }
+  }
+
+  @inlinable
+  public mutating func append(_ text: StaticString) {
+    unsafe append(text.utf8Start, count: text.utf8CodeUnitCount)
+  }
+
+  public mutating func append(_ text: String) {
+    var text = text
+    text.withUTF8 { source in
+      guard let from = source.baseAddress, source.count > 0 else { return }
+      unsafe append(from, count: source.count)
+    }
+  }
+
+  @inlinable
+  @unsafe
+  public mutating func append(_ source: UnsafePointer<UInt8>, count: Int) {
+    reserve(count)
+    unsafe memcpy(base.unsafelyUnwrapped + Int(end), source, count)
+    end &+= UInt32(truncatingIfNeeded: count)
+  }
+
+  public mutating func append(_ array: [UInt8]) { append(array.span) }
+
+  /// The number in decimal digits.
+  public mutating func append(decimal value: UInt64) {
+    var digits: UInt64 = 1
+    var count = 1
+    while value / digits >= 10 {
+      digits &*= 10
+      count += 1
+    }
+    reserve(count)
+    while digits > 0 {
+      append(UInt8(truncatingIfNeeded: value / digits % 10 &+ 0x30))
+      digits /= 10
+    }
+  }
+
+  /// The number in decimal digits, at least `width` of them.
+  public mutating func append(decimal value: UInt64, width: Int) {
+    var bound: UInt64 = 10
+    var digits = 1
+    while digits < width {
+      if value < bound { append(0x30) }
+      bound &*= 10
+      digits += 1
+    }
+    // What was padded above are the leading zeros of a number whose own digits follow.
+    append(decimal: value)
+  }
+
+  /// The number in lower-case hexadecimal digits, as a chunk size is written (RFC 9112, 7.1).
+  public mutating func append(hexadecimal value: UInt64) {
+    var shift = max(0, (63 - value.leadingZeroBitCount) / 4 * 4)
+    if value == 0 { shift = 0 }
+    while shift >= 0 {
+      let digit = UInt8(truncatingIfNeeded: value >> UInt64(shift)) & 0xf
+      append(digit < 10 ? digit &+ 0x30 : digit &+ 0x57)
+      shift -= 4
+    }
+  }
+
+  /// Drops `count` readable bytes from the front.
+  @inlinable
+  public mutating func consume(_ count: Int) {
+    precondition(count >= 0 && count <= self.count, "consumed more than there is")
+    start &+= UInt32(truncatingIfNeeded: count)
+    if start == end {
+      start = 0
+      end = 0
+    }
+  }
+
+  /// Drops readable bytes from the back until `count` are left.
+  @inlinable
+  public mutating func truncate(to count: Int) {
+    precondition(count >= 0 && count <= self.count, "truncated to more than there is")
+    end = start &+ UInt32(truncatingIfNeeded: count)
+  }
+
+  /// Drops every readable byte and keeps the memory.
+  @inlinable
+  public mutating func removeAll() {
+    start = 0
+    end = 0
+  }
+
+  /// Lets a system call fill the tail: `body` gets the free memory and answers how many bytes it wrote there.
+  @inlinable
+  @unsafe
+  public mutating func fillTail(_ body: (UnsafeMutableRawBufferPointer) -> Int) -> Int {
+    let tail = unsafe UnsafeMutableRawBufferPointer(start: base.map { unsafe $0 + Int(end) }, count: tailRoom)
+    let written = unsafe body(tail)
+    precondition(written <= tailRoom, "wrote more than there is room for")
+    if written > 0 { end &+= UInt32(truncatingIfNeeded: written) }
+    return written
+  }
+
+  /// The readable memory, for a system call that sends it.
+  @inlinable
+  @unsafe
+  public var unsafeReadable: UnsafeRawBufferPointer {
+    unsafe UnsafeRawBufferPointer(start: base.map { unsafe UnsafeRawPointer($0 + Int(start)) }, count: count)
+  }
+
+  /// Gives the allocation away and leaves the buffer empty.
+  @inlinable
+  mutating func surrender() -> (block: UnsafeMutableRawPointer, size: UInt32)? {
+    guard let block = unsafe base else { return nil }
+    let size = self.size
+    unsafe base = nil
+    self.size = 0
+    start = 0
+    end = 0
+    return unsafe (block, size)
+  }
+}

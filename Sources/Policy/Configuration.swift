@@ -1,0 +1,122 @@
+// What the tables of the configuration say, as values. Names and defaults are those of sallyport.toml.
+// Durations are in milliseconds, sizes in bytes; the unit stands last in each name.
+
+import Bytes
+
+/// A place in a configuration file. Lines and columns count from 1; columns are characters.
+public struct SourceLocation: Hashable, Sendable, CustomStringConvertible {
+  public let file: String
+  public let line: Int
+  public let column: Int
+
+  public init(file: String, line: Int, column: Int) {
+    self.file = file
+    self.line = line
+    self.column = column
+  }
+
+  public var description: String { "\(file):\(line)" }
+}
+
+/// An address and port to listen on.
+public struct ListenAddress: Hashable, Sendable, CustomStringConvertible {
+  public let address: IPAddress
+  public let port: UInt16
+
+  public init(address: IPAddress, port: UInt16) {
+    self.address = address
+    self.port = port
+  }
+
+  public var description: String { address.isIPv4 ? "\(address):\(port)" : "[\(address)]:\(port)" }
+}
+
+/// `user:password`, as Proxy-Authorization carries it (RFC 7617). Never printed.
+public struct ProxyCredential: Hashable, Sendable {
+  /// UTF-8 of `user:password`.
+  public let userAndPassword: [UInt8]
+
+  public init(userAndPassword: [UInt8]) { self.userAndPassword = userAndPassword }
+}
+
+/// [proxy]
+public struct ProxySettings: Hashable, Sendable {
+  public enum DefaultAction: String, Sendable, CaseIterable { case allow, deny }
+
+  public var listen: [ListenAddress] = [
+    ListenAddress(address: IPAddress(ipv4: 0x7f00_0001), port: 3128),
+    ListenAddress(address: IPAddress(ipv6High: 0, low: 1), port: 3128),
+  ]
+  /// nil is "auto": one event loop a core.
+  public var workers: Int? = nil
+  public var name = "sallyport"
+  public var defaultAction = DefaultAction.allow
+  public var allowRemote = false
+  /// Empty: no authentication is asked for.
+  public var credentials: [ProxyCredential] = []
+  public var denyAddresses: AddressSet
+
+  public init() {
+    denyAddresses = AddressSet()
+    for name in ["link-local", "multicast", "unspecified"] { _ = denyAddresses.insert(name) }
+  }
+}
+
+/// [proxy.limits]
+public struct Limits: Hashable, Sendable {
+  public var connections = 10_000
+  public var headerBytes = 32 << 10
+  public var headers = 128
+  public var idlePerHost = 64
+  /// 0 is no cap.
+  public var connectionsPerHost = 0
+
+  public init() {}
+}
+
+/// [proxy.timeouts]
+public struct Timeouts: Hashable, Sendable {
+  public var clientHeaderMilliseconds: Int64 = 10_000
+  public var clientIdleMilliseconds: Int64 = 300_000
+  public var connectMilliseconds: Int64 = 10_000
+  public var responseHeaderMilliseconds: Int64 = 60_000
+  public var bodyStallMilliseconds: Int64 = 60_000
+  public var upstreamIdleMilliseconds: Int64 = 60_000
+  public var tunnelIdleMilliseconds: Int64 = 3_600_000
+  public var drainMilliseconds: Int64 = 30_000
+
+  public init() {}
+}
+
+/// [dns]
+public struct NameServices: Hashable, Sendable {
+  /// Name servers with their ports; empty: the system's resolv.conf.
+  public var servers: [ListenAddress] = []
+  public var timeoutMilliseconds: Int64 = 5_000
+  public var cacheMilliseconds: Int64 = 60_000
+
+  public init() {}
+}
+
+/// [log]
+public struct LogSettings: Hashable, Sendable {
+  public enum Format: String, Sendable, CaseIterable { case auto, text, json, journal }
+  public enum Level: String, Sendable, CaseIterable { case error, warning, info, debug }
+
+  public var format = Format.auto
+  public var level = Level.info
+  public var access = true
+
+  public init() {}
+}
+
+/// All that the files say but the rules.
+public struct Configuration: Hashable, Sendable {
+  public var proxy = ProxySettings()
+  public var limits = Limits()
+  public var timeouts = Timeouts()
+  public var dns = NameServices()
+  public var log = LogSettings()
+
+  public init() {}
+}

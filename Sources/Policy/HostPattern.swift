@@ -1,0 +1,143 @@
+// Hosts as requests name them, and the patterns of rules.
+//
+// A host that exists as a value is canonical: lower case, no trailing dot, A-labels, and an address where the text is
+// one. What looks like a number but is no dotted quad (`0x7f.1`, `2130706433`) is refused, for resolvers read it as an
+// address that no rule has seen.
+
+import Bytes
+
+/// Why a host is refused.
+public enum HostFault: Error, Equatable, Sendable {
+  case empty
+  case tooLong
+  case badLabel
+  case badCharacter
+  case badAddress
+  case numberLike
+
+  /// What was expected, for the text of an error.
+  public var expectation: String {
+    switch self {
+    case .empty: "a host name, but the host is empty"
+    case .tooLong: "a host name of at most 253 bytes"
+    case .badLabel: "labels of 1 to 63 letters, digits, '-' or '_' between dots"
+    case .badCharacter: "letters, digits, '-', '_' and dots in a host name (other scripts as A-labels, xn--…)"
+    case .badAddress: "an IPv6 address between brackets"
+    case .numberLike: "a host name or a dotted quad of four decimal numbers; this is a number that some resolvers read as an address"
+    }
+  }
+}
+
+/// The host of a request in canonical form, in storage that is used again for each request of a loop.
+public struct CanonicalHost: Sendable {
+  /// Longest name in bytes (RFC 1035, 2.3.4, without the root's dot).
+  public static let longestName = 253
+
+  /// Lower-case bytes of the name, or of the address without brackets in its canonical text.
+  public private(set) var bytes: [UInt8] = []
+  /// Set where the host is a literal address.
+  public private(set) var address: IPAddress? = nil
+
+  public init() { bytes.reserveCapacity(256) }
+
+  /// Reads the host of an authority: a name, a dotted quad, or an IPv6 address between brackets.
+  public mutating func set(_ text: Span<UInt8>) -> HostFault? {
+    bytes.removeAll(keepingCapacity: true)
+    address = nil
+    guard text.count > 0 else { return .empty }
+    if text[0] == 0x5b {
+      guard text.count > 2, text[text.count - 1] == 0x5d,
+        let address = IPAddress.parseIPv6(text.extracting(1..<text.count - 1))
+      else { return .badAddress }
+      setAddress(address)
+      return nil
+    }
+    var count = text.count
+    if text[count - 1] == 0x2e { count -= 1 }
+    guard count > 0 else { return .empty }
+    guard count <= Self.longestName else { return .tooLong }
+    var label = 0
+    var labelStart = 0
+    for index in 0..<count {
+      let byte = text[index]
+      if byte == 0x2e {
+        if label == 0 || label > 63 { return .badLabel }
+        label = 0
+        labelStart = index + 1
+      } else if byte.isASCIILetter || byte.isASCIIDigit || byte == 0x2d || byte == 0x5f {
+        label += 1
+      } else {
+        return .badCharacter
+      }
+      bytes.append(byte.asciiLowercased)
+    }
+    if label == 0 || label > 63 { return .badLabel }
+    // A last label that is a number makes the host an address or nothing (WHATWG URL, "ends in a number").
+    let last = text.extracting(labelStart..<count)
+    if Self.isNumber(last) {
+      guard let address = IPAddress.parseIPv4(text.extracting(0..<count)) else { return .numberLike }
+      setAddress(address)
+    }
+    return nil
+  }
+
+  private static func isNumber(_ label: Span<UInt8>) -> Bool {
+    if label.count >= 2, label[0] == 0x30, label[1] | 0x20 == 0x78 {
+      for index in 2..<label.count where label[index].hexadecimalValue == nil { return false }
+      return true
+    }
+    for index in 0..<label.count where !label[index].isASCIIDigit { return false }
+    return true
+  }
+
+  private mutating func setAddress(_ address: IPAddress) {
+    self.address = address
+    bytes.removeAll(keepingCapacity: true)
+    address.write { bytes.append($0) }
+  }
+}
+
+/// What a rule's `hosts` entry stands for.
+public enum HostPattern: Hashable, Sendable {
+  /// `*`: any host.
+  case any
+  /// `a.example`: that name. The name is canonical.
+  case name(String)
+  /// `*.a.example`: exactly one label more.
+  case oneLabelBelow(String)
+  /// `**.a.example`: the name itself and every name below it.
+  case atOrBelow(String)
+  /// A literal address or a CIDR block: targets that are literal addresses.
+  case block(AddressBlock)
+
+  public func matches(_ host: CanonicalHost) -> Bool {
+    switch self {
+    case .any: return true
+    case .block(let block): return host.address.map(block.contains) ?? false
+    case .name(let name): return host.address == nil && host.bytes.elementsEqual(name.utf8)
+    case .oneLabelBelow(let name):
+      guard host.address == nil, Self.isBelow(host.bytes, name) else { return false }
+      return !host.bytes.dropLast(name.utf8.count + 1).contains(0x2e)
+    case .atOrBelow(let name):
+      return host.address == nil && (host.bytes.elementsEqual(name.utf8) || Self.isBelow(host.bytes, name))
+    }
+  }
+
+  private static func isBelow(_ host: [UInt8], _ name: String) -> Bool {
+    let suffix = name.utf8
+    guard host.count > suffix.count + 1, host[host.count - suffix.count - 1] == 0x2e else { return false }
+    return host.suffix(suffix.count).elementsEqual(suffix)
+  }
+}
+
+extension HostPattern: CustomStringConvertible {
+  public var description: String {
+    switch self {
+    case .any: "*"
+    case .name(let name): name
+    case .oneLabelBelow(let name): "*.\(name)"
+    case .atOrBelow(let name): "**.\(name)"
+    case .block(let block): block.length == block.address.width ? "\(block.address)" : "\(block)"
+    }
+  }
+}

@@ -1,0 +1,289 @@
+// Addresses, blocks of them, and the sets that `deny_addresses` names.
+
+import Bytes
+
+/// An IPv4 or IPv6 address as a value. IPv4 is kept as the low 32 bits of `low`.
+public struct IPAddress: Hashable, Sendable {
+  public let high: UInt64
+  public let low: UInt64
+  public let isIPv4: Bool
+
+  public init(ipv4: UInt32) {
+    high = 0
+    low = UInt64(ipv4)
+    isIPv4 = true
+  }
+
+  public init(ipv6High: UInt64, low: UInt64) {
+    high = ipv6High
+    self.low = low
+    isIPv4 = false
+  }
+
+  /// Bits of an address of this family.
+  public var width: Int { isIPv4 ? 32 : 128 }
+
+  /// The IPv4 address inside an IPv4-mapped (RFC 4291), IPv4-compatible, NAT64 (RFC 6052, RFC 8215) or 6to4 (RFC 3056) address.
+  public var embeddedIPv4: IPAddress? {
+    if isIPv4 { return nil }
+    let lowest = UInt32(truncatingIfNeeded: low)
+    if high == 0 && (low >> 32 == 0xffff || low >> 32 == 0) && low > 1 { return IPAddress(ipv4: lowest) }
+    if high == 0x0064_ff9b_0000_0000 && low >> 32 == 0 { return IPAddress(ipv4: lowest) }
+    if high >> 16 == 0x0064_ff9b_0001 { return IPAddress(ipv4: lowest) }
+    if high >> 48 == 0x2002 { return IPAddress(ipv4: UInt32(truncatingIfNeeded: high >> 16)) }
+    return nil
+  }
+
+  public var isLoopback: Bool {
+    if isIPv4 { return low >> 24 == 127 }
+    return (high == 0 && low == 1) || (embeddedIPv4?.isLoopback ?? false)
+  }
+
+  /// 0.0.0.0 or ::, the address of a listener that takes all.
+  public var isUnspecified: Bool { high == 0 && low == 0 }
+
+  /// Reads a dotted quad of four decimal numbers without leading zeros (RFC 3986, 3.2.2, IPv4address).
+  public static func parseIPv4(_ text: Span<UInt8>) -> IPAddress? {
+    var value: UInt32 = 0
+    var parts = 0
+    var index = 0
+    while parts < 4 {
+      let begin = index
+      var octet: UInt32 = 0
+      while index < text.count, text[index].isASCIIDigit, index - begin < 3 {
+        octet = octet * 10 + UInt32(text[index] &- 0x30)
+        index += 1
+      }
+      if index == begin || octet > 255 || (index - begin > 1 && text[begin] == 0x30) { return nil }
+      value = value << 8 | octet
+      parts += 1
+      if parts < 4 {
+        guard index < text.count, text[index] == 0x2e else { return nil }
+        index += 1
+      }
+    }
+    return index == text.count ? IPAddress(ipv4: value) : nil
+  }
+
+  /// Reads an IPv6 address without brackets and without a zone (RFC 3986, 3.2.2, IPv6address).
+  public static func parseIPv6(_ text: Span<UInt8>) -> IPAddress? {
+    var high: UInt64 = 0
+    var low: UInt64 = 0
+    var groups = 0
+    var gap: Int? = nil
+    var index = 0
+    func push(_ group: UInt64) {
+      high = high << 16 | low >> 48
+      low = low << 16 | group
+      groups += 1
+    }
+    if text.count >= 2, text[0] == 0x3a, text[1] == 0x3a {
+      gap = 0
+      index = 2
+    }
+    while index < text.count {
+      if groups == 8 { return nil }
+      let begin = index
+      var group: UInt64 = 0
+      while index < text.count, index - begin < 4, let digit = text[index].hexadecimalValue {
+        group = group << 4 | UInt64(digit)
+        index += 1
+      }
+      if index == begin { return nil }
+      if index < text.count, text[index] == 0x2e {
+        guard groups <= 6, let tail = parseIPv4(text.extracting(begin..<text.count)) else { return nil }
+        push(tail.low >> 16)
+        push(tail.low & 0xffff)
+        index = text.count
+        break
+      }
+      push(group)
+      if index == text.count { break }
+      guard text[index] == 0x3a else { return nil }
+      index += 1
+      if index < text.count, text[index] == 0x3a {
+        if gap != nil { return nil }
+        gap = groups
+        index += 1
+      } else if index == text.count {
+        return nil
+      }
+    }
+    guard let gap else { return groups == 8 ? IPAddress(ipv6High: high, low: low) : nil }
+    if groups > 7 { return nil }
+    // Groups behind the gap stay where they are; those before it move up to the front.
+    let behind = groups - gap
+    var whole = (high: UInt64(0), low: UInt64(0))
+    for position in 0..<8 {
+      let source: Int? = position < gap ? position : (position >= 8 - behind ? position - (8 - groups) : nil)
+      var group: UInt64 = 0
+      if let source {
+        let shift = (groups - 1 - source) * 16
+        group = (shift >= 64 ? high >> UInt64(shift - 64) : low >> UInt64(shift)) & 0xffff
+      }
+      whole.high = whole.high << 16 | whole.low >> 48
+      whole.low = whole.low << 16 | group
+    }
+    return IPAddress(ipv6High: whole.high, low: whole.low)
+  }
+
+  /// Reads either family; IPv6 with or without brackets.
+  public init?(_ text: String) {
+    let array = Array(text.utf8)
+    let span = array.span
+    if let address = Self.parseIPv4(span) {
+      self = address
+    } else if span.count > 2, span[0] == 0x5b, span[span.count - 1] == 0x5d,
+      let address = Self.parseIPv6(span.extracting(1..<span.count - 1))
+    {
+      self = address
+    } else if let address = Self.parseIPv6(span) {
+      self = address
+    } else {
+      return nil
+    }
+  }
+
+  /// Appends the canonical text (dotted quad, or RFC 5952).
+  public func write(to buffer: inout ByteBuffer) { write { buffer.append($0) } }
+
+  /// Emits the canonical text byte by byte, so that it can go anywhere without memory of its own.
+  public func write(_ emit: (UInt8) -> Void) {
+    if isIPv4 { return Self.writeQuad(low, emit) }
+    if high == 0 && low >> 32 == 0xffff {
+      let prefix: InlineArray<7, UInt8> = [0x3a, 0x3a, 0x66, 0x66, 0x66, 0x66, 0x3a]
+      for index in prefix.indices { emit(prefix[index]) }
+      return Self.writeQuad(low & 0xffff_ffff, emit)
+    }
+    // The longest run of two or more zero groups, the first of equals, becomes "::".
+    var gap = (begin: 8, count: 1)
+    var index = 0
+    while index < 8 {
+      var run = 0
+      while index + run < 8, group(index + run) == 0 { run += 1 }
+      if run > gap.count { gap = (index, run) }
+      index += max(run, 1)
+    }
+    index = 0
+    while index < 8 {
+      if index == gap.begin {
+        emit(0x3a)
+        emit(0x3a)
+        index += gap.count
+        continue
+      }
+      if index != 0 && index != gap.begin + gap.count { emit(0x3a) }
+      let value = group(index)
+      var shift: UInt64 = value >= 0x1000 ? 12 : value >= 0x100 ? 8 : value >= 0x10 ? 4 : 0
+      while true {
+        let digit = UInt8(value >> shift & 0xf)
+        emit(digit < 10 ? digit + 0x30 : digit + 0x57)
+        if shift == 0 { break }
+        shift -= 4
+      }
+      index += 1
+    }
+  }
+
+  private func group(_ index: Int) -> UInt64 {
+    (index < 4 ? high >> UInt64((3 - index) * 16) : low >> UInt64((7 - index) * 16)) & 0xffff
+  }
+
+  private static func writeQuad(_ value: UInt64, _ emit: (UInt8) -> Void) {
+    var shift: UInt64 = 32
+    while shift > 0 {
+      shift -= 8
+      if shift != 24 { emit(0x2e) }
+      let octet = UInt8(value >> shift & 0xff)
+      if octet >= 100 { emit(octet / 100 + 0x30) }
+      if octet >= 10 { emit(octet / 10 % 10 + 0x30) }
+      emit(octet % 10 + 0x30)
+    }
+  }
+}
+
+extension IPAddress: CustomStringConvertible {
+  public var description: String {
+    var buffer = ByteBuffer()
+    write(to: &buffer)
+    return buffer.bytes.string
+  }
+}
+
+/// A CIDR block: every address of one family that shares its first `length` bits with `address`.
+public struct AddressBlock: Hashable, Sendable {
+  public let address: IPAddress
+  public let length: Int
+
+  /// Bits behind `length` must be zero: a block that exists is canonical.
+  public init?(address: IPAddress, length: Int) {
+    guard length >= 0, length <= address.width, Self.masked(address, length) == address else { return nil }
+    self.address = address
+    self.length = length
+  }
+
+  /// Reads `10.0.0.0/8`, `fe80::/10`, or a single address.
+  public init?(_ text: String) {
+    let parts = text.split(separator: "/", maxSplits: 1, omittingEmptySubsequences: false)
+    guard let address = IPAddress(String(parts[0])) else { return nil }
+    if parts.count == 1 {
+      self.init(address: address, length: address.width)
+    } else {
+      guard let length = Int(parts[1]), String(length) == parts[1] else { return nil }
+      self.init(address: address, length: length)
+    }
+  }
+
+  /// `address` with every bit behind the first `length` zero.
+  public static func masked(_ address: IPAddress, _ length: Int) -> IPAddress {
+    func mask(_ bits: Int) -> UInt64 { bits <= 0 ? 0 : bits >= 64 ? ~0 : ~(~0 >> UInt64(bits)) }
+    if address.isIPv4 { return IPAddress(ipv4: UInt32(truncatingIfNeeded: address.low & mask(length + 32))) }
+    return IPAddress(ipv6High: address.high & mask(length), low: address.low & mask(length - 64))
+  }
+
+  public func contains(_ other: IPAddress) -> Bool {
+    other.isIPv4 == address.isIPv4 && Self.masked(other, length) == address
+  }
+}
+
+extension AddressBlock: CustomStringConvertible {
+  public var description: String { "\(address)/\(length)" }
+}
+
+/// The addresses that `deny_addresses` lists: named classes and blocks.
+public struct AddressSet: Hashable, Sendable {
+  /// Names that `deny_addresses` takes, with the blocks of each (IANA special-purpose registries).
+  public static let named: [(name: String, blocks: [String])] = [
+    ("link-local", ["169.254.0.0/16", "fe80::/10"]),
+    ("multicast", ["224.0.0.0/4", "255.255.255.255/32", "ff00::/8"]),
+    ("unspecified", ["0.0.0.0/8", "::/128"]),
+    ("loopback", ["127.0.0.0/8", "::1/128"]),
+    ("private", ["10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "fc00::/7"]),
+    ("cgnat", ["100.64.0.0/10"]),
+  ]
+
+  public private(set) var blocks: [AddressBlock] = []
+
+  public init() {}
+
+  /// Adds a named class or a block; false where `text` is neither.
+  public mutating func insert(_ text: String) -> Bool {
+    if let known = Self.named.first(where: { $0.name == text }) {
+      blocks += known.blocks.compactMap { AddressBlock($0) }
+      return true
+    }
+    guard let block = AddressBlock(text) else { return false }
+    blocks.append(block)
+    return true
+  }
+
+  /// The block that `address`, or the IPv4 address embedded in it, belongs to.
+  public func firstBlock(containing address: IPAddress) -> AddressBlock? {
+    let embedded = address.embeddedIPv4
+    for block in blocks {
+      if block.contains(address) { return block }
+      if let embedded, block.contains(embedded) { return block }
+    }
+    return nil
+  }
+}

@@ -1,0 +1,147 @@
+// The policy of the machine: an immutable value that says of each request which rule decides it, and how.
+//
+// Rules are tried in the order they are written; the first whose every condition holds decides, alone. Deciding
+// allocates nothing: the caller lends the storage (`DecisionWorkspace`).
+
+import Bytes
+
+/// What is known of a request when it is decided.
+public struct RequestFacts: ~Escapable {
+  public let scheme: Scheme
+  public let port: UInt16
+  public let method: Span<UInt8>
+  /// Path without query; empty for CONNECT.
+  public let path: Span<UInt8>
+  /// CONNECT: methods and paths speak of requests inside the tunnel.
+  public let isTunnel: Bool
+
+  @_lifetime(copy method, copy path)
+  public init(scheme: Scheme, port: UInt16, method: Span<UInt8>, path: Span<UInt8>, isTunnel: Bool) {
+    self.scheme = scheme
+    self.port = port
+    self.method = method
+    self.path = path
+    self.isTunnel = isTunnel
+  }
+}
+
+/// Storage for deciding, one a loop.
+public struct DecisionWorkspace: Sendable {
+  public var host = CanonicalHost()
+  var lists: [Range<Int32>] = []
+
+  public init() { lists.reserveCapacity(16) }
+}
+
+/// What was decided, and why. The reasons are stable words: they stand in the log and tests assert them.
+public struct Decision: Equatable, Sendable {
+  public enum Verdict: Sendable { case allow, deny }
+
+  public enum Reason: String, Sendable {
+    /// A rule allows.
+    case rule = "rule"
+    /// A rule denies.
+    case ruleDenies = "rule-denies"
+    /// A rule treats CONNECT as denied.
+    case connectDenied = "connect-denied"
+    /// A rule would deny, but its `enforce` is false.
+    case ruleWouldDeny = "rule-would-deny"
+    /// No rule matches and `default` allows.
+    case defaultAllow = "default"
+    /// No rule matches and `default` denies.
+    case defaultDeny = "default-denies"
+  }
+
+  public let verdict: Verdict
+  public let reason: Reason
+  /// Number of the rule that decided; nil where none matched.
+  public let rule: Int?
+}
+
+public final class Policy: Sendable {
+  public let configuration: Configuration
+  public let rules: [Rule]
+  /// For requests that no rule matches: [defaults.request].
+  public let defaultRequest: RequestPolicy
+  /// Most bytes that the edits of any rule add to a head.
+  public let longestAddition: Int
+  private let index: RuleIndex
+
+  public init(
+    configuration: Configuration = Configuration(), rules: [Rule] = [], defaultRequest: RequestPolicy = RequestPolicy()
+  ) {
+    self.configuration = configuration
+    self.rules = rules
+    self.defaultRequest = defaultRequest
+    index = RuleIndex(rules: rules)
+    longestAddition = rules.reduce(defaultRequest.fields.addedBytes) { max($0, $1.request.fields.addedBytes) }
+  }
+
+  /// Decides a request. The host stands in `workspace.host`.
+  public func decide(_ facts: borrowing RequestFacts, _ workspace: inout DecisionWorkspace) -> Decision {
+    var decision = Decision(
+      verdict: configuration.proxy.defaultAction == .allow ? .allow : .deny,
+      reason: configuration.proxy.defaultAction == .allow ? .defaultAllow : .defaultDeny, rule: nil)
+    if rules.isEmpty { return decision }
+    let host = workspace.host
+    index.forEachCandidate(of: host, lists: &workspace.lists) { number in
+      let rule = rules[number]
+      guard rule.firstFailure(facts, host: nil) == nil else { return false }
+      decision = Self.decision(of: rule, number, isTunnel: facts.isTunnel)
+      return true
+    }
+    return decision
+  }
+
+  private static func decision(of rule: Rule, _ number: Int, isTunnel: Bool) -> Decision {
+    let reason: Decision.Reason
+    if rule.action == .deny {
+      reason = .ruleDenies
+    } else if isTunnel && rule.connect == .deny {
+      reason = .connectDenied
+    } else {
+      return Decision(verdict: .allow, reason: .rule, rule: number)
+    }
+    if !rule.enforce { return Decision(verdict: .allow, reason: .ruleWouldDeny, rule: number) }
+    return Decision(verdict: .deny, reason: reason, rule: number)
+  }
+
+  /// What is done to requests of `decision`.
+  public func request(of decision: Decision) -> RequestPolicy {
+    decision.rule.map { rules[$0].request } ?? defaultRequest
+  }
+
+  /// The block that forbids connecting to `address` for a request of rule `rule`, if any.
+  public func denyingBlock(_ address: IPAddress, rule: Int?) -> AddressBlock? {
+    if let rule, let own = rules[rule].denyAddresses { return own.firstBlock(containing: address) }
+    return configuration.proxy.denyAddresses.firstBlock(containing: address)
+  }
+}
+
+extension Rule {
+  /// A condition of a rule, as `explain` names it.
+  public enum Condition: String, Sendable { case hosts, ports, methods, paths, schemes, requestsOnly = "requests only" }
+
+  /// The first condition that does not hold; nil where all do. `host` nil: the index has looked at it.
+  public func firstFailure(_ facts: borrowing RequestFacts, host: CanonicalHost?) -> Condition? {
+    if let host, !conditions.hosts.isEmpty, !conditions.hosts.contains(where: { $0.matches(host) }) { return .hosts }
+    if !conditions.ports.isEmpty, !conditions.ports.contains(facts.port) { return .ports }
+    if !conditions.schemes.isEmpty, !conditions.schemes.contains(facts.scheme) { return .schemes }
+    if facts.isTunnel {
+      // A rule with methods or paths speaks of requests inside, unless it sets `connect` itself.
+      if connect == nil, !(conditions.methods.isEmpty && conditions.paths.isEmpty) { return .requestsOnly }
+      return nil
+    }
+    if !methodBytes.isEmpty {
+      var found = false
+      for method in methodBytes where method.span.equals(facts.method) { found = true }
+      if !found { return .methods }
+    }
+    if !conditions.paths.isEmpty {
+      var found = false
+      for path in conditions.paths where path.matches(facts.path) { found = true }
+      if !found { return .paths }
+    }
+    return nil
+  }
+}

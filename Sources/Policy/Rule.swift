@@ -1,0 +1,164 @@
+// A [[rule]] as the operator meant it, ready to be matched and carried out.
+
+import Bytes
+
+public enum Scheme: String, Sendable, CaseIterable {
+  case http, https
+
+  public var defaultPort: UInt16 { self == .http ? 80 : 443 }
+}
+
+/// What a rule does with a request that it matches.
+public enum RuleAction: String, Sendable, CaseIterable { case allow, deny }
+
+/// How a CONNECT is treated.
+public enum ConnectTreatment: String, Sendable, CaseIterable { case tunnel, deny }
+
+/// An inclusive path pattern: literal runs around `*`, which stands for any run of characters. The query is not looked at.
+public struct PathPattern: Hashable, Sendable, CustomStringConvertible {
+  public let description: String
+  private let pattern: [UInt8]
+
+  public init(_ text: String) {
+    description = text
+    pattern = Array(text.utf8)
+  }
+
+  /// Greedy with one point of return: linear in the path for one `*`, at most pattern × path for many.
+  public func matches(_ path: Span<UInt8>) -> Bool {
+    let pattern = self.pattern.span
+    var at = 0
+    var index = 0
+    var star: Int? = nil
+    var resume = 0
+    while index < path.count {
+      if at < pattern.count, pattern[at] == 0x2a {
+        star = at
+        at += 1
+        resume = index
+      } else if at < pattern.count, pattern[at] == path[index] {
+        at += 1
+        index += 1
+      } else if let star {
+        at = star + 1
+        resume += 1
+        index = resume
+      } else {
+        return false
+      }
+    }
+    while at < pattern.count, pattern[at] == 0x2a { at += 1 }
+    return at == pattern.count
+  }
+}
+
+/// One rule. Immutable once it is part of a `Policy`.
+public final class Rule: Sendable {
+  public struct Conditions: Sendable {
+    /// Empty: any host.
+    public var hosts: [HostPattern] = []
+    /// Empty: any port.
+    public var ports: [UInt16] = []
+    /// Empty: any method. Case-sensitive (RFC 9110, 9.1).
+    public var methods: [String] = []
+    /// Empty: any path.
+    public var paths: [PathPattern] = []
+    /// Empty: any scheme.
+    public var schemes: [Scheme] = []
+
+    public init() {}
+  }
+
+  public let name: String
+  public let location: SourceLocation
+  public let conditions: Conditions
+  public let action: RuleAction
+  /// Shown to the client by a rule that denies.
+  public let reason: String?
+  /// false: nothing of this rule blocks; what it would have done is logged.
+  public let enforce: Bool
+  /// nil: the rule does not say; "tunnel" then.
+  public let connect: ConnectTreatment?
+  /// Instead of [proxy] deny_addresses; nil: the rule does not say.
+  public let denyAddresses: AddressSet?
+  public let request: RequestPolicy
+
+  /// The methods as bytes, so that matching compares and does not convert.
+  let methodBytes: [[UInt8]]
+
+  public init(
+    name: String, location: SourceLocation, conditions: Conditions = Conditions(), action: RuleAction = .allow,
+    reason: String? = nil, enforce: Bool = true, connect: ConnectTreatment? = nil,
+    denyAddresses: AddressSet? = nil, request: RequestPolicy = RequestPolicy()
+  ) {
+    self.name = name
+    self.location = location
+    self.conditions = conditions
+    self.action = action
+    self.reason = reason
+    self.enforce = enforce
+    self.connect = connect
+    self.denyAddresses = denyAddresses
+    self.request = request
+    methodBytes = conditions.methods.map { Array($0.utf8) }
+  }
+}
+
+/// [rule.request] and [defaults.request], merged: what is done to a request before it leaves.
+public struct RequestPolicy: Sendable {
+  /// Whole exchange, in milliseconds; nil: no bound of its own.
+  public var timeoutMilliseconds: Int64? = nil
+  /// false: Cookie is removed from requests and Set-Cookie from responses.
+  public var cookies = true
+  /// What is done to the fields of the head.
+  public var fields = FieldEdits()
+
+  public init() {}
+}
+
+/// Edits of a header section, compiled: names in lower case for comparison, lines as they are written.
+public struct FieldEdits: Sendable {
+  /// A field that the proxy writes. `name` is in lower case, `line` is `Name: value` and CR LF.
+  public struct Line: Sendable, Hashable {
+    public let name: [UInt8]
+    public let line: [UInt8]
+
+    /// `value` holds no CR, LF or NUL: the loader refuses one.
+    public init(name: String, value: [UInt8]) {
+      self.name = name.utf8.map { $0.asciiLowercased }
+      line = Array(name.utf8) + [0x3a, 0x20] + value + [0x0d, 0x0a]
+    }
+  }
+
+  /// Names, in lower case, whose fields are taken out of what the client sent: `remove`, and each name of `set`.
+  public private(set) var removed: [[UInt8]] = []
+  /// Written in place of whatever the client sent.
+  public private(set) var set: [Line] = []
+  /// Written only where the client sent no field of that name.
+  public private(set) var defaults: [Line] = []
+
+  public init() {}
+
+  public var isEmpty: Bool { removed.isEmpty && set.isEmpty && defaults.isEmpty }
+
+  public mutating func remove(_ name: String) {
+    let lower = name.utf8.map { $0.asciiLowercased }
+    if !removed.contains(lower) { removed.append(lower) }
+  }
+
+  public mutating func set(_ name: String, _ value: [UInt8]) {
+    remove(name)
+    let line = Line(name: name, value: value)
+    set.removeAll { $0.name == line.name }
+    set.append(line)
+  }
+
+  public mutating func setDefault(_ name: String, _ value: [UInt8]) {
+    let line = Line(name: name, value: value)
+    defaults.removeAll { $0.name == line.name }
+    defaults.append(line)
+  }
+
+  /// Most bytes that the edits add to a head.
+  public var addedBytes: Int { (set + defaults).reduce(0) { $0 + $1.line.count } }
+}
