@@ -10,9 +10,9 @@
   import Glibc
 #endif
 
-/// A growable run of bytes with an owner. Counts are bytes.
+/// A growable run of bytes with an owner. Counts are bytes. Sendable, for there is never a second owner.
 @safe
-public struct ByteBuffer: ~Copyable {
+public struct ByteBuffer: ~Copyable, @unchecked Sendable {
   @usableFromInline var base: UnsafeMutableRawPointer?
   @usableFromInline var size: UInt32
   @usableFromInline var start: UInt32
@@ -115,6 +115,9 @@ public struct ByteBuffer: ~Copyable {
   }
 
   public mutating func append(_ array: [UInt8]) { append(array.span) }
+
+  /// Appends what is readable in another buffer.
+  public mutating func append(contentsOf other: borrowing ByteBuffer) { append(other.bytes) }
 
   /// The number in decimal digits.
   public mutating func append(decimal value: UInt64) {

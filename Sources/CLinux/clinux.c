@@ -1,0 +1,320 @@
+// See CLinux.h. EINTR is retried here, so that no caller has to.
+
+#define _GNU_SOURCE
+#include "CLinux.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/random.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <time.h>
+#include <unistd.h>
+
+_Static_assert(CL_READABLE == EPOLLIN && CL_WRITABLE == EPOLLOUT && CL_ERROR == EPOLLERR, "epoll");
+_Static_assert(CL_HANGUP == EPOLLHUP && CL_PEER_CLOSED == EPOLLRDHUP, "epoll");
+_Static_assert(CL_SIGHUP == SIGHUP && CL_SIGINT == SIGINT && CL_SIGTERM == SIGTERM, "signals");
+_Static_assert(CL_EAGAIN == EAGAIN && CL_EINPROGRESS == EINPROGRESS && CL_EMFILE == EMFILE, "errno");
+_Static_assert(CL_ENFILE == ENFILE && CL_ENOBUFS == ENOBUFS && CL_ENOMEM == ENOMEM, "errno");
+_Static_assert(CL_ECONNABORTED == ECONNABORTED && CL_ECONNREFUSED == ECONNREFUSED, "errno");
+_Static_assert(CL_ETIMEDOUT == ETIMEDOUT && CL_EHOSTUNREACH == EHOSTUNREACH, "errno");
+_Static_assert(CL_ENETUNREACH == ENETUNREACH && CL_EACCES == EACCES && CL_EPERM == EPERM, "errno");
+_Static_assert(CL_EINVAL == EINVAL && CL_EADDRINUSE == EADDRINUSE, "errno");
+_Static_assert(CL_EADDRNOTAVAIL == EADDRNOTAVAIL && CL_EAFNOSUPPORT == EAFNOSUPPORT, "errno");
+
+#define RETRY(expression)                            \
+  __extension__({                                    \
+    ptrdiff_t result_;                               \
+    do result_ = (expression);                       \
+    while (result_ < 0 && errno == EINTR);           \
+    result_ < 0 ? -(ptrdiff_t)errno : result_;       \
+  })
+
+int cl_epoll_create(void) { return (int)RETRY(epoll_create1(EPOLL_CLOEXEC)); }
+
+static int control(int epoll, int operation, int fd, uint32_t events, uint64_t data) {
+  struct epoll_event event = {.events = events, .data.u64 = data};
+  return (int)RETRY(epoll_ctl(epoll, operation, fd, &event));
+}
+int cl_epoll_add(int epoll, int fd, uint32_t events, uint64_t data) {
+  return control(epoll, EPOLL_CTL_ADD, fd, events, data);
+}
+int cl_epoll_modify(int epoll, int fd, uint32_t events, uint64_t data) {
+  return control(epoll, EPOLL_CTL_MOD, fd, events, data);
+}
+int cl_epoll_remove(int epoll, int fd) { return control(epoll, EPOLL_CTL_DEL, fd, 0, 0); }
+
+void *cl_epoll_events_create(int count) { return calloc((size_t)count, sizeof(struct epoll_event)); }
+void cl_epoll_events_destroy(void *events) { free(events); }
+int cl_epoll_wait(int epoll, void *events, int count, int timeout) {
+  // An interrupted wait is no error and no event: the caller looks at its timers and waits again.
+  int result = epoll_wait(epoll, events, count, timeout);
+  return result >= 0 ? result : errno == EINTR ? 0 : -errno;
+}
+cl_event cl_epoll_event(const void *events, int index) {
+  const struct epoll_event *event = (const struct epoll_event *)events + index;
+  return (cl_event){.data = event->data.u64, .events = event->events};
+}
+
+static socklen_t to_sockaddr(const cl_address *from, struct sockaddr_storage *to) {
+  memset(to, 0, sizeof *to);
+  if (from->is_ipv4) {
+    struct sockaddr_in *in = (struct sockaddr_in *)to;
+    in->sin_family = AF_INET;
+    in->sin_port = htons(from->port);
+    in->sin_addr.s_addr = htonl((uint32_t)from->low);
+    return sizeof *in;
+  }
+  struct sockaddr_in6 *in6 = (struct sockaddr_in6 *)to;
+  in6->sin6_family = AF_INET6;
+  in6->sin6_port = htons(from->port);
+  for (int index = 0; index < 8; index++) {
+    in6->sin6_addr.s6_addr[index] = (uint8_t)(from->high >> (56 - 8 * index));
+    in6->sin6_addr.s6_addr[8 + index] = (uint8_t)(from->low >> (56 - 8 * index));
+  }
+  return sizeof *in6;
+}
+
+static void from_sockaddr(const struct sockaddr_storage *from, cl_address *to) {
+  *to = (cl_address){.is_ipv4 = true};
+  if (from->ss_family == AF_INET) {
+    const struct sockaddr_in *in = (const struct sockaddr_in *)from;
+    to->low = ntohl(in->sin_addr.s_addr);
+    to->port = ntohs(in->sin_port);
+  } else if (from->ss_family == AF_INET6) {
+    const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)from;
+    for (int index = 0; index < 8; index++) {
+      to->high = to->high << 8 | in6->sin6_addr.s6_addr[index];
+      to->low = to->low << 8 | in6->sin6_addr.s6_addr[8 + index];
+    }
+    to->port = ntohs(in6->sin6_port);
+    to->is_ipv4 = false;
+  }
+}
+
+int cl_listen(const cl_address *address, int backlog, bool reuse_port) {
+  struct sockaddr_storage storage;
+  socklen_t length = to_sockaddr(address, &storage);
+  int fd = (int)RETRY(socket(storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (fd < 0) return fd;
+  int on = 1;
+  ptrdiff_t result = RETRY(setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on));
+  if (result >= 0 && reuse_port) result = RETRY(setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof on));
+  if (result >= 0 && !address->is_ipv4) result = RETRY(setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on));
+  // Accepted sockets inherit it, which saves a call for each.
+  if (result >= 0) result = RETRY(setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on));
+  if (result >= 0) result = RETRY(bind(fd, (struct sockaddr *)&storage, length));
+  if (result >= 0) result = RETRY(listen(fd, backlog));
+  if (result < 0) {
+    close(fd);
+    return (int)result;
+  }
+  return fd;
+}
+
+int cl_probe_listen(const cl_address *address) {
+  struct sockaddr_storage storage;
+  socklen_t length = to_sockaddr(address, &storage);
+  int fd = (int)RETRY(socket(storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (fd < 0) return fd;
+  int on = 1;
+  setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  if (!address->is_ipv4) setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on);
+  ptrdiff_t result = RETRY(bind(fd, (struct sockaddr *)&storage, length));
+  close(fd);
+  return (int)result;
+}
+
+int cl_accept(int fd, cl_address *peer) {
+  struct sockaddr_storage storage;
+  socklen_t length = sizeof storage;
+  int result = (int)RETRY(accept4(fd, (struct sockaddr *)&storage, &length, SOCK_NONBLOCK | SOCK_CLOEXEC));
+  if (result >= 0) from_sockaddr(&storage, peer);
+  return result;
+}
+
+int cl_connect(const cl_address *address, bool *connected) {
+  struct sockaddr_storage storage;
+  socklen_t length = to_sockaddr(address, &storage);
+  int fd = (int)RETRY(socket(storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (fd < 0) return fd;
+  int on = 1;
+  setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  ptrdiff_t result = RETRY(connect(fd, (struct sockaddr *)&storage, length));
+  if (result < 0 && result != -EINPROGRESS) {
+    close(fd);
+    return (int)result;
+  }
+  *connected = result == 0;
+  return fd;
+}
+
+int cl_socket_error(int fd) {
+  int error = 0;
+  socklen_t length = sizeof error;
+  ptrdiff_t result = RETRY(getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &length));
+  return result < 0 ? (int)result : -error;
+}
+
+int cl_local_address(int fd, cl_address *address) {
+  struct sockaddr_storage storage;
+  socklen_t length = sizeof storage;
+  ptrdiff_t result = RETRY(getsockname(fd, (struct sockaddr *)&storage, &length));
+  if (result >= 0) from_sockaddr(&storage, address);
+  return (int)result;
+}
+
+int cl_peer_address(int fd, cl_address *address) {
+  struct sockaddr_storage storage;
+  socklen_t length = sizeof storage;
+  ptrdiff_t result = RETRY(getpeername(fd, (struct sockaddr *)&storage, &length));
+  if (result >= 0) from_sockaddr(&storage, address);
+  return (int)result;
+}
+
+int cl_shutdown_write(int fd) { return (int)RETRY(shutdown(fd, SHUT_WR)); }
+
+int cl_reset_on_close(int fd) {
+  struct linger linger = {.l_onoff = 1, .l_linger = 0};
+  return (int)RETRY(setsockopt(fd, SOL_SOCKET, SO_LINGER, &linger, sizeof linger));
+}
+
+int cl_close(int fd) {
+  // On Linux the descriptor is gone whatever close answers; retrying would close someone else's.
+  if (close(fd) == 0 || errno == EINTR) return 0;
+  return -errno;
+}
+
+int cl_peek(int fd) {
+  char byte;
+  return (int)RETRY(recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT));
+}
+
+ptrdiff_t cl_read(int fd, void *buffer, size_t count) { return RETRY(read(fd, buffer, count)); }
+ptrdiff_t cl_write(int fd, const void *buffer, size_t count) { return RETRY(write(fd, buffer, count)); }
+ptrdiff_t cl_write2(int fd, const void *first, size_t first_count, const void *second, size_t second_count) {
+  struct iovec parts[2] = {{(void *)(uintptr_t)first, first_count}, {(void *)(uintptr_t)second, second_count}};
+  return RETRY(writev(fd, parts, 2));
+}
+ptrdiff_t cl_splice(int from, int to, size_t count, bool more) {
+  return RETRY(splice(from, NULL, to, NULL, count, SPLICE_F_NONBLOCK | SPLICE_F_MOVE | (more ? SPLICE_F_MORE : 0)));
+}
+int cl_pipe(int *read_end, int *write_end, int capacity) {
+  int ends[2];
+  ptrdiff_t result = RETRY(pipe2(ends, O_NONBLOCK | O_CLOEXEC));
+  if (result < 0) return (int)result;
+  // A user over its share of pipe memory keeps the default capacity, which only makes the moves smaller.
+  fcntl(ends[1], F_SETPIPE_SZ, capacity);
+  *read_end = ends[0];
+  *write_end = ends[1];
+  return fcntl(ends[1], F_GETPIPE_SZ);
+}
+
+int cl_eventfd(void) { return (int)RETRY(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)); }
+int cl_eventfd_signal(int fd) {
+  uint64_t one = 1;
+  return (int)RETRY(write(fd, &one, sizeof one));
+}
+int cl_eventfd_clear(int fd) {
+  uint64_t count;
+  return (int)RETRY(read(fd, &count, sizeof count));
+}
+
+int cl_signals(void) {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGHUP);
+  sigaddset(&set, SIGTERM);
+  sigaddset(&set, SIGINT);
+  int error = pthread_sigmask(SIG_BLOCK, &set, NULL);
+  if (error != 0) return -error;
+  signal(SIGPIPE, SIG_IGN);
+  return (int)RETRY(signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
+}
+int cl_signal_read(int fd) {
+  struct signalfd_siginfo info;
+  ptrdiff_t result = RETRY(read(fd, &info, sizeof info));
+  return result < 0 ? (int)result : (int)info.ssi_signo;
+}
+
+int cl_poll_readable(int fd, int timeout) {
+  struct pollfd entry = {.fd = fd, .events = POLLIN};
+  int result = poll(&entry, 1, timeout);
+  return result >= 0 ? result : errno == EINTR ? 0 : -errno;
+}
+
+int cl_poll(cl_poll_entry *entries, int count, int timeout) {
+  struct pollfd set[64];
+  if (count > 64) count = 64;
+  for (int index = 0; index < count; index++) {
+    set[index] = (struct pollfd){
+        .fd = entries[index].fd,
+        .events = (short)((entries[index].wants_read ? POLLIN : 0) | (entries[index].wants_write ? POLLOUT : 0))};
+  }
+  int result = poll(set, (nfds_t)count, timeout);
+  if (result < 0) return errno == EINTR ? 0 : -errno;
+  for (int index = 0; index < count; index++) {
+    entries[index].can_read = (set[index].revents & (POLLIN | POLLERR | POLLHUP)) != 0;
+    entries[index].can_write = (set[index].revents & (POLLOUT | POLLERR | POLLHUP)) != 0;
+  }
+  return result;
+}
+
+static int64_t milliseconds(clockid_t clock) {
+  struct timespec now;
+  clock_gettime(clock, &now);
+  return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+int64_t cl_monotonic_milliseconds(void) { return milliseconds(CLOCK_MONOTONIC); }
+int64_t cl_wall_milliseconds(void) { return milliseconds(CLOCK_REALTIME); }
+
+void cl_thread_name(unsigned long thread, const char *name) {
+  char cut[16] = {0};
+  strncpy(cut, name, sizeof cut - 1);
+  pthread_setname_np((pthread_t)thread, cut);
+}
+
+int cl_raise_descriptor_limit(void) {
+  struct rlimit limit;
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return -errno;
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);
+  return limit.rlim_cur > INT_MAX ? INT_MAX : (int)limit.rlim_cur;
+}
+
+int cl_processors(void) {
+  cpu_set_t set;
+  if (sched_getaffinity(0, sizeof set, &set) == 0) return CPU_COUNT(&set);
+  return 1;
+}
+
+uint64_t cl_random(void) {
+  uint64_t value;
+  if (RETRY(getrandom(&value, sizeof value, 0)) != sizeof value) abort();
+  return value;
+}
+
+int64_t cl_modified_nanoseconds(const char *path) {
+  struct stat status;
+  if (stat(path, &status) != 0) return -errno;
+  return (int64_t)status.st_mtim.tv_sec * 1000000000 + status.st_mtim.tv_nsec;
+}
+
+const char *cl_error_text(int error) {
+  const char *text = strerrordesc_np(error);
+  return text != NULL ? text : "unknown error";
+}

@@ -1,1 +1,536 @@
-// Session
+// One client's conversation with the proxy, as a state machine without I/O.
+//
+// Events come in as calls, each with the time; what is to be done comes back as an `Action`, and bytes that are to be
+// sent stand in `Outputs`. The server performs the action and feeds the next event. A conversation is a run of
+// exchanges, one after another; pipelined requests wait in the server's buffer until the one before them is over.
+//
+//   idle → head → (decide) → connecting → exchanging → idle …
+//                    └ problem ─────────────────────→ idle or closing
+//   idle → head → (decide) → connecting → tunnel → over        CONNECT, and Upgrade by way of exchanging
+//
+// Input that a call does not consume is shown again with more behind it. Content of known length is not copied: the
+// session says `.forward(n)` and the server moves n bytes as they are.
+//
+// Tested by playbooks in SessionTests: the whole conversation at once, byte by byte, and with trailing data.
+
+import Bytes
+import HTTP1
+import Policy
+
+/// What the server has to do next.
+public enum Action: Equatable, Sendable {
+  /// Take more bytes from the side that the event came from.
+  case read
+  /// Leave the rest of this side's bytes where they are for now.
+  case hold
+  /// Send the next `count` bytes of this side's input to the other side as they are, and go on with what follows.
+  case forward(count: Int)
+  /// Find an upstream for the host in `Workspace.decisions` and `Session.port`; answer with `upstreamOpened` or `failed`.
+  case connect
+  /// The connection was stale: close it and open a new one; answer as to `connect`.
+  case reconnect
+  /// From here both sides are bytes: move them, and say `tunnelMoved`.
+  case tunnel
+  /// Shut the other side's sending direction down once everything has been sent to it.
+  case closeOtherWrite
+  /// The exchange is over: send what there is, write the log line, do with the connections as it says, call `reset`.
+  case end(Ending)
+  /// Close the client's connection; no exchange is open.
+  case close
+}
+
+/// What becomes of the connections when an exchange is over.
+public struct Ending: Equatable, Sendable {
+  public enum ClientFate: Sendable {
+    /// The next request may follow.
+    case keep
+    /// Send everything and close: the client has said all it had to say.
+    case close
+    /// Send everything, shut down, and read on for a while, so that no reset destroys what was said.
+    case linger
+    /// Break off, so that the client cannot take what it got for the whole.
+    case abort
+  }
+
+  public let client: ClientFate
+  public let keepsUpstream: Bool
+
+  public init(client: ClientFate, keepsUpstream: Bool) {
+    self.client = client
+    self.keepsUpstream = keepsUpstream
+  }
+}
+
+/// How far a call came with its input.
+public struct Step: Equatable, Sendable {
+  public let consumed: Int
+  public let action: Action
+}
+
+/// Why no upstream could be had.
+public struct UpstreamFailure: Error, Sendable {
+  public let problem: Problem
+
+  public init(_ kind: Problem.Kind, _ detail: String) { problem = Problem(kind, detail) }
+}
+
+public struct Session: ~Copyable {
+  enum Phase {
+    case idle, head, connecting, exchanging, tunnel, over
+  }
+
+  /// Where one direction of an exchange is.
+  enum Progress: Equatable {
+    case head
+    case length(remaining: UInt64)
+    case chunked(ChunkedDecoder)
+    case trailers
+    case untilClose
+    case done
+  }
+
+  var phase = Phase.idle
+  var request = Progress.head
+  var response = Progress.head
+  public internal(set) var record = ExchangeRecord()
+  /// The policy that the exchange under way began with.
+  public internal(set) var policy: Policy
+  /// Port of the destination.
+  public internal(set) var port: UInt16 = 0
+  /// Last moment at which a byte moved, or the conversation entered its phase.
+  var lastProgress: Int64
+  /// When the whole exchange must be over.
+  var exchangeDeadline = Int64.max
+  /// When a client that has closed its sending direction counts as gone.
+  var clientGoneAt = Int64.max
+  var flags = Flags()
+
+  /// Facts of the exchange that are yes or no.
+  struct Flags: OptionSet {
+    let rawValue: UInt16
+
+    static let clientPersists = Flags(rawValue: 1 << 0)
+    static let clientIsHTTP10 = Flags(rawValue: 1 << 1)
+    static let isHead = Flags(rawValue: 1 << 2)
+    static let isTunnel = Flags(rawValue: 1 << 3)
+    static let wantsUpgrade = Flags(rawValue: 1 << 4)
+    static let upstreamPersists = Flags(rawValue: 1 << 5)
+    /// The response head has begun to leave for the client.
+    static let responseBegun = Flags(rawValue: 1 << 6)
+    /// What is left of the request body is read and dropped, for the upstream takes no more.
+    static let dropsRequest = Flags(rawValue: 1 << 7)
+    /// The request may be sent a second time if a reused connection turns out dead.
+    static let mayRetry = Flags(rawValue: 1 << 8)
+    static let reused = Flags(rawValue: 1 << 9)
+    /// Content leaves without its chunked coding, for a client of HTTP/1.0.
+    static let unchunksResponse = Flags(rawValue: 1 << 10)
+    static let clientEnded = Flags(rawValue: 1 << 11)
+    static let upstreamEnded = Flags(rawValue: 1 << 12)
+    static let prefersText = Flags(rawValue: 1 << 13)
+    static let removesSetCookie = Flags(rawValue: 1 << 14)
+    /// The proxy is stopping: this exchange is the last of its connection.
+    static let lastExchange = Flags(rawValue: 1 << 15)
+  }
+
+  /// 1xx responses that are passed on within one exchange: 103 may come a few times, no server needs more than this.
+  static let maximumInformational = 16
+  var informationalCount: UInt8 = 0
+
+  public init(policy: Policy, now: Int64) {
+    self.policy = policy
+    lastProgress = now
+  }
+
+  public var isIdle: Bool { phase == .idle }
+  /// Whether an exchange has begun that has not been logged.
+  public var isInExchange: Bool { phase == .connecting || phase == .exchanging || phase == .tunnel }
+  public var isTunnel: Bool { flags.contains(.isTunnel) || phase == .tunnel }
+  public var isInTunnel: Bool { phase == .tunnel }
+  public var isConnecting: Bool { phase == .connecting }
+  /// Whether a dead connection costs only another try, so that one need not be looked at before it is used again.
+  public var mayRetry: Bool { flags.contains(.mayRetry) }
+  /// Whether the answer is awaited or on its way, and nothing more is expected of the client.
+  public var awaitsOnlyUpstream: Bool { (phase == .exchanging || phase == .connecting) && request == .done }
+  /// Whether bytes of the client can be used now.
+  public var wantsClientBytes: Bool {
+    switch phase {
+    case .idle, .head, .tunnel, .over: true
+    case .connecting: false
+    case .exchanging: request != .done
+    }
+  }
+  /// The rule that decided the exchange under way.
+  public var rule: Rule? { record.decision?.rule.map { policy.rules[$0] } }
+
+  /// Bytes of content that will pass unchanged from the upstream, for the choice of how to move them.
+  public var unchangedResponseBytes: UInt64 {
+    switch response {
+    case .length(let remaining): remaining
+    case .untilClose: .max
+    case .head, .chunked, .trailers, .done: 0
+    }
+  }
+
+  public var unchangedRequestBytes: UInt64 {
+    if case .length(let remaining) = request, !flags.contains(.dropsRequest) { return remaining }
+    return 0
+  }
+
+  // MARK: Events of the client
+
+  /// Bytes of the client. They are consumed as far as `Step.consumed` says.
+  public mutating func clientReceived(
+    _ bytes: Span<UInt8>, now: Int64, policy current: Policy, _ workspace: inout Workspace, _ outputs: inout Outputs
+  ) -> Step {
+    switch phase {
+    case .idle, .head:
+      if phase == .idle {
+        if bytes.isEmpty { return Step(consumed: 0, action: .read) }
+        phase = .head
+        lastProgress = now
+        policy = current
+      }
+      let step = readRequestHead(bytes, now: now, &workspace, &outputs)
+      return step
+    case .connecting:
+      return Step(consumed: 0, action: .hold)
+    case .exchanging:
+      return readRequestBody(bytes, now: now, &workspace, &outputs)
+    case .tunnel:
+      return bytes.isEmpty ? Step(consumed: 0, action: .read) : Step(consumed: 0, action: .forward(count: bytes.count))
+    case .over:
+      return Step(consumed: bytes.count, action: .read)
+    }
+  }
+
+  /// The client has closed its sending direction. Within a request that is the end of it. While an answer is awaited it
+  /// may have left, or it may be one that says all it has to say and listens (nc, socat); only writing to it would tell.
+  /// So an answer that begins soon is still delivered, and after that the upstream is let go.
+  public mutating func clientEnded(now: Int64, _ workspace: inout Workspace, _ outputs: inout Outputs) -> Action {
+    switch phase {
+    case .idle, .over:
+      return .close
+    case .head:
+      let detail = "The request \(MessageFault.truncated.sentence)."
+      return refuse(Problem(.malformedRequest, detail), now: now, &workspace, &outputs)
+    case .connecting, .exchanging:
+      if request == .done {
+        if !flags.contains(.responseBegun) { clientGoneAt = min(clientGoneAt, now + Self.halfClosedMilliseconds) }
+        return .hold
+      }
+      if flags.contains(.responseBegun) { return breakOff(.clientLeft) }
+      let detail = "The request \(MessageFault.truncated.sentence)."
+      return answer(Problem(.malformedRequest, detail), &workspace, &outputs)
+    case .tunnel:
+      flags.insert(.clientEnded)
+      return flags.contains(.upstreamEnded) ? endOfTunnel(.done) : .closeOtherWrite
+    }
+  }
+
+  /// The client's connection is broken: nothing can be said to it any more.
+  public mutating func clientFailed() -> Action {
+    switch phase {
+    case .idle, .head, .over: .close
+    case .connecting, .exchanging: breakOff(.clientLeft)
+    case .tunnel: endOfTunnel(.clientLeft)
+    }
+  }
+
+  // MARK: Events of the upstream
+
+  /// A connection to the destination is there. What was prepared for it stands in `outputs.toUpstream`.
+  public mutating func upstreamOpened(
+    reused: Bool, address: IPAddress, port: UInt16, now: Int64, _ workspace: inout Workspace, _ outputs: inout Outputs
+  ) -> Action {
+    precondition(phase == .connecting, "an upstream was opened that nobody waits for")
+    record.upstream = address
+    record.upstreamPort = port
+    record.isReused = reused
+    lastProgress = now
+    if flags.contains(.isTunnel) {
+      phase = .tunnel
+      flags.remove(.clientEnded)
+      record.status = 200
+      workspace.pool.lend(&outputs.toClient, BufferPool.smallestBlock)
+      let before = outputs.toClient.count
+      outputs.toClient.append("HTTP/1.1 200 Connection established\r\n\r\n")
+      record.bytesOut &+= UInt64(outputs.toClient.count - before)
+      return .tunnel
+    }
+    phase = .exchanging
+    if reused {
+      flags.insert(.reused)
+      if flags.contains(.mayRetry) {
+        workspace.pool.lend(&outputs.replay, outputs.toUpstream.count)
+        outputs.replay.append(contentsOf: outputs.toUpstream)
+      }
+    } else {
+      flags.remove(.reused)
+    }
+    return request == .done ? .hold : .read
+  }
+
+  /// No upstream could be had.
+  public mutating func upstreamFailed(
+    _ failure: UpstreamFailure, _ workspace: inout Workspace, _ outputs: inout Outputs
+  ) -> Action {
+    precondition(phase == .connecting, "an upstream failed that nobody waits for")
+    return answer(failure.problem, &workspace, &outputs)
+  }
+
+  /// Bytes of the upstream.
+  public mutating func upstreamReceived(
+    _ bytes: Span<UInt8>, now: Int64, _ workspace: inout Workspace, _ outputs: inout Outputs
+  ) -> Step {
+    switch phase {
+    case .exchanging:
+      return readResponse(bytes, now: now, &workspace, &outputs)
+    case .tunnel:
+      return bytes.isEmpty ? Step(consumed: 0, action: .read) : Step(consumed: 0, action: .forward(count: bytes.count))
+    case .idle, .head, .connecting, .over:
+      preconditionFailure("bytes of an upstream that the session does not have")
+    }
+  }
+
+  /// The upstream closed its sending direction, or its connection broke (`broken`).
+  public mutating func upstreamEnded(
+    broken: Bool, now: Int64, _ workspace: inout Workspace, _ outputs: inout Outputs
+  ) -> Action {
+    switch phase {
+    case .exchanging:
+      switch response {
+      case .head:
+        return upstreamEndedBeforeResponse(&workspace, &outputs)
+      case .untilClose where !broken:
+        response = .done
+        return endOfResponse()
+      case .length, .chunked, .trailers, .untilClose:
+        return breakOff(.upstreamBrokeOff)
+      case .done:
+        return endOfResponse()
+      }
+    case .tunnel:
+      if broken { return endOfTunnel(.upstreamBrokeOff) }
+      flags.insert(.upstreamEnded)
+      return flags.contains(.clientEnded) ? endOfTunnel(.done) : .closeOtherWrite
+    case .idle, .head, .connecting, .over:
+      preconditionFailure("the end of an upstream that the session does not have")
+    }
+  }
+
+  /// The upstream takes no more bytes. Its answer may still be on the way, so that only the request is given up.
+  public mutating func upstreamWriteFailed(_ outputs: inout Outputs) -> Action {
+    switch phase {
+    case .exchanging:
+      flags.insert(.dropsRequest)
+      outputs.toUpstream.removeAll()
+      return .read
+    case .tunnel:
+      return endOfTunnel(.upstreamBrokeOff)
+    case .idle, .head, .connecting, .over:
+      preconditionFailure("a write to an upstream that the session does not have")
+    }
+  }
+
+  private mutating func upstreamEndedBeforeResponse(
+    _ workspace: inout Workspace, _ outputs: inout Outputs
+  ) -> Action {
+    if flags.contains(.reused), flags.contains(.mayRetry), informationalCount == 0 {
+      // RFC 9112, 9.3.1: once, on a new connection, for the method is idempotent and nothing came back.
+      flags.remove(.mayRetry)
+      record.isRetried = true
+      workspace.pool.reclaim(&outputs.toUpstream)
+      swap(&outputs.toUpstream, &outputs.replay)
+      phase = .connecting
+      return .reconnect
+    }
+    let what = flags.contains(.reused) ? "a kept connection" : "the connection"
+    return answer(
+      Problem(.connectionClosed, "\(destination(outputs)) closed \(what) before the first byte of a response."),
+      &workspace, &outputs)
+  }
+
+  // MARK: Moving bytes
+
+  /// The server has moved `count` bytes of this side as they are, after `.forward` or on its own.
+  public mutating func clientForwarded(_ count: Int, now: Int64) {
+    lastProgress = now
+    record.bytesIn &+= UInt64(count)
+    if case .length(let remaining) = request, phase == .exchanging {
+      let left = remaining - UInt64(count)
+      request = left == 0 ? .done : .length(remaining: left)
+    }
+  }
+
+  public mutating func upstreamForwarded(_ count: Int, now: Int64) {
+    lastProgress = now
+    record.bytesOut &+= UInt64(count)
+    if case .length(let remaining) = response, phase == .exchanging {
+      let left = remaining - UInt64(count)
+      response = left == 0 ? .done : .length(remaining: left)
+    }
+  }
+
+  /// Bytes that were waiting have left: the connection is alive, however slow.
+  public mutating func progressed(now: Int64) { lastProgress = now }
+
+  /// How long the look-up of the name, and the connecting, took.
+  public mutating func noteNameTime(_ milliseconds: Int64) { record.nameMilliseconds = milliseconds }
+  public mutating func noteConnectTime(_ milliseconds: Int64) { record.connectMilliseconds = milliseconds }
+
+  /// Whether both directions are through: to be asked after forwarding.
+  public mutating func endIfComplete() -> Action? {
+    phase == .exchanging && response == .done ? endOfResponse() : nil
+  }
+
+  // MARK: Time
+
+  /// When `timedOut` has to be called, unless something moves before.
+  public var deadline: Int64 {
+    let timeouts = policy.configuration.timeouts
+    let own: Int64 =
+      switch phase {
+      case .idle: lastProgress + timeouts.clientIdleMilliseconds
+      case .head: lastProgress + timeouts.clientHeaderMilliseconds
+      case .connecting: .max
+      case .exchanging:
+        lastProgress
+          + (response == .head && request == .done
+            ? timeouts.responseHeaderMilliseconds : timeouts.bodyStallMilliseconds)
+      case .tunnel: lastProgress + timeouts.tunnelIdleMilliseconds
+      case .over: lastProgress + Self.lingerMilliseconds
+      }
+    return min(own, exchangeDeadline, clientGoneAt)
+  }
+
+  /// How long the answer to a client that has closed its sending direction may take to begin, in milliseconds: long for
+  /// a person at a pipe, short for an origin that works for nobody.
+  static let halfClosedMilliseconds: Int64 = 1_000
+
+  /// How long a connection that is being closed is still read, in milliseconds: a client on the same machine, or one
+  /// round trip away, has read its answer by then.
+  public static let lingerMilliseconds: Int64 = 2_000
+
+  /// The deadline has passed.
+  public mutating func timedOut(now: Int64, _ workspace: inout Workspace, _ outputs: inout Outputs) -> Action {
+    let timeouts = policy.configuration.timeouts
+    switch phase {
+    case .idle, .over:
+      return .close
+    case .head:
+      let detail = "The head of the request was not complete after \(timeouts.clientHeaderMilliseconds) ms."
+      return refuse(Problem(.slowRequest, detail), now: now, &workspace, &outputs)
+    case .connecting, .exchanging:
+      if now >= clientGoneAt { return breakOff(.clientLeft) }
+      if flags.contains(.responseBegun) {
+        return breakOff(now >= exchangeDeadline ? .exchangeTimeout : .stalled)
+      }
+      if now >= exchangeDeadline {
+        let limit = exchangeDeadline - record.begun
+        return answer(
+          Problem(.exchangeTimeout, "\(destination(outputs)) did not finish within the rule's \(limit) ms."),
+          &workspace, &outputs)
+      }
+      if request != .done {
+        return answer(
+          Problem(.stalled, "No byte of the request body moved for \(timeouts.bodyStallMilliseconds) ms."),
+          &workspace, &outputs)
+      }
+      let limit = timeouts.responseHeaderMilliseconds
+      return answer(
+        Problem(.responseTimeout, "\(destination(outputs)) did not begin a response within \(limit) ms."),
+        &workspace, &outputs)
+    case .tunnel:
+      return endOfTunnel(now >= exchangeDeadline ? .exchangeTimeout : .tunnelIdle)
+    }
+  }
+
+  /// The proxy is stopping: the exchange under way may finish, and is the last.
+  public mutating func drain() -> Action {
+    if phase == .idle { return .close }
+    flags.insert(.lastExchange)
+    flags.remove(.clientPersists)
+    return .read
+  }
+
+  /// The time for draining is over.
+  public mutating func shutDown() -> Action {
+    switch phase {
+    case .idle, .head, .over: .close
+    case .connecting, .exchanging: breakOff(.shutDown)
+    case .tunnel: endOfTunnel(.shutDown)
+    }
+  }
+
+  // MARK: Ends
+
+  /// After `.end` has been performed: ready for the next request, or only to be read out.
+  public mutating func reset(now: Int64, keeps: Bool) {
+    phase = keeps ? .idle : .over
+    lastProgress = now
+    exchangeDeadline = .max
+    clientGoneAt = .max
+    request = .head
+    response = .head
+    informationalCount = 0
+    flags = []
+    record = ExchangeRecord()
+  }
+
+  /// The response is complete.
+  mutating func endOfResponse() -> Action {
+    let whole = request == .done
+    let keeps = flags.contains(.upstreamPersists) && whole && !flags.contains(.dropsRequest)
+    return .end(
+      Ending(client: !whole ? .linger : flags.contains(.clientPersists) ? .keep : .close, keepsUpstream: keeps))
+  }
+
+  /// Ends an exchange that cannot be completed, without a word that could be taken for its end.
+  mutating func breakOff(_ outcome: Outcome) -> Action {
+    record.outcome = outcome
+    return .end(Ending(client: .abort, keepsUpstream: false))
+  }
+
+  private mutating func endOfTunnel(_ outcome: Outcome) -> Action {
+    record.outcome = outcome
+    return .end(Ending(client: outcome == .done ? .close : .abort, keepsUpstream: false))
+  }
+
+  /// Begins an exchange for a request that could not be read, so that it is answered and logged like any other.
+  mutating func refuse(
+    _ problem: Problem, now: Int64, _ workspace: inout Workspace, _ outputs: inout Outputs
+  ) -> Action {
+    beginRecord(now: now, &workspace)
+    request = .head
+    return answer(problem, &workspace, &outputs)
+  }
+
+  mutating func beginRecord(now: Int64, _ workspace: inout Workspace) {
+    record = ExchangeRecord()
+    record.reference = workspace.references.take()
+    record.begun = now
+    record.begunWall = workspace.wallMilliseconds
+    flags = flags.intersection([.lastExchange])
+  }
+
+  /// Answers for the proxy itself. The client's connection is kept only where its request is wholly read.
+  mutating func answer(_ problem: Problem, _ workspace: inout Workspace, _ outputs: inout Outputs) -> Action {
+    let persists = flags.contains(.clientPersists) && request == .done
+    record.outcome = .problem(problem.kind)
+    record.status = problem.kind.status
+    phase = .exchanging
+    workspace.pool.lend(&outputs.toClient, BufferPool.smallestBlock)
+    let before = outputs.toClient.count
+    ProblemWriter(
+      problem: problem, rule: rule?.name, reference: record.reference, proxyName: workspace.name,
+      prefersText: flags.contains(.prefersText), isHead: flags.contains(.isHead), closes: !persists
+    ).write(to: &outputs.toClient, date: workspace.date.bytes)
+    record.bytesOut &+= UInt64(outputs.toClient.count - before)
+    return .end(Ending(client: persists ? .keep : .linger, keepsUpstream: false))
+  }
+
+  /// The destination as the log names it, for the text of an error.
+  func destination(_ outputs: borrowing Outputs) -> String {
+    outputs.text.bytes.extracting(record.target).string
+  }
+}

@@ -1,3 +1,118 @@
+// What the Glibc module does not import: Linux system calls, and socket addresses without casts between structures.
+//
+// An address is two 64-bit halves in host order (an IPv4 address is the low 32 bits of `low`), so that Swift never
+// touches a sockaddr. Every function answers what the system call answers; a failure is -errno, never errno itself.
 #ifndef CLINUX_H
 #define CLINUX_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct {
+  uint64_t high;
+  uint64_t low;
+  uint16_t port;
+  bool is_ipv4;
+} cl_address;
+
+typedef struct {
+  uint64_t data;
+  uint32_t events;
+} cl_event;
+
+// epoll
+#define CL_READABLE 0x001u
+#define CL_WRITABLE 0x004u
+#define CL_ERROR 0x008u
+#define CL_HANGUP 0x010u
+#define CL_PEER_CLOSED 0x2000u
+int cl_epoll_create(void);
+int cl_epoll_add(int epoll, int fd, uint32_t events, uint64_t data);
+int cl_epoll_modify(int epoll, int fd, uint32_t events, uint64_t data);
+int cl_epoll_remove(int epoll, int fd);
+/// Room for events that `cl_epoll_wait` fills and `cl_epoll_event` reads; aligned, of the kernel's own shape.
+void *cl_epoll_events_create(int count);
+void cl_epoll_events_destroy(void *events);
+int cl_epoll_wait(int epoll, void *events, int count, int timeout_milliseconds);
+cl_event cl_epoll_event(const void *events, int index);
+
+// sockets
+int cl_listen(const cl_address *address, int backlog, bool reuse_port);
+int cl_accept(int fd, cl_address *peer);
+/// A non-blocking TCP socket whose connect has begun, or is through already: the descriptor, or -errno.
+int cl_connect(const cl_address *address, bool *connected);
+/// 0 where no socket listens on the address, -EADDRINUSE where one does.
+int cl_probe_listen(const cl_address *address);
+int cl_socket_error(int fd);
+int cl_local_address(int fd, cl_address *address);
+int cl_peer_address(int fd, cl_address *address);
+int cl_shutdown_write(int fd);
+/// Makes close send a reset instead of the data and the end that are still queued.
+int cl_reset_on_close(int fd);
+int cl_close(int fd);
+/// Whether a byte or an end is waiting: 1 data, 0 end, -EAGAIN nothing, else -errno.
+int cl_peek(int fd);
+
+ptrdiff_t cl_read(int fd, void *buffer, size_t count);
+ptrdiff_t cl_write(int fd, const void *buffer, size_t count);
+ptrdiff_t cl_write2(int fd, const void *first, size_t first_count, const void *second, size_t second_count);
+ptrdiff_t cl_splice(int from, int to, size_t count, bool more);
+int cl_pipe(int *read_end, int *write_end, int capacity);
+
+// wakes and signals
+int cl_eventfd(void);
+int cl_eventfd_signal(int fd);
+int cl_eventfd_clear(int fd);
+/// Blocks SIGHUP, SIGTERM, SIGINT in the calling thread and those it starts, ignores SIGPIPE, answers a descriptor.
+int cl_signals(void);
+int cl_signal_read(int fd);
+
+/// Waits for one descriptor: 1 readable, 0 time out, -errno.
+int cl_poll_readable(int fd, int timeout_milliseconds);
+
+typedef struct {
+  int fd;
+  bool wants_read;
+  bool wants_write;
+  bool can_read;
+  bool can_write;
+} cl_poll_entry;
+int cl_poll(cl_poll_entry *entries, int count, int timeout_milliseconds);
+
+// time, in milliseconds
+int64_t cl_monotonic_milliseconds(void);
+int64_t cl_wall_milliseconds(void);
+
+// process
+/// Names a thread for tools that list them; cut to 15 bytes.
+void cl_thread_name(unsigned long thread, const char *name);
+int cl_raise_descriptor_limit(void);
+int cl_processors(void);
+uint64_t cl_random(void);
+/// Modification time of a file in nanoseconds, or -errno.
+int64_t cl_modified_nanoseconds(const char *path);
+const char *cl_error_text(int error);
+
+#define CL_SIGHUP 1
+#define CL_SIGINT 2
+#define CL_SIGTERM 15
+#define CL_EAGAIN 11
+#define CL_EINPROGRESS 115
+#define CL_EMFILE 24
+#define CL_ENFILE 23
+#define CL_ENOBUFS 105
+#define CL_ENOMEM 12
+#define CL_ECONNABORTED 103
+#define CL_ECONNREFUSED 111
+#define CL_ETIMEDOUT 110
+#define CL_EHOSTUNREACH 113
+#define CL_ENETUNREACH 101
+#define CL_EACCES 13
+#define CL_EPERM 1
+#define CL_EINVAL 22
+#define CL_EADDRINUSE 98
+#define CL_EADDRNOTAVAIL 99
+#define CL_EAFNOSUPPORT 97
+
 #endif

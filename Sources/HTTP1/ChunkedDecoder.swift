@@ -1,0 +1,155 @@
+// The chunked coding (RFC 9112, 7.1), fed with whatever has arrived.
+//
+// The decoder never looks behind what it is given: a size line or a trailer section that is not all there is left with
+// the caller, who shows it again with more behind it. Both are bounded, so that what has to be kept is, too.
+
+import Bytes
+
+public struct ChunkedDecoder: Sendable, Equatable {
+  public enum Event: Equatable, Sendable {
+    /// These bytes of the input are content; everything before them is spent.
+    case data(Range<Int>)
+    /// Nothing more can be read; the first `consumed` bytes are spent.
+    case needMore(consumed: Int)
+    /// The last chunk has been read; a trailer section begins behind `consumed` bytes.
+    case lastChunk(consumed: Int)
+    case invalid(MessageFault)
+  }
+
+  private enum Phase: Sendable, Equatable {
+    case size
+    case data(remaining: UInt64)
+    case dataEnd
+  }
+
+  private var phase = Phase.size
+  private var overheadBytes: UInt64 = 0
+  private var contentBytes: UInt64 = 0
+
+  /// Longest size line in bytes, extensions included: no extension in use comes near it.
+  public static let longestSizeLine = 1024
+  /// Framing may cost this many bytes, and eight for each byte of content: a sender of single bytes needs five.
+  static let overheadAllowance: UInt64 = 16 << 10
+  static let overheadPerContentByte: UInt64 = 8
+
+  public init() {}
+
+  /// Reads on from `from`.
+  public mutating func next(_ bytes: Span<UInt8>, from: Int) -> Event {
+    var at = from
+    while true {
+      switch phase {
+      case .data(let remaining):
+        if at == bytes.count { return .needMore(consumed: at) }
+        let count = Int(min(remaining, UInt64(bytes.count - at)))
+        contentBytes &+= UInt64(count)
+        phase = remaining == UInt64(count) ? .dataEnd : .data(remaining: remaining - UInt64(count))
+        return .data(at..<at + count)
+      case .dataEnd:
+        if at == bytes.count { return .needMore(consumed: at) }
+        guard bytes[at] == 0x0d else { return .invalid(.badChunkEnd) }
+        if at + 1 == bytes.count { return .needMore(consumed: at) }
+        guard bytes[at + 1] == 0x0a else { return .invalid(.badChunkEnd) }
+        at += 2
+        overheadBytes += 2
+        phase = .size
+      case .size:
+        switch Self.readSize(bytes, from: at) {
+        case .incomplete: return .needMore(consumed: at)
+        case .invalid(let fault): return .invalid(fault)
+        case .complete(let size, let end):
+          overheadBytes += UInt64(end - at)
+          if overheadBytes > Self.overheadAllowance + Self.overheadPerContentByte * contentBytes {
+            return .invalid(.excessiveChunkOverhead)
+          }
+          at = end
+          if size == 0 { return .lastChunk(consumed: at) }
+          phase = .data(remaining: size)
+        }
+      }
+    }
+  }
+
+  private enum SizeProgress {
+    case complete(size: UInt64, end: Int)
+    case incomplete
+    case invalid(MessageFault)
+  }
+
+  /// 1*HEXDIG [ chunk-ext ] CR LF. No sign, no space, no prefix.
+  private static func readSize(_ bytes: Span<UInt8>, from: Int) -> SizeProgress {
+    var size: UInt64 = 0
+    var at = from
+    while at < bytes.count, let digit = bytes[at].hexadecimalValue {
+      if size >> 59 != 0 { return .invalid(.chunkSizeOverflow) }
+      size = size << 4 | UInt64(digit)
+      at += 1
+      if at - from > longestSizeLine { return .invalid(.chunkSizeOverflow) }
+    }
+    guard at < bytes.count else { return .incomplete }
+    if at == from { return .invalid(lineFault(bytes, at, otherwise: .badChunkSize)) }
+    if bytes[at] != 0x0d && bytes[at] != 0x3b {
+      return .invalid(lineFault(bytes, at, otherwise: .badChunkSize))
+    }
+    switch readLineEnd(bytes, from: at) {
+    case .incomplete:
+      return bytes.count - from > longestSizeLine ? .invalid(.badChunkExtension) : .incomplete
+    case .invalid(let fault):
+      return .invalid(fault)
+    case .complete(let end):
+      if end - from > longestSizeLine || !isExtension(bytes, at..<end) { return .invalid(.badChunkExtension) }
+      return .complete(size: size, end: end + 2)
+    }
+  }
+
+  /// *( ";" name [ "=" value ] ) without the bad white space that RFC 9112, 7.1.1 tells senders not to write.
+  private static func isExtension(_ bytes: Span<UInt8>, _ range: Range<Int>) -> Bool {
+    var at = range.lowerBound
+    func skipToken() -> Bool {
+      let begin = at
+      while at < range.upperBound, bytes[at].isTokenCharacter { at += 1 }
+      return at > begin
+    }
+    while at < range.upperBound {
+      guard bytes[at] == 0x3b else { return false }
+      at += 1
+      guard skipToken() else { return false }
+      guard at < range.upperBound, bytes[at] == 0x3d else { continue }
+      at += 1
+      if at < range.upperBound, bytes[at] == 0x22 {
+        at += 1
+        while at < range.upperBound, bytes[at] != 0x22 { at += bytes[at] == 0x5c ? 2 : 1 }
+        guard at < range.upperBound else { return false }
+        at += 1
+      } else if !skipToken() {
+        return false
+      }
+    }
+    return true
+  }
+}
+
+/// A trailer section (RFC 9112, 7.1.2), read whole.
+public struct TrailerReader {
+  /// Reads the section that begins at `from` into `fields` and drops what ends at this hop.
+  public static func read(
+    _ bytes: Span<UInt8>, from: Int, limits: HeadLimits, into fields: inout FieldSection
+  ) -> HeadProgress {
+    let end = min(bytes.count, from + limits.bytes)
+    let progress = fields.read(bytes.extracting(0..<end), from: from, limits: limits)
+    if progress == .incomplete && bytes.count - from >= limits.bytes { return .invalid(.headTooLarge) }
+    guard case .complete = progress else { return progress }
+    for index in fields.lines.indices {
+      switch fields.lines[index].known {
+      // RFC 9110, 6.5.1: what frames, routes or authenticates is no trailer field.
+      case .contentLength, .transferEncoding, .host, .authorization, .proxyAuthorization, .maxForwards, .te, .trailer,
+        .expect:
+        return .invalid(.forbiddenTrailer)
+      case .connection, .keepAlive, .proxyConnection, .proxyAuthenticate, .proxyAuthenticationInfo, .upgrade:
+        fields.lines[index].isDropped = true
+      case .other, .accept, .cookie, .date, .setCookie, .via: continue
+      }
+    }
+    return progress
+  }
+}

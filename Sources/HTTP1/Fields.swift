@@ -1,0 +1,296 @@
+// Header and trailer sections (RFC 9112, 5) as slices into the bytes they were read from.
+//
+// A section is read whole, once its last line is there; its lines are offsets, so that reading allocates nothing and
+// what is forwarded unchanged is copied in runs. Fields that the proxy acts on are recognised while they are read.
+
+import Bytes
+
+/// Fields whose meaning the proxy knows.
+public enum KnownField: UInt8, Sendable {
+  case other
+  case accept, authorization, connection, contentLength, cookie, date, expect, host, keepAlive, maxForwards
+  case proxyAuthenticate, proxyAuthenticationInfo, proxyAuthorization, proxyConnection
+  case setCookie, te, trailer, transferEncoding, upgrade, via
+
+  /// Recognises a name, in either case.
+  static func identify(_ bytes: Span<UInt8>, _ name: Range<Int>) -> KnownField {
+    func of(_ text: StaticString, _ field: KnownField) -> KnownField {
+      bytes.equals(name, ignoringCase: text) ? field : .other
+    }
+    switch name.count {
+    case 2: return of("te", .te)
+    case 3: return of("via", .via)
+    case 4: return bytes[name.lowerBound] | 0x20 == 0x68 ? of("host", .host) : of("date", .date)
+    case 6:
+      switch bytes[name.lowerBound] | 0x20 {
+      case 0x61: return of("accept", .accept)
+      case 0x63: return of("cookie", .cookie)
+      default: return of("expect", .expect)
+      }
+    case 7: return bytes[name.lowerBound] | 0x20 == 0x75 ? of("upgrade", .upgrade) : of("trailer", .trailer)
+    case 10:
+      switch bytes[name.lowerBound] | 0x20 {
+      case 0x63: return of("connection", .connection)
+      case 0x6b: return of("keep-alive", .keepAlive)
+      default: return of("set-cookie", .setCookie)
+      }
+    case 12: return of("max-forwards", .maxForwards)
+    case 13: return of("authorization", .authorization)
+    case 14: return of("content-length", .contentLength)
+    case 16: return of("proxy-connection", .proxyConnection)
+    case 17: return of("transfer-encoding", .transferEncoding)
+    case 18: return of("proxy-authenticate", .proxyAuthenticate)
+    case 19: return of("proxy-authorization", .proxyAuthorization)
+    case 25: return of("proxy-authentication-info", .proxyAuthenticationInfo)
+    default: return .other
+    }
+  }
+
+  /// Fields that end at this hop whether or not Connection names them (RFC 9110, 7.6.1 and 11.7).
+  public var isHopByHop: Bool {
+    switch self {
+    case .connection, .keepAlive, .proxyConnection, .proxyAuthenticate, .proxyAuthenticationInfo, .proxyAuthorization,
+      .te, .transferEncoding, .upgrade:
+      true
+    default: false
+    }
+  }
+}
+
+/// One field line, as offsets into the bytes of its section.
+public struct FieldLine: Sendable {
+  public let name: Range<Int>
+  public let value: Range<Int>
+  /// From the first byte of the name to behind CR LF.
+  public let line: Range<Int>
+  public let known: KnownField
+  /// Whether the line ends at this hop, for Connection names it or a rule removes it.
+  public var isDropped = false
+}
+
+/// Most of what a head may hold.
+public struct HeadLimits: Sendable, Equatable {
+  public let bytes: Int
+  public let fields: Int
+
+  public init(bytes: Int, fields: Int) {
+    self.bytes = bytes
+    self.fields = fields
+  }
+}
+
+/// How far a reader of a head came.
+public enum HeadProgress: Equatable, Sendable {
+  /// The head is the first `count` bytes.
+  case complete(count: Int)
+  /// It is not all there yet, and nothing in it is wrong so far.
+  case incomplete
+  case invalid(MessageFault)
+}
+
+/// The lines of a header or trailer section, in storage that is used again.
+public struct FieldSection: Sendable {
+  public var lines: [FieldLine] = []
+
+  public init() { lines.reserveCapacity(64) }
+
+  /// Most options in all Connection fields of a message: real ones have one to three.
+  static let maximumConnectionOptions = 32
+
+  /// Reads lines from `from` to the empty line that ends the section.
+  mutating func read(_ bytes: Span<UInt8>, from: Int, limits: HeadLimits) -> HeadProgress {
+    lines.removeAll(keepingCapacity: true)
+    var at = from
+    while true {
+      guard at < bytes.count else { return .incomplete }
+      let first = bytes[at]
+      if first == 0x0d {
+        guard at + 1 < bytes.count else { return .incomplete }
+        return bytes[at + 1] == 0x0a ? .complete(count: at + 2) : .invalid(.bareCarriageReturn)
+      }
+      if first == 0x0a { return .invalid(.bareLineFeed) }
+      if first == 0x20 || first == 0x09 { return .invalid(.obsoleteLineFolding) }
+      let nameStart = at
+      while at < bytes.count, bytes[at].isTokenCharacter { at &+= 1 }
+      guard at < bytes.count else { return .incomplete }
+      let name = nameStart..<at
+      if bytes[at] != 0x3a || name.isEmpty {
+        let byte = bytes[at]
+        if byte == 0x20 || byte == 0x09 { return .invalid(.spaceBeforeColon) }
+        if byte == 0x0a { return .invalid(.bareLineFeed) }
+        if byte == 0x0d && at + 1 < bytes.count && bytes[at + 1] != 0x0a { return .invalid(.bareCarriageReturn) }
+        if byte != 0x0d && (byte < 0x20 || byte == 0x7f) { return .invalid(.controlCharacter) }
+        return .invalid(.badFieldName)
+      }
+      at &+= 1
+      switch readLineEnd(bytes, from: at) {
+      case .incomplete: return .incomplete
+      case .invalid(let fault): return .invalid(fault)
+      case .complete(let end):
+        if lines.count == limits.fields { return .invalid(.tooManyFields) }
+        var value = at..<end
+        while !value.isEmpty, bytes[value.lowerBound].isBlank { value = value.lowerBound + 1..<end }
+        while !value.isEmpty, bytes[value.upperBound - 1].isBlank { value = value.lowerBound..<value.upperBound - 1 }
+        lines.append(
+          FieldLine(
+            name: name, value: value, line: nameStart..<end + 2, known: KnownField.identify(bytes, name)))
+        at = end + 2
+      }
+    }
+  }
+
+  /// Marks as dropped the fields that end at this hop, those that Connection names among them.
+  /// Framing and Host are written anew by the proxy, so that naming them changes nothing.
+  mutating func dropHopByHop(_ bytes: Span<UInt8>, _ options: inout ConnectionOptions) -> MessageFault? {
+    var named = 0
+    for index in lines.indices {
+      if lines[index].known.isHopByHop { lines[index].isDropped = true }
+      guard lines[index].known == .connection || lines[index].known == .proxyConnection else { continue }
+      let isConnection = lines[index].known == .connection
+      var elements = ListElements(lines[index].value)
+      while let element = elements.next(bytes) {
+        named += 1
+        if named > Self.maximumConnectionOptions { return .tooManyConnectionOptions }
+        options.note(bytes, element, isConnection: isConnection)
+        guard isConnection else { continue }
+        for other in lines.indices where lines[other].name.count == element.count && lines[other].known != .host {
+          if bytes.equalsIgnoringCase(lines[other].name, element) { lines[other].isDropped = true }
+        }
+      }
+    }
+    return nil
+  }
+
+  /// Whether a line that is not dropped bears this name, given in lower case.
+  public func contains(_ name: [UInt8], in bytes: Span<UInt8>) -> Bool {
+    for index in lines.indices where !lines[index].isDropped {
+      if bytes.equals(lines[index].name, ignoringCase: name.span) { return true }
+    }
+    return false
+  }
+
+  /// Drops every line that bears this name, given in lower case.
+  public mutating func drop(_ name: [UInt8], in bytes: Span<UInt8>) {
+    for index in lines.indices where lines[index].name.count == name.count {
+      if bytes.equals(lines[index].name, ignoringCase: name.span) { lines[index].isDropped = true }
+    }
+  }
+
+  /// Drops every line of this field.
+  public mutating func drop(_ field: KnownField) {
+    for index in lines.indices where lines[index].known == field { lines[index].isDropped = true }
+  }
+
+  /// The value of the first line of this field.
+  public func first(_ field: KnownField) -> Range<Int>? {
+    for index in lines.indices where lines[index].known == field { return lines[index].value }
+    return nil
+  }
+
+  /// Appends the lines that are not dropped, in runs, as they came.
+  public func write(_ bytes: Span<UInt8>, to buffer: inout ByteBuffer) {
+    var run = 0..<0
+    for index in lines.indices where !lines[index].isDropped {
+      let line = lines[index].line
+      if line.lowerBound == run.upperBound {
+        run = run.lowerBound..<line.upperBound
+      } else {
+        if !run.isEmpty { buffer.append(bytes.extracting(run)) }
+        run = line
+      }
+    }
+    if !run.isEmpty { buffer.append(bytes.extracting(run)) }
+  }
+}
+
+/// Finds the CR LF that ends the line whose content begins at `from`, and checks what stands before it.
+/// `complete(count:)` is the index of the CR.
+func readLineEnd(_ bytes: Span<UInt8>, from: Int) -> HeadProgress {
+  var at = from
+  while true {
+    at = bytes.firstControl(from: at)
+    guard at < bytes.count else { return .incomplete }
+    switch bytes[at] {
+    case 0x09: at &+= 1
+    case 0x0d:
+      guard at + 1 < bytes.count else { return .incomplete }
+      return bytes[at + 1] == 0x0a ? .complete(count: at) : .invalid(.bareCarriageReturn)
+    case 0x0a: return .invalid(.bareLineFeed)
+    default: return .invalid(.controlCharacter)
+    }
+  }
+}
+
+/// What the Connection fields of a message ask for (RFC 9110, 7.6.1).
+public struct ConnectionOptions: Sendable, Equatable {
+  public var close = false
+  public var keepAlive = false
+  public var upgrade = false
+  public var te = false
+
+  public init() {}
+
+  /// Proxy-Connection is no standard field; of it only what old clients mean by it is heeded.
+  mutating func note(_ bytes: Span<UInt8>, _ element: Range<Int>, isConnection: Bool) {
+    if bytes.equals(element, ignoringCase: "close") {
+      close = true
+    } else if bytes.equals(element, ignoringCase: "keep-alive") {
+      keepAlive = true
+    } else if isConnection && bytes.equals(element, ignoringCase: "upgrade") {
+      upgrade = true
+    } else if isConnection && bytes.equals(element, ignoringCase: "te") {
+      te = true
+    }
+  }
+}
+
+/// Walks the elements of a comma-separated list (RFC 9110, 5.6.1); empty ones are passed over.
+public struct ListElements: Sendable {
+  private var at: Int
+  private let end: Int
+
+  public init(_ value: Range<Int>) {
+    at = value.lowerBound
+    end = value.upperBound
+  }
+
+  public mutating func next(_ bytes: Span<UInt8>) -> Range<Int>? {
+    while at < end {
+      let comma = bytes.extracting(at..<end).firstIndex(of: 0x2c).map { at + $0 } ?? end
+      var element = at..<comma
+      at = comma + 1
+      while !element.isEmpty, bytes[element.lowerBound].isBlank { element = element.lowerBound + 1..<element.upperBound }
+      while !element.isEmpty, bytes[element.upperBound - 1].isBlank {
+        element = element.lowerBound..<element.upperBound - 1
+      }
+      if !element.isEmpty { return element }
+    }
+    return nil
+  }
+}
+
+extension Span where Element == UInt8 {
+  /// Whether two ranges hold the same bytes, ASCII letters in either case.
+  func equalsIgnoringCase(_ left: Range<Int>, _ right: Range<Int>) -> Bool {
+    guard left.count == right.count else { return false }
+    for offset in 0..<left.count
+    where self[left.lowerBound &+ offset].asciiLowercased != self[right.lowerBound &+ offset].asciiLowercased {
+      return false
+    }
+    return true
+  }
+}
+
+extension UInt8 {
+  /// SP or HTAB.
+  @inlinable public var isBlank: Bool { self == 0x20 || self == 0x09 }
+
+  /// tchar of RFC 9110, 5.6.2, as two masks of 64 bits.
+  @inlinable public var isTokenCharacter: Bool {
+    // ! # $ % & ' * + - . 0-9  |  A-Z ^ _ ` a-z | ~
+    let low: UInt64 = 0x03ff_6cfa_0000_0000
+    let high: UInt64 = 0x57ff_ffff_c7ff_fffe
+    if self >= 0x80 { return false }
+    return (self < 0x40 ? low >> UInt64(self) : high >> UInt64(self & 0x3f)) & 1 == 1
+  }
+}

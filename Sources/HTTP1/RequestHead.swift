@@ -1,0 +1,301 @@
+// The head of a request as a proxy reads it (RFC 9112, 3): strict, in one pass, nothing allocated.
+//
+// `read` looks at the bytes from their beginning each time it is called. A caller calls it when the first bytes are
+// there and again when another line feed has come, so that a head that drips in costs at most one pass a line.
+
+import Bytes
+
+/// The form of a request target (RFC 9112, 3.2).
+public enum TargetForm: Sendable, Equatable { case absolute, authority, asterisk }
+
+/// Methods that the proxy treats in a way of their own.
+public enum KnownMethod: Sendable, Equatable {
+  case connect, delete, get, head, options, post, put, trace, other
+
+  /// RFC 9110, 9.2.2: sending it twice means what sending it once does.
+  public var isIdempotent: Bool {
+    switch self {
+    case .get, .head, .options, .trace, .put, .delete: true
+    case .connect, .post, .other: false
+    }
+  }
+}
+
+/// A request head. Ranges are offsets into the bytes that were read.
+public struct RequestHead: Sendable {
+  public private(set) var method: Range<Int> = 0..<0
+  public private(set) var knownMethod = KnownMethod.other
+  public private(set) var target: Range<Int> = 0..<0
+  public private(set) var form = TargetForm.absolute
+  /// Whether the scheme of an absolute target, or of a tunnel, is https.
+  public private(set) var isHTTPS = false
+  /// Host as it is written in the target, an IPv6 address with its brackets.
+  public private(set) var host: Range<Int> = 0..<0
+  /// Port in the target; nil where it names none.
+  public private(set) var port: UInt16?
+  /// Host and port as they are written.
+  public private(set) var authority: Range<Int> = 0..<0
+  /// Path, without query; empty where the target has none.
+  public private(set) var path: Range<Int> = 0..<0
+  /// From the path to the end of the target, with the query.
+  public private(set) var pathAndQuery: Range<Int> = 0..<0
+  /// 1 for HTTP/1.1, 0 for HTTP/1.0.
+  public private(set) var minorVersion = 1
+  public var fields = FieldSection()
+  public private(set) var options = ConnectionOptions()
+  public private(set) var framing = BodyFraming.none
+
+  public init() {}
+
+  /// Empty lines that are passed over before a request line (RFC 9112, 2.2): one that an old client sends behind a body.
+  static let emptyLinesPassedOver = 1
+  /// Longest method in bytes: the longest that is registered has 17 (UPDATEREDIRECTREF).
+  static let longestMethod = 32
+
+  /// Reads a head from the beginning of `bytes`.
+  public mutating func read(_ bytes: Span<UInt8>, limits: HeadLimits) -> HeadProgress {
+    let window = bytes.count > limits.bytes ? bytes.extracting(0..<limits.bytes) : bytes
+    let progress = readLines(window, limits: limits)
+    // The limit cuts a head that is fine so far, never one that is wrong already.
+    if progress == .incomplete && bytes.count >= limits.bytes { return .invalid(.headTooLarge) }
+    return progress
+  }
+
+  private mutating func readLines(_ bytes: Span<UInt8>, limits: HeadLimits) -> HeadProgress {
+    minorVersion = 1
+    var at = 0
+    if bytes.count >= 2, bytes[0] == 0x0d, bytes[1] == 0x0a { at = 2 * Self.emptyLinesPassedOver }
+    if bytes.count == 1, bytes[0] == 0x0d { return .incomplete }
+
+    // 1. Method: a token, and one space.
+    let methodStart = at
+    while at < bytes.count, bytes[at].isTokenCharacter { at &+= 1 }
+    method = methodStart..<at
+    if method.count > Self.longestMethod { return .invalid(.badMethod) }
+    guard at < bytes.count else { return .incomplete }
+    guard bytes[at] == 0x20, !method.isEmpty else { return .invalid(lineFault(bytes, at, otherwise: .badMethod)) }
+    knownMethod = Self.identify(bytes, method)
+
+    // 2. Target: characters of a URI, and one space.
+    at &+= 1
+    let targetStart = at
+    while at < bytes.count, bytes[at].isTargetCharacter { at &+= 1 }
+    target = targetStart..<at
+    guard at < bytes.count else { return .incomplete }
+    guard bytes[at] == 0x20, !target.isEmpty else { return .invalid(lineFault(bytes, at, otherwise: .badTarget)) }
+
+    // 3. Version, exactly, and CR LF.
+    at &+= 1
+    let versionEnd = at + 8
+    if bytes.count < versionEnd + 2 {
+      // Not all there: wrong already, or cut short?
+      let have = at..<min(bytes.count, versionEnd)
+      for index in have where !Self.mayBeVersion(bytes[index], at: index - at) {
+        return .invalid(lineFault(bytes, index, otherwise: .badVersion))
+      }
+      if bytes.count == versionEnd + 1, bytes[versionEnd] != 0x0d {
+        return .invalid(lineFault(bytes, versionEnd, otherwise: .badVersion))
+      }
+      return .incomplete
+    }
+    guard bytes.equals(at..<versionEnd - 1, "HTTP/1."), bytes[versionEnd - 1] | 1 == 0x31 else {
+      for index in at..<versionEnd where !Self.mayBeVersion(bytes[index], at: index - at) {
+        return .invalid(lineFault(bytes, index, otherwise: .badVersion))
+      }
+      return .invalid(.badVersion)
+    }
+    minorVersion = Int(bytes[versionEnd - 1] & 1)
+    guard bytes[versionEnd] == 0x0d, bytes[versionEnd + 1] == 0x0a else {
+      return .invalid(lineFault(bytes, versionEnd, otherwise: .badVersion))
+    }
+
+    // 4. Fields.
+    let progress = fields.read(bytes, from: versionEnd + 2, limits: limits)
+    guard case .complete = progress else { return progress }
+    if let fault = understand(bytes) { return .invalid(fault) }
+    return progress
+  }
+
+  private static func mayBeVersion(_ byte: UInt8, at index: Int) -> Bool {
+    switch index {
+    case 0: byte == 0x48
+    case 1, 2: byte == 0x54
+    case 3: byte == 0x50
+    case 4: byte == 0x2f
+    case 5: byte == 0x31
+    case 6: byte == 0x2e
+    default: byte | 1 == 0x31
+    }
+  }
+
+  private static func identify(_ bytes: Span<UInt8>, _ method: Range<Int>) -> KnownMethod {
+    switch method.count {
+    case 3: bytes.equals(method, "GET") ? .get : bytes.equals(method, "PUT") ? .put : .other
+    case 4: bytes.equals(method, "POST") ? .post : bytes.equals(method, "HEAD") ? .head : .other
+    case 5: bytes.equals(method, "TRACE") ? .trace : .other
+    case 6: bytes.equals(method, "DELETE") ? .delete : .other
+    case 7: bytes.equals(method, "CONNECT") ? .connect : bytes.equals(method, "OPTIONS") ? .options : .other
+    default: .other
+    }
+  }
+
+  /// What the whole head says: target, Host, connection options, framing.
+  private mutating func understand(_ bytes: Span<UInt8>) -> MessageFault? {
+    if let fault = readTarget(bytes) { return fault }
+    if let fault = checkHost(bytes) { return fault }
+    options = ConnectionOptions()
+    if let fault = fields.dropHopByHop(bytes, &options) { return fault }
+    switch BodyFraming.ofRequest(fields, bytes, minorVersion: minorVersion) {
+    case .failure(let fault): return fault
+    case .success(let framing): self.framing = framing
+    }
+    // RFC 9110, 9.3.6 and 9.3.8: a CONNECT or TRACE request has no content.
+    if knownMethod == .connect || knownMethod == .trace {
+      switch framing {
+      case .none, .length(0): break
+      case .length, .chunked, .untilClose: return .bodyNotAllowed
+      }
+    }
+    return nil
+  }
+
+  /// RFC 9112, 3.2: the form follows from the method and the first character.
+  private mutating func readTarget(_ bytes: Span<UInt8>) -> MessageFault? {
+    host = 0..<0
+    port = nil
+    authority = 0..<0
+    path = target.upperBound..<target.upperBound
+    pathAndQuery = path
+    isHTTPS = false
+    if knownMethod == .connect {
+      form = .authority
+      isHTTPS = true
+      if let fault = readAuthority(bytes, target) { return fault }
+      return port == nil ? .badPort : nil
+    }
+    if target.count == 1, bytes[target.lowerBound] == 0x2a {
+      form = .asterisk
+      return knownMethod == .options ? nil : .badTarget
+    }
+    form = .absolute
+    if bytes[target.lowerBound] == 0x2f { return .targetNotAbsolute }
+    var at = target.lowerBound
+    while at < target.upperBound, bytes[at].isSchemeCharacter { at &+= 1 }
+    let scheme = target.lowerBound..<at
+    guard !scheme.isEmpty, at + 2 < target.upperBound, bytes.equals(at..<at + 3, "://") else {
+      return .targetNotAbsolute
+    }
+    if bytes.equals(scheme, ignoringCase: "https") {
+      isHTTPS = true
+    } else if !bytes.equals(scheme, ignoringCase: "http") {
+      return .unsupportedScheme
+    }
+    at &+= 3
+    let authorityStart = at
+    while at < target.upperBound, bytes[at] != 0x2f, bytes[at] != 0x3f { at &+= 1 }
+    if let fault = readAuthority(bytes, authorityStart..<at) { return fault }
+    pathAndQuery = at..<target.upperBound
+    let query = bytes.extracting(pathAndQuery).firstIndex(of: 0x3f).map { at + $0 } ?? target.upperBound
+    path = at..<query
+    return nil
+  }
+
+  /// RFC 3986, 3.2, without user information (RFC 9110, 4.2.4).
+  private mutating func readAuthority(_ bytes: Span<UInt8>, _ range: Range<Int>) -> MessageFault? {
+    for index in range where bytes[index] == 0x40 { return .userInformationInTarget }
+    switch HostAndPort.read(bytes, range) {
+    case .failure(let fault): return fault
+    case .success(let parts):
+      authority = range
+      host = parts.host
+      port = parts.port
+      return nil
+    }
+  }
+
+  /// RFC 9112, 3.2: a request of HTTP/1.1 has exactly one Host, and it is well-formed in every version.
+  private mutating func checkHost(_ bytes: Span<UInt8>) -> MessageFault? {
+    var seen = false
+    for index in fields.lines.indices where fields.lines[index].known == .host {
+      if seen { return .severalHosts }
+      seen = true
+      let value = fields.lines[index].value
+      // Empty is what a client sends for a target without authority, which none here is but "*".
+      if value.isEmpty {
+        if form == .asterisk { continue }
+        return .malformedHostField
+      }
+      if case .failure = HostAndPort.read(bytes, value) { return .malformedHostField }
+    }
+    return seen || minorVersion == 0 ? nil : .missingHost
+  }
+
+  /// Whether the client wants the connection kept (RFC 9112, 9.3).
+  public var isPersistent: Bool {
+    if options.close { return false }
+    return minorVersion == 1 || options.keepAlive
+  }
+}
+
+/// Names the fault of a line that breaks off at `at` better than `otherwise` where it can.
+func lineFault(_ bytes: Span<UInt8>, _ at: Int, otherwise: MessageFault) -> MessageFault {
+  let byte = bytes[at]
+  if byte == 0x0a { return .bareLineFeed }
+  if byte == 0x0d { return at + 1 < bytes.count && bytes[at + 1] != 0x0a ? .bareCarriageReturn : otherwise }
+  return byte < 0x20 && byte != 0x09 || byte == 0x7f ? .controlCharacter : otherwise
+}
+
+/// `host [ ":" port ]`, as targets and Host write it. The host's spelling is the policy's to judge; here only its shape.
+public struct HostAndPort: Sendable, Equatable {
+  public let host: Range<Int>
+  public let port: UInt16?
+
+  public static func read(_ bytes: Span<UInt8>, _ range: Range<Int>) -> Result<HostAndPort, MessageFault> {
+    var at = range.lowerBound
+    if at < range.upperBound, bytes[at] == 0x5b {
+      while at < range.upperBound, bytes[at] != 0x5d { at &+= 1 }
+      guard at < range.upperBound, at - range.lowerBound > 2 else { return .failure(.badHost) }
+      at &+= 1
+      for index in range.lowerBound + 1..<at - 1
+      where bytes[index].hexadecimalValue == nil && bytes[index] != 0x3a && bytes[index] != 0x2e {
+        return .failure(.badHost)
+      }
+    } else {
+      while at < range.upperBound, bytes[at] != 0x3a {
+        guard bytes[at].isRegisteredNameCharacter else { return .failure(.badHost) }
+        at &+= 1
+      }
+    }
+    let host = range.lowerBound..<at
+    guard !host.isEmpty else { return .failure(.badHost) }
+    if at == range.upperBound { return .success(HostAndPort(host: host, port: nil)) }
+    guard bytes[at] == 0x3a else { return .failure(.badHost) }
+    var port = 0
+    let digits = at + 1..<range.upperBound
+    guard !digits.isEmpty, digits.count <= 5 else { return .failure(.badPort) }
+    for index in digits {
+      guard bytes[index].isASCIIDigit else { return .failure(.badPort) }
+      port = port * 10 + Int(bytes[index] & 0xf)
+    }
+    guard port > 0, port <= 65535 else { return .failure(.badPort) }
+    return .success(HostAndPort(host: host, port: UInt16(port)))
+  }
+}
+
+extension UInt8 {
+  /// Characters of a request target: those of RFC 3986, and `[ ] ^ ` { | }`, which the URL standard leaves bare in a
+  /// query so that browsers send them. No space, no quotes, no `< > # \`, nothing above 0x7e.
+  var isTargetCharacter: Bool {
+    let low: UInt64 = 0xafff_fff2_0000_0000
+    let high: UInt64 = 0x7fff_ffff_efff_ffff
+    if self >= 0x80 { return false }
+    return (self < 0x40 ? low >> UInt64(self) : high >> UInt64(self & 0x3f)) & 1 == 1
+  }
+
+  var isSchemeCharacter: Bool { isASCIILetter || isASCIIDigit || self == 0x2b || self == 0x2d || self == 0x2e }
+
+  /// Letters, digits, "-", "_" and ".": what names on the Internet are made of.
+  var isRegisteredNameCharacter: Bool {
+    isASCIILetter || isASCIIDigit || self == 0x2d || self == 0x2e || self == 0x5f
+  }
+}

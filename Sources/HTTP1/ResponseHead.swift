@@ -1,0 +1,75 @@
+// The head of a response as a proxy reads it (RFC 9112, 4): as strict as that of a request.
+
+import Bytes
+
+/// A response head. Ranges are offsets into the bytes that were read.
+public struct ResponseHead: Sendable {
+  public private(set) var status = 0
+  /// The reason phrase, which may be empty.
+  public private(set) var reason: Range<Int> = 0..<0
+  public private(set) var minorVersion = 1
+  public var fields = FieldSection()
+  public private(set) var options = ConnectionOptions()
+  public private(set) var framing = BodyFraming.none
+
+  public init() {}
+
+  /// Reads a head from the beginning of `bytes`; `toHead` where it answers a HEAD request.
+  public mutating func read(_ bytes: Span<UInt8>, limits: HeadLimits, toHead: Bool) -> HeadProgress {
+    let window = bytes.count > limits.bytes ? bytes.extracting(0..<limits.bytes) : bytes
+    let progress = readLines(window, limits: limits, toHead: toHead)
+    if progress == .incomplete && bytes.count >= limits.bytes { return .invalid(.headTooLarge) }
+    return progress
+  }
+
+  private mutating func readLines(_ bytes: Span<UInt8>, limits: HeadLimits, toHead: Bool) -> HeadProgress {
+    // "HTTP/1." DIGIT SP 3DIGIT SP [reason] CR LF. What has come so far must fit, however little it is.
+    let fixed = min(bytes.count, 13)
+    for index in 0..<fixed where !Self.mayStand(bytes[index], at: index) {
+      return .invalid(lineFault(bytes, index, otherwise: .badStatusLine))
+    }
+    guard bytes.count > 12 else { return .incomplete }
+    minorVersion = Int(bytes[7] & 1)
+    status = Int(bytes[9] & 0xf) * 100 + Int(bytes[10] & 0xf) * 10 + Int(bytes[11] & 0xf)
+    // Above 599 no status is defined, yet servers send them and clients read them as 5xx (RFC 9110, 15).
+    if status < 100 { return .invalid(.badStatusLine) }
+    let reasonStart = 13
+    switch readLineEnd(bytes, from: reasonStart) {
+    case .incomplete: return .incomplete
+    case .invalid(let fault): return .invalid(fault)
+    case .complete(let end):
+      reason = reasonStart..<end
+      let progress = fields.read(bytes, from: end + 2, limits: limits)
+      guard case .complete = progress else { return progress }
+      options = ConnectionOptions()
+      if let fault = fields.dropHopByHop(bytes, &options) { return .invalid(fault) }
+      switch BodyFraming.ofResponse(fields, bytes, status: status, minorVersion: minorVersion, toHead: toHead) {
+      case .failure(let fault): return .invalid(fault)
+      case .success(let framing): self.framing = framing
+      }
+      return progress
+    }
+  }
+
+  private static func mayStand(_ byte: UInt8, at index: Int) -> Bool {
+    switch index {
+    case 0: byte == 0x48
+    case 1, 2: byte == 0x54
+    case 3: byte == 0x50
+    case 4: byte == 0x2f
+    case 5: byte == 0x31
+    case 6: byte == 0x2e
+    case 7: byte | 1 == 0x31
+    case 8, 12: byte == 0x20
+    default: byte.isASCIIDigit
+    }
+  }
+
+  public var isInformational: Bool { status < 200 }
+
+  /// Whether the server keeps the connection (RFC 9112, 9.3).
+  public var isPersistent: Bool {
+    if options.close || framing == .untilClose { return false }
+    return minorVersion == 1 || options.keepAlive
+  }
+}

@@ -1,0 +1,179 @@
+// The one line that is written for each request or tunnel. Nothing is allocated for it in a steady state.
+
+import Bytes
+import HTTP1
+import Policy
+import Session
+import Transport
+
+struct AccessLine {
+  let record: ExchangeRecord
+  let policy: Policy
+  let client: SocketAddress
+  let totalMilliseconds: Int64
+
+  /// `text` holds method and target, at the record's ranges.
+  func write(_ format: LineFormat, text: borrowing ByteBuffer, to out: inout ByteBuffer) {
+    switch format {
+    case .json: writeJSON(text.bytes, &out)
+    case .text: writeText(text.bytes, &out)
+    }
+  }
+
+  private var rule: String? { record.decision?.rule.map { policy.rules[$0].name } }
+
+  private func writeJSON(_ text: Span<UInt8>, _ out: inout ByteBuffer) {
+    out.append("{\"time\":\"")
+    out.appendTimestamp(record.begunWall)
+    out.append("\",\"id\":\"")
+    record.reference.write(to: &out)
+    out.append("\",\"client\":\"")
+    out.append(client)
+    out.append("\",\"user\":null,\"method\":")
+    write(json: text.extracting(record.method), &out)
+    out.append(",\"target\":")
+    write(json: text.extracting(record.target), &out)
+    out.append(",\"rule\":")
+    if let rule { out.append(json: rule) } else { out.append("null") }
+    out.append(",\"decision\":")
+    if let decision = record.decision {
+      out.append(decision.verdict == .allow ? "\"allow\",\"reason\":\"" : "\"deny\",\"reason\":\"")
+      out.append(decision.reason.token)
+      out.append("\"")
+    } else {
+      out.append("null,\"reason\":null")
+    }
+    out.append(record.upstream == nil ? ",\"route\":null,\"upstream\":" : ",\"route\":\"direct\",\"upstream\":")
+    if let upstream = record.upstream {
+      out.append("\"")
+      out.append(SocketAddress(upstream, port: record.upstreamPort))
+      out.append("\"")
+    } else {
+      out.append("null")
+    }
+    out.append(record.isReused ? ",\"reused\":true" : ",\"reused\":false")
+    out.append(record.isRetried ? ",\"retried\":true" : ",\"retried\":false")
+    out.append(",\"status\":")
+    out.append(decimal: UInt64(record.status))
+    out.append(",\"bytes_in\":")
+    out.append(decimal: record.bytesIn)
+    out.append(",\"bytes_out\":")
+    out.append(decimal: record.bytesOut)
+    write(json: ",\"name_ms\":", record.nameMilliseconds, &out)
+    write(json: ",\"connect_ms\":", record.connectMilliseconds, &out)
+    out.append(",\"tls_ms\":null")
+    write(json: ",\"first_byte_ms\":", record.firstByteMilliseconds, &out)
+    write(json: ",\"total_ms\":", totalMilliseconds, &out)
+    out.append(",\"error\":")
+    if let token = record.outcome.token {
+      out.append("\"")
+      out.append(token)
+      out.append("\"}\n")
+    } else {
+      out.append("null}\n")
+    }
+  }
+
+  private func write(json text: Span<UInt8>, _ out: inout ByteBuffer) {
+    if text.isEmpty { out.append("null") } else { out.append(json: text) }
+  }
+
+  private func write(json key: StaticString, _ milliseconds: Int64, _ out: inout ByteBuffer) {
+    out.append(key)
+    if milliseconds < 0 { out.append("null") } else { out.append(decimal: UInt64(milliseconds)) }
+  }
+
+  private func writeText(_ text: Span<UInt8>, _ out: inout ByteBuffer) {
+    out.appendTimestamp(record.begunWall)
+    out.append(" ")
+    record.reference.write(to: &out)
+    out.append(" ")
+    out.append(client)
+    out.append(" ")
+    if record.method.isEmpty { out.append("-") } else { out.append(text.extracting(record.method)) }
+    out.append(" ")
+    if record.target.isEmpty { out.append("-") } else { out.append(text.extracting(record.target)) }
+    out.append(" ")
+    out.append(decimal: UInt64(record.status))
+    out.append(" rule=")
+    if let rule { out.append(rule) } else { out.append("-") }
+    if let decision = record.decision {
+      out.append(decision.verdict == .allow ? " allow:" : " deny:")
+      out.append(decision.reason.token)
+    }
+    if let upstream = record.upstream {
+      out.append(" route=direct upstream=")
+      out.append(SocketAddress(upstream, port: record.upstreamPort))
+      if record.isReused { out.append(" reused") }
+      if record.isRetried { out.append(" retried") }
+    }
+    out.append(" in=")
+    out.append(decimal: record.bytesIn)
+    out.append(" out=")
+    out.append(decimal: record.bytesOut)
+    write(text: " name=", record.nameMilliseconds, &out)
+    write(text: " connect=", record.connectMilliseconds, &out)
+    write(text: " first=", record.firstByteMilliseconds, &out)
+    write(text: " total=", totalMilliseconds, &out)
+    if let token = record.outcome.token {
+      out.append(" error=")
+      out.append(token)
+    }
+    out.append("\n")
+  }
+
+  private func write(text key: StaticString, _ milliseconds: Int64, _ out: inout ByteBuffer) {
+    if milliseconds < 0 { return }
+    out.append(key)
+    out.append(decimal: UInt64(milliseconds))
+    out.append("ms")
+  }
+}
+
+extension ByteBuffer {
+  /// RFC 3339, UTC, with milliseconds.
+  mutating func appendTimestamp(_ wallMilliseconds: Int64) {
+    CalendarTime(secondsSince1970: wallMilliseconds / 1000).writeRFC3339(to: &self)
+    append(".")
+    append(decimal: UInt64(wallMilliseconds % 1000), width: 3)
+    append("Z")
+  }
+
+  /// `127.0.0.1:80` or `[::1]:80`
+  mutating func append(_ address: SocketAddress) {
+    if !address.isIPv4 { append("[") }
+    IPAddress(address).write(to: &self)
+    append(address.isIPv4 ? ":" : "]:")
+    append(decimal: UInt64(address.port))
+  }
+}
+
+extension Decision.Reason {
+  /// The stable word of the log.
+  var token: StaticString {
+    switch self {
+    case .rule: "rule"
+    case .ruleDenies: "rule-denies"
+    case .connectDenied: "connect-denied"
+    case .ruleWouldDeny: "rule-would-deny"
+    case .defaultAllow: "default"
+    case .defaultDeny: "default-denies"
+    }
+  }
+}
+
+extension IPAddress {
+  init(_ address: SocketAddress) {
+    self =
+      address.isIPv4
+      ? IPAddress(ipv4: UInt32(truncatingIfNeeded: address.low)) : IPAddress(ipv6High: address.high, low: address.low)
+  }
+}
+
+extension SocketAddress {
+  init(_ address: IPAddress, port: UInt16) {
+    self.init(high: address.high, low: address.low, port: port, isIPv4: address.isIPv4)
+  }
+
+  func with(port: UInt16) -> SocketAddress { SocketAddress(high: high, low: low, port: port, isIPv4: isIPv4) }
+}

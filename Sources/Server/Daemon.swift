@@ -1,0 +1,150 @@
+// The daemon: opens what it listens on, starts a worker for each core, and answers signals.
+//
+// SIGHUP reads the configuration again, on this thread, and hands a new policy to the workers; with an error in it
+// nothing changes. SIGTERM drains: no new connections, requests under way finish, up to `timeouts.drain`. A second one
+// ends at once.
+
+import Policy
+import Session
+import Transport
+
+/// What the program gives the daemon to run with.
+public struct DaemonSettings: Sendable {
+  public let policy: Policy
+  /// Reads the configuration again: the policy, or nil where it has errors. It has said what they are.
+  public let reload: @Sendable (LogWriter) -> Policy?
+  public let log: LogWriter
+
+  public init(policy: Policy, log: LogWriter, reload: @escaping @Sendable (LogWriter) -> Policy?) {
+    self.policy = policy
+    self.log = log
+    self.reload = reload
+  }
+}
+
+/// Why the daemon could not start.
+public struct StartFailure: Error, CustomStringConvertible {
+  public let description: String
+}
+
+public final class Daemon {
+  private let settings: DaemonSettings
+  private let signals: Signals
+  private let shared: SharedState
+
+  /// Opens the listeners. Called before any thread is started, for threads inherit which signals are blocked.
+  public init(_ settings: DaemonSettings, signals: Signals) throws(StartFailure) {
+    self.settings = settings
+    self.signals = signals
+    let proxy = settings.policy.configuration.proxy
+    let workers = proxy.workers ?? Process.processors
+    _ = Process.raiseDescriptorLimit()
+    let first = try Self.openAll(proxy.listen.map { SocketAddress($0.address, port: $0.port) }, settings.log)
+    let bound = first.map(\.address)
+    shared = SharedState(
+      listenAddresses: bound, resolver: Resolver(Self.resolverSettings(settings.policy)), log: settings.log,
+      workers: workers)
+    let policy = settings.policy
+    let via = Self.text(bound[0])
+    for index in 0..<workers {
+      // Each loop has listeners of its own on the same ports: the kernel deals the connections out.
+      let listeners = index == 0 ? first : try Self.openShared(bound)
+      let shared = self.shared
+      startThread(named: "worker-\(index)") {
+        Worker(index: index, listeners: listeners, policy: policy, shared: shared, via: via).run()
+      }
+    }
+  }
+
+  /// The addresses that are listened on.
+  public var addresses: [String] { shared.listenAddresses.map(Self.text) }
+
+  private static func text(_ address: SocketAddress) -> String {
+    "\(ListenAddress(address: IPAddress(address), port: address.port))"
+  }
+
+  private static func openAll(_ addresses: [SocketAddress], _ log: LogWriter) throws(StartFailure) -> [Listener] {
+    var listeners: [Listener] = []
+    for address in addresses {
+      switch Listener.open(address, probes: true) {
+      case .success(let listener): listeners.append(listener)
+      case .failure(let error):
+        // A machine without IPv6 still has a proxy.
+        if error.isAddressMissing, addresses.count > 1 {
+          log.event(.warning, "not listening on \(text(address)): \(error)")
+          continue
+        }
+        throw StartFailure(description: "cannot listen on \(text(address)): \(error)")
+      }
+    }
+    guard !listeners.isEmpty else { throw StartFailure(description: "none of the listen addresses exists here") }
+    return listeners
+  }
+
+  private static func openShared(_ addresses: [SocketAddress]) throws(StartFailure) -> [Listener] {
+    var listeners: [Listener] = []
+    for address in addresses {
+      switch Listener.open(address, probes: false) {
+      case .success(let listener): listeners.append(listener)
+      case .failure(let error): throw StartFailure(description: "cannot listen on \(text(address)): \(error)")
+      }
+    }
+    return listeners
+  }
+
+  private static func resolverSettings(_ policy: Policy) -> ResolverSettings {
+    let dns = policy.configuration.dns
+    return ResolverSettings(
+      servers: dns.servers.map(\.description), timeoutMilliseconds: dns.timeoutMilliseconds,
+      cacheMilliseconds: dns.cacheMilliseconds)
+  }
+
+  /// Runs until a signal has ended it.
+  public func run() {
+    let poller = Poller()
+    _ = poller.add(signals.descriptor, .read, data: 0)
+    _ = poller.add(shared.drained.descriptor, .read, data: 1)
+    var policy = settings.policy
+    var working = shared.mailboxes.count
+    var isDraining = false
+    while working > 0 {
+      _ = poller.wait(milliseconds: -1)
+      working -= shared.drained.takeAll().count
+      while let signal = signals.next() {
+        switch signal {
+        case .hangUp:
+          if !isDraining { policy = reload(policy) }
+        case .terminate:
+          stop(after: isDraining ? 0 : policy.configuration.timeouts.drainMilliseconds)
+          isDraining = true
+        }
+      }
+    }
+    settings.log.event(.info, "stopped")
+    settings.log.flush()
+  }
+
+  private func stop(after milliseconds: Int64) {
+    settings.log.event(
+      .info, milliseconds > 0 ? "stopping: requests under way have \(milliseconds) ms" : "stopping at once")
+    let deadline = Clock.monotonic + milliseconds
+    for mailbox in shared.mailboxes { mailbox.post(.drain(deadline: deadline)) }
+  }
+
+  private func reload(_ current: Policy) -> Policy {
+    guard let policy = settings.reload(settings.log) else {
+      settings.log.event(.error, "reload: the configuration has errors; nothing has changed")
+      return current
+    }
+    let old = current.configuration.proxy
+    let new = policy.configuration.proxy
+    if old.listen != new.listen || old.workers != new.workers || old.name != new.name {
+      settings.log.event(.warning, "reload: listen, workers and name take effect only at a restart")
+    }
+    settings.log.setLevel(policy.configuration.log.level)
+    shared.resolver.configure(Self.resolverSettings(policy))
+    for mailbox in shared.mailboxes { mailbox.post(.policy(policy)) }
+    settings.log.event(.info, "reload: \(policy.rules.count) rules")
+    return policy
+  }
+}

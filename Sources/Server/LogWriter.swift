@@ -1,0 +1,145 @@
+// The log: lines from every loop, written by a thread that may wait for its file, so that no loop does.
+//
+// A loop hands over what one turn produced. Under load the writer wakes every few milliseconds and writes a batch; when
+// there is little to do it is woken by the first line. What does not fit into the bounded buffer is dropped and counted,
+// and the count is said in the log itself.
+
+import Bytes
+import CLinux
+import Glibc
+import Policy
+import Synchronization
+import Transport
+
+/// How lines look; `auto` and the journal are decided before.
+public enum LineFormat: Sendable { case text, json }
+
+public final class LogWriter: Sendable {
+  /// Most bytes that wait for the file: some 5,000 lines, more than a second of full load on one core.
+  static let longestBacklog = 4 << 20
+  /// How long the writer lets lines gather, in microseconds.
+  static let gatherMicroseconds: UInt32 = 5_000
+  /// How long the end of the process waits for the file, in milliseconds.
+  static let finalMilliseconds: Int64 = 2_000
+
+  private struct State: ~Copyable {
+    var pending = ByteBuffer()
+    var dropped = 0
+    var writerSleeps = true
+    var writing = false
+  }
+
+  private let state = Mutex(State())
+  private let wake = Mailbox<Void>()
+  private let output: Int32
+  public let format: LineFormat
+  private let level = Mutex(LogSettings.Level.info)
+
+  /// Writes to `output`, which is left as it is: others may share it.
+  public init(output: Int32, format: LineFormat) {
+    self.output = output
+    self.format = format
+    startThread(named: "log") { [self] in
+      var batch = ByteBuffer()
+      while true { writeNext(&batch) }
+    }
+  }
+
+  public func setLevel(_ level: LogSettings.Level) { self.level.withLock { $0 = level } }
+
+  /// Takes over the lines in `lines` and leaves it empty.
+  public func submit(_ lines: inout ByteBuffer) {
+    if lines.isEmpty { return }
+    let mustWake = state.withLock { state in
+      if state.pending.count + lines.count > Self.longestBacklog {
+        state.dropped += 1
+      } else {
+        state.pending.append(contentsOf: lines)
+      }
+      let sleeps = state.writerSleeps
+      state.writerSleeps = false
+      return sleeps
+    }
+    lines.removeAll()
+    if mustWake { wake.post(()) }
+  }
+
+  private func writeNext(_ batch: inout ByteBuffer) {
+    let dropped = state.withLock { state in
+      swap(&state.pending, &batch)
+      state.writing = !batch.isEmpty
+      if batch.isEmpty { state.writerSleeps = true }
+      let dropped = state.dropped
+      state.dropped = 0
+      return dropped
+    }
+    if dropped > 0 { event(.warning, "the log could not be written fast enough: \(dropped) batches of lines were dropped") }
+    if batch.isEmpty {
+      _ = cl_poll_readable(wake.descriptor.number, -1)
+      _ = wake.takeAll()
+      return
+    }
+    writeAll(&batch)
+    state.withLock { $0.writing = false }
+    usleep(Self.gatherMicroseconds)
+  }
+
+  private func writeAll(_ batch: inout ByteBuffer) {
+    while !batch.isEmpty {
+      switch Descriptor(number: output).write(batch) {
+      case .moved(let count): batch.consume(count)
+      case .wouldBlock:
+        // Someone else made it non-blocking: wait for it as if it were not.
+        var entry = cl_poll_entry(fd: output, wants_read: false, wants_write: true, can_read: false, can_write: false)
+        _ = cl_poll(&entry, 1, -1)
+      case .ended, .failed: batch.removeAll()
+      }
+    }
+  }
+
+  /// Waits until everything submitted has been written, or for as long as the end of a process may take.
+  public func flush() {
+    let deadline = Clock.monotonic + Self.finalMilliseconds
+    while Clock.monotonic < deadline {
+      if state.withLock({ $0.pending.isEmpty && !$0.writing }) { return }
+      usleep(1_000)
+    }
+  }
+
+  /// One line that is not of a request.
+  public func event(_ severity: LogSettings.Level, _ message: String) {
+    let limit = level.withLock { $0 }
+    guard severity.order <= limit.order else { return }
+    var line = ByteBuffer()
+    let now = Clock.wall
+    switch format {
+    case .text:
+      line.appendTimestamp(now)
+      line.append(" ")
+      line.append(severity.rawValue)
+      line.append(": ")
+      for byte in message.utf8 { line.append(byte < 0x20 || byte == 0x7f ? 0x20 : byte) }
+      line.append("\n")
+    case .json:
+      line.append("{\"time\":\"")
+      line.appendTimestamp(now)
+      line.append("\",\"level\":\"")
+      line.append(severity.rawValue)
+      line.append("\",\"message\":")
+      line.append(json: message)
+      line.append("}\n")
+    }
+    submit(&line)
+  }
+}
+
+extension LogSettings.Level {
+  var order: Int {
+    switch self {
+    case .error: 0
+    case .warning: 1
+    case .info: 2
+    case .debug: 3
+    }
+  }
+}

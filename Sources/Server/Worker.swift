@@ -1,0 +1,374 @@
+// One event loop: its poller, its timers, its buffers, and everything that is registered with them.
+//
+// A worker is built inside its own thread and never leaves it. Others reach it through its mailbox alone. Everything
+// that has a descriptor or a timer has a slot; the number of the slot, with a generation, is the data of its epoll
+// registration, so that an event that was on its way when its descriptor was closed and reused finds nobody.
+
+import Bytes
+import Policy
+import Session
+import Synchronization
+import Transport
+
+/// What other threads tell a worker.
+enum WorkerMessage: Sendable {
+  case policy(Policy)
+  case resolved(slot: Int, generation: UInt32, NameAnswer)
+  case connectionFreed
+  /// Takes no more connections, ends idle ones, and lets the others finish until the deadline.
+  case drain(deadline: Int64)
+}
+
+/// What is common to the workers of a daemon.
+final class SharedState: Sendable {
+  let listenAddresses: [SocketAddress]
+  let resolver: Resolver
+  let log: LogWriter
+  /// Open client connections of all workers.
+  let connections = Atomic<Int>(0)
+  /// Workers that have stopped accepting because of `limits.connections`.
+  let waitingForConnections = Atomic<Int>(0)
+  let mailboxes: [Mailbox<WorkerMessage>]
+  let drained = Mailbox<Int>()
+
+  init(listenAddresses: [SocketAddress], resolver: Resolver, log: LogWriter, workers: Int) {
+    self.listenAddresses = listenAddresses
+    self.resolver = resolver
+    self.log = log
+    mailboxes = (0..<workers).map { _ in Mailbox() }
+  }
+}
+
+final class Worker {
+  /// What an event or a timer of a slot belongs to.
+  enum Occupant {
+    case free
+    case listener(Listener)
+    case mailbox
+    case client(Conversation)
+    case upstream(Upstream)
+    case connector(Connector)
+    case attempt(Connector)
+    /// Accepting stopped for want of descriptors; its timer starts it again.
+    case acceptPause
+  }
+
+  /// Bytes read in one turn of a connection: one read takes a 64 KiB response with its head, and no connection keeps
+  /// the others waiting for more than some tens of microseconds.
+  static let readBytes = 128 << 10
+  /// Connections taken in one turn, for the same reason.
+  static let acceptsPerTurn = 16
+  /// How long accepting rests where no descriptor was left, in milliseconds, unless one is freed before.
+  static let acceptPauseMilliseconds: Int64 = 100
+
+  let index: Int
+  let shared: SharedState
+  var workspace: Workspace
+  var timers: TimerWheel
+  var now: Int64
+  private(set) var policy: Policy
+  private let poller = Poller()
+  private var occupants: [Occupant] = []
+  private var generations: [UInt32] = []
+  private var freeSlots: [Int] = []
+  private var destinations: DestinationTable
+  var logLines = ByteBuffer()
+  private var listenerSlots: [Int] = []
+  private var acceptsPaused = false
+  private var pauseSlot = -1
+  private var due: [Int] = []
+  private var clients = 0
+  private var drainDeadline: Int64? = nil
+  private var finished = false
+  var pipes = PipePool()
+
+  init(index: Int, listeners: [Listener], policy: Policy, shared: SharedState, via: String) {
+    self.index = index
+    self.shared = shared
+    self.policy = policy
+    now = Clock.monotonic
+    timers = TimerWheel(now: now)
+    destinations = DestinationTable(seed: Process.random)
+    workspace = Workspace(
+      name: policy.configuration.proxy.name, listenAddress: via,
+      references: ReferenceSource(seed: Process.random >> 8, index: index, of: shared.mailboxes.count))
+    for listener in listeners {
+      let slot = occupy(.listener(listener))
+      listenerSlots.append(slot)
+      register(listener.descriptor, .read, slot)
+    }
+    register(shared.mailboxes[index].descriptor, .read, occupy(.mailbox))
+    pauseSlot = occupy(.acceptPause)
+  }
+
+  // MARK: The loop
+
+  /// Runs until it has been told to drain and has.
+  func run() {
+    while !finished {
+      let count = poller.wait(milliseconds: waitMilliseconds())
+      now = Clock.monotonic
+      workspace.setWallClock(milliseconds: Clock.wall)
+      for index in 0..<count { dispatch(poller.readiness(index)) }
+      runTimers()
+      shared.log.submit(&logLines)
+      if let drainDeadline { continueDraining(drainDeadline) }
+    }
+    shared.drained.post(index)
+  }
+
+  private func waitMilliseconds() -> Int32 {
+    var wait = timers.millisecondsUntilNext(now: now)
+    if let drainDeadline { wait = min(wait ?? .max, max(0, drainDeadline - now)) }
+    return wait.map { Int32(clamping: $0 + 1) } ?? -1
+  }
+
+  private func dispatch(_ readiness: Readiness) {
+    let slot = Int(readiness.data & 0xffff_ffff)
+    guard generations[slot] == UInt32(readiness.data >> 32) else { return }
+    switch occupants[slot] {
+    case .client(let conversation): conversation.clientReady(readiness, self)
+    case .upstream(let upstream): upstreamReady(upstream, readiness)
+    case .attempt(let connector): connector.attemptReady(slot, self)
+    case .listener(let listener): accept(listener)
+    case .mailbox: takeMessages()
+    case .free, .connector, .acceptPause: break
+    }
+  }
+
+  private func runTimers() {
+    due.removeAll(keepingCapacity: true)
+    timers.expire(now: now, into: &due)
+    for slot in due {
+      switch occupants[slot] {
+      case .client(let conversation): conversation.timerFired(self)
+      case .upstream(let upstream): dropIdle(upstream)
+      case .connector(let connector): connector.timerFired(self)
+      case .acceptPause: resumeAccepting()
+      case .free, .listener, .mailbox, .attempt: break
+      }
+    }
+  }
+
+  private func takeMessages() {
+    for message in shared.mailboxes[index].takeAll() {
+      switch message {
+      case .policy(let policy): self.policy = policy
+      case .resolved(let slot, let generation, let answer):
+        guard generations[slot] == generation, case .connector(let connector) = occupants[slot] else { continue }
+        connector.resolved(answer, self)
+      case .connectionFreed: resumeAccepting()
+      case .drain(let deadline): startDraining(deadline)
+      }
+    }
+  }
+
+  // MARK: Slots
+
+  func occupy(_ occupant: Occupant) -> Int {
+    if let slot = freeSlots.popLast() {
+      occupants[slot] = occupant
+      return slot
+    }
+    occupants.append(occupant)
+    generations.append(1)
+    return occupants.count - 1
+  }
+
+  func vacate(_ slot: Int) {
+    timers.clear(slot)
+    occupants[slot] = .free
+    generations[slot] &+= 1
+    freeSlots.append(slot)
+  }
+
+  func reoccupy(_ slot: Int, _ occupant: Occupant) { occupants[slot] = occupant }
+
+  func generation(_ slot: Int) -> UInt32 { generations[slot] }
+
+  @discardableResult
+  func register(_ descriptor: Descriptor, _ interest: Interest, _ slot: Int) -> Bool {
+    poller.add(descriptor, interest, data: token(slot))
+  }
+
+  /// Changes what is registered from `current` to `wanted`; nil is nothing at all.
+  func update(_ descriptor: Descriptor, _ current: inout Interest?, _ wanted: Interest?, _ slot: Int) {
+    if current == wanted { return }
+    switch (current, wanted) {
+    case (nil, let wanted?): register(descriptor, wanted, slot)
+    case (_, nil): poller.remove(descriptor)
+    case (_, let wanted?): poller.modify(descriptor, wanted, data: token(slot))
+    }
+    current = wanted
+  }
+
+  private func token(_ slot: Int) -> UInt64 { UInt64(generations[slot]) << 32 | UInt64(slot) }
+
+  // MARK: Clients
+
+  private func accept(_ listener: Listener) {
+    for _ in 0..<Self.acceptsPerTurn {
+      guard shared.connections.load(ordering: .relaxed) < policy.configuration.limits.connections else {
+        // More wait in the kernel's queue; whoever frees one tells us.
+        shared.waitingForConnections.add(1, ordering: .sequentiallyConsistent)
+        pauseAccepting(retryAfter: Self.acceptPauseMilliseconds)
+        return
+      }
+      switch listener.accept() {
+      case .none: return
+      case .accepted(let descriptor, let peer): welcome(descriptor, peer)
+      case .failed(let error):
+        if error.isExhaustion {
+          shared.log.event(.warning, "accept: \(error); new connections wait until one is closed")
+          pauseAccepting(retryAfter: Self.acceptPauseMilliseconds)
+          return
+        }
+      // Anything else befell that one connection, which is gone (accept(2), "Error handling").
+      }
+    }
+  }
+
+  private func welcome(_ descriptor: Descriptor, _ peer: SocketAddress) {
+    shared.connections.add(1, ordering: .relaxed)
+    clients += 1
+    let slot = occupy(.free)
+    let conversation = Conversation(slot: slot, descriptor: descriptor, peer: peer, policy: policy, now: now)
+    occupants[slot] = .client(conversation)
+    guard register(descriptor, .read, slot) else {
+      conversation.close(self)
+      return
+    }
+    // Whoever connects usually has something to say: one look saves a turn.
+    conversation.begin(self)
+  }
+
+  /// A client's connection is gone.
+  func clientClosed(_ slot: Int) {
+    vacate(slot)
+    clients -= 1
+    shared.connections.subtract(1, ordering: .relaxed)
+    if acceptsPaused { resumeAccepting() }
+    if shared.waitingForConnections.load(ordering: .sequentiallyConsistent) > 0 {
+      for mailbox in shared.mailboxes { mailbox.post(.connectionFreed) }
+    }
+  }
+
+  private func pauseAccepting(retryAfter milliseconds: Int64) {
+    if acceptsPaused { return }
+    acceptsPaused = true
+    for slot in listenerSlots {
+      if case .listener(let listener) = occupants[slot] { poller.remove(listener.descriptor) }
+    }
+    timers.set(pauseSlot, now + milliseconds)
+  }
+
+  private func resumeAccepting() {
+    guard acceptsPaused, drainDeadline == nil else { return }
+    acceptsPaused = false
+    timers.clear(pauseSlot)
+    shared.waitingForConnections.store(0, ordering: .sequentiallyConsistent)
+    for slot in listenerSlots {
+      if case .listener(let listener) = occupants[slot] { register(listener.descriptor, .read, slot) }
+    }
+  }
+
+  // MARK: Upstreams
+
+  func acquireDestination(port: UInt16) -> Destination {
+    destinations.acquire(workspace.decisions.host, port: port)
+  }
+
+  func releaseDestination(_ destination: Destination) { destinations.release(destination, now: now) }
+
+  /// Makes an upstream of a descriptor that is connected and registered under `slot`.
+  func adopt(_ descriptor: Descriptor, slot: Int, address: SocketAddress, _ destination: Destination) -> Upstream {
+    let upstream = Upstream(slot: slot, descriptor: descriptor, address: address, destination: destination)
+    destinations.retain(destination)
+    occupants[slot] = .upstream(upstream)
+    return upstream
+  }
+
+  func close(_ upstream: Upstream) {
+    upstream.owner = nil
+    upstream.descriptor.close()
+    vacate(upstream.slot)
+    destinations.release(upstream.destination, now: now)
+  }
+
+  /// Keeps a connection for the next request to its destination.
+  func keep(_ upstream: Upstream) {
+    let destination = upstream.destination
+    guard destination.idle.count < policy.configuration.limits.idlePerHost, drainDeadline == nil else {
+      return close(upstream)
+    }
+    upstream.owner = nil
+    update(upstream.descriptor, &upstream.interest, .read, upstream.slot)
+    timers.set(upstream.slot, now + policy.configuration.timeouts.upstreamIdleMilliseconds)
+    destination.idle.append(upstream)
+  }
+
+  /// Takes the connection that was kept last, if the rule allows its address and it is alive.
+  func takeIdle(_ destination: Destination, rule: Int?, _ policy: Policy, mustBeSilent: Bool) -> Upstream? {
+    while let upstream = destination.idle.popLast() {
+      if policy.denyingBlock(IPAddress(upstream.address), rule: rule) != nil
+        || mustBeSilent && !upstream.descriptor.isSilent
+      {
+        close(upstream)
+        continue
+      }
+      timers.set(upstream.slot, .max)
+      return upstream
+    }
+    return nil
+  }
+
+  private func upstreamReady(_ upstream: Upstream, _ readiness: Readiness) {
+    if let owner = upstream.owner {
+      owner.upstreamReady(readiness, self)
+    } else {
+      // It closed, or said something that nobody asked for: either way it is not used again.
+      dropIdle(upstream)
+    }
+  }
+
+  private func dropIdle(_ upstream: Upstream) {
+    guard upstream.owner == nil else { return }
+    upstream.destination.idle.removeAll { $0 === upstream }
+    close(upstream)
+  }
+
+  // MARK: Stopping
+
+  private func startDraining(_ deadline: Int64) {
+    if drainDeadline != nil {
+      drainDeadline = min(deadline, drainDeadline ?? deadline)
+      return
+    }
+    // What the kernel has queued for these listeners was promised an answer.
+    for slot in listenerSlots {
+      guard case .listener(let listener) = occupants[slot] else { continue }
+      while case .accepted(let descriptor, let peer) = listener.accept() { welcome(descriptor, peer) }
+      listener.descriptor.close()
+      vacate(slot)
+    }
+    listenerSlots = []
+    drainDeadline = deadline
+    for slot in occupants.indices {
+      switch occupants[slot] {
+      case .client(let conversation): conversation.drain(self)
+      case .upstream(let upstream): dropIdle(upstream)
+      case .free, .listener, .mailbox, .connector, .attempt, .acceptPause: continue
+      }
+    }
+  }
+
+  private func continueDraining(_ deadline: Int64) {
+    if now >= deadline {
+      for slot in occupants.indices {
+        if case .client(let conversation) = occupants[slot] { conversation.shutDown(self) }
+      }
+      shared.log.submit(&logLines)
+    }
+    if clients == 0 || now >= deadline { finished = true }
+  }
+}

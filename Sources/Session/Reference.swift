@@ -1,0 +1,40 @@
+// The short name of an exchange: in the reason phrase, in the log line, and what `sallyport explain` takes.
+
+import Bytes
+
+/// Six characters of Crockford's base 32, which has no letters that are mistaken for others.
+public struct Reference: Equatable, Hashable, Sendable {
+  public static let digits = 6
+  static let bits: UInt64 = 30
+
+  public let value: UInt32
+
+  public init(value: UInt32) { self.value = value }
+
+  public func write(to buffer: inout ByteBuffer) {
+    let alphabet: StaticString = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+    var shift = Self.bits
+    while shift > 0 {
+      shift -= 5
+      buffer.append(unsafe alphabet.utf8Start[Int(UInt64(value) >> shift & 31)])
+    }
+  }
+}
+
+/// Hands out references. Neighbours differ in every digit, and none comes twice in 2^30.
+public struct ReferenceSource: Sendable {
+  private var next: UInt64
+  private let step: UInt64
+
+  /// Each of `count` sources walks its own residue class, so that the loops never hand out the same one.
+  public init(seed: UInt64, index: Int, of count: Int) {
+    next = seed / UInt64(count) * UInt64(count) + UInt64(index)
+    step = UInt64(count)
+  }
+
+  public mutating func take() -> Reference {
+    next &+= step
+    // Multiplying by an odd number permutes the residues of 2^30.
+    return Reference(value: UInt32(truncatingIfNeeded: next &* 0x2545_F491 & (1 << Reference.bits - 1)))
+  }
+}

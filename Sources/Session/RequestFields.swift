@@ -1,0 +1,142 @@
+// Fields of a request that the session reads for itself: credentials for the proxy, Via, Accept.
+
+import Bytes
+import HTTP1
+import Policy
+
+extension Session {
+  /// Whether Proxy-Authorization holds one of the credentials (RFC 7617). Every credential is compared whole, so that
+  /// the time taken says nothing of how much was right.
+  static func isAuthorized(
+    _ fields: FieldSection, _ bytes: Span<UInt8>, _ credentials: [ProxyCredential]
+  ) -> Bool {
+    guard let value = fields.first(.proxyAuthorization), value.count > 6,
+      bytes.equals(value.lowerBound..<value.lowerBound + 6, ignoringCase: "basic "),
+      let given = decodeBase64(bytes, value.lowerBound + 6..<value.upperBound)
+    else { return false }
+    var matched = false
+    for credential in credentials {
+      let expected = credential.userAndPassword
+      var difference = expected.count ^ given.count
+      for index in 0..<given.count where !expected.isEmpty {
+        difference |= Int(given[index] ^ expected[index % expected.count])
+      }
+      if difference == 0 { matched = true }
+    }
+    return matched
+  }
+
+  /// RFC 4648, 4, with or without padding.
+  static func decodeBase64(_ bytes: Span<UInt8>, _ range: Range<Int>) -> [UInt8]? {
+    var range = range
+    while !range.isEmpty, bytes[range.lowerBound].isBlank { range = range.lowerBound + 1..<range.upperBound }
+    var padding = 0
+    while !range.isEmpty, bytes[range.upperBound - 1] == 0x3d, padding < 2 {
+      range = range.lowerBound..<range.upperBound - 1
+      padding += 1
+    }
+    var decoded: [UInt8] = []
+    var group: UInt32 = 0
+    var bits: UInt32 = 0
+    for index in range {
+      let value: UInt32
+      switch bytes[index] {
+      case 0x41...0x5a: value = UInt32(bytes[index] - 0x41)
+      case 0x61...0x7a: value = UInt32(bytes[index] - 0x61) + 26
+      case 0x30...0x39: value = UInt32(bytes[index] - 0x30) + 52
+      case 0x2b: value = 62
+      case 0x2f: value = 63
+      default: return nil
+      }
+      group = group << 6 | value
+      bits += 6
+      if bits >= 8 {
+        bits -= 8
+        decoded.append(UInt8(truncatingIfNeeded: group >> bits))
+      }
+    }
+    return bits == 6 ? nil : decoded
+  }
+
+  /// Whether a Via field holds this proxy's own element: pseudonym with own address.
+  static func hasPassedThrough(_ own: [UInt8], _ fields: FieldSection, _ bytes: Span<UInt8>) -> Bool {
+    for index in fields.lines.indices where fields.lines[index].known == .via {
+      var elements = ListElements(fields.lines[index].value)
+      while let element = elements.next(bytes) {
+        guard element.count > own.count, bytes[element.upperBound - own.count - 1] == 0x20 else { continue }
+        if bytes.extracting(element.upperBound - own.count..<element.upperBound).equals(own.span) { return true }
+      }
+    }
+    return false
+  }
+
+  /// Whether Accept gives text/plain a higher weight than JSON (RFC 9110, 12.5.1).
+  static func prefersText(_ fields: FieldSection, _ bytes: Span<UInt8>) -> Bool {
+    guard fields.first(.accept) != nil else { return false }
+    var text = Weight()
+    var json = Weight()
+    for index in fields.lines.indices where fields.lines[index].known == .accept {
+      var elements = ListElements(fields.lines[index].value)
+      while let element = elements.next(bytes) {
+        var end = element.lowerBound
+        while end < element.upperBound, bytes[end] != 0x3b, !bytes[end].isBlank { end += 1 }
+        let type = element.lowerBound..<end
+        let quality = quality(bytes, end..<element.upperBound)
+        if bytes.equals(type, ignoringCase: "*/*") {
+          text.note(quality, precision: 1)
+          json.note(quality, precision: 1)
+        } else if bytes.equals(type, ignoringCase: "text/*") {
+          text.note(quality, precision: 2)
+        } else if bytes.equals(type, ignoringCase: "application/*") {
+          json.note(quality, precision: 2)
+        } else if bytes.equals(type, ignoringCase: "text/plain") {
+          text.note(quality, precision: 3)
+        } else if bytes.equals(type, ignoringCase: "application/json")
+          || bytes.equals(type, ignoringCase: "application/problem+json")
+        {
+          json.note(quality, precision: 3)
+        }
+      }
+    }
+    return text.quality > json.quality
+  }
+
+  /// The weight of the most precise range that names a type; in thousandths.
+  private struct Weight {
+    var quality = 0
+    var precision = 0
+
+    mutating func note(_ quality: Int, precision: Int) {
+      if precision > self.precision || (precision == self.precision && quality > self.quality) {
+        self.quality = quality
+        self.precision = precision
+      }
+    }
+  }
+
+  /// `;q=0.8` in thousandths; 1000 where there is none.
+  private static func quality(_ bytes: Span<UInt8>, _ parameters: Range<Int>) -> Int {
+    var at = parameters.lowerBound
+    while at + 2 < parameters.upperBound {
+      if bytes[at] | 0x20 == 0x71, bytes[at + 1] == 0x3d, at > parameters.lowerBound,
+        bytes[at - 1] == 0x3b || bytes[at - 1].isBlank
+      {
+        var value = 0
+        var scale = 1000
+        at += 2
+        while at < parameters.upperBound, scale > 0 {
+          if bytes[at].isASCIIDigit {
+            value += Int(bytes[at] & 0xf) * scale
+            scale /= 10
+          } else if bytes[at] != 0x2e {
+            break
+          }
+          at += 1
+        }
+        return min(value, 1000)
+      }
+      at += 1
+    }
+    return 1000
+  }
+}

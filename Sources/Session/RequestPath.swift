@@ -1,0 +1,383 @@
+// The way of a request through a session: read, judged, decided, and written anew for its origin.
+
+import Bytes
+import HTTP1
+import Policy
+
+extension Session {
+  /// Longest path in bytes that a log line holds.
+  static let longestLoggedPath = 1024
+
+  var headLimits: HeadLimits {
+    HeadLimits(bytes: policy.configuration.limits.headerBytes, fields: policy.configuration.limits.headers)
+  }
+
+  mutating func readRequestHead(
+    _ bytes: Span<UInt8>, now: Int64, _ workspace: inout Workspace, _ outputs: inout Outputs
+  ) -> Step {
+    switch workspace.request.read(bytes, limits: headLimits) {
+    case .incomplete:
+      return Step(consumed: 0, action: .read)
+    case .invalid(let fault):
+      let kind: Problem.Kind =
+        fault.isHeadLimit ? .headTooLarge : fault == .unsupportedScheme ? .schemeNotSupported : .malformedRequest
+      let action = refuse(Problem(kind, "The request \(fault.sentence)."), now: now, &workspace, &outputs)
+      record.bytesIn = UInt64(bytes.count)
+      return Step(consumed: bytes.count, action: action)
+    case .complete(let count):
+      let action = begin(bytes, headBytes: count, now: now, &workspace, &outputs)
+      return Step(consumed: count, action: action)
+    }
+  }
+
+  /// A whole head is there: judges it, decides, and prepares what leaves.
+  private mutating func begin(
+    _ bytes: Span<UInt8>, headBytes: Int, now: Int64, _ workspace: inout Workspace, _ outputs: inout Outputs
+  ) -> Action {
+    beginRecord(now: now, &workspace)
+    record.bytesIn = UInt64(headBytes)
+    lastProgress = now
+    noteRequest(bytes, &workspace, &outputs)
+    if let problem = judge(bytes, &workspace) { return answer(problem, &workspace, &outputs) }
+    if workspace.request.form == .asterisk || isLastRecipient(bytes, workspace) {
+      return answerForItself(bytes, headBytes: headBytes, &workspace, &outputs)
+    }
+    let decision = policy.decide(
+      RequestFacts(
+        scheme: workspace.request.isHTTPS ? .https : .http, port: port,
+        method: bytes.extracting(workspace.request.method), path: bytes.extracting(workspace.request.path),
+        isTunnel: flags.contains(.isTunnel)), &workspace.decisions)
+    record.decision = decision
+    if decision.verdict == .deny { return answer(denial(of: decision), &workspace, &outputs) }
+    if let problem = deniedLiteral(workspace, decision) { return answer(problem, &workspace, &outputs) }
+    let edits = policy.request(of: decision)
+    if let timeout = edits.timeoutMilliseconds { exchangeDeadline = now + timeout }
+    if !edits.cookies { flags.insert(.removesSetCookie) }
+    phase = .connecting
+    if flags.contains(.isTunnel) { return .connect }
+    if workspace.request.isHTTPS {
+      let detail = "https:// targets are not supported by this build; send CONNECT for them."
+      return answer(Problem(.schemeNotSupported, detail), &workspace, &outputs)
+    }
+    writeRequest(bytes, edits, &workspace, &outputs)
+    return .connect
+  }
+
+  /// Takes from the head what the exchange has to remember once its bytes are gone.
+  private mutating func noteRequest(
+    _ bytes: Span<UInt8>, _ workspace: inout Workspace, _ outputs: inout Outputs
+  ) {
+    let method = workspace.request.knownMethod
+    if workspace.request.isPersistent, !flags.contains(.lastExchange) { flags.insert(.clientPersists) }
+    if workspace.request.minorVersion == 0 { flags.insert(.clientIsHTTP10) }
+    if method == .head { flags.insert(.isHead) }
+    if method == .connect { flags.insert(.isTunnel) }
+    switch workspace.request.framing {
+    case .none, .length(0):
+      request = .done
+      if method.isIdempotent { flags.insert(.mayRetry) }
+    case .length(let length): request = .length(remaining: length)
+    case .chunked: request = .chunked(ChunkedDecoder())
+    case .untilClose: preconditionFailure("a request never ends with its connection")
+    }
+    response = .head
+    if Self.prefersText(workspace.request.fields, bytes) { flags.insert(.prefersText) }
+    writeText(bytes, workspace.request, &workspace.pool, &outputs.text)
+  }
+
+  /// Method, and the target without query: what the log line and errors show.
+  private mutating func writeText(
+    _ bytes: Span<UInt8>, _ head: borrowing RequestHead, _ pool: inout BufferPool, _ text: inout ByteBuffer
+  ) {
+    text.removeAll()
+    pool.lend(&text, BufferPool.smallestBlock)
+    text.append(bytes.extracting(head.method))
+    record.method = 0..<text.count
+    switch head.form {
+    case .asterisk: text.append("*")
+    case .authority: text.append(bytes.extracting(head.authority))
+    case .absolute:
+      text.append(head.isHTTPS ? "https://" : "http://")
+      text.append(bytes.extracting(head.authority))
+      let path = head.path
+      text.append(bytes.extracting(path.prefix(Self.longestLoggedPath)))
+    }
+    record.target = record.method.upperBound..<text.count
+  }
+
+  /// What has to be right before any rule is asked: credentials, host, no loop.
+  private mutating func judge(_ bytes: Span<UInt8>, _ workspace: inout Workspace) -> Problem? {
+    let credentials = policy.configuration.proxy.credentials
+    if !credentials.isEmpty, !Self.isAuthorized(workspace.request.fields, bytes, credentials) {
+      return Problem(.authenticationRequired, "Proxy-Authorization with Basic credentials that the proxy knows was expected.")
+    }
+    if workspace.request.form == .asterisk { return nil }
+    if let fault = workspace.decisions.host.set(bytes.extracting(workspace.request.host)) {
+      return Problem(.malformedRequest, "The target names a malformed host; expected \(fault.expectation).")
+    }
+    port = workspace.request.port ?? (workspace.request.isHTTPS ? 443 : 80)
+    if Self.hasPassedThrough(workspace.via, workspace.request.fields, bytes) {
+      return Problem(.loop, "The request has passed through this proxy already, as its Via field says.")
+    }
+    return nil
+  }
+
+  private func denial(of decision: Decision) -> Problem {
+    guard let rule = decision.rule.map({ policy.rules[$0] }) else {
+      return Problem(.denied, "No rule allows this request, and the default is to deny.")
+    }
+    if let reason = rule.reason { return Problem(.denied, reason) }
+    return Problem(
+      .denied,
+      decision.reason == .connectDenied
+        ? "Rule \(rule.name) denies tunnels to this host." : "Rule \(rule.name) denies this request.")
+  }
+
+  /// A literal address is judged before anything is opened.
+  private func deniedLiteral(_ workspace: borrowing Workspace, _ decision: Decision) -> Problem? {
+    guard let address = workspace.decisions.host.address,
+      let block = policy.denyingBlock(address, rule: decision.rule)
+    else { return nil }
+    return Problem(.addressDenied, "\(address) is in \(block), which deny_addresses lists.")
+  }
+
+  // MARK: Requests for the proxy itself
+
+  /// RFC 9110, 7.6.2: TRACE and OPTIONS that may go no further are answered here.
+  private func isLastRecipient(_ bytes: Span<UInt8>, _ workspace: borrowing Workspace) -> Bool {
+    guard workspace.request.knownMethod == .trace || workspace.request.knownMethod == .options,
+      let value = workspace.request.fields.first(.maxForwards)
+    else { return false }
+    return value.count == 1 && bytes[value.lowerBound] == 0x30
+  }
+
+  private mutating func answerForItself(
+    _ bytes: Span<UInt8>, headBytes: Int, _ workspace: inout Workspace, _ outputs: inout Outputs
+  ) -> Action {
+    let persists = flags.contains(.clientPersists) && request == .done
+    record.status = 200
+    phase = .exchanging
+    workspace.pool.lend(&outputs.toClient, BufferPool.smallestBlock)
+    let before = outputs.toClient.count
+    outputs.toClient.append("HTTP/1.1 200 OK\r\nDate: ")
+    outputs.toClient.append(workspace.date.bytes)
+    if workspace.request.knownMethod == .trace {
+      var echo = ByteBuffer()
+      Self.writeEcho(bytes, workspace.request, to: &echo)
+      outputs.toClient.append("\r\nContent-Type: message/http\r\nContent-Length: ")
+      outputs.toClient.append(decimal: UInt64(echo.count))
+      outputs.toClient.append(persists ? "\r\n\r\n" : "\r\nConnection: close\r\n\r\n")
+      outputs.toClient.append(echo.bytes)
+    } else {
+      outputs.toClient.append("\r\nAllow: CONNECT, DELETE, GET, HEAD, OPTIONS, PATCH, POST, PUT, TRACE\r\nContent-Length: 0")
+      outputs.toClient.append(persists ? "\r\n\r\n" : "\r\nConnection: close\r\n\r\n")
+    }
+    record.bytesOut &+= UInt64(outputs.toClient.count - before)
+    return .end(Ending(client: persists ? .keep : .linger, keepsUpstream: false))
+  }
+
+  /// RFC 9110, 9.3.8: the request as it came, without the fields that carry credentials.
+  private static func writeEcho(_ bytes: Span<UInt8>, _ head: borrowing RequestHead, to out: inout ByteBuffer) {
+    out.append(bytes.extracting(head.method))
+    out.append(0x20)
+    out.append(bytes.extracting(head.target))
+    out.append(head.minorVersion == 1 ? " HTTP/1.1\r\n" : " HTTP/1.0\r\n")
+    for index in head.fields.lines.indices {
+      switch head.fields.lines[index].known {
+      case .authorization, .proxyAuthorization, .cookie: continue
+      default: out.append(bytes.extracting(head.fields.lines[index].line))
+      }
+    }
+    out.append("\r\n")
+  }
+
+  // MARK: What leaves for the origin
+
+  private mutating func writeRequest(
+    _ bytes: Span<UInt8>, _ edits: RequestPolicy, _ workspace: inout Workspace, _ outputs: inout Outputs
+  ) {
+    let method = workspace.request.knownMethod
+    noteUpgrade(bytes, workspace)
+    dropEdited(bytes, edits, &workspace.request.fields)
+    workspace.pool.lend(
+      &outputs.toUpstream, workspace.request.fields.lines.last.map { $0.line.upperBound + 256 } ?? 1024 + edits.fields.addedBytes)
+    outputs.toUpstream.append(bytes.extracting(workspace.request.method))
+    outputs.toUpstream.append(0x20)
+    let target = workspace.request.pathAndQuery
+    if target.isEmpty {
+      // RFC 9112, 3.2.4: OPTIONS without a path asks for the server as a whole.
+      outputs.toUpstream.append(method == .options ? "*" : "/")
+    } else {
+      if bytes[target.lowerBound] == 0x3f { outputs.toUpstream.append(0x2f) }
+      outputs.toUpstream.append(bytes.extracting(target))
+    }
+    outputs.toUpstream.append(" HTTP/1.1\r\nHost: ")
+    outputs.toUpstream.append(bytes.extracting(workspace.request.authority))
+    outputs.toUpstream.append("\r\n")
+    writeMaxForwards(bytes, &workspace.request, to: &outputs.toUpstream)
+    workspace.request.fields.write(bytes, to: &outputs.toUpstream)
+    for line in edits.fields.set { outputs.toUpstream.append(line.line) }
+    for line in edits.fields.defaults where !workspace.request.fields.contains(line.name, in: bytes) {
+      outputs.toUpstream.append(line.line)
+    }
+    writeConnectionFields(bytes, workspace, to: &outputs.toUpstream)
+    outputs.toUpstream.append("Via: 1.")
+    outputs.toUpstream.append(workspace.request.minorVersion == 1 ? "1 " : "0 ")
+    outputs.toUpstream.append(workspace.via)
+    outputs.toUpstream.append("\r\n\r\n")
+  }
+
+  /// RFC 9110, 7.8, for WebSocket alone: any other protocol would carry requests past the policy.
+  private mutating func noteUpgrade(_ bytes: Span<UInt8>, _ workspace: borrowing Workspace) {
+    guard workspace.request.options.upgrade, workspace.request.minorVersion == 1,
+      let value = workspace.request.fields.first(.upgrade), bytes.equals(value, ignoringCase: "websocket")
+    else { return }
+    flags.insert(.wantsUpgrade)
+    flags.remove(.mayRetry)
+  }
+
+  private func dropEdited(_ bytes: Span<UInt8>, _ edits: RequestPolicy, _ fields: inout FieldSection) {
+    fields.drop(.host)
+    if flags.contains(.clientIsHTTP10) { fields.drop(.expect) }
+    dropRepeatedLength(&fields)
+    if !edits.cookies { fields.drop(.cookie) }
+    for name in edits.fields.removed { fields.drop(name, in: bytes) }
+  }
+
+  private func writeMaxForwards(_ bytes: Span<UInt8>, _ head: inout RequestHead, to out: inout ByteBuffer) {
+    guard head.knownMethod == .trace || head.knownMethod == .options, let value = head.fields.first(.maxForwards),
+      value.count <= 9
+    else { return }
+    var number: UInt64 = 0
+    for index in value {
+      guard bytes[index].isASCIIDigit else { return }
+      number = number * 10 + UInt64(bytes[index] & 0xf)
+    }
+    head.fields.drop(.maxForwards)
+    out.append("Max-Forwards: ")
+    out.append(decimal: number - 1)
+    out.append("\r\n")
+  }
+
+  private func writeConnectionFields(_ bytes: Span<UInt8>, _ workspace: borrowing Workspace, to out: inout ByteBuffer) {
+    if case .chunked = request { out.append("Transfer-Encoding: chunked\r\n") }
+    let trailers = workspace.request.options.te && Self.acceptsTrailers(workspace.request.fields, bytes)
+    if trailers { out.append("TE: trailers\r\n") }
+    if flags.contains(.wantsUpgrade) {
+      out.append(trailers ? "Connection: TE, Upgrade\r\nUpgrade: websocket\r\n" : "Connection: Upgrade\r\nUpgrade: websocket\r\n")
+    } else if trailers {
+      out.append("Connection: TE\r\n")
+    }
+  }
+
+  private static func acceptsTrailers(_ fields: FieldSection, _ bytes: Span<UInt8>) -> Bool {
+    for index in fields.lines.indices where fields.lines[index].known == .te {
+      var elements = ListElements(fields.lines[index].value)
+      while let element = elements.next(bytes) {
+        if bytes.equals(element, ignoringCase: "trailers") { return true }
+      }
+    }
+    return false
+  }
+
+  // MARK: The body
+
+  mutating func readRequestBody(
+    _ bytes: Span<UInt8>, now: Int64, _ workspace: inout Workspace, _ outputs: inout Outputs
+  ) -> Step {
+    switch request {
+    case .done, .head, .untilClose:
+      return Step(consumed: 0, action: .hold)
+    case .length(let remaining):
+      let count = Int(min(remaining, UInt64(bytes.count)))
+      if count == 0 { return Step(consumed: 0, action: .read) }
+      if flags.contains(.dropsRequest) {
+        clientForwarded(count, now: now)
+        return Step(consumed: count, action: request == .done ? .hold : .read)
+      }
+      return Step(consumed: 0, action: .forward(count: count))
+    case .chunked(var decoder):
+      let step = readChunks(bytes, &decoder, &workspace, &outputs)
+      if request != .trailers && request != .done { request = .chunked(decoder) }
+      lastProgress = now
+      record.bytesIn &+= UInt64(step.consumed)
+      return step
+    case .trailers:
+      let step = readRequestTrailers(bytes, from: 0, &workspace, &outputs)
+      record.bytesIn &+= UInt64(step.consumed)
+      return step
+    }
+  }
+
+  private mutating func readChunks(
+    _ bytes: Span<UInt8>, _ decoder: inout ChunkedDecoder, _ workspace: inout Workspace, _ outputs: inout Outputs
+  ) -> Step {
+    var at = 0
+    while true {
+      switch decoder.next(bytes, from: at) {
+      case .data(let range):
+        at = range.upperBound
+        if flags.contains(.dropsRequest) { continue }
+        workspace.pool.lend(&outputs.toUpstream, bytes.count + 64)
+        outputs.toUpstream.appendChunk(bytes.extracting(range))
+      case .needMore(let consumed):
+        return Step(consumed: consumed, action: .read)
+      case .lastChunk(let consumed):
+        request = .trailers
+        return readRequestTrailers(bytes, from: consumed, &workspace, &outputs)
+      case .invalid(let fault):
+        return refuseBody(fault, bytes.count, &workspace, &outputs)
+      }
+    }
+  }
+
+  private mutating func readRequestTrailers(
+    _ bytes: Span<UInt8>, from: Int, _ workspace: inout Workspace, _ outputs: inout Outputs
+  ) -> Step {
+    switch TrailerReader.read(bytes, from: from, limits: headLimits, into: &workspace.trailers) {
+    case .incomplete: return Step(consumed: from, action: .read)
+    case .invalid(let fault): return refuseBody(fault, bytes.count, &workspace, &outputs)
+    case .complete(let end):
+      request = .done
+      if !flags.contains(.dropsRequest) {
+        workspace.pool.lend(&outputs.toUpstream, end + 64)
+        outputs.toUpstream.append("0\r\n")
+        workspace.trailers.write(bytes, to: &outputs.toUpstream)
+        outputs.toUpstream.append("\r\n")
+      }
+      return Step(consumed: end, action: response == .done ? endOfResponse() : .hold)
+    }
+  }
+
+  /// The body turned out malformed: the origin must never see a whole request, and the client is told.
+  private mutating func refuseBody(
+    _ fault: MessageFault, _ count: Int, _ workspace: inout Workspace, _ outputs: inout Outputs
+  ) -> Step {
+    outputs.toUpstream.removeAll()
+    if flags.contains(.responseBegun) { return Step(consumed: count, action: breakOff(.malformedBody)) }
+    let kind: Problem.Kind = fault.isHeadLimit ? .headTooLarge : .malformedRequest
+    return Step(
+      consumed: count,
+      action: answer(Problem(kind, "The body of the request \(fault.sentence)."), &workspace, &outputs))
+  }
+
+  /// Identical Content-Length fields are one length (RFC 9110, 8.6): one of them leaves.
+  func dropRepeatedLength(_ fields: inout FieldSection) {
+    var seen = false
+    for index in fields.lines.indices where fields.lines[index].known == .contentLength {
+      if seen { fields.lines[index].isDropped = true }
+      seen = true
+    }
+  }
+}
+
+extension ByteBuffer {
+  /// One chunk (RFC 9112, 7.1). Empty content is no chunk: a size of zero would end the body.
+  mutating func appendChunk(_ content: Span<UInt8>) {
+    if content.isEmpty { return }
+    append(hexadecimal: UInt64(content.count))
+    append("\r\n")
+    append(content)
+    append("\r\n")
+  }
+}

@@ -1,0 +1,51 @@
+// What the sessions of one loop share: storage that is used again for every message, and what every message is told.
+
+import Bytes
+import HTTP1
+import Policy
+
+/// Scratch storage and the identity of the proxy. One a loop, lent to each call of a session.
+public struct Workspace: ~Copyable {
+  public var pool = BufferPool()
+  public var decisions = DecisionWorkspace()
+  public var request = RequestHead()
+  public var response = ResponseHead()
+  public var trailers = FieldSection()
+  public var references: ReferenceSource
+  /// `Via` element of this proxy: pseudonym and, as comment, the address it listens on, by which a loop is seen.
+  public let via: [UInt8]
+  public let name: [UInt8]
+  /// `Sun, 06 Nov 1994 08:49:37 GMT`, kept up by the loop.
+  public private(set) var date: ByteBuffer
+  private var dateSecond: Int64 = -1
+  /// Milliseconds since 1970, kept up by the loop.
+  public private(set) var wallMilliseconds: Int64 = 0
+
+  public init(name: String, listenAddress: String, references: ReferenceSource) {
+    self.name = Array(name.utf8)
+    via = Array("\(name) (\(listenAddress))".utf8)
+    self.references = references
+    date = ByteBuffer()
+  }
+
+  public mutating func setWallClock(milliseconds: Int64) {
+    wallMilliseconds = milliseconds
+    let second = milliseconds / 1000
+    if second == dateSecond { return }
+    dateSecond = second
+    date.removeAll()
+    CalendarTime(secondsSince1970: second).writeIMFFixdate(to: &date)
+  }
+}
+
+/// Bytes on their way out of a session.
+public struct Outputs: ~Copyable {
+  public var toClient = ByteBuffer()
+  public var toUpstream = ByteBuffer()
+  /// A head that can be sent again on another connection, until the first byte of its response.
+  public var replay = ByteBuffer()
+  /// Method and target of the exchange, for its log line.
+  public var text = ByteBuffer()
+
+  public init() {}
+}

@@ -1,0 +1,43 @@
+// Time, signals and the process, as the loops need them.
+
+import CLinux
+
+/// Clocks, in milliseconds.
+public enum Clock {
+  /// Never goes back; its zero means nothing.
+  public static var monotonic: Int64 { cl_monotonic_milliseconds() }
+  /// Since 1970.
+  public static var wall: Int64 { cl_wall_milliseconds() }
+}
+
+/// Facts and settings of the process.
+public enum Process {
+  /// Raises the soft limit of descriptors to the hard one and answers it.
+  public static func raiseDescriptorLimit() -> Int { Int(cl_raise_descriptor_limit()) }
+  /// Processors that this process may run on.
+  public static var processors: Int { Int(cl_processors()) }
+  /// Unpredictable.
+  public static var random: UInt64 { cl_random() }
+}
+
+/// SIGHUP, SIGTERM and SIGINT as bytes to read (signalfd). Created before any thread, for threads inherit the mask.
+public struct Signals: Sendable {
+  public enum Signal: Sendable { case hangUp, terminate }
+
+  public let descriptor: Descriptor
+
+  public init() {
+    let number = cl_signals()
+    guard number >= 0 else { fatalError("signalfd: \(SystemError(-number))") }
+    descriptor = Descriptor(number: number)
+  }
+
+  /// The next signal, if one has come.
+  public func next() -> Signal? {
+    switch cl_signal_read(descriptor.number) {
+    case CL_SIGHUP: .hangUp
+    case CL_SIGTERM, CL_SIGINT: .terminate
+    default: nil
+    }
+  }
+}

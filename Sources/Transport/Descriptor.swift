@@ -1,0 +1,185 @@
+// A file descriptor and what is done with it. Nothing blocks: what cannot be done now is a value, not an error.
+
+import Bytes
+import CLinux
+
+/// What a read, write or move came to.
+public enum Transfer: Equatable, Sendable {
+  /// This many bytes; never zero for a read.
+  case moved(Int)
+  /// A read found the end of the stream.
+  case ended
+  /// Nothing can be done before the descriptor is ready again.
+  case wouldBlock
+  /// The connection is broken; the error number.
+  case failed(Int32)
+
+  init(reading result: Int) {
+    if result > 0 { self = .moved(result) } else if result == 0 { self = .ended } else { self.init(failure: result) }
+  }
+
+  init(writing result: Int) {
+    if result >= 0 { self = .moved(result) } else { self.init(failure: result) }
+  }
+
+  private init(failure result: Int) {
+    self = result == -Int(CL_EAGAIN) ? .wouldBlock : .failed(Int32(truncatingIfNeeded: -result))
+  }
+}
+
+/// A number that the kernel gave. Whoever opened it closes it, once.
+public struct Descriptor: Equatable, Sendable {
+  public let number: Int32
+
+  public init(number: Int32) { self.number = number }
+
+  /// Reads into the tail of `buffer`, which must have room.
+  public func read(into buffer: inout ByteBuffer) -> Transfer {
+    let number = self.number
+    var result = 0
+    _ = unsafe buffer.fillTail { tail in
+      result = unsafe cl_read(number, tail.baseAddress, tail.count)
+      return max(0, result)
+    }
+    return Transfer(reading: result)
+  }
+
+  /// Writes `first` and the first `count` bytes of `second` behind it, in one call.
+  public func write(_ first: borrowing ByteBuffer, then second: Span<UInt8>) -> Transfer {
+    let head = unsafe first.unsafeReadable
+    let number = self.number
+    return unsafe second.withUnsafeBufferPointer { tail in
+      if head.count == 0 { return unsafe Transfer(writing: cl_write(number, tail.baseAddress, tail.count)) }
+      if tail.count == 0 { return unsafe Transfer(writing: cl_write(number, head.baseAddress, head.count)) }
+      return unsafe Transfer(writing: cl_write2(number, head.baseAddress, head.count, tail.baseAddress, tail.count))
+    }
+  }
+
+  public func write(_ buffer: borrowing ByteBuffer) -> Transfer {
+    let readable = unsafe buffer.unsafeReadable
+    return unsafe Transfer(writing: cl_write(number, readable.baseAddress, readable.count))
+  }
+
+  /// Moves up to `count` bytes into or out of a pipe without copying them (splice(2)).
+  public func splice(to other: Descriptor, count: Int, more: Bool) -> Transfer {
+    Transfer(reading: cl_splice(number, other.number, count, more))
+  }
+
+  public func shutdownWrite() { _ = cl_shutdown_write(number) }
+  /// Makes `close` tell the peer that what it got is not the whole.
+  public func resetOnClose() { _ = cl_reset_on_close(number) }
+  public func close() { _ = cl_close(number) }
+
+  /// The pending error of a socket whose connect has finished; zero where it succeeded.
+  public var connectError: Int32 { -cl_socket_error(number) }
+
+  public var localAddress: SocketAddress? {
+    var raw = cl_address()
+    return cl_local_address(number, &raw) >= 0 ? SocketAddress(raw) : nil
+  }
+
+  /// Whether a connection that should be silent still is: nothing to read and no end.
+  public var isSilent: Bool { cl_peek(number) == -CL_EAGAIN }
+}
+
+/// An error of the system, with its text.
+public struct SystemError: Error, Equatable, Sendable, CustomStringConvertible {
+  public let number: Int32
+
+  public init(_ number: Int32) { self.number = number }
+
+  public static let noMemory = SystemError(CL_ENOMEM)
+
+  public var description: String { String(cString: cl_error_text(number)) }
+
+  /// Whether this machine has no such address, or none of its family.
+  public var isAddressMissing: Bool { number == CL_EADDRNOTAVAIL || number == CL_EAFNOSUPPORT }
+  public var isRefusal: Bool { number == CL_ECONNREFUSED }
+  public var isTimeout: Bool { number == CL_ETIMEDOUT }
+  public var isUnreachable: Bool { number == CL_EHOSTUNREACH || number == CL_ENETUNREACH }
+
+  /// Whether the process or the machine has no descriptor or memory left for another connection.
+  public var isExhaustion: Bool {
+    [CL_EMFILE, CL_ENFILE, CL_ENOBUFS, CL_ENOMEM].contains(number)
+  }
+}
+
+/// A listening TCP socket.
+public struct Listener: Equatable, Sendable {
+  public let descriptor: Descriptor
+  public let address: SocketAddress
+
+  /// Queue of connections that the kernel holds for us; the kernel caps it at net.core.somaxconn.
+  static let backlog: Int32 = 4096
+
+  /// Opens a listener that others of this process may share the port with; `probes` asks first whether it is taken.
+
+  public static func open(_ address: SocketAddress, probes: Bool) -> Result<Listener, SystemError> {
+    var raw = address.raw
+    // With SO_REUSEPORT a second daemon of the same user would share the port without a word.
+    if probes, address.port != 0 {
+      let probe = cl_probe_listen(&raw)
+      if probe < 0 { return .failure(SystemError(-probe)) }
+    }
+    let number = cl_listen(&raw, backlog, true)
+    guard number >= 0 else { return .failure(SystemError(-number)) }
+    let descriptor = Descriptor(number: number)
+    return .success(Listener(descriptor: descriptor, address: descriptor.localAddress ?? address))
+  }
+
+  /// Takes the next connection that waits.
+  public func accept() -> Acceptance {
+    var raw = cl_address()
+    let number = cl_accept(descriptor.number, &raw)
+    if number >= 0 { return .accepted(Descriptor(number: number), SocketAddress(raw)) }
+    if number == -CL_EAGAIN { return .none }
+    return .failed(SystemError(-number))
+  }
+}
+
+/// What taking a connection came to.
+public enum Acceptance: Equatable, Sendable {
+  case accepted(Descriptor, SocketAddress)
+  case none
+  case failed(SystemError)
+}
+
+/// A connection that has been begun. Where it is not `isConnected` yet, it is, or has failed, once it is writable.
+public struct Outgoing: Equatable, Sendable {
+  public let descriptor: Descriptor
+  public let isConnected: Bool
+
+  public static func open(_ address: SocketAddress) -> Result<Outgoing, SystemError> {
+    var raw = address.raw
+    var connected = false
+    let number = cl_connect(&raw, &connected)
+    guard number >= 0 else { return .failure(SystemError(-number)) }
+    return .success(Outgoing(descriptor: Descriptor(number: number), isConnected: connected))
+  }
+}
+
+/// A pipe through which bytes move from socket to socket without being copied.
+public struct Pipe: Equatable, Sendable {
+  public let readEnd: Descriptor
+  public let writeEnd: Descriptor
+  /// In bytes.
+  public let capacity: Int
+
+  /// What one move may carry: more than a socket buffer usually holds, small enough for the share of pipe memory that a
+  /// user without privileges has (64 MiB by default) to serve a few hundred streams.
+  static let wantedCapacity: Int32 = 256 << 10
+
+  public static func open() -> Pipe? {
+    var readEnd: Int32 = -1
+    var writeEnd: Int32 = -1
+    let capacity = cl_pipe(&readEnd, &writeEnd, wantedCapacity)
+    guard capacity > 0 else { return nil }
+    return Pipe(
+      readEnd: Descriptor(number: readEnd), writeEnd: Descriptor(number: writeEnd), capacity: Int(capacity))
+  }
+
+  public func close() {
+    readEnd.close()
+    writeEnd.close()
+  }
+}

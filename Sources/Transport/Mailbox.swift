@@ -1,0 +1,37 @@
+// The only way into another thread's loop: a queue under a lock, and an eventfd that the loop waits on.
+
+import CLinux
+import Synchronization
+
+/// Messages for one loop. Posting never blocks longer than it takes to append.
+public final class Mailbox<Message: Sendable>: Sendable {
+  private let queue = Mutex<[Message]>([])
+  public let descriptor: Descriptor
+
+  public init() {
+    let number = cl_eventfd()
+    guard number >= 0 else { fatalError("eventfd: \(SystemError(-number))") }
+    descriptor = Descriptor(number: number)
+  }
+
+  deinit { descriptor.close() }
+
+  public func post(_ message: Message) {
+    let wasEmpty = queue.withLock { queue in
+      queue.append(message)
+      return queue.count == 1
+    }
+    // One wake for whatever is there when the loop gets to it.
+    if wasEmpty { _ = cl_eventfd_signal(descriptor.number) }
+  }
+
+  /// Takes everything that has been posted.
+  public func takeAll() -> [Message] {
+    _ = cl_eventfd_clear(descriptor.number)
+    return queue.withLock { queue in
+      let messages = queue
+      queue = []
+      return messages
+    }
+  }
+}

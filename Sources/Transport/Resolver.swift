@@ -1,0 +1,393 @@
+// Names to addresses, on a thread of its own.
+//
+// c-ares asks the servers without blocking, but reads /etc/hosts and /etc/resolv.conf as files, and a hosts file may
+// have a hundred thousand lines: no loop waits for that. The loops post a name with what is to be done with the answer,
+// and keep answers until they expire; the cache here is shared by all loops, and look-ups of one name are one look-up.
+//
+// Both families are asked for at once. The answer is given when both are there, or, so that a broken AAAA delays
+// nobody, 50 ms after the first that has addresses (RFC 8305, 3). The system's own limits (search list, ndots, EDNS)
+// are those of resolv.conf, as for any program on the machine.
+
+import CCAres
+import CLinux
+import Glibc
+import Synchronization
+
+/// What a name came to.
+public enum NameAnswer: Sendable, Equatable {
+  /// Addresses, IPv6 first and then in turn (RFC 8305, 4), and how long they hold. Ports are zero.
+  case addresses([SocketAddress], validMilliseconds: Int64)
+  /// The name does not exist or has no address.
+  case notFound
+  /// No server gave an answer that can be used; why, in c-ares' words.
+  case failed(String)
+  case timedOut
+}
+
+/// How names are looked up.
+public struct ResolverSettings: Sendable, Equatable {
+  /// Empty: resolv.conf and the hosts file.
+  public let servers: [String]
+  public let timeoutMilliseconds: Int64
+  /// Ceiling on a record's own TTL.
+  public let cacheMilliseconds: Int64
+
+  /// `servers` in the form `address:port`, IPv6 in brackets.
+  public init(servers: [String], timeoutMilliseconds: Int64, cacheMilliseconds: Int64) {
+    self.servers = servers
+    self.timeoutMilliseconds = timeoutMilliseconds
+    self.cacheMilliseconds = cacheMilliseconds
+  }
+}
+
+/// The handle that loops hold. Its thread runs as long as the process.
+public final class Resolver: Sendable {
+  public typealias Completion = @Sendable (NameAnswer) -> Void
+
+  enum Message: Sendable {
+    case lookUp(String, Completion)
+    case configure(ResolverSettings)
+  }
+
+  private let mailbox = Mailbox<Message>()
+
+  public init(_ settings: ResolverSettings) {
+    let mailbox = self.mailbox
+    startThread(named: "resolver") { ResolverLoop(mailbox, settings).run() }
+  }
+
+  /// Looks `name` up; `completion` runs on the resolver's thread and must only pass the answer on.
+  public func lookUp(_ name: String, completion: @escaping Completion) {
+    mailbox.post(.lookUp(name, completion))
+  }
+
+  /// Changes the settings and forgets what is known.
+  public func configure(_ settings: ResolverSettings) { mailbox.post(.configure(settings)) }
+}
+
+/// One name that is being looked up.
+private final class Query {
+  let name: String
+  var completions: [Resolver.Completion]
+  let deadline: Int64
+  /// When the first family that has addresses is taken alone.
+  var settleAt = Int64.max
+  var families: [SocketFamily: FamilyAnswer] = [:]
+  unowned let loop: ResolverLoop
+
+  init(_ name: String, _ completion: @escaping Resolver.Completion, deadline: Int64, _ loop: ResolverLoop) {
+    self.name = name
+    completions = [completion]
+    self.deadline = deadline
+    self.loop = loop
+  }
+}
+
+private enum SocketFamily: Hashable { case ipv4, ipv6 }
+
+private enum FamilyAnswer {
+  case addresses([SocketAddress], ttlSeconds: Int64)
+  case notFound
+  case failed(Int32)
+}
+
+/// What c-ares carries back: which query, and which family.
+private final class QueryTicket {
+  let query: Query
+  let family: SocketFamily
+
+  init(_ query: Query, _ family: SocketFamily) {
+    self.query = query
+    self.family = family
+  }
+}
+
+private final class ResolverLoop {
+  /// RFC 8305, 8: how long the second family is waited for.
+  static let resolutionDelayMilliseconds: Int64 = 50
+  /// An answer that nothing was found holds this long: long enough to break a storm, short enough to see a new name.
+  static let negativeMilliseconds: Int64 = 5_000
+  /// Records with no or almost no TTL still serve requests that come together.
+  static let shortestMilliseconds: Int64 = 1_000
+  /// Names that are remembered: at about 200 bytes each, 2 MB.
+  static let longestCache = 10_000
+  /// How often at most resolv.conf is looked at.
+  static let checkMilliseconds: Int64 = 1_000
+  /// Sockets that c-ares may have open at once: one a server and family, and TCP; more wait for the next turn.
+  static let longestPoll = 60
+
+  private struct Remembered {
+    let answer: NameAnswer
+    let until: Int64
+  }
+
+  private let mailbox: Mailbox<Resolver.Message>
+  private var settings: ResolverSettings
+  private var channel: ares_channel?
+  private var channelError: Int32 = 0
+  private var sockets: [Int32: (read: Bool, write: Bool)] = [:]
+  private var queries: [String: Query] = [:]
+  /// Queries that were answered for want of time, while c-ares still works on them.
+  private var outstanding = 0
+  private var cache: [String: Remembered] = [:]
+  private var checkedAt: Int64 = 0
+  private var modified: Int64 = 0
+
+  init(_ mailbox: Mailbox<Resolver.Message>, _ settings: ResolverSettings) {
+    self.mailbox = mailbox
+    self.settings = settings
+    guard ares_library_init(ARES_LIB_INIT_ALL) == 0 else { fatalError("c-ares could not be initialised") }
+  }
+
+  func run() -> Never {
+    while true {
+      var entries = [cl_poll_entry(fd: mailbox.descriptor.number, wants_read: true, wants_write: false, can_read: false, can_write: false)]
+      for (number, wants) in sockets.prefix(Self.longestPoll) {
+        entries.append(
+          cl_poll_entry(fd: number, wants_read: wants.read, wants_write: wants.write, can_read: false, can_write: false))
+      }
+      let count = Int32(entries.count)
+      _ = cl_poll(&entries, count, Int32(clamping: millisecondsToWait()))
+      if entries[0].can_read { takeMessages() }
+      if let channel {
+        for entry in entries.dropFirst() where entry.can_read || entry.can_write {
+          // A socket may have been closed by the processing of the one before it.
+          guard sockets[entry.fd] != nil else { continue }
+          ares_process_fd(channel, entry.can_read ? entry.fd : ARES_SOCKET_BAD, entry.can_write ? entry.fd : ARES_SOCKET_BAD)
+        }
+        ares_process_fd(channel, ARES_SOCKET_BAD, ARES_SOCKET_BAD)
+      }
+      settle(now: Clock.monotonic)
+    }
+  }
+
+  private func millisecondsToWait() -> Int64 {
+    let now = Clock.monotonic
+    var wait: Int64 = queries.isEmpty && outstanding == 0 ? -1 : 60_000
+    for query in queries.values { wait = min(wait, max(0, min(query.deadline, query.settleAt) - now)) }
+    if let channel, !sockets.isEmpty {
+      var room = timeval()
+      if let next = ares_timeout(channel, nil, &room) {
+        wait = min(wait < 0 ? .max : wait, Int64(next.pointee.tv_sec) * 1000 + Int64(next.pointee.tv_usec) / 1000 + 1)
+      }
+    }
+    return wait
+  }
+
+  private func takeMessages() {
+    for message in mailbox.takeAll() {
+      switch message {
+      case .lookUp(let name, let completion): lookUp(name, completion)
+      case .configure(let new):
+        guard new != settings else { continue }
+        settings = new
+        forget()
+      }
+    }
+  }
+
+  private func lookUp(_ name: String, _ completion: @escaping Resolver.Completion) {
+    let now = Clock.monotonic
+    if let local = Self.localhost(name) { return completion(local) }
+    reopenIfChanged(now: now)
+    if let known = cache[name], known.until > now { return completion(known.answer.aged(by: now, until: known.until)) }
+    if let query = queries[name] {
+      query.completions.append(completion)
+      return
+    }
+    guard let channel = openChannel() else {
+      return completion(.failed(String(cString: ares_strerror(channelError))))
+    }
+    let query = Query(name, completion, deadline: now + settings.timeoutMilliseconds, self)
+    queries[name] = query
+    ask(channel, query, .ipv6)
+    ask(channel, query, .ipv4)
+  }
+
+  private func ask(_ channel: ares_channel, _ query: Query, _ family: SocketFamily) {
+    var hints = ares_addrinfo_hints()
+    hints.ai_family = family == .ipv4 ? AF_INET : AF_INET6
+    hints.ai_socktype = Int32(SOCK_STREAM.rawValue)
+    hints.ai_flags = Int32(ARES_AI_NOSORT)
+    outstanding += 1
+    let ticket = Unmanaged.passRetained(QueryTicket(query, family))
+    ares_getaddrinfo(
+      channel, query.name, nil, &hints,
+      { argument, status, _, result in
+        guard let argument else { return }
+        let ticket = Unmanaged<QueryTicket>.fromOpaque(argument).takeRetainedValue()
+        ticket.query.loop.answered(ticket.query, ticket.family, ResolverLoop.read(status, result))
+        if let result { ares_freeaddrinfo(result) }
+      }, ticket.toOpaque())
+  }
+
+  private static func read(_ status: Int32, _ result: UnsafeMutablePointer<ares_addrinfo>?) -> FamilyAnswer {
+    guard status == Int32(ARES_SUCCESS), let result else {
+      let missing = [ARES_ENOTFOUND, ARES_ENODATA].map { Int32($0) }
+      return missing.contains(status) ? .notFound : .failed(status)
+    }
+    var addresses: [SocketAddress] = []
+    var ttl = Int64.max
+    var node = result.pointee.nodes
+    while let current = node {
+      if let address = SocketAddress(current.pointee.ai_addr), !addresses.contains(address) {
+        addresses.append(address)
+        ttl = min(ttl, Int64(current.pointee.ai_ttl))
+      }
+      node = current.pointee.ai_next
+    }
+    return addresses.isEmpty ? .notFound : .addresses(addresses, ttlSeconds: ttl)
+  }
+
+  private func answered(_ query: Query, _ family: SocketFamily, _ answer: FamilyAnswer) {
+    outstanding -= 1
+    query.families[family] = answer
+    guard queries[query.name] === query else { return }
+    if query.families.count == 2 {
+      finish(query)
+    } else if case .addresses = answer {
+      query.settleAt = min(query.deadline, Clock.monotonic + Self.resolutionDelayMilliseconds)
+    }
+  }
+
+  /// Ends the queries that have waited long enough.
+  private func settle(now: Int64) {
+    for query in Array(queries.values) where now >= min(query.settleAt, query.deadline) { finish(query) }
+    if cache.count > Self.longestCache {
+      cache = cache.filter { $0.value.until > now }
+      // All of it fresh: a client walks through names. Starting over costs a look-up each, no more.
+      if cache.count > Self.longestCache { cache = [:] }
+    }
+  }
+
+  private func finish(_ query: Query) {
+    queries[query.name] = nil
+    let now = Clock.monotonic
+    let (answer, milliseconds) = merge(query)
+    if milliseconds > 0 { cache[query.name] = Remembered(answer: answer, until: now + milliseconds) }
+    for completion in query.completions { completion(answer) }
+  }
+
+  /// The answer of both families, and how long it may be remembered.
+  private func merge(_ query: Query) -> (NameAnswer, Int64) {
+    var lists: [SocketFamily: [SocketAddress]] = [:]
+    var ttl = Int64.max
+    var failure: Int32? = nil
+    for (family, answer) in query.families {
+      switch answer {
+      case .addresses(let addresses, let seconds):
+        lists[family] = addresses
+        ttl = min(ttl, seconds)
+      case .notFound: continue
+      case .failed(let status): failure = status
+      }
+    }
+    let addresses = Self.interleave(lists[.ipv6] ?? [], lists[.ipv4] ?? [])
+    if !addresses.isEmpty {
+      let valid = min(settings.cacheMilliseconds, max(Self.shortestMilliseconds, ttl > 1 << 31 ? .max : ttl * 1000))
+      return (.addresses(addresses, validMilliseconds: valid), valid)
+    }
+    if query.families.count < 2 { return (.timedOut, 0) }
+    if let failure {
+      if failure == Int32(ARES_ETIMEOUT) { return (.timedOut, 0) }
+      return (.failed(String(cString: ares_strerror(failure))), 0)
+    }
+    return (.notFound, min(settings.cacheMilliseconds, Self.negativeMilliseconds))
+  }
+
+  private static func interleave(_ first: [SocketAddress], _ second: [SocketAddress]) -> [SocketAddress] {
+    var result: [SocketAddress] = []
+    for index in 0..<max(first.count, second.count) {
+      if index < first.count { result.append(first[index]) }
+      if index < second.count { result.append(second[index]) }
+    }
+    return result
+  }
+
+  /// RFC 6761, 6.3: never asked of a server.
+  private static func localhost(_ name: String) -> NameAnswer? {
+    guard name == "localhost" || name.hasSuffix(".localhost") else { return nil }
+    return .addresses(
+      [
+        SocketAddress(high: 0, low: 1, port: 0, isIPv4: false),
+        SocketAddress(high: 0, low: 0x7f00_0001, port: 0, isIPv4: true),
+      ], validMilliseconds: shortestMilliseconds)
+  }
+
+  // MARK: The channel
+
+  private func openChannel() -> ares_channel? {
+    if channel != nil { return channel }
+    var options = ares_options()
+    let mask = Int32(ARES_OPT_SOCK_STATE_CB | ARES_OPT_TIMEOUTMS | ARES_OPT_TRIES | ARES_OPT_LOOKUPS)
+    options.sock_state_cb = { data, number, readable, writable in
+      guard let data else { return }
+      let loop = Unmanaged<ResolverLoop>.fromOpaque(data).takeUnretainedValue()
+      loop.sockets[number] = readable != 0 || writable != 0 ? (readable != 0, writable != 0) : nil
+    }
+    options.sock_state_cb_data = Unmanaged.passUnretained(self).toOpaque()
+    // Two tries, the second twice as long, fit into the time for the whole.
+    options.timeout = Int32(clamping: max(1, settings.timeoutMilliseconds / 3))
+    options.tries = 2
+    let lookups = strdup(settings.servers.isEmpty ? "fb" : "b")
+    defer { free(lookups) }
+    options.lookups = lookups
+    var opened: ares_channel? = nil
+    channelError = ares_init_options(&opened, &options, mask)
+    guard channelError == 0, let opened else { return nil }
+    if !settings.servers.isEmpty {
+      channelError = ares_set_servers_ports_csv(opened, settings.servers.joined(separator: ","))
+      guard channelError == 0 else {
+        ares_destroy(opened)
+        return nil
+      }
+    }
+    channel = opened
+    modified = cl_modified_nanoseconds("/etc/resolv.conf")
+    return opened
+  }
+
+  /// A resolv.conf that has changed means another network: everything known is forgotten.
+  private func reopenIfChanged(now: Int64) {
+    guard settings.servers.isEmpty, now - checkedAt >= Self.checkMilliseconds else { return }
+    checkedAt = now
+    let current = cl_modified_nanoseconds("/etc/resolv.conf")
+    if channel != nil && current != modified && outstanding == 0 { forget() }
+  }
+
+  private func forget() {
+    cache = [:]
+    if let old = channel {
+      channel = nil
+      // Queries under way are answered as cancelled, from within.
+      ares_destroy(old)
+    }
+    sockets = [:]
+  }
+}
+
+extension NameAnswer {
+  /// What is left of an answer that was remembered.
+  fileprivate func aged(by now: Int64, until: Int64) -> NameAnswer {
+    if case .addresses(let list, _) = self { return .addresses(list, validMilliseconds: until - now) }
+    return self
+  }
+}
+
+extension SocketAddress {
+  fileprivate init?(_ pointer: UnsafeMutablePointer<sockaddr>?) {
+    guard let pointer else { return nil }
+    if Int32(pointer.pointee.sa_family) == AF_INET {
+      let address = pointer.withMemoryRebound(to: sockaddr_in.self, capacity: 1) { $0.pointee.sin_addr.s_addr }
+      self.init(high: 0, low: UInt64(UInt32(bigEndian: address)), port: 0, isIPv4: true)
+    } else if Int32(pointer.pointee.sa_family) == AF_INET6 {
+      let address = pointer.withMemoryRebound(to: sockaddr_in6.self, capacity: 1) { $0.pointee.sin6_addr }
+      let halves = withUnsafeBytes(of: address) {
+        ($0.loadUnaligned(fromByteOffset: 0, as: UInt64.self), $0.loadUnaligned(fromByteOffset: 8, as: UInt64.self))
+      }
+      self.init(high: UInt64(bigEndian: halves.0), low: UInt64(bigEndian: halves.1), port: 0, isIPv4: false)
+    } else {
+      return nil
+    }
+  }
+}

@@ -1,0 +1,26 @@
+// Threads, without a library for them: the loops, the resolver and the writer of the log run as long as the process.
+
+import CLinux
+import Glibc
+
+private final class ThreadBody {
+  let run: @Sendable () -> Void
+
+  init(_ run: @escaping @Sendable () -> Void) { self.run = run }
+}
+
+/// Starts a thread that runs `body`; `name` is what `top -H` shows, 15 bytes at most.
+public func startThread(named name: String, _ body: @escaping @Sendable () -> Void) {
+  var thread = pthread_t()
+  let argument = Unmanaged.passRetained(ThreadBody(body))
+  let result = pthread_create(
+    &thread, nil,
+    { argument in
+      guard let argument else { return nil }
+      Unmanaged<ThreadBody>.fromOpaque(argument).takeRetainedValue().run()
+      return nil
+    }, argument.toOpaque())
+  guard result == 0 else { fatalError("a thread could not be started: \(SystemError(result))") }
+  cl_thread_name(UInt(thread), name)
+  pthread_detach(thread)
+}
