@@ -122,9 +122,12 @@ public struct FieldEdits: Sendable {
   public struct Line: Sendable, Hashable {
     public let name: [UInt8]
     public let line: [UInt8]
+    /// The value came from a secret: `explain` does not show it.
+    public let isSecret: Bool
 
     /// `value` holds no CR, LF or NUL: the loader refuses one.
-    public init(name: String, value: [UInt8]) {
+    public init(name: String, value: [UInt8], isSecret: Bool = false) {
+      self.isSecret = isSecret
       self.name = name.utf8.map { $0.asciiLowercased }
       line = Array(name.utf8) + [0x3a, 0x20] + value + [0x0d, 0x0a]
     }
@@ -146,15 +149,15 @@ public struct FieldEdits: Sendable {
     if !removed.contains(lower) { removed.append(lower) }
   }
 
-  public mutating func set(_ name: String, _ value: [UInt8]) {
+  public mutating func set(_ name: String, _ value: [UInt8], isSecret: Bool = false) {
     remove(name)
-    let line = Line(name: name, value: value)
+    let line = Line(name: name, value: value, isSecret: isSecret)
     set.removeAll { $0.name == line.name }
     set.append(line)
   }
 
-  public mutating func setDefault(_ name: String, _ value: [UInt8]) {
-    let line = Line(name: name, value: value)
+  public mutating func setDefault(_ name: String, _ value: [UInt8], isSecret: Bool = false) {
+    let line = Line(name: name, value: value, isSecret: isSecret)
     defaults.removeAll { $0.name == line.name }
     defaults.append(line)
   }

@@ -1,0 +1,250 @@
+// The state of one load, and the small steps of which reading any table is made: take a value of the type that a key
+// expects, or say what was expected and what was found, and go on with the next key.
+//
+// Every step answers nil after it has reported, so that one pass finds all there is to find.
+
+/// A table that is being read, with the name that diagnostics give it: `rule.request`; empty for the root.
+struct ConfigurationTable {
+  let source: SourceText
+  let path: String
+  let begin: TOMLPosition
+  let entries: [TOMLEntry]
+
+  var settings: [Setting] { entries.map { Setting(source: source, table: path, entry: $0) } }
+
+  func path(of key: String) -> String { path.isEmpty ? key : "\(path).\(key)" }
+}
+
+/// One key of a table with its value.
+struct Setting {
+  let source: SourceText
+  let table: String
+  let key: String
+  let keyBegin: TOMLPosition
+  let value: TOMLValue
+
+  init(source: SourceText, table: String, entry: TOMLEntry) {
+    self.source = source
+    self.table = table
+    key = entry.key
+    keyBegin = entry.keyBegin
+    value = entry.value
+  }
+
+  private init(_ setting: Setting, element: TOMLValue) {
+    source = setting.source
+    table = setting.table
+    key = setting.key
+    keyBegin = setting.keyBegin
+    value = element
+  }
+
+  /// `'connect' in [proxy.timeouts]`
+  var title: String { table.isEmpty ? key.quoted : "\(key.quoted) in [\(table)]" }
+
+  /// The same key with one element of its array as the value.
+  func element(_ value: TOMLValue) -> Setting { Setting(self, element: value) }
+}
+
+/// One load: what was found so far.
+final class ConfigurationReading {
+  /// Most diagnostics of one load: a generated file with one mistake in each of its rules fits, and memory stays bounded.
+  static let mostDiagnostics = 10_000
+
+  let files: any PolicyFiles
+  var configuration = Configuration()
+  var defaultRequest = RequestDraft()
+  var rules: [RuleDraft] = []
+  private(set) var filesRead: [String] = []
+  private var namesRead: Set<String> = []
+  private var found: [(file: Int, position: TOMLPosition, diagnostic: Diagnostic)] = []
+  private var fileNumbers: [String: Int] = [:]
+  private(set) var errorCount = 0
+
+  /// Files of secrets, as they were read.
+  var secrets: [String: Result<[UInt8], FileFault>] = [:]
+  /// Files of secrets that a warning has named.
+  var warnedFiles: Set<String> = []
+  private var exposure: [String: Bool] = [:]
+
+  /// Where each name of a rule stands.
+  var ruleNames: [String: SourceLocation] = [:]
+  var mainFile = ""
+  var included: Set<String> = []
+
+  // What [proxy] said, for the checks that need more than one of its keys.
+  var listen: [(address: ListenAddress, setting: Setting)] = []
+  var saysCredentials = false
+
+  init(files: any PolicyFiles) { self.files = files }
+
+  func noteRead(_ path: String) {
+    if namesRead.insert(path).inserted { filesRead.append(path) }
+  }
+
+  func isReadableByOthers(_ path: String) -> Bool {
+    if let known = exposure[path] { return known }
+    let isReadable = files.isReadableByOthers(path)
+    exposure[path] = isReadable
+    return isReadable
+  }
+
+  /// Diagnostics come in the order in which files are announced.
+  func announce(_ source: SourceText) { fileNumbers[source.name] = fileNumbers.count }
+
+  // MARK: Reporting
+
+  /// All diagnostics in the order of the files, their lines and columns.
+  var diagnostics: [Diagnostic] {
+    let ordered = found.enumerated().sorted { left, right in
+      let (one, other) = (left.element, right.element)
+      return (one.file, one.position, left.offset) < (other.file, other.position, right.offset)
+    }
+    var diagnostics = ordered.map(\.element.diagnostic)
+    if diagnostics.count > Self.mostDiagnostics, let last = diagnostics.last {
+      let text = "more than \(Self.mostDiagnostics) diagnostics; the others are left out"
+      let file = SourceLocation(file: last.location.file, line: 0, column: 0)
+      diagnostics[Self.mostDiagnostics...] = [Diagnostic(errorCount > 0 ? .error : .warning, at: file, text)]
+    }
+    return diagnostics
+  }
+
+  func report(
+    _ severity: Diagnostic.Severity, _ source: SourceText, _ position: TOMLPosition, _ message: String
+  ) {
+    if severity == .error { errorCount += 1 }
+    // One more than are shown, so that it is known that there were more.
+    guard found.count <= Self.mostDiagnostics else { return }
+    let diagnostic = Diagnostic(
+      severity, at: source.location(position), message, excerpt: source.excerpt(at: position))
+    found.append((fileNumbers[source.name] ?? 0, position, diagnostic))
+  }
+
+  /// An error about a file that has no text to show.
+  func error(file: String, _ message: String) {
+    errorCount += 1
+    let location = SourceLocation(file: file, line: 0, column: 0)
+    found.append((0, TOMLPosition(line: 0, column: 0), Diagnostic(.error, at: location, message)))
+  }
+
+  /// An error about the value of a key.
+  func error(_ setting: Setting, _ message: String) {
+    report(.error, setting.source, setting.value.begin, "\(setting.title): \(message)")
+  }
+
+  func warning(_ setting: Setting, _ message: String) {
+    report(.warning, setting.source, setting.value.begin, "\(setting.title): \(message)")
+  }
+
+  // MARK: Names
+
+  /// A key that no case of the reader took.
+  func unread(_ setting: Setting, of schema: TableSchema) {
+    if schema.later.contains(setting.key) {
+      report(.error, setting.source, setting.keyBegin, "\(setting.title) is not supported by this build")
+      return
+    }
+    var message = "unknown key \(setting.title)"
+    if setting.table.isEmpty, case .table = setting.value.content {
+      message = "unknown table [\(setting.key)]"
+    }
+    if let nearest = Suggestion.nearest(to: setting.key, among: schema.names) {
+      message += "; did you mean '\(nearest)'?"
+    }
+    report(.error, setting.source, setting.keyBegin, message)
+  }
+
+  /// A table of which this build reads nothing: each of its keys is answered, or the table where it is empty.
+  func unsupported(_ setting: Setting, _ schema: TableSchema, path: String) {
+    guard case .table(let entries) = setting.value.content, !entries.isEmpty else {
+      report(.error, setting.source, setting.keyBegin, "[\(path)] is not supported by this build")
+      return
+    }
+    for entry in entries { unread(Setting(source: setting.source, table: path, entry: entry), of: schema) }
+  }
+
+  // MARK: Types
+
+  func expected(_ expectation: String, _ setting: Setting) {
+    error(setting, "expected \(expectation), found \(setting.value.typeName)")
+  }
+
+  func string(_ setting: Setting) -> String? {
+    if case .string(let text) = setting.value.content { return text }
+    expected("a string", setting)
+    return nil
+  }
+
+  func boolean(_ setting: Setting) -> Bool? {
+    if case .boolean(let value) = setting.value.content { return value }
+    expected("true or false", setting)
+    return nil
+  }
+
+  func integer(_ setting: Setting, in range: ClosedRange<Int>) -> Int? {
+    guard case .integer(let value) = setting.value.content else {
+      expected("an integer from \(range.lowerBound) to \(range.upperBound)", setting)
+      return nil
+    }
+    if let value = Int(exactly: value), range.contains(value) { return value }
+    error(setting, "expected an integer from \(range.lowerBound) to \(range.upperBound), found \(value)")
+    return nil
+  }
+
+  func array(_ setting: Setting, of elements: String) -> [Setting]? {
+    if case .array(let values) = setting.value.content { return values.map(setting.element) }
+    expected("an array of \(elements)", setting)
+    return nil
+  }
+
+  /// The strings of an array, each with its place; those of another type are reported and left out.
+  func strings(_ setting: Setting) -> [(text: String, setting: Setting)]? {
+    array(setting, of: "strings")?.compactMap { element in string(element).map { ($0, element) } }
+  }
+
+  func table(_ setting: Setting, path: String? = nil) -> ConfigurationTable? {
+    let name = path ?? (setting.table.isEmpty ? setting.key : "\(setting.table).\(setting.key)")
+    guard case .table(let entries) = setting.value.content else {
+      expected("a table", setting)
+      return nil
+    }
+    return ConfigurationTable(
+      source: setting.source, path: name, begin: setting.value.begin, entries: entries)
+  }
+
+  /// One of a few words. `later` are words of the format that this build does not carry out.
+  func choice<Choice: RawRepresentable & CaseIterable>(
+    _ setting: Setting, _: Choice.Type, later: [String] = []
+  ) -> Choice? where Choice.RawValue == String {
+    guard let text = string(setting) else { return nil }
+    if let choice = Choice(rawValue: text) { return choice }
+    if later.contains(text) {
+      error(setting, "\"\(text)\" is not supported by this build")
+      return nil
+    }
+    let words = Choice.allCases.map(\.rawValue)
+    var message = "expected \(Self.alternatives(words)), found \(text.quoted)"
+    if let nearest = Suggestion.nearest(to: text, among: words + later) {
+      message += "; did you mean '\(nearest)'?"
+    }
+    error(setting, message)
+    return nil
+  }
+
+  /// `"a", "b" or "c"`
+  static func alternatives(_ words: [String]) -> String {
+    let quoted = words.map { "\"\($0)\"" }
+    guard let last = quoted.last, quoted.count > 1 else { return quoted.first ?? "" }
+    return quoted.dropLast().joined(separator: ", ") + " or " + last
+  }
+
+  /// Warns of what stands in a list twice.
+  func warnOfRepetition<Value: Hashable>(
+    _ values: [(value: Value, setting: Setting)], _ name: (Value) -> String
+  ) {
+    var seen: Set<Value> = []
+    for (value, setting) in values where !seen.insert(value).inserted {
+      warning(setting, "\(name(value)) stands in the list twice")
+    }
+  }
+}

@@ -1,0 +1,74 @@
+// The names of every table, so that a name that is not read is answered for what it is: a slip, or a part of the
+// configuration that this build does not carry out. What is read of each key stands in the files that read the tables.
+
+/// A table of the configuration by its names. Those of `later` are part of the format and not of this build.
+struct TableSchema: Sendable {
+  let supported: [String]
+  let later: [String]
+
+  init(_ supported: [String], later: [String] = []) {
+    self.supported = supported
+    self.later = later
+  }
+
+  var names: [String] { supported + later }
+}
+
+extension TableSchema {
+  static let root = TableSchema(
+    ["include", "proxy", "dns", "log", "defaults", "rule"],
+    later: ["trust", "authority", "admin", "reachability", "pins", "routes"])
+  static let proxy = TableSchema([
+    "listen", "workers", "name", "default", "allow_remote", "credentials", "deny_addresses", "limits",
+    "timeouts",
+  ])
+  static let limits = TableSchema(
+    ["connections", "header_bytes", "headers", "idle_per_host"],
+    later: ["buffered_body", "held_bodies", "json_depth", "image_pixels", "connections_per_host"])
+  static let timeouts = TableSchema(
+    [
+      "client_header", "client_idle", "connect", "response_header", "body_stall", "upstream_idle",
+      "tunnel_idle",
+      "drain",
+    ], later: ["tls_handshake"])
+  static let dns = TableSchema(["servers", "timeout", "cache"])
+  static let log = TableSchema(["format", "level", "access"])
+  static let defaults = TableSchema(["request"], later: ["security", "response"])
+  static let rule = TableSchema(
+    [
+      "name", "hosts", "ports", "methods", "paths", "schemes", "action", "reason", "enforce", "connect",
+      "deny_addresses", "request",
+    ], later: ["users", "units", "when", "upgrade", "route", "security", "response"])
+  static let request = TableSchema(
+    ["headers", "user_agent", "accept_language", "authorization", "timeout", "cookies"],
+    later: [
+      "serializer", "parameters", "parameters_in_uri", "transcode", "on_conflict", "allows_cellular_access",
+      "service_type", "throttle",
+    ])
+  static let headers = TableSchema(["default", "set", "remove"])
+  static let authorization = TableSchema(["username", "password"])
+  static let secret = TableSchema(["file", "credential", "env"])
+
+  // Tables of which this build reads nothing.
+  static let trust = TableSchema([], later: ["anchors"])
+  static let authority = TableSchema([], later: ["directory", "key"])
+  static let admin = TableSchema([], later: ["socket"])
+  static let reachability = TableSchema([], later: ["interfaces"])
+  static let security = TableSchema(
+    [],
+    later: [
+      "pins", "allow_invalid_certificates", "validates_domain_name", "anchors", "min_tls", "max_tls",
+      "ciphers",
+      "server_name", "client_certificate", "revocation", "crl_file",
+    ])
+  static let response = TableSchema(
+    [],
+    later: [
+      "serializer", "acceptable_status", "acceptable_content_types", "remove_nulls", "on_violation",
+      "oversize",
+    ])
+  static let pins = TableSchema(
+    [], later: ["mode", "spki", "certificates", "expires", "on_expiry", "enforce"])
+  static let route = TableSchema(
+    [], later: ["via", "credentials", "when", "interface", "unreachable", "wait", "security"])
+}

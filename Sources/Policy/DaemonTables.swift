@@ -1,0 +1,214 @@
+// [proxy], [proxy.limits], [proxy.timeouts], [dns] and [log]: the tables of the main file, one function each.
+// Tests: DaemonTablesTests.
+
+import Bytes
+
+/// What the numbers of these tables may be. Wide enough for any machine, and narrow enough that a slip is noticed.
+enum Bounds {
+  static let workers = 1...1024
+  static let connections = 1...1_000_000
+  /// Smallest: a head of a browser fits in 1 KiB only just. Largest: held for each connection.
+  static let headerBytes: ClosedRange<Int64> = 1 << 10...1 << 20
+  static let headers = 1...10_000
+  static let idlePerHost = 0...10_000
+  /// Up to a year: longer than anything stays up.
+  static let duration: ClosedRange<Int64> = 1...365 * 86_400_000
+  static let durationOrZero: ClosedRange<Int64> = 0...365 * 86_400_000
+  static let ports = 1...65_535
+  static let listenPorts = 0...65_535
+  static let mostListenAddresses = 64
+  static let mostNameServers = 16
+  static let longestProxyName = 64
+}
+
+extension ConfigurationReading {
+  // MARK: [proxy]
+
+  func readProxy(_ table: ConfigurationTable) {
+    for setting in table.settings {
+      switch setting.key {
+      case "listen": readListen(setting)
+      case "workers": readWorkers(setting)
+      case "name": readProxyName(setting)
+      case "default":
+        configuration.proxy.defaultAction =
+          choice(setting, ProxySettings.DefaultAction.self) ?? configuration.proxy.defaultAction
+      case "allow_remote": configuration.proxy.allowRemote = boolean(setting) ?? true
+      case "credentials": readCredentials(setting)
+      case "deny_addresses":
+        configuration.proxy.denyAddresses = addressSet(setting) ?? configuration.proxy.denyAddresses
+      case "limits": self.table(setting).map(readLimits)
+      case "timeouts": self.table(setting).map(readTimeouts)
+      default: unread(setting, of: .proxy)
+      }
+    }
+    checkRemoteListening()
+  }
+
+  private func readListen(_ setting: Setting) {
+    guard let texts = strings(setting) else { return }
+    if case .array(let values) = setting.value.content, values.isEmpty {
+      error(setting, "expected at least one address, such as \"127.0.0.1:3128\"")
+    }
+    if texts.count > Bounds.mostListenAddresses {
+      error(setting, "expected at most \(Bounds.mostListenAddresses) addresses, found \(texts.count)")
+    }
+    listen = texts.compactMap { text, element in
+      socketAddress(element, text, ports: Bounds.listenPorts, defaultPort: nil).map { ($0, element) }
+    }
+    for (index, entry) in listen.enumerated() where entry.address.port != 0 {
+      guard listen[..<index].contains(where: { $0.address == entry.address }) else { continue }
+      error(entry.setting, "\(entry.address) stands in the list twice")
+    }
+    configuration.proxy.listen = listen.map(\.address)
+  }
+
+  /// What listens to other machines must be asked for twice: by `allow_remote`, and by `credentials`.
+  private func checkRemoteListening() {
+    for (address, setting) in listen where !address.address.isLoopback {
+      var missing: [String] = []
+      if !configuration.proxy.allowRemote { missing.append("'allow_remote = true'") }
+      if !saysCredentials { missing.append("'credentials'") }
+      if missing.isEmpty { continue }
+      error(
+        setting,
+        "\(address) takes connections from other machines; that needs "
+          + "\(missing.joined(separator: " and ")) in [proxy]")
+    }
+  }
+
+  private func readWorkers(_ setting: Setting) {
+    switch setting.value.content {
+    case .string("auto"): configuration.proxy.workers = nil
+    case .string(let text):
+      error(
+        setting,
+        "expected \"auto\" or an integer from 1 to \(Bounds.workers.upperBound), found \(text.quoted)")
+    case .integer: configuration.proxy.workers = integer(setting, in: Bounds.workers)
+    default: expected("\"auto\" or an integer from 1 to \(Bounds.workers.upperBound)", setting)
+    }
+  }
+
+  private func readProxyName(_ setting: Setting) {
+    guard let name = string(setting) else { return }
+    guard FieldSyntax.isToken(name), name.utf8.count <= Bounds.longestProxyName else {
+      error(
+        setting,
+        "expected a token (RFC 9110, 5.6.2) of 1 to \(Bounds.longestProxyName) letters, digits and "
+          + "!#$%&'*+-.^_`|~, found \(name.quoted)")
+      return
+    }
+    configuration.proxy.name = name
+  }
+
+  // MARK: credentials
+
+  private func readCredentials(_ setting: Setting) {
+    saysCredentials = true
+    guard let bytes = secret(setting) else { return }
+    var users: Set<[UInt8]> = []
+    let lines = bytes.split(separator: 0x0a, omittingEmptySubsequences: false)
+    for (index, raw) in lines.enumerated() {
+      let line = Array(raw.last == 0x0d ? raw.dropLast() : raw)
+      if line.isEmpty { continue }
+      if let fault = Self.credentialFault(line) {
+        // The line is counted and not shown: it may be a password alone.
+        error(setting, "line \(index + 1) of the credentials \(fault)")
+        continue
+      }
+      if !users.insert(Array(line.prefix { $0 != 0x3a })).inserted {
+        warning(setting, "line \(index + 1) of the credentials names a user again; either password is taken")
+      }
+      configuration.proxy.credentials.append(ProxyCredential(userAndPassword: line))
+    }
+    if configuration.proxy.credentials.isEmpty, lines.allSatisfy({ $0.isEmpty || $0 == [0x0d] }) {
+      error(setting, "expected lines of user:password, found only empty ones")
+    }
+  }
+
+  private static func credentialFault(_ line: [UInt8]) -> String? {
+    guard let colon = line.firstIndex(of: 0x3a) else { return "has no ':'; expected user:password" }
+    if colon == 0 { return "has no user before ':'; expected user:password" }
+    if line.contains(where: { $0 < 0x20 || $0 == 0x7f }) { return "holds a control character" }
+    return nil
+  }
+
+  // MARK: [proxy.limits] and [proxy.timeouts]
+
+  private func readLimits(_ table: ConfigurationTable) {
+    for setting in table.settings {
+      switch setting.key {
+      case "connections": set(&configuration.limits.connections, integer(setting, in: Bounds.connections))
+      case "header_bytes":
+        let bytes = quantity(setting, .size, in: Bounds.headerBytes)
+        set(&configuration.limits.headerBytes, bytes.map { Int($0) })
+      case "headers": set(&configuration.limits.headers, integer(setting, in: Bounds.headers))
+      case "idle_per_host": set(&configuration.limits.idlePerHost, integer(setting, in: Bounds.idlePerHost))
+      default: unread(setting, of: .limits)
+      }
+    }
+  }
+
+  private func readTimeouts(_ table: ConfigurationTable) {
+    for setting in table.settings {
+      guard TableSchema.timeouts.supported.contains(setting.key) else {
+        unread(setting, of: .timeouts)
+        continue
+      }
+      guard let value = quantity(setting, .duration, in: Bounds.duration) else { continue }
+      switch setting.key {
+      case "client_header": configuration.timeouts.clientHeaderMilliseconds = value
+      case "client_idle": configuration.timeouts.clientIdleMilliseconds = value
+      case "connect": configuration.timeouts.connectMilliseconds = value
+      case "response_header": configuration.timeouts.responseHeaderMilliseconds = value
+      case "body_stall": configuration.timeouts.bodyStallMilliseconds = value
+      case "upstream_idle": configuration.timeouts.upstreamIdleMilliseconds = value
+      case "tunnel_idle": configuration.timeouts.tunnelIdleMilliseconds = value
+      default: configuration.timeouts.drainMilliseconds = value
+      }
+    }
+  }
+
+  // MARK: [dns] and [log]
+
+  func readNameServices(_ table: ConfigurationTable) {
+    for setting in table.settings {
+      switch setting.key {
+      case "servers": readNameServers(setting)
+      case "timeout":
+        set(&configuration.dns.timeoutMilliseconds, quantity(setting, .duration, in: Bounds.duration))
+      case "cache":
+        set(&configuration.dns.cacheMilliseconds, quantity(setting, .duration, in: Bounds.durationOrZero))
+      default: unread(setting, of: .dns)
+      }
+    }
+  }
+
+  private func readNameServers(_ setting: Setting) {
+    guard let texts = strings(setting) else { return }
+    if texts.count > Bounds.mostNameServers {
+      error(setting, "expected at most \(Bounds.mostNameServers) name servers, found \(texts.count)")
+    }
+    let servers = texts.compactMap { text, element in
+      socketAddress(element, text, ports: Bounds.ports, defaultPort: 53).map { (value: $0, setting: element) }
+    }
+    warnOfRepetition(servers) { "\($0)" }
+    configuration.dns.servers = servers.map(\.value)
+  }
+
+  func readLog(_ table: ConfigurationTable) {
+    for setting in table.settings {
+      switch setting.key {
+      case "format": set(&configuration.log.format, choice(setting, LogSettings.Format.self))
+      case "level": set(&configuration.log.level, choice(setting, LogSettings.Level.self))
+      case "access": set(&configuration.log.access, boolean(setting))
+      default: unread(setting, of: .log)
+      }
+    }
+  }
+
+  /// Takes what was read, and leaves the default where there was an error.
+  private func set<Value>(_ field: inout Value, _ value: Value?) {
+    if let value { field = value }
+  }
+}

@@ -1,0 +1,278 @@
+// `sallyport explain METHOD URL`: which rule decides a request, why each earlier one did not, and what will be done.
+//
+// The verdict is that of `Policy.decide`, asked as the daemon asks it; the rules before the deciding one are then looked
+// at one by one for the condition that failed. Values of fields are shown only of fields that never carry a secret.
+// Tests: ExplanationTests.
+
+import Bytes
+
+/// An answer to "what happens to this request, and why".
+public struct Explanation: Sendable {
+  /// A rule that did not match.
+  public struct PassedOver: Hashable, Sendable {
+    public let rule: String
+    public let location: SourceLocation
+    public let condition: Rule.Condition
+    public let expected: String
+    public let seen: String
+  }
+
+  /// A field that is written, and its value where it may be shown.
+  public struct Field: Hashable, Sendable {
+    public let name: String
+    public let value: String?
+  }
+
+  /// What `deny_addresses` says of the literal address that the request names.
+  public struct AddressVerdict: Hashable, Sendable {
+    public let address: IPAddress
+    /// nil: it may be connected to.
+    public let block: AddressBlock?
+    /// Whether the list is the rule's own and not that of [proxy].
+    public let isOfRule: Bool
+  }
+
+  public let request: String
+  public let isTunnel: Bool
+  public let decision: Decision
+  /// The rule that decides; nil where none matches.
+  public let rule: Rule?
+  public let passedOver: [PassedOver]
+  public let removed: [String]
+  public let set: [Field]
+  public let defaults: [Field]
+  public let timeoutMilliseconds: Int64?
+  public let cookies: Bool
+  /// nil for a name: then every address that it resolves to is asked about.
+  public let address: AddressVerdict?
+}
+
+extension Policy {
+  /// Explains a request. `path` is without the query, and empty for a tunnel.
+  public func explain(
+    method: String, scheme: Scheme, host: CanonicalHost, port: UInt16, path: String, isTunnel: Bool
+  ) -> Explanation {
+    let methodBytes = Array(method.utf8)
+    let pathBytes = Array(path.utf8)
+    let facts = RequestFacts(
+      scheme: scheme, port: port, method: methodBytes.span, path: pathBytes.span, isTunnel: isTunnel)
+    var workspace = DecisionWorkspace()
+    workspace.host = host
+    let decision = decide(facts, &workspace)
+    let seen = Seen(method: method, scheme: scheme, host: host, port: port, path: path)
+    var passedOver: [Explanation.PassedOver] = []
+    for rule in rules[..<(decision.rule ?? rules.count)] {
+      guard let condition = rule.firstFailure(facts, host: host) else { continue }
+      passedOver.append(
+        Explanation.PassedOver(
+          rule: rule.name, location: rule.location, condition: condition,
+          expected: rule.expectation(of: condition),
+          seen: seen.text(for: condition)))
+    }
+    return explanation(of: decision, seen, isTunnel: isTunnel, passedOver)
+  }
+
+  private func explanation(
+    of decision: Decision, _ seen: Seen, isTunnel: Bool, _ passedOver: [Explanation.PassedOver]
+  ) -> Explanation {
+    let edits = request(of: decision)
+    let written = Set(edits.fields.set.map(\.name))
+    return Explanation(
+      request: seen.request(isTunnel: isTunnel), isTunnel: isTunnel, decision: decision,
+      rule: decision.rule.map { rules[$0] }, passedOver: passedOver,
+      removed: edits.fields.removed.filter { !written.contains($0) }.map { $0.span.string },
+      set: edits.fields.set.map(Explanation.Field.init),
+      defaults: edits.fields.defaults.map(Explanation.Field.init),
+      timeoutMilliseconds: edits.timeoutMilliseconds, cookies: edits.cookies,
+      address: seen.host.address.map {
+        Explanation.AddressVerdict(
+          address: $0, block: denyingBlock($0, rule: decision.rule),
+          isOfRule: decision.rule.map { rules[$0].denyAddresses != nil } ?? false)
+      })
+  }
+}
+
+/// What is known of the request, in words.
+private struct Seen {
+  let method: String
+  let scheme: Scheme
+  let host: CanonicalHost
+  let port: UInt16
+  let path: String
+
+  var hostText: String { host.bytes.span.string }
+
+  func request(isTunnel: Bool) -> String {
+    let authority = host.address.map { !$0.isIPv4 } == true ? "[\(hostText)]:\(port)" : "\(hostText):\(port)"
+    return isTunnel ? "CONNECT \(authority)" : "\(method) \(scheme.rawValue)://\(authority)\(path)"
+  }
+
+  func text(for condition: Rule.Condition) -> String {
+    switch condition {
+    case .hosts: hostText
+    case .ports: "\(port)"
+    case .methods: method
+    case .paths: path
+    case .schemes: scheme.rawValue
+    case .requestsOnly: "a tunnel, whose requests cannot be read"
+    }
+  }
+}
+
+extension Rule {
+  /// Most elements of a list that an expectation names.
+  private static let mostNamed = 8
+
+  /// What the condition asks for, in words.
+  func expectation(of condition: Condition) -> String {
+    switch condition {
+    case .hosts: Self.list(conditions.hosts.map(\.description))
+    case .ports: Self.list(conditions.ports.map { "\($0)" })
+    case .methods: Self.list(conditions.methods)
+    case .paths: Self.list(conditions.paths.map(\.description))
+    case .schemes: Self.list(conditions.schemes.map(\.rawValue))
+    case .requestsOnly: "a request, for the rule has 'methods' or 'paths' and no 'connect'"
+    }
+  }
+
+  private static func list(_ words: [String]) -> String {
+    let named = words.prefix(mostNamed).joined(separator: ", ")
+    return words.count > mostNamed ? "\(named) and \(words.count - mostNamed) more" : named
+  }
+}
+
+extension Explanation.Field {
+  /// Fields that carry no secret by their meaning. Of all others only the name is told.
+  private static let harmless: Set<String> = [
+    "accept", "accept-charset", "accept-encoding", "accept-language", "cache-control", "content-language",
+    "content-type", "dnt", "pragma", "priority", "range", "sec-gpc", "user-agent",
+  ]
+
+  init(_ line: FieldEdits.Line) {
+    let isShown = !line.isSecret && Self.harmless.contains(line.name.span.string)
+    // Name, colon and space before the value; CR and LF behind it.
+    let written = String(decoding: line.line.prefix(line.name.count), as: UTF8.self)
+    let text = String(decoding: line.line.dropFirst(line.name.count + 2).dropLast(2), as: UTF8.self)
+    self.init(name: written, value: isShown ? text : nil)
+  }
+}
+
+// MARK: As text
+
+extension Explanation: CustomStringConvertible {
+  /// What a person reads; ends with a newline.
+  public var description: String {
+    let lines = [request, "", verdictLine] + reasonLines + passedOverLines + actionLines
+    return lines.map(\.printable).joined(separator: "\n") + "\n"
+  }
+
+  private var ruleText: String { rule.map { "rule '\($0.name)' (\($0.location))" } ?? "no rule" }
+
+  private var verdictLine: String {
+    switch decision.reason {
+    case .rule: "allowed by \(ruleText)"
+    case .ruleDenies: "denied by \(ruleText)"
+    case .connectDenied: "denied by \(ruleText): connect = \"deny\""
+    case .ruleWouldDeny: "allowed: \(ruleText) would deny, but enforce = false, so that it is only logged"
+    case .defaultAllow: "allowed: no rule matches, and 'default' in [proxy] is \"allow\""
+    case .defaultDeny: "denied: no rule matches, and 'default' in [proxy] is \"deny\""
+    }
+  }
+
+  private var reasonLines: [String] {
+    guard decision.verdict == .deny, let reason = rule?.reason else { return [] }
+    return ["  reason shown to the client: \(reason)"]
+  }
+
+  private var passedOverLines: [String] {
+    if passedOver.isEmpty { return rule == nil ? [] : ["", "no rule comes before it"] }
+    return ["", rule == nil ? "rules that do not match:" : "rules before it that do not match:"]
+      + passedOver.map {
+        "  \($0.rule) (\($0.location)): \($0.condition.rawValue): expected \($0.expected), seen \($0.seen)"
+      }
+  }
+
+  private var actionLines: [String] {
+    if decision.verdict == .deny { return [] }
+    let lines = (isTunnel ? tunnelLines : requestLines) + addressLines
+    return ["", "what will be done:"] + (lines.isEmpty ? ["  the request is forwarded as it came"] : lines)
+  }
+
+  private var tunnelLines: [String] { ["  connect: tunnel; what passes inside is not read or changed"] }
+
+  private var requestLines: [String] {
+    var lines = removed.map { "  remove \($0)" }
+    lines += set.map { "  set \($0.text)" }
+    lines += defaults.map { "  default \($0.text)" }
+    if let timeoutMilliseconds {
+      lines.append("  timeout \(Quantity.duration.text(timeoutMilliseconds)), whole exchange")
+    }
+    if !cookies { lines.append("  cookies: Cookie and Set-Cookie are removed") }
+    return lines
+  }
+
+  private var addressLines: [String] {
+    guard let address else { return [] }
+    let list = "deny_addresses of \(address.isOfRule ? "the rule" : "[proxy]")"
+    guard let block = address.block else { return ["  \(address.address) is not in \(list)"] }
+    return ["  \(address.address) is in \(block), which \(list) names: it is not connected to"]
+  }
+}
+
+extension Explanation.Field {
+  fileprivate var text: String { "\(name): \(value ?? "(value hidden)")" }
+
+  fileprivate var json: JSONText {
+    .object([("name", .string(name)), ("value", value.map(JSONText.string) ?? .null)])
+  }
+}
+
+// MARK: As JSON
+
+extension Explanation {
+  /// One object in one line, with a final newline. `value` of a field is null where it is hidden.
+  public var json: String {
+    JSONText.object([
+      ("request", .string(request)), ("verdict", .string(decision.verdict == .allow ? "allow" : "deny")),
+      ("decision", .string(decision.reason.rawValue)), ("rule", ruleJSON),
+      ("passed_over", .array(passedOver.map(\.json))), ("actions", actionsJSON), ("address", addressJSON),
+    ]).text + "\n"
+  }
+
+  private var ruleJSON: JSONText {
+    guard let rule else { return .null }
+    return .object([
+      ("name", .string(rule.name)), ("file", .string(rule.location.file)),
+      ("line", .number(rule.location.line)),
+      ("enforce", .boolean(rule.enforce)), ("reason", rule.reason.map(JSONText.string) ?? .null),
+    ])
+  }
+
+  private var actionsJSON: JSONText {
+    if decision.verdict == .deny { return .null }
+    if isTunnel { return .object([("connect", .string(ConnectTreatment.tunnel.rawValue))]) }
+    return .object([
+      ("remove", .array(removed.map(JSONText.string))), ("set", .array(set.map(\.json))),
+      ("default", .array(defaults.map(\.json))),
+      ("timeout_ms", timeoutMilliseconds.map { .number(Int($0)) } ?? .null), ("cookies", .boolean(cookies)),
+    ])
+  }
+
+  private var addressJSON: JSONText {
+    guard let address else { return .null }
+    return .object([
+      ("address", .string("\(address.address)")), ("denied", .boolean(address.block != nil)),
+      ("block", address.block.map { .string("\($0)") } ?? .null),
+      ("list", .string(address.isOfRule ? "rule" : "proxy")),
+    ])
+  }
+}
+
+extension Explanation.PassedOver {
+  fileprivate var json: JSONText {
+    .object([
+      ("rule", .string(rule)), ("file", .string(location.file)), ("line", .number(location.line)),
+      ("condition", .string(condition.rawValue)), ("expected", .string(expected)), ("seen", .string(seen)),
+    ])
+  }
+}

@@ -1,0 +1,109 @@
+// JSON as text, for what the commands print with --json: strings, numbers, arrays and objects in the order given.
+
+/// A JSON value that is about to be written (RFC 8259).
+enum JSONText {
+  case null
+  case boolean(Bool)
+  case number(Int)
+  case string(String)
+  case array([JSONText])
+  case object([(String, JSONText)])
+
+  /// The text, without white space but one space behind each colon and comma.
+  var text: String {
+    var output = ""
+    write(to: &output)
+    return output
+  }
+
+  private func write(to output: inout String) {
+    switch self {
+    case .null: output += "null"
+    case .boolean(let value): output += value ? "true" : "false"
+    case .number(let value): output += String(value)
+    case .string(let value): Self.write(value, to: &output)
+    case .array(let values):
+      output += "["
+      for (index, value) in values.enumerated() {
+        if index > 0 { output += ", " }
+        value.write(to: &output)
+      }
+      output += "]"
+    case .object(let members):
+      output += "{"
+      for (index, member) in members.enumerated() {
+        if index > 0 { output += ", " }
+        Self.write(member.0, to: &output)
+        output += ": "
+        member.1.write(to: &output)
+      }
+      output += "}"
+    }
+  }
+
+  private static func write(_ value: String, to output: inout String) {
+    output += "\""
+    for scalar in value.unicodeScalars {
+      switch scalar {
+      case "\"": output += "\\\""
+      case "\\": output += "\\\\"
+      default:
+        if scalar.isUnprintable {
+          output += scalar.escaped
+        } else {
+          output.unicodeScalars.append(scalar)
+        }
+      }
+    }
+    output += "\""
+  }
+}
+
+extension Unicode.Scalar {
+  /// Whether a terminal would obey the character and not show it: C0, DEL, C1, and what turns the direction of writing
+  /// or breaks lines.
+  var isUnprintable: Bool {
+    switch value {
+    case 0..<0x20, 0x7f..<0xa0: true
+    case 0x061c, 0x200b...0x200f, 0x2028...0x202e, 0x2060...0x206f, 0xfeff: true
+    default: false
+    }
+  }
+
+  /// `\n`, `\r`, `\t` or `\uXXXX`: TOML and JSON read all four.
+  var escaped: String {
+    switch self {
+    case "\n": return "\\n"
+    case "\r": return "\\r"
+    case "\t": return "\\t"
+    default:
+      let digits = String(value, radix: 16)
+      return "\\u" + String(repeating: "0", count: max(0, 4 - digits.utf8.count)) + digits
+    }
+  }
+}
+
+extension String {
+  /// The text with every character escaped that a terminal would obey.
+  var printable: String {
+    if utf8.allSatisfy({ $0 >= 0x20 && $0 < 0x7f }) { return self }
+    var output = ""
+    for scalar in unicodeScalars {
+      if scalar.isUnprintable {
+        output += scalar.escaped
+      } else {
+        output.unicodeScalars.append(scalar)
+      }
+    }
+    return output
+  }
+
+  /// The text between apostrophes for the sentence of a diagnostic, cut where it is longer than a line can bear.
+  var quoted: String {
+    let longest = 100
+    var scalars = unicodeScalars.prefix(longest + 1)
+    if scalars.count <= longest { return "'\(self)'" }
+    scalars.removeLast()
+    return "'\(String(scalars))…'"
+  }
+}

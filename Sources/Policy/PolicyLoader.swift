@@ -1,0 +1,203 @@
+// Configuration files → a policy, or everything that is wrong with them.
+//
+// The main file is read first, then what it includes, in lexical order; rules keep the order in which they are read.
+// One pass finds all there is to say: reading goes on behind every error, and only at the end is there a policy or none.
+// Tests: PolicyLoaderTests and the suites that the files of the readers name.
+
+/// What loading came to.
+public struct LoadResult: Sendable {
+  /// nil where a diagnostic is an error.
+  public let policy: Policy?
+  /// In the order of the files, their lines and columns.
+  public let diagnostics: [Diagnostic]
+  /// Every file that was read: configuration and secrets, in the order of reading.
+  public let files: [String]
+}
+
+public enum PolicyLoader {
+  /// Largest configuration file in bytes: a hundred thousand rules.
+  public static let largestFileBytes = 16 << 20
+  /// Most files that `include` may come to.
+  public static let mostFiles = 4096
+
+  /// Loads the file at `path` and all it includes; nil: the built-in defaults, without any file.
+  public static func load(path: String?, files: some PolicyFiles) -> LoadResult {
+    guard let path else { return LoadResult(policy: Policy(), diagnostics: [], files: []) }
+    let reading = ConfigurationReading(files: files)
+    reading.readMainFile(path)
+    reading.checkRules()
+    return LoadResult(
+      policy: reading.errorCount == 0 ? reading.policy() : nil, diagnostics: reading.diagnostics,
+      files: reading.filesRead)
+  }
+}
+
+extension ConfigurationReading {
+  fileprivate func policy() -> Policy {
+    Policy(
+      configuration: configuration, rules: rules.map { $0.rule(inheriting: defaultRequest) },
+      defaultRequest: defaultRequest.policy())
+  }
+
+  // MARK: The main file
+
+  fileprivate func readMainFile(_ path: String) {
+    mainFile = path
+    switch files.read(path, limit: PolicyLoader.largestFileBytes) {
+    case .failure(let fault): error(file: path, "cannot read the file: \(fault)")
+    case .success(let bytes):
+      guard let root = parse(path, bytes) else { return }
+      var includes: [Setting] = []
+      for setting in root.settings { readMain(setting, &includes) }
+      for setting in includes { include(setting) }
+    }
+  }
+
+  private func readMain(_ setting: Setting, _ includes: inout [Setting]) {
+    switch setting.key {
+    case "include": includes.append(setting)
+    case "proxy": table(setting).map(readProxy)
+    case "dns": table(setting).map(readNameServices)
+    case "log": table(setting).map(readLog)
+    case "defaults": table(setting).map(readDefaults)
+    case "trust": unsupported(setting, .trust, path: "trust")
+    case "authority": unsupported(setting, .authority, path: "authority")
+    case "admin": unsupported(setting, .admin, path: "admin")
+    case "reachability": unsupported(setting, .reachability, path: "reachability")
+    default: readShared(setting)
+    }
+  }
+
+  private func readDefaults(_ table: ConfigurationTable) {
+    for setting in table.settings {
+      switch setting.key {
+      case "request": defaultRequest = self.table(setting).map(requestDraft) ?? RequestDraft()
+      case "security": unsupported(setting, .security, path: "defaults.security")
+      case "response": unsupported(setting, .response, path: "defaults.response")
+      default: unread(setting, of: .defaults)
+      }
+    }
+  }
+
+  // MARK: Any file
+
+  /// Reads the tables that may stand in any of the files.
+  private func readShared(_ setting: Setting) {
+    switch setting.key {
+    case "rule": readRules(setting)
+    case "pins": unsupportedNames(setting, .pins)
+    case "routes": unsupportedNames(setting, .route)
+    default: unread(setting, of: .root)
+    }
+  }
+
+  /// [pins.NAME] and [routes.NAME]: tables of tables under names of the operator's.
+  private func unsupportedNames(_ setting: Setting, _ schema: TableSchema) {
+    guard case .table(let entries) = setting.value.content, !entries.isEmpty else {
+      return unsupported(setting, schema, path: setting.key)
+    }
+    for entry in entries {
+      let inner = Setting(source: setting.source, table: setting.key, entry: entry)
+      unsupported(inner, schema, path: "\(setting.key).\(entry.key)")
+    }
+  }
+
+  private func parse(_ path: String, _ bytes: [UInt8]) -> ConfigurationTable? {
+    noteRead(path)
+    let source = SourceText(name: path, bytes: bytes)
+    announce(source)
+    switch TOMLDocument.parse(bytes) {
+    case .failure(let fault):
+      source.conceal(Concealment.ranges(inBroken: source))
+      report(.error, source, fault.position, Self.syntaxMessage(fault, source))
+      return nil
+    case .success(let root):
+      source.conceal(Concealment.ranges(in: root))
+      guard case .table(let entries) = root.content else { return nil }
+      return ConfigurationTable(source: source, path: "", begin: root.begin, entries: entries)
+    }
+  }
+
+  /// toml++ quotes what it stumbled over: where the line may hold a secret, the quotation goes.
+  private static func syntaxMessage(_ fault: TOMLFault, _ source: SourceText) -> String {
+    var text = fault.description[...]
+    if source.conceals(line: fault.position.line), let quotation = text.firstIndex(of: "'") {
+      text = text[..<quotation] + "'…'"
+    }
+    for opening in ["Error while parsing ", "Encountered "] where text.hasPrefix(opening) {
+      text = text.dropFirst(opening.count)
+    }
+    return "invalid TOML: \(text)"
+  }
+
+  // MARK: Included files
+
+  private func include(_ setting: Setting) {
+    for (text, element) in strings(setting) ?? [] {
+      if ConfigurationPath.isPattern(text) {
+        includeMatches(text, element)
+      } else if let path = path(element, text) {
+        if path == mainFile {
+          error(element, "\(path.quoted) includes itself")
+        } else if !included.insert(path).inserted {
+          warning(element, "\(path.quoted) is included already")
+        } else {
+          includeFile(path, element)
+        }
+      }
+    }
+  }
+
+  private func includeMatches(_ pattern: String, _ setting: Setting) {
+    guard path(setting, pattern) != nil else { return }
+    switch files.expand(pattern, in: ConfigurationPath.directory(of: setting.source.name)) {
+    case .failure(let fault): error(setting, "cannot list \(pattern.quoted): \(fault)")
+    case .success(let paths):
+      for path in paths.sorted(by: { $0.utf8.lexicographicallyPrecedes($1.utf8) }) where path != mainFile {
+        if included.insert(path).inserted { includeFile(path, setting) }
+      }
+    }
+  }
+
+  private func includeFile(_ path: String, _ setting: Setting) {
+    guard included.count <= PolicyLoader.mostFiles else {
+      if included.count == PolicyLoader.mostFiles + 1 {
+        error(setting, "more than \(PolicyLoader.mostFiles) files are included")
+      }
+      return
+    }
+    switch files.read(path, limit: PolicyLoader.largestFileBytes) {
+    case .failure(let fault): error(setting, "cannot read \(path.quoted): \(fault)")
+    case .success(let bytes):
+      for setting in parse(path, bytes)?.settings ?? [] { readIncluded(setting) }
+    }
+  }
+
+  private func readIncluded(_ setting: Setting) {
+    let isMainOnly =
+      TableSchema.root.names.contains(setting.key) && !["rule", "pins", "routes"].contains(setting.key)
+    guard isMainOnly else { return readShared(setting) }
+    let isKey = setting.key == "include"
+    let title = isKey ? "'include'" : "[\(setting.key)]"
+    report(
+      .error, setting.source, setting.keyBegin,
+      "\(title) may stand only in the main file, \(mainFile); an included file holds [[rule]], [pins.*] and [routes.*]"
+    )
+  }
+
+  // MARK: All rules together
+
+  /// Warns of rules that can never match. A rule with an error in it neither shadows nor is shadowed.
+  fileprivate func checkRules() {
+    var shadowed = ShadowedRules()
+    for (number, rule) in rules.enumerated() where rule.isSound {
+      guard let other = shadowed.shadow(of: rule.conditions, connect: rule.connect, number: number) else {
+        continue
+      }
+      report(
+        .warning, rule.source, rule.begin,
+        "rule \(rule.name.quoted) can never match: rule \(rules[other].name.quoted) at \(rules[other].location) "
+          + "comes first and matches all that it does")
+    }
+  }
+}

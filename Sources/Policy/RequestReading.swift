@@ -1,0 +1,243 @@
+// [rule.request] and [defaults.request], and how the first inherits from the second: key by key, header fields name by
+// name, the rule's word before the default's. Tests: RequestReadingTests.
+
+/// One edit of the header section as the file says it.
+struct HeaderEdit {
+  enum Kind { case standard, set, remove }
+
+  let kind: Kind
+  let name: String
+  var value = GivenValue(bytes: [], isSecret: false)
+  let setting: Setting
+
+  var lowercaseName: String { name.lowercased() }
+}
+
+/// What a request table says; nil where it is silent.
+struct RequestDraft {
+  var timeoutMilliseconds: Int64? = nil
+  var cookies: Bool? = nil
+  var edits: [HeaderEdit] = []
+
+  /// The request policy of a rule that says this and inherits the rest.
+  func policy(inheriting inherited: RequestDraft = RequestDraft()) -> RequestPolicy {
+    var policy = RequestPolicy()
+    policy.timeoutMilliseconds = timeoutMilliseconds ?? inherited.timeoutMilliseconds
+    policy.cookies = cookies ?? inherited.cookies ?? true
+    let own = Set(edits.map(\.lowercaseName))
+    let merged = inherited.edits.filter { !own.contains($0.lowercaseName) } + edits
+    let replaced = Set(merged.filter { $0.kind == .set }.map(\.lowercaseName))
+    for edit in merged {
+      switch edit.kind {
+      case .remove: policy.fields.remove(edit.name)
+      case .set: policy.fields.set(edit.name, edit.value.bytes, isSecret: edit.value.isSecret)
+      case .standard:
+        if replaced.contains(edit.lowercaseName) { continue }
+        policy.fields.setDefault(edit.name, edit.value.bytes, isSecret: edit.value.isSecret)
+      }
+    }
+    return policy
+  }
+}
+
+extension ConfigurationReading {
+  /// Languages that `accept_language` may list: the weights fall by 0.1, as AFNetworking's do.
+  static let mostLanguages = 6
+
+  func requestDraft(_ table: ConfigurationTable) -> RequestDraft {
+    var draft = RequestDraft()
+    for setting in table.settings {
+      switch setting.key {
+      case "headers": draft.edits += self.table(setting).map(headerEdits) ?? []
+      case "user_agent": draft.edits += [userAgent(setting)].compactMap { $0 }
+      case "accept_language": draft.edits += [acceptLanguage(setting)].compactMap { $0 }
+      case "authorization": draft.edits += [authorization(setting)].compactMap { $0 }
+      case "timeout": draft.timeoutMilliseconds = quantity(setting, .duration, in: Bounds.duration)
+      case "cookies": draft.cookies = boolean(setting)
+      default: unread(setting, of: .request)
+      }
+    }
+    checkConflicts(draft.edits)
+    return draft
+  }
+
+  // MARK: Header fields
+
+  private func headerEdits(_ table: ConfigurationTable) -> [HeaderEdit] {
+    table.settings.flatMap { setting -> [HeaderEdit] in
+      switch setting.key {
+      case "default": return self.table(setting).map { writtenFields($0, .standard) } ?? []
+      case "set": return self.table(setting).map { writtenFields($0, .set) } ?? []
+      case "remove": return removedFields(setting)
+      default:
+        unread(setting, of: .headers)
+        return []
+      }
+    }
+  }
+
+  private func writtenFields(_ table: ConfigurationTable, _ kind: HeaderEdit.Kind) -> [HeaderEdit] {
+    table.settings.compactMap { setting in
+      guard isField(setting.key, setting, at: setting.keyBegin, refused: FieldSyntax.owned) else {
+        return nil
+      }
+      guard let value = headerValue(setting, mayBeSecret: SecretWords.covers(setting.key)) else { return nil }
+      return HeaderEdit(kind: kind, name: setting.key, value: value, setting: setting)
+    }
+  }
+
+  private func removedFields(_ setting: Setting) -> [HeaderEdit] {
+    (strings(setting) ?? []).compactMap { name, element in
+      guard isField(name, element, at: element.value.begin, refused: FieldSyntax.kept) else { return nil }
+      return HeaderEdit(kind: .remove, name: name, setting: element)
+    }
+  }
+
+  private func isField(_ name: String, _ setting: Setting, at position: TOMLPosition, refused: Set<String>)
+    -> Bool
+  {
+    if !FieldSyntax.isToken(name) {
+      let text =
+        "[\(setting.table)]: expected the name of a header field (a token, RFC 9110, 5.1), found \(name.quoted)"
+      report(.error, setting.source, position, text)
+      return false
+    }
+    if refused.contains(name.lowercased()) {
+      let text =
+        "[\(setting.table)]: \(name.quoted) belongs to the connection or the framing; the proxy writes it itself"
+      report(.error, setting.source, position, text)
+      return false
+    }
+    return true
+  }
+
+  /// A value that may be written behind a field's name.
+  private func headerValue(_ setting: Setting, mayBeSecret: Bool = false) -> GivenValue? {
+    guard let value = stringOrSecret(setting, mayBeSecret: mayBeSecret) else { return nil }
+    guard let fault = FieldSyntax.fault(ofValue: value.bytes) else { return value }
+    error(setting, fault)
+    return nil
+  }
+
+  private func userAgent(_ setting: Setting) -> HeaderEdit? {
+    guard let value = headerValue(setting) else { return nil }
+    guard !value.bytes.isEmpty else {
+      error(setting, "the value is empty; to send no User-Agent, put it into headers.remove")
+      return nil
+    }
+    return HeaderEdit(kind: .set, name: "User-Agent", value: value, setting: setting)
+  }
+
+  private func acceptLanguage(_ setting: Setting) -> HeaderEdit? {
+    guard let texts = strings(setting) else { return nil }
+    for (text, element) in texts where !Self.isLanguageRange(text) {
+      error(
+        element, "expected a language range such as \"de\" or \"en-GB\" (RFC 4647, 2.1), found \(text.quoted)"
+      )
+    }
+    guard !texts.isEmpty else {
+      if case .array(let values) = setting.value.content, !values.isEmpty { return nil }
+      error(setting, "expected at least one language; to send no Accept-Language, put it into headers.remove")
+      return nil
+    }
+    warnOfRepetition(texts.map { ($0.text.lowercased(), $0.setting) }) { $0.quoted }
+    if texts.count > Self.mostLanguages {
+      let text = "only the first \(Self.mostLanguages) languages are sent, for the weights fall from 1 by 0.1"
+      warning(texts[Self.mostLanguages].setting, text)
+    }
+    let weighted = texts.prefix(Self.mostLanguages).enumerated().map { index, entry in
+      index == 0 ? entry.text : "\(entry.text);q=0.\(10 - index)"
+    }
+    let value = GivenValue(bytes: Array(weighted.joined(separator: ", ").utf8), isSecret: false)
+    return HeaderEdit(kind: .set, name: "Accept-Language", value: value, setting: setting)
+  }
+
+  private static func isLanguageRange(_ text: String) -> Bool {
+    if text == "*" { return true }
+    let parts = text.utf8.split(separator: 0x2d, omittingEmptySubsequences: false)
+    return parts.enumerated().allSatisfy { index, part in
+      let isAllowed = part.allSatisfy { $0.isASCIILetter || (index > 0 && $0.isASCIIDigit) }
+      return (1...8).contains(part.count) && (isAllowed || (index > 0 && part.elementsEqual([0x2a])))
+    }
+  }
+
+  // MARK: Authorization
+
+  /// Basic (RFC 7617). Nothing of it is ever quoted: people put passwords into the wrong key.
+  private func authorization(_ setting: Setting) -> HeaderEdit? {
+    guard case .table = setting.value.content, let table = table(setting) else {
+      expected("a table with 'username' and 'password'", setting)
+      return nil
+    }
+    var user: [UInt8]? = nil
+    var password: [UInt8]? = nil
+    for entry in table.settings {
+      switch entry.key {
+      case "username": user = stringOrSecret(entry, mayBeSecret: false)?.bytes ?? []
+      case "password": password = secret(entry) ?? []
+      default: unread(entry, of: .authorization)
+      }
+      if let fault = Self.basicFault(
+        entry.key == "username" ? user : password, isUser: entry.key == "username")
+      {
+        error(entry, fault)
+      }
+    }
+    guard let user, let password else {
+      let missing = [user == nil ? "'username'" : nil, password == nil ? "'password'" : nil].compactMap { $0 }
+      error(setting, "\(missing.joined(separator: " and ")) must be there")
+      return nil
+    }
+    let value = Array("Basic ".utf8) + Base64.encode(user + [0x3a] + password)
+    if let fault = FieldSyntax.fault(ofValue: value) {
+      error(setting, fault)
+      return nil
+    }
+    return HeaderEdit(
+      kind: .set, name: "Authorization", value: GivenValue(bytes: value, isSecret: true), setting: setting)
+  }
+
+  private static func basicFault(_ bytes: [UInt8]?, isUser: Bool) -> String? {
+    guard let bytes else { return nil }
+    if isUser, bytes.contains(0x3a) { return "a user name must not hold ':' (RFC 7617, 2)" }
+    if bytes.contains(where: { $0 < 0x20 || $0 == 0x7f }) {
+      return "it must not hold control characters (RFC 7617, 2)"
+    }
+    return nil
+  }
+
+  // MARK: Conflicts
+
+  /// Says where one table says two things of one field.
+  private func checkConflicts(_ edits: [HeaderEdit]) {
+    var first: [String: HeaderEdit] = [:]
+    let ordered = edits.sorted { $0.setting.value.begin < $1.setting.value.begin }
+    for edit in ordered {
+      guard let earlier = first[edit.lowercaseName] else {
+        first[edit.lowercaseName] = edit
+        continue
+      }
+      let place = "line \(earlier.setting.value.begin.line)"
+      switch (earlier.kind, edit.kind) {
+      case (.set, .set): error(edit.setting, "\(edit.name.quoted) is set twice; the other place is \(place)")
+      case (.standard, .standard):
+        error(edit.setting, "\(edit.name.quoted) has two defaults; the other one is in \(place)")
+      case (.remove, .remove): warning(edit.setting, "\(edit.name.quoted) is removed already in \(place)")
+      case (.set, .remove), (.remove, .set):
+        error(
+          edit.setting,
+          "\(edit.name.quoted) is both set and removed, the other in \(place); "
+            + "a field that is set replaces what the client sent")
+      case (.standard, .remove), (.remove, .standard):
+        error(
+          edit.setting,
+          "\(edit.name.quoted) has a default and is removed, the other in \(place); "
+            + "to replace what the client sent, use headers.set")
+      case (.standard, .set), (.set, .standard):
+        warning(
+          edit.setting,
+          "the default of \(edit.name.quoted) is never used, for it is set as well; see \(place)")
+      }
+    }
+  }
+}

@@ -1,0 +1,279 @@
+// [[rule]]: conditions and what is done. Rules inherit from [defaults.request], which may stand behind them in the main
+// file, so that drafts are kept and turned into rules when every file has been read. Tests: RuleReadingTests.
+
+import Bytes
+
+/// A rule as the file says it.
+struct RuleDraft {
+  let source: SourceText
+  let begin: TOMLPosition
+  var name = ""
+  var conditions = Rule.Conditions()
+  var action = RuleAction.allow
+  var reason: String? = nil
+  var enforce = true
+  var connect: ConnectTreatment? = nil
+  var denyAddresses: AddressSet? = nil
+  var request = RequestDraft()
+  /// Whether it was read without an error.
+  var isSound = false
+  /// Where each key stands, for the checks that look at several.
+  var settings: [String: Setting] = [:]
+
+  var location: SourceLocation { source.location(begin) }
+
+  func rule(inheriting inherited: RequestDraft) -> Rule {
+    Rule(
+      name: name, location: location, conditions: conditions, action: action, reason: reason,
+      enforce: enforce,
+      connect: connect, denyAddresses: denyAddresses, request: request.policy(inheriting: inherited))
+  }
+}
+
+extension ConfigurationReading {
+  static let longestRuleName = 64
+  /// Longest text of `reason`, in bytes: a few sentences in a problem body.
+  static let longestReason = 512
+  static let longestPath = 2048
+  /// Most `*` in one path: matching costs pattern × path at worst, and the path is the client's.
+  static let mostPathWildcards = 16
+
+  func readRules(_ setting: Setting) {
+    guard case .array(let values) = setting.value.content else {
+      let isTable = setting.value.typeName == "a table"
+      report(
+        .error, setting.source, setting.keyBegin,
+        isTable
+          ? "expected [[rule]], found [rule]; a rule begins with two brackets"
+          : "\(setting.title): expected an array of tables, found \(setting.value.typeName)")
+      return
+    }
+    for value in values {
+      guard let table = table(setting.element(value), path: "rule") else { continue }
+      readRule(table)
+    }
+  }
+
+  private func readRule(_ table: ConfigurationTable) {
+    let errorsBefore = errorCount
+    var draft = RuleDraft(source: table.source, begin: table.begin)
+    for setting in table.settings {
+      draft.settings[setting.key] = setting
+      readCondition(setting, &draft)
+    }
+    if draft.settings["name"] == nil {
+      let text = "[[rule]] has no 'name'; it stands in every log line and metric of the rule"
+      report(.error, table.source, table.begin, text)
+    }
+    // What is wrong already would only be said twice.
+    if errorCount == errorsBefore { warnOfIdleKeys(draft) }
+    draft.isSound = errorCount == errorsBefore
+    rules.append(draft)
+  }
+
+  private func readCondition(_ setting: Setting, _ draft: inout RuleDraft) {
+    switch setting.key {
+    case "name": draft.name = ruleName(setting) ?? ""
+    case "hosts": draft.conditions.hosts = hosts(setting)
+    case "ports": draft.conditions.ports = ports(setting)
+    case "methods": draft.conditions.methods = methods(setting)
+    case "paths": draft.conditions.paths = paths(setting)
+    case "schemes": draft.conditions.schemes = schemes(setting)
+    default: readTreatment(setting, &draft)
+    }
+  }
+
+  private func readTreatment(_ setting: Setting, _ draft: inout RuleDraft) {
+    switch setting.key {
+    case "action": draft.action = choice(setting, RuleAction.self) ?? .allow
+    case "reason": draft.reason = reason(setting)
+    case "enforce": draft.enforce = boolean(setting) ?? true
+    case "connect": draft.connect = choice(setting, ConnectTreatment.self, later: ["verify", "intercept"])
+    case "deny_addresses": draft.denyAddresses = addressSet(setting)
+    case "request": draft.request = table(setting).map(requestDraft) ?? RequestDraft()
+    case "security": unsupported(setting, .security, path: "rule.security")
+    case "response": unsupported(setting, .response, path: "rule.response")
+    default: unread(setting, of: .rule)
+    }
+  }
+
+  // MARK: Names and texts
+
+  private func ruleName(_ setting: Setting) -> String? {
+    guard let name = string(setting) else { return nil }
+    let isName =
+      (1...Self.longestRuleName).contains(name.utf8.count)
+      && name.utf8.allSatisfy { $0.isASCIILetter || $0.isASCIIDigit || "._:-".utf8.contains($0) }
+    guard isName else {
+      error(
+        setting,
+        "expected 1 to \(Self.longestRuleName) ASCII letters, digits, '.', '_', ':' and '-', found \(name.quoted)"
+      )
+      return nil
+    }
+    if let other = ruleNames[name] {
+      error(setting, "\(name.quoted) is the name of the rule at \(other) already; a name belongs to one rule")
+      return nil
+    }
+    ruleNames[name] = setting.source.location(setting.value.begin)
+    return name
+  }
+
+  private func reason(_ setting: Setting) -> String? {
+    guard let text = string(setting) else { return nil }
+    guard (1...Self.longestReason).contains(text.utf8.count),
+      !text.unicodeScalars.contains(where: \.isUnprintable)
+    else {
+      error(setting, "expected a text of 1 to \(Self.longestReason) bytes without control characters")
+      return nil
+    }
+    return text
+  }
+
+  // MARK: Conditions
+
+  /// The elements of a condition. An empty list is no condition that anything meets.
+  private func elements(_ setting: Setting, of noun: String) -> [Setting] {
+    guard let elements = array(setting, of: noun) else { return [] }
+    if elements.isEmpty {
+      error(setting, "an empty list matches nothing; leave the key out to match any")
+    }
+    return elements
+  }
+
+  private func hosts(_ setting: Setting) -> [HostPattern] {
+    let hosts = elements(setting, of: "host patterns").compactMap {
+      element -> (value: HostPattern, setting: Setting)? in
+      guard let text = string(element) else { return nil }
+      switch HostPattern.parse(text) {
+      case .success(let pattern): return (pattern, element)
+      case .failure(let fault):
+        error(element, fault.description)
+        return nil
+      }
+    }
+    warnOfRepetition(hosts) { $0.description.quoted }
+    if hosts.count > 1, let all = hosts.first(where: { $0.value == .any }) {
+      warning(all.setting, "'*' matches any host, so that the other patterns do nothing")
+    }
+    return hosts.map(\.value)
+  }
+
+  private func ports(_ setting: Setting) -> [UInt16] {
+    let ports = elements(setting, of: "integers").compactMap { element in
+      integer(element, in: Bounds.ports).map { (value: UInt16($0), setting: element) }
+    }
+    warnOfRepetition(ports) { "\($0)" }
+    return ports.map(\.value)
+  }
+
+  private func methods(_ setting: Setting) -> [String] {
+    let methods = elements(setting, of: "strings").compactMap {
+      element -> (value: String, setting: Setting)? in
+      guard let method = string(element) else { return nil }
+      guard FieldSyntax.isToken(method) else {
+        error(element, "expected a method (a token, RFC 9110, 9.1), found \(method.quoted)")
+        return nil
+      }
+      warnOfMethod(method, element)
+      return (method, element)
+    }
+    warnOfRepetition(methods) { $0.quoted }
+    return methods.map(\.value)
+  }
+
+  private func warnOfMethod(_ method: String, _ setting: Setting) {
+    if method == "CONNECT" {
+      warning(
+        setting, "methods are not looked at when a tunnel is asked for; 'connect' says what is done with one")
+    } else if !FieldSyntax.knownMethods.contains(method),
+      FieldSyntax.knownMethods.contains(method.uppercased())
+    {
+      warning(setting, "methods are case-sensitive; did you mean '\(method.uppercased())'?")
+    }
+  }
+
+  private func paths(_ setting: Setting) -> [PathPattern] {
+    let paths = elements(setting, of: "strings").compactMap {
+      element -> (value: PathPattern, setting: Setting)? in
+      guard let text = string(element) else { return nil }
+      if let fault = Self.pathFault(text) {
+        error(element, fault)
+        return nil
+      }
+      return (PathPattern(text), element)
+    }
+    warnOfRepetition(paths) { $0.description.quoted }
+    return paths.map(\.value)
+  }
+
+  private static func pathFault(_ text: String) -> String? {
+    if !text.hasPrefix("/"), !text.hasPrefix("*") {
+      return "expected a path that begins with '/' or '*', found \(text.quoted)"
+    }
+    if text.utf8.contains(0x3f) {
+      return
+        "\(text.quoted) holds '?', which no path does: the query is not looked at, and only '*' is a wildcard"
+    }
+    if text.utf8.contains(0x23) {
+      return "\(text.quoted) holds '#', which no path does: a client keeps the fragment"
+    }
+    if text.utf8.contains(where: { $0 <= 0x20 || $0 >= 0x7f }) {
+      return
+        "\(text.quoted) holds what a path carries percent-encoded only; write '%' and two digits for each byte"
+    }
+    if text.utf8.count > longestPath { return "expected a path of at most \(longestPath) bytes" }
+    if text.utf8.count(where: { $0 == 0x2a }) > mostPathWildcards {
+      return "expected at most \(mostPathWildcards) '*' in one path"
+    }
+    return nil
+  }
+
+  private func schemes(_ setting: Setting) -> [Scheme] {
+    let schemes = elements(setting, of: "strings").compactMap { element in
+      choice(element, Scheme.self).map { (value: $0, setting: element) }
+    }
+    warnOfRepetition(schemes) { $0.rawValue.quoted }
+    return schemes.map(\.value)
+  }
+
+  // MARK: Keys that do nothing
+
+  private func warnOfIdleKeys(_ rule: RuleDraft) {
+    let denies = rule.action == .deny || rule.connect == .deny
+    if !denies {
+      rule.settings["reason"].map { warning($0, "it is never shown, for the rule denies nothing") }
+    }
+    if !denies, !rule.enforce, rule.denyAddresses == nil, let setting = rule.settings["enforce"] {
+      warning(setting, "it changes nothing, for the rule denies nothing")
+    }
+    if rule.action == .deny, rule.enforce, let setting = rule.settings["request"] {
+      report(
+        .warning, setting.source, setting.keyBegin,
+        "[rule.request] does nothing in a rule that denies every request")
+    }
+    if rule.action == .deny, rule.enforce, let setting = rule.settings["deny_addresses"] {
+      warning(setting, "it does nothing in a rule that denies every request")
+    }
+    warnOfConnect(rule)
+  }
+
+  private func warnOfConnect(_ rule: RuleDraft) {
+    let schemes = rule.conditions.schemes
+    let isAboutRequests = !(rule.conditions.methods.isEmpty && rule.conditions.paths.isEmpty)
+    guard let connect = rule.connect, let setting = rule.settings["connect"] else {
+      if isAboutRequests, rule.action == .deny, schemes == [.https], let setting = rule.settings["schemes"] {
+        warning(
+          setting,
+          "a rule with 'methods' or 'paths' is passed over when a tunnel is asked for, so that https requests in tunnels "
+            + "are not denied; 'connect = \"deny\"' would deny the tunnels")
+      }
+      return
+    }
+    if !schemes.isEmpty, !schemes.contains(.https) {
+      warning(setting, "a tunnel counts as https, which 'schemes' leaves out, so that this is never used")
+    } else if rule.action == .deny, connect == .tunnel {
+      warning(setting, "'action = \"deny\"' denies tunnels too, so that \"tunnel\" does nothing")
+    }
+  }
+}

@@ -1,0 +1,148 @@
+// Secrets: `{ file = "…" }`, `{ credential = "NAME" }`, `{ env = "NAME" }` or a plain string.
+//
+// What is read here goes into the policy and nowhere else: no message quotes it, and the excerpt of the line where it
+// stands in place is hidden by `SourceText`. Tests: SecretTests.
+
+/// A value that may be a secret, as it was given.
+struct GivenValue {
+  var bytes: [UInt8]
+  /// It came from a file, a credential or the environment, or stands where only secrets stand.
+  var isSecret: Bool
+}
+
+extension ConfigurationReading {
+  /// Largest file that holds a secret, in bytes: a bundle of keys or a thousand lines of user:password.
+  static let largestSecretBytes = 64 << 10
+
+  /// A secret without its final newline.
+  func secret(_ setting: Setting) -> [UInt8]? {
+    if case .string(let text) = setting.value.content {
+      warnOfSecretInPlace(setting)
+      return nonEmpty(Self.withoutFinalNewline(Array(text.utf8)), "the secret", setting)
+    }
+    guard case .table = setting.value.content else {
+      expected("a secret (a table with 'file', 'credential' or 'env', or a string)", setting)
+      return nil
+    }
+    return referredSecret(setting)
+  }
+
+  /// A string, or a secret in one of the table forms. `mayBeSecret`: a string here is one as well.
+  func stringOrSecret(_ setting: Setting, mayBeSecret: Bool) -> GivenValue? {
+    switch setting.value.content {
+    case .string(let text):
+      if mayBeSecret { warnOfSecretInPlace(setting) }
+      return GivenValue(bytes: Array(text.utf8), isSecret: mayBeSecret)
+    case .table:
+      return referredSecret(setting).map { GivenValue(bytes: $0, isSecret: true) }
+    default:
+      expected("a string", setting)
+      return nil
+    }
+  }
+
+  private func warnOfSecretInPlace(_ setting: Setting) {
+    guard isReadableByOthers(setting.source.name) else { return }
+    warning(
+      setting, "a secret stands in this file, which others can read; use { file = \"…\" }, or mode 0640")
+  }
+
+  /// The secret that a table refers to.
+  private func referredSecret(_ setting: Setting) -> [UInt8]? {
+    guard let table = table(setting) else { return nil }
+    var known: [Setting] = []
+    var isSound = true
+    for entry in table.settings {
+      if TableSchema.secret.supported.contains(entry.key) {
+        known.append(entry)
+      } else {
+        unread(entry, of: .secret)
+        isSound = false
+      }
+    }
+    guard isSound else { return nil }
+    guard let reference = known.first, known.count == 1 else {
+      let found = known.isEmpty ? "none" : known.map { $0.key.quoted }.joined(separator: " and ")
+      error(setting, "a secret takes exactly one of 'file', 'credential' and 'env', found \(found)")
+      return nil
+    }
+    guard let name = string(reference) else { return nil }
+    switch reference.key {
+    case "file": return fileSecret(reference, name)
+    case "credential": return credentialSecret(reference, name)
+    default: return environmentSecret(reference, name)
+    }
+  }
+
+  private func fileSecret(_ setting: Setting, _ name: String) -> [UInt8]? {
+    guard let path = path(setting, name) else { return nil }
+    guard let bytes = secretBytes(setting, path) else { return nil }
+    if isReadableByOthers(path), warnedFiles.insert(path).inserted {
+      warning(setting, "others can read \(path.quoted), which holds a secret; give it mode 0600 or 0640")
+    }
+    return nonEmpty(bytes, "the file \(path.quoted)", setting)
+  }
+
+  private func credentialSecret(_ setting: Setting, _ name: String) -> [UInt8]? {
+    let isName = !name.isEmpty && name != "." && name != ".." && !name.utf8.contains { $0 == 0x2f || $0 == 0 }
+    guard isName else {
+      error(setting, "expected the name of a credential, without '/', found \(name.quoted)")
+      return nil
+    }
+    guard let directory = files.credentialsDirectory else {
+      error(
+        setting,
+        "the credential \(name.quoted) is not there: $CREDENTIALS_DIRECTORY is not set; "
+          + "systemd sets it for a service with LoadCredential=")
+      return nil
+    }
+    let bytes = secretBytes(setting, ConfigurationPath.join(directory, name))
+    return bytes.flatMap { nonEmpty($0, "the credential \(name.quoted)", setting) }
+  }
+
+  private func environmentSecret(_ setting: Setting, _ name: String) -> [UInt8]? {
+    guard !name.isEmpty, !name.utf8.contains(where: { $0 == 0x3d || $0 == 0 }) else {
+      error(setting, "expected the name of an environment variable, found \(name.quoted)")
+      return nil
+    }
+    guard let bytes = files.environment(name) else {
+      error(setting, "the environment has no variable \(name.quoted)")
+      return nil
+    }
+    return nonEmpty(Self.withoutFinalNewline(bytes), "the variable \(name.quoted)", setting)
+  }
+
+  /// The file's bytes without a final newline; read once however many rules name it.
+  private func secretBytes(_ setting: Setting, _ path: String) -> [UInt8]? {
+    let content = secrets[path] ?? files.read(path, limit: Self.largestSecretBytes)
+    secrets[path] = content
+    switch content {
+    case .success(let bytes):
+      noteRead(path)
+      return Self.withoutFinalNewline(bytes)
+    case .failure(let fault):
+      error(setting, "cannot read \(path.quoted): \(fault)")
+      return nil
+    }
+  }
+
+  private func nonEmpty(_ bytes: [UInt8], _ name: String, _ setting: Setting) -> [UInt8]? {
+    if !bytes.isEmpty { return bytes }
+    error(setting, "\(name) is empty")
+    return nil
+  }
+
+  /// A path as seen from the file that names it.
+  func path(_ setting: Setting, _ path: String) -> String? {
+    guard !path.isEmpty, !path.utf8.contains(0) else {
+      error(setting, "expected a path, found \(path.quoted)")
+      return nil
+    }
+    return ConfigurationPath.join(ConfigurationPath.directory(of: setting.source.name), path)
+  }
+
+  static func withoutFinalNewline(_ bytes: [UInt8]) -> [UInt8] {
+    guard bytes.last == 0x0a else { return bytes }
+    return bytes.dropLast(bytes.dropLast().last == 0x0d ? 2 : 1)
+  }
+}

@@ -1,0 +1,138 @@
+// Rules that can never match, because an earlier rule holds whenever they do.
+//
+// Only single rules are compared: that two earlier ones together leave nothing is not noticed. Whatever is reported is
+// true. An earlier rule that covers a rule must cover its first host, so that candidates are looked up by that host's
+// name and parents, as requests are; of those at most `mostCandidates` are compared. Tests: ShadowedRulesTests.
+
+/// Finds, rule by rule in their order, the first rule that shadows each.
+struct ShadowedRules {
+  /// Most earlier rules that one rule is compared with: 10,000 rules for any host must still load at once, and a warning
+  /// less is no harm.
+  static let mostCandidates = 256
+
+  private struct Entry {
+    let conditions: Rule.Conditions
+    let hosts: Set<HostPattern>
+    let paths: [[UInt8]]
+    let matchesTunnels: Bool
+    let number: Int
+  }
+
+  private var entries: [Entry] = []
+  /// Indices into `entries` by host pattern; those for any host stand under `.any`.
+  private var byHost: [HostPattern: [Int]] = [:]
+  private var blockLengths: Set<Int> = []
+
+  /// The number of the earlier rule that holds whenever this one does, if there is one; remembers the rule either way.
+  mutating func shadow(of conditions: Rule.Conditions, connect: ConnectTreatment?, number: Int) -> Int? {
+    let entry = Entry(
+      conditions: conditions, hosts: Set(conditions.hosts),
+      paths: conditions.paths.map { Array($0.description.utf8) },
+      matchesTunnels: connect != nil || (conditions.methods.isEmpty && conditions.paths.isEmpty),
+      number: number)
+    let shadow = candidates(for: entry).first { Self.covers(entries[$0], entry) }
+    remember(entry)
+    return shadow.map { entries[$0].number }
+  }
+
+  private mutating func remember(_ entry: Entry) {
+    let patterns = Self.isAnyHost(entry) ? [.any] : entry.hosts
+    for pattern in patterns {
+      byHost[pattern, default: []].append(entries.count)
+      if case .block(let block) = pattern { blockLengths.insert(block.length) }
+    }
+    entries.append(entry)
+  }
+
+  private static func isAnyHost(_ entry: Entry) -> Bool { entry.hosts.isEmpty || entry.hosts.contains(.any) }
+
+  private func candidates(for entry: Entry) -> [Int] {
+    let first = Self.isAnyHost(entry) ? HostPattern.any : entry.conditions.hosts[0]
+    var numbers: [Int] = []
+    for pattern in covering(first) {
+      numbers += byHost[pattern]?.prefix(Self.mostCandidates) ?? []
+    }
+    return Array(numbers.sorted().prefix(Self.mostCandidates))
+  }
+
+  /// Every pattern that matches whatever `pattern` does.
+  private func covering(_ pattern: HostPattern) -> [HostPattern] {
+    switch pattern {
+    case .any: return [.any]
+    case .name(let name): return [.any, .name(name)] + Self.below(name)
+    case .oneLabelBelow(let name): return [.any, .oneLabelBelow(name)] + Self.trees(name)
+    case .atOrBelow(let name): return [.any] + Self.trees(name)
+    case .block(let block):
+      return [.any]
+        + blockLengths.filter { $0 <= block.length }.compactMap {
+          AddressBlock(address: AddressBlock.masked(block.address, $0), length: $0).map(HostPattern.block)
+        }
+    }
+  }
+
+  /// `*.` of the parent, and `**.` of the name and of all above it.
+  private static func below(_ name: String) -> [HostPattern] {
+    guard let dot = name.utf8.firstIndex(of: 0x2e) else { return trees(name) }
+    return [.oneLabelBelow(String(name[dot...].dropFirst()))] + trees(name)
+  }
+
+  /// `**.` of the name and of all above it.
+  private static func trees(_ name: String) -> [HostPattern] {
+    var trees: [HostPattern] = [.atOrBelow(name)]
+    var rest = name[...]
+    while let dot = rest.utf8.firstIndex(of: 0x2e) {
+      rest = rest[dot...].dropFirst()
+      trees.append(.atOrBelow(String(rest)))
+    }
+    return trees
+  }
+
+  private static func covers(_ wide: Entry, _ narrow: Entry) -> Bool {
+    // Methods and paths are not looked at for a tunnel: each kind of request is a question of its own.
+    let hasTunnels = narrow.matchesTunnels && allows(narrow.conditions.schemes, .https)
+    if hasTunnels, !wide.matchesTunnels { return false }
+    return covers(wide.conditions.ports, narrow.conditions.ports)
+      && covers(wide.conditions.schemes, narrow.conditions.schemes)
+      && covers(wide.conditions.methods, narrow.conditions.methods)
+      && coversPaths(wide, narrow) && coversHosts(wide, narrow)
+  }
+
+  private static func allows(_ schemes: [Scheme], _ scheme: Scheme) -> Bool {
+    schemes.isEmpty || schemes.contains(scheme)
+  }
+
+  private static func covers<Element: Equatable>(_ wide: [Element], _ narrow: [Element]) -> Bool {
+    wide.isEmpty || (!narrow.isEmpty && narrow.allSatisfy(wide.contains))
+  }
+
+  /// A pattern that matches another's text, its `*` taken for a letter, matches whatever that one does.
+  private static func coversPaths(_ wide: Entry, _ narrow: Entry) -> Bool {
+    if wide.paths.isEmpty { return true }
+    return !narrow.paths.isEmpty
+      && narrow.paths.allSatisfy { text in wide.conditions.paths.contains { $0.matches(text.span) } }
+  }
+
+  private static func coversHosts(_ wide: Entry, _ narrow: Entry) -> Bool {
+    if isAnyHost(wide) { return true }
+    if isAnyHost(narrow) { return false }
+    return narrow.hosts.allSatisfy { pattern in
+      switch pattern {
+      case .any: return false
+      case .name(let name):
+        return wide.hosts.contains(pattern) || below(name).contains(where: wide.hosts.contains)
+      case .oneLabelBelow(let name):
+        return wide.hosts.contains(pattern) || trees(name).contains(where: wide.hosts.contains)
+      case .atOrBelow(let name): return trees(name).contains(where: wide.hosts.contains)
+      case .block(let block): return wide.hosts.contains { $0.contains(block) }
+      }
+    }
+  }
+}
+
+extension HostPattern {
+  /// Whether this is a block with every address of `other` in it.
+  fileprivate func contains(_ other: AddressBlock) -> Bool {
+    guard case .block(let block) = self else { return false }
+    return block.length <= other.length && block.contains(other.address)
+  }
+}

@@ -1,0 +1,118 @@
+// A TOML document as a tree of values, each with its place in the source.
+//
+// The C shim hands out a flat list of nodes, parents before children; one walk over it builds the tree. Everything is
+// copied, so nothing of the document outlives `TOMLDocument.parse`. Tests: TOMLValueTests.
+
+import CTOML
+
+/// A place in a source text. Both count from 1; a column is one Unicode scalar.
+struct TOMLPosition: Hashable, Comparable, Sendable {
+  let line: Int
+  let column: Int
+
+  init(line: Int, column: Int) {
+    self.line = line
+    self.column = column
+  }
+
+  init(_ position: ctoml_position) { self.init(line: Int(position.line), column: Int(position.column)) }
+
+  static func < (left: Self, right: Self) -> Bool { (left.line, left.column) < (right.line, right.column) }
+}
+
+/// A value and the half-open range of the source that it was read from.
+struct TOMLValue: Equatable, Sendable {
+  indirect enum Content: Equatable, Sendable {
+    case table([TOMLEntry])
+    case array([TOMLValue])
+    case string(String)
+    case integer(Int64)
+    case float(Double)
+    case boolean(Bool)
+    /// A date, a time or both, as the source writes it.
+    case dateTime(String)
+  }
+
+  let content: Content
+  let begin: TOMLPosition
+  let end: TOMLPosition
+
+  /// The type with its article, for "expected …, found …".
+  var typeName: String {
+    switch content {
+    case .table: "a table"
+    case .array: "an array"
+    case .string: "a string"
+    case .integer: "an integer"
+    case .float: "a float"
+    case .boolean: "a boolean"
+    case .dateTime: "a date or time"
+    }
+  }
+}
+
+/// A key of a table with its value.
+struct TOMLEntry: Equatable, Sendable {
+  let key: String
+  let keyBegin: TOMLPosition
+  let value: TOMLValue
+}
+
+/// Why a text is no TOML.
+struct TOMLFault: Error, Equatable, Sendable {
+  let position: TOMLPosition
+  let description: String
+}
+
+enum TOMLDocument {
+  /// Reads a whole document; the value is its root table.
+  static func parse(_ source: [UInt8]) -> Result<TOMLValue, TOMLFault> {
+    let document = source.withUnsafeBytes {
+      ctoml_parse($0.baseAddress?.assumingMemoryBound(to: CChar.self), $0.count)
+    }
+    defer { ctoml_free(document) }
+    var position = ctoml_position()
+    if let description = ctoml_fault(document, &position) {
+      return .failure(TOMLFault(position: TOMLPosition(position), description: String(cString: description)))
+    }
+    var count = 0
+    let first = ctoml_nodes(document, &count)
+    var walk = Walk(nodes: UnsafeBufferPointer(start: first, count: count))
+    return .success(walk.value())
+  }
+
+  /// Takes values off the list of nodes. The shim bounds how deep they nest.
+  private struct Walk {
+    let nodes: UnsafeBufferPointer<ctoml_node>
+    var next = 0
+
+    mutating func value() -> TOMLValue {
+      let node = nodes[next]
+      next += 1
+      return TOMLValue(
+        content: content(of: node), begin: TOMLPosition(node.begin), end: TOMLPosition(node.end))
+    }
+
+    private mutating func content(of node: ctoml_node) -> TOMLValue.Content {
+      switch node.kind {
+      case CTOML_TABLE: return .table((0..<node.children).map { _ in entry() })
+      case CTOML_ARRAY: return .array((0..<node.children).map { _ in value() })
+      case CTOML_STRING: return .string(Self.text(node.text, node.text_length))
+      case CTOML_INTEGER: return .integer(node.integer)
+      case CTOML_FLOAT: return .float(node.real)
+      case CTOML_BOOLEAN: return .boolean(node.integer != 0)
+      default: return .dateTime(Self.text(node.text, node.text_length))
+      }
+    }
+
+    private mutating func entry() -> TOMLEntry {
+      let node = nodes[next]
+      let key = Self.text(node.key, node.key_length)
+      return TOMLEntry(key: key, keyBegin: TOMLPosition(node.key_begin), value: value())
+    }
+
+    private static func text(_ start: UnsafePointer<CChar>?, _ count: Int) -> String {
+      String(decoding: UnsafeRawBufferPointer(start: start, count: count), as: UTF8.self)
+    }
+  }
+}

@@ -1,0 +1,25 @@
+// sallyport check: every diagnostic of the configuration, in one pass.
+
+import Policy
+
+nonisolated func checkCommand(_ arguments: [String]) throws -> Int32 {
+  let options = try Arguments(arguments, valued: ["config"], flags: ["strict", "json"])
+  try options.refuseOperands()
+  let result = ConfigurationFile.load(options.values["config"])
+  let errors = result.diagnostics.filter { $0.severity == .error }.count
+  let warnings = result.diagnostics.count - errors
+  if options.flags.contains("json") {
+    Output.answer(Diagnostic.json(result.diagnostics))
+  } else {
+    for diagnostic in result.diagnostics { Output.answer("\(diagnostic)\n") }
+    Output.answer(summary(result, errors: errors, warnings: warnings))
+  }
+  return errors > 0 || (warnings > 0 && options.flags.contains("strict")) ? 1 : 0
+}
+
+private func summary(_ result: LoadResult, errors: Int, warnings: Int) -> String {
+  func count(_ number: Int, _ noun: String) -> String { "\(number) \(noun)\(number == 1 ? "" : "s")" }
+  let files = result.files.isEmpty ? "built-in defaults" : count(result.files.count, "file")
+  let rules = result.policy.map { ", " + count($0.rules.count, "rule") } ?? ""
+  return "\(files)\(rules): \(count(errors, "error")), \(count(warnings, "warning"))\n"
+}

@@ -1,0 +1,52 @@
+// The configuration as the commands find it: which file, and the loader's way to the system.
+
+import Policy
+import Transport
+
+/// Reads configuration files from the system.
+struct SystemFiles: PolicyFiles, Sendable {
+  func read(_ path: String, limit: Int) -> Result<[UInt8], FileFault> {
+    Files.read(path, limit: limit).mapError { FileFault($0.description) }
+  }
+
+  func expand(_ pattern: String, in directory: String) -> Result<[String], FileFault> {
+    Files.expand(pattern.hasPrefix("/") || directory.isEmpty ? pattern : Self.literal(directory) + "/" + pattern)
+      .mapError { FileFault($0.description) }
+  }
+
+  func isReadableByOthers(_ path: String) -> Bool { (Files.mode(path) ?? 0) & 0o004 != 0 }
+
+  func environment(_ name: String) -> [UInt8]? { Files.environment(name).map { Array($0.utf8) } }
+
+  var credentialsDirectory: String? { Files.environment("CREDENTIALS_DIRECTORY") }
+
+  /// A directory's name in which no character is a pattern.
+  private static func literal(_ directory: String) -> String {
+    var escaped = ""
+    for character in directory {
+      if "*?[\\".contains(character) { escaped.append("\\") }
+      escaped.append(character)
+    }
+    return escaped
+  }
+}
+
+enum ConfigurationFile {
+  static let standard = "/etc/sallyport/sallyport.toml"
+
+  /// The file to read: the one that was named, else the standard one where it exists, else none.
+  static func path(_ named: String?) -> String? {
+    named ?? (Files.exists(standard) ? standard : nil)
+  }
+
+  static func load(_ named: String?) -> LoadResult {
+    PolicyLoader.load(path: path(named), files: SystemFiles())
+  }
+
+  /// Loads for a command that needs a policy: prints what is wrong, and answers nil where that are errors.
+  static func loadOrComplain(_ named: String?) -> Policy? {
+    let result = load(named)
+    for diagnostic in result.diagnostics { Output.complain("\(diagnostic)\n") }
+    return result.policy
+  }
+}

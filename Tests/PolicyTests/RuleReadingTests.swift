@@ -1,0 +1,209 @@
+// [[rule]]: every key, what is said of what it does not take, and the warnings about keys that do nothing.
+
+import Testing
+
+@testable import Policy
+
+@Suite struct RuleReadingTests {
+  @Test func everyKeyIsTaken() throws {
+    let policy = try policy(
+      """
+      [[rule]]
+      name = "A.b_c:d-1"
+      hosts = ["a.example", "10.0.0.0/8"]
+      ports = [80, 65535]
+      methods = ["GET", "PURGE"]
+      paths = ["/v2/*", "*.html"]
+      schemes = ["http", "https"]
+      action = "deny"
+      reason = "so it is"
+      enforce = false
+      connect = "deny"
+      deny_addresses = ["private"]
+      [[rule]]
+      name = "b"
+      """)
+    let rule = policy.rules[0]
+    #expect(rule.name == "A.b_c:d-1")
+    #expect(rule.location.description == "s.toml:1" && rule.location.column == 1)
+    #expect(rule.conditions.hosts.map(\.description) == ["a.example", "10.0.0.0/8"])
+    #expect(rule.conditions.ports == [80, 65535])
+    #expect(rule.conditions.methods == ["GET", "PURGE"])
+    #expect(rule.conditions.paths.map(\.description) == ["/v2/*", "*.html"])
+    #expect(rule.conditions.schemes == [.http, .https])
+    #expect(rule.action == .deny)
+    #expect(rule.reason == "so it is")
+    #expect(!rule.enforce)
+    #expect(rule.connect == .deny)
+    #expect(rule.denyAddresses?.blocks.count == 4)
+    let silent = policy.rules[1]
+    #expect(silent.location.line == 13)
+    #expect(silent.conditions.hosts.isEmpty && silent.conditions.ports.isEmpty && silent.conditions.methods.isEmpty)
+    #expect(silent.action == .allow && silent.enforce && silent.connect == nil && silent.denyAddresses == nil)
+    #expect(silent.request.cookies && silent.request.timeoutMilliseconds == nil && silent.request.fields.isEmpty)
+  }
+
+  static let names: [LoadRow] = [
+    LoadRow(
+      "no name", "[[rule]]\nhosts = [\"a\"]",
+      "1:1: error: [[rule]] has no 'name'; it stands in every log line and metric of the rule"),
+    LoadRow(
+      "characters that no name has", "[[rule]]\nname = \"a b\"\n[[rule]]\nname = \"\"\n[[rule]]\nname = \"ü\"",
+      "2:8: error: 'name' in [rule]: expected 1 to 64 ASCII letters, digits, '.', '_', ':' and '-', found 'a b'",
+      "4:8: error: 'name' in [rule]: expected 1 to 64 ASCII letters, digits, '.', '_', ':' and '-', found ''",
+      "6:8: error: 'name' in [rule]: expected 1 to 64 ASCII letters, digits, '.', '_', ':' and '-', found 'ü'"),
+    LoadRow(
+      "a name of 65 bytes", "[[rule]]\nname = \"\(String(repeating: "n", count: 65))\"",
+      "2:8: error: 'name' in [rule]: expected 1 to 64 ASCII letters, digits, '.', '_', ':' and '-', "
+        + "found '\(String(repeating: "n", count: 65))'"),
+    LoadRow("a name of 64 bytes", "[[rule]]\nname = \"\(String(repeating: "n", count: 64))\""),
+    LoadRow(
+      "a name twice", "[[rule]]\nname = \"a\"\nhosts = [\"x\"]\n[[rule]]\nname = \"a\"",
+      "5:8: error: 'name' in [rule]: 'a' is the name of the rule at s.toml:2 already; a name belongs to one rule"),
+    LoadRow(
+      "one bracket", "[rule]\nname = \"a\"", "1:2: error: expected [[rule]], found [rule]; a rule begins with two brackets"),
+    LoadRow(
+      "rules that are none", "rule = \"a\"", "1:1: error: 'rule': expected an array of tables, found a string"),
+    LoadRow("a rule that is none", "rule = [1]", "1:9: error: 'rule': expected a table, found an integer"),
+  ]
+
+  @Test(arguments: names) func nameRows(row: LoadRow) { row.check() }
+
+  static let conditions: [LoadRow] = [
+    LoadRow(
+      "an empty list matches nothing",
+      "[[rule]]\nname = \"a\"\nhosts = []\nports = []\nmethods = []\npaths = []\nschemes = []",
+      "3:9: error: 'hosts' in [rule]: an empty list matches nothing; leave the key out to match any",
+      "4:9: error: 'ports' in [rule]: an empty list matches nothing; leave the key out to match any",
+      "5:11: error: 'methods' in [rule]: an empty list matches nothing; leave the key out to match any",
+      "6:9: error: 'paths' in [rule]: an empty list matches nothing; leave the key out to match any",
+      "7:11: error: 'schemes' in [rule]: an empty list matches nothing; leave the key out to match any"),
+    LoadRow(
+      "single values where lists are expected",
+      "[[rule]]\nname = \"a\"\nhosts = \"a\"\nports = 80\nmethods = \"GET\"\npaths = \"/\"\nschemes = \"http\"",
+      "3:9: error: 'hosts' in [rule]: expected an array of host patterns, found a string",
+      "4:9: error: 'ports' in [rule]: expected an array of integers, found an integer",
+      "5:11: error: 'methods' in [rule]: expected an array of strings, found a string",
+      "6:9: error: 'paths' in [rule]: expected an array of strings, found a string",
+      "7:11: error: 'schemes' in [rule]: expected an array of strings, found a string"),
+    LoadRow(
+      "ports", "[[rule]]\nname = \"a\"\nports = [0, 65536, \"80\", 443, 443]",
+      "3:10: error: 'ports' in [rule]: expected an integer from 1 to 65535, found 0",
+      "3:13: error: 'ports' in [rule]: expected an integer from 1 to 65535, found 65536",
+      "3:20: error: 'ports' in [rule]: expected an integer from 1 to 65535, found a string",
+      "3:31: warning: 'ports' in [rule]: 443 stands in the list twice"),
+    LoadRow(
+      "methods in the wrong case", "[[rule]]\nname = \"a\"\nmethods = [\"get\", \"Post\", \"purge\"]",
+      "3:12: warning: 'methods' in [rule]: methods are case-sensitive; did you mean 'GET'?",
+      "3:19: warning: 'methods' in [rule]: methods are case-sensitive; did you mean 'POST'?"),
+    LoadRow(
+      "what is no method", "[[rule]]\nname = \"a\"\nmethods = [\"GET POST\", \"\"]",
+      "3:12: error: 'methods' in [rule]: expected a method (a token, RFC 9110, 9.1), found 'GET POST'",
+      "3:24: error: 'methods' in [rule]: expected a method (a token, RFC 9110, 9.1), found ''"),
+    LoadRow(
+      "CONNECT is not matched by method", "[[rule]]\nname = \"a\"\nmethods = [\"CONNECT\"]",
+      "3:12: warning: 'methods' in [rule]: methods are not looked at when a tunnel is asked for; "
+        + "'connect' says what is done with one"),
+    LoadRow(
+      "paths", "[[rule]]\nname = \"a\"\npaths = [\"v1\", \"/a?b\", \"/a#b\", \"/a b\", \"/ü\", \"\"]",
+      "3:10: error: 'paths' in [rule]: expected a path that begins with '/' or '*', found 'v1'",
+      "3:16: error: 'paths' in [rule]: '/a?b' holds '?', which no path does: "
+        + "the query is not looked at, and only '*' is a wildcard",
+      "3:24: error: 'paths' in [rule]: '/a#b' holds '#', which no path does: a client keeps the fragment",
+      "3:32: error: 'paths' in [rule]: '/a b' holds what a path carries percent-encoded only; "
+        + "write '%' and two digits for each byte",
+      "3:40: error: 'paths' in [rule]: '/ü' holds what a path carries percent-encoded only; "
+        + "write '%' and two digits for each byte",
+      "3:46: error: 'paths' in [rule]: expected a path that begins with '/' or '*', found ''"),
+    LoadRow(
+      "too many wildcards", "[[rule]]\nname = \"a\"\npaths = [\"/\(String(repeating: "*a", count: 17))\"]",
+      "3:10: error: 'paths' in [rule]: expected at most 16 '*' in one path"),
+    LoadRow(
+      "schemes", "[[rule]]\nname = \"a\"\nschemes = [\"htps\", \"ftp\"]",
+      "3:12: error: 'schemes' in [rule]: expected \"http\" or \"https\", found 'htps'; did you mean 'https'?",
+      "3:20: error: 'schemes' in [rule]: expected \"http\" or \"https\", found 'ftp'"),
+    LoadRow(
+      "'*' among other hosts", "[[rule]]\nname = \"a\"\nhosts = [\"a.example\", \"*\"]",
+      "3:23: warning: 'hosts' in [rule]: '*' matches any host, so that the other patterns do nothing"),
+  ]
+
+  @Test(arguments: conditions) func conditionRows(row: LoadRow) { row.check() }
+
+  static let treatments: [LoadRow] = [
+    LoadRow(
+      "an unknown action", "[[rule]]\nname = \"a\"\naction = \"block\"",
+      "3:10: error: 'action' in [rule]: expected \"allow\" or \"deny\", found 'block'"),
+    LoadRow(
+      "treatments of later builds", "[[rule]]\nname = \"a\"\nconnect = \"verify\"\n[[rule]]\nname = \"b\"\nconnect = \"intercept\"",
+      "3:11: error: 'connect' in [rule]: \"verify\" is not supported by this build",
+      "6:11: error: 'connect' in [rule]: \"intercept\" is not supported by this build"),
+    LoadRow(
+      "a treatment near one of a later build", "[[rule]]\nname = \"a\"\nconnect = \"verfy\"",
+      "3:11: error: 'connect' in [rule]: expected \"tunnel\" or \"deny\", found 'verfy'; did you mean 'verify'?"),
+    LoadRow(
+      "keys of later builds",
+      "[[rule]]\nname = \"a\"\nusers = [1]\nunits = [\"a\"]\nwhen = [\"wifi\"]\nupgrade = true\nroute = [\"a\"]",
+      "3:1: error: 'users' in [rule] is not supported by this build",
+      "4:1: error: 'units' in [rule] is not supported by this build",
+      "5:1: error: 'when' in [rule] is not supported by this build",
+      "6:1: error: 'upgrade' in [rule] is not supported by this build",
+      "7:1: error: 'route' in [rule] is not supported by this build"),
+    LoadRow(
+      "tables of later builds, key by key",
+      "[[rule]]\nname = \"a\"\n[rule.security]\npins = \"p\"\nmin_tsl = \"1.2\"\n[rule.response]",
+      "4:1: error: 'pins' in [rule.security] is not supported by this build",
+      "5:1: error: unknown key 'min_tsl' in [rule.security]; did you mean 'min_tls'?",
+      "6:7: error: [rule.response] is not supported by this build"),
+    LoadRow(
+      "unknown keys", "[[rule]]\nname = \"a\"\nhost = [\"a\"]\nmethod = \"GET\"\n[rule.requests]\ntimeout = \"1s\"",
+      "3:1: error: unknown key 'host' in [rule]; did you mean 'hosts'?",
+      "4:1: error: unknown key 'method' in [rule]; did you mean 'methods'?",
+      "5:7: error: unknown key 'requests' in [rule]; did you mean 'request'?"),
+    LoadRow(
+      "a reason that is none", "[[rule]]\nname = \"a\"\naction = \"deny\"\nreason = \"a\\nb\"\n[[rule]]\nname = \"b\"\nreason = \"\"",
+      "4:10: error: 'reason' in [rule]: expected a text of 1 to 512 bytes without control characters",
+      "7:10: error: 'reason' in [rule]: expected a text of 1 to 512 bytes without control characters"),
+    LoadRow(
+      "an address set of a rule", "[[rule]]\nname = \"a\"\ndeny_addresses = [\"privat\"]",
+      "3:19: error: 'deny_addresses' in [rule]: expected \"link-local\", \"multicast\", \"unspecified\", \"loopback\", "
+        + "\"private\" or \"cgnat\", an address or a CIDR block, found 'privat'; did you mean 'private'?"),
+  ]
+
+  @Test(arguments: treatments) func treatmentRows(row: LoadRow) { row.check() }
+
+  static let idle: [LoadRow] = [
+    LoadRow(
+      "a reason that nobody sees", "[[rule]]\nname = \"a\"\nreason = \"x\"",
+      "3:10: warning: 'reason' in [rule]: it is never shown, for the rule denies nothing"),
+    LoadRow("a reason for tunnels", "[[rule]]\nname = \"a\"\nconnect = \"deny\"\nreason = \"x\""),
+    LoadRow(
+      "enforce = false where nothing is denied", "[[rule]]\nname = \"a\"\nenforce = false",
+      "3:11: warning: 'enforce' in [rule]: it changes nothing, for the rule denies nothing"),
+    LoadRow("enforce = false with addresses", "[[rule]]\nname = \"a\"\nenforce = false\ndeny_addresses = [\"private\"]"),
+    LoadRow(
+      "edits of requests that are denied", "[[rule]]\nname = \"a\"\naction = \"deny\"\n[rule.request]\ncookies = false",
+      "4:7: warning: [rule.request] does nothing in a rule that denies every request"),
+    LoadRow(
+      "edits of requests that would be denied",
+      "[[rule]]\nname = \"a\"\naction = \"deny\"\nenforce = false\n[rule.request]\ncookies = false"),
+    LoadRow(
+      "addresses of requests that are denied", "[[rule]]\nname = \"a\"\naction = \"deny\"\ndeny_addresses = [\"private\"]",
+      "4:18: warning: 'deny_addresses' in [rule]: it does nothing in a rule that denies every request"),
+    LoadRow(
+      "connect where no tunnel matches", "[[rule]]\nname = \"a\"\nschemes = [\"http\"]\nconnect = \"deny\"",
+      "4:11: warning: 'connect' in [rule]: a tunnel counts as https, which 'schemes' leaves out, so that this is never used"),
+    LoadRow(
+      "a tunnel that is denied anyway", "[[rule]]\nname = \"a\"\naction = \"deny\"\nconnect = \"tunnel\"",
+      "4:11: warning: 'connect' in [rule]: 'action = \"deny\"' denies tunnels too, so that \"tunnel\" does nothing"),
+    LoadRow(
+      "a denial that tunnels get around",
+      "[[rule]]\nname = \"a\"\nschemes = [\"https\"]\npaths = [\"/admin*\"]\naction = \"deny\"",
+      "3:11: warning: 'schemes' in [rule]: a rule with 'methods' or 'paths' is passed over when a tunnel is asked for, "
+        + "so that https requests in tunnels are not denied; 'connect = \"deny\"' would deny the tunnels"),
+    LoadRow(
+      "a rule with an error is not warned of as well", "[[rule]]\nname = \"a\"\naction = \"dney\"\nreason = \"x\"",
+      "3:10: error: 'action' in [rule]: expected \"allow\" or \"deny\", found 'dney'; did you mean 'deny'?"),
+  ]
+
+  @Test(arguments: idle) func idleRows(row: LoadRow) { row.check() }
+}
