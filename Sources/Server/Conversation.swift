@@ -48,6 +48,9 @@ final class Conversation {
     static let closesClientWrite = Flags(rawValue: 1 << 8)
     static let closesUpstreamWrite = Flags(rawValue: 1 << 9)
     static let closed = Flags(rawValue: 1 << 10)
+    /// The last read brought so much that moving without copying pays.
+    static let requestIsBulk = Flags(rawValue: 1 << 11)
+    static let responseIsBulk = Flags(rawValue: 1 << 12)
   }
 
   /// Smallest room for a read behind bytes that are kept.
@@ -147,20 +150,25 @@ final class Conversation {
     if spliceRequest(worker) { return }
     var input = takeInput(&clientInput, worker)
     switch descriptor.read(into: &input) {
-    case .moved:
+    case .moved(let count):
+      if count >= Self.bulkBytes { flags.insert(.requestIsBulk) }
       pumpClient(&input, worker)
       keepInput(&input, &clientInput, worker)
     case .wouldBlock:
       keepInput(&input, &clientInput, worker)
     case .ended:
       keepInput(&input, &clientInput, worker)
-      flags.insert(.clientEnded)
-      let action = session.clientEnded(now: worker.now, &worker.workspace, &outputs)
-      perform(action, otherIsUpstream: true, worker)
+      clientStreamEnded(worker)
     case .failed:
       keepInput(&input, &clientInput, worker)
       perform(session.clientFailed(), worker)
     }
+  }
+
+  private func clientStreamEnded(_ worker: Worker) {
+    flags.insert(.clientEnded)
+    let action = session.clientEnded(now: worker.now, &worker.workspace, &outputs)
+    perform(action, otherIsUpstream: true, worker)
   }
 
   /// Shows the session what there is until it can use no more of it.
@@ -265,7 +273,8 @@ final class Conversation {
     guard let upstream else { return }
     var input = takeInput(&upstreamInput, worker)
     switch upstream.descriptor.read(into: &input) {
-    case .moved:
+    case .moved(let count):
+      if count >= Self.bulkBytes { flags.insert(.responseIsBulk) }
       pumpUpstream(&input, worker)
       keepInput(&input, &upstreamInput, worker)
     case .wouldBlock:
@@ -594,9 +603,107 @@ final class Conversation {
 
   // MARK: Bytes that move without being copied
 
-  /// Moves a long body of known length, or a tunnel, through a pipe. false: there is nothing to move that way.
-  private func spliceResponse(_ worker: Worker) -> Bool { false }
-  private func spliceRequest(_ worker: Worker) -> Bool { false }
-  private func drainResponsePipe(_ worker: Worker) {}
-  private func drainRequestPipe(_ worker: Worker) {}
+  /// How many bytes of content, at least, are still to come when it pays to move them through a pipe: below, one or two
+  /// reads into the loop's block are cheaper than three system calls and a pipe.
+  private static let leastSplicedBytes: UInt64 = 192 << 10
+  /// A read of a tunnel that brings this much shows a bulk transfer; a move of less than a fraction of it, its end.
+  private static let bulkBytes = 64 << 10
+  private static let trickleBytes = 8 << 10
+
+  /// Moves a long body, or the bulk of a tunnel, from the upstream through a pipe. false: it is to be copied.
+  private func spliceResponse(_ worker: Worker) -> Bool {
+    guard let upstream, upstreamInput.isEmpty, outputs.toClient.isEmpty else { return false }
+    let remaining: UInt64
+    if session.isInTunnel {
+      guard flags.contains(.responseIsBulk) else { return false }
+      remaining = .max
+    } else {
+      remaining = session.unchangedResponseBytes
+      guard remaining >= Self.leastSplicedBytes || streams?.responsePipe != nil && remaining > 0 else { return false }
+    }
+    guard let pipe = openStreams().takeResponsePipe(&worker.pipes) else { return false }
+    let wanted = Int(min(remaining, UInt64(pipe.capacity)))
+    switch upstream.descriptor.splice(to: pipe.writeEnd, count: wanted, more: false) {
+    case .moved(let count):
+      if session.isInTunnel, count < Self.trickleBytes { flags.remove(.responseIsBulk) }
+      streams?.responseBytes = count
+      drainResponsePipe(worker)
+    case .wouldBlock: break
+    case .ended: upstreamStreamEnded(broken: false, worker)
+    case .failed: upstreamStreamEnded(broken: true, worker)
+    }
+    return true
+  }
+
+  private func drainResponsePipe(_ worker: Worker) {
+    guard let streams, let pipe = streams.responsePipe, streams.holdsResponse else { return }
+    switch pipe.readEnd.splice(to: descriptor, count: streams.responseBytes, more: false) {
+    case .moved(let count):
+      streams.responseBytes -= count
+      session.upstreamForwarded(count, now: worker.now)
+    case .wouldBlock: return
+    case .ended, .failed:
+      perform(session.clientFailed(), worker)
+      return
+    }
+    if streams.holdsResponse { return }
+    if session.isInTunnel, !flags.contains(.responseIsBulk) { streams.abandonResponse(&worker.pipes) }
+    if let action = session.endIfComplete() {
+      finish(action, leaves: false, worker)
+    } else {
+      clientSent(worker)
+    }
+  }
+
+  /// As `spliceResponse`, the other way.
+  private func spliceRequest(_ worker: Worker) -> Bool {
+    guard upstream != nil, clientInput.isEmpty, outputs.toUpstream.isEmpty else { return false }
+    let remaining: UInt64
+    if session.isInTunnel {
+      guard flags.contains(.requestIsBulk) else { return false }
+      remaining = .max
+    } else {
+      remaining = session.unchangedRequestBytes
+      guard remaining >= Self.leastSplicedBytes || streams?.requestPipe != nil && remaining > 0 else { return false }
+    }
+    guard let pipe = openStreams().takeRequestPipe(&worker.pipes) else { return false }
+    let wanted = Int(min(remaining, UInt64(pipe.capacity)))
+    switch descriptor.splice(to: pipe.writeEnd, count: wanted, more: false) {
+    case .moved(let count):
+      if session.isInTunnel, count < Self.trickleBytes { flags.remove(.requestIsBulk) }
+      streams?.requestBytes = count
+      drainRequestPipe(worker)
+    case .wouldBlock: break
+    case .ended: clientStreamEnded(worker)
+    case .failed: perform(session.clientFailed(), worker)
+    }
+    return true
+  }
+
+  private func drainRequestPipe(_ worker: Worker) {
+    guard let upstream, let streams, let pipe = streams.requestPipe, streams.holdsRequest else { return }
+    switch pipe.readEnd.splice(to: upstream.descriptor, count: streams.requestBytes, more: false) {
+    case .moved(let count):
+      streams.requestBytes -= count
+      session.clientForwarded(count, now: worker.now)
+    case .wouldBlock: return
+    case .ended, .failed:
+      // The bytes in the pipe are lost to the upstream, and count as dropped.
+      session.clientForwarded(streams.requestBytes, now: worker.now)
+      streams.abandonRequest(&worker.pipes)
+      perform(session.upstreamWriteFailed(&outputs), worker)
+      return
+    }
+    if streams.holdsRequest { return }
+    // An idle tunnel keeps no pipe.
+    if session.isInTunnel, !flags.contains(.requestIsBulk) { streams.abandonRequest(&worker.pipes) }
+    upstreamSent(worker)
+  }
+
+  private func openStreams() -> SplicedStreams {
+    if let streams { return streams }
+    let opened = SplicedStreams()
+    streams = opened
+    return opened
+  }
 }

@@ -12,6 +12,17 @@ final class SplicedStreams {
   var holdsRequest: Bool { requestBytes > 0 }
   var holdsResponse: Bool { responseBytes > 0 }
 
+  /// nil where no pipe can be had.
+  func takeRequestPipe(_ pool: inout PipePool) -> Pipe? {
+    if requestPipe == nil { requestPipe = pool.take() }
+    return requestPipe
+  }
+
+  func takeResponsePipe(_ pool: inout PipePool) -> Pipe? {
+    if responsePipe == nil { responsePipe = pool.take() }
+    return responsePipe
+  }
+
   func abandonRequest(_ pool: inout PipePool) {
     if let requestPipe { pool.give(requestPipe, holding: requestBytes) }
     requestPipe = nil
