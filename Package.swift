@@ -27,16 +27,32 @@ let package = Package(
       cxxSettings: [.unsafeFlags(["-fno-exceptions", "-fno-rtti"])]),
     .systemLibrary(name: "CCAres", pkgConfig: "libcares"),
     .systemLibrary(name: "CIDN2", pkgConfig: "libidn2"),
+    .testTarget(name: "PolicyTests", dependencies: ["Policy", "Bytes"], swiftSettings: strict),
   ],
   cxxLanguageStandard: .cxx17
 )
+
+// `make fuzz`: every module instrumented for libFuzzer and AddressSanitizer, and the fuzzers in place of the program.
+if isFuzzing {
+  package.products = []
+  package.targets.removeAll { $0.name == "sallyport" || $0.isTest }
+  for name in ["Heads", "ChunkedBodies", "Session", "Configuration"] {
+    package.targets.append(
+      .executableTarget(
+        name: "Fuzz\(name)", dependencies: ["Session", "HTTP1", "Policy", "Bytes"], path: "Tests/Fuzz/\(name)",
+        swiftSettings: strict + [.enableExperimentalFeature("Extern"), .unsafeFlags(["-parse-as-library"])],
+        linkerSettings: [.unsafeFlags(["-sanitize=fuzzer,address", "-use-ld=lld"])]))
+  }
+}
+
+var isFuzzing: Bool { Context.environment["SALLYPORT_FUZZ"] != nil }
 
 /// Every warning is an error, in the Swift 6 language mode that the tools version selects.
 var strict: [SwiftSetting] {
   [
     .treatAllWarnings(as: .error),
     .enableExperimentalFeature("Lifetimes"),
-  ]
+  ] + (isFuzzing ? [.unsafeFlags(["-sanitize=fuzzer,address"])] : [])
 }
 
 /// Protocol code holds no unsafe construct: the compiler refuses one.

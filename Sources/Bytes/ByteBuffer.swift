@@ -95,6 +95,8 @@ public struct ByteBuffer: ~Copyable, @unchecked Sendable {
 
   @inlinable
   public mutating func append(_ text: StaticString) {
+    // An empty buffer owns no memory that nothing could be copied to.
+    if text.utf8CodeUnitCount == 0 { return }
     unsafe append(text.utf8Start, count: text.utf8CodeUnitCount)
   }
 

@@ -26,7 +26,7 @@ public struct ChunkedDecoder: Sendable, Equatable {
   private var overheadBytes: UInt64 = 0
   private var contentBytes: UInt64 = 0
 
-  /// Longest size line in bytes, extensions included: no extension in use comes near it.
+  /// Longest size line in bytes, extensions and CR LF included: no extension in use comes near it.
   public static let longestSizeLine = 1024
   /// Framing may cost this many bytes, and eight for each byte of content: a sender of single bytes needs five.
   static let overheadAllowance: UInt64 = 16 << 10
@@ -84,21 +84,22 @@ public struct ChunkedDecoder: Sendable, Equatable {
       if size >> 59 != 0 { return .invalid(.chunkSizeOverflow) }
       size = size << 4 | UInt64(digit)
       at += 1
-      if at - from > longestSizeLine { return .invalid(.chunkSizeOverflow) }
+      if at - from == longestSizeLine { return .invalid(.chunkSizeOverflow) }
     }
     guard at < bytes.count else { return .incomplete }
-    if at == from { return .invalid(lineFault(bytes, at, otherwise: .badChunkSize)) }
-    if bytes[at] != 0x0d && bytes[at] != 0x3b {
-      return .invalid(lineFault(bytes, at, otherwise: .badChunkSize))
+    if at == from || (bytes[at] != 0x0d && bytes[at] != 0x3b) {
+      if case .invalid(let fault) = breakOff(bytes, at, otherwise: .badChunkSize) { return .invalid(fault) }
+      return .incomplete
     }
-    switch readLineEnd(bytes, from: at) {
+    // The limit cuts a line that is fine so far, never one that is wrong already.
+    let window = bytes.extracting(0..<min(bytes.count, from + longestSizeLine))
+    switch readLineEnd(window, from: at) {
     case .incomplete:
-      return bytes.count - from > longestSizeLine ? .invalid(.badChunkExtension) : .incomplete
+      return window.count - from == longestSizeLine ? .invalid(.badChunkExtension) : .incomplete
     case .invalid(let fault):
       return .invalid(fault)
     case .complete(let end):
-      if end - from > longestSizeLine || !isExtension(bytes, at..<end) { return .invalid(.badChunkExtension) }
-      return .complete(size: size, end: end + 2)
+      return isExtension(bytes, at..<end) ? .complete(size: size, end: end + 2) : .invalid(.badChunkExtension)
     }
   }
 

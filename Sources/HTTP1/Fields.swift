@@ -115,12 +115,8 @@ public struct FieldSection: Sendable {
       guard at < bytes.count else { return .incomplete }
       let name = nameStart..<at
       if bytes[at] != 0x3a || name.isEmpty {
-        let byte = bytes[at]
-        if byte == 0x20 || byte == 0x09 { return .invalid(.spaceBeforeColon) }
-        if byte == 0x0a { return .invalid(.bareLineFeed) }
-        if byte == 0x0d && at + 1 < bytes.count && bytes[at + 1] != 0x0a { return .invalid(.bareCarriageReturn) }
-        if byte != 0x0d && (byte < 0x20 || byte == 0x7f) { return .invalid(.controlCharacter) }
-        return .invalid(.badFieldName)
+        if bytes[at].isBlank { return .invalid(.spaceBeforeColon) }
+        return breakOff(bytes, at, otherwise: .badFieldName)
       }
       at &+= 1
       switch readLineEnd(bytes, from: at) {

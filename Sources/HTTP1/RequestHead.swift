@@ -73,7 +73,7 @@ public struct RequestHead: Sendable {
     method = methodStart..<at
     if method.count > Self.longestMethod { return .invalid(.badMethod) }
     guard at < bytes.count else { return .incomplete }
-    guard bytes[at] == 0x20, !method.isEmpty else { return .invalid(lineFault(bytes, at, otherwise: .badMethod)) }
+    guard bytes[at] == 0x20, !method.isEmpty else { return breakOff(bytes, at, otherwise: .badMethod) }
     knownMethod = Self.identify(bytes, method)
 
     // 2. Target: characters of a URI, and one space.
@@ -82,7 +82,7 @@ public struct RequestHead: Sendable {
     while at < bytes.count, bytes[at].isTargetCharacter { at &+= 1 }
     target = targetStart..<at
     guard at < bytes.count else { return .incomplete }
-    guard bytes[at] == 0x20, !target.isEmpty else { return .invalid(lineFault(bytes, at, otherwise: .badTarget)) }
+    guard bytes[at] == 0x20, !target.isEmpty else { return breakOff(bytes, at, otherwise: .badTarget) }
 
     // 3. Version, exactly, and CR LF.
     at &+= 1
@@ -91,22 +91,22 @@ public struct RequestHead: Sendable {
       // Not all there: wrong already, or cut short?
       let have = at..<min(bytes.count, versionEnd)
       for index in have where !Self.mayBeVersion(bytes[index], at: index - at) {
-        return .invalid(lineFault(bytes, index, otherwise: .badVersion))
+        return breakOff(bytes, index, otherwise: .badVersion)
       }
       if bytes.count == versionEnd + 1, bytes[versionEnd] != 0x0d {
-        return .invalid(lineFault(bytes, versionEnd, otherwise: .badVersion))
+        return breakOff(bytes, versionEnd, otherwise: .badVersion)
       }
       return .incomplete
     }
     guard bytes.equals(at..<versionEnd - 1, "HTTP/1."), bytes[versionEnd - 1] | 1 == 0x31 else {
       for index in at..<versionEnd where !Self.mayBeVersion(bytes[index], at: index - at) {
-        return .invalid(lineFault(bytes, index, otherwise: .badVersion))
+        return breakOff(bytes, index, otherwise: .badVersion)
       }
       return .invalid(.badVersion)
     }
     minorVersion = Int(bytes[versionEnd - 1] & 1)
     guard bytes[versionEnd] == 0x0d, bytes[versionEnd + 1] == 0x0a else {
-      return .invalid(lineFault(bytes, versionEnd, otherwise: .badVersion))
+      return breakOff(bytes, versionEnd, otherwise: .badVersion)
     }
 
     // 4. Fields.
@@ -237,12 +237,16 @@ public struct RequestHead: Sendable {
   }
 }
 
-/// Names the fault of a line that breaks off at `at` better than `otherwise` where it can.
-func lineFault(_ bytes: Span<UInt8>, _ at: Int, otherwise: MessageFault) -> MessageFault {
+/// The verdict on a line that breaks off at `at`: names the fault better than `otherwise` where it can, and waits for the
+/// byte behind a CR, which says what the CR is.
+func breakOff(_ bytes: Span<UInt8>, _ at: Int, otherwise: MessageFault) -> HeadProgress {
   let byte = bytes[at]
-  if byte == 0x0a { return .bareLineFeed }
-  if byte == 0x0d { return at + 1 < bytes.count && bytes[at + 1] != 0x0a ? .bareCarriageReturn : otherwise }
-  return byte < 0x20 && byte != 0x09 || byte == 0x7f ? .controlCharacter : otherwise
+  if byte == 0x0a { return .invalid(.bareLineFeed) }
+  if byte == 0x0d {
+    guard at + 1 < bytes.count else { return .incomplete }
+    return .invalid(bytes[at + 1] == 0x0a ? otherwise : .bareCarriageReturn)
+  }
+  return .invalid(byte < 0x20 && byte != 0x09 || byte == 0x7f ? .controlCharacter : otherwise)
 }
 
 /// `host [ ":" port ]`, as targets and Host write it. The host's spelling is the policy's to judge; here only its shape.

@@ -26,7 +26,7 @@ public struct ResponseHead: Sendable {
     // "HTTP/1." DIGIT SP 3DIGIT SP [reason] CR LF. What has come so far must fit, however little it is.
     let fixed = min(bytes.count, 13)
     for index in 0..<fixed where !Self.mayStand(bytes[index], at: index) {
-      return .invalid(lineFault(bytes, index, otherwise: .badStatusLine))
+      return breakOff(bytes, index, otherwise: .badStatusLine)
     }
     guard bytes.count > 12 else { return .incomplete }
     minorVersion = Int(bytes[7] & 1)

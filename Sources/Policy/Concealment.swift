@@ -63,8 +63,8 @@ private struct SecretsInTree {
 /// Names that speak of secrets.
 enum SecretWords {
   private static let parts = ["pass", "secret", "token", "credential", "auth", "cookie"]
-  /// Keys of the configuration that hold such a part and no secret.
-  private static let harmless = ["cookies", "authority", "proxy-authenticate"]
+  /// Keys and fields that hold such a part, or come near one of the words, and no secret.
+  private static let harmless = ["cookies", "authority", "socket", "proxy-authenticate"]
   private static let near = ["password", "credentials", "authorization", "secret"]
   private static let nearTables = ["parameters", "headers", "client_certificate"]
 

@@ -107,13 +107,16 @@ public enum HostPattern: Hashable, Sendable {
   case oneLabelBelow(String)
   /// `**.a.example`: the name itself and every name below it.
   case atOrBelow(String)
-  /// A literal address or a CIDR block: targets that are literal addresses.
+  /// A literal address or a CIDR block: targets that are literal addresses. An IPv4-mapped one is both what it is and the
+  /// IPv4 address that is connected to, so that `[::ffff:10.0.0.1]` is no way around a rule about `10.0.0.0/8`.
   case block(AddressBlock)
 
   public func matches(_ host: CanonicalHost) -> Bool {
     switch self {
     case .any: return true
-    case .block(let block): return host.address.map(block.contains) ?? false
+    case .block(let block):
+      guard let address = host.address else { return false }
+      return block.contains(address) || (address.mappedIPv4.map(block.contains) ?? false)
     case .name(let name): return host.address == nil && host.bytes.elementsEqual(name.utf8)
     case .oneLabelBelow(let name):
       guard host.address == nil, Self.isBelow(host.bytes, name) else { return false }

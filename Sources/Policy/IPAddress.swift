@@ -34,6 +34,12 @@ public struct IPAddress: Hashable, Sendable {
     return nil
   }
 
+  /// The IPv4 address of an IPv4-mapped one (::ffff:0:0/96): the kernel connects to that one.
+  public var mappedIPv4: IPAddress? {
+    guard !isIPv4, high == 0, low >> 32 == 0xffff else { return nil }
+    return IPAddress(ipv4: UInt32(truncatingIfNeeded: low))
+  }
+
   public var isLoopback: Bool {
     if isIPv4 { return low >> 24 == 127 }
     return (high == 0 && low == 1) || (embeddedIPv4?.isLoopback ?? false)

@@ -87,8 +87,8 @@ struct RuleIndex: Sendable {
     lists.removeAll(keepingCapacity: true)
     if !anyHost.isEmpty { lists.append(anyHost) }
     if let address = host.address {
-      let lengths = address.isIPv4 ? blockLengths4 : blockLengths6
-      for length in lengths { findBlock(address, length, &lists) }
+      findBlocks(address, &lists)
+      if let mapped = address.mappedIPv4 { findBlocks(mapped, &lists) }
     } else if hasNames {
       findNames(host.bytes, &lists)
     }
@@ -152,6 +152,10 @@ struct RuleIndex: Sendable {
       }
       slot = (slot + 1) & (slots.count - 1)
     }
+  }
+
+  private func findBlocks(_ address: IPAddress, _ lists: inout [Range<Int32>]) {
+    for length in address.isIPv4 ? blockLengths4 : blockLengths6 { findBlock(address, length, &lists) }
   }
 
   private func findBlock(_ address: IPAddress, _ length: Int, _ lists: inout [Range<Int32>]) {

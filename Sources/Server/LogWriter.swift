@@ -30,7 +30,7 @@ public final class LogWriter: Sendable {
   }
 
   private let state = Mutex(State())
-  private let wake = Mailbox<Void>()
+  private let wake = Wake()
   private let output: Int32
   public let format: LineFormat
   private let level = Mutex(LogSettings.Level.info)
@@ -61,7 +61,7 @@ public final class LogWriter: Sendable {
       return sleeps
     }
     lines.removeAll()
-    if mustWake { wake.post(()) }
+    if mustWake { wake.signal() }
   }
 
   private func writeNext(_ batch: inout ByteBuffer) {
@@ -75,8 +75,8 @@ public final class LogWriter: Sendable {
     }
     if dropped > 0 { event(.warning, "the log could not be written fast enough: \(dropped) batches of lines were dropped") }
     if batch.isEmpty {
-      _ = cl_poll_readable(wake.descriptor.number, -1)
-      _ = wake.takeAll()
+      wake.wait()
+      wake.clear()
       return
     }
     writeAll(&batch)

@@ -3,9 +3,8 @@
 import CLinux
 import Synchronization
 
-/// Messages for one loop. Posting never blocks longer than it takes to append.
-public final class Mailbox<Message: Sendable>: Sendable {
-  private let queue = Mutex<[Message]>([])
+/// Wakes a loop that waits on its descriptor (eventfd). Any thread may signal.
+public final class Wake: Sendable {
   public let descriptor: Descriptor
 
   public init() {
@@ -16,18 +15,34 @@ public final class Mailbox<Message: Sendable>: Sendable {
 
   deinit { descriptor.close() }
 
+  public func signal() { _ = cl_eventfd_signal(descriptor.number) }
+  public func clear() { _ = cl_eventfd_clear(descriptor.number) }
+  /// Waits until it is signalled.
+  public func wait() { _ = cl_poll_readable(descriptor.number, -1) }
+}
+
+/// Messages for one loop. Posting never blocks longer than it takes to append.
+public final class Mailbox<Message: Sendable>: Sendable {
+  private let queue = Mutex<[Message]>([])
+  private let wake = Wake()
+
+  public init() {}
+
+  /// Readable while there are messages.
+  public var descriptor: Descriptor { wake.descriptor }
+
   public func post(_ message: Message) {
     let wasEmpty = queue.withLock { queue in
       queue.append(message)
       return queue.count == 1
     }
     // One wake for whatever is there when the loop gets to it.
-    if wasEmpty { _ = cl_eventfd_signal(descriptor.number) }
+    if wasEmpty { wake.signal() }
   }
 
   /// Takes everything that has been posted.
   public func takeAll() -> [Message] {
-    _ = cl_eventfd_clear(descriptor.number)
+    wake.clear()
     return queue.withLock { queue in
       let messages = queue
       queue = []

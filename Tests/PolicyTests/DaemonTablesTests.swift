@@ -6,7 +6,7 @@ import Testing
 
 @Suite struct DaemonTablesTests {
   @Test func everyKeyIsTaken() throws {
-    let policy = try policy(
+    let policy = try loaded(
       """
       [proxy]
       listen = ["127.0.0.1:0", "[::1]:3128", "0.0.0.0:8080"]
@@ -46,7 +46,9 @@ import Testing
     #expect(configuration.proxy.defaultAction == .deny)
     #expect(configuration.proxy.allowRemote)
     #expect(
-      configuration.proxy.credentials.map { String(decoding: $0.userAndPassword, as: UTF8.self) } == ["a:b", "c:d:e"])
+      configuration.proxy.credentials.map { String(decoding: $0.userAndPassword, as: UTF8.self) } == [
+        "a:b", "c:d:e",
+      ])
     #expect(
       configuration.proxy.denyAddresses.blocks.map(\.description) == [
         "127.0.0.0/8", "::1/128", "192.0.2.0/24", "2001:db8::1/128",
@@ -76,8 +78,10 @@ import Testing
   }
 
   @Test func anEmptyFileIsTheDefaults() throws {
-    #expect(try policy("").configuration == Configuration())
-    #expect(try policy("[proxy]\nworkers = \"auto\"\n[proxy.limits]\n[dns]\nservers = []").configuration == Configuration())
+    #expect(try loaded("").configuration == Configuration())
+    #expect(
+      try loaded("[proxy]\nworkers = \"auto\"\n[proxy.limits]\n[dns]\nservers = []").configuration
+        == Configuration())
     let builtIn = PolicyLoader.load(path: nil, files: DictionaryFiles())
     #expect(builtIn.policy?.configuration == Configuration())
     #expect(builtIn.diagnostics.isEmpty && builtIn.files.isEmpty)
@@ -97,7 +101,8 @@ import Testing
       "a port without an address", "[proxy]\nlisten = [\":3128\"]",
       "2:11: error: 'listen' in [proxy]: ':3128' has no address; write \"0.0.0.0:3128\" for every address"),
     LoadRow(
-      "a port beyond the last, or in another form", "[proxy]\nlisten = [\"127.0.0.1:65536\", \"127.0.0.1:080\", \"127.0.0.1:\"]",
+      "a port beyond the last, or in another form",
+      "[proxy]\nlisten = [\"127.0.0.1:65536\", \"127.0.0.1:080\", \"127.0.0.1:\"]",
       "2:11: error: 'listen' in [proxy]: expected a port from 0 to 65535, found '65536'",
       "2:30: error: 'listen' in [proxy]: expected a port from 0 to 65535, found '080'",
       "2:47: error: 'listen' in [proxy]: expected a port from 0 to 65535, found ''"),
@@ -106,7 +111,8 @@ import Testing
       "2:11: error: 'listen' in [proxy]: expected an address, such as \"127.0.0.1:3128\" or \"[::1]:3128\", found ''",
       "2:15: error: 'listen' in [proxy]: expected an address, such as \"127.0.0.1:3128\" or \"[::1]:3128\", found '[::1'",
       "2:23: error: 'listen' in [proxy]: expected an address, such as \"127.0.0.1:3128\" or \"[::1]:3128\", found '[::1]x'",
-      "2:33: error: 'listen' in [proxy]: expected an address, such as \"127.0.0.1:3128\" or \"[::1]:3128\", found '1.2.3'"),
+      "2:33: error: 'listen' in [proxy]: expected an address, such as \"127.0.0.1:3128\" or \"[::1]:3128\", found '1.2.3'"
+    ),
     LoadRow(
       "an empty list", "[proxy]\nlisten = []",
       "2:10: error: 'listen' in [proxy]: expected at least one address, such as \"127.0.0.1:3128\""),
@@ -130,7 +136,9 @@ import Testing
       "[proxy]\nlisten = [\"192.0.2.1:3128\"]\ncredentials = { env = \"USERS\" }",
       "2:11: error: 'listen' in [proxy]: 192.0.2.1:3128 takes connections from other machines; "
         + "that needs 'allow_remote = true' in [proxy]"),
-    LoadRow("every loopback address is this machine", "[proxy]\nlisten = [\"127.9.9.9:1\", \"[::ffff:127.0.0.1]:1\"]"),
+    LoadRow(
+      "every loopback address is this machine",
+      "[proxy]\nlisten = [\"127.9.9.9:1\", \"[::ffff:127.0.0.1]:1\"]"),
   ]
 
   @Test(arguments: listen) func listenRows(row: LoadRow) {
@@ -159,7 +167,8 @@ import Testing
         + "!#$%&'*+-.^_`|~, found ''"),
     LoadRow(
       "a word near one of the choices", "[proxy]\ndefault = \"denny\"",
-      "2:11: error: 'default' in [proxy]: expected \"allow\" or \"deny\", found 'denny'; did you mean 'deny'?"),
+      "2:11: error: 'default' in [proxy]: expected \"allow\" or \"deny\", found 'denny'; did you mean 'deny'?"
+    ),
     LoadRow(
       "a number for a choice", "[proxy]\ndefault = 1",
       "2:11: error: 'default' in [proxy]: expected a string, found an integer"),
@@ -169,14 +178,17 @@ import Testing
     LoadRow(
       "a class that is near a known one", "[proxy]\ndeny_addresses = [\"link_local\"]",
       "2:19: error: 'deny_addresses' in [proxy]: expected \"link-local\", \"multicast\", \"unspecified\", \"loopback\", "
-        + "\"private\" or \"cgnat\", an address or a CIDR block, found 'link_local'; did you mean 'link-local'?"),
+        + "\"private\" or \"cgnat\", an address or a CIDR block, found 'link_local'; did you mean 'link-local'?"
+    ),
     LoadRow(
       "a block with host bits", "[proxy]\ndeny_addresses = [\"10.1.2.3/8\", \"fe80::1/10\"]",
       "2:19: error: 'deny_addresses' in [proxy]: '10.1.2.3/8' has bits behind the first 8; did you mean '10.0.0.0/8'?",
-      "2:33: error: 'deny_addresses' in [proxy]: 'fe80::1/10' has bits behind the first 10; did you mean 'fe80::/10'?"),
+      "2:33: error: 'deny_addresses' in [proxy]: 'fe80::1/10' has bits behind the first 10; did you mean 'fe80::/10'?"
+    ),
     LoadRow(
       "a prefix that is too long", "[proxy]\ndeny_addresses = [\"10.0.0.0/33\"]",
-      "2:19: error: 'deny_addresses' in [proxy]: expected a prefix length from 0 to 32 behind '/', found '33'"),
+      "2:19: error: 'deny_addresses' in [proxy]: expected a prefix length from 0 to 32 behind '/', found '33'"
+    ),
     LoadRow(
       "an address twice", "[proxy]\ndeny_addresses = [\"private\", \"private\"]",
       "2:30: warning: 'deny_addresses' in [proxy]: 'private' stands in the list twice"),
@@ -189,7 +201,8 @@ import Testing
       "a table that is none", "[proxy]\nlimits = 3",
       "2:10: error: 'limits' in [proxy]: expected a table, found an integer"),
     LoadRow(
-      "limits out of range", "[proxy.limits]\nconnections = 0\nheader_bytes = \"1023B\"\nheaders = 10001\nidle_per_host = -1",
+      "limits out of range",
+      "[proxy.limits]\nconnections = 0\nheader_bytes = \"1023B\"\nheaders = 10001\nidle_per_host = -1",
       "2:15: error: 'connections' in [proxy.limits]: expected an integer from 1 to 1000000, found 0",
       "3:16: error: 'header_bytes' in [proxy.limits]: expected a size from 1KiB to 1MiB, found '1023B'",
       "4:11: error: 'headers' in [proxy.limits]: expected an integer from 1 to 10000, found 10001",
@@ -221,16 +234,19 @@ import Testing
       "3:9: error: 'drain' in [proxy.timeouts]: expected a duration such as \"10s\" (units ms, s, m, h, d), found '1h30m'",
       "4:14: error: 'body_stall' in [proxy.timeouts]: expected a duration such as \"10s\" (units ms, s, m, h, d), found '1.5s'",
       "5:15: error: 'client_idle' in [proxy.timeouts]: expected a duration such as \"10s\" (units ms, s, m, h, d), found '-1s'",
-      "6:17: error: 'client_header' in [proxy.timeouts]: expected a duration such as \"10s\" (units ms, s, m, h, d), found ''"),
+      "6:17: error: 'client_header' in [proxy.timeouts]: expected a duration such as \"10s\" (units ms, s, m, h, d), found ''"
+    ),
     LoadRow(
       "durations out of range",
       "[proxy.timeouts]\nconnect = \"0s\"\ndrain = \"366d\"\nbody_stall = \"99999999999999999999d\"\nclient_idle = \"9223372036854775807d\"",
       "2:11: error: 'connect' in [proxy.timeouts]: expected a duration from 1ms to 365d, found '0s'",
       "3:9: error: 'drain' in [proxy.timeouts]: expected a duration from 1ms to 365d, found '366d'",
       "4:14: error: 'body_stall' in [proxy.timeouts]: expected a duration from 1ms to 365d, found '99999999999999999999d'",
-      "5:15: error: 'client_idle' in [proxy.timeouts]: expected a duration from 1ms to 365d, found '9223372036854775807d'"),
+      "5:15: error: 'client_idle' in [proxy.timeouts]: expected a duration from 1ms to 365d, found '9223372036854775807d'"
+    ),
     LoadRow(
-      "a timeout of later builds, and an unknown one", "[proxy.timeouts]\ntls_handshake = \"1s\"\nconect = \"1s\"",
+      "a timeout of later builds, and an unknown one",
+      "[proxy.timeouts]\ntls_handshake = \"1s\"\nconect = \"1s\"",
       "2:1: error: 'tls_handshake' in [proxy.timeouts] is not supported by this build",
       "3:1: error: unknown key 'conect' in [proxy.timeouts]; did you mean 'connect'?"),
   ]
@@ -263,14 +279,17 @@ import Testing
 
   @Test(arguments: others) func otherRows(row: LoadRow) { row.check() }
 
-  @Test(arguments: [
-    ("1ms", 1), ("250ms", 250), ("10s", 10_000), ("5m", 300_000), ("1h", 3_600_000), ("30d", 2_592_000_000),
-  ] as [(String, Int64)]) func durationsReadAndWrite(text: String, milliseconds: Int64) {
+  @Test(
+    arguments: [
+      ("1ms", 1), ("250ms", 250), ("10s", 10_000), ("5m", 300_000), ("1h", 3_600_000), ("30d", 2_592_000_000),
+    ] as [(String, Int64)]) func durationsReadAndWrite(text: String, milliseconds: Int64)
+  {
     #expect(Quantity.duration.parse(text) == milliseconds)
     #expect(Quantity.duration.text(milliseconds) == text)
   }
 
-  @Test(arguments: [("512B", 512), ("64KiB", 65_536), ("1MiB", 1 << 20), ("2GiB", 2 << 30)] as [(String, Int64)])
+  @Test(
+    arguments: [("512B", 512), ("64KiB", 65_536), ("1MiB", 1 << 20), ("2GiB", 2 << 30)] as [(String, Int64)])
   func sizesReadAndWrite(text: String, bytes: Int64) {
     #expect(Quantity.size.parse(text) == bytes)
     #expect(Quantity.size.text(bytes) == text)

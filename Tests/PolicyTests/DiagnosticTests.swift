@@ -5,7 +5,9 @@ import Testing
 @testable import Policy
 
 @Suite struct DiagnosticTests {
-  private func rendered(_ source: String, _ files: DictionaryFiles = DictionaryFiles(), name: String = "s.toml") -> [String] {
+  private func rendered(
+    _ source: String, _ files: DictionaryFiles = DictionaryFiles(), name: String = "s.toml"
+  ) -> [String] {
     var files = files
     files.files[name] = Array(source.utf8)
     return PolicyLoader.load(path: name, files: files).diagnostics.map(\.description)
@@ -95,7 +97,10 @@ import Testing
 
   @Test func theFileAsAWholeHasNoLine() {
     let result = PolicyLoader.load(path: "s.toml", files: DictionaryFiles())
-    #expect(result.diagnostics.map(\.description) == ["s.toml: error: cannot read the file: No such file or directory"])
+    #expect(
+      result.diagnostics.map(\.description) == [
+        "s.toml: error: cannot read the file: No such file or directory"
+      ])
     #expect(result.diagnostics[0].location.line == 0)
   }
 
@@ -115,21 +120,27 @@ import Testing
 
   @Test func jsonEscapesQuotesAndControlCharacters() {
     #expect(JSONText.string("a\"\\\n\u{1b}ü").text == "\"a\\\"\\\\\\n\\u001bü\"")
-    #expect(JSONText.object([("a", .array([.null, .boolean(true), .number(-1)]))]).text == "{\"a\": [null, true, -1]}")
+    #expect(
+      JSONText.object([("a", .array([.null, .boolean(true), .number(-1)]))]).text
+        == "{\"a\": [null, true, -1]}")
   }
 
   @Test func oneLoadSaysABoundedNumberOfThings() {
     let source = String(repeating: "[[rule]]\n", count: ConfigurationReading.mostDiagnostics + 50)
-    let diagnostics = PolicyLoader.load(path: "s.toml", files: DictionaryFiles(["s.toml": source])).diagnostics
+    let diagnostics = PolicyLoader.load(path: "s.toml", files: DictionaryFiles(["s.toml": source]))
+      .diagnostics
     #expect(diagnostics.count == ConfigurationReading.mostDiagnostics + 1)
-    #expect(diagnostics.last?.description == "s.toml: error: more than 10000 diagnostics; the others are left out")
+    #expect(
+      diagnostics.last?.description == "s.toml: error: more than 10000 diagnostics; the others are left out")
   }
 
   @Test(arguments: [
-    ("pinset", "pins"), ("prots", "ports"), ("Listen", "listen"), ("user-agent", "user_agent"), ("lisen", "listen"),
+    ("pinset", "pins"), ("prots", "ports"), ("Listen", "listen"), ("user-agent", "user_agent"),
+    ("lisen", "listen"),
     ("listne", "listen"), ("deny_address", "deny_addresses"), ("cred", "credentials"),
   ]) func aSlipIsRecognised(word: String, meant: String) {
-    #expect(Suggestion.nearest(to: word, among: TableSchema.proxy.names + ["pins", "ports", "user_agent"]) == meant)
+    #expect(
+      Suggestion.nearest(to: word, among: TableSchema.proxy.names + ["pins", "ports", "user_agent"]) == meant)
   }
 
   @Test(arguments: ["x", "", "completely", "zzzzz", String(repeating: "l", count: 100)])
@@ -138,7 +149,8 @@ import Testing
   }
 
   @Test(arguments: [
-    ("", "", 0), ("a", "", 1), ("ab", "ba", 1), ("abc", "abd", 1), ("abcd", "acbd", 1), ("kitten", "sitten", 1),
+    ("", "", 0), ("a", "", 1), ("ab", "ba", 1), ("abc", "abd", 1), ("abcd", "acbd", 1),
+    ("kitten", "sitten", 1),
     ("kitten", "sittin", 2),
   ]) func distancesCountEdits(left: String, right: String, edits: Int) {
     #expect(Suggestion.distance(left, right, atMost: 2) == edits)

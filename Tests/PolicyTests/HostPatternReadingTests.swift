@@ -78,7 +78,8 @@ import Testing
     ),
     ("http://", "'http://' is a URL; write the host alone"),
     (
-      "a.example/x", "'a.example/x' holds a path; write 'a.example': schemes, ports and paths have keys of their own"
+      "a.example/x",
+      "'a.example/x' holds a path; write 'a.example': schemes, ports and paths have keys of their own"
     ),
     (
       "user@a.example",
@@ -111,7 +112,8 @@ import Testing
 
   @Test func theLoaderReportsEachAtItsPlace() {
     LoadRow(
-      "three faults of one list", "[[rule]]\nname = \"a\"\nhosts = [\"ok.example\", \"a*\", 3, \"b:1\", \"ok.example.\"]",
+      "three faults of one list",
+      "[[rule]]\nname = \"a\"\nhosts = [\"ok.example\", \"a*\", 3, \"b:1\", \"ok.example.\"]",
       "3:24: error: 'hosts' in [rule]: 'a*' \(Self.wildcard)",
       "3:30: error: 'hosts' in [rule]: expected a string, found an integer",
       "3:33: error: 'hosts' in [rule]: 'b:1' holds a port; write 'b' here and ports = [1]",

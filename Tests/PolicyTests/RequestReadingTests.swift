@@ -8,7 +8,7 @@ import Testing
   private let rule = "[[rule]]\nname = \"a\"\n"
 
   @Test func everyKeyIsTaken() throws {
-    let policy = try policy(
+    let policy = try loaded(
       rule + """
         [rule.request]
         headers.default = { Accept = "*/*" }
@@ -35,14 +35,15 @@ import Testing
   }
 
   @Test func fieldsMayBeATableOfTheirOwn() throws {
-    let policy = try policy(rule + "[rule.request.headers]\nremove = [\"A\"]\n[rule.request.headers.set]\nB = \"c\"")
+    let policy = try loaded(
+      rule + "[rule.request.headers]\nremove = [\"A\"]\n[rule.request.headers.set]\nB = \"c\"")
     #expect(lines(policy.rules[0].request.fields) == ["remove a", "set B: c"])
   }
 
   // MARK: Inheritance
 
   @Test func aRuleInheritsKeyByKeyWhereItIsSilent() throws {
-    let policy = try policy(
+    let policy = try loaded(
       """
       [[rule]]
       name = "silent"
@@ -77,12 +78,13 @@ import Testing
     ("remove", "headers.remove = [\"x-a\"]", ["remove x-a"]),
   ]) func fieldsAreInheritedNameByName(kind: String, own: String, expected: [String]) throws {
     let inherited = [
-      "headers.default = { X-A = \"theirs\", X-B = \"theirs\" }", "headers.set = { X-A = \"theirs\", X-B = \"theirs\" }",
+      "headers.default = { X-A = \"theirs\", X-B = \"theirs\" }",
+      "headers.set = { X-A = \"theirs\", X-B = \"theirs\" }",
       "headers.remove = [\"X-A\", \"X-B\"]",
     ]
     let rest = ["default X-B: theirs", "set X-B: theirs", "remove x-b"]
     for (defaults, other) in zip(inherited, rest) {
-      let policy = try policy("[defaults.request]\n\(defaults)\n\(rule)[rule.request]\n\(own)")
+      let policy = try loaded("[defaults.request]\n\(defaults)\n\(rule)[rule.request]\n\(own)")
       #expect(Set(lines(policy.rules[0].request.fields)) == Set(expected + [other]), "\(defaults)")
     }
   }
@@ -97,24 +99,29 @@ import Testing
       "2:28: error: [defaults.request.headers.set]: 'Connection' belongs to the connection or the framing; the proxy writes it itself",
       "2:45: error: [defaults.request.headers.set]: 'Keep-Alive' belongs to the connection or the framing; the proxy writes it itself",
       "2:62: error: [defaults.request.headers.set]: 'Via' belongs to the connection or the framing; the proxy writes it itself",
-      "2:72: error: [defaults.request.headers.set]: 'Expect' belongs to the connection or the framing; the proxy writes it itself"),
+      "2:72: error: [defaults.request.headers.set]: 'Expect' belongs to the connection or the framing; the proxy writes it itself"
+    ),
     LoadRow(
-      "fields that may not be taken out", "[defaults.request]\nheaders.remove = [\"HOST\", \"te\", \"expect\"]",
+      "fields that may not be taken out",
+      "[defaults.request]\nheaders.remove = [\"HOST\", \"te\", \"expect\"]",
       "2:19: error: [defaults.request.headers]: 'HOST' belongs to the connection or the framing; the proxy writes it itself",
-      "2:27: error: [defaults.request.headers]: 'te' belongs to the connection or the framing; the proxy writes it itself"),
+      "2:27: error: [defaults.request.headers]: 'te' belongs to the connection or the framing; the proxy writes it itself"
+    ),
     LoadRow(
       "a name that is no token", "[defaults.request]\nheaders.remove = [\"a:\"]",
-      "2:19: error: [defaults.request.headers]: expected the name of a header field (a token, RFC 9110, 5.1), found 'a:'"),
+      "2:19: error: [defaults.request.headers]: expected the name of a header field (a token, RFC 9110, 5.1), found 'a:'"
+    ),
     LoadRow(
       "keys that are none",
-      "[defaults.request]\nheader.remove = []\nheaders.sett = []\ntimeuot = \"1s\"\nserializer = \"json\"\nparameters = 1",
+      "[defaults.request]\nheader.remove = []\nheaders.sett = {}\ntimeuot = \"1s\"\nserializer = \"json\"\nparameters = 1",
       "2:1: error: unknown key 'header' in [defaults.request]; did you mean 'headers'?",
       "3:9: error: unknown key 'sett' in [defaults.request.headers]; did you mean 'set'?",
       "4:1: error: unknown key 'timeuot' in [defaults.request]; did you mean 'timeout'?",
       "5:1: error: 'serializer' in [defaults.request] is not supported by this build",
       "6:1: error: 'parameters' in [defaults.request] is not supported by this build"),
     LoadRow(
-      "types", "[defaults.request]\nheaders.remove = \"A\"\ncookies = 1\ntimeout = 30\nuser_agent = 1\naccept_language = \"en\"",
+      "types",
+      "[defaults.request]\nheaders.remove = \"A\"\ncookies = 1\ntimeout = 30\nuser_agent = 1\naccept_language = \"en\"",
       "2:18: error: 'remove' in [defaults.request.headers]: expected an array of strings, found a string",
       "3:11: error: 'cookies' in [defaults.request]: expected true or false, found an integer",
       "4:11: error: 'timeout' in [defaults.request]: expected a duration such as \"10s\" (units ms, s, m, h, d), found an integer",
@@ -128,21 +135,25 @@ import Testing
       "2:14: error: 'user_agent' in [defaults.request]: a header value must not hold control characters"),
     LoadRow(
       "white space around a value", "[defaults.request]\nuser_agent = \" a\"",
-      "2:14: error: 'user_agent' in [defaults.request]: a header value must not begin or end with white space"),
+      "2:14: error: 'user_agent' in [defaults.request]: a header value must not begin or end with white space"
+    ),
     LoadRow(
       "an empty user agent", "[defaults.request]\nuser_agent = \"\"",
-      "2:14: error: 'user_agent' in [defaults.request]: the value is empty; to send no User-Agent, put it into headers.remove"),
+      "2:14: error: 'user_agent' in [defaults.request]: the value is empty; to send no User-Agent, put it into headers.remove"
+    ),
     LoadRow(
       "a field removed twice", "[defaults.request]\nheaders.remove = [\"A\", \"a\"]",
       "2:24: warning: 'remove' in [defaults.request.headers]: 'a' is removed already in line 2"),
     LoadRow(
-      "removed and set by a short form", "[defaults.request]\nheaders.remove = [\"User-Agent\"]\nuser_agent = \"x\"",
+      "removed and set by a short form",
+      "[defaults.request]\nheaders.remove = [\"User-Agent\"]\nuser_agent = \"x\"",
       "3:14: error: 'user_agent' in [defaults.request]: 'User-Agent' is both set and removed, the other in line 2; "
         + "a field that is set replaces what the client sent"),
     LoadRow(
       "one field set and another removed", "[defaults.request]\nuser_agent = \"x\"\nheaders.remove = [\"B\"]"),
     LoadRow(
-      "seven languages", "[defaults.request]\naccept_language = [\"a\", \"b\", \"c\", \"d\", \"e\", \"f\", \"g\"]",
+      "seven languages",
+      "[defaults.request]\naccept_language = [\"a\", \"b\", \"c\", \"d\", \"e\", \"f\", \"g\"]",
       "2:50: warning: 'accept_language' in [defaults.request]: only the first 6 languages are sent, "
         + "for the weights fall from 1 by 0.1"),
     LoadRow(
@@ -171,7 +182,9 @@ import Testing
   ]
 
   /// What hides values in its lines is in SecretTests: these rows compare whole lines.
-  @Test(arguments: fields.filter { !$0.source.contains("headers.set = {") }) func rows(row: LoadRow) { row.check() }
+  @Test(arguments: fields.filter { !$0.source.contains("headers.set = {") }) func rows(row: LoadRow) {
+    row.check()
+  }
 
   private func messages(_ source: String) -> [String] {
     PolicyLoader.load(path: "s.toml", files: DictionaryFiles(["s.toml": source])).diagnostics
@@ -185,7 +198,8 @@ import Testing
       #expect(messages("[defaults.request]\nheaders.set = { \(name) = \"x\" }").count == 1, "\(name)")
       #expect(messages("[defaults.request]\nheaders.default = { \(name) = \"x\" }").count == 1, "\(name)")
       let isKept = FieldSyntax.kept.contains(name)
-      #expect(messages("[defaults.request]\nheaders.remove = [\"\(name)\"]").count == (isKept ? 1 : 0), "\(name)")
+      #expect(
+        messages("[defaults.request]\nheaders.remove = [\"\(name)\"]").count == (isKept ? 1 : 0), "\(name)")
     }
   }
 
@@ -233,7 +247,9 @@ import Testing
   }
 
   @Test func theWeightsFallByATenth() throws {
-    let request = try policy("[defaults.request]\naccept_language = [\"a\", \"b\", \"c\", \"d\", \"e\", \"f\"]").defaultRequest
+    let request = try loaded(
+      "[defaults.request]\naccept_language = [\"a\", \"b\", \"c\", \"d\", \"e\", \"f\"]"
+    ).defaultRequest
     #expect(lines(request.fields) == ["set Accept-Language: a, b;q=0.9, c;q=0.8, d;q=0.7, e;q=0.6, f;q=0.5"])
   }
 

@@ -6,7 +6,7 @@ import Testing
 
 @Suite struct RuleReadingTests {
   @Test func everyKeyIsTaken() throws {
-    let policy = try policy(
+    let policy = try loaded(
       """
       [[rule]]
       name = "A.b_c:d-1"
@@ -38,9 +38,11 @@ import Testing
     #expect(rule.denyAddresses?.blocks.count == 4)
     let silent = policy.rules[1]
     #expect(silent.location.line == 13)
-    #expect(silent.conditions.hosts.isEmpty && silent.conditions.ports.isEmpty && silent.conditions.methods.isEmpty)
+    #expect(
+      silent.conditions.hosts.isEmpty && silent.conditions.ports.isEmpty && silent.conditions.methods.isEmpty)
     #expect(silent.action == .allow && silent.enforce && silent.connect == nil && silent.denyAddresses == nil)
-    #expect(silent.request.cookies && silent.request.timeoutMilliseconds == nil && silent.request.fields.isEmpty)
+    #expect(
+      silent.request.cookies && silent.request.timeoutMilliseconds == nil && silent.request.fields.isEmpty)
   }
 
   static let names: [LoadRow] = [
@@ -48,10 +50,12 @@ import Testing
       "no name", "[[rule]]\nhosts = [\"a\"]",
       "1:1: error: [[rule]] has no 'name'; it stands in every log line and metric of the rule"),
     LoadRow(
-      "characters that no name has", "[[rule]]\nname = \"a b\"\n[[rule]]\nname = \"\"\n[[rule]]\nname = \"ü\"",
+      "characters that no name has",
+      "[[rule]]\nname = \"a b\"\n[[rule]]\nname = \"\"\n[[rule]]\nname = \"ü\"",
       "2:8: error: 'name' in [rule]: expected 1 to 64 ASCII letters, digits, '.', '_', ':' and '-', found 'a b'",
       "4:8: error: 'name' in [rule]: expected 1 to 64 ASCII letters, digits, '.', '_', ':' and '-', found ''",
-      "6:8: error: 'name' in [rule]: expected 1 to 64 ASCII letters, digits, '.', '_', ':' and '-', found 'ü'"),
+      "6:8: error: 'name' in [rule]: expected 1 to 64 ASCII letters, digits, '.', '_', ':' and '-', found 'ü'"
+    ),
     LoadRow(
       "a name of 65 bytes", "[[rule]]\nname = \"\(String(repeating: "n", count: 65))\"",
       "2:8: error: 'name' in [rule]: expected 1 to 64 ASCII letters, digits, '.', '_', ':' and '-', "
@@ -59,11 +63,14 @@ import Testing
     LoadRow("a name of 64 bytes", "[[rule]]\nname = \"\(String(repeating: "n", count: 64))\""),
     LoadRow(
       "a name twice", "[[rule]]\nname = \"a\"\nhosts = [\"x\"]\n[[rule]]\nname = \"a\"",
-      "5:8: error: 'name' in [rule]: 'a' is the name of the rule at s.toml:2 already; a name belongs to one rule"),
+      "5:8: error: 'name' in [rule]: 'a' is the name of the rule at s.toml:2 already; a name belongs to one rule"
+    ),
     LoadRow(
-      "one bracket", "[rule]\nname = \"a\"", "1:2: error: expected [[rule]], found [rule]; a rule begins with two brackets"),
+      "one bracket", "[rule]\nname = \"a\"",
+      "1:2: error: expected [[rule]], found [rule]; a rule begins with two brackets"),
     LoadRow(
-      "rules that are none", "rule = \"a\"", "1:1: error: 'rule': expected an array of tables, found a string"),
+      "rules that are none", "rule = \"a\"", "1:1: error: 'rule': expected an array of tables, found a string"
+    ),
     LoadRow("a rule that is none", "rule = [1]", "1:9: error: 'rule': expected a table, found an integer"),
   ]
 
@@ -134,12 +141,14 @@ import Testing
       "an unknown action", "[[rule]]\nname = \"a\"\naction = \"block\"",
       "3:10: error: 'action' in [rule]: expected \"allow\" or \"deny\", found 'block'"),
     LoadRow(
-      "treatments of later builds", "[[rule]]\nname = \"a\"\nconnect = \"verify\"\n[[rule]]\nname = \"b\"\nconnect = \"intercept\"",
+      "treatments of later builds",
+      "[[rule]]\nname = \"a\"\nconnect = \"verify\"\n[[rule]]\nname = \"b\"\nconnect = \"intercept\"",
       "3:11: error: 'connect' in [rule]: \"verify\" is not supported by this build",
       "6:11: error: 'connect' in [rule]: \"intercept\" is not supported by this build"),
     LoadRow(
       "a treatment near one of a later build", "[[rule]]\nname = \"a\"\nconnect = \"verfy\"",
-      "3:11: error: 'connect' in [rule]: expected \"tunnel\" or \"deny\", found 'verfy'; did you mean 'verify'?"),
+      "3:11: error: 'connect' in [rule]: expected \"tunnel\" or \"deny\", found 'verfy'; did you mean 'verify'?"
+    ),
     LoadRow(
       "keys of later builds",
       "[[rule]]\nname = \"a\"\nusers = [1]\nunits = [\"a\"]\nwhen = [\"wifi\"]\nupgrade = true\nroute = [\"a\"]",
@@ -155,12 +164,14 @@ import Testing
       "5:1: error: unknown key 'min_tsl' in [rule.security]; did you mean 'min_tls'?",
       "6:7: error: [rule.response] is not supported by this build"),
     LoadRow(
-      "unknown keys", "[[rule]]\nname = \"a\"\nhost = [\"a\"]\nmethod = \"GET\"\n[rule.requests]\ntimeout = \"1s\"",
+      "unknown keys",
+      "[[rule]]\nname = \"a\"\nhost = [\"a\"]\nmethod = \"GET\"\n[rule.requests]\ntimeout = \"1s\"",
       "3:1: error: unknown key 'host' in [rule]; did you mean 'hosts'?",
       "4:1: error: unknown key 'method' in [rule]; did you mean 'methods'?",
       "5:7: error: unknown key 'requests' in [rule]; did you mean 'request'?"),
     LoadRow(
-      "a reason that is none", "[[rule]]\nname = \"a\"\naction = \"deny\"\nreason = \"a\\nb\"\n[[rule]]\nname = \"b\"\nreason = \"\"",
+      "a reason that is none",
+      "[[rule]]\nname = \"a\"\naction = \"deny\"\nreason = \"a\\nb\"\n[[rule]]\nname = \"b\"\nreason = \"\"",
       "4:10: error: 'reason' in [rule]: expected a text of 1 to 512 bytes without control characters",
       "7:10: error: 'reason' in [rule]: expected a text of 1 to 512 bytes without control characters"),
     LoadRow(
@@ -179,29 +190,36 @@ import Testing
     LoadRow(
       "enforce = false where nothing is denied", "[[rule]]\nname = \"a\"\nenforce = false",
       "3:11: warning: 'enforce' in [rule]: it changes nothing, for the rule denies nothing"),
-    LoadRow("enforce = false with addresses", "[[rule]]\nname = \"a\"\nenforce = false\ndeny_addresses = [\"private\"]"),
     LoadRow(
-      "edits of requests that are denied", "[[rule]]\nname = \"a\"\naction = \"deny\"\n[rule.request]\ncookies = false",
+      "enforce = false with addresses",
+      "[[rule]]\nname = \"a\"\nenforce = false\ndeny_addresses = [\"private\"]"),
+    LoadRow(
+      "edits of requests that are denied",
+      "[[rule]]\nname = \"a\"\naction = \"deny\"\n[rule.request]\ncookies = false",
       "4:7: warning: [rule.request] does nothing in a rule that denies every request"),
     LoadRow(
       "edits of requests that would be denied",
       "[[rule]]\nname = \"a\"\naction = \"deny\"\nenforce = false\n[rule.request]\ncookies = false"),
     LoadRow(
-      "addresses of requests that are denied", "[[rule]]\nname = \"a\"\naction = \"deny\"\ndeny_addresses = [\"private\"]",
+      "addresses of requests that are denied",
+      "[[rule]]\nname = \"a\"\naction = \"deny\"\ndeny_addresses = [\"private\"]",
       "4:18: warning: 'deny_addresses' in [rule]: it does nothing in a rule that denies every request"),
     LoadRow(
       "connect where no tunnel matches", "[[rule]]\nname = \"a\"\nschemes = [\"http\"]\nconnect = \"deny\"",
-      "4:11: warning: 'connect' in [rule]: a tunnel counts as https, which 'schemes' leaves out, so that this is never used"),
+      "4:11: warning: 'connect' in [rule]: a tunnel counts as https, which 'schemes' leaves out, so that this is never used"
+    ),
     LoadRow(
       "a tunnel that is denied anyway", "[[rule]]\nname = \"a\"\naction = \"deny\"\nconnect = \"tunnel\"",
-      "4:11: warning: 'connect' in [rule]: 'action = \"deny\"' denies tunnels too, so that \"tunnel\" does nothing"),
+      "4:11: warning: 'connect' in [rule]: 'action = \"deny\"' denies tunnels too, so that \"tunnel\" does nothing"
+    ),
     LoadRow(
       "a denial that tunnels get around",
       "[[rule]]\nname = \"a\"\nschemes = [\"https\"]\npaths = [\"/admin*\"]\naction = \"deny\"",
       "3:11: warning: 'schemes' in [rule]: a rule with 'methods' or 'paths' is passed over when a tunnel is asked for, "
         + "so that https requests in tunnels are not denied; 'connect = \"deny\"' would deny the tunnels"),
     LoadRow(
-      "a rule with an error is not warned of as well", "[[rule]]\nname = \"a\"\naction = \"dney\"\nreason = \"x\"",
+      "a rule with an error is not warned of as well",
+      "[[rule]]\nname = \"a\"\naction = \"dney\"\nreason = \"x\"",
       "3:10: error: 'action' in [rule]: expected \"allow\" or \"deny\", found 'dney'; did you mean 'deny'?"),
   ]
 

@@ -11,20 +11,25 @@ import Testing
     return PolicyLoader.load(path: "etc/s.toml", files: files)
   }
 
-  private func authorization(_ password: String, _ files: DictionaryFiles) -> (sent: String?, said: [String]) {
+  private func authorization(_ password: String, _ files: DictionaryFiles) -> (sent: String?, said: [String])
+  {
     let source = "[defaults.request]\nauthorization = { username = \"u\", password = \(password) }"
     let result = load(source, files)
     return (
       result.policy.map { lines($0.defaultRequest.fields).joined() },
-      result.diagnostics.map { "\($0.location.line):\($0.location.column): \($0.severity.rawValue): \($0.message)" }
+      result.diagnostics.map {
+        "\($0.location.line):\($0.location.column): \($0.severity.rawValue): \($0.message)"
+      }
     )
   }
 
   private var world: DictionaryFiles {
     var files = DictionaryFiles([
-      "etc/secrets/plain": "pw", "etc/secrets/lf": "pw\n", "etc/secrets/crlf": "pw\r\n", "etc/secrets/two": "pw\n\n",
+      "etc/secrets/plain": "pw", "etc/secrets/lf": "pw\n", "etc/secrets/crlf": "pw\r\n",
+      "etc/secrets/two": "pw\n\n",
       "/abs/pw": "pw", "/run/credentials/x/api": "pw\n", "etc/empty": "", "etc/newline": "\n",
-      "etc/open": "pw", "etc/large": String(repeating: "x", count: ConfigurationReading.largestSecretBytes + 1),
+      "etc/open": "pw",
+      "etc/large": String(repeating: "x", count: ConfigurationReading.largestSecretBytes + 1),
     ])
     files.unreadable["etc/closed"] = "Permission denied"
     files.exposed = ["etc/open"]
@@ -34,7 +39,8 @@ import Testing
   }
 
   @Test(arguments: [
-    "{ file = \"secrets/plain\" }", "{ file = \"secrets/lf\" }", "{ file = \"secrets/crlf\" }", "{ file = \"/abs/pw\" }",
+    "{ file = \"secrets/plain\" }", "{ file = \"secrets/lf\" }", "{ file = \"secrets/crlf\" }",
+    "{ file = \"/abs/pw\" }",
     "{ credential = \"api\" }", "{ env = \"PW\" }", "\"pw\"", "\"pw\\n\"",
   ]) func everyFormGivesTheSameSecret(form: String) {
     let (sent, said) = authorization(form, world)
@@ -44,26 +50,83 @@ import Testing
 
   private static let at = "2:46: error: "
   @Test(arguments: [
-    ("{ file = \"none\" }", "2:55: error: 'file' in [defaults.request.authorization.password]: cannot read 'etc/none': No such file or directory"),
-    ("{ file = \"closed\" }", "2:55: error: 'file' in [defaults.request.authorization.password]: cannot read 'etc/closed': Permission denied"),
-    ("{ file = \"large\" }", "2:55: error: 'file' in [defaults.request.authorization.password]: cannot read 'etc/large': the file has more than 65536 bytes"),
-    ("{ file = \"empty\" }", "2:55: error: 'file' in [defaults.request.authorization.password]: the file 'etc/empty' is empty"),
-    ("{ file = \"newline\" }", "2:55: error: 'file' in [defaults.request.authorization.password]: the file 'etc/newline' is empty"),
-    ("{ file = \"\" }", "2:55: error: 'file' in [defaults.request.authorization.password]: expected a path, found ''"),
-    ("{ file = 3 }", "2:55: error: 'file' in [defaults.request.authorization.password]: expected a string, found an integer"),
-    ("{ file = \"secrets/two\" }", "2:46: error: 'password' in [defaults.request.authorization]: it must not hold control characters (RFC 7617, 2)"),
-    ("{ credential = \"../x\" }", "2:61: error: 'credential' in [defaults.request.authorization.password]: expected the name of a credential, without '/', found '../x'"),
-    ("{ credential = \"..\" }", "2:61: error: 'credential' in [defaults.request.authorization.password]: expected the name of a credential, without '/', found '..'"),
-    ("{ credential = \"none\" }", "2:61: error: 'credential' in [defaults.request.authorization.password]: cannot read '/run/credentials/x/none': No such file or directory"),
-    ("{ env = \"UNSET\" }", "2:54: error: 'env' in [defaults.request.authorization.password]: the environment has no variable 'UNSET'"),
-    ("{ env = \"NONE\" }", "2:54: error: 'env' in [defaults.request.authorization.password]: the variable 'NONE' is empty"),
-    ("{ env = \"A=B\" }", "2:54: error: 'env' in [defaults.request.authorization.password]: expected the name of an environment variable, found 'A=B'"),
-    ("{ }", "2:46: error: 'password' in [defaults.request.authorization]: a secret takes exactly one of 'file', 'credential' and 'env', found none"),
-    ("{ file = \"a\", env = \"b\" }", "2:46: error: 'password' in [defaults.request.authorization]: a secret takes exactly one of 'file', 'credential' and 'env', found 'file' and 'env'"),
-    ("{ fiel = \"a\" }", "2:48: error: unknown key 'fiel' in [defaults.request.authorization.password]; did you mean 'file'?"),
+    (
+      "{ file = \"none\" }",
+      "2:55: error: 'file' in [defaults.request.authorization.password]: cannot read 'etc/none': No such file or directory"
+    ),
+    (
+      "{ file = \"closed\" }",
+      "2:55: error: 'file' in [defaults.request.authorization.password]: cannot read 'etc/closed': Permission denied"
+    ),
+    (
+      "{ file = \"large\" }",
+      "2:55: error: 'file' in [defaults.request.authorization.password]: cannot read 'etc/large': the file has more than 65536 bytes"
+    ),
+    (
+      "{ file = \"empty\" }",
+      "2:55: error: 'file' in [defaults.request.authorization.password]: the file 'etc/empty' is empty"
+    ),
+    (
+      "{ file = \"newline\" }",
+      "2:55: error: 'file' in [defaults.request.authorization.password]: the file 'etc/newline' is empty"
+    ),
+    (
+      "{ file = \"\" }",
+      "2:55: error: 'file' in [defaults.request.authorization.password]: expected a path, found ''"
+    ),
+    (
+      "{ file = 3 }",
+      "2:55: error: 'file' in [defaults.request.authorization.password]: expected a string, found an integer"
+    ),
+    (
+      "{ file = \"secrets/two\" }",
+      "2:46: error: 'password' in [defaults.request.authorization]: it must not hold control characters (RFC 7617, 2)"
+    ),
+    (
+      "{ credential = \"../x\" }",
+      "2:61: error: 'credential' in [defaults.request.authorization.password]: expected the name of a credential, without '/', found '../x'"
+    ),
+    (
+      "{ credential = \"..\" }",
+      "2:61: error: 'credential' in [defaults.request.authorization.password]: expected the name of a credential, without '/', found '..'"
+    ),
+    (
+      "{ credential = \"none\" }",
+      "2:61: error: 'credential' in [defaults.request.authorization.password]: cannot read '/run/credentials/x/none': No such file or directory"
+    ),
+    (
+      "{ env = \"UNSET\" }",
+      "2:54: error: 'env' in [defaults.request.authorization.password]: the environment has no variable 'UNSET'"
+    ),
+    (
+      "{ env = \"NONE\" }",
+      "2:54: error: 'env' in [defaults.request.authorization.password]: the variable 'NONE' is empty"
+    ),
+    (
+      "{ env = \"A=B\" }",
+      "2:54: error: 'env' in [defaults.request.authorization.password]: expected the name of an environment variable, found 'A=B'"
+    ),
+    (
+      "{ }",
+      "2:46: error: 'password' in [defaults.request.authorization]: a secret takes exactly one of 'file', 'credential' and 'env', found none"
+    ),
+    (
+      "{ file = \"a\", env = \"b\" }",
+      "2:46: error: 'password' in [defaults.request.authorization]: a secret takes exactly one of 'file', 'credential' and 'env', found 'file' and 'env'"
+    ),
+    (
+      "{ fiel = \"a\" }",
+      "2:48: error: unknown key 'fiel' in [defaults.request.authorization.password]; did you mean 'file'?"
+    ),
     ("\"\"", "2:46: error: 'password' in [defaults.request.authorization]: the secret is empty"),
-    ("1234", "2:46: error: 'password' in [defaults.request.authorization]: expected a secret (a table with 'file', 'credential' or 'env', or a string), found an integer"),
-    ("\"p\\u0007\"", "2:46: error: 'password' in [defaults.request.authorization]: it must not hold control characters (RFC 7617, 2)"),
+    (
+      "1234",
+      "2:46: error: 'password' in [defaults.request.authorization]: expected a secret (a table with 'file', 'credential' or 'env', or a string), found an integer"
+    ),
+    (
+      "\"p\\u0007\"",
+      "2:46: error: 'password' in [defaults.request.authorization]: it must not hold control characters (RFC 7617, 2)"
+    ),
   ]) func whatIsWrongIsSaidWhereItStands(form: String, expected: String) {
     let (sent, said) = authorization(form, world)
     #expect(said == [expected])
@@ -124,7 +187,9 @@ import Testing
   }
 
   @Test func linesOfCredentialsAreCountedAndNotShown() {
-    let files = DictionaryFiles(["etc/users": "alice:hunter2\nhunter3\n:hunter4\n\nbob:\r\nalice:hunter5\ncarol:hunter6\u{7}\n"])
+    let files = DictionaryFiles([
+      "etc/users": "alice:hunter2\nhunter3\n:hunter4\n\nbob:\r\nalice:hunter5\ncarol:hunter6\u{7}\n"
+    ])
     let result = load("[proxy]\ncredentials = { file = \"users\" }", files)
     #expect(
       result.diagnostics.map(\.message) == [
@@ -205,22 +270,27 @@ import Testing
     files.exposed.insert("etc/s.toml")
     let result = load(source, files)
     #expect(!result.diagnostics.isEmpty)
-    let shown = result.diagnostics.map(\.description).joined(separator: "\n") + Diagnostic.json(result.diagnostics)
+    let shown =
+      result.diagnostics.map(\.description).joined(separator: "\n") + Diagnostic.json(result.diagnostics)
     #expect(!shown.contains("HUNTER2"), "\(shown)")
   }
 
   /// The same sources, broken at every place: what is left of the secret's line must not show either.
   @Test(arguments: leaks) func noSecretIsShownHoweverTheFileIsBroken(source: String) throws {
     let bytes = Array(source.utf8)
+    let world = self.world
     for index in bytes.indices {
       for replacement in ["", "\"", "\n"].map({ Array($0.utf8) }) {
         var broken = bytes
         broken.replaceSubrange(index...index, with: replacement)
         // Where the secret's key, header or quotation is what was broken, nobody can tell that it is one.
         let text = String(decoding: broken, as: UTF8.self)
-        guard text.contains("HUNTER2"), Self.isKeyWhole(source, index) else { continue }
+        guard Self.isKeyWhole(source, index) else { continue }
         let shown = load(text, world).diagnostics.map(\.description).joined(separator: "\n")
-        #expect(!shown.contains("HUNTER2"), "\(text)\n\(shown)")
+        // An #expect for each of thousands would take longer than what it checks.
+        if shown.utf8.split(separator: 0x48).contains(where: { $0.starts(with: "UNTER2".utf8) }) {
+          Issue.record("\(text)\n\(shown)")
+        }
       }
     }
   }
@@ -248,7 +318,8 @@ import Testing
       """
     let result = load(source, files)
     #expect(result.diagnostics.count >= 6)
-    let shown = result.diagnostics.map(\.description).joined(separator: "\n") + Diagnostic.json(result.diagnostics)
+    let shown =
+      result.diagnostics.map(\.description).joined(separator: "\n") + Diagnostic.json(result.diagnostics)
     #expect(!shown.contains("HUNTER2"))
   }
 

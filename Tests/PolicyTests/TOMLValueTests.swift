@@ -44,7 +44,8 @@ import Testing
     #expect(top[6].value.content == .dateTime("1979-05-27T07:32:00Z"))
     #expect(
       top.map(\.value.typeName) == [
-        "a string", "an integer", "a float", "a boolean", "a date or time", "a date or time", "a date or time",
+        "a string", "an integer", "a float", "a boolean", "a date or time", "a date or time",
+        "a date or time",
         "an array", "a table",
       ])
   }
@@ -90,10 +91,12 @@ import Testing
 
   @Test(arguments: [
     FaultRow("a NUL byte", Array("a = 1\nb\0".utf8), 2, 2, "a NUL byte, which TOML does not allow"),
-    FaultRow("a NUL byte in a string", Array("a = \"\0\"".utf8), 1, 6, "a NUL byte, which TOML does not allow"),
+    FaultRow(
+      "a NUL byte in a string", Array("a = \"\0\"".utf8), 1, 6, "a NUL byte, which TOML does not allow"),
     FaultRow("a NUL byte in a comment", Array("# \0".utf8), 1, 3, "a NUL byte, which TOML does not allow"),
     FaultRow(
-      "bad UTF-8 in a string", Array("a = \"".utf8) + [0xff, 0x22], 1, 5, "Encountered invalid utf-8 sequence"),
+      "bad UTF-8 in a string", Array("a = \"".utf8) + [0xff, 0x22], 1, 5, "Encountered invalid utf-8 sequence"
+    ),
     FaultRow(
       "bad UTF-8 outside", Array("a = 1\n".utf8) + [0xff], 2, 1,
       "a character outside of strings and comments that is not ASCII"),
@@ -110,12 +113,15 @@ import Testing
       "a key twice", Array("a = 1\na = 2".utf8), 2, 5,
       "Error while parsing key-value pair: cannot redefine existing integer 'a'"),
     FaultRow(
-      "a string without an end", Array("a = \"x".utf8), 1, 7, "Error while parsing string: encountered end-of-file"),
+      "a string without an end", Array("a = \"x".utf8), 1, 7,
+      "Error while parsing string: encountered end-of-file"),
     FaultRow(
-      "a key of 17 parts", Array((Array(repeating: "a", count: 17).joined(separator: ".") + " = 1").utf8), 1, 32,
+      "a key of 17 parts", Array((Array(repeating: "a", count: 17).joined(separator: ".") + " = 1").utf8), 1,
+      32,
       "a key of more than 16 parts"),
     FaultRow(
-      "quoted parts count too", Array((Array(repeating: "'.'", count: 17).joined(separator: ".") + " = 1").utf8), 1, 64,
+      "quoted parts count too",
+      Array((Array(repeating: "'.'", count: 17).joined(separator: ".") + " = 1").utf8), 1, 64,
       "a key of more than 16 parts"),
   ]) func faultsHaveAPlace(row: FaultRow) {
     #expect(
@@ -128,13 +134,19 @@ import Testing
     #expect(fault(Array(("a = " + String(repeating: "{a=", count: 100_000)).utf8)) != nil)
     #expect(fault(Array((String(repeating: "a.", count: 1_000_000) + "a = 1").utf8)) != nil)
     #expect(fault(Array(("[" + String(repeating: "a.", count: 1_000_000) + "a]").utf8)) != nil)
-    #expect(fault(Array(("a = " + String(repeating: "[", count: 20) + String(repeating: "]", count: 20)).utf8)) == nil)
+    #expect(
+      fault(Array(("a = " + String(repeating: "[", count: 20) + String(repeating: "]", count: 20)).utf8))
+        == nil)
   }
 
   @Test func dotsInStringsFloatsAndCommentsAreNoKeyParts() {
     let dots = String(repeating: ".", count: 40)
-    #expect(fault(Array("a = \"\(dots)\" # \(dots)\nb = '\(dots)'\nc = '''\n\(dots)'''\nd = \"\"\"\n\(dots)\"\"\"".utf8)) == nil)
-    #expect(fault(Array(("a = [" + Array(repeating: "1.5", count: 40).joined(separator: ", ") + "]").utf8)) == nil)
+    #expect(
+      fault(
+        Array("a = \"\(dots)\" # \(dots)\nb = '\(dots)'\nc = '''\n\(dots)'''\nd = \"\"\"\n\(dots)\"\"\"".utf8)
+      ) == nil)
+    #expect(
+      fault(Array(("a = [" + Array(repeating: "1.5", count: 40).joined(separator: ", ") + "]").utf8)) == nil)
     #expect(fault(Array("a = \"\\\"\"\nb = \"\\\\\" # \(dots)".utf8)) == nil)
   }
 

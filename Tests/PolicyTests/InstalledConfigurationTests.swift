@@ -1,0 +1,86 @@
+// The files that are installed as they are: they load without a word, and what they show commented out is the default.
+// Where the suite runs without the repository around it, there is nothing to look at.
+
+import Glibc
+import Testing
+
+@testable import Policy
+
+@Suite struct InstalledConfigurationTests {
+  private static let directory =
+    String(#filePath.split(separator: "/").dropLast(3).reduce("") { "\($0)/\($1)" }) + "/config"
+
+  private func file(_ name: String) -> String? {
+    guard let file = fopen("\(Self.directory)/\(name)", "r") else { return nil }
+    defer { fclose(file) }
+    var bytes = [UInt8](repeating: 0, count: 1 << 20)
+    let count = fread(&bytes, 1, bytes.count, file)
+    return String(decoding: bytes[..<count], as: UTF8.self)
+  }
+
+  private func texts() -> [String: String]? {
+    guard let main = file("sallyport.toml"), let example = file("policy.d/00-example.toml") else {
+      return nil
+    }
+    return ["sallyport.toml": main, "policy.d/00-example.toml": example]
+  }
+
+  @Test func theyLoadWithoutADiagnosticAndChangeNothing() throws {
+    guard let texts = texts() else { return }
+    let result = PolicyLoader.load(path: "sallyport.toml", files: DictionaryFiles(texts))
+    #expect(result.diagnostics.map(\.description) == [])
+    let policy = try #require(result.policy)
+    #expect(policy.configuration == Configuration())
+    #expect(policy.rules.isEmpty && policy.defaultRequest.fields.isEmpty)
+    #expect(result.files == ["sallyport.toml", "policy.d/00-example.toml"])
+  }
+
+  /// `# key = value` at the beginning of a line is a key with its default.
+  @Test func everyKeyOfTheMainFileIsShownWithItsDefault() throws {
+    guard let texts = texts(), let main = texts["sallyport.toml"] else { return }
+    var keys: Set<String> = []
+    let lines = main.split(separator: "\n", omittingEmptySubsequences: false).map { line -> String in
+      let body = line.dropFirst(2)
+      guard line.hasPrefix("# "), let equals = body.firstIndex(of: "=") else { return String(line) }
+      let key = body[..<equals].dropLast()
+      guard body[..<equals].hasSuffix(" "), key.allSatisfy({ $0.isLetter || $0 == "_" }) else {
+        return String(line)
+      }
+      keys.insert(String(key))
+      // There is no file of users by default, and no timeout of a whole exchange.
+      return key == "credentials" || body.contains("\"5m\"") && key == "timeout" ? String(line) : String(body)
+    }
+    let result = PolicyLoader.load(
+      path: "s.toml", files: DictionaryFiles(["s.toml": lines.joined(separator: "\n")]))
+    #expect(result.diagnostics.map(\.description) == [])
+    #expect(result.policy?.configuration == Configuration())
+    let schemas: [TableSchema] = [.proxy, .limits, .timeouts, .dns, .log]
+    let expected = Set(schemas.flatMap(\.supported)).subtracting(["limits", "timeouts"])
+    #expect(expected.subtracting(keys) == [])
+  }
+
+  /// Behind "# ---" everything is an example behind "# ".
+  @Test func theExamplesAreSound() throws {
+    guard let texts = texts(), let example = texts["policy.d/00-example.toml"] else { return }
+    var isExample = false
+    let lines = example.split(separator: "\n", omittingEmptySubsequences: false).map { line -> String in
+      if line.hasPrefix("# ---") {
+        isExample = true
+        return String(line)
+      }
+      return isExample && line.hasPrefix("#") ? String(line.dropFirst(2)) : String(line)
+    }
+    var files = DictionaryFiles(["s.toml": lines.joined(separator: "\n"), "/c/api-password": "x"])
+    files.credentialsDirectory = "/c"
+    let result = PolicyLoader.load(path: "s.toml", files: files)
+    #expect(result.diagnostics.map(\.description) == [])
+    let policy = try #require(result.policy)
+    #expect(policy.rules.map(\.name) == ["example", "no-metadata", "package-mirrors", "weather"])
+    for key in TableSchema.rule.supported where key != "request" {
+      #expect(example.contains("# \(key) = "), "\(key)")
+    }
+    for key in TableSchema.request.supported where key != "headers" {
+      #expect(example.contains("# \(key) = "), "\(key)")
+    }
+  }
+}

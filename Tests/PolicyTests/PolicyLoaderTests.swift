@@ -1,0 +1,264 @@
+// Several files, their order, and everything in one pass.
+
+import Testing
+
+@testable import Policy
+
+@Suite struct PolicyLoaderTests {
+  private func load(_ texts: [String: String], path: String = "etc/s.toml") -> LoadResult {
+    PolicyLoader.load(path: path, files: DictionaryFiles(texts))
+  }
+
+  private func said(_ result: LoadResult) -> [String] {
+    result.diagnostics.map {
+      "\($0.location.file):\($0.location.line):\($0.location.column): \($0.severity.rawValue): \($0.message)"
+    }
+  }
+
+  @Test func tenMistakesAreTenDiagnostics() {
+    LoadRow(
+      "ten mistakes",
+      """
+      inclde = []
+      [proxy]
+      listen = ["localhost:80"]
+      workers = 0
+      [proxy.timeouts]
+      connect = "10"
+      [log]
+      level = "loud"
+      [trust]
+      anchors = "system"
+      [[rule]]
+      name = "a b"
+      hosts = ["a.*.b"]
+      ports = [0]
+      [rule.request]
+      timeout = true
+      """,
+      "1:1: error: unknown key 'inclde'; did you mean 'include'?",
+      "3:11: error: 'listen' in [proxy]: expected an address, such as \"127.0.0.1:3128\" or \"[::1]:3128\", "
+        + "found the name 'localhost'; a name is not looked up here",
+      "4:11: error: 'workers' in [proxy]: expected an integer from 1 to 1024, found 0",
+      "6:11: error: 'connect' in [proxy.timeouts]: expected a duration such as \"10s\" (units ms, s, m, h, d), found '10'",
+      "8:9: error: 'level' in [log]: expected \"error\", \"warning\", \"info\" or \"debug\", found 'loud'",
+      "10:1: error: 'anchors' in [trust] is not supported by this build",
+      "12:8: error: 'name' in [rule]: expected 1 to 64 ASCII letters, digits, '.', '_', ':' and '-', found 'a b'",
+      "13:10: error: 'hosts' in [rule]: 'a.*.b' \(HostPatternReadingTests.wildcard)",
+      "14:10: error: 'ports' in [rule]: expected an integer from 1 to 65535, found 0",
+      "16:11: error: 'timeout' in [rule.request]: expected a duration such as \"10s\" (units ms, s, m, h, d), found a boolean"
+    ).check()
+  }
+
+  @Test func tablesOfLaterBuildsAreNotUnknown() {
+    LoadRow(
+      "every table of the format",
+      """
+      [trust]
+      [authority]
+      directory = "x"
+      [admin]
+      socket = "x"
+      [reachability.interfaces]
+      tun0 = "wwan"
+      [pins.payments]
+      mode = "none"
+      spkii = []
+      [pins.empty]
+      [routes.office]
+      via = "direct"
+      [routes.office.security]
+      pins = "x"
+      [nonsense]
+      """,
+      "1:2: error: [trust] is not supported by this build",
+      "3:1: error: 'directory' in [authority] is not supported by this build",
+      "5:1: error: 'socket' in [admin] is not supported by this build",
+      "6:15: error: 'interfaces' in [reachability] is not supported by this build",
+      "9:1: error: 'mode' in [pins.payments] is not supported by this build",
+      "10:1: error: unknown key 'spkii' in [pins.payments]; did you mean 'spki'?",
+      "11:7: error: [pins.empty] is not supported by this build",
+      "13:1: error: 'via' in [routes.office] is not supported by this build",
+      "14:16: error: 'security' in [routes.office] is not supported by this build",
+      "16:2: error: unknown table [nonsense]"
+    ).check()
+  }
+
+  @Test func everyNameOfTheSchemaIsAnsweredAsItIs() {
+    let tables: [(String, TableSchema)] = [
+      ("proxy", .proxy), ("proxy.limits", .limits), ("proxy.timeouts", .timeouts), ("dns", .dns),
+      ("log", .log),
+      ("defaults", .defaults), ("defaults.request", .request), ("defaults.request.headers", .headers),
+      ("defaults.request.authorization", .authorization), ("defaults.security", .security),
+      ("defaults.response", .response), ("pins.x", .pins), ("routes.x", .route), ("trust", .trust),
+      ("authority", .authority), ("admin", .admin), ("reachability", .reachability),
+    ]
+    for (path, schema) in tables {
+      for key in schema.names {
+        let messages = load(["etc/s.toml": "[\(path)]\n\(key) = 1979-05-27"]).diagnostics.map(\.message)
+        #expect(!messages.contains { $0.hasPrefix("unknown") }, "\(key) in [\(path)]")
+        let titles = ["'\(key)' in [\(path)]", "[\(path).\(key)]"]
+        let isUnsupported = titles.contains { messages.contains("\($0) is not supported by this build") }
+        #expect(isUnsupported == schema.later.contains(key), "\(key) in [\(path)]: \(messages)")
+        #expect(messages.contains { $0.contains("found a date or time") } == schema.supported.contains(key))
+      }
+    }
+    for key in TableSchema.rule.names {
+      let messages = load(["etc/s.toml": "[[rule]]\n\(key) = 1979-05-27"]).diagnostics.map(\.message)
+      #expect(!messages.contains { $0.hasPrefix("unknown") }, "\(key) in [rule]")
+    }
+  }
+
+  // MARK: Syntax
+
+  @Test func brokenSyntaxIsADiagnosticLikeOthers() {
+    LoadRow(
+      "a value without quotes", "[log]\nlevel = debug",
+      "2:9: error: invalid TOML: value: could not determine value type"
+    ).check()
+    LoadRow(
+      "an array without its end", "[log]\nx = [1,\n2",
+      "3:2: error: invalid TOML: array: encountered end-of-file"
+    ).check()
+    LoadRow(
+      "a key twice", "[log]\nlevel = \"info\"\nlevel = \"info\"",
+      "3:9: error: invalid TOML: key-value pair: cannot redefine existing string 'level'"
+    ).check()
+  }
+
+  @Test func aBrokenIncludeHidesNothingOfTheOthers() {
+    let result = load([
+      "etc/s.toml": "include = [\"d/*.toml\"]\nx = 1", "etc/d/a.toml": "[[rule]]\nnmae = 1",
+      "etc/d/b.toml": "[[rule",
+      "etc/d/c.toml": "y = 1",
+    ])
+    #expect(
+      said(result) == [
+        "etc/s.toml:2:1: error: unknown key 'x'",
+        "etc/d/a.toml:1:1: error: [[rule]] has no 'name'; it stands in every log line and metric of the rule",
+        "etc/d/a.toml:2:1: error: unknown key 'nmae' in [rule]; did you mean 'name'?",
+        "etc/d/b.toml:1:7: error: invalid TOML: table header: encountered end-of-file",
+        "etc/d/c.toml:1:1: error: unknown key 'y'",
+      ])
+    #expect(result.files == ["etc/s.toml", "etc/d/a.toml", "etc/d/b.toml", "etc/d/c.toml"])
+  }
+
+  // MARK: include
+
+  @Test func filesAreReadInLexicalOrderAfterTheMainOne() throws {
+    let result = load([
+      "etc/s.toml":
+        "include = [\"d/*.toml\", \"last.toml\", \"/abs/x.toml\", \"none/*.toml\"]\n[[rule]]\nname = \"main\"\nhosts = [\"m\"]",
+      "etc/d/20.toml": "[[rule]]\nname = \"c\"\nhosts = [\"c\"]\n[[rule]]\nname = \"d\"\nhosts = [\"d\"]",
+      "etc/d/10.toml": "[[rule]]\nname = \"a\"\nhosts = [\"a\"]",
+      "etc/d/9.toml": "[[rule]]\nname = \"e\"\nhosts = [\"e\"]",
+      "etc/d/Z.toml": "[[rule]]\nname = \"z\"\nhosts = [\"z\"]", "etc/d/x.conf": "broken",
+      "etc/last.toml": "[[rule]]\nname = \"last\"\nhosts = [\"l\"]", "/abs/x.toml": "",
+    ])
+    #expect(said(result) == [])
+    let policy = try #require(result.policy)
+    #expect(policy.rules.map(\.name) == ["main", "a", "c", "d", "e", "z", "last"])
+    #expect(policy.rules.map(\.location.description)[2...3] == ["etc/d/20.toml:1", "etc/d/20.toml:4"])
+    #expect(
+      result.files == [
+        "etc/s.toml", "etc/d/10.toml", "etc/d/20.toml", "etc/d/9.toml", "etc/d/Z.toml", "etc/last.toml",
+        "/abs/x.toml",
+      ])
+  }
+
+  @Test func aPathIsRelativeToTheFileThatNamesIt() throws {
+    let result = load([
+      "etc/s.toml": "include = [\"d/a.toml\"]",
+      "etc/d/a.toml": "[[rule]]\nname = \"a\"\n[rule.request]\nheaders.set = { X = { file = \"secret\" } }",
+      "etc/d/secret": "v\n",
+    ])
+    #expect(said(result) == [])
+    #expect(result.files.last == "etc/d/secret")
+  }
+
+  @Test(arguments: [
+    ("s.toml", "a/b.toml", "a/b.toml"), ("./s.toml", "a.toml", "./a.toml"), ("/s.toml", "a.toml", "/a.toml"),
+    ("/etc/s.toml", "../a.toml", "/etc/../a.toml"), ("etc/s.toml", "/a.toml", "/a.toml"),
+  ]) func pathsAreJoinedByTheirText(file: String, path: String, joined: String) {
+    #expect(ConfigurationPath.join(ConfigurationPath.directory(of: file), path) == joined)
+  }
+
+  @Test func whatIncludeCannotBe() {
+    let result = load([
+      "etc/s.toml": "include = [\"none.toml\", \"s.toml\", \"a.toml\", \"a.toml\", \"*.toml\", 1, \"\"]",
+      "etc/a.toml": "include = []\n[proxy]\n[log]\n[defaults.request]\n[trust]\n[prxy]",
+    ])
+    let tail =
+      "may stand only in the main file, etc/s.toml; an included file holds [[rule]], [pins.*] and [routes.*]"
+    #expect(
+      said(result) == [
+        "etc/s.toml:1:12: error: 'include': cannot read 'etc/none.toml': No such file or directory",
+        "etc/s.toml:1:25: error: 'include': 'etc/s.toml' includes itself",
+        "etc/s.toml:1:45: warning: 'include': 'etc/a.toml' is included already",
+        "etc/s.toml:1:65: error: 'include': expected a string, found an integer",
+        "etc/s.toml:1:68: error: 'include': expected a path, found ''",
+        "etc/a.toml:1:1: error: 'include' \(tail)",
+        "etc/a.toml:2:2: error: [proxy] \(tail)",
+        "etc/a.toml:3:2: error: [log] \(tail)",
+        "etc/a.toml:4:2: error: [defaults] \(tail)",
+        "etc/a.toml:5:2: error: [trust] \(tail)",
+        "etc/a.toml:6:2: error: unknown table [prxy]; did you mean 'proxy'?",
+      ])
+  }
+
+  @Test func aMatchThatCannotBeReadIsAnErrorOfThePattern() {
+    var files = DictionaryFiles(["etc/s.toml": "include = [\"d/*.toml\"]"])
+    files.unreadable["etc/d/a.toml"] = "Permission denied"
+    #expect(
+      said(PolicyLoader.load(path: "etc/s.toml", files: files)) == [
+        "etc/s.toml:1:12: error: 'include': cannot read 'etc/d/a.toml': Permission denied"
+      ])
+  }
+
+  @Test func namesAreUniqueOverAllFiles() {
+    let rule = "[[rule]]\nname = \"a\"\nhosts = [\"x\"]"
+    let result = load(["etc/s.toml": "include = [\"b.toml\"]\n" + rule, "etc/b.toml": rule])
+    #expect(
+      said(result) == [
+        "etc/b.toml:2:8: error: 'name' in [rule]: 'a' is the name of the rule at etc/s.toml:3 already; "
+          + "a name belongs to one rule"
+      ])
+  }
+
+  @Test func rulesOfIncludedFilesInheritToo() throws {
+    let result = load([
+      "etc/s.toml": "include = [\"b.toml\"]\n[defaults.request]\ncookies = false",
+      "etc/b.toml": "[[rule]]\nname = \"a\"",
+    ])
+    #expect(result.policy?.rules[0].request.cookies == false)
+  }
+
+  @Test func aFileMayNotBeTooLarge() {
+    let text = String(repeating: "#", count: PolicyLoader.largestFileBytes + 1)
+    #expect(
+      said(load(["etc/s.toml": text])) == [
+        "etc/s.toml:0:0: error: cannot read the file: the file has more than 16777216 bytes"
+      ])
+  }
+
+  @Test func onlySoManyFilesAreIncluded() {
+    var texts = ["etc/s.toml": "include = [\"d/*.toml\"]"]
+    for number in 0...PolicyLoader.mostFiles { texts["etc/d/\(number).toml"] = "" }
+    let result = load(texts)
+    #expect(said(result) == ["etc/s.toml:1:12: error: 'include': more than 4096 files are included"])
+    #expect(result.files.count == PolicyLoader.mostFiles + 1)
+  }
+
+  /// Generous, for a debug build on a busy machine; a release build takes half a second.
+  @Test(.timeLimit(.minutes(1))) func tenThousandRulesLoad() throws {
+    var text = ""
+    for number in 0..<10_000 {
+      text +=
+        "[[rule]]\nname = \"r\(number)\"\nhosts = [\"h\(number).example\", \"**.z\(number).example\"]\n"
+        + "paths = [\"/v\(number)/*\"]\n[rule.request]\nheaders.set = { X-Client = \"\(number)\" }\n"
+    }
+    let result = load(["etc/s.toml": text])
+    #expect(said(result) == [])
+    #expect(result.policy?.rules.count == 10_000)
+  }
+}

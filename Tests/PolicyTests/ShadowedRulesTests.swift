@@ -1,0 +1,126 @@
+// Which rules are reported never to match, and which are not.
+
+import Testing
+
+@testable import Policy
+
+@Suite struct ShadowedRulesTests {
+  struct Row: CustomTestStringConvertible, Sendable {
+    let testDescription: String
+    let first: String
+    let second: String
+    let isShadowed: Bool
+
+    init(_ sentence: String, _ first: String, _ second: String, _ isShadowed: Bool) {
+      (testDescription, self.first, self.second, self.isShadowed) = (sentence, first, second, isShadowed)
+    }
+  }
+
+  static let rows: [Row] = [
+    Row("everything covers everything", "", "", true),
+    Row("everything covers a host", "", "hosts = ['a']", true),
+    Row("a host does not cover everything", "hosts = ['a']", "", false),
+    Row("a name covers itself", "hosts = ['A.']", "hosts = ['a']", true),
+    Row("another name", "hosts = ['a']", "hosts = ['b']", false),
+    Row("one of two", "hosts = ['a']", "hosts = ['a', 'b']", false),
+    Row("two cover one", "hosts = ['a', 'b']", "hosts = ['b']", true),
+    Row("'*' covers all", "hosts = ['*']", "hosts = ['a', '10.0.0.0/8', '**.b']", true),
+    Row("'**' is no name of this kind, '*' is not covered", "hosts = ['**.a']", "hosts = ['*']", false),
+    Row("a tree covers its name", "hosts = ['**.a.b']", "hosts = ['a.b']", true),
+    Row("a tree covers what is below", "hosts = ['**.b']", "hosts = ['x.y.a.b']", true),
+    Row("a tree covers one label more", "hosts = ['**.b']", "hosts = ['*.b']", true),
+    Row("a tree covers a tree below", "hosts = ['**.b']", "hosts = ['**.a.b']", true),
+    Row("a tree does not cover the one above", "hosts = ['**.a.b']", "hosts = ['**.b']", false),
+    Row("one label more covers a name", "hosts = ['*.b']", "hosts = ['a.b']", true),
+    Row("one label more, not two", "hosts = ['*.b']", "hosts = ['a.a.b']", false),
+    Row("one label more does not cover the name", "hosts = ['*.b']", "hosts = ['b']", false),
+    Row("one label more does not cover the tree", "hosts = ['*.b']", "hosts = ['**.b']", false),
+    Row("a name that only ends alike", "hosts = ['**.b']", "hosts = ['ab']", false),
+    Row("a block covers an address", "hosts = ['10.0.0.0/8']", "hosts = ['10.1.2.3']", true),
+    Row("a block covers a block", "hosts = ['10.0.0.0/8']", "hosts = ['10.1.0.0/16']", true),
+    Row("a block does not cover a wider one", "hosts = ['10.1.0.0/16']", "hosts = ['10.0.0.0/8']", false),
+    Row("all of IPv6 does not cover IPv4", "hosts = ['::/0']", "hosts = ['10.0.0.1']", false),
+    Row("an IPv6 block covers an address", "hosts = ['2001:db8::/32']", "hosts = ['2001:db8::1']", true),
+    Row("a block is no name", "hosts = ['0.0.0.0/0']", "hosts = ['a']", false),
+    Row("ports", "ports = [80, 443]", "ports = [443]", true),
+    Row("another port", "ports = [80]", "ports = [80, 443]", false),
+    Row("some ports do not cover all", "ports = [80]", "", false),
+    Row("schemes", "schemes = ['http', 'https']", "schemes = ['http']", true),
+    Row("both schemes named are not taken for all", "schemes = ['http', 'https']", "", false),
+    Row("methods", "methods = ['GET', 'HEAD']", "methods = ['GET']", true),
+    Row("another method", "methods = ['GET']", "methods = ['get2']", false),
+    Row("methods do not cover all methods", "methods = ['GET']", "", false),
+    Row("paths", "paths = ['/a/*']", "paths = ['/a/b', '/a/*/c']", true),
+    Row("a path that is wider", "paths = ['/a/*']", "paths = ['/*']", false),
+    Row("a wildcard is not matched by a letter", "paths = ['/a']", "paths = ['/*']", false),
+    Row(
+      "paths and methods together", "paths = ['/a*']\nmethods = ['GET']",
+      "paths = ['/ab']\nmethods = ['GET']", true),
+    Row(
+      "tunnels are not covered by a rule about requests", "methods = ['GET']",
+      "methods = ['GET']\nconnect = 'tunnel'", false),
+    Row(
+      "tunnels are covered where connect is set", "methods = ['GET']\nconnect = 'tunnel'",
+      "methods = ['GET']", true),
+    Row(
+      "where no tunnel matches, connect does not matter", "methods = ['GET']",
+      "methods = ['GET']\nschemes = ['http']", true),
+    Row("all conditions must be covered", "hosts = ['a']\nports = [80]", "hosts = ['a']", false),
+  ]
+
+  private func warnings(_ bodies: [String]) -> [String] {
+    var text = ""
+    for (number, body) in bodies.enumerated() { text += "[[rule]]\nname = \"r\(number)\"\n\(body)\n" }
+    let result = PolicyLoader.load(path: "s.toml", files: DictionaryFiles(["s.toml": text]))
+    #expect(result.policy != nil)
+    return result.diagnostics.map(\.message).filter { $0.contains("never match") }
+  }
+
+  @Test(arguments: rows) func aRuleIsShadowedOrNot(row: Row) {
+    let expected = "rule 'r1' can never match: rule 'r0' at s.toml:1 comes first and matches all that it does"
+    #expect(warnings([row.first, row.second]) == (row.isShadowed ? [expected] : []))
+  }
+
+  @Test func theDiagnosticStandsAtTheRule() {
+    LoadRow(
+      "a catch-all first", "[[rule]]\nname = \"all\"\n\n  [[rule]]\n  name = \"late\"\n  hosts = [\"a\"]",
+      "4:3: warning: rule 'late' can never match: rule 'all' at s.toml:1 comes first and matches all that it does"
+    ).check()
+  }
+
+  @Test func theFirstThatShadowsIsNamed() {
+    #expect(
+      warnings(["hosts = ['x']", "hosts = ['**.b']", "hosts = ['*']", "hosts = ['a.b']"]) == [
+        "rule 'r3' can never match: rule 'r1' at s.toml:4 comes first and matches all that it does"
+      ])
+  }
+
+  @Test func aRuleWithAnErrorIsLeftOut() {
+    let text = "[[rule]]\nname = \"a\"\nports = [0]\n[[rule]]\nname = \"b\"\nports = [80]"
+    let result = PolicyLoader.load(path: "s.toml", files: DictionaryFiles(["s.toml": text]))
+    #expect(result.diagnostics.map(\.location.line) == [3])
+  }
+
+  /// What is reported is true: no request finds its way past the earlier rule to the later one.
+  @Test func aShadowedRuleNeverDecides() throws {
+    for row in Self.rows where row.isShadowed {
+      let text = "[[rule]]\nname = \"r0\"\n\(row.first)\n[[rule]]\nname = \"r1\"\n\(row.second)"
+      let result = PolicyLoader.load(path: "s.toml", files: DictionaryFiles(["s.toml": text]))
+      let policy = try #require(result.policy)
+      for host in ["a", "b", "a.b", "x.a.b", "x.y.a.b", "10.1.2.3", "[2001:db8::1]"] {
+        for isTunnel in [false, true] {
+          for scheme in Scheme.allCases where !isTunnel || scheme == .https {
+            for port in [80, 443] as [UInt16] {
+              for path in ["/a", "/ab", "/a/b", "/a/x/c"] {
+                let explanation = policy.explain(
+                  method: isTunnel ? "CONNECT" : "GET", scheme: scheme, host: canonical(host), port: port,
+                  path: isTunnel ? "" : path, isTunnel: isTunnel)
+                #expect(explanation.decision.rule != 1, "\(row.testDescription): \(host) \(path)")
+              }
+            }
+          }
+        }
+      }
+    }
+  }
+}
