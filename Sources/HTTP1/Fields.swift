@@ -136,7 +136,8 @@ public struct FieldSection: Sendable {
   }
 
   /// Marks as dropped the fields that end at this hop, those that Connection names among them.
-  /// Framing and Host are written anew by the proxy, so that naming them changes nothing.
+  /// Host is written anew, and without Content-Length the body would be read as the next message: naming these changes
+  /// nothing.
   mutating func dropHopByHop(_ bytes: Span<UInt8>, _ options: inout ConnectionOptions) -> MessageFault? {
     var named = 0
     for index in lines.indices {
@@ -149,12 +150,19 @@ public struct FieldSection: Sendable {
         if named > Self.maximumConnectionOptions { return .tooManyConnectionOptions }
         options.note(bytes, element, isConnection: isConnection)
         guard isConnection else { continue }
-        for other in lines.indices where lines[other].name.count == element.count && lines[other].known != .host {
+        for other in lines.indices where lines[other].name.count == element.count {
+          if lines[other].known == .host || lines[other].known == .contentLength { continue }
           if bytes.equalsIgnoringCase(lines[other].name, element) { lines[other].isDropped = true }
         }
       }
     }
     return nil
+  }
+
+  private mutating func drop(namedAt name: Range<Int>, in bytes: Span<UInt8>) {
+    for index in lines.indices where lines[index].name.count == name.count {
+      if bytes.equalsIgnoringCase(lines[index].name, name) { lines[index].isDropped = true }
+    }
   }
 
   /// Whether a line that is not dropped bears this name, given in lower case.

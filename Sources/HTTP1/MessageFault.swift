@@ -20,6 +20,7 @@ public enum MessageFault: String, Error, Equatable, Sendable, CaseIterable {
   case obsoleteLineFolding = "obs-fold"
   case spaceBeforeColon = "space-before-colon"
   case badFieldName = "bad-field-name"
+  case connectionNamesFraming = "connection-names-framing"
   case tooManyConnectionOptions = "too-many-connection-options"
   // Host (RFC 9112, 3.2).
   case missingHost = "missing-host"
@@ -50,7 +51,7 @@ public enum MessageFault: String, Error, Equatable, Sendable, CaseIterable {
   /// What was expected and what was seen, as the rest of "the request …" or "the response …".
   public var sentence: String {
     switch self {
-    case .badMethod: "begins with something that is no method (a token of at most 32 characters, then one space)"
+    case .badMethod: "begins with something that is no method (a token, then one space)"
     case .badTarget: "has a target with characters that no URI may hold, or one that ends too early"
     case .targetNotAbsolute: "has a target that is not absolute; a proxy expects http://host/path, or host:port for CONNECT"
     case .unsupportedScheme: "has a target whose scheme is not http"
@@ -65,6 +66,7 @@ public enum MessageFault: String, Error, Equatable, Sendable, CaseIterable {
     case .obsoleteLineFolding: "has a field that is folded over several lines"
     case .spaceBeforeColon: "has white space between a field name and its colon"
     case .badFieldName: "has a field name that is no token followed by a colon"
+    case .connectionNamesFraming: "names Host, Content-Length or Transfer-Encoding in its Connection field"
     case .tooManyConnectionOptions: "lists more Connection options than any sender needs"
     case .missingHost: "has no Host field"
     case .severalHosts: "has more than one Host field"

@@ -49,8 +49,6 @@ public struct RequestHead: Sendable {
 
   /// Empty lines that are passed over before a request line (RFC 9112, 2.2): one that an old client sends behind a body.
   static let emptyLinesPassedOver = 1
-  /// Longest method in bytes: the longest that is registered has 17 (UPDATEREDIRECTREF).
-  static let longestMethod = 32
 
   /// Reads a head from the beginning of `bytes`.
   public mutating func read(_ bytes: Span<UInt8>, limits: HeadLimits) -> HeadProgress {
@@ -71,7 +69,6 @@ public struct RequestHead: Sendable {
     let methodStart = at
     while at < bytes.count, bytes[at].isTokenCharacter { at &+= 1 }
     method = methodStart..<at
-    if method.count > Self.longestMethod { return .invalid(.badMethod) }
     guard at < bytes.count else { return .incomplete }
     guard bytes[at] == 0x20, !method.isEmpty else { return breakOff(bytes, at, otherwise: .badMethod) }
     knownMethod = Self.identify(bytes, method)

@@ -56,6 +56,12 @@ public struct Decision: Equatable, Sendable {
   public let reason: Reason
   /// Number of the rule that decided; nil where none matched.
   public let rule: Int?
+
+  public init(verdict: Verdict, reason: Reason, rule: Int?) {
+    self.verdict = verdict
+    self.reason = reason
+    self.rule = rule
+  }
 }
 
 public final class Policy: Sendable {
@@ -111,10 +117,18 @@ public final class Policy: Sendable {
     decision.rule.map { rules[$0].request } ?? defaultRequest
   }
 
-  /// The block that forbids connecting to `address` for a request of rule `rule`, if any.
+  /// The block that forbids connecting to `address` for a request of rule `rule`, if any. A rule that is not enforced
+  /// forbids nothing; what [proxy] denies stays denied.
   public func denyingBlock(_ address: IPAddress, rule: Int?) -> AddressBlock? {
-    if let rule, let own = rules[rule].denyAddresses { return own.firstBlock(containing: address) }
+    if let rule, rules[rule].enforce, let own = rules[rule].denyAddresses {
+      return own.firstBlock(containing: address)
+    }
     return configuration.proxy.denyAddresses.firstBlock(containing: address)
+  }
+
+  /// Whether the rule would have forbidden `address`, were it enforced.
+  public func wouldDeny(_ address: IPAddress, rule: Int) -> Bool {
+    !rules[rule].enforce && rules[rule].denyAddresses?.firstBlock(containing: address) != nil
   }
 }
 

@@ -19,8 +19,7 @@ extension Session {
     case .incomplete:
       return Step(consumed: 0, action: .read)
     case .invalid(let fault):
-      let kind: Problem.Kind =
-        fault.isHeadLimit ? .headTooLarge : fault == .unsupportedScheme ? .schemeNotSupported : .malformedRequest
+      let kind: Problem.Kind = fault.isHeadLimit ? .headTooLarge : .malformedRequest
       let action = refuse(Problem(kind, "The request \(fault.sentence)."), now: now, &workspace, &outputs)
       record.bytesIn = UInt64(bytes.count)
       return Step(consumed: bytes.count, action: action)
@@ -51,7 +50,7 @@ extension Session {
     if decision.verdict == .deny { return answer(denial(of: decision), &workspace, &outputs) }
     if let problem = deniedLiteral(workspace, decision) { return answer(problem, &workspace, &outputs) }
     let edits = policy.request(of: decision)
-    if let timeout = edits.timeoutMilliseconds { exchangeDeadline = now + timeout }
+    if let timeout = edits.timeoutMilliseconds, rule?.enforce ?? true { exchangeDeadline = now + timeout }
     if !edits.cookies { flags.insert(.removesSetCookie) }
     phase = .connecting
     if flags.contains(.isTunnel) { return .connect }
@@ -113,6 +112,7 @@ extension Session {
     }
     if workspace.request.form == .asterisk { return nil }
     if let fault = workspace.decisions.host.set(bytes.extracting(workspace.request.host)) {
+      flags.remove(.clientPersists)
       return Problem(.malformedRequest, "The target names a malformed host; expected \(fault.expectation).")
     }
     port = workspace.request.port ?? (workspace.request.isHTTPS ? 443 : 80)

@@ -18,16 +18,11 @@ extension Session {
       return Step(consumed: 0, action: bytes.isEmpty ? .read : .forward(count: bytes.count))
     case .chunked(var decoder):
       lastProgress = now
-      let before = outputs.toClient.count
       let step = readChunks(bytes, &decoder, &workspace, &outputs)
       if case .chunked = response { response = .chunked(decoder) }
-      record.bytesOut &+= UInt64(max(0, outputs.toClient.count - before))
       return step
     case .trailers:
-      let before = outputs.toClient.count
-      let step = readResponseTrailers(bytes, from: 0, &workspace, &outputs)
-      record.bytesOut &+= UInt64(max(0, outputs.toClient.count - before))
-      return step
+      return readResponseTrailers(bytes, from: 0, &workspace, &outputs)
     case .done:
       // Bytes behind a response that nobody asked for: the connection is not used again.
       flags.remove(.upstreamPersists)
@@ -174,20 +169,34 @@ extension Session {
       case .data(let range):
         at = range.upperBound
         workspace.pool.lend(&outputs.toClient, bytes.count + 64)
+        let before = outputs.toClient.count
         if flags.contains(.unchunksResponse) {
           outputs.toClient.append(bytes.extracting(range))
         } else {
           outputs.toClient.appendChunk(bytes.extracting(range))
         }
+        record.bytesOut &+= UInt64(outputs.toClient.count - before)
       case .needMore(let consumed):
         return Step(consumed: consumed, action: .read)
       case .lastChunk(let consumed):
         response = .trailers
         return readResponseTrailers(bytes, from: consumed, &workspace, &outputs)
-      case .invalid:
-        return Step(consumed: bytes.count, action: breakOff(.malformedBody))
+      case .invalid(let fault):
+        return Step(consumed: bytes.count, action: refuseResponseBody(fault, &workspace, &outputs))
       }
     }
+  }
+
+  /// Where not a byte of the response has left yet, the client is told; else what it got is cut short.
+  private mutating func refuseResponseBody(
+    _ fault: MessageFault, _ workspace: inout Workspace, _ outputs: inout Outputs
+  ) -> Action {
+    guard record.bytesOut == UInt64(outputs.toClient.count) else { return breakOff(.malformedBody) }
+    outputs.toClient.removeAll()
+    record.bytesOut = 0
+    let kind: Problem.Kind = fault.isHeadLimit ? .responseHeadTooLarge : .malformedResponse
+    return answer(
+      Problem(kind, "The body of the response of \(destination(outputs)) \(fault.sentence)."), &workspace, &outputs)
   }
 
   private mutating func readResponseTrailers(
@@ -195,15 +204,18 @@ extension Session {
   ) -> Step {
     switch TrailerReader.read(bytes, from: from, limits: headLimits, into: &workspace.trailers) {
     case .incomplete: return Step(consumed: from, action: .read)
-    case .invalid: return Step(consumed: bytes.count, action: breakOff(.malformedBody))
+    case .invalid(let fault):
+      return Step(consumed: bytes.count, action: refuseResponseBody(fault, &workspace, &outputs))
     case .complete(let end):
       response = .done
       if !flags.contains(.unchunksResponse) {
         workspace.pool.lend(&outputs.toClient, end + 64)
         if flags.contains(.removesSetCookie) { workspace.trailers.drop(.setCookie) }
+        let before = outputs.toClient.count
         outputs.toClient.append("0\r\n")
         workspace.trailers.write(bytes, to: &outputs.toClient)
         outputs.toClient.append("\r\n")
+        record.bytesOut &+= UInt64(outputs.toClient.count - before)
       }
       if end < bytes.count { flags.remove(.upstreamPersists) }
       return Step(consumed: end, action: endOfResponse())

@@ -246,6 +246,9 @@ public struct Session: ~Copyable {
     record.upstream = address
     record.upstreamPort = port
     record.isReused = reused
+    if let rule = record.decision?.rule, policy.wouldDeny(address, rule: rule) {
+      record.decision = Decision(verdict: .allow, reason: .ruleWouldDeny, rule: rule)
+    }
     lastProgress = now
     if flags.contains(.isTunnel) {
       phase = .tunnel
@@ -515,7 +518,8 @@ public struct Session: ~Copyable {
 
   /// Answers for the proxy itself. The client's connection is kept only where its request is wholly read.
   mutating func answer(_ problem: Problem, _ workspace: inout Workspace, _ outputs: inout Outputs) -> Action {
-    let persists = flags.contains(.clientPersists) && request == .done
+    let persists =
+      flags.contains(.clientPersists) && !flags.contains(.clientIsHTTP10) && request == .done
     record.outcome = .problem(problem.kind)
     record.status = problem.kind.status
     phase = .exchanging

@@ -18,7 +18,7 @@ nonisolated func explainCommand(_ arguments: [String]) throws -> Int32 {
   let explanation = policy.explain(
     method: request.method, scheme: request.isHTTPS ? .https : .http, host: request.host, port: request.port,
     path: request.path, isTunnel: request.isTunnel)
-  Output.answer(options.flags.contains("json") ? explanation.json + "\n" : "\(explanation)\n")
+  Output.answer(options.flags.contains("json") ? explanation.json : explanation.description)
   return 0
 }
 
