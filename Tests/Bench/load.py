@@ -1,0 +1,151 @@
+"""What is sent to a proxy: timed load by wrk or tunnel-load, and single exchanges by a small client of our own.
+
+The client does what the timed tools cannot: it checks that a proxy does what its row says before it is timed, holds
+thousands of idle connections, and sends a known number of requests for the count of allocations.
+Part of bench.py; tested by test_bench.py.
+"""
+
+import json
+import socket
+from dataclasses import dataclass
+
+import processes
+from processes import HOST, BenchError
+
+RESPONSE_BYTES_MAX = 64 * 1024 * 1024  # six times the largest file of the origin
+HEAD_BYTES_MAX = 64 * 1024
+EXCHANGE_SECONDS_MAX = 30.0  # on a machine that is building, nginx was seen to wait 7 s for its CPU
+# wrk ends on time but for its last responses, tunnel-load on time; beyond this they hang.
+LOAD_GRACE_SECONDS = 30.0
+# One wrong answer in a thousand makes a figure worthless. Below it are the responses cut off where a run ends.
+ERROR_SHARE_MAX = 0.001
+# Linux gives one source address 28,232 ports by default towards one destination.
+CLIENTS_PER_SOURCE = 20_000
+
+
+@dataclass(frozen=True)
+class Load:
+    """What a timed run did. `bytes` counts what arrived of responses, complete or not (wrk: heads too)."""
+
+    requests: int
+    bytes: int
+    seconds: float
+    p50_us: float
+    p99_us: float
+    errors: int
+    ended: int = 0  # connections that the server closed with no word of it in the response
+
+    def check(self, running, path: str):
+        """BenchError when it is not what the row asked for."""
+        name = running.name
+        if self.requests == 0:
+            raise BenchError(f"{name}: not one request was answered in {self.seconds:.1f} s; {self.errors} errors")
+        errors = self.errors + (0 if running.proxy.closes_unannounced else self.ended)
+        if errors > self.requests * ERROR_SHARE_MAX:
+            raise BenchError(f"{name}: {errors} errors in {self.requests} requests")
+        size = running.bench.origin.sizes[path]
+        if self.bytes < self.requests * size:
+            raise BenchError(f"{name}: {self.bytes} bytes in {self.requests} responses, expected {size} in each")
+
+
+def wrk(bench, running, path: str, seconds: int, *, close: bool = False) -> Load:
+    """GETs of `path` by wrk over `bench.connections` connections and one thread. wrk takes whole seconds only."""
+    text = processes.run(
+        "wrk", [processes.find("wrk"), "-t1", f"-c{bench.connections}", f"-d{seconds}s",
+                "--timeout", f"{EXCHANGE_SECONDS_MAX:.0f}s",
+                "-s", str(bench.sources / "absolute.lua"), f"http://{HOST}:{running.port}/"],
+        cpu=bench.load_cpu, output=bench.directory / "wrk.err", seconds_max=seconds + LOAD_GRACE_SECONDS,
+        environment={"BENCH_TARGET": running.target(path), "BENCH_HOST": bench.origin.authority,
+                     "BENCH_CLOSE": "1" if close else "0"})
+    for line in text.splitlines():
+        if line.startswith("BENCH "):
+            return Load(**json.loads(line.removeprefix("BENCH ")))
+    raise BenchError(f"wrk printed no BENCH line, but: {processes.tail(text)}")
+
+
+def tunnels(bench, running, path: str, seconds: int) -> Load:
+    """GETs of `path` by tunnel-load, inside tunnels that CONNECT opens; straight through, where the proxy is the pump."""
+    command = [str(bench.tunnel_load), "--proxy", str(running.port), "--origin", str(bench.origin.port), "--path", path,
+               "--connections", str(bench.connections), "--milliseconds", str(seconds * 1000)]
+    if running.proxy.is_pump:
+        command.append("--direct")
+    text = processes.run("tunnel-load", command, cpu=bench.load_cpu, output=bench.directory / "tunnel-load.err",
+                         seconds_max=seconds + LOAD_GRACE_SECONDS + 5)
+    return Load(**json.loads(text))
+
+
+class Client:
+    """One connection to a proxy, blocking, one exchange at a time."""
+
+    def __init__(self, port: int, source: str | None = None):
+        self.socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        try:
+            self.socket.settimeout(EXCHANGE_SECONDS_MAX)
+            self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if source is not None:
+                # Else the kernel would reserve a port for the address alone, at bind, instead of for the connection.
+                self.socket.setsockopt(socket.IPPROTO_IP, getattr(socket, "IP_BIND_ADDRESS_NO_PORT", 24), 1)
+                self.socket.bind((source, 0))
+            self.socket.connect((HOST, port))
+        except BaseException:
+            self.socket.close()
+            raise
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.socket.close()
+
+    def _more(self) -> bytes:
+        try:
+            received = self.socket.recv(1 << 16)
+        except TimeoutError:
+            raise BenchError(f"the proxy sent nothing for {EXCHANGE_SECONDS_MAX:.0f} s within a response") from None
+        if not received:
+            raise BenchError("the proxy closed the connection within a response")
+        return received
+
+    def _head(self) -> tuple[int, dict[str, str], bytes]:
+        """Status, fields with names in lower case, and what came behind the head."""
+        received = b""
+        while b"\r\n\r\n" not in received:
+            if len(received) > HEAD_BYTES_MAX:
+                raise BenchError(f"the head of a response is longer than {HEAD_BYTES_MAX} bytes")
+            received += self._more()
+        head, rest = received.split(b"\r\n\r\n", 1)
+        lines = head.decode("latin-1").split("\r\n")
+        fields = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines[1:])}
+        return int(lines[0].split(" ", 2)[1]), fields, rest
+
+    def get(self, target: str, authority: str, *, close: bool = False) -> bytes:
+        """The body of a response to GET. BenchError on another status than 200."""
+        connection = "Connection: close\r\n" if close else ""
+        self.socket.sendall(f"GET {target} HTTP/1.1\r\nHost: {authority}\r\n{connection}\r\n".encode())
+        status, fields, body = self._head()
+        if "content-length" not in fields:  # tinyproxy drops it where the origin has none; then the end is the end
+            raise BenchError(f"a response to GET {target} without Content-Length, status {status}")
+        length = int(fields["content-length"])
+        if length > RESPONSE_BYTES_MAX:
+            raise BenchError(f"a response of {length} bytes, more than {RESPONSE_BYTES_MAX}")
+        parts, received = [body], len(body)
+        while received < length:
+            parts.append(self._more())
+            received += len(parts[-1])
+        if status != 200:
+            raise BenchError(f"GET {target} was answered with {status}, not 200: {b''.join(parts)[:500]!r}")
+        return b"".join(parts)
+
+    def connect_tunnel(self, authority: str):
+        """CONNECT. BenchError on another status than 2xx."""
+        self.socket.sendall(f"CONNECT {authority} HTTP/1.1\r\nHost: {authority}\r\n\r\n".encode())
+        status, _, rest = self._head()
+        if not 200 <= status < 300 or rest:
+            raise BenchError(f"CONNECT {authority} was answered with {status}, not 200")
+
+
+def source_address(index: int) -> str:
+    """The address to bind the client of this index to: 127.0.0.2 and on, so that no address runs out of ports."""
+    return f"127.0.0.{2 + index // CLIENTS_PER_SOURCE}"
+
+

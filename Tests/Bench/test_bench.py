@@ -1,0 +1,311 @@
+#!/usr/bin/env python3
+"""Tests of the bench itself: that its tools count right, its verdicts fall right, and nothing of it is left running.
+
+    python3 Tests/Bench/test_bench.py     # about half a minute; needs cc, and nginx, wrk and haproxy for the last ones
+"""
+
+import contextlib
+import io
+import json
+import os
+import pathlib
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import unittest
+
+SOURCES = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(SOURCES))
+
+import alloc_count
+import bench
+import load
+import measure
+import processes
+import report
+from processes import HOST, BenchError
+from rows import ROWS, Bar, Row
+
+SECONDS_MAX = 60
+ALLOCATING_PROGRAM = r"""
+    #include <malloc.h>
+    #include <pthread.h>
+    #include <stdlib.h>
+    static void *volatile sink;  // volatile, so that no call is left out by the compiler
+    static void *each_kind_once(void *rounds) {
+      for (long i = 0; i < (long)rounds; i++) {
+        sink = malloc(10);
+        sink = calloc(3, 20);
+        sink = realloc(NULL, 30);
+        sink = reallocarray(NULL, 4, 10);
+        sink = aligned_alloc(64, 128);
+        sink = memalign(64, 50);
+        void *block;
+        if (posix_memalign(&block, 4096, 60) != 0 || (size_t)block % 4096 != 0) abort();
+        sink = block;
+        free(sink);
+      }
+      return NULL;
+    }
+    int main(int count, char **arguments) {
+      pthread_t threads[4];
+      for (int i = 0; i < 4; i++) {
+        if (pthread_create(&threads[i], NULL, each_kind_once, (void *)atol(arguments[count - 1]))) abort();
+      }
+      for (int i = 0; i < 4; i++) pthread_join(threads[i], NULL);
+    }
+"""
+KINDS, BYTES_OF_ALL_KINDS, THREADS = 7, 10 + 60 + 30 + 40 + 128 + 50 + 60, 4
+
+
+class WithDirectory(unittest.TestCase):
+    def setUp(self):
+        self.directory = pathlib.Path(tempfile.mkdtemp(prefix="sallyport-bench-test-"))
+        self.addCleanup(shutil.rmtree, self.directory, ignore_errors=True)
+
+    def compile(self, source: pathlib.Path, compiler: str = "cc", *flags: str) -> pathlib.Path:
+        program = self.directory / f"{source.stem}-{compiler}"
+        subprocess.run([compiler, *bench.COMPILER_FLAGS, *flags, "-o", program, source], check=True, timeout=SECONDS_MAX)
+        return program
+
+    def child(self, *command, name="child") -> processes.Child:
+        child = processes.Child(name, [str(part) for part in command], cpu=None, output=self.directory / "output")
+        self.addCleanup(child.stop)
+        return child
+
+
+class CSources(WithDirectory):
+    def test_every_c_source_is_clean_under_every_compiler_there_is(self):
+        for compiler in filter(shutil.which, ("gcc", "clang")):
+            for source in SOURCES.glob("*.c"):
+                with self.subTest(compiler=compiler, source=source.name):
+                    self.compile(source, compiler, *(["-shared", "-fPIC"] if source.stem == "alloc-count" else []))
+
+
+class AllocationCounts(WithDirectory):
+    def count(self, rounds: int) -> alloc_count.Counters:
+        source = self.directory / "allocating.c"
+        source.write_text(ALLOCATING_PROGRAM)
+        program = self.compile(source, "cc", "-pthread")
+        environment = alloc_count.environment(alloc_count.build(self.directory), self.directory / "counters")
+        subprocess.run([program, str(rounds)], env={**os.environ, **environment}, check=True, timeout=SECONDS_MAX)
+        return alloc_count.read(self.directory / "counters")
+
+    def test_each_kind_of_call_is_counted_once_in_every_thread(self):
+        counted = self.count(1000) - self.count(0)
+        self.assertEqual(counted.calls, 1000 * KINDS * THREADS)
+        self.assertEqual(counted.bytes, 1000 * BYTES_OF_ALL_KINDS * THREADS)
+
+    def test_a_program_that_was_not_counted_is_an_error_and_no_zero(self):
+        alloc_count.environment("unused.so", self.directory / "counters")
+        with self.assertRaisesRegex(ValueError, "nothing was counted"):
+            alloc_count.read(self.directory / "counters")
+
+
+class Pump(WithDirectory):
+    def start(self, target_port: int) -> int:
+        port = processes.free_port()
+        self.child(self.compile(SOURCES / "pump.c"), port, target_port, name="pump").wait_for_port(port)
+        return port
+
+    def test_bytes_arrive_whole_and_in_order_when_the_reader_is_slow_and_the_end_is_passed_on(self):
+        sent = os.urandom(16 * 1024 * 1024)  # more than all socket buffers on the way hold
+        with socket.create_server((HOST, 0)) as origin:
+            port = self.start(origin.getsockname()[1])
+            origin.settimeout(SECONDS_MAX)
+            origin.accept()[0].close()  # the one that wait_for_port made
+            with socket.create_connection((HOST, port), SECONDS_MAX) as client, origin.accept()[0] as far_end:
+                far_end.settimeout(SECONDS_MAX)
+                received = []
+
+                def receive():
+                    time.sleep(0.3)
+                    while part := far_end.recv(1 << 20):
+                        received.append(part)
+                    far_end.sendall(b"got it")
+
+                reader = threading.Thread(target=receive)
+                reader.start()
+                client.sendall(sent)
+                client.shutdown(socket.SHUT_WR)
+                self.assertEqual(client.recv(100), b"got it")  # the other direction outlives the first one's end
+                reader.join(SECONDS_MAX)
+                self.assertTrue(b"".join(received) == sent, "what arrived is not what was sent")
+
+
+class Tunnels(WithDirectory):
+    """tunnel-load against a server of a few lines, which is proxy and origin in one."""
+
+    def serve(self, response: bytes) -> int:
+        server = socket.create_server((HOST, 0))
+        self.addCleanup(server.close)
+
+        def converse(connection):
+            with connection, contextlib.suppress(OSError):
+                while request := connection.recv(4096):
+                    connection.sendall(b"HTTP/1.1 200 OK\r\n\r\n" if request.startswith(b"CONNECT ") else response)
+
+        def accept():
+            with contextlib.suppress(OSError):
+                while True:
+                    threading.Thread(target=converse, args=(server.accept()[0],), daemon=True).start()
+
+        threading.Thread(target=accept, daemon=True).start()
+        return server.getsockname()[1]
+
+    def run_load(self, port: int, *options: str):
+        program = self.compile(SOURCES / "tunnel-load.c")
+        done = subprocess.run([program, "--proxy", str(port), "--origin", "1", "--connections", "3", "--milliseconds",
+                               "300", *options], stdout=subprocess.PIPE, timeout=SECONDS_MAX)
+        return done.returncode, load.Load(**json.loads(done.stdout))
+
+    def test_responses_are_counted_by_their_content_length(self):
+        port = self.serve(b"HTTP/1.1 200 OK\r\ncontent-LENGTH: 5\r\nX: y\r\n\r\nhello")
+        for options in ([], ["--direct"]):
+            status, counted = self.run_load(port, *options)
+            self.assertEqual((status, counted.errors), (0, 0))
+            self.assertGreater(counted.requests, 100)
+            self.assertEqual(counted.bytes, 5 * counted.requests)
+            self.assertTrue(0 < counted.p50_us <= counted.p99_us < 300_000)
+
+    def test_answers_that_are_no_responses_end_the_run_as_a_failure(self):
+        for response in (b"HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n", b"HTTP/1.1 200 OK\r\n\r\n",
+                         b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nxx", b"\r\n\r\n"):
+            with self.subTest(response=response):
+                status, counted = self.run_load(self.serve(response))
+                self.assertEqual((status, counted.requests), (1, 0))
+
+
+class Measuring(WithDirectory):
+    def test_cpu_time_includes_threads_and_children_that_have_ended(self):
+        burn = "t = time.thread_time()\n while time.thread_time() - t < 0.2: pass"
+        script = (f"import os, threading, time\ndef burn():\n {burn}\n"
+                  "thread = threading.Thread(target=burn); thread.start(); thread.join()\n"
+                  "pid = os.fork()\nif pid == 0: burn(); os._exit(0)\n"
+                  "os.wait(); print('done', flush=True); time.sleep(60)")
+        child = processes.Child("burner", [sys.executable, "-c", script], cpu=None, output=self.directory / "output",
+                                read_stdout=True)
+        with child:
+            self.assertEqual(child.wait_for_line(), "done")
+            self.assertGreaterEqual(measure.cpu_ns(child.pid), 0.38e9)  # 0.4, less a tick and rounding
+            self.assertLess(measure.cpu_ns(child.pid), 5e9)
+
+    def test_memory_and_descriptors_are_those_of_the_whole_tree(self):
+        hold = "x = b'x' * 30_000_000; f = [open('/dev/null') for _ in range(50)]"
+        script = f"import os, time\nos.fork()\n{hold}\nprint('up', flush=True)\ntime.sleep(60)"
+        child = processes.Child("holder", [sys.executable, "-c", script], cpu=None, output=self.directory / "output",
+                                read_stdout=True)
+        with child:
+            child.wait_for_line(), child.wait_for_line()
+            self.assertEqual(len(measure.process_tree(child.pid)), 2)
+            self.assertGreaterEqual(measure.memory(child.pid).private, 60_000_000)
+            self.assertGreaterEqual(measure.descriptors(child.pid), 100)
+
+
+class Verdicts(unittest.TestCase):
+    ratio = Bar("cpu_us_per_request", 0.5, "haproxy")
+    absolute = Bar("private_bytes_each", 1024, below=True)
+
+    def verdict(self, bar: Bar, **proxies: report.ProxyResult):
+        row = Row("row", "a row", lambda *_: {}, bar.metric, bars=(bar,))
+        return report.RowResult(row, proxies).verdict(bar)
+
+    def samples(self, *values: float, metric="cpu_us_per_request", **more):
+        return report.ProxyResult([{metric: value} for value in values], **more)
+
+    def test_a_ratio_is_that_of_medians_and_may_equal_its_bar(self):
+        haproxy = self.samples(20, 10, 900)
+        self.assertEqual(self.verdict(self.ratio, sallyport=self.samples(1, 10, 99), haproxy=haproxy), ("PASS", 0.5, ""))
+        self.assertEqual(self.verdict(self.ratio, sallyport=self.samples(11), haproxy=haproxy)[0], "FAIL")
+
+    def test_a_bar_of_bytes_must_be_kept_below(self):
+        for value, expected in ((1023, "PASS"), (1024, "FAIL")):
+            sallyport = self.samples(value, metric="private_bytes_each")
+            self.assertEqual(self.verdict(self.absolute, sallyport=sallyport)[0], expected)
+
+    def test_what_is_absent_or_not_selected_is_skipped_with_the_reason(self):
+        absent = report.ProxyResult(absent="x is not built")
+        verdict = self.verdict(self.ratio, sallyport=absent, haproxy=self.samples(1))
+        self.assertEqual(verdict, ("SKIP", None, "x is not built"))
+        self.assertEqual(self.verdict(self.ratio, sallyport=self.samples(1))[0], "SKIP")
+
+    def test_an_error_in_one_round_is_a_failure_even_if_the_others_worked(self):
+        broken = self.samples(1, errors=["it fell over"])
+        self.assertEqual(self.verdict(self.ratio, sallyport=broken, haproxy=self.samples(10))[0], "FAIL")
+        self.assertEqual(self.verdict(self.ratio, sallyport=self.samples(1), haproxy=broken)[0], "FAIL")
+
+    def test_every_row_names_proxies_and_metrics_that_exist(self):
+        for row in ROWS.values():
+            named = {*row.proxies, row.baseline, *(bar.subject for bar in row.bars),
+                     *(bar.against for bar in row.bars if bar.against)}
+            self.assertLessEqual(named, set(bench.PROXIES), row.name)
+            self.assertLessEqual({bar.subject for bar in row.bars}, set(row.proxies), row.name)
+            self.assertLessEqual({row.primary, *(bar.metric for bar in row.bars)}, set(report.METRICS), row.name)
+
+    def test_errors_and_short_responses_make_a_load_worthless(self):
+        class Running:
+            name = "x"
+
+            class proxy:
+                closes_unannounced = False
+
+            class bench:
+                class origin:
+                    sizes = {"/1k": 1024}
+
+        good = dict(requests=1000, bytes=1024 * 1000, seconds=1, p50_us=1, p99_us=1, errors=1)
+        load.Load(**good).check(Running, "/1k")
+        for bad in ({"errors": 2}, {"ended": 1}, {"bytes": 1024 * 1000 - 1}, {"requests": 0}):
+            with self.subTest(bad=bad), self.assertRaises(BenchError):
+                load.Load(**{**good, **bad}).check(Running, "/1k")
+
+
+@unittest.skipUnless(all(map(processes.find, ("nginx", "wrk", "haproxy"))), "needs nginx, wrk and haproxy")
+class TheCommand(WithDirectory):
+    absent = ["--binary", "/nonexistent/sallyport"]
+
+    def test_a_row_without_sallyport_measures_the_others_and_says_skip(self):
+        result = self.directory / "result.json"
+        command = [sys.executable, SOURCES / "bench.py", *self.absent, "--rows", "keepalive-1k", "--proxies",
+                   "sallyport,haproxy,pump", "--rounds", "1", "--seconds", "1", "--json", result]
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=SECONDS_MAX)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertIn("sallyport: SKIP, /nonexistent/sallyport is not built", done.stdout)
+        row, = json.loads(result.read_text())["rows"]
+        self.assertEqual(row["bars"][0]["verdict"], "SKIP")
+        self.assertGreater(row["proxies"]["haproxy"]["median"]["cpu_us_per_request"], 1)
+        self.assertLess(row["proxies"]["pump"]["ratio"], 1, "a pump that parses nothing costs more than HAProxy")
+
+    def test_whatever_ends_the_bench_nothing_of_it_is_left(self):
+        for number, status in ((signal.SIGINT, 130), (signal.SIGTERM, 128 + signal.SIGTERM)):
+            with self.subTest(signal=number.name):
+                command = [sys.executable, SOURCES / "bench.py", *self.absent, "--rows", "keepalive-1k",
+                           "--proxies", "haproxy"]
+                running = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+                self.addCleanup(running.kill)
+                # nginx with its worker, HAProxy and wrk: in the middle of a timed run.
+                deadline = time.monotonic() + SECONDS_MAX
+                while len(tree := measure.process_tree(running.pid)) < 5:
+                    self.assertLess(time.monotonic(), deadline, "the bench did not get to a run")
+                    time.sleep(0.05)
+                running.send_signal(number)
+                self.assertEqual(running.wait(SECONDS_MAX), status)
+                left = [pid for pid in tree if pathlib.Path(f"/proc/{pid}").exists()]
+                self.assertEqual(left, [], "processes of the bench outlived it")
+
+    def test_wrong_usage_names_what_there_is(self):
+        for wrong in (["--rows", "nonsense"], ["--rounds", "0"], ["--proxy-cpu", "x"]):
+            with self.subTest(wrong=wrong), contextlib.redirect_stderr(io.StringIO()) as said:
+                with self.assertRaises(SystemExit) as ended:
+                    bench.parse_options(wrong)
+                self.assertEqual(ended.exception.code, 2)
+                self.assertIn(wrong[0], said.getvalue())
+
+
+if __name__ == "__main__":
+    unittest.main()
