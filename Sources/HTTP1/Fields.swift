@@ -135,9 +135,8 @@ public struct FieldSection: Sendable {
     }
   }
 
-  /// Marks as dropped the fields that end at this hop, those that Connection names among them.
-  /// Host is written anew, and without Content-Length the body would be read as the next message: naming these changes
-  /// nothing.
+  /// Marks as dropped the fields that end at this hop, those that Connection names among them. Without Host or framing
+  /// the rest would be another message: naming these is a fault.
   mutating func dropHopByHop(_ bytes: Span<UInt8>, _ options: inout ConnectionOptions) -> MessageFault? {
     var named = 0
     for index in lines.indices {
@@ -150,9 +149,9 @@ public struct FieldSection: Sendable {
         if named > Self.maximumConnectionOptions { return .tooManyConnectionOptions }
         options.note(bytes, element, isConnection: isConnection)
         guard isConnection else { continue }
-        for other in lines.indices where lines[other].name.count == element.count {
-          if lines[other].known == .host || lines[other].known == .contentLength { continue }
-          if bytes.equalsIgnoringCase(lines[other].name, element) { lines[other].isDropped = true }
+        switch KnownField.identify(bytes, element) {
+        case .host, .contentLength, .transferEncoding: return .connectionNamesFraming
+        default: drop(namedAt: element, in: bytes)
         }
       }
     }

@@ -145,16 +145,27 @@ extension Session {
 
   /// RFC 9110, 7.6.2: TRACE and OPTIONS that may go no further are answered here.
   private func isLastRecipient(_ bytes: Span<UInt8>, _ workspace: borrowing Workspace) -> Bool {
-    guard workspace.request.knownMethod == .trace || workspace.request.knownMethod == .options,
-      let value = workspace.request.fields.first(.maxForwards)
-    else { return false }
-    return value.count == 1 && bytes[value.lowerBound] == 0x30
+    Self.maxForwards(bytes, workspace.request) == 0
+  }
+
+  /// The number in Max-Forwards, of the methods that heed it; nil where there is none that any sender needs.
+  private static func maxForwards(_ bytes: Span<UInt8>, _ head: borrowing RequestHead) -> UInt64? {
+    guard head.knownMethod == .trace || head.knownMethod == .options, let value = head.fields.first(.maxForwards),
+      !value.isEmpty, value.count <= 9
+    else { return nil }
+    var number: UInt64 = 0
+    for index in value {
+      guard bytes[index].isASCIIDigit else { return nil }
+      number = number * 10 + UInt64(bytes[index] & 0xf)
+    }
+    return number
   }
 
   private mutating func answerForItself(
     _ bytes: Span<UInt8>, headBytes: Int, _ workspace: inout Workspace, _ outputs: inout Outputs
   ) -> Action {
-    let persists = flags.contains(.clientPersists) && request == .done
+    let persists =
+      flags.contains(.clientPersists) && !flags.contains(.clientIsHTTP10) && request == .done
     record.status = 200
     phase = .exchanging
     workspace.pool.lend(&outputs.toClient, BufferPool.smallestBlock)
@@ -245,14 +256,7 @@ extension Session {
   }
 
   private func writeMaxForwards(_ bytes: Span<UInt8>, _ head: inout RequestHead, to out: inout ByteBuffer) {
-    guard head.knownMethod == .trace || head.knownMethod == .options, let value = head.fields.first(.maxForwards),
-      value.count <= 9
-    else { return }
-    var number: UInt64 = 0
-    for index in value {
-      guard bytes[index].isASCIIDigit else { return }
-      number = number * 10 + UInt64(bytes[index] & 0xf)
-    }
+    guard let number = Self.maxForwards(bytes, head), number > 0 else { return }
     head.fields.drop(.maxForwards)
     out.append("Max-Forwards: ")
     out.append(decimal: number - 1)

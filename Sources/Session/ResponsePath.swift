@@ -55,6 +55,7 @@ extension Session {
   private mutating func refuseResponse(
     _ fault: MessageFault, _ workspace: inout Workspace, _ outputs: inout Outputs
   ) -> Action {
+    flags.remove(.clientPersists)
     let kind: Problem.Kind = fault.isHeadLimit ? .responseHeadTooLarge : .malformedResponse
     return answer(
       Problem(kind, "The response of \(destination(outputs)) \(fault.sentence)."), &workspace, &outputs)
@@ -73,6 +74,7 @@ extension Session {
       record.status = 101
       writeResponseHead(bytes, connection: "Connection: Upgrade\r\nUpgrade: websocket\r\n", &workspace, &outputs)
       phase = .tunnel
+      clientGoneAt = .max
       return Step(consumed: headBytes, action: .tunnel)
     }
     informationalCount += 1
@@ -194,6 +196,7 @@ extension Session {
     guard record.bytesOut == UInt64(outputs.toClient.count) else { return breakOff(.malformedBody) }
     outputs.toClient.removeAll()
     record.bytesOut = 0
+    flags.remove(.clientPersists)
     let kind: Problem.Kind = fault.isHeadLimit ? .responseHeadTooLarge : .malformedResponse
     return answer(
       Problem(kind, "The body of the response of \(destination(outputs)) \(fault.sentence)."), &workspace, &outputs)

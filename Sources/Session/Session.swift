@@ -252,6 +252,8 @@ public struct Session: ~Copyable {
     lastProgress = now
     if flags.contains(.isTunnel) {
       phase = .tunnel
+      // Whoever has said all it has to say gets the rest of the tunnel all the same.
+      clientGoneAt = .max
       flags.remove(.clientEnded)
       record.status = 200
       workspace.pool.lend(&outputs.toClient, BufferPool.smallestBlock)
@@ -340,7 +342,7 @@ public struct Session: ~Copyable {
   ) -> Action {
     if flags.contains(.reused), flags.contains(.mayRetry), informationalCount == 0 {
       // RFC 9112, 9.3.1: once, on a new connection, for the method is idempotent and nothing came back.
-      flags.remove(.mayRetry)
+      flags.remove([.mayRetry, .dropsRequest])
       record.isRetried = true
       workspace.pool.reclaim(&outputs.toUpstream)
       swap(&outputs.toUpstream, &outputs.replay)
@@ -349,7 +351,7 @@ public struct Session: ~Copyable {
     }
     let what = flags.contains(.reused) ? "a kept connection" : "the connection"
     return answer(
-      Problem(.connectionClosed, "\(destination(outputs)) closed \(what) before the first byte of a response."),
+      Problem(.connectionClosed, "\(destination(outputs)) closed \(what) before the head of a response was complete."),
       &workspace, &outputs)
   }
 
