@@ -194,7 +194,8 @@ public struct RequestHead: Sendable {
     pathAndQuery = at..<target.upperBound
     let query = bytes.extracting(pathAndQuery).firstIndex(of: 0x3f).map { at + $0 } ?? target.upperBound
     path = at..<query
-    return nil
+    // Some servers read "\" in a path as "/", so that a rule on paths would see another path than they do.
+    return bytes.extracting(path).firstIndex(of: 0x5c) == nil ? nil : .badTarget
   }
 
   /// RFC 3986, 3.2, without user information (RFC 9110, 4.2.4).
@@ -284,11 +285,11 @@ public struct HostAndPort: Sendable, Equatable {
 }
 
 extension UInt8 {
-  /// Characters of a request target: those of RFC 3986, and `[ ] ^ ` { | }`, which the URL standard leaves bare in a
-  /// query so that browsers send them. No space, no quotes, no `< > # \`, nothing above 0x7e.
+  /// Characters of a request target: those of RFC 3986, and `[ \ ] ^ ` { | }`, which the URL standard leaves bare in a
+  /// query so that browsers send them. No space, no quotes, no `< > #`, nothing above 0x7e.
   var isTargetCharacter: Bool {
     let low: UInt64 = 0xafff_fff2_0000_0000
-    let high: UInt64 = 0x7fff_ffff_efff_ffff
+    let high: UInt64 = 0x7fff_ffff_ffff_ffff
     if self >= 0x80 { return false }
     return (self < 0x40 ? low >> UInt64(self) : high >> UInt64(self & 0x3f)) & 1 == 1
   }

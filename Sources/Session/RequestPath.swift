@@ -238,13 +238,27 @@ extension Session {
     outputs.toUpstream.append("\r\n\r\n")
   }
 
-  /// RFC 9110, 7.8, for WebSocket alone: any other protocol would carry requests past the policy.
+  /// RFC 9110, 7.8.
   private mutating func noteUpgrade(_ bytes: Span<UInt8>, _ workspace: borrowing Workspace) {
     guard workspace.request.options.upgrade, workspace.request.minorVersion == 1,
-      let value = workspace.request.fields.first(.upgrade), bytes.equals(value, ignoringCase: "websocket")
+      Self.relayedProtocol(workspace.request.fields, bytes) != nil
     else { return }
     flags.insert(.wantsUpgrade)
     flags.remove(.mayRetry)
+  }
+
+  /// The one protocol that Upgrade names, where it is relayed. HTTP in another guise (h2c, TLS) is not, for it would
+  /// carry requests past the policy; a choice of several is not, for nobody could say what the tunnel holds.
+  static func relayedProtocol(_ fields: FieldSection, _ bytes: Span<UInt8>) -> Range<Int>? {
+    guard let value = fields.first(.upgrade) else { return nil }
+    var elements = ListElements(value)
+    guard let name = elements.next(bytes), elements.next(bytes) == nil else { return nil }
+    for index in name where !bytes[index].isTokenCharacter && bytes[index] != 0x2f { return nil }
+    func begins(_ text: StaticString) -> Bool {
+      name.count >= text.utf8CodeUnitCount
+        && bytes.equals(name.prefix(text.utf8CodeUnitCount), ignoringCase: text)
+    }
+    return begins("h2c") || begins("http") || begins("tls") ? nil : name
   }
 
   private func dropEdited(_ bytes: Span<UInt8>, _ edits: RequestPolicy, _ fields: inout FieldSection) {
@@ -267,8 +281,10 @@ extension Session {
     if case .chunked = request { out.append("Transfer-Encoding: chunked\r\n") }
     let trailers = workspace.request.options.te && Self.acceptsTrailers(workspace.request.fields, bytes)
     if trailers { out.append("TE: trailers\r\n") }
-    if flags.contains(.wantsUpgrade) {
-      out.append(trailers ? "Connection: TE, Upgrade\r\nUpgrade: websocket\r\n" : "Connection: Upgrade\r\nUpgrade: websocket\r\n")
+    if flags.contains(.wantsUpgrade), let name = Self.relayedProtocol(workspace.request.fields, bytes) {
+      out.append(trailers ? "Connection: TE, Upgrade\r\nUpgrade: " : "Connection: Upgrade\r\nUpgrade: ")
+      out.append(bytes.extracting(name))
+      out.append("\r\n")
     } else if trailers {
       out.append("Connection: TE\r\n")
     }

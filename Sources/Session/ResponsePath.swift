@@ -17,7 +17,7 @@ extension Session {
     case .untilClose:
       return Step(consumed: 0, action: bytes.isEmpty ? .read : .forward(count: bytes.count))
     case .chunked(var decoder):
-      lastProgress = now
+      noteProgress(now)
       let step = readChunks(bytes, &decoder, &workspace, &outputs)
       if case .chunked = response { response = .chunked(decoder) }
       return step
@@ -66,15 +66,15 @@ extension Session {
     _ bytes: Span<UInt8>, headBytes: Int, _ workspace: inout Workspace, _ outputs: inout Outputs
   ) -> Step {
     if workspace.response.status == 101 {
-      guard flags.contains(.wantsUpgrade), workspace.response.options.upgrade,
-        let value = workspace.response.fields.first(.upgrade), bytes.equals(value, ignoringCase: "websocket")
+      // RFC 9110, 7.8: not before the request is through, for the rest of it would become the tunnel's first bytes.
+      guard flags.contains(.wantsUpgrade), request == .done, workspace.response.options.upgrade,
+        let name = Self.relayedProtocol(workspace.response.fields, bytes)
       else {
         return Step(consumed: bytes.count, action: refuseResponse(.unexpectedSwitch, &workspace, &outputs))
       }
       record.status = 101
-      writeResponseHead(bytes, connection: "Connection: Upgrade\r\nUpgrade: websocket\r\n", &workspace, &outputs)
+      writeResponseHead(bytes, connection: "Connection: Upgrade\r\n", upgrade: name, &workspace, &outputs)
       phase = .tunnel
-      clientGoneAt = .max
       return Step(consumed: headBytes, action: .tunnel)
     }
     informationalCount += 1
@@ -93,7 +93,6 @@ extension Session {
     record.status = workspace.response.status
     if workspace.response.isPersistent { flags.insert(.upstreamPersists) }
     flags.insert(.responseBegun)
-    clientGoneAt = .max
     switch workspace.response.framing {
     case .none, .length(0): response = .done
     case .length(let length): response = .length(remaining: length)
@@ -108,6 +107,7 @@ extension Session {
       flags.remove(.clientPersists)
     }
     // A request whose body is still on its way cannot be followed by another on this connection for certain.
+    if request != .done { flags.remove(.clientPersists) }
     let connection: StaticString =
       !flags.contains(.clientPersists)
       ? "Connection: close\r\n" : flags.contains(.clientIsHTTP10) ? "Connection: keep-alive\r\n" : ""
@@ -132,12 +132,17 @@ extension Session {
   }
 
   private mutating func writeResponseHead(
-    _ bytes: Span<UInt8>, connection: StaticString, _ workspace: inout Workspace, _ outputs: inout Outputs
+    _ bytes: Span<UInt8>, connection: StaticString, upgrade: Range<Int>? = nil, _ workspace: inout Workspace,
+    _ outputs: inout Outputs
   ) {
     let last = workspace.response.fields.lines.last.map { $0.line.upperBound } ?? 64
     workspace.pool.lend(&outputs.toClient, last + 256)
     let before = outputs.toClient.count
     dropRepeatedLength(&workspace.response.fields)
+    // RFC 9110, 8.6: none in a 1xx or 204, whatever the server thought.
+    if workspace.response.isInformational || workspace.response.status == 204 {
+      workspace.response.fields.drop(.contentLength)
+    }
     if flags.contains(.removesSetCookie) { workspace.response.fields.drop(.setCookie) }
     outputs.toClient.append("HTTP/1.1 ")
     outputs.toClient.append(decimal: UInt64(workspace.response.status), width: 3)
@@ -155,6 +160,11 @@ extension Session {
       outputs.toClient.append("Transfer-Encoding: chunked\r\n")
     }
     outputs.toClient.append(connection)
+    if let upgrade {
+      outputs.toClient.append("Upgrade: ")
+      outputs.toClient.append(bytes.extracting(upgrade))
+      outputs.toClient.append("\r\n")
+    }
     outputs.toClient.append("Via: 1.")
     outputs.toClient.append(workspace.response.minorVersion == 1 ? "1 " : "0 ")
     outputs.toClient.append(workspace.name)

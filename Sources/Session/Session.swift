@@ -205,7 +205,7 @@ public struct Session: ~Copyable {
 
   /// The client has closed its sending direction. Within a request that is the end of it. While an answer is awaited it
   /// may have left, or it may be one that says all it has to say and listens (nc, socat); only writing to it would tell.
-  /// So an answer that begins soon is still delivered, and after that the upstream is let go.
+  /// So an answer is delivered as long as something of it comes now and then; when nothing does, the upstream is let go.
   public mutating func clientEnded(now: Int64, _ workspace: inout Workspace, _ outputs: inout Outputs) -> Action {
     switch phase {
     case .idle, .over:
@@ -215,7 +215,7 @@ public struct Session: ~Copyable {
       return refuse(Problem(.malformedRequest, detail), now: now, &workspace, &outputs)
     case .connecting, .exchanging:
       if request == .done {
-        if !flags.contains(.responseBegun) { clientGoneAt = min(clientGoneAt, now + Self.halfClosedMilliseconds) }
+        clientGoneAt = now + Self.halfClosedMilliseconds
         return .hold
       }
       if flags.contains(.responseBegun) { return breakOff(.clientLeft) }
@@ -368,7 +368,7 @@ public struct Session: ~Copyable {
   }
 
   public mutating func upstreamForwarded(_ count: Int, now: Int64) {
-    lastProgress = now
+    noteProgress(now)
     record.bytesOut &+= UInt64(count)
     if case .length(let remaining) = response, phase == .exchanging {
       let left = remaining - UInt64(count)
@@ -376,8 +376,13 @@ public struct Session: ~Copyable {
     }
   }
 
+  mutating func noteProgress(_ now: Int64) {
+    lastProgress = now
+    if clientGoneAt != .max { clientGoneAt = now + Self.halfClosedMilliseconds }
+  }
+
   /// Bytes that were waiting have left: the connection is alive, however slow.
-  public mutating func progressed(now: Int64) { lastProgress = now }
+  public mutating func progressed(now: Int64) { noteProgress(now) }
 
   /// How long the look-up of the name, and the connecting, took.
   public mutating func noteNameTime(_ milliseconds: Int64) { record.nameMilliseconds = milliseconds }
@@ -408,8 +413,8 @@ public struct Session: ~Copyable {
     return min(own, exchangeDeadline, clientGoneAt)
   }
 
-  /// How long the answer to a client that has closed its sending direction may take to begin, in milliseconds: long for
-  /// a person at a pipe, short for an origin that works for nobody.
+  /// How long nothing of an answer may come for a client that has closed its sending direction, in milliseconds: long
+  /// enough for most origins to begin, short for one that works for nobody.
   static let halfClosedMilliseconds: Int64 = 1_000
 
   /// How long a connection that is being closed is still read, in milliseconds: a client on the same machine, or one

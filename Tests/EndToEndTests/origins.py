@@ -189,8 +189,8 @@ class RawOrigin:
         except BaseException as failure:
             if not self.closing:
                 self.failures.append(failure)
-        self.events.append(("done", connection.number, connection.ended))
         connection.socket.close()
+        self.events.append(("done", connection.number, connection.ended))
 
     def note(self, *event) -> None:
         """For scripts: tell the test that something happened."""

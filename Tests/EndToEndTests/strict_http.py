@@ -360,7 +360,7 @@ def check_requests(data: bytes, switched_after: int | None = None) -> Stream:
             raise Violation(at, "bytes after a request that said Connection: close", data[at:])
         try:
             messages.append(read_request(data, at))
-        except Incomplete as incomplete:
+        except Incomplete:
             return Stream(messages, place(data, at), data[at:])
         at = messages[-1].end
     return Stream(messages, "between messages")

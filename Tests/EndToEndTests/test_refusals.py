@@ -15,7 +15,7 @@ import strict_http
 from journal import DEADLINE_SECONDS
 from origins import ClosedByProxy, answering, check_received
 from problems import check_problem
-from raw_client import RawClient
+from raw_client import Ended, RawClient
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 SMUGGLED = b"GET http://ORIGIN/smuggled HTTP/1.1\r\nHost: ORIGIN\r\n\r\n"
@@ -806,17 +806,22 @@ def test_a_malformed_chunked_response_never_looks_whole(name, how, plain_proxy, 
     """502 where nothing had been sent; else the answer is cut short and the connection closed."""
     origin = raw_origin(saying(RESPONSE_CHUNKS[name], how))
     client = ask(raw_client, plain_proxy, origin)
-    client.wait_for_end()
-    stream = client.check()
+    expect_502_or_cut_short(client)
     assert b"smuggled" not in client.received
-    if stream.ended == "between messages":
-        check_problem(stream.messages[-1], 502)
-    else:
-        assert bytes(client.received).startswith(b"HTTP/1.1 200 ") and not stream.messages
     origin.wait_for("done", 0)
     line = plain_proxy.access(lambda line: line["upstream"] == origin.authority)
     assert line["error"], "the log must say that the answer was malformed"
     expect_service(raw_client, plain_proxy, origin)
+
+
+def expect_502_or_cut_short(client: RawClient) -> None:
+    """A broken body: a problem where the head had not gone out, else the client's connection ends within the message."""
+    try:
+        answer = client.answer()
+    except Ended:
+        assert bytes(client.received).startswith(b"HTTP/1.1 200 ") and not client.check().messages
+    else:
+        check_problem(answer, 502)
 
 
 CUT_RESPONSES = {
@@ -855,13 +860,7 @@ def test_an_origin_that_leaves_within_the_body_never_looks_whole(name, plain_pro
         connection.send(CUT_BODIES[name])
         connection.close()
 
-    client = ask(raw_client, plain_proxy, raw_origin(script))
-    client.wait_for_end()
-    stream = client.check()
-    if stream.ended == "between messages":
-        check_problem(stream.messages[-1], 502)
-    else:
-        assert not stream.messages
+    expect_502_or_cut_short(ask(raw_client, plain_proxy, raw_origin(script)))
 
 
 @pytest.mark.parametrize(
