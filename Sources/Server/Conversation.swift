@@ -148,7 +148,7 @@ final class Conversation {
 
   private func readClient(_ worker: Worker) {
     if spliceRequest(worker) { return }
-    var input = takeInput(&clientInput, worker)
+    var input = takeInput(&clientInput, Worker.readBytes, worker)
     switch descriptor.read(into: &input) {
     case .moved(let count):
       if count >= Self.bulkBytes { flags.insert(.requestIsBulk) }
@@ -201,13 +201,17 @@ final class Conversation {
     guard let upstream else { preconditionFailure("bytes for an upstream that is not there") }
     let head = outputs.toUpstream.count
     var sent = 0
+    if session.keepsReplay { outputs.replay.append(input.bytes.extracting(0..<count)) }
     switch upstream.descriptor.write(outputs.toUpstream, then: input.bytes.extracting(0..<count)) {
     case .moved(let moved):
       outputs.toUpstream.consume(min(head, moved))
       sent = max(0, moved - head)
     case .wouldBlock: break
     case .ended, .failed:
-      perform(session.upstreamWriteFailed(&outputs), worker)
+      // Consumed first: what can be sent again stands in the replay, the rest is dropped.
+      input.consume(count)
+      session.clientForwarded(count, now: worker.now)
+      perform(session.upstreamWriteFailed(&worker.workspace, &outputs), worker)
       return
     }
     if sent < count {
@@ -228,7 +232,7 @@ final class Conversation {
       session.progressed(now: worker.now)
     case .wouldBlock: return
     case .ended, .failed:
-      perform(session.upstreamWriteFailed(&outputs), worker)
+      perform(session.upstreamWriteFailed(&worker.workspace, &outputs), worker)
       return
     }
     if outputs.toUpstream.isEmpty { upstreamSent(worker) }
@@ -271,12 +275,19 @@ final class Conversation {
   private func readUpstream(_ worker: Worker) {
     if spliceResponse(worker) { return }
     guard let upstream else { return }
-    var input = takeInput(&upstreamInput, worker)
+    // Behind the head of a long body the rest is better not copied: then little more than the head is read.
+    let isAtHead = session.awaitsResponseHead
+    let room = isAtHead && upstream.sendsLongBodies ? Self.headBytes : Worker.readBytes
+    var input = takeInput(&upstreamInput, room, worker)
     switch upstream.descriptor.read(into: &input) {
     case .moved(let count):
       if count >= Self.bulkBytes { flags.insert(.responseIsBulk) }
       pumpUpstream(&input, worker)
       keepInput(&input, &upstreamInput, worker)
+      if isAtHead {
+        upstream.sendsLongBodies = UInt64(count) &+ session.unchangedResponseBytes >= Self.leastSplicedBytes
+        if upstream.sendsLongBodies, self.upstream === upstream, canReadUpstream { _ = spliceResponse(worker) }
+      }
     case .wouldBlock:
       keepInput(&input, &upstreamInput, worker)
     case .ended:
@@ -468,7 +479,6 @@ final class Conversation {
     log(worker)
     worker.workspace.pool.reclaim(&outputs.text)
     streams?.abandon(&worker.pipes)
-    streams = nil
     let keeps = ending.client == .keep && (!flags.contains(.clientEnded) || !clientInput.isEmpty)
     session.reset(now: worker.now, keeps: keeps)
     flags.remove([.sawClientInput, .clientHalfClosed, .closesClientWrite, .closesUpstreamWrite])
@@ -580,8 +590,8 @@ final class Conversation {
 
   // MARK: Input buffers
 
-  private func takeInput(_ kept: inout ByteBuffer, _ worker: Worker) -> ByteBuffer {
-    if kept.isEmpty { return worker.workspace.pool.take(Worker.readBytes) }
+  private func takeInput(_ kept: inout ByteBuffer, _ room: Int, _ worker: Worker) -> ByteBuffer {
+    if kept.isEmpty { return worker.workspace.pool.take(room) }
     var input = ByteBuffer()
     swap(&input, &kept)
     if input.tailRoom < Self.leastReadBytes { input.reserve(max(Self.leastReadBytes, input.count)) }
@@ -605,7 +615,9 @@ final class Conversation {
 
   /// How many bytes of content, at least, are still to come when it pays to move them through a pipe: below, one or two
   /// reads into the loop's block are cheaper than three system calls and a pipe.
-  private static let leastSplicedBytes: UInt64 = 192 << 10
+  private static let leastSplicedBytes: UInt64 = 32 << 10
+  /// What is read at first of a response that is expected to be long: the head, and little of the body.
+  private static let headBytes = 4 << 10
   /// A read of a tunnel that brings this much shows a bulk transfer; a move of less than a fraction of it, its end.
   private static let bulkBytes = 64 << 10
   private static let trickleBytes = 8 << 10
@@ -691,7 +703,7 @@ final class Conversation {
       // The bytes in the pipe are lost to the upstream, and count as dropped.
       session.clientForwarded(streams.requestBytes, now: worker.now)
       streams.abandonRequest(&worker.pipes)
-      perform(session.upstreamWriteFailed(&outputs), worker)
+      perform(session.upstreamWriteFailed(&worker.workspace, &outputs), worker)
       return
     }
     if streams.holdsRequest { return }

@@ -124,6 +124,8 @@ final class Upstream {
   let destination: Destination
   /// What is registered with the poller; nil where nothing is.
   var interest: Interest? = .read
+  /// Whether its last response was long, as its next one may be.
+  var sendsLongBodies = false
   /// Whose exchange it serves; nil while it is kept.
   var owner: Conversation?
 

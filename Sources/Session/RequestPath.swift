@@ -5,6 +5,8 @@ import HTTP1
 import Policy
 
 extension Session {
+  /// Longest body in bytes that is kept for a second try, until the response begins.
+  static let longestReplayedBody: UInt64 = 16 << 10
   /// Longest path in bytes that a log line holds.
   static let longestLoggedPath = 1024
 
@@ -75,7 +77,9 @@ extension Session {
     case .none, .length(0):
       request = .done
       if method.isIdempotent { flags.insert(.mayRetry) }
-    case .length(let length): request = .length(remaining: length)
+    case .length(let length):
+      request = .length(remaining: length)
+      if method.isIdempotent, length <= Self.longestReplayedBody { flags.insert(.mayRetry) }
     case .chunked: request = .chunked(ChunkedDecoder())
     case .untilClose: preconditionFailure("a request never ends with its connection")
     }

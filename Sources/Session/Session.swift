@@ -149,6 +149,8 @@ public struct Session: ~Copyable {
   public var isConnecting: Bool { phase == .connecting }
   /// Whether a dead connection costs only another try, so that one need not be looked at before it is used again.
   public var mayRetry: Bool { flags.contains(.mayRetry) }
+  /// Whether body bytes that are forwarded are to be appended to `Outputs.replay` too.
+  public var keepsReplay: Bool { flags.contains(.reused) && flags.contains(.mayRetry) }
   /// Whether the answer is awaited or on its way, and nothing more is expected of the client.
   public var awaitsOnlyUpstream: Bool { (phase == .exchanging || phase == .connecting) && request == .done }
   /// Whether bytes of the client can be used now.
@@ -161,6 +163,9 @@ public struct Session: ~Copyable {
   }
   /// The rule that decided the exchange under way.
   public var rule: Rule? { record.decision?.rule.map { policy.rules[$0] } }
+
+  /// Whether the next bytes of the upstream are the head of a response.
+  public var awaitsResponseHead: Bool { phase == .exchanging && response == .head }
 
   /// Bytes of content that will pass unchanged from the upstream, for the choice of how to move them.
   public var unchangedResponseBytes: UInt64 {
@@ -324,9 +329,10 @@ public struct Session: ~Copyable {
   }
 
   /// The upstream takes no more bytes. Its answer may still be on the way, so that only the request is given up.
-  public mutating func upstreamWriteFailed(_ outputs: inout Outputs) -> Action {
+  public mutating func upstreamWriteFailed(_ workspace: inout Workspace, _ outputs: inout Outputs) -> Action {
     switch phase {
     case .exchanging:
+      if keepsReplay, response == .head { return upstreamEndedBeforeResponse(&workspace, &outputs) }
       flags.insert(.dropsRequest)
       outputs.toUpstream.removeAll()
       return .read

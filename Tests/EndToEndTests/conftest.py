@@ -96,19 +96,23 @@ def sallyport(sallyport_binary, tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def shared_proxy_of_session(sallyport_binary, tmp_path_factory):
-    proxy = Proxy.start(tmp_path_factory.mktemp("shared"))
-    yield proxy
-    proxy.stop()
+def shared_proxies(sallyport_binary, tmp_path_factory):
+    """The proxy with defaults that most tests share, in a list: another is started should it ever die."""
+    proxies = [Proxy.start(tmp_path_factory.mktemp("shared"))]
+    yield proxies
+    stop_all(proxies)
 
 
 @pytest.fixture
-def plain_proxy(shared_proxy_of_session) -> Proxy:
-    """A proxy with defaults only, shared by all tests; it must have survived the test before."""
-    assert shared_proxy_of_session.process.poll() is None, "the proxy has died:\n" + "".join(
-        shared_proxy_of_session.raw_log[-20:]
-    )
-    return shared_proxy_of_session
+def plain_proxy(shared_proxies, tmp_path_factory) -> Proxy:
+    """A proxy with defaults only; it must live through every test that uses it."""
+    proxy = shared_proxies[-1]
+    assert proxy.process.poll() is None, "replaced by the test before"
+    yield proxy
+    status = proxy.process.poll()
+    if status is not None:
+        shared_proxies.append(Proxy.start(tmp_path_factory.mktemp("shared")))
+        pytest.fail(f"the proxy ended with {status} in this test; its last words: {proxy.raw_log[-3:]}")
 
 
 @pytest.fixture

@@ -155,6 +155,7 @@ class RawOrigin:
         self.events = Journal("the origin")
         self.failures: list[BaseException] = []
         self.closing = False
+        self.pseudonym = b"sallyport"  # of the proxy that is expected in Via
         self.threads: list[threading.Thread] = []
         self.accept_thread = threading.Thread(target=self._accept, daemon=True)
         self.accept_thread.start()
@@ -218,16 +219,16 @@ class RawOrigin:
         for thread in self.threads:
             thread.join(DEADLINE_SECONDS)
         for connection in self.connections:
-            check_received(bytes(connection.received), connection.switched_after)
+            check_received(bytes(connection.received), connection.switched_after, self.pseudonym)
         if self.failures:
             raise self.failures[0]
 
 
-def check_received(data: bytes, switched_after: int | None = None) -> strict_http.Stream:
+def check_received(data: bytes, switched_after: int | None = None, pseudonym: bytes = b"sallyport"):
     """What the proxy sent to an origin: strictly valid, and every request forwarded as a proxy must."""
     stream = strict_http.check_requests(data, switched_after)
     for message in stream.messages:
-        strict_http.check_forwarded_request(message)
+        strict_http.check_forwarded_request(message, pseudonym)
     return stream
 
 

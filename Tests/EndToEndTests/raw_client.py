@@ -26,6 +26,9 @@ class RawClient:
         self.sent = bytearray()
         self.received = bytearray()
         self.read_to = 0  # offset in `received` behind the last message that the test took
+        self.answered = 0  # final answers that the test took
+        self.asked_cache: list[Message | None] = []
+        self.asked_of = 0  # the length of `sent` that the cache is of
         self.ended: str | None = None  # "closed" | "reset"
         self.looked_at = True  # False: the test checks the bytes itself
 
@@ -90,17 +93,22 @@ class RawClient:
             pass
         return True
 
+    def asked(self) -> list[Message | None]:
+        """The requests among the bytes that were sent."""
+        if self.asked_of != len(self.sent):
+            self.asked_cache, self.asked_of = strict_http.requests_in(bytes(self.sent)), len(self.sent)
+        return self.asked_cache
+
     def message(self) -> Message:
         """The next answer, a 1xx counts as one."""
-        asked = strict_http.requests_in(bytes(self.sent))
-        done = strict_http.check_responses(bytes(self.received[: self.read_to]), asked, closed=False)
-        index = sum(1 for message in done.messages if message.status >= 200 or message.status == 101)
-        request = asked[index] if index < len(asked) else None
+        asked = self.asked()
+        request = asked[self.answered] if self.answered < len(asked) else None
         while True:
             try:
                 closed = self.ended is not None
                 message = strict_http.read_response(bytes(self.received), self.read_to, request, closed)
                 self.read_to = message.end
+                self.answered += message.status >= 200 or message.status == 101
                 return message
             except Incomplete as incomplete:
                 if not self.receive_what_is_there() and not (
@@ -151,5 +159,4 @@ class RawClient:
 
     def check(self) -> strict_http.Stream:
         """Every byte that came, under the strict grammar."""
-        asked = strict_http.requests_in(bytes(self.sent))
-        return strict_http.check_responses(bytes(self.received), asked, closed=self.ended == "closed")
+        return strict_http.check_responses(bytes(self.received), self.asked(), closed=self.ended == "closed")
