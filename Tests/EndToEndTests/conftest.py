@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 
 from certificates import ServerCertificate, make_server_certificate
+from dns_server import Answer, DNSServer
 from origins import Nginx, RawOrigin, Tap
 from proxy import Proxy, binary
 from raw_client import RawClient
@@ -122,6 +123,19 @@ def raw_origin():
 
     def start(script, address: str = "127.0.0.1", port: int = 0) -> RawOrigin:
         running.append(RawOrigin(script, address, port))
+        return running[-1]
+
+    yield start
+    stop_all(running)
+
+
+@pytest.fixture
+def dns_server():
+    """A function that starts a name server on loopback: `dns_server({"a.test": Answer(a=["127.0.0.1"])})`."""
+    running: list[DNSServer] = []
+
+    def start(names: dict[str, Answer], **arguments) -> DNSServer:
+        running.append(DNSServer(names, **arguments))
         return running[-1]
 
     yield start
