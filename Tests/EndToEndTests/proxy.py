@@ -185,7 +185,10 @@ class Proxy:
             signal.SIGKILL,
         ), f"the proxy crashed ({status}):\n{text}"
         assert early is None or early in self.expected_exit, f"the proxy left early ({early}):\n{text}"
-        not_json = [entry["not_json"] for entry in self.log.snapshot() if "not_json" in entry]
+        entries = self.log.snapshot()
+        while entries and "not_json" in entries[0]:  # the diagnostics of the configuration, before the first line
+            entries.pop(0)
+        not_json = [entry["not_json"] for entry in entries if "not_json" in entry]
         assert not not_json, f"lines of the log that are no JSON: {not_json[:5]}"
         for secret in self.secrets:
             assert secret not in text, f"the secret {secret!r} is in the log"
