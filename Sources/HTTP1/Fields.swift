@@ -262,7 +262,9 @@ public struct ListElements: Sendable {
       let comma = bytes.extracting(at..<end).firstIndex(of: 0x2c).map { at + $0 } ?? end
       var element = at..<comma
       at = comma + 1
-      while !element.isEmpty, bytes[element.lowerBound].isBlank { element = element.lowerBound + 1..<element.upperBound }
+      while !element.isEmpty, bytes[element.lowerBound].isBlank {
+        element = element.lowerBound + 1..<element.upperBound
+      }
       while !element.isEmpty, bytes[element.upperBound - 1].isBlank {
         element = element.lowerBound..<element.upperBound - 1
       }

@@ -53,7 +53,8 @@ public enum MessageFault: String, Error, Equatable, Sendable, CaseIterable {
     switch self {
     case .badMethod: "begins with something that is no method (a token, then one space)"
     case .badTarget: "has a target with characters that no URI may hold, or one that ends too early"
-    case .targetNotAbsolute: "has a target that is not absolute; a proxy expects http://host/path, or host:port for CONNECT"
+    case .targetNotAbsolute:
+      "has a target that is not absolute; a proxy expects http://host/path, or host:port for CONNECT"
     case .unsupportedScheme: "has a target whose scheme is not http"
     case .userInformationInTarget: "carries user information before the host of its target"
     case .badHost: "names a host that is malformed"

@@ -23,7 +23,8 @@ public enum HostFault: Error, Equatable, Sendable {
     case .badLabel: "labels of 1 to 63 letters, digits, '-' or '_' between dots"
     case .badCharacter: "letters, digits, '-', '_' and dots in a host name (other scripts as A-labels, xn--…)"
     case .badAddress: "an IPv6 address between brackets"
-    case .numberLike: "a host name or a dotted quad of four decimal numbers; this is a number that some resolvers read as an address"
+    case .numberLike:
+      "a host name or a dotted quad of four decimal numbers; this is a number that some resolvers read as an address"
     }
   }
 }

@@ -138,7 +138,8 @@ struct RuleIndex: Sendable {
     var slot = Int(truncatingIfNeeded: sealed) & (slots.count - 1)
     while slots[slot].count != 0 {
       let entry = slots[slot]
-      if entry.hash == sealed, Int(entry.keyCount) == name.count - from + 1, keys[Int(entry.keyStart)] == kind.rawValue {
+      if entry.hash == sealed, Int(entry.keyCount) == name.count - from + 1, keys[Int(entry.keyStart)] == kind.rawValue
+      {
         var index = from
         var key = Int(entry.keyStart) + 1
         while index < name.count, keys[key] == name[index] {

@@ -125,7 +125,8 @@ final class Connector {
     let ip = IPAddress(candidate).embeddedIPv4 ?? IPAddress(candidate)
     for listener in worker.shared.listenAddresses where listener.port == candidate.port {
       let own = IPAddress(listener)
-      if own == ip || (own.isUnspecified && (ip.isLoopback || ip.isUnspecified)) || (ip.isUnspecified && own.isLoopback) {
+      if own == ip || (own.isUnspecified && (ip.isLoopback || ip.isUnspecified)) || (ip.isUnspecified && own.isLoopback)
+      {
         return true
       }
     }
@@ -183,7 +184,8 @@ final class Connector {
   private func passTime(_ worker: Worker) {
     if worker.now >= deadline {
       let limit = policy.configuration.timeouts.connectMilliseconds
-      fail(.connectionTimeout, "\(destination.name) port \(destination.port) did not answer within \(limit) ms.", worker)
+      fail(
+        .connectionTimeout, "\(destination.name) port \(destination.port) did not answer within \(limit) ms.", worker)
     } else {
       attemptNext(worker)
     }

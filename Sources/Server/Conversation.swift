@@ -12,24 +12,24 @@ import Session
 import Transport
 
 final class Conversation {
-  private let slot: Int
-  private let descriptor: Descriptor
-  private let peer: SocketAddress
-  private var session: Session
-  private var outputs = Outputs()
+  let slot: Int
+  let descriptor: Descriptor
+  let peer: SocketAddress
+  var session: Session
+  var outputs = Outputs()
   /// Bytes that the session has not consumed; whether it has seen all of them and wants more.
-  private var clientInput = ByteBuffer()
-  private var upstreamInput = ByteBuffer()
-  private var flags = Flags()
-  private var interest: Interest? = .read
-  private var upstream: Upstream?
-  private var connector: Connector?
-  private var destination: Destination?
+  var clientInput = ByteBuffer()
+  var upstreamInput = ByteBuffer()
+  var flags = Flags()
+  var interest: Interest? = .read
+  var upstream: Upstream?
+  var connector: Connector?
+  var destination: Destination?
   /// What is to be done once everything has been sent to the client.
-  private var ending: Ending?
-  private var streams: SplicedStreams?
+  var ending: Ending?
+  var streams: SplicedStreams?
 
-  private struct Flags: OptionSet {
+  struct Flags: OptionSet {
     let rawValue: UInt16
 
     static let sawClientInput = Flags(rawValue: 1 << 0)
@@ -54,7 +54,7 @@ final class Conversation {
   }
 
   /// Smallest room for a read behind bytes that are kept.
-  private static let leastReadBytes = 1024
+  static let leastReadBytes = 1024
 
   init(slot: Int, descriptor: Descriptor, peer: SocketAddress, policy: Policy, now: Int64) {
     self.slot = slot
@@ -139,262 +139,9 @@ final class Conversation {
     giveUpSending(worker)
   }
 
-  // MARK: The client's bytes
-
-  private var canReadClient: Bool {
-    ending == nil && !flags.contains(.clientEnded) && session.wantsClientBytes && outputs.toUpstream.isEmpty
-      && !(streams?.holdsRequest ?? false)
-  }
-
-  private func readClient(_ worker: Worker) {
-    if spliceRequest(worker) { return }
-    var input = takeInput(&clientInput, Worker.readBytes, worker)
-    switch descriptor.read(into: &input) {
-    case .moved(let count):
-      if count >= Self.bulkBytes { flags.insert(.requestIsBulk) }
-      pumpClient(&input, worker)
-      keepInput(&input, &clientInput, worker)
-    case .wouldBlock:
-      keepInput(&input, &clientInput, worker)
-    case .ended:
-      keepInput(&input, &clientInput, worker)
-      clientStreamEnded(worker)
-    case .failed:
-      keepInput(&input, &clientInput, worker)
-      perform(session.clientFailed(), worker)
-    }
-  }
-
-  private func clientStreamEnded(_ worker: Worker) {
-    flags.insert(.clientEnded)
-    let action = session.clientEnded(now: worker.now, &worker.workspace, &outputs)
-    perform(action, otherIsUpstream: true, worker)
-  }
-
-  /// Shows the session what there is until it can use no more of it.
-  private func pumpClient(_ input: inout ByteBuffer, _ worker: Worker) {
-    flags.remove(.sawClientInput)
-    var goesOn = true
-    while goesOn, !flags.contains(.closed), ending == nil {
-      let step = session.clientReceived(
-        input.bytes, now: worker.now, policy: worker.policy, &worker.workspace, &outputs)
-      input.consume(step.consumed)
-      switch step.action {
-      case .read:
-        flags.insert(.sawClientInput)
-        goesOn = false
-      case .hold:
-        goesOn = false
-      case .forward(let count):
-        forwardToUpstream(&input, count, worker)
-        goesOn = !input.isEmpty && outputs.toUpstream.isEmpty
-      case .end, .connect, .reconnect, .tunnel, .closeOtherWrite, .close:
-        perform(step.action, worker)
-        goesOn = !input.isEmpty && session.wantsClientBytes && outputs.toUpstream.isEmpty
-      }
-    }
-    flushUpstream(worker)
-  }
-
-  /// The next `count` bytes of the input go to the upstream, behind what waits already.
-  private func forwardToUpstream(_ input: inout ByteBuffer, _ count: Int, _ worker: Worker) {
-    guard let upstream else { preconditionFailure("bytes for an upstream that is not there") }
-    let head = outputs.toUpstream.count
-    var sent = 0
-    if session.keepsReplay { outputs.replay.append(input.bytes.extracting(0..<count)) }
-    switch upstream.descriptor.write(outputs.toUpstream, then: input.bytes.extracting(0..<count)) {
-    case .moved(let moved):
-      outputs.toUpstream.consume(min(head, moved))
-      sent = max(0, moved - head)
-    case .wouldBlock: break
-    case .ended, .failed:
-      // Consumed first: what can be sent again stands in the replay, the rest is dropped.
-      input.consume(count)
-      session.clientForwarded(count, now: worker.now)
-      perform(session.upstreamWriteFailed(&worker.workspace, &outputs), worker)
-      return
-    }
-    if sent < count {
-      worker.workspace.pool.lend(&outputs.toUpstream, count - sent)
-      outputs.toUpstream.append(input.bytes.extracting(sent..<count))
-    } else {
-      worker.workspace.pool.reclaim(&outputs.toUpstream)
-    }
-    input.consume(count)
-    session.clientForwarded(count, now: worker.now)
-  }
-
-  private func flushUpstream(_ worker: Worker) {
-    guard let upstream, !outputs.toUpstream.isEmpty else { return }
-    switch upstream.descriptor.write(outputs.toUpstream) {
-    case .moved(let count):
-      outputs.toUpstream.consume(count)
-      session.progressed(now: worker.now)
-    case .wouldBlock: return
-    case .ended, .failed:
-      perform(session.upstreamWriteFailed(&worker.workspace, &outputs), worker)
-      return
-    }
-    if outputs.toUpstream.isEmpty { upstreamSent(worker) }
-  }
-
-  private func upstreamSent(_ worker: Worker) {
-    worker.workspace.pool.reclaim(&outputs.toUpstream)
-    if flags.contains(.closesUpstreamWrite), !(streams?.holdsRequest ?? false) {
-      flags.remove(.closesUpstreamWrite)
-      upstream?.descriptor.shutdownWrite()
-    }
-  }
-
-  private func upstreamWritable(_ worker: Worker) {
-    flushUpstream(worker)
-    if outputs.toUpstream.isEmpty, streams?.holdsRequest ?? false { drainRequestPipe(worker) }
-  }
-
-  /// An event of a client whose bytes cannot be used now.
-  private func clientUnreadable(_ readiness: Readiness, _ worker: Worker) {
-    if readiness.isBroken {
-      if ending == nil { perform(session.clientFailed(), worker) }
-      giveUpSending(worker)
-      return
-    }
-    if readiness.peerClosed, session.awaitsOnlyUpstream, ending == nil, !flags.contains(.clientHalfClosed) {
-      flags.insert(.clientHalfClosed)
-      perform(session.clientEnded(now: worker.now, &worker.workspace, &outputs), worker)
-    }
-    flags.insert(.clientUnwatched)
-  }
-
-  // MARK: The upstream's bytes
-
-  private var canReadUpstream: Bool {
-    ending == nil && !flags.contains(.upstreamEnded) && upstream != nil && outputs.toClient.isEmpty
-      && !(streams?.holdsResponse ?? false)
-  }
-
-  private func readUpstream(_ worker: Worker) {
-    if spliceResponse(worker) { return }
-    guard let upstream else { return }
-    // Behind the head of a long body the rest is better not copied: then little more than the head is read.
-    let isAtHead = session.awaitsResponseHead
-    let room = isAtHead && upstream.sendsLongBodies ? Self.headBytes : Worker.readBytes
-    var input = takeInput(&upstreamInput, room, worker)
-    switch upstream.descriptor.read(into: &input) {
-    case .moved(let count):
-      if count >= Self.bulkBytes { flags.insert(.responseIsBulk) }
-      pumpUpstream(&input, worker)
-      keepInput(&input, &upstreamInput, worker)
-      if isAtHead {
-        upstream.sendsLongBodies = UInt64(count) &+ session.unchangedResponseBytes >= Self.leastSplicedBytes
-        if upstream.sendsLongBodies, self.upstream === upstream, canReadUpstream { _ = spliceResponse(worker) }
-      }
-    case .wouldBlock:
-      keepInput(&input, &upstreamInput, worker)
-    case .ended:
-      keepInput(&input, &upstreamInput, worker)
-      upstreamStreamEnded(broken: false, worker)
-    case .failed:
-      keepInput(&input, &upstreamInput, worker)
-      upstreamStreamEnded(broken: true, worker)
-    }
-  }
-
-  private func upstreamStreamEnded(broken: Bool, _ worker: Worker) {
-    flags.insert(.upstreamEnded)
-    let action = session.upstreamEnded(broken: broken, now: worker.now, &worker.workspace, &outputs)
-    perform(action, otherIsUpstream: false, worker)
-  }
-
-  private func pumpUpstream(_ input: inout ByteBuffer, _ worker: Worker) {
-    flags.remove(.sawUpstreamInput)
-    var goesOn = true
-    while goesOn, upstream != nil, ending == nil {
-      let step = session.upstreamReceived(input.bytes, now: worker.now, &worker.workspace, &outputs)
-      input.consume(step.consumed)
-      switch step.action {
-      case .read:
-        goesOn = step.consumed > 0 && !input.isEmpty
-        if !goesOn { flags.insert(.sawUpstreamInput) }
-      case .hold:
-        goesOn = false
-      case .forward(let count):
-        forwardToClient(&input, count, worker)
-        if let action = session.endIfComplete() {
-          finish(action, leaves: !input.isEmpty, worker)
-          goesOn = false
-        } else {
-          goesOn = !input.isEmpty && outputs.toClient.isEmpty
-        }
-      case .end:
-        finish(step.action, leaves: !input.isEmpty, worker)
-        goesOn = false
-      case .connect, .reconnect, .tunnel, .closeOtherWrite, .close:
-        perform(step.action, worker)
-        goesOn = !input.isEmpty && outputs.toClient.isEmpty
-      }
-    }
-    // Nobody will ask for what is left of a response that is over.
-    if upstream == nil { input.removeAll() }
-    if ending == nil { flushClient(worker) }
-  }
-
-  private func forwardToClient(_ input: inout ByteBuffer, _ count: Int, _ worker: Worker) {
-    let head = outputs.toClient.count
-    var sent = 0
-    switch descriptor.write(outputs.toClient, then: input.bytes.extracting(0..<count)) {
-    case .moved(let moved):
-      outputs.toClient.consume(min(head, moved))
-      sent = max(0, moved - head)
-    case .wouldBlock: break
-    case .ended, .failed:
-      perform(session.clientFailed(), worker)
-      return
-    }
-    if sent < count {
-      worker.workspace.pool.lend(&outputs.toClient, count - sent)
-      outputs.toClient.append(input.bytes.extracting(sent..<count))
-    } else {
-      worker.workspace.pool.reclaim(&outputs.toClient)
-    }
-    input.consume(count)
-    session.upstreamForwarded(count, now: worker.now)
-  }
-
-  private func flushClient(_ worker: Worker) {
-    if flags.contains(.closed) { return }
-    if !outputs.toClient.isEmpty {
-      switch descriptor.write(outputs.toClient) {
-      case .moved(let count):
-        outputs.toClient.consume(count)
-        session.progressed(now: worker.now)
-      case .wouldBlock: return
-      case .ended, .failed:
-        if ending == nil { perform(session.clientFailed(), worker) }
-        giveUpSending(worker)
-        return
-      }
-    }
-    if outputs.toClient.isEmpty { clientSent(worker) }
-  }
-
-  private func clientSent(_ worker: Worker) {
-    worker.workspace.pool.reclaim(&outputs.toClient)
-    if streams?.holdsResponse ?? false { return }
-    if flags.contains(.closesClientWrite) {
-      flags.remove(.closesClientWrite)
-      descriptor.shutdownWrite()
-    }
-    if let ending { complete(ending, worker) }
-  }
-
-  private func clientWritable(_ worker: Worker) {
-    flushClient(worker)
-    if outputs.toClient.isEmpty, streams?.holdsResponse ?? false { drainResponsePipe(worker) }
-  }
-
   // MARK: Actions
 
-  private func perform(_ action: Action, otherIsUpstream: Bool = true, _ worker: Worker) {
+  func perform(_ action: Action, otherIsUpstream: Bool = true, _ worker: Worker) {
     switch action {
     case .read, .hold: break
     case .forward: preconditionFailure("bytes can only be forwarded where they were read")
@@ -415,7 +162,7 @@ final class Conversation {
     }
   }
 
-  private func connect(fresh: Bool, _ worker: Worker) {
+  func connect(fresh: Bool, _ worker: Worker) {
     let destination = self.destination ?? worker.acquireDestination(port: session.port)
     self.destination = destination
     let rule = session.record.decision?.rule
@@ -430,7 +177,7 @@ final class Conversation {
     connector.start(worker)
   }
 
-  private func attach(_ upstream: Upstream, reused: Bool, _ worker: Worker) {
+  func attach(_ upstream: Upstream, reused: Bool, _ worker: Worker) {
     upstream.owner = self
     self.upstream = upstream
     flags.remove([.upstreamEnded, .upstreamUnwatched, .upstreamBroken, .sawUpstreamInput])
@@ -441,14 +188,14 @@ final class Conversation {
   }
 
   /// Lets go of a connection that is of no use any more.
-  private func dropUpstream(_ worker: Worker) {
+  func dropUpstream(_ worker: Worker) {
     if let upstream { worker.close(upstream) }
     upstream = nil
     worker.workspace.pool.reclaim(&upstreamInput)
   }
 
   /// The exchange is over: parts with the upstream, and with the client once it has everything.
-  private func finish(_ action: Action, leaves: Bool, _ worker: Worker) {
+  func finish(_ action: Action, leaves: Bool, _ worker: Worker) {
     guard case .end(let ending) = action else { return perform(action, worker) }
     connector?.cancel(worker)
     connector = nil
@@ -474,7 +221,7 @@ final class Conversation {
   }
 
   /// Everything has been sent.
-  private func complete(_ ending: Ending, _ worker: Worker) {
+  func complete(_ ending: Ending, _ worker: Worker) {
     self.ending = nil
     log(worker)
     worker.workspace.pool.reclaim(&outputs.text)
@@ -498,14 +245,14 @@ final class Conversation {
   }
 
   /// The rest of an answer cannot be delivered.
-  private func giveUpSending(_ worker: Worker) {
+  func giveUpSending(_ worker: Worker) {
     guard let ending else { return }
     outputs.toClient.removeAll()
     streams?.abandonResponse(&worker.pipes)
     complete(Ending(client: .abort, keepsUpstream: ending.keepsUpstream), worker)
   }
 
-  private func log(_ worker: Worker) {
+  func log(_ worker: Worker) {
     let policy = session.policy
     guard policy.configuration.log.access else { return }
     AccessLine(
@@ -534,7 +281,7 @@ final class Conversation {
 
   // MARK: After every event
 
-  private var deadline: Int64 { session.deadline }
+  var deadline: Int64 { session.deadline }
 
   /// Goes on with bytes that waited, then says what the poller and the timers are to watch.
   func settle(_ worker: Worker) {
@@ -561,7 +308,7 @@ final class Conversation {
     worker.timers.set(slot, deadline)
   }
 
-  private func watchClient(_ worker: Worker) {
+  func watchClient(_ worker: Worker) {
     if canReadClient { flags.remove(.clientUnwatched) }
     var wanted: Interest = []
     if flags.contains(.clientEnded) {
@@ -575,7 +322,7 @@ final class Conversation {
     worker.update(descriptor, &interest, wanted, slot)
   }
 
-  private func watchUpstream(_ worker: Worker) {
+  func watchUpstream(_ worker: Worker) {
     guard let upstream else { return }
     if canReadUpstream { flags.remove([.upstreamUnwatched, .upstreamBroken]) }
     var wanted: Interest? = []
@@ -590,7 +337,7 @@ final class Conversation {
 
   // MARK: Input buffers
 
-  private func takeInput(_ kept: inout ByteBuffer, _ room: Int, _ worker: Worker) -> ByteBuffer {
+  func takeInput(_ kept: inout ByteBuffer, _ room: Int, _ worker: Worker) -> ByteBuffer {
     if kept.isEmpty { return worker.workspace.pool.take(room) }
     var input = ByteBuffer()
     swap(&input, &kept)
@@ -599,7 +346,7 @@ final class Conversation {
   }
 
   /// Keeps what is left in a block of fitting size.
-  private func keepInput(_ input: inout ByteBuffer, _ kept: inout ByteBuffer, _ worker: Worker) {
+  func keepInput(_ input: inout ByteBuffer, _ kept: inout ByteBuffer, _ worker: Worker) {
     if !input.isEmpty, !flags.contains(.closed) {
       if input.capacity >= Worker.readBytes, input.count < input.capacity / 2 {
         kept = worker.workspace.pool.take(input.count)
@@ -609,113 +356,5 @@ final class Conversation {
       }
     }
     worker.workspace.pool.reclaim(&input)
-  }
-
-  // MARK: Bytes that move without being copied
-
-  /// How many bytes of content, at least, are still to come when it pays to move them through a pipe: below, one or two
-  /// reads into the loop's block are cheaper than three system calls and a pipe.
-  private static let leastSplicedBytes: UInt64 = 32 << 10
-  /// What is read at first of a response that is expected to be long: the head, and little of the body.
-  private static let headBytes = 4 << 10
-  /// A read of a tunnel that brings this much shows a bulk transfer; a move of less than a fraction of it, its end.
-  private static let bulkBytes = 64 << 10
-  private static let trickleBytes = 8 << 10
-
-  /// Moves a long body, or the bulk of a tunnel, from the upstream through a pipe. false: it is to be copied.
-  private func spliceResponse(_ worker: Worker) -> Bool {
-    guard let upstream, upstreamInput.isEmpty, outputs.toClient.isEmpty else { return false }
-    let remaining: UInt64
-    if session.isInTunnel {
-      guard flags.contains(.responseIsBulk) else { return false }
-      remaining = .max
-    } else {
-      remaining = session.unchangedResponseBytes
-      guard remaining >= Self.leastSplicedBytes || streams?.responsePipe != nil && remaining > 0 else { return false }
-    }
-    guard let pipe = openStreams().takeResponsePipe(&worker.pipes) else { return false }
-    let wanted = Int(min(remaining, UInt64(pipe.capacity)))
-    switch upstream.descriptor.splice(to: pipe.writeEnd, count: wanted, more: false) {
-    case .moved(let count):
-      if session.isInTunnel, count < Self.trickleBytes { flags.remove(.responseIsBulk) }
-      streams?.responseBytes = count
-      drainResponsePipe(worker)
-    case .wouldBlock: break
-    case .ended: upstreamStreamEnded(broken: false, worker)
-    case .failed: upstreamStreamEnded(broken: true, worker)
-    }
-    return true
-  }
-
-  private func drainResponsePipe(_ worker: Worker) {
-    guard let streams, let pipe = streams.responsePipe, streams.holdsResponse else { return }
-    switch pipe.readEnd.splice(to: descriptor, count: streams.responseBytes, more: false) {
-    case .moved(let count):
-      streams.responseBytes -= count
-      session.upstreamForwarded(count, now: worker.now)
-    case .wouldBlock: return
-    case .ended, .failed:
-      perform(session.clientFailed(), worker)
-      return
-    }
-    if streams.holdsResponse { return }
-    if session.isInTunnel, !flags.contains(.responseIsBulk) { streams.abandonResponse(&worker.pipes) }
-    if let action = session.endIfComplete() {
-      finish(action, leaves: false, worker)
-    } else {
-      clientSent(worker)
-    }
-  }
-
-  /// As `spliceResponse`, the other way.
-  private func spliceRequest(_ worker: Worker) -> Bool {
-    guard upstream != nil, clientInput.isEmpty, outputs.toUpstream.isEmpty else { return false }
-    let remaining: UInt64
-    if session.isInTunnel {
-      guard flags.contains(.requestIsBulk) else { return false }
-      remaining = .max
-    } else {
-      remaining = session.unchangedRequestBytes
-      guard remaining >= Self.leastSplicedBytes || streams?.requestPipe != nil && remaining > 0 else { return false }
-    }
-    guard let pipe = openStreams().takeRequestPipe(&worker.pipes) else { return false }
-    let wanted = Int(min(remaining, UInt64(pipe.capacity)))
-    switch descriptor.splice(to: pipe.writeEnd, count: wanted, more: false) {
-    case .moved(let count):
-      if session.isInTunnel, count < Self.trickleBytes { flags.remove(.requestIsBulk) }
-      streams?.requestBytes = count
-      drainRequestPipe(worker)
-    case .wouldBlock: break
-    case .ended: clientStreamEnded(worker)
-    case .failed: perform(session.clientFailed(), worker)
-    }
-    return true
-  }
-
-  private func drainRequestPipe(_ worker: Worker) {
-    guard let upstream, let streams, let pipe = streams.requestPipe, streams.holdsRequest else { return }
-    switch pipe.readEnd.splice(to: upstream.descriptor, count: streams.requestBytes, more: false) {
-    case .moved(let count):
-      streams.requestBytes -= count
-      session.clientForwarded(count, now: worker.now)
-    case .wouldBlock: return
-    case .ended, .failed:
-      // The bytes in the pipe are lost to the upstream, and count as dropped.
-      session.clientForwarded(streams.requestBytes, now: worker.now)
-      streams.abandonRequest(&worker.pipes)
-      perform(session.upstreamWriteFailed(&worker.workspace, &outputs), worker)
-      return
-    }
-    if streams.holdsRequest { return }
-    // An idle tunnel keeps no pipe.
-    if session.isInTunnel, !flags.contains(.requestIsBulk) { streams.abandonRequest(&worker.pipes) }
-    upstreamSent(worker)
-  }
-
-  private func openStreams() -> SplicedStreams {
-    if let streams { return streams }
-    let opened = SplicedStreams()
-    streams = opened
-    return opened
   }
 }

@@ -73,7 +73,9 @@ public final class LogWriter: Sendable {
       state.dropped = 0
       return dropped
     }
-    if dropped > 0 { event(.warning, "the log could not be written fast enough: \(dropped) batches of lines were dropped") }
+    if dropped > 0 {
+      event(.warning, "the log could not be written fast enough: \(dropped) batches of lines were dropped")
+    }
     if batch.isEmpty {
       wake.wait()
       wake.clear()

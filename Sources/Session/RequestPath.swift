@@ -112,7 +112,8 @@ extension Session {
   private mutating func judge(_ bytes: Span<UInt8>, _ workspace: inout Workspace) -> Problem? {
     let credentials = policy.configuration.proxy.credentials
     if !credentials.isEmpty, !Self.isAuthorized(workspace.request.fields, bytes, credentials) {
-      return Problem(.authenticationRequired, "Proxy-Authorization with Basic credentials that the proxy knows was expected.")
+      return Problem(
+        .authenticationRequired, "Proxy-Authorization with Basic credentials that the proxy knows was expected.")
     }
     if workspace.request.form == .asterisk { return nil }
     if let fault = workspace.decisions.host.set(bytes.extracting(workspace.request.host)) {
@@ -184,7 +185,8 @@ extension Session {
       outputs.toClient.append(persists ? "\r\n\r\n" : "\r\nConnection: close\r\n\r\n")
       outputs.toClient.append(echo.bytes)
     } else {
-      outputs.toClient.append("\r\nAllow: CONNECT, DELETE, GET, HEAD, OPTIONS, PATCH, POST, PUT, TRACE\r\nContent-Length: 0")
+      outputs.toClient.append(
+        "\r\nAllow: CONNECT, DELETE, GET, HEAD, OPTIONS, PATCH, POST, PUT, TRACE\r\nContent-Length: 0")
       outputs.toClient.append(persists ? "\r\n\r\n" : "\r\nConnection: close\r\n\r\n")
     }
     record.bytesOut &+= UInt64(outputs.toClient.count - before)
@@ -215,7 +217,8 @@ extension Session {
     noteUpgrade(bytes, workspace)
     dropEdited(bytes, edits, &workspace.request.fields)
     workspace.pool.lend(
-      &outputs.toUpstream, workspace.request.fields.lines.last.map { $0.line.upperBound + 256 } ?? 1024 + edits.fields.addedBytes)
+      &outputs.toUpstream,
+      workspace.request.fields.lines.last.map { $0.line.upperBound + 256 } ?? 1024 + edits.fields.addedBytes)
     outputs.toUpstream.append(bytes.extracting(workspace.request.method))
     outputs.toUpstream.append(0x20)
     let target = workspace.request.pathAndQuery

@@ -141,10 +141,14 @@ private final class ResolverLoop {
 
   func run() -> Never {
     while true {
-      var entries = [cl_poll_entry(fd: mailbox.descriptor.number, wants_read: true, wants_write: false, can_read: false, can_write: false)]
+      var entries = [
+        cl_poll_entry(
+          fd: mailbox.descriptor.number, wants_read: true, wants_write: false, can_read: false, can_write: false)
+      ]
       for (number, wants) in sockets.prefix(Self.longestPoll) {
         entries.append(
-          cl_poll_entry(fd: number, wants_read: wants.read, wants_write: wants.write, can_read: false, can_write: false))
+          cl_poll_entry(fd: number, wants_read: wants.read, wants_write: wants.write, can_read: false, can_write: false)
+        )
       }
       let count = Int32(entries.count)
       _ = cl_poll(&entries, count, Int32(clamping: millisecondsToWait()))
@@ -153,7 +157,8 @@ private final class ResolverLoop {
         for entry in entries.dropFirst() where entry.can_read || entry.can_write {
           // A socket may have been closed by the processing of the one before it.
           guard sockets[entry.fd] != nil else { continue }
-          ares_process_fd(channel, entry.can_read ? entry.fd : ARES_SOCKET_BAD, entry.can_write ? entry.fd : ARES_SOCKET_BAD)
+          ares_process_fd(
+            channel, entry.can_read ? entry.fd : ARES_SOCKET_BAD, entry.can_write ? entry.fd : ARES_SOCKET_BAD)
         }
         ares_process_fd(channel, ARES_SOCKET_BAD, ARES_SOCKET_BAD)
       }

@@ -63,6 +63,7 @@ private func readRequest(method: String, url: String) throws -> NamedRequest {
 private func tunnelTarget(of url: String) -> String? {
   guard url.lowercased().hasPrefix("https://") else { return nil }
   let authority = url.dropFirst("https://".count).prefix { $0 != "/" && $0 != "?" }
-  let hasPort = authority.last != "]" && authority.drop { $0 != "]" }.contains(":") || authority.filter { $0 == ":" }.count == 1
+  let hasPort =
+    authority.last != "]" && authority.drop { $0 != "]" }.contains(":") || authority.filter { $0 == ":" }.count == 1
   return hasPort ? String(authority) : "\(authority):443"
 }

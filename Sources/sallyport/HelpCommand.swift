@@ -13,7 +13,8 @@ nonisolated func helpCommand(_ arguments: [String]) -> Int32 {
     return 0
   }
   guard let text = topics[topic] else {
-    Output.complain("sallyport: no help on '\(topic)'; expected one of \(topics.keys.sorted().joined(separator: ", "))\n")
+    Output.complain(
+      "sallyport: no help on '\(topic)'; expected one of \(topics.keys.sorted().joined(separator: ", "))\n")
     return 2
   }
   Output.answer(text)
@@ -41,35 +42,35 @@ private nonisolated let overview = """
 
 private nonisolated let topics: [String: String] = [
   "run": """
-    usage: sallyport run [--config FILE]
+  usage: sallyport run [--config FILE]
 
-    Starts the proxy in the foreground. When it is ready it prints one line with the addresses it listens on. The log
-    goes to standard error: text on a terminal, one JSON object a line otherwise.
+  Starts the proxy in the foreground. When it is ready it prints one line with the addresses it listens on. The log
+  goes to standard error: text on a terminal, one JSON object a line otherwise.
 
-    SIGHUP reads the configuration again; with an error in it nothing changes, and the log says so.
-    SIGTERM or SIGINT stops: requests under way may finish, up to timeouts.drain. A second one ends at once.
+  SIGHUP reads the configuration again; with an error in it nothing changes, and the log says so.
+  SIGTERM or SIGINT stops: requests under way may finish, up to timeouts.drain. A second one ends at once.
 
-    """,
+  """,
   "check": """
-    usage: sallyport check [--config FILE] [--strict] [--json]
+  usage: sallyport check [--config FILE] [--strict] [--json]
 
-    Prints every error and warning of the configuration and of the files it includes, with file, line and column.
-    Exits 1 when there is an error; with --strict, when there is a warning too. --json prints an array of objects.
+  Prints every error and warning of the configuration and of the files it includes, with file, line and column.
+  Exits 1 when there is an error; with --strict, when there is a warning too. --json prints an array of objects.
 
-    """,
+  """,
   "explain": """
-    usage: sallyport explain [--config FILE] [--json] METHOD URL
+  usage: sallyport explain [--config FILE] [--json] METHOD URL
 
-    Says which rule decides the request, where it stands, why each rule before it does not match, and what will be done.
-    For a tunnel: sallyport explain CONNECT host:443, or any method with an https:// URL.
+  Says which rule decides the request, where it stands, why each rule before it does not match, and what will be done.
+  For a tunnel: sallyport explain CONNECT host:443, or any method with an https:// URL.
 
-    """,
+  """,
   "env": """
-    usage: sallyport env [--config FILE] [--shell sh|fish|systemd]
+  usage: sallyport env [--config FILE] [--shell sh|fish|systemd]
 
-    Prints the variables that point programs at the proxy: eval "$(sallyport env)".
+  Prints the variables that point programs at the proxy: eval "$(sallyport env)".
 
-    """,
+  """,
   "version": "usage: sallyport version\n\nPrints the version.\n",
   "help": "usage: sallyport help [COMMAND]\n\nPrints what sallyport or one of its commands does.\n",
 ]

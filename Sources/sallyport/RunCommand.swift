@@ -27,7 +27,8 @@ nonisolated func runCommand(_ arguments: [String]) throws -> Int32 {
     let daemon = try Daemon(settings, signals: signals)
     let rules = policy.rules.count
     Output.answer(
-      "sallyport: listening on \(daemon.addresses.joined(separator: ", ")) (\(rules) \(rules == 1 ? "rule" : "rules"))\n")
+      "sallyport: listening on \(daemon.addresses.joined(separator: ", ")) (\(rules) \(rules == 1 ? "rule" : "rules"))\n"
+    )
     daemon.run()
     return 0
   } catch {

@@ -186,7 +186,9 @@ class Proxy:
         ), f"the proxy crashed ({status}):\n{text}"
         assert early is None or early in self.expected_exit, f"the proxy left early ({early}):\n{text}"
         entries = self.log.snapshot()
-        while entries and "not_json" in entries[0]:  # the diagnostics of the configuration, before the first line
+        while (
+            entries and "not_json" in entries[0]
+        ):  # the diagnostics of the configuration, before the first line
             entries.pop(0)
         not_json = [entry["not_json"] for entry in entries if "not_json" in entry]
         assert not not_json, f"lines of the log that are no JSON: {not_json[:5]}"

@@ -95,8 +95,7 @@ import Testing
     ("2001:db8::/32", ["[2001:db8:ffff::]"], ["[2001:db9::]"]),
   ]
 
-  @Test(arguments: matching) func aPatternMatchesItsHosts(pattern: String, yes: [String], no: [String]) throws
-  {
+  @Test(arguments: matching) func aPatternMatchesItsHosts(pattern: String, yes: [String], no: [String]) throws {
     let pattern = try HostPattern.parse(pattern).get()
     for host in yes { #expect(pattern.matches(canonical(host)), "\(pattern) \(host)") }
     for host in no { #expect(!pattern.matches(canonical(host)), "\(pattern) \(host)") }

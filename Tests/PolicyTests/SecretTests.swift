@@ -11,8 +11,7 @@ import Testing
     return PolicyLoader.load(path: "etc/s.toml", files: files)
   }
 
-  private func authorization(_ password: String, _ files: DictionaryFiles) -> (sent: String?, said: [String])
-  {
+  private func authorization(_ password: String, _ files: DictionaryFiles) -> (sent: String?, said: [String]) {
     let source = "[defaults.request]\nauthorization = { username = \"u\", password = \(password) }"
     let result = load(source, files)
     return (

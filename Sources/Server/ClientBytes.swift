@@ -1,0 +1,133 @@
+// From the client to the session, and on to the upstream: reading, pumping, sending.
+//
+// Write first: only what the socket does not take is kept, and while any of it is, the client is not read.
+
+import Bytes
+import Session
+import Transport
+
+extension Conversation {
+  var canReadClient: Bool {
+    ending == nil && !flags.contains(.clientEnded) && session.wantsClientBytes && outputs.toUpstream.isEmpty
+      && !(streams?.holdsRequest ?? false)
+  }
+
+  func readClient(_ worker: Worker) {
+    if spliceRequest(worker) { return }
+    var input = takeInput(&clientInput, Worker.readBytes, worker)
+    switch descriptor.read(into: &input) {
+    case .moved(let count):
+      if count >= Self.bulkBytes { flags.insert(.requestIsBulk) }
+      pumpClient(&input, worker)
+      keepInput(&input, &clientInput, worker)
+    case .wouldBlock:
+      keepInput(&input, &clientInput, worker)
+    case .ended:
+      keepInput(&input, &clientInput, worker)
+      clientStreamEnded(worker)
+    case .failed:
+      keepInput(&input, &clientInput, worker)
+      perform(session.clientFailed(), worker)
+    }
+  }
+
+  func clientStreamEnded(_ worker: Worker) {
+    flags.insert(.clientEnded)
+    let action = session.clientEnded(now: worker.now, &worker.workspace, &outputs)
+    perform(action, otherIsUpstream: true, worker)
+  }
+
+  /// Shows the session what there is until it can use no more of it.
+  func pumpClient(_ input: inout ByteBuffer, _ worker: Worker) {
+    flags.remove(.sawClientInput)
+    var goesOn = true
+    while goesOn, !flags.contains(.closed), ending == nil {
+      let step = session.clientReceived(
+        input.bytes, now: worker.now, policy: worker.policy, &worker.workspace, &outputs)
+      input.consume(step.consumed)
+      switch step.action {
+      case .read:
+        flags.insert(.sawClientInput)
+        goesOn = false
+      case .hold:
+        goesOn = false
+      case .forward(let count):
+        forwardToUpstream(&input, count, worker)
+        goesOn = !input.isEmpty && outputs.toUpstream.isEmpty
+      case .end, .connect, .reconnect, .tunnel, .closeOtherWrite, .close:
+        perform(step.action, worker)
+        goesOn = !input.isEmpty && session.wantsClientBytes && outputs.toUpstream.isEmpty
+      }
+    }
+    flushUpstream(worker)
+  }
+
+  /// The next `count` bytes of the input go to the upstream, behind what waits already.
+  func forwardToUpstream(_ input: inout ByteBuffer, _ count: Int, _ worker: Worker) {
+    guard let upstream else { preconditionFailure("bytes for an upstream that is not there") }
+    let head = outputs.toUpstream.count
+    var sent = 0
+    if session.keepsReplay { outputs.replay.append(input.bytes.extracting(0..<count)) }
+    switch upstream.descriptor.write(outputs.toUpstream, then: input.bytes.extracting(0..<count)) {
+    case .moved(let moved):
+      outputs.toUpstream.consume(min(head, moved))
+      sent = max(0, moved - head)
+    case .wouldBlock: break
+    case .ended, .failed:
+      // Consumed first: what can be sent again stands in the replay, the rest is dropped.
+      input.consume(count)
+      session.clientForwarded(count, now: worker.now)
+      perform(session.upstreamWriteFailed(&worker.workspace, &outputs), worker)
+      return
+    }
+    if sent < count {
+      worker.workspace.pool.lend(&outputs.toUpstream, count - sent)
+      outputs.toUpstream.append(input.bytes.extracting(sent..<count))
+    } else {
+      worker.workspace.pool.reclaim(&outputs.toUpstream)
+    }
+    input.consume(count)
+    session.clientForwarded(count, now: worker.now)
+  }
+
+  func flushUpstream(_ worker: Worker) {
+    guard let upstream, !outputs.toUpstream.isEmpty else { return }
+    switch upstream.descriptor.write(outputs.toUpstream) {
+    case .moved(let count):
+      outputs.toUpstream.consume(count)
+      session.progressed(now: worker.now)
+    case .wouldBlock: return
+    case .ended, .failed:
+      perform(session.upstreamWriteFailed(&worker.workspace, &outputs), worker)
+      return
+    }
+    if outputs.toUpstream.isEmpty { upstreamSent(worker) }
+  }
+
+  func upstreamSent(_ worker: Worker) {
+    worker.workspace.pool.reclaim(&outputs.toUpstream)
+    if flags.contains(.closesUpstreamWrite), !(streams?.holdsRequest ?? false) {
+      flags.remove(.closesUpstreamWrite)
+      upstream?.descriptor.shutdownWrite()
+    }
+  }
+
+  func upstreamWritable(_ worker: Worker) {
+    flushUpstream(worker)
+    if outputs.toUpstream.isEmpty, streams?.holdsRequest ?? false { drainRequestPipe(worker) }
+  }
+
+  /// An event of a client whose bytes cannot be used now.
+  func clientUnreadable(_ readiness: Readiness, _ worker: Worker) {
+    if readiness.isBroken {
+      if ending == nil { perform(session.clientFailed(), worker) }
+      giveUpSending(worker)
+      return
+    }
+    if readiness.peerClosed, session.awaitsOnlyUpstream, ending == nil, !flags.contains(.clientHalfClosed) {
+      flags.insert(.clientHalfClosed)
+      perform(session.clientEnded(now: worker.now, &worker.workspace, &outputs), worker)
+    }
+    flags.insert(.clientUnwatched)
+  }
+}

@@ -1,0 +1,132 @@
+// From the upstream to the session, and on to the client: reading, pumping, sending.
+
+import Bytes
+import Session
+import Transport
+
+extension Conversation {
+  var canReadUpstream: Bool {
+    ending == nil && !flags.contains(.upstreamEnded) && upstream != nil && outputs.toClient.isEmpty
+      && !(streams?.holdsResponse ?? false)
+  }
+
+  func readUpstream(_ worker: Worker) {
+    if spliceResponse(worker) { return }
+    guard let upstream else { return }
+    // Behind the head of a long body the rest is better not copied: then little more than the head is read.
+    let isAtHead = session.awaitsResponseHead
+    let room = isAtHead && upstream.sendsLongBodies ? Self.headBytes : Worker.readBytes
+    var input = takeInput(&upstreamInput, room, worker)
+    switch upstream.descriptor.read(into: &input) {
+    case .moved(let count):
+      if count >= Self.bulkBytes { flags.insert(.responseIsBulk) }
+      pumpUpstream(&input, worker)
+      keepInput(&input, &upstreamInput, worker)
+      if isAtHead {
+        upstream.sendsLongBodies = UInt64(count) &+ session.unchangedResponseBytes >= Self.leastSplicedBytes
+        if upstream.sendsLongBodies, self.upstream === upstream, canReadUpstream { _ = spliceResponse(worker) }
+      }
+    case .wouldBlock:
+      keepInput(&input, &upstreamInput, worker)
+    case .ended:
+      keepInput(&input, &upstreamInput, worker)
+      upstreamStreamEnded(broken: false, worker)
+    case .failed:
+      keepInput(&input, &upstreamInput, worker)
+      upstreamStreamEnded(broken: true, worker)
+    }
+  }
+
+  func upstreamStreamEnded(broken: Bool, _ worker: Worker) {
+    flags.insert(.upstreamEnded)
+    let action = session.upstreamEnded(broken: broken, now: worker.now, &worker.workspace, &outputs)
+    perform(action, otherIsUpstream: false, worker)
+  }
+
+  func pumpUpstream(_ input: inout ByteBuffer, _ worker: Worker) {
+    flags.remove(.sawUpstreamInput)
+    var goesOn = true
+    while goesOn, upstream != nil, ending == nil {
+      let step = session.upstreamReceived(input.bytes, now: worker.now, &worker.workspace, &outputs)
+      input.consume(step.consumed)
+      switch step.action {
+      case .read:
+        goesOn = step.consumed > 0 && !input.isEmpty
+        if !goesOn { flags.insert(.sawUpstreamInput) }
+      case .hold:
+        goesOn = false
+      case .forward(let count):
+        forwardToClient(&input, count, worker)
+        if let action = session.endIfComplete() {
+          finish(action, leaves: !input.isEmpty, worker)
+          goesOn = false
+        } else {
+          goesOn = !input.isEmpty && outputs.toClient.isEmpty
+        }
+      case .end:
+        finish(step.action, leaves: !input.isEmpty, worker)
+        goesOn = false
+      case .connect, .reconnect, .tunnel, .closeOtherWrite, .close:
+        perform(step.action, worker)
+        goesOn = !input.isEmpty && outputs.toClient.isEmpty
+      }
+    }
+    // Nobody will ask for what is left of a response that is over.
+    if upstream == nil { input.removeAll() }
+    if ending == nil { flushClient(worker) }
+  }
+
+  func forwardToClient(_ input: inout ByteBuffer, _ count: Int, _ worker: Worker) {
+    let head = outputs.toClient.count
+    var sent = 0
+    switch descriptor.write(outputs.toClient, then: input.bytes.extracting(0..<count)) {
+    case .moved(let moved):
+      outputs.toClient.consume(min(head, moved))
+      sent = max(0, moved - head)
+    case .wouldBlock: break
+    case .ended, .failed:
+      perform(session.clientFailed(), worker)
+      return
+    }
+    if sent < count {
+      worker.workspace.pool.lend(&outputs.toClient, count - sent)
+      outputs.toClient.append(input.bytes.extracting(sent..<count))
+    } else {
+      worker.workspace.pool.reclaim(&outputs.toClient)
+    }
+    input.consume(count)
+    session.upstreamForwarded(count, now: worker.now)
+  }
+
+  func flushClient(_ worker: Worker) {
+    if flags.contains(.closed) { return }
+    if !outputs.toClient.isEmpty {
+      switch descriptor.write(outputs.toClient) {
+      case .moved(let count):
+        outputs.toClient.consume(count)
+        session.progressed(now: worker.now)
+      case .wouldBlock: return
+      case .ended, .failed:
+        if ending == nil { perform(session.clientFailed(), worker) }
+        giveUpSending(worker)
+        return
+      }
+    }
+    if outputs.toClient.isEmpty { clientSent(worker) }
+  }
+
+  func clientSent(_ worker: Worker) {
+    worker.workspace.pool.reclaim(&outputs.toClient)
+    if streams?.holdsResponse ?? false { return }
+    if flags.contains(.closesClientWrite) {
+      flags.remove(.closesClientWrite)
+      descriptor.shutdownWrite()
+    }
+    if let ending { complete(ending, worker) }
+  }
+
+  func clientWritable(_ worker: Worker) {
+    flushClient(worker)
+    if outputs.toClient.isEmpty, streams?.holdsResponse ?? false { drainResponsePipe(worker) }
+  }
+}

@@ -1,0 +1,642 @@
+"""check, explain, env, version and help: what they print, and how they exit (0 done, 1 the answer is no, 2 wrong usage).
+
+The diagnostics are the greater part: every error of every file in one pass, each with file, line, column, the line
+itself and a caret, and a suggestion for a near miss. `run` refuses to start on the same errors.
+"""
+
+import json
+import os
+import re
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from conftest import need
+from proxy import clean_environment, command
+
+DIAGNOSTIC = re.compile(
+    r"(?P<file>[^\n:]+):(?P<line>\d+):(?P<column>\d+): (?P<severity>error|warning): (?P<message>.*)"
+)
+
+
+@dataclass(frozen=True)
+class Diagnostic:
+    file: str
+    line: int
+    column: int
+    severity: str
+    message: str
+
+
+def diagnostics(output: str) -> list[Diagnostic]:
+    """Every diagnostic of an output; each must be followed by its line and by a caret below its column."""
+    lines = output.splitlines()
+    found = []
+    for index, text in enumerate(lines):
+        match = DIAGNOSTIC.fullmatch(text)
+        if not match:
+            continue
+        found.append(
+            Diagnostic(
+                match["file"], int(match["line"]), int(match["column"]), match["severity"], match["message"]
+            )
+        )
+        source = re.fullmatch(r" *(\d+) \| (.*)", lines[index + 1])
+        caret = re.fullmatch(r" *\| ( *)\^", lines[index + 2])
+        assert source and int(source[1]) == found[-1].line, f"no source line below {text!r}:\n{output}"
+        assert (
+            caret and len(caret[1]) + 1 == found[-1].column
+        ), f"the caret is not below column {match['column']}:\n{output}"
+        assert lines[index + 1].index("|") == lines[index + 2].index("|")
+    return found
+
+
+def check(directory: Path, text: str, *options: str, expect: int = 0) -> list[Diagnostic]:
+    """`sallyport check` on this text."""
+    (directory / "sallyport.toml").write_text(text)
+    done = command("check", "--config", "sallyport.toml", *options, cwd=directory)
+    output = done.stdout + done.stderr
+    assert done.returncode == expect, f"exit status {done.returncode}, not {expect}:\n{output}"
+    return diagnostics(output)
+
+
+RULE = '[[rule]]\nname = "r"\n'
+
+# Each: the text, the line of the one error, and what its message must hold
+ERRORS = {
+    "a near miss in [proxy]": (
+        '[proxy]\nlisen = ["127.0.0.1:1"]\n',
+        2,
+        ["unknown key 'lisen' in [proxy]", "did you mean 'listen'?"],
+    ),
+    "a near miss in [proxy.limits]": (
+        "[proxy.limits]\nconections = 1\n",
+        2,
+        ["'conections'", "did you mean 'connections'?"],
+    ),
+    "a near miss in [proxy.timeouts]": (
+        '[proxy.timeouts]\nconect = "1s"\n',
+        2,
+        ["'conect'", "did you mean 'connect'?"],
+    ),
+    "a near miss in [[rule]]": (RULE + 'host = ["a.test"]\n', 3, ["'host'", "did you mean 'hosts'?"]),
+    "a near miss in [rule.request]": (
+        RULE + '[rule.request]\nuser_agnet = "x"\n',
+        4,
+        ["'user_agnet'", "'user_agent'?"],
+    ),
+    "a near miss of a table": ("[proxi]\n", 1, ["'proxi'", "did you mean 'proxy'?"]),
+    "a key that resembles nothing": ("[proxy]\nxyzzy = 1\n", 2, ["unknown key 'xyzzy' in [proxy]"]),
+    "what is no TOML": ("[proxy\n", 1, []),
+    "a value that is no TOML": ("[proxy]\nlisten = [127]\nname = \n", 3, []),
+    "a key that comes twice": ('[proxy]\nname = "a"\nname = "b"\n', 3, ["name"]),
+    "a string where a list belongs": ('[proxy]\nlisten = "127.0.0.1:1"\n', 2, ["listen"]),
+    "a number where a string belongs": ("[proxy]\nname = 1\n", 2, ["name"]),
+    "a string where a boolean belongs": (RULE + 'enforce = "no"\n', 3, ["enforce"]),
+    "a string where a number belongs": ('[proxy.limits]\nheaders = "many"\n', 2, ["headers"]),
+    "a negative limit": ("[proxy.limits]\nconnections = -1\n", 2, ["connections"]),
+    "a list with a member of another type": (RULE + 'hosts = ["a.test", 1]\n', 3, ["hosts"]),
+    "a duration without a unit": ('[proxy.timeouts]\nconnect = "10"\n', 2, ["connect"]),
+    "a duration that is a number": ("[proxy.timeouts]\nconnect = 10\n", 2, ["connect"]),
+    "a duration with an unknown unit": ('[proxy.timeouts]\nconnect = "10 parsecs"\n', 2, ["connect"]),
+    "a negative duration": ('[proxy.timeouts]\nconnect = "-1s"\n', 2, ["connect"]),
+    "a size with an unknown unit": ('[proxy.limits]\nheader_bytes = "1XiB"\n', 2, ["header_bytes"]),
+    "a size that overflows": (
+        '[proxy.limits]\nheader_bytes = "99999999999999999999MiB"\n',
+        2,
+        ["header_bytes"],
+    ),
+    "another default than allow and deny": ('[proxy]\ndefault = "maybe"\n', 2, ["default", "maybe"]),
+    "a listen address that is none": ('[proxy]\nlisten = ["nonsense"]\n', 2, ["nonsense"]),
+    "a listen address without a port": ('[proxy]\nlisten = ["127.0.0.1"]\n', 2, ["127.0.0.1"]),
+    "a listen port above 65535": ('[proxy]\nlisten = ["127.0.0.1:70000"]\n', 2, ["70000"]),
+    "a listen address that others can reach": ('[proxy]\nlisten = ["0.0.0.0:3128"]\n', 2, ["allow_remote"]),
+    "allow_remote without credentials": (
+        '[proxy]\nlisten = ["0.0.0.0:3128"]\nallow_remote = true\n',
+        None,
+        ["credentials"],
+    ),
+    "workers that are no number": ('[proxy]\nworkers = "many"\n', 2, ["workers"]),
+    "no worker": ("[proxy]\nworkers = 0\n", 2, ["workers"]),
+    "a name of the proxy that is no token": ('[proxy]\nname = "a b"\n', 2, ["name"]),
+    "a denied address that is none": ('[proxy]\ndeny_addresses = ["everywhere"]\n', 2, ["everywhere"]),
+    "a denied block that is too narrow": ('[proxy]\ndeny_addresses = ["10.0.0.0/33"]\n', 2, ["10.0.0.0/33"]),
+    "a name server that is none": ('[dns]\nservers = ["nonsense"]\n', 2, ["nonsense"]),
+    "a log format that there is not": ('[log]\nformat = "xml"\n', 2, ["xml"]),
+    "a log level that there is not": ('[log]\nlevel = "loud"\n', 2, ["loud"]),
+    "a rule without a name": ('[[rule]]\nhosts = ["a.test"]\n', 1, ["name"]),
+    "two rules of one name": (RULE + RULE, 4, ["'r'"]),
+    "a rule whose name is empty": ('[[rule]]\nname = ""\n', 2, ["name"]),
+    "a rule whose name would break a header": ('[[rule]]\nname = "a\\r\\nb"\n', 2, ["name"]),
+    "an action that there is not": (RULE + 'action = "drop"\n', 3, ["drop"]),
+    "a way of connect that there is not": (RULE + 'connect = "sideways"\n', 3, ["sideways"]),
+    "a scheme that there is not": (RULE + 'schemes = ["gopher"]\n', 3, ["gopher"]),
+    "a port 0": (RULE + "ports = [0]\n", 3, ["port"]),
+    "a port above 65535": (RULE + "ports = [443, 65536]\n", 3, ["65536"]),
+    "a method that is no token": (RULE + 'methods = ["G ET"]\n', 3, ["G ET"]),
+    "a star in the middle of a host": (RULE + 'hosts = ["a.*.test"]\n', 3, ["a.*.test"]),
+    "a star that is part of a label": (RULE + 'hosts = ["a*.test"]\n', 3, ["a*.test"]),
+    "three stars": (RULE + 'hosts = ["***.a.test"]\n', 3, ["***.a.test"]),
+    "a URL as a host": (RULE + 'hosts = ["http://a.test/"]\n', 3, ["http://a.test/"]),
+    "a host with a port": (RULE + 'hosts = ["a.test:80"]\n', 3, ["a.test:80"]),
+    "an empty host": (RULE + 'hosts = [""]\n', 3, ["hosts"]),
+    "a number-like host": (RULE + 'hosts = ["0x7f.1"]\n', 3, ["0x7f.1"]),
+    "a label of 64 letters": (RULE + f'hosts = ["{"a" * 64}.test"]\n', 3, ["hosts"]),
+    "a block of addresses with a length that is none": (RULE + 'hosts = ["10.0.0.0/x"]\n', 3, ["10.0.0.0/x"]),
+    "CR LF in a field value": (
+        RULE + '[rule.request]\nheaders.set = { X-A = "a\\r\\nX-B: c" }\n',
+        4,
+        ["X-A"],
+    ),
+    "NUL in a field value": (RULE + '[rule.request]\nheaders.default = { X-A = "a\\u0000" }\n', 4, ["X-A"]),
+    "CR LF in user_agent": (RULE + '[rule.request]\nuser_agent = "a\\r\\nb"\n', 4, ["user_agent"]),
+    "a field name that is no token": (RULE + '[rule.request]\nheaders.set = { "X A" = "b" }\n', 4, ["X A"]),
+    "setting a field that frames the message": (
+        RULE + '[rule.request]\nheaders.set = { Content-Length = "1" }\n',
+        4,
+        ["Content-Length"],
+    ),
+    "removing Host": (RULE + '[rule.request]\nheaders.remove = ["Host"]\n', 4, ["Host"]),
+    "a language that would break the field": (
+        RULE + '[rule.request]\naccept_language = ["en\\r\\n"]\n',
+        4,
+        ["accept_language"],
+    ),
+    "credentials without a user": (
+        RULE + '[rule.request]\nauthorization = { password = "x" }\n',
+        4,
+        ["username"],
+    ),
+    "a user name with a colon": (
+        RULE + '[rule.request]\nauthorization = { username = "a:b", password = "x" }\n',
+        4,
+        ["username"],
+    ),
+    "a secret in a file that is not there": (
+        RULE + '[rule.request]\nuser_agent = { file = "absent" }\n',
+        4,
+        ["absent"],
+    ),
+    "a secret of the environment that is not there": (
+        RULE + '[rule.request]\nuser_agent = { env = "NOT_THERE" }\n',
+        4,
+        ["NOT_THERE"],
+    ),
+    "a secret from two places": (
+        RULE + '[rule.request]\nuser_agent = { env = "A", file = "b" }\n',
+        4,
+        ["user_agent"],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ERRORS)
+def test_an_error_is_reported_where_it_is(name, sallyport_binary, tmp_path):
+    text, line, fragments = ERRORS[name]
+    found = check(tmp_path, text, expect=1)
+    errors = [diagnostic for diagnostic in found if diagnostic.severity == "error"]
+    assert errors, "no error in the promised form"
+    assert all(error.file == "sallyport.toml" for error in errors)
+    matching = [
+        error
+        for error in errors
+        if (line is None or error.line == line) and all(part in error.message for part in fragments)
+    ]
+    assert matching, f"no error at line {line} with {fragments}: {errors}"
+    if not (len(errors) == 1 or name in ("a value that is no TOML", "allow_remote without credentials")):
+        raise AssertionError(f"one mistake, several errors: {errors}")
+
+
+@pytest.mark.parametrize("name", ["an unknown key", "what is no TOML"])
+def test_run_refuses_to_start_on_an_error(name, sallyport_binary, tmp_path):
+    text = {"an unknown key": "[proxy]\nlisen = []\n", "what is no TOML": "[proxy\n"}[name]
+    (tmp_path / "sallyport.toml").write_text(text)
+    done = command("run", "--config", "sallyport.toml", cwd=tmp_path)
+    assert done.returncode == 1
+    assert diagnostics(done.stdout + done.stderr)
+
+
+LATER = {
+    "users": (RULE + 'users = ["root"]\n', "users"),
+    "units": (RULE + 'units = ["a.service"]\n', "units"),
+    "when": (RULE + 'when = ["wifi"]\n', "when"),
+    "upgrade": (RULE + "upgrade = true\n", "upgrade"),
+    "route": (RULE + 'route = ["direct"]\n', "route"),
+    "connect = verify": (RULE + 'connect = "verify"\n', "verify"),
+    "connect = intercept": (RULE + 'connect = "intercept"\n', "intercept"),
+    "rule.security": (RULE + '[rule.security]\nmin_tls = "1.2"\n', "min_tls"),
+    "rule.response": (RULE + '[rule.response]\nserializer = "json"\n', "serializer"),
+    "serializer": (RULE + '[rule.request]\nserializer = "json"\n', "serializer"),
+    "parameters": (RULE + "[rule.request]\nparameters = { a = 1 }\n", "parameters"),
+    "throttle": (RULE + '[rule.request]\nthrottle = { packet = "1KiB" }\n', "throttle"),
+    "service_type": (RULE + '[rule.request]\nservice_type = "video"\n', "service_type"),
+    "allows_cellular_access": (
+        RULE + "[rule.request]\nallows_cellular_access = false\n",
+        "allows_cellular_access",
+    ),
+    "pins": ('[pins.a]\nmode = "public-key"\n', "pins"),
+    "routes": ('[routes.a]\nvia = "direct"\n', "routes"),
+    "authority": ('[authority]\ndirectory = "/x"\n', "authority"),
+    "defaults.security": ('[defaults.security]\nmin_tls = "1.2"\n', "security"),
+    "defaults.response": ('[defaults.response]\nserializer = "json"\n', "response"),
+    "reachability": ('[reachability.interfaces]\ntun0 = "wwan"\n', "reachability"),
+}
+
+
+@pytest.mark.parametrize("name", LATER)
+def test_a_key_of_a_later_issue_is_not_supported_rather_than_unknown(name, sallyport_binary, tmp_path):
+    text, key = LATER[name]
+    errors = check(tmp_path, text, expect=1)
+    assert any("not supported by this build" in error.message for error in errors), errors
+    assert not any("unknown" in error.message for error in errors)
+
+
+# Every key of this issue, written out as policy-file.md has it
+EVERYTHING = """
+include = ["policy.d/*.toml"]
+
+[proxy]
+listen = ["127.0.0.1:3128", "[::1]:3128"]
+workers = "auto"
+name = "sallyport"
+default = "allow"
+allow_remote = false
+credentials = { file = "credentials" }
+deny_addresses = ["link-local", "multicast", "unspecified", "loopback", "private", "cgnat", "192.0.2.0/24", "2001:db8::/32"]
+
+[proxy.limits]
+connections = 10000
+header_bytes = "32KiB"
+headers = 128
+buffered_body = "1MiB"
+idle_per_host = 64
+held_bodies = "64MiB"
+json_depth = 512
+image_pixels = 100_000_000
+connections_per_host = 0
+
+[proxy.timeouts]
+client_header = "10s"
+client_idle = "5m"
+connect = "10s"
+tls_handshake = "10s"
+response_header = "60s"
+body_stall = "60s"
+upstream_idle = "60s"
+tunnel_idle = "1h"
+drain = "250ms"
+
+[dns]
+servers = ["127.0.0.1:5353", "[::1]:5353", "192.0.2.1"]
+timeout = "5s"
+cache = "60s"
+
+[log]
+format = "auto"
+level = "info"
+access = true
+
+[defaults.request]
+user_agent = "kiosk"
+"""
+EVERY_RULE = """
+[[rule]]
+name = "everything"
+hosts = ["pay.example.com", "**.pay.example.com", "*.other.example", "10.0.0.0/8", "::1"]
+ports = [443, 8443]
+methods = ["GET", "POST"]
+paths = ["/v2/*"]
+schemes = ["https", "http"]
+action = "deny"
+reason = "No."
+enforce = true
+connect = "tunnel"
+deny_addresses = ["private"]
+
+[rule.request]
+headers.default = { Accept-Language = "en" }
+headers.set = { X-Client = "kiosk-7" }
+headers.remove = ["Cookie"]
+user_agent = "kiosk"
+accept_language = ["en", "de"]
+authorization = { username = "ada", password = { file = "../password" } }
+timeout = "30s"
+cookies = true
+"""
+
+
+def write_everything(directory: Path) -> None:
+    (directory / "policy.d").mkdir()
+    (directory / "policy.d/a.toml").write_text(EVERY_RULE)
+    for name, content in (("credentials", "ada:word\n"), ("password", "word\n")):
+        (directory / name).write_text(content)
+        (directory / name).chmod(0o600)
+
+
+def test_every_key_is_known(sallyport_binary, tmp_path):
+    """Relative paths are relative to the file that names them: the rule's password is beside policy.d, not in it."""
+    write_everything(tmp_path)
+    assert [found for found in check(tmp_path, EVERYTHING) if found.severity == "error"] == []
+
+
+def test_the_configuration_that_is_installed_is_right(sallyport_binary):
+    path = Path(__file__).resolve().parents[2] / "config/sallyport.toml"
+    if not path.exists():
+        pytest.skip(f"{path} is not written yet")
+    done = command("check", "--config", path)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_every_error_of_every_file_in_one_pass(sallyport_binary, tmp_path):
+    (tmp_path / "policy.d").mkdir()
+    (tmp_path / "policy.d/10-first.toml").write_text('[[rule]]\nname = "a"\nhostss = ["x"]\nports = [0]\n')
+    (tmp_path / "policy.d/20-second.toml").write_text('[[rule]]\nname = "a"\nactoin = "deny"\n')
+    (tmp_path / "policy.d/ignored.txt").write_text("[[[")
+    text = (
+        'include = ["policy.d/*.toml"]\n[proxy]\nlisen = []\ndefault = "maybe"\n[proxy.timeouts]\ndrain = 5\n'
+    )
+    errors = {(error.file, error.line) for error in check(tmp_path, text, expect=1)}
+    assert errors >= {
+        ("sallyport.toml", 3),
+        ("sallyport.toml", 4),
+        ("sallyport.toml", 6),
+        ("policy.d/10-first.toml", 3),
+        ("policy.d/10-first.toml", 4),
+        ("policy.d/20-second.toml", 2),
+        ("policy.d/20-second.toml", 3),
+    }
+
+
+def test_included_files_are_read_in_lexical_order_after_the_main_one(sallyport_binary, tmp_path):
+    (tmp_path / "policy.d").mkdir()
+    for name in ("30", "10", "20"):
+        (tmp_path / f"policy.d/{name}.toml").write_text(
+            f'[[rule]]\nname = "r{name}"\naction = "deny"\nhosts = ["h{name}.test", "all.test"]\n'
+        )
+    (tmp_path / "sallyport.toml").write_text(
+        'include = ["policy.d/*.toml"]\n[[rule]]\nname = "main"\nhosts = ["main.test"]\n'
+    )
+    output = explain(tmp_path, "GET", "http://all.test/", expect=None)
+    assert "'r10'" in output and output.index("main") < output.rindex("sallyport.toml:2") + 1
+    assert "policy.d/10.toml:1" in output
+
+
+def test_a_file_that_is_named_and_not_there_is_an_error(sallyport_binary, tmp_path):
+    done = command("check", "--config", "absent.toml", cwd=tmp_path)
+    assert done.returncode == 1 and "absent.toml" in done.stdout + done.stderr
+
+
+WARNINGS = {
+    "a secret that others can read": (
+        RULE + '[rule.request]\nauthorization = { username = "a", password = { file = "open" } }\n',
+        4,
+    ),
+    "a secret in place": (
+        RULE + '[rule.request]\nauthorization = { username = "a", password = "in-the-open" }\n',
+        4,
+    ),
+    "a rule that can never match": (RULE + '[[rule]]\nname = "s"\nhosts = ["a.test"]\n', 3),
+    "more languages than six": (
+        RULE + '[rule.request]\naccept_language = ["a", "b", "c", "d", "e", "f", "g"]\n',
+        4,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WARNINGS)
+def test_a_warning_fails_only_a_strict_check(name, sallyport_binary, tmp_path):
+    text, line = WARNINGS[name]
+    (tmp_path / "open").write_text("in-the-open\n")
+    (tmp_path / "open").chmod(0o644)
+    found = check(tmp_path, text)
+    assert [(warning.severity, warning.line) for warning in found] == [("warning", line)]
+    check(tmp_path, text, "--strict", expect=1)
+
+
+def test_the_diagnostics_as_json(sallyport_binary, tmp_path):
+    (tmp_path / "sallyport.toml").write_text("[proxy]\nlisen = []\n" + RULE + "ports = [0]\n")
+    done = command("check", "--json", "--config", "sallyport.toml", cwd=tmp_path)
+    assert done.returncode == 1
+    found = json.loads(done.stdout)
+    assert [(entry["file"], entry["line"], entry["severity"]) for entry in found] == [
+        ("sallyport.toml", 2, "error"),
+        ("sallyport.toml", 5, "error"),
+    ]
+    assert all(entry["column"] >= 1 and entry["message"] for entry in found)
+    (tmp_path / "sallyport.toml").write_text("")
+    done = command("check", "--json", "--config", "sallyport.toml", cwd=tmp_path)
+    assert (done.returncode, json.loads(done.stdout)) == (0, [])
+
+
+def test_no_diagnostic_shows_a_secret(sallyport_binary, tmp_path):
+    """Not even where the line of the secret is the line at fault."""
+    lines = [
+        'authorization = { username = "a:b", password = "very-secret" }',
+        'authorization = { username = "a", password = "very-secret", surplus = 1 }',
+        'authorization = { password = "very-secret" }',
+        'headers.set = { "X A" = "very-secret" }',
+        'authorization = { username = "a", password = "very-secret\\r\\n" }',
+    ]
+    for line in lines:
+        (tmp_path / "sallyport.toml").write_text(RULE + f"[rule.request]\n{line}\n")
+        for options in ((), ("--json",), ("--strict",)):
+            done = command("check", *options, "--config", "sallyport.toml", cwd=tmp_path)
+            assert "very-secret" not in done.stdout + done.stderr, line
+
+
+# explain
+
+POLICY = """[proxy]
+default = "deny"
+
+[[rule]]
+name = "updates"
+hosts = ["**.updates.test"]
+ports = [80]
+
+[[rule]]
+name = "no-uploads"
+methods = ["POST", "PUT"]
+action = "deny"
+reason = "This machine uploads nothing."
+
+[[rule]]
+name = "api"
+hosts = ["api.test"]
+paths = ["/v2/*"]
+[rule.request]
+user_agent = "kiosk"
+authorization = { username = "ada", password = "hidden-word" }
+
+[[rule]]
+name = "tunnels"
+hosts = ["shop.test"]
+ports = [443]
+"""
+
+
+def explain(directory: Path, *arguments: str, expect: int | None = 0) -> str:
+    done = command("explain", "--config", "sallyport.toml", *arguments, cwd=directory)
+    output = done.stdout + done.stderr
+    assert (
+        expect is None or done.returncode == expect
+    ), f"exit status {done.returncode}, not {expect}:\n{output}"
+    return output
+
+
+EXPLAINED = {
+    "the first rule": (["GET", "http://a.updates.test/x"], 0, ["updates", "sallyport.toml:4", "allow"]),
+    "a later rule, and why not the earlier": (
+        ["GET", "http://api.test/v2/x?key=1"],
+        0,
+        ["api", "sallyport.toml:15", "updates", "hosts", "no-uploads", "methods", "User-Agent"],
+    ),
+    "a denial": (
+        ["POST", "http://api.test/v2/x"],
+        1,
+        ["no-uploads", "sallyport.toml:9", "This machine uploads nothing."],
+    ),
+    "the default": (["GET", "http://elsewhere.test/"], 1, ["default", "updates", "no-uploads", "api"]),
+    "a tunnel": (["CONNECT", "shop.test:443"], 0, ["tunnels", "sallyport.toml:23", "tunnel"]),
+    "https, which is a tunnel": (["GET", "https://shop.test/"], 0, ["tunnels"]),
+    "a tunnel to another port": (["CONNECT", "shop.test:22"], 1, ["default"]),
+}
+
+
+@pytest.mark.parametrize("name", EXPLAINED)
+def test_explain_names_the_rule_and_the_reasons(name, sallyport_binary, tmp_path):
+    arguments, status, fragments = EXPLAINED[name]
+    (tmp_path / "sallyport.toml").write_text(POLICY)
+    (tmp_path / "sallyport.toml").chmod(0o600)
+    output = explain(tmp_path, *arguments, expect=None)
+    assert all(fragment in output for fragment in fragments), output
+    assert "hidden-word" not in output and "key=1" not in output
+
+
+@pytest.mark.parametrize("name", EXPLAINED)
+def test_explain_exits_with_1_when_the_answer_is_no(name, sallyport_binary, tmp_path):
+    arguments, status, _ = EXPLAINED[name]
+    (tmp_path / "sallyport.toml").write_text(POLICY)
+    explain(tmp_path, *arguments, expect=status)
+
+
+def test_explain_of_a_broken_configuration_fails(sallyport_binary, tmp_path):
+    (tmp_path / "sallyport.toml").write_text("[proxy]\nlisen = []\n")
+    assert diagnostics(explain(tmp_path, "GET", "http://a.test/", expect=1))
+
+
+# env
+
+
+def environment_of(shell_output: str, interpreter: list[str]) -> dict[str, str]:
+    done = subprocess.run(
+        [*interpreter, shell_output + "\nenv"],
+        capture_output=True,
+        text=True,
+        env=clean_environment(),
+        check=True,
+    )
+    return dict(line.split("=", 1) for line in done.stdout.splitlines() if "=" in line)
+
+
+@pytest.fixture
+def two_ports(tmp_path) -> Path:
+    path = tmp_path / "sallyport.toml"
+    path.write_text('[proxy]\nlisten = ["[::1]:4129", "127.0.0.1:4128"]\n')
+    return path
+
+
+PROXY_VARIABLES = ["http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"]
+
+
+def test_env_points_a_shell_at_the_proxy(sallyport_binary):
+    if Path("/etc/sallyport/sallyport.toml").exists():
+        pytest.skip("the defaults are not what holds here: /etc/sallyport/sallyport.toml exists")
+    for arguments in ((), ("--shell", "sh")):
+        done = command("env", *arguments)
+        assert done.returncode == 0
+        variables = environment_of(done.stdout, ["sh", "-c"])
+        assert {variables[name] for name in PROXY_VARIABLES} == {"http://127.0.0.1:3128"}
+
+
+def test_env_follows_the_configuration(two_ports):
+    done = command("env", "--config", two_ports)
+    assert done.returncode == 0, done.stderr
+    variables = environment_of(done.stdout, ["sh", "-c"])
+    assert variables["http_proxy"] in ("http://[::1]:4129", "http://127.0.0.1:4128")
+
+
+def test_env_for_fish(sallyport_binary):
+    done = command("env", "--shell", "fish")
+    assert done.returncode == 0
+    for name in PROXY_VARIABLES:
+        assert re.search(rf"^set -gx {name} ['\"]?http://[^ '\"]+['\"]?;?$", done.stdout, re.MULTILINE)
+
+
+def test_env_is_understood_by_fish(sallyport_binary):
+    need("fish")
+    variables = environment_of(command("env", "--shell", "fish").stdout, ["fish", "-c"])
+    assert set(PROXY_VARIABLES) <= set(variables)
+
+
+def test_env_for_systemd(sallyport_binary):
+    """As lines of a unit, or as lines of an EnvironmentFile: both name each variable once."""
+    done = command("env", "--shell", "systemd")
+    assert done.returncode == 0
+    for name in PROXY_VARIABLES:
+        assert (
+            len(re.findall(rf'^(?:Environment="?)?{name}=http://[^ "]+"?$', done.stdout, re.MULTILINE)) == 1
+        )
+
+
+# Usage
+
+USAGE = {
+    "version": (["version"], 0, r"sallyport \d+\.\d+"),
+    "--version": (["--version"], 0, r"sallyport \d+\.\d+"),
+    "help": (["help"], 0, r"(?s)run.*check.*explain.*env.*version.*help"),
+    "--help": (["--help"], 0, r"(?s)run.*check.*explain"),
+    "help on a command": (["help", "check"], 0, r"(?s)check.*--strict"),
+    "help on no command": (["help", "frobnicate"], 2, r"frobnicate"),
+    "no command": ([], 2, r"(?i)help|usage"),
+    "a command that there is not": (["frobnicate"], 2, r"frobnicate"),
+    "an option that there is not": (["check", "--frobnicate"], 2, r"--frobnicate"),
+    "an option without its value": (["run", "--config"], 2, r"--config"),
+    "an argument too many": (["check", "surplus"], 2, r"surplus"),
+    "an argument too many for version": (["version", "surplus"], 2, r"surplus"),
+    "explain of nothing": (["explain"], 2, r"(?i)method|url|explain"),
+    "explain of what is no URL": (["explain", "GET", "nonsense"], 2, r"nonsense"),
+    "explain of a bad method": (["explain", "G ET", "http://a.test/"], 2, r"(?i)method|G ET"),
+    "a shell that there is not": (["env", "--shell", "tcsh"], 2, r"tcsh"),
+}
+
+
+@pytest.mark.parametrize("name", USAGE)
+def test_usage(name, sallyport_binary):
+    arguments, status, expected = USAGE[name]
+    done = command(*arguments)
+    assert done.returncode == status, done.stdout + done.stderr
+    output = done.stdout if status == 0 else done.stderr
+    assert re.search(expected, output), f"{done.stdout!r} {done.stderr!r}"
+
+
+def test_run_works_with_no_file_at_all(sallyport_binary, tmp_path):
+    """The built-in defaults: a plain forward proxy on loopback. Only where port 3128 is free."""
+    if os.path.exists("/etc/sallyport/sallyport.toml"):
+        pytest.skip("/etc/sallyport/sallyport.toml exists")
+    process = subprocess.Popen(
+        [sallyport_binary, "run"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=clean_environment(),
+        cwd=tmp_path,
+    )
+    line = process.stdout.readline().decode()
+    process.terminate()
+    _, errors = process.communicate(timeout=20)
+    if not line and b"in use" in errors:
+        pytest.skip("port 3128 is taken")
+    assert "127.0.0.1:3128" in line, errors
+    assert process.returncode == 0
