@@ -87,7 +87,7 @@ extension Policy {
       address: seen.host.address.map {
         Explanation.AddressVerdict(
           address: $0, block: denyingBlock($0, rule: decision.rule),
-          isOfRule: decision.rule.map { rules[$0].denyAddresses != nil } ?? false)
+          isOfRule: decision.rule.map { rules[$0].enforce && rules[$0].denyAddresses != nil } ?? false)
       })
   }
 }

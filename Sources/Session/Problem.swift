@@ -19,14 +19,14 @@ public struct Problem: Sendable, Equatable {
       case .malformedRequest: 400
       case .denied, .addressDenied: 403
       case .authenticationRequired: 407
-      case .slowRequest: 408
+      case .slowRequest, .stalled: 408
       case .headTooLarge: 431
       case .schemeNotSupported: 501
       case .loop, .nameNotFound, .nameFailed, .connectionRefused, .connectionFailed, .connectionClosed,
         .malformedResponse, .responseHeadTooLarge:
         502
       case .notReachable: 503
-      case .nameTimeout, .connectionTimeout, .responseTimeout, .exchangeTimeout, .stalled: 504
+      case .nameTimeout, .connectionTimeout, .responseTimeout, .exchangeTimeout: 504
       }
     }
 
@@ -52,7 +52,7 @@ public struct Problem: Sendable, Equatable {
       case .responseHeadTooLarge: "The head of the response is too large"
       case .responseTimeout: "The host did not answer in time"
       case .exchangeTimeout: "The exchange took longer than its rule allows"
-      case .stalled: "No byte came for too long"
+      case .stalled: "The body of the request did not come in time"
       }
     }
 

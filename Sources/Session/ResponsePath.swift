@@ -74,7 +74,7 @@ extension Session {
       }
       record.status = 101
       writeResponseHead(bytes, connection: "Connection: Upgrade\r\n", upgrade: name, &workspace, &outputs)
-      phase = .tunnel
+      enterTunnel()
       return Step(consumed: headBytes, action: .tunnel)
     }
     informationalCount += 1

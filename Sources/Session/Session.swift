@@ -256,10 +256,7 @@ public struct Session: ~Copyable {
     }
     lastProgress = now
     if flags.contains(.isTunnel) {
-      phase = .tunnel
-      // Whoever has said all it has to say gets the rest of the tunnel all the same.
-      clientGoneAt = .max
-      flags.remove(.clientEnded)
+      enterTunnel()
       record.status = 200
       workspace.pool.lend(&outputs.toClient, BufferPool.smallestBlock)
       let before = outputs.toClient.count
@@ -278,6 +275,15 @@ public struct Session: ~Copyable {
       flags.remove(.reused)
     }
     return request == .done ? .hold : .read
+  }
+
+  /// From here bytes go both ways. A rule's time for the whole exchange was for getting here, and whoever has said all it
+  /// has to say gets the rest of the tunnel all the same.
+  mutating func enterTunnel() {
+    phase = .tunnel
+    flags.remove([.clientEnded, .upstreamEnded])
+    exchangeDeadline = .max
+    clientGoneAt = .max
   }
 
   /// No upstream could be had.
@@ -457,7 +463,7 @@ public struct Session: ~Copyable {
         Problem(.responseTimeout, "\(destination(outputs)) did not begin a response within \(limit) ms."),
         &workspace, &outputs)
     case .tunnel:
-      return endOfTunnel(now >= exchangeDeadline ? .exchangeTimeout : .tunnelIdle)
+      return endOfTunnel(.tunnelIdle)
     }
   }
 

@@ -19,7 +19,7 @@ nonisolated func explainCommand(_ arguments: [String]) throws -> Int32 {
     method: request.method, scheme: request.isHTTPS ? .https : .http, host: request.host, port: request.port,
     path: request.path, isTunnel: request.isTunnel)
   Output.answer(options.flags.contains("json") ? explanation.json : explanation.description)
-  return 0
+  return explanation.decision.verdict == .deny || explanation.address?.block != nil ? 1 : 0
 }
 
 /// A request as the daemon would read it.

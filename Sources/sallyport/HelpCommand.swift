@@ -2,13 +2,16 @@
 
 nonisolated let version = "0.1.0"
 
-nonisolated func versionCommand() -> Int32 {
+nonisolated func versionCommand(_ arguments: [String]) throws -> Int32 {
+  try Arguments(arguments).refuseOperands()
   Output.answer("sallyport \(version)\n")
   return 0
 }
 
-nonisolated func helpCommand(_ arguments: [String]) -> Int32 {
-  guard let topic = arguments.first else {
+nonisolated func helpCommand(_ arguments: [String]) throws -> Int32 {
+  let operands = try Arguments(arguments).operands
+  if operands.count > 1 { throw UsageError(message: "unexpected '\(operands[1])'") }
+  guard let topic = operands.first else {
     Output.answer(overview)
     return 0
   }
@@ -62,7 +65,7 @@ private nonisolated let topics: [String: String] = [
   usage: sallyport explain [--config FILE] [--json] METHOD URL
 
   Says which rule decides the request, where it stands, why each rule before it does not match, and what will be done.
-  For a tunnel: sallyport explain CONNECT host:443, or any method with an https:// URL.
+  For a tunnel: sallyport explain CONNECT host:443, or any method with an https:// URL. Exits 1 where it is denied.
 
   """,
   "env": """

@@ -30,8 +30,8 @@ nonisolated func dispatch(_ arguments: [String]) -> Int32 {
     case "check": return try checkCommand(rest)
     case "explain": return try explainCommand(rest)
     case "env": return try environmentCommand(rest)
-    case "version", "--version", "-V": return versionCommand()
-    case "help", "--help", "-h": return helpCommand(rest)
+    case "version", "--version", "-V": return try versionCommand(rest)
+    case "help", "--help", "-h": return try helpCommand(rest)
     case "pin", "ca", "status", "reload", "events", "reachability":
       throw UsageError(message: "'\(name)' is not supported by this build")
     default:

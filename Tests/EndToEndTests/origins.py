@@ -9,7 +9,6 @@ Scripts that most tests need: `answering(…)`, `echoing`, `silent`, `tunnel_ech
 
 import json
 import os
-import select
 import socket
 import subprocess
 import threading
@@ -17,17 +16,31 @@ import time
 from pathlib import Path
 
 import strict_http
-from journal import DEADLINE_SECONDS, Journal
+from journal import DEADLINE_SECONDS, Journal, readable, writable
 from strict_http import Incomplete, Message
 
 
-def listening_socket(address: str = "127.0.0.1", port: int = 0, backlog: int = 512) -> socket.socket:
+def listening_socket(address: str = "127.0.0.1", port: int = 0, backlog: int = 4096) -> socket.socket:
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     listener.bind((address, port))
     listener.listen(backlog)
     return listener
+
+
+USED_PORTS: set[int] = set()
+
+
+def socket_on_an_unused_port(address: str) -> socket.socket:
+    """A port that no origin of this run had before: tests find their access line by it."""
+    while True:
+        listener = listening_socket(address)
+        port = listener.getsockname()[1]
+        if port not in USED_PORTS:
+            USED_PORTS.add(port)
+            return listener
+        listener.close()
 
 
 class ClosedByProxy(Exception):
@@ -68,7 +81,7 @@ class OriginConnection:
             except Incomplete:
                 if not self.receive_some():
                     raise ClosedByProxy from None
-                while len(self.received) < 4 << 20 and select.select([self.socket], [], [], 0)[0]:
+                while len(self.received) < 4 << 20 and readable(self.socket):
                     if not self.receive_some():
                         break
 
@@ -119,7 +132,7 @@ class OriginConnection:
         """Send until the peer has taken nothing for so long; how many bytes the kernel took."""
         self.socket.setblocking(False)
         taken = 0
-        while taken < len(data) and select.select([], [self.socket], [], quiet_seconds)[1]:
+        while taken < len(data) and writable(self.socket, quiet_seconds):
             try:
                 taken += self.socket.send(data[taken : taken + 262144])
             except BlockingIOError:
@@ -149,7 +162,7 @@ class RawOrigin:
 
     def __init__(self, script, address: str = "127.0.0.1", port: int = 0):
         self.script = script
-        self.listener = listening_socket(address, port)
+        self.listener = listening_socket(address, port) if port else socket_on_an_unused_port(address)
         self.host, self.port = self.listener.getsockname()[:2]
         self.connections: list[OriginConnection] = []
         self.events = Journal("the origin")

@@ -44,7 +44,9 @@ cookies = false
 
 @pytest.mark.parametrize("body_bytes", [1024, 64 * 1024])
 @pytest.mark.parametrize("name", POLICIES)
-def test_a_kept_alive_request_allocates_nothing(name, body_bytes, sallyport, raw_origin, raw_client, tmp_path):
+def test_a_kept_alive_request_allocates_nothing(
+    name, body_bytes, sallyport, raw_origin, raw_client, tmp_path
+):
     need("cc")
     library = alloc_count.build(tmp_path)
     counters = tmp_path / "counters"
@@ -52,7 +54,10 @@ def test_a_kept_alive_request_allocates_nothing(name, body_bytes, sallyport, raw
         proxy="workers = 1", policy=POLICIES[name], environment=alloc_count.environment(library, counters)
     )
     body = b"b" * body_bytes
-    answer = b"HTTP/1.1 200 OK\r\nDate: Fri, 20 Nov 2026 12:00:00 GMT\r\nContent-Length: %d\r\n\r\n" % len(body) + body
+    answer = (
+        b"HTTP/1.1 200 OK\r\nDate: Fri, 20 Nov 2026 12:00:00 GMT\r\nContent-Length: %d\r\n\r\n" % len(body)
+        + body
+    )
 
     def script(connection) -> None:
         requests = b""
