@@ -20,10 +20,14 @@ public struct BufferPool: ~Copyable {
 
   private var heads: [UnsafeMutableRawPointer?]
   private var counts: [Int]
+  /// Blocks of each size that are out. One that comes back where none is out has grown on its own: nobody would take it
+  /// again, so that keeping it would only fill the list.
+  private var lent: [Int]
 
   public init() {
     unsafe heads = Array(repeating: nil, count: Self.classes)
     counts = Array(repeating: 0, count: Self.classes)
+    lent = Array(repeating: 0, count: Self.classes)
   }
 
   deinit {
@@ -44,6 +48,7 @@ public struct BufferPool: ~Copyable {
   /// An empty buffer with room for at least `capacity` bytes.
   public mutating func take(_ capacity: Int) -> ByteBuffer {
     let index = Self.index(for: capacity)
+    if index < Self.classes { lent[index] += 1 }
     if index < Self.classes, let block = unsafe heads[index] {
       unsafe heads[index] = block.load(as: UnsafeMutableRawPointer?.self)
       counts[index] -= 1
@@ -65,13 +70,15 @@ public struct BufferPool: ~Copyable {
     guard let (block, size) = unsafe buffer.surrender() else { return }
     let index = Self.index(for: Int(size))
     guard index < Self.classes, Int(size) == Self.smallestBlock << index,
-      (counts[index] + 1) * Int(size) <= Self.bytesKeptPerClass
+      lent[index] > 0, (counts[index] + 1) * Int(size) <= Self.bytesKeptPerClass
     else {
+      if index < Self.classes, lent[index] > 0 { lent[index] -= 1 }
       unsafe free(block)
       return
     }
     unsafe block.storeBytes(of: heads[index], as: UnsafeMutableRawPointer?.self)
     unsafe heads[index] = block
     counts[index] += 1
+    lent[index] -= 1
   }
 }

@@ -241,6 +241,12 @@ private final class ResolverLoop {
       }
       node = current.pointee.ai_next
     }
+    // An alias on the way holds no longer than it says, whatever it led to.
+    var alias = result.pointee.cnames
+    while let current = alias {
+      ttl = min(ttl, Int64(current.pointee.ttl))
+      alias = current.pointee.next
+    }
     return addresses.isEmpty ? .notFound : .addresses(addresses, ttlSeconds: ttl)
   }
 

@@ -49,6 +49,8 @@ public func fuzzSession(_ data: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
 private struct Outcome: Equatable {
   var toClient: [UInt8] = []
   var toUpstream: [UInt8] = []
+  /// What a tunnel carries is no message, whatever it looks like.
+  var isTunnel = false
   /// Whether the upstream is kept depends on how much of it was seen when the response ended, and is not compared.
   var client: Ending.ClientFate?
 }
@@ -111,8 +113,10 @@ private struct Driver: ~Copyable {
     }
     if !isOver { perform(session.clientEnded(now: now, &workspace, &outputs)) }
     if !isOver { perform(session.timedOut(now: session.deadline, &workspace, &outputs)) }
-    return outcomes.map {
-      Outcome(toClient: unchunked($0.toClient), toUpstream: unchunked($0.toUpstream), client: $0.client)
+    return outcomes.map { outcome in
+      if outcome.isTunnel { return outcome }
+      return Outcome(
+        toClient: unchunked(outcome.toClient), toUpstream: unchunked(outcome.toUpstream), client: outcome.client)
     }
   }
 
@@ -181,7 +185,8 @@ private struct Driver: ~Copyable {
   private mutating func perform(_ action: Action) {
     collect()
     switch action {
-    case .read, .hold, .tunnel, .closeOtherWrite: break
+    case .read, .hold, .closeOtherWrite: break
+    case .tunnel: outcomes[outcomes.count - 1].isTunnel = true
     case .forward: fatalError("bytes to forward, of nobody")
     case .connect, .reconnect:
       if action == .reconnect { hasUpstream = false }
