@@ -28,6 +28,15 @@ let package = Package(
     .systemLibrary(name: "CCAres", pkgConfig: "libcares"),
     .systemLibrary(name: "CIDN2", pkgConfig: "libidn2"),
     .testTarget(name: "PolicyTests", dependencies: ["Policy", "Bytes"], swiftSettings: strict),
+    .target(name: "TestSupport", dependencies: ["Bytes"], path: "Tests/TestSupport", swiftSettings: strict),
+    .testTarget(name: "BytesTests", dependencies: ["Bytes", "TestSupport"], swiftSettings: strict),
+    .testTarget(name: "HTTP1Tests", dependencies: ["HTTP1", "Bytes", "TestSupport"], swiftSettings: strict),
+    .testTarget(
+      name: "SessionTests", dependencies: ["Session", "HTTP1", "Policy", "Bytes", "TestSupport"],
+      swiftSettings: strict),
+    .testTarget(
+      name: "TransportTests", dependencies: ["Transport", "Bytes", "TestSupport"], swiftSettings: strict),
+    .testTarget(name: "StyleTests", dependencies: ["Transport"], swiftSettings: strict),
   ],
   cxxLanguageStandard: .cxx17
 )

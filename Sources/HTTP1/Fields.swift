@@ -10,7 +10,7 @@ public enum KnownField: UInt8, Sendable {
   case other
   case accept, authorization, connection, contentLength, cookie, date, expect, host, keepAlive, maxForwards
   case proxyAuthenticate, proxyAuthenticationInfo, proxyAuthorization, proxyConnection
-  case setCookie, te, trailer, transferEncoding, upgrade, via
+  case setCookie, te, trailer, transferEncoding, upgrade, via, wwwAuthenticate
 
   /// Recognises a name, in either case.
   static func identify(_ bytes: Span<UInt8>, _ name: Range<Int>) -> KnownField {
@@ -37,7 +37,9 @@ public enum KnownField: UInt8, Sendable {
     case 12: return of("max-forwards", .maxForwards)
     case 13: return of("authorization", .authorization)
     case 14: return of("content-length", .contentLength)
-    case 16: return of("proxy-connection", .proxyConnection)
+    case 16:
+      return bytes[name.lowerBound] | 0x20 == 0x77
+        ? of("www-authenticate", .wwwAuthenticate) : of("proxy-connection", .proxyConnection)
     case 17: return of("transfer-encoding", .transferEncoding)
     case 18: return of("proxy-authenticate", .proxyAuthenticate)
     case 19: return of("proxy-authorization", .proxyAuthorization)
@@ -230,6 +232,8 @@ public struct ConnectionOptions: Sendable, Equatable {
   public var keepAlive = false
   public var upgrade = false
   public var te = false
+  /// Fields are named that end at this hop, among the trailers too (RFC 9110, 7.6.1).
+  public var namesFields = false
 
   public init() {}
 
@@ -243,6 +247,8 @@ public struct ConnectionOptions: Sendable, Equatable {
       upgrade = true
     } else if isConnection && bytes.equals(element, ignoringCase: "te") {
       te = true
+    } else if isConnection {
+      namesFields = true
     }
   }
 }

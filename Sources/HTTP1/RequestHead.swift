@@ -21,6 +21,9 @@ public enum KnownMethod: Sendable, Equatable {
   }
 }
 
+/// How far the start line of a head made sense.
+public enum Understood: Sendable, Equatable { case nothing, method, target }
+
 /// A request head. Ranges are offsets into the bytes that were read.
 public struct RequestHead: Sendable {
   public private(set) var method: Range<Int> = 0..<0
@@ -41,6 +44,8 @@ public struct RequestHead: Sendable {
   public private(set) var pathAndQuery: Range<Int> = 0..<0
   /// 1 for HTTP/1.1, 0 for HTTP/1.0.
   public private(set) var minorVersion = 1
+  /// How much of a head that is refused can be told.
+  public private(set) var understood = Understood.nothing
   public var fields = FieldSection()
   public private(set) var options = ConnectionOptions()
   public private(set) var framing = BodyFraming.none
@@ -61,6 +66,7 @@ public struct RequestHead: Sendable {
 
   private mutating func readLines(_ bytes: Span<UInt8>, limits: HeadLimits) -> HeadProgress {
     minorVersion = 1
+    understood = .nothing
     var at = 0
     if bytes.count >= 2, bytes[0] == 0x0d, bytes[1] == 0x0a { at = 2 * Self.emptyLinesPassedOver }
     if bytes.count == 1, bytes[0] == 0x0d { return .incomplete }
@@ -72,6 +78,7 @@ public struct RequestHead: Sendable {
     guard at < bytes.count else { return .incomplete }
     guard bytes[at] == 0x20, !method.isEmpty else { return breakOff(bytes, at, otherwise: .badMethod) }
     knownMethod = Self.identify(bytes, method)
+    understood = .method
 
     // 2. Target: characters of a URI, and one space.
     at &+= 1
@@ -106,6 +113,9 @@ public struct RequestHead: Sendable {
       return breakOff(bytes, versionEnd, otherwise: .badVersion)
     }
 
+    if let fault = readTarget(bytes) { return .invalid(fault) }
+    understood = .target
+
     // 4. Fields.
     let progress = fields.read(bytes, from: versionEnd + 2, limits: limits)
     guard case .complete = progress else { return progress }
@@ -136,9 +146,8 @@ public struct RequestHead: Sendable {
     }
   }
 
-  /// What the whole head says: target, Host, connection options, framing.
+  /// What the fields say: Host, connection options, framing.
   private mutating func understand(_ bytes: Span<UInt8>) -> MessageFault? {
-    if let fault = readTarget(bytes) { return fault }
     if let fault = checkHost(bytes) { return fault }
     options = ConnectionOptions()
     if let fault = fields.dropHopByHop(bytes, &options) { return fault }
@@ -228,11 +237,8 @@ public struct RequestHead: Sendable {
     return seen || minorVersion == 0 ? nil : .missingHost
   }
 
-  /// Whether the client wants the connection kept (RFC 9112, 9.3).
-  public var isPersistent: Bool {
-    if options.close { return false }
-    return minorVersion == 1 || options.keepAlive
-  }
+  /// Whether the connection is kept (RFC 9112, 9.3): never for HTTP/1.0, whose keep-alive is not for proxies.
+  public var isPersistent: Bool { minorVersion == 1 && !options.close }
 }
 
 /// The verdict on a line that breaks off at `at`: names the fault better than `otherwise` where it can, and waits for the

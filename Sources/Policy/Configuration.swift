@@ -68,8 +68,6 @@ public struct Limits: Hashable, Sendable {
   public var headerBytes = 32 << 10
   public var headers = 128
   public var idlePerHost = 64
-  /// 0 is no cap.
-  public var connectionsPerHost = 0
 
   public init() {}
 }

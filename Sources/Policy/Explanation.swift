@@ -58,11 +58,13 @@ extension Policy {
       scheme: scheme, port: port, method: methodBytes.span, path: pathBytes.span, isTunnel: isTunnel)
     var workspace = DecisionWorkspace()
     workspace.host = host
+    var canonicalPath = CanonicalPath()
+    canonicalPath.set(pathBytes.span)
     let decision = decide(facts, &workspace)
     let seen = Seen(method: method, scheme: scheme, host: host, port: port, path: path)
     var passedOver: [Explanation.PassedOver] = []
     for rule in rules[..<(decision.rule ?? rules.count)] {
-      guard let condition = rule.firstFailure(facts, host: host) else { continue }
+      guard let condition = rule.firstFailure(facts, path: canonicalPath, host: host) else { continue }
       passedOver.append(
         Explanation.PassedOver(
           rule: rule.name, location: rule.location, condition: condition,
@@ -171,6 +173,7 @@ extension Explanation: CustomStringConvertible {
   private var verdictLine: String {
     switch decision.reason {
     case .rule: "allowed by \(ruleText)"
+    case .addressDenied: "denied: the address is one that deny_addresses lists"
     case .ruleDenies: "denied by \(ruleText)"
     case .connectDenied: "denied by \(ruleText): connect = \"deny\""
     case .ruleWouldDeny: "allowed: \(ruleText) would deny, but enforce = false, so that it is only logged"

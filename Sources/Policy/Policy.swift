@@ -28,6 +28,7 @@ public struct RequestFacts: ~Escapable {
 /// Storage for deciding, one a loop.
 public struct DecisionWorkspace: Sendable {
   public var host = CanonicalHost()
+  var path = CanonicalPath()
   var lists: [Range<Int32>] = []
 
   public init() { lists.reserveCapacity(16) }
@@ -46,6 +47,8 @@ public struct Decision: Equatable, Sendable {
     case connectDenied = "connect-denied"
     /// A rule would deny, but its `enforce` is false.
     case ruleWouldDeny = "rule-would-deny"
+    /// The address of the destination is one that deny_addresses lists.
+    case addressDenied = "address-denied"
     /// No rule matches and `default` allows.
     case defaultAllow = "default"
     /// No rule matches and `default` denies.
@@ -72,6 +75,7 @@ public final class Policy: Sendable {
   /// Most bytes that the edits of any rule add to a head.
   public let longestAddition: Int
   private let index: RuleIndex
+  private let looksAtPaths: Bool
 
   public init(
     configuration: Configuration = Configuration(), rules: [Rule] = [], defaultRequest: RequestPolicy = RequestPolicy()
@@ -80,6 +84,7 @@ public final class Policy: Sendable {
     self.rules = rules
     self.defaultRequest = defaultRequest
     index = RuleIndex(rules: rules)
+    looksAtPaths = rules.contains { !$0.conditions.paths.isEmpty }
     longestAddition = rules.reduce(defaultRequest.fields.addedBytes) { max($0, $1.request.fields.addedBytes) }
   }
 
@@ -89,10 +94,12 @@ public final class Policy: Sendable {
       verdict: configuration.proxy.defaultAction == .allow ? .allow : .deny,
       reason: configuration.proxy.defaultAction == .allow ? .defaultAllow : .defaultDeny, rule: nil)
     if rules.isEmpty { return decision }
+    if looksAtPaths { workspace.path.set(facts.path) }
     let host = workspace.host
+    let path = workspace.path
     index.forEachCandidate(of: host, lists: &workspace.lists) { number in
       let rule = rules[number]
-      guard rule.firstFailure(facts, host: nil) == nil else { return false }
+      guard rule.firstFailure(facts, path: path, host: nil) == nil else { return false }
       decision = Self.decision(of: rule, number, isTunnel: facts.isTunnel)
       return true
     }
@@ -137,7 +144,9 @@ extension Rule {
   public enum Condition: String, Sendable { case hosts, ports, methods, paths, schemes, requestsOnly = "requests only" }
 
   /// The first condition that does not hold; nil where all do. `host` nil: the index has looked at it.
-  public func firstFailure(_ facts: borrowing RequestFacts, host: CanonicalHost?) -> Condition? {
+  public func firstFailure(
+    _ facts: borrowing RequestFacts, path: CanonicalPath, host: CanonicalHost?
+  ) -> Condition? {
     if let host, !conditions.hosts.isEmpty, !conditions.hosts.contains(where: { $0.matches(host) }) { return .hosts }
     if !conditions.ports.isEmpty, !conditions.ports.contains(facts.port) { return .ports }
     if !conditions.schemes.isEmpty, !conditions.schemes.contains(facts.scheme) { return .schemes }
@@ -153,7 +162,7 @@ extension Rule {
     }
     if !conditions.paths.isEmpty {
       var found = false
-      for path in conditions.paths where path.matches(facts.path) { found = true }
+      for pattern in conditions.paths where pattern.matches(path.bytes.span) { found = true }
       if !found { return .paths }
     }
     return nil

@@ -156,6 +156,7 @@ extension Decision.Reason {
     case .ruleDenies: "rule-denies"
     case .connectDenied: "connect-denied"
     case .ruleWouldDeny: "rule-would-deny"
+    case .addressDenied: "address-denied"
     case .defaultAllow: "default"
     case .defaultDeny: "default-denies"
     }

@@ -54,7 +54,10 @@ extension Conversation {
       case .forward(let count):
         forwardToUpstream(&input, count, worker)
         goesOn = !input.isEmpty && outputs.toUpstream.isEmpty
-      case .end, .connect, .reconnect, .tunnel, .closeOtherWrite, .close:
+      case .end:
+        finish(step.action, leaves: session.isTunnel && !input.isEmpty, worker)
+        goesOn = !input.isEmpty && session.wantsClientBytes && outputs.toUpstream.isEmpty
+      case .connect, .reconnect, .tunnel, .closeOtherWrite, .close:
         perform(step.action, worker)
         goesOn = !input.isEmpty && session.wantsClientBytes && outputs.toUpstream.isEmpty
       }
@@ -119,6 +122,11 @@ extension Conversation {
 
   /// An event of a client whose bytes cannot be used now.
   func clientUnreadable(_ readiness: Readiness, _ worker: Worker) {
+    if readiness.isBroken, ending == nil, session.isInTunnel || !session.awaitsOnlyUpstream, !session.isConnecting {
+      // Both ends are closed, by a reset or in order: what has come before is still there to be read.
+      flags.insert([.clientUnwatched, .clientBroken])
+      return
+    }
     if readiness.isBroken {
       if ending == nil { perform(session.clientFailed(), worker) }
       giveUpSending(worker)

@@ -28,6 +28,7 @@ final class Connector {
   private let begunAt: Int64
   private var connectBegunAt: Int64 = 0
   private var deadline: Int64 = .max
+  private var timerDue: Int64 = .max
   private var candidates: [SocketAddress] = []
   private var next = 0
   private var attempts: [Attempt] = []
@@ -146,7 +147,9 @@ final class Connector {
       let address = candidates[next]
       next += 1
       switch Outgoing.open(address) {
-      case .failure(let error): lastError = error
+      case .failure(let error):
+        lastError = error
+        if error.isExhaustion, worker.closeIdleUpstreams() { next -= 1 }
       case .success(let outgoing):
         let slot = worker.occupy(.attempt(self))
         let attempt = Attempt(slot: slot, descriptor: outgoing.descriptor, address: address)
@@ -166,8 +169,8 @@ final class Connector {
   }
 
   private func armTimer(_ worker: Worker) {
-    let delay = next < candidates.count ? worker.now + Self.attemptDelayMilliseconds : .max
-    worker.timers.set(slot, min(deadline, delay))
+    timerDue = min(deadline, next < candidates.count ? worker.now + Self.attemptDelayMilliseconds : .max)
+    worker.timers.set(slot, timerDue)
   }
 
   private func finishAttempt(_ attemptSlot: Int, _ worker: Worker) {
@@ -182,6 +185,8 @@ final class Connector {
   }
 
   private func passTime(_ worker: Worker) {
+    // The timer of whoever had the slot before, taken from the wheel in the same turn.
+    if worker.now < timerDue { return }
     if worker.now >= deadline {
       let limit = policy.configuration.timeouts.connectMilliseconds
       fail(

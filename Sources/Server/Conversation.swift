@@ -51,6 +51,8 @@ final class Conversation {
     /// The last read brought so much that moving without copying pays.
     static let requestIsBulk = Flags(rawValue: 1 << 11)
     static let responseIsBulk = Flags(rawValue: 1 << 12)
+    /// Both directions of the client are gone while its bytes cannot be used yet: nothing at all is registered.
+    static let clientBroken = Flags(rawValue: 1 << 13)
   }
 
   /// Smallest room for a read behind bytes that are kept.
@@ -167,7 +169,7 @@ final class Conversation {
     self.destination = destination
     let rule = session.record.decision?.rule
     if !fresh, !session.isTunnel,
-      let kept = worker.takeIdle(destination, rule: rule, session.policy, mustBeSilent: !session.mayRetry)
+      let kept = worker.takeIdle(destination, rule: rule, session.policy)
     {
       attach(kept, reused: true, worker)
       return
@@ -196,7 +198,11 @@ final class Conversation {
 
   /// The exchange is over: parts with the upstream, and with the client once it has everything.
   func finish(_ action: Action, leaves: Bool, _ worker: Worker) {
-    guard case .end(let ending) = action else { return perform(action, worker) }
+    guard case .end(var ending) = action else { return perform(action, worker) }
+    // What follows a CONNECT that was not granted was meant for the tunnel, and is not read as a request.
+    if session.isTunnel, ending.client == .keep, leaves || !clientInput.isEmpty || !descriptor.isSilent {
+      ending = Ending(client: .linger, keepsUpstream: false)
+    }
     connector?.cancel(worker)
     connector = nil
     if let upstream {
@@ -226,15 +232,16 @@ final class Conversation {
     log(worker)
     worker.workspace.pool.reclaim(&outputs.text)
     streams?.abandon(&worker.pipes)
-    let keeps = ending.client == .keep && (!flags.contains(.clientEnded) || !clientInput.isEmpty)
+    let keeps = ending.client == .keep && !(worker.isDraining && clientInput.isEmpty) && (!flags.contains(.clientEnded) || !clientInput.isEmpty)
     session.reset(now: worker.now, keeps: keeps)
     flags.remove([.sawClientInput, .clientHalfClosed, .closesClientWrite, .closesUpstreamWrite])
     switch ending.client {
     case .keep:
       if !keeps { close(worker) }
-    case .close:
+    case .close where flags.contains(.clientEnded) || clientInput.isEmpty && descriptor.isSilent:
       close(worker)
-    case .linger:
+    case .close, .linger:
+      // Closing with bytes unread would send a reset, which destroys what the client has not read yet.
       worker.workspace.pool.reclaim(&clientInput)
       descriptor.shutdownWrite()
       if flags.contains(.clientEnded) { close(worker) }
@@ -309,7 +316,8 @@ final class Conversation {
   }
 
   func watchClient(_ worker: Worker) {
-    if canReadClient { flags.remove(.clientUnwatched) }
+    if canReadClient { flags.remove([.clientUnwatched, .clientBroken]) }
+    if flags.contains(.clientBroken) { return worker.update(descriptor, &interest, nil, slot) }
     var wanted: Interest = []
     if flags.contains(.clientEnded) {
       wanted = []

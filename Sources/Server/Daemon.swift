@@ -38,12 +38,12 @@ public final class Daemon {
     self.signals = signals
     let proxy = settings.policy.configuration.proxy
     let workers = proxy.workers ?? Process.processors
-    _ = Process.raiseDescriptorLimit()
+    let descriptors = Process.raiseDescriptorLimit()
     let first = try Self.openAll(proxy.listen.map { SocketAddress($0.address, port: $0.port) }, settings.log)
     let bound = first.map(\.address)
     shared = SharedState(
       listenAddresses: bound, resolver: Resolver(Self.resolverSettings(settings.policy)), log: settings.log,
-      workers: workers)
+      workers: workers, descriptors: descriptors)
     let policy = settings.policy
     let via = Self.text(bound[0])
     for index in 0..<workers {

@@ -8,7 +8,6 @@ import Bytes
 import CLinux
 import Glibc
 import Policy
-import Synchronization
 import Transport
 
 /// How lines look; `auto` and the journal are decided before.
@@ -29,11 +28,11 @@ public final class LogWriter: Sendable {
     var writing = false
   }
 
-  private let state = Mutex(State())
+  private let state = Locked(State())
   private let wake = Wake()
   private let output: Int32
   public let format: LineFormat
-  private let level = Mutex(LogSettings.Level.info)
+  private let level = Locked(LogSettings.Level.info)
 
   /// Writes to `output`, which is left as it is: others may share it.
   public init(output: Int32, format: LineFormat) {

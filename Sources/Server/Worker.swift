@@ -28,10 +28,17 @@ final class SharedState: Sendable {
   let connections = Atomic<Int>(0)
   /// Workers that have stopped accepting because of `limits.connections`.
   let waitingForConnections = Atomic<Int>(0)
+  /// Clients that may be open at once whatever the limits say, so that descriptors are left for upstreams.
+  let mostClients: Int
   let mailboxes: [Mailbox<WorkerMessage>]
   let drained = Mailbox<Int>()
 
-  init(listenAddresses: [SocketAddress], resolver: Resolver, log: LogWriter, workers: Int) {
+  /// Part of the descriptors, and at least so many, that are kept from clients.
+  private static let reservedFraction = 10
+  private static let leastReserved = 24
+
+  init(listenAddresses: [SocketAddress], resolver: Resolver, log: LogWriter, workers: Int, descriptors: Int) {
+    mostClients = max(1, descriptors - max(Self.leastReserved, descriptors / Self.reservedFraction))
     self.listenAddresses = listenAddresses
     self.resolver = resolver
     self.log = log
@@ -195,7 +202,9 @@ final class Worker {
   func update(_ descriptor: Descriptor, _ current: inout Interest?, _ wanted: Interest?, _ slot: Int) {
     if current == wanted { return }
     switch (current, wanted) {
-    case (nil, let wanted?): register(descriptor, wanted, slot)
+    case (nil, let wanted?):
+      // Without memory for it nothing is registered, and the timers end what waits for it.
+      guard register(descriptor, wanted, slot) else { return }
     case (_, nil): poller.remove(descriptor)
     case (_, let wanted?): poller.modify(descriptor, wanted, data: token(slot))
     }
@@ -208,7 +217,8 @@ final class Worker {
 
   private func accept(_ listener: Listener) {
     for _ in 0..<Self.acceptsPerTurn {
-      guard shared.connections.load(ordering: .relaxed) < policy.configuration.limits.connections else {
+      guard shared.connections.load(ordering: .relaxed) < min(policy.configuration.limits.connections, shared.mostClients)
+      else {
         // More wait in the kernel's queue; whoever frees one tells us.
         shared.waitingForConnections.add(1, ordering: .sequentiallyConsistent)
         pauseAccepting(retryAfter: Self.acceptPauseMilliseconds)
@@ -219,6 +229,7 @@ final class Worker {
       case .accepted(let descriptor, let peer): welcome(descriptor, peer)
       case .failed(let error):
         if error.isExhaustion {
+          if closeIdleUpstreams() { continue }
           shared.log.event(.warning, "accept: \(error); new connections wait until one is closed")
           pauseAccepting(retryAfter: Self.acceptPauseMilliseconds)
           return
@@ -307,11 +318,12 @@ final class Worker {
     destination.idle.append(upstream)
   }
 
-  /// Takes the connection that was kept last, if the rule allows its address and it is alive.
-  func takeIdle(_ destination: Destination, rule: Int?, _ policy: Policy, mustBeSilent: Bool) -> Upstream? {
+  /// Takes the connection that was kept last, if the rule allows its address and it is alive and silent: whatever it has
+  /// said behind its last response would be taken for the answer to the next request.
+  func takeIdle(_ destination: Destination, rule: Int?, _ policy: Policy) -> Upstream? {
     while let upstream = destination.idle.popLast() {
       if policy.denyingBlock(IPAddress(upstream.address), rule: rule) != nil
-        || mustBeSilent && !upstream.descriptor.isSilent
+        || !upstream.descriptor.isSilent
       {
         close(upstream)
         continue
@@ -321,6 +333,18 @@ final class Worker {
     }
     return nil
   }
+
+  /// Closes every kept connection, for descriptors are needed. Answers whether there was one.
+  func closeIdleUpstreams() -> Bool {
+    var found = false
+    for case .upstream(let upstream) in occupants where upstream.owner == nil {
+      dropIdle(upstream)
+      found = true
+    }
+    return found
+  }
+
+  var isDraining: Bool { drainDeadline != nil }
 
   private func upstreamReady(_ upstream: Upstream, _ readiness: Readiness) {
     if let owner = upstream.owner {

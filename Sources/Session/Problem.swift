@@ -185,7 +185,12 @@ struct ProblemWriter {
   }
 
   private func writeProxyStatus(_ out: inout ByteBuffer) {
-    out.append(proxyName)
+    // A name that is no Token of RFC 8941 is written as a String.
+    if let first = proxyName.first, first.isASCIILetter || first == 0x2a {
+      out.append(proxyName)
+    } else {
+      writeStructuredString(String(decoding: proxyName, as: UTF8.self), &out)
+    }
     out.append("; error=")
     out.append(problem.kind.errorType)
     out.append("; details=")

@@ -26,6 +26,14 @@ extension Session {
     return matched
   }
 
+  /// Whether credentials or a challenge are of a scheme that authenticates a connection (RFC 4559, 6).
+  static func authenticatesConnection(_ bytes: Span<UInt8>, _ value: Range<Int>) -> Bool {
+    func begins(_ scheme: StaticString) -> Bool {
+      bytes.equals(value.prefix(scheme.utf8CodeUnitCount), ignoringCase: scheme)
+    }
+    return begins("ntlm") || begins("negotiate")
+  }
+
   /// RFC 4648, 4, with or without padding.
   static func decodeBase64(_ bytes: Span<UInt8>, _ range: Range<Int>) -> [UInt8]? {
     var range = range

@@ -9,6 +9,9 @@ extension Session {
   static let longestReplayedBody: UInt64 = 16 << 10
   /// Longest path in bytes that a log line holds.
   static let longestLoggedPath = 1024
+  /// The same of a method, and of host and port: any that can be served are shorter.
+  static let longestLoggedMethod = 32
+  static let longestLoggedAuthority = 300
 
   var headLimits: HeadLimits {
     HeadLimits(bytes: policy.configuration.limits.headerBytes, fields: policy.configuration.limits.headers)
@@ -17,13 +20,17 @@ extension Session {
   mutating func readRequestHead(
     _ bytes: Span<UInt8>, now: Int64, _ workspace: inout Workspace, _ outputs: inout Outputs
   ) -> Step {
+    headBytesSeen = bytes.count
     switch workspace.request.read(bytes, limits: headLimits) {
     case .incomplete:
       return Step(consumed: 0, action: .read)
     case .invalid(let fault):
       let kind: Problem.Kind = fault.isHeadLimit ? .headTooLarge : .malformedRequest
-      let action = refuse(Problem(kind, "The request \(fault.sentence)."), now: now, &workspace, &outputs)
+      beginRecord(now: now, &workspace)
+      request = .head
       record.bytesIn = UInt64(bytes.count)
+      noteReadable(bytes, &workspace, &outputs)
+      let action = answer(Problem(kind, "The request \(fault.sentence)."), &workspace, &outputs)
       return Step(consumed: bytes.count, action: action)
     case .complete(let count):
       let action = begin(bytes, headBytes: count, now: now, &workspace, &outputs)
@@ -84,8 +91,29 @@ extension Session {
     case .untilClose: preconditionFailure("a request never ends with its connection")
     }
     response = .head
+    if let value = workspace.request.fields.first(.authorization), Self.authenticatesConnection(bytes, value) {
+      flags.insert(.bindsConnection)
+      flags.remove(.mayRetry)
+    }
+    if workspace.request.options.namesFields { flags.insert(.dropsRequestTrailers) }
     if Self.prefersText(workspace.request.fields, bytes) { flags.insert(.prefersText) }
     writeText(bytes, workspace.request, &workspace.pool, &outputs.text)
+  }
+
+  /// What could be read of a head that is refused.
+  private mutating func noteReadable(
+    _ bytes: Span<UInt8>, _ workspace: inout Workspace, _ outputs: inout Outputs
+  ) {
+    if workspace.request.understood == .nothing { return }
+    if workspace.request.knownMethod == .head { flags.insert(.isHead) }
+    if workspace.request.understood == .target {
+      return writeText(bytes, workspace.request, &workspace.pool, &outputs.text)
+    }
+    outputs.text.removeAll()
+    workspace.pool.lend(&outputs.text, BufferPool.smallestBlock)
+    outputs.text.append(bytes.extracting(workspace.request.method.prefix(Self.longestLoggedMethod)))
+    record.method = 0..<outputs.text.count
+    record.target = outputs.text.count..<outputs.text.count
   }
 
   /// Method, and the target without query: what the log line and errors show.
@@ -94,14 +122,14 @@ extension Session {
   ) {
     text.removeAll()
     pool.lend(&text, BufferPool.smallestBlock)
-    text.append(bytes.extracting(head.method))
+    text.append(bytes.extracting(head.method.prefix(Self.longestLoggedMethod)))
     record.method = 0..<text.count
     switch head.form {
     case .asterisk: text.append("*")
-    case .authority: text.append(bytes.extracting(head.authority))
+    case .authority: text.append(bytes.extracting(head.authority.prefix(Self.longestLoggedAuthority)))
     case .absolute:
       text.append(head.isHTTPS ? "https://" : "http://")
-      text.append(bytes.extracting(head.authority))
+      text.append(bytes.extracting(head.authority.prefix(Self.longestLoggedAuthority)))
       let path = head.path
       text.append(bytes.extracting(path.prefix(Self.longestLoggedPath)))
     }
@@ -368,12 +396,22 @@ extension Session {
       request = .done
       if !flags.contains(.dropsRequest) {
         workspace.pool.lend(&outputs.toUpstream, end + 64)
+        dropEditedTrailers(bytes, &workspace.trailers)
         outputs.toUpstream.append("0\r\n")
         workspace.trailers.write(bytes, to: &outputs.toUpstream)
         outputs.toUpstream.append("\r\n")
       }
       return Step(consumed: end, action: response == .done ? endOfResponse() : .hold)
     }
+  }
+
+  /// What the rule takes out of the head does not come in by the back door.
+  private func dropEditedTrailers(_ bytes: Span<UInt8>, _ trailers: inout FieldSection) {
+    if flags.contains(.dropsRequestTrailers) { return trailers.lines.removeAll(keepingCapacity: true) }
+    guard let decision = record.decision else { return }
+    let edits = policy.request(of: decision)
+    if !edits.cookies { trailers.drop(.cookie) }
+    for name in edits.fields.removed { trailers.drop(name, in: bytes) }
   }
 
   /// The body turned out malformed: the origin must never see a whole request, and the client is told.

@@ -52,6 +52,16 @@ extension Session {
     }
   }
 
+  /// NTLM and Negotiate authenticate the connection, not the request: one that may be somebody's is nobody else's.
+  private func bindsConnection(_ bytes: Span<UInt8>, _ workspace: borrowing Workspace) -> Bool {
+    if flags.contains(.bindsConnection) { return true }
+    for index in workspace.response.fields.lines.indices
+    where workspace.response.fields.lines[index].known == .wwwAuthenticate {
+      if Self.authenticatesConnection(bytes, workspace.response.fields.lines[index].value) { return true }
+    }
+    return false
+  }
+
   private mutating func refuseResponse(
     _ fault: MessageFault, _ workspace: inout Workspace, _ outputs: inout Outputs
   ) -> Action {
@@ -91,7 +101,8 @@ extension Session {
     _ bytes: Span<UInt8>, headBytes: Int, _ workspace: inout Workspace, _ outputs: inout Outputs
   ) -> Step {
     record.status = workspace.response.status
-    if workspace.response.isPersistent { flags.insert(.upstreamPersists) }
+    if workspace.response.isPersistent, !bindsConnection(bytes, workspace) { flags.insert(.upstreamPersists) }
+    if workspace.response.options.namesFields { flags.insert(.dropsResponseTrailers) }
     flags.insert(.responseBegun)
     switch workspace.response.framing {
     case .none, .length(0): response = .done
@@ -108,9 +119,7 @@ extension Session {
     }
     // A request whose body is still on its way cannot be followed by another on this connection for certain.
     if request != .done { flags.remove(.clientPersists) }
-    let connection: StaticString =
-      !flags.contains(.clientPersists)
-      ? "Connection: close\r\n" : flags.contains(.clientIsHTTP10) ? "Connection: keep-alive\r\n" : ""
+    let connection: StaticString = flags.contains(.clientPersists) ? "" : "Connection: close\r\n"
     writeResponseHead(bytes, connection: connection, &workspace, &outputs)
     let rest = bytes.count - headBytes
     switch response {
@@ -224,6 +233,7 @@ extension Session {
       if !flags.contains(.unchunksResponse) {
         workspace.pool.lend(&outputs.toClient, end + 64)
         if flags.contains(.removesSetCookie) { workspace.trailers.drop(.setCookie) }
+        if flags.contains(.dropsResponseTrailers) { workspace.trailers.lines.removeAll(keepingCapacity: true) }
         let before = outputs.toClient.count
         outputs.toClient.append("0\r\n")
         workspace.trailers.write(bytes, to: &outputs.toClient)

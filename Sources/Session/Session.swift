@@ -107,7 +107,7 @@ public struct Session: ~Copyable {
 
   /// Facts of the exchange that are yes or no.
   struct Flags: OptionSet {
-    let rawValue: UInt16
+    let rawValue: UInt32
 
     static let clientPersists = Flags(rawValue: 1 << 0)
     static let clientIsHTTP10 = Flags(rawValue: 1 << 1)
@@ -130,11 +130,18 @@ public struct Session: ~Copyable {
     static let removesSetCookie = Flags(rawValue: 1 << 14)
     /// The proxy is stopping: this exchange is the last of its connection.
     static let lastExchange = Flags(rawValue: 1 << 15)
+    /// The credentials of the request are those of the connection that it leaves by.
+    static let bindsConnection = Flags(rawValue: 1 << 16)
+    /// Connection named fields, which end at this hop among the trailers too.
+    static let dropsRequestTrailers = Flags(rawValue: 1 << 17)
+    static let dropsResponseTrailers = Flags(rawValue: 1 << 18)
   }
 
   /// 1xx responses that are passed on within one exchange: 103 may come a few times, no server needs more than this.
   static let maximumInformational = 16
   var informationalCount: UInt8 = 0
+  /// Bytes of the head that have been looked at so far.
+  var headBytesSeen = 0
 
   public init(policy: Policy, now: Int64) {
     self.policy = policy
@@ -202,6 +209,7 @@ public struct Session: ~Copyable {
     case .exchanging:
       return readRequestBody(bytes, now: now, &workspace, &outputs)
     case .tunnel:
+      if flags.contains(.dropsRequest) { return Step(consumed: bytes.count, action: .read) }
       return bytes.isEmpty ? Step(consumed: 0, action: .read) : Step(consumed: 0, action: .forward(count: bytes.count))
     case .over:
       return Step(consumed: bytes.count, action: .read)
@@ -343,7 +351,10 @@ public struct Session: ~Copyable {
       outputs.toUpstream.removeAll()
       return .read
     case .tunnel:
-      return endOfTunnel(.upstreamBrokeOff)
+      // Its last words may be on the way: it is read to its end.
+      flags.insert(.dropsRequest)
+      outputs.toUpstream.removeAll()
+      return .read
     case .idle, .head, .connecting, .over:
       preconditionFailure("a write to an upstream that the session does not have")
     }
@@ -427,7 +438,7 @@ public struct Session: ~Copyable {
 
   /// How long nothing of an answer may come for a client that has closed its sending direction, in milliseconds: long
   /// enough for most origins to begin, short for one that works for nobody.
-  static let halfClosedMilliseconds: Int64 = 1_000
+  static let halfClosedMilliseconds: Int64 = 5_000
 
   /// How long a connection that is being closed is still read, in milliseconds: a client on the same machine, or one
   /// round trip away, has read its answer by then.
@@ -507,10 +518,17 @@ public struct Session: ~Copyable {
       Ending(client: !whole ? .linger : flags.contains(.clientPersists) ? .keep : .close, keepsUpstream: keeps))
   }
 
-  /// Ends an exchange that cannot be completed, without a word that could be taken for its end.
+  /// Ends an exchange that cannot be completed, without a word that could be taken for its end. Where the framing shows
+  /// that something is missing the client gets all there is; where only the end of the connection would, a reset.
   mutating func breakOff(_ outcome: Outcome) -> Action {
     record.outcome = outcome
-    return .end(Ending(client: .abort, keepsUpstream: false))
+    var showsCut = outcome != .clientLeft && flags.contains(.responseBegun)
+    switch response {
+    case .length: break
+    case .chunked, .trailers: if flags.contains(.unchunksResponse) { showsCut = false }
+    case .head, .untilClose, .done: showsCut = false
+    }
+    return .end(Ending(client: showsCut ? .close : .abort, keepsUpstream: false))
   }
 
   private mutating func endOfTunnel(_ outcome: Outcome) -> Action {
@@ -524,6 +542,7 @@ public struct Session: ~Copyable {
   ) -> Action {
     beginRecord(now: now, &workspace)
     request = .head
+    record.bytesIn = UInt64(headBytesSeen)
     return answer(problem, &workspace, &outputs)
   }
 
@@ -538,8 +557,11 @@ public struct Session: ~Copyable {
   /// Answers for the proxy itself. The client's connection is kept only where its request is wholly read.
   mutating func answer(_ problem: Problem, _ workspace: inout Workspace, _ outputs: inout Outputs) -> Action {
     let persists =
-      flags.contains(.clientPersists) && !flags.contains(.clientIsHTTP10) && request == .done
+      flags.contains(.clientPersists) && request == .done
     record.outcome = .problem(problem.kind)
+    if problem.kind == .addressDenied {
+      record.decision = Decision(verdict: .deny, reason: .addressDenied, rule: record.decision?.rule)
+    }
     record.status = problem.kind.status
     phase = .exchanging
     workspace.pool.lend(&outputs.toClient, BufferPool.smallestBlock)

@@ -1,7 +1,6 @@
 // The only way into another thread's loop: a queue under a lock, and an eventfd that the loop waits on.
 
 import CLinux
-import Synchronization
 
 /// Wakes a loop that waits on its descriptor (eventfd). Any thread may signal.
 public final class Wake: Sendable {
@@ -23,7 +22,7 @@ public final class Wake: Sendable {
 
 /// Messages for one loop. Posting never blocks longer than it takes to append.
 public final class Mailbox<Message: Sendable>: Sendable {
-  private let queue = Mutex<[Message]>([])
+  private let queue = Locked<[Message]>([])
   private let wake = Wake()
 
   public init() {}

@@ -5,8 +5,7 @@
 // and keep answers until they expire; the cache here is shared by all loops, and look-ups of one name are one look-up.
 //
 // Both families are asked for at once. The answer is given when both are there, or, so that a broken AAAA delays
-// nobody, 50 ms after the first that has addresses (RFC 8305, 3). The system's own limits (search list, ndots, EDNS)
-// are those of resolv.conf, as for any program on the machine.
+// nobody, 50 ms after the first that has addresses (RFC 8305, 3).
 
 import CCAres
 import CLinux
@@ -130,6 +129,8 @@ private final class ResolverLoop {
   /// Queries that were answered for want of time, while c-ares still works on them.
   private var outstanding = 0
   private var cache: [String: Remembered] = [:]
+  /// The settings have changed since the channel was opened.
+  private var mustReopen = false
   private var checkedAt: Int64 = 0
   private var modified: Int64 = 0
 
@@ -186,14 +187,24 @@ private final class ResolverLoop {
       case .configure(let new):
         guard new != settings else { continue }
         settings = new
-        forget()
+        cache = [:]
+        mustReopen = true
       }
+    }
+  }
+
+  /// Look-ups that are under way end on the channel that they began on.
+  private func reopenWhenQuiet() {
+    if mustReopen, outstanding == 0 {
+      mustReopen = false
+      forget()
     }
   }
 
   private func lookUp(_ name: String, _ completion: @escaping Resolver.Completion) {
     let now = Clock.monotonic
     if let local = Self.localhost(name) { return completion(local) }
+    reopenWhenQuiet()
     reopenIfChanged(now: now)
     if let known = cache[name], known.until > now { return completion(known.answer.aged(by: now, until: known.until)) }
     if let query = queries[name] {
@@ -330,7 +341,7 @@ private final class ResolverLoop {
   private func openChannel() -> ares_channel? {
     if channel != nil { return channel }
     var options = ares_options()
-    let mask = Int32(ARES_OPT_SOCK_STATE_CB | ARES_OPT_TIMEOUTMS | ARES_OPT_TRIES | ARES_OPT_LOOKUPS)
+    let mask = Int32(ARES_OPT_FLAGS | ARES_OPT_SOCK_STATE_CB | ARES_OPT_TIMEOUTMS | ARES_OPT_TRIES | ARES_OPT_LOOKUPS)
     options.sock_state_cb = { data, number, readable, writable in
       guard let data else { return }
       let loop = Unmanaged<ResolverLoop>.fromOpaque(data).takeUnretainedValue()
@@ -340,6 +351,8 @@ private final class ResolverLoop {
     // Two tries, the second twice as long, fit into the time for the whole.
     options.timeout = Int32(clamping: max(1, settings.timeoutMilliseconds / 3))
     options.tries = 2
+    // Names are looked up as they are: a suffix from a search list would make another name of the one that was decided on.
+    options.flags = Int32(ARES_FLAG_NOSEARCH)
     let lookups = strdup(settings.servers.isEmpty ? "fb" : "b")
     defer { free(lookups) }
     options.lookups = lookups

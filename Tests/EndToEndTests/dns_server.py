@@ -45,6 +45,7 @@ class DNSServer:
     def __init__(self, names: dict[str, Answer], otherwise: Answer = Answer(code=NO_SUCH_NAME)):
         self.names = names
         self.otherwise = otherwise
+        self.silent_kinds: set[str] = set()  # "A", "AAAA": questions of these are never answered
         self.questions = Journal("the name server")
         self.udp, self.tcp = self._bind()
         self.address = "%s:%d" % self.udp.getsockname()
@@ -107,7 +108,7 @@ class DNSServer:
         question = message[12 : end + 4]
         self.questions.append(Question(transport, name, KINDS.get(kind, str(kind))))
         answer = self.names.get(name, self.otherwise)
-        if answer.silent:
+        if answer.silent or KINDS.get(kind) in self.silent_kinds:
             return None
         records: list[bytes] = []
         truncated = answer.only_over_tcp and transport == "udp"

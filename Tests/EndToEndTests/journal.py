@@ -1,5 +1,6 @@
 """A list that threads append to and that tests wait on: how every test here waits for an event instead of sleeping."""
 
+import select
 import threading
 import time
 
@@ -44,3 +45,18 @@ class Journal:
                         f"{self.name}: waited {deadline} s for {count} entries, {len(found)} came; all entries:\n"
                         + "\n".join(repr(entry) for entry in self.entries[-40:])
                     )
+
+
+def readable(source, seconds: float = 0) -> bool:
+    """Whether bytes, or the end, can be read of a socket now or within so long. (select() stops at 1,024 descriptors.)"""
+    return happens(source, select.POLLIN, seconds)
+
+
+def writable(sink, seconds: float = 0) -> bool:
+    return happens(sink, select.POLLOUT, seconds)
+
+
+def happens(source, event: int, seconds: float) -> bool:
+    poll = select.poll()
+    poll.register(source, event)
+    return bool(poll.poll(seconds * 1000))

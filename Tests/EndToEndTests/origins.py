@@ -30,6 +30,7 @@ def listening_socket(address: str = "127.0.0.1", port: int = 0, backlog: int = 4
 
 
 USED_PORTS: set[int] = set()
+PARSE_AGAIN_BYTES = 8 * 1024 * 1024
 
 
 def socket_on_an_unused_port(address: str) -> socket.socket:
@@ -81,7 +82,10 @@ class OriginConnection:
             except Incomplete:
                 if not self.receive_some():
                     raise ClosedByProxy from None
-                while len(self.received) < 4 << 20 and readable(self.socket):
+                length = len(
+                    self.received
+                )  # take all that is there: a large body is then parsed a few times only
+                while len(self.received) < length + PARSE_AGAIN_BYTES and readable(self.socket, 0.001):
                     if not self.receive_some():
                         break
 

@@ -61,6 +61,7 @@ class Proxy:
         self.raw_log: list[str] = []
         self.addresses: list[tuple[str, int]] = []
         self.secrets: list[str] = []
+        self.test_begins = 0  # index in `log`: what came before is of tests that shared this proxy earlier
         self.expected_exit: set[int] = {0}
         self.log_thread = threading.Thread(target=self._read_log, daemon=True)
         self.log_thread.start()
@@ -130,12 +131,12 @@ class Proxy:
 
     # What it says
 
-    def access(self, predicate=lambda line: True, after: int = 0) -> dict:
-        """Wait for the first access line that the predicate holds for."""
-        return self.log.wait_for(lambda entry: is_access(entry) and predicate(entry), after)
+    def access(self, predicate=lambda line: True) -> dict:
+        """Wait for the first access line of this test that the predicate holds for."""
+        return self.log.wait_for(lambda entry: is_access(entry) and predicate(entry), self.test_begins)
 
     def access_lines(self) -> list[dict]:
-        return [entry for entry in self.log.snapshot() if is_access(entry)]
+        return [entry for entry in self.log.snapshot()[self.test_begins :] if is_access(entry)]
 
     def access_of(self, reference: str) -> dict:
         """The access line of the answer that carried this reference."""

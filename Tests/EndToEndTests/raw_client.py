@@ -1,10 +1,9 @@
 """A client that sends exactly the bytes a test gives it, and keeps every byte that it gets for the strict checker."""
 
-import select
 import socket
 
 import strict_http
-from journal import DEADLINE_SECONDS
+from journal import DEADLINE_SECONDS, readable
 from strict_http import Incomplete, Message
 
 
@@ -152,7 +151,7 @@ class RawClient:
 
     def nothing_came(self) -> bool:
         """Whether there is no byte and no end to read just now."""
-        return not select.select([self.socket], [], [], 0)[0]
+        return not readable(self.socket)
 
     def unread(self) -> bytes:
         return bytes(self.received[self.read_to :])

@@ -403,11 +403,19 @@ def place(data: bytes, at: int) -> str:
     return "in the body" if b"\r\n\r\n" in data[at:] else "in the head"
 
 
+EQUAL_LENGTHS = re.compile(
+    rb"(?i)(\r\nContent-Length:[ \t]*([0-9]+))(?:\r\nContent-Length:[ \t]*|[ \t]*,[ \t]*)\2(?=\r\n|[ \t,])"
+)
+
+
 def requests_in(data: bytes) -> list[Message | None]:
     """What a client asked: its valid requests, then one None for whatever came that is no request.
 
-    Bytes in a tunnel may add to it, which does no harm: what a tunnel carries back is not looked at.
+    Bytes in a tunnel may add to it, which does no harm: what a tunnel carries back is not looked at. A Content-Length
+    that is repeated and agrees is what a recipient may take for one (RFC 9110 §8.6), so it counts as one here.
     """
+    while (single := EQUAL_LENGTHS.sub(rb"\1", data)) != data:
+        data = single
     messages: list[Message | None] = []
     at = 0
     try:

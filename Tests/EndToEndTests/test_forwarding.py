@@ -759,6 +759,54 @@ def send_until_stuck(client: RawClient, data: bytes) -> int:
     return taken
 
 
+@pytest.mark.parametrize("side", ["client", "origin"])
+def test_a_side_of_a_tunnel_that_does_not_read_holds_back_the_other(side, sallyport, raw_origin, raw_client):
+    proxy = sallyport(proxy=ONE_WORKER)
+    length = 2 * kernel_buffer_bytes()
+    block = LARGE * (length // len(LARGE) + 1)
+    resumed = threading.Event()
+
+    def script(connection) -> None:
+        connection.switch_protocol()
+        if side == "client":
+            taken = connection.send_until_stuck(block[:length], QUIET_SECONDS)
+            origin.note("stuck", taken)
+            resumed.wait(DEADLINE_SECONDS)
+            connection.send(block[taken:length])
+            connection.close()
+        else:
+            resumed.wait(DEADLINE_SECONDS)
+            connection.wait_for_end()
+            origin.note("got", hashlib.sha256(connection.received).digest())
+
+    origin = raw_origin(script)
+    client = raw_client(proxy)
+    client.exchange(connect(origin))
+    taken = origin.wait_for("stuck")[1] if side == "client" else send_until_stuck(client, block[:length])
+    assert taken < kernel_buffer_bytes(), f"the proxy took {taken} bytes that nobody read"
+    assert proxy.private_bytes() < 32 * 1024 * 1024
+    resumed.set()
+    if side == "client":
+        got = hashlib.sha256(client.receive_exactly(length)).digest()
+    else:
+        client.send(block[taken:length])
+        client.half_close()
+        got = origin.wait_for("got")[1]
+    assert got == hashlib.sha256(block[:length]).digest()
+
+
+def test_a_client_that_pipelines_and_never_reads_is_held_back(sallyport, raw_origin, raw_client):
+    """Answers that nobody takes must stop the proxy from reading requests, not gather in it."""
+    proxy, origin = sallyport(proxy=ONE_WORKER), raw_origin(
+        answering(b"HTTP/1.1 200 OK\r\nContent-Length: 60000\r\n\r\n" + bytes(60000))
+    )
+    client = raw_client(proxy, receive_buffer=4096)
+    client.looked_at = False
+    taken = send_until_stuck(client, request(origin) * (2 * kernel_buffer_bytes() // len(request(origin))))
+    assert taken < kernel_buffer_bytes()
+    assert proxy.private_bytes() < 32 * 1024 * 1024
+
+
 def test_a_slow_reader_gets_everything(plain_proxy, raw_origin, raw_client):
     """A client with the smallest receive buffer that takes a kilobyte at a time."""
     origin = raw_origin(
@@ -1047,6 +1095,20 @@ def test_ten_mebibytes_through_a_tunnel_both_ways_at_once(plain_proxy, raw_origi
     sender.join(DEADLINE_SECONDS)
 
 
+@pytest.mark.parametrize("status", [502, 403])
+def test_bytes_behind_a_connect_that_failed_are_no_tunnel(status, sallyport, raw_origin, raw_client):
+    """A client that did not wait sends its ClientHello: it is told of both, and the connection ends."""
+    proxy = sallyport(proxy='default = "deny"' if status == 403 else "")
+    with listening_socket() as listener:
+        port = listener.getsockname()[1]
+    client = raw_client(proxy)
+    client.send(
+        b"CONNECT 127.0.0.1:%d HTTP/1.1\r\nHost: x\r\n\r\n" % port + bytes.fromhex("16030100f7010000f30303")
+    )
+    check_problem(client.answer(), status)
+    assert client.wait_for_end() == "closed"
+
+
 def test_a_tunnel_to_nobody_is_a_problem_and_the_connection_goes_on(plain_proxy, raw_origin, raw_client):
     with listening_socket() as listener:
         port = listener.getsockname()[1]
@@ -1116,6 +1178,41 @@ def test_an_upgrade_that_the_origin_ignores_is_a_plain_answer(plain_proxy, raw_o
     origin = raw_origin(answering(OK))
     assert client.exchange(request(origin, b"Connection: Upgrade\r\nUpgrade: websocket\r\n")).body == b"ok"
     assert client.exchange(request(origin)).body == b"ok"
+
+
+def test_bytes_behind_an_upgrade_are_requests_when_the_origin_declines(sallyport, raw_origin, raw_client):
+    """Whoever asks for an Upgrade and sends on must not get past the rules when the origin stays with HTTP."""
+    proxy = sallyport(proxy=ONE_WORKER, policy='[[rule]]\nname = "r"\npaths = ["/denied"]\naction = "deny"\n')
+    origin = raw_origin(answering(OK))
+    client = raw_client(proxy)
+    client.send(
+        request(origin, b"Connection: Upgrade\r\nUpgrade: websocket\r\n")
+        + request(origin, path=b"/denied")
+        + request(origin)
+    )
+    assert client.answer().body == b"ok"
+    check_problem(client.answer(), 403, rule="r")
+    assert client.answer().body == b"ok"
+    assert [message.target for message in origin.requests()] == [b"/", b"/"]
+
+
+def test_bytes_behind_an_upgrade_wait_for_the_101(plain_proxy, raw_origin, raw_client):
+    def script(connection) -> None:
+        connection.read_request()
+        assert (
+            bytes(connection.received[connection.read_to :]) == b""
+        ), "frames came before the origin had agreed"
+        connection.switch_protocol()
+        connection.send(
+            b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"
+        )
+        connection.send(connection.read_exactly(5))
+        connection.wait_for_end()
+
+    client = raw_client(plain_proxy)
+    client.send(request(raw_origin(script), b"Connection: Upgrade\r\nUpgrade: websocket\r\n") + b"early")
+    assert client.message().status == 101
+    assert client.receive_exactly(5) == b"early"
 
 
 def test_an_upgrade_field_that_connection_does_not_name_is_not_passed_on(plain_proxy, raw_origin, raw_client):

@@ -1,0 +1,55 @@
+// The path of a request as an origin is likely to read it, for the conditions of rules.
+//
+// `/%61dmin`, `/x/../admin`, `/./admin` and `//admin` are all `/admin` to ordinary servers, so that a rule which saw only
+// the spelling could be walked around. What leaves for the origin keeps its spelling.
+
+import Bytes
+
+/// A path with every octet decoded, dot segments removed and empty segments dropped, in storage that is used again.
+public struct CanonicalPath: Sendable {
+  public private(set) var bytes: [UInt8] = []
+  private var decoded: [UInt8] = []
+
+  public init() {}
+
+  /// Reads a path without its query. An empty one is "/".
+  public mutating func set(_ path: Span<UInt8>) {
+    decode(path)
+    bytes.removeAll(keepingCapacity: true)
+    var index = 0
+    while index < decoded.count {
+      var end = index
+      while end < decoded.count, decoded[end] != 0x2f { end += 1 }
+      addSegment(index..<end)
+      index = end + 1
+    }
+    if bytes.isEmpty || decoded.last == 0x2f { bytes.append(0x2f) }
+  }
+
+  private mutating func decode(_ path: Span<UInt8>) {
+    decoded.removeAll(keepingCapacity: true)
+    var index = 0
+    while index < path.count {
+      if path[index] == 0x25, index + 2 < path.count, let high = path[index + 1].hexadecimalValue,
+        let low = path[index + 2].hexadecimalValue
+      {
+        decoded.append(high << 4 | low)
+        index += 3
+      } else {
+        decoded.append(path[index])
+        index += 1
+      }
+    }
+  }
+
+  /// RFC 3986, 5.2.4, segment by segment.
+  private mutating func addSegment(_ segment: Range<Int>) {
+    if segment.isEmpty || (segment.count == 1 && decoded[segment.lowerBound] == 0x2e) { return }
+    if segment.count == 2, decoded[segment.lowerBound] == 0x2e, decoded[segment.lowerBound + 1] == 0x2e {
+      while let last = bytes.popLast(), last != 0x2f {}
+      return
+    }
+    bytes.append(0x2f)
+    bytes.append(contentsOf: decoded[segment])
+  }
+}

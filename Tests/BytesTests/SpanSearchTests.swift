@@ -1,0 +1,131 @@
+// Searching and comparing against the plainest way to do either, in memory that ends where the bytes end.
+
+import TestSupport
+import Testing
+
+@testable import Bytes
+
+@Suite struct SpanSearchTests {
+  private static func naiveFirstControl(_ bytes: [UInt8], from: Int) -> Int {
+    bytes[from...].firstIndex { $0 < 0x20 || $0 == 0x7f } ?? bytes.count
+  }
+
+  @Test func everyByteIsFoundOrPassedOverAtEveryPlace() {
+    let memory = GuardedMemory(capacity: 64)
+    for count in 1...26 {
+      for place in 0..<count {
+        for value in 0...255 as ClosedRange<UInt8> {
+          var bytes = [UInt8](repeating: 0x61, count: count)
+          bytes[place] = value
+          let found = memory.lend(bytes) { $0.firstControl(from: 0) }
+          let expected = value < 0x20 || value == 0x7f ? place : count
+          if found != expected {
+            Issue.record("\(value) at \(place) of \(count): found at \(found), expected \(expected)")
+          }
+        }
+      }
+    }
+  }
+
+  /// Neighbours are what a borrow of the subtraction could fool.
+  @Test func everyPairOfNeighboursIsJudgedByItself() {
+    let memory = GuardedMemory(capacity: 64)
+    let edges: [UInt8] = [0, 1, 0x1e, 0x1f, 0x20, 0x21, 0x7e, 0x7f, 0x80, 0x81, 0x9f, 0xa0, 0xfe, 0xff]
+    for first in edges {
+      for second in edges {
+        for third in edges {
+          for place in 0..<6 {
+            var bytes = [UInt8](repeating: 0x41, count: 9)
+            bytes[place] = first
+            bytes[place + 1] = second
+            bytes[place + 2] = third
+            let found = memory.lend(bytes) { $0.firstControl(from: 0) }
+            #expect(found == Self.naiveFirstControl(bytes, from: 0), "\(bytes)")
+          }
+        }
+      }
+    }
+  }
+
+  @Test func randomBytesAreSearchedAsIfOneByOne() {
+    let memory = GuardedMemory(capacity: 4096)
+    var generator = SeededGenerator(seed: 1)
+    for round in 0..<20_000 {
+      let count = Int.random(in: 0...80, using: &generator)
+      // Mostly text, so that the search goes far; now and then anything.
+      let bytes = (0..<count).map { _ in
+        Int.random(in: 0..<(round % 50 + 1), using: &generator) == 0
+          ? UInt8.random(in: 0...255, using: &generator) : UInt8.random(in: 0x20...0x7e, using: &generator)
+      }
+      let from = Int.random(in: 0...count, using: &generator)
+      let found = memory.lend(bytes) { $0.firstControl(from: from) }
+      let expected = Self.naiveFirstControl(bytes, from: from)
+      if found != expected { Issue.record("from \(from) of \(bytes): \(found), expected \(expected)") }
+    }
+  }
+
+  @Test func theFirstOfSeveralEqualBytesIsFound() {
+    let bytes = octets("a,b,,c")
+    let span = bytes.span
+    #expect([span.firstIndex(of: 0x2c), span.firstIndex(of: 0x2c, from: 1)] == [1, 1])
+    #expect([span.firstIndex(of: 0x2c, from: 2), span.firstIndex(of: 0x2c, from: 4)] == [3, 4])
+    #expect([span.firstIndex(of: 0x2c, from: 5), span.firstIndex(of: 0x2c, from: 6)] == [nil, nil])
+    #expect([span.firstIndex(of: 0x7a), [UInt8]().span.firstIndex(of: 0x7a)] == [nil, nil])
+  }
+
+  @Test(arguments: [
+    ("abc", true), ("ABC", true), ("aBc", true), ("ab", false), ("abcd", false), ("abd", false), ("", false),
+    ("\u{01}bc", false), ("!bc", false), ("a\u{c2}c", false),
+  ]) func aTextIsComparedWithoutCase(text: String, matches: Bool) {
+    let bytes = octets("<" + text + ">")
+    let range = 1..<bytes.count - 1
+    let span = bytes.span
+    let lower = octets("abc")
+    let withStatic = span.equals(range, ignoringCase: "abc")
+    let withSpan = span.equals(range, ignoringCase: lower.span)
+    #expect(withStatic == matches)
+    #expect(withSpan == matches)
+  }
+
+  @Test func textIsComparedExactly() {
+    let bytes = octets("GET get")
+    let span = bytes.span
+    #expect(
+      [span.equals(0..<3, "GET"), span.equals(4..<7, "get"), span.equals(4..<7, "GET")] == [
+        true, true, false,
+      ])
+    #expect(
+      [span.equals(0..<2, "GET"), span.equals(0..<4, "GET"), span.equals(2..<2, "")] == [false, false, true])
+  }
+
+  @Test func spansAreComparedWhole() {
+    let left = octets("abc")
+    for (right, same) in [
+      ("abc", true), ("abd", false), ("ab", false), ("abcd", false), ("ABC", false), ("", false),
+    ] {
+      let answer = left.span.equals(octets(right).span)
+      #expect(answer == same, "abc and \(right)")
+    }
+    let empty = [UInt8]().span.equals([UInt8]().span)
+    #expect(empty)
+  }
+
+  @Test func whatIsNoUTF8IsReplaced() {
+    #expect(octets("a\u{ff}b\u{c3}\u{bc}").span.string == "a\u{fffd}bü")
+    #expect([UInt8]().span.string == "")
+  }
+
+  @Test func everyByteIsClassified() {
+    let digits = Set("0123456789".utf8)
+    let letters = Set("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ".utf8)
+    for byte in 0...255 as ClosedRange<UInt8> {
+      #expect(byte.isASCIIDigit == digits.contains(byte))
+      #expect(byte.isASCIILetter == letters.contains(byte))
+      let lower = letters.contains(byte) ? byte | 0x20 : byte
+      #expect(byte.asciiLowercased == lower)
+      let text = String(decoding: [byte], as: UTF8.self)
+      let isHexadecimal = digits.contains(byte) || "abcdefABCDEF".utf8.contains(byte)
+      #expect(byte.hexadecimalValue == (isHexadecimal ? UInt8(text, radix: 16) : nil))
+    }
+  }
+}

@@ -1,0 +1,113 @@
+// The facts of an exchange, from which its line in the access log is written.
+
+import Policy
+import TestSupport
+import Testing
+
+@testable import Session
+
+@Suite struct ExchangeRecordTests {
+  private static func entries(_ happenings: [Happening], _ policy: Policy = plainPolicy) -> [Stage.Entry] {
+    let stage = Stage(policy, .bytewise)
+    _ = stage.play(happenings)
+    return stage.entries
+  }
+
+  @Test func anExchangeIsRecorded() {
+    let entries = Self.entries([
+      .client(head("POST http://a.example:81/p?q=s3cret HTTP/1.1", "Host: a", "Content-Length: 5") + "hello"),
+      .pass(30), .opened, .pass(12), .upstream(ok),
+    ])
+    #expect(entries.count == 1)
+    let entry = entries[0]
+    #expect(entry.text == "POST http://a.example:81/p")
+    #expect(entry.record.status == 200)
+    #expect(entry.record.outcome == .done)
+    #expect(entry.record.begun == 1000)
+    #expect(entry.record.begunWall == 784_111_777_000)
+    #expect(entry.record.firstByteMilliseconds == 42)
+    #expect(entry.record.upstream == IPAddress(ipv4: 0xc000_0201))
+    #expect(entry.record.upstreamPort == 81)
+    #expect(entry.record.decision == Decision(verdict: .allow, reason: .defaultAllow, rule: nil))
+    #expect(!entry.record.isReused)
+    #expect(!entry.record.isRetried)
+    #expect(entry.record.bytesIn == 76 + 5)
+  }
+
+  @Test func nothingOfAnExchangeIsLeftInTheNext() {
+    let rules = policy("[[rule]]\nname = \"r\"\nhosts = [\"a.example\"]")
+    let entries = Self.entries(
+      [
+        .client(get), .reused, .upstreamEnds, .opened, .pass(5), .upstream(ok),
+        .client(head("GET http://b.example/ HTTP/1.1", "Host: b")), .failed(.nameNotFound, "No."),
+        .client("x\r\n"),
+      ], rules)
+    #expect(entries.map(\.text) == ["GET http://a.example/x", "GET http://b.example/", ""])
+    #expect(entries.map(\.record.isRetried) == [true, false, false])
+    #expect(entries.map(\.record.decision?.rule) == [0, nil, nil])
+    #expect(entries.map(\.record.decision?.reason) == [.rule, .defaultAllow, nil])
+    #expect(entries.map { $0.record.upstream == nil } == [false, true, true])
+    #expect(entries.map(\.record.firstByteMilliseconds) == [5, -1, -1])
+    #expect(entries.map(\.record.status) == [200, 502, 400])
+    #expect(entries.map(\.record.outcome) == [.done, .problem(.nameNotFound), .problem(.malformedRequest)])
+    #expect(Set(entries.map(\.record.reference)).count == 3)
+  }
+
+  @Test func aReusedConnectionIsRecorded() {
+    #expect(Self.entries([.client(get), .reused, .upstream(ok)])[0].record.isReused)
+  }
+
+  @Test(arguments: [
+    (Wire(head("GET http://a.example HTTP/1.1", "Host: a")), "GET http://a.example"),
+    (Wire(head("GET http://a.example?s3cret HTTP/1.1", "Host: a")), "GET http://a.example"),
+    (Wire(head("GET https://a.example/x?s3cret HTTP/1.1", "Host: a")), "GET https://a.example/x"),
+    (Wire(head("CONNECT A.example:443 HTTP/1.1", "Host: a")), "CONNECT A.example:443"),
+    (Wire(head("OPTIONS * HTTP/1.1", "Host: a")), "OPTIONS *"),
+    (Wire(head("GET http://u:s3cret@a.example/ HTTP/1.1", "Host: a")), ""),
+  ]) func theTargetIsRecordedWithoutItsQuery(request: Wire, text: String) {
+    let entries = Self.entries([.client(request.text), .shutDown])
+    #expect(entries.map(\.text) == [text])
+  }
+
+  @Test func aLongPathIsRecordedInPart() {
+    let path = String(repeating: "p", count: 3000)
+    let entries = Self.entries([.client(head("GET http://a.example/\(path) HTTP/1.1", "Host: a")), .shutDown])
+    #expect(entries.map(\.text) == ["GET http://a.example/" + path.prefix(1023)])
+  }
+
+  @Test func aRuleThatIsNotEnforcedIsRecordedAsWhatItWouldHaveDone() {
+    let rules = policy(
+      """
+      [[rule]]
+      name = "quiet"
+      hosts = ["quiet.example"]
+      action = "deny"
+      enforce = false
+      [[rule]]
+      name = "addresses"
+      deny_addresses = ["192.0.2.0/24"]
+      enforce = false
+      """)
+    let entries = Self.entries(
+      [
+        .client(head("GET http://quiet.example/ HTTP/1.1", "Host: a")), .opened, .upstream(ok),
+        .client(head("GET http://other.example/ HTTP/1.1", "Host: a")), .opened, .upstream(ok),
+      ], rules)
+    #expect(entries.map(\.record.decision?.reason) == [.ruleWouldDeny, .ruleWouldDeny])
+    #expect(entries.map(\.record.decision?.rule) == [0, 1])
+    #expect(entries.map(\.record.status) == [200, 200])
+  }
+
+  @Test func everyOutcomeButSuccessHasAWord() {
+    let outcomes: [Outcome] =
+      [.clientLeft, .upstreamBrokeOff, .malformedBody, .tunnelIdle, .shutDown]
+      + Problem.Kind.allCases.map { .problem($0) }
+    let tokens = outcomes.map { outcome in outcome.token.map { "\($0)" } }
+    #expect(!tokens.contains(nil))
+    #expect(Set(tokens).count == tokens.count)
+    #expect(Outcome.done.token == nil)
+    // The same word whether the client was told or what it got was cut short.
+    #expect(Outcome.stalled.token.map { "\($0)" } == "\(Problem.Kind.stalled.token)")
+    #expect(Outcome.exchangeTimeout.token.map { "\($0)" } == "\(Problem.Kind.exchangeTimeout.token)")
+  }
+}

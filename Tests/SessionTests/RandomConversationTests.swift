@@ -1,0 +1,167 @@
+// Conversations that chance writes: good ones come out the same however they are cut, and say what went in; damaged ones
+// never make a byte leave that is against the grammar, and never leave a client without an answer.
+
+import TestSupport
+import Testing
+
+@testable import Session
+
+@Suite struct RandomConversationTests {
+  /// One exchange, as its two sides say it, and what the other side is to read.
+  private struct Exchange {
+    var request = ""
+    var response = ""
+    var requestContent = ""
+    var responseContent = ""
+  }
+
+  private static func content(_ generator: inout SeededGenerator) -> String {
+    let longest = [0, 3, 40, 900][Int.random(in: 0..<4, using: &generator)]
+    let letters = ["a", "\r\n", "0", "\u{0}", "\u{ff}", "HTTP/1.1 200 OK\r\n\r\n", "GET / HTTP/1.1\r\n"]
+    var text = ""
+    for _ in 0..<Int.random(in: 0...longest, using: &generator) / 3 {
+      text += letters.randomElement(using: &generator) ?? ""
+    }
+    return text
+  }
+
+  private static func chunked(_ content: String, _ generator: inout SeededGenerator) -> String {
+    var rest = octets(content)[...]
+    var text = ""
+    while !rest.isEmpty {
+      let part = rest.prefix(
+        Int.random(in: 1...(Bool.random(using: &generator) ? 3 : 200), using: &generator))
+      rest = rest.dropFirst(part.count)
+      text += String(part.count, radix: 16) + (Bool.random(using: &generator) ? ";x=\"y;z\"" : "") + "\r\n"
+      for byte in part { text.unicodeScalars.append(Unicode.Scalar(byte)) }
+      text += "\r\n"
+    }
+    return text + (Bool.random(using: &generator) ? "0\r\n\r\n" : "00;a\r\nX-Sum: 1\r\n\r\n")
+  }
+
+  private static func exchange(_ number: Int, _ generator: inout SeededGenerator) -> Exchange {
+    var exchange = Exchange()
+    let method =
+      ["GET", "GET", "HEAD", "POST", "PUT", "DELETE", "PATCH"].randomElement(using: &generator) ?? "GET"
+    var begin =
+      "\(method) http://h\(Int.random(in: 0..<3, using: &generator)).example/\(number) HTTP/1.1\r\nHost: h\r\n"
+    if Bool.random(using: &generator) { begin += "X-Mine: \(number)\r\nConnection: x-mine\r\n" }
+    switch Int.random(in: 0..<3, using: &generator) {
+    case 0 where method != "HEAD":
+      exchange.requestContent = content(&generator)
+      begin += "Content-Length: \(octets(exchange.requestContent).count)\r\n\r\n"
+      exchange.request = begin + exchange.requestContent
+    case 1 where method != "HEAD":
+      exchange.requestContent = content(&generator)
+      exchange.request =
+        begin + "Transfer-Encoding: chunked\r\n\r\n" + chunked(exchange.requestContent, &generator)
+    default: exchange.request = begin + "\r\n"
+    }
+    if Int.random(in: 0..<4, using: &generator) == 0 {
+      exchange.response = head("HTTP/1.1 103 Early Hints", "Link: </\(number)>")
+    }
+    let isBare = method == "HEAD"
+    switch Int.random(in: 0..<5, using: &generator) {
+    case 0: exchange.response += head("HTTP/1.1 204 No Content", "Date: today")
+    case 1: exchange.response += head("HTTP/1.1 304 Not Modified", "Date: today", "Content-Length: 77")
+    case 2:
+      exchange.responseContent = isBare ? "" : content(&generator)
+      exchange.response += head("HTTP/1.1 200 OK", "Date: today", "Transfer-Encoding: chunked")
+      if !isBare { exchange.response += chunked(exchange.responseContent, &generator) }
+    default:
+      exchange.responseContent = content(&generator)
+      let length = octets(exchange.responseContent).count
+      exchange.response += head("HTTP/1.1 200 OK", "Date: today", "Content-Length: \(length)")
+      if isBare { exchange.responseContent = "" } else { exchange.response += exchange.responseContent }
+    }
+    return exchange
+  }
+
+  /// What stands behind `> content: ` and its like, all lines together.
+  private static func contents(_ transcript: String, _ arrow: String) -> String {
+    var text = ""
+    for line in transcript.split(separator: "\n") {
+      for kind in ["content", "chunked"] where line.hasPrefix("\(arrow) \(kind): ") {
+        text += line.dropFirst(arrow.utf8.count + kind.utf8.count + 3)
+      }
+    }
+    return text
+  }
+
+  @Test(arguments: 1...40 as ClosedRange<UInt64>) func goodConversationsAreTheSameHoweverTheyAreCut(
+    seed: UInt64
+  ) {
+    var generator = SeededGenerator(seed: seed)
+    let exchanges = (0..<Int.random(in: 1...5, using: &generator)).map { Self.exchange($0, &generator) }
+    var happenings: [Happening] = []
+    let isPipelined = Bool.random(using: &generator)
+    if isPipelined { happenings.append(.client(exchanges.map(\.request).joined())) }
+    for exchange in exchanges {
+      if !isPipelined { happenings.append(.client(exchange.request)) }
+      happenings += [Bool.random(using: &generator) ? .opened : .reused, .upstream(exchange.response)]
+    }
+    let whole = Stage(plainPolicy, .whole, isWrapped: false)
+    let transcript = whole.play(happenings)
+    #expect(whole.faults.isEmpty, "\(whole.faults)\n\(transcript)")
+    #expect(whole.entries.map(\.record.outcome) == exchanges.map { _ in .done }, "\(transcript)")
+    #expect(
+      Self.contents(transcript, ">")
+        == exchanges.map { shown(octets($0.requestContent), atMost: 9999) }.joined())
+    #expect(
+      Self.contents(transcript, "<")
+        == exchanges.map { shown(octets($0.responseContent), atMost: 9999) }.joined())
+    for split in [Split.bytewise] + (1...6).map({ .random(seed: $0 &+ seed, longest: $0 % 2 == 0 ? 5 : 300) })
+    {
+      let stage = Stage(plainPolicy, split, isWrapped: false)
+      let other = stage.play(happenings)
+      #expect(stage.faults.isEmpty, "\(split): \(stage.faults)")
+      if other != transcript { Issue.record("\(split):\n\(difference(other, transcript))") }
+    }
+  }
+
+  private static func damaged(_ text: String, _ generator: inout SeededGenerator) -> String {
+    var bytes = octets(text)
+    let telling = octets("\r\n \t:;,/@\u{0}\u{7f}\u{80}019afgTCx-+")
+    for _ in 0..<Int.random(in: 1...3, using: &generator) where !bytes.isEmpty {
+      let place = Int.random(in: 0..<bytes.count, using: &generator)
+      switch Int.random(in: 0..<4, using: &generator) {
+      case 0: bytes[place] = telling.randomElement(using: &generator) ?? 0
+      case 1: bytes.insert(telling.randomElement(using: &generator) ?? 0, at: place)
+      case 2: bytes.remove(at: place)
+      default: bytes.removeSubrange(place..<min(bytes.count, place + 7))
+      }
+    }
+    var damaged = ""
+    for byte in bytes { damaged.unicodeScalars.append(Unicode.Scalar(byte)) }
+    return damaged
+  }
+
+  @Test(arguments: 1...60 as ClosedRange<UInt64>) func damageNeverMakesAnInvalidStream(seed: UInt64) {
+    var generator = SeededGenerator(seed: seed &* 7919)
+    for _ in 0..<12 {
+      let exchanges = (0..<3).map { Self.exchange($0, &generator) }
+      let hitsClient = Bool.random(using: &generator)
+      let requests = exchanges.map(\.request).joined()
+      var happenings: [Happening] = [.client(hitsClient ? Self.damaged(requests, &generator) : requests)]
+      for exchange in exchanges {
+        let response = hitsClient ? exchange.response : Self.damaged(exchange.response, &generator)
+        happenings += [.opened, .upstream(response)]
+        switch Int.random(in: 0..<3, using: &generator) {
+        case 0: happenings.append(.upstreamEnds)
+        case 1: happenings.append(.upstreamBreaks)
+        default: break
+        }
+      }
+      happenings += [.clientEnds, .timeOut, .timeOut]
+      for split in [Split.whole, .random(seed: seed, longest: 11)] {
+        let stage = Stage(plainPolicy, split, isLenient: true)
+        let transcript = stage.play(happenings)
+        #expect(stage.faults.isEmpty, "\(split): \(stage.faults)\n\(transcript)")
+        // Whoever was not answered has left, or was broken off within an answer.
+        for entry in stage.entries where entry.record.status == 0 {
+          #expect(entry.record.outcome == .clientLeft, "\(split)\n\(transcript)")
+        }
+      }
+    }
+  }
+}

@@ -1,0 +1,113 @@
+// The style of the sources, so that people need not keep it: what the formatter does not look at.
+
+import Testing
+import Transport
+
+@Suite struct SourceStyleTests {
+  private struct Source: Sendable {
+    let path: String
+    let lines: [[UInt8]]
+
+    /// Path and number of the lines that `holds` says yes to.
+    func places(_ holds: ([UInt8]) -> Bool) -> [String] {
+      lines.indices.filter { holds(lines[$0]) }.map { "\(path):\($0 + 1)" }
+    }
+  }
+
+  /// The top of the repository, two directories above this file.
+  private static let root =
+    #filePath.split(separator: "/", omittingEmptySubsequences: false).dropLast(3).joined(separator: "/")
+
+  private static func sources(_ pattern: String) -> [Source] {
+    guard case .success(let paths) = Files.expand("\(root)/\(pattern)") else { return [] }
+    return paths.map { path in
+      let bytes = (try? Files.read(path, limit: 1 << 20).get()) ?? []
+      return Source(
+        path: String(path.dropFirst(root.count + 1)),
+        lines: bytes.split(separator: 0x0a, omittingEmptySubsequences: false).map { Array($0) })
+    }
+  }
+
+  private static let swift = sources("Sources/*/*.swift")
+  private static let tests = sources("Tests/*Tests/*.swift") + sources("Tests/TestSupport/*.swift")
+  private static let c = sources("Sources/*/*.c*") + sources("Sources/*/include/*.h")
+
+  private static func holds(_ line: [UInt8], _ text: String) -> Bool {
+    let wanted = Array(text.utf8)
+    guard line.count >= wanted.count else { return false }
+    for begin in 0...line.count - wanted.count where line[begin] == wanted[0] {
+      if line[begin..<begin + wanted.count].elementsEqual(wanted) { return true }
+    }
+    return false
+  }
+
+  /// The module that a line imports.
+  private static func imported(_ line: [UInt8]) -> String? {
+    let words = line.split(separator: 0x20).map { String(decoding: $0, as: UTF8.self) }
+    guard let place = words.firstIndex(of: "import"), place <= 1, words.count >= place + 2 else { return nil }
+    return words[place + 1].hasPrefix("//") ? nil : words.last
+  }
+
+  @Test func theSourcesAreWhereTheyWere() {
+    #expect(Self.swift.count > 50)
+    #expect(Self.tests.count > 20)
+    #expect(Self.c.count >= 3)
+  }
+
+  @Test func theProgramGoesWithoutFoundation() {
+    let names: Set<String> = ["Foundation", "FoundationEssentials", "Dispatch"]
+    for source in Self.swift {
+      let places = source.places { Self.imported($0).map(names.contains) ?? false }
+      #expect(places.isEmpty)
+    }
+  }
+
+  @Test func noFileIsLongerThan600Lines() {
+    // The last line ends with a line feed, behind which nothing is.
+    let long = Self.swift.filter { $0.lines.count - 1 > 600 }.map(\.path)
+    #expect(long.isEmpty, "a file is one type or one idea")
+  }
+
+  @Test func everyFileOpensWithWhatItIsFor() {
+    for source in Self.swift + Self.tests + Self.c {
+      let opening = source.lines.first ?? []
+      let isComment =
+        Self.holds(Array(opening.prefix(3)), "// ") || Self.holds(Array(opening.prefix(2)), "/*")
+      #expect(isComment, "\(source.path)")
+    }
+  }
+
+  @Test func nothingIsLeftToDo() {
+    let marks = ["TO" + "DO", "FIX" + "ME", "XX" + "X:"]
+    for source in Self.swift + Self.tests + Self.c {
+      let places = source.places { line in marks.contains { Self.holds(line, $0) } }
+      #expect(places.isEmpty, "do it, or write an issue")
+    }
+  }
+
+  /// What decides has no way to do anything: no socket, no memory but its own.
+  @Test func protocolCodeHasNoWayOut() {
+    let ways = ["import Glibc", "import CLinux", "@unsafe", "@unchecked", "nonisolated(unsafe)"]
+    for source in Self.swift
+    where source.path.hasPrefix("Sources/Session/") || source.path.hasPrefix("Sources/HTTP1/") {
+      let places = source.places { line in ways.contains { Self.holds(line, $0) } }
+      #expect(places.isEmpty)
+    }
+  }
+
+  /// Imports point downwards only.
+  @Test func modulesKnowOnlyWhatIsBelowThem() {
+    let below: [String: Set<String>] = [
+      "Bytes": ["Glibc"], "HTTP1": ["Bytes"], "Policy": ["Bytes", "CTOML", "CIDN2"],
+      "Session": ["Bytes", "HTTP1", "Policy"],
+      "Transport": ["Bytes", "CLinux", "CCAres", "Glibc", "Synchronization"],
+      "Server": ["Bytes", "HTTP1", "Policy", "Session", "Transport", "Synchronization", "CLinux"],
+    ]
+    for source in Self.swift {
+      let module = source.path.split(separator: "/").dropFirst().first.map(String.init) ?? ""
+      guard let allowed = below[module] else { continue }
+      let places = source.places { line in Self.imported(line).map { !allowed.contains($0) } ?? false }
+      #expect(places.isEmpty, "\(module) knows \(allowed.sorted())")
+    }
+  }
+}
