@@ -59,6 +59,11 @@ public struct BufferPool: ~Copyable {
     return unsafe ByteBuffer(block: block, size: UInt32(size))
   }
 
+  /// Bytes that are kept for the next who asks.
+  public var keptBytes: Int {
+    counts.indices.reduce(0) { $0 + counts[$1] * Self.smallestBlock << $1 }
+  }
+
   /// Gives `buffer` memory if it has none.
   @inlinable
   public mutating func lend(_ buffer: inout ByteBuffer, _ capacity: Int) {

@@ -232,15 +232,17 @@ final class Conversation {
     log(worker)
     worker.workspace.pool.reclaim(&outputs.text)
     streams?.abandon(&worker.pipes)
-    let keeps = ending.client == .keep && !(worker.isDraining && clientInput.isEmpty) && (!flags.contains(.clientEnded) || !clientInput.isEmpty)
+    let keeps =
+      ending.client == .keep && !(worker.isDraining && clientInput.isEmpty)
+      && (!flags.contains(.clientEnded) || !clientInput.isEmpty)
     session.reset(now: worker.now, keeps: keeps)
     flags.remove([.sawClientInput, .clientHalfClosed, .closesClientWrite, .closesUpstreamWrite])
     switch ending.client {
     case .keep:
       if !keeps { close(worker) }
-    case .close where flags.contains(.clientEnded) || clientInput.isEmpty && descriptor.isSilent:
+    case .close where canCloseAtOnce, .cut where canCloseAtOnce:
       close(worker)
-    case .close, .linger:
+    case .close, .cut, .linger:
       // Closing with bytes unread would send a reset, which destroys what the client has not read yet.
       worker.workspace.pool.reclaim(&clientInput)
       descriptor.shutdownWrite()
@@ -249,6 +251,11 @@ final class Conversation {
       descriptor.resetOnClose()
       close(worker)
     }
+  }
+
+  /// Nothing of the client's is unread.
+  private var canCloseAtOnce: Bool {
+    flags.contains(.clientEnded) || clientInput.isEmpty && descriptor.isSilent
   }
 
   /// The rest of an answer cannot be delivered.

@@ -6,7 +6,6 @@
 
 import Bytes
 import CLinux
-import Glibc
 import Policy
 import Transport
 
@@ -16,8 +15,8 @@ public enum LineFormat: Sendable { case text, json }
 public final class LogWriter: Sendable {
   /// Most bytes that wait for the file: some 5,000 lines, more than a second of full load on one core.
   static let longestBacklog = 4 << 20
-  /// How long the writer lets lines gather, in microseconds.
-  static let gatherMicroseconds: UInt32 = 5_000
+  /// How long the writer lets lines gather, in milliseconds.
+  static let gatherMilliseconds: Int32 = 5
   /// How long the end of the process waits for the file, in milliseconds.
   static let finalMilliseconds: Int64 = 2_000
 
@@ -82,7 +81,7 @@ public final class LogWriter: Sendable {
     }
     writeAll(&batch)
     state.withLock { $0.writing = false }
-    usleep(Self.gatherMicroseconds)
+    Clock.rest(milliseconds: Self.gatherMilliseconds)
   }
 
   private func writeAll(_ batch: inout ByteBuffer) {
@@ -103,7 +102,7 @@ public final class LogWriter: Sendable {
     let deadline = Clock.monotonic + Self.finalMilliseconds
     while Clock.monotonic < deadline {
       if state.withLock({ $0.pending.isEmpty && !$0.writing }) { return }
-      usleep(1_000)
+      Clock.rest(milliseconds: 1)
     }
   }
 

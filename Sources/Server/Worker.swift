@@ -217,7 +217,8 @@ final class Worker {
 
   private func accept(_ listener: Listener) {
     for _ in 0..<Self.acceptsPerTurn {
-      guard shared.connections.load(ordering: .relaxed) < min(policy.configuration.limits.connections, shared.mostClients)
+      guard
+        shared.connections.load(ordering: .relaxed) < min(policy.configuration.limits.connections, shared.mostClients)
       else {
         // More wait in the kernel's queue; whoever frees one tells us.
         shared.waitingForConnections.add(1, ordering: .sequentiallyConsistent)

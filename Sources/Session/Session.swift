@@ -48,6 +48,8 @@ public struct Ending: Equatable, Sendable {
     case close
     /// Send everything, shut down, and read on for a while, so that no reset destroys what was said.
     case linger
+    /// Send what there is and close: the framing of the response shows that it is not the whole.
+    case cut
     /// Break off, so that the client cannot take what it got for the whole.
     case abort
   }
@@ -209,7 +211,10 @@ public struct Session: ~Copyable {
     case .exchanging:
       return readRequestBody(bytes, now: now, &workspace, &outputs)
     case .tunnel:
-      if flags.contains(.dropsRequest) { return Step(consumed: bytes.count, action: .read) }
+      if flags.contains(.dropsRequest) {
+        clientForwarded(bytes.count, now: now)
+        return Step(consumed: bytes.count, action: .read)
+      }
       return bytes.isEmpty ? Step(consumed: 0, action: .read) : Step(consumed: 0, action: .forward(count: bytes.count))
     case .over:
       return Step(consumed: bytes.count, action: .read)
@@ -528,7 +533,7 @@ public struct Session: ~Copyable {
     case .chunked, .trailers: if flags.contains(.unchunksResponse) { showsCut = false }
     case .head, .untilClose, .done: showsCut = false
     }
-    return .end(Ending(client: showsCut ? .close : .abort, keepsUpstream: false))
+    return .end(Ending(client: showsCut ? .cut : .abort, keepsUpstream: false))
   }
 
   private mutating func endOfTunnel(_ outcome: Outcome) -> Action {

@@ -8,6 +8,8 @@ public enum Clock {
   public static var monotonic: Int64 { cl_monotonic_milliseconds() }
   /// Since 1970.
   public static var wall: Int64 { cl_wall_milliseconds() }
+  /// Waits, for threads that are no loop.
+  public static func rest(milliseconds: Int32) { _ = cl_poll_readable(-1, milliseconds) }
 }
 
 /// Facts and settings of the process.

@@ -84,25 +84,24 @@ private final class Place {
     #expect(other.capacity == 524_288)
   }
 
-  @Test func aBufferThatGrewComesBackAsWhatItIsNow() {
+  @Test func aBufferThatGrewIsNotKeptForASizeThatNobodyHasOut() {
     var pool = BufferPool()
-    let place = Place()
-    place.buffer = pool.take(1024)
-    place.buffer.append([UInt8](repeating: 1, count: 3000))
-    let address = place.address
-    pool.reclaim(&place.buffer)
-    place.buffer = pool.take(4000)
-    #expect(place.address == address)
+    var buffer = pool.take(1024)
+    buffer.append([UInt8](repeating: 1, count: 3000))
+    pool.reclaim(&buffer)
+    #expect(buffer.capacity == 0)
+    #expect(pool.keptBytes == 0)
   }
 
-  @Test func aBufferThatGrewOnItsOwnIsTaken() {
+  @Test func aBufferThatGrewIsKeptInPlaceOfOneThatIsOut() {
     var pool = BufferPool()
-    let place = Place()
-    place.buffer.append([UInt8](repeating: 1, count: 1500))
-    let address = place.address
-    pool.reclaim(&place.buffer)
-    place.buffer = pool.take(2048)
-    #expect(place.address == address)
+    var grown = pool.take(1024)
+    grown.append([UInt8](repeating: 1, count: 3000))
+    var other = pool.take(4096)
+    pool.reclaim(&grown)
+    #expect(pool.keptBytes == 4096)
+    pool.reclaim(&other)
+    #expect(pool.keptBytes == 4096)
   }
 
   @Test func memoryIsLentOnlyToABufferThatHasNone() {

@@ -625,7 +625,7 @@ import Testing
         < Via: 1.1 sallyport
         <
         < content: begun
-        end (200 malformed-body): client abort, upstream closed within the request
+        end (200 malformed-body): client cut, upstream closed within the request
         """#)
   }
 }

@@ -178,7 +178,7 @@ import Testing
     play(
       .client(get), .opened, .clientEnds,
       .upstream(head("HTTP/1.1 200 OK", "Date: today", "Transfer-Encoding: chunked") + "2\r\nhe\r\n"),
-      .pass(999),
+      .pass(4999),
       .upstream("1\r\nl\r\n"), .timeOut,
       gives: #"""
         connect a.example:80
@@ -192,7 +192,7 @@ import Testing
         < Via: 1.1 sallyport
         <
         < chunked: hel
-        after 1000 ms
+        after 5000 ms
         end (200 client-left): client abort, upstream closed
         """#)
   }
@@ -206,14 +206,14 @@ import Testing
         > Host: a.example
         > Via: 1.1 sallyport (127.0.0.1:3128)
         >
-        after 1000 ms
+        after 5000 ms
         end (0 client-left): client abort, upstream closed
         """#)
     play(
       .client(get), .clientEnds, .timeOut,
       gives: #"""
         connect a.example:80
-        after 1000 ms
+        after 5000 ms
         end (0 client-left): client abort
         """#)
   }
@@ -513,7 +513,7 @@ import Testing
         <
         < content: hel
         after 4000 ms
-        end (200 stalled): client abort, upstream closed
+        end (200 stalled): client cut, upstream closed
         """#)
   }
 
@@ -536,7 +536,7 @@ import Testing
         <
         < chunked: hell
         after 4000 ms
-        end (200 stalled): client abort, upstream closed
+        end (200 stalled): client cut, upstream closed
         """#)
   }
 
@@ -622,7 +622,7 @@ import Testing
         <
         < content: x
         after 1000 ms
-        end (200 exchange-timeout): client abort, upstream closed
+        end (200 exchange-timeout): client cut, upstream closed
         """#)
   }
 
@@ -858,7 +858,7 @@ import Testing
         <
         < content: he
         the proxy shuts down
-        end (200 shut-down): client abort, upstream closed
+        end (200 shut-down): client cut, upstream closed
         """#)
   }
 }
