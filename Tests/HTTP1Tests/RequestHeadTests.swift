@@ -123,7 +123,8 @@ func line(_ line: String) -> String { line + "\r\nHost: a.example\r\n\r\n" }
       "HTTP/1.0 without Host", "GET http://a.example/ HTTP/1.0\r\n\r\n",
       "GET http a.example - '/' '/' 1.0 no body, closes"),
     Row(
-      "HTTP/1.0 that asks to be kept, which is not for proxies", get("Connection: keep-alive", version: "1.0"),
+      "HTTP/1.0 that asks to be kept, which is not for proxies",
+      get("Connection: keep-alive", version: "1.0"),
       "GET http a.example - '/' '/' 1.0 no body, closes"),
     Row(
       "HTTP/1.0 that asks an old proxy to be kept", get("Proxy-Connection: Keep-Alive", version: "1.0"),

@@ -110,7 +110,8 @@ import Testing
     #expect(
       Self.contents(transcript, "<")
         == exchanges.map { shown(octets($0.responseContent), atMost: 9999) }.joined())
-    for split in [Split.bytewise] + (1...6).map({ .random(seed: $0 &+ seed, longest: $0 % 2 == 0 ? 5 : 300) }) {
+    let random = (1...6).map { Split.random(seed: $0 &+ seed, longest: $0 % 2 == 0 ? 5 : 300) }
+    for split in [.bytewise] + random {
       let stage = Stage(plainPolicy, split, isWrapped: false)
       let other = stage.play(happenings)
       #expect(stage.faults.isEmpty, "\(split): \(stage.faults)")

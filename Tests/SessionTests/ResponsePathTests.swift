@@ -704,7 +704,8 @@ import Testing
         if transcript.contains("< HTTP/1.1 200 OK") {
           #expect(
             transcript.contains("end (200 malformed-body): client cut, upstream closed")
-              || transcript.contains("end (200 malformed-body): client abort, upstream closed"), "\(transcript)")
+              || transcript.contains("end (200 malformed-body): client abort, upstream closed"),
+            "\(transcript)")
           #expect(!transcript.contains("last chunk"), "\(transcript)")
         } else {
           #expect(transcript.contains("< HTTP/1.1 \(answer) ref=REF001\n"), "\(split)\n\(transcript)")

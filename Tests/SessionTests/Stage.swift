@@ -404,7 +404,8 @@ final class Stage {
         faults.append("the client is closed on within a response")
       }
     case .abort: break
-    case .cut: if toClient.endsWithConnection { faults.append("the client is cut off where nothing shows it") }
+    case .cut:
+      if toClient.endsWithConnection { faults.append("the client is cut off where nothing shows it") }
     }
   }
 

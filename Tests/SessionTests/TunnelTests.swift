@@ -96,7 +96,8 @@ import Testing
         end (200 upstream-broke-off): client abort, upstream closed
         """#)
     play(
-      .client(connect), .opened, .upstreamTakesNoMore, .client("lost"), .upstream("last words"), .upstreamBreaks,
+      .client(connect), .opened, .upstreamTakesNoMore, .client("lost"), .upstream("last words"),
+      .upstreamBreaks,
       gives: #"""
         connect a.example:443 for a tunnel
         < HTTP/1.1 200 Connection established

@@ -173,6 +173,17 @@ import Testing
     #expect(answers == [.addresses(Self.bothAddresses, validMilliseconds: valid)])
   }
 
+  @Test(arguments: [[10, 50], [50, 10], [50, 10, 40]] as [[UInt32]])
+  func anAnswerHoldsNoLongerThanTheShortestOfItsRecords(times: [UInt32]) throws {
+    let server = try NameServer()
+    let answers = server.serve(Self.lookUp(Self.resolver(server), "a.example")) { question in
+      guard question.kind == .a else { return .noData }
+      return .records(times.enumerated().map { .a(0xc000_0201 + UInt32($0), ttl: $1) })
+    }
+    let expected = times.indices.map { Self.v4(0xc000_0201 + UInt32($0)) }
+    #expect(answers == [.addresses(expected, validMilliseconds: 10_000)])
+  }
+
   @Test func anAnswerHoldsNoLongerThanTheAliasThatLedToIt() throws {
     let server = try NameServer()
     let answers = server.serve(Self.lookUp(Self.resolver(server), "www.example")) { question in
@@ -376,6 +387,29 @@ import Testing
     // And the resolver goes on.
     let next = other.serve(Self.lookUp(resolver, "b.example")) { Self.both($0) }
     #expect(next == [.addresses(Self.bothAddresses, validMilliseconds: 30_000)])
+  }
+
+  /// One look-up that a dead server never answers must not keep the others on it.
+  @Test func aLookUpThatComesAfterNewSettingsIsDoneByThem() throws {
+    let dead = try NameServer()
+    let server = try NameServer()
+    let resolver = Self.resolver(dead)
+    let first = Self.lookUp(resolver, "a.example")
+    let poller = Poller()
+    poller.watch(dead.descriptor, .read, data: 1)
+    while dead.questions.count < 2 {
+      try #require(poller.wait(milliseconds: patienceMilliseconds) > 0)
+      while dead.receive() != nil {}
+    }
+    resolver.configure(
+      ResolverSettings(servers: [server.address], timeoutMilliseconds: 10_000, cacheMilliseconds: 60_000))
+    let answers = server.serve(Self.lookUp(resolver, "b.example")) { Self.both($0) }
+    #expect(answers == [.addresses(Self.bothAddresses, validMilliseconds: 30_000)])
+    while dead.receive() != nil {}
+    #expect(dead.count(of: "b.example") == 0)
+    // And the one that was under way ends as well.
+    let last = server.serve(first) { Self.both($0) }
+    #expect(last.count == 1)
   }
 
   @Test func serversThatAreNoneAreAFailure() throws {
