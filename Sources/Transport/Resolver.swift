@@ -94,10 +94,12 @@ private enum FamilyAnswer {
 private final class QueryTicket {
   let query: Query
   let family: SocketFamily
+  let generation: Int
 
-  init(_ query: Query, _ family: SocketFamily) {
+  init(_ query: Query, _ family: SocketFamily, _ generation: Int) {
     self.query = query
     self.family = family
+    self.generation = generation
   }
 }
 
@@ -129,8 +131,8 @@ private final class ResolverLoop {
   /// Queries that were answered for want of time, while c-ares still works on them.
   private var outstanding = 0
   private var cache: [String: Remembered] = [:]
-  /// The settings have changed since the channel was opened.
-  private var mustReopen = false
+  /// Counts the channels.
+  private var generation = 0
   private var checkedAt: Int64 = 0
   private var modified: Int64 = 0
 
@@ -187,24 +189,28 @@ private final class ResolverLoop {
       case .configure(let new):
         guard new != settings else { continue }
         settings = new
-        cache = [:]
-        mustReopen = true
+        askAnew()
       }
     }
   }
 
-  /// Look-ups that are under way end on the channel that they began on.
-  private func reopenWhenQuiet() {
-    if mustReopen, outstanding == 0 {
-      mustReopen = false
-      forget()
+  /// Look-ups that are under way are asked again, of the servers that count from now on.
+  private func askAnew() {
+    // What the old channel says of them while it is destroyed is not heard.
+    generation += 1
+    forget()
+    guard !queries.isEmpty, let channel = openChannel() else { return }
+    for query in Array(queries.values) {
+      query.families = [:]
+      query.settleAt = .max
+      ask(channel, query, .ipv6)
+      ask(channel, query, .ipv4)
     }
   }
 
   private func lookUp(_ name: String, _ completion: @escaping Resolver.Completion) {
     let now = Clock.monotonic
     if let local = Self.localhost(name) { return completion(local) }
-    reopenWhenQuiet()
     reopenIfChanged(now: now)
     if let known = cache[name], known.until > now { return completion(known.answer.aged(by: now, until: known.until)) }
     if let query = queries[name] {
@@ -226,13 +232,13 @@ private final class ResolverLoop {
     hints.ai_socktype = Int32(SOCK_STREAM.rawValue)
     hints.ai_flags = Int32(ARES_AI_NOSORT)
     outstanding += 1
-    let ticket = Unmanaged.passRetained(QueryTicket(query, family))
+    let ticket = Unmanaged.passRetained(QueryTicket(query, family, generation))
     ares_getaddrinfo(
       channel, query.name, nil, &hints,
       { argument, status, _, result in
         guard let argument else { return }
         let ticket = Unmanaged<QueryTicket>.fromOpaque(argument).takeRetainedValue()
-        ticket.query.loop.answered(ticket.query, ticket.family, ResolverLoop.read(status, result))
+        ticket.query.loop.answered(ticket, ResolverLoop.read(status, result))
         if let result { ares_freeaddrinfo(result) }
       }, ticket.toOpaque())
   }
@@ -261,8 +267,11 @@ private final class ResolverLoop {
     return addresses.isEmpty ? .notFound : .addresses(addresses, ttlSeconds: ttl)
   }
 
-  private func answered(_ query: Query, _ family: SocketFamily, _ answer: FamilyAnswer) {
+  private func answered(_ ticket: QueryTicket, _ answer: FamilyAnswer) {
     outstanding -= 1
+    guard ticket.generation == generation else { return }
+    let query = ticket.query
+    let family = ticket.family
     query.families[family] = answer
     guard queries[query.name] === query else { return }
     if query.families.count == 2 {
