@@ -7,32 +7,38 @@ let package = Package(
   products: [.executable(name: "sallyport", targets: ["sallyport"])],
   targets: [
     .executableTarget(
-      name: "sallyport", dependencies: ["Server", "Policy", "Transport", "Bytes", "HTTP1", "CLinux"],
+      name: "sallyport", dependencies: ["Server", "Policy", "Security", "Transport", "Bytes", "HTTP1", "CLinux"],
       swiftSettings: strict),
     .target(
       name: "Server",
-      dependencies: ["Session", "Transport", "HTTP1", "Policy", "Bytes", "CLinux"],
+      dependencies: ["Session", "Transport", "Security", "HTTP1", "Policy", "Bytes", "CLinux"],
       swiftSettings: strict),
     .target(
-      name: "Session", dependencies: ["HTTP1", "Policy", "Bytes"], swiftSettings: strict + memorySafe),
+      name: "Session", dependencies: ["HTTP1", "Policy", "Security", "Bytes"], swiftSettings: strict + memorySafe),
     .target(name: "HTTP1", dependencies: ["Bytes"], swiftSettings: strict + memorySafe),
     .target(
-      name: "Policy", dependencies: ["Bytes", "CTOML", "CIDN2"], swiftSettings: strict),
+      name: "Policy", dependencies: ["Security", "Bytes", "CTOML", "CIDN2"], swiftSettings: strict),
     .target(
-      name: "Transport", dependencies: ["Bytes", "CLinux", "CCAres"], swiftSettings: strict),
+      name: "Transport", dependencies: ["Bytes", "CLinux", "CCAres", "COpenSSL"], swiftSettings: strict),
+    .target(name: "Security", dependencies: ["Bytes", "COpenSSL"], swiftSettings: strict),
     .target(name: "Bytes", swiftSettings: strict),
     .target(name: "CLinux"),
     .target(
       name: "CTOML",
       cxxSettings: [.unsafeFlags(["-fno-exceptions", "-fno-rtti"])]),
+    .target(
+      name: "COpenSSL", linkerSettings: [.linkedLibrary("ssl"), .linkedLibrary("crypto")]),
     .systemLibrary(name: "CCAres", pkgConfig: "libcares"),
     .systemLibrary(name: "CIDN2", pkgConfig: "libidn2"),
-    .testTarget(name: "PolicyTests", dependencies: ["Policy", "Bytes"], swiftSettings: strict),
-    .target(name: "TestSupport", dependencies: ["Bytes"], path: "Tests/TestSupport", swiftSettings: strict),
+    .testTarget(name: "PolicyTests", dependencies: ["Policy", "Security", "Bytes"], swiftSettings: strict),
+    .testTarget(
+      name: "SecurityTests", dependencies: ["Security", "COpenSSL", "Bytes", "TestSupport"], swiftSettings: strict),
+    .target(
+      name: "TestSupport", dependencies: ["Bytes", "COpenSSL"], path: "Tests/TestSupport", swiftSettings: strict),
     .testTarget(name: "BytesTests", dependencies: ["Bytes", "TestSupport"], swiftSettings: strict),
     .testTarget(name: "HTTP1Tests", dependencies: ["HTTP1", "Bytes", "TestSupport"], swiftSettings: strict),
     .testTarget(
-      name: "SessionTests", dependencies: ["Session", "HTTP1", "Policy", "Bytes", "TestSupport"],
+      name: "SessionTests", dependencies: ["Session", "HTTP1", "Policy", "Security", "Bytes", "TestSupport"],
       swiftSettings: strict),
     .testTarget(
       name: "TransportTests", dependencies: ["Transport", "Bytes", "TestSupport"], swiftSettings: strict),
@@ -45,10 +51,11 @@ let package = Package(
 if isFuzzing {
   package.products = []
   package.targets.removeAll { $0.name == "sallyport" || $0.isTest }
-  for name in ["Heads", "ChunkedBodies", "Session", "Configuration"] {
+  for name in ["Heads", "ChunkedBodies", "Session", "Configuration", "PinFiles", "ClientHello", "ServerFlight"] {
     package.targets.append(
       .executableTarget(
-        name: "Fuzz\(name)", dependencies: ["Session", "HTTP1", "Policy", "Bytes"], path: "Tests/Fuzz/\(name)",
+        name: "Fuzz\(name)", dependencies: ["Session", "HTTP1", "Policy", "Security", "Bytes"],
+        path: "Tests/Fuzz/\(name)",
         swiftSettings: strict + [.enableExperimentalFeature("Extern"), .unsafeFlags(["-parse-as-library"])],
         linkerSettings: [.unsafeFlags(["-sanitize=fuzzer,address", "-use-ld=lld"])]))
   }

@@ -1,0 +1,61 @@
+// What `ciphers` says: a cipher list for TLS 1.2 and lower, suites of TLS 1.3 among it. OpenSSL takes the two by different
+// functions, and its own list passes over words that it does not know: a word that was misspelt is a fault here.
+// Tests: CipherTextTests.
+
+import Bytes
+import COpenSSL
+
+extension SecurityPolicy.Settings {
+  /// The two parts of a cipher string; nil where the text says nothing of one, which then keeps OpenSSL's default.
+  public struct CipherParts: Equatable, Sendable {
+    /// For SSL_CTX_set_cipher_list.
+    public let list: String?
+    /// For SSL_CTX_set_ciphersuites.
+    public let suites: String?
+  }
+
+  /// Splits at colons, commas and blanks, as OpenSSL does. Words that begin with `TLS_` name suites of TLS 1.3.
+  public static func cipherParts(_ text: String) -> CipherParts {
+    let words = words(text)
+    let suites = words.filter(isSuite)
+    let list = words.filter { !isSuite($0) }
+    return CipherParts(
+      list: list.isEmpty ? nil : list.joined(separator: ":"), suites: suites.isEmpty ? nil : suites.joined(separator: ":"))
+  }
+
+  /// What is wrong with `text` as a value of `ciphers`, in words; nil where OpenSSL accepts it.
+  public static func cipherFault(_ text: String) -> String? {
+    withErrorsOfItsOwn {
+      guard let context = SSL_CTX_new(TLS_client_method()) else { return "OpenSSL makes no TLS context" }
+      defer { SSL_CTX_free(context) }
+      let words = words(text)
+      guard !words.isEmpty, !text.utf8.contains(0) else { return "expected ciphers, found none" }
+      for word in words {
+        if isSuite(word) {
+          guard SSL_CTX_set_ciphersuites(context, word) == 1 else { return "OpenSSL knows no TLS 1.3 suite '\(word)'" }
+        } else if !isDirective(word), SSL_CTX_set_cipher_list(context, word) != 1 {
+          return "OpenSSL knows no cipher '\(word)'"
+        }
+      }
+      let parts = cipherParts(text)
+      if let list = parts.list, SSL_CTX_set_cipher_list(context, list) != 1 {
+        return "OpenSSL finds no cipher in '\(list)'"
+      }
+      if let suites = parts.suites, SSL_CTX_set_ciphersuites(context, suites) != 1 {
+        return "OpenSSL finds no TLS 1.3 suite in '\(suites)'"
+      }
+      return nil
+    }
+  }
+
+  private static func words(_ text: String) -> [String] {
+    text.split { $0 == ":" || $0 == "," || $0 == " " }.map(String.init)
+  }
+
+  private static func isSuite(_ word: String) -> Bool { word.hasPrefix("TLS_") }
+
+  /// A word that takes away or orders; what is not there to be taken away is no fault.
+  private static func isDirective(_ word: String) -> Bool {
+    word.utf8.first.map { "!-+@".utf8.contains($0) } ?? false
+  }
+}

@@ -1,0 +1,140 @@
+// One path, verified by OpenSSL: X509_verify_cert with these certificates and no others, so that it has nothing to choose.
+
+import COpenSSL
+
+/// A path from the leaf to an anchor, and what counts when it is verified.
+struct PathVerification {
+  /// Debian's default, and that of the handshake: 112 bits, which refuses SHA-1 and RSA below 2048 bits.
+  static let securityLevel: Int32 = 2
+  /// Names and name constraints are those of subjectAltName alone, and a wildcard is a whole label.
+  static let hostFlags = UInt32(X509_CHECK_FLAG_NEVER_CHECK_SUBJECT | X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS)
+
+  let seconds: Int64
+  /// The lists against which the path is checked; nil: none.
+  var revocationLists: RevocationLists? = nil
+
+  /// Verifies `path`, leaf first; the last is the anchor, and alone it is both. Where it does not end at an anchor OpenSSL
+  /// says what is missing. What it answers lives as long as the objects of `path`.
+  func verify(_ path: [OpaquePointer], endsAtAnchor: Bool = true) -> PathVerdict {
+    withStack(path.dropFirst().dropLast(endsAtAnchor ? 1 : 0)) { between in
+      withStack(path.suffix(endsAtAnchor ? 1 : 0)) { trusted in
+        guard let context = X509_STORE_CTX_new() else { fatalError("no memory to verify a certificate") }
+        defer { X509_STORE_CTX_free(context) }
+        guard X509_STORE_CTX_init(context, nil, path[0], between) == 1,
+          X509_STORE_CTX_set_default(context, "ssl_server") == 1
+        else { return .fails(PathFault(code: X509_V_ERR_UNSPECIFIED, depth: 0, certificate: path[0])) }
+        X509_STORE_CTX_set0_trusted_stack(context, trusted)
+        configure(context, endsAtAnchor ? path.last : nil)
+        if X509_verify_cert(context) == 1 { return .holds(elements(ofStack: X509_STORE_CTX_get0_chain(context))) }
+        return .fails(fault(in: context, leaf: path[0]))
+      }
+    }
+  }
+
+  private func fault(in context: OpaquePointer, leaf: OpaquePointer) -> PathFault {
+    let code = X509_STORE_CTX_get_error(context)
+    return PathFault(
+      code: code == X509_V_OK ? X509_V_ERR_UNSPECIFIED : code, depth: X509_STORE_CTX_get_error_depth(context),
+      certificate: X509_STORE_CTX_get_current_cert(context) ?? leaf)
+  }
+
+  private func configure(_ context: OpaquePointer, _ anchor: OpaquePointer?) {
+    let parameters = X509_STORE_CTX_get0_param(context)
+    X509_VERIFY_PARAM_set_time(parameters, time_t(seconds))
+    X509_VERIFY_PARAM_set_auth_level(parameters, Self.securityLevel)
+    X509_VERIFY_PARAM_set_hostflags(parameters, Self.hostFlags)
+    // The path is followed as it was laid: an anchor that shares the name of an intermediate does not take its place.
+    X509_VERIFY_PARAM_clear_flags(parameters, UInt(X509_V_FLAG_TRUSTED_FIRST))
+    if let anchor, !isSelfIssued(anchor) {
+      X509_VERIFY_PARAM_set_flags(parameters, UInt(X509_V_FLAG_PARTIAL_CHAIN))
+    }
+    guard let revocationLists else { return }
+    X509_VERIFY_PARAM_set_flags(parameters, UInt(X509_V_FLAG_CRL_CHECK | X509_V_FLAG_CRL_CHECK_ALL))
+    X509_STORE_CTX_set0_crls(context, revocationLists.stack)
+    X509_STORE_CTX_set_verify_cb(context) { isVerified, context in
+      // A list is required of the leaf's issuer. Of the issuers above it those that are given count.
+      let isListMissing = X509_STORE_CTX_get_error(context) == X509_V_ERR_UNABLE_TO_GET_CRL
+      return isListMissing && X509_STORE_CTX_get_error_depth(context) > 0 ? 1 : isVerified
+    }
+  }
+}
+
+/// Whether a certificate is a root by its own words: subject and key are those of its issuer.
+func isSelfIssued(_ certificate: OpaquePointer) -> Bool {
+  X509_get_extension_flags(certificate) & UInt32(EXFLAG_SS) != 0
+}
+
+enum PathVerdict {
+  /// The chain that OpenSSL verified, leaf first.
+  case holds([OpaquePointer])
+  case fails(PathFault)
+}
+
+/// Why a path does not hold.
+struct PathFault {
+  /// X509_V_ERR_…
+  let code: Int32
+  /// 0: the leaf.
+  let depth: Int32
+  /// Lives as long as the chain or the anchors it is of.
+  let certificate: OpaquePointer
+  /// What else is to be said, as a sentence of its own.
+  var note: String? = nil
+
+  /// Whether the leaf is what is wrong, so that no other path can be better.
+  var isOfLeaf: Bool {
+    guard depth == 0 else { return false }
+    switch code {
+    case X509_V_ERR_CERT_HAS_EXPIRED, X509_V_ERR_CERT_NOT_YET_VALID, X509_V_ERR_INVALID_PURPOSE,
+      X509_V_ERR_EE_KEY_TOO_SMALL, X509_V_ERR_UNHANDLED_CRITICAL_EXTENSION:
+      return true
+    default: return false
+    }
+  }
+
+  /// Whether no issuer was found, or one whose key is another: the path does not lead where it should.
+  var leadsElsewhere: Bool {
+    switch code {
+    case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT, X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY,
+      X509_V_ERR_UNABLE_TO_VERIFY_LEAF_SIGNATURE, X509_V_ERR_SELF_SIGNED_CERT_IN_CHAIN,
+      X509_V_ERR_DEPTH_ZERO_SELF_SIGNED_CERT, X509_V_ERR_CERT_SIGNATURE_FAILURE, X509_V_ERR_CERT_UNTRUSTED:
+      return true
+    default: return false
+    }
+  }
+
+  var kind: TrustFailure.Kind {
+    switch code {
+    case X509_V_ERR_CERT_HAS_EXPIRED: .expired
+    case X509_V_ERR_CERT_NOT_YET_VALID: .notYetValid
+    default: .untrusted
+    }
+  }
+
+  /// OpenSSL's words.
+  var reason: String { String(cString: X509_verify_cert_error_string(Int(code))) }
+
+  /// What is wrong with which certificate, without a full stop.
+  func sentence(at seconds: Int64) -> String {
+    let subject = title(certificate)
+    let sentence =
+      switch code {
+      case X509_V_ERR_CERT_HAS_EXPIRED:
+        "the certificate \(subject) expired at \(timeText(X509_get0_notAfter(certificate))); it is \(dateText(seconds))"
+      case X509_V_ERR_CERT_NOT_YET_VALID:
+        "the certificate \(subject) is valid from \(timeText(X509_get0_notBefore(certificate))); it is \(dateText(seconds))"
+      default:
+        "\(reason), at \(subject), issued by \(quotable(distinguishedName(X509_get_issuer_name(certificate))))"
+      }
+    return note.map { "\(sentence); \($0)" } ?? sentence
+  }
+
+  func trustFailure(trusting anchors: TrustAnchors, at seconds: Int64) -> TrustFailure {
+    let trusted = kind == .untrusted ? "; trusted are the anchors of \(anchors.origin) (\(anchors.count))" : ""
+    return TrustFailure(kind, sentence(at: seconds) + trusted)
+  }
+
+  private func timeText(_ time: UnsafePointer<ASN1_TIME>?) -> String {
+    Security.seconds(time).map(dateText) ?? "a time that cannot be read"
+  }
+}

@@ -1,0 +1,132 @@
+// Whether a chain is trusted for a host under a policy: the order of evaluation of policy-file.md, for origination,
+// verify and intercept alike.
+//
+// It runs within a handshake, on an event loop: a good chain costs one X509_verify_cert, and what a hostile one can cost is
+// bounded by PathSearch. Nothing here waits or allocates without a limit.
+// Tests: DecisionTableTests state the rule a second time and compare; BetterTLSTests; one file for each part.
+
+import COpenSSL
+
+/// What a server's certificate must be for.
+public enum ReferenceIdentity: Hashable, Sendable {
+  /// A DNS name in lower case, A-labels, no trailing dot.
+  case name(String)
+  /// 4 or 16 bytes.
+  case address([UInt8])
+}
+
+/// Why a chain is refused.
+public struct TrustFailure: Error, Hashable, Sendable {
+  public enum Kind: Sendable {
+    /// No chain to an anchor, a signature or purpose that does not hold, weak, malformed.
+    case untrusted
+    case expired
+    case notYetValid
+    case nameMismatch
+    case pinMismatch
+    /// The pin set has expired, and `on_expiry` is "fail".
+    case pinsExpired
+    case revoked
+    /// No stapled answer, no list, or one that is out of date.
+    case revocationUnknown
+  }
+
+  public let kind: Kind
+  /// A sentence: what was expected, what was seen. For a mismatch, the pins that were seen beside those configured, and
+  /// the certificate each belongs to. Printable ASCII and "…".
+  public let detail: String
+
+  public init(_ kind: Kind, _ detail: String) {
+    self.kind = kind
+    self.detail = detail
+  }
+}
+
+/// A chain that is trusted.
+public struct TrustSuccess: Sendable {
+  /// What a report-only or expired set would have refused; nil where there is nothing to report.
+  public let report: TrustFailure?
+  /// The key of the certificate that satisfied the pin set; nil where nothing is pinned, or nothing matched.
+  public let matchedPin: PublicKeyPin?
+
+  public init(report: TrustFailure? = nil, matchedPin: PublicKeyPin? = nil) {
+    self.report = report
+    self.matchedPin = matchedPin
+  }
+}
+
+extension SecurityPolicy {
+  /// Evaluates `chain` for `identity` (the policy's serverName, where it has one, is the caller's to put in its place) at
+  /// `seconds` since 1970. `systemAnchors` counts where the policy has none of its own. Leaves nothing in OpenSSL's queue of
+  /// errors.
+  public func evaluate(
+    _ chain: PresentedChain, for identity: ReferenceIdentity, systemAnchors: TrustAnchors, at seconds: Int64
+  ) -> Result<TrustSuccess, TrustFailure> {
+    // Everything below works on pointers to objects that these three hold.
+    withExtendedLifetime((self, chain, systemAnchors)) {
+      withErrorsOfItsOwn {
+        let anchors = settings.anchors ?? systemAnchors
+        return Evaluation(policy: self, chain: chain, identity: identity, anchors: anchors, seconds: seconds).outcome()
+      }
+    }
+  }
+}
+
+private struct Evaluation {
+  let policy: SecurityPolicy
+  let chain: PresentedChain
+  let identity: ReferenceIdentity
+  let anchors: TrustAnchors
+  let seconds: Int64
+
+  private var settings: SecurityPolicy.Settings { policy.settings }
+
+  func outcome() -> Result<TrustSuccess, TrustFailure> {
+    guard let leaf = chain.certificates.first else {
+      return .failure(TrustFailure(.untrusted, "expected a certificate, but the server showed none"))
+    }
+    guard chain.certificates.count <= PresentedChain.certificateLimit else {
+      let count = "\(chain.certificates.count) certificates, of which at most \(PresentedChain.certificateLimit) are read"
+      return .failure(TrustFailure(.untrusted, "the server showed \(count)"))
+    }
+    // Step 1. The loader refuses such a policy; one that was made otherwise must not let everything pass.
+    if settings.allowInvalidCertificates && settings.validatesDomainName && !policy.isPinning {
+      return .failure(
+        TrustFailure(
+          .untrusted, "the policy allows invalid certificates and asks for a name, but pins nothing that vouches for it"))
+    }
+    var pins = PinEvaluation(policy: policy, chain: chain, seconds: seconds)
+
+    // Step 2.
+    var verified: [OpaquePointer]?
+    if !settings.allowInvalidCertificates {
+      var search = PathSearch(chain, anchors: anchors, seconds: seconds)
+      switch search.run({ pins.accepts($0) }) {
+      case .holds(let path): verified = path
+      case .fails(let fault): return .failure(fault.trustFailure(trusting: anchors, at: seconds))
+      }
+    }
+    if settings.validatesDomainName, let failure = HostCheck.failure(of: leaf, for: identity) {
+      return .failure(failure)
+    }
+
+    // Step 3.
+    let pinned = pins.judge(verified: verified)
+    if case .failure(let failure) = pinned, pins.isEnforced { return .failure(failure) }
+    if let failure = revocationFailure(verified ?? pins.pathToPinned) { return .failure(failure) }
+    switch pinned {
+    case .success(let match): return .success(TrustSuccess(matchedPin: match))
+    case .failure(let failure): return .success(TrustSuccess(report: failure))
+    }
+  }
+
+  /// Revocation is a question to an issuer: where no verified chain names one, it has no answer, and it was required.
+  private func revocationFailure(_ path: [OpaquePointer]?) -> TrustFailure? {
+    if case .none = settings.revocation { return nil }
+    guard let path else {
+      return TrustFailure(
+        .revocationUnknown, "the policy asks for revocation, but allows invalid certificates: no issuer is known to ask")
+    }
+    return RevocationCheck(policy: policy, path: path, seconds: seconds).failure(stapled: chain.stapledResponse)
+  }
+}

@@ -1,0 +1,42 @@
+// Cipher strings: what OpenSSL accepts, the two parts of it, and words that it would pass over.
+
+import Security
+import Testing
+
+@Suite struct CipherTextTests {
+  private typealias Settings = SecurityPolicy.Settings
+
+  @Test(arguments: [
+    "DEFAULT", "HIGH:!aNULL", "ECDHE+AESGCM", "ECDHE-RSA-AES128-GCM-SHA256", "TLS_AES_128_GCM_SHA256",
+    "TLS_AES_128_GCM_SHA256:TLS_CHACHA20_POLY1305_SHA256", "ECDHE+AESGCM:TLS_AES_256_GCM_SHA384:!RC4",
+    "ECDHE+CHACHA20, ECDHE+AESGCM @STRENGTH",
+  ])
+  func accepted(text: String) {
+    #expect(Settings.cipherFault(text) == nil)
+  }
+
+  @Test(arguments: [
+    ("", "expected ciphers, found none"),
+    (" :,", "expected ciphers, found none"),
+    ("HIGH\0", "expected ciphers, found none"),
+    ("NONSENSE", "OpenSSL knows no cipher 'NONSENSE'"),
+    ("HIGH:NONSENSE", "OpenSSL knows no cipher 'NONSENSE'"),
+    ("TLS_NONSENSE", "OpenSSL knows no TLS 1.3 suite 'TLS_NONSENSE'"),
+    ("HIGH:TLS_AES_128_GCM_SHA257", "OpenSSL knows no TLS 1.3 suite 'TLS_AES_128_GCM_SHA257'"),
+    ("ECDHE+AESGCM:!ECDHE", "OpenSSL finds no cipher in 'ECDHE+AESGCM:!ECDHE'"),
+  ])
+  func refused(text: String, fault: String) {
+    #expect(Settings.cipherFault(text) == fault)
+  }
+
+  @Test(arguments: [
+    ("DEFAULT", "DEFAULT", nil),
+    ("TLS_AES_128_GCM_SHA256", nil, "TLS_AES_128_GCM_SHA256"),
+    ("A:TLS_B,C TLS_D", "A:C", "TLS_B:TLS_D"),
+    ("", nil, nil),
+  ])
+  func parts(text: String, list: String?, suites: String?) {
+    #expect(Settings.cipherParts(text).list == list)
+    #expect(Settings.cipherParts(text).suites == suites)
+  }
+}
