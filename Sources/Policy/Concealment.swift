@@ -65,17 +65,18 @@ enum SecretWords {
   private static let parts = ["pass", "secret", "token", "credential", "auth", "cookie"]
   /// Keys and fields that hold such a part, or come near one of the words, and no secret.
   private static let harmless = ["cookies", "authority", "socket", "proxy-authenticate"]
-  private static let near = ["password", "credentials", "authorization", "secret"]
-  private static let nearTables = ["parameters", "headers", "client_certificate"]
+  private static let near = ["password", "credentials", "authorization", "secret", "client_certificate"]
+  private static let nearTables = ["parameters", "headers"]
 
   /// Whether what stands under the key may be a secret.
   static func covers(_ key: String) -> Bool {
     let key = key.lowercased()
     if harmless.contains(key) { return false }
     return parts.contains { key.holds($0) } || key.hasSuffix("key") || isNear(key, near)
+      || Suggestion.distance(key, "key", atMost: 1) != nil
   }
 
-  /// Tables that hold secrets under names of all kinds: header fields, parameters, a certificate with its key.
+  /// Tables that hold secrets under names of all kinds: header fields, parameters.
   static func coversTable(_ key: String) -> Bool { isNear(key.lowercased(), nearTables) }
 
   private static func isNear(_ key: String, _ words: [String]) -> Bool {

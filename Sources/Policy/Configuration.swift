@@ -2,6 +2,7 @@
 // Durations are in milliseconds, sizes in bytes; the unit stands last in each name.
 
 import Bytes
+import Security
 
 /// A place in a configuration file. Lines and columns count from 1; columns are characters.
 public struct SourceLocation: Hashable, Sendable, CustomStringConvertible {
@@ -68,6 +69,8 @@ public struct Limits: Hashable, Sendable {
   public var headerBytes = 32 << 10
   public var headers = 128
   public var idlePerHost = 64
+  /// Connections to one host, of the whole process; above it requests queue. 0: no cap.
+  public var connectionsPerHost = 0
 
   public init() {}
 }
@@ -77,6 +80,7 @@ public struct Timeouts: Hashable, Sendable {
   public var clientHeaderMilliseconds: Int64 = 10_000
   public var clientIdleMilliseconds: Int64 = 300_000
   public var connectMilliseconds: Int64 = 10_000
+  public var tlsHandshakeMilliseconds: Int64 = 10_000
   public var responseHeaderMilliseconds: Int64 = 60_000
   public var bodyStallMilliseconds: Int64 = 60_000
   public var upstreamIdleMilliseconds: Int64 = 60_000
@@ -92,6 +96,23 @@ public struct NameServices: Hashable, Sendable {
   public var servers: [ListenAddress] = []
   public var timeoutMilliseconds: Int64 = 5_000
   public var cacheMilliseconds: Int64 = 60_000
+
+  public init() {}
+}
+
+/// [trust]: whose signature makes a certificate trusted, where a rule does not say.
+public enum TrustSource: Hashable, Sendable {
+  /// The system's anchors. They are not read here: loading them takes 18 ms, and the program does it once.
+  case system
+  case anchors(TrustAnchors)
+}
+
+/// [authority]: the local authority of connect = "intercept". The program loads it.
+public struct AuthoritySettings: Hashable, Sendable {
+  /// Where `ca init` writes and `run` reads: authority.pem, and authority.key unless `key` is set.
+  public var directory = "/var/lib/sallyport/authority"
+  /// The authority's private key, as it was given. Never printed.
+  public var key: [UInt8]? = nil
 
   public init() {}
 }
@@ -114,6 +135,8 @@ public struct Configuration: Hashable, Sendable {
   public var limits = Limits()
   public var timeouts = Timeouts()
   public var dns = NameServices()
+  public var trust = TrustSource.system
+  public var authority = AuthoritySettings()
   public var log = LogSettings()
 
   public init() {}

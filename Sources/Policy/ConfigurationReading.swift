@@ -3,6 +3,8 @@
 //
 // Every step answers nil after it has reported, so that one pass finds all there is to find.
 
+import Security
+
 /// A table that is being read, with the name that diagnostics give it: `rule.request`; empty for the root.
 struct ConfigurationTable {
   let source: SourceText
@@ -54,6 +56,9 @@ final class ConfigurationReading {
   let files: any PolicyFiles
   var configuration = Configuration()
   var defaultRequest = RequestDraft()
+  var defaultSecurity = SecurityDraft()
+  /// By name.
+  var pinSets: [String: PinSetDraft] = [:]
   var rules: [RuleDraft] = []
   private(set) var filesRead: [String] = []
   private var namesRead: Set<String> = []
@@ -67,6 +72,15 @@ final class ConfigurationReading {
   var warnedFiles: Set<String> = []
   private var exposure: [String: Bool] = [:]
 
+  /// Files of certificates and of revocation lists as they were read, and what became of them.
+  var certificateFiles: [String: Result<[Certificate], FileFault>] = [:]
+  var revocationFiles: [String: Result<[[UInt8]], FileFault>] = [:]
+  var anchorsByPath: [String: TrustAnchors] = [:]
+  /// Certificates of whose age a warning has told, in whichever file they were first.
+  var agedCertificates: Set<Certificate> = []
+  /// Seconds since 1970, the same for the whole load.
+  let now: Int64
+
   /// Where each name of a rule stands.
   var ruleNames: [String: SourceLocation] = [:]
   var mainFile = ""
@@ -76,7 +90,10 @@ final class ConfigurationReading {
   var listen: [(address: ListenAddress, setting: Setting)] = []
   var saysCredentials = false
 
-  init(files: any PolicyFiles) { self.files = files }
+  init(files: any PolicyFiles) {
+    self.files = files
+    now = files.now
+  }
 
   func noteRead(_ path: String) {
     if namesRead.insert(path).inserted { filesRead.append(path) }
@@ -212,19 +229,15 @@ final class ConfigurationReading {
       source: setting.source, path: name, begin: setting.value.begin, entries: entries)
   }
 
-  /// One of a few words. `later` are words of the format that this build does not carry out.
+  /// One of a few words.
   func choice<Choice: RawRepresentable & CaseIterable>(
-    _ setting: Setting, _: Choice.Type, later: [String] = []
+    _ setting: Setting, _: Choice.Type
   ) -> Choice? where Choice.RawValue == String {
     guard let text = string(setting) else { return nil }
     if let choice = Choice(rawValue: text) { return choice }
-    if later.contains(text) {
-      error(setting, "\"\(text)\" is not supported by this build")
-      return nil
-    }
     let words = Choice.allCases.map(\.rawValue)
     var message = "expected \(Self.alternatives(words)), found \(text.quoted)"
-    if let nearest = Suggestion.nearest(to: text, among: words + later) {
+    if let nearest = Suggestion.nearest(to: text, among: words) {
       message += "; did you mean '\(nearest)'?"
     }
     error(setting, message)

@@ -16,29 +16,35 @@ struct TableSchema: Sendable {
 
 extension TableSchema {
   static let root = TableSchema(
-    ["include", "proxy", "dns", "log", "defaults", "rule"],
-    later: ["trust", "authority", "admin", "reachability", "pins", "routes"])
+    ["include", "proxy", "dns", "trust", "authority", "log", "defaults", "pins", "rule"],
+    later: ["admin", "reachability", "routes"])
   static let proxy = TableSchema([
     "listen", "workers", "name", "default", "allow_remote", "credentials", "deny_addresses", "limits",
     "timeouts",
   ])
   static let limits = TableSchema(
-    ["connections", "header_bytes", "headers", "idle_per_host"],
-    later: ["buffered_body", "held_bodies", "json_depth", "image_pixels", "connections_per_host"])
-  static let timeouts = TableSchema(
-    [
-      "client_header", "client_idle", "connect", "response_header", "body_stall", "upstream_idle",
-      "tunnel_idle",
-      "drain",
-    ], later: ["tls_handshake"])
+    ["connections", "header_bytes", "headers", "idle_per_host", "connections_per_host"],
+    later: ["buffered_body", "held_bodies", "json_depth", "image_pixels"])
+  static let timeouts = TableSchema([
+    "client_header", "client_idle", "connect", "tls_handshake", "response_header", "body_stall", "upstream_idle",
+    "tunnel_idle", "drain",
+  ])
   static let dns = TableSchema(["servers", "timeout", "cache"])
   static let log = TableSchema(["format", "level", "access"])
-  static let defaults = TableSchema(["request"], later: ["security", "response"])
+  static let trust = TableSchema(["anchors"])
+  static let authority = TableSchema(["directory", "key"])
+  static let defaults = TableSchema(["security", "request"], later: ["response"])
   static let rule = TableSchema(
     [
       "name", "hosts", "ports", "methods", "paths", "schemes", "action", "reason", "enforce", "connect",
-      "deny_addresses", "request",
-    ], later: ["users", "units", "when", "upgrade", "route", "security", "response"])
+      "upgrade", "deny_addresses", "security", "request",
+    ], later: ["users", "units", "when", "route", "response"])
+  static let security = TableSchema([
+    "pins", "allow_invalid_certificates", "validates_domain_name", "anchors", "min_tls", "max_tls", "ciphers",
+    "server_name", "client_certificate", "revocation", "crl_file",
+  ])
+  static let clientCertificate = TableSchema(["certificate", "key"])
+  static let pins = TableSchema(["mode", "spki", "certificates", "expires", "on_expiry", "enforce"])
   static let request = TableSchema(
     ["headers", "user_agent", "accept_language", "authorization", "timeout", "cookies"],
     later: [
@@ -50,25 +56,14 @@ extension TableSchema {
   static let secret = TableSchema(["file", "credential", "env"])
 
   // Tables of which this build reads nothing.
-  static let trust = TableSchema([], later: ["anchors"])
-  static let authority = TableSchema([], later: ["directory", "key"])
   static let admin = TableSchema([], later: ["socket"])
   static let reachability = TableSchema([], later: ["interfaces"])
-  static let security = TableSchema(
-    [],
-    later: [
-      "pins", "allow_invalid_certificates", "validates_domain_name", "anchors", "min_tls", "max_tls",
-      "ciphers",
-      "server_name", "client_certificate", "revocation", "crl_file",
-    ])
   static let response = TableSchema(
     [],
     later: [
       "serializer", "acceptable_status", "acceptable_content_types", "remove_nulls", "on_violation",
       "oversize",
     ])
-  static let pins = TableSchema(
-    [], later: ["mode", "spki", "certificates", "expires", "on_expiry", "enforce"])
   static let route = TableSchema(
     [], later: ["via", "credentials", "when", "interface", "unreachable", "wait", "security"])
 }

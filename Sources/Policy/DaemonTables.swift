@@ -11,6 +11,7 @@ enum Bounds {
   static let headerBytes: ClosedRange<Int64> = 1 << 10...1 << 20
   static let headers = 1...10_000
   static let idlePerHost = 0...10_000
+  static let connectionsPerHost = 0...1_000_000
   /// Up to a year: longer than anything stays up.
   static let duration: ClosedRange<Int64> = 1...365 * 86_400_000
   static let durationOrZero: ClosedRange<Int64> = 0...365 * 86_400_000
@@ -144,6 +145,8 @@ extension ConfigurationReading {
         set(&configuration.limits.headerBytes, bytes.map { Int($0) })
       case "headers": set(&configuration.limits.headers, integer(setting, in: Bounds.headers))
       case "idle_per_host": set(&configuration.limits.idlePerHost, integer(setting, in: Bounds.idlePerHost))
+      case "connections_per_host":
+        set(&configuration.limits.connectionsPerHost, integer(setting, in: Bounds.connectionsPerHost))
       default: unread(setting, of: .limits)
       }
     }
@@ -160,6 +163,7 @@ extension ConfigurationReading {
       case "client_header": configuration.timeouts.clientHeaderMilliseconds = value
       case "client_idle": configuration.timeouts.clientIdleMilliseconds = value
       case "connect": configuration.timeouts.connectMilliseconds = value
+      case "tls_handshake": configuration.timeouts.tlsHandshakeMilliseconds = value
       case "response_header": configuration.timeouts.responseHeaderMilliseconds = value
       case "body_stall": configuration.timeouts.bodyStallMilliseconds = value
       case "upstream_idle": configuration.timeouts.upstreamIdleMilliseconds = value

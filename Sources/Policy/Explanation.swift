@@ -43,6 +43,8 @@ public struct Explanation: Sendable {
   public let defaults: [Field]
   public let timeoutMilliseconds: Int64?
   public let cookies: Bool
+  /// nil for what is denied, and for a request that leaves in the clear.
+  public let security: SecurityExplanation?
   /// nil for a name: then every address that it resolves to is asked about.
   public let address: AddressVerdict?
 }
@@ -78,6 +80,7 @@ extension Policy {
     of decision: Decision, _ seen: Seen, isTunnel: Bool, _ passedOver: [Explanation.PassedOver]
   ) -> Explanation {
     let edits = request(of: decision)
+    let tls = securityExplanation(of: decision, scheme: seen.scheme, port: seen.port, isTunnel: isTunnel)
     let written = Set(edits.fields.set.map(\.name))
     return Explanation(
       request: seen.request(isTunnel: isTunnel), isTunnel: isTunnel, decision: decision,
@@ -85,7 +88,7 @@ extension Policy {
       removed: edits.fields.removed.filter { !written.contains($0) }.map { $0.span.string },
       set: edits.fields.set.map(Explanation.Field.init),
       defaults: edits.fields.defaults.map(Explanation.Field.init),
-      timeoutMilliseconds: edits.timeoutMilliseconds, cookies: edits.cookies,
+      timeoutMilliseconds: edits.timeoutMilliseconds, cookies: edits.cookies, security: tls,
       address: seen.host.address.map {
         Explanation.AddressVerdict(
           address: $0, block: denyingBlock($0, rule: decision.rule),
@@ -197,11 +200,9 @@ extension Explanation: CustomStringConvertible {
 
   private var actionLines: [String] {
     if decision.verdict == .deny { return [] }
-    let lines = (isTunnel ? tunnelLines : requestLines) + addressLines
+    let lines = (isTunnel ? [] : requestLines) + (security?.lines ?? []) + addressLines
     return ["", "what will be done:"] + (lines.isEmpty ? ["  the request is forwarded as it came"] : lines)
   }
-
-  private var tunnelLines: [String] { ["  connect: tunnel; what passes inside is not read or changed"] }
 
   private var requestLines: [String] {
     var lines = removed.map { "  remove \($0)" }
@@ -253,12 +254,14 @@ extension Explanation {
 
   private var actionsJSON: JSONText {
     if decision.verdict == .deny { return .null }
-    if isTunnel { return .object([("connect", .string(ConnectTreatment.tunnel.rawValue))]) }
-    return .object([
-      ("remove", .array(removed.map(JSONText.string))), ("set", .array(set.map(\.json))),
-      ("default", .array(defaults.map(\.json))),
-      ("timeout_ms", timeoutMilliseconds.map { .number(Int($0)) } ?? .null), ("cookies", .boolean(cookies)),
-    ])
+    let tls = security?.json ?? [("assurance", .null), ("security", .null)]
+    if isTunnel { return .object(tls) }
+    return .object(
+      [
+        ("remove", .array(removed.map(JSONText.string))), ("set", .array(set.map(\.json))),
+        ("default", .array(defaults.map(\.json))),
+        ("timeout_ms", timeoutMilliseconds.map { .number(Int($0)) } ?? .null), ("cookies", .boolean(cookies)),
+      ] + tls)
   }
 
   private var addressJSON: JSONText {

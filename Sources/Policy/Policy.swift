@@ -4,6 +4,7 @@
 // allocates nothing: the caller lends the storage (`DecisionWorkspace`).
 
 import Bytes
+import Security
 
 /// What is known of a request when it is decided.
 public struct RequestFacts: ~Escapable {
@@ -72,17 +73,25 @@ public final class Policy: Sendable {
   public let rules: [Rule]
   /// For requests that no rule matches: [defaults.request].
   public let defaultRequest: RequestPolicy
+  /// For requests that no rule matches: [defaults.security].
+  public let defaultSecurity: SecurityPolicy
+  /// Every security policy that a request can come under, each digest once, the default first.
+  public let securityPolicies: [SecurityPolicy]
   /// Most bytes that the edits of any rule add to a head.
   public let longestAddition: Int
   private let index: RuleIndex
   private let looksAtPaths: Bool
 
   public init(
-    configuration: Configuration = Configuration(), rules: [Rule] = [], defaultRequest: RequestPolicy = RequestPolicy()
+    configuration: Configuration = Configuration(), rules: [Rule] = [], defaultRequest: RequestPolicy = RequestPolicy(),
+    defaultSecurity: SecurityPolicy = .standard
   ) {
     self.configuration = configuration
     self.rules = rules
     self.defaultRequest = defaultRequest
+    self.defaultSecurity = defaultSecurity
+    var digests: Set<[UInt8]> = []
+    securityPolicies = ([defaultSecurity] + rules.map(\.security)).filter { digests.insert($0.digest).inserted }
     index = RuleIndex(rules: rules)
     looksAtPaths = rules.contains { !$0.conditions.paths.isEmpty }
     longestAddition = rules.reduce(defaultRequest.fields.addedBytes) { max($0, $1.request.fields.addedBytes) }
@@ -122,6 +131,19 @@ public final class Policy: Sendable {
   /// What is done to requests of `decision`.
   public func request(of decision: Decision) -> RequestPolicy {
     decision.rule.map { rules[$0].request } ?? defaultRequest
+  }
+
+  /// What a server's certificate is held to for requests of `decision`.
+  public func security(of decision: Decision) -> SecurityPolicy {
+    decision.rule.map { rules[$0].security } ?? defaultSecurity
+  }
+
+  /// How a CONNECT of `decision` is treated: what the rule says, else "verify" where it pins, else "tunnel". A rule that
+  /// would deny tunnels and is not enforced treats them as if it were silent.
+  public func treatment(of decision: Decision) -> ConnectTreatment {
+    if decision.verdict == .deny { return .deny }
+    if let connect = decision.rule.flatMap({ rules[$0].connect }), connect != .deny { return connect }
+    return security(of: decision).isPinning ? .verify : .tunnel
   }
 
   /// The block that forbids connecting to `address` for a request of rule `rule`, if any. A rule that is not enforced

@@ -19,6 +19,9 @@ public protocol PolicyFiles {
   /// pattern, not `directory`. No match is an empty list.
   func expand(_ pattern: String, in directory: String) -> Result<[String], FileFault>
 
+  /// Whether `path` is a directory; false where nothing is there.
+  func isDirectory(_ path: String) -> Bool
+
   /// Whether users who are neither owner nor of the group may read the file (mode & 0o004).
   func isReadableByOthers(_ path: String) -> Bool
 
@@ -27,6 +30,17 @@ public protocol PolicyFiles {
 
   /// $CREDENTIALS_DIRECTORY, where systemd puts what `LoadCredential=` names; nil where there is none.
   var credentialsDirectory: String? { get }
+
+  /// Seconds since 1970, for what expires. Only warnings come of it: a connection is judged by its own time.
+  var now: Int64 { get }
+}
+
+extension PolicyFiles {
+  /// A made-up world has no directories unless it says so.
+  public func isDirectory(_ path: String) -> Bool { false }
+
+  /// The clock of a made-up world stands still, at a time when nothing had expired.
+  public var now: Int64 { 0 }
 }
 
 /// Paths of the configuration, by their text alone.

@@ -4,6 +4,8 @@
 // One pass finds all there is to say: reading goes on behind every error, and only at the end is there a policy or none.
 // Tests: PolicyLoaderTests and the suites that the files of the readers name.
 
+import Security
+
 /// What loading came to.
 public struct LoadResult: Sendable {
   /// nil where a diagnostic is an error.
@@ -34,9 +36,16 @@ public enum PolicyLoader {
 
 extension ConfigurationReading {
   fileprivate func policy() -> Policy {
-    Policy(
-      configuration: configuration, rules: rules.map { $0.rule(inheriting: defaultRequest) },
-      defaultRequest: defaultRequest.policy())
+    let standard = SecurityPolicy(defaultSecurity.policySettings)
+    var interned = [standard.digest: standard]
+    let rules = rules.map { draft in
+      let own = draft.effectiveSecurity.map { SecurityPolicy($0.policySettings) }
+      let security = own.map { interned[$0.digest, default: $0] } ?? standard
+      interned[security.digest] = security
+      return draft.rule(inheriting: defaultRequest, security: security)
+    }
+    return Policy(
+      configuration: configuration, rules: rules, defaultRequest: defaultRequest.policy(), defaultSecurity: standard)
   }
 
   // MARK: The main file
@@ -60,8 +69,8 @@ extension ConfigurationReading {
     case "dns": table(setting).map(readNameServices)
     case "log": table(setting).map(readLog)
     case "defaults": table(setting).map(readDefaults)
-    case "trust": unsupported(setting, .trust, path: "trust")
-    case "authority": unsupported(setting, .authority, path: "authority")
+    case "trust": table(setting).map(readTrust)
+    case "authority": table(setting).map(readAuthority)
     case "admin": unsupported(setting, .admin, path: "admin")
     case "reachability": unsupported(setting, .reachability, path: "reachability")
     default: readShared(setting)
@@ -72,7 +81,7 @@ extension ConfigurationReading {
     for setting in table.settings {
       switch setting.key {
       case "request": defaultRequest = self.table(setting).map(requestDraft) ?? RequestDraft()
-      case "security": unsupported(setting, .security, path: "defaults.security")
+      case "security": defaultSecurity = self.table(setting).map(securityDraft) ?? SecurityDraft()
       case "response": unsupported(setting, .response, path: "defaults.response")
       default: unread(setting, of: .defaults)
       }
@@ -85,13 +94,13 @@ extension ConfigurationReading {
   private func readShared(_ setting: Setting) {
     switch setting.key {
     case "rule": readRules(setting)
-    case "pins": unsupportedNames(setting, .pins)
+    case "pins": readPins(setting)
     case "routes": unsupportedNames(setting, .route)
     default: unread(setting, of: .root)
     }
   }
 
-  /// [pins.NAME] and [routes.NAME]: tables of tables under names of the operator's.
+  /// [routes.NAME]: tables under names of the operator's.
   private func unsupportedNames(_ setting: Setting, _ schema: TableSchema) {
     guard case .table(let entries) = setting.value.content, !entries.isEmpty else {
       return unsupported(setting, schema, path: setting.key)
@@ -183,21 +192,5 @@ extension ConfigurationReading {
       .error, setting.source, setting.keyBegin,
       "\(title) may stand only in the main file, \(mainFile); an included file holds [[rule]], [pins.*] and [routes.*]"
     )
-  }
-
-  // MARK: All rules together
-
-  /// Warns of rules that can never match. A rule with an error in it neither shadows nor is shadowed.
-  fileprivate func checkRules() {
-    var shadowed = ShadowedRules()
-    for (number, rule) in rules.enumerated() where rule.isSound {
-      guard let other = shadowed.shadow(of: rule.conditions, connect: rule.connect, number: number) else {
-        continue
-      }
-      report(
-        .warning, rule.source, rule.begin,
-        "rule \(rule.name.quoted) can never match: rule \(rules[other].name.quoted) at \(rules[other].location) "
-          + "comes first and matches all that it does")
-    }
   }
 }

@@ -1,6 +1,7 @@
 // A [[rule]] as the operator meant it, ready to be matched and carried out.
 
 import Bytes
+import Security
 
 public enum Scheme: String, Sendable, CaseIterable {
   case http, https
@@ -12,7 +13,15 @@ public enum Scheme: String, Sendable, CaseIterable {
 public enum RuleAction: String, Sendable, CaseIterable { case allow, deny }
 
 /// How a CONNECT is treated.
-public enum ConnectTreatment: String, Sendable, CaseIterable { case tunnel, deny }
+public enum ConnectTreatment: String, Sendable, CaseIterable {
+  /// Bytes go through, unread.
+  case tunnel
+  /// The client keeps TLS from end to end; the proxy looks at the server's certificate before the tunnel opens.
+  case verify
+  /// TLS ends at the proxy on both sides, and requests inside are requests like others.
+  case intercept
+  case deny
+}
 
 /// An inclusive path pattern: literal runs around `*`, which stands for any run of characters. The query is not looked at.
 public struct PathPattern: Hashable, Sendable, CustomStringConvertible {
@@ -77,11 +86,15 @@ public final class Rule: Sendable {
   public let reason: String?
   /// false: nothing of this rule blocks; what it would have done is logged.
   public let enforce: Bool
-  /// nil: the rule does not say; "tunnel" then.
+  /// nil: the rule does not say; "verify" then where it pins, else "tunnel".
   public let connect: ConnectTreatment?
+  /// Requests for http:// are sent over TLS upstream, and port 80 becomes 443.
+  public let upgrade: Bool
   /// Instead of [proxy] deny_addresses; nil: the rule does not say.
   public let denyAddresses: AddressSet?
   public let request: RequestPolicy
+  /// [rule.security] over [defaults.security]. Rules that say the same share one object.
+  public let security: SecurityPolicy
 
   /// The methods as bytes, so that matching compares and does not convert.
   let methodBytes: [[UInt8]]
@@ -89,7 +102,8 @@ public final class Rule: Sendable {
   public init(
     name: String, location: SourceLocation, conditions: Conditions = Conditions(), action: RuleAction = .allow,
     reason: String? = nil, enforce: Bool = true, connect: ConnectTreatment? = nil,
-    denyAddresses: AddressSet? = nil, request: RequestPolicy = RequestPolicy()
+    upgrade: Bool = false, denyAddresses: AddressSet? = nil, request: RequestPolicy = RequestPolicy(),
+    security: SecurityPolicy = .standard
   ) {
     self.name = name
     self.location = location
@@ -100,8 +114,15 @@ public final class Rule: Sendable {
     self.connect = connect
     self.denyAddresses = denyAddresses
     self.request = request
+    self.upgrade = upgrade
+    self.security = security
     methodBytes = conditions.methods.map { Array($0.utf8) }
   }
+}
+
+extension SecurityPolicy {
+  /// What holds where nothing is said: verification against the anchors of [trust], no pins, TLS 1.2 and 1.3.
+  public static let standard = SecurityPolicy(Settings())
 }
 
 /// [rule.request] and [defaults.request], merged: what is done to a request before it leaves.

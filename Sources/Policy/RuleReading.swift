@@ -1,7 +1,9 @@
-// [[rule]]: conditions and what is done. Rules inherit from [defaults.request], which may stand behind them in the main
-// file, so that drafts are kept and turned into rules when every file has been read. Tests: RuleReadingTests.
+// [[rule]]: conditions and what is done. Rules inherit from [defaults.request] and [defaults.security], which may stand
+// behind them in the main file, so that drafts are kept and turned into rules when every file has been read; what several
+// keys say together is in RuleChecks. Tests: RuleReadingTests.
 
 import Bytes
+import Security
 
 /// A rule as the file says it.
 struct RuleDraft {
@@ -13,8 +15,13 @@ struct RuleDraft {
   var reason: String? = nil
   var enforce = true
   var connect: ConnectTreatment? = nil
+  var upgrade = false
   var denyAddresses: AddressSet? = nil
   var request = RequestDraft()
+  /// nil: the rule says nothing of its own.
+  var security: SecurityDraft? = nil
+  /// What the rule says and what it inherits, once every file has been read; nil where `security` is.
+  var effectiveSecurity: SecurityDraft? = nil
   /// Whether it was read without an error.
   var isSound = false
   /// Where each key stands, for the checks that look at several.
@@ -22,12 +29,17 @@ struct RuleDraft {
 
   var location: SourceLocation { source.location(begin) }
 
-  func rule(inheriting inherited: RequestDraft) -> Rule {
+  func rule(inheriting inherited: RequestDraft, security: SecurityPolicy) -> Rule {
     Rule(
-      name: name, location: location, conditions: conditions, action: action, reason: reason,
-      enforce: enforce,
-      connect: connect, denyAddresses: denyAddresses, request: request.policy(inheriting: inherited))
+      name: name, location: location, conditions: conditions, action: action, reason: reason, enforce: enforce,
+      connect: connect, upgrade: upgrade, denyAddresses: denyAddresses,
+      request: request.policy(inheriting: inherited), security: security)
   }
+
+  /// Whether it speaks of requests and is passed over when a tunnel is asked for, unless it sets `connect`.
+  var isAboutRequests: Bool { !(conditions.methods.isEmpty && conditions.paths.isEmpty) }
+
+  func matches(_ scheme: Scheme) -> Bool { conditions.schemes.isEmpty || conditions.schemes.contains(scheme) }
 }
 
 extension ConfigurationReading {
@@ -65,8 +77,6 @@ extension ConfigurationReading {
       let text = "[[rule]] has no 'name'; it stands in every log line and metric of the rule"
       report(.error, table.source, table.begin, text)
     }
-    // What is wrong already would only be said twice.
-    if errorCount == errorsBefore { warnOfIdleKeys(draft) }
     draft.isSound = errorCount == errorsBefore
     rules.append(draft)
   }
@@ -88,10 +98,11 @@ extension ConfigurationReading {
     case "action": draft.action = choice(setting, RuleAction.self) ?? .allow
     case "reason": draft.reason = reason(setting)
     case "enforce": draft.enforce = boolean(setting) ?? true
-    case "connect": draft.connect = choice(setting, ConnectTreatment.self, later: ["verify", "intercept"])
+    case "connect": draft.connect = choice(setting, ConnectTreatment.self)
+    case "upgrade": draft.upgrade = boolean(setting) ?? false
     case "deny_addresses": draft.denyAddresses = addressSet(setting)
     case "request": draft.request = table(setting).map(requestDraft) ?? RequestDraft()
-    case "security": unsupported(setting, .security, path: "rule.security")
+    case "security": draft.security = table(setting).map(securityDraft)
     case "response": unsupported(setting, .response, path: "rule.response")
     default: unread(setting, of: .rule)
     }
@@ -101,14 +112,8 @@ extension ConfigurationReading {
 
   private func ruleName(_ setting: Setting) -> String? {
     guard let name = string(setting) else { return nil }
-    let isName =
-      (1...Self.longestRuleName).contains(name.utf8.count)
-      && name.utf8.allSatisfy { $0.isASCIILetter || $0.isASCIIDigit || "._:-".utf8.contains($0) }
-    guard isName else {
-      error(
-        setting,
-        "expected 1 to \(Self.longestRuleName) ASCII letters, digits, '.', '_', ':' and '-', found \(name.quoted)"
-      )
+    guard Self.isRuleName(name) else {
+      error(setting, "expected \(Self.ruleNameExpectation), found \(name.quoted)")
       return nil
     }
     if let other = ruleNames[name] {
@@ -118,6 +123,14 @@ extension ConfigurationReading {
     ruleNames[name] = setting.source.location(setting.value.begin)
     return name
   }
+
+  /// Names of rules and of sets of pins stand in log lines, metrics and reason phrases.
+  static func isRuleName(_ name: String) -> Bool {
+    (1...longestRuleName).contains(name.utf8.count)
+      && name.utf8.allSatisfy { $0.isASCIILetter || $0.isASCIIDigit || "._:-".utf8.contains($0) }
+  }
+
+  static let ruleNameExpectation = "1 to \(longestRuleName) ASCII letters, digits, '.', '_', ':' and '-'"
 
   private func reason(_ setting: Setting) -> String? {
     guard let text = string(setting) else { return nil }
@@ -235,45 +248,5 @@ extension ConfigurationReading {
     }
     warnOfRepetition(schemes) { $0.rawValue.quoted }
     return schemes.map(\.value)
-  }
-
-  // MARK: Keys that do nothing
-
-  private func warnOfIdleKeys(_ rule: RuleDraft) {
-    let denies = rule.action == .deny || rule.connect == .deny
-    if !denies {
-      rule.settings["reason"].map { warning($0, "it is never shown, for the rule denies nothing") }
-    }
-    if !denies, !rule.enforce, rule.denyAddresses == nil, let setting = rule.settings["enforce"] {
-      warning(setting, "it changes nothing, for the rule denies nothing")
-    }
-    if rule.action == .deny, rule.enforce, let setting = rule.settings["request"] {
-      report(
-        .warning, setting.source, setting.keyBegin,
-        "[rule.request] does nothing in a rule that denies every request")
-    }
-    if rule.action == .deny, rule.enforce, let setting = rule.settings["deny_addresses"] {
-      warning(setting, "it does nothing in a rule that denies every request")
-    }
-    warnOfConnect(rule)
-  }
-
-  private func warnOfConnect(_ rule: RuleDraft) {
-    let schemes = rule.conditions.schemes
-    let isAboutRequests = !(rule.conditions.methods.isEmpty && rule.conditions.paths.isEmpty)
-    guard let connect = rule.connect, let setting = rule.settings["connect"] else {
-      if isAboutRequests, rule.action == .deny, schemes == [.https], let setting = rule.settings["schemes"] {
-        warning(
-          setting,
-          "a rule with 'methods' or 'paths' is passed over when a tunnel is asked for, so that https requests in tunnels "
-            + "are not denied; 'connect = \"deny\"' would deny the tunnels")
-      }
-      return
-    }
-    if !schemes.isEmpty, !schemes.contains(.https) {
-      warning(setting, "a tunnel counts as https, which 'schemes' leaves out, so that this is never used")
-    } else if rule.action == .deny, connect == .tunnel {
-      warning(setting, "'action = \"deny\"' denies tunnels too, so that \"tunnel\" does nothing")
-    }
   }
 }

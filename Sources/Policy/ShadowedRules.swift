@@ -12,7 +12,7 @@ struct ShadowedRules {
 
   private struct Entry {
     let conditions: Rule.Conditions
-    let hosts: Set<HostPattern>
+    let hosts: CoveredHosts
     let paths: [[UInt8]]
     let matchesTunnels: Bool
     let number: Int
@@ -26,7 +26,7 @@ struct ShadowedRules {
   /// The number of the earlier rule that holds whenever this one does, if there is one; remembers the rule either way.
   mutating func shadow(of conditions: Rule.Conditions, connect: ConnectTreatment?, number: Int) -> Int? {
     let entry = Entry(
-      conditions: conditions, hosts: Set(conditions.hosts),
+      conditions: conditions, hosts: CoveredHosts(conditions.hosts),
       paths: conditions.paths.map { Array($0.description.utf8) },
       matchesTunnels: connect != nil || (conditions.methods.isEmpty && conditions.paths.isEmpty),
       number: number)
@@ -36,18 +36,15 @@ struct ShadowedRules {
   }
 
   private mutating func remember(_ entry: Entry) {
-    let patterns = Self.isAnyHost(entry) ? [.any] : entry.hosts
-    for pattern in patterns {
+    for pattern in entry.hosts.isAny ? [.any] : entry.hosts.patterns {
       byHost[pattern, default: []].append(entries.count)
       if case .block(let block) = pattern { blockLengths.insert(block.length) }
     }
     entries.append(entry)
   }
 
-  private static func isAnyHost(_ entry: Entry) -> Bool { entry.hosts.isEmpty || entry.hosts.contains(.any) }
-
   private func candidates(for entry: Entry) -> [Int] {
-    let first = Self.isAnyHost(entry) ? HostPattern.any : entry.conditions.hosts[0]
+    let first = entry.hosts.isAny ? HostPattern.any : entry.conditions.hosts[0]
     var numbers: [Int] = []
     for pattern in covering(first) {
       numbers += byHost[pattern]?.prefix(Self.mostCandidates) ?? []
@@ -55,36 +52,13 @@ struct ShadowedRules {
     return Array(numbers.sorted().prefix(Self.mostCandidates))
   }
 
-  /// Every pattern that matches whatever `pattern` does.
+  /// Every pattern that matches whatever `pattern` does and may stand in the table.
   private func covering(_ pattern: HostPattern) -> [HostPattern] {
-    switch pattern {
-    case .any: return [.any]
-    case .name(let name): return [.any, .name(name)] + Self.below(name)
-    case .oneLabelBelow(let name): return [.any, .oneLabelBelow(name)] + Self.trees(name)
-    case .atOrBelow(let name): return [.any] + Self.trees(name)
-    case .block(let block):
-      return [.any]
-        + blockLengths.filter { $0 <= block.length }.compactMap {
-          AddressBlock(address: AddressBlock.masked(block.address, $0), length: $0).map(HostPattern.block)
-        }
-    }
-  }
-
-  /// `*.` of the parent, and `**.` of the name and of all above it.
-  private static func below(_ name: String) -> [HostPattern] {
-    guard let dot = name.utf8.firstIndex(of: 0x2e) else { return trees(name) }
-    return [.oneLabelBelow(String(name[dot...].dropFirst()))] + trees(name)
-  }
-
-  /// `**.` of the name and of all above it.
-  private static func trees(_ name: String) -> [HostPattern] {
-    var trees: [HostPattern] = [.atOrBelow(name)]
-    var rest = name[...]
-    while let dot = rest.utf8.firstIndex(of: 0x2e) {
-      rest = rest[dot...].dropFirst()
-      trees.append(.atOrBelow(String(rest)))
-    }
-    return trees
+    guard case .block(let block) = pattern else { return [.any] + CoveredHosts.covering(pattern) }
+    return [.any]
+      + blockLengths.filter { $0 <= block.length }.compactMap {
+        AddressBlock(address: AddressBlock.masked(block.address, $0), length: $0).map(HostPattern.block)
+      }
   }
 
   private static func covers(_ wide: Entry, _ narrow: Entry) -> Bool {
@@ -94,7 +68,7 @@ struct ShadowedRules {
     return covers(wide.conditions.ports, narrow.conditions.ports)
       && covers(wide.conditions.schemes, narrow.conditions.schemes)
       && covers(wide.conditions.methods, narrow.conditions.methods)
-      && coversPaths(wide, narrow) && coversHosts(wide, narrow)
+      && coversPaths(wide, narrow) && wide.hosts.covers(narrow.conditions.hosts)
   }
 
   private static func allows(_ schemes: [Scheme], _ scheme: Scheme) -> Bool {
@@ -110,29 +84,5 @@ struct ShadowedRules {
     if wide.paths.isEmpty { return true }
     return !narrow.paths.isEmpty
       && narrow.paths.allSatisfy { text in wide.conditions.paths.contains { $0.matches(text.span) } }
-  }
-
-  private static func coversHosts(_ wide: Entry, _ narrow: Entry) -> Bool {
-    if isAnyHost(wide) { return true }
-    if isAnyHost(narrow) { return false }
-    return narrow.hosts.allSatisfy { pattern in
-      switch pattern {
-      case .any: return false
-      case .name(let name):
-        return wide.hosts.contains(pattern) || below(name).contains(where: wide.hosts.contains)
-      case .oneLabelBelow(let name):
-        return wide.hosts.contains(pattern) || trees(name).contains(where: wide.hosts.contains)
-      case .atOrBelow(let name): return trees(name).contains(where: wide.hosts.contains)
-      case .block(let block): return wide.hosts.contains { $0.contains(block) }
-      }
-    }
-  }
-}
-
-extension HostPattern {
-  /// Whether this is a block with every address of `other` in it.
-  fileprivate func contains(_ other: AddressBlock) -> Bool {
-    guard case .block(let block) = self else { return false }
-    return block.length <= other.length && block.contains(other.address)
   }
 }

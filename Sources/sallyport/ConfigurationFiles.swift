@@ -14,11 +14,16 @@ struct SystemFiles: PolicyFiles, Sendable {
       .mapError { FileFault($0.description) }
   }
 
+  /// Only a directory has an entry "." in it.
+  func isDirectory(_ path: String) -> Bool { Files.exists(path + "/.") }
+
   func isReadableByOthers(_ path: String) -> Bool { (Files.mode(path) ?? 0) & 0o004 != 0 }
 
   func environment(_ name: String) -> [UInt8]? { Files.environment(name).map { Array($0.utf8) } }
 
   var credentialsDirectory: String? { Files.environment("CREDENTIALS_DIRECTORY") }
+
+  var now: Int64 { Clock.wall / 1000 }
 
   /// A directory's name in which no character is a pattern.
   private static func literal(_ directory: String) -> String {

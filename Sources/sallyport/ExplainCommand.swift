@@ -1,4 +1,5 @@
-// sallyport explain: which rule decides a request, why the others do not, and what will be done.
+// sallyport explain: which rule decides a request, why the others do not, and what will be done. Of an https URL the tunnel
+// is explained, for which programs ask a proxy; where that is intercepted, the request inside is as well.
 
 import Bytes
 import HTTP1
@@ -15,11 +16,30 @@ nonisolated func explainCommand(_ arguments: [String]) throws -> Int32 {
   guard options.operands.count == 2 else { throw UsageError(message: "METHOD and URL were expected") }
   let request = try readRequest(method: options.operands[0], url: options.operands[1])
   guard let policy = ConfigurationFile.loadOrComplain(options.values["config"]) else { return 1 }
-  let explanation = policy.explain(
-    method: request.method, scheme: request.isHTTPS ? .https : .http, host: request.host, port: request.port,
-    path: request.path, isTunnel: request.isTunnel)
-  Output.answer(options.flags.contains("json") ? explanation.json : explanation.description)
-  return explanation.decision.verdict == .deny || explanation.address?.block != nil ? 1 : 0
+  let isInside = request.isHTTPS && !request.isTunnel
+  if isInside {
+    Output.complain("sallyport: programs reach https:// through CONNECT, which is what is explained\n")
+  }
+  var explanations = [policy.explain(isInside ? request.tunnel : request)]
+  if isInside, explanations[0].security?.treatment == .intercept { explanations.append(policy.explain(request)) }
+  let isJSON = options.flags.contains("json")
+  for (index, explanation) in explanations.enumerated() {
+    if index > 0, !isJSON { Output.answer("\ninside the tunnel:\n\n") }
+    Output.answer(isJSON ? explanation.json : explanation.description)
+  }
+  return explanations.allSatisfy(\.isYes) ? 0 : 1
+}
+
+extension Explanation {
+  fileprivate var isYes: Bool { decision.verdict == .allow && address?.block == nil }
+}
+
+extension Policy {
+  fileprivate func explain(_ request: NamedRequest) -> Explanation {
+    explain(
+      method: request.method, scheme: request.isHTTPS ? .https : .http, host: request.host, port: request.port,
+      path: request.path, isTunnel: request.isTunnel)
+  }
 }
 
 /// A request as the daemon would read it.
@@ -30,19 +50,16 @@ private struct NamedRequest {
   let port: UInt16
   let path: String
   let isTunnel: Bool
+
+  /// The CONNECT by which the request reaches an https origin.
+  var tunnel: NamedRequest {
+    NamedRequest(method: "CONNECT", isHTTPS: true, host: host, port: port, path: "", isTunnel: true)
+  }
 }
 
-/// Reads method and URL with the daemon's own parser, so that both see the same. An https URL is what a program asks a
-/// proxy for with CONNECT.
+/// Reads method and URL with the daemon's own parser, so that both see the same.
 private func readRequest(method: String, url: String) throws -> NamedRequest {
-  var method = method
-  var target = url
-  if method != "CONNECT", let tunnel = tunnelTarget(of: url) {
-    Output.complain("sallyport: programs reach https:// through CONNECT, which is what is explained\n")
-    method = "CONNECT"
-    target = tunnel
-  }
-  let text = Array("\(method) \(target) HTTP/1.1\r\nHost: explain\r\n\r\n".utf8)
+  let text = Array("\(method) \(url) HTTP/1.1\r\nHost: explain\r\n\r\n".utf8)
   var head = RequestHead()
   let limits = HeadLimits(bytes: .max, fields: 1)
   switch head.read(text.span, limits: limits) {
@@ -57,13 +74,4 @@ private func readRequest(method: String, url: String) throws -> NamedRequest {
   return NamedRequest(
     method: method, isHTTPS: head.isHTTPS, host: host, port: head.port ?? (head.isHTTPS ? 443 : 80),
     path: text.span.extracting(head.path).string, isTunnel: head.form == .authority)
-}
-
-/// `host:port` of an https URL; nil for any other.
-private func tunnelTarget(of url: String) -> String? {
-  guard url.lowercased().hasPrefix("https://") else { return nil }
-  let authority = url.dropFirst("https://".count).prefix { $0 != "/" && $0 != "?" }
-  let hasPort =
-    authority.last != "]" && authority.drop { $0 != "]" }.contains(":") || authority.filter { $0 == ":" }.count == 1
-  return hasPort ? String(authority) : "\(authority):443"
 }

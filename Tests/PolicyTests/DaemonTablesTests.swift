@@ -21,10 +21,12 @@ import Testing
       header_bytes = "1MiB"
       headers = 10_000
       idle_per_host = 0
+      connections_per_host = 1_000_000
       [proxy.timeouts]
       client_header = "1ms"
       client_idle = "2s"
       connect = "3m"
+      tls_handshake = "20s"
       response_header = "4h"
       body_stall = "5d"
       upstream_idle = "6s"
@@ -57,10 +59,12 @@ import Testing
     #expect(configuration.limits.headerBytes == 1 << 20)
     #expect(configuration.limits.headers == 10_000)
     #expect(configuration.limits.idlePerHost == 0)
+    #expect(configuration.limits.connectionsPerHost == 1_000_000)
     let timeouts = configuration.timeouts
     #expect(timeouts.clientHeaderMilliseconds == 1)
     #expect(timeouts.clientIdleMilliseconds == 2_000)
     #expect(timeouts.connectMilliseconds == 180_000)
+    #expect(timeouts.tlsHandshakeMilliseconds == 20_000)
     #expect(timeouts.responseHeaderMilliseconds == 14_400_000)
     #expect(timeouts.bodyStallMilliseconds == 432_000_000)
     #expect(timeouts.upstreamIdleMilliseconds == 6_000)
@@ -202,11 +206,12 @@ import Testing
       "2:10: error: 'limits' in [proxy]: expected a table, found an integer"),
     LoadRow(
       "limits out of range",
-      "[proxy.limits]\nconnections = 0\nheader_bytes = \"1023B\"\nheaders = 10001\nidle_per_host = -1",
+      "[proxy.limits]\nconnections = 0\nheader_bytes = \"1023B\"\nheaders = 10001\nidle_per_host = -1\nconnections_per_host = 1_000_001",
       "2:15: error: 'connections' in [proxy.limits]: expected an integer from 1 to 1000000, found 0",
       "3:16: error: 'header_bytes' in [proxy.limits]: expected a size from 1KiB to 1MiB, found '1023B'",
       "4:11: error: 'headers' in [proxy.limits]: expected an integer from 1 to 10000, found 10001",
-      "5:17: error: 'idle_per_host' in [proxy.limits]: expected an integer from 0 to 10000, found -1"),
+      "5:17: error: 'idle_per_host' in [proxy.limits]: expected an integer from 0 to 10000, found -1",
+      "6:24: error: 'connections_per_host' in [proxy.limits]: expected an integer from 0 to 1000000, found 1000001"),
     LoadRow(
       "a size without a unit, or with another", "[proxy.limits]\nheader_bytes = 32768",
       "2:16: error: 'header_bytes' in [proxy.limits]: expected a size such as \"64KiB\" (units B, KiB, MiB, GiB), "
@@ -217,12 +222,11 @@ import Testing
         + "found '32KB'"),
     LoadRow(
       "limits of later builds",
-      "[proxy.limits]\nbuffered_body = \"1MiB\"\nheld_bodies = 1\njson_depth = 1\nimage_pixels = 1\nconnections_per_host = 0",
+      "[proxy.limits]\nbuffered_body = \"1MiB\"\nheld_bodies = 1\njson_depth = 1\nimage_pixels = 1",
       "2:1: error: 'buffered_body' in [proxy.limits] is not supported by this build",
       "3:1: error: 'held_bodies' in [proxy.limits] is not supported by this build",
       "4:1: error: 'json_depth' in [proxy.limits] is not supported by this build",
-      "5:1: error: 'image_pixels' in [proxy.limits] is not supported by this build",
-      "6:1: error: 'connections_per_host' in [proxy.limits] is not supported by this build"),
+      "5:1: error: 'image_pixels' in [proxy.limits] is not supported by this build"),
     LoadRow(
       "a duration as a number", "[proxy.timeouts]\nconnect = 10",
       "2:11: error: 'connect' in [proxy.timeouts]: expected a duration such as \"10s\" (units ms, s, m, h, d), "
@@ -245,9 +249,7 @@ import Testing
       "5:15: error: 'client_idle' in [proxy.timeouts]: expected a duration from 1ms to 365d, found '9223372036854775807d'"
     ),
     LoadRow(
-      "a timeout of later builds, and an unknown one",
-      "[proxy.timeouts]\ntls_handshake = \"1s\"\nconect = \"1s\"",
-      "2:1: error: 'tls_handshake' in [proxy.timeouts] is not supported by this build",
+      "an unknown timeout", "[proxy.timeouts]\ntls_handshake = \"1s\"\nconect = \"1s\"",
       "3:1: error: unknown key 'conect' in [proxy.timeouts]; did you mean 'connect'?"),
   ]
 

@@ -11,6 +11,7 @@ struct DictionaryFiles: PolicyFiles {
   var exposed: Set<String> = []
   var variables: [String: String] = [:]
   var credentialsDirectory: String? = nil
+  var now = TestCertificates.now
 
   init(_ texts: [String: String] = [:]) { files = texts.mapValues { Array($0.utf8) } }
 
@@ -32,6 +33,12 @@ struct DictionaryFiles: PolicyFiles {
       $0.hasPrefix(prefix) && $0.hasSuffix(suffix) && !$0.dropFirst(prefix.count).contains("/")
     }
     return .success(matches.sorted(by: >))
+  }
+
+  /// A directory is what has a file in it.
+  func isDirectory(_ path: String) -> Bool {
+    let prefix = path.hasSuffix("/") ? path : path + "/"
+    return files.keys.contains { $0.hasPrefix(prefix) }
   }
 
   func isReadableByOthers(_ path: String) -> Bool { exposed.contains(path) }

@@ -116,6 +116,7 @@ import Testing
 
         what will be done:
           connect: tunnel; what passes inside is not read or changed
+          assurance: none
 
         """)
   }
@@ -206,10 +207,10 @@ import Testing
         + "\"actions\": {\"remove\": [\"referer\"], \"set\": [{\"name\": \"X-Token\", \"value\": null}, "
         + "{\"name\": \"Accept-Encoding\", \"value\": null}, {\"name\": \"User-Agent\", \"value\": \"kiosk\"}, "
         + "{\"name\": \"Authorization\", \"value\": null}], \"default\": [{\"name\": \"Accept\", \"value\": \"*/*\"}], "
-        + "\"timeout_ms\": 90000, \"cookies\": false}, \"address\": null}\n")
+        + "\"timeout_ms\": 90000, \"cookies\": false, \"assurance\": null, \"security\": null}, \"address\": null}\n")
     #expect(
       try explain("CONNECT", .https, "127.0.0.1", 443, "").json.hasSuffix(
-        "\"actions\": {\"connect\": \"tunnel\"}, \"address\": {\"address\": \"127.0.0.1\", \"denied\": false, "
+        "\"actions\": {\"connect\": \"tunnel\", \"assurance\": [\"none\"], \"security\": null}, \"address\": {\"address\": \"127.0.0.1\", \"denied\": false, "
           + "\"block\": null, \"list\": \"proxy\"}}\n"))
     #expect(
       try explain("GET", .http, "other.example", 80, "/").json.hasSuffix(

@@ -47,14 +47,15 @@ import Testing
         return String(line)
       }
       keys.insert(String(key))
-      // There is no file of users by default, and no timeout of a whole exchange.
-      return key == "credentials" || body.contains("\"5m\"") && key == "timeout" ? String(line) : String(body)
+      // There is no file of users by default, no key from elsewhere, and no timeout of a whole exchange.
+      return ["credentials", "key"].contains(String(key)) || body.contains("\"5m\"") && key == "timeout"
+        ? String(line) : String(body)
     }
     let result = PolicyLoader.load(
       path: "s.toml", files: DictionaryFiles(["s.toml": lines.joined(separator: "\n")]))
     #expect(result.diagnostics.map(\.description) == [])
     #expect(result.policy?.configuration == Configuration())
-    let schemas: [TableSchema] = [.proxy, .limits, .timeouts, .dns, .log]
+    let schemas: [TableSchema] = [.proxy, .limits, .timeouts, .dns, .trust, .authority, .log]
     let expected = Set(schemas.flatMap(\.supported)).subtracting(["limits", "timeouts"])
     #expect(expected.subtracting(keys) == [])
   }
@@ -70,17 +71,26 @@ import Testing
       }
       return isExample && line.hasPrefix("#") ? String(line.dropFirst(2)) : String(line)
     }
-    var files = DictionaryFiles(["s.toml": lines.joined(separator: "\n"), "/c/api-password": "x"])
+    var files = DictionaryFiles([
+      "s.toml": lines.joined(separator: "\n"), "/c/api-password": "x", "/c/kiosk-key": TestCertificates.clientKey,
+      "/etc/sallyport/private-ca.pem": TestCertificates.one, "/etc/sallyport/kiosk.pem": TestCertificates.client,
+      "/etc/sallyport/private-ca.crl": TestCertificates.revocationList,
+      "/etc/sallyport/pins/payments/a.cer": TestCertificates.two,
+    ])
     files.credentialsDirectory = "/c"
     let result = PolicyLoader.load(path: "s.toml", files: files)
     #expect(result.diagnostics.map(\.description) == [])
     let policy = try #require(result.policy)
-    #expect(policy.rules.map(\.name) == ["example", "no-metadata", "package-mirrors", "weather"])
-    for key in TableSchema.rule.supported where key != "request" {
-      #expect(example.contains("# \(key) = "), "\(key)")
-    }
-    for key in TableSchema.request.supported where key != "headers" {
-      #expect(example.contains("# \(key) = "), "\(key)")
+    #expect(
+      policy.rules.map(\.name) == [
+        "example", "payments", "no-admin", "intranet", "old-agents", "no-metadata", "package-mirrors", "weather",
+      ])
+    let tables = ["request", "security", "headers"]
+    for schema in [TableSchema.rule, .request, .security, .pins] {
+      for key in schema.supported where !tables.contains(key) {
+        let isShown = example.contains("# \(key) = ")
+        #expect(isShown, "\(key)")
+      }
     }
   }
 }

@@ -41,8 +41,17 @@ import Testing
     #expect(
       silent.conditions.hosts.isEmpty && silent.conditions.ports.isEmpty && silent.conditions.methods.isEmpty)
     #expect(silent.action == .allow && silent.enforce && silent.connect == nil && silent.denyAddresses == nil)
+    #expect(!silent.upgrade && silent.security === policy.defaultSecurity)
     #expect(
       silent.request.cookies && silent.request.timeoutMilliseconds == nil && silent.request.fields.isEmpty)
+  }
+
+  @Test func everyTreatmentIsTaken() throws {
+    let words = ConnectTreatment.allCases.map(\.rawValue)
+    let text = words.map { "[[rule]]\nname = '\($0)'\nhosts = ['\($0)']\nconnect = '\($0)'\nupgrade = true\n" }
+    let policy = try loaded(text.joined())
+    #expect(policy.rules.map(\.connect) == [.tunnel, .verify, .intercept, .deny])
+    #expect(policy.rules.allSatisfy { $0.upgrade })
   }
 
   static let names: [LoadRow] = [
@@ -141,28 +150,24 @@ import Testing
       "an unknown action", "[[rule]]\nname = \"a\"\naction = \"block\"",
       "3:10: error: 'action' in [rule]: expected \"allow\" or \"deny\", found 'block'"),
     LoadRow(
-      "treatments of later builds",
-      "[[rule]]\nname = \"a\"\nconnect = \"verify\"\n[[rule]]\nname = \"b\"\nconnect = \"intercept\"",
-      "3:11: error: 'connect' in [rule]: \"verify\" is not supported by this build",
-      "6:11: error: 'connect' in [rule]: \"intercept\" is not supported by this build"),
+      "an unknown treatment", "[[rule]]\nname = \"a\"\nconnect = \"verfy\"",
+      "3:11: error: 'connect' in [rule]: expected \"tunnel\", \"verify\", \"intercept\" or \"deny\", found 'verfy'; "
+        + "did you mean 'verify'?"),
     LoadRow(
-      "a treatment near one of a later build", "[[rule]]\nname = \"a\"\nconnect = \"verfy\"",
-      "3:11: error: 'connect' in [rule]: expected \"tunnel\" or \"deny\", found 'verfy'; did you mean 'verify'?"
-    ),
+      "an upgrade that is none", "[[rule]]\nname = \"a\"\nupgrade = \"yes\"",
+      "3:11: error: 'upgrade' in [rule]: expected true or false, found a string"),
     LoadRow(
       "keys of later builds",
-      "[[rule]]\nname = \"a\"\nusers = [1]\nunits = [\"a\"]\nwhen = [\"wifi\"]\nupgrade = true\nroute = [\"a\"]",
+      "[[rule]]\nname = \"a\"\nusers = [1]\nunits = [\"a\"]\nwhen = [\"wifi\"]\nroute = [\"a\"]",
       "3:1: error: 'users' in [rule] is not supported by this build",
       "4:1: error: 'units' in [rule] is not supported by this build",
       "5:1: error: 'when' in [rule] is not supported by this build",
-      "6:1: error: 'upgrade' in [rule] is not supported by this build",
-      "7:1: error: 'route' in [rule] is not supported by this build"),
+      "6:1: error: 'route' in [rule] is not supported by this build"),
     LoadRow(
-      "tables of later builds, key by key",
-      "[[rule]]\nname = \"a\"\n[rule.security]\npins = \"p\"\nmin_tsl = \"1.2\"\n[rule.response]",
-      "4:1: error: 'pins' in [rule.security] is not supported by this build",
-      "5:1: error: unknown key 'min_tsl' in [rule.security]; did you mean 'min_tls'?",
-      "6:7: error: [rule.response] is not supported by this build"),
+      "a table of later builds",
+      "[[rule]]\nname = \"a\"\n[rule.response]\n[[rule]]\nname = \"b\"\nresponse.oversize = \"x\"",
+      "3:7: error: [rule.response] is not supported by this build",
+      "6:10: error: 'oversize' in [rule.response] is not supported by this build"),
     LoadRow(
       "unknown keys",
       "[[rule]]\nname = \"a\"\nhost = [\"a\"]\nmethod = \"GET\"\n[rule.requests]\ntimeout = \"1s\"",
@@ -188,8 +193,18 @@ import Testing
       "3:10: warning: 'reason' in [rule]: it is never shown, for the rule denies nothing"),
     LoadRow("a reason for tunnels", "[[rule]]\nname = \"a\"\nconnect = \"deny\"\nreason = \"x\""),
     LoadRow(
-      "enforce = false where nothing is denied", "[[rule]]\nname = \"a\"\nenforce = false",
+      "enforce = false where nothing is denied and nothing is encrypted",
+      "[[rule]]\nname = \"a\"\nenforce = false\nschemes = [\"http\"]",
       "3:11: warning: 'enforce' in [rule]: it changes nothing, for the rule denies nothing"),
+    LoadRow(
+      "enforce = false where only certificates are refused", "[[rule]]\nname = \"a\"\nenforce = false",
+      "3:11: warning: 'enforce' in [rule]: the rule denies nothing; all that this changes is that a certificate which "
+        + "does not hold is let pass and logged"),
+    LoadRow(
+      "enforce = false with a timeout", "[[rule]]\nname = \"a\"\nenforce = false\nrequest.timeout = \"1s\""),
+    LoadRow(
+      "enforce = false with a security of its own",
+      "[[rule]]\nname = \"a\"\nenforce = false\nsecurity.min_tls = \"1.3\""),
     LoadRow(
       "enforce = false with addresses",
       "[[rule]]\nname = \"a\"\nenforce = false\ndeny_addresses = [\"private\"]"),
@@ -205,6 +220,15 @@ import Testing
       "[[rule]]\nname = \"a\"\naction = \"deny\"\ndeny_addresses = [\"private\"]",
       "4:18: warning: 'deny_addresses' in [rule]: it does nothing in a rule that denies every request"),
     LoadRow(
+      "certificates of requests that are denied",
+      "[[rule]]\nname = \"a\"\naction = \"deny\"\nupgrade = true\n[rule.security]\nmin_tls = \"1.3\"",
+      "4:11: warning: 'upgrade' in [rule]: it does nothing in a rule that denies every request",
+      "5:7: warning: [rule.security] does nothing in a rule that denies every request"),
+    LoadRow(
+      "an upgrade of what is https already", "[[rule]]\nname = \"a\"\nschemes = [\"https\"]\nupgrade = true",
+      "4:11: warning: 'upgrade' in [rule]: it does nothing, for 'schemes' leaves out http"),
+    LoadRow("an upgrade of both", "[[rule]]\nname = \"a\"\nschemes = [\"https\", \"http\"]\nupgrade = true"),
+    LoadRow(
       "connect where no tunnel matches", "[[rule]]\nname = \"a\"\nschemes = [\"http\"]\nconnect = \"deny\"",
       "4:11: warning: 'connect' in [rule]: a tunnel counts as https, which 'schemes' leaves out, so that this is never used"
     ),
@@ -213,10 +237,20 @@ import Testing
       "4:11: warning: 'connect' in [rule]: 'action = \"deny\"' denies tunnels too, so that \"tunnel\" does nothing"
     ),
     LoadRow(
+      "a tunnel that is denied before it is intercepted",
+      "[[rule]]\nname = \"a\"\naction = \"deny\"\nconnect = \"intercept\"",
+      "4:11: warning: 'connect' in [rule]: 'action = \"deny\"' denies tunnels too, so that \"intercept\" does nothing"
+    ),
+    LoadRow(
+      "a denial inside tunnels that are intercepted",
+      "[[rule]]\nname = \"a\"\nhosts = [\"x.a\"]\nschemes = [\"https\"]\npaths = [\"/admin*\"]\naction = \"deny\"\n"
+        + "[[rule]]\nname = \"b\"\nhosts = [\"**.a\"]\nconnect = \"intercept\""),
+    LoadRow(
       "a denial that tunnels get around",
       "[[rule]]\nname = \"a\"\nschemes = [\"https\"]\npaths = [\"/admin*\"]\naction = \"deny\"",
       "3:11: warning: 'schemes' in [rule]: a rule with 'methods' or 'paths' is passed over when a tunnel is asked for, "
-        + "so that https requests in tunnels are not denied; 'connect = \"deny\"' would deny the tunnels"),
+        + "so that https requests in tunnels are not denied; 'connect = \"deny\"' would deny the tunnels, "
+        + "and \"intercept\" open them"),
     LoadRow(
       "a rule with an error is not warned of as well",
       "[[rule]]\nname = \"a\"\naction = \"dney\"\nreason = \"x\"",

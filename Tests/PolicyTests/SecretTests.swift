@@ -255,6 +255,18 @@ import Testing
     "[routes.x]\ncredentials = { username = \"u\", password = \"HUNTER2\" }",
     "[authority]\nkey = \"HUNTER2\"",
     "[[rule]]\nname = \"a\"\n[rule.security]\nclient_certificate = { certificate = \"c\", key = \"HUNTER2\" }",
+    "[authority]\nkey = [\"HUNTER2\"]",
+    "[authority]\nkye = \"HUNTER2\"\nkeys = \"HUNTER2\"",
+    "[authority]\nkey = { file = \"none\", pem = \"HUNTER2\" }",
+    "[authority.key]\npem = \"HUNTER2\"",
+    "[authority]\nkey = \"\"\"\n-----BEGIN PRIVATE KEY-----\nHUNTER2\n-----END PRIVATE KEY-----\n\"\"\"",
+    "[authority]\nkey = '''\n-----BEGIN PRIVATE KEY-----\nHUNTER2\n''' HUNTER2",
+    "[[rule]]\nname = \"a\"\n[rule.security]\nclient_certificate = { certificate = \"-----BEGIN PRIVATE KEY-----HUNTER2\" }",
+    "[[rule]]\nname = \"a\"\n[rule.security]\nclient_certificate = \"HUNTER2\"",
+    "[[rule]]\nname = \"a\"\n[rule.security.client_certificate]\nkey = \"HUNTER2\"\nprivate = \"HUNTER2\"",
+    "[[rule]]\nname = \"a\"\nsecurity.client_certificate.key = \"HUNTER2\"",
+    "[defaults.security]\nclient_certificat = { key = \"HUNTER2\" }",
+    "[defaults.security]\nclient_certificate = { certificate = \"none\", kee = \"HUNTER2\" }",
     "[proxy]\npassword = \"HUNTER2\"\ntoken = \"HUNTER2\"\napi-key = \"HUNTER2\"",
     "password = 99999999999999999999999999HUNTER2",
     "[proxy]\ncredentials = \"HUNTER2\"\nlisten = [\"0.0.0.0:1\"]",
@@ -320,6 +332,34 @@ import Testing
     let shown =
       result.diagnostics.map(\.description).joined(separator: "\n") + Diagnostic.json(result.diagnostics)
     #expect(!shown.contains("HUNTER2"))
+  }
+
+  /// Keys of certificates, whatever is wrong with them or with what stands beside them.
+  @Test func keysAppearNowhere() {
+    var files = DictionaryFiles([
+      "etc/client.pem": TestCertificates.client, "etc/none.key": "HUNTER2",
+      "etc/broken.key": "-----BEGIN PRIVATE KEY-----\nHUNTER2\n-----END PRIVATE KEY-----\n",
+      "etc/cut.key": "-----BEGIN EC PRIVATE KEY-----\nHUNTER2\n", "etc/ca.pem": "HUNTER2",
+    ])
+    files.exposed = ["etc/none.key", "etc/broken.key"]
+    for key in ["none.key", "broken.key", "cut.key"] {
+      let source = """
+        [trust]
+        anchors = "\(key)"
+        [authority]
+        key = { file = "\(key)" }
+        [pins.p]
+        certificates = ["\(key)", "ca.pem"]
+        [defaults.security]
+        client_certificate = { certificate = "client.pem", key = { file = "\(key)" } }
+        crl_file = "\(key)"
+        """
+      let result = load(source, files)
+      #expect(result.diagnostics.count >= 5)
+      let shown =
+        result.diagnostics.map(\.description).joined(separator: "\n") + Diagnostic.json(result.diagnostics)
+      #expect(!shown.contains("HUNTER2"), "\(shown)")
+    }
   }
 
   @Test func namesOfFilesAreShown() {

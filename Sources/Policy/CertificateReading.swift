@@ -1,0 +1,126 @@
+// Certificates that the configuration names: by file, by pattern, or by the directory they are in. One place for pins,
+// anchors and client certificates, so that each is read once, and each that has expired is told once.
+//
+// A path with `*`, `?` or `[` is a pattern. Of a directory, a list of pins takes `*.cer`, as AFNetworking finds its
+// pinned certificates, and a list of anchors takes every file. Tests: CertificateReadingTests.
+
+import Security
+
+/// A certificate with the file that it came from.
+struct NamedCertificate {
+  let certificate: Certificate
+  let path: String
+
+  /// `'CN=a.example' in 'pins/a.cer'`
+  var title: String { "\(certificate.subject.quoted) in \(path.quoted)" }
+}
+
+extension ConfigurationReading {
+  /// Largest file of certificates, in bytes: twenty times the bundle of a usual system.
+  static let largestCertificateFileBytes = 4 << 20
+  /// Most files that one pattern or directory may come to: several times the certificates of a usual system.
+  static let mostCertificateFiles = 1024
+  /// How long before a certificate or a set of pins expires the operator hears of it: time enough to get a new one.
+  static let expiryNoticeSeconds = 30 * CalendarDate.secondsPerDay
+
+  /// The certificates that `text` names, a file, pattern or directory; nil after an error.
+  func certificates(_ setting: Setting, _ text: String, inDirectory pattern: String) -> [NamedCertificate]? {
+    guard let paths = certificatePaths(setting, text, inDirectory: pattern) else { return nil }
+    let found = paths.map { certificates(setting, file: $0) }
+    // A part of what was asked for is not what was asked for.
+    return found.contains { $0 == nil } ? nil : found.flatMap { $0 ?? [] }
+  }
+
+  /// The anchors of a bundle, or of every file in a directory; nil after an error.
+  func anchors(_ setting: Setting, _ text: String) -> TrustAnchors? {
+    guard let path = certificatePath(setting, text) else { return nil }
+    if let known = anchorsByPath[path] { return known }
+    guard let named = certificates(setting, text, inDirectory: "*") else { return nil }
+    var ders: Set<[UInt8]> = []
+    let distinct = named.map(\.certificate).filter { ders.insert($0.der).inserted }
+    let anchors = TrustAnchors(distinct, origin: path)
+    anchorsByPath[path] = anchors
+    return anchors
+  }
+
+  /// A path in the place of which people put the PEM itself, at times with its key: that is not quoted.
+  func certificatePath(_ setting: Setting, _ text: String) -> String? {
+    guard !text.contains("-----BEGIN") else {
+      error(setting, "expected the path of a file, found PEM; put it into a file")
+      return nil
+    }
+    return path(setting, text)
+  }
+
+  // MARK: Paths
+
+  private func certificatePaths(_ setting: Setting, _ text: String, inDirectory pattern: String) -> [String]? {
+    guard let path = certificatePath(setting, text) else { return nil }
+    if ConfigurationPath.isPattern(text) {
+      let directory = ConfigurationPath.directory(of: setting.source.name)
+      return matches(setting, text, in: directory, orElse: "no file matches \(text.quoted)")
+    }
+    guard files.isDirectory(path) else { return [path] }
+    let what = pattern == "*" ? "no file" : "no \(pattern) file"
+    return matches(setting, pattern, in: path, orElse: "the directory \(path.quoted) has \(what) in it")
+  }
+
+  private func matches(_ setting: Setting, _ pattern: String, in directory: String, orElse fault: String) -> [String]? {
+    switch files.expand(pattern, in: directory) {
+    case .failure(let fault):
+      error(setting, "cannot list \(ConfigurationPath.join(directory, pattern).quoted): \(fault)")
+      return nil
+    case .success(let matches):
+      let paths = matches.filter { !files.isDirectory($0) }
+      guard (1...Self.mostCertificateFiles).contains(paths.count) else {
+        error(
+          setting, paths.isEmpty ? fault : "expected at most \(Self.mostCertificateFiles) files, found \(paths.count)")
+        return nil
+      }
+      return paths.sorted { $0.utf8.lexicographicallyPrecedes($1.utf8) }
+    }
+  }
+
+  // MARK: Files
+
+  /// The certificates of one file; nil after an error.
+  func certificates(_ setting: Setting, file path: String) -> [NamedCertificate]? {
+    let content = certificateFiles[path] ?? readCertificates(path)
+    certificateFiles[path] = content
+    switch content {
+    case .failure(let fault):
+      error(setting, fault.description)
+      return nil
+    case .success(let certificates):
+      let named = certificates.map { NamedCertificate(certificate: $0, path: path) }
+      for certificate in named { warnOfExpiry(setting, certificate) }
+      return named
+    }
+  }
+
+  private func readCertificates(_ path: String) -> Result<[Certificate], FileFault> {
+    switch files.read(path, limit: Self.largestCertificateFileBytes) {
+    case .failure(let fault): return .failure(FileFault("cannot read \(path.quoted): \(fault)"))
+    case .success(let bytes):
+      noteRead(path)
+      return Certificate.read(bytes).mapError { FileFault("\(path.quoted): \($0)") }
+    }
+  }
+
+  private func warnOfExpiry(_ setting: Setting, _ named: NamedCertificate) {
+    let end = named.certificate.notAfter
+    guard let notice = expiryNotice(end, on: CalendarDate.text(end)),
+      agedCertificates.insert(named.certificate).inserted
+    else { return }
+    warning(setting, "the certificate \(named.title) \(notice)")
+  }
+
+  /// `has expired on 2027-06-01` or `expires on 2027-06-01, in 3 days`; nil where that is far off.
+  func expiryNotice(_ end: Int64, on date: String) -> String? {
+    let left = end - now
+    if left <= 0 { return "has expired on \(date)" }
+    guard left <= Self.expiryNoticeSeconds else { return nil }
+    let days = left / CalendarDate.secondsPerDay
+    return "expires on \(date), in \(days == 0 ? "less than a day" : days == 1 ? "1 day" : "\(days) days")"
+  }
+}

@@ -1,0 +1,126 @@
+// What several keys, or several rules, say together: looked at when every file has been read, for [defaults.security]
+// and [pins.*] may stand behind the rules. Tests: RuleReadingTests, SecurityReadingTests, ShadowedRulesTests.
+
+extension ConfigurationReading {
+  /// Checks every rule against itself and those before it. Of a rule with an error nothing more is said than that: what
+  /// is wrong already would only be said twice.
+  func checkRules() {
+    checkDefaultSecurity()
+    for index in rules.indices { checkSecurity(&rules[index]) }
+    var intercepted = CoveredHosts()
+    for rule in rules where rule.isSound && rule.connect == .intercept { intercepted.insert(rule.conditions.hosts) }
+    var shadowed = ShadowedRules()
+    for (number, rule) in rules.enumerated() where rule.isSound {
+      warnOfIdleKeys(rule, intercepted)
+      warnOfShadow(rule, shadowed.shadow(of: rule.conditions, connect: rule.connect, number: number))
+    }
+    warnOfUnusedPins()
+  }
+
+  private func warnOfShadow(_ rule: RuleDraft, _ other: Int?) {
+    guard let other else { return }
+    report(
+      .warning, rule.source, rule.begin,
+      "rule \(rule.name.quoted) can never match: rule \(rules[other].name.quoted) at \(rules[other].location) "
+        + "comes first and matches all that it does")
+  }
+
+  // MARK: Keys that do nothing
+
+  /// `intercepted`: the hosts of rules that open tunnels, inside of which every request is matched anew.
+  private func warnOfIdleKeys(_ rule: RuleDraft, _ intercepted: CoveredHosts) {
+    let denies = rule.action == .deny || rule.connect == .deny
+    if !denies {
+      rule.settings["reason"].map { warning($0, "it is never shown, for the rule denies nothing") }
+    }
+    if !denies, !rule.enforce { warnOfIdleEnforce(rule) }
+    if rule.action == .deny, rule.enforce { warnOfDeadKeys(rule) }
+    if rule.upgrade, !rule.matches(.http), let setting = rule.settings["upgrade"] {
+      warning(setting, "it does nothing, for 'schemes' leaves out http")
+    }
+    warnOfConnect(rule, intercepted)
+    if rule.action == .allow || !rule.enforce { warnOfPins(rule, intercepted) }
+  }
+
+  /// What a rule that denies nothing can still refuse: addresses, answers that take too long, and certificates.
+  private func warnOfIdleEnforce(_ rule: RuleDraft) {
+    guard rule.denyAddresses == nil, rule.request.timeoutMilliseconds == nil, rule.security == nil,
+      let setting = rule.settings["enforce"]
+    else { return }
+    let usesTLS = rule.matches(.https) || rule.upgrade
+    warning(
+      setting,
+      usesTLS
+        ? "the rule denies nothing; all that this changes is that a certificate which does not hold is let pass and logged"
+        : "it changes nothing, for the rule denies nothing")
+  }
+
+  private func warnOfDeadKeys(_ rule: RuleDraft) {
+    for key in ["request", "security"] {
+      guard let setting = rule.settings[key] else { continue }
+      report(
+        .warning, setting.source, setting.keyBegin,
+        "[rule.\(key)] does nothing in a rule that denies every request")
+    }
+    for key in ["deny_addresses", "upgrade"] {
+      rule.settings[key].map { warning($0, "it does nothing in a rule that denies every request") }
+    }
+  }
+
+  private func warnOfConnect(_ rule: RuleDraft, _ intercepted: CoveredHosts) {
+    guard let connect = rule.connect, let setting = rule.settings["connect"] else {
+      return warnOfUndeniedTunnels(rule, intercepted)
+    }
+    if !rule.matches(.https) {
+      warning(setting, "a tunnel counts as https, which 'schemes' leaves out, so that this is never used")
+    } else if rule.action == .deny, connect != .deny {
+      warning(setting, "'action = \"deny\"' denies tunnels too, so that \"\(connect.rawValue)\" does nothing")
+    } else if connect == .tunnel, rule.namesPins {
+      warning(
+        setting,
+        "\"tunnel\" lets bytes through unread, so that the rule's pins are not looked at in tunnels; \"verify\" and "
+          + "\"intercept\" look at them")
+    }
+  }
+
+  private func warnOfUndeniedTunnels(_ rule: RuleDraft, _ intercepted: CoveredHosts) {
+    guard rule.isAboutRequests, rule.action == .deny, rule.conditions.schemes == [.https],
+      !intercepted.covers(rule.conditions.hosts), let setting = rule.settings["schemes"]
+    else { return }
+    warning(
+      setting,
+      "a rule with 'methods' or 'paths' is passed over when a tunnel is asked for, so that https requests in tunnels "
+        + "are not denied; 'connect = \"deny\"' would deny the tunnels, and \"intercept\" open them")
+  }
+
+  // MARK: Security that does not reach a tunnel
+
+  private func warnOfPins(_ rule: RuleDraft, _ intercepted: CoveredHosts) {
+    guard let own = rule.security, rule.matches(.https) else { return }
+    if rule.namesPins, rule.isAboutRequests, rule.connect == nil, !intercepted.covers(rule.conditions.hosts),
+      let setting = own.settings["pins"]
+    {
+      warning(
+        setting,
+        "no tunnel is held to these pins, for a rule with 'methods' or 'paths' is passed over when one is asked for; "
+          + "name them in a rule without, or set 'connect'")
+    }
+    if rule.verifiesTunnels, let setting = own.settings["client_certificate"] {
+      warning(
+        setting,
+        "it is not shown in tunnels of this rule: with connect = \"verify\" TLS is the client's own; \"intercept\" "
+          + "shows it")
+    }
+  }
+}
+
+extension RuleDraft {
+  /// Whether the rule's own table names a set that pins.
+  fileprivate var namesPins: Bool { security?.pinSet?.isPinning ?? false }
+
+  /// Whether tunnels of the rule are verified, as it says or because it pins.
+  fileprivate var verifiesTunnels: Bool {
+    if let connect { return connect == .verify }
+    return !isAboutRequests && !upgrade && effectiveSecurity?.pinSet?.isPinning ?? false
+  }
+}

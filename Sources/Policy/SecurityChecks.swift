@@ -1,0 +1,118 @@
+// [rule.security] and [defaults.security] as a whole: names that refer to nothing, and keys that contradict each other,
+// of which one may be inherited. A contradiction is told where the rule says its part of it; where all of it is
+// inherited, it has been told of [defaults.security]. Tests: SecurityReadingTests.
+
+import Security
+
+extension ConfigurationReading {
+  func checkDefaultSecurity() {
+    resolvePins(defaultSecurity)
+    check(SecurityScope(own: defaultSecurity, effective: defaultSecurity))
+  }
+
+  /// Looks up what the rule's security refers to, merges it with what it inherits, and checks what comes of it.
+  func checkSecurity(_ rule: inout RuleDraft) {
+    guard let own = rule.security else { return }
+    let errorsBefore = errorCount
+    resolvePins(own)
+    let effective = SecurityDraft(own, inheriting: defaultSecurity)
+    rule.effectiveSecurity = effective
+    check(SecurityScope(own: own, effective: effective))
+    if errorCount > errorsBefore { rule.isSound = false }
+  }
+
+  private func resolvePins(_ draft: SecurityDraft) {
+    guard let name = draft.pins, let setting = draft.settings["pins"] else { return }
+    draft.pinSet = pinSet(name, setting)
+  }
+
+  private func check(_ scope: SecurityScope) {
+    checkAnchors(scope)
+    checkInvalidCertificates(scope)
+    checkVersions(scope)
+    checkRevocation(scope)
+  }
+
+  // MARK: Anchors
+
+  /// A rule whose anchors are the system's takes those of [trust], which must be the system's then.
+  private func checkAnchors(_ scope: SecurityScope) {
+    guard case .system = scope.own.anchors, configuration.trust != .system, let setting = scope.own.settings["anchors"]
+    else { return }
+    error(
+      setting,
+      "the anchors of [trust] are not the system's; name the system's bundle here, such as "
+        + "\"/etc/ssl/certs/ca-certificates.crt\"")
+  }
+
+  // MARK: Certificates that nobody vouches for
+
+  private func checkInvalidCertificates(_ scope: SecurityScope) {
+    let effective = scope.effective
+    let keys = ["allow_invalid_certificates", "validates_domain_name", "pins"]
+    guard effective.allowInvalidCertificates == true, let setting = scope.blamed(keys) else { return }
+    // A set that is not there, or has an error, has been told of.
+    if effective.settings["pins"] != nil, effective.pinSet == nil { return }
+    if let set = effective.pinSet, set.isPinning {
+      guard let why = leniency(set) else { return }
+      warning(setting, "any certificate is accepted, whoever made it, \(why)")
+    } else if effective.validatesDomainName ?? true {
+      error(
+        setting,
+        "invalid certificates are allowed, and the name on one proves nothing, for anybody can write it; pin the "
+          + "server's key ('pins' with mode \"public-key\" or \"certificate\"), or trust its authority with 'anchors' "
+          + "and leave 'allow_invalid_certificates' out")
+    } else {
+      warning(
+        setting,
+        "any certificate is accepted, whoever made it, for nothing is checked and nothing is pinned; whoever is on the "
+          + "way can read and change what is sent")
+    }
+  }
+
+  /// Why a set of pins would not refuse anything just now; nil where it does.
+  private func leniency(_ set: PinSet) -> String? {
+    if !set.enforce { return "for the set \(set.name.quoted) has enforce = false" }
+    if !set.failsOnExpiry, set.isExpired(at: now) {
+      return "for the set \(set.name.quoted) has expired with on_expiry = \"report\""
+    }
+    return nil
+  }
+
+  // MARK: Versions and revocation
+
+  private func checkVersions(_ scope: SecurityScope) {
+    let standard = SecurityPolicy.Settings()
+    let minimum = scope.effective.minimumVersion ?? standard.minimumVersion
+    let maximum = scope.effective.maximumVersion ?? standard.maximumVersion
+    guard minimum > maximum, let setting = scope.blamed(["min_tls", "max_tls"]) else { return }
+    let isMinimum = setting.key == "min_tls"
+    let other = isMinimum ? "max_tls" : "min_tls"
+    let place = scope.effective.settings[other] == nil ? " when it is not set" : ""
+    error(
+      setting,
+      isMinimum
+        ? "\"\(minimum.rawValue)\" is above 'max_tls', which is \"\(maximum.rawValue)\"\(place)"
+        : "\"\(maximum.rawValue)\" is below 'min_tls', which is \"\(minimum.rawValue)\"\(place)")
+  }
+
+  private func checkRevocation(_ scope: SecurityScope) {
+    let effective = scope.effective
+    if effective.revocation == .crl, effective.settings["crl_file"] == nil, let setting = scope.blamed(["revocation"]) {
+      error(setting, "\"crl\" needs the revocation lists: set 'crl_file' to a file of them, PEM or DER")
+    }
+    let isKnown = effective.settings["revocation"] == nil || effective.revocation != nil
+    if isKnown, effective.revocation != .crl, let setting = scope.own.settings["crl_file"] {
+      error(setting, "the lists are looked at with revocation = \"crl\" only; set it, or leave 'crl_file' out")
+    }
+  }
+}
+
+/// A security table, and what comes of it together with what it inherits.
+private struct SecurityScope {
+  let own: SecurityDraft
+  let effective: SecurityDraft
+
+  /// The first of the keys that the table itself sets; nil where all that matters is inherited.
+  func blamed(_ keys: [String]) -> Setting? { keys.lazy.compactMap { own.settings[$0] }.first }
+}

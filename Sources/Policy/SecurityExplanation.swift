@@ -1,0 +1,203 @@
+// The part of `explain` that is about TLS: how a tunnel is treated, how sure the proxy's verdict on a certificate is, and
+// what a certificate is held to. Nothing of a key is told. Tests: SecurityExplanationTests.
+
+import Security
+
+/// How a request or a tunnel reaches its origin over TLS.
+public struct SecurityExplanation: Sendable {
+  /// How much of the verdict on a certificate holds for the connection that carries the bytes. The words of the access log.
+  public enum Assurance: String, Sendable {
+    /// Nothing is looked at.
+    case none
+    /// Only the name in the ClientHello is looked at.
+    case sni
+    /// The certificate of the proxy's own handshake with the same address.
+    case probe
+    /// The certificate of the very connection.
+    case exact
+  }
+
+  /// How the tunnel is treated; nil for a request.
+  public let treatment: ConnectTreatment?
+  /// The port to which a request for http:// is sent over TLS; nil where it is not upgraded.
+  public let upgradedPort: UInt16?
+  /// What the certificate is held to.
+  public let policy: SecurityPolicy
+  /// Whose anchors count where the policy has none of its own.
+  public let trust: TrustSource
+  /// false: what does not hold is let pass, and logged.
+  public let isEnforced: Bool
+
+  /// What may hold, the weaker first: it depends on the version of TLS that client and origin agree upon.
+  public var assurances: [Assurance] {
+    let settings = policy.settings
+    let isChecked = !settings.allowInvalidCertificates || settings.validatesDomainName || policy.isPinning
+    switch treatment {
+    case .tunnel, .deny: return [.none]
+    case .intercept, nil: return [isChecked ? .exact : .none]
+    case .verify:
+      if !isChecked { return [.sni] }
+      // Up to TLS 1.2 the certificate crosses the tunnel in the clear.
+      if settings.maximumVersion < .tls13 { return [.exact] }
+      return settings.minimumVersion < .tls13 ? [.probe, .exact] : [.probe]
+    }
+  }
+}
+
+extension Policy {
+  /// nil for what is denied, and for a request that leaves in the clear.
+  func securityExplanation(
+    of decision: Decision, scheme: Scheme, port: UInt16, isTunnel: Bool
+  ) -> SecurityExplanation? {
+    let rule = decision.rule.map { rules[$0] }
+    let isUpgraded = !isTunnel && scheme == .http && rule?.upgrade ?? false
+    guard decision.verdict == .allow, isTunnel || isUpgraded || scheme == .https else { return nil }
+    return SecurityExplanation(
+      treatment: isTunnel ? treatment(of: decision) : nil,
+      upgradedPort: isUpgraded ? (port == Scheme.http.defaultPort ? Scheme.https.defaultPort : port) : nil,
+      policy: security(of: decision), trust: configuration.trust, isEnforced: rule?.enforce ?? true)
+  }
+}
+
+// MARK: As text
+
+extension SecurityExplanation {
+  var lines: [String] {
+    var lines: [String] = []
+    if let treatment { lines.append("connect: \(treatment.sentence)") }
+    if let upgradedPort { lines.append("upgrade: sent over TLS, to port \(upgradedPort)") }
+    lines.append("assurance: \(assuranceText)")
+    if treatment != .tunnel { lines += certificateLines + connectionLines }
+    return lines.map { "  \($0)" }
+  }
+
+  private var assuranceText: String {
+    let words = assurances
+    guard words.count == 2 else { return words[0].rawValue }
+    return "\(words[0].rawValue) under TLS 1.3, \(words[1].rawValue) under TLS 1.2 and lower"
+  }
+
+  private var certificateLines: [String] {
+    let settings = policy.settings
+    var lines = settings.pinSet.map { ["pins: \($0.summary)"] } ?? []
+    lines.append(
+      settings.allowInvalidCertificates
+        ? "anchors: any certificate (allow_invalid_certificates)" : "anchors: \(anchorsText)")
+    lines.append("name: \(settings.validatesDomainName ? "validated" : "not validated")")
+    switch settings.revocation {
+    case .none: break
+    case .staple: lines.append("revocation: a stapled answer is required")
+    case .crl(let lists): lines.append("revocation: \(counted(lists.count, "list"))")
+    }
+    if !isEnforced { lines.append("enforce = false: what does not hold is let pass, and logged") }
+    return lines
+  }
+
+  private var connectionLines: [String] {
+    let settings = policy.settings
+    let (low, high) = (settings.minimumVersion.rawValue, settings.maximumVersion.rawValue)
+    var lines = ["TLS: \(low == high ? low : "\(low) to \(high)")"]
+    if let ciphers = settings.ciphers { lines.append("ciphers: \(ciphers)") }
+    if let name = settings.serverName { lines.append("server name: \(name)") }
+    if let subject = settings.clientIdentity?.certificates.first?.subject {
+      let isShown = treatment != .verify
+      lines.append("client certificate: \(subject)\(isShown ? "" : ", not shown in a tunnel that is verified")")
+    }
+    return lines
+  }
+
+  private var anchorsText: String {
+    if let own = policy.settings.anchors { return "\(own.origin), \(counted(own.count, "certificate"))" }
+    switch trust {
+    case .system: return "system"
+    case .anchors(let anchors): return "\(anchors.origin), \(counted(anchors.count, "certificate"))"
+    }
+  }
+}
+
+private func counted(_ number: Int, _ noun: String) -> String { "\(number) \(noun)\(number == 1 ? "" : "s")" }
+
+extension ConnectTreatment {
+  fileprivate var sentence: String {
+    switch self {
+    case .tunnel: "tunnel; what passes inside is not read or changed"
+    case .verify: "verify; the server's certificate is checked before the tunnel opens, and TLS stays the client's own"
+    case .intercept: "intercept; TLS ends at the proxy, and each request inside is decided on by itself"
+    case .deny: "deny"
+    }
+  }
+}
+
+extension PinSet {
+  /// `payments, public-key, 2 pins, enforced, until the end of 2027-06-01 (UTC)`
+  fileprivate var summary: String {
+    guard isPinning else { return "\(name), none: nothing is pinned" }
+    let parts = [name, mode.rawValue, counted(pinCount, "pin"), enforce ? "enforced" : "report only"]
+    return (parts + [expires.map(expiryText)].compactMap { $0 }).joined(separator: ", ")
+  }
+
+  private func expiryText(_ end: Int64) -> String {
+    let isMidnight = end % CalendarDate.secondsPerDay == 0
+    let date = isMidnight ? "the end of \(CalendarDate.text(end - 1)) (UTC)" : CalendarDate.timeText(end)
+    return "until \(date)\(failsOnExpiry || !enforce ? "" : ", then report only")"
+  }
+}
+
+// MARK: As JSON
+
+extension SecurityExplanation {
+  /// Members of the object that says what will be done. `security` is null where nothing is looked at.
+  var json: [(String, JSONText)] {
+    var members: [(String, JSONText)] = []
+    if let treatment { members.append(("connect", .string(treatment.rawValue))) }
+    if let upgradedPort { members.append(("upgrade", .object([("port", .number(Int(upgradedPort)))]))) }
+    members.append(("assurance", .array(assurances.map { .string($0.rawValue) })))
+    members.append(("security", treatment == .tunnel ? .null : policyJSON))
+    return members
+  }
+
+  private var policyJSON: JSONText {
+    let settings = policy.settings
+    return .object([
+      ("pins", settings.pinSet?.json ?? .null),
+      ("allow_invalid_certificates", .boolean(settings.allowInvalidCertificates)),
+      ("validates_domain_name", .boolean(settings.validatesDomainName)),
+      ("anchors", .string(anchorsOrigin)),
+      ("min_tls", .string(settings.minimumVersion.rawValue)),
+      ("max_tls", .string(settings.maximumVersion.rawValue)),
+      ("ciphers", settings.ciphers.map(JSONText.string) ?? .null),
+      ("server_name", settings.serverName.map(JSONText.string) ?? .null),
+      (
+        "client_certificate",
+        settings.clientIdentity?.certificates.first.map { .string($0.subject) } ?? .null
+      ),
+      ("revocation", .string(settings.revocation.word)), ("enforce", .boolean(isEnforced)),
+    ])
+  }
+
+  private var anchorsOrigin: String {
+    if let own = policy.settings.anchors { return own.origin }
+    if case .anchors(let anchors) = trust { return anchors.origin }
+    return "system"
+  }
+}
+
+extension Revocation {
+  fileprivate var word: String {
+    switch self {
+    case .none: "none"
+    case .staple: "staple"
+    case .crl: "crl"
+    }
+  }
+}
+
+extension PinSet {
+  fileprivate var json: JSONText {
+    .object([
+      ("name", .string(name)), ("mode", .string(mode.rawValue)), ("count", .number(pinCount)),
+      ("enforce", .boolean(enforce)), ("expires", expires.map { .number(Int($0)) } ?? .null),
+      ("on_expiry", .string(failsOnExpiry ? "fail" : "report")),
+    ])
+  }
+}
