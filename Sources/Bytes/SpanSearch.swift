@@ -84,13 +84,16 @@ extension Span where Element == UInt8 {
     return true
   }
 
-  /// The bytes as text; what is no UTF-8 is replaced.
-  public var string: String {
+  /// A copy of the bytes.
+  public var array: [UInt8] {
     var array: [UInt8] = []
     array.reserveCapacity(count)
     for index in 0..<count { array.append(self[index]) }
-    return String(decoding: array, as: UTF8.self)
+    return array
   }
+
+  /// The bytes as text; what is no UTF-8 is replaced.
+  public var string: String { String(decoding: array, as: UTF8.self) }
 }
 
 extension UInt8 {

@@ -6,7 +6,7 @@
 import Bytes
 
 /// The form of a request target (RFC 9112, 3.2).
-public enum TargetForm: Sendable, Equatable { case absolute, authority, asterisk }
+public enum TargetForm: Sendable, Equatable { case absolute, authority, asterisk, origin }
 
 /// Methods that the proxy treats in a way of their own.
 public enum KnownMethod: Sendable, Equatable {
@@ -55,8 +55,13 @@ public struct RequestHead: Sendable {
   /// Empty lines that are passed over before a request line (RFC 9112, 2.2): one that an old client sends behind a body.
   static let emptyLinesPassedOver = 1
 
+  /// Whether the head stands inside a tunnel that the proxy reads, where it plays the part of the origin server: the
+  /// target is in origin-form then (RFC 9112, 3.2.1), and CONNECT is none of its methods.
+  private var isInTunnel = false
+
   /// Reads a head from the beginning of `bytes`.
-  public mutating func read(_ bytes: Span<UInt8>, limits: HeadLimits) -> HeadProgress {
+  public mutating func read(_ bytes: Span<UInt8>, limits: HeadLimits, isInTunnel: Bool = false) -> HeadProgress {
+    self.isInTunnel = isInTunnel
     let window = bytes.count > limits.bytes ? bytes.extracting(0..<limits.bytes) : bytes
     let progress = readLines(window, limits: limits)
     // The limit cuts a head that is fine so far, never one that is wrong already.
@@ -174,6 +179,7 @@ public struct RequestHead: Sendable {
     pathAndQuery = path
     isHTTPS = false
     if knownMethod == .connect {
+      if isInTunnel { return .badMethod }
       form = .authority
       isHTTPS = true
       if let fault = readAuthority(bytes, target) { return fault }
@@ -183,8 +189,13 @@ public struct RequestHead: Sendable {
       form = .asterisk
       return knownMethod == .options ? nil : .badTarget
     }
+    if bytes[target.lowerBound] == 0x2f {
+      if !isInTunnel { return .targetNotAbsolute }
+      form = .origin
+      isHTTPS = true
+      return readPath(bytes, from: target.lowerBound)
+    }
     form = .absolute
-    if bytes[target.lowerBound] == 0x2f { return .targetNotAbsolute }
     var at = target.lowerBound
     while at < target.upperBound, bytes[at].isSchemeCharacter { at &+= 1 }
     let scheme = target.lowerBound..<at
@@ -200,6 +211,10 @@ public struct RequestHead: Sendable {
     let authorityStart = at
     while at < target.upperBound, bytes[at] != 0x2f, bytes[at] != 0x3f { at &+= 1 }
     if let fault = readAuthority(bytes, authorityStart..<at) { return fault }
+    return readPath(bytes, from: at)
+  }
+
+  private mutating func readPath(_ bytes: Span<UInt8>, from at: Int) -> MessageFault? {
     pathAndQuery = at..<target.upperBound
     let query = bytes.extracting(pathAndQuery).firstIndex(of: 0x3f).map { at + $0 } ?? target.upperBound
     path = at..<query
@@ -232,7 +247,13 @@ public struct RequestHead: Sendable {
         if form == .asterisk { continue }
         return .malformedHostField
       }
-      if case .failure = HostAndPort.read(bytes, value) { return .malformedHostField }
+      guard case .success(let parts) = HostAndPort.read(bytes, value) else { return .malformedHostField }
+      // Inside a tunnel Host says which server is meant, for the target does not.
+      if form == .origin {
+        authority = value
+        host = parts.host
+        port = parts.port
+      }
     }
     return seen || minorVersion == 0 ? nil : .missingHost
   }

@@ -16,6 +16,9 @@ public struct ExchangeRecord: Sendable {
   public var bytesOut: UInt64 = 0
   public var nameMilliseconds: Int64 = -1
   public var connectMilliseconds: Int64 = -1
+  public var tlsMilliseconds: Int64 = -1
+  /// What is known of who answers at the other end; nil where no TLS is spoken.
+  public var assurance: Assurance? = nil
   public var firstByteMilliseconds: Int64 = -1
   public var isReused = false
   public var isRetried = false
@@ -28,6 +31,18 @@ public struct ExchangeRecord: Sendable {
   public var target: Range<Int> = 0..<0
 
   public init() {}
+}
+
+/// How much of the policy's trust in a certificate holds for the connection that carries the bytes.
+public enum Assurance: String, Sendable {
+  /// A plain tunnel: nothing was looked at.
+  case none
+  /// Only the name in the ClientHello was looked at.
+  case sni
+  /// The proxy's own handshake with the same address, of which the verdict may be a few minutes old.
+  case probe
+  /// The certificate of this very connection.
+  case exact
 }
 
 /// How an exchange ended.
@@ -49,12 +64,18 @@ public enum Outcome: Equatable, Sendable {
   case exchangeTimeout
   /// The proxy stopped.
   case shutDown
+  /// What was sent into a tunnel is no TLS, cannot be read, or names another server than the tunnel was opened to.
+  case tunnelFault(TunnelFault)
+  /// The same under a rule that is not enforced: the tunnel stood.
+  case tunnelFaultReported(TunnelFault)
+  /// The server's certificate in the tunnel is refused.
+  case tunnelRefused(Problem.Kind)
 
   /// The stable word of the log; nil where nothing went wrong.
-  public var token: StaticString? {
+  public var token: String? {
     switch self {
     case .done: nil
-    case .problem(let kind): kind.token
+    case .problem(let kind): kind.token.description
     case .clientLeft: "client-left"
     case .upstreamBrokeOff: "upstream-broke-off"
     case .malformedBody: "malformed-body"
@@ -62,6 +83,8 @@ public enum Outcome: Equatable, Sendable {
     case .tunnelIdle: "tunnel-idle"
     case .exchangeTimeout: "exchange-timeout"
     case .shutDown: "shut-down"
+    case .tunnelFault(let fault), .tunnelFaultReported(let fault): fault.token
+    case .tunnelRefused(let kind): kind.token.description
     }
   }
 }

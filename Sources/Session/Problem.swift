@@ -13,6 +13,10 @@ public struct Problem: Sendable, Equatable {
     case nameNotFound, nameFailed, nameTimeout
     case connectionRefused, connectionTimeout, connectionFailed, notReachable, connectionClosed
     case malformedResponse, responseHeadTooLarge, responseTimeout, exchangeTimeout, stalled
+    case hostBusy, misdirected, interceptionFailed
+    case tlsFailed, tlsAlert, tlsTimeout
+    case certificateUntrusted, certificateExpired, certificateNotYetValid, certificateNameMismatch
+    case certificateRevoked, revocationUnknown, pinMismatch, pinsExpired
 
     public var status: Int {
       switch self {
@@ -20,13 +24,16 @@ public struct Problem: Sendable, Equatable {
       case .denied, .addressDenied: 403
       case .authenticationRequired: 407
       case .slowRequest, .stalled: 408
+      case .misdirected: 421
       case .headTooLarge: 431
       case .schemeNotSupported: 501
       case .loop, .nameNotFound, .nameFailed, .connectionRefused, .connectionFailed, .connectionClosed,
-        .malformedResponse, .responseHeadTooLarge:
+        .malformedResponse, .responseHeadTooLarge, .tlsFailed, .tlsAlert, .certificateUntrusted, .certificateExpired,
+        .certificateNotYetValid, .certificateNameMismatch, .certificateRevoked, .revocationUnknown, .pinMismatch,
+        .pinsExpired, .interceptionFailed:
         502
-      case .notReachable: 503
-      case .nameTimeout, .connectionTimeout, .responseTimeout, .exchangeTimeout: 504
+      case .notReachable, .hostBusy: 503
+      case .nameTimeout, .connectionTimeout, .responseTimeout, .exchangeTimeout, .tlsTimeout: 504
       }
     }
 
@@ -53,6 +60,20 @@ public struct Problem: Sendable, Equatable {
       case .responseTimeout: "The host did not answer in time"
       case .exchangeTimeout: "The exchange took longer than its rule allows"
       case .stalled: "The body of the request did not come in time"
+      case .hostBusy: "Too many connections to the host are open"
+      case .interceptionFailed: "The proxy cannot play the part of the host"
+      case .misdirected: "The request is for another host than its tunnel"
+      case .tlsFailed: "The TLS handshake with the host failed"
+      case .tlsAlert: "The host broke the TLS handshake off"
+      case .tlsTimeout: "The TLS handshake with the host took too long"
+      case .certificateUntrusted: "The certificate of the host is not trusted"
+      case .certificateExpired: "The certificate of the host has expired"
+      case .certificateNotYetValid: "The certificate of the host is not valid yet"
+      case .certificateNameMismatch: "The certificate is not for this host"
+      case .certificateRevoked: "The certificate of the host has been revoked"
+      case .revocationUnknown: "Nothing shows that the certificate of the host has not been revoked"
+      case .pinMismatch: "The certificate of the host carries no pinned key"
+      case .pinsExpired: "The pins for this host have expired"
       }
     }
 
@@ -60,6 +81,15 @@ public struct Problem: Sendable, Equatable {
     public var errorType: StaticString {
       switch self {
       case .malformedRequest, .headTooLarge, .slowRequest, .schemeNotSupported, .stalled: "http_request_error"
+      case .misdirected: "http_request_error"
+      case .interceptionFailed: "proxy_configuration_error"
+      case .hostBusy: "connection_limit_reached"
+      case .tlsFailed: "tls_protocol_error"
+      case .tlsAlert: "tls_alert_received"
+      case .tlsTimeout: "connection_timeout"
+      case .certificateUntrusted, .certificateExpired, .certificateNotYetValid, .certificateNameMismatch,
+        .certificateRevoked, .revocationUnknown, .pinMismatch, .pinsExpired:
+        "tls_certificate_error"
       case .denied, .authenticationRequired: "http_request_denied"
       case .addressDenied: "destination_ip_prohibited"
       case .loop: "proxy_loop_detected"
@@ -79,8 +109,10 @@ public struct Problem: Sendable, Equatable {
     /// The code that AFNetworking's users know the condition by (NSURLErrorDomain).
     var nsurlError: StaticString {
       switch self {
-      case .malformedRequest, .headTooLarge: "-1000"
-      case .slowRequest, .nameTimeout, .connectionTimeout, .responseTimeout, .exchangeTimeout, .stalled: "-1001"
+      case .malformedRequest, .headTooLarge, .misdirected: "-1000"
+      case .slowRequest, .nameTimeout, .connectionTimeout, .responseTimeout, .exchangeTimeout, .stalled, .tlsTimeout,
+        .hostBusy:
+        "-1001"
       case .schemeNotSupported: "-1002"
       case .nameNotFound, .nameFailed: "-1003"
       case .connectionRefused, .connectionFailed: "-1004"
@@ -90,6 +122,12 @@ public struct Problem: Sendable, Equatable {
       case .malformedResponse, .responseHeadTooLarge: "-1011"
       case .authenticationRequired: "-1013"
       case .denied, .addressDenied: "-1102"
+      case .tlsFailed, .tlsAlert, .interceptionFailed: "-1200"
+      case .certificateExpired: "-1201"
+      case .certificateUntrusted, .certificateNameMismatch, .certificateRevoked, .revocationUnknown, .pinMismatch,
+        .pinsExpired:
+        "-1202"
+      case .certificateNotYetValid: "-1204"
       }
     }
 
@@ -117,6 +155,20 @@ public struct Problem: Sendable, Equatable {
       case .responseTimeout: "response-timeout"
       case .exchangeTimeout: "exchange-timeout"
       case .stalled: "stalled"
+      case .hostBusy: "host-busy"
+      case .interceptionFailed: "interception-failed"
+      case .misdirected: "misdirected"
+      case .tlsFailed: "tls-failed"
+      case .tlsAlert: "tls-alert"
+      case .tlsTimeout: "tls-timeout"
+      case .certificateUntrusted: "certificate-untrusted"
+      case .certificateExpired: "certificate-expired"
+      case .certificateNotYetValid: "certificate-not-yet-valid"
+      case .certificateNameMismatch: "certificate-name-mismatch"
+      case .certificateRevoked: "certificate-revoked"
+      case .revocationUnknown: "revocation-unknown"
+      case .pinMismatch: "pin-mismatch"
+      case .pinsExpired: "pins-expired"
       }
     }
   }
@@ -166,7 +218,7 @@ struct ProblemWriter {
       out.append(proxyName)
       out.append("\", charset=\"UTF-8\"")
     }
-    if problem.kind == .notReachable { out.append("\r\nRetry-After: 10") }
+    if problem.kind.status == 503 { out.append("\r\nRetry-After: 10") }
     out.append(closes ? "\r\nConnection: close\r\n\r\n" : "\r\n\r\n")
     if !isHead { out.append(body.bytes) }
   }

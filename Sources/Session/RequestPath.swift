@@ -21,7 +21,7 @@ extension Session {
     _ bytes: Span<UInt8>, now: Int64, _ workspace: inout Workspace, _ outputs: inout Outputs
   ) -> Step {
     headBytesSeen = bytes.count
-    switch workspace.request.read(bytes, limits: headLimits) {
+    switch workspace.request.read(bytes, limits: headLimits, isInTunnel: interior != nil) {
     case .incomplete:
       return Step(consumed: 0, action: .read)
     case .invalid(let fault):
@@ -47,28 +47,51 @@ extension Session {
     lastProgress = now
     noteRequest(bytes, &workspace, &outputs)
     if let problem = judge(bytes, &workspace) { return answer(problem, &workspace, &outputs) }
-    if workspace.request.form == .asterisk || isLastRecipient(bytes, workspace) {
+    if workspace.request.form == .asterisk && interior == nil || isLastRecipient(bytes, workspace) {
       return answerForItself(bytes, headBytes: headBytes, &workspace, &outputs)
     }
     let decision = policy.decide(
       RequestFacts(
-        scheme: workspace.request.isHTTPS ? .https : .http, port: port,
+        scheme: isSecure(workspace.request) ? .https : .http, port: port,
         method: bytes.extracting(workspace.request.method), path: bytes.extracting(workspace.request.path),
         isTunnel: flags.contains(.isTunnel)), &workspace.decisions)
     record.decision = decision
     if decision.verdict == .deny { return answer(denial(of: decision), &workspace, &outputs) }
+    noteSecurity(decision, workspace)
     if let problem = deniedLiteral(workspace, decision) { return answer(problem, &workspace, &outputs) }
     let edits = policy.request(of: decision)
     if let timeout = edits.timeoutMilliseconds, rule?.enforce ?? true { exchangeDeadline = now + timeout }
     if !edits.cookies { flags.insert(.removesSetCookie) }
     phase = .connecting
-    if flags.contains(.isTunnel) { return .connect }
-    if workspace.request.isHTTPS {
-      let detail = "https:// targets are not supported by this build; send CONNECT for them."
-      return answer(Problem(.schemeNotSupported, detail), &workspace, &outputs)
+    if flags.contains(.isTunnel) {
+      return policy.treatment(of: decision) == .intercept
+        ? intercept(bytes, workspace) : .connect
     }
     writeRequest(bytes, edits, &workspace, &outputs)
     return .connect
+  }
+
+  private func isSecure(_ head: borrowing RequestHead) -> Bool { head.isHTTPS || interior != nil }
+
+  /// How the destination is spoken to.
+  private mutating func noteSecurity(_ decision: Decision, _ workspace: borrowing Workspace) {
+    if flags.contains(.isTunnel) {
+      if policy.treatment(of: decision) == .verify { prepareInspection(workspace) }
+    } else if isSecure(workspace.request) {
+      flags.insert(.upstreamTLS)
+    } else if rule?.upgrade ?? false {
+      flags.insert([.upstreamTLS, .upgraded])
+      if port == Scheme.http.defaultPort { port = Scheme.https.defaultPort }
+    }
+  }
+
+  /// A tunnel that the proxy will read.
+  private mutating func intercept(_ bytes: Span<UInt8>, _ workspace: borrowing Workspace) -> Action {
+    let host = bytes.extracting(workspace.request.host).array
+    interior = Interior(
+      host: host, port: port, authority: port == Scheme.https.defaultPort ? host : host + Array(":\(port)".utf8),
+      canonicalHost: Array(workspace.decisions.host.bytes[...]))
+    return .intercept
   }
 
   /// Takes from the head what the exchange has to remember once its bytes are gone.
@@ -127,6 +150,10 @@ extension Session {
     switch head.form {
     case .asterisk: text.append("*")
     case .authority: text.append(bytes.extracting(head.authority.prefix(Self.longestLoggedAuthority)))
+    case .origin:
+      text.append("https://")
+      if let interior { text.append(Array(interior.authority.prefix(Self.longestLoggedAuthority))) }
+      text.append(bytes.extracting(head.path.prefix(Self.longestLoggedPath)))
     case .absolute:
       text.append(head.isHTTPS ? "https://" : "http://")
       text.append(bytes.extracting(head.authority.prefix(Self.longestLoggedAuthority)))
@@ -139,6 +166,7 @@ extension Session {
   /// What has to be right before any rule is asked: credentials, host, no loop.
   private mutating func judge(_ bytes: Span<UInt8>, _ workspace: inout Workspace) -> Problem? {
     let credentials = policy.configuration.proxy.credentials
+    if interior != nil { return judgeInterior(bytes, &workspace) }
     if !credentials.isEmpty, !Self.isAuthorized(workspace.request.fields, bytes, credentials) {
       return Problem(
         .authenticationRequired, "Proxy-Authorization with Basic credentials that the proxy knows was expected.")
@@ -149,6 +177,30 @@ extension Session {
       return Problem(.malformedRequest, "The target names a malformed host; expected \(fault.expectation).")
     }
     port = workspace.request.port ?? (workspace.request.isHTTPS ? 443 : 80)
+    if Self.hasPassedThrough(workspace.via, workspace.request.fields, bytes) {
+      return Problem(.loop, "The request has passed through this proxy already, as its Via field says.")
+    }
+    return nil
+  }
+
+  /// A request inside a tunnel is for the host that the tunnel was opened to, whatever it says (RFC 9110, 7.4). Credentials
+  /// for the proxy came with CONNECT.
+  private mutating func judgeInterior(_ bytes: Span<UInt8>, _ workspace: inout Workspace) -> Problem? {
+    guard let interior else { return nil }
+    let named = bytes.extracting(workspace.request.host)
+    let fault =
+      named.isEmpty ? workspace.decisions.host.set(interior.host.span) : workspace.decisions.host.set(named)
+    let isSameHost = fault == nil && workspace.decisions.host.bytes == interior.canonicalHost
+    let isSamePort = workspace.request.port == nil || workspace.request.port == interior.port
+    let isSameScheme = workspace.request.form != .absolute || workspace.request.isHTTPS
+    guard isSameHost, isSamePort, isSameScheme else {
+      flags.remove(.clientPersists)
+      let expected = interior.authority.span.string
+      return Problem(
+        .misdirected,
+        "The request names \(bytes.extracting(workspace.request.authority).string), and its tunnel was opened to \(expected).")
+    }
+    port = interior.port
     if Self.hasPassedThrough(workspace.via, workspace.request.fields, bytes) {
       return Problem(.loop, "The request has passed through this proxy already, as its Via field says.")
     }
@@ -258,7 +310,14 @@ extension Session {
       outputs.toUpstream.append(bytes.extracting(target))
     }
     outputs.toUpstream.append(" HTTP/1.1\r\nHost: ")
-    outputs.toUpstream.append(bytes.extracting(workspace.request.authority))
+    if let interior, workspace.request.authority.isEmpty {
+      outputs.toUpstream.append(interior.authority)
+    } else if flags.contains(.upgraded), workspace.request.port == Scheme.http.defaultPort {
+      // The port goes with the scheme: 443 is what an https origin expects unsaid.
+      outputs.toUpstream.append(bytes.extracting(workspace.request.host))
+    } else {
+      outputs.toUpstream.append(bytes.extracting(workspace.request.authority))
+    }
     outputs.toUpstream.append("\r\n")
     writeMaxForwards(bytes, &workspace.request, to: &outputs.toUpstream)
     workspace.request.fields.write(bytes, to: &outputs.toUpstream)

@@ -16,6 +16,7 @@
 import Bytes
 import HTTP1
 import Policy
+import Security
 
 /// What the server has to do next.
 public enum Action: Equatable, Sendable {
@@ -29,6 +30,10 @@ public enum Action: Equatable, Sendable {
   case connect
   /// The connection was stale: close it and open a new one; answer as to `connect`.
   case reconnect
+  /// Make ready to speak TLS with the client as the host in `interior`; answer with `interiorOpened` or `upstreamFailed`.
+  case intercept
+  /// Hold `presentedCertificates` against `security`; answer with `tunnelJudged`.
+  case judge
   /// From here both sides are bytes: move them, and say `tunnelMoved`.
   case tunnel
   /// Shut the other side's sending direction down once everything has been sent to it.
@@ -52,6 +57,8 @@ public struct Ending: Equatable, Sendable {
     case cut
     /// Break off, so that the client cannot take what it got for the whole.
     case abort
+    /// Send everything and speak TLS with the client as the server that it asked for; requests follow, `interior` says where.
+    case intercept
   }
 
   public let client: ClientFate
@@ -106,6 +113,22 @@ public struct Session: ~Copyable {
   /// When a client that has closed its sending direction counts as gone.
   var clientGoneAt = Int64.max
   var flags = Flags()
+  /// The tunnel that the proxy reads, where one is open: every request is inside it.
+  public internal(set) var interior: Interior? = nil
+
+  /// What is looked at of a tunnel that is verified, until it need not be any more.
+  var inspected: InspectedTunnel? = nil
+
+  /// An intercepted tunnel.
+  public struct Interior: Sendable, Equatable {
+    /// The host as CONNECT wrote it.
+    public let host: [UInt8]
+    public let port: UInt16
+    /// Host, and port where it is not 443.
+    let authority: [UInt8]
+    /// The host as rules see it.
+    let canonicalHost: [UInt8]
+  }
 
   /// Facts of the exchange that are yes or no.
   struct Flags: OptionSet {
@@ -137,6 +160,12 @@ public struct Session: ~Copyable {
     /// Connection named fields, which end at this hop among the trailers too.
     static let dropsRequestTrailers = Flags(rawValue: 1 << 17)
     static let dropsResponseTrailers = Flags(rawValue: 1 << 18)
+    /// The upstream is spoken to under TLS.
+    static let upstreamTLS = Flags(rawValue: 1 << 19)
+    /// The tunnel's upstream is verified before the client hears of it.
+    static let verifiesTunnel = Flags(rawValue: 1 << 20)
+    /// An http:// request leaves as https.
+    static let upgraded = Flags(rawValue: 1 << 21)
   }
 
   /// 1xx responses that are passed on within one exchange: 103 may come a few times, no server needs more than this.
@@ -170,6 +199,14 @@ public struct Session: ~Copyable {
     case .exchanging: request != .done
     }
   }
+  /// Whether the connection to the destination is under TLS, by the policy of `security`.
+  public var usesTLS: Bool { flags.contains(.upstreamTLS) }
+  /// Whether the destination of a tunnel is to be verified, by the policy of `security`, before it is opened.
+  public var verifiesTunnel: Bool { flags.contains(.verifiesTunnel) }
+  /// The security policy of the exchange under way.
+  public var security: SecurityPolicy { record.decision.map { policy.security(of: $0) } ?? policy.defaultSecurity }
+  /// Whether what the security policy refuses is refused, and not only told.
+  public var enforces: Bool { rule?.enforce ?? true }
   /// The rule that decided the exchange under way.
   public var rule: Rule? { record.decision?.rule.map { policy.rules[$0] } }
 
@@ -215,6 +252,7 @@ public struct Session: ~Copyable {
         clientForwarded(bytes.count, now: now)
         return Step(consumed: bytes.count, action: .read)
       }
+      if let inspected { return inspect(client: bytes, inspected, &workspace, &outputs) }
       return bytes.isEmpty ? Step(consumed: 0, action: .read) : Step(consumed: 0, action: .forward(count: bytes.count))
     case .over:
       return Step(consumed: bytes.count, action: .read)
@@ -241,6 +279,7 @@ public struct Session: ~Copyable {
       return answer(Problem(.malformedRequest, detail), &workspace, &outputs)
     case .tunnel:
       flags.insert(.clientEnded)
+      if let fault = inspected?.inspection.clientEnded() { return refuseTunnel(fault, &workspace, &outputs) }
       return flags.contains(.upstreamEnded) ? endOfTunnel(.done) : .closeOtherWrite
     }
   }
@@ -258,9 +297,11 @@ public struct Session: ~Copyable {
 
   /// A connection to the destination is there. What was prepared for it stands in `outputs.toUpstream`.
   public mutating func upstreamOpened(
-    reused: Bool, address: IPAddress, port: UInt16, now: Int64, _ workspace: inout Workspace, _ outputs: inout Outputs
+    reused: Bool, address: IPAddress, port: UInt16, assurance: Assurance? = nil, now: Int64,
+    _ workspace: inout Workspace, _ outputs: inout Outputs
   ) -> Action {
     precondition(phase == .connecting, "an upstream was opened that nobody waits for")
+    record.assurance = flags.contains(.isTunnel) ? assurance ?? Assurance.none : assurance
     record.upstream = address
     record.upstreamPort = port
     record.isReused = reused
@@ -270,11 +311,9 @@ public struct Session: ~Copyable {
     lastProgress = now
     if flags.contains(.isTunnel) {
       enterTunnel()
+      lastProgress = now
       record.status = 200
-      workspace.pool.lend(&outputs.toClient, BufferPool.smallestBlock)
-      let before = outputs.toClient.count
-      outputs.toClient.append("HTTP/1.1 200 Connection established\r\n\r\n")
-      record.bytesOut &+= UInt64(outputs.toClient.count - before)
+      grantTunnel(&workspace, &outputs)
       return .tunnel
     }
     phase = .exchanging
@@ -288,6 +327,23 @@ public struct Session: ~Copyable {
       flags.remove(.reused)
     }
     return request == .done ? .hold : .read
+  }
+
+  /// The proxy can play the part of the host: the tunnel is granted, and nothing is opened upstream before a request comes.
+  public mutating func interiorOpened(_ workspace: inout Workspace, _ outputs: inout Outputs) -> Action {
+    precondition(phase == .connecting && interior != nil, "a tunnel was opened that nobody waits for")
+    phase = .exchanging
+    request = .done
+    record.status = 200
+    grantTunnel(&workspace, &outputs)
+    return .end(Ending(client: .intercept, keepsUpstream: false))
+  }
+
+  private mutating func grantTunnel(_ workspace: inout Workspace, _ outputs: inout Outputs) {
+    workspace.pool.lend(&outputs.toClient, BufferPool.smallestBlock)
+    let before = outputs.toClient.count
+    outputs.toClient.append("HTTP/1.1 200 Connection established\r\n\r\n")
+    record.bytesOut &+= UInt64(outputs.toClient.count - before)
   }
 
   /// From here bytes go both ways. A rule's time for the whole exchange was for getting here, and whoever has said all it
@@ -304,6 +360,7 @@ public struct Session: ~Copyable {
     _ failure: UpstreamFailure, _ workspace: inout Workspace, _ outputs: inout Outputs
   ) -> Action {
     precondition(phase == .connecting, "an upstream failed that nobody waits for")
+    if flags.contains(.isTunnel) { interior = nil }
     return answer(failure.problem, &workspace, &outputs)
   }
 
@@ -315,6 +372,7 @@ public struct Session: ~Copyable {
     case .exchanging:
       return readResponse(bytes, now: now, &workspace, &outputs)
     case .tunnel:
+      if let inspected { return inspect(upstream: bytes, inspected, &workspace, &outputs) }
       return bytes.isEmpty ? Step(consumed: 0, action: .read) : Step(consumed: 0, action: .forward(count: bytes.count))
     case .idle, .head, .connecting, .over:
       preconditionFailure("bytes of an upstream that the session does not have")
@@ -341,6 +399,7 @@ public struct Session: ~Copyable {
     case .tunnel:
       if broken { return endOfTunnel(.upstreamBrokeOff) }
       flags.insert(.upstreamEnded)
+      if let fault = inspected?.inspection.upstreamEnded() { return refuseTunnel(fault, &workspace, &outputs) }
       return flags.contains(.clientEnded) ? endOfTunnel(.done) : .closeOtherWrite
     case .idle, .head, .connecting, .over:
       preconditionFailure("the end of an upstream that the session does not have")
@@ -412,175 +471,13 @@ public struct Session: ~Copyable {
   /// Bytes that were waiting have left: the connection is alive, however slow.
   public mutating func progressed(now: Int64) { noteProgress(now) }
 
-  /// How long the look-up of the name, and the connecting, took.
+  /// How long the look-up of the name, the connecting, and the TLS handshake took.
   public mutating func noteNameTime(_ milliseconds: Int64) { record.nameMilliseconds = milliseconds }
   public mutating func noteConnectTime(_ milliseconds: Int64) { record.connectMilliseconds = milliseconds }
+  public mutating func noteTLSTime(_ milliseconds: Int64) { record.tlsMilliseconds = milliseconds }
 
   /// Whether both directions are through: to be asked after forwarding.
   public mutating func endIfComplete() -> Action? {
     phase == .exchanging && response == .done ? endOfResponse() : nil
-  }
-
-  // MARK: Time
-
-  /// When `timedOut` has to be called, unless something moves before.
-  public var deadline: Int64 {
-    let timeouts = policy.configuration.timeouts
-    let own: Int64 =
-      switch phase {
-      case .idle: lastProgress + timeouts.clientIdleMilliseconds
-      case .head: lastProgress + timeouts.clientHeaderMilliseconds
-      case .connecting: .max
-      case .exchanging:
-        lastProgress
-          + (response == .head && request == .done
-            ? timeouts.responseHeaderMilliseconds : timeouts.bodyStallMilliseconds)
-      case .tunnel: lastProgress + timeouts.tunnelIdleMilliseconds
-      case .over: lastProgress + Self.lingerMilliseconds
-      }
-    return min(own, exchangeDeadline, clientGoneAt)
-  }
-
-  /// How long nothing of an answer may come for a client that has closed its sending direction, in milliseconds: long
-  /// enough for most origins to begin, short for one that works for nobody.
-  static let halfClosedMilliseconds: Int64 = 5_000
-
-  /// How long a connection that is being closed is still read, in milliseconds: a client on the same machine, or one
-  /// round trip away, has read its answer by then.
-  public static let lingerMilliseconds: Int64 = 2_000
-
-  /// The deadline has passed.
-  public mutating func timedOut(now: Int64, _ workspace: inout Workspace, _ outputs: inout Outputs) -> Action {
-    let timeouts = policy.configuration.timeouts
-    switch phase {
-    case .idle, .over:
-      return .close
-    case .head:
-      let detail = "The head of the request was not complete after \(timeouts.clientHeaderMilliseconds) ms."
-      return refuse(Problem(.slowRequest, detail), now: now, &workspace, &outputs)
-    case .connecting, .exchanging:
-      if now >= clientGoneAt { return breakOff(.clientLeft) }
-      if flags.contains(.responseBegun) {
-        return breakOff(now >= exchangeDeadline ? .exchangeTimeout : .stalled)
-      }
-      if now >= exchangeDeadline {
-        let limit = exchangeDeadline - record.begun
-        return answer(
-          Problem(.exchangeTimeout, "\(destination(outputs)) did not finish within the rule's \(limit) ms."),
-          &workspace, &outputs)
-      }
-      if request != .done {
-        return answer(
-          Problem(.stalled, "No byte of the request body moved for \(timeouts.bodyStallMilliseconds) ms."),
-          &workspace, &outputs)
-      }
-      let limit = timeouts.responseHeaderMilliseconds
-      return answer(
-        Problem(.responseTimeout, "\(destination(outputs)) did not begin a response within \(limit) ms."),
-        &workspace, &outputs)
-    case .tunnel:
-      return endOfTunnel(.tunnelIdle)
-    }
-  }
-
-  /// The proxy is stopping: the exchange under way may finish, and is the last.
-  public mutating func drain() -> Action {
-    if phase == .idle { return .close }
-    flags.insert(.lastExchange)
-    flags.remove(.clientPersists)
-    return .read
-  }
-
-  /// The time for draining is over.
-  public mutating func shutDown() -> Action {
-    switch phase {
-    case .idle, .head, .over: .close
-    case .connecting, .exchanging: breakOff(.shutDown)
-    case .tunnel: endOfTunnel(.shutDown)
-    }
-  }
-
-  // MARK: Ends
-
-  /// After `.end` has been performed: ready for the next request, or only to be read out.
-  public mutating func reset(now: Int64, keeps: Bool) {
-    phase = keeps ? .idle : .over
-    lastProgress = now
-    exchangeDeadline = .max
-    clientGoneAt = .max
-    request = .head
-    response = .head
-    informationalCount = 0
-    flags = []
-    record = ExchangeRecord()
-  }
-
-  /// The response is complete.
-  mutating func endOfResponse() -> Action {
-    let whole = request == .done
-    let keeps = flags.contains(.upstreamPersists) && whole && !flags.contains(.dropsRequest)
-    return .end(
-      Ending(client: !whole ? .linger : flags.contains(.clientPersists) ? .keep : .close, keepsUpstream: keeps))
-  }
-
-  /// Ends an exchange that cannot be completed, without a word that could be taken for its end. Where the framing shows
-  /// that something is missing the client gets all there is; where only the end of the connection would, a reset.
-  mutating func breakOff(_ outcome: Outcome) -> Action {
-    record.outcome = outcome
-    var showsCut = outcome != .clientLeft && flags.contains(.responseBegun)
-    switch response {
-    case .length: break
-    case .chunked, .trailers: if flags.contains(.unchunksResponse) { showsCut = false }
-    case .head, .untilClose, .done: showsCut = false
-    }
-    return .end(Ending(client: showsCut ? .cut : .abort, keepsUpstream: false))
-  }
-
-  private mutating func endOfTunnel(_ outcome: Outcome) -> Action {
-    record.outcome = outcome
-    return .end(Ending(client: outcome == .done ? .close : .abort, keepsUpstream: false))
-  }
-
-  /// Begins an exchange for a request that could not be read, so that it is answered and logged like any other.
-  mutating func refuse(
-    _ problem: Problem, now: Int64, _ workspace: inout Workspace, _ outputs: inout Outputs
-  ) -> Action {
-    beginRecord(now: now, &workspace)
-    request = .head
-    record.bytesIn = UInt64(headBytesSeen)
-    return answer(problem, &workspace, &outputs)
-  }
-
-  mutating func beginRecord(now: Int64, _ workspace: inout Workspace) {
-    record = ExchangeRecord()
-    record.reference = workspace.references.take()
-    record.begun = now
-    record.begunWall = workspace.wallMilliseconds
-    flags = flags.intersection([.lastExchange])
-  }
-
-  /// Answers for the proxy itself. The client's connection is kept only where its request is wholly read.
-  mutating func answer(_ problem: Problem, _ workspace: inout Workspace, _ outputs: inout Outputs) -> Action {
-    let persists =
-      flags.contains(.clientPersists) && request == .done
-    record.outcome = .problem(problem.kind)
-    if problem.kind == .addressDenied {
-      record.decision = Decision(verdict: .deny, reason: .addressDenied, rule: record.decision?.rule)
-    }
-    record.status = problem.kind.status
-    phase = .exchanging
-    workspace.pool.lend(&outputs.toClient, BufferPool.smallestBlock)
-    let before = outputs.toClient.count
-    ProblemWriter(
-      problem: problem, rule: rule?.name, reference: record.reference, proxyName: workspace.name,
-      prefersText: flags.contains(.prefersText), isHead: flags.contains(.isHead), closes: !persists
-    ).write(to: &outputs.toClient, date: workspace.date.bytes)
-    record.bytesOut &+= UInt64(outputs.toClient.count - before)
-    return .end(Ending(client: persists ? .keep : .linger, keepsUpstream: false))
-  }
-
-  /// The destination as the log names it, for the text of an error.
-  func destination(_ outputs: borrowing Outputs) -> String {
-    outputs.text.bytes.extracting(record.target).string
   }
 }

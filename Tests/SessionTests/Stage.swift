@@ -326,6 +326,9 @@ final class Stage {
 
   // MARK: Actions
 
+  /// What the certificates in a tunnel come to, when they are judged.
+  var tunnelRefusal: Problem.Kind? = nil
+
   private func perform(_ action: Action, ofUpstream: Bool = false) {
     if action == .reconnect {
       // What stands in the outputs now is for the next connection.
@@ -341,6 +344,12 @@ final class Stage {
       let what = session.isTunnel ? " for a tunnel" : action == .reconnect ? " once more" : ""
       lines.append("connect \(String(decoding: host, as: UTF8.self)):\(session.port)\(what)")
       awaitsUpstream = true
+    case .intercept:
+      lines.append("intercept \(String(decoding: session.interior?.host ?? [], as: UTF8.self)):\(session.port)")
+      perform(session.interiorOpened(&workspace, &outputs))
+    case .judge:
+      lines.append("judge \(session.presentedCertificates?.certificates.count ?? 0) certificates")
+      perform(session.tunnelJudged(tunnelRefusal, &workspace, &outputs))
     case .tunnel:
       toClient.becomeRaw()
       toUpstream?.becomeRaw()
@@ -382,12 +391,12 @@ final class Stage {
     outputs.replay.removeAll()
     sent = 0
     taken = 0
-    let keeps = ending.client == .keep && (clientEnd != .told || !clientInput.isEmpty)
+    let keeps = [.keep, .intercept].contains(ending.client) && (clientEnd != .told || !clientInput.isEmpty)
     session.reset(now: now, keeps: keeps)
     if clientEnd == .announced { clientEnd = .pending }
     sawClientInput = false
     switch ending.client {
-    case .keep: isClosed = !keeps
+    case .keep, .intercept: isClosed = !keeps
     case .close, .cut, .abort: isClosed = true
     case .linger: clientInput = []
     }
@@ -398,7 +407,7 @@ final class Stage {
     faults += toClient.breaches
     guard toClient.isWithinMessage else { return }
     switch ending.client {
-    case .keep: faults.append("the client is kept within a response")
+    case .keep, .intercept: faults.append("the client is kept within a response")
     case .close, .linger:
       if !toClient.endsWithConnection && !session.isTunnel {
         faults.append("the client is closed on within a response")

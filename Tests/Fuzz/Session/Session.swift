@@ -188,6 +188,8 @@ private struct Driver: ~Copyable {
     case .read, .hold, .closeOtherWrite: break
     case .tunnel: outcomes[outcomes.count - 1].isTunnel = true
     case .forward: fatalError("bytes to forward, of nobody")
+    case .intercept: perform(session.interiorOpened(&workspace, &outputs))
+    case .judge: perform(session.tunnelJudged(nil, &workspace, &outputs))
     case .connect, .reconnect:
       if action == .reconnect { hasUpstream = false }
       let opened = session.upstreamOpened(
@@ -199,8 +201,8 @@ private struct Driver: ~Copyable {
       outcomes[outcomes.count - 1].client = ending.client
       hasUpstream = false
       outputs.replay.removeAll()
-      session.reset(now: now, keeps: ending.client == .keep)
-      if ending.client == .keep { outcomes.append(Outcome()) } else { isOver = true }
+      session.reset(now: now, keeps: [.keep, .intercept].contains(ending.client))
+      if [.keep, .intercept].contains(ending.client) { outcomes.append(Outcome()) } else { isOver = true }
     case .close: isOver = true
     }
   }

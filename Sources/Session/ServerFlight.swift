@@ -1,0 +1,270 @@
+// The first messages of a TLS server: which version it chose, and up to TLS 1.2 the certificates it shows
+// (RFC 5246, 7.4; RFC 8446, 4.1.3).
+//
+// Under TLS 1.3 all behind the ServerHello is encrypted, and there is nothing more to see. Below it the server goes on
+// in plaintext:
+//
+//   ServerHello → Certificate → [CertificateStatus] → …            a full handshake: what is shown can be evaluated
+//   ServerHello → [NewSessionTicket] → ChangeCipherSpec → …        a session is resumed: no certificate is shown
+//   ServerHello → ServerKeyExchange or ServerHelloDone → …         no certificate at all (pre-shared keys, anonymous)
+//
+// Only the first can be exact. In the second, the keys come of an earlier handshake of that client, which whoever sits
+// on the path cannot resume without its master secret; but nobody here saw that handshake, or what it was held to. It
+// is told apart, so that it counts no more than a TLS 1.3 connection does. The third is refused.
+//
+// Tested in ServerFlightTests with the flights of real servers and with built ones; fuzzed as ServerFlight.
+
+import Bytes
+
+/// What a server showed for itself in plaintext.
+public struct PresentedCertificates: Equatable, Sendable {
+  /// Most certificates of one chain: several times what any public chain has.
+  public static let most = 64
+  /// Longest handshake message in bytes. OpenSSL takes certificate lists of up to 100 KiB.
+  public static let longestMessage = 128 << 10
+  /// Most bytes of an answer until its certificates are complete: one message of them and one with the OCSP answer.
+  public static let longestInput = 2 * longestMessage
+
+  /// DER, leaf first; at least one.
+  public let certificates: [[UInt8]]
+  /// OCSPResponse (RFC 6960) for the leaf, DER. nil where the server stapled none, or none was asked for.
+  public let stapledResponse: [UInt8]?
+}
+
+/// What the beginning of a server's bytes says.
+enum ServerFlightReading: Equatable {
+  /// More bytes are needed.
+  case incomplete
+  /// TLS 1.3. With a HelloRetryRequest the client will send another hello (RFC 8446, 4.1.4).
+  case encrypted(isRetryRequest: Bool)
+  /// A session of TLS 1.2 or below is resumed.
+  case resumed(ProtocolVersion)
+  case certificates(ProtocolVersion, PresentedCertificates)
+  /// An alert, which ends before `end`, ends the connection.
+  case alerted(end: Int)
+  case invalid(HandshakeFault)
+}
+
+struct ServerFlightReader {
+  /// Most warnings before the certificates: servers that do not know the name send one (RFC 6066, 3) and go on.
+  static let mostWarnings = 4
+
+  private enum Phase {
+    case serverHello
+    case certificates
+    case status
+  }
+
+  private static let limits = HandshakeMessages.Limits(
+    message: PresentedCertificates.longestMessage, messageFault: .messageTooLong,
+    input: PresentedCertificates.longestInput, inputFault: .answerTooLong)
+
+  private let offersTLS13: Bool
+  private let offersResumption: Bool
+  private let wantsStaple: Bool
+  private var messages = HandshakeMessages(limits: limits)
+  private var phase = Phase.serverHello
+  private var version = ProtocolVersion.tls12
+  private var willStaple = false
+  private var certificates: [[UInt8]] = []
+  private var warnings = 0
+
+  /// Reads the answer to `hello`. The CertificateStatus message is waited for where one `wantsStaple` and it will come.
+  init(answering hello: ClientHello, wantsStaple: Bool) {
+    offersTLS13 = hello.offersTLS13
+    offersResumption = hello.offersResumption
+    self.wantsStaple = wantsStaple
+  }
+
+  /// `input` begins with the first record, and with each call there is more of it. Not to be called again once it has
+  /// come to an end.
+  mutating func read(_ input: Span<UInt8>) -> ServerFlightReading {
+    while true {
+      let event = messages.next(input)
+      do throws(HandshakeFault) {
+        let reading =
+          switch event {
+          case .incomplete: ServerFlightReading?.some(.incomplete)
+          case .invalid(let fault): throw fault
+          case .message(let type, let place): try readMessage(type, place, input)
+          case .record(let type, let content): try readRecord(type, input.extracting(content))
+          }
+        if let reading { return reading }
+      } catch {
+        return .invalid(error)
+      }
+    }
+  }
+
+  private mutating func readMessage(
+    _ type: UInt8, _ place: HandshakeMessages.Place, _ input: Span<UInt8>
+  ) throws(HandshakeFault) -> ServerFlightReading? {
+    switch phase {
+    case .serverHello:
+      guard type == Message.serverHello else { throw .notServerHello }
+      return try helloReceived(try ServerHello(messages.body(place, input)))
+    case .certificates:
+      if type == Message.newSessionTicket { return try resumed() }
+      guard type == Message.certificate else { throw .noCertificate }
+      certificates = try Self.certificates(messages.body(place, input))
+      if !willStaple || !wantsStaple { return presented(stapledResponse: nil) }
+      phase = .status
+      return nil
+    case .status:
+      // A server that has agreed to staple may still have nothing to send (RFC 6066, 8).
+      guard type == Message.certificateStatus else { return presented(stapledResponse: nil) }
+      return presented(stapledResponse: try Self.stapledResponse(messages.body(place, input)))
+    }
+  }
+
+  private mutating func readRecord(
+    _ type: ContentType, _ content: Span<UInt8>
+  ) throws(HandshakeFault) -> ServerFlightReading? {
+    // What follows certificates is no longer of interest, whatever it is: the verdict on them decides.
+    if phase == .status { return presented(stapledResponse: nil) }
+    switch type {
+    case .alert: return try alerted(content)
+    case .changeCipherSpec where phase == .certificates: return try resumed()
+    case .changeCipherSpec, .applicationData, .handshake: throw .unexpectedRecord
+    }
+  }
+
+  private mutating func helloReceived(_ hello: ServerHello) throws(HandshakeFault) -> ServerFlightReading? {
+    if hello.version == .tls13 {
+      guard offersTLS13 else { throw .versionNotOffered }
+      return .encrypted(isRetryRequest: hello.isRetryRequest)
+    }
+    guard hello.showsX509 else { throw .notX509 }
+    version = hello.version
+    willStaple = hello.willStaple
+    phase = .certificates
+    return nil
+  }
+
+  /// An alert of level warning goes before a handshake that goes on; close_notify and all others end it
+  /// (RFC 5246, 7.2).
+  private mutating func alerted(_ content: Span<UInt8>) throws(HandshakeFault) -> ServerFlightReading? {
+    guard content.count == 2 else { throw .malformedAlert }
+    let isWarning = content[0] == 1
+    let isCloseNotify = content[1] == 0
+    if !isWarning || isCloseNotify { return .alerted(end: messages.position) }
+    warnings += 1
+    if warnings > Self.mostWarnings { throw .tooManyAlerts }
+    return nil
+  }
+
+  private func resumed() throws(HandshakeFault) -> ServerFlightReading {
+    guard offersResumption else { throw .resumptionNotOffered }
+    return .resumed(version)
+  }
+
+  private func presented(stapledResponse: [UInt8]?) -> ServerFlightReading {
+    .certificates(version, PresentedCertificates(certificates: certificates, stapledResponse: stapledResponse))
+  }
+}
+
+// MARK: Its messages
+
+extension ServerFlightReader {
+  private enum Message {
+    static let serverHello: UInt8 = 2
+    static let newSessionTicket: UInt8 = 4
+    static let certificate: UInt8 = 11
+    static let certificateStatus: UInt8 = 22
+  }
+
+  /// Certificate (RFC 5246, 7.4.2).
+  private static func certificates(_ body: Span<UInt8>) throws(HandshakeFault) -> [[UInt8]] {
+    var fields = FieldCursor(body, otherwise: .malformedCertificates)
+    var list = try fields.vector(lengthBytes: 3)
+    guard fields.isAtEnd, !list.isAtEnd else { throw .malformedCertificates }
+    var certificates: [[UInt8]] = []
+    while !list.isAtEnd {
+      if certificates.count == PresentedCertificates.most { throw .tooManyCertificates }
+      let certificate = try list.vector(lengthBytes: 3).rest
+      guard !certificate.isEmpty else { throw .malformedCertificates }
+      certificates.append(certificate.copied)
+    }
+    return certificates
+  }
+
+  /// CertificateStatus (RFC 6066, 8), or the first answer of a list for the whole chain (RFC 6961, 2.2): the leaf's,
+  /// which may be empty where there is none.
+  private static func stapledResponse(_ body: Span<UInt8>) throws(HandshakeFault) -> [UInt8]? {
+    var fields = FieldCursor(body, otherwise: .malformedStatus)
+    let type = try fields.number(byteCount: 1)
+    var content = try fields.vector(lengthBytes: 3)
+    guard fields.isAtEnd, !content.isAtEnd else { throw .malformedStatus }
+    switch type {
+    case 1: return content.rest.copied
+    case 2:
+      let first = try content.vector(lengthBytes: 3).rest
+      return first.isEmpty ? nil : first.copied
+    default: throw .malformedStatus
+    }
+  }
+}
+
+/// ServerHello (RFC 5246, 7.4.1.3; RFC 8446, 4.1.3).
+private struct ServerHello {
+  /// What was chosen, by the field or by the extension.
+  private(set) var version: ProtocolVersion
+  /// Means something under TLS 1.3 alone.
+  let isRetryRequest: Bool
+  private(set) var willStaple = false
+  private(set) var showsX509 = true
+  private var hasChosenVersion = false
+
+  /// SHA-256 of "HelloRetryRequest" in place of the random bytes (RFC 8446, 4.1.3).
+  private static let retryRequest: [UInt8] = [
+    0xcf, 0x21, 0xad, 0x74, 0xe5, 0x9a, 0x61, 0x11, 0xbe, 0x1d, 0x8c, 0x02, 0x1e, 0x65, 0xb8, 0x91,
+    0xc2, 0xa2, 0x11, 0x16, 0x7a, 0xbb, 0x8c, 0x5e, 0x07, 0x9e, 0x09, 0xe2, 0xc8, 0xa8, 0x33, 0x9c,
+  ]
+
+  /// The extensions that are read (IANA, TLS ExtensionType Values).
+  private enum Extension {
+    static let statusRequest = 5
+    static let certificateType = 9
+    static let severalStatusRequests = 17
+    static let serverCertificateType = 20
+    static let cachedInformation = 25
+    static let supportedVersions = 43
+  }
+
+  init(_ body: Span<UInt8>) throws(HandshakeFault) {
+    let fault = HandshakeFault.malformedServerHello
+    var fields = FieldCursor(body, otherwise: fault)
+    let legacyVersion = try fields.version()
+    isRetryRequest = try fields.opaque(32).equals(Self.retryRequest.span)
+    guard try fields.vector(lengthBytes: 1).rest.count <= 32 else { throw fault }
+    // Cipher suite and compression method.
+    _ = try fields.opaque(3)
+    version = legacyVersion
+    if !fields.isAtEnd {
+      var extensions = try fields.vector(lengthBytes: 2)
+      guard fields.isAtEnd else { throw fault }
+      while !extensions.isAtEnd {
+        let type = try extensions.number(byteCount: 2)
+        try readExtension(type, try extensions.vector(lengthBytes: 2))
+      }
+    }
+    // TLS 1.3 is chosen by the extension, what is older by the field, never the other way about (RFC 8446, 4.2.1).
+    guard hasChosenVersion ? version == .tls13 : version >= .ssl30 && version <= .tls12 else { throw .unknownVersion }
+  }
+
+  private mutating func readExtension(_ type: Int, _ content: consuming FieldCursor) throws(HandshakeFault) {
+    switch type {
+    case Extension.statusRequest, Extension.severalStatusRequests: willStaple = true
+    // With these the Certificate message may be laid out otherwise (RFC 6091, RFC 7250, RFC 7924); 0 is X.509.
+    case Extension.certificateType, Extension.serverCertificateType:
+      if try content.number(byteCount: 1) != 0 { showsX509 = false }
+    case Extension.cachedInformation: showsX509 = false
+    case Extension.supportedVersions:
+      if hasChosenVersion { throw .repeatedExtension }
+      hasChosenVersion = true
+      version = try content.version()
+      guard content.isAtEnd else { throw .malformedServerHello }
+    default: return
+    }
+  }
+}

@@ -1,0 +1,176 @@
+// Time, and the ways in which an exchange ends: deadlines, breaking off, and answers of the proxy's own.
+
+import Bytes
+import HTTP1
+import Policy
+
+extension Session {
+  // MARK: Time
+
+  /// When `timedOut` has to be called, unless something moves before.
+  public var deadline: Int64 {
+    let timeouts = policy.configuration.timeouts
+    let own: Int64 =
+      switch phase {
+      case .idle: lastProgress + timeouts.clientIdleMilliseconds
+      case .head: lastProgress + timeouts.clientHeaderMilliseconds
+      case .connecting: .max
+      case .exchanging:
+        lastProgress
+          + (response == .head && request == .done
+            ? timeouts.responseHeaderMilliseconds : timeouts.bodyStallMilliseconds)
+      case .tunnel:
+        lastProgress
+          + (inspected == nil ? timeouts.tunnelIdleMilliseconds : timeouts.tlsHandshakeMilliseconds)
+      case .over: lastProgress + Self.lingerMilliseconds
+      }
+    return min(own, exchangeDeadline, clientGoneAt)
+  }
+
+  /// How long nothing of an answer may come for a client that has closed its sending direction, in milliseconds: long
+  /// enough for most origins to begin, short for one that works for nobody.
+  static let halfClosedMilliseconds: Int64 = 5_000
+
+  /// How long a connection that is being closed is still read, in milliseconds: a client on the same machine, or one
+  /// round trip away, has read its answer by then.
+  public static let lingerMilliseconds: Int64 = 2_000
+
+  /// The deadline has passed.
+  public mutating func timedOut(now: Int64, _ workspace: inout Workspace, _ outputs: inout Outputs) -> Action {
+    let timeouts = policy.configuration.timeouts
+    switch phase {
+    case .idle, .over:
+      return .close
+    case .head:
+      let detail = "The head of the request was not complete after \(timeouts.clientHeaderMilliseconds) ms."
+      return refuse(Problem(.slowRequest, detail), now: now, &workspace, &outputs)
+    case .connecting, .exchanging:
+      if now >= clientGoneAt { return breakOff(.clientLeft) }
+      if flags.contains(.responseBegun) {
+        return breakOff(now >= exchangeDeadline ? .exchangeTimeout : .stalled)
+      }
+      if now >= exchangeDeadline {
+        let limit = exchangeDeadline - record.begun
+        return answer(
+          Problem(.exchangeTimeout, "\(destination(outputs)) did not finish within the rule's \(limit) ms."),
+          &workspace, &outputs)
+      }
+      if request != .done {
+        return answer(
+          Problem(.stalled, "No byte of the request body moved for \(timeouts.bodyStallMilliseconds) ms."),
+          &workspace, &outputs)
+      }
+      let limit = timeouts.responseHeaderMilliseconds
+      return answer(
+        Problem(.responseTimeout, "\(destination(outputs)) did not begin a response within \(limit) ms."),
+        &workspace, &outputs)
+    case .tunnel:
+      return endOfTunnel(inspected == nil ? .tunnelIdle : .stalled)
+    }
+  }
+
+  /// The proxy is stopping: the exchange under way may finish, and is the last.
+  public mutating func drain() -> Action {
+    if phase == .idle { return .close }
+    flags.insert(.lastExchange)
+    flags.remove(.clientPersists)
+    return .read
+  }
+
+  /// The time for draining is over.
+  public mutating func shutDown() -> Action {
+    switch phase {
+    case .idle, .head, .over: .close
+    case .connecting, .exchanging: breakOff(.shutDown)
+    case .tunnel: endOfTunnel(.shutDown)
+    }
+  }
+
+  // MARK: Ends
+
+  /// After `.end` has been performed: ready for the next request, or only to be read out.
+  public mutating func reset(now: Int64, keeps: Bool) {
+    phase = keeps ? .idle : .over
+    lastProgress = now
+    exchangeDeadline = .max
+    clientGoneAt = .max
+    request = .head
+    response = .head
+    informationalCount = 0
+    inspected = nil
+    flags = []
+    record = ExchangeRecord()
+  }
+
+  /// The TLS handshake with the client of an intercepted tunnel is over: requests follow.
+  public mutating func handshakeDone(now: Int64) { lastProgress = now }
+
+  /// The response is complete.
+  mutating func endOfResponse() -> Action {
+    let whole = request == .done
+    let keeps = flags.contains(.upstreamPersists) && whole && !flags.contains(.dropsRequest)
+    return .end(
+      Ending(client: !whole ? .linger : flags.contains(.clientPersists) ? .keep : .close, keepsUpstream: keeps))
+  }
+
+  /// Ends an exchange that cannot be completed, without a word that could be taken for its end. Where the framing shows
+  /// that something is missing the client gets all there is; where only the end of the connection would, a reset.
+  mutating func breakOff(_ outcome: Outcome) -> Action {
+    record.outcome = outcome
+    var showsCut = outcome != .clientLeft && flags.contains(.responseBegun)
+    switch response {
+    case .length: break
+    case .chunked, .trailers: if flags.contains(.unchunksResponse) { showsCut = false }
+    case .head, .untilClose, .done: showsCut = false
+    }
+    return .end(Ending(client: showsCut ? .cut : .abort, keepsUpstream: false))
+  }
+
+  mutating func endOfTunnel(_ outcome: Outcome) -> Action {
+    record.outcome = outcome
+    return .end(Ending(client: outcome == .done ? .close : .abort, keepsUpstream: false))
+  }
+
+  /// Begins an exchange for a request that could not be read, so that it is answered and logged like any other.
+  mutating func refuse(
+    _ problem: Problem, now: Int64, _ workspace: inout Workspace, _ outputs: inout Outputs
+  ) -> Action {
+    beginRecord(now: now, &workspace)
+    request = .head
+    record.bytesIn = UInt64(headBytesSeen)
+    return answer(problem, &workspace, &outputs)
+  }
+
+  mutating func beginRecord(now: Int64, _ workspace: inout Workspace) {
+    record = ExchangeRecord()
+    record.reference = workspace.references.take()
+    record.begun = now
+    record.begunWall = workspace.wallMilliseconds
+    flags = flags.intersection([.lastExchange])
+  }
+
+  /// Answers for the proxy itself. The client's connection is kept only where its request is wholly read.
+  mutating func answer(_ problem: Problem, _ workspace: inout Workspace, _ outputs: inout Outputs) -> Action {
+    let persists =
+      flags.contains(.clientPersists) && request == .done
+    record.outcome = .problem(problem.kind)
+    if problem.kind == .addressDenied {
+      record.decision = Decision(verdict: .deny, reason: .addressDenied, rule: record.decision?.rule)
+    }
+    record.status = problem.kind.status
+    phase = .exchanging
+    workspace.pool.lend(&outputs.toClient, BufferPool.smallestBlock)
+    let before = outputs.toClient.count
+    ProblemWriter(
+      problem: problem, rule: rule?.name, reference: record.reference, proxyName: workspace.name,
+      prefersText: flags.contains(.prefersText), isHead: flags.contains(.isHead), closes: !persists
+    ).write(to: &outputs.toClient, date: workspace.date.bytes)
+    record.bytesOut &+= UInt64(outputs.toClient.count - before)
+    return .end(Ending(client: persists ? .keep : .linger, keepsUpstream: false))
+  }
+
+  /// The destination as the log names it, for the text of an error.
+  func destination(_ outputs: borrowing Outputs) -> String {
+    outputs.text.bytes.extracting(record.target).string
+  }
+}

@@ -1,0 +1,281 @@
+// What `connect = "verify"` looks at in a tunnel: the beginning of the TLS connection that passes through it.
+//
+//   client   hello ──→ watched ──→ opaque
+//                        │  ↑ another hello, after a HelloRetryRequest
+//   server   flight ─┬→ opaque                          TLS 1.3
+//                    ├→ awaiting ──accept()──→ opaque   certificates, or a session that is resumed
+//                    └→ closed                          an alert
+//
+// Nothing of the client leaves before its hello is read and names the right server, and nothing of the server reaches
+// the client before its version is known and, up to TLS 1.2, the caller has taken its certificates. What is refused
+// stays refused, whatever else comes.
+//
+// The server that answers may ask for a second hello. RFC 8446, 4.1.2 has it carry the same name, and a server might go
+// by the second; so the client's records are walked over until the server has answered, and any hello among them must
+// name the server that the first did.
+//
+// Tested by playbooks in TunnelInspectionTests: whole, byte by byte and cut at random.
+
+import Bytes
+
+/// What is to be done with the client's bytes.
+public enum ClientStep: Equatable, Sendable {
+  /// Pass none of them; show them again with more behind them.
+  case hold
+  /// Pass the first `count` bytes, which is at least one, and show the rest again.
+  case forward(count: Int)
+  /// Pass none of them, and end the tunnel.
+  case refuse(TunnelFault)
+}
+
+/// What is to be done with the server's bytes.
+public enum UpstreamStep: Equatable, Sendable {
+  /// Pass none of them; show them again with more behind them.
+  case hold
+  /// Pass all of them, and all that come.
+  case pass
+  /// Pass none of them before the certificates satisfy the policy; then `accept()`, or else end the tunnel.
+  case evaluate(PresentedCertificates)
+  /// A session of TLS 1.2 or below is resumed, and no certificate is shown. Whoever takes that goes by the probe alone,
+  /// as under TLS 1.3, and calls `accept()`. To refuse it instead would break every client that resumes.
+  case resumed
+  /// Pass the first `count` bytes, which end with the server's last words, and end the tunnel.
+  case passThenClose(count: Int)
+  /// Pass none of them, and end the tunnel.
+  case refuse(TunnelFault)
+}
+
+/// Why a tunnel is refused.
+public enum TunnelFault: Error, Equatable, Sendable {
+  case client(HandshakeFault)
+  case server(HandshakeFault)
+  case missingServerName(expected: String)
+  case unexpectedServerName(seen: String)
+  case otherServerName(seen: String, expected: String)
+  /// The hello after a HelloRetryRequest names another server than the first.
+  case changedServerName(seen: String, expected: String)
+
+  /// The stable word that logs and tests know.
+  public var token: String {
+    switch self {
+    case .client(let fault): "client-" + fault.rawValue
+    case .server(let fault): "server-" + fault.rawValue
+    case .missingServerName: "missing-server-name"
+    case .unexpectedServerName: "unexpected-server-name"
+    case .otherServerName: "other-server-name"
+    case .changedServerName: "changed-server-name"
+    }
+  }
+
+  /// What was expected and what was seen. Names are printable ASCII.
+  public var sentence: String {
+    switch self {
+    case .client(let fault): "The client's TLS handshake \(fault.sentence)."
+    case .server(let fault): "The server's TLS handshake \(fault.sentence)."
+    case .missingServerName(let expected):
+      "The client's ClientHello names no server, where \(expected) was expected."
+    case .unexpectedServerName(let seen):
+      "The client's ClientHello names the server \(seen), where none was expected for the CONNECT was to an address."
+    case .otherServerName(let seen, let expected):
+      "The client's ClientHello names the server \(seen), where \(expected) was expected."
+    case .changedServerName(let seen, let expected):
+      "The client's second ClientHello names the server \(seen), where its first named \(expected)."
+    }
+  }
+}
+
+public struct TunnelInspection: Sendable {
+  private enum ClientPhase {
+    case hello, watched, opaque
+  }
+
+  private enum UpstreamPhase {
+    case flight, awaiting, opaque, closed
+  }
+
+  private let serverNames: [[UInt8]]
+  private let wantsStaple: Bool
+  private var clientPhase = ClientPhase.hello
+  private var helloReader = ClientHelloReader()
+  /// Bytes of the watched record that have yet to come.
+  private var recordBytesLeft = 0
+  private var upstreamPhase = UpstreamPhase.flight
+  /// Nil before there is a hello that can be answered, and once the answer has been read.
+  private var flightReader: ServerFlightReader? = nil
+  private var awaitsSecondHello = false
+  private var fault: TunnelFault? = nil
+
+  /// The client's first hello, once it has been read and names the right server.
+  public private(set) var hello: ClientHello? = nil
+  /// The version that the server chose, once it is known.
+  public private(set) var version: ProtocolVersion? = nil
+
+  /// Begins when a CONNECT has been answered. The hello must name one of `serverNames`: A-labels, of which case and a dot
+  /// at the end do not matter. Where there are none, for the CONNECT was to an address, it must name none.
+  /// `wantsStaple`: the policy asks for a stapled OCSP answer.
+  public init(serverNames: [[UInt8]], wantsStaple: Bool) {
+    self.serverNames = serverNames
+    self.wantsStaple = wantsStaple
+  }
+
+  /// Whether both directions are opaque from here on, and need not be shown any more.
+  public var isComplete: Bool { clientPhase == .opaque && upstreamPhase == .opaque }
+
+  /// All bytes of the client that have not been passed on.
+  public mutating func clientReceived(_ input: Span<UInt8>) -> ClientStep {
+    if let fault { return .refuse(fault) }
+    switch clientPhase {
+    case .hello: return readHello(input)
+    case .watched: return watch(input, from: 0)
+    case .opaque: return input.isEmpty ? .hold : .forward(count: input.count)
+    }
+  }
+
+  /// All bytes of the server that have not been passed on.
+  public mutating func upstreamReceived(_ input: Span<UInt8>) -> UpstreamStep {
+    if let fault { return .refuse(fault) }
+    switch upstreamPhase {
+    case .flight:
+      guard let reading = flightReader?.read(input) else {
+        return input.isEmpty ? .hold : .refuse(refuse(.server(.spokeFirst)))
+      }
+      return conclude(reading)
+    case .awaiting: return .hold
+    case .opaque: return .pass
+    case .closed: return .passThenClose(count: 0)
+    }
+  }
+
+  /// The caller takes the server's certificates, or the session that is resumed.
+  public mutating func accept() {
+    precondition(upstreamPhase == .awaiting && fault == nil, "nothing was shown that could be accepted")
+    becomeOpaque()
+  }
+
+  /// The client says no more. What is wrong with that, if anything: the tunnel is refused then.
+  public mutating func clientEnded() -> TunnelFault? {
+    fault ?? (clientPhase == .hello ? refuse(.client(.truncated)) : nil)
+  }
+
+  /// The server says no more. What is wrong with that, if anything: the tunnel is refused then.
+  public mutating func upstreamEnded() -> TunnelFault? {
+    fault ?? (upstreamPhase == .flight ? refuse(.server(.truncated)) : nil)
+  }
+
+  // MARK: The client's side
+
+  private mutating func readHello(_ input: Span<UInt8>) -> ClientStep {
+    switch helloReader.read(input) {
+    case .incomplete: return .hold
+    case .invalid(let fault): return .refuse(refuse(.client(fault)))
+    case .complete(let seen, let end):
+      if let fault = nameFault(of: seen) { return .refuse(refuse(fault)) }
+      helloReader = ClientHelloReader()
+      if hello == nil {
+        hello = seen
+        flightReader = ServerFlightReader(answering: seen, wantsStaple: wantsStaple)
+      }
+      clientPhase = awaitsSecondHello ? .opaque : .watched
+      return clientPhase == .opaque ? .forward(count: input.count) : watch(input, from: end)
+    }
+  }
+
+  /// Walks over the records behind a hello: early data, a ChangeCipherSpec for the sake of middleboxes, an alert
+  /// (RFC 8446, 4.2.10 and D.4). They pass as they come; of a hello nothing does before it is read.
+  private mutating func watch(_ input: Span<UInt8>, from: Int) -> ClientStep {
+    var at = from
+    while true {
+      let count = min(recordBytesLeft, input.count - at)
+      at += count
+      recordBytesLeft -= count
+      // What has been found good goes first; what stops the walk is then found again, at the front.
+      switch RecordHeader.read(input, at: at) {
+      case .incomplete:
+        return at == 0 ? .hold : .forward(count: at)
+      case .invalid(let fault):
+        return at == 0 ? .refuse(refuse(.client(fault))) : .forward(count: at)
+      case .complete(let header) where header.type == .handshake:
+        if at > 0 { return .forward(count: at) }
+        clientPhase = .hello
+        return readHello(input)
+      case .complete(let header):
+        recordBytesLeft = RecordHeader.byteCount + header.length
+      }
+    }
+  }
+
+  private func nameFault(of seen: ClientHello) -> TunnelFault? {
+    if let hello, hello.serverName != seen.serverName {
+      return .changedServerName(
+        seen: seen.serverName.map(Self.text) ?? "none", expected: hello.serverName.map(Self.text) ?? "none")
+    }
+    guard let name = seen.serverName else {
+      return serverNames.isEmpty ? nil : .missingServerName(expected: expectedNames)
+    }
+    if serverNames.isEmpty { return .unexpectedServerName(seen: Self.text(name)) }
+    return isExpected(name) ? nil : .otherServerName(seen: Self.text(name), expected: expectedNames)
+  }
+
+  private func isExpected(_ name: [UInt8]) -> Bool {
+    serverNames.contains { expected in
+      let count = expected.last == 0x2e ? expected.count - 1 : expected.count
+      return expected.span.equals(0..<count, ignoringCase: name.span)
+    }
+  }
+
+  private var expectedNames: String { serverNames.map(Self.text).joined(separator: " or ") }
+
+  private static func text(_ name: [UInt8]) -> String { String(decoding: name, as: UTF8.self) }
+
+  // MARK: The server's side
+
+  private mutating func conclude(_ reading: ServerFlightReading) -> UpstreamStep {
+    switch reading {
+    case .incomplete:
+      return .hold
+    case .invalid(let fault):
+      return .refuse(refuse(.server(fault)))
+    case .encrypted(let isRetryRequest):
+      version = .tls13
+      if isRetryRequest && clientPhase != .opaque {
+        awaitsSecondHello = true
+        upstreamPhase = .opaque
+        flightReader = nil
+      } else {
+        becomeOpaque()
+      }
+      return .pass
+    case .resumed(let version):
+      awaitAcceptance(version)
+      return .resumed
+    case .certificates(let version, let presented):
+      awaitAcceptance(version)
+      return .evaluate(presented)
+    case .alerted(let end):
+      upstreamPhase = .closed
+      flightReader = nil
+      return .passThenClose(count: end)
+    }
+  }
+
+  private mutating func awaitAcceptance(_ version: ProtocolVersion) {
+    self.version = version
+    upstreamPhase = .awaiting
+    flightReader = nil
+  }
+
+  private mutating func becomeOpaque() {
+    clientPhase = .opaque
+    upstreamPhase = .opaque
+    flightReader = nil
+    helloReader = ClientHelloReader()
+  }
+
+  /// Refuses the tunnel for good. The first fault stays.
+  private mutating func refuse(_ fault: TunnelFault) -> TunnelFault {
+    self.fault = fault
+    flightReader = nil
+    helloReader = ClientHelloReader()
+    return fault
+  }
+}
