@@ -318,3 +318,23 @@ const char *cl_error_text(int error) {
   const char *text = strerrordesc_np(error);
   return text != NULL ? text : "unknown error";
 }
+
+#include <netdb.h>
+
+int cl_look_up(const char *host, uint16_t port, cl_address *found, int capacity) {
+  const struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
+  struct addrinfo *list = NULL;
+  int result = getaddrinfo(host, NULL, &hints, &list);
+  if (result != 0) return result;
+  int count = 0;
+  for (const struct addrinfo *entry = list; entry != NULL && count < capacity; entry = entry->ai_next) {
+    struct sockaddr_storage storage = {0};
+    memcpy(&storage, entry->ai_addr, entry->ai_addrlen);
+    from_sockaddr(&storage, &found[count]);
+    found[count++].port = port;
+  }
+  freeaddrinfo(list);
+  return count;
+}
+
+const char *cl_look_up_error_text(int error) { return gai_strerror(error); }

@@ -61,9 +61,17 @@ struct AccessLine {
     out.append(decimal: record.bytesOut)
     write(json: ",\"name_ms\":", record.nameMilliseconds, &out)
     write(json: ",\"connect_ms\":", record.connectMilliseconds, &out)
-    out.append(",\"tls_ms\":null")
+    write(json: ",\"tls_ms\":", record.tlsMilliseconds, &out)
     write(json: ",\"first_byte_ms\":", record.firstByteMilliseconds, &out)
     write(json: ",\"total_ms\":", totalMilliseconds, &out)
+    out.append(",\"assurance\":")
+    if let assurance = record.assurance {
+      out.append("\"")
+      out.append(assurance.token)
+      out.append("\"")
+    } else {
+      out.append("null")
+    }
     out.append(",\"error\":")
     if let token = record.outcome.token {
       out.append("\"")
@@ -113,8 +121,13 @@ struct AccessLine {
     out.append(decimal: record.bytesOut)
     write(text: " name=", record.nameMilliseconds, &out)
     write(text: " connect=", record.connectMilliseconds, &out)
+    write(text: " tls=", record.tlsMilliseconds, &out)
     write(text: " first=", record.firstByteMilliseconds, &out)
     write(text: " total=", totalMilliseconds, &out)
+    if let assurance = record.assurance {
+      out.append(" assurance=")
+      out.append(assurance.token)
+    }
     if let token = record.outcome.token {
       out.append(" error=")
       out.append(token)
@@ -148,6 +161,17 @@ extension ByteBuffer {
   }
 }
 
+extension Assurance {
+  var token: StaticString {
+    switch self {
+    case .none: "none"
+    case .sni: "sni"
+    case .probe: "probe"
+    case .exact: "exact"
+    }
+  }
+}
+
 extension Decision.Reason {
   /// The stable word of the log.
   var token: StaticString {
@@ -164,6 +188,12 @@ extension Decision.Reason {
 }
 
 extension IPAddress {
+  /// 4 or 16 bytes, in network order.
+  var octets: [UInt8] {
+    let all = [high, low].flatMap { part in (0..<8).map { UInt8(truncatingIfNeeded: part >> (56 - 8 * UInt64($0))) } }
+    return isIPv4 ? Array(all.suffix(4)) : all
+  }
+
   init(_ address: SocketAddress) {
     self =
       address.isIPv4

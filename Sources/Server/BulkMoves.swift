@@ -18,10 +18,12 @@ extension Conversation {
 
   /// Moves a long body, or the bulk of a tunnel, from the upstream through a pipe. false: it is to be copied.
   func spliceResponse(_ worker: Worker) -> Bool {
-    guard let upstream, upstreamInput.isEmpty, outputs.toClient.isEmpty else { return false }
+    guard let upstream, upstream.stream.isBare, stream.isBare, upstreamInput.isEmpty, outputs.toClient.isEmpty else {
+      return false
+    }
     let remaining: UInt64
     if session.isInTunnel {
-      guard flags.contains(.responseIsBulk) else { return false }
+      guard flags.contains(.responseIsBulk), !session.isInspecting else { return false }
       remaining = .max
     } else {
       remaining = session.unchangedResponseBytes
@@ -63,10 +65,12 @@ extension Conversation {
 
   /// As `spliceResponse`, the other way.
   func spliceRequest(_ worker: Worker) -> Bool {
-    guard upstream != nil, clientInput.isEmpty, outputs.toUpstream.isEmpty else { return false }
+    guard let upstream, upstream.stream.isBare, stream.isBare, clientInput.isEmpty, outputs.toUpstream.isEmpty else {
+      return false
+    }
     let remaining: UInt64
     if session.isInTunnel {
-      guard flags.contains(.requestIsBulk) else { return false }
+      guard flags.contains(.requestIsBulk), !session.isInspecting else { return false }
       remaining = .max
     } else {
       remaining = session.unchangedRequestBytes

@@ -15,7 +15,7 @@ extension Conversation {
   func readClient(_ worker: Worker) {
     if spliceRequest(worker) { return }
     var input = takeInput(&clientInput, Worker.readBytes, worker)
-    switch descriptor.read(into: &input) {
+    switch stream.read(into: &input) {
     case .moved(let count):
       if count >= Self.bulkBytes { flags.insert(.requestIsBulk) }
       pumpClient(&input, worker)
@@ -42,8 +42,9 @@ extension Conversation {
     flags.remove(.sawClientInput)
     var goesOn = true
     while goesOn, !flags.contains(.closed), ending == nil {
+      if session.isIdle, live !== worker.live { live = worker.live }
       let step = session.clientReceived(
-        input.bytes, now: worker.now, policy: worker.policy, &worker.workspace, &outputs)
+        input.bytes, now: worker.now, policy: live.policy, &worker.workspace, &outputs)
       input.consume(step.consumed)
       switch step.action {
       case .read:
@@ -57,7 +58,7 @@ extension Conversation {
       case .end:
         finish(step.action, leaves: session.isTunnel && !input.isEmpty, worker)
         goesOn = !input.isEmpty && session.wantsClientBytes && outputs.toUpstream.isEmpty
-      case .connect, .reconnect, .tunnel, .closeOtherWrite, .close:
+      case .connect, .reconnect, .intercept, .judge, .tunnel, .closeOtherWrite, .close:
         perform(step.action, worker)
         goesOn = !input.isEmpty && session.wantsClientBytes && outputs.toUpstream.isEmpty
       }
@@ -71,7 +72,7 @@ extension Conversation {
     let head = outputs.toUpstream.count
     var sent = 0
     if session.keepsReplay { outputs.replay.append(input.bytes.extracting(0..<count)) }
-    switch upstream.descriptor.write(outputs.toUpstream, then: input.bytes.extracting(0..<count)) {
+    switch upstream.stream.write(outputs.toUpstream, then: input.bytes.extracting(0..<count)) {
     case .moved(let moved):
       outputs.toUpstream.consume(min(head, moved))
       sent = max(0, moved - head)
@@ -95,7 +96,7 @@ extension Conversation {
 
   func flushUpstream(_ worker: Worker) {
     guard let upstream, !outputs.toUpstream.isEmpty else { return }
-    switch upstream.descriptor.write(outputs.toUpstream) {
+    switch upstream.stream.write(outputs.toUpstream) {
     case .moved(let count):
       outputs.toUpstream.consume(count)
       session.progressed(now: worker.now)
@@ -111,7 +112,7 @@ extension Conversation {
     worker.workspace.pool.reclaim(&outputs.toUpstream)
     if flags.contains(.closesUpstreamWrite), !(streams?.holdsRequest ?? false) {
       flags.remove(.closesUpstreamWrite)
-      upstream?.descriptor.shutdownWrite()
+      upstream?.stream.shutdownWrite()
     }
   }
 

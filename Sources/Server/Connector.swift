@@ -1,9 +1,11 @@
-// Finds an upstream for one exchange: name, addresses, and a race of connections (RFC 8305, "Happy Eyeballs").
+// Finds an upstream for one exchange: a place where connections to a host are counted, name, addresses, a race of
+// connections (RFC 8305, "Happy Eyeballs"), and TLS where the destination is under it.
 //
 // Each address is held against `deny_addresses` and against the proxy's own listeners before anything is sent to it, and
 // the address that was judged is the address that is connected to.
 
 import Policy
+import Security
 import Session
 import Transport
 
@@ -33,21 +35,88 @@ final class Connector {
   private var next = 0
   private var attempts: [Attempt] = []
   private var lastError: SystemError? = nil
+  private var hasPlace = false
+  private var waits = false
+  /// A connection that another exchange gave up for this one.
+  var reserved: Upstream? = nil
+  private var handshake: (attempt: Attempt, tls: OriginHandshake, interest: Interest?, begunAt: Int64)? = nil
+  private let needsFresh: Bool
+  /// By what the destination of a tunnel is to be verified before it is opened.
+  private let verification: OriginSecurity?
+  private var probing: (attempt: Attempt, probe: TunnelProbe, interest: Interest?, begunAt: Int64)? = nil
 
-  init(_ destination: Destination, for conversation: Conversation, rule: Int?, _ policy: Policy, _ worker: Worker) {
+  /// `fresh`: no kept connection will do.
+  init(
+    _ destination: Destination, for conversation: Conversation, rule: Int?, fresh: Bool,
+    verifying verification: OriginSecurity?, _ policy: Policy, _ worker: Worker
+  ) {
+    self.verification = verification
     self.destination = destination
     self.conversation = conversation
     self.policy = policy
     self.rule = rule
+    needsFresh = fresh
     begunAt = worker.now
     slot = worker.occupy(.free)
     worker.reoccupy(slot, .connector(self))
   }
 
-  // MARK: Name
+  // MARK: A place
 
   /// Begins. The outcome may come before this returns.
   func start(_ worker: Worker) {
+    guard policy.configuration.limits.connectionsPerHost > 0 else { return lookUp(worker) }
+    enter(worker, first: false)
+  }
+
+  private func enter(_ worker: Worker, first: Bool) {
+    if worker.shared.quota.enter(destination.place, waiter(worker), first: first) {
+      hasPlace = true
+      return lookUp(worker)
+    }
+    waits = true
+    timerDue = worker.now + policy.configuration.timeouts.responseHeaderMilliseconds
+    deadline = timerDue
+    worker.timers.set(slot, timerDue)
+    // Kept connections that nobody uses give way. Those that are kept later see who waits.
+    for mailbox in worker.shared.mailboxes { mailbox.post(.yieldIdle(destination.place)) }
+  }
+
+  private func waiter(_ worker: Worker) -> ConnectionQuota.Waiter {
+    ConnectionQuota.Waiter(worker: worker.index, slot: slot, generation: worker.generation(slot))
+  }
+
+  /// Whether a connection that has become free serves this exchange.
+  func canUse(_ upstream: Upstream) -> Bool {
+    !needsFresh && upstream.destination === destination
+      && policy.denyingBlock(IPAddress(upstream.address), rule: rule) == nil
+  }
+
+  /// The turn has come: a place, or a connection with its place.
+  func placeGranted(_ worker: Worker) {
+    settling(worker) {
+      waits = false
+      timerDue = .max
+      worker.timers.set(slot, .max)
+      guard let upstream = reserved else {
+        hasPlace = true
+        return lookUp(worker)
+      }
+      reserved = nil
+      upstream.isReserved = false
+      if upstream.isClosed {
+        hasPlace = true
+        return lookUp(worker)
+      }
+      guard let conversation else { return worker.keep(upstream) }
+      cancel(worker)
+      conversation.handedOver(upstream, worker)
+    }
+  }
+
+  // MARK: Name
+
+  private func lookUp(_ worker: Worker) {
     if let literal = destination.literal {
       connect([SocketAddress(literal, port: destination.port)], worker)
     } else if destination.validUntil > worker.now {
@@ -174,6 +243,9 @@ final class Connector {
   }
 
   private func finishAttempt(_ attemptSlot: Int, _ worker: Worker) {
+    if handshake?.attempt.slot == attemptSlot { return proceed(worker) }
+    // What the server says before the tunnel is granted waits.
+    if let probing, probing.attempt.slot == attemptSlot { return unwatch(probing.attempt, worker) }
     guard let index = attempts.firstIndex(where: { $0.slot == attemptSlot }) else { return }
     let attempt = attempts.remove(at: index)
     let error = attempt.descriptor.connectError
@@ -187,7 +259,19 @@ final class Connector {
   private func passTime(_ worker: Worker) {
     // The timer of whoever had the slot before, taken from the wheel in the same turn.
     if worker.now < timerDue { return }
-    if worker.now >= deadline {
+    if waits {
+      let limit = policy.configuration.limits.connectionsPerHost
+      let time = policy.configuration.timeouts.responseHeaderMilliseconds
+      fail(
+        .hostBusy,
+        "\(destination.name) has \(limit) connections, as many as connections_per_host allows, and none came free in \(time) ms.",
+        worker)
+    } else if handshake != nil {
+      let limit = policy.configuration.timeouts.tlsHandshakeMilliseconds
+      fail(
+        .tlsTimeout,
+        "\(destination.name) port \(destination.port) did not finish the TLS handshake within \(limit) ms.", worker)
+    } else if worker.now >= deadline {
       let limit = policy.configuration.timeouts.connectMilliseconds
       fail(
         .connectionTimeout, "\(destination.name) port \(destination.port) did not answer within \(limit) ms.", worker)
@@ -203,11 +287,94 @@ final class Connector {
       worker.vacate(attempt.slot)
       return fail(.loop, "\(destination.name) port \(destination.port) is this proxy itself.", worker)
     }
-    let upstream = worker.adopt(attempt.descriptor, slot: attempt.slot, address: attempt.address, destination)
+    conversation.noteConnectTime(worker.now - connectBegunAt)
+    if let verification { return probe(verification, attempt, interest: interest, worker) }
+    guard let security = destination.security else {
+      return deliver(ByteStream(attempt.descriptor), attempt, interest: interest, worker)
+    }
+    begin(security, attempt, interest: interest, worker)
+  }
+
+  private func deliver(_ stream: ByteStream, _ attempt: Attempt, interest: Interest?, _ worker: Worker) {
+    guard let conversation else { return }
+    let upstream = worker.adopt(stream, slot: attempt.slot, address: attempt.address, destination)
     upstream.interest = interest
     worker.update(upstream.descriptor, &upstream.interest, .read, upstream.slot)
+    upstream.holdsPlace = hasPlace
+    hasPlace = false
     cancel(worker)
-    conversation.connected(upstream, connectMilliseconds: worker.now - connectBegunAt, worker)
+    conversation.connected(upstream, worker)
+  }
+
+  // MARK: Probe
+
+  private func probe(_ security: OriginSecurity, _ attempt: Attempt, interest: Interest, _ worker: Worker) {
+    abandonAttempts(worker)
+    next = candidates.count
+    let key = ProbeKey(
+      host: destination.host, port: destination.port, address: attempt.address, security: ObjectIdentifier(security))
+    if worker.probes.isTrusted(key, now: worker.now, seconds: worker.seconds) {
+      return deliver(ByteStream(attempt.descriptor), attempt, interest: interest, worker)
+    }
+    timerDue = .max
+    worker.timers.set(slot, .max)
+    if let running = worker.probes.running(key) {
+      probing = (attempt, running, interest, worker.now)
+      running.join(self)
+    } else {
+      let limit = policy.configuration.timeouts.tlsHandshakeMilliseconds
+      let started = TunnelProbe(key, security, destination, handshakeMilliseconds: limit)
+      probing = (attempt, started, interest, worker.now)
+      started.start(for: self, worker)
+    }
+  }
+
+  /// The probe that this connector waits for is over.
+  func probed(_ failure: UpstreamFailure?, _ worker: Worker) {
+    settling(worker) {
+      guard let (attempt, _, interest, begunAt) = probing else { return }
+      conversation?.noteTLSTime(worker.now - begunAt)
+      if let failure { return fail(failure, worker) }
+      probing = nil
+      deliver(ByteStream(attempt.descriptor), attempt, interest: interest, worker)
+    }
+  }
+
+  func report(_ failure: TrustFailure, _ worker: Worker) { conversation?.report(failure, of: destination, worker) }
+
+  // MARK: TLS
+
+  private func begin(_ security: OriginSecurity, _ attempt: Attempt, interest: Interest?, _ worker: Worker) {
+    abandonAttempts(worker)
+    next = candidates.count
+    let seconds = worker.seconds
+    let session = security.mayRely(at: seconds) ? worker.sessions.take(for: destination, now: worker.now) : nil
+    guard let tls = OriginHandshake.begin(attempt.descriptor, to: destination, security, resuming: session, worker) else {
+      attempt.descriptor.close()
+      worker.vacate(attempt.slot)
+      return fail(.tlsFailed, "\(destination.name) port \(destination.port): no TLS connection could be made.", worker)
+    }
+    handshake = (attempt, tls, interest, worker.now)
+    timerDue = worker.now + policy.configuration.timeouts.tlsHandshakeMilliseconds
+    worker.timers.set(slot, timerDue)
+    proceed(worker)
+  }
+
+  private func proceed(_ worker: Worker) {
+    guard let (attempt, tls, _, begunAt) = handshake else { return }
+    switch tls.proceed() {
+    case .wants(let wanted):
+      worker.update(attempt.descriptor, &handshake!.interest, wanted, attempt.slot)
+    case .failed(let failure):
+      worker.sessions.forget(destination)
+      fail(failure, worker)
+    case .done:
+      let interest = handshake?.interest
+      handshake = nil
+      conversation?.noteTLSTime(worker.now - begunAt)
+      if let report = tls.report { conversation?.report(report, of: destination, worker) }
+      deliver(ByteStream(attempt.descriptor, tls: tls.stream), attempt, interest: interest, worker)
+    }
   }
 
   private func failWithLastError(_ worker: Worker) {
@@ -225,21 +392,54 @@ final class Connector {
   }
 
   private func fail(_ kind: Problem.Kind, _ detail: String, _ worker: Worker) {
+    fail(UpstreamFailure(kind, detail), worker)
+  }
+
+  private func fail(_ failure: UpstreamFailure, _ worker: Worker) {
     guard let conversation else { return }
     cancel(worker)
-    conversation.connectFailed(UpstreamFailure(kind, detail), worker)
+    conversation.connectFailed(failure, worker)
   }
 
   /// Gives up what is under way; nobody is told.
   func cancel(_ worker: Worker) {
+    abandonAttempts(worker)
+    if let handshake {
+      handshake.attempt.descriptor.close()
+      worker.vacate(handshake.attempt.slot)
+    }
+    handshake = nil
+    if let probing {
+      probing.probe.abandon(self)
+      probing.attempt.descriptor.close()
+      worker.vacate(probing.attempt.slot)
+    }
+    probing = nil
+    if hasPlace { worker.shared.quota.leave(destination.place) }
+    hasPlace = false
+    if waits { worker.shared.quota.abandon(destination.place, waiter(worker)) }
+    waits = false
+    if let reserved {
+      self.reserved = nil
+      // Closed, its place is the waiter's, which is leaving.
+      if reserved.isClosed { worker.shared.quota.leave(destination.place) } else { worker.keep(reserved) }
+    }
+    if conversation != nil {
+      conversation = nil
+      worker.vacate(slot)
+    }
+  }
+
+  private func unwatch(_ attempt: Attempt, _ worker: Worker) {
+    guard probing?.interest != nil else { return }
+    worker.update(attempt.descriptor, &probing!.interest, nil, attempt.slot)
+  }
+
+  private func abandonAttempts(_ worker: Worker) {
     for attempt in attempts {
       attempt.descriptor.close()
       worker.vacate(attempt.slot)
     }
     attempts = []
-    if conversation != nil {
-      conversation = nil
-      worker.vacate(slot)
-    }
   }
 }

@@ -8,13 +8,17 @@
 
 import Bytes
 import Policy
+import Security
 import Session
 import Transport
 
 final class Conversation {
   let slot: Int
-  let descriptor: Descriptor
   let peer: SocketAddress
+  /// The client's end: bare, or under TLS inside an intercepted tunnel.
+  var stream: ByteStream
+  /// The policy that the exchange under way began with, ready for use.
+  var live: LivePolicy
   var session: Session
   var outputs = Outputs()
   /// Bytes that the session has not consumed; whether it has seen all of them and wants more.
@@ -28,6 +32,9 @@ final class Conversation {
   /// What is to be done once everything has been sent to the client.
   var ending: Ending?
   var streams: SplicedStreams?
+  /// The certificate for the host of a tunnel that is about to be intercepted.
+  var leaf: Leaf?
+  var clientHandshake: ClientHandshake?
 
   struct Flags: OptionSet {
     let rawValue: UInt16
@@ -53,17 +60,22 @@ final class Conversation {
     static let responseIsBulk = Flags(rawValue: 1 << 12)
     /// Both directions of the client are gone while its bytes cannot be used yet: nothing at all is registered.
     static let clientBroken = Flags(rawValue: 1 << 13)
+    /// The connection is to be closed so that the client sees that it did not get the whole.
+    static let aborts = Flags(rawValue: 1 << 14)
   }
 
   /// Smallest room for a read behind bytes that are kept.
   static let leastReadBytes = 1024
 
-  init(slot: Int, descriptor: Descriptor, peer: SocketAddress, policy: Policy, now: Int64) {
+  init(slot: Int, descriptor: Descriptor, peer: SocketAddress, live: LivePolicy, now: Int64) {
     self.slot = slot
-    self.descriptor = descriptor
+    stream = ByteStream(descriptor)
     self.peer = peer
-    session = Session(policy: policy, now: now)
+    self.live = live
+    session = Session(policy: live.policy, now: now)
   }
+
+  var descriptor: Descriptor { stream.descriptor }
 
   // MARK: What happens
 
@@ -73,6 +85,10 @@ final class Conversation {
   }
 
   func clientReady(_ readiness: Readiness, _ worker: Worker) {
+    if clientHandshake != nil {
+      continueClientHandshake(worker)
+      return settle(worker)
+    }
     if readiness.isWritable, interest?.contains(.write) ?? false { clientWritable(worker) }
     if readiness.isReadable, !flags.contains(.closed) {
       if canReadClient {
@@ -98,11 +114,19 @@ final class Conversation {
     settle(worker)
   }
 
+  /// Bytes of which the poller does not know are there: TLS has read them already.
+  func readMore(_ worker: Worker) {
+    if stream.hasMore, canReadClient { readClient(worker) }
+    if !flags.contains(.closed), upstream?.stream.hasMore ?? false, canReadUpstream { readUpstream(worker) }
+    settle(worker)
+  }
+
   func timerFired(_ worker: Worker) {
     if worker.now < deadline {
       settle(worker)
       return
     }
+    if clientHandshake != nil { return close(worker) }
     if ending != nil {
       // What is left cannot be sent: the client does not read.
       perform(session.clientFailed(), worker)
@@ -113,14 +137,37 @@ final class Conversation {
     settle(worker)
   }
 
-  func connected(_ upstream: Upstream, connectMilliseconds: Int64, _ worker: Worker) {
+  func connected(_ upstream: Upstream, _ worker: Worker) {
     connector = nil
-    session.noteConnectTime(connectMilliseconds)
     attach(upstream, reused: false, worker)
+  }
+
+  /// A connection that another exchange has just finished with.
+  func handedOver(_ upstream: Upstream, _ worker: Worker) {
+    connector = nil
+    attach(upstream, reused: true, worker)
+  }
+
+  func noteConnectTime(_ milliseconds: Int64) { session.noteConnectTime(milliseconds) }
+  func noteTLSTime(_ milliseconds: Int64) { session.noteTLSTime(milliseconds) }
+
+  /// Tells what a policy that only reports would have refused.
+  func report(_ failure: TrustFailure, of destination: Destination, _ worker: Worker) {
+    worker.shared.log.event(.warning, "\(tag) would be refused: \(destination.name): \(failure.detail)")
+  }
+
+  /// `ref=7F3K2A rule=payments`: by which lines of one exchange are found.
+  private var tag: String {
+    var text = ByteBuffer()
+    session.record.reference.write(to: &text)
+    return "ref=\(text.bytes.string) rule=\(session.rule?.name ?? "-")"
   }
 
   func connectFailed(_ failure: UpstreamFailure, _ worker: Worker) {
     connector = nil
+    if failure.problem.kind.errorType.description == "tls_certificate_error" {
+      worker.shared.log.event(.warning, "\(tag) \(failure.problem.kind.token): \(failure.problem.detail)")
+    }
     perform(session.upstreamFailed(failure, &worker.workspace, &outputs), worker)
   }
 
@@ -128,6 +175,7 @@ final class Conversation {
 
   /// The proxy is stopping.
   func drain(_ worker: Worker) {
+    if clientHandshake != nil { return close(worker) }
     // A request that is here already gets its answer.
     if session.isIdle, canReadClient { readClient(worker) }
     if flags.contains(.closed) { return }
@@ -151,6 +199,8 @@ final class Conversation {
     case .reconnect:
       dropUpstream(worker)
       connect(fresh: true, worker)
+    case .intercept: intercept(worker)
+    case .judge: judgeTunnel(worker)
     case .tunnel: flushClient(worker)
     case .closeOtherWrite:
       flags.insert(otherIsUpstream ? .closesUpstreamWrite : .closesClientWrite)
@@ -165,18 +215,26 @@ final class Conversation {
   }
 
   func connect(fresh: Bool, _ worker: Worker) {
-    let destination = self.destination ?? worker.acquireDestination(port: session.port)
+    let destination = self.destination ?? worker.acquireDestination(port: session.port, originSecurity)
     self.destination = destination
     let rule = session.record.decision?.rule
-    if !fresh, !session.isTunnel,
+    if !fresh, !session.isTunnel, !worker.mustQueue(for: destination, session.policy),
       let kept = worker.takeIdle(destination, rule: rule, session.policy)
     {
       attach(kept, reused: true, worker)
       return
     }
-    let connector = Connector(destination, for: self, rule: rule, session.policy, worker)
+    let connector = Connector(
+      destination, for: self, rule: rule, fresh: fresh || session.isTunnel,
+      verifying: session.verifiesTunnel ? tunnelSecurity : nil,
+      session.policy, worker)
     self.connector = connector
     connector.start(worker)
+  }
+
+  /// By what security policy the destination is spoken to; nil where no TLS is.
+  private var originSecurity: OriginSecurity? {
+    session.usesTLS ? live.security(session.security, enforces: session.enforces) : nil
   }
 
   func attach(_ upstream: Upstream, reused: Bool, _ worker: Worker) {
@@ -184,9 +242,42 @@ final class Conversation {
     self.upstream = upstream
     flags.remove([.upstreamEnded, .upstreamUnwatched, .upstreamBroken, .sawUpstreamInput])
     let action = session.upstreamOpened(
-      reused: reused, address: IPAddress(upstream.address), port: upstream.address.port, now: worker.now,
+      reused: reused, address: IPAddress(upstream.address), port: upstream.address.port,
+      assurance: assurance(of: upstream), now: worker.now,
       &worker.workspace, &outputs)
     perform(action, worker)
+  }
+
+  private func assurance(of upstream: Upstream) -> Assurance? {
+    if session.verifiesTunnel { return tunnelSecurity.looksAtCertificates ? .probe : .sni }
+    return upstream.destination.security.map { $0.looksAtCertificates ? .exact : .none }
+  }
+
+  private var tunnelSecurity: OriginSecurity { live.security(session.security, enforces: session.enforces) }
+
+  /// The certificates in the tunnel itself are there to be seen, as they are up to TLS 1.2.
+  private func judgeTunnel(_ worker: Worker) {
+    guard let presented = session.presentedCertificates, let destination else { return }
+    let security = tunnelSecurity
+    let verdict = PresentedChain.decode(presented.certificates, stapledResponse: presented.stapledResponse)
+      .flatMap { chain in
+        security.policy.evaluate(
+          chain, for: destination.identity(security.policy), systemAnchors: security.anchors, at: worker.seconds)
+      }
+    var refusal: Problem.Kind? = nil
+    switch verdict {
+    case .success(let success):
+      if let report = success.report { self.report(report, of: destination, worker) }
+    case .failure(let failure):
+      refusal = Problem.Kind(failure.kind)
+      if security.enforces {
+        worker.shared.log.event(
+          .warning, "\(tag) \(failure.kind): the certificate in the tunnel to \(destination.name): \(failure.detail)")
+      } else {
+        report(failure, of: destination, worker)
+      }
+    }
+    perform(session.tunnelJudged(refusal, &worker.workspace, &outputs), worker)
   }
 
   /// Lets go of a connection that is of no use any more.
@@ -200,7 +291,7 @@ final class Conversation {
   func finish(_ action: Action, leaves: Bool, _ worker: Worker) {
     guard case .end(var ending) = action else { return perform(action, worker) }
     // What follows a CONNECT that was not granted was meant for the tunnel, and is not read as a request.
-    if session.isTunnel, ending.client == .keep, leaves || !clientInput.isEmpty || !descriptor.isSilent {
+    if session.isTunnel, ending.client == .keep, leaves || !clientInput.isEmpty || !stream.isSilent {
       ending = Ending(client: .linger, keepsUpstream: false)
     }
     connector?.cancel(worker)
@@ -233,7 +324,7 @@ final class Conversation {
     worker.workspace.pool.reclaim(&outputs.text)
     streams?.abandon(&worker.pipes)
     let keeps =
-      ending.client == .keep && !(worker.isDraining && clientInput.isEmpty)
+      ending.client == .intercept || ending.client == .keep && !(worker.isDraining && clientInput.isEmpty)
       && (!flags.contains(.clientEnded) || !clientInput.isEmpty)
     session.reset(now: worker.now, keeps: keeps)
     flags.remove([.sawClientInput, .clientHalfClosed, .closesClientWrite, .closesUpstreamWrite])
@@ -245,17 +336,18 @@ final class Conversation {
     case .close, .cut, .linger:
       // Closing with bytes unread would send a reset, which destroys what the client has not read yet.
       worker.workspace.pool.reclaim(&clientInput)
-      descriptor.shutdownWrite()
+      stream.shutdownWrite()
       if flags.contains(.clientEnded) { close(worker) }
     case .abort:
-      descriptor.resetOnClose()
+      flags.insert(.aborts)
       close(worker)
+    case .intercept: beginClientHandshake(worker)
     }
   }
 
   /// Nothing of the client's is unread.
   private var canCloseAtOnce: Bool {
-    flags.contains(.clientEnded) || clientInput.isEmpty && descriptor.isSilent
+    flags.contains(.clientEnded) || clientInput.isEmpty && stream.isSilent
   }
 
   /// The rest of an answer cannot be delivered.
@@ -267,6 +359,11 @@ final class Conversation {
   }
 
   func log(_ worker: Worker) {
+    switch session.record.outcome {
+    case .tunnelFault(let fault): worker.shared.log.event(.warning, "\(tag) tunnel refused: \(fault.sentence)")
+    case .tunnelFaultReported(let fault): worker.shared.log.event(.warning, "\(tag) would be refused: \(fault.sentence)")
+    default: break
+    }
     let policy = session.policy
     guard policy.configuration.log.access else { return }
     AccessLine(
@@ -289,17 +386,17 @@ final class Conversation {
     worker.workspace.pool.reclaim(&outputs.toUpstream)
     worker.workspace.pool.reclaim(&outputs.replay)
     worker.workspace.pool.reclaim(&outputs.text)
-    descriptor.close()
+    if flags.contains(.aborts) { stream.abort() } else { stream.close() }
     worker.clientClosed(slot)
   }
 
   // MARK: After every event
 
-  var deadline: Int64 { session.deadline }
+  var deadline: Int64 { clientHandshake?.deadline ?? session.deadline }
 
   /// Goes on with bytes that waited, then says what the poller and the timers are to watch.
   func settle(_ worker: Worker) {
-    while !flags.contains(.closed) {
+    while !flags.contains(.closed), clientHandshake == nil {
       if !clientInput.isEmpty, !flags.contains(.sawClientInput), ending == nil, session.wantsClientBytes,
         outputs.toUpstream.isEmpty
       {
@@ -319,10 +416,12 @@ final class Conversation {
     if flags.contains(.closed) { return }
     watchClient(worker)
     watchUpstream(worker)
+    if stream.hasMore && canReadClient || upstream?.stream.hasMore ?? false && canReadUpstream { worker.readAgain(slot) }
     worker.timers.set(slot, deadline)
   }
 
   func watchClient(_ worker: Worker) {
+    if let clientHandshake { return worker.update(descriptor, &interest, clientHandshake.wants, slot) }
     if canReadClient { flags.remove([.clientUnwatched, .clientBroken]) }
     if flags.contains(.clientBroken) { return worker.update(descriptor, &interest, nil, slot) }
     var wanted: Interest = []

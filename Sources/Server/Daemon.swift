@@ -10,13 +10,15 @@ import Transport
 
 /// What the program gives the daemon to run with.
 public struct DaemonSettings: Sendable {
-  public let policy: Policy
+  public let loaded: LoadedPolicy
   /// Reads the configuration again: the policy, or nil where it has errors. It has said what they are.
-  public let reload: @Sendable (LogWriter) -> Policy?
+  public let reload: @Sendable (LogWriter) -> LoadedPolicy?
   public let log: LogWriter
 
-  public init(policy: Policy, log: LogWriter, reload: @escaping @Sendable (LogWriter) -> Policy?) {
-    self.policy = policy
+  var policy: Policy { loaded.policy }
+
+  public init(_ loaded: LoadedPolicy, log: LogWriter, reload: @escaping @Sendable (LogWriter) -> LoadedPolicy?) {
+    self.loaded = loaded
     self.log = log
     self.reload = reload
   }
@@ -31,6 +33,9 @@ public final class Daemon {
   private let settings: DaemonSettings
   private let signals: Signals
   private let shared: SharedState
+  private var maker = LivePolicyMaker()
+  /// Workers that have yet to take over the policy of a reload.
+  private var awaited = 0
 
   /// Opens the listeners. Called before any thread is started, for threads inherit which signals are blocked.
   public init(_ settings: DaemonSettings, signals: Signals) throws(StartFailure) {
@@ -43,15 +48,20 @@ public final class Daemon {
     let bound = first.map(\.address)
     shared = SharedState(
       listenAddresses: bound, resolver: Resolver(Self.resolverSettings(settings.policy)), log: settings.log,
-      workers: workers, descriptors: descriptors)
-    let policy = settings.policy
+      workers: workers, descriptors: descriptors,
+      connectionsPerHost: settings.policy.configuration.limits.connectionsPerHost)
+    let live: LivePolicy
+    switch maker.make(settings.loaded, complain: { settings.log.event(.warning, $0) }) {
+    case .success(let made): live = made
+    case .failure(let fault): throw StartFailure(description: "TLS cannot be set up: \(fault)")
+    }
     let via = Self.text(bound[0])
     for index in 0..<workers {
       // Each loop has listeners of its own on the same ports: the kernel deals the connections out.
       let listeners = index == 0 ? first : try Self.openShared(bound)
       let shared = self.shared
       startThread(named: "worker-\(index)") {
-        Worker(index: index, listeners: listeners, policy: policy, shared: shared, via: via).run()
+        Worker(index: index, listeners: listeners, live: live, shared: shared, via: via).run()
       }
     }
   }
@@ -103,13 +113,18 @@ public final class Daemon {
   public func run() {
     let poller = Poller()
     _ = poller.add(signals.descriptor, .read, data: 0)
-    _ = poller.add(shared.drained.descriptor, .read, data: 1)
+    _ = poller.add(shared.reports.descriptor, .read, data: 1)
     var policy = settings.policy
     var working = shared.mailboxes.count
     var isDraining = false
     while working > 0 {
       _ = poller.wait(milliseconds: -1)
-      working -= shared.drained.takeAll().count
+      for report in shared.reports.takeAll() {
+        switch report {
+        case .drained: working -= 1
+        case .tookPolicy: notePolicyTaken(policy)
+        }
+      }
       while let signal = signals.next() {
         switch signal {
         case .hangUp:
@@ -124,6 +139,12 @@ public final class Daemon {
     settings.log.flush()
   }
 
+  /// A reload is done when no worker decides by the policy before it any more.
+  private func notePolicyTaken(_ policy: Policy) {
+    awaited -= 1
+    if awaited == 0 { settings.log.event(.info, "reload: \(policy.rules.count) rules") }
+  }
+
   private func stop(after milliseconds: Int64) {
     settings.log.event(
       .info, milliseconds > 0 ? "stopping: requests under way have \(milliseconds) ms" : "stopping at once")
@@ -132,8 +153,16 @@ public final class Daemon {
   }
 
   private func reload(_ current: Policy) -> Policy {
-    guard let policy = settings.reload(settings.log) else {
+    guard let loaded = settings.reload(settings.log) else {
       settings.log.event(.error, "reload: the configuration has errors; nothing has changed")
+      return current
+    }
+    let policy = loaded.policy
+    let live: LivePolicy
+    switch maker.make(loaded, complain: { settings.log.event(.warning, $0) }) {
+    case .success(let made): live = made
+    case .failure(let fault):
+      settings.log.event(.error, "reload: TLS cannot be set up: \(fault); nothing has changed")
       return current
     }
     let old = current.configuration.proxy
@@ -143,8 +172,9 @@ public final class Daemon {
     }
     settings.log.setLevel(policy.configuration.log.level)
     shared.resolver.configure(Self.resolverSettings(policy))
-    for mailbox in shared.mailboxes { mailbox.post(.policy(policy)) }
-    settings.log.event(.info, "reload: \(policy.rules.count) rules")
+    shared.quota.setLimit(policy.configuration.limits.connectionsPerHost)
+    for mailbox in shared.mailboxes { mailbox.post(.policy(live)) }
+    awaited += shared.mailboxes.count
     return policy
   }
 }

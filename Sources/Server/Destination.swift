@@ -1,6 +1,7 @@
 // Where requests go, and the connections to it that are kept for the next one.
 //
-// A destination is a host as it was asked for, and a port. It lives as long as something uses it: an exchange, or a kept
+// A destination is a host as it was asked for, a port, and the security policy under which it is spoken to, if any: no
+// request rides on a connection that another policy opened. It lives as long as something uses it: an exchange, or a kept
 // connection. What is asked for every request, finding it, allocates nothing.
 
 import Bytes
@@ -8,10 +9,12 @@ import Policy
 import Session
 import Transport
 
-/// One host and port.
+/// One host and port, under one security policy.
 final class Destination {
   let host: [UInt8]
   let port: UInt16
+  /// nil: no TLS is spoken.
+  let security: OriginSecurity?
   /// Set where the host is a literal address.
   let literal: IPAddress?
   /// Kept connections, the one used last at the end.
@@ -23,17 +26,20 @@ final class Destination {
   fileprivate(set) var uses = 0
   fileprivate let hash: UInt64
 
-  fileprivate init(host: [UInt8], port: UInt16, literal: IPAddress?, hash: UInt64) {
+  fileprivate init(host: [UInt8], port: UInt16, _ security: OriginSecurity?, literal: IPAddress?, hash: UInt64) {
     self.host = host
     self.port = port
+    self.security = security
     self.literal = literal
     self.hash = hash
   }
 
+  var place: ConnectionQuota.Place { ConnectionQuota.Place(host: host, port: port) }
+
   var name: String { String(decoding: host, as: UTF8.self) }
 }
 
-/// The destinations in use, by host and port: open addressing with linear probing.
+/// The destinations in use, by host, port and security: open addressing with linear probing.
 struct DestinationTable {
   private var slots: [Destination?] = Array(repeating: nil, count: 64)
   private var count = 0
@@ -43,18 +49,19 @@ struct DestinationTable {
   init(seed: UInt64) { self.seed = seed }
 
   /// Finds or makes the destination, and counts one more use of it.
-  mutating func acquire(_ host: CanonicalHost, port: UInt16) -> Destination {
+  mutating func acquire(_ host: CanonicalHost, port: UInt16, _ security: OriginSecurity?) -> Destination {
     let hash = hash(host.bytes, port)
     var slot = Int(truncatingIfNeeded: hash) & (slots.count - 1)
     while let found = slots[slot] {
-      if found.hash == hash, found.port == port, found.host == host.bytes {
+      if found.hash == hash, found.port == port, found.security === security, found.host == host.bytes {
         found.uses += 1
         return found
       }
       slot = (slot + 1) & (slots.count - 1)
     }
     // A copy of its own: the bytes of the workspace are written over by the next request.
-    let made = Destination(host: Array(host.bytes[...]), port: port, literal: host.address, hash: hash)
+    let made = Destination(
+      host: Array(host.bytes[...]), port: port, security, literal: host.address, hash: hash)
     made.uses = 1
     insert(made)
     return made
@@ -119,20 +126,28 @@ struct DestinationTable {
 /// A connection to a destination: of one exchange, or kept.
 final class Upstream {
   let slot: Int
-  let descriptor: Descriptor
+  let stream: ByteStream
   let address: SocketAddress
   let destination: Destination
   /// What is registered with the poller; nil where nothing is.
   var interest: Interest? = .read
   /// Whether its last response was long, as its next one may be.
   var sendsLongBodies = false
+  /// Whether it counts for `connections_per_host`.
+  var holdsPlace = false
+  /// Whether a connector that waited for a place is about to take it.
+  var isReserved = false
+  /// Whether it has been closed, for those who still refer to it.
+  var isClosed = false
   /// Whose exchange it serves; nil while it is kept.
   var owner: Conversation?
 
-  init(slot: Int, descriptor: Descriptor, address: SocketAddress, destination: Destination) {
+  init(slot: Int, stream: ByteStream, address: SocketAddress, destination: Destination) {
     self.slot = slot
-    self.descriptor = descriptor
+    self.stream = stream
     self.address = address
     self.destination = destination
   }
+
+  var descriptor: Descriptor { stream.descriptor }
 }

@@ -15,9 +15,9 @@ extension Conversation {
     guard let upstream else { return }
     // Behind the head of a long body the rest is better not copied: then little more than the head is read.
     let isAtHead = session.awaitsResponseHead
-    let room = isAtHead && upstream.sendsLongBodies ? Self.headBytes : Worker.readBytes
+    let room = isAtHead && upstream.sendsLongBodies && upstream.stream.isBare && stream.isBare ? Self.headBytes : Worker.readBytes
     var input = takeInput(&upstreamInput, room, worker)
-    switch upstream.descriptor.read(into: &input) {
+    switch upstream.stream.read(into: &input) {
     case .moved(let count):
       if count >= Self.bulkBytes { flags.insert(.responseIsBulk) }
       pumpUpstream(&input, worker)
@@ -66,7 +66,7 @@ extension Conversation {
       case .end:
         finish(step.action, leaves: !input.isEmpty, worker)
         goesOn = false
-      case .connect, .reconnect, .tunnel, .closeOtherWrite, .close:
+      case .connect, .reconnect, .intercept, .judge, .tunnel, .closeOtherWrite, .close:
         perform(step.action, worker)
         goesOn = !input.isEmpty && outputs.toClient.isEmpty
       }
@@ -79,7 +79,7 @@ extension Conversation {
   func forwardToClient(_ input: inout ByteBuffer, _ count: Int, _ worker: Worker) {
     let head = outputs.toClient.count
     var sent = 0
-    switch descriptor.write(outputs.toClient, then: input.bytes.extracting(0..<count)) {
+    switch stream.write(outputs.toClient, then: input.bytes.extracting(0..<count)) {
     case .moved(let moved):
       outputs.toClient.consume(min(head, moved))
       sent = max(0, moved - head)
@@ -101,7 +101,7 @@ extension Conversation {
   func flushClient(_ worker: Worker) {
     if flags.contains(.closed) { return }
     if !outputs.toClient.isEmpty {
-      switch descriptor.write(outputs.toClient) {
+      switch stream.write(outputs.toClient) {
       case .moved(let count):
         outputs.toClient.consume(count)
         session.progressed(now: worker.now)
@@ -120,7 +120,7 @@ extension Conversation {
     if streams?.holdsResponse ?? false { return }
     if flags.contains(.closesClientWrite) {
       flags.remove(.closesClientWrite)
-      descriptor.shutdownWrite()
+      stream.shutdownWrite()
     }
     if let ending { complete(ending, worker) }
   }

@@ -12,11 +12,22 @@ import Transport
 
 /// What other threads tell a worker.
 enum WorkerMessage: Sendable {
-  case policy(Policy)
+  case policy(LivePolicy)
   case resolved(slot: Int, generation: UInt32, NameAnswer)
   case connectionFreed
+  /// A place of `connections_per_host` for a connector that waits for it.
+  case place(slot: Int, generation: UInt32, ConnectionQuota.Place)
+  /// Someone waits for a place: kept connections there are to give up theirs.
+  case yieldIdle(ConnectionQuota.Place)
   /// Takes no more connections, ends idle ones, and lets the others finish until the deadline.
   case drain(deadline: Int64)
+}
+
+/// What workers tell the daemon.
+enum WorkerReport: Sendable {
+  /// Every request from here on is decided by the policy that was sent last.
+  case tookPolicy
+  case drained
 }
 
 /// What is common to the workers of a daemon.
@@ -31,18 +42,26 @@ final class SharedState: Sendable {
   /// Clients that may be open at once whatever the limits say, so that descriptors are left for upstreams.
   let mostClients: Int
   let mailboxes: [Mailbox<WorkerMessage>]
-  let drained = Mailbox<Int>()
+  let reports = Mailbox<WorkerReport>()
+  let quota: ConnectionQuota
 
   /// Part of the descriptors, and at least so many, that are kept from clients.
   private static let reservedFraction = 10
   private static let leastReserved = 24
 
-  init(listenAddresses: [SocketAddress], resolver: Resolver, log: LogWriter, workers: Int, descriptors: Int) {
+  init(
+    listenAddresses: [SocketAddress], resolver: Resolver, log: LogWriter, workers: Int, descriptors: Int,
+    connectionsPerHost: Int
+  ) {
     mostClients = max(1, descriptors - max(Self.leastReserved, descriptors / Self.reservedFraction))
     self.listenAddresses = listenAddresses
     self.resolver = resolver
     self.log = log
-    mailboxes = (0..<workers).map { _ in Mailbox() }
+    let mailboxes = (0..<workers).map { _ in Mailbox<WorkerMessage>() }
+    self.mailboxes = mailboxes
+    quota = ConnectionQuota(limit: connectionsPerHost) { waiter, place in
+      mailboxes[waiter.worker].post(.place(slot: waiter.slot, generation: waiter.generation, place))
+    }
   }
 }
 
@@ -56,6 +75,7 @@ final class Worker {
     case upstream(Upstream)
     case connector(Connector)
     case attempt(Connector)
+    case probe(TunnelProbe)
     /// Accepting stopped for want of descriptors; its timer starts it again.
     case acceptPause
   }
@@ -73,7 +93,7 @@ final class Worker {
   var workspace: Workspace
   var timers: TimerWheel
   var now: Int64
-  private(set) var policy: Policy
+  private(set) var live: LivePolicy
   private let poller = Poller()
   private var occupants: [Occupant] = []
   private var generations: [UInt32] = []
@@ -88,16 +108,29 @@ final class Worker {
   private var drainDeadline: Int64? = nil
   private var finished = false
   var pipes = PipePool()
+  var sessions = TLSSessionCache()
+  var probes = TunnelProbes()
+  /// Clients of which bytes are to be read that no event will announce.
+  private var again: [(slot: Int, generation: UInt32)] = []
 
-  init(index: Int, listeners: [Listener], policy: Policy, shared: SharedState, via: String) {
+  /// Hosts of which a client's refusal of the local authority has been told.
+  private var refusals: Set<[UInt8]> = []
+  /// Such hosts that are remembered; beyond them nothing is told.
+  private static let mostRefusals = 1024
+
+  var policy: Policy { live.policy }
+  /// Seconds since 1970.
+  var seconds: Int64 { workspace.wallMilliseconds / 1000 }
+
+  init(index: Int, listeners: [Listener], live: LivePolicy, shared: SharedState, via: String) {
     self.index = index
     self.shared = shared
-    self.policy = policy
+    self.live = live
     now = Clock.monotonic
     timers = TimerWheel(now: now)
     destinations = DestinationTable(seed: Process.random)
     workspace = Workspace(
-      name: policy.configuration.proxy.name, listenAddress: via,
+      name: live.policy.configuration.proxy.name, listenAddress: via,
       references: ReferenceSource(seed: Process.random >> 8, index: index, of: shared.mailboxes.count))
     for listener in listeners {
       let slot = occupy(.listener(listener))
@@ -113,15 +146,16 @@ final class Worker {
   /// Runs until it has been told to drain and has.
   func run() {
     while !finished {
-      let count = poller.wait(milliseconds: waitMilliseconds())
+      let count = poller.wait(milliseconds: again.isEmpty ? waitMilliseconds() : 0)
       now = Clock.monotonic
       workspace.setWallClock(milliseconds: Clock.wall)
       for index in 0..<count { dispatch(poller.readiness(index)) }
+      if !again.isEmpty { goOnReading() }
       runTimers()
       shared.log.submit(&logLines)
       if let drainDeadline { continueDraining(drainDeadline) }
     }
-    shared.drained.post(index)
+    shared.reports.post(.drained)
   }
 
   private func waitMilliseconds() -> Int32 {
@@ -137,9 +171,21 @@ final class Worker {
     case .client(let conversation): conversation.clientReady(readiness, self)
     case .upstream(let upstream): upstreamReady(upstream, readiness)
     case .attempt(let connector): connector.attemptReady(slot, self)
+    case .probe(let probe): probe.ready(self)
     case .listener(let listener): accept(listener)
     case .mailbox: takeMessages()
     case .free, .connector, .acceptPause: break
+    }
+  }
+
+  /// Comes back to a client in the next turn, so that others get theirs.
+  func readAgain(_ slot: Int) { again.append((slot, generations[slot])) }
+
+  private func goOnReading() {
+    var turn: [(slot: Int, generation: UInt32)] = []
+    swap(&turn, &again)
+    for (slot, generation) in turn where generations[slot] == generation {
+      if case .client(let conversation) = occupants[slot] { conversation.readMore(self) }
     }
   }
 
@@ -151,6 +197,7 @@ final class Worker {
       case .client(let conversation): conversation.timerFired(self)
       case .upstream(let upstream): dropIdle(upstream)
       case .connector(let connector): connector.timerFired(self)
+      case .probe(let probe): probe.timerFired(self)
       case .acceptPause: resumeAccepting()
       case .free, .listener, .mailbox, .attempt: break
       }
@@ -160,14 +207,45 @@ final class Worker {
   private func takeMessages() {
     for message in shared.mailboxes[index].takeAll() {
       switch message {
-      case .policy(let policy): self.policy = policy
+      case .policy(let live):
+        take(live)
+        shared.reports.post(.tookPolicy)
       case .resolved(let slot, let generation, let answer):
         guard generations[slot] == generation, case .connector(let connector) = occupants[slot] else { continue }
         connector.resolved(answer, self)
       case .connectionFreed: resumeAccepting()
+      case .place(let slot, let generation, let place):
+        if generations[slot] == generation, case .connector(let connector) = occupants[slot] {
+          connector.placeGranted(self)
+        } else {
+          shared.quota.leave(place)
+        }
+      case .yieldIdle(let place): yieldIdle(place)
       case .drain(let deadline): startDraining(deadline)
       }
     }
+  }
+
+  /// From here requests are decided by `live`. What was opened under security policies that it does not have is closed.
+  private func take(_ live: LivePolicy) {
+    self.live = live
+    sessions.removeAll { !live.contains($0) }
+    probes.removeAll { !live.contains($0) }
+    for case .upstream(let upstream) in occupants where upstream.owner == nil {
+      if let security = upstream.destination.security, !live.contains(security) { dropIdle(upstream) }
+    }
+  }
+
+  private func yieldIdle(_ place: ConnectionQuota.Place) {
+    for case .upstream(let upstream) in occupants
+    where upstream.owner == nil && upstream.holdsPlace && upstream.destination.place == place {
+      dropIdle(upstream)
+    }
+  }
+
+  /// Whether a refusal of the local authority by a client of `host` is news.
+  func noteRefusal(_ host: [UInt8]) -> Bool {
+    refusals.count < Self.mostRefusals && refusals.insert(host).inserted
   }
 
   // MARK: Slots
@@ -244,7 +322,7 @@ final class Worker {
     shared.connections.add(1, ordering: .relaxed)
     clients += 1
     let slot = occupy(.free)
-    let conversation = Conversation(slot: slot, descriptor: descriptor, peer: peer, policy: policy, now: now)
+    let conversation = Conversation(slot: slot, descriptor: descriptor, peer: peer, live: live, now: now)
     occupants[slot] = .client(conversation)
     guard register(descriptor, .read, slot) else {
       conversation.close(self)
@@ -286,45 +364,82 @@ final class Worker {
 
   // MARK: Upstreams
 
-  func acquireDestination(port: UInt16) -> Destination {
-    destinations.acquire(workspace.decisions.host, port: port)
+  func acquireDestination(port: UInt16, _ security: OriginSecurity?) -> Destination {
+    destinations.acquire(workspace.decisions.host, port: port, security)
   }
 
   func releaseDestination(_ destination: Destination) { destinations.release(destination, now: now) }
 
-  /// Makes an upstream of a descriptor that is connected and registered under `slot`.
-  func adopt(_ descriptor: Descriptor, slot: Int, address: SocketAddress, _ destination: Destination) -> Upstream {
-    let upstream = Upstream(slot: slot, descriptor: descriptor, address: address, destination: destination)
+  /// Makes an upstream of a stream whose descriptor is connected and registered under `slot`.
+  func adopt(_ stream: ByteStream, slot: Int, address: SocketAddress, _ destination: Destination) -> Upstream {
+    let upstream = Upstream(slot: slot, stream: stream, address: address, destination: destination)
     destinations.retain(destination)
     occupants[slot] = .upstream(upstream)
     return upstream
   }
 
-  func close(_ upstream: Upstream) {
+  func close(_ upstream: Upstream, leavesPlace: Bool = true) {
     upstream.owner = nil
-    upstream.descriptor.close()
+    saveSessions(of: upstream)
+    upstream.stream.close()
+    upstream.isClosed = true
     vacate(upstream.slot)
+    // The place of a reserved connection is the waiter's already.
+    if leavesPlace, upstream.holdsPlace, !upstream.isReserved { shared.quota.leave(upstream.destination.place) }
     destinations.release(upstream.destination, now: now)
   }
 
-  /// Keeps a connection for the next request to its destination.
+  /// Keeps a connection for the next request to its destination; one that waits for a place gets it first.
   func keep(_ upstream: Upstream) {
     let destination = upstream.destination
-    guard destination.idle.count < policy.configuration.limits.idlePerHost, drainDeadline == nil else {
-      return close(upstream)
-    }
+    guard destination.idle.count < policy.configuration.limits.idlePerHost, drainDeadline == nil,
+      destination.security.map(live.contains) ?? true
+    else { return close(upstream) }
     upstream.owner = nil
+    upstream.isReserved = false
+    saveSessions(of: upstream)
+    if upstream.holdsPlace, let waiter = shared.quota.takeFirst(destination.place, of: index) {
+      handOver(upstream, to: waiter)
+      return
+    }
+    if upstream.holdsPlace, shared.quota.hasWaiters(destination.place) { return close(upstream) }
     update(upstream.descriptor, &upstream.interest, .read, upstream.slot)
     timers.set(upstream.slot, now + policy.configuration.timeouts.upstreamIdleMilliseconds)
     destination.idle.append(upstream)
+  }
+
+  /// The waiter goes on in a turn of its own, with this connection where it can use it, else with its place.
+  private func handOver(_ upstream: Upstream, to waiter: ConnectionQuota.Waiter) {
+    guard generations[waiter.slot] == waiter.generation, case .connector(let connector) = occupants[waiter.slot],
+      connector.canUse(upstream), upstream.stream.isSilent
+    else {
+      close(upstream, leavesPlace: false)
+      let place = upstream.destination.place
+      return shared.mailboxes[index].post(.place(slot: waiter.slot, generation: waiter.generation, place))
+    }
+    update(upstream.descriptor, &upstream.interest, .read, upstream.slot)
+    upstream.isReserved = true
+    connector.reserved = upstream
+    shared.mailboxes[index].post(
+      .place(slot: waiter.slot, generation: waiter.generation, upstream.destination.place))
+  }
+
+  /// Whether a request has to wait for its turn behind others, although there may be a kept connection.
+  func mustQueue(for destination: Destination, _ policy: Policy) -> Bool {
+    policy.configuration.limits.connectionsPerHost > 0 && shared.quota.hasWaiters(destination.place)
+  }
+
+  private func saveSessions(of upstream: Upstream) {
+    guard let tls = upstream.stream.tls else { return }
+    for session in tls.takeSessions() { sessions.insert(session, for: upstream.destination) }
   }
 
   /// Takes the connection that was kept last, if the rule allows its address and it is alive and silent: whatever it has
   /// said behind its last response would be taken for the answer to the next request.
   func takeIdle(_ destination: Destination, rule: Int?, _ policy: Policy) -> Upstream? {
     while let upstream = destination.idle.popLast() {
-      if policy.denyingBlock(IPAddress(upstream.address), rule: rule) != nil
-        || !upstream.descriptor.isSilent
+      if policy.denyingBlock(IPAddress(upstream.address), rule: rule) != nil || !upstream.stream.isSilent
+        || !(destination.security?.mayRely(at: seconds) ?? true)
       {
         close(upstream)
         continue
@@ -350,6 +465,9 @@ final class Worker {
   private func upstreamReady(_ upstream: Upstream, _ readiness: Readiness) {
     if let owner = upstream.owner {
       owner.upstreamReady(readiness, self)
+    } else if upstream.stream.tls != nil, upstream.stream.isSilent {
+      // Tickets come when the server likes.
+      saveSessions(of: upstream)
     } else {
       // It closed, or said something that nobody asked for: either way it is not used again.
       dropIdle(upstream)
@@ -382,7 +500,7 @@ final class Worker {
       switch occupants[slot] {
       case .client(let conversation): conversation.drain(self)
       case .upstream(let upstream): dropIdle(upstream)
-      case .free, .listener, .mailbox, .connector, .attempt, .acceptPause: continue
+      case .free, .listener, .mailbox, .connector, .attempt, .probe, .acceptPause: continue
       }
     }
   }

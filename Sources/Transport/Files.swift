@@ -1,4 +1,8 @@
-// Files and the environment, as configuration is read from them. For start and reload only: no loop calls these.
+// Files and the environment, as configuration is read from them and the local authority is written to them. For commands,
+// start and reload only: no loop calls these.
+//
+// A file is written whole or not at all: under another name in the same directory first, then, when it is on the disk, in
+// one step under its own.
 
 import CLinux
 import Glibc
@@ -55,18 +59,136 @@ public enum Files {
   public static func isTerminal(_ descriptor: Int32) -> Bool { isatty(descriptor) == 1 }
 
   /// Writes text whole, to standard output (1) or standard error (2).
-  public static func write(_ text: String, to descriptor: Int32) {
-    var text = text
-    text.withUTF8 { bytes in
-      var sent = 0
-      while sent < bytes.count {
-        let count = cl_write(descriptor, bytes.baseAddress.map { $0 + sent }, bytes.count - sent)
-        if count <= 0 { return }
-        sent += count
-      }
+  public static func write(_ text: String, to descriptor: Int32) { write(Array(text.utf8), to: descriptor) }
+
+  public static func write(_ bytes: [UInt8], to descriptor: Int32) { _ = writeAll(bytes, to: descriptor) }
+
+  private static func writeAll(_ bytes: [UInt8], to descriptor: Int32) -> Result<Void, SystemError> {
+    var sent = 0
+    while sent < bytes.count {
+      let count = bytes.withUnsafeBytes { cl_write(descriptor, $0.baseAddress.map { $0 + sent }, bytes.count - sent) }
+      if count < 0 { return .failure(SystemError(Int32(-count))) }
+      sent += count
     }
+    return .success(())
   }
 
   /// Ends the process with this status.
   public static func exit(_ status: Int32) -> Never { Glibc.exit(status) }
+}
+
+// MARK: Writing
+
+extension Files {
+  /// What happens to a file that has the name already.
+  private enum Existing { case stays, goes }
+
+  /// A new file of these bytes and permission bits. One that is there already stays, and is an error (`isPresence`).
+  public static func create(_ path: String, _ bytes: [UInt8], mode: UInt32) -> Result<Void, SystemError> {
+    write(path, bytes, mode: mode, existing: .stays)
+  }
+
+  /// A file of these bytes and permission bits in the place of whatever has the name.
+  public static func replace(_ path: String, _ bytes: [UInt8], mode: UInt32) -> Result<Void, SystemError> {
+    write(path, bytes, mode: mode, existing: .goes)
+  }
+
+  /// A second name for a file; the first one stays. A file that has the name already goes.
+  public static func copyName(_ path: String, to other: String) -> Result<Void, SystemError> {
+    let draft = draftPath(for: other)
+    guard Glibc.link(path, draft) == 0 else { return failure() }
+    return move(draft, to: other).mapError { error in
+      unlink(draft)
+      return error
+    }
+  }
+
+  /// In one step; a file that has the name already goes.
+  public static func move(_ path: String, to other: String) -> Result<Void, SystemError> {
+    guard rename(path, other) == 0 else { return failure() }
+    // rename(2) does nothing where both are names of one file.
+    unlink(path)
+    return synchronize(directory: directory(of: other))
+  }
+
+  public static func remove(_ path: String) -> Result<Void, SystemError> {
+    unlink(path) == 0 ? synchronize(directory: directory(of: path)) : failure()
+  }
+
+  /// Makes a directory, and those above it that are missing; one that is there stays as it is.
+  public static func createDirectory(_ path: String, mode: UInt32) -> Result<Void, SystemError> {
+    if exists(path) { return .success(()) }
+    let parent = directory(of: path)
+    if parent != path, case .failure(let error) = createDirectory(parent, mode: mode) { return .failure(error) }
+    guard mkdir(path, mode) == 0 || errno == EEXIST else { return failure() }
+    guard let owner = ownerToTakeOver(from: parent) else { return .success(()) }
+    return chown(path, owner.user, owner.group) == 0 ? .success(()) : failure()
+  }
+
+  public static func isReadable(_ path: String) -> Bool { access(path, R_OK) == 0 }
+
+  /// Whether files of this directory may be made and replaced.
+  public static func isWritable(directory path: String) -> Bool { access(path, W_OK | X_OK) == 0 }
+
+  private static func write(
+    _ path: String, _ bytes: [UInt8], mode: UInt32, existing: Existing
+  ) -> Result<Void, SystemError> {
+    let draft = draftPath(for: path)
+    let number = open(draft, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0o600)
+    guard number >= 0 else { return failure() }
+    defer { unlink(draft) }
+    let written = fill(number, bytes, mode: mode, owner: ownerToTakeOver(from: directory(of: path)))
+    Glibc.close(number)
+    if case .failure = written { return written }
+    switch existing {
+    // link(2) does not replace.
+    case .stays: guard Glibc.link(draft, path) == 0 else { return failure() }
+    case .goes: guard rename(draft, path) == 0 else { return failure() }
+    }
+    return synchronize(directory: directory(of: path))
+  }
+
+  private static func fill(
+    _ number: Int32, _ bytes: [UInt8], mode: UInt32, owner: (user: uid_t, group: gid_t)?
+  ) -> Result<Void, SystemError> {
+    if case .failure(let error) = writeAll(bytes, to: number) { return .failure(error) }
+    if let owner, fchown(number, owner.user, owner.group) != 0 { return failure() }
+    return fchmod(number, mode) == 0 && fsync(number) == 0 ? .success(()) : failure()
+  }
+
+  /// What root makes in a directory that is another's is that other's, so that the daemon can read what an administrator
+  /// makes for it. Nobody else can give files away.
+  private static func ownerToTakeOver(from directory: String) -> (user: uid_t, group: gid_t)? {
+    var status = stat()
+    guard geteuid() == 0, stat(directory, &status) == 0 else { return nil }
+    return (status.st_uid, status.st_gid)
+  }
+
+  private static func synchronize(directory path: String) -> Result<Void, SystemError> {
+    let number = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+    guard number >= 0 else { return failure() }
+    defer { Glibc.close(number) }
+    return fsync(number) == 0 || errno == EINVAL ? .success(()) : failure()
+  }
+
+  private static func draftPath(for path: String) -> String {
+    let name = path.split(separator: "/").last.map(String.init) ?? ""
+    return "\(directory(of: path))/.\(name).\(String(Process.random, radix: 36))"
+  }
+
+  private static func directory(of path: String) -> String {
+    var trimmed = path[...]
+    while trimmed.count > 1, trimmed.last == "/" { trimmed.removeLast() }
+    guard let slash = trimmed.lastIndex(of: "/") else { return "." }
+    return slash == trimmed.startIndex ? "/" : String(trimmed[..<slash])
+  }
+
+  private static func failure() -> Result<Void, SystemError> { .failure(SystemError(errno)) }
+}
+
+extension SystemError {
+  /// There is no such file.
+  public var isAbsence: Bool { number == ENOENT }
+  /// There is such a file already.
+  public var isPresence: Bool { number == EEXIST }
 }

@@ -32,7 +32,9 @@ private nonisolated let overview = """
     run      start the proxy
     check    report everything that is wrong with the configuration
     explain  say which rule decides a request, and why
-    env      print the variables that point programs at the proxy
+    pin      show the certificates of a server, and a table of pins to paste
+    ca       make, show and export the local authority for connect = "intercept"
+    env      print the variables that point programs at the proxy, and at its authority
     version  print the version
     help     print this, or more on a command: sallyport help COMMAND
 
@@ -68,10 +70,42 @@ private nonisolated let topics: [String: String] = [
   For a tunnel: sallyport explain CONNECT host:443, or any method with an https:// URL. Exits 1 where it is denied.
 
   """,
+  "pin": """
+  usage: sallyport pin HOST[:PORT] [--server-name NAME] [--anchors FILE] [--json]
+         sallyport pin --file FILE… [HOST] [--server-name NAME] [--anchors FILE] [--json]
+
+  Shows each certificate that the server sends (or that the files hold, PEM or DER, leaf first): whom it is for, until
+  when, its key, its pin, and what a pin on it is worth; whether the chain leads to the system's anchors, or those of
+  --anchors, and is for the name. The table at the end is for the configuration: the leaf's pin and a backup.
+
+  --server-name asks the server for another name than HOST, and checks that one. Nothing goes through the proxy.
+  Exits 1 where there are no certificates to show.
+
+  """,
+  "ca": """
+  usage: sallyport ca init [--permit NAME]…
+         sallyport ca activate [--previous]
+         sallyport ca show [--json]
+         sallyport ca export [--format pem|der] [--only active|next|previous] [--bundle] [--output FILE]
+         each with [--directory DIRECTORY] or [--config FILE]: else the directory of [authority]
+
+  init makes the authority that signs for intercepted hosts: authority.pem, and authority.key, which nobody else may
+  read. --permit limits what it may sign for to a name and all below it, an address or a CIDR block; clients refuse
+  anything else. show says what is there, export prints the certificates for programs to trust; with --bundle, behind
+  the system's anchors, for programs in which a file takes their place.
+
+  A roll-over: 'ca init' makes the next authority beside the present one; programs get both from 'env' and 'export';
+  'ca activate' lets the next one sign. The old one stays as previous.pem, and 'ca activate --previous' goes back to it;
+  delete it and previous.key when all is well.
+
+  """,
   "env": """
   usage: sallyport env [--config FILE] [--shell sh|fish|systemd]
 
-  Prints the variables that point programs at the proxy: eval "$(sallyport env)".
+  Prints the variables that point programs at the proxy: eval "$(sallyport env)", or sallyport env --shell fish | source.
+  Where there is a local authority ('sallyport ca init'), also those by which curl, Python, Node.js, git, pip and others
+  are told to trust it. They name two files in its directory, authorities.pem and bundle.pem, which are brought up to date
+  first where that is allowed; a comment says where not, and what Java needs.
 
   """,
   "version": "usage: sallyport version\n\nPrints the version.\n",

@@ -18,6 +18,7 @@ struct UsageError: Error {
 /// Where a command writes what it has to say.
 enum Output {
   static func answer(_ text: String) { Files.write(text, to: 1) }
+  static func answer(bytes: [UInt8]) { Files.write(bytes, to: 1) }
   static func complain(_ text: String) { Files.write(text, to: 2) }
 }
 
@@ -29,10 +30,12 @@ nonisolated func dispatch(_ arguments: [String]) -> Int32 {
     case "run": return try runCommand(rest)
     case "check": return try checkCommand(rest)
     case "explain": return try explainCommand(rest)
+    case "pin": return try pinCommand(rest)
+    case "ca": return try authorityCommand(rest)
     case "env": return try environmentCommand(rest)
     case "version", "--version", "-V": return try versionCommand(rest)
     case "help", "--help", "-h": return try helpCommand(rest)
-    case "pin", "ca", "status", "reload", "events", "reachability":
+    case "status", "reload", "events", "reachability":
       throw UsageError(message: "'\(name)' is not supported by this build")
     default:
       throw UsageError(message: "unknown command '\(name)'")

@@ -1,6 +1,7 @@
 // sallyport run: the daemon.
 
 import Policy
+import Security
 import Server
 import Transport
 
@@ -14,14 +15,27 @@ nonisolated func runCommand(_ arguments: [String]) throws -> Int32 {
     Output.complain("sallyport: not started, for the configuration has errors\n")
     return 1
   }
+  let authority: Authority?
+  switch localAuthority(of: policy) {
+  case .success(let loaded): authority = loaded
+  case .failure(let fault):
+    Output.complain("sallyport: not started, for a rule intercepts and \(fault)\n")
+    return 1
+  }
   let log = LogWriter(output: 2, format: lineFormat(policy.configuration.log.format))
   log.setLevel(policy.configuration.log.level)
-  let settings = DaemonSettings(policy: policy, log: log) { log in
+  let settings = DaemonSettings(LoadedPolicy(policy: policy, authority: authority), log: log) { log in
     let result = ConfigurationFile.load(named)
     for diagnostic in result.diagnostics {
       log.event(diagnostic.severity == .error ? .error : .warning, diagnostic.sentence)
     }
-    return result.policy
+    guard let policy = result.policy else { return nil }
+    switch localAuthority(of: policy) {
+    case .success(let authority): return LoadedPolicy(policy: policy, authority: authority)
+    case .failure(let fault):
+      log.event(.error, "a rule intercepts and \(fault)")
+      return nil
+    }
   }
   do throws(StartFailure) {
     let daemon = try Daemon(settings, signals: signals)
@@ -44,4 +58,11 @@ private func lineFormat(_ format: LogSettings.Format) -> LineFormat {
   case .json, .journal: .json
   case .auto: Files.isTerminal(2) ? .text : .json
   }
+}
+
+/// The local authority where a rule asks for one.
+private func localAuthority(of policy: Policy) -> Result<Authority?, AuthorityDirectoryFault> {
+  guard policy.rules.contains(where: { $0.connect == .intercept }) else { return .success(nil) }
+  let settings = policy.configuration.authority
+  return AuthorityDirectory(path: settings.directory).load(key: settings.key, at: Clock.wall / 1000).map { $0 }
 }

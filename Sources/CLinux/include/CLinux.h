@@ -115,4 +115,10 @@ const char *cl_error_text(int error);
 #define CL_EADDRNOTAVAIL 99
 #define CL_EAFNOSUPPORT 97
 
+// look-ups that block, for commands
+/// Addresses of a name or of an address in text, as getaddrinfo(3) orders them: how many were found, at most `capacity`, or an
+/// error (EAI_…, negative) that `cl_look_up_error_text` has the words for.
+int cl_look_up(const char *host, uint16_t port, cl_address *found, int capacity);
+const char *cl_look_up_error_text(int error);
+
 #endif

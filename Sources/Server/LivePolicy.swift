@@ -1,0 +1,178 @@
+// A policy with what it takes to carry it out: trust anchors that are loaded and TLS contexts that are made, once for each
+// security policy. Made aside at start and at each reload, read by all loops.
+
+import Policy
+import Security
+import Session
+import Transport
+
+/// A security policy ready for use. Two that say the same are one object, over reloads too: connections and sessions are
+/// kept by it, so that what a laxer policy opened is never used by a stricter one.
+final class OriginSecurity: Sendable {
+  let policy: SecurityPolicy
+  /// Those of the policy, else those of [trust].
+  let anchors: TrustAnchors
+  /// false: what would be refused is let pass and told.
+  let enforces: Bool
+  let context: TLSContext
+
+  init(policy: SecurityPolicy, anchors: TrustAnchors, enforces: Bool, context: TLSContext) {
+    self.policy = policy
+    self.anchors = anchors
+    self.enforces = enforces
+    self.context = context
+  }
+
+  /// Whether a chain that was trusted once may be relied on without being seen again.
+  func mayRely(at seconds: Int64) -> Bool {
+    guard let pins = policy.settings.pinSet, pins.failsOnExpiry, pins.enforce else { return true }
+    return !pins.isExpired(at: seconds)
+  }
+
+  /// Whether anything at all is asked of a certificate.
+  var looksAtCertificates: Bool {
+    let settings = policy.settings
+    return !settings.allowInvalidCertificates || settings.validatesDomainName || policy.isPinning
+  }
+}
+
+/// A configuration as the program read it: the policy, and the local authority where a rule needs one.
+public struct LoadedPolicy: Sendable {
+  public let policy: Policy
+  public let authority: Authority?
+
+  public init(policy: Policy, authority: Authority?) {
+    self.policy = policy
+    self.authority = authority
+  }
+}
+
+final class LivePolicy: Sendable {
+  let policy: Policy
+  /// nil where no rule intercepts.
+  let interception: Interception?
+  private let enforced: [[UInt8]: OriginSecurity]
+  private let reporting: [[UInt8]: OriginSecurity]
+
+  fileprivate init(
+    _ policy: Policy, _ interception: Interception?, enforced: [[UInt8]: OriginSecurity],
+    reporting: [[UInt8]: OriginSecurity]
+  ) {
+    self.policy = policy
+    self.interception = interception
+    self.enforced = enforced
+    self.reporting = reporting
+  }
+
+  func security(_ policy: SecurityPolicy, enforces: Bool) -> OriginSecurity {
+    guard let security = (enforces ? enforced : reporting)[policy.digest] else {
+      preconditionFailure("a security policy that the policy does not list")
+    }
+    return security
+  }
+
+  func contains(_ security: OriginSecurity) -> Bool {
+    (security.enforces ? enforced : reporting)[security.policy.digest] === security
+  }
+}
+
+/// Makes live policies, and keeps what the one before had made.
+struct LivePolicyMaker {
+  private var systemAnchors: TrustAnchors? = nil
+  private var current: LivePolicy? = nil
+
+  /// `complain` takes a sentence about what goes on all the same.
+  mutating func make(_ loaded: LoadedPolicy, complain: (String) -> Void) -> Result<LivePolicy, TLSSetupFault> {
+    let policy = loaded.policy
+    let trust = anchors(policy.configuration.trust, complain)
+    var enforced: [[UInt8]: OriginSecurity] = [:]
+    var reporting: [[UInt8]: OriginSecurity] = [:]
+    for security in policy.securityPolicies {
+      switch ready(security, trust: trust) {
+      case .failure(let fault): return .failure(fault)
+      case .success(let pair):
+        enforced[security.digest] = pair.enforced
+        reporting[security.digest] = pair.reporting
+      }
+    }
+    return interception(loaded.authority).map { interception in
+      let live = LivePolicy(policy, interception, enforced: enforced, reporting: reporting)
+      current = live
+      return live
+    }
+  }
+
+  /// The same authority keeps its leaves and its clients their sessions.
+  private func interception(_ authority: Authority?) -> Result<Interception?, TLSSetupFault> {
+    guard let authority else { return .success(nil) }
+    if let kept = current?.interception, kept.mint.authority.certificate.certificate.der == authority.certificate.certificate.der {
+      return .success(kept)
+    }
+    guard let mint = LeafMint(authority) else {
+      return .failure(TLSSetupFault("no key for the leaves of the local authority could be made"))
+    }
+    return TLSContext.server().map { Interception(mint: mint, context: $0) }
+  }
+
+  private func ready(
+    _ security: SecurityPolicy, trust: TrustAnchors
+  ) -> Result<(enforced: OriginSecurity, reporting: OriginSecurity), TLSSetupFault> {
+    let anchors = security.settings.anchors ?? trust
+    if let known = current?.kept(security, anchors) { return .success(known) }
+    return TLSContext.client(TLSClientSettings(security.settings)).map { context in
+      (
+        OriginSecurity(policy: security, anchors: anchors, enforces: true, context: context),
+        OriginSecurity(policy: security, anchors: anchors, enforces: false, context: context)
+      )
+    }
+  }
+
+  /// The system's anchors are read once: a change of them takes a restart.
+  private mutating func anchors(_ source: TrustSource, _ complain: (String) -> Void) -> TrustAnchors {
+    if case .anchors(let anchors) = source { return anchors }
+    if let systemAnchors { return systemAnchors }
+    let anchors: TrustAnchors
+    switch TrustAnchors.system() {
+    case .success(let found): anchors = found
+    case .failure(let fault):
+      complain("the system's trust anchors cannot be read, so that no certificate is trusted: \(fault)")
+      anchors = TrustAnchors([], origin: "system")
+    }
+    systemAnchors = anchors
+    return anchors
+  }
+}
+
+extension LivePolicy {
+  fileprivate func kept(
+    _ security: SecurityPolicy, _ anchors: TrustAnchors
+  ) -> (enforced: OriginSecurity, reporting: OriginSecurity)? {
+    guard let one = enforced[security.digest], let other = reporting[security.digest], one.anchors == anchors else {
+      return nil
+    }
+    return (one, other)
+  }
+}
+
+extension TLSClientSettings {
+  fileprivate init(_ settings: SecurityPolicy.Settings) {
+    self.init()
+    minimumVersion = TLSProtocolVersion(settings.minimumVersion)
+    maximumVersion = TLSProtocolVersion(settings.maximumVersion)
+    ciphers = settings.ciphers
+    certificates = settings.clientIdentity?.certificates.map(\.der) ?? []
+    key = settings.clientIdentity?.key ?? []
+    asksForStatus = settings.revocation == .staple
+  }
+}
+
+extension TLSProtocolVersion {
+  fileprivate init(_ version: TLSVersion) {
+    switch version {
+    case .tls10: self = .tls10
+    case .tls11: self = .tls11
+    case .tls12: self = .tls12
+    case .tls13: self = .tls13
+    }
+  }
+}

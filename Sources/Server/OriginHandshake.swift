@@ -1,0 +1,119 @@
+// One TLS handshake with an origin, and what the security policy says of the chain that it shows.
+
+import Policy
+import Security
+import Session
+import Transport
+
+final class OriginHandshake {
+  enum Progress {
+    case done
+    case wants(Interest)
+    case failed(UpstreamFailure)
+  }
+
+  /// What the judge found, shared with the closure that OpenSSL calls: the handshake itself would hold itself.
+  private final class Finding {
+    var failure: TrustFailure? = nil
+    var report: TrustFailure? = nil
+  }
+
+  let stream: TLSStream
+  private let finding: Finding
+  private let place: String
+
+  private init(_ stream: TLSStream, _ finding: Finding, place: String) {
+    self.stream = stream
+    self.finding = finding
+    self.place = place
+  }
+
+  /// What a policy that only reports would have refused.
+  var report: TrustFailure? { finding.report }
+
+  static func begin(
+    _ descriptor: Descriptor, to destination: Destination, _ security: OriginSecurity, resuming session: TLSSession?,
+    _ worker: Worker
+  ) -> OriginHandshake? {
+    let finding = Finding()
+    let identity = destination.identity(security.policy)
+    let seconds = worker.seconds
+    let stream = TLSStream.client(
+      security.context, descriptor, serverName: identity.serverName, resuming: session, now: worker.now
+    ) { certificates, status in
+      let chain = PresentedChain(retaining: certificates, stapledResponse: status)
+      let verdict = security.policy.evaluate(
+        chain, for: identity, systemAnchors: security.anchors, at: seconds)
+      switch verdict {
+      case .success(let success):
+        finding.report = success.report
+        return true
+      case .failure(let failure) where !security.enforces:
+        finding.report = failure
+        return true
+      case .failure(let failure):
+        finding.failure = failure
+        return false
+      }
+    }
+    return stream.map { OriginHandshake($0, finding, place: "\(destination.name) port \(destination.port)") }
+  }
+
+  func proceed() -> Progress {
+    switch stream.handshake() {
+    case .done: .done
+    case .wantsRead: .wants(.read)
+    case .wantsWrite: .wants(.write)
+    case .failed(let failure): .failed(explain(failure))
+    }
+  }
+
+  private func explain(_ failure: TLSFailure) -> UpstreamFailure {
+    if let refusal = finding.failure { return UpstreamFailure(refusal, of: place) }
+    switch failure.kind {
+    case .alert(let number):
+      return UpstreamFailure(.tlsAlert, "\(place) answered the TLS handshake with alert \(number) (\(failure.text)).")
+    case .closed: return UpstreamFailure(.tlsFailed, "\(place): \(failure.text).")
+    case .protocolError, .refusedByJudge:
+      return UpstreamFailure(.tlsFailed, "The TLS handshake with \(place) failed: \(failure.text).")
+    }
+  }
+}
+
+extension UpstreamFailure {
+  init(_ failure: TrustFailure, of place: String) {
+    self.init(Problem.Kind(failure.kind), "\(place): \(failure.detail)")
+  }
+}
+
+extension Problem.Kind {
+  init(_ kind: TrustFailure.Kind) {
+    switch kind {
+    case .untrusted: self = .certificateUntrusted
+    case .expired: self = .certificateExpired
+    case .notYetValid: self = .certificateNotYetValid
+    case .nameMismatch: self = .certificateNameMismatch
+    case .pinMismatch: self = .pinMismatch
+    case .pinsExpired: self = .pinsExpired
+    case .revoked: self = .certificateRevoked
+    case .revocationUnknown: self = .revocationUnknown
+    }
+  }
+}
+
+extension ReferenceIdentity {
+  /// The name that goes into SNI (RFC 6066, 3): none for an address.
+  var serverName: String? {
+    if case .name(let name) = self { return name }
+    return nil
+  }
+}
+
+extension Destination {
+  /// What a certificate must be for.
+  func identity(_ policy: SecurityPolicy) -> ReferenceIdentity {
+    if let name = policy.settings.serverName { return .name(name) }
+    guard let literal else { return .name(name) }
+    return .address(literal.octets)
+  }
+}

@@ -1,0 +1,159 @@
+// connect = "verify": before a tunnel is granted the proxy makes a handshake of its own with the very address that the
+// tunnel will use, and holds what it is shown against the rule's security policy.
+//
+// A good verdict is remembered for a while, and tunnels that ask at the same time share one probe. A bad one is not: the
+// next client finds out whether the server has been mended. A probe never resumes a session, for it is there to see the
+// certificate.
+
+import Policy
+import Security
+import Session
+import Transport
+
+/// What a verdict holds for.
+struct ProbeKey: Hashable {
+  let host: [UInt8]
+  let port: UInt16
+  let address: SocketAddress
+  let security: ObjectIdentifier
+}
+
+/// The probes of one loop: verdicts, and what is under way.
+struct TunnelProbes {
+  /// How long a good verdict is relied on, in milliseconds: five minutes, by which a certificate that is replaced by one
+  /// that the policy refuses may be noticed late where TLS 1.3 hides it.
+  static let verdictMilliseconds: Int64 = 300_000
+  /// Verdicts that are remembered: more hosts than a machine talks to in five minutes.
+  static let mostVerdicts = 4096
+
+  private struct Verdict {
+    let security: OriginSecurity
+    let at: Int64
+  }
+
+  private var verdicts: [ProbeKey: Verdict] = [:]
+  private var running: [ProbeKey: TunnelProbe] = [:]
+
+  func isTrusted(_ key: ProbeKey, now: Int64, seconds: Int64) -> Bool {
+    guard let verdict = verdicts[key] else { return false }
+    return now - verdict.at < Self.verdictMilliseconds && verdict.security.mayRely(at: seconds)
+  }
+
+  func running(_ key: ProbeKey) -> TunnelProbe? { running[key] }
+
+  mutating func begin(_ probe: TunnelProbe) { running[probe.key] = probe }
+
+  mutating func end(_ probe: TunnelProbe, isTrusted: Bool, now: Int64) {
+    running[probe.key] = nil
+    guard isTrusted else {
+      verdicts[probe.key] = nil
+      return
+    }
+    if verdicts.count >= Self.mostVerdicts { drop(olderThan: now - Self.verdictMilliseconds) }
+    if verdicts.count >= Self.mostVerdicts { verdicts.removeAll() }
+    verdicts[probe.key] = Verdict(security: probe.security, at: now)
+  }
+
+  mutating func removeAll(where isGone: (OriginSecurity) -> Bool) {
+    verdicts = verdicts.filter { !isGone($0.value.security) }
+  }
+
+  private mutating func drop(olderThan moment: Int64) { verdicts = verdicts.filter { $0.value.at > moment } }
+}
+
+/// One probe under way, and who waits for it.
+final class TunnelProbe {
+  let key: ProbeKey
+  let security: OriginSecurity
+  private let destination: Destination
+  private let handshakeMilliseconds: Int64
+  private var waiters: [Connector] = []
+  private var slot = -1
+  private var descriptor: Descriptor? = nil
+  private var handshake: OriginHandshake? = nil
+  private var interest: Interest? = nil
+
+  init(_ key: ProbeKey, _ security: OriginSecurity, _ destination: Destination, handshakeMilliseconds: Int64) {
+    self.key = key
+    self.security = security
+    self.destination = destination
+    self.handshakeMilliseconds = handshakeMilliseconds
+  }
+
+  /// Begins for its first waiter. The outcome may come before this returns.
+  func start(for connector: Connector, _ worker: Worker) {
+    waiters = [connector]
+    worker.probes.begin(self)
+    slot = worker.occupy(.probe(self))
+    worker.timers.set(slot, worker.now + handshakeMilliseconds)
+    switch Outgoing.open(key.address) {
+    case .failure(let error):
+      end(UpstreamFailure(.tlsFailed, "The probe of \(place) could not connect: \(error)."), worker)
+    case .success(let outgoing):
+      descriptor = outgoing.descriptor
+      interest = outgoing.isConnected ? .read : .write
+      guard worker.register(outgoing.descriptor, outgoing.isConnected ? .read : .write, slot) else {
+        return end(UpstreamFailure(.tlsFailed, "The probe of \(place) could not be made for want of memory."), worker)
+      }
+      if outgoing.isConnected { beginHandshake(worker) }
+    }
+  }
+
+  func join(_ connector: Connector) { waiters.append(connector) }
+
+  /// A waiter that has left. The probe goes on: its verdict serves the next one.
+  func abandon(_ connector: Connector) { waiters.removeAll { $0 === connector } }
+
+  func ready(_ worker: Worker) {
+    guard let descriptor else { return }
+    if handshake == nil {
+      let error = descriptor.connectError
+      if error != 0 {
+        return end(
+          UpstreamFailure(.tlsFailed, "The probe of \(place) could not connect: \(SystemError(error))."), worker)
+      }
+      return beginHandshake(worker)
+    }
+    proceed(worker)
+  }
+
+  func timerFired(_ worker: Worker) {
+    end(
+      UpstreamFailure(.tlsTimeout, "\(place) did not finish the TLS handshake of the probe within \(handshakeMilliseconds) ms."),
+      worker)
+  }
+
+  private var place: String { "\(destination.name) port \(destination.port)" }
+
+  private func beginHandshake(_ worker: Worker) {
+    guard let descriptor else { return }
+    handshake = OriginHandshake.begin(descriptor, to: destination, security, resuming: nil, worker)
+    if handshake == nil {
+      return end(UpstreamFailure(.tlsFailed, "\(place): no TLS connection could be made."), worker)
+    }
+    proceed(worker)
+  }
+
+  private func proceed(_ worker: Worker) {
+    guard let handshake, let descriptor else { return }
+    switch handshake.proceed() {
+    case .wants(let wanted): worker.update(descriptor, &interest, wanted, slot)
+    case .failed(let failure): end(failure, worker)
+    case .done:
+      if let report = handshake.report { waiters.first?.report(report, worker) }
+      handshake.stream.shutdownWrite()
+      end(nil, worker)
+    }
+  }
+
+  private func end(_ failure: UpstreamFailure?, _ worker: Worker) {
+    descriptor?.close()
+    descriptor = nil
+    handshake = nil
+    worker.vacate(slot)
+    worker.probes.end(self, isTrusted: failure == nil, now: worker.now)
+    let waiting = waiters
+    waiters = []
+    for connector in waiting { connector.probed(failure, worker) }
+  }
+}

@@ -1,0 +1,193 @@
+// What TLS connections of one kind have in common (SSL_CTX): versions, ciphers, what is shown to the peer.
+//
+// OpenSSL judges no certificate here. The chain that a server shows is given to the connection's own judge, before a byte
+// of a request or a client's certificate has left; on a resumed session OpenSSL asks nobody, so that sessions are the
+// caller's to keep apart (`TLSStream.session`).
+
+import COpenSSL
+
+/// TLS protocol versions, as OpenSSL numbers them.
+public enum TLSProtocolVersion: Int32, Sendable {
+  case tls10 = 0x0301
+  case tls11 = 0x0302
+  case tls12 = 0x0303
+  case tls13 = 0x0304
+}
+
+/// Settings for connections to servers.
+public struct TLSClientSettings: Sendable {
+  public var minimumVersion = TLSProtocolVersion.tls12
+  public var maximumVersion = TLSProtocolVersion.tls13
+  /// An OpenSSL cipher string; names of TLS 1.3 suites may stand in it. nil: OpenSSL's own.
+  public var ciphers: String? = nil
+  /// DER, leaf first; empty: none is shown.
+  public var certificates: [[UInt8]] = []
+  /// PKCS #8 DER of the first certificate's key.
+  public var key: [UInt8] = []
+  /// Whether the server is asked for an OCSP answer, and judged once that would be there.
+  public var asksForStatus = false
+
+  public init() {}
+}
+
+/// Why a context could not be made.
+public struct TLSSetupFault: Error, Sendable, CustomStringConvertible {
+  public let description: String
+
+  public init(_ description: String) { self.description = description }
+}
+
+/// Contexts are read by all loops and changed by none once they are made.
+public final class TLSContext: @unchecked Sendable {
+  /// What one read(2) may bring: four records of the largest size. Given back when it has been read out.
+  static let readAheadBytes = 64 << 10
+  /// ALPN (RFC 7301) in its wire form: the one protocol that is spoken.
+  static let protocols: [UInt8] = [8] + Array("http/1.1".utf8)
+
+  let raw: OpaquePointer
+  let asksForStatus: Bool
+
+  private init(raw: OpaquePointer, asksForStatus: Bool) {
+    self.raw = raw
+    self.asksForStatus = asksForStatus
+  }
+
+  deinit { SSL_CTX_free(raw) }
+
+  /// For connections to servers.
+  public static func client(_ settings: TLSClientSettings) -> Result<TLSContext, TLSSetupFault> {
+    ERR_clear_error()
+    guard let raw = SSL_CTX_new(TLS_client_method()) else { return .failure(fault("no TLS context")) }
+    let context = TLSContext(raw: raw, asksForStatus: settings.asksForStatus)
+    context.setCommon()
+    guard cossl_set_versions(raw, settings.minimumVersion.rawValue, settings.maximumVersion.rawValue) else {
+      return .failure(fault("TLS versions"))
+    }
+    if let ciphers = settings.ciphers, let fault = context.setCiphers(ciphers) { return .failure(fault) }
+    if !settings.certificates.isEmpty, let fault = context.setIdentity(settings) { return .failure(fault) }
+    SSL_CTX_set_verify(raw, SSL_VERIFY_PEER, nil)
+    SSL_CTX_set_cert_verify_callback(raw, { store, _ in judgeChain(store) }, nil)
+    if settings.asksForStatus { cossl_set_status_callback(raw) { ssl, _ in judgeStatus(ssl) } }
+    cossl_cache_for_client(raw)
+    SSL_CTX_sess_set_new_cb(raw) { ssl, session in keepSession(ssl, session) }
+    _ = SSL_CTX_set_alpn_protos(raw, protocols, UInt32(protocols.count))
+    return .success(context)
+  }
+
+  /// For connections of clients; each stream brings its own certificate. Clients resume by tickets, which any loop reads.
+  public static func server() -> Result<TLSContext, TLSSetupFault> {
+    ERR_clear_error()
+    guard let raw = SSL_CTX_new(TLS_server_method()) else { return .failure(fault("no TLS context")) }
+    let context = TLSContext(raw: raw, asksForStatus: false)
+    context.setCommon()
+    guard cossl_set_versions(raw, TLSProtocolVersion.tls12.rawValue, TLSProtocolVersion.tls13.rawValue) else {
+      return .failure(fault("TLS versions"))
+    }
+    cossl_no_server_cache(raw)
+    let name = Array("sallyport".utf8)
+    _ = SSL_CTX_set_session_id_context(raw, name, UInt32(name.count))
+    SSL_CTX_set_alpn_select_cb(raw, { _, out, outLength, offered, count, _ in selectHTTP1(out, outLength, offered, count) }, nil)
+    return .success(context)
+  }
+
+  private func setCommon() {
+    cossl_set_modes(raw)
+    cossl_read_ahead(raw, Self.readAheadBytes)
+    SSL_CTX_set_options(raw, cossl_hardening())
+  }
+
+  /// Suites of TLS 1.3 are set by a call of their own, and known by their prefix.
+  private func setCiphers(_ text: String) -> TLSSetupFault? {
+    let names = text.split(whereSeparator: { ": ,".contains($0) })
+    let suites = names.filter { $0.hasPrefix("TLS_") }.joined(separator: ":")
+    let others = names.filter { !$0.hasPrefix("TLS_") }.joined(separator: ":")
+    if !suites.isEmpty, SSL_CTX_set_ciphersuites(raw, suites) != 1 { return Self.fault("cipher suites '\(suites)'") }
+    if !others.isEmpty, SSL_CTX_set_cipher_list(raw, others) != 1 { return Self.fault("ciphers '\(others)'") }
+    return nil
+  }
+
+  private func setIdentity(_ settings: TLSClientSettings) -> TLSSetupFault? {
+    for (index, der) in settings.certificates.enumerated() {
+      guard let certificate = Self.decode(der) else { return Self.fault("client certificate") }
+      defer { X509_free(certificate) }
+      let done =
+        index == 0
+        ? SSL_CTX_use_certificate(raw, certificate) == 1 : cossl_add_chain_certificate(raw, certificate)
+      if !done { return Self.fault("client certificate") }
+    }
+    let key = settings.key.withUnsafeBufferPointer { bytes in
+      var at = bytes.baseAddress
+      return d2i_AutoPrivateKey(nil, &at, bytes.count)
+    }
+    guard let key else { return Self.fault("key of the client certificate") }
+    defer { EVP_PKEY_free(key) }
+    return SSL_CTX_use_PrivateKey(raw, key) == 1 ? nil : Self.fault("key of the client certificate")
+  }
+
+  private static func decode(_ der: [UInt8]) -> OpaquePointer? {
+    der.withUnsafeBufferPointer { bytes in
+      var at = bytes.baseAddress
+      return d2i_X509(nil, &at, bytes.count)
+    }
+  }
+
+  private static func fault(_ what: String) -> TLSSetupFault {
+    TLSSetupFault("\(what): \(TLSErrors.take()?.text ?? "OpenSSL gives no reason")")
+  }
+}
+
+// MARK: What OpenSSL calls
+
+private func stream(of ssl: OpaquePointer?) -> TLSStream? {
+  guard let ssl, let owner = cossl_owner(ssl) else { return nil }
+  return Unmanaged<TLSStream>.fromOpaque(owner).takeUnretainedValue()
+}
+
+/// SSL_CTX_set_cert_verify_callback: 1 where the chain is trusted. Without a judge nothing is.
+private func judgeChain(_ store: OpaquePointer?) -> Int32 {
+  guard let store, let ssl = cossl_connection_of(store), let stream = stream(of: ssl) else { return 0 }
+  // The OCSP answer comes behind the certificates under TLS 1.2: judged by `judgeStatus` then, in every version.
+  if stream.asksForStatus { return 1 }
+  guard stream.judge(X509_STORE_CTX_get0_untrusted(store), status: nil) else {
+    cossl_reject(store)
+    return 0
+  }
+  return 1
+}
+
+/// SSL_CTX_set_tlsext_status_cb: called before a client's certificate or a request leaves, with an answer or without one.
+private func judgeStatus(_ ssl: OpaquePointer?) -> Int32 {
+  guard let ssl, let stream = stream(of: ssl) else { return 0 }
+  if SSL_session_reused(ssl) == 1 { return 1 }
+  var response: UnsafePointer<UInt8>? = nil
+  let count = cossl_status(ssl, &response)
+  let status = response.flatMap { count > 0 ? Array(UnsafeBufferPointer(start: $0, count: count)) : nil }
+  return stream.judge(SSL_get_peer_cert_chain(ssl), status: status) ? 1 : 0
+}
+
+/// SSL_CTX_sess_set_new_cb: 1 where the session is kept.
+private func keepSession(_ ssl: OpaquePointer?, _ session: OpaquePointer?) -> Int32 {
+  guard let session, let stream = stream(of: ssl) else { return 0 }
+  return stream.take(session) ? 1 : 0
+}
+
+private func selectHTTP1(
+  _ out: UnsafeMutablePointer<UnsafePointer<UInt8>?>?, _ outLength: UnsafeMutablePointer<UInt8>?,
+  _ offered: UnsafePointer<UInt8>?, _ count: UInt32
+) -> Int32 {
+  guard let out, let outLength, let offered else { return SSL_TLSEXT_ERR_NOACK }
+  var at = 0
+  let wanted = TLSContext.protocols
+  while at < count {
+    let length = Int(offered[at])
+    if at + 1 + length > count { break }
+    if length == wanted.count - 1, (0..<length).allSatisfy({ offered[at + 1 + $0] == wanted[1 + $0] }) {
+      out.pointee = offered + at + 1
+      outLength.pointee = UInt8(length)
+      return SSL_TLSEXT_ERR_OK
+    }
+    at += 1 + length
+  }
+  // A client that speaks nothing of what is spoken here is told so (RFC 7301, 3.2).
+  return SSL_TLSEXT_ERR_ALERT_FATAL
+}

@@ -1,0 +1,324 @@
+// One TLS connection over a socket that does not block.
+//
+// OpenSSL reads and writes the descriptor itself. A read takes records until the buffer is full or the socket is empty;
+// `hasMore` says that OpenSSL holds bytes of which the socket gives no sign any more.
+
+import Bytes
+import COpenSSL
+import Glibc
+
+/// A session that may be resumed, with the moment at which its chain was judged.
+public final class TLSSession: @unchecked Sendable {
+  let raw: OpaquePointer
+  /// When the chain behind it was verified, in the clock of whoever made the stream.
+  public let verifiedAt: Int64
+
+  init(adopting raw: OpaquePointer, verifiedAt: Int64) {
+    self.raw = raw
+    self.verifiedAt = verifiedAt
+  }
+
+  deinit { SSL_SESSION_free(raw) }
+
+  /// A ticket of TLS 1.3 is for one use (RFC 8446, C.4).
+  public var isForOneUse: Bool { SSL_SESSION_get_protocol_version(raw) >= TLSProtocolVersion.tls13.rawValue }
+}
+
+/// Why a handshake failed.
+public struct TLSFailure: Error, Equatable, Sendable {
+  public enum Kind: Equatable, Sendable {
+    /// The judge refused the chain: it knows why.
+    case refusedByJudge
+    /// The peer sent an alert: its number (RFC 8446, 6).
+    case alert(Int)
+    /// What the peer sent is no TLS, or none that is allowed here.
+    case protocolError
+    /// The connection ended.
+    case closed
+  }
+
+  public let kind: Kind
+  /// OpenSSL's words.
+  public let text: String
+}
+
+public final class TLSStream {
+  public enum HandshakeProgress: Equatable {
+    case done
+    case wantsRead
+    case wantsWrite
+    case failed(TLSFailure)
+  }
+
+  /// Largest content of a record in bytes (RFC 8446, 5.1): what is written together leaves as one record up to here.
+  static let recordBytes = 16 << 10
+
+  /// Judges the chain that a server showed: X509 objects, leaf first, on loan, and a stapled OCSP answer. Called at most once,
+  /// within `handshake`; not at all where a session is resumed.
+  public typealias Judge = ([OpaquePointer], [UInt8]?) -> Bool
+
+  private let ssl: OpaquePointer
+  let asksForStatus: Bool
+  private var judging: Judge?
+  private var wasRefused = false
+  /// Sessions that the server offered since they were last asked for.
+  private var offered: [TLSSession] = []
+  private var verifiedAt: Int64
+  /// Bytes may be there although the descriptor is not readable.
+  public private(set) var hasMore = false
+  private var isOver = false
+
+  private init(_ ssl: OpaquePointer, _ context: TLSContext, now: Int64) {
+    self.ssl = ssl
+    asksForStatus = context.asksForStatus
+    verifiedAt = now
+    cossl_set_owner(ssl, Unmanaged.passUnretained(self).toOpaque())
+  }
+
+  deinit { SSL_free(ssl) }
+
+  /// The client's side of a connection. `serverName`: SNI; nil where the server is an address. nil where memory is short.
+  public static func client(
+    _ context: TLSContext, _ descriptor: Descriptor, serverName: String?, resuming session: TLSSession?, now: Int64,
+    judge: @escaping Judge
+  ) -> TLSStream? {
+    ERR_clear_error()
+    guard let ssl = SSL_new(context.raw) else { return nil }
+    let stream = TLSStream(ssl, context, now: now)
+    guard SSL_set_fd(ssl, descriptor.number) == 1 else { return nil }
+    if let serverName, !cossl_set_server_name(ssl, serverName) { return nil }
+    if context.asksForStatus { cossl_ask_for_status(ssl) }
+    if let session, SSL_set_session(ssl, session.raw) == 1 { stream.verifiedAt = session.verifiedAt }
+    stream.judging = judge
+    SSL_set_connect_state(ssl)
+    return stream
+  }
+
+  /// The server's side, with the certificate (X509) and its key (EVP_PKEY), of which references are taken. `prefix`: what
+  /// has been read of the client already.
+  public static func server(
+    _ context: TLSContext, _ descriptor: Descriptor, prefix: Span<UInt8>, certificate: OpaquePointer,
+    key: OpaquePointer, now: Int64
+  ) -> TLSStream? {
+    ERR_clear_error()
+    guard let ssl = SSL_new(context.raw) else { return nil }
+    let stream = TLSStream(ssl, context, now: now)
+    guard SSL_set_fd(ssl, descriptor.number) == 1, SSL_use_certificate(ssl, certificate) == 1,
+      SSL_use_PrivateKey(ssl, key) == 1
+    else { return nil }
+    if !prefix.isEmpty {
+      let source = prefix.withUnsafeBytes { cossl_prefixed_socket(descriptor.number, $0.baseAddress, $0.count) }
+      guard let source else { return nil }
+      SSL_set0_rbio(ssl, source)
+    }
+    SSL_set_accept_state(ssl)
+    return stream
+  }
+
+  // MARK: Handshake
+
+  public func handshake() -> HandshakeProgress {
+    ERR_clear_error()
+    let result = SSL_do_handshake(ssl)
+    if result == 1 {
+      judging = nil
+      // The record behind the handshake may have come along with it.
+      hasMore = SSL_has_pending(ssl) == 1
+      return .done
+    }
+    switch SSL_get_error(ssl, result) {
+    case SSL_ERROR_WANT_READ: return .wantsRead
+    case SSL_ERROR_WANT_WRITE: return .wantsWrite
+    case SSL_ERROR_ZERO_RETURN: return failed(.closed, "the peer closed the connection within the handshake")
+    default:
+      if wasRefused {
+        TLSErrors.discard()
+        return failed(.refusedByJudge, "the certificate is refused")
+      }
+      guard let error = TLSErrors.take() else {
+        return failed(.closed, "the peer closed the connection within the handshake")
+      }
+      if let alert = error.alert { return failed(.alert(alert), error.text) }
+      return error.isTruncation
+        ? failed(.closed, "the peer closed the connection within the handshake") : failed(.protocolError, error.text)
+    }
+  }
+
+  private func failed(_ kind: TLSFailure.Kind, _ text: String) -> HandshakeProgress {
+    isOver = true
+    judging = nil
+    return .failed(TLSFailure(kind: kind, text: text))
+  }
+
+  /// Called by OpenSSL within `handshake`.
+  func judge(_ chain: OpaquePointer?, status: [UInt8]?) -> Bool {
+    var certificates: [OpaquePointer] = []
+    if let chain {
+      for index in 0..<cossl_count(chain) { if let one = cossl_at(chain, index) { certificates.append(one) } }
+    }
+    let isTrusted = judging?(certificates, status) ?? false
+    wasRefused = !isTrusted
+    return isTrusted
+  }
+
+  /// Whether the handshake resumed a session, so that nobody judged a chain.
+  public var isResumed: Bool { SSL_session_reused(ssl) == 1 }
+  /// `TLSv1.3`
+  public var versionName: String { String(cString: SSL_get_version(ssl)) }
+  public var isTLS13: Bool { SSL_version(ssl) >= TLSProtocolVersion.tls13.rawValue }
+
+  // MARK: Sessions
+
+  func take(_ session: OpaquePointer) -> Bool {
+    guard SSL_SESSION_is_resumable(session) == 1 else { return false }
+    offered.append(TLSSession(adopting: session, verifiedAt: verifiedAt))
+    return true
+  }
+
+  /// Sessions that the server has offered since the last call: those of TLS 1.3 come behind the handshake.
+  public func takeSessions() -> [TLSSession] {
+    if offered.isEmpty { return [] }
+    defer { offered = [] }
+    return offered
+  }
+
+  // MARK: Bytes
+
+  /// Reads into the tail of `buffer`, which must have room.
+  public func read(into buffer: inout ByteBuffer) -> Transfer {
+    var total = 0
+    var end: Transfer? = nil
+    hasMore = false
+    let ssl = self.ssl
+    while true {
+      var count = 0
+      var wasFull = false
+      ERR_clear_error()
+      var status: Int32 = 0
+      _ = unsafe buffer.fillTail { tail in
+        if tail.count == 0 {
+          wasFull = true
+          return 0
+        }
+        status = unsafe SSL_read_ex(ssl, tail.baseAddress, tail.count, &count)
+        return status == 1 ? count : 0
+      }
+      if wasFull {
+        hasMore = true
+        break
+      }
+      if status != 1 {
+        end = endOfRead()
+        break
+      }
+      total += count
+    }
+    if total > 0 {
+      // What ended the reading shows again at the next one.
+      if let end, end != .wouldBlock { hasMore = true }
+      return .moved(total)
+    }
+    return end ?? .wouldBlock
+  }
+
+  private func endOfRead() -> Transfer {
+    switch SSL_get_error(ssl, 0) {
+    case SSL_ERROR_WANT_READ, SSL_ERROR_WANT_WRITE: return .wouldBlock
+    case SSL_ERROR_ZERO_RETURN: return .ended
+    default:
+      // Without close_notify nobody can say whether the peer had more to say (RFC 8446, 6.1).
+      isOver = true
+      TLSErrors.discard()
+      return .failed(EPROTO)
+    }
+  }
+
+  public func write(_ buffer: borrowing ByteBuffer) -> Transfer {
+    unsafe write(buffer.unsafeReadable)
+  }
+
+  /// Writes `first` and `second` behind it: as one record where they fit into one.
+  public func write(_ first: borrowing ByteBuffer, then second: Span<UInt8>) -> Transfer {
+    let head = unsafe first.unsafeReadable
+    return unsafe second.withUnsafeBytes { tail in
+      if head.isEmpty { return unsafe write(tail) }
+      if tail.isEmpty { return unsafe write(head) }
+      if head.count + tail.count <= Self.recordBytes {
+        return unsafe withUnsafeTemporaryAllocation(byteCount: head.count + tail.count, alignment: 1) { whole in
+          unsafe whole.copyMemory(from: head)
+          unsafe UnsafeMutableRawBufferPointer(rebasing: whole[head.count...]).copyMemory(from: tail)
+          return unsafe write(UnsafeRawBufferPointer(whole))
+        }
+      }
+      let first = unsafe write(head)
+      guard case .moved(let moved) = first, moved == head.count else { return first }
+      guard case .moved(let more) = unsafe write(tail) else { return .moved(moved) }
+      return .moved(moved + more)
+    }
+  }
+
+  /// Writes record after record until the socket takes no more. What was tried and not taken must be tried again first.
+  private func write(_ bytes: UnsafeRawBufferPointer) -> Transfer {
+    var sent = 0
+    while sent < bytes.count {
+      var count = 0
+      ERR_clear_error()
+      let status = unsafe SSL_write_ex(ssl, bytes.baseAddress?.advanced(by: sent), bytes.count - sent, &count)
+      if status == 1 {
+        sent += count
+        continue
+      }
+      switch SSL_get_error(ssl, 0) {
+      case SSL_ERROR_WANT_WRITE, SSL_ERROR_WANT_READ: return sent > 0 ? .moved(sent) : .wouldBlock
+      default:
+        isOver = true
+        TLSErrors.discard()
+        return sent > 0 ? .moved(sent) : .failed(EPROTO)
+      }
+    }
+    return .moved(sent)
+  }
+
+  /// Whether a connection that should be silent still is: what comes may be tickets, but no content and no end.
+  public var isSilent: Bool {
+    var byte: UInt8 = 0
+    var count = 0
+    ERR_clear_error()
+    if SSL_peek_ex(ssl, &byte, 1, &count) == 1 { return false }
+    let error = SSL_get_error(ssl, 0)
+    TLSErrors.discard()
+    return error == SSL_ERROR_WANT_READ
+  }
+
+  /// Says that nothing more will be sent (close_notify).
+  public func shutdownWrite() {
+    if isOver || SSL_in_init(ssl) == 1 { return }
+    ERR_clear_error()
+    _ = SSL_shutdown(ssl)
+    TLSErrors.discard()
+  }
+}
+
+/// The queue in which OpenSSL leaves what went wrong, one for each thread.
+enum TLSErrors {
+  struct Entry {
+    let text: String
+    let alert: Int?
+    let isTruncation: Bool
+  }
+
+  /// The first of them; the queue is empty afterwards.
+  static func take() -> Entry? {
+    let code = ERR_get_error()
+    defer { ERR_clear_error() }
+    if code == 0 { return nil }
+    let reason = Int(cossl_reason(code))
+    let offset = Int(cossl_alert_offset())
+    let text = ERR_reason_error_string(code).map { String(cString: $0) } ?? "error \(code)"
+    return Entry(
+      text: text, alert: reason >= offset && reason < offset + 256 ? reason - offset : nil,
+      isTruncation: cossl_is_truncation(code))
+  }
+
+  static func discard() { ERR_clear_error() }
+}

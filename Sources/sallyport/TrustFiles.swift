@@ -1,0 +1,67 @@
+// The files that programs are pointed at so that they trust the local authority: authorities.pem and bundle.pem.
+//
+// Both can be made anew at any time: commands that change an authority do, and `sallyport env` does where it may write. What
+// the files should say is compared with what they say, not dates with dates, so that an update of the system's anchors, a
+// roll-over and an authority that expired are all seen.
+
+import Transport
+
+struct TrustFiles {
+  /// Where Linux distributions keep the anchors of the system in one file, in PEM: Debian, Alpine and Arch; Fedora; SUSE;
+  /// Alpine again. The variable SSL_CERT_FILE does not count: in a shell that `sallyport env` has set up it names bundle.pem.
+  private static let systemBundles = [
+    "/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/ca-bundle.pem",
+    "/etc/ssl/cert.pem",
+  ]
+  /// In bytes; a system's bundle has 220 KB.
+  private static let largestBundleBytes = 16 << 20
+  private static let mode: UInt32 = 0o644
+
+  /// What became of a file.
+  enum State {
+    /// It says what it should.
+    case current
+    /// It is there, but says something else and cannot be written.
+    case stale
+    /// It is not there and cannot be written, or the system has no bundle that it could be merged with.
+    case absent
+  }
+
+  let directory: AuthorityDirectory
+  /// The certificates of the authorities that live.
+  let authorities: [UInt8]
+  /// Those behind the system's anchors; nil where the system has no bundle.
+  let bundle: [UInt8]?
+
+  init(_ directory: AuthorityDirectory, at seconds: Int64) throws {
+    self.directory = directory
+    let live = try directory.live(at: seconds).reduce(into: [UInt8]()) { $0 = Self.joined($0, $1.text) }
+    authorities = live
+    bundle = Self.systemAnchors().map { Self.joined($0, live) }
+  }
+
+  /// Writes what has changed, where it may be written.
+  func refresh() -> (authorities: State, bundle: State) {
+    (Self.refresh(directory.authoritiesPath, authorities), Self.refresh(directory.bundlePath, bundle))
+  }
+
+  private static func refresh(_ path: String, _ wanted: [UInt8]?) -> State {
+    let found = try? Files.read(path, limit: largestBundleBytes).get()
+    guard let wanted else { return found == nil ? .absent : .stale }
+    if found == wanted { return .current }
+    if case .success = Files.replace(path, wanted, mode: mode) { return .current }
+    return found == nil ? .absent : .stale
+  }
+
+  private static func systemAnchors() -> [UInt8]? {
+    for path in systemBundles {
+      if case .success(let bytes) = Files.read(path, limit: largestBundleBytes), !bytes.isEmpty { return bytes }
+    }
+    return nil
+  }
+
+  /// PEM texts one behind the other, each on lines of its own.
+  private static func joined(_ first: [UInt8], _ second: [UInt8]) -> [UInt8] {
+    first.isEmpty || first.last == 0x0a ? first + second : first + [0x0a] + second
+  }
+}
