@@ -65,19 +65,18 @@ extension ConfigurationReading {
     return matches(setting, pattern, in: path, orElse: "the directory \(path.quoted) has \(what) in it")
   }
 
-  private func matches(_ setting: Setting, _ pattern: String, in directory: String, orElse fault: String) -> [String]? {
+  /// The files, no directories, that match; `none` is said where there are none.
+  private func matches(_ setting: Setting, _ pattern: String, in directory: String, orElse none: String) -> [String]? {
     switch files.expand(pattern, in: directory) {
     case .failure(let fault):
       error(setting, "cannot list \(ConfigurationPath.join(directory, pattern).quoted): \(fault)")
       return nil
     case .success(let matches):
       let paths = matches.filter { !files.isDirectory($0) }
-      guard (1...Self.mostCertificateFiles).contains(paths.count) else {
-        error(
-          setting, paths.isEmpty ? fault : "expected at most \(Self.mostCertificateFiles) files, found \(paths.count)")
-        return nil
-      }
-      return paths.sorted { $0.utf8.lexicographicallyPrecedes($1.utf8) }
+      let most = Self.mostCertificateFiles
+      if (1...most).contains(paths.count) { return paths.sorted { $0.utf8.lexicographicallyPrecedes($1.utf8) } }
+      error(setting, paths.isEmpty ? none : "expected at most \(most) files, found \(paths.count)")
+      return nil
     }
   }
 

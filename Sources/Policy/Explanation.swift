@@ -119,7 +119,7 @@ private struct Seen {
     case .methods: method
     case .paths: path
     case .schemes: scheme.rawValue
-    case .requestsOnly: "a tunnel, whose requests cannot be read"
+    case .requestsOnly: "a tunnel, of whose requests nothing is known yet"
     }
   }
 }

@@ -42,7 +42,9 @@ public enum AuthorityFault: Error, Hashable, Sendable, CustomStringConvertible {
     }
   }
 
-  private static func count(_ days: Int64) -> String { "\(days) day\(days == 1 ? "" : "s")" }
+  private static func count(_ days: Int64) -> String {
+    days == 0 ? "less than a day" : "\(days) day\(days == 1 ? "" : "s")"
+  }
 }
 
 /// A certificate that is fit to be a local authority's.

@@ -66,7 +66,8 @@ public struct Certificate: Hashable, Sendable {
   private static func unreadable(_ der: [UInt8], number: Int, of count: Int) -> String {
     let found = DERContent.describe(der)
     return count == 1
-      ? "expected a certificate, found \(found)" : "expected a certificate as number \(number) of \(count), found \(found)"
+      ? "expected a certificate, found \(found)"
+      : "expected a certificate as number \(number) of \(count), found \(found)"
   }
 
   public static func == (left: Certificate, right: Certificate) -> Bool { left.der == right.der }

@@ -20,7 +20,8 @@ extension SecurityPolicy.Settings {
     let suites = words.filter(isSuite)
     let list = words.filter { !isSuite($0) }
     return CipherParts(
-      list: list.isEmpty ? nil : list.joined(separator: ":"), suites: suites.isEmpty ? nil : suites.joined(separator: ":"))
+      list: list.isEmpty ? nil : list.joined(separator: ":"),
+      suites: suites.isEmpty ? nil : suites.joined(separator: ":"))
   }
 
   /// What is wrong with `text` as a value of `ciphers`, in words; nil where OpenSSL accepts it.

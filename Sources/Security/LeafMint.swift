@@ -144,14 +144,12 @@ extension ReferenceIdentity {
     }
   }
 
-  /// What a leaf's subject says, for clients whose logs show nothing else; nil where it does not fit: the subject is empty
-  /// then, and subjectAltName critical (RFC 5280, 4.1.2.6). A bare address would be taken for a DNS name, and measured
-  /// against the authority's name constraints as one.
+  /// What a leaf's subject says, for clients whose logs show nothing else; nil: nothing, and subjectAltName is critical then
+  /// (RFC 5280, 4.1.2.6). A name that is too long does not fit. With an address OpenSSL and GnuTLS would take the common
+  /// name, whatever it says, for a DNS name, and hold it against the authority's name constraints.
   fileprivate var commonName: String? {
-    switch self {
-    case .name(let name): name.utf8.count <= CertificateDraft.longestCommonName ? name : nil
-    case .address: "address \(text)"
-    }
+    guard case .name(let name) = self, name.utf8.count <= CertificateDraft.longestCommonName else { return nil }
+    return name
   }
 
   fileprivate var isCanonical: Bool {

@@ -12,15 +12,16 @@ enum PEM {
     let der: [UInt8]
   }
 
-  private static let begin = Array("-----BEGIN ".utf8)
-  private static let end = Array("-----END ".utf8)
+  // Without the blank behind them: where one of them stands is found before and after blanks are trimmed.
+  private static let begin = Array("-----BEGIN".utf8)
+  private static let end = Array("-----END".utf8)
   private static let dashes = Array("-----".utf8)
   private static let byteOrderMark: [UInt8] = [0xef, 0xbb, 0xbf]
 
   /// Whether a block begins anywhere in `bytes`.
   static func isText(_ bytes: [UInt8]) -> Bool { contains(bytes[...], begin) }
 
-  /// The blocks, in order; none where the text has none. What stands between them does not count.
+  /// The blocks, in order; none where `isText` says no. What stands between them does not count.
   static func blocks(_ bytes: [UInt8]) -> Result<[Block], CertificateFault> {
     var blocks: [Block] = []
     var open: OpenBlock?
@@ -88,8 +89,10 @@ enum PEM {
   /// What stands between `-----BEGIN ` and the dashes at the end of the line.
   private static func label(of line: ArraySlice<UInt8>, behind opening: [UInt8]) -> String? {
     let text = line.dropFirst(opening.count)
-    guard text.count > dashes.count, text.suffix(dashes.count).elementsEqual(dashes) else { return nil }
-    return printable(text.dropLast(dashes.count))
+    guard text.count > dashes.count + 1, text.first == 0x20, text.suffix(dashes.count).elementsEqual(dashes) else {
+      return nil
+    }
+    return printable(text.dropFirst().dropLast(dashes.count))
   }
 
   private static func trimmed(_ line: ArraySlice<UInt8>) -> ArraySlice<UInt8> {

@@ -30,7 +30,7 @@ struct PathSearch {
   /// Leaf first; what is being tried.
   private var path: [OpaquePointer]
   private(set) var attempts = 0
-  private var steps = 0
+  private(set) var steps = 0
   private var isOver = false
   private var firstFault: PathFault?
   private var firstVerified: [OpaquePointer]?
@@ -39,7 +39,9 @@ struct PathSearch {
   /// `chain` has a leaf, and must live as long as what the search answers.
   init(_ chain: PresentedChain, anchors: TrustAnchors, seconds: Int64) {
     var others: [OpaquePointer] = []
-    for certificate in chain.certificates.dropFirst() where !Self.isAmong(others, certificate) { others.append(certificate) }
+    for certificate in chain.certificates.dropFirst() where !Self.isAmong(others, certificate) {
+      others.append(certificate)
+    }
     presented = others
     path = [chain.certificates[0]]
     self.anchors = anchors
@@ -68,9 +70,8 @@ struct PathSearch {
       }
     }
     for candidate in ordered(candidates) where !isOnPath(candidate) {
+      if isOver || steps == Self.stepLimit { return }
       steps += 1
-      if steps > Self.stepLimit { isOver = true }
-      if isOver { return }
       path.append(candidate)
       extend(accepts)
       path.removeLast()
@@ -115,7 +116,8 @@ struct PathSearch {
     var time = time_t(verification.seconds)
     let ranked = candidates.map { candidate in
       let isCurrent =
-        X509_cmp_time(X509_get0_notBefore(candidate), &time) < 0 && X509_cmp_time(X509_get0_notAfter(candidate), &time) > 0
+        X509_cmp_time(X509_get0_notBefore(candidate), &time) < 0
+        && X509_cmp_time(X509_get0_notAfter(candidate), &time) > 0
       return (rank: (isCurrent ? 0 : 2) + (X509_check_ca(candidate) != 0 ? 0 : 1), candidate: candidate)
     }
     return (0...3).flatMap { rank in ranked.filter { $0.rank == rank }.map(\.candidate) }
@@ -133,7 +135,8 @@ struct PathSearch {
       + anchors.named(asIssuerOf: fault.certificate).map(\.pointer)
     let refusals = named.map { X509_check_issued($0, fault.certificate) }
     if let refusal = refusals.first(where: { $0 != X509_V_OK && $0 != X509_V_ERR_KEYUSAGE_NO_CERTSIGN }) {
-      fault.note = "a certificate of that issuer's name is there, but: \(String(cString: X509_verify_cert_error_string(Int(refusal))))"
+      fault.note =
+        "a certificate of that issuer's name is there, but: \(String(cString: X509_verify_cert_error_string(Int(refusal))))"
     }
     return fault
   }

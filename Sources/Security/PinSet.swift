@@ -27,7 +27,9 @@ public struct PublicKeyPin: Hashable, Sendable, CustomStringConvertible {
   public static func parse(_ text: String) -> PublicKeyPin? {
     let prefix = "sha256/"
     let bytes =
-      if text.hasPrefix(prefix) { base64(Array(text.utf8.dropFirst(prefix.utf8.count))) } else { digits(Array(text.utf8)) }
+      if text.hasPrefix(prefix) { base64(Array(text.utf8.dropFirst(prefix.utf8.count))) } else {
+        digits(Array(text.utf8))
+      }
     guard let bytes, bytes.count == byteCount else { return nil }
     return PublicKeyPin(bytes: bytes)
   }

@@ -28,7 +28,9 @@ private struct DigestText {
 
   /// Eight bytes, the highest first.
   mutating func append(_ number: UInt64) {
-    for shift in stride(from: 56, through: 0, by: -8) { bytes.append(UInt8(truncatingIfNeeded: number >> UInt64(shift))) }
+    for shift in stride(from: 56, through: 0, by: -8) {
+      bytes.append(UInt8(truncatingIfNeeded: number >> UInt64(shift)))
+    }
   }
 
   mutating func append(_ item: [UInt8]) {

@@ -35,7 +35,9 @@ public final class PresentedChain {
   ) -> Result<PresentedChain, TrustFailure> {
     guard certificates.count <= certificateLimit else {
       return .failure(
-        TrustFailure(.untrusted, "the server showed \(certificates.count) certificates, of which at most \(certificateLimit) are read"))
+        TrustFailure(
+          .untrusted,
+          "the server showed \(certificates.count) certificates, of which at most \(certificateLimit) are read"))
     }
     var objects: [CertificateObject] = []
     for der in certificates {

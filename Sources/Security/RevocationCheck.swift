@@ -31,6 +31,7 @@ struct RevocationCheck {
     }
     let subject = title(fault.certificate)
     return TrustFailure(
-      .revocationUnknown, "expected a current revocation list for \(subject): \(fault.reason); it is \(dateText(seconds))")
+      .revocationUnknown,
+      "expected a current revocation list for \(subject): \(fault.reason); it is \(dateText(seconds))")
   }
 }

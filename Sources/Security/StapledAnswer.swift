@@ -46,8 +46,8 @@ struct StapledAnswer {
     X509_VERIFY_PARAM_set_flags(parameters, UInt(X509_V_FLAG_PARTIAL_CHAIN))
     let isVerified = withStack([path[1]]) { OCSP_basic_verify(basic, $0, store, UInt(OCSP_NOEXPLICIT)) == 1 }
     guard isVerified else {
-      let reason = ERR_reason_error_string(ERR_peek_last_error()).map { String(cString: $0) } ?? "its signature does not hold"
-      return unknown("the stapled one is not the issuer's (\(reason))")
+      let reason = ERR_reason_error_string(ERR_peek_last_error()).map { " (\(String(cString: $0)))" } ?? ""
+      return unknown("the stapled one is not the issuer's\(reason)")
     }
     return isSignatureWeak(basic) ? unknown("the stapled one is signed with SHA-1 or less") : nil
   }
@@ -101,7 +101,9 @@ struct StapledAnswer {
     _ thisUpdate: UnsafePointer<ASN1_GENERALIZEDTIME>?, _ nextUpdate: UnsafePointer<ASN1_GENERALIZEDTIME>?
   ) -> TrustFailure? {
     guard let from = Security.seconds(thisUpdate) else { return unknown("the stapled one has no time") }
-    guard let until = Security.seconds(nextUpdate) else { return unknown("the stapled one says not until when it holds") }
+    guard let until = Security.seconds(nextUpdate) else {
+      return unknown("the stapled one says not until when it holds")
+    }
     if from - Self.clockSkewSeconds > seconds {
       return unknown("the stapled one holds from \(dateText(from)); it is \(dateText(seconds))")
     }

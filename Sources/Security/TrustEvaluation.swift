@@ -86,14 +86,16 @@ private struct Evaluation {
       return .failure(TrustFailure(.untrusted, "expected a certificate, but the server showed none"))
     }
     guard chain.certificates.count <= PresentedChain.certificateLimit else {
-      let count = "\(chain.certificates.count) certificates, of which at most \(PresentedChain.certificateLimit) are read"
+      let count =
+        "\(chain.certificates.count) certificates, of which at most \(PresentedChain.certificateLimit) are read"
       return .failure(TrustFailure(.untrusted, "the server showed \(count)"))
     }
     // Step 1. The loader refuses such a policy; one that was made otherwise must not let everything pass.
     if settings.allowInvalidCertificates && settings.validatesDomainName && !policy.isPinning {
       return .failure(
         TrustFailure(
-          .untrusted, "the policy allows invalid certificates and asks for a name, but pins nothing that vouches for it"))
+          .untrusted, "the policy allows invalid certificates and asks for a name, but pins nothing that vouches for it"
+        ))
     }
     var pins = PinEvaluation(policy: policy, chain: chain, seconds: seconds)
 
@@ -125,7 +127,8 @@ private struct Evaluation {
     if case .none = settings.revocation { return nil }
     guard let path else {
       return TrustFailure(
-        .revocationUnknown, "the policy asks for revocation, but allows invalid certificates: no issuer is known to ask")
+        .revocationUnknown, "the policy asks for revocation, but allows invalid certificates: no issuer is known to ask"
+      )
     }
     return RevocationCheck(policy: policy, path: path, seconds: seconds).failure(stapled: chain.stapledResponse)
   }

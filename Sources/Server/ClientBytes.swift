@@ -8,7 +8,7 @@ import Transport
 
 extension Conversation {
   var canReadClient: Bool {
-    ending == nil && !flags.contains(.clientEnded) && session.wantsClientBytes && outputs.toUpstream.isEmpty
+    ending == nil && clientHandshake == nil && flags.isDisjoint(with: [.clientEnded, .startsClientHandshake]) && session.wantsClientBytes && outputs.toUpstream.isEmpty
       && !(streams?.holdsRequest ?? false)
   }
 
@@ -41,7 +41,7 @@ extension Conversation {
   func pumpClient(_ input: inout ByteBuffer, _ worker: Worker) {
     flags.remove(.sawClientInput)
     var goesOn = true
-    while goesOn, !flags.contains(.closed), ending == nil {
+    while goesOn, flags.isDisjoint(with: [.closed, .startsClientHandshake]), ending == nil {
       if session.isIdle, live !== worker.live { live = worker.live }
       let step = session.clientReceived(
         input.bytes, now: worker.now, policy: live.policy, &worker.workspace, &outputs)

@@ -334,13 +334,18 @@ final class Connector {
     settling(worker) {
       guard let (attempt, _, interest, begunAt) = probing else { return }
       conversation?.noteTLSTime(worker.now - begunAt)
-      if let failure { return fail(failure, worker) }
+      if let failure {
+        if verification?.enforces ?? true { return fail(failure, worker) }
+        conversation?.report(failure.problem.detail, worker)
+      }
       probing = nil
       deliver(ByteStream(attempt.descriptor), attempt, interest: interest, worker)
     }
   }
 
-  func report(_ failure: TrustFailure, _ worker: Worker) { conversation?.report(failure, of: destination, worker) }
+  func report(_ failure: TrustFailure, _ worker: Worker) {
+    conversation?.report("\(destination.name): \(failure.detail)", worker)
+  }
 
   // MARK: TLS
 
@@ -372,7 +377,7 @@ final class Connector {
       let interest = handshake?.interest
       handshake = nil
       conversation?.noteTLSTime(worker.now - begunAt)
-      if let report = tls.report { conversation?.report(report, of: destination, worker) }
+      if let report = tls.report { conversation?.report("\(destination.name): \(report.detail)", worker) }
       deliver(ByteStream(attempt.descriptor, tls: tls.stream), attempt, interest: interest, worker)
     }
   }

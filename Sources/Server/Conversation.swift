@@ -62,6 +62,8 @@ final class Conversation {
     static let clientBroken = Flags(rawValue: 1 << 13)
     /// The connection is to be closed so that the client sees that it did not get the whole.
     static let aborts = Flags(rawValue: 1 << 14)
+    /// The client speaks TLS next; what it has said already is for that.
+    static let startsClientHandshake = Flags(rawValue: 1 << 15)
   }
 
   /// Smallest room for a read behind bytes that are kept.
@@ -151,9 +153,9 @@ final class Conversation {
   func noteConnectTime(_ milliseconds: Int64) { session.noteConnectTime(milliseconds) }
   func noteTLSTime(_ milliseconds: Int64) { session.noteTLSTime(milliseconds) }
 
-  /// Tells what a policy that only reports would have refused.
-  func report(_ failure: TrustFailure, of destination: Destination, _ worker: Worker) {
-    worker.shared.log.event(.warning, "\(tag) would be refused: \(destination.name): \(failure.detail)")
+  /// Tells what a rule or a pin set that only reports would have refused.
+  func report(_ detail: String, _ worker: Worker) {
+    worker.shared.log.event(.warning, "\(tag) would be refused: \(detail)")
   }
 
   /// `ref=7F3K2A rule=payments`: by which lines of one exchange are found.
@@ -259,22 +261,23 @@ final class Conversation {
   private func judgeTunnel(_ worker: Worker) {
     guard let presented = session.presentedCertificates, let destination else { return }
     let security = tunnelSecurity
+    let policy = session.clientAsksForStaple ? security.policy : security.policyWithoutStaple
     let verdict = PresentedChain.decode(presented.certificates, stapledResponse: presented.stapledResponse)
       .flatMap { chain in
-        security.policy.evaluate(
-          chain, for: destination.identity(security.policy), systemAnchors: security.anchors, at: worker.seconds)
+        policy.evaluate(
+          chain, for: destination.identity(policy), systemAnchors: security.anchors, at: worker.seconds)
       }
     var refusal: Problem.Kind? = nil
     switch verdict {
     case .success(let success):
-      if let report = success.report { self.report(report, of: destination, worker) }
+      if let report = success.report { self.report("\(destination.name): \(report.detail)", worker) }
     case .failure(let failure):
       refusal = Problem.Kind(failure.kind)
       if security.enforces {
         worker.shared.log.event(
           .warning, "\(tag) \(failure.kind): the certificate in the tunnel to \(destination.name): \(failure.detail)")
       } else {
-        report(failure, of: destination, worker)
+        report("\(destination.name): \(failure.detail)", worker)
       }
     }
     perform(session.tunnelJudged(refusal, &worker.workspace, &outputs), worker)
@@ -341,7 +344,7 @@ final class Conversation {
     case .abort:
       flags.insert(.aborts)
       close(worker)
-    case .intercept: beginClientHandshake(worker)
+    case .intercept: flags.insert(.startsClientHandshake)
     }
   }
 
@@ -396,6 +399,7 @@ final class Conversation {
 
   /// Goes on with bytes that waited, then says what the poller and the timers are to watch.
   func settle(_ worker: Worker) {
+    if flags.contains(.startsClientHandshake) { beginClientHandshake(worker) }
     while !flags.contains(.closed), clientHandshake == nil {
       if !clientInput.isEmpty, !flags.contains(.sawClientInput), ending == nil, session.wantsClientBytes,
         outputs.toUpstream.isEmpty

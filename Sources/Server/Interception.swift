@@ -55,6 +55,7 @@ extension Conversation {
 
   /// The tunnel is granted: from here the client speaks TLS.
   func beginClientHandshake(_ worker: Worker) {
+    flags.remove(.startsClientHandshake)
     guard let leaf, let interception = live.interception, let interior = session.interior,
       let tls = TLSStream.server(
         interception.context, descriptor, prefix: clientInput.bytes, certificate: leaf.certificate, key: leaf.key,

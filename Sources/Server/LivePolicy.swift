@@ -10,6 +10,8 @@ import Transport
 /// kept by it, so that what a laxer policy opened is never used by a stricter one.
 final class OriginSecurity: Sendable {
   let policy: SecurityPolicy
+  /// The policy for a chain in a tunnel whose client asks for no OCSP answer: the probe has seen one.
+  let policyWithoutStaple: SecurityPolicy
   /// Those of the policy, else those of [trust].
   let anchors: TrustAnchors
   /// false: what would be refused is let pass and told.
@@ -18,6 +20,9 @@ final class OriginSecurity: Sendable {
 
   init(policy: SecurityPolicy, anchors: TrustAnchors, enforces: Bool, context: TLSContext) {
     self.policy = policy
+    var settings = policy.settings
+    if settings.revocation == .staple { settings.revocation = .none }
+    policyWithoutStaple = SecurityPolicy(settings)
     self.anchors = anchors
     self.enforces = enforces
     self.context = context

@@ -158,7 +158,7 @@ extension ClientHello {
   private static func protocolNames(_ content: consuming FieldCursor) throws(HandshakeFault) -> [UInt8] {
     var list = try content.vector(lengthBytes: 2)
     guard content.isAtEnd, !list.isAtEnd else { throw .malformedClientHello }
-    let bytes = list.rest.copied
+    let bytes = list.rest.array
     while !list.isAtEnd {
       guard try !list.vector(lengthBytes: 1).isAtEnd else { throw .malformedClientHello }
     }

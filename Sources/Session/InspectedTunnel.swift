@@ -11,6 +11,8 @@ import Security
 final class InspectedTunnel {
   var inspection: TunnelInspection
   var presented: PresentedCertificates? = nil
+  /// The server's last words are on their way.
+  var endsAfterForward = false
 
   init(_ inspection: TunnelInspection) { self.inspection = inspection }
 }
@@ -49,9 +51,15 @@ extension Session {
   mutating func inspect(
     upstream bytes: Span<UInt8>, _ inspected: InspectedTunnel, _ workspace: inout Workspace, _ outputs: inout Outputs
   ) -> Step {
-    switch inspected.inspection.upstreamReceived(bytes) {
+    let step = inspected.inspection.upstreamReceived(bytes)
+    if let fault = versionFault(inspected.inspection.version) {
+      if !enforces { return letPass(fault, bytes) }
+      return Step(consumed: bytes.count, action: refuseTunnel(fault, &workspace, &outputs))
+    }
+    switch step {
     case .hold: return Step(consumed: 0, action: .read)
     case .pass:
+      noteName(inspected.inspection.hello)
       if inspected.inspection.isComplete { self.inspected = nil }
       return bytes.isEmpty ? Step(consumed: 0, action: .read) : Step(consumed: 0, action: .forward(count: bytes.count))
     case .evaluate(let presented):
@@ -59,17 +67,41 @@ extension Session {
       return Step(consumed: 0, action: .judge)
     case .resumed:
       // No certificate is shown: what the probe saw has to do, as under TLS 1.3.
+      noteName(inspected.inspection.hello)
       inspected.inspection.accept()
       self.inspected = nil
       return Step(consumed: 0, action: .forward(count: bytes.count))
     case .passThenClose(let count):
-      if count > 0 { return Step(consumed: 0, action: .forward(count: count)) }
+      if count > 0 {
+        inspected.endsAfterForward = true
+        return Step(consumed: 0, action: .forward(count: count))
+      }
       return Step(consumed: bytes.count, action: endOfTunnel(.done))
     case .refuse(let fault):
       if !enforces { return letPass(fault, bytes) }
       return Step(consumed: bytes.count, action: refuseTunnel(fault, &workspace, &outputs))
     }
   }
+
+  private func versionFault(_ seen: ProtocolVersion?) -> TunnelFault? {
+    guard let seen else { return nil }
+    let settings = security.settings
+    if seen >= ProtocolVersion(settings.minimumVersion) && seen <= ProtocolVersion(settings.maximumVersion) { return nil }
+    let expected =
+      settings.minimumVersion == settings.maximumVersion
+      ? settings.minimumVersion.rawValue
+      : "\(settings.minimumVersion.rawValue) to \(settings.maximumVersion.rawValue)"
+    return .versionNotAllowed(seen: seen.description, expected: expected)
+  }
+
+  /// The probe asked for one name. A client that was let pass with the other of two may have met another certificate.
+  private mutating func noteName(_ hello: ClientHello?) {
+    guard let name = security.settings.serverName, let seen = hello?.serverName else { return }
+    if !name.utf8.elementsEqual(seen) { record.assurance = .sni }
+  }
+
+  /// Whether the client asked for an OCSP answer: a server staples none unasked.
+  public var clientAsksForStaple: Bool { inspected?.inspection.hello?.asksForStaple ?? false }
 
   /// The certificates in the tunnel have been held against the policy; `refusal` nil: they satisfy it.
   public mutating func tunnelJudged(
@@ -84,8 +116,10 @@ extension Session {
     }
     inspected.inspection.accept()
     self.inspected = nil
-    // A policy that looks at no certificate has seen nothing more than the name.
-    if refusal == nil, record.assurance != .sni { record.assurance = .exact }
+    // A policy that looks at no certificate has seen nothing more than the name. An OCSP answer that the client does not ask
+    // for was seen by the probe alone.
+    let sawAll = security.settings.revocation != .staple || inspected.inspection.hello?.asksForStaple ?? false
+    if refusal == nil, record.assurance != .sni, sawAll { record.assurance = .exact }
     return .read
   }
 
@@ -96,7 +130,7 @@ extension Session {
     record.outcome = .tunnelFault(fault)
     switch fault {
     case .client: break
-    case .server: sayAlert(.handshakeFailure, &workspace, &outputs)
+    case .server, .versionNotAllowed: sayAlert(.handshakeFailure, &workspace, &outputs)
     case .missingServerName, .unexpectedServerName, .otherServerName, .changedServerName:
       sayAlert(.unrecognizedName, &workspace, &outputs)
     }
@@ -119,5 +153,16 @@ extension Session {
     workspace.pool.lend(&outputs.toClient, BufferPool.smallestBlock)
     outputs.toClient.append([21, 3, 3, 0, 2, 2, alert.rawValue])
     record.bytesOut &+= 7
+  }
+}
+
+extension ProtocolVersion {
+  init(_ version: TLSVersion) {
+    switch version {
+    case .tls10: self = .tls10
+    case .tls11: self = .tls11
+    case .tls12: self = .tls12
+    case .tls13: self = .tls13
+    }
   }
 }

@@ -183,7 +183,7 @@ extension ServerFlightReader {
       if certificates.count == PresentedCertificates.most { throw .tooManyCertificates }
       let certificate = try list.vector(lengthBytes: 3).rest
       guard !certificate.isEmpty else { throw .malformedCertificates }
-      certificates.append(certificate.copied)
+      certificates.append(certificate.array)
     }
     return certificates
   }
@@ -196,10 +196,10 @@ extension ServerFlightReader {
     var content = try fields.vector(lengthBytes: 3)
     guard fields.isAtEnd, !content.isAtEnd else { throw .malformedStatus }
     switch type {
-    case 1: return content.rest.copied
+    case 1: return content.rest.array
     case 2:
       let first = try content.vector(lengthBytes: 3).rest
-      return first.isEmpty ? nil : first.copied
+      return first.isEmpty ? nil : first.array
     default: throw .malformedStatus
     }
   }

@@ -478,6 +478,7 @@ public struct Session: ~Copyable {
 
   /// Whether both directions are through: to be asked after forwarding.
   public mutating func endIfComplete() -> Action? {
-    phase == .exchanging && response == .done ? endOfResponse() : nil
+    if let inspected, inspected.endsAfterForward { return endOfTunnel(.done) }
+    return phase == .exchanging && response == .done ? endOfResponse() : nil
   }
 }

@@ -260,13 +260,3 @@ struct FieldCursor: ~Escapable {
     return FieldCursor(try opaque(count), otherwise: fault)
   }
 }
-
-extension Span where Element == UInt8 {
-  /// The bytes, to be kept.
-  var copied: [UInt8] {
-    var array: [UInt8] = []
-    array.reserveCapacity(count)
-    for index in 0..<count { array.append(self[index]) }
-    return array
-  }
-}

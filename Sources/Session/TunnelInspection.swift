@@ -52,6 +52,8 @@ public enum TunnelFault: Error, Equatable, Sendable {
   case missingServerName(expected: String)
   case unexpectedServerName(seen: String)
   case otherServerName(seen: String, expected: String)
+  /// The server chose a version that the policy does not allow.
+  case versionNotAllowed(seen: String, expected: String)
   /// The hello after a HelloRetryRequest names another server than the first.
   case changedServerName(seen: String, expected: String)
 
@@ -64,6 +66,7 @@ public enum TunnelFault: Error, Equatable, Sendable {
     case .unexpectedServerName: "unexpected-server-name"
     case .otherServerName: "other-server-name"
     case .changedServerName: "changed-server-name"
+    case .versionNotAllowed: "tls-version-not-allowed"
     }
   }
 
@@ -78,6 +81,8 @@ public enum TunnelFault: Error, Equatable, Sendable {
       "The client's ClientHello names the server \(seen), where none was expected for the CONNECT was to an address."
     case .otherServerName(let seen, let expected):
       "The client's ClientHello names the server \(seen), where \(expected) was expected."
+    case .versionNotAllowed(let seen, let expected):
+      "The server chose \(seen), where TLS \(expected) was expected."
     case .changedServerName(let seen, let expected):
       "The client's second ClientHello names the server \(seen), where its first named \(expected)."
     }

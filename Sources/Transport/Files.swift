@@ -97,18 +97,14 @@ extension Files {
   public static func copyName(_ path: String, to other: String) -> Result<Void, SystemError> {
     let draft = draftPath(for: other)
     guard Glibc.link(path, draft) == 0 else { return failure() }
-    return move(draft, to: other).mapError { error in
-      unlink(draft)
-      return error
-    }
+    // rename(2) does nothing where both are names of one file already.
+    defer { unlink(draft) }
+    return move(draft, to: other)
   }
 
   /// In one step; a file that has the name already goes.
   public static func move(_ path: String, to other: String) -> Result<Void, SystemError> {
-    guard rename(path, other) == 0 else { return failure() }
-    // rename(2) does nothing where both are names of one file.
-    unlink(path)
-    return synchronize(directory: directory(of: other))
+    rename(path, other) == 0 ? synchronize(directory: directory(of: other)) : failure()
   }
 
   public static func remove(_ path: String) -> Result<Void, SystemError> {

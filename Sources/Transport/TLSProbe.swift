@@ -156,6 +156,8 @@ private final class Handshake {
   func run(_ wait: Wait, _ address: SocketAddress) -> Result<ServerCertificates, ProbeFailure> {
     let failure = shakeHands(wait)
     let chain = chain
+    // A goodbye costs nothing and keeps the server's log clean; whether it arrives does not matter.
+    if failure == nil { SSL_shutdown(ssl) }
     if chain.isEmpty { return .failure(failure ?? .handshake("the server showed no certificate")) }
     return .success(
       ServerCertificates(

@@ -16,16 +16,18 @@ enum Dates {
   /// `2026-11-20`
   static func day(_ seconds: Int64) -> String { String(time(seconds).prefix(10)) }
 
-  /// Whole days until `end`; negative once it is over.
+  /// Whole days until `end`; negative from the moment it is over.
   static func days(from now: Int64, until end: Int64) -> Int64 {
     let seconds = end - now
-    return seconds >= 0 ? seconds / secondsPerDay : -((-seconds + secondsPerDay - 1) / secondsPerDay)
+    return seconds >= 0 ? seconds / secondsPerDay : (seconds + 1) / secondsPerDay - 1
   }
 
   /// `23 days left`, `expired 3 days ago`
   static func remaining(from now: Int64, until end: Int64) -> String {
-    let days = days(from: now, until: end)
-    func count(_ days: Int64) -> String { "\(days) day\(days == 1 ? "" : "s")" }
-    return days < 0 ? "expired \(count(-days)) ago" : "\(count(days)) left"
+    func count(_ seconds: Int64) -> String {
+      let days = seconds / secondsPerDay
+      return days == 0 ? "less than a day" : "\(days) day\(days == 1 ? "" : "s")"
+    }
+    return end > now ? "\(count(end - now)) left" : "expired \(count(now - end)) ago"
   }
 }

@@ -61,7 +61,7 @@ enum Shell: String {
   func comment(_ text: String) -> String { "# \(text)\n" }
 
   /// As one word that means just these characters.
-  private func quoted(_ value: String) -> String {
+  func quoted(_ value: String) -> String {
     switch self {
     case .sh: "'" + Self.escaping(value, ["'": #"'\''"#]) + "'"
     case .fish: "'" + Self.escaping(value, ["'": #"\'"#, #"\"#: #"\\"#]) + "'"
@@ -121,7 +121,9 @@ struct AuthorityVariables {
     let variables = names.map { shell.line($0, path) }.joined()
     switch state {
     case .current: return variables
-    case .stale: return shell.comment("\(path) is out of date: \(advice(path))") + variables
+    case .stale:
+      Output.complain("sallyport: \(path) is out of date: \(advice(path))\n")
+      return shell.comment("\(path) is out of date: \(advice(path))") + variables
     case .absent:
       return shell.comment(
         "\(path) does not exist, without which \(names.joined(separator: ", ")) are not set: \(advice(path))")
@@ -138,6 +140,7 @@ struct AuthorityVariables {
   /// Java reads no variable for this, but properties, and a trust store of a form of its own.
   private func java(_ shell: Shell) -> String {
     let store = "\(directory.path)/truststore.p12"
+    let storeWord = Shell.sh.quoted(store)
     let (host, port) = (proxy.address.description, proxy.port)
     let properties = [
       "javax.net.ssl.trustStore=\(store)", "javax.net.ssl.trustStorePassword=changeit", "http.proxyHost=\(host)",
@@ -146,9 +149,9 @@ struct AuthorityVariables {
     let hints = [
       "Java reads a trust store of its own; make one of what it trusts and the local authority, once:",
       "  keytool -importkeystore -noprompt -srckeystore \"$JAVA_HOME/lib/security/cacerts\" -srcstorepass changeit"
-        + " -destkeystore \(store) -deststoretype PKCS12 -deststorepass changeit",
-      "  keytool -importcert -noprompt -alias sallyport -file \(directory.certificatePath(.active))"
-        + " -keystore \(store) -storepass changeit",
+        + " -destkeystore \(storeWord) -deststoretype PKCS12 -deststorepass changeit",
+      "  keytool -importcert -noprompt -alias sallyport -file \(Shell.sh.quoted(directory.certificatePath(.active)))"
+        + " -keystore \(storeWord) -storepass changeit",
       "and then set JAVA_TOOL_OPTIONS to: " + properties.map { "-D\($0)" }.joined(separator: " "),
     ]
     return hints.map(shell.comment).joined()

@@ -80,5 +80,5 @@ private func readCertificates(_ path: String) throws -> [Certificate] {
 private func readAnchors(_ path: String?) throws -> TrustAnchors {
   let anchors =
     try path.map { path in TrustAnchors.read(pem: try read(path), origin: path) } ?? TrustAnchors.system()
-  return try anchors.mapError { PinFailure(description: path.map { "\($0): " } ?? "" + "\($0)") }.get()
+  return try anchors.mapError { fault in PinFailure(description: path.map { "\($0): \(fault)" } ?? "\(fault)") }.get()
 }

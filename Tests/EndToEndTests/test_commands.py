@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from certificates import ServerCertificate
 from conftest import need
 from proxy import clean_environment, command
 
@@ -228,11 +229,7 @@ LATER = {
     "users": (RULE + 'users = ["root"]\n', "users"),
     "units": (RULE + 'units = ["a.service"]\n', "units"),
     "when": (RULE + 'when = ["wifi"]\n', "when"),
-    "upgrade": (RULE + "upgrade = true\n", "upgrade"),
     "route": (RULE + 'route = ["direct"]\n', "route"),
-    "connect = verify": (RULE + 'connect = "verify"\n', "verify"),
-    "connect = intercept": (RULE + 'connect = "intercept"\n', "intercept"),
-    "rule.security": (RULE + '[rule.security]\nmin_tls = "1.2"\n', "min_tls"),
     "rule.response": (RULE + '[rule.response]\nserializer = "json"\n', "serializer"),
     "serializer": (RULE + '[rule.request]\nserializer = "json"\n', "serializer"),
     "parameters": (RULE + "[rule.request]\nparameters = { a = 1 }\n", "parameters"),
@@ -242,10 +239,7 @@ LATER = {
         RULE + "[rule.request]\nallows_cellular_access = false\n",
         "allows_cellular_access",
     ),
-    "pins": ('[pins.a]\nmode = "public-key"\n', "pins"),
     "routes": ('[routes.a]\nvia = "direct"\n', "routes"),
-    "authority": ('[authority]\ndirectory = "/x"\n', "authority"),
-    "defaults.security": ('[defaults.security]\nmin_tls = "1.2"\n', "security"),
     "defaults.response": ('[defaults.response]\nserializer = "json"\n', "response"),
     "reachability": ('[reachability.interfaces]\ntun0 = "wwan"\n', "reachability"),
 }
@@ -277,11 +271,13 @@ connections = 10000
 header_bytes = "32KiB"
 headers = 128
 idle_per_host = 64
+connections_per_host = 0
 
 [proxy.timeouts]
 client_header = "10s"
 client_idle = "5m"
 connect = "10s"
+tls_handshake = "10s"
 response_header = "60s"
 body_stall = "60s"
 upstream_idle = "60s"
@@ -293,13 +289,34 @@ servers = ["127.0.0.1:5353", "[::1]:5353", "192.0.2.1"]
 timeout = "5s"
 cache = "60s"
 
+[trust]
+anchors = "system"
+
+[authority]
+directory = "authority"
+key = { file = "authority.key" }
+
 [log]
 format = "auto"
 level = "info"
 access = true
 
+[defaults.security]
+min_tls = "1.2"
+
 [defaults.request]
 user_agent = "kiosk"
+
+[pins.payments]
+mode = "public-key"
+spki = [
+  "sha256/36oRSyvfY1Gt+1zH6B+H36CTuB9p7ex+bLtL5p6IakQ=",
+  "sha256//5YzPAvW3Uf1VO85eN+PZJxobUtBDY/0VrP7dELUFo40=",
+]
+certificates = ["pins/*.cer"]
+expires = 2099-12-31
+on_expiry = "fail"
+enforce = true
 """
 EVERY_RULE = """
 [[rule]]
@@ -312,8 +329,21 @@ schemes = ["https", "http"]
 action = "deny"
 reason = "No."
 enforce = true
-connect = "tunnel"
+connect = "intercept"
+upgrade = true
 deny_addresses = ["private"]
+
+[rule.security]
+pins = "payments"
+allow_invalid_certificates = false
+validates_domain_name = true
+anchors = "../anchors"
+min_tls = "1.2"
+max_tls = "1.3"
+ciphers = "ECDHE+AESGCM:TLS_AES_128_GCM_SHA256"
+server_name = "pay.example.com"
+client_certificate = { certificate = "../client.pem", key = { file = "../client.key" } }
+revocation = "staple"
 
 [rule.request]
 headers.default = { Accept-Language = "en" }
@@ -327,17 +357,23 @@ cookies = true
 """
 
 
-def write_everything(directory: Path) -> None:
-    (directory / "policy.d").mkdir()
+def write_everything(directory: Path, server: ServerCertificate) -> None:
+    for name in ("policy.d", "pins", "anchors"):
+        (directory / name).mkdir()
     (directory / "policy.d/a.toml").write_text(EVERY_RULE)
-    for name, content in (("credentials", "ada:word\n"), ("password", "word\n")):
+    (directory / "pins/a.cer").write_bytes(server.certificate.read_bytes())
+    (directory / "anchors/a.pem").write_bytes(server.authority.read_bytes())
+    (directory / "client.pem").write_bytes(server.certificate.read_bytes())
+    key = server.key.read_text()
+    secrets = {"credentials": "ada:word\n", "password": "word\n", "client.key": key, "authority.key": key}
+    for name, content in secrets.items():
         (directory / name).write_text(content)
         (directory / name).chmod(0o600)
 
 
-def test_every_key_is_known(sallyport_binary, tmp_path):
+def test_every_key_is_known(sallyport_binary, server_certificate, tmp_path):
     """Relative paths are relative to the file that names them: the rule's password is beside policy.d, not in it."""
-    write_everything(tmp_path)
+    write_everything(tmp_path, server_certificate)
     assert [found for found in check(tmp_path, EVERYTHING) if found.severity == "error"] == []
 
 
@@ -348,7 +384,6 @@ def test_every_key_is_known(sallyport_binary, tmp_path):
         'limits.held_bodies = "64MiB"',
         "limits.json_depth = 512",
         "limits.image_pixels = 100_000_000",
-        'timeouts.tls_handshake = "10s"',
     ],
 )
 def test_a_limit_on_what_comes_later_is_taken_or_named_as_such(line, sallyport_binary, tmp_path):

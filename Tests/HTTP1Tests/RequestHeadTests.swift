@@ -9,9 +9,9 @@ import Testing
 let usualLimits = HeadLimits(bytes: 32 << 10, fields: 128)
 
 /// Reads a request head and says what it holds.
-func readRequest(_ bytes: Span<UInt8>, limits: HeadLimits = usualLimits) -> Verdict {
+func readRequest(_ bytes: Span<UInt8>, limits: HeadLimits = usualLimits, isInTunnel: Bool = false) -> Verdict {
   var head = RequestHead()
-  switch head.read(bytes, limits: limits) {
+  switch head.read(bytes, limits: limits, isInTunnel: isInTunnel) {
   case .incomplete: return .incomplete
   case .invalid(let fault): return .refused(fault)
   case .complete(let count): return .accepted(count: count, summary(head, bytes))
@@ -23,6 +23,8 @@ private func summary(_ head: borrowing RequestHead, _ bytes: Span<UInt8>) -> Str
   let target =
     switch head.form {
     case .asterisk: "*"
+    case .origin:
+      "inside \(text(head.host)) \(head.port.map(String.init) ?? "-") '\(text(head.path))' '\(text(head.pathAndQuery))'"
     case .authority: "tunnel to \(text(head.host)) \(head.port.map(String.init) ?? "-")"
     case .absolute:
       "\(head.isHTTPS ? "https" : "http") \(text(head.host)) \(head.port.map(String.init) ?? "-")"

@@ -146,6 +146,9 @@ import Testing
       "a pattern that matches nothing", "[pins.p]\ncertificates = [\"none/*.cer\"]\(rule)",
       "2:17: error: 'certificates' in [pins.p]: no file matches 'none/*.cer'"),
     LoadRow(
+      "a pattern that cannot be listed", "[pins.p]\ncertificates = [\"a?.cer\"]\(rule)",
+      "2:17: error: 'certificates' in [pins.p]: cannot list 'a?.cer': no pattern"),
+    LoadRow(
       "a pattern with something foreign among its matches", "[pins.p]\ncertificates = [\"set/*\"]\(rule)",
       "2:17: error: 'certificates' in [pins.p]: 'set/notes.txt': expected a certificate in PEM or DER, found text"),
     LoadRow(

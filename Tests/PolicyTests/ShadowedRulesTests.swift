@@ -65,6 +65,15 @@ import Testing
     Row(
       "where no tunnel matches, connect does not matter", "methods = ['GET']",
       "methods = ['GET']\nschemes = ['http']", true),
+    Row(
+      "tunnels that are intercepted are covered where connect is set", "methods = ['GET']\nconnect = 'verify'",
+      "methods = ['GET']\nconnect = 'intercept'", true),
+    Row(
+      "tunnels that are verified are not covered by a rule about requests", "paths = ['/a']",
+      "paths = ['/a']\nconnect = 'verify'", false),
+    Row(
+      "what is inside an intercepted tunnel is not covered by a rule about http", "schemes = ['http']",
+      "connect = 'intercept'", false),
     Row("all conditions must be covered", "hosts = ['a']\nports = [80]", "hosts = ['a']", false),
   ]
 

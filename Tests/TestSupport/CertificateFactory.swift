@@ -52,7 +52,9 @@ public final class TestKey: @unchecked Sendable {
 
   /// OpenSSL's old form under a password.
   public var encryptedTraditionalPEM: String {
-    memoryText { PEM_write_bio_PrivateKey_traditional($0, pointer, EVP_aes_128_cbc(), Array("password".utf8), 8, nil, nil) }
+    memoryText {
+      PEM_write_bio_PrivateKey_traditional($0, pointer, EVP_aes_128_cbc(), Array("password".utf8), 8, nil, nil)
+    }
   }
 }
 
