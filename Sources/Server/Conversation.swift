@@ -128,7 +128,7 @@ final class Conversation {
       settle(worker)
       return
     }
-    if clientHandshake != nil { return close(worker) }
+    if clientHandshake != nil { return giveUpClientHandshake(worker) }
     if ending != nil {
       // What is left cannot be sent: the client does not read.
       perform(session.clientFailed(), worker)

@@ -86,6 +86,16 @@ extension Conversation {
     }
   }
 
+  func giveUpClientHandshake(_ worker: Worker) {
+    if let host = clientHandshake?.host, worker.noteRefusal(host) {
+      let limit = live.policy.configuration.timeouts.tlsHandshakeMilliseconds
+      worker.shared.log.event(
+        .warning,
+        "a client at \(text(of: peer)) did not finish the TLS handshake for \(host.span.string) within \(limit) ms")
+    }
+    close(worker)
+  }
+
   /// A client that does not know the authority says so in an alert, and then nothing more.
   private func noteRefusal(_ failure: TLSFailure, of host: [UInt8], _ worker: Worker) {
     guard worker.noteRefusal(host) else { return }

@@ -39,7 +39,8 @@ extension Conversation {
 
   func upstreamStreamEnded(broken: Bool, _ worker: Worker) {
     flags.insert(.upstreamEnded)
-    let action = session.upstreamEnded(broken: broken, now: worker.now, &worker.workspace, &outputs)
+    let action = session.upstreamEnded(
+      broken: broken, alert: broken ? upstream?.stream.tls?.alert : nil, now: worker.now, &worker.workspace, &outputs)
     perform(action, otherIsUpstream: false, worker)
   }
 

@@ -44,6 +44,7 @@ extension Session {
     case .forward(let count): return Step(consumed: 0, action: .forward(count: count))
     case .refuse(let fault):
       if !enforces { return letPass(fault, bytes) }
+      record.bytesIn &+= UInt64(bytes.count)
       return Step(consumed: bytes.count, action: refuseTunnel(fault, &workspace, &outputs))
     }
   }
@@ -94,10 +95,11 @@ extension Session {
     return .versionNotAllowed(seen: seen.description, expected: expected)
   }
 
-  /// The probe asked for one name. A client that was let pass with the other of two may have met another certificate.
+  /// The probe asked for one name. A client that was let pass with the other of two, or with none where the CONNECT was
+  /// to an address, may have met another certificate.
   private mutating func noteName(_ hello: ClientHello?) {
-    guard let name = security.settings.serverName, let seen = hello?.serverName else { return }
-    if !name.utf8.elementsEqual(seen) { record.assurance = .sni }
+    guard let name = security.settings.serverName, let hello else { return }
+    if !name.utf8.elementsEqual(hello.serverName ?? []) { record.assurance = .sni }
   }
 
   /// Whether the client asked for an OCSP answer: a server staples none unasked.

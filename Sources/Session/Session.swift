@@ -379,15 +379,15 @@ public struct Session: ~Copyable {
     }
   }
 
-  /// The upstream closed its sending direction, or its connection broke (`broken`).
+  /// The upstream closed its sending direction, or its connection broke (`broken`): by a TLS alert, where `alert` names one.
   public mutating func upstreamEnded(
-    broken: Bool, now: Int64, _ workspace: inout Workspace, _ outputs: inout Outputs
+    broken: Bool, alert: String? = nil, now: Int64, _ workspace: inout Workspace, _ outputs: inout Outputs
   ) -> Action {
     switch phase {
     case .exchanging:
       switch response {
       case .head:
-        return upstreamEndedBeforeResponse(&workspace, &outputs)
+        return upstreamEndedBeforeResponse(alert: alert, &workspace, &outputs)
       case .untilClose where !broken:
         response = .done
         return endOfResponse()
@@ -425,7 +425,7 @@ public struct Session: ~Copyable {
   }
 
   private mutating func upstreamEndedBeforeResponse(
-    _ workspace: inout Workspace, _ outputs: inout Outputs
+    alert: String? = nil, _ workspace: inout Workspace, _ outputs: inout Outputs
   ) -> Action {
     if flags.contains(.reused), flags.contains(.mayRetry), informationalCount == 0 {
       // RFC 9112, 9.3.1: once, on a new connection, for the method is idempotent and nothing came back.
@@ -435,6 +435,11 @@ public struct Session: ~Copyable {
       swap(&outputs.toUpstream, &outputs.replay)
       phase = .connecting
       return .reconnect
+    }
+    if let alert {
+      return answer(
+        Problem(.tlsAlert, "\(destination(outputs)) ended the TLS connection with an alert (\(alert))."), &workspace,
+        &outputs)
     }
     let what = flags.contains(.reused) ? "a kept connection" : "the connection"
     return answer(

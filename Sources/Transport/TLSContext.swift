@@ -44,6 +44,9 @@ public final class TLSContext: @unchecked Sendable {
   /// ALPN (RFC 7301) in its wire form: the one protocol that is spoken.
   static let protocols: [UInt8] = [8] + Array("http/1.1".utf8)
 
+  /// What clients may choose, the better first.
+  static let servedProtocols: [[UInt8]] = [Array("http/1.1".utf8), Array("http/1.0".utf8)]
+
   let raw: OpaquePointer
   let asksForStatus: Bool
 
@@ -84,9 +87,7 @@ public final class TLSContext: @unchecked Sendable {
       return .failure(fault("TLS versions"))
     }
     cossl_no_server_cache(raw)
-    let name = Array("sallyport".utf8)
-    _ = SSL_CTX_set_session_id_context(raw, name, UInt32(name.count))
-    SSL_CTX_set_alpn_select_cb(raw, { _, out, outLength, offered, count, _ in selectHTTP1(out, outLength, offered, count) }, nil)
+    SSL_CTX_set_alpn_select_cb(raw, { _, out, outLength, offered, count, _ in selectHTTP(out, outLength, offered, count) }, nil)
     return .success(context)
   }
 
@@ -171,22 +172,23 @@ private func keepSession(_ ssl: OpaquePointer?, _ session: OpaquePointer?) -> In
   return stream.take(session) ? 1 : 0
 }
 
-private func selectHTTP1(
+private func selectHTTP(
   _ out: UnsafeMutablePointer<UnsafePointer<UInt8>?>?, _ outLength: UnsafeMutablePointer<UInt8>?,
   _ offered: UnsafePointer<UInt8>?, _ count: UInt32
 ) -> Int32 {
   guard let out, let outLength, let offered else { return SSL_TLSEXT_ERR_NOACK }
-  var at = 0
-  let wanted = TLSContext.protocols
-  while at < count {
-    let length = Int(offered[at])
-    if at + 1 + length > count { break }
-    if length == wanted.count - 1, (0..<length).allSatisfy({ offered[at + 1 + $0] == wanted[1 + $0] }) {
-      out.pointee = offered + at + 1
-      outLength.pointee = UInt8(length)
-      return SSL_TLSEXT_ERR_OK
+  for wanted in TLSContext.servedProtocols {
+    var at = 0
+    while at < count {
+      let length = Int(offered[at])
+      if at + 1 + length > count { break }
+      if length == wanted.count, (0..<length).allSatisfy({ offered[at + 1 + $0] == wanted[$0] }) {
+        out.pointee = offered + at + 1
+        outLength.pointee = UInt8(length)
+        return SSL_TLSEXT_ERR_OK
+      }
+      at += 1 + length
     }
-    at += 1 + length
   }
   // A client that speaks nothing of what is spoken here is told so (RFC 7301, 3.2).
   return SSL_TLSEXT_ERR_ALERT_FATAL

@@ -1,11 +1,12 @@
 // The certificates that a server shows, for `sallyport pin`: look up, connect, shake hands, hang up. It waits where the
 // loops never do, each step up to one deadline for all, and is for commands only.
 //
-// It takes whatever version, cipher and key the server has, verifies nothing and sends nothing behind the handshake: what
-// the certificates are worth is decided by whoever asked, on the chain that is answered here. Tests: test_pin.py.
+// It takes whatever version, cipher and key the server has, verifies nothing and sends nothing behind the handshake:
+// what the certificates are worth is decided by whoever asked, on the chain that is answered here. Tests: test_pin.py.
 
 import CLinux
 import COpenSSL
+import Glibc
 
 /// What a server showed.
 public struct ServerCertificates: Sendable {
@@ -15,7 +16,8 @@ public struct ServerCertificates: Sendable {
   public let certificates: [[UInt8]]
   /// `TLSv1.3`
   public let version: String
-  /// Why the handshake did not end well though the certificates came, such as a client certificate that the server asks for.
+  /// Why the handshake did not end well though the certificates came, such as a client certificate that the server asks
+  /// for.
   public let complaint: String?
 }
 
@@ -51,11 +53,13 @@ public enum TLSProbe {
   /// More addresses than one name needs to be tried at.
   private static let mostAddresses = 16
 
-  /// The certificates of the server at `host` (a name, or an address without brackets). `serverName` is the SNI; nil: none,
-  /// as RFC 6066 (3) asks for where the server is an address.
+  /// The certificates of the server at `host` (a name, or an address without brackets). `serverName` is the SNI; nil:
+  /// none, as RFC 6066 (3) asks for where the server is an address.
   public static func certificates(
     host: String, port: UInt16, serverName: String?, timeoutMilliseconds: Int64 = standardTimeoutMilliseconds
   ) -> Result<ServerCertificates, ProbeFailure> {
+    // A server that hangs up while bytes go to it is an error like others, not the end of the program.
+    signal(SIGPIPE, SIG_IGN)
     var found = [cl_address](repeating: cl_address(), count: mostAddresses)
     let count = cl_look_up(host, port, &found, Int32(mostAddresses))
     guard count > 0 else { return .failure(.lookUp(String(cString: cl_look_up_error_text(count)))) }

@@ -67,6 +67,8 @@ public final class TLSStream {
   /// Bytes may be there although the descriptor is not readable.
   public private(set) var hasMore = false
   private var isOver = false
+  /// The alert by which the peer ended the connection after the handshake, in OpenSSL's words.
+  public private(set) var alert: String? = nil
 
   private init(_ ssl: OpaquePointer, _ context: TLSContext, now: Int64) {
     self.ssl = ssl
@@ -104,7 +106,7 @@ public final class TLSStream {
     guard let ssl = SSL_new(context.raw) else { return nil }
     let stream = TLSStream(ssl, context, now: now)
     guard SSL_set_fd(ssl, descriptor.number) == 1, SSL_use_certificate(ssl, certificate) == 1,
-      SSL_use_PrivateKey(ssl, key) == 1
+      SSL_use_PrivateKey(ssl, key) == 1, cossl_bind_sessions(ssl, certificate)
     else { return nil }
     if !prefix.isEmpty {
       let source = prefix.withUnsafeBytes { cossl_prefixed_socket(descriptor.number, $0.baseAddress, $0.count) }
@@ -228,7 +230,7 @@ public final class TLSStream {
     default:
       // Without close_notify nobody can say whether the peer had more to say (RFC 8446, 6.1).
       isOver = true
-      TLSErrors.discard()
+      if let error = TLSErrors.take(), error.alert != nil { alert = error.text }
       return .failed(EPROTO)
     }
   }

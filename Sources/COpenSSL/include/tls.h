@@ -41,6 +41,13 @@ static inline void cossl_set_status_callback(SSL_CTX *context, int (*callback)(S
   SSL_CTX_set_tlsext_status_cb(context, callback);
 }
 
+// A session is resumed only where the same certificate is shown.
+static inline bool cossl_bind_sessions(SSL *ssl, const X509 *certificate) {
+  unsigned char digest[EVP_MAX_MD_SIZE];
+  unsigned count = 0;
+  return X509_digest(certificate, EVP_sha256(), digest, &count) == 1 && SSL_set_session_id_context(ssl, digest, count) == 1;
+}
+
 // A BIO that reads `prefix` first, and the descriptor, which stays the caller's, behind it.
 BIO *cossl_prefixed_socket(int fd, const void *prefix, size_t count);
 
