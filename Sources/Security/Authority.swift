@@ -1,8 +1,9 @@
 // The local authority of connect = "intercept": a certificate that the machine's programs trust, with its key.
 //
-// It signs leaves (LeafMint), for the names it permits, and nothing else: path length 0. Its key is P-256 when it is made
-// here; one that an operator brings may be RSA. Who reads and writes the files is the program (AuthorityDirectory);
-// here are bytes. The key's bytes are never printed, and never part of a fault. Tests: AuthorityTests.
+// It signs leaves (LeafMint), for the names it permits, and nothing else: path length 0. Its key is P-256 when it is
+// made here; one that an operator brings may be RSA. Who reads and writes the files is the program
+// (AuthorityDirectory); here are bytes. The key's bytes are never printed, and never part of a fault. Tests:
+// AuthorityTests.
 
 import COpenSSL
 
@@ -12,6 +13,13 @@ public struct NewAuthority: Sendable {
   public let certificate: [UInt8]
   /// PKCS #8 PEM, not encrypted. Never printed.
   public let key: [UInt8]
+}
+
+/// The key is kept from whatever prints or dumps it.
+extension NewAuthority: CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
+  public var description: String { "a new authority" }
+  public var debugDescription: String { description }
+  public var customMirror: Mirror { Mirror(self, children: ["certificate": certificate]) }
 }
 
 public final class Authority: Sendable {
@@ -88,8 +96,8 @@ public final class Authority: Sendable {
 
   // MARK: Making
 
-  /// A new authority with a key of its own. `host` and `date` (YYYY-MM-DD) go into its name, for people to tell authorities
-  /// apart; `permitted` empty: it may sign for any name.
+  /// A new authority with a key of its own. `host` and `date` (YYYY-MM-DD) go into its name, for people to tell
+  /// authorities apart; `permitted` empty: it may sign for any name.
   public static func make(
     host: String, date: String, permitted: [NameSubtree], at seconds: Int64
   ) -> Result<NewAuthority, AuthorityFault> {

@@ -113,8 +113,8 @@ public final class AuthorityCertificate: Sendable {
     X509_free(raw)
   }
 
-  /// Why it may not sign at `seconds` since 1970; nil where it may. To OpenSSL, and so to clients, a certificate has expired in
-  /// its last second.
+  /// Why it may not sign at `seconds` since 1970; nil where it may. To OpenSSL, and so to clients, a certificate has
+  /// expired in its last second.
   public func validityFault(at seconds: Int64) -> AuthorityFault? {
     if seconds < certificate.notBefore {
       return .notYetValid(days: (certificate.notBefore - seconds) / Self.secondsPerDay)

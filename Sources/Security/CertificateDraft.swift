@@ -1,7 +1,8 @@
 // A certificate that is being made: the local authority's own, and the leaves it signs.
 //
-// The values of extensions are few and small, so their DER is written here by hand, exactly as RFC 5280 (4.2) has it, and
-// without OpenSSL's configuration language, in which a name could say more than a name. Tests read them back with OpenSSL.
+// The values of extensions are few and small, so their DER is written here by hand, exactly as RFC 5280 (4.2) has it,
+// and without OpenSSL's configuration language, in which a name could say more than a name. Tests read them back with
+// OpenSSL.
 
 import COpenSSL
 
@@ -80,7 +81,8 @@ enum ExtensionValue {
   }
 }
 
-/// An X509 of OpenSSL that has no signature yet. Each step answers whether it was done: OpenSSL fails for want of memory only.
+/// An X509 of OpenSSL that has no signature yet. Each step answers whether it was done: OpenSSL fails for want of
+/// memory only.
 final class CertificateDraft {
   /// Octets of a serial number, the most that RFC 5280 (4.1.2.2) allows.
   static let serialNumberBytes = 20
@@ -133,8 +135,8 @@ final class CertificateDraft {
   /// Adds a copy of an X509_EXTENSION.
   func add(encoded: OpaquePointer) -> Bool { X509_add_ext(raw, encoded, -1) == 1 }
 
-  /// Signs with SHA-256: the end of the draft. The X509 is the caller's to free, and its extensions have been read, so that
-  /// threads may share it.
+  /// Signs with SHA-256: the end of the draft. The X509 is the caller's to free, and its extensions have been read, so
+  /// that threads may share it.
   func signed(with key: OpaquePointer) -> OpaquePointer? {
     guard X509_sign(raw, key, EVP_sha256()) > 0, X509_check_purpose(raw, -1, 0) == 1, X509_up_ref(raw) == 1 else {
       return nil
@@ -142,7 +144,8 @@ final class CertificateDraft {
     return raw
   }
 
-  /// Leftmost 160 bits of the SHA-256 of the public key's bits (RFC 7093, 2, method 1): what names the key in SKI and AKI.
+  /// Leftmost 160 bits of the SHA-256 of the public key's bits (RFC 7093, 2, method 1): what names the key in SKI and
+  /// AKI.
   static func keyIdentifier(of key: OpaquePointer) -> [UInt8]? {
     var point: UnsafeMutablePointer<UInt8>? = nil
     let count = EVP_PKEY_get1_encoded_public_key(key, &point)

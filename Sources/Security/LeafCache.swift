@@ -1,6 +1,6 @@
-// Leaves that have been minted, so that a host's second client does not wait for the first one's work again. Bounded: the
-// one that was not asked for the longest makes room. A value without a lock: whoever shares it asks under a lock, and so
-// mints once for all that ask at the same time. Tests: LeafCacheTests.
+// Leaves that have been minted, so that a host's second client does not wait for the first one's work again. Bounded:
+// the one that was not asked for the longest makes room. A value without a lock: whoever shares it asks under a lock,
+// and so mints once for all that ask at the same time. Tests: LeafCacheTests.
 
 public struct LeafCache {
   /// Leaves kept: more hosts than a machine talks to within a day, at about 3 KiB each.
@@ -26,8 +26,8 @@ public struct LeafCache {
 
   public var count: Int { entries.count }
 
-  /// The leaf for `identity` at `now` (seconds since 1970); `mint` makes one where there is none, or where half of the life
-  /// of the one that there is is over. A fault is not remembered.
+  /// The leaf for `identity` at `now` (seconds since 1970); `mint` makes one where there is none, or where half of the
+  /// life of the one that there is is over. A fault is not remembered.
   public mutating func leaf(
     for identity: ReferenceIdentity, now: Int64, mint: (ReferenceIdentity) -> Result<Leaf, MintFault>
   ) -> Result<Leaf, MintFault> {

@@ -1,9 +1,10 @@
-// Certificates for the hosts that are intercepted: one for the name that a client asked for, signed by the local authority.
+// Certificates for the hosts that are intercepted: one for the name that a client asked for, signed by the local
+// authority.
 //
-// They are strict X.509 (RFC 5280; what Python 3.13 and OpenSSL's X509_V_FLAG_X509_STRICT ask for), valid for as long as
-// public ones may be by 2029 (47 days, CA/Browser Forum ballot SC-081), and share one P-256 key that is made with the
-// mint and is never the authority's. What a leaf has in common with the others is encoded once; minting is then 0.05 ms,
-// of which the signature is 0.03. Tests: LeafMintTests.
+// They are strict X.509 (RFC 5280; what Python 3.13 and OpenSSL's X509_V_FLAG_X509_STRICT ask for), valid for as long
+// as public ones may be by 2029 (47 days, CA/Browser Forum ballot SC-081), and share one P-256 key that is made with
+// the mint and is never the authority's. What a leaf has in common with the others is encoded once; minting is then
+// 0.05 ms, of which the signature is 0.03. Tests: LeafMintTests.
 
 import COpenSSL
 
@@ -35,7 +36,8 @@ public enum MintFault: Error, Hashable, Sendable, CustomStringConvertible {
 /// A certificate with its key, for a server's side of TLS.
 public final class Leaf: Sendable {
   public let identity: ReferenceIdentity
-  /// X509*, this object's: it lives as long as this does; SSL_use_certificate and the like take a reference of their own.
+  /// X509*, this object's: it lives as long as this does; SSL_use_certificate and the like take a reference of their
+  /// own.
   public nonisolated(unsafe) let certificate: OpaquePointer
   /// EVP_PKEY*, as `certificate`.
   public nonisolated(unsafe) let key: OpaquePointer
@@ -82,9 +84,12 @@ public final class LeafMint: Sendable {
   /// Makes the key of all leaves. nil where OpenSSL has no memory or no randomness.
   public init?(_ authority: Authority) {
     guard let key = cossl_leaf_key() else { return nil }
+    guard let identifier = CertificateDraft.keyIdentifier(of: key) else {
+      EVP_PKEY_free(key)
+      return nil
+    }
     let values: [ExtensionValue] = [
-      .basicConstraints(isAuthority: false), .leafKeyUsage, .serverAuthentication,
-      .subjectKeyIdentifier(CertificateDraft.keyIdentifier(of: key) ?? []),
+      .basicConstraints(isAuthority: false), .leafKeyUsage, .serverAuthentication, .subjectKeyIdentifier(identifier),
       .authorityKeyIdentifier(authority.certificate.keyIdentifier),
     ]
     self.authority = authority
@@ -98,8 +103,8 @@ public final class LeafMint: Sendable {
     EVP_PKEY_free(key)
   }
 
-  /// X509* that a server sends behind the leaf: the authority itself where another signed it, on loan; nil where it is its
-  /// own root, which clients have.
+  /// X509* that a server sends behind the leaf: the authority itself where another signed it, on loan; nil where it is
+  /// its own root, which clients have.
   public var intermediate: OpaquePointer? {
     authority.certificate.certificate.isSelfSigned ? nil : authority.certificate.raw
   }
@@ -144,9 +149,9 @@ extension ReferenceIdentity {
     }
   }
 
-  /// What a leaf's subject says, for clients whose logs show nothing else; nil: nothing, and subjectAltName is critical then
-  /// (RFC 5280, 4.1.2.6). A name that is too long does not fit. With an address OpenSSL and GnuTLS would take the common
-  /// name, whatever it says, for a DNS name, and hold it against the authority's name constraints.
+  /// What a leaf's subject says, for clients whose logs show nothing else; nil: nothing, and subjectAltName is critical
+  /// then (RFC 5280, 4.1.2.6). A name that is too long does not fit. With an address OpenSSL and GnuTLS would take the
+  /// common name, whatever it says, for a DNS name, and hold it against the authority's name constraints.
   fileprivate var commonName: String? {
     guard case .name(let name) = self, name.utf8.count <= CertificateDraft.longestCommonName else { return nil }
     return name

@@ -20,8 +20,8 @@ public enum NameSubtree: Hashable, Sendable, CustomStringConvertible {
     }
   }
 
-  /// `permitted` as the DER of NameConstraints. A kind of name that is not constrained is free (RFC 5280, 4.2.1.10), so a
-  /// kind that nothing is permitted of is excluded whole.
+  /// `permitted` as the DER of NameConstraints. A kind of name that is not constrained is free (RFC 5280, 4.2.1.10), so
+  /// a kind that nothing is permitted of is excluded whole.
   static func constraints(_ permitted: [NameSubtree]) -> [UInt8] {
     let hasNames = permitted.contains { if case .name = $0 { true } else { false } }
     let hasAddresses = permitted.contains { if case .addresses = $0 { true } else { false } }

@@ -44,10 +44,13 @@ struct StapledAnswer {
     X509_VERIFY_PARAM_set_time(parameters, time_t(seconds))
     X509_VERIFY_PARAM_set_auth_level(parameters, PathVerification.securityLevel)
     X509_VERIFY_PARAM_set_flags(parameters, UInt(X509_V_FLAG_PARTIAL_CHAIN))
+    // What stands in the queue already is another's, and a failure need not put anything there.
+    let before = ERR_peek_last_error()
     let isVerified = withStack([path[1]]) { OCSP_basic_verify(basic, $0, store, UInt(OCSP_NOEXPLICIT)) == 1 }
     guard isVerified else {
-      let reason = ERR_reason_error_string(ERR_peek_last_error()).map { " (\(String(cString: $0)))" } ?? ""
-      return unknown("the stapled one is not the issuer's\(reason)")
+      let code = ERR_peek_last_error()
+      let reason = code == before ? nil : ERR_reason_error_string(code)
+      return unknown("the stapled one is not the issuer's\(reason.map { " (\(String(cString: $0)))" } ?? "")")
     }
     return isSignatureWeak(basic) ? unknown("the stapled one is signed with SHA-1 or less") : nil
   }

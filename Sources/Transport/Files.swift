@@ -1,8 +1,8 @@
-// Files and the environment, as configuration is read from them and the local authority is written to them. For commands,
-// start and reload only: no loop calls these.
+// Files and the environment, as configuration is read from them and the local authority is written to them. For
+// commands, start and reload only: no loop calls these.
 //
-// A file is written whole or not at all: under another name in the same directory first, then, when it is on the disk, in
-// one step under its own.
+// A file is written whole or not at all: under another name in the same directory first, then, when it is on the disk,
+// in one step under its own.
 
 import CLinux
 import Glibc
@@ -152,8 +152,8 @@ extension Files {
     return fchmod(number, mode) == 0 && fsync(number) == 0 ? .success(()) : failure()
   }
 
-  /// What root makes in a directory that is another's is that other's, so that the daemon can read what an administrator
-  /// makes for it. Nobody else can give files away.
+  /// What root makes in a directory that is another's is that other's, so that the daemon can read what an
+  /// administrator makes for it. Nobody else can give files away.
   private static func ownerToTakeOver(from directory: String) -> (user: uid_t, group: gid_t)? {
     var status = stat()
     guard geteuid() == 0, stat(directory, &status) == 0 else { return nil }

@@ -6,12 +6,12 @@
 //   authorities.pem                the certificates of all that live, for programs that add a file to what they trust
 //   bundle.pem                     the same behind the system's anchors, for programs in which a file replaces those
 //
-// A roll-over is `ca init` (makes next), time for clients to get the new bundle, then `ca activate` (next signs, the old one
-// becomes previous). `ca activate --previous` goes back. Nothing that exists is ever overwritten but what can be made again:
-// the last two files, and a previous authority when there is a newer one.
+// A roll-over is `ca init` (makes next), time for clients to get the new bundle, then `ca activate` (next signs, the
+// old one becomes previous). `ca activate --previous` goes back. Nothing that exists is ever overwritten but what can
+// be made again: the last two files, and a previous authority when there is a newer one.
 //
-// Each file appears in one step, and the steps of an activation are in an order that leaves a state which the same command
-// completes, wherever it was interrupted.
+// Each file appears in one step, and the steps of an activation are in an order that leaves a state which the same
+// command completes, wherever it was interrupted.
 
 import Policy
 import Security
@@ -48,8 +48,8 @@ struct AuthorityDirectory {
   private static let keyMode: UInt32 = 0o600
   /// Who may read the certificates looks them up here.
   private static let directoryMode: UInt32 = 0o755
-  /// Permission bits that a key must not have: writable by its group, readable or writable by all. Its group may read it, so
-  /// that a daemon can use a key that it could not replace.
+  /// Permission bits that a key must not have: writable by its group, readable or writable by all. Its group may read
+  /// it, so that a daemon can use a key that it could not replace.
   private static let exposingBits: UInt32 = 0o027
 
   let path: String
@@ -108,7 +108,8 @@ struct AuthorityDirectory {
     guard fault == .keyMismatch else { return AuthorityDirectoryFault(file, fault) }
     if hasOwnKey { return AuthorityDirectoryFault("\(file): the key of [authority] is not that of the certificate") }
     return AuthorityDirectoryFault(
-      "\(keyPath(.active)) is not the key of \(file); 'sallyport ca activate' completes an activation that was interrupted"
+      "\(keyPath(.active)) is not the key of \(file); "
+        + "'sallyport ca activate' completes an activation that was interrupted"
     )
   }
 

@@ -1,5 +1,6 @@
-// sallyport env: the variables that point programs at the proxy, and at the local authority's certificates where there is
-// one. Every line is valid input for the shell that was named; hints are comments. Tests: test_commands.py, test_ca.py.
+// sallyport env: the variables that point programs at the proxy, and at the local authority's certificates where there
+// is one. Every line is valid input for the shell that was named; hints are comments. Tests: test_commands.py,
+// test_ca.py.
 
 import Policy
 import Transport
@@ -58,14 +59,15 @@ enum Shell: String {
     }
   }
 
-  func comment(_ text: String) -> String { "# \(text)\n" }
+  /// One line, whatever a path in it holds.
+  func comment(_ text: String) -> String { "# \(String(text.map { $0.isNewline ? " " : $0 }))\n" }
 
   /// As one word that means just these characters.
   func quoted(_ value: String) -> String {
     switch self {
     case .sh: "'" + Self.escaping(value, ["'": #"'\''"#]) + "'"
     case .fish: "'" + Self.escaping(value, ["'": #"\'"#, #"\"#: #"\\"#]) + "'"
-    case .systemd: "\"" + Self.escaping(value, ["\"": #"\""#, #"\"#: #"\\"#, "%": "%%"]) + "\""
+    case .systemd: "\"" + Self.escaping(value, ["\"": #"\""#, #"\"#: #"\\"#, "%": "%%", "\n": #"\n"#]) + "\""
     }
   }
 

@@ -102,10 +102,11 @@ private nonisolated let topics: [String: String] = [
   "env": """
   usage: sallyport env [--config FILE] [--shell sh|fish|systemd]
 
-  Prints the variables that point programs at the proxy: eval "$(sallyport env)", or sallyport env --shell fish | source.
+  Prints the variables that point programs at the proxy: eval "$(sallyport env)", or, in fish,
+  sallyport env --shell fish | source.
   Where there is a local authority ('sallyport ca init'), also those by which curl, Python, Node.js, git, pip and others
-  are told to trust it. They name two files in its directory, authorities.pem and bundle.pem, which are brought up to date
-  first where that is allowed; a comment says where not, and what Java needs.
+  are told to trust it. They name two files in its directory, authorities.pem and bundle.pem, which are brought up to
+  date first where that is allowed; a comment says where not, and what Java needs.
 
   """,
   "version": "usage: sallyport version\n\nPrints the version.\n",

@@ -1,7 +1,7 @@
 // sallyport pin: the certificates of a server or of files, what their pins are worth, and a [pins.…] table to paste.
 //
-// Which pins a rule could count on is not guessed from the order in which a server sends its certificates: each is tried,
-// as a set of its own, by the evaluation that the daemon uses. Tests: test_pin.py.
+// Which pins a rule could count on is not guessed from the order in which a server sends its certificates: each is
+// tried, as a set of its own, by the evaluation that the daemon uses. Tests: test_pin.py.
 
 import Policy
 import Security

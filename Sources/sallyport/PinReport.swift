@@ -114,8 +114,8 @@ struct PinReport {
     let certificate = member.certificate
     let name = certificate.subject.isEmpty ? certificate.names.first ?? "" : certificate.subject
     let role = member.role == .leaf ? "leaf" : "backup, \(member.role.rawValue)"
-    return
-      "  \(isComment ? "# " : "")\"\(certificate.publicKeyPin)\",  # \(role): \(name), until \(Dates.day(certificate.notAfter))\n"
+    let entry = "\(isComment ? "# " : "")\"\(certificate.publicKeyPin)\","
+    return "  \(entry)  # \(role): \(name), until \(Dates.day(certificate.notAfter))\n"
   }
 
   // MARK: JSON

@@ -1,14 +1,15 @@
 // The files that programs are pointed at so that they trust the local authority: authorities.pem and bundle.pem.
 //
-// Both can be made anew at any time: commands that change an authority do, and `sallyport env` does where it may write. What
-// the files should say is compared with what they say, not dates with dates, so that an update of the system's anchors, a
-// roll-over and an authority that expired are all seen.
+// Both can be made anew at any time: commands that change an authority do, and `sallyport env` does where it may write.
+// What the files should say is compared with what they say, not dates with dates, so that an update of the system's
+// anchors, a roll-over and an authority that expired are all seen.
 
 import Transport
 
 struct TrustFiles {
-  /// Where Linux distributions keep the anchors of the system in one file, in PEM: Debian, Alpine and Arch; Fedora; SUSE;
-  /// Alpine again. The variable SSL_CERT_FILE does not count: in a shell that `sallyport env` has set up it names bundle.pem.
+  /// Where Linux distributions keep the anchors of the system in one file, in PEM: Debian, Alpine and Arch; Fedora;
+  /// SUSE; Alpine again. The variable SSL_CERT_FILE does not count: in a shell that `sallyport env` has set up it names
+  /// bundle.pem.
   private static let systemBundles = [
     "/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/ca-bundle.pem",
     "/etc/ssl/cert.pem",

@@ -223,6 +223,12 @@ import Testing
     let fault = try #require(Self.fault(made.certificate, other.key))
     let middle = String(decoding: other.key, as: UTF8.self).split(separator: "\n")[1]
     #expect(!fault.description.contains(middle))
+    var dumped = ""
+    dump(other, to: &dumped)
+    for text in ["\(other)", String(reflecting: other), dumped] {
+      #expect(!text.contains("key"))
+      #expect(!text.contains(middle))
+    }
     #expect(Self.fault(made.certificate, other.key.dropLast(40) + [0x2d]) == .keyUnreadable)
   }
 }

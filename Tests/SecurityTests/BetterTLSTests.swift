@@ -66,7 +66,9 @@ import Testing
   private static func isTrusted(_ one: Case, _ policy: SecurityPolicy, _ anchors: TrustAnchors) -> Bool {
     let identity: ReferenceIdentity = one.host == "127.0.0.1" ? .address([127, 0, 0, 1]) : .name(one.host)
     guard case .success(let chain) = PresentedChain.decode(one.certificates) else { return false }
-    guard case .success = policy.evaluate(chain, for: identity, systemAnchors: anchors, at: seconds) else { return false }
+    guard case .success = policy.evaluate(chain, for: identity, systemAnchors: anchors, at: seconds) else {
+      return false
+    }
     return true
   }
 

@@ -7,11 +7,13 @@ import TestSupport
 
 @Suite struct CertificateTests {
   private static let all = TestCertificate(
-    .leaf(["DNS:pay.example.com", "IP:192.0.2.1", "DNS:*.example.com", "IP:2001:db8::1", "email:a@example.com"], at: now)
-      .with {
-        $0.commonName = "Käse, \"1\""
-        $0.serialNumber = 0x0a1b2c
-      }, issuer: World.intermediate)
+    .leaf(
+      ["DNS:pay.example.com", "IP:192.0.2.1", "DNS:*.example.com", "IP:2001:db8::1", "email:a@example.com"], at: now
+    )
+    .with {
+      $0.commonName = "Käse, \"1\""
+      $0.serialNumber = 0x0a1b2c
+    }, issuer: World.intermediate)
 
   @Test func everyPropertyIsRead() throws {
     let read = try Certificate.read(Self.all.der).get()
@@ -48,9 +50,9 @@ import TestSupport
 
   @Test func aPEMTextMayHoldSeveral() throws {
     let text = "# payments\n" + World.leaf.pem + "\nissued by\n" + World.intermediate.pem
-    #expect(try Certificate.read(Array(text.utf8)).get() == certificates([World.leaf, World.intermediate]))
+    #expect(try Certificate.read(octets(text)).get() == certificates([World.leaf, World.intermediate]))
     let old = pemText("X509 CERTIFICATE", World.leaf.der)
-    #expect(try Certificate.read(Array(old.utf8)).get() == certificates([World.leaf]))
+    #expect(try Certificate.read(octets(old)).get() == certificates([World.leaf]))
   }
 
   @Test func equalityIsThatOfTheBytes() {
@@ -61,9 +63,9 @@ import TestSupport
     #expect(Set(certificates([World.leaf, World.leaf])).count == 1)
   }
 
-  @Test(arguments: [
+  private static let foreign: [([UInt8], String)] = [
     ([], "expected a certificate in PEM or DER, found nothing"),
-    (Array("hello\n".utf8), "expected a certificate in PEM or DER, found text"),
+    (octets("hello\n"), "expected a certificate in PEM or DER, found text"),
     ([0x00, 0x01, 0xff], "expected a certificate in PEM or DER, found other bytes"),
     ([0x30, 0x03, 0x02, 0x01, 0x01], "expected a certificate, found DER that is malformed, or of something else"),
     (World.leaf.der + [0], "expected a certificate, found DER that is malformed, or of something else"),
@@ -71,19 +73,23 @@ import TestSupport
     (World.leaf.key.der, "expected a certificate, found a private key"),
     (World.leaf.key.traditionalDER, "expected a certificate, found a private key"),
     (World.leaf.key.publicDER, "expected a certificate, found a public key"),
-    (ListPlan(lastUpdate: now, nextUpdate: now).list(of: World.root), "expected a certificate, found a revocation list"),
-    (Array(World.leaf.key.pem.utf8), "expected a certificate, found PRIVATE KEY"),
-    (Array((World.leaf.pem + World.leaf.key.pem).utf8), "expected a certificate, found PRIVATE KEY"),
-    (Array(pemText("TRUSTED CERTIFICATE", World.leaf.der).utf8), "expected a certificate, found TRUSTED CERTIFICATE"),
-    (Array(pemText("CERTIFICATE", World.leaf.key.der).utf8), "expected a certificate, found a private key"),
     (
-      Array((World.leaf.pem + pemText("CERTIFICATE", [0x30, 0x00])).utf8),
+      ListPlan(lastUpdate: now, nextUpdate: now).list(of: World.root), "expected a certificate, found a revocation list"
+    ),
+    (octets(World.leaf.key.pem), "expected a certificate, found PRIVATE KEY"),
+    (octets(World.leaf.pem + World.leaf.key.pem), "expected a certificate, found PRIVATE KEY"),
+    (octets(pemText("TRUSTED CERTIFICATE", World.leaf.der)), "expected a certificate, found TRUSTED CERTIFICATE"),
+    (octets(pemText("CERTIFICATE", World.leaf.key.der)), "expected a certificate, found a private key"),
+    (
+      octets(World.leaf.pem + pemText("CERTIFICATE", [0x30, 0x00])),
       "expected a certificate as number 2 of 2, found DER that is malformed, or of something else"
     ),
     (
       Array(World.leaf.pem.utf8.dropLast(10)), "line 1: the CERTIFICATE that begins here is cut off: it has no END line"
     ),
-  ])
+  ]
+
+  @Test(arguments: foreign)
   func whatIsNoneSaysWhatWasSeen(bytes: [UInt8], fault: String) {
     #expect(Certificate.read(bytes) == .failure(CertificateFault(fault)))
   }

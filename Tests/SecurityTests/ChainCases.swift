@@ -89,7 +89,8 @@ extension ChainCase {
       anchoredAt: everywhereSound, anchors: RuleAnchors.privateRoot),
     ChainCase(
       description: "a private authority, its intermediate the anchor", presented: [W.privateLeaf],
-      roles: roles(W.privateLeaf, W.privateIntermediate, W.privateRoot), path: .sound, verified: [.leaf, .intermediate],
+      roles: roles(W.privateLeaf, W.privateIntermediate, W.privateRoot), path: .sound,
+      verified: [.leaf, .intermediate],
       anchoredAt: [.leaf: .sound, .intermediate: .sound], anchors: RuleAnchors.privateIntermediate),
   ]
 
@@ -138,7 +139,8 @@ extension ChainCase {
       "intermediate signed with SHA-1", TestCertificate(authority.with { $0.digest = .sha1 }, issuer: W.root),
       .untrusted, intermediateAnchored: .sound),
     ofIntermediate(
-      "intermediate of RSA-1024", TestCertificate(authority, key: TestKey(.rsa(bits: 1024)), issuer: W.root), .untrusted,
+      "intermediate of RSA-1024", TestCertificate(authority, key: TestKey(.rsa(bits: 1024)), issuer: W.root),
+      .untrusted,
       intermediateAnchored: wrong(.untrusted)),
     ofIntermediate(
       "name constraints that exclude the host",

@@ -10,49 +10,53 @@ import TestSupport
     issuer: World.intermediate)
   private static let leaf = World.leaf
 
-  @Test(arguments: [
+  private static let keys: [(TestCertificate, [UInt8], String)] = [
     (leaf, leaf.key.der, "PKCS #8 in DER"),
-    (leaf, Array(leaf.key.pem.utf8), "PKCS #8 in PEM"),
+    (leaf, octets(leaf.key.pem), "PKCS #8 in PEM"),
     (leaf, leaf.key.traditionalDER, "an EC key in DER"),
-    (leaf, Array(pemText("EC PRIVATE KEY", leaf.key.traditionalDER).utf8), "an EC key in PEM"),
+    (leaf, octets(pemText("EC PRIVATE KEY", leaf.key.traditionalDER)), "an EC key in PEM"),
     (
       leaf,
-      Array((pemText("EC PARAMETERS", [0x06, 0x01, 0x00]) + pemText("EC PRIVATE KEY", leaf.key.traditionalDER)).utf8),
+      octets(pemText("EC PARAMETERS", [0x06, 0x01, 0x00]) + pemText("EC PRIVATE KEY", leaf.key.traditionalDER)),
       "parameters before it"
     ),
-    (rsa, Array(pemText("RSA PRIVATE KEY", rsa.key.traditionalDER).utf8), "an RSA key in PEM"),
+    (rsa, octets(pemText("RSA PRIVATE KEY", rsa.key.traditionalDER)), "an RSA key in PEM"),
     (rsa, rsa.key.traditionalDER, "an RSA key in DER"),
-  ])
+  ]
+
+  @Test(arguments: keys)
   func aKeyOfAnyFormBecomesPKCS8(certificate: TestCertificate, key: [UInt8], form: String) throws {
-    for chain in [certificate.der, Array((certificate.pem + World.intermediate.pem).utf8)] {
+    for chain in [certificate.der, octets(certificate.pem + World.intermediate.pem)] {
       let identity = try ClientIdentity.read(certificates: chain, key: key).get()
       #expect(identity.certificates.first == certificates([certificate])[0], "\(form)")
       #expect(identity.key == certificate.key.der, "\(form)")
     }
   }
 
-  @Test(arguments: [
+  private static let mismatches: [([UInt8], [UInt8], String)] = [
     (leaf.der, rsa.key.der, "the private key is not that of the certificate CN=leaf"),
     (leaf.der, leaf.der, "expected a private key, found a certificate whose validity cannot be read"),
     (leaf.der, [], "expected a private key in PEM or DER, found nothing"),
-    (leaf.der, Array("password".utf8), "expected a private key in PEM or DER, found text"),
-    (leaf.der, Array(leaf.pem.utf8), "expected a private key, found CERTIFICATE"),
-    (leaf.der, Array((leaf.key.pem + leaf.key.pem).utf8), "expected one private key, found 2"),
+    (leaf.der, octets("password"), "expected a private key in PEM or DER, found text"),
+    (leaf.der, octets(leaf.pem), "expected a private key, found CERTIFICATE"),
+    (leaf.der, octets(leaf.key.pem + leaf.key.pem), "expected one private key, found 2"),
     (leaf.der, leaf.key.publicDER, "expected a private key, found a public key"),
     (
-      leaf.der, Array(leaf.key.encryptedPEM.utf8),
+      leaf.der, octets(leaf.key.encryptedPEM),
       "expected a private key that is not encrypted; 'openssl pkey' writes one"
     ),
     (
-      leaf.der, Array(leaf.key.encryptedTraditionalPEM.utf8),
+      leaf.der, octets(leaf.key.encryptedTraditionalPEM),
       "expected a private key that is not encrypted; 'openssl pkey' writes one"
     ),
     (
-      Array((World.intermediate.pem + leaf.pem).utf8), leaf.key.der,
+      octets(World.intermediate.pem + leaf.pem), leaf.key.der,
       "the key belongs to certificate 2; that one must be the first"
     ),
-    (Array((leaf.pem + leaf.key.pem).utf8), leaf.key.der, "expected a certificate, found PRIVATE KEY"),
-  ])
+    (octets(leaf.pem + leaf.key.pem), leaf.key.der, "expected a certificate, found PRIVATE KEY"),
+  ]
+
+  @Test(arguments: mismatches)
   func whatIsNoPairSaysWhatWasSeen(certificates: [UInt8], key: [UInt8], fault: String) {
     guard case .failure(let found) = ClientIdentity.read(certificates: certificates, key: key) else {
       Issue.record("expected a fault")

@@ -26,8 +26,10 @@ struct PinCase: Sendable, CustomStringConvertible {
     PinCase(description: "leaf, expires later", pinned: [.leaf], expires: now + 1),
     PinCase(description: "leaf, expired", pinned: [.leaf], expires: now),
     PinCase(description: "leaf, expired, on_expiry report", pinned: [.leaf], expires: now - day, failsOnExpiry: false),
-    PinCase(description: "other, expired, on_expiry report", pinned: [.other], expires: now - day, failsOnExpiry: false),
-    PinCase(description: "other, not expired, on_expiry report", pinned: [.other], expires: now + day, failsOnExpiry: false),
+    PinCase(
+      description: "other, expired, on_expiry report", pinned: [.other], expires: now - day, failsOnExpiry: false),
+    PinCase(
+      description: "other, not expired, on_expiry report", pinned: [.other], expires: now + day, failsOnExpiry: false),
     PinCase(description: "leaf, report only", pinned: [.leaf], enforce: false),
     PinCase(description: "other, report only", pinned: [.other], enforce: false),
     PinCase(description: "leaf, expired, report only", pinned: [.leaf], expires: now - day, enforce: false),
@@ -133,7 +135,7 @@ enum Rule {
   }
 
   /// Cells that matter most, written out.
-  @Test(arguments: [
+  private static let cells: [(String, String?, SSLPinningMode, Bool, Bool, Verdict)] = [
     ("good", nil, SSLPinningMode.none, false, true, Verdict.trusted),
     ("good", "leaf", .publicKey, false, true, .trusted),
     ("good", "root", .publicKey, false, true, .trusted),
@@ -160,8 +162,13 @@ enum Rule {
     ("self-signed", "leaf", .certificate, false, true, .refused(.untrusted)),
     ("self-signed", "leaf, report only", .publicKey, false, true, .refused(.untrusted)),
     ("forged, the intermediate's name without its key", "intermediate", .publicKey, true, true, .refused(.pinMismatch)),
-    ("forged, the intermediate's name without its key", "intermediate", .certificate, true, true, .refused(.pinMismatch)),
-  ])
+    (
+      "forged, the intermediate's name without its key", "intermediate", .certificate, true, true,
+      .refused(.pinMismatch)
+    ),
+  ]
+
+  @Test(arguments: cells)
   func writtenOut(
     chain: String, pins: String?, mode: SSLPinningMode, allowsInvalid: Bool, validatesName: Bool, expected: Verdict
   ) throws {

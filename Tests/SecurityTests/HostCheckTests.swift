@@ -20,7 +20,7 @@ import TestSupport
     }
   }
 
-  @Test(arguments: [
+  private static let rows: [Row] = [
     Row(["DNS:a.example"], .name("a.example"), true, "the name"),
     Row(["DNS:b.example", "DNS:a.example"], .name("a.example"), true, "the second name"),
     Row(["DNS:A.Example"], .name("a.example"), true, "another case"),
@@ -63,7 +63,9 @@ import TestSupport
     Row(["DNS:*.0.2.1"], .name("192.0.2.1"), false, "a wildcard is for no address"),
     Row(["IP:192.0.2.1"], .address([]), false, "no address"),
     Row(["IP:192.0.2.1"], .address([192, 0, 2]), false, "half an address"),
-  ])
+  ]
+
+  @Test(arguments: rows)
   func aCertificateIsForWhomItNames(row: Row) {
     let leaf = TestCertificate(.leaf(row.names, at: now), issuer: World.intermediate)
     let failure = policy().failure(shown([leaf, World.intermediate]), for: row.identity)
@@ -72,8 +74,11 @@ import TestSupport
     #expect(unchecked.failure(shown([leaf, World.intermediate]), for: row.identity) == nil)
   }
 
-  @Test(arguments: [
-    (["DNS:a.example", "IP:192.0.2.1"], "expected a certificate for pay.example.com, found one for a.example, 192.0.2.1"),
+  private static let messages: [([String], String)] = [
+    (
+      ["DNS:a.example", "IP:192.0.2.1"],
+      "expected a certificate for pay.example.com, found one for a.example, 192.0.2.1"
+    ),
     (
       [],
       "expected a certificate for pay.example.com, found one that names no host (its subject, CN=leaf, does not count)"
@@ -83,7 +88,9 @@ import TestSupport
       "expected a certificate for pay.example.com, found one for 0.example, 1.example, 2.example, 3.example, 4.example, "
         + "5.example, 6.example, 7.example, 8.example, 9.example and 2 more"
     ),
-  ])
+  ]
+
+  @Test(arguments: messages)
   func theMessageSaysWhomItIsFor(names: [String], detail: String) {
     let leaf = TestCertificate(.leaf(names, at: now), issuer: World.intermediate)
     #expect(policy().failure(shown([leaf, World.intermediate])) == TrustFailure(.nameMismatch, detail))

@@ -10,7 +10,7 @@ import Testing
 
   private func blocks(_ text: String) -> Result<[PEM.Block], CertificateFault> { PEM.blocks(Array(text.utf8)) }
 
-  @Test(arguments: [
+  private static let texts: [(String, Int, String)] = [
     (one, 1, "one"),
     (one + one, 2, "two"),
     ("subject=CN=a\n\n" + one + "\nand more\n" + one, 2, "text around them"),
@@ -21,7 +21,9 @@ import Testing
     ("-----BEGIN A-----\nX-Comment: here\n\nZm9v\n-----END A-----\n", 1, "a header"),
     ("", 0, "nothing"),
     ("no block\n----- here -----\n", 0, "text alone"),
-  ])
+  ]
+
+  @Test(arguments: texts)
   func blocksAreFound(text: String, count: Int, what: String) {
     #expect(blocks(text) == .success([PEM.Block](repeating: Self.foo, count: count)), "\(what)")
   }
@@ -35,6 +37,9 @@ import Testing
     ("-----BEGIN A-----\nZ?9v\n-----END A-----\n", "line 1: the A that begins here is no base64"),
     ("-----BEGIN A-----\n-----END A-----\n", "line 1: the A that begins here is no base64"),
     ("x " + one, "line 1: expected text or a line like '-----BEGIN CERTIFICATE-----'"),
+    ("x-----BEGIN \n" + one, "line 1: expected text or a line like '-----BEGIN CERTIFICATE-----'"),
+    ("-----BEGIN \n" + one, "line 1: expected text or a line like '-----BEGIN CERTIFICATE-----'"),
+    ("-----BEGIN-----\n" + one, "line 1: expected text or a line like '-----BEGIN CERTIFICATE-----'"),
     ("-----BEGIN A----\nZm9v\n", "line 1: expected text or a line like '-----BEGIN CERTIFICATE-----'"),
     (one + "-----END A-----\n", "line 4: expected text or a line like '-----BEGIN CERTIFICATE-----'"),
   ])

@@ -25,7 +25,7 @@ import TestSupport
     ("validates_domain_name", { $0.validatesDomainName = false }),
     ("minimum version", { $0.minimumVersion = .tls13 }),
     ("maximum version", { $0.maximumVersion = .tls12 }),
-    ("both versions", { settings in (settings.minimumVersion, settings.maximumVersion) = (.tls12, .tls12) }),
+    ("both versions", { settings in (settings.minimumVersion, settings.maximumVersion) = (.tls11, .tls12) }),
     ("ciphers", { $0.ciphers = "DEFAULT" }),
     ("empty ciphers", { $0.ciphers = "" }),
     ("server name", { $0.serverName = "DEFAULT" }),

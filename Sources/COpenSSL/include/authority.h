@@ -12,14 +12,17 @@
 
 static inline EVP_PKEY *cossl_authority_key(void) { return EVP_EC_gen("P-256"); }
 
-// OpenSSL 3.0 encodes a key that a provider holds, and decodes it again, each time X509_set_pubkey gets it: 0.23 ms. A key
-// in the form of OpenSSL 1.1 is copied, 0.005 ms, and signs as fast. There is no way to make one that is not deprecated.
+// OpenSSL 3.0 encodes a key that a provider holds, and decodes it again, each time X509_set_pubkey gets it: 0.23 ms. A
+// key in the form of OpenSSL 1.1 is copied, 0.005 ms, and signs as fast. There is no way to make one that is not
+// deprecated.
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
 static inline EVP_PKEY *cossl_leaf_key(void) {
   EVP_PKEY *key = EVP_PKEY_new();
   EC_KEY *pair = EC_KEY_new_by_curve_name(NID_X9_62_prime256v1);
-  if (key != NULL && pair != NULL && EC_KEY_generate_key(pair) == 1 && EVP_PKEY_assign_EC_KEY(key, pair) == 1) return key;
+  if (key != NULL && pair != NULL && EC_KEY_generate_key(pair) == 1 && EVP_PKEY_assign_EC_KEY(key, pair) == 1) {
+    return key;
+  }
   EC_KEY_free(pair);
   EVP_PKEY_free(key);
   return NULL;
@@ -46,14 +49,17 @@ static inline int cossl_subtree(
   return base->type;
 }
 
-// The probe looks at what a server shows, however old its TLS and weak its keys: nothing is sent to it, nothing is trusted.
+// The probe looks at what a server shows, however old its TLS and weak its keys: nothing is sent to it, nothing is
+// trusted.
 static inline bool cossl_probe_accept_anything(SSL_CTX *context) {
   SSL_CTX_set_security_level(context, 0);
   SSL_CTX_set_options(context, SSL_OP_LEGACY_SERVER_CONNECT | SSL_OP_IGNORE_UNEXPECTED_EOF);
   return SSL_CTX_set_min_proto_version(context, TLS1_VERSION) == 1 &&
          SSL_CTX_set_cipher_list(context, "ALL:@SECLEVEL=0") == 1;
 }
-static inline bool cossl_probe_server_name(SSL *ssl, const char *name) { return SSL_set_tlsext_host_name(ssl, name) == 1; }
+static inline bool cossl_probe_server_name(SSL *ssl, const char *name) {
+  return SSL_set_tlsext_host_name(ssl, name) == 1;
+}
 static inline int cossl_probe_count(const SSL *ssl) {
   const STACK_OF(X509) *chain = SSL_get_peer_cert_chain(ssl);
   return chain == NULL ? 0 : sk_X509_num(chain);
