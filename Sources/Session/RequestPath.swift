@@ -85,15 +85,6 @@ extension Session {
     }
   }
 
-  /// A tunnel that the proxy will read.
-  private mutating func intercept(_ bytes: Span<UInt8>, _ workspace: borrowing Workspace) -> Action {
-    let host = bytes.extracting(workspace.request.host).array
-    interior = Interior(
-      host: host, port: port, authority: port == Scheme.https.defaultPort ? host : host + Array(":\(port)".utf8),
-      canonicalHost: Array(workspace.decisions.host.bytes[...]))
-    return .intercept
-  }
-
   /// Takes from the head what the exchange has to remember once its bytes are gone.
   private mutating func noteRequest(
     _ bytes: Span<UInt8>, _ workspace: inout Workspace, _ outputs: inout Outputs
@@ -177,30 +168,6 @@ extension Session {
       return Problem(.malformedRequest, "The target names a malformed host; expected \(fault.expectation).")
     }
     port = workspace.request.port ?? (workspace.request.isHTTPS ? 443 : 80)
-    if Self.hasPassedThrough(workspace.via, workspace.request.fields, bytes) {
-      return Problem(.loop, "The request has passed through this proxy already, as its Via field says.")
-    }
-    return nil
-  }
-
-  /// A request inside a tunnel is for the host that the tunnel was opened to, whatever it says (RFC 9110, 7.4). Credentials
-  /// for the proxy came with CONNECT.
-  private mutating func judgeInterior(_ bytes: Span<UInt8>, _ workspace: inout Workspace) -> Problem? {
-    guard let interior else { return nil }
-    let named = bytes.extracting(workspace.request.host)
-    let fault =
-      named.isEmpty ? workspace.decisions.host.set(interior.host.span) : workspace.decisions.host.set(named)
-    let isSameHost = fault == nil && workspace.decisions.host.bytes == interior.canonicalHost
-    let isSamePort = workspace.request.port == nil || workspace.request.port == interior.port
-    let isSameScheme = workspace.request.form != .absolute || workspace.request.isHTTPS
-    guard isSameHost, isSamePort, isSameScheme else {
-      flags.remove(.clientPersists)
-      let expected = interior.authority.span.string
-      return Problem(
-        .misdirected,
-        "The request names \(bytes.extracting(workspace.request.authority).string), and its tunnel was opened to \(expected).")
-    }
-    port = interior.port
     if Self.hasPassedThrough(workspace.via, workspace.request.fields, bytes) {
       return Problem(.loop, "The request has passed through this proxy already, as its Via field says.")
     }

@@ -119,17 +119,6 @@ public struct Session: ~Copyable {
   /// What is looked at of a tunnel that is verified, until it need not be any more.
   var inspected: InspectedTunnel? = nil
 
-  /// An intercepted tunnel.
-  public struct Interior: Sendable, Equatable {
-    /// The host as CONNECT wrote it.
-    public let host: [UInt8]
-    public let port: UInt16
-    /// Host, and port where it is not 443.
-    let authority: [UInt8]
-    /// The host as rules see it.
-    let canonicalHost: [UInt8]
-  }
-
   /// Facts of the exchange that are yes or no.
   struct Flags: OptionSet {
     let rawValue: UInt32

@@ -127,7 +127,8 @@ extension Session {
   }
 
   mutating func endOfTunnel(_ outcome: Outcome) -> Action {
-    record.outcome = outcome
+    // What a rule that is not enforced would have refused is what its operator waits to read, however the tunnel ends.
+    if case .tunnelFaultReported = record.outcome {} else { record.outcome = outcome }
     return .end(Ending(client: outcome == .done ? .close : .abort, keepsUpstream: false))
   }
 

@@ -64,5 +64,11 @@ private func lineFormat(_ format: LogSettings.Format) -> LineFormat {
 private func localAuthority(of policy: Policy) -> Result<Authority?, AuthorityDirectoryFault> {
   guard policy.rules.contains(where: { $0.connect == .intercept }) else { return .success(nil) }
   let settings = policy.configuration.authority
-  return AuthorityDirectory(path: settings.directory).load(key: settings.key, at: Clock.wall / 1000).map { $0 }
+  let directory = AuthorityDirectory(path: settings.directory)
+  let seconds = Clock.wall / 1000
+  return directory.load(key: settings.key, at: seconds).map { authority in
+    // Best effort: 'sallyport env' tells of files that have grown old.
+    _ = try? TrustFiles(directory, at: seconds).refresh()
+    return authority
+  }
 }
