@@ -8,7 +8,8 @@ import Transport
 
 extension Conversation {
   var canReadClient: Bool {
-    ending == nil && clientHandshake == nil && flags.isDisjoint(with: [.clientEnded, .startsClientHandshake]) && session.wantsClientBytes && outputs.toUpstream.isEmpty
+    ending == nil && clientHandshake == nil && flags.isDisjoint(with: [.clientEnded, .startsClientHandshake])
+      && session.wantsClientBytes && outputs.toUpstream.isEmpty
       && !(streams?.holdsRequest ?? false)
   }
 

@@ -354,7 +354,8 @@ final class Connector {
     next = candidates.count
     let seconds = worker.seconds
     let session = security.mayRely(at: seconds) ? worker.sessions.take(for: destination, now: worker.now) : nil
-    guard let tls = OriginHandshake.begin(attempt.descriptor, to: destination, security, resuming: session, worker) else {
+    guard let tls = OriginHandshake.begin(attempt.descriptor, to: destination, security, resuming: session, worker)
+    else {
       attempt.descriptor.close()
       worker.vacate(attempt.slot)
       return fail(.tlsFailed, "\(destination.name) port \(destination.port): no TLS connection could be made.", worker)

@@ -327,8 +327,9 @@ final class Conversation {
     worker.workspace.pool.reclaim(&outputs.text)
     streams?.abandon(&worker.pipes)
     let keeps =
-      ending.client == .intercept || ending.client == .keep && !(worker.isDraining && clientInput.isEmpty)
-      && (!flags.contains(.clientEnded) || !clientInput.isEmpty)
+      ending.client == .intercept
+      || ending.client == .keep && !(worker.isDraining && clientInput.isEmpty)
+        && (!flags.contains(.clientEnded) || !clientInput.isEmpty)
     session.reset(now: worker.now, keeps: keeps)
     flags.remove([.sawClientInput, .clientHalfClosed, .closesClientWrite, .closesUpstreamWrite])
     switch ending.client {
@@ -364,7 +365,8 @@ final class Conversation {
   func log(_ worker: Worker) {
     switch session.record.outcome {
     case .tunnelFault(let fault): worker.shared.log.event(.warning, "\(tag) tunnel refused: \(fault.sentence)")
-    case .tunnelFaultReported(let fault): worker.shared.log.event(.warning, "\(tag) would be refused: \(fault.sentence)")
+    case .tunnelFaultReported(let fault):
+      worker.shared.log.event(.warning, "\(tag) would be refused: \(fault.sentence)")
     default: break
     }
     let policy = session.policy
@@ -420,7 +422,9 @@ final class Conversation {
     if flags.contains(.closed) { return }
     watchClient(worker)
     watchUpstream(worker)
-    if stream.hasMore && canReadClient || upstream?.stream.hasMore ?? false && canReadUpstream { worker.readAgain(slot) }
+    if stream.hasMore && canReadClient || upstream?.stream.hasMore ?? false && canReadUpstream {
+      worker.readAgain(slot)
+    }
     worker.timers.set(slot, deadline)
   }
 

@@ -110,7 +110,9 @@ struct LivePolicyMaker {
   /// The same authority keeps its leaves and its clients their sessions.
   private func interception(_ authority: Authority?) -> Result<Interception?, TLSSetupFault> {
     guard let authority else { return .success(nil) }
-    if let kept = current?.interception, kept.mint.authority.certificate.certificate.der == authority.certificate.certificate.der {
+    if let kept = current?.interception,
+      kept.mint.authority.certificate.certificate.der == authority.certificate.certificate.der
+    {
       return .success(kept)
     }
     guard let mint = LeafMint(authority) else {

@@ -119,7 +119,8 @@ final class TunnelProbe {
 
   func timerFired(_ worker: Worker) {
     end(
-      UpstreamFailure(.tlsTimeout, "\(place) did not finish the TLS handshake of the probe within \(handshakeMilliseconds) ms."),
+      UpstreamFailure(
+        .tlsTimeout, "\(place) did not finish the TLS handshake of the probe within \(handshakeMilliseconds) ms."),
       worker)
   }
 

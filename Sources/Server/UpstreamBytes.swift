@@ -15,7 +15,9 @@ extension Conversation {
     guard let upstream else { return }
     // Behind the head of a long body the rest is better not copied: then little more than the head is read.
     let isAtHead = session.awaitsResponseHead
-    let room = isAtHead && upstream.sendsLongBodies && upstream.stream.isBare && stream.isBare ? Self.headBytes : Worker.readBytes
+    let room =
+      isAtHead && upstream.sendsLongBodies && upstream.stream.isBare && stream.isBare
+      ? Self.headBytes : Worker.readBytes
     var input = takeInput(&upstreamInput, room, worker)
     switch upstream.stream.read(into: &input) {
     case .moved(let count):

@@ -87,7 +87,9 @@ extension Session {
   private func versionFault(_ seen: ProtocolVersion?) -> TunnelFault? {
     guard let seen else { return nil }
     let settings = security.settings
-    if seen >= ProtocolVersion(settings.minimumVersion) && seen <= ProtocolVersion(settings.maximumVersion) { return nil }
+    if seen >= ProtocolVersion(settings.minimumVersion) && seen <= ProtocolVersion(settings.maximumVersion) {
+      return nil
+    }
     let expected =
       settings.minimumVersion == settings.maximumVersion
       ? settings.minimumVersion.rawValue

@@ -41,7 +41,8 @@ extension Session {
       let expected = interior.authority.span.string
       return Problem(
         .misdirected,
-        "The request names \(bytes.extracting(workspace.request.authority).string), and its tunnel was opened to \(expected).")
+        "The request names \(bytes.extracting(workspace.request.authority).string), and its tunnel was opened to \(expected)."
+      )
     }
     port = interior.port
     if Self.hasPassedThrough(workspace.via, workspace.request.fields, bytes) {

@@ -87,7 +87,8 @@ public final class TLSContext: @unchecked Sendable {
       return .failure(fault("TLS versions"))
     }
     cossl_no_server_cache(raw)
-    SSL_CTX_set_alpn_select_cb(raw, { _, out, outLength, offered, count, _ in selectHTTP(out, outLength, offered, count) }, nil)
+    SSL_CTX_set_alpn_select_cb(
+      raw, { _, out, outLength, offered, count, _ in selectHTTP(out, outLength, offered, count) }, nil)
     return .success(context)
   }
 
