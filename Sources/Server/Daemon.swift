@@ -32,6 +32,7 @@ public struct StartFailure: Error, CustomStringConvertible {
 public final class Daemon {
   private let settings: DaemonSettings
   private let signals: Signals
+  private let poller = Poller.open()
   private let shared: SharedState
   private var maker = LivePolicyMaker()
   /// Workers that have yet to take over the policy of a reload.
@@ -56,12 +57,14 @@ public final class Daemon {
     case .failure(let fault): throw StartFailure(description: "TLS cannot be set up: \(fault)")
     }
     let via = Self.text(bound[0])
-    for index in 0..<workers {
-      // Each loop has listeners of its own on the same ports: the kernel deals the connections out.
-      let listeners = index == 0 ? first : try Self.openShared(bound)
+    // Clients come as soon as the first loop runs, and may take every descriptor. Each loop has listeners of its own on the
+    // same ports: the kernel deals the connections out.
+    var ends: [(poller: Descriptor, listeners: [Listener])] = []
+    for index in 0..<workers { ends.append((Poller.open(), index == 0 ? first : try Self.openShared(bound))) }
+    for (index, (poller, listeners)) in ends.enumerated() {
       let shared = self.shared
       startThread(named: "worker-\(index)") {
-        Worker(index: index, listeners: listeners, live: live, shared: shared, via: via).run()
+        Worker(index: index, poller: poller, listeners: listeners, live: live, shared: shared, via: via).run()
       }
     }
   }
@@ -111,7 +114,7 @@ public final class Daemon {
 
   /// Runs until a signal has ended it.
   public func run() {
-    let poller = Poller()
+    let poller = Poller(poller)
     _ = poller.add(signals.descriptor, .read, data: 0)
     _ = poller.add(shared.reports.descriptor, .read, data: 1)
     var policy = settings.policy

@@ -94,7 +94,7 @@ final class Worker {
   var timers: TimerWheel
   var now: Int64
   private(set) var live: LivePolicy
-  private let poller = Poller()
+  private let poller: Poller
   var occupants: [Occupant] = []
   var generations: [UInt32] = []
   private var freeSlots: [Int] = []
@@ -122,8 +122,11 @@ final class Worker {
   /// Seconds since 1970.
   var seconds: Int64 { workspace.wallMilliseconds / 1000 }
 
-  init(index: Int, listeners: [Listener], live: LivePolicy, shared: SharedState, via: String) {
+  init(
+    index: Int, poller: Descriptor, listeners: [Listener], live: LivePolicy, shared: SharedState, via: String
+  ) {
     self.index = index
+    self.poller = Poller(poller)
     self.shared = shared
     self.live = live
     now = Clock.monotonic

@@ -34,12 +34,20 @@ public struct Poller: ~Copyable {
   private let number: Int32
   private let events: UnsafeMutableRawPointer
 
-  public init() {
-    number = cl_epoll_create()
-    guard number >= 0, let events = unsafe cl_epoll_events_create(Self.eventsPerWait) else {
-      fatalError("epoll: \(SystemError(-number))")
-    }
+  public init() { self.init(Self.open()) }
+
+  /// Over a descriptor that `open` gave.
+  public init(_ descriptor: Descriptor) {
+    number = descriptor.number
+    guard let events = unsafe cl_epoll_events_create(Self.eventsPerWait) else { fatalError("no memory for events") }
     unsafe self.events = events
+  }
+
+  /// The descriptor of a poller that another thread will make: opened while there still is one to be had.
+  public static func open() -> Descriptor {
+    let number = cl_epoll_create()
+    guard number >= 0 else { fatalError("epoll: \(SystemError(-number))") }
+    return Descriptor(number: number)
   }
 
   deinit {
