@@ -37,7 +37,7 @@ final class Conversation {
   var clientHandshake: ClientHandshake?
 
   struct Flags: OptionSet {
-    let rawValue: UInt16
+    let rawValue: UInt32
 
     static let sawClientInput = Flags(rawValue: 1 << 0)
     static let sawUpstreamInput = Flags(rawValue: 1 << 1)
@@ -64,6 +64,8 @@ final class Conversation {
     static let aborts = Flags(rawValue: 1 << 14)
     /// The client speaks TLS next; what it has said already is for that.
     static let startsClientHandshake = Flags(rawValue: 1 << 15)
+    /// The tunnel was being inspected when it was last looked at.
+    static let inspected = Flags(rawValue: 1 << 16)
   }
 
   /// Smallest room for a read behind bytes that are kept.
@@ -402,6 +404,12 @@ final class Conversation {
   /// Goes on with bytes that waited, then says what the poller and the timers are to watch.
   func settle(_ worker: Worker) {
     if flags.contains(.startsClientHandshake) { beginClientHandshake(worker) }
+    if session.isInspecting {
+      flags.insert(.inspected)
+    } else if flags.contains(.inspected) {
+      // What was held back of either side may go now.
+      flags.remove([.inspected, .sawClientInput, .sawUpstreamInput])
+    }
     while !flags.contains(.closed), clientHandshake == nil {
       if !clientInput.isEmpty, !flags.contains(.sawClientInput), ending == nil, session.wantsClientBytes,
         outputs.toUpstream.isEmpty

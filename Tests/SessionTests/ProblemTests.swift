@@ -190,6 +190,37 @@ import Testing
     for kind in Problem.Kind.allCases { #expect(registered.contains("\(kind.errorType)"), "\(kind)") }
   }
 
+  /// How each way in which TLS, and what it brings, goes wrong is told: status, token, type and code are what programs
+  /// go by, so that none changes unnoticed.
+  static let told: [(kind: Problem.Kind, status: Int, token: String, errorType: String, nsurlError: Int)] = [
+    (.hostBusy, 503, "host-busy", "connection_limit_reached", -1001),
+    (.misdirected, 421, "misdirected", "http_request_error", -1000),
+    (.interceptionFailed, 502, "interception-failed", "proxy_configuration_error", -1200),
+    (.tlsFailed, 502, "tls-failed", "tls_protocol_error", -1200),
+    (.tlsAlert, 502, "tls-alert", "tls_alert_received", -1200),
+    (.tlsTimeout, 504, "tls-timeout", "connection_timeout", -1001),
+    (.certificateUntrusted, 502, "certificate-untrusted", "tls_certificate_error", -1202),
+    (.certificateExpired, 502, "certificate-expired", "tls_certificate_error", -1201),
+    (.certificateNotYetValid, 502, "certificate-not-yet-valid", "tls_certificate_error", -1204),
+    (.certificateNameMismatch, 502, "certificate-name-mismatch", "tls_certificate_error", -1202),
+    (.certificateRevoked, 502, "certificate-revoked", "tls_certificate_error", -1202),
+    (.revocationUnknown, 502, "revocation-unknown", "tls_certificate_error", -1202),
+    (.pinMismatch, 502, "pin-mismatch", "tls_certificate_error", -1202),
+    (.pinsExpired, 502, "pins-expired", "tls_certificate_error", -1202),
+  ]
+
+  @Test(arguments: told.indices) func whatGoesWrongWithTLSIsToldTheSameWay(index: Int) throws {
+    let row = Self.told[index]
+    let answer = try Self.answer(Problem(row.kind, "x"))
+    #expect(answer.status == row.status)
+    #expect(answer.reason == "\(row.token) ref=02NF6Y")
+    let document = try #require(StrictJSON.parse(answer.body))
+    #expect(document["type"] == .string("urn:sallyport:problem:\(row.token)"))
+    #expect(document["error"] == .string(row.errorType))
+    #expect(document["nsurlError"] == .number("\(row.nsurlError)"))
+    #expect(answer.head.values("retry-after") == (row.status == 503 ? ["10"] : []))
+  }
+
   @Test func everyProblemHasATokenAndATitleOfItsOwn() {
     let tokens = Problem.Kind.allCases.map { "\($0.token)" }
     #expect(Set(tokens).count == tokens.count)
@@ -232,6 +263,7 @@ import Testing
       .client(
         head("HEAD http://169.254.1.1/ HTTP/1.1", "Host: a")
           + head("HEAD https://a.example/ HTTP/1.1", "Host: a")),
+      .failed(.certificateExpired, "It was good until yesterday."),
       gives: #"""
         < HTTP/1.1 403 address-denied ref=REF001
         < Date: Sun, 06 Nov 1994 08:49:37 GMT
@@ -242,15 +274,15 @@ import Testing
              169.254.0.0/16, which deny_addresses lists."
         <
         end (403 address-denied): client keep
-        < HTTP/1.1 501 scheme-not-supported ref=REF002
+        connect a.example:443 under TLS
+        < HTTP/1.1 502 certificate-expired ref=REF002
         < Date: Sun, 06 Nov 1994 08:49:37 GMT
         < Content-Type: application/problem+json
-        < Content-Length: 266
+        < Content-Length: 222
         < Cache-Control: no-store
-        < Proxy-Status: sallyport; error=http_request_error; details="https:// targets are not
-             supported by this build; send CONNECT for them."
+        < Proxy-Status: sallyport; error=tls_certificate_error; details="It was good until yesterday."
         <
-        end (501 scheme-not-supported): client keep
+        end (502 certificate-expired): client keep
         """#)
   }
 
@@ -269,6 +301,12 @@ import Testing
       [rule.request]
       authorization = { username = "u", password = "s3cret" }
       [[rule]]
+      name = "read"
+      hosts = ["read.example"]
+      connect = "intercept"
+      [rule.request]
+      headers.set = { X-Token = "s3cret" }
+      [[rule]]
       name = "all"
       [rule.request]
       timeout = "1h"
@@ -280,12 +318,23 @@ import Testing
         + "Cookie: id=s3cret\r\nX-Api-Key: s3cret\r\n\(more)\r\n"
     }
     let good = request("GET http://a.example/p?token=s3cret HTTP/1.1")
+    let tunnel = request("CONNECT read.example:443 HTTP/1.1")
     let post = request(
       "POST http://a.example/p?token=s3cret HTTP/1.1", "Transfer-Encoding: chunked\r\n")
     let plays: [[Happening]] = [
       [.client(request("GET http://shut.example/?s3cret HTTP/1.1"))],
       [.client(request("GET http://a.example/?s3cret HTTP/1.1", credentials: "a2lvc2s6czNjcmV0eA=="))],
-      [.client(request("GET https://a.example/?s3cret HTTP/1.1"))],
+      [
+        .client(request("GET https://a.example/?s3cret HTTP/1.1")),
+        .failed(.pinMismatch, "a.example port 443 shows another key."),
+      ],
+      [.client(tunnel), .client(request("GET /?s3cret HTTP/1.1"))],
+      [
+        .client(tunnel),
+        .client(request("GET /?s3cret HTTP/1.1").replacing("Host: a\r\n", with: "Host: read.example\r\n")),
+        .failed(.certificateUntrusted, "read.example port 443 shows no chain to an anchor."),
+      ],
+      [.cannotIntercept("No local authority is loaded."), .client(tunnel)],
       [.client(request("GET http://u:s3cret@a.example/?s3cret HTTP/1.1"))],
       [.client(request("GET http://127.1/?s3cret HTTP/1.1"))],
       [.client(request("GET http://169.254.1.1/?s3cret HTTP/1.1"))],

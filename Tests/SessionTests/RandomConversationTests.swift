@@ -1,12 +1,47 @@
 // Conversations that chance writes: good ones come out the same however they are cut, and say what went in; damaged ones
 // never make a byte leave that is against the grammar, and never leave a client without an answer.
 
+import Policy
 import TestSupport
 import Testing
 
 @testable import Session
 
 @Suite struct RandomConversationTests {
+  /// By what way requests reach their origin.
+  private enum Way: CaseIterable {
+    case plain, https, upgraded, intercepted
+
+    var policy: Policy {
+      switch self {
+      case .plain, .https: plainPolicy
+      case .upgraded: RandomConversationTests.upgrading
+      case .intercepted: RandomConversationTests.intercepting
+      }
+    }
+
+    /// What a client says before its first request.
+    var begin: String {
+      self == .intercepted ? head("CONNECT h1.example:443 HTTP/1.1", "Host: h1.example:443") : ""
+    }
+
+    /// What a request line names for `path`, and Host.
+    func target(_ path: String, _ generator: inout SeededGenerator) -> (target: String, host: String) {
+      switch self {
+      case .plain, .upgraded:
+        return ("http://h\(Int.random(in: 0..<3, using: &generator)).example\(path)", "h")
+      case .https: return ("https://h\(Int.random(in: 0..<3, using: &generator)).example\(path)", "h")
+      case .intercepted:
+        return (Bool.random(using: &generator) ? path : "https://h1.example\(path)", "h1.example")
+      }
+    }
+  }
+
+  private static let upgrading = policy("[[rule]]\nname = \"up\"\nupgrade = true")
+  private static let intercepting = policy("[[rule]]\nname = \"open\"\nconnect = \"intercept\"")
+  private static let verifying = policy("[[rule]]\nname = \"seen\"\nconnect = \"verify\"")
+  private static let reporting = policy("[[rule]]\nname = \"told\"\nconnect = \"verify\"\nenforce = false")
+
   /// One exchange, as its two sides say it, and what the other side is to read.
   private struct Exchange {
     var request = ""
@@ -39,12 +74,12 @@ import Testing
     return text + (Bool.random(using: &generator) ? "0\r\n\r\n" : "00;a\r\nX-Sum: 1\r\n\r\n")
   }
 
-  private static func exchange(_ number: Int, _ generator: inout SeededGenerator) -> Exchange {
+  private static func exchange(_ number: Int, _ way: Way, _ generator: inout SeededGenerator) -> Exchange {
     var exchange = Exchange()
     let method =
       ["GET", "GET", "HEAD", "POST", "PUT", "DELETE", "PATCH"].randomElement(using: &generator) ?? "GET"
-    var begin =
-      "\(method) http://h\(Int.random(in: 0..<3, using: &generator)).example/\(number) HTTP/1.1\r\nHost: h\r\n"
+    let (target, host) = way.target("/\(number)", &generator)
+    var begin = "\(method) \(target) HTTP/1.1\r\nHost: \(host)\r\n"
     if Bool.random(using: &generator) { begin += "X-Mine: \(number)\r\nConnection: x-mine\r\n" }
     switch Int.random(in: 0..<3, using: &generator) {
     case 0 where method != "HEAD":
@@ -88,22 +123,25 @@ import Testing
     return text
   }
 
-  @Test(arguments: 1...40 as ClosedRange<UInt64>) func goodConversationsAreTheSameHoweverTheyAreCut(
+  @Test(arguments: 1...60 as ClosedRange<UInt64>) func goodConversationsAreTheSameHoweverTheyAreCut(
     seed: UInt64
   ) {
     var generator = SeededGenerator(seed: seed)
-    let exchanges = (0..<Int.random(in: 1...5, using: &generator)).map { Self.exchange($0, &generator) }
+    let way = Way.allCases[Int(seed % 4)]
+    let exchanges = (0..<Int.random(in: 1...5, using: &generator)).map { Self.exchange($0, way, &generator) }
     var happenings: [Happening] = []
     let isPipelined = Bool.random(using: &generator)
-    if isPipelined { happenings.append(.client(exchanges.map(\.request).joined())) }
+    happenings.append(.client(way.begin + (isPipelined ? exchanges.map(\.request).joined() : "")))
     for exchange in exchanges {
       if !isPipelined { happenings.append(.client(exchange.request)) }
       happenings += [Bool.random(using: &generator) ? .opened : .reused, .upstream(exchange.response)]
     }
-    let whole = Stage(plainPolicy, .whole, isWrapped: false)
+    let whole = Stage(way.policy, .whole, isWrapped: false)
     let transcript = whole.play(happenings)
     #expect(whole.faults.isEmpty, "\(whole.faults)\n\(transcript)")
-    #expect(whole.entries.map(\.record.outcome) == exchanges.map { _ in .done }, "\(transcript)")
+    let count = exchanges.count + (way == .intercepted ? 1 : 0)
+    #expect(whole.entries.map(\.record.outcome) == Array(repeating: .done, count: count), "\(transcript)")
+    #expect(whole.entries.filter { $0.record.assurance == .exact }.count == (way == .plain ? 0 : exchanges.count))
     #expect(
       Self.contents(transcript, ">")
         == exchanges.map { shown(octets($0.requestContent), atMost: 9999) }.joined())
@@ -112,7 +150,7 @@ import Testing
         == exchanges.map { shown(octets($0.responseContent), atMost: 9999) }.joined())
     let random = (1...6).map { Split.random(seed: $0 &+ seed, longest: $0 % 2 == 0 ? 5 : 300) }
     for split in [.bytewise] + random {
-      let stage = Stage(plainPolicy, split, isWrapped: false)
+      let stage = Stage(way.policy, split, isWrapped: false)
       let other = stage.play(happenings)
       #expect(stage.faults.isEmpty, "\(split): \(stage.faults)")
       if other != transcript { Issue.record("\(split):\n\(difference(other, transcript))") }
@@ -139,9 +177,10 @@ import Testing
   @Test(arguments: 1...60 as ClosedRange<UInt64>) func damageNeverMakesAnInvalidStream(seed: UInt64) {
     var generator = SeededGenerator(seed: seed &* 7919)
     for _ in 0..<12 {
-      let exchanges = (0..<3).map { Self.exchange($0, &generator) }
+      let way = Way.allCases.randomElement(using: &generator) ?? .plain
+      let exchanges = (0..<3).map { Self.exchange($0, way, &generator) }
       let hitsClient = Bool.random(using: &generator)
-      let requests = exchanges.map(\.request).joined()
+      let requests = way.begin + exchanges.map(\.request).joined()
       var happenings: [Happening] = [.client(hitsClient ? Self.damaged(requests, &generator) : requests)]
       for exchange in exchanges {
         let response = hitsClient ? exchange.response : Self.damaged(exchange.response, &generator)
@@ -154,7 +193,7 @@ import Testing
       }
       happenings += [.clientEnds, .timeOut, .timeOut]
       for split in [Split.whole, .random(seed: seed, longest: 11)] {
-        let stage = Stage(plainPolicy, split, isLenient: true)
+        let stage = Stage(way.policy, split, isLenient: true)
         let transcript = stage.play(happenings)
         #expect(stage.faults.isEmpty, "\(split): \(stage.faults)\n\(transcript)")
         // Whoever was not answered has left, or was broken off within an answer.
@@ -163,5 +202,70 @@ import Testing
         }
       }
     }
+  }
+
+  // MARK: Tunnels that are verified
+
+  private static let hellos = [
+    CapturedHello.openssl12, CapturedHello.openssl12Ticket, CapturedHello.openssl13EarlyData, CapturedHello.curl,
+    BuiltHello(named("a.example") + versions(0x0304)).asRecords,
+    records(BuiltHello(named("a.example")).asMessage, longest: 20),
+  ]
+  private static let answers = [
+    CapturedFlight.p256Staple, CapturedFlight.resumesTicket, CapturedFlight.tls13, CapturedFlight.versionAlert,
+    records(BuiltAnswer().asMessage + certificates([[1], [2, 3]]) + serverHelloDone, longest: 9),
+  ]
+
+  /// What left for one side in a tunnel, as it is shown.
+  private static func raw(_ transcript: String, _ arrow: String) -> String {
+    transcript.split(separator: "\n").filter { $0.hasPrefix("\(arrow) raw: ") }.map { $0.dropFirst(7) }.joined()
+  }
+
+  /// Whatever is said in a tunnel, each side gets what the other said, from its beginning, or an alert in its place; and
+  /// where the hello is refused, nothing has left.
+  @Test(arguments: 1...60 as ClosedRange<UInt64>) func aTunnelPassesWhatItGetsOrNothing(seed: UInt64) {
+    var generator = SeededGenerator(seed: seed &* 104_729)
+    for _ in 0..<8 {
+      var client = characters(Self.hellos.randomElement(using: &generator) ?? []) + Self.content(&generator)
+      var server = characters(Self.answers.randomElement(using: &generator) ?? []) + Self.content(&generator)
+      if Bool.random(using: &generator) { client = Self.damaged(client, &generator) }
+      if Bool.random(using: &generator) { server = Self.damaged(server, &generator) }
+      var happenings: [Happening] = [.client(connect), .opened]
+      if Bool.random(using: &generator) { happenings.append(.refusesCertificates(.pinMismatch)) }
+      happenings += [.client(client), .upstream(server)]
+      happenings += Bool.random(using: &generator) ? [.clientEnds, .upstreamEnds] : [.upstreamEnds, .clientEnds]
+      let isEnforced = Int.random(in: 0..<4, using: &generator) > 0
+      var transcripts: [String] = []
+      for split in [Split.whole, .bytewise, .random(seed: seed, longest: 40)] {
+        let stage = Stage(isEnforced ? Self.verifying : Self.reporting, split, isWrapped: false)
+        let transcript = stage.play(happenings)
+        transcripts.append(transcript)
+        #expect(stage.faults.isEmpty, "\(split): \(stage.faults)\n\(transcript)")
+        let record = stage.entries.first?.record
+        #expect(stage.entries.count == 1, "\(transcript)")
+        #expect(shown(octets(client), atMost: 9999).hasPrefix(Self.raw(transcript, ">")), "\(transcript)")
+        var toClient = Self.raw(transcript, "<")
+        if case .tunnelFault(let fault) = record?.outcome {
+          toClient = Self.withoutAlert(toClient)
+          switch fault {
+          case .missingServerName, .unexpectedServerName, .otherServerName:
+            #expect(Self.raw(transcript, ">").isEmpty && toClient.isEmpty, "\(transcript)")
+          case .client, .server, .versionNotAllowed, .changedServerName: break
+          }
+        }
+        if case .tunnelRefused = record?.outcome { toClient = Self.withoutAlert(toClient) }
+        #expect(shown(octets(server), atMost: 9999).hasPrefix(toClient), "\(split)\n\(transcript)")
+      }
+      #expect(Set(transcripts).count == 1, "\(difference(transcripts.last ?? "", transcripts[0]))")
+    }
+  }
+
+  /// An alert that the proxy says itself is the last thing that a client hears.
+  private static func withoutAlert(_ text: String) -> String {
+    for description in [40, 42, 112] as [UInt8] {
+      let alert = shown(alert(2, description))
+      if text.hasSuffix(alert) { return String(text.dropLast(alert.count)) }
+    }
+    return text
   }
 }

@@ -491,23 +491,22 @@ import Testing
         """#)
   }
 
-  @Test func httpsTargetsAreAnswered501() {
+  @Test func httpsTargetsAreAskedForUnderTLS() {
     play(
-      .client(head("GET https://a.example/ HTTP/1.1", "Host: a.example")),
+      .client(head("GET https://a.example/x HTTP/1.1", "Host: a.example")), .opened, .upstream(ok),
       gives: #"""
-        < HTTP/1.1 501 scheme-not-supported ref=REF001
-        < Date: Sun, 06 Nov 1994 08:49:37 GMT
-        < Content-Type: application/problem+json
-        < Content-Length: 266
-        < Cache-Control: no-store
-        < Proxy-Status: sallyport; error=http_request_error; details="https:// targets are not
-             supported by this build; send CONNECT for them."
+        connect a.example:443 under TLS
+        > GET /x HTTP/1.1
+        > Host: a.example
+        > Via: 1.1 sallyport (127.0.0.1:3128)
+        >
+        < HTTP/1.1 200 OK
+        < Date: today
+        < Content-Length: 2
+        < Via: 1.1 sallyport
         <
-        < content: {"type":"urn:sallyport:problem:scheme-not-supported","title":"The scheme of the
-             target is not supported","status":501,"detail":"https:// targets are not supported by this
-             build; send CONNECT for them.","error":"http_request_error","nsurlError":-1002,"ref":"REF00
-            1"}\n
-        end (501 scheme-not-supported): client keep
+        < content: ok
+        end (200): client keep, upstream kept, assurance exact
         """#)
   }
 

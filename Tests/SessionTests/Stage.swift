@@ -30,6 +30,10 @@ enum Happening: Sendable {
   case drain, shutDown
   /// Another policy is in force from here, as after a reload.
   case reload(Policy)
+  /// From here the certificates in a tunnel are refused, and for what.
+  case refusesCertificates(Problem.Kind)
+  /// From here no leaf can be had for a tunnel that is to be intercepted.
+  case cannotIntercept(String)
 }
 
 /// The lines of a head, with the empty line that ends it.
@@ -70,6 +74,8 @@ final class Stage {
   private(set) var faults: [String] = []
   /// What is recorded of each exchange that has ended.
   private(set) var entries: [Entry] = []
+  private var certificateRefusal: Problem.Kind?
+  private var interceptionFailure: String?
 
   struct Entry {
     let record: ExchangeRecord
@@ -79,9 +85,18 @@ final class Stage {
 
   private enum ClientEnd { case pending, announced, told }
 
+  /// Bytes that the transcript calls by a name.
+  struct Named: Sendable {
+    let name: String
+    let bytes: [UInt8]
+  }
+
+  private let names: [Named]
+
   /// `isLenient`: what happens may come at a time when nobody waits for it. `isWrapped`: long lines go on further in.
-  init(_ policy: Policy, _ split: Split, isLenient: Bool = false, isWrapped: Bool = true) {
+  init(_ policy: Policy, _ split: Split, isLenient: Bool = false, isWrapped: Bool = true, names: [Named] = []) {
     self.policy = policy
+    self.names = names
     self.isWrapped = isWrapped
     self.isLenient = isLenient
     self.split = split
@@ -99,7 +114,10 @@ final class Stage {
     faults += (toUpstream?.breaches ?? []) + toClient.breaches
     if toUpstream?.isWithinMessage ?? false { lines.append("(the upstream waits for the rest of a request)") }
     if toClient.isWithinMessage, !isClosed { lines.append("(the client waits for the rest of a response)") }
-    return (isWrapped ? lines.map(Self.wrapped) : lines).joined(separator: "\n")
+    let named = lines.map { line in
+      names.reduce(masked(line)) { $0.replacing(shown($1.bytes, atMost: 9999), with: "{\($1.name)}") }
+    }
+    return (isWrapped ? named.map(Self.wrapped) : named).joined(separator: "\n")
   }
 
   /// A long line goes on, further in, before a space where there is one.
@@ -182,6 +200,8 @@ final class Stage {
       lines.append("the proxy shuts down")
       perform(session.shutDown())
     case .reload(let policy): self.policy = policy
+    case .refusesCertificates(let kind): certificateRefusal = kind
+    case .cannotIntercept(let detail): interceptionFailure = detail
     }
     settle()
   }
@@ -197,10 +217,13 @@ final class Stage {
     upstreamHasEnded = false
     upstreamInput = []
     let action = session.upstreamOpened(
-      reused: reused, address: IPAddress(ipv4: 0xc000_0201), port: session.port, now: now, &workspace,
-      &outputs)
+      reused: reused, address: IPAddress(ipv4: 0xc000_0201), port: session.port, assurance: assurance, now: now,
+      &workspace, &outputs)
     perform(action)
   }
+
+  /// What a server says of a connection whose certificate it has looked at.
+  private var assurance: Assurance? { session.verifiesTunnel ? .probe : session.usesTLS ? .exact : nil }
 
   private func endUpstream(broken: Bool) {
     // A server hears of it only where it has a connection.
@@ -326,9 +349,6 @@ final class Stage {
 
   // MARK: Actions
 
-  /// What the certificates in a tunnel come to, when they are judged.
-  var tunnelRefusal: Problem.Kind? = nil
-
   private func perform(_ action: Action, ofUpstream: Bool = false) {
     if action == .reconnect {
       // What stands in the outputs now is for the next connection.
@@ -341,15 +361,22 @@ final class Stage {
     case .forward: faults.append("bytes to forward where none were shown")
     case .connect, .reconnect:
       let host = workspace.decisions.host.bytes
-      let what = session.isTunnel ? " for a tunnel" : action == .reconnect ? " once more" : ""
+      var what = session.usesTLS ? " under TLS" : ""
+      if session.isTunnel { what += session.verifiesTunnel ? " for a tunnel that is verified" : " for a tunnel" }
+      if action == .reconnect { what += " once more" }
       lines.append("connect \(String(decoding: host, as: UTF8.self)):\(session.port)\(what)")
       awaitsUpstream = true
     case .intercept:
       lines.append("intercept \(String(decoding: session.interior?.host ?? [], as: UTF8.self)):\(session.port)")
-      perform(session.interiorOpened(&workspace, &outputs))
+      if let interceptionFailure {
+        let failure = UpstreamFailure(.interceptionFailed, interceptionFailure)
+        perform(session.upstreamFailed(failure, &workspace, &outputs))
+      } else {
+        perform(session.interiorOpened(&workspace, &outputs))
+      }
     case .judge:
       lines.append("judge \(session.presentedCertificates?.certificates.count ?? 0) certificates")
-      perform(session.tunnelJudged(tunnelRefusal, &workspace, &outputs))
+      perform(session.tunnelJudged(certificateRefusal, &workspace, &outputs))
     case .tunnel:
       toClient.becomeRaw()
       toUpstream?.becomeRaw()
@@ -367,7 +394,8 @@ final class Stage {
 
   private func end(_ ending: Ending) {
     let isClean = ending.keepsUpstream && upstreamInput.isEmpty && !upstreamHasEnded
-    let outcome = session.record.outcome.token.map { " \($0)" } ?? ""
+    var outcome = session.record.outcome.token.map { " \($0)" } ?? ""
+    if case .tunnelFaultReported = session.record.outcome { outcome += ", reported" }
     var line = "end (\(session.record.status)\(outcome)): client \(ending.client)"
     if let toUpstream {
       line += isClean ? ", upstream kept" : ", upstream closed"
@@ -377,6 +405,7 @@ final class Stage {
       }
       faults += toUpstream.breaches
     }
+    if let assurance = session.record.assurance, assurance != .none { line += ", assurance \(assurance)" }
     lines.append(line)
     let text = outputs.text.array
     let method = String(decoding: text[session.record.method], as: UTF8.self)
@@ -396,7 +425,11 @@ final class Stage {
     if clientEnd == .announced { clientEnd = .pending }
     sawClientInput = false
     switch ending.client {
-    case .keep, .intercept: isClosed = !keeps
+    case .keep: isClosed = !keeps
+    case .intercept:
+      // What follows is inside, and HTTP again.
+      toClient = StreamReader(.response)
+      isClosed = !keeps
     case .close, .cut, .abort: isClosed = true
     case .linger: clientInput = []
     }
@@ -439,7 +472,7 @@ final class Stage {
   private func write(_ items: [StreamReader.Item], _ arrow: String) {
     for item in items {
       switch item {
-      case .line(let text): lines.append(masked(text.isEmpty ? arrow : "\(arrow) \(text)"))
+      case .line(let text): lines.append(text.isEmpty ? arrow : "\(arrow) \(text)")
       case .content(let bytes): append(bytes, arrow, "content")
       case .chunkedContent(let bytes): append(bytes, arrow, "chunked")
       case .raw(let bytes): append(bytes, arrow, "raw")
@@ -452,9 +485,9 @@ final class Stage {
   /// Content that goes on is written as one line.
   private func append(_ bytes: [UInt8], _ arrow: String, _ kind: String) {
     let prefix = "\(arrow) \(kind): "
-    let text = masked(shown(bytes, atMost: 9999))
-    if let last = lines.last, last.hasPrefix(prefix) {
-      lines[lines.count - 1] = masked(last + text)
+    let text = shown(bytes, atMost: 9999)
+    if lines.last?.hasPrefix(prefix) ?? false {
+      lines[lines.count - 1] += text
     } else {
       lines.append(prefix + text)
     }
@@ -524,4 +557,33 @@ func difference(_ seen: String, _ expected: String) -> String {
     if line.mark == "  " { position += 1 }
   }
   return result.joined(separator: "\n")
+}
+
+/// Plays in every split and answers what all of them come to, in few lines: without fields, but for Host, and without
+/// content. Faults, and a split in which it comes out otherwise, are issues.
+func outline(
+  _ happenings: [Happening], policy: Policy = plainPolicy, names: [Stage.Named] = [],
+  _ location: Testing.SourceLocation = #_sourceLocation
+) -> [String] {
+  var first: String?
+  for split in Split.usual {
+    let stage = Stage(policy, split, isWrapped: false, names: names)
+    let transcript = stage.play(happenings)
+    if !stage.faults.isEmpty || (first ?? transcript) != transcript {
+      Issue.record(
+        "\(split): \(stage.faults.joined(separator: "; "))\n\(difference(transcript, first ?? transcript))",
+        sourceLocation: location)
+      break
+    }
+    first = transcript
+  }
+  return (first ?? "").split(separator: "\n").filter(isOfOutline).map { line in
+    line.firstRange(of: " ref=REF").map { String(line[..<$0.lowerBound]) } ?? String(line)
+  }
+}
+
+private func isOfOutline(_ line: Substring) -> Bool {
+  guard line.hasPrefix("> ") || line.hasPrefix("< ") else { return !["<", ">"].contains(line) }
+  let text = line.dropFirst(2)
+  return text.hasSuffix(" HTTP/1.1") || ["HTTP/1.1 ", "Host: ", "raw: "].contains { text.hasPrefix($0) }
 }

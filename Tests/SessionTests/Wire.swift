@@ -11,3 +11,10 @@ struct Wire: Sendable, CustomTestStringConvertible, ExpressibleByStringLiteral {
 
   var testDescription: String { shown(octets(text), atMost: 120) }
 }
+
+/// The text whose `octets` are `bytes`.
+func characters(_ bytes: [UInt8]) -> String {
+  var text = ""
+  for byte in bytes { text.unicodeScalars.append(Unicode.Scalar(byte)) }
+  return text
+}

@@ -262,11 +262,20 @@ private let fuzzPolicy: Policy = {
   conditions.hosts = [.atOrBelow("a.example")]
   var denied = Rule.Conditions()
   denied.hosts = [.name("b.example")]
+  var upgraded = Rule.Conditions()
+  upgraded.hosts = [.name("u.example")]
+  var verified = Rule.Conditions()
+  verified.hosts = [.name("v.example")]
+  var intercepted = Rule.Conditions()
+  intercepted.hosts = [.name("i.example")]
   let place = SourceLocation(file: "fuzz", line: 1, column: 1)
   return Policy(
     configuration: configuration,
     rules: [
       Rule(name: "edit", location: place, conditions: conditions, request: edits),
       Rule(name: "deny", location: place, conditions: denied, action: .deny, reason: "no"),
+      Rule(name: "upgrade", location: place, conditions: upgraded, upgrade: true),
+      Rule(name: "verify", location: place, conditions: verified, connect: .verify),
+      Rule(name: "intercept", location: place, conditions: intercepted, connect: .intercept, request: edits),
     ])
 }()
