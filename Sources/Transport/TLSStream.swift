@@ -225,7 +225,10 @@ public final class TLSStream {
 
   private func endOfRead() -> Transfer {
     switch SSL_get_error(ssl, 0) {
-    case SSL_ERROR_WANT_READ, SSL_ERROR_WANT_WRITE: return .wouldBlock
+    case SSL_ERROR_WANT_READ, SSL_ERROR_WANT_WRITE:
+      // The look that found nothing took a buffer of the largest size, which an idle connection would keep.
+      SSL_free_buffers(ssl)
+      return .wouldBlock
     case SSL_ERROR_ZERO_RETURN: return .ended
     default:
       // Without close_notify nobody can say whether the peer had more to say (RFC 8446, 6.1).

@@ -7,19 +7,21 @@
     python3 Tests/Bench/bench.py --list                        # rows with their bars, and proxies
 
 How it measures: one proxy runs at a time, alone on CPU 0, with nginx and the load generator on CPU 1. In each round every
-proxy is started anew, checked (does the request arrive in origin-form, is the connection to the origin reused), warmed up
-and timed; rounds rotate the order. What counts is the CPU time of the proxy's process divided by requests, and its ratio to
-HAProxy measured in the same run: other work on the machine moves both. A run during which others took more of the proxy's
-CPU than a few percent is repeated, within limits, and marked when that did not help. Everyone writes an access log, to a
-file in memory.
+proxy is started anew, checked (does the request arrive in origin-form, is the connection to the origin reused, is a
+certificate for another name refused), warmed up and timed; rounds rotate the order. What counts is the CPU time of the
+proxy's process divided by requests, and its ratio to that of another proxy in the same run: other work on the machine
+moves both. A run during which others took more of the proxy's CPU than a few percent is repeated, within limits, and
+marked when that did not help. Everyone writes an access log, to a file in memory.
 
 Exit status: 0 every bar that was measured is kept; 1 one is not, or something failed; 2 wrong usage. A bar whose proxy is
-absent is SKIP, which is an error with --strict only. Needs: nginx, wrk, cc, and the peers that are to be compared
-(on Debian: apt install nginx-light wrk haproxy squid tinyproxy gcc). Python standard library only.
+absent is SKIP, which is an error with --strict only. Needs: nginx, wrk, cc, openssl, and the peers that are to be compared
+(on Debian: apt install nginx-light wrk haproxy squid-openssl tinyproxy gcc libssl-dev openssl). Python standard library
+only.
 
-The files: rows.py what is measured; proxies.py how each proxy is started; load.py what is sent; measure.py what it cost;
-report.py tables and verdicts; processes.py that nothing is left running; pump.c, tunnel-load.c, absolute.lua,
-alloc-count.c and alloc_count.py the tools. test_bench.py tests them: python3 Tests/Bench/test_bench.py
+The files: rows.py what is measured; proxies.py how each proxy is started; origin.py what is behind them; certificates.py
+whom they trust; load.py what is sent; measure.py what it cost; report.py tables and verdicts; processes.py that nothing
+is left running; pump.c, tunnel-load.c, absolute.lua, alloc-count.c and alloc_count.py the tools. test_bench.py tests
+them: python3 Tests/Bench/test_bench.py
 """
 
 import argparse
@@ -39,8 +41,10 @@ import alloc_count
 import measure
 import processes
 import report
+from certificates import Certificates
+from origin import Origin
 from processes import BenchError
-from proxies import PROXIES, Origin, Proxy, Running, remove_shared_memory
+from proxies import PROXIES, Proxy, Running, remove_shared_memory
 from report import FAIL, SKIP, ProxyResult, RowResult
 from rows import ROWS, Metrics, Row
 
@@ -54,6 +58,7 @@ SECONDS_MAX, ROUNDS_MAX = 60, 100
 REPEATS_MAX = 2
 CONNECTIONS_DEFAULT, CONNECTIONS_MAX = 16, 1_000
 COMPILER_FLAGS = ["-O2", "-Wall", "-Wextra", "-Werror"]
+LIBRARIES = {"tunnel-load": ["-lssl", "-lcrypto"]}
 COMPILE_SECONDS_MAX = 60
 COMMAND_SECONDS_MAX = 10
 # Logs and the origin's files live in memory where there is room, so that no disk takes part.
@@ -89,6 +94,7 @@ class Bench:
             self.tunnel_load = self._compile("tunnel-load")
             self.alloc_library = alloc_count.build(self.directory)
             self.admin_socket = self._has_admin_socket()
+            self.certificates = Certificates(self.new_path("certificates"))
             self.origin = Origin(self)
         except BaseException:
             self.__exit__()
@@ -102,8 +108,8 @@ class Bench:
 
     def _compile(self, name: str) -> pathlib.Path:
         program = self.directory / name
-        subprocess.run([os.environ.get("CC", "cc"), *COMPILER_FLAGS, "-o", program, SOURCES / f"{name}.c"],
-                       check=True, timeout=COMPILE_SECONDS_MAX)
+        subprocess.run([os.environ.get("CC", "cc"), *COMPILER_FLAGS, "-o", program, SOURCES / f"{name}.c",
+                        *LIBRARIES.get(name, [])], check=True, timeout=COMPILE_SECONDS_MAX)
         return program
 
     def _has_admin_socket(self) -> bool:

@@ -6,10 +6,14 @@ Part of bench.py; tested by test_bench.py.
 """
 
 import json
+import pathlib
 import socket
+import ssl
 from dataclasses import dataclass
 
 import processes
+from certificates import DOMAIN
+from origin import Site
 from processes import HOST, BenchError
 
 RESPONSE_BYTES_MAX = 64 * 1024 * 1024  # six times the largest file of the origin
@@ -17,6 +21,7 @@ HEAD_BYTES_MAX = 64 * 1024
 EXCHANGE_SECONDS_MAX = 30.0  # on a machine that is building, nginx was seen to wait 7 s for its CPU
 # wrk ends on time but for its last responses, tunnel-load on time; beyond this they hang.
 LOAD_GRACE_SECONDS = 30.0
+NEW_HOST_MILLISECONDS_MAX = 200  # Squid takes about a twentieth
 # One wrong answer in a thousand makes a figure worthless. Below it are the responses cut off where a run ends.
 ERROR_SHARE_MAX = 0.001
 # Linux gives one source address 28,232 ports by default towards one destination.
@@ -48,14 +53,14 @@ class Load:
             raise BenchError(f"{name}: {self.bytes} bytes in {self.requests} responses, expected {size} in each")
 
 
-def wrk(bench, running, path: str, seconds: int, *, close: bool = False) -> Load:
-    """GETs of `path` by wrk over `bench.connections` connections and one thread. wrk takes whole seconds only."""
+def wrk(bench, running, site: Site, path: str, seconds: int, *, close: bool = False) -> Load:
+    """GETs of a site's `path` by wrk over `bench.connections` connections and one thread. wrk takes whole seconds only."""
     text = processes.run(
         "wrk", [processes.find("wrk"), "-t1", f"-c{bench.connections}", f"-d{seconds}s",
                 "--timeout", f"{EXCHANGE_SECONDS_MAX:.0f}s",
                 "-s", str(bench.sources / "absolute.lua"), f"http://{HOST}:{running.port}/"],
         cpu=bench.load_cpu, output=bench.directory / "wrk.err", seconds_max=seconds + LOAD_GRACE_SECONDS,
-        environment={"BENCH_TARGET": running.target(path), "BENCH_HOST": bench.origin.authority,
+        environment={"BENCH_TARGET": running.target(site, path), "BENCH_HOST": site.authority,
                      "BENCH_CLOSE": "1" if close else "0"})
     for line in text.splitlines():
         if line.startswith("BENCH "):
@@ -63,14 +68,30 @@ def wrk(bench, running, path: str, seconds: int, *, close: bool = False) -> Load
     raise BenchError(f"wrk printed no BENCH line, but: {processes.tail(text)}")
 
 
-def tunnels(bench, running, path: str, seconds: int) -> Load:
-    """GETs of `path` by tunnel-load, inside tunnels that CONNECT opens; straight through, where the proxy is the pump."""
-    command = [str(bench.tunnel_load), "--proxy", str(running.port), "--origin", str(bench.origin.port), "--path", path,
-               "--connections", str(bench.connections), "--milliseconds", str(seconds * 1000)]
-    if running.proxy.is_pump:
+def tunnels(bench, running, site: Site, path: str, seconds: int, *, close: bool = False) -> Load:
+    """GETs of `path` by tunnel-load, inside tunnels that CONNECT opens; or straight away, where the proxy is a tunnel."""
+    options = ["--connections", str(bench.connections), "--host", site.host]
+    if site.scheme == "https":
+        options += ["--ca", str(running.tunnel_ca())]
+    if close:
+        options.append("--close")
+    return _tunnel_load(bench, running, site, path, seconds * 1000, options)
+
+
+def new_hosts(bench, running, site: Site, path: str, first: int, count: int) -> Load:
+    """A GET of `path` from each of `count` hosts, one after another, each on a connection of its own, inside TLS."""
+    options = ["--connections", "1", "--host", DOMAIN, "--ca", str(running.tunnel_ca()),
+               "--first-host", str(first), "--hosts", str(count)]
+    return _tunnel_load(bench, running, site, path, NEW_HOST_MILLISECONDS_MAX * count, options)
+
+
+def _tunnel_load(bench, running, site: Site, path: str, milliseconds: int, options: list[str]) -> Load:
+    command = [str(bench.tunnel_load), "--proxy", str(running.port), "--origin", str(site.port), "--path", path,
+               "--milliseconds", str(milliseconds), *options]
+    if running.proxy.is_tunnel:
         command.append("--direct")
     text = processes.run("tunnel-load", command, cpu=bench.load_cpu, output=bench.directory / "tunnel-load.err",
-                         seconds_max=seconds + LOAD_GRACE_SECONDS + 5)
+                         seconds_max=milliseconds / 1000 + LOAD_GRACE_SECONDS + 5)
     return Load(**json.loads(text))
 
 
@@ -118,8 +139,8 @@ class Client:
         fields = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines[1:])}
         return int(lines[0].split(" ", 2)[1]), fields, rest
 
-    def get(self, target: str, authority: str, *, close: bool = False) -> bytes:
-        """The body of a response to GET. BenchError on another status than 200."""
+    def exchange(self, target: str, authority: str, *, close: bool = False) -> tuple[int, bytes]:
+        """Status and body of the response to GET."""
         connection = "Connection: close\r\n" if close else ""
         self.socket.sendall(f"GET {target} HTTP/1.1\r\nHost: {authority}\r\n{connection}\r\n".encode())
         status, fields, body = self._head()
@@ -132,16 +153,35 @@ class Client:
         while received < length:
             parts.append(self._more())
             received += len(parts[-1])
+        return status, b"".join(parts)
+
+    def get(self, target: str, authority: str, *, close: bool = False) -> bytes:
+        """The body of a response to GET. BenchError on another status than 200."""
+        status, body = self.exchange(target, authority, close=close)
         if status != 200:
-            raise BenchError(f"GET {target} was answered with {status}, not 200: {b''.join(parts)[:500]!r}")
-        return b"".join(parts)
+            raise BenchError(f"GET {target} was answered with {status}, not 200: {body[:500]!r}")
+        return body
+
+    def connect(self, authority: str) -> int:
+        """The status that CONNECT is answered with. BenchError when bytes of the tunnel come with it."""
+        self.socket.sendall(f"CONNECT {authority} HTTP/1.1\r\nHost: {authority}\r\n\r\n".encode())
+        status, _, rest = self._head()
+        if 200 <= status < 300 and rest:
+            raise BenchError(f"CONNECT {authority} was answered with {status} and {len(rest)} bytes of the tunnel")
+        return status
 
     def connect_tunnel(self, authority: str):
         """CONNECT. BenchError on another status than 2xx."""
-        self.socket.sendall(f"CONNECT {authority} HTTP/1.1\r\nHost: {authority}\r\n\r\n".encode())
-        status, _, rest = self._head()
-        if not 200 <= status < 300 or rest:
+        status = self.connect(authority)
+        if not 200 <= status < 300:
             raise BenchError(f"CONNECT {authority} was answered with {status}, not 200")
+
+    def start_tls(self, ca: pathlib.Path, host: str):
+        """TLS from here on, with whoever has a certificate for `host` that `ca` vouches for. BenchError when nobody."""
+        try:
+            self.socket = ssl.create_default_context(cafile=ca).wrap_socket(self.socket, server_hostname=host)
+        except OSError as error:
+            raise BenchError(f"no TLS with {host}: {error}") from error
 
 
 def source_address(index: int) -> str:

@@ -1,76 +1,30 @@
-"""The proxies that are compared, and the origin behind them: how each is configured and started, one at a time.
+"""The proxies that are compared: how each is configured and started, one at a time, and checked.
 
 A proxy is a row of PROXIES and a function that writes its configuration and returns its command. Every one of them runs
 on one thread, pinned to one CPU, and writes one access-log line for each request to a file (HAProxy: raw to its stderr,
-which is that file; Sallyport: its stderr; Squid: its stdio module; tinyproxy: its LogFile). Part of bench.py.
+which is that file; Sallyport: its stderr; Squid: its stdio module; tinyproxy: its LogFile; nginx: its access_log).
+Those of the TLS rows verify the origin's certificate, against the bench's CA alone. Part of bench.py.
 """
 
 import os
 import pathlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import load
 import measure
 import processes
+from certificates import ORIGIN_NAME, UNCOVERED_NAME
+from origin import CONNECTIONS, FILES, IDLE_SECONDS, Site, numbered_host, required
 from processes import HOST, BenchError, Child
 
 # The client connections that each proxy is told to allow: above the 10,000 of the idle rows. Descriptors are another
 # matter: a hard limit of 20,000 is what some machines give even root.
 CLIENT_CONNECTIONS = 12_000
-# Of nginx: far above what the timed rows open, and tinyproxy's one a request.
-ORIGIN_CONNECTIONS = 8_192
-# No time-out may end an idle connection, or a slow 10 MiB response, within a row.
-IDLE_SECONDS = 600
-FILES = {"/1k": 1024, "/64k": 64 * 1024, "/10m": 10 * 1024 * 1024}
-
-
-class Origin:
-    """nginx: one worker, static files, kept-alive connections without an end, no log.
-
-    `/seen` answers with the request line and the connection as nginx saw them, which is how a proxy is checked. Small
-    files are read, not sent with sendfile, so that head and body leave in one segment; for the others tcp_nopush does it.
-    """
-
-    sizes = FILES
-
-    def __init__(self, bench):
-        self.port = processes.free_port()
-        self.authority = f"{HOST}:{self.port}"
-        directory = bench.new_path("origin")
-        root = directory / "files"
-        root.mkdir(parents=True)
-        for path, size in FILES.items():
-            (root / path.lstrip("/")).write_bytes(os.urandom(size))
-        # As root, nginx's worker would be another user, who need not be able to read our directory.
-        user = "user root;" if os.geteuid() == 0 else ""
-        configuration = directory / "nginx.conf"
-        configuration.write_text(f"""
-            daemon off; worker_processes 1; worker_rlimit_nofile {bench.descriptors_max}; {user}
-            pid {directory}/pid; error_log stderr error;
-            events {{ worker_connections {ORIGIN_CONNECTIONS}; }}
-            http {{
-              access_log off; default_type application/octet-stream; open_file_cache max=16;
-              keepalive_timeout {IDLE_SECONDS}s; keepalive_requests 1000000000;
-              sendfile on; tcp_nopush on; tcp_nodelay on;
-              client_body_temp_path {directory}/t1; proxy_temp_path {directory}/t2; fastcgi_temp_path {directory}/t3;
-              uwsgi_temp_path {directory}/t4; scgi_temp_path {directory}/t5;
-              server {{
-                listen {self.authority} backlog=4096; root {root};
-                location = /1k {{ sendfile off; }}
-                location = /seen {{ return 200 "$request|$connection"; }}
-              }}
-            }}""")
-        self.child = Child("nginx", [required("nginx"), "-c", str(configuration), "-e", "stderr"],
-                           cpu=bench.load_cpu, output=directory / "output")
-        self.child.wait_for_port(self.port)
-
-
-def required(program: str) -> str:
-    path = processes.find(program)
-    if path is None:
-        raise BenchError(f"{program} is not installed; on Debian: apt install nginx-light haproxy squid tinyproxy wrk")
-    return path
+# Names of the TLS origin that a proxy is told of, where it must be told: above what any row asks for in one run.
+NUMBERED_HOSTS = 2_000
+# More than two, for Squid was seen to close a TLS connection at once that it could have kept.
+CHECK_REQUESTS = 4
 
 
 @dataclass(frozen=True)
@@ -81,7 +35,7 @@ class Start:
     directory: pathlib.Path  # of this start alone, empty
     port: int
     log: pathlib.Path  # where access-log lines go, and the proxy's stderr
-    rules: int = 0  # Sallyport: rules in its policy
+    proxy: "Proxy"
 
 
 @dataclass(frozen=True)
@@ -96,8 +50,10 @@ class Proxy:
     closes_unannounced: bool = False  # ends a connection after each response without saying so in it
     logs: bool = True
     prints_line: bool = False  # says on stdout that it is ready; else it is ready when its port is open
-    is_pump: bool = False
-    rules: int = 0
+    is_tunnel: bool = False  # knows no CONNECT: a connection to it is a tunnel to the origin from the start
+    rules: int = 0  # Sallyport: in its policy
+    secure: bool = False  # speaks TLS with the origin itself, and verifies it
+    connect: str = "tunnel"  # what CONNECT gets, in Sallyport's words: also "verify", "intercept"
     note: str = ""
 
     @property
@@ -120,7 +76,7 @@ class Running:
         self.log = directory / "log"
         self.log.touch()
         self.log.chmod(0o666)
-        command = proxy.command(Start(bench, directory, self.port, self.log, proxy.rules))
+        command = proxy.command(Start(bench, directory, self.port, self.log, proxy))
         self.child = Child(proxy.name, command, cpu=bench.proxy_cpu, output=self.log, environment=environment,
                            directory=directory, read_stdout=proxy.prints_line)
 
@@ -139,9 +95,14 @@ class Running:
         self.child.stop()
         remove_shared_memory()
 
-    def target(self, path: str) -> str:
-        """The request-target for a path of the origin, in the form that this proxy takes."""
-        return f"http://{self.bench.origin.authority}{path}" if self.proxy.forward else path
+    def target(self, site: Site, path: str) -> str:
+        """The request-target for a path of a site, in the form that this proxy takes."""
+        return site.url(path) if self.proxy.forward else path
+
+    def tunnel_ca(self) -> pathlib.Path:
+        """Whom a client inside a tunnel must trust: the CA of the origin, or the authority that stands in for it."""
+        certificates = self.bench.certificates
+        return certificates.authority if self.proxy.connect == "intercept" else certificates.ca
 
     def cpu_ns(self) -> int:
         return measure.cpu_ns(self.child.pid)
@@ -162,37 +123,63 @@ class Running:
         os.truncate(self.log, 0)
         return size
 
-    def check(self):
+    def check(self, *, secure: bool = False):
         """That requests arrive at the origin as they should; without it a fast figure may be that of an error page."""
-        origin = self.bench.origin.authority
+        site = self.bench.origin.site(secure=secure)
         seen = []
-        for _ in range(2):
+        for _ in range(CHECK_REQUESTS):
             # A connection of its own for each, so that the pump and a proxy that pairs connections cannot seem to pool.
             with load.Client(self.port) as client:
-                line, connection = client.get(self.target("/seen"), origin).decode().split("|")
-                seen.append(connection)
-                method, target, _ = line.split(" ")
-                if (method, target) != ("GET", "/seen"):
-                    raise BenchError(f"{self.name}: the origin got '{line}', not GET /seen in origin-form")
-        pooled = seen[0] == seen[1]
+                seen.append(self._connection_seen(client.get(self.target(site, "/seen"), site.authority)))
+        pooled = len(set(seen)) < len(seen)
         if pooled != self.proxy.pools:
-            raise BenchError(f"{self.name}: two requests used {'one connection' if pooled else 'two connections'} to the "
-                             f"origin; expected {'one' if self.proxy.pools else 'two'}")
+            raise BenchError(f"{self.name}: {len(seen)} requests used {len(set(seen))} connections to the origin; expected "
+                             f"{'fewer' if self.proxy.pools else 'as many'}")
         for path, size in FILES.items():
             with load.Client(self.port) as client:
-                body = client.get(self.target(path), origin)
+                body = client.get(self.target(site, path), site.authority)
                 if len(body) != size:
                     raise BenchError(f"{self.name}: {path} has {len(body)} bytes, not {size}")
+        if secure and self.proxy.forward:
+            uncovered = replace(site, host=UNCOVERED_NAME)
+            with load.Client(self.port) as client:
+                self._must_refuse(client.exchange(self.target(uncovered, "/seen"), uncovered.authority)[0])
 
-    def check_tunnel(self):
+    def check_tunnel(self, *, secure: bool = False):
         """That CONNECT opens a tunnel to the origin which stays for more than one request."""
-        origin = self.bench.origin.authority
+        site = self.bench.origin.site(secure=secure)
         with load.Client(self.port) as client:
-            if not self.proxy.is_pump:
-                client.connect_tunnel(origin)
-            first, second = (client.get("/seen", origin) for _ in range(2))
-            if first != second:
-                raise BenchError(f"{self.name}: a tunnel led to two connections: {first!r}, then {second!r}")
+            if not self.proxy.is_tunnel:
+                client.connect_tunnel(site.authority)
+            if secure:
+                client.start_tls(self.tunnel_ca(), site.host)
+            first, second = (self._connection_seen(client.get("/seen", site.authority)) for _ in range(2))
+            if first != second and self.proxy.connect != "intercept":
+                raise BenchError(f"{self.name}: a tunnel led to two connections, {first} and {second}")
+        if secure and self.proxy.connect != "tunnel" and not self.proxy.is_tunnel:
+            self._check_tunnel_refusal(replace(site, host=UNCOVERED_NAME))
+
+    def _connection_seen(self, answer: bytes) -> str:
+        """What the origin said of the connection that a request for /seen came on."""
+        line, connection = answer.decode().split("|")
+        if line.split(" ")[:2] != ["GET", "/seen"]:
+            raise BenchError(f"{self.name}: the origin got '{line}', not GET /seen in origin-form")
+        return connection
+
+    def _check_tunnel_refusal(self, uncovered: Site):
+        """That a tunnel to a name which the origin's certificate does not cover is refused: "verify" refuses CONNECT,
+        "intercept" the request inside."""
+        with load.Client(self.port) as client:
+            status = client.connect(uncovered.authority)
+            if self.proxy.connect == "intercept":
+                client.start_tls(self.tunnel_ca(), uncovered.host)
+                status, _ = client.exchange("/seen", uncovered.authority)
+            self._must_refuse(status)
+
+    def _must_refuse(self, status: int):
+        if status < 500:
+            raise BenchError(f"{self.name} does not verify: a name that is not in the origin's certificate gets {status}, "
+                             "expected 5xx")
 
 
 # Sallyport ------------------------------------------------------------------------------------------------------------
@@ -201,7 +188,8 @@ class Running:
 def sallyport(start: Start) -> list[str]:
     configuration = start.directory / "sallyport.toml"
     # The last rule is the one that holds, so that a policy which tries one after another has to try them all.
-    hosts = [f"host-{index}.bench.example" for index in range(start.rules - 1)] + [HOST] if start.rules else []
+    count = start.proxy.rules
+    hosts = [f"host-{index}.bench.example" for index in range(count - 1)] + [HOST] if count else []
     rules = "".join(f'[[rule]]\nname = "rule-{index}"\nhosts = ["{host}"]\n' for index, host in enumerate(hosts))
     admin = f'[admin]\nsocket = "{start.directory}/admin.sock"' if start.bench.admin_socket else ""
     configuration.write_text(f"""
@@ -213,8 +201,24 @@ connections = {CLIENT_CONNECTIONS}
 [log]
 access = true
 {admin}
-{rules}""")
+{rules}
+{sallyport_security(start) if start.proxy.secure else ""}""")
     return [str(start.bench.binary), "run", "--config", str(configuration)]
+
+
+def sallyport_security(start: Start) -> str:
+    """Whom it trusts, and what it does with tunnels."""
+    certificates = start.bench.certificates
+    authority = f'[authority]\ndirectory = "{certificates.authority_directory}"'
+    return f"""
+[trust]
+anchors = "{certificates.ca}"
+{authority if start.proxy.connect == "intercept" else ""}
+[[rule]]
+name = "bench"
+hosts = ["*"]
+connect = "{start.proxy.connect}"
+"""
 
 
 # HAProxy --------------------------------------------------------------------------------------------------------------
@@ -267,7 +271,65 @@ def haproxy_splice_response(start: Start) -> list[str]:
 
 
 def haproxy_reverse(start: Start) -> list[str]:
-    return haproxy(start, "", start.bench.origin.authority)
+    return haproxy(start, "", start.bench.origin.plain.authority)
+
+
+# The name that a request asks for, without its port.
+REQUESTED_NAME = "req.hdr(host),field(1,:)"
+# Of HAProxy's server line: idle connections are kept, so that a row may count them.
+KEEP_IDLE = f"pool-purge-delay {IDLE_SECONDS}s pool-low-conn {NUMBERED_HOSTS}"
+
+
+def haproxy_server(start: Start, name: str, pooling: str) -> str:
+    """The TLS origin. `name` is an expression for SNI, by which the certificate is verified too."""
+    return (f"{start.bench.origin.secure_endpoint} ssl verify required ca-file {start.bench.certificates.ca} "
+            f"sni {name} {pooling}")
+
+
+def haproxy_tls(start: Start) -> list[str]:
+    # As a reverse proxy: what HAProxy can do with the least work.
+    return haproxy(start, "", haproxy_server(start, f"str({ORIGIN_NAME})", KEEP_IDLE))
+
+
+def haproxy_tls_hosts(start: Start) -> list[str]:
+    return haproxy(start, "", haproxy_server(start, REQUESTED_NAME, KEEP_IDLE))
+
+
+def haproxy_handshakes(start: Start) -> list[str]:
+    return haproxy(start, f" ssl crt {start.bench.certificates.stand_in_with_key} alpn http/1.1",
+                   haproxy_server(start, REQUESTED_NAME, "no-ssl-reuse pool-max-conn 0"), "option http-server-close")
+
+
+# nginx ----------------------------------------------------------------------------------------------------------------
+
+
+def nginx_tls(start: Start) -> list[str]:
+    origin, directory = start.bench.origin.secure, start.directory
+    user = "user root;" if os.geteuid() == 0 else ""
+    configuration = directory / "nginx.conf"
+    configuration.write_text(f"""
+        daemon off; worker_processes 1; worker_rlimit_nofile {start.bench.descriptors_max}; {user}
+        pid {directory}/pid; error_log stderr error;
+        events {{ worker_connections {CONNECTIONS}; }}
+        http {{
+          access_log {start.log}; keepalive_timeout {IDLE_SECONDS}s; keepalive_requests 1000000000; tcp_nodelay on;
+          client_body_temp_path {directory}/t1; proxy_temp_path {directory}/t2; fastcgi_temp_path {directory}/t3;
+          uwsgi_temp_path {directory}/t4; scgi_temp_path {directory}/t5;
+          upstream origin {{
+            server {start.bench.origin.secure_endpoint};
+            keepalive 64; keepalive_requests 1000000000; keepalive_timeout {IDLE_SECONDS}s;
+          }}
+          server {{
+            listen {HOST}:{start.port} backlog=4096;
+            location / {{
+              proxy_pass https://origin; proxy_http_version 1.1; proxy_max_temp_file_size 0;
+              proxy_set_header Connection ""; proxy_set_header Host {origin.authority};
+              proxy_ssl_server_name on; proxy_ssl_name {origin.host}; proxy_ssl_protocols TLSv1.3;
+              proxy_ssl_verify on; proxy_ssl_trusted_certificate {start.bench.certificates.ca};
+            }}
+          }}
+        }}""")
+    return [required("nginx"), "-c", str(configuration), "-e", "stderr"]
 
 
 # Squid, tinyproxy, the pump -------------------------------------------------------------------------------------------
@@ -277,6 +339,8 @@ def haproxy_reverse(start: Start) -> list[str]:
 # and a Squid of the system apart; a Squid that is killed leaves them behind, so Running removes them.
 SHARED_MEMORY = pathlib.Path("/dev/shm")
 SQUID_SERVICE = f"sallyportbench{os.getpid()}"
+# Of Debian's squid-openssl; the package squid is built without OpenSSL and cannot intercept.
+SQUID_CERTIFICATE_PROGRAM = "/usr/lib/squid/security_file_certgen"
 
 
 def remove_shared_memory():
@@ -284,12 +348,12 @@ def remove_shared_memory():
         segment.unlink(missing_ok=True)
 
 
-def squid(start: Start) -> list[str]:
+def squid(start: Start, port_options: str = "", more: str = "") -> list[str]:
     # The two _extras name the client's host by default, for which Squid asks the DNS about the address of every client:
     # 9 KB each while the answer is awaited. Without it nothing is asked, and nothing leaves the machine.
     configuration = start.directory / "squid.conf"
     configuration.write_text(f"""
-http_port {HOST}:{start.port}
+http_port {HOST}:{start.port} {port_options}
 http_access allow all
 cache deny all
 workers 1
@@ -306,9 +370,41 @@ url_rewrite_extras "%>a"
 store_id_extras "%>a"
 client_idle_pconn_timeout {IDLE_SECONDS} seconds
 shutdown_lifetime 0 seconds
-""")
+{more}""")
     # -N: one process, no supervisor; -d1: what goes wrong is said on stderr.
     return [required("squid"), "-N", "-d1", "-n", SQUID_SERVICE, "-f", str(configuration)]
+
+
+def squid_intercept(start: Start, rules: str) -> list[str]:
+    # One helper makes certificates, with no database on disk.
+    certificates = start.bench.certificates
+    hosts = start.directory / "hosts"
+    names = [ORIGIN_NAME, UNCOVERED_NAME, *map(numbered_host, range(NUMBERED_HOSTS))]
+    hosts.write_text("".join(f"{start.bench.origin.secure_address} {name}\n" for name in names))
+    return squid(
+        start,
+        f"ssl-bump tls-cert={certificates.authority_with_key} generate-host-certificates=on "
+        "dynamic_cert_mem_cache_size=64MB",
+        f"""
+{rules}
+sslcrtd_program {SQUID_CERTIFICATE_PROGRAM}
+sslcrtd_children 1 startup=1 idle=1
+tls_outgoing_options cafile={certificates.ca} default-ca=off
+hosts_file {hosts}
+ipcache_size {2 * NUMBERED_HOSTS}
+""")
+
+
+def squid_peek(start: Start) -> list[str]:
+    # What Squid's documents advise: SNI is known, and each tunnel has a handshake with the origin, whose certificate is
+    # copied.
+    return squid_intercept(start, "acl step1 at_step SslBump1\nssl_bump peek step1\nssl_bump bump all")
+
+
+def squid_bump(start: Start) -> list[str]:
+    # At the first step, before SNI: the certificate is made for the name in CONNECT, and connections to the origin are
+    # pooled over all clients. The least work for Squid.
+    return squid_intercept(start, "ssl_bump bump all")
 
 
 def tinyproxy(start: Start) -> list[str]:
@@ -327,7 +423,7 @@ PidFile "{start.directory}/pid"
 
 
 def pump(start: Start) -> list[str]:
-    return [str(start.bench.pump), str(start.port), str(start.bench.origin.port)]
+    return [str(start.bench.pump), str(start.port), str(start.bench.origin.plain.port)]
 
 
 PROXIES = {
@@ -346,10 +442,30 @@ PROXIES = {
         Proxy("tinyproxy", "tinyproxy, a thread a connection", "tinyproxy", tinyproxy, tunnels=True, pools=False,
               closes_unannounced=True),
         Proxy("pump", "the floor: copies bytes one to one, parses nothing", None, pump, forward=False, tunnels=True,
-              pools=False, logs=False, is_pump=True),
+              pools=False, logs=False, is_tunnel=True),
         Proxy("sallyport-rules-10", "with 10 rules, the last of which holds", None, sallyport, tunnels=True,
               prints_line=True, rules=10),
         Proxy("sallyport-rules-10000", "with 10,000 rules, the last of which holds", None, sallyport, tunnels=True,
               prints_line=True, rules=10_000),
+        Proxy("sallyport-tls", "which verifies https:// origins itself", None, sallyport, tunnels=True, prints_line=True,
+              secure=True),
+        Proxy("sallyport-verify", 'with connect = "verify"', None, sallyport, tunnels=True, prints_line=True, secure=True,
+              connect="verify"),
+        Proxy("sallyport-intercept", 'with connect = "intercept"', None, sallyport, tunnels=True, prints_line=True,
+              secure=True, connect="intercept"),
+        Proxy("haproxy-tls", "HAProxy as a reverse proxy to a TLS origin that it verifies", "haproxy", haproxy_tls,
+              forward=False, secure=True),
+        Proxy("haproxy-tls-hosts", "the same, with the name that each request asks for", "haproxy", haproxy_tls_hosts,
+              forward=False, secure=True),
+        Proxy("haproxy-handshakes", "what two full handshakes cost: HAProxy with TLS on both sides, nothing reused",
+              "haproxy", haproxy_handshakes, forward=False, is_tunnel=True, secure=True, connect="intercept",
+              note="no CONNECT, and no certificate is made"),
+        Proxy("nginx-tls", "nginx as a reverse proxy to a TLS origin that it verifies", "nginx", nginx_tls,
+              forward=False, secure=True),
+        Proxy("squid-peek", "Squid, which intercepts: a look at the ClientHello, then a copy of the origin's certificate",
+              SQUID_CERTIFICATE_PROGRAM, squid_peek, tunnels=True, secure=True, connect="intercept",
+              note="as its documents have it; of the package squid-openssl"),
+        Proxy("squid-bump", "the same without a look: a certificate for the name in CONNECT", SQUID_CERTIFICATE_PROGRAM,
+              squid_bump, tunnels=True, secure=True, connect="intercept"),
     ]
 }

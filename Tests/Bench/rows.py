@@ -4,34 +4,45 @@ To add a row: write a function (bench, running proxy) → metrics, or use one th
 of metrics, and how each is shown, are in METRICS. Part of bench.py.
 """
 
+import itertools
 import socket
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import alloc_count
 import load
 import measure
+from origin import numbered_host
 from processes import HOST, BenchError
 from proxies import Running
 
 SUBJECT = "sallyport"
 FORWARD = ("sallyport", "haproxy", "haproxy-reverse", "squid", "tinyproxy", "pump")
+ORIGINATION = ("sallyport-tls", "haproxy-tls", "nginx-tls", "squid-bump")
+INTERCEPTION = ("sallyport-intercept", "squid-peek", "squid-bump")
 
 WARM_UP_SECONDS = 1  # before each timed run: pools filled, caches warm; the least that wrk can be asked for
 
 IDLE_CLIENTS = 10_000
 IDLE_TUNNELS = 5_000
+IDLE_INTERCEPTED = 2_000  # a handshake of a millisecond or two each, on both sides
+IDLE_ORIGINS = 1_000
 IDLE_WARM_UP = 64  # opened and closed before the first reading, so that what is made once is not shared out
 DESCRIPTORS_RESERVED = 500  # of the limit: for listeners, logs, the pool, and the bench itself
 # How many of the expected descriptors may be missing: connections to the origin that the proxy closed in the meantime.
 DESCRIPTORS_SLACK = 20
+# Of pooled connections to TLS origins: Squid was seen to lose one in fifty at once.
+DESCRIPTORS_SLACK_ORIGINS = IDLE_ORIGINS // 20
 OPEN_SECONDS_MAX = 120.0
 SETTLE_SECONDS_MAX = 15.0
 SETTLE_STEP_SECONDS = 0.5
 SETTLE_BYTES = 64 * 1024  # two readings this close, one step apart, are the same: 6 bytes a client of 10,000
 START_SETTLE_SECONDS = 1.0
 SINK_BACKLOG = 4_096
+
+# One after another, 50 before the timed run.
+NEW_HOSTS_WARM_UP, NEW_HOSTS = 50, 500
 
 ALLOCATION_CONNECTIONS = 4
 ALLOCATION_WARM_UP = 64  # exchanges on each connection before the count begins
@@ -131,26 +142,38 @@ def timed(bench, running: Running, path: str, send: Callable[[int], load.Load]) 
     }
 
 
-def requests_of(path: str, *, close: bool = False):
-    """wrk's GETs of `path`."""
+def requests_of(path: str, *, close: bool = False, secure: bool = False):
+    """wrk's GETs of `path`; with `secure`, from the origin that speaks TLS."""
 
     def measure_row(bench, running: Running) -> Metrics:
-        running.check()
-        return timed(bench, running, path, lambda seconds: load.wrk(bench, running, path, seconds, close=close))
+        running.check(secure=secure)
+        site = bench.origin.site(secure=secure)
+        return timed(bench, running, path, lambda seconds: load.wrk(bench, running, site, path, seconds, close=close))
 
     return measure_row
 
 
-def tunnels_of(path: str):
-    """GETs of `path` inside tunnels."""
+def tunnels_of(path: str, *, close: bool = False, secure: bool = False):
+    """GETs of `path` inside tunnels; with `secure`, over TLS inside them; with `close`, one in each."""
 
     def measure_row(bench, running: Running) -> Metrics:
-        running.check_tunnel()
-        metrics = timed(bench, running, path, lambda seconds: load.tunnels(bench, running, path, seconds))
-        del metrics["log_bytes_per_request"]  # one line a tunnel, not a request
+        running.check_tunnel(secure=secure)
+        site = bench.origin.site(secure=secure)
+        metrics = timed(bench, running, path,
+                        lambda seconds: load.tunnels(bench, running, site, path, seconds, close=close))
+        if not close:
+            del metrics["log_bytes_per_request"]  # one line a tunnel, not a request
         return metrics
 
     return measure_row
+
+
+def new_hosts(bench, running: Running) -> Metrics:
+    """Hosts that the proxy has not seen, one after another: from connecting to the end of the response."""
+    running.check_tunnel(secure=True)
+    runs = iter([(1, NEW_HOSTS_WARM_UP), (1 + NEW_HOSTS_WARM_UP, NEW_HOSTS)])
+    return timed(bench, running, "/1k",
+                 lambda _: load.new_hosts(bench, running, bench.origin.secure, "/1k", *next(runs)))
 
 
 # Memory rows ----------------------------------------------------------------------------------------------------------
@@ -180,7 +203,8 @@ def wait_for_descriptors(running: Running, least: int):
         time.sleep(SETTLE_STEP_SECONDS)
 
 
-def private_bytes_each(running: Running, count: int, descriptors_each: int, open_one: Callable[[int], object]) -> Metrics:
+def private_bytes_each(running: Running, count: int, descriptors_each: int, open_one: Callable[[int], object],
+                       slack: int = DESCRIPTORS_SLACK) -> Metrics:
     """Private memory that each of `count` idle connections adds. What `open_one` returns is held, and closed at the end."""
     for held in [open_one(index) for index in range(IDLE_WARM_UP)]:
         held.close()
@@ -196,7 +220,7 @@ def private_bytes_each(running: Running, count: int, descriptors_each: int, open
                 all_held.append(open_one(index))
             except OSError as error:
                 raise BenchError(f"{running.name}: connection {index} of {count}: {error}") from error
-        wait_for_descriptors(running, descriptors + count * descriptors_each - DESCRIPTORS_SLACK)
+        wait_for_descriptors(running, descriptors + count * descriptors_each - slack)
         after = settled_memory(running)
         running.must_be_alive()
     finally:
@@ -223,11 +247,12 @@ def idle_clients(*, one_request: bool):
 
     def measure_row(bench, running: Running) -> Metrics:
         running.check()
+        site = bench.origin.plain
 
         def open_one(index: int):
             client = load.Client(running.port, load.source_address(index))
             if one_request:
-                client.get(running.target("/1k"), bench.origin.authority)
+                client.get(running.target(site, "/1k"), site.authority)
             return client.socket
 
         count = min(IDLE_CLIENTS, bench.descriptors_max - DESCRIPTORS_RESERVED)
@@ -252,6 +277,36 @@ def idle_tunnels(bench, running: Running) -> Metrics:
         return private_bytes_each(running, count, 2, open_one)
 
 
+def idle_intercepted(bench, running: Running) -> Metrics:
+    """Clients that have done one exchange inside a tunnel that the proxy decrypts."""
+    running.check_tunnel(secure=True)
+    site = bench.origin.secure
+
+    def open_one(index: int):
+        client = load.Client(running.port, load.source_address(index))
+        client.connect_tunnel(site.authority)
+        client.start_tls(running.tunnel_ca(), site.host)
+        client.get("/1k", site.authority)
+        return client.socket
+
+    return private_bytes_each(running, min(IDLE_INTERCEPTED, bench.descriptors_max - DESCRIPTORS_RESERVED), 1, open_one)
+
+
+def idle_origins(bench, running: Running) -> Metrics:
+    """Connections to TLS origins, each to another host, that are kept for the next request; no client is left."""
+    running.check(secure=True)
+    numbers = itertools.count(1)
+
+    def open_one(_index: int):
+        site = replace(bench.origin.secure, host=numbered_host(next(numbers)))
+        with load.Client(running.port) as client:
+            client.get(running.target(site, "/1k"), site.authority)
+        return client.socket
+
+    count = min(IDLE_ORIGINS, bench.descriptors_max - DESCRIPTORS_RESERVED)
+    return private_bytes_each(running, count, 1, open_one, DESCRIPTORS_SLACK_ORIGINS)
+
+
 def idle_process(bench, running: Running) -> Metrics:
     """A process that is ready and has served nothing."""
     time.sleep(START_SETTLE_SECONDS)
@@ -263,26 +318,27 @@ def idle_process(bench, running: Running) -> Metrics:
 # Allocations ----------------------------------------------------------------------------------------------------------
 
 
-def allocations_of(path: str, size: int, *, close: bool = False):
+def allocations_of(path: str, size: int, *, close: bool = False, secure: bool = False):
     """Heap allocations a request, in the steady state: of connections that were used before, or, with `close`, of a
     proxy that has served such connections before."""
 
     def count_allocations(bench, running: Running) -> Metrics:
         exchanges = max(1, min(ALLOCATION_EXCHANGES, ALLOCATION_BYTES_MAX // ALLOCATION_CONNECTIONS // size))
         warm_up = min(ALLOCATION_WARM_UP, exchanges)
-        origin = bench.origin.authority
+        site = bench.origin.site(secure=secure)
+        target = running.target(site, path)
 
         def exchange_on_new(rounds: int):
             for _ in range(rounds * ALLOCATION_CONNECTIONS):
                 with load.Client(running.port) as client:
-                    client.get(running.target(path), origin, close=True)
+                    client.get(target, site.authority, close=True)
 
         clients = [] if close else [load.Client(running.port) for _ in range(ALLOCATION_CONNECTIONS)]
 
         def exchange_on_kept(rounds: int):
             for _ in range(rounds):
                 for client in clients:
-                    client.get(running.target(path), origin)
+                    client.get(target, site.authority)
 
         exchange = exchange_on_new if close else exchange_on_kept
         try:
@@ -335,5 +391,37 @@ ROWS = {
         Row("rules-10000", "1 KiB responses under a policy of 10,000 hosts", requests_of("/1k"), "cpu_us_per_request",
             proxies=("sallyport-rules-10", "sallyport-rules-10000"), baseline="sallyport-rules-10",
             bars=(Bar("cpu_us_per_request", 2.0, "sallyport-rules-10", subject="sallyport-rules-10000"),)),
+        Row("tls-origin-1k", "1 KiB from an origin that speaks TLS and is verified, kept alive",
+            requests_of("/1k", secure=True), "cpu_us_per_request", proxies=ORIGINATION, baseline="haproxy-tls",
+            bars=(Bar("cpu_us_per_request", 1.0, "haproxy-tls", subject="sallyport-tls"),),
+            allocations=allocations_of("/1k", 1024, secure=True)),
+        Row("tls-origin-64k", "64 KiB from an origin that speaks TLS and is verified, kept alive",
+            requests_of("/64k", secure=True), "cpu_us_per_request", proxies=ORIGINATION, baseline="haproxy-tls",
+            bars=(Bar("cpu_us_per_request", 1.0, "haproxy-tls", subject="sallyport-tls"),),
+            allocations=allocations_of("/64k", 64 * 1024, secure=True)),
+        Row("verify-tunnel", "a tunnel with TLS and one request of 1 KiB inside, verified and not",
+            tunnels_of("/1k", secure=True, close=True), "cpu_us_per_request",
+            proxies=("sallyport-tls", "sallyport-verify"), baseline="sallyport-tls",
+            bars=(Bar("cpu_us_per_request", 1.1, "sallyport-tls", subject="sallyport-verify"),)),
+        Row("intercept-1k", "1 KiB responses inside intercepted tunnels, kept alive", tunnels_of("/1k", secure=True),
+            "cpu_us_per_request", proxies=INTERCEPTION, baseline="squid-peek",
+            bars=(Bar("cpu_us_per_request", 0.6, "squid-peek", subject="sallyport-intercept"),)),
+        Row("intercept-close-1k", "1 KiB responses, one intercepted tunnel each",
+            tunnels_of("/1k", secure=True, close=True), "cpu_us_per_request", proxies=INTERCEPTION,
+            baseline="squid-peek",
+            bars=(Bar("cpu_us_per_request", 0.4, "squid-peek", subject="sallyport-intercept"),
+                  Bar("cpu_us_per_request", 1.0, "squid-bump", subject="sallyport-intercept"))),
+        # Two full handshakes with OpenSSL are most of it, whoever does them: the second bar is what is left to be saved.
+        Row("intercept-new-host", "hosts never seen before, intercepted: time to the response, one after another",
+            new_hosts, "p50_us", proxies=(*INTERCEPTION, "haproxy-handshakes"), baseline="squid-peek",
+            bars=(Bar("p50_us", 0.2, "squid-peek", subject="sallyport-intercept"),
+                  Bar("p50_us", 1.25, "haproxy-handshakes", subject="sallyport-intercept"))),
+        Row("idle-origin", "idle pooled connections to TLS origins, each to a host of its own", idle_origins,
+            "private_bytes_each", proxies=("sallyport-tls", "haproxy-tls-hosts", "squid-bump"),
+            baseline="haproxy-tls-hosts", counts_only=True,
+            bars=(Bar("private_bytes_each", 24 * 1024, subject="sallyport-tls", below=True),)),
+        Row("idle-intercepted", "idle intercepted clients that have done one exchange", idle_intercepted,
+            "private_bytes_each", proxies=INTERCEPTION, baseline="squid-peek", counts_only=True,
+            bars=(Bar("private_bytes_each", 16 * 1024, subject="sallyport-intercept", below=True),)),
     ]
 }

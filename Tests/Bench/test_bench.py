@@ -12,6 +12,7 @@ import pathlib
 import shutil
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import tempfile
@@ -28,6 +29,7 @@ import load
 import measure
 import processes
 import report
+from certificates import ORIGIN_NAME, UNCOVERED_NAME, Certificates
 from processes import HOST, BenchError
 from rows import ROWS, Bar, Row
 
@@ -70,7 +72,8 @@ class WithDirectory(unittest.TestCase):
 
     def compile(self, source: pathlib.Path, compiler: str = "cc", *flags: str) -> pathlib.Path:
         program = self.directory / f"{source.stem}-{compiler}"
-        subprocess.run([compiler, *bench.COMPILER_FLAGS, *flags, "-o", program, source], check=True, timeout=SECONDS_MAX)
+        subprocess.run([compiler, *bench.COMPILER_FLAGS, *flags, "-o", program, source,
+                        *bench.LIBRARIES.get(source.stem, [])], check=True, timeout=SECONDS_MAX)
         return program
 
     def child(self, *command, name="child") -> processes.Child:
@@ -141,14 +144,28 @@ class Pump(WithDirectory):
 class Tunnels(WithDirectory):
     """tunnel-load against a server of a few lines, which is proxy and origin in one."""
 
-    def serve(self, response: bytes) -> int:
+    hello = b"HTTP/1.1 200 OK\r\ncontent-LENGTH: 5\r\nX: y\r\n\r\nhello"
+
+    def setUp(self):
+        super().setUp()
+        self.program = self.compile(SOURCES / "tunnel-load.c")
+        self.connects = []  # the heads of CONNECT that arrived
+
+    def serve(self, response: bytes, tls: ssl.SSLContext | None = None) -> int:
+        """The port of a server that answers CONNECT with 200, then every request with `response`, under `tls` if given."""
         server = socket.create_server((HOST, 0))
         self.addCleanup(server.close)
 
         def converse(connection):
-            with connection, contextlib.suppress(OSError):
-                while request := connection.recv(4096):
-                    connection.sendall(b"HTTP/1.1 200 OK\r\n\r\n" if request.startswith(b"CONNECT ") else response)
+            with contextlib.suppress(OSError):
+                with connection:
+                    while request := connection.recv(4096):
+                        if request.startswith(b"CONNECT "):
+                            self.connects.append(request)
+                            connection.sendall(b"HTTP/1.1 200 OK\r\n\r\n")
+                            connection = tls.wrap_socket(connection, server_side=True) if tls else connection
+                        else:
+                            connection.sendall(response)
 
         def accept():
             with contextlib.suppress(OSError):
@@ -158,26 +175,68 @@ class Tunnels(WithDirectory):
         threading.Thread(target=accept, daemon=True).start()
         return server.getsockname()[1]
 
-    def run_load(self, port: int, *options: str):
-        program = self.compile(SOURCES / "tunnel-load.c")
-        done = subprocess.run([program, "--proxy", str(port), "--origin", "1", "--connections", "3", "--milliseconds",
-                               "300", *options], stdout=subprocess.PIPE, timeout=SECONDS_MAX)
-        return done.returncode, load.Load(**json.loads(done.stdout))
+    def serve_tls(self, response: bytes) -> tuple[int, pathlib.Path]:
+        """The port, and the CA of the server, which has a certificate for the names of the bench's origin."""
+        certificates = Certificates(self.directory / "certificates")
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(certificates.origin, certificates.origin_key)
+        return self.serve(response, context), certificates.ca
+
+    def run_load(self, port: int, *options: str, **more):
+        done = subprocess.run([self.program, "--proxy", str(port), "--origin", "1", "--connections", "3",
+                               "--milliseconds", "300", *map(str, options)], stdout=subprocess.PIPE, text=True,
+                              timeout=SECONDS_MAX, **more)
+        return done.returncode, load.Load(**json.loads(done.stdout)), done.stderr
 
     def test_responses_are_counted_by_their_content_length(self):
-        port = self.serve(b"HTTP/1.1 200 OK\r\ncontent-LENGTH: 5\r\nX: y\r\n\r\nhello")
+        port = self.serve(self.hello)
         for options in ([], ["--direct"]):
-            status, counted = self.run_load(port, *options)
+            status, counted, _ = self.run_load(port, *options)
             self.assertEqual((status, counted.errors), (0, 0))
             self.assertGreater(counted.requests, 100)
             self.assertEqual(counted.bytes, 5 * counted.requests)
             self.assertTrue(0 < counted.p50_us <= counted.p99_us < 300_000)
 
+    def test_with_close_each_request_has_a_tunnel_of_its_own(self):
+        status, counted, _ = self.run_load(self.serve(self.hello), "--close")
+        self.assertEqual((status, counted.errors), (0, 0))
+        self.assertGreater(counted.requests, 10)
+        # Of those that were opened last, some have no response yet.
+        self.assertTrue(counted.requests <= len(self.connects) <= counted.requests + 3)
+
+    def test_tls_inside_the_tunnel_carries_responses_of_several_records(self):
+        body = os.urandom(100_000)
+        port, ca = self.serve_tls(b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n" + body)
+        for options in ([], ["--close"]):
+            status, counted, _ = self.run_load(port, "--ca", ca, "--host", ORIGIN_NAME, *options)
+            self.assertEqual((status, counted.errors), (0, 0))
+            self.assertGreater(counted.requests, 5)
+            # What arrived of a response that the end of the run cut off is counted too.
+            self.assertTrue(0 <= counted.bytes - 100_000 * counted.requests <= 3 * 100_000)
+
+    def test_a_certificate_of_another_ca_or_name_is_a_failure_that_says_why(self):
+        port, ca = self.serve_tls(self.hello)
+        other = Certificates(self.directory / "others").ca
+        for options, reason in ((["--ca", other, "--host", ORIGIN_NAME], "unable to get local issuer certificate"),
+                                (["--ca", ca, "--host", UNCOVERED_NAME], "hostname mismatch")):
+            with self.subTest(reason=reason):
+                status, counted, said = self.run_load(port, *options, stderr=subprocess.PIPE)
+                self.assertEqual((status, counted.requests), (1, 0))
+                self.assertIn(reason, said)
+
+    def test_each_of_the_hosts_is_asked_once(self):
+        port, ca = self.serve_tls(self.hello)
+        status, counted, _ = self.run_load(port, "--ca", ca, "--host", "bench.localhost", "--first-host", "7", "--hosts",
+                                           "5", "--milliseconds", str(SECONDS_MAX * 1000))
+        self.assertEqual((status, counted.requests, counted.errors), (0, 5, 0))
+        names = [head.split()[1].decode() for head in self.connects]
+        self.assertCountEqual(names, [f"h{number}.bench.localhost:1" for number in range(7, 12)])
+
     def test_answers_that_are_no_responses_end_the_run_as_a_failure(self):
         for response in (b"HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n", b"HTTP/1.1 200 OK\r\n\r\n",
                          b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nxx", b"\r\n\r\n"):
             with self.subTest(response=response):
-                status, counted = self.run_load(self.serve(response))
+                status, counted, _ = self.run_load(self.serve(response), stderr=subprocess.DEVNULL)
                 self.assertEqual((status, counted.requests), (1, 0))
 
 

@@ -1,11 +1,20 @@
 // Load for the tunnel rows of bench.py, for wrk cannot CONNECT: N connections, each asks the proxy for a tunnel to the
 // origin, then sends one GET after another inside it for a given time, and reads each response by its Content-Length.
 //
-//     cc -O2 -Wall -Wextra -Werror -o tunnel-load tunnel-load.c
-//     ./tunnel-load --proxy PORT --origin PORT --path /64k --connections 16 --milliseconds 3000 [--direct]
+//     cc -O2 -Wall -Wextra -Werror -o tunnel-load tunnel-load.c -lssl -lcrypto
+//     ./tunnel-load --proxy PORT --origin PORT --path /64k --connections 16 --milliseconds 3000
 //
-// All ports are on 127.0.0.1. --direct leaves CONNECT out: for the byte pump, which is a tunnel from the start. Prints one
-// line of JSON; exit status 1 when too much went wrong for the figures to mean anything. Tested by test_bench.py.
+//     --direct             no CONNECT: for the byte pump, which is a tunnel from the start
+//     --ca FILE            TLS inside the tunnel; who answers there needs a certificate for the host that FILE vouches for.
+//                          TLS 1.3 with one cipher, so that all peers encrypt alike; no session is ever resumed
+//     --host NAME          of CONNECT, SNI and Host; 127.0.0.1 where it is not given
+//     --close              one request a connection
+//     --first-host N --hosts M   each connection asks for a host of its own, hN.NAME to hN+M-1.NAME, one request each;
+//                          the run ends with the last of them
+//
+// All ports are on 127.0.0.1. The latency of a connection's first request includes its opening. Prints one line of
+// JSON, and on stderr why the first connection that failed did; exit status 1 when too much went wrong for the figures
+// to mean anything. Tested by test_bench.py.
 
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -14,6 +23,9 @@
 #include <getopt.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <openssl/err.h>
+#include <openssl/ssl.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -30,6 +42,8 @@ enum {
   MILLISECONDS_MAX = 600 * 1000,
   HEAD_BYTES_MAX = 16 * 1024,  // nginx, Squid and Sallyport all answer in under 1 KiB
   REQUEST_BYTES_MAX = 1024,
+  HOST_BYTES_MAX = 256,     // a name of the DNS has 253
+  HOSTS_MAX = 1000 * 1000,
   READ_BYTES = 64 * 1024,
   EVENTS_PER_WAIT = 256,
   WAIT_MILLISECONDS = 50,   // how late the end of the run may be noticed when nothing happens
@@ -41,12 +55,14 @@ enum {
   BUCKETS = BUCKETS_PER_OCTAVE * 32,
 };
 
-enum phase { PHASE_CLOSED, PHASE_TUNNEL, PHASE_HEAD, PHASE_BODY };
+enum phase { PHASE_CLOSED, PHASE_TUNNEL, PHASE_HANDSHAKE, PHASE_HEAD, PHASE_BODY, PHASE_FINISHED };
 
 struct connection {
   int descriptor;
   enum phase phase;
-  uint64_t request_started_ns;
+  SSL *tls;                     // NULL before the handshake, and where there is none
+  char host[HOST_BYTES_MAX];
+  uint64_t request_started_ns;  // of the first request: when the connection was opened
   uint64_t body_left;
   size_t head_length;
   char head[HEAD_BYTES_MAX];
@@ -56,10 +72,15 @@ static struct {
   uint16_t proxy_port;
   uint16_t origin_port;
   const char *path;
+  const char *host;
+  const char *ca_file;
   int connections;
   int milliseconds;
+  int first_host;
+  int hosts;  // 0: all connections ask for `host` itself
   bool direct;
-} options = {.path = "/64k", .connections = 16, .milliseconds = 1000};
+  bool close;
+} options = {.path = "/64k", .host = "127.0.0.1", .connections = 16, .milliseconds = 1000, .first_host = 1};
 
 static struct {
   uint64_t responses;
@@ -69,10 +90,10 @@ static struct {
 } counts;
 
 static struct connection connections[CONNECTIONS_MAX];
-static char request[REQUEST_BYTES_MAX];
-static char connect_request[REQUEST_BYTES_MAX];
 static char buffer[READ_BYTES];
 static int loop;
+static SSL_CTX *tls_context;  // NULL: nothing is encrypted
+static int hosts_taken;
 
 static uint64_t now_ns(void) {
   struct timespec now;
@@ -107,25 +128,102 @@ static uint64_t percentile(double share) {
   return 0;
 }
 
+// MARK: TLS
+
+static void create_tls_context(void) {
+  tls_context = SSL_CTX_new(TLS_client_method());
+  if (tls_context == NULL || SSL_CTX_load_verify_file(tls_context, options.ca_file) != 1 ||
+      SSL_CTX_set_min_proto_version(tls_context, TLS1_3_VERSION) != 1 ||
+      SSL_CTX_set_ciphersuites(tls_context, "TLS_AES_256_GCM_SHA384") != 1) {
+    fprintf(stderr, "tunnel-load: --ca %s: ", options.ca_file);
+    ERR_print_errors_fp(stderr);
+    exit(2);
+  }
+  SSL_CTX_set_verify(tls_context, SSL_VERIFY_PEER, NULL);
+  SSL_CTX_set_session_cache_mode(tls_context, SSL_SESS_CACHE_OFF);
+  SSL_CTX_set_read_ahead(tls_context, 1);
+}
+
+// False, once it is said on stderr why: of the first connection only, for the others fail alike.
+static bool failed(const struct connection *connection, const char *what) {
+  if (counts.failures > 0) return false;
+  long verified = connection->tls == NULL ? X509_V_OK : SSL_get_verify_result(connection->tls);
+  const char *reason = verified == X509_V_OK ? ERR_reason_error_string(ERR_peek_error())
+                                             : X509_verify_cert_error_string(verified);
+  fprintf(stderr, "tunnel-load: %s: %.*s%s%s\n", connection->host, (int)strcspn(what, "\r"), what,
+          reason != NULL ? ": " : "", reason != NULL ? reason : "");
+  return false;
+}
+
+// What a call of OpenSSL that did not succeed means: true is to wait. Writes are small and never wait.
+static bool must_wait(const struct connection *connection, int result) {
+  return SSL_get_error(connection->tls, result) == SSL_ERROR_WANT_READ;
+}
+
 // MARK: one connection
 
 static void report_and_exit(uint64_t started_ns, int status);
 
 // What is sent is small and the socket's buffer is empty, so a short write is a failure, not a case to handle.
 static bool send_all(struct connection *connection, const char *text) {
-  size_t length = strlen(text);
-  return send(connection->descriptor, text, length, MSG_NOSIGNAL) == (ssize_t)length;
+  int length = (int)strlen(text);
+  if (connection->tls != NULL) return SSL_write(connection->tls, text, length) == length;
+  return send(connection->descriptor, text, (size_t)length, MSG_NOSIGNAL) == length;
 }
 
-static bool next_request(struct connection *connection) {
+static bool send_request(struct connection *connection) {
+  char request[REQUEST_BYTES_MAX];
+  snprintf(request, sizeof request, "GET %s HTTP/1.1\r\nHost: %s:%u\r\n%s\r\n", options.path, connection->host,
+           (unsigned)options.origin_port, options.close ? "Connection: close\r\n" : "");
   connection->phase = PHASE_HEAD;
   connection->head_length = 0;
-  connection->request_started_ns = now_ns();
   return send_all(connection, request);
+}
+
+static bool send_connect(struct connection *connection) {
+  char request[REQUEST_BYTES_MAX];
+  snprintf(request, sizeof request, "CONNECT %s:%u HTTP/1.1\r\nHost: %s:%u\r\n\r\n", connection->host,
+           (unsigned)options.origin_port, connection->host, (unsigned)options.origin_port);
+  connection->phase = PHASE_TUNNEL;
+  connection->head_length = 0;
+  return send_all(connection, request);
+}
+
+static bool continue_handshake(struct connection *connection) {
+  ERR_clear_error();
+  int result = SSL_do_handshake(connection->tls);
+  if (result == 1) return send_request(connection);
+  return must_wait(connection, result) || failed(connection, "the TLS handshake did not succeed");
+}
+
+// Through the tunnel, or without one: the first request, or the handshake that comes before it.
+static bool start_exchange(struct connection *connection) {
+  if (tls_context == NULL) return send_request(connection);
+  connection->phase = PHASE_HANDSHAKE;
+  connection->tls = SSL_new(tls_context);
+  if (connection->tls == NULL || SSL_set_fd(connection->tls, connection->descriptor) != 1 ||
+      SSL_set_tlsext_host_name(connection->tls, connection->host) != 1 ||
+      SSL_set1_host(connection->tls, connection->host) != 1) {
+    return false;
+  }
+  SSL_set_connect_state(connection->tls);
+  return continue_handshake(connection);
+}
+
+static void close_connection(struct connection *connection) {
+  if (connection->tls != NULL) {
+    // Only close_notify is sent; that of the other side is not waited for.
+    if (connection->phase == PHASE_FINISHED) SSL_shutdown(connection->tls);
+    SSL_free(connection->tls);
+    connection->tls = NULL;
+  }
+  if (connection->phase != PHASE_CLOSED) close(connection->descriptor);
+  connection->phase = PHASE_CLOSED;
 }
 
 // Connects while blocking, which over loopback does not wait, and says what comes first.
 static bool open_connection(struct connection *connection) {
+  connection->request_started_ns = now_ns();
   connection->descriptor = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   if (connection->descriptor < 0) return false;
   struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(options.proxy_port)};
@@ -139,19 +237,27 @@ static bool open_connection(struct connection *connection) {
     close(connection->descriptor);
     return false;
   }
-  if (options.direct) return next_request(connection);
-  connection->phase = PHASE_TUNNEL;
-  connection->head_length = 0;
-  return send_all(connection, connect_request);
+  return options.direct ? start_exchange(connection) : send_connect(connection);
 }
 
-// A connection that failed is counted and opened again, at most FAILURES_MAX times in a run.
-static void reopen(struct connection *connection, uint64_t started_ns) {
-  do {
-    if (connection->phase != PHASE_CLOSED) close(connection->descriptor);
-    connection->phase = PHASE_CLOSED;
+// The next host of its own, if there is one left. Without --hosts there always is.
+static bool take_host(struct connection *connection) {
+  if (options.hosts == 0) {
+    snprintf(connection->host, sizeof connection->host, "%s", options.host);
+    return true;
+  }
+  if (hosts_taken == options.hosts) return false;
+  snprintf(connection->host, sizeof connection->host, "h%d.%s", options.first_host + hosts_taken++, options.host);
+  return true;
+}
+
+// Opens a connection in place of the one before. Each that fails is counted, at most FAILURES_MAX in a run.
+static void open_next(struct connection *connection, uint64_t started_ns) {
+  close_connection(connection);
+  while (take_host(connection) && !open_connection(connection)) {
+    close_connection(connection);
     if (++counts.failures > FAILURES_MAX) report_and_exit(started_ns, 1);
-  } while (!open_connection(connection));
+  }
 }
 
 // The value of Content-Length in a head that ends in NUL, or -1.
@@ -163,18 +269,23 @@ static int64_t content_length(const char *head) {
   return -1;
 }
 
-static void response_ended(struct connection *connection) {
+static bool response_ended(struct connection *connection) {
+  uint64_t now = now_ns();
   counts.responses++;
-  counts.latency[bucket_of((now_ns() - connection->request_started_ns) / 1000)]++;
+  counts.latency[bucket_of((now - connection->request_started_ns) / 1000)]++;
+  connection->request_started_ns = now;
+  if (!options.close) return send_request(connection);
+  connection->phase = PHASE_FINISHED;
+  return true;
 }
 
 // The head is complete: `connection->head` holds it, with a NUL behind it. False is a failure.
 static bool head_received(struct connection *connection) {
   bool successful = strncmp(connection->head, "HTTP/1.", 7) == 0 && connection->head[9] == '2';
-  if (!successful) return false;
-  if (connection->phase == PHASE_TUNNEL) return next_request(connection);
+  if (!successful) return failed(connection, connection->head);
+  if (connection->phase == PHASE_TUNNEL) return start_exchange(connection);
   int64_t length = content_length(connection->head);
-  if (length < 0) return false;
+  if (length < 0) return failed(connection, "a head without Content-Length");
   connection->body_left = (uint64_t)length;
   connection->phase = PHASE_BODY;
   return true;
@@ -199,18 +310,38 @@ static bool bytes_received(struct connection *connection, const char *bytes, siz
     if (!head_received(connection)) return false;
     if (tunnel) return length == 0;
   }
-  if (length > connection->body_left) return false;
+  if (length > connection->body_left) return failed(connection, "more bytes than Content-Length says");
   connection->body_left -= length;
   counts.bytes += length;
-  if (connection->body_left > 0) return true;
-  response_ended(connection);
-  return next_request(connection);
+  return connection->body_left > 0 || response_ended(connection);
+}
+
+// How many bytes arrived, 0 when none did yet, below 0 when none will.
+static ssize_t receive(struct connection *connection) {
+  if (connection->tls == NULL) {
+    ssize_t received = recv(connection->descriptor, buffer, sizeof buffer, 0);
+    if (received < 0) return errno == EAGAIN || errno == EINTR ? 0 : -1;
+    if (received == 0) failed(connection, "the connection ended within a response");
+    return received > 0 ? received : -1;
+  }
+  ERR_clear_error();
+  int received = SSL_read(connection->tls, buffer, sizeof buffer);
+  if (received > 0) return received;
+  if (must_wait(connection, received)) return 0;
+  failed(connection, "the TLS connection ended within a response");
+  return -1;
 }
 
 static bool readable(struct connection *connection) {
-  ssize_t received = recv(connection->descriptor, buffer, sizeof buffer, 0);
-  if (received < 0) return errno == EAGAIN || errno == EINTR;
-  return received > 0 && bytes_received(connection, buffer, (size_t)received);
+  if (connection->phase == PHASE_HANDSHAKE) return continue_handshake(connection);
+  for (;;) {
+    ssize_t received = receive(connection);
+    if (received <= 0) return received == 0;
+    if (!bytes_received(connection, buffer, (size_t)received)) return false;
+    // Of TLS, what was read may be more than one record, of which no event will tell.
+    bool reading = connection->phase == PHASE_HEAD || connection->phase == PHASE_BODY;
+    if (connection->tls == NULL || !reading) return true;
+  }
 }
 
 // MARK: the run
@@ -238,7 +369,9 @@ static void read_options(int count, char **arguments) {
       {"proxy", required_argument, NULL, 'p'},       {"origin", required_argument, NULL, 'o'},
       {"path", required_argument, NULL, 'u'},        {"connections", required_argument, NULL, 'c'},
       {"milliseconds", required_argument, NULL, 'm'}, {"direct", no_argument, NULL, 'd'},
-      {NULL, 0, NULL, 0},
+      {"ca", required_argument, NULL, 'a'},          {"host", required_argument, NULL, 'h'},
+      {"close", no_argument, NULL, 'x'},             {"first-host", required_argument, NULL, 'f'},
+      {"hosts", required_argument, NULL, 'n'},       {NULL, 0, NULL, 0},
   };
   for (int option; (option = getopt_long(count, arguments, "", known, NULL)) != -1;) {
     switch (option) {
@@ -248,30 +381,36 @@ static void read_options(int count, char **arguments) {
       case 'c': options.connections = number("connections", optarg, CONNECTIONS_MAX); break;
       case 'm': options.milliseconds = number("milliseconds", optarg, MILLISECONDS_MAX); break;
       case 'd': options.direct = true; break;
+      case 'a': options.ca_file = optarg; break;
+      case 'h': options.host = optarg; break;
+      case 'x': options.close = true; break;
+      case 'f': options.first_host = number("first-host", optarg, HOSTS_MAX); break;
+      case 'n': options.hosts = number("hosts", optarg, HOSTS_MAX); break;
       default: exit(2);
     }
   }
+  if (options.hosts > 0) options.close = true;
   if (options.proxy_port == 0 || options.origin_port == 0 || optind != count) {
     fprintf(stderr, "usage: tunnel-load --proxy PORT --origin PORT [--path P] [--connections N] [--milliseconds N] "
-                    "[--direct]\n");
+                    "[--direct] [--ca FILE] [--host NAME] [--close] [--first-host N --hosts N]\n");
+    exit(2);
+  }
+  if (strlen(options.path) + strlen(options.host) > REQUEST_BYTES_MAX - HOST_BYTES_MAX ||
+      strlen(options.host) > HOST_BYTES_MAX - sizeof "h1000000.") {
+    fprintf(stderr, "tunnel-load: --path or --host is too long\n");
     exit(2);
   }
 }
 
-static void write_requests(void) {
-  int length = snprintf(request, sizeof request, "GET %s HTTP/1.1\r\nHost: 127.0.0.1:%u\r\n\r\n", options.path,
-                        (unsigned)options.origin_port);
-  if (length >= (int)sizeof request) {
-    fprintf(stderr, "tunnel-load: --path is longer than %d bytes\n", REQUEST_BYTES_MAX);
-    exit(2);
-  }
-  snprintf(connect_request, sizeof connect_request, "CONNECT 127.0.0.1:%u HTTP/1.1\r\nHost: 127.0.0.1:%u\r\n\r\n",
-           (unsigned)options.origin_port, (unsigned)options.origin_port);
+// Whether --hosts was given and every one of them has been asked, with or without success.
+static bool all_hosts_done(void) {
+  return options.hosts > 0 && counts.responses + counts.failures >= (uint64_t)options.hosts;
 }
 
 int main(int count, char **arguments) {
   read_options(count, arguments);
-  write_requests();
+  if (options.ca_file != NULL) create_tls_context();
+  signal(SIGPIPE, SIG_IGN);  // OpenSSL writes without MSG_NOSIGNAL
   alarm((unsigned)(options.milliseconds / 1000 + GRACE_SECONDS));
   if ((loop = epoll_create1(EPOLL_CLOEXEC)) < 0) {
     perror("epoll_create1");
@@ -280,16 +419,16 @@ int main(int count, char **arguments) {
 
   uint64_t started_ns = now_ns();
   uint64_t deadline_ns = started_ns + (uint64_t)options.milliseconds * 1000000u;
-  for (int i = 0; i < options.connections; i++) {
-    if (!open_connection(&connections[i])) reopen(&connections[i], started_ns);
-  }
-  while (now_ns() < deadline_ns) {
+  for (int i = 0; i < options.connections; i++) open_next(&connections[i], started_ns);
+  while (now_ns() < deadline_ns && !all_hosts_done()) {
     struct epoll_event events[EVENTS_PER_WAIT];
     int ready = epoll_wait(loop, events, EVENTS_PER_WAIT, WAIT_MILLISECONDS);
     for (int i = 0; i < ready; i++) {
       struct connection *connection = events[i].data.ptr;
-      if (!readable(connection)) reopen(connection, started_ns);
+      bool successful = readable(connection);
+      if (!successful && ++counts.failures > FAILURES_MAX) report_and_exit(started_ns, 1);
+      if (!successful || connection->phase == PHASE_FINISHED) open_next(connection, started_ns);
     }
   }
-  report_and_exit(started_ns, 0);
+  report_and_exit(started_ns, counts.responses == 0 && counts.failures > 0 ? 1 : 0);
 }

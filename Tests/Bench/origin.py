@@ -1,0 +1,111 @@
+"""The origin behind the proxies: nginx, the same files over plain HTTP and over TLS. Part of bench.py."""
+
+import os
+import socket
+from dataclasses import dataclass
+
+import processes
+from certificates import DOMAIN, ORIGIN_NAME
+from processes import HOST, BenchError, Child
+
+# Far above what the timed rows open, and tinyproxy's one a request.
+CONNECTIONS = 8_192
+# No time-out may end an idle connection, or a slow 10 MiB response, within a row.
+IDLE_SECONDS = 600
+FILES = {"/1k": 1024, "/64k": 64 * 1024, "/10m": 10 * 1024 * 1024}
+# What every TLS connection of the bench is encrypted with, that no proxy is compared with another's cipher.
+CIPHER_SUITE = "TLS_AES_256_GCM_SHA384"
+
+
+@dataclass(frozen=True)
+class Site:
+    """Where the files are, as a client asks for them."""
+
+    scheme: str
+    host: str
+    port: int
+
+    @property
+    def authority(self) -> str:
+        return f"{self.host}:{self.port}"
+
+    def url(self, path: str) -> str:
+        return f"{self.scheme}://{self.authority}{path}"
+
+
+def numbered_host(number: int) -> str:
+    """One of the names that are all the TLS origin's. tunnel-load makes the same."""
+    return f"h{number}.{DOMAIN}"
+
+
+class Origin:
+    """nginx: one worker, static files, kept-alive connections without an end, no log.
+
+    `/seen` answers with the request line and the connection as nginx saw them, which is how a proxy is checked. Small
+    files are read, not sent with sendfile, so that head and body leave in one segment; for the others tcp_nopush does it.
+    """
+
+    sizes = FILES
+
+    def __init__(self, bench):
+        self.plain = Site("http", HOST, processes.free_port())
+        self.secure = Site("https", ORIGIN_NAME, processes.free_port())
+        directory = bench.new_path("origin")
+        root = directory / "files"
+        root.mkdir(parents=True)
+        for path, size in FILES.items():
+            (root / path.lstrip("/")).write_bytes(os.urandom(size))
+        # As root, nginx's worker would be another user, who need not be able to read our directory.
+        user = "user root;" if os.geteuid() == 0 else ""
+        # Names below .localhost have both addresses, and ::1 is tried first; so who must be told the address gets that.
+        self.secure_address = "::1" if has_ipv6() else HOST
+        self.secure_endpoint = f"{'[::1]' if has_ipv6() else HOST}:{self.secure.port}"
+        locations = f"""
+                root {root};
+                location = /1k {{ sendfile off; }}
+                location = /seen {{ return 200 "$request|$connection"; }}"""
+        configuration = directory / "nginx.conf"
+        configuration.write_text(f"""
+            daemon off; worker_processes 1; worker_rlimit_nofile {bench.descriptors_max}; {user}
+            pid {directory}/pid; error_log stderr error;
+            events {{ worker_connections {CONNECTIONS}; }}
+            http {{
+              access_log off; default_type application/octet-stream; open_file_cache max=16;
+              keepalive_timeout {IDLE_SECONDS}s; keepalive_requests 1000000000;
+              sendfile on; tcp_nopush on; tcp_nodelay on;
+              client_body_temp_path {directory}/t1; proxy_temp_path {directory}/t2; fastcgi_temp_path {directory}/t3;
+              uwsgi_temp_path {directory}/t4; scgi_temp_path {directory}/t5;
+              server {{
+                listen {self.plain.authority} backlog=4096;
+                {locations}
+              }}
+              server {{
+                listen {self.secure_endpoint} ssl backlog=4096;
+                ssl_certificate {bench.certificates.origin}; ssl_certificate_key {bench.certificates.origin_key};
+                ssl_protocols TLSv1.3; ssl_conf_command Ciphersuites {CIPHER_SUITE};
+                {locations}
+              }}
+            }}""")
+        self.child = Child("nginx", [required("nginx"), "-c", str(configuration), "-e", "stderr"],
+                           cpu=bench.load_cpu, output=directory / "output")
+        self.child.wait_for_port(self.plain.port)
+
+    def site(self, *, secure: bool) -> Site:
+        return self.secure if secure else self.plain
+
+
+def has_ipv6() -> bool:
+    try:
+        with socket.socket(socket.AF_INET6) as probe:
+            probe.bind(("::1", 0))
+        return True
+    except OSError:
+        return False
+
+
+def required(program: str) -> str:
+    path = processes.find(program)
+    if path is None:
+        raise BenchError(f"{program} is not installed; on Debian: "
+                         "apt install nginx-light haproxy squid-openssl tinyproxy wrk openssl")
+    return path
