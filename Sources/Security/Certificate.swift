@@ -64,7 +64,8 @@ public struct Certificate: Hashable, Sendable {
   }
 
   private static func unreadable(_ der: [UInt8], number: Int, of count: Int) -> String {
-    let found = DERContent.describe(der)
+    let kind = DERContent.describe(der)
+    let found = kind == DERContent.certificate ? "one whose validity or key cannot be read" : kind
     return count == 1
       ? "expected a certificate, found \(found)"
       : "expected a certificate as number \(number) of \(count), found \(found)"
@@ -98,6 +99,7 @@ extension Certificate {
 /// What DER is that is no certificate, so that a message can say what was seen.
 enum DERContent {
   static let sequenceTag: UInt8 = 0x30
+  static let certificate = "a certificate"
 
   /// With an article: `a private key`.
   static func describe(_ bytes: [UInt8]) -> String {
@@ -111,7 +113,7 @@ enum DERContent {
   }
 
   private static func kind(_ der: [UInt8]) -> String? {
-    if reads(der, X509_free, { d2i_X509(nil, $0, $1) }) { return "a certificate whose validity cannot be read" }
+    if reads(der, X509_free, { d2i_X509(nil, $0, $1) }) { return certificate }
     if reads(der, X509_SIG_free, { d2i_X509_SIG(nil, $0, $1) }) { return "an encrypted private key" }
     if reads(der, EVP_PKEY_free, { d2i_AutoPrivateKey(nil, $0, $1) }) { return "a private key" }
     if reads(der, EVP_PKEY_free, { d2i_PUBKEY(nil, $0, $1) }) { return "a public key" }

@@ -166,7 +166,9 @@ extension TLSClientSettings {
     self.init()
     minimumVersion = TLSProtocolVersion(settings.minimumVersion)
     maximumVersion = TLSProtocolVersion(settings.maximumVersion)
-    ciphers = settings.ciphers
+    let ciphers = settings.ciphers.map(SecurityPolicy.Settings.cipherParts)
+    self.ciphers = ciphers?.list
+    cipherSuites = ciphers?.suites
     certificates = settings.clientIdentity?.certificates.map(\.der) ?? []
     key = settings.clientIdentity?.key ?? []
     asksForStatus = settings.revocation == .staple

@@ -18,8 +18,10 @@ public enum TLSProtocolVersion: Int32, Sendable {
 public struct TLSClientSettings: Sendable {
   public var minimumVersion = TLSProtocolVersion.tls12
   public var maximumVersion = TLSProtocolVersion.tls13
-  /// An OpenSSL cipher string; names of TLS 1.3 suites may stand in it. nil: OpenSSL's own.
+  /// An OpenSSL cipher list, for TLS 1.2 and lower; nil: OpenSSL's own.
   public var ciphers: String? = nil
+  /// Cipher suites of TLS 1.3, between colons; nil: OpenSSL's own.
+  public var cipherSuites: String? = nil
   /// DER, leaf first; empty: none is shown.
   public var certificates: [[UInt8]] = []
   /// PKCS #8 DER of the first certificate's key.
@@ -69,7 +71,7 @@ public final class TLSContext: @unchecked Sendable {
     guard cossl_set_versions(raw, settings.minimumVersion.rawValue, settings.maximumVersion.rawValue) else {
       return .failure(fault("TLS versions"))
     }
-    if let ciphers = settings.ciphers, let fault = context.setCiphers(ciphers) { return .failure(fault) }
+    if let fault = context.setCiphers(settings) { return .failure(fault) }
     if !settings.certificates.isEmpty, let fault = context.setIdentity(settings) { return .failure(fault) }
     SSL_CTX_set_verify(raw, SSL_VERIFY_PEER, nil)
     SSL_CTX_set_cert_verify_callback(raw, { store, _ in judgeChain(store) }, nil)
@@ -102,13 +104,13 @@ public final class TLSContext: @unchecked Sendable {
     SSL_CTX_set_options(raw, cossl_hardening())
   }
 
-  /// Suites of TLS 1.3 are set by a call of their own, and known by their prefix.
-  private func setCiphers(_ text: String) -> TLSSetupFault? {
-    let names = text.split(whereSeparator: { ": ,".contains($0) })
-    let suites = names.filter { $0.hasPrefix("TLS_") }.joined(separator: ":")
-    let others = names.filter { !$0.hasPrefix("TLS_") }.joined(separator: ":")
-    if !suites.isEmpty, SSL_CTX_set_ciphersuites(raw, suites) != 1 { return Self.fault("cipher suites '\(suites)'") }
-    if !others.isEmpty, SSL_CTX_set_cipher_list(raw, others) != 1 { return Self.fault("ciphers '\(others)'") }
+  private func setCiphers(_ settings: TLSClientSettings) -> TLSSetupFault? {
+    if let suites = settings.cipherSuites, SSL_CTX_set_ciphersuites(raw, suites) != 1 {
+      return Self.fault("cipher suites '\(suites)'")
+    }
+    if let ciphers = settings.ciphers, SSL_CTX_set_cipher_list(raw, ciphers) != 1 {
+      return Self.fault("ciphers '\(ciphers)'")
+    }
     return nil
   }
 

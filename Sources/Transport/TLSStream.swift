@@ -90,7 +90,12 @@ public final class TLSStream {
     guard SSL_set_fd(ssl, descriptor.number) == 1 else { return nil }
     if let serverName, !cossl_set_server_name(ssl, serverName) { return nil }
     if context.asksForStatus { cossl_ask_for_status(ssl) }
-    if let session, SSL_set_session(ssl, session.raw) == 1 { stream.verifiedAt = session.verifiedAt }
+    if let session {
+      // OpenSSL takes a reference of its own; until then nobody else may hold the session.
+      withExtendedLifetime(session) {
+        if SSL_set_session(ssl, session.raw) == 1 { stream.verifiedAt = session.verifiedAt }
+      }
+    }
     stream.judging = judge
     SSL_set_connect_state(ssl)
     return stream
