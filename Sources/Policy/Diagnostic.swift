@@ -17,7 +17,12 @@ public struct Diagnostic: Hashable, Sendable {
   public let message: String
   let excerpt: Excerpt?
 
-  init(_ severity: Severity, at location: SourceLocation, _ message: String, excerpt: Excerpt? = nil) {
+  /// A finding of the program's own about a place that has been read.
+  public init(_ severity: Severity, at location: SourceLocation, _ message: String) {
+    self.init(severity, at: location, message, excerpt: nil)
+  }
+
+  init(_ severity: Severity, at location: SourceLocation, _ message: String, excerpt: Excerpt?) {
     self.severity = severity
     self.location = location
     self.message = message.printable

@@ -1,6 +1,7 @@
 // Time, signals and the process, as the loops need them.
 
 import CLinux
+import Glibc
 
 /// Clocks, in milliseconds.
 public enum Clock {
@@ -18,6 +19,7 @@ public enum Process {
   public static func raiseDescriptorLimit() -> Int { Int(cl_raise_descriptor_limit()) }
   /// Processors that this process may run on.
   public static var processors: Int { Int(cl_processors()) }
+  public static var isRoot: Bool { geteuid() == 0 }
   /// Unpredictable.
   public static var random: UInt64 { cl_random() }
 }

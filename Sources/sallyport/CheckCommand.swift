@@ -6,12 +6,13 @@ nonisolated func checkCommand(_ arguments: [String]) throws -> Int32 {
   let options = try Arguments(arguments, valued: ["config"], flags: ["strict", "json"])
   try options.refuseOperands()
   let result = ConfigurationFile.load(options.values["config"])
-  let errors = result.diagnostics.filter { $0.severity == .error }.count
-  let warnings = result.diagnostics.count - errors
+  let diagnostics = result.diagnostics + [result.policy?.authorityDiagnostic()].compactMap { $0 }
+  let errors = diagnostics.filter { $0.severity == .error }.count
+  let warnings = diagnostics.count - errors
   if options.flags.contains("json") {
-    Output.answer(Diagnostic.json(result.diagnostics))
+    Output.answer(Diagnostic.json(diagnostics))
   } else {
-    for diagnostic in result.diagnostics { Output.answer("\(diagnostic)\n") }
+    for diagnostic in diagnostics { Output.answer("\(diagnostic)\n") }
     Output.answer(summary(result, errors: errors, warnings: warnings))
   }
   return errors > 0 || (warnings > 0 && options.flags.contains("strict")) ? 1 : 0

@@ -16,7 +16,7 @@ nonisolated func runCommand(_ arguments: [String]) throws -> Int32 {
     return 1
   }
   let authority: Authority?
-  switch localAuthority(of: policy) {
+  switch policy.loadAuthority() {
   case .success(let loaded): authority = loaded
   case .failure(let fault):
     Output.complain("sallyport: not started, for a rule intercepts and \(fault)\n")
@@ -30,7 +30,7 @@ nonisolated func runCommand(_ arguments: [String]) throws -> Int32 {
       log.event(diagnostic.severity == .error ? .error : .warning, diagnostic.sentence)
     }
     guard let policy = result.policy else { return nil }
-    switch localAuthority(of: policy) {
+    switch policy.loadAuthority() {
     case .success(let authority): return LoadedPolicy(policy: policy, authority: authority)
     case .failure(let fault):
       log.event(.error, "a rule intercepts and \(fault)")
@@ -57,18 +57,5 @@ private func lineFormat(_ format: LogSettings.Format) -> LineFormat {
   case .text: .text
   case .json, .journal: .json
   case .auto: Files.isTerminal(2) ? .text : .json
-  }
-}
-
-/// The local authority where a rule asks for one.
-private func localAuthority(of policy: Policy) -> Result<Authority?, AuthorityDirectoryFault> {
-  guard policy.rules.contains(where: { $0.connect == .intercept }) else { return .success(nil) }
-  let settings = policy.configuration.authority
-  let directory = AuthorityDirectory(path: settings.directory)
-  let seconds = Clock.wall / 1000
-  return directory.load(key: settings.key, at: seconds).map { authority in
-    // Best effort: 'sallyport env' tells of files that have grown old.
-    _ = try? TrustFiles(directory, at: seconds).refresh()
-    return authority
   }
 }

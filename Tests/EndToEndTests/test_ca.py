@@ -762,3 +762,26 @@ def test_help(sallyport_binary):
     assert done.returncode == 0
     for word in ("init", "activate", "show", "export", "--permit", "--directory", "--bundle", "roll-over"):
         assert word in done.stdout
+
+
+# check
+
+
+def test_check_looks_for_the_authority_that_a_rule_needs(tmp_path):
+    """`run` would refuse to start, and `check` says so where the rule stands."""
+    configuration = tmp_path / "sallyport.toml"
+    configuration.write_text(
+        f'[authority]\ndirectory = "{tmp_path}/authority"\n\n[[rule]]\nname = "seen"\nconnect = "intercept"\n'
+    )
+    missing = command("check", "--config", configuration)
+    assert missing.returncode == 1
+    assert f"{configuration}:4:1: error: rule 'seen' intercepts" in missing.stdout
+    assert "sallyport ca init" in missing.stdout
+    (found,) = [entry for entry in json.loads(command("check", "--json", "--config", configuration).stdout)]
+    assert found["severity"] == "error" and found["line"] == 4
+    init(tmp_path / "authority")
+    assert command("check", "--config", configuration).returncode == 0
+    (tmp_path / "authority" / "authority.key").write_text("no key")
+    broken = command("check", "--config", configuration)
+    assert broken.returncode == (1 if os.geteuid() == 0 else 0)
+    assert "authority.key" in broken.stdout or "authority.pem" in broken.stdout

@@ -1,0 +1,32 @@
+// The local authority, where a rule asks for one: loaded to run, and looked for by `check`.
+
+import Policy
+import Security
+import Transport
+
+extension Policy {
+  /// The first rule that cannot do without an authority.
+  private var interceptingRule: Rule? { rules.first { $0.connect == .intercept } }
+
+  private var authorityDirectory: AuthorityDirectory { AuthorityDirectory(path: configuration.authority.directory) }
+
+  /// nil where no rule intercepts.
+  func loadAuthority() -> Result<Authority?, AuthorityDirectoryFault> {
+    guard interceptingRule != nil else { return .success(nil) }
+    let seconds = Clock.wall / 1000
+    return authorityDirectory.load(key: configuration.authority.key, at: seconds).map { authority in
+      // Best effort: 'sallyport env' tells of files that have grown old.
+      _ = try? TrustFiles(authorityDirectory, at: seconds).refresh()
+      return authority
+    }
+  }
+
+  /// What would keep the daemon from starting. Whoever is not root may be unable to read a key that the daemon can.
+  func authorityDiagnostic() -> Diagnostic? {
+    guard let rule = interceptingRule,
+      case .failure(let fault) = authorityDirectory.load(key: configuration.authority.key, at: Clock.wall / 1000)
+    else { return nil }
+    let severity: Diagnostic.Severity = authorityDirectory.hasAuthority && !Process.isRoot ? .warning : .error
+    return Diagnostic(severity, at: rule.location, "rule '\(rule.name)' intercepts, and \(fault)")
+  }
+}
