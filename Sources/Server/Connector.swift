@@ -43,7 +43,10 @@ final class Connector {
   private let needsFresh: Bool
   /// By what the destination of a tunnel is to be verified before it is opened.
   private let verification: OriginSecurity?
-  private var probing: (attempt: Attempt, probe: TunnelProbe, interest: Interest?, begunAt: Int64)? = nil
+  /// The probe that is waited for; `attempt` nil: it was given this connector's own connection.
+  private var probing:
+    (attempt: Attempt?, address: SocketAddress, probe: TunnelProbe, interest: Interest?, begunAt: Int64)? = nil
+  private var isVerified = false
 
   /// `fresh`: no kept connection will do.
   init(
@@ -245,7 +248,7 @@ final class Connector {
   private func finishAttempt(_ attemptSlot: Int, _ worker: Worker) {
     if handshake?.attempt.slot == attemptSlot { return proceed(worker) }
     // What the server says before the tunnel is granted waits.
-    if let probing, probing.attempt.slot == attemptSlot { return unwatch(probing.attempt, worker) }
+    if let attempt = probing?.attempt, attempt.slot == attemptSlot { return unwatch(attempt, worker) }
     guard let index = attempts.firstIndex(where: { $0.slot == attemptSlot }) else { return }
     let attempt = attempts.remove(at: index)
     let error = attempt.descriptor.connectError
@@ -287,8 +290,8 @@ final class Connector {
       worker.vacate(attempt.slot)
       return fail(.loop, "\(destination.name) port \(destination.port) is this proxy itself.", worker)
     }
-    conversation.noteConnectTime(worker.now - connectBegunAt)
-    if let verification { return probe(verification, attempt, interest: interest, worker) }
+    if !isVerified { conversation.noteConnectTime(worker.now - connectBegunAt) }
+    if let verification, !isVerified { return probe(verification, attempt, interest: interest, worker) }
     guard let security = destination.security else {
       return deliver(ByteStream(attempt.descriptor), attempt, interest: interest, worker)
     }
@@ -319,27 +322,33 @@ final class Connector {
     timerDue = .max
     worker.timers.set(slot, .max)
     if let running = worker.probes.running(key) {
-      probing = (attempt, running, interest, worker.now)
+      probing = (attempt, attempt.address, running, interest, worker.now)
       running.join(self)
     } else {
       let limit = policy.configuration.timeouts.tlsHandshakeMilliseconds
       let started = TunnelProbe(key, security, destination, handshakeMilliseconds: limit)
-      probing = (attempt, started, interest, worker.now)
-      started.start(for: self, worker)
+      probing = (nil, attempt.address, started, nil, worker.now)
+      started.start(for: self, over: attempt.descriptor, slot: attempt.slot, interest: interest, worker)
     }
   }
 
   /// The probe that this connector waits for is over.
   func probed(_ failure: UpstreamFailure?, _ worker: Worker) {
     settling(worker) {
-      guard let (attempt, _, interest, begunAt) = probing else { return }
+      guard let (attempt, address, _, interest, begunAt) = probing else { return }
       conversation?.noteTLSTime(worker.now - begunAt)
       if let failure {
         if verification?.enforces ?? true { return fail(failure, worker) }
         conversation?.report(failure.problem.detail, worker)
       }
       probing = nil
-      deliver(ByteStream(attempt.descriptor), attempt, interest: interest, worker)
+      isVerified = true
+      if let attempt { return deliver(ByteStream(attempt.descriptor), attempt, interest: interest, worker) }
+      // The verdict is about this address, and the tunnel goes to no other.
+      candidates = [address]
+      next = 0
+      deadline = worker.now + policy.configuration.timeouts.connectMilliseconds
+      attemptNext(worker)
     }
   }
 
@@ -417,8 +426,10 @@ final class Connector {
     handshake = nil
     if let probing {
       probing.probe.abandon(self)
-      probing.attempt.descriptor.close()
-      worker.vacate(probing.attempt.slot)
+      if let attempt = probing.attempt {
+        attempt.descriptor.close()
+        worker.vacate(attempt.slot)
+      }
     }
     probing = nil
     if hasPlace { worker.shared.quota.leave(destination.place) }

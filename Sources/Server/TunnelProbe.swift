@@ -80,23 +80,21 @@ final class TunnelProbe {
     self.handshakeMilliseconds = handshakeMilliseconds
   }
 
-  /// Begins for its first waiter. The outcome may come before this returns.
-  func start(for connector: Connector, _ worker: Worker) {
+  /// Begins for its first waiter, over the connection that it has made: a server that takes one connection at a time would
+  /// never come to the probe while that one was open. The outcome may come before this returns.
+  func start(for connector: Connector, over descriptor: Descriptor, slot: Int, interest: Interest?, _ worker: Worker) {
     waiters = [connector]
+    self.descriptor = descriptor
+    self.slot = slot
+    self.interest = interest
     worker.probes.begin(self)
-    slot = worker.occupy(.probe(self))
+    worker.reoccupy(slot, .probe(self))
     worker.timers.set(slot, worker.now + handshakeMilliseconds)
-    switch Outgoing.open(key.address) {
-    case .failure(let error):
-      end(UpstreamFailure(.tlsFailed, "The probe of \(place) could not connect: \(error)."), worker)
-    case .success(let outgoing):
-      descriptor = outgoing.descriptor
-      interest = outgoing.isConnected ? .read : .write
-      guard worker.register(outgoing.descriptor, outgoing.isConnected ? .read : .write, slot) else {
-        return end(UpstreamFailure(.tlsFailed, "The probe of \(place) could not be made for want of memory."), worker)
-      }
-      if outgoing.isConnected { beginHandshake(worker) }
+    handshake = OriginHandshake.begin(descriptor, to: destination, security, resuming: nil, worker)
+    if handshake == nil {
+      return end(UpstreamFailure(.tlsFailed, "\(place): no TLS connection could be made."), worker)
     }
+    proceed(worker)
   }
 
   func join(_ connector: Connector) { waiters.append(connector) }
@@ -104,18 +102,7 @@ final class TunnelProbe {
   /// A waiter that has left. The probe goes on: its verdict serves the next one.
   func abandon(_ connector: Connector) { waiters.removeAll { $0 === connector } }
 
-  func ready(_ worker: Worker) {
-    guard let descriptor else { return }
-    if handshake == nil {
-      let error = descriptor.connectError
-      if error != 0 {
-        return end(
-          UpstreamFailure(.tlsFailed, "The probe of \(place) could not connect: \(SystemError(error))."), worker)
-      }
-      return beginHandshake(worker)
-    }
-    proceed(worker)
-  }
+  func ready(_ worker: Worker) { proceed(worker) }
 
   func timerFired(_ worker: Worker) {
     end(
@@ -125,15 +112,6 @@ final class TunnelProbe {
   }
 
   private var place: String { "\(destination.name) port \(destination.port)" }
-
-  private func beginHandshake(_ worker: Worker) {
-    guard let descriptor else { return }
-    handshake = OriginHandshake.begin(descriptor, to: destination, security, resuming: nil, worker)
-    if handshake == nil {
-      return end(UpstreamFailure(.tlsFailed, "\(place): no TLS connection could be made."), worker)
-    }
-    proceed(worker)
-  }
 
   private func proceed(_ worker: Worker) {
     guard let handshake, let descriptor else { return }

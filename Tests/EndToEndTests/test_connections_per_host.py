@@ -238,10 +238,12 @@ def test_a_probe_does_not_wait_for_the_slot_of_its_own_tunnel(
 def test_verified_tunnels_wait_for_each_other(secure_proxy, tls_origin, secure_client, world):
     proxy = secure_proxy(CAP.format(1) + rule("verified", 'connect = "verify"'), proxy="workers = 1")
     origin = tls_origin(answering_and_closing(), world.context(world.leaf("a.test")), tunnelled=True)
-    clients = [secure_client(proxy) for _ in range(5)]
-    for client in clients:
+    waiting = [secure_client(proxy) for _ in range(5)]
+    for client in waiting:
         client.send(connect(origin))
-    for client in clients:
+    while waiting:
+        (client,) = wait_for_one(waiting)
+        waiting.remove(client)
         assert client.answer().status == 200
         client.shake_hands(client_context(world.root), "a.test")
         assert client.get_inside("a.test").body == b"ok"

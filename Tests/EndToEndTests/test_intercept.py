@@ -304,7 +304,6 @@ def said_of_the_handshake(proxy, host: str) -> dict:
             entry.get("method") == "CONNECT" and entry["error"] and entry["target"].startswith(host)
         )
         or (entry.get("level") in ("warning", "notice", "info") and host in entry.get("message", "")),
-        deadline=2,
     )
 
 

@@ -302,7 +302,8 @@ def test_a_chain_of_many_certificates_is_refused_and_holds_nobody_up(
     assert second.exchange(get("b.test", other.port)).body == b"ok"
     problem = check_problem(first.answer(), 502, error="tls_certificate_error")
     assert problem.token == "certificate-untrusted"
-    assert proxy.cpu_seconds() < 2
+    if "SALLYPORT_SANITIZED" not in os.environ:
+        assert proxy.cpu_seconds() < 2
 
 
 def test_a_chain_that_signs_itself_in_a_circle_is_refused(secure_proxy, tls_origin, raw_client, world):

@@ -852,10 +852,7 @@ def test_a_session_of_tls_1_2_that_is_resumed_in_the_tunnel_is_not_called_exact(
         )
     asked = [shake for shake in server.handshakes if server.connections[shake.number].received]
     assert [shake.resumed for shake in asked] == [False, True]
-    lines = [line for line in proxy.access_lines() if line["method"] == "CONNECT"]
-    while len(lines) < 2:
-        proxy.access(lambda line: line["method"] == "CONNECT" and line["id"] != lines[0]["id"])
-        lines = [line for line in proxy.access_lines() if line["method"] == "CONNECT"]
+    lines = proxy.log.wait_for_several(2, lambda entry: entry.get("method") == "CONNECT")
     assert [line["assurance"] for line in lines] == ["exact", "probe"]
 
 
