@@ -85,6 +85,7 @@ extension ConfigurationReading {
     let standard = SecurityPolicy.Settings()
     let minimum = scope.effective.minimumVersion ?? standard.minimumVersion
     let maximum = scope.effective.maximumVersion ?? standard.maximumVersion
+    warnOfOldVersions(scope, minimum, maximum)
     guard minimum > maximum, let setting = scope.blamed(["min_tls", "max_tls"]) else { return }
     let isMinimum = setting.key == "min_tls"
     let other = isMinimum ? "max_tls" : "min_tls"
@@ -94,6 +95,15 @@ extension ConfigurationReading {
       isMinimum
         ? "\"\(minimum.rawValue)\" is above 'max_tls', which is \"\(maximum.rawValue)\"\(place)"
         : "\"\(maximum.rawValue)\" is below 'min_tls', which is \"\(minimum.rawValue)\"\(place)")
+  }
+
+  /// OpenSSL speaks TLS 1.0 and 1.1 at its lowest security level alone, whatever the versions say.
+  private func warnOfOldVersions(_ scope: SecurityScope, _ minimum: TLSVersion, _ maximum: TLSVersion) {
+    guard minimum < .tls12, let setting = scope.blamed(["min_tls"]),
+      !(scope.effective.ciphers?.contains("@SECLEVEL=0") ?? false)
+    else { return }
+    let instead = maximum < .tls12 ? "no server can be reached" : "TLS below 1.2 is never spoken"
+    warning(setting, "\(instead) unless 'ciphers' lowers OpenSSL's security level: \"DEFAULT:@SECLEVEL=0\"")
   }
 
   private func checkRevocation(_ scope: SecurityScope) {

@@ -72,6 +72,14 @@ struct AccessLine {
     } else {
       out.append("null")
     }
+    out.append(",\"report\":")
+    if let report = record.report {
+      out.append("\"")
+      out.append(report.token)
+      out.append("\"")
+    } else {
+      out.append("null")
+    }
     out.append(",\"error\":")
     if let token = record.outcome.token {
       out.append("\"")
@@ -127,6 +135,10 @@ struct AccessLine {
     if let assurance = record.assurance {
       out.append(" assurance=")
       out.append(assurance.token)
+    }
+    if let report = record.report {
+      out.append(" report=")
+      out.append(report.token)
     }
     if let token = record.outcome.token {
       out.append(" error=")

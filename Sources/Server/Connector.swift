@@ -95,6 +95,8 @@ final class Connector {
       && policy.denyingBlock(IPAddress(upstream.address), rule: rule) == nil
   }
 
+  private func mayRely(_ worker: Worker) -> Bool { destination.security?.mayRely(at: worker.seconds) ?? true }
+
   /// The turn has come: a place, or a connection with its place.
   func placeGranted(_ worker: Worker) {
     settling(worker) {
@@ -108,6 +110,11 @@ final class Connector {
       reserved = nil
       upstream.isReserved = false
       if upstream.isClosed {
+        hasPlace = true
+        return lookUp(worker)
+      }
+      if !mayRely(worker) {
+        worker.close(upstream, leavesPlace: false)
         hasPlace = true
         return lookUp(worker)
       }
@@ -298,12 +305,16 @@ final class Connector {
     begin(security, attempt, interest: interest, worker)
   }
 
-  private func deliver(_ stream: ByteStream, _ attempt: Attempt, interest: Interest?, _ worker: Worker) {
+  private func deliver(
+    _ stream: ByteStream, _ attempt: Attempt, interest: Interest?, after tls: OriginHandshake? = nil, _ worker: Worker
+  ) {
     guard let conversation else { return }
     let upstream = worker.adopt(stream, slot: attempt.slot, address: attempt.address, destination)
     upstream.interest = interest
     worker.update(upstream.descriptor, &upstream.interest, .read, upstream.slot)
     upstream.holdsPlace = hasPlace
+    upstream.report = tls?.report.map { Problem.Kind($0.kind) }
+    upstream.isForgiven = tls?.isForgiven ?? false
     hasPlace = false
     cancel(worker)
     conversation.connected(upstream, worker)
@@ -333,13 +344,19 @@ final class Connector {
   }
 
   /// The probe that this connector waits for is over.
-  func probed(_ failure: UpstreamFailure?, _ worker: Worker) {
+  func probed(_ outcome: TunnelProbe.Outcome, _ worker: Worker) {
     settling(worker) {
       guard let (attempt, address, _, interest, begunAt) = probing else { return }
       conversation?.noteTLSTime(worker.now - begunAt)
-      if let failure {
+      switch outcome {
+      case .abandoned: return
+      case .failed(let failure):
         if verification?.enforces ?? true { return fail(failure, worker) }
-        conversation?.report(failure.problem.detail, worker)
+        conversation?.report(failure.problem.kind, failure.problem.detail, isForgiven: true, worker)
+      case .seen(let report?, let isForgiven):
+        conversation?.report(
+          Problem.Kind(report.kind), "\(destination.name): \(report.detail)", isForgiven: isForgiven, worker)
+      case .seen(nil, _): break
       }
       probing = nil
       isVerified = true
@@ -350,10 +367,6 @@ final class Connector {
       deadline = worker.now + policy.configuration.timeouts.connectMilliseconds
       attemptNext(worker)
     }
-  }
-
-  func report(_ failure: TrustFailure, _ worker: Worker) {
-    conversation?.report("\(destination.name): \(failure.detail)", worker)
   }
 
   // MARK: TLS
@@ -387,8 +400,11 @@ final class Connector {
       let interest = handshake?.interest
       handshake = nil
       conversation?.noteTLSTime(worker.now - begunAt)
-      if let report = tls.report { conversation?.report("\(destination.name): \(report.detail)", worker) }
-      deliver(ByteStream(attempt.descriptor, tls: tls.stream), attempt, interest: interest, worker)
+      if let report = tls.report {
+        conversation?.report(
+          Problem.Kind(report.kind), "\(destination.name): \(report.detail)", isForgiven: tls.isForgiven, worker)
+      }
+      deliver(ByteStream(attempt.descriptor, tls: tls.stream), attempt, interest: interest, after: tls, worker)
     }
   }
 
@@ -425,7 +441,7 @@ final class Connector {
     }
     handshake = nil
     if let probing {
-      probing.probe.abandon(self)
+      probing.probe.abandon(self, worker)
       if let attempt = probing.attempt {
         attempt.descriptor.close()
         worker.vacate(attempt.slot)

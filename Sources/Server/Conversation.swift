@@ -156,7 +156,8 @@ final class Conversation {
   func noteTLSTime(_ milliseconds: Int64) { session.noteTLSTime(milliseconds) }
 
   /// Tells what a rule or a pin set that only reports would have refused.
-  func report(_ detail: String, _ worker: Worker) {
+  func report(_ kind: Problem.Kind, _ detail: String, isForgiven: Bool, _ worker: Worker) {
+    session.noteReport(kind, isForgiven: isForgiven)
     worker.shared.log.event(.warning, "\(tag) would be refused: \(detail)")
   }
 
@@ -244,6 +245,7 @@ final class Conversation {
   func attach(_ upstream: Upstream, reused: Bool, _ worker: Worker) {
     upstream.owner = self
     self.upstream = upstream
+    if let report = upstream.report { session.noteReport(report, isForgiven: upstream.isForgiven) }
     flags.remove([.upstreamEnded, .upstreamUnwatched, .upstreamBroken, .sawUpstreamInput])
     let action = session.upstreamOpened(
       reused: reused, address: IPAddress(upstream.address), port: upstream.address.port,
@@ -253,8 +255,10 @@ final class Conversation {
   }
 
   private func assurance(of upstream: Upstream) -> Assurance? {
-    if session.verifiesTunnel { return tunnelSecurity.looksAtCertificates ? .probe : .sni }
-    return upstream.destination.security.map { $0.looksAtCertificates ? .exact : .none }
+    if session.verifiesTunnel {
+      return tunnelSecurity.looksAtCertificates && !session.record.isForgiven ? .probe : .sni
+    }
+    return upstream.destination.security.map { $0.looksAtCertificates && !upstream.isForgiven ? .exact : .none }
   }
 
   private var tunnelSecurity: OriginSecurity { live.security(session.security, enforces: session.enforces) }
@@ -272,14 +276,16 @@ final class Conversation {
     var refusal: Problem.Kind? = nil
     switch verdict {
     case .success(let success):
-      if let report = success.report { self.report("\(destination.name): \(report.detail)", worker) }
+      if let found = success.report {
+        report(Problem.Kind(found.kind), "\(destination.name): \(found.detail)", isForgiven: false, worker)
+      }
     case .failure(let failure):
       refusal = Problem.Kind(failure.kind)
       if security.enforces {
         worker.shared.log.event(
           .warning, "\(tag) \(failure.kind): the certificate in the tunnel to \(destination.name): \(failure.detail)")
       } else {
-        report("\(destination.name): \(failure.detail)", worker)
+        report(Problem.Kind(failure.kind), "\(destination.name): \(failure.detail)", isForgiven: true, worker)
       }
     }
     perform(session.tunnelJudged(refusal, &worker.workspace, &outputs), worker)

@@ -135,6 +135,10 @@ final class Upstream {
   var sendsLongBodies = false
   /// Whether it counts for `connections_per_host`.
   var holdsPlace = false
+  /// What the security policy would have refused of its certificate, were it or its pins enforced.
+  var report: Problem.Kind? = nil
+  /// Whether the rule, unenforced, let pass what its policy refuses.
+  var isForgiven = false
   /// Whether a connector that waited for a place is about to take it.
   var isReserved = false
   /// Whether it has been closed, for those who still refer to it.

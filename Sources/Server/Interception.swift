@@ -15,10 +15,19 @@ final class Interception: Sendable {
   let mint: LeafMint
   let context: TLSContext
   private let leaves = Locked(LeafCache())
+  /// Hosts of which a client's refusal of the authority has been told.
+  private let refusals = Locked(Set<[UInt8]>())
+  /// Such hosts that are remembered; beyond them nothing is told.
+  private static let mostRefusals = 1024
 
   init(mint: LeafMint, context: TLSContext) {
     self.mint = mint
     self.context = context
+  }
+
+  /// Whether a refusal of the authority by a client of `host` is news.
+  func noteRefusal(_ host: [UInt8]) -> Bool {
+    refusals.withLock { $0.count < Self.mostRefusals && $0.insert(host).inserted }
   }
 
   /// `seconds` since 1970.
@@ -58,8 +67,8 @@ extension Conversation {
     flags.remove(.startsClientHandshake)
     guard let leaf, let interception = live.interception, let interior = session.interior,
       let tls = TLSStream.server(
-        interception.context, descriptor, prefix: clientInput.bytes, certificate: leaf.certificate, key: leaf.key,
-        now: worker.now)
+        interception.context, descriptor, prefix: clientInput.bytes, certificate: leaf.certificate,
+        intermediate: interception.mint.intermediate, key: leaf.key, now: worker.now)
     else { return close(worker) }
     self.leaf = nil
     worker.workspace.pool.reclaim(&clientInput)
@@ -80,6 +89,7 @@ extension Conversation {
       session.handshakeDone(now: worker.now)
       // The first request often comes with the end of the handshake.
       readClient(worker)
+      if worker.isDraining, !flags.contains(.closed) { perform(session.drain(), worker) }
     case .failed(let failure):
       noteRefusal(failure, of: handshake.host, worker)
       close(worker)
@@ -87,7 +97,7 @@ extension Conversation {
   }
 
   func giveUpClientHandshake(_ worker: Worker) {
-    if let host = clientHandshake?.host, worker.noteRefusal(host) {
+    if let host = clientHandshake?.host, live.interception?.noteRefusal(host) ?? false {
       let limit = live.policy.configuration.timeouts.tlsHandshakeMilliseconds
       worker.shared.log.event(
         .warning,
@@ -98,7 +108,7 @@ extension Conversation {
 
   /// A client that does not know the authority says so in an alert, and then nothing more.
   private func noteRefusal(_ failure: TLSFailure, of host: [UInt8], _ worker: Worker) {
-    guard worker.noteRefusal(host) else { return }
+    guard live.interception?.noteRefusal(host) ?? false else { return }
     let what =
       switch failure.kind {
       case .alert(let number):

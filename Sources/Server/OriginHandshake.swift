@@ -16,6 +16,7 @@ final class OriginHandshake {
   private final class Finding {
     var failure: TrustFailure? = nil
     var report: TrustFailure? = nil
+    var isForgiven = false
   }
 
   let stream: TLSStream
@@ -30,16 +31,20 @@ final class OriginHandshake {
 
   /// What a policy that only reports would have refused.
   var report: TrustFailure? { finding.report }
+  /// Whether the policy refuses what it was shown, and its rule does not enforce it.
+  var isForgiven: Bool { finding.isForgiven }
 
+  /// `isProbe`: nothing will be asked of the server, so that no protocol is named.
   static func begin(
-    _ descriptor: Descriptor, to destination: Destination, _ security: OriginSecurity, resuming session: TLSSession?,
-    _ worker: Worker
+    _ descriptor: Descriptor, to destination: Destination, _ security: OriginSecurity, isProbe: Bool = false,
+    resuming session: TLSSession?, _ worker: Worker
   ) -> OriginHandshake? {
     let finding = Finding()
     let identity = destination.identity(security.policy)
     let seconds = worker.seconds
     let stream = TLSStream.client(
-      security.context, descriptor, serverName: identity.serverName, resuming: session, now: worker.now
+      security.context, descriptor, serverName: identity.serverName, offersHTTP: !isProbe, resuming: session,
+      now: worker.now
     ) { certificates, status in
       let chain = PresentedChain(retaining: certificates, stapledResponse: status)
       let verdict = security.policy.evaluate(
@@ -50,6 +55,7 @@ final class OriginHandshake {
         return true
       case .failure(let failure) where !security.enforces:
         finding.report = failure
+        finding.isForgiven = true
         return true
       case .failure(let failure):
         finding.failure = failure
@@ -74,7 +80,8 @@ final class OriginHandshake {
     case .alert(let number):
       return UpstreamFailure(.tlsAlert, "\(place) answered the TLS handshake with alert \(number) (\(failure.text)).")
     case .closed: return UpstreamFailure(.tlsFailed, "\(place): \(failure.text).")
-    case .protocolError, .refusedByJudge:
+    case .refusedByJudge: return UpstreamFailure(.certificateUntrusted, "\(place): \(failure.text).")
+    case .protocolError:
       return UpstreamFailure(.tlsFailed, "The TLS handshake with \(place) failed: \(failure.text).")
     }
   }

@@ -43,6 +43,7 @@ struct TunnelProbes {
 
   mutating func begin(_ probe: TunnelProbe) { running[probe.key] = probe }
 
+  /// `isTrusted`: the policy has nothing to say against what was shown. Whatever it has is said of each tunnel anew.
   mutating func end(_ probe: TunnelProbe, isTrusted: Bool, now: Int64) {
     running[probe.key] = nil
     guard isTrusted else {
@@ -72,6 +73,7 @@ final class TunnelProbe {
   private var descriptor: Descriptor? = nil
   private var handshake: OriginHandshake? = nil
   private var interest: Interest? = nil
+  private var due: Int64 = .max
 
   init(_ key: ProbeKey, _ security: OriginSecurity, _ destination: Destination, handshakeMilliseconds: Int64) {
     self.key = key
@@ -89,25 +91,32 @@ final class TunnelProbe {
     self.interest = interest
     worker.probes.begin(self)
     worker.reoccupy(slot, .probe(self))
-    worker.timers.set(slot, worker.now + handshakeMilliseconds)
-    handshake = OriginHandshake.begin(descriptor, to: destination, security, resuming: nil, worker)
+    due = worker.now + handshakeMilliseconds
+    worker.timers.set(slot, due)
+    handshake = OriginHandshake.begin(descriptor, to: destination, security, isProbe: true, resuming: nil, worker)
     if handshake == nil {
-      return end(UpstreamFailure(.tlsFailed, "\(place): no TLS connection could be made."), worker)
+      return end(.failed(UpstreamFailure(.tlsFailed, "\(place): no TLS connection could be made.")), worker)
     }
     proceed(worker)
   }
 
   func join(_ connector: Connector) { waiters.append(connector) }
 
-  /// A waiter that has left. The probe goes on: its verdict serves the next one.
-  func abandon(_ connector: Connector) { waiters.removeAll { $0 === connector } }
+  /// A waiter that has left; with the last one the probe ends.
+  func abandon(_ connector: Connector, _ worker: Worker) {
+    waiters.removeAll { $0 === connector }
+    if waiters.isEmpty, descriptor != nil { end(.abandoned, worker) }
+  }
 
   func ready(_ worker: Worker) { proceed(worker) }
 
   func timerFired(_ worker: Worker) {
+    // The timer of whoever had the slot before, taken from the wheel in the same turn.
+    if worker.now < due { return }
     end(
-      UpstreamFailure(
-        .tlsTimeout, "\(place) did not finish the TLS handshake of the probe within \(handshakeMilliseconds) ms."),
+      .failed(
+        UpstreamFailure(
+          .tlsTimeout, "\(place) did not finish the TLS handshake of the probe within \(handshakeMilliseconds) ms.")),
       worker)
   }
 
@@ -117,22 +126,31 @@ final class TunnelProbe {
     guard let handshake, let descriptor else { return }
     switch handshake.proceed() {
     case .wants(let wanted): worker.update(descriptor, &interest, wanted, slot)
-    case .failed(let failure): end(failure, worker)
+    case .failed(let failure): end(.failed(failure), worker)
     case .done:
-      if let report = handshake.report { waiters.first?.report(report, worker) }
       handshake.stream.shutdownWrite()
-      end(nil, worker)
+      end(.seen(report: handshake.report, isForgiven: handshake.isForgiven), worker)
     }
   }
 
-  private func end(_ failure: UpstreamFailure?, _ worker: Worker) {
+  /// What a probe came to.
+  enum Outcome {
+    case failed(UpstreamFailure)
+    /// `report`: what the policy would have refused, were it enforced.
+    case seen(report: TrustFailure?, isForgiven: Bool)
+    case abandoned
+  }
+
+  private func end(_ outcome: Outcome, _ worker: Worker) {
     descriptor?.close()
     descriptor = nil
     handshake = nil
     worker.vacate(slot)
-    worker.probes.end(self, isTrusted: failure == nil, now: worker.now)
+    var isTrusted = false
+    if case .seen(nil, _) = outcome { isTrusted = worker.live.contains(security) }
+    worker.probes.end(self, isTrusted: isTrusted, now: worker.now)
     let waiting = waiters
     waiters = []
-    for connector in waiting { connector.probed(failure, worker) }
+    for connector in waiting { connector.probed(outcome, worker) }
   }
 }

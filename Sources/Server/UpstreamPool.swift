@@ -71,7 +71,10 @@ extension Worker {
   }
 
   private func saveSessions(of upstream: Upstream) {
-    guard let tls = upstream.stream.tls else { return }
+    // What was let pass is judged anew each time; what belongs to a policy that is gone serves nobody.
+    guard let tls = upstream.stream.tls, upstream.report == nil,
+      upstream.destination.security.map(live.contains) ?? false
+    else { return }
     for session in tls.takeSessions() { sessions.insert(session, for: upstream.destination) }
   }
 
@@ -81,6 +84,7 @@ extension Worker {
     while let upstream = destination.idle.popLast() {
       if policy.denyingBlock(IPAddress(upstream.address), rule: rule) != nil || !upstream.stream.isSilent
         || !(destination.security?.mayRely(at: seconds) ?? true)
+        || upstream.stream.tls.map({ now - $0.verifiedAt >= TLSSessionCache.longestMilliseconds }) ?? false
       {
         close(upstream)
         continue

@@ -113,11 +113,6 @@ final class Worker {
   /// Clients of which bytes are to be read that no event will announce.
   private var again: [(slot: Int, generation: UInt32)] = []
 
-  /// Hosts of which a client's refusal of the local authority has been told.
-  private var refusals: Set<[UInt8]> = []
-  /// Such hosts that are remembered; beyond them nothing is told.
-  private static let mostRefusals = 1024
-
   var policy: Policy { live.policy }
   /// Seconds since 1970.
   var seconds: Int64 { workspace.wallMilliseconds / 1000 }
@@ -244,11 +239,6 @@ final class Worker {
     where upstream.owner == nil && upstream.holdsPlace && upstream.destination.place == place {
       dropIdle(upstream)
     }
-  }
-
-  /// Whether a refusal of the local authority by a client of `host` is news.
-  func noteRefusal(_ host: [UInt8]) -> Bool {
-    refusals.count < Self.mostRefusals && refusals.insert(host).inserted
   }
 
   // MARK: Slots

@@ -19,6 +19,10 @@ public struct ExchangeRecord: Sendable {
   public var tlsMilliseconds: Int64 = -1
   /// What is known of who answers at the other end; nil where no TLS is spoken.
   public var assurance: Assurance? = nil
+  /// What the security policy would have refused, were its rule or its pins enforced; nil where there is nothing.
+  public internal(set) var report: Problem.Kind? = nil
+  /// Whether the rule, unenforced, let pass what its policy refuses.
+  public internal(set) var isForgiven = false
   public var firstByteMilliseconds: Int64 = -1
   public var isReused = false
   public var isRetried = false

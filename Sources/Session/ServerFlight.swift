@@ -52,6 +52,8 @@ struct ServerFlightReader {
   private enum Phase {
     case serverHello
     case certificates
+    /// A ticket has come in place of certificates: a session is resumed.
+    case ticket
     case status
   }
 
@@ -104,12 +106,19 @@ struct ServerFlightReader {
       guard type == Message.serverHello else { throw .notServerHello }
       return try helloReceived(try ServerHello(messages.body(place, input)))
     case .certificates:
-      if type == Message.newSessionTicket { return try resumed() }
+      if type == Message.newSessionTicket {
+        guard offersResumption else { throw .resumptionNotOffered }
+        phase = .ticket
+        return nil
+      }
       guard type == Message.certificate else { throw .noCertificate }
       certificates = try Self.certificates(messages.body(place, input))
       if !willStaple || !wantsStaple { return presented(stapledResponse: nil) }
       phase = .status
       return nil
+    case .ticket:
+      // Behind the ticket of a resumed session there are only ciphered messages (RFC 5077, 3.1).
+      throw .noCertificate
     case .status:
       // A server that has agreed to staple may still have nothing to send (RFC 6066, 8).
       guard type == Message.certificateStatus else { return presented(stapledResponse: nil) }
@@ -124,7 +133,7 @@ struct ServerFlightReader {
     if phase == .status { return presented(stapledResponse: nil) }
     switch type {
     case .alert: return try alerted(content)
-    case .changeCipherSpec where phase == .certificates: return try resumed()
+    case .changeCipherSpec where phase == .certificates || phase == .ticket: return try resumed()
     case .changeCipherSpec, .applicationData, .handshake: throw .unexpectedRecord
     }
   }

@@ -468,6 +468,10 @@ public struct Session: ~Copyable {
   /// How long the look-up of the name, the connecting, and the TLS handshake took.
   public mutating func noteNameTime(_ milliseconds: Int64) { record.nameMilliseconds = milliseconds }
   public mutating func noteConnectTime(_ milliseconds: Int64) { record.connectMilliseconds = milliseconds }
+  public mutating func noteReport(_ kind: Problem.Kind, isForgiven: Bool) {
+    record.report = kind
+    record.isForgiven = isForgiven
+  }
   public mutating func noteTLSTime(_ milliseconds: Int64) { record.tlsMilliseconds = milliseconds }
 
   /// Whether both directions are through: to be asked after forwarding.

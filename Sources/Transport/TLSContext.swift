@@ -108,7 +108,8 @@ public final class TLSContext: @unchecked Sendable {
     if let suites = settings.cipherSuites, SSL_CTX_set_ciphersuites(raw, suites) != 1 {
       return Self.fault("cipher suites '\(suites)'")
     }
-    if let ciphers = settings.ciphers, SSL_CTX_set_cipher_list(raw, ciphers) != 1 {
+    // Without a certificate or without encryption there is nothing to judge, whatever an alias such as ALL takes in.
+    if let ciphers = settings.ciphers, SSL_CTX_set_cipher_list(raw, ciphers + ":!aNULL:!eNULL") != 1 {
       return Self.fault("ciphers '\(ciphers)'")
     }
     return nil

@@ -61,17 +61,29 @@ public final class TLSStream {
   let asksForStatus: Bool
   private var judging: Judge?
   private var wasRefused = false
-  /// Sessions that the server offered since they were last asked for.
+  /// A judge has been asked and has said yes; servers' streams have none.
+  private var wasTrusted = false
+  private let isClient: Bool
+  /// Sessions that the server offered since they were last asked for, the newest last.
   private var offered: [TLSSession] = []
-  private var verifiedAt: Int64
+  private var offeredCount = 0
+  /// When the chain was judged, in the clock of whoever made the stream; on a resumed session, the one before.
+  public private(set) var verifiedAt: Int64
   /// Bytes may be there although the descriptor is not readable.
   public private(set) var hasMore = false
   private var isOver = false
   /// The alert by which the peer ended the connection after the handshake, in OpenSSL's words.
   public private(set) var alert: String? = nil
 
-  private init(_ ssl: OpaquePointer, _ context: TLSContext, now: Int64) {
+  /// Sessions of which more than one may be of use at a time: browsers open no more connections at once than these.
+  static let mostOffered = 4
+  /// Sessions that a server may offer on one connection: OpenSSL and others send two, and again at each new key. A server
+  /// that goes on beyond that wants memory or time, and its connection is ended.
+  static let mostOfferedEver = 256
+
+  private init(_ ssl: OpaquePointer, _ context: TLSContext, isClient: Bool, now: Int64) {
     self.ssl = ssl
+    self.isClient = isClient
     asksForStatus = context.asksForStatus
     verifiedAt = now
     cossl_set_owner(ssl, Unmanaged.passUnretained(self).toOpaque())
@@ -79,15 +91,17 @@ public final class TLSStream {
 
   deinit { SSL_free(ssl) }
 
-  /// The client's side of a connection. `serverName`: SNI; nil where the server is an address. nil where memory is short.
+  /// The client's side of a connection. `serverName`: SNI; nil where the server is an address. `offersHTTP`: whether the
+  /// protocol is named (ALPN). nil where memory is short.
   public static func client(
-    _ context: TLSContext, _ descriptor: Descriptor, serverName: String?, resuming session: TLSSession?, now: Int64,
-    judge: @escaping Judge
+    _ context: TLSContext, _ descriptor: Descriptor, serverName: String?, offersHTTP: Bool = true,
+    resuming session: TLSSession?, now: Int64, judge: @escaping Judge
   ) -> TLSStream? {
     ERR_clear_error()
     guard let ssl = SSL_new(context.raw) else { return nil }
-    let stream = TLSStream(ssl, context, now: now)
+    let stream = TLSStream(ssl, context, isClient: true, now: now)
     guard SSL_set_fd(ssl, descriptor.number) == 1 else { return nil }
+    if !offersHTTP, SSL_set_alpn_protos(ssl, nil, 0) != 0 { return nil }
     if let serverName, !cossl_set_server_name(ssl, serverName) { return nil }
     if context.asksForStatus { cossl_ask_for_status(ssl) }
     if let session {
@@ -105,11 +119,12 @@ public final class TLSStream {
   /// has been read of the client already.
   public static func server(
     _ context: TLSContext, _ descriptor: Descriptor, prefix: Span<UInt8>, certificate: OpaquePointer,
-    key: OpaquePointer, now: Int64
+    intermediate: OpaquePointer? = nil, key: OpaquePointer, now: Int64
   ) -> TLSStream? {
     ERR_clear_error()
     guard let ssl = SSL_new(context.raw) else { return nil }
-    let stream = TLSStream(ssl, context, now: now)
+    let stream = TLSStream(ssl, context, isClient: false, now: now)
+    if let intermediate, !cossl_add_intermediate(ssl, intermediate) { return nil }
     guard SSL_set_fd(ssl, descriptor.number) == 1, SSL_use_certificate(ssl, certificate) == 1,
       SSL_use_PrivateKey(ssl, key) == 1, cossl_bind_sessions(ssl, certificate)
     else { return nil }
@@ -129,6 +144,10 @@ public final class TLSStream {
     let result = SSL_do_handshake(ssl)
     if result == 1 {
       judging = nil
+      // Under a cipher without authentication there is no chain, and OpenSSL asks nobody.
+      if isClient, !wasTrusted, !isResumed {
+        return failed(.refusedByJudge, "the server showed no certificate")
+      }
       // The record behind the handshake may have come along with it.
       hasMore = SSL_has_pending(ssl) == 1
       return .done
@@ -165,6 +184,7 @@ public final class TLSStream {
     }
     let isTrusted = judging?(certificates, status) ?? false
     wasRefused = !isTrusted
+    wasTrusted = isTrusted
     return isTrusted
   }
 
@@ -177,7 +197,15 @@ public final class TLSStream {
   // MARK: Sessions
 
   func take(_ session: OpaquePointer) -> Bool {
+    offeredCount += 1
+    if offeredCount > Self.mostOfferedEver {
+      // The only way to stop OpenSSL within a read.
+      isOver = true
+      SSL_set_shutdown(ssl, SSL_RECEIVED_SHUTDOWN)
+      return false
+    }
     guard SSL_SESSION_is_resumable(session) == 1 else { return false }
+    if offered.count == Self.mostOffered { offered.removeFirst() }
     offered.append(TLSSession(adopting: session, verifiedAt: verifiedAt))
     return true
   }
@@ -234,7 +262,7 @@ public final class TLSStream {
       // The look that found nothing took a buffer of the largest size, which an idle connection would keep.
       SSL_free_buffers(ssl)
       return .wouldBlock
-    case SSL_ERROR_ZERO_RETURN: return .ended
+    case SSL_ERROR_ZERO_RETURN: return isOver ? .failed(EPROTO) : .ended
     default:
       // Without close_notify nobody can say whether the peer had more to say (RFC 8446, 6.1).
       isOver = true

@@ -41,6 +41,8 @@ static inline void cossl_set_status_callback(SSL_CTX *context, int (*callback)(S
   SSL_CTX_set_tlsext_status_cb(context, callback);
 }
 
+static inline bool cossl_add_intermediate(SSL *ssl, X509 *certificate) { return SSL_add1_chain_cert(ssl, certificate) == 1; }
+
 // A session is resumed only where the same certificate is shown.
 static inline bool cossl_bind_sessions(SSL *ssl, const X509 *certificate) {
   unsigned char digest[EVP_MAX_MD_SIZE];
