@@ -12,7 +12,7 @@ import pytest
 
 from conftest import need
 from journal import DEADLINE_SECONDS
-from origins import answering
+from origins import answering, unused_port, wait_until_it_listens
 from problems import check_problem
 from proxy import binary, clean_environment, configuration_text
 from tls_world import (
@@ -345,3 +345,66 @@ def test_an_origin_that_never_answers(connect, secure_proxy, secure_client, raw_
     problem = check_problem(answer, 504, rule="r")
     assert proxy.access_of(problem.reference)["status"] == 504
     assert all(b"/secret" not in bytes(connection.received) for connection in server.connections)
+
+
+# Ways round the verdict
+
+
+@pytest.fixture
+def openssl_server(world):
+    """A function that starts `openssl s_server` with these arguments, and answers its port."""
+    running = []
+
+    def start(*arguments: str) -> int:
+        port, log = unused_port(), world.file(b"", ".log")
+        with log.open("wb") as output:
+            process = subprocess.Popen(
+                ["openssl", "s_server", "-accept", f"127.0.0.1:{port}", "-www", *arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=output,
+            )
+        running.append(process)
+        wait_until_it_listens(port, process, log)
+        return port
+
+    yield start
+    for process in running:
+        process.kill()
+        process.wait()
+
+
+@pytest.mark.parametrize("ciphers", ["ALL:@SECLEVEL=0", "DEFAULT:aNULL:@SECLEVEL=0"])
+@pytest.mark.parametrize("way", ["origination", "verify"])
+def test_a_server_that_shows_no_certificate_is_not_trusted(
+    way, ciphers, openssl_server, secure_proxy, raw_client
+):
+    """Under an anonymous cipher OpenSSL asks for no verdict (RFC 5246 §F.1.1.1)."""
+    port = openssl_server("-nocert", "-cipher", "aNULL:@SECLEVEL=0", "-tls1_2", "-naccept", "9")
+    security = f'ciphers = "{ciphers}"\npins = "p"'
+    proxy = secure_proxy(rule("r", security=security) + pins("p", f'spki = ["{PIN}", "{OTHER_PIN}"]'))
+    client = raw_client(proxy)
+    tunnel = f"CONNECT a.test:{port} HTTP/1.1\r\nHost: a.test\r\n\r\n".encode()
+    asked = get("a.test", port) if way == "origination" else tunnel
+    check_problem(client.exchange(asked), 502, rule="r")
+
+
+def test_a_server_with_endless_tickets_is_ended(openssl_server, secure_proxy, raw_client, world):
+    """Each is held until the connection is done with, and a read goes on as long as they come."""
+    leaf = world.leaf("a.test")
+    certificate = ["-cert", world.file(leaf.pem), "-key", world.file(leaf.key_pem)]
+    chain = ["-cert_chain", world.file(world.issuing.pem)]
+    port = openssl_server(*map(str, certificate + chain), "-tls1_3", "-num_tickets", "5000")
+    proxy = secure_proxy()
+    assert raw_client(proxy).exchange(get("a.test", port)).status == 502
+    assert proxy.access(lambda line: line["method"] == "GET")["error"]
+
+
+def test_what_an_unenforced_rule_lets_pass_is_said_of_each_exchange(tls_origin, secure_proxy, raw_client, world):
+    server = tls_origin(answering(OK), world.context(world.leaf("a.test")))
+    policy = rule("soft", "enforce = false", security='pins = "p"') + pins("p", f'spki = ["{PIN}", "{OTHER_PIN}"]')
+    proxy = secure_proxy(policy, proxy="workers = 1")
+    for path in ("/1", "/2"):
+        assert raw_client(proxy).exchange(get("a.test", server.port, path)).status == 200
+        line = proxy.access(lambda line, path=path: line["target"].endswith(path))
+        assert (line["report"], line["assurance"]) == ("pin-mismatch", "none")

@@ -35,7 +35,7 @@ import Testing
       anchors = "ca.pem"
       min_tls = "1.0"
       max_tls = "1.1"
-      ciphers = "ECDHE+AESGCM"
+      ciphers = "ECDHE+AESGCM:@SECLEVEL=0"
       server_name = "Pay.BÜCHER.example."
       client_certificate = { certificate = "client.pem", key = { file = "client.key" } }
       revocation = "crl"
@@ -46,7 +46,7 @@ import Testing
     #expect(settings.allowInvalidCertificates && !settings.validatesDomainName)
     #expect(settings.anchors?.count == 1 && settings.anchors?.origin == "ca.pem")
     #expect(settings.minimumVersion == .tls10 && settings.maximumVersion == .tls11)
-    #expect(settings.ciphers == "ECDHE+AESGCM")
+    #expect(settings.ciphers == "ECDHE+AESGCM:@SECLEVEL=0")
     #expect(settings.serverName == "pay.xn--bcher-kva.example")
     #expect(settings.clientIdentity?.certificates.map(\.subject) == ["CN=kiosk-7"])
     guard case .crl(let lists) = settings.revocation else {
@@ -54,6 +54,21 @@ import Testing
       return
     }
     #expect(lists.count == 1)
+  }
+
+  @Test func oldVersionsNeedALowSecurityLevel() {
+    for (lines, said) in [
+      ("min_tls = \"1.0\"", "TLS below 1.2 is never spoken"),
+      ("min_tls = \"1.0\"\nmax_tls = \"1.1\"", "no server can be reached"),
+    ] {
+      let files = DictionaryFiles(["s.toml": "[defaults.security]\n\(lines)\n"])
+      let found = PolicyLoader.load(path: "s.toml", files: files).diagnostics
+      #expect(found.count == 1 && found[0].severity == .warning && found[0].message.contains(said), "\(found)")
+      let lowered = DictionaryFiles([
+        "s.toml": "[defaults.security]\n\(lines)\nciphers = \"DEFAULT:@SECLEVEL=0\"\n"
+      ])
+      #expect(PolicyLoader.load(path: "s.toml", files: lowered).diagnostics.isEmpty)
+    }
   }
 
   @Test func whatIsLeftOutIsTheStandard() throws {

@@ -23,7 +23,13 @@ import Testing
     ("HIGH:NONSENSE", "OpenSSL knows no cipher 'NONSENSE'"),
     ("TLS_NONSENSE", "OpenSSL knows no TLS 1.3 suite 'TLS_NONSENSE'"),
     ("HIGH:TLS_AES_128_GCM_SHA257", "OpenSSL knows no TLS 1.3 suite 'TLS_AES_128_GCM_SHA257'"),
-    ("ECDHE+AESGCM:!ECDHE", "OpenSSL finds no cipher in 'ECDHE+AESGCM:!ECDHE'"),
+    (
+      "ECDHE+AESGCM:!ECDHE",
+      "OpenSSL finds no cipher with certificates and encryption in 'ECDHE+AESGCM:!ECDHE'"
+    ),
+    // Without a certificate nobody is asked for a verdict.
+    ("aNULL:@SECLEVEL=0", "OpenSSL finds no cipher with certificates and encryption in 'aNULL:@SECLEVEL=0'"),
+    ("eNULL:@SECLEVEL=0", "OpenSSL finds no cipher with certificates and encryption in 'eNULL:@SECLEVEL=0'"),
   ])
   func refused(text: String, fault: String) {
     #expect(Settings.cipherFault(text) == fault)
