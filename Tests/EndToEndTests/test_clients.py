@@ -568,6 +568,7 @@ const report = new URLSearchParams(location.search).get("report");
 const socket = new WebSocket("ws://127.0.0.1:WEBSOCKET_PORT/");
 socket.onopen = () => socket.send("sally");
 socket.onmessage = async (event) => {
+  if (document.readyState !== "complete") await new Promise((done) => addEventListener("load", done));
   const picture = document.querySelector("img").naturalWidth;
   const style = getComputedStyle(document.getElementById("word")).color;
   const text = await (await fetch("file.txt", {method: "GET"})).text();
