@@ -269,6 +269,7 @@ const word = document.getElementById("word");
 const socket = new WebSocket(`wss://${location.hostname}:WEBSOCKET_PORT/`);
 socket.onopen = () => socket.send("sally");
 socket.onmessage = async (event) => {
+  if (document.readyState !== "complete") await new Promise((done) => addEventListener("load", done));
   const text = await (await fetch("file.txt")).text();
   const picture = document.querySelector("img").naturalWidth, colour = getComputedStyle(word).color;
   const said = [event.data, picture, colour, text.length].join("|");
