@@ -247,6 +247,8 @@ public final class TLSStream {
         break
       }
       total += count
+      // What the socket has besides, the poller tells. One look more would cost a call, and a buffer, a response.
+      if SSL_has_pending(ssl) == 0 { break }
     }
     if total > 0 {
       // What ended the reading shows again at the next one.
