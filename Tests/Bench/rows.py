@@ -419,7 +419,7 @@ ROWS = {
         Row("idle-origin", "idle pooled connections to TLS origins, each to a host of its own", idle_origins,
             "private_bytes_each", proxies=("sallyport-tls", "haproxy-tls-hosts", "squid-bump"),
             baseline="haproxy-tls-hosts", counts_only=True,
-            bars=(Bar("private_bytes_each", 36 * 1024, subject="sallyport-tls", below=True),)),
+            bars=(Bar("private_bytes_each", 24 * 1024, subject="sallyport-tls", below=True),)),
         Row("idle-intercepted", "idle intercepted clients that have done one exchange", idle_intercepted,
             "private_bytes_each", proxies=INTERCEPTION, baseline="squid-peek", counts_only=True,
             bars=(Bar("private_bytes_each", 16 * 1024, subject="sallyport-intercept", below=True),)),
