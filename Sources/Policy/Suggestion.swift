@@ -9,7 +9,9 @@ enum Suggestion {
   /// The candidate that `word` is most likely a slip of, or nil. Case and '-' for '_' do not count.
   static func nearest(to word: String, among candidates: [String]) -> String? {
     let word = normalized(word)
-    guard !word.isEmpty, word.utf8.count <= longestWord else { return nil }
+    guard let first = word.utf8.first, word.utf8.count <= longestWord else { return nil }
+    // A number is near to every other and a slip of none: the weakest TLS version must not be what is proposed.
+    if (0x30...0x39).contains(first) { return nil }
     // A short word is near to everything within two edits.
     let bound = min(mostEdits, max(1, word.utf8.count / 2))
     var best: (candidate: String, edits: Int)? = nil
