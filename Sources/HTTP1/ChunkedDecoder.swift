@@ -148,7 +148,7 @@ public struct TrailerReader {
         return .invalid(.forbiddenTrailer)
       case .connection, .keepAlive, .proxyConnection, .proxyAuthenticate, .proxyAuthenticationInfo, .upgrade:
         fields.lines[index].isDropped = true
-      case .other, .accept, .cookie, .date, .setCookie, .via, .wwwAuthenticate: continue
+      case .other, .accept, .contentEncoding, .contentType, .cookie, .date, .setCookie, .via, .wwwAuthenticate: continue
       }
     }
     return progress

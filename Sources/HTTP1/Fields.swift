@@ -8,7 +8,8 @@ import Bytes
 /// Fields whose meaning the proxy knows.
 public enum KnownField: UInt8, Sendable {
   case other
-  case accept, authorization, connection, contentLength, cookie, date, expect, host, keepAlive, maxForwards
+  case accept, authorization, connection, contentEncoding, contentLength, contentType, cookie, date, expect, host
+  case keepAlive, maxForwards
   case proxyAuthenticate, proxyAuthenticationInfo, proxyAuthorization, proxyConnection
   case setCookie, te, trailer, transferEncoding, upgrade, via, wwwAuthenticate
 
@@ -34,12 +35,16 @@ public enum KnownField: UInt8, Sendable {
       case 0x6b: return of("keep-alive", .keepAlive)
       default: return of("set-cookie", .setCookie)
       }
-    case 12: return of("max-forwards", .maxForwards)
+    case 12:
+      return bytes[name.lowerBound] | 0x20 == 0x6d ? of("max-forwards", .maxForwards) : of("content-type", .contentType)
     case 13: return of("authorization", .authorization)
     case 14: return of("content-length", .contentLength)
     case 16:
-      return bytes[name.lowerBound] | 0x20 == 0x77
-        ? of("www-authenticate", .wwwAuthenticate) : of("proxy-connection", .proxyConnection)
+      switch bytes[name.lowerBound] | 0x20 {
+      case 0x77: return of("www-authenticate", .wwwAuthenticate)
+      case 0x63: return of("content-encoding", .contentEncoding)
+      default: return of("proxy-connection", .proxyConnection)
+      }
     case 17: return of("transfer-encoding", .transferEncoding)
     case 18: return of("proxy-authenticate", .proxyAuthenticate)
     case 19: return of("proxy-authorization", .proxyAuthorization)
@@ -186,6 +191,16 @@ public struct FieldSection: Sendable {
     for index in lines.indices where lines[index].known == field { lines[index].isDropped = true }
   }
 
+  /// The value of this field where it comes once; nil where it is not there, or comes again.
+  public func only(_ field: KnownField) -> Range<Int>? {
+    var found: Range<Int>? = nil
+    for index in lines.indices where lines[index].known == field {
+      if found != nil { return nil }
+      found = lines[index].value
+    }
+    return found
+  }
+
   /// The value of the first line of this field.
   public func first(_ field: KnownField) -> Range<Int>? {
     for index in lines.indices where lines[index].known == field { return lines[index].value }
@@ -250,58 +265,5 @@ public struct ConnectionOptions: Sendable, Equatable {
     } else if isConnection {
       namesFields = true
     }
-  }
-}
-
-/// Walks the elements of a comma-separated list (RFC 9110, 5.6.1); empty ones are passed over.
-public struct ListElements: Sendable {
-  private var at: Int
-  private let end: Int
-
-  public init(_ value: Range<Int>) {
-    at = value.lowerBound
-    end = value.upperBound
-  }
-
-  public mutating func next(_ bytes: Span<UInt8>) -> Range<Int>? {
-    while at < end {
-      let comma = bytes.extracting(at..<end).firstIndex(of: 0x2c).map { at + $0 } ?? end
-      var element = at..<comma
-      at = comma + 1
-      while !element.isEmpty, bytes[element.lowerBound].isBlank {
-        element = element.lowerBound + 1..<element.upperBound
-      }
-      while !element.isEmpty, bytes[element.upperBound - 1].isBlank {
-        element = element.lowerBound..<element.upperBound - 1
-      }
-      if !element.isEmpty { return element }
-    }
-    return nil
-  }
-}
-
-extension Span where Element == UInt8 {
-  /// Whether two ranges hold the same bytes, ASCII letters in either case.
-  func equalsIgnoringCase(_ left: Range<Int>, _ right: Range<Int>) -> Bool {
-    guard left.count == right.count else { return false }
-    for offset in 0..<left.count
-    where self[left.lowerBound &+ offset].asciiLowercased != self[right.lowerBound &+ offset].asciiLowercased {
-      return false
-    }
-    return true
-  }
-}
-
-extension UInt8 {
-  /// SP or HTAB.
-  @inlinable public var isBlank: Bool { self == 0x20 || self == 0x09 }
-
-  /// tchar of RFC 9110, 5.6.2, as two masks of 64 bits.
-  @inlinable public var isTokenCharacter: Bool {
-    // ! # $ % & ' * + - . 0-9  |  A-Z ^ _ ` a-z | ~
-    let low: UInt64 = 0x03ff_6cfa_0000_0000
-    let high: UInt64 = 0x57ff_ffff_c7ff_fffe
-    if self >= 0x80 { return false }
-    return (self < 0x40 ? low >> UInt64(self) : high >> UInt64(self & 0x3f)) & 1 == 1
   }
 }
