@@ -1,0 +1,271 @@
+// The grammar of JSON (RFC 8259), strictly, as a walk over a text: the one definition of it in this module.
+//
+// A call of `next` reads one value, the key and the delimiters before it included. Nothing is decoded, and nothing but
+// the kinds of the open containers is kept, one bit each: no recursion, and no memory for a text of usual depth. What
+// is more than the grammar asks: the depth has a limit, a byte order mark is refused, as RFC 8259, 8.1 permits, and so
+// is an escaped surrogate that is no half of a pair, for it stands for no character (8.2).
+//
+// How it is tested: JSONScannerTests, and against simdjson in JSONCheckerTests and Tests/Fuzz/JSON.
+
+import Bytes
+
+/// What a JSON value is.
+enum JSONKind {
+  case object, array, string, number, boolean, null
+
+  /// With its article, as a sentence needs it.
+  var phrase: String {
+    switch self {
+    case .object: "an object"
+    case .array: "an array"
+    case .string: "a string"
+    case .number: "a number"
+    case .boolean: "a boolean"
+    case .null: "null"
+    }
+  }
+}
+
+/// Reads a JSON text value by value. After `.refused` and `.finished` there is nothing more to ask.
+public struct JSONScanner: ~Copyable, ~Escapable {
+  enum Event {
+    /// A string, number, boolean or null: `valueStart ..< at`.
+    case scalar(JSONKind)
+    /// The `{` or `[` at `valueStart`.
+    case opened(JSONKind)
+    /// The `}` or `]` at `valueStart`.
+    case closed
+    /// The text is valid, to its end.
+    case finished
+    case refused(ContentFault)
+  }
+
+  private enum Phase {
+    case beginning
+    case behindOpening
+    case behindValue
+  }
+
+  let bytes: Span<UInt8>
+  /// Most arrays and objects inside one another.
+  let deepest: Int
+  /// Bytes that have been read.
+  var at = 0
+  /// Where the element or member of the last event begins: directly behind the `[`, `{` or `,` before it.
+  private(set) var elementStart = 0
+  /// The key of the last event's member, in its quotes; meaningless outside of objects.
+  private(set) var key = 0..<0
+  private(set) var valueStart = 0
+  private var phase = Phase.beginning
+  private(set) var containers = ContainerStack()
+
+  @_lifetime(copy bytes)
+  init(_ bytes: Span<UInt8>, depth: Int) {
+    self.bytes = bytes
+    deepest = depth
+  }
+
+  /// The byte to be read next. NUL at the end, which no grammar rule takes.
+  var current: UInt8 { at < bytes.count ? bytes[at] : 0 }
+
+  /// Reads on to the next value, or to the end of a container.
+  mutating func next() -> Event {
+    switch phase {
+    case .beginning:
+      phase = .behindValue
+      return readValue()
+    case .behindOpening:
+      phase = .behindValue
+      elementStart = at
+      skipBlanks()
+      return current == containers.closing ? close() : readElement()
+    case .behindValue:
+      skipBlanks()
+      if containers.isEmpty { return at == bytes.count ? .finished : refuseTrailing() }
+      if current == 0x2c {
+        at &+= 1
+        elementStart = at
+        return readElement()
+      }
+      return current == containers.closing ? close() : refuseDelimiter()
+    }
+  }
+
+  private mutating func close() -> Event {
+    valueStart = at
+    at &+= 1
+    containers.close()
+    return .closed
+  }
+
+  private mutating func readElement() -> Event {
+    guard containers.isInObject else { return readValue() }
+    skipBlanks()
+    let keyStart = at
+    guard current == 0x22 else { return refuseKey() }
+    if case .refused(let fault) = readString() { return .refused(fault) }
+    key = keyStart..<at
+    skipBlanks()
+    guard current == 0x3a else { return refuseColon() }
+    at &+= 1
+    return readValue()
+  }
+
+  private mutating func readValue() -> Event {
+    skipBlanks()
+    valueStart = at
+    switch current {
+    case 0x22: return readString()
+    case 0x2d, 0x30...0x39: return readNumber()
+    case 0x5b: return open(.array)
+    case 0x66: return readLiteral("false", .boolean)
+    case 0x6e: return readLiteral("null", .null)
+    case 0x74: return readLiteral("true", .boolean)
+    case 0x7b: return open(.object)
+    default: return refuseValue()
+    }
+  }
+
+  private mutating func open(_ kind: JSONKind) -> Event {
+    guard containers.depth < deepest else { return refuseDepth() }
+    at &+= 1
+    containers.open(isObject: kind == .object)
+    phase = .behindOpening
+    return .opened(kind)
+  }
+
+  private mutating func skipBlanks() {
+    while at < bytes.count {
+      switch bytes[at] {
+      case 0x20, 0x0a, 0x0d, 0x09: at &+= 1
+      default: return
+      }
+    }
+  }
+
+  private mutating func readLiteral(_ literal: StaticString, _ kind: JSONKind) -> Event {
+    let end = at &+ literal.utf8CodeUnitCount
+    guard end <= bytes.count, bytes.equals(at..<end, literal) else { return refuseLiteral(literal) }
+    at = end
+    return .scalar(kind)
+  }
+
+  /// [ "-" ] int [ frac ] [ exp ] (RFC 8259, 6), of any length.
+  private mutating func readNumber() -> Event {
+    if current == 0x2d { at &+= 1 }
+    if current == 0x30 {
+      at &+= 1
+      if current.isASCIIDigit { return refuseLeadingZero() }
+    } else if !readDigits() {
+      return refuseDigit()
+    }
+    if current == 0x2e {
+      at &+= 1
+      guard readDigits() else { return refuseDigit() }
+    }
+    if current | 0x20 == 0x65 {
+      at &+= 1
+      if current == 0x2b || current == 0x2d { at &+= 1 }
+      guard readDigits() else { return refuseDigit() }
+    }
+    return .scalar(.number)
+  }
+
+  /// Whether there was a digit.
+  private mutating func readDigits() -> Bool {
+    let start = at
+    while current.isASCIIDigit { at &+= 1 }
+    return at > start
+  }
+
+  /// Reads a string, its quotes included.
+  private mutating func readString() -> Event {
+    at &+= 1
+    while true {
+      at = bytes.firstNotPlain(from: at)
+      guard at < bytes.count else { return refuseString() }
+      switch bytes[at] {
+      case 0x22:
+        at &+= 1
+        return .scalar(.string)
+      case 0x5c:
+        guard let escape = bytes.readJSONEscape(at: at) else { return refuseEscape() }
+        at = escape.end
+      case 0x80...:
+        guard readSequences() else { return refuseSequence() }
+      default:
+        return refuseControl()
+      }
+    }
+  }
+
+  /// Reads to the next byte of ASCII: what is no Latin script comes in runs.
+  private mutating func readSequences() -> Bool {
+    while at < bytes.count, bytes[at] >= 0x80 {
+      guard let length = bytes.sequenceLength(at: at) else { return false }
+      at &+= length
+    }
+    return true
+  }
+}
+
+extension JSONScanner {
+  /// Reads to the end of the container that was opened last: its first fault, or nil.
+  mutating func skipContainer() -> ContentFault? {
+    let depth = containers.depth
+    while true {
+      switch next() {
+      case .scalar, .opened, .closed: if containers.depth < depth { return nil }
+      // Not before the container has been closed.
+      case .finished: return nil
+      case .refused(let fault): return fault
+      }
+    }
+  }
+
+  /// The first fault of what should be a JSON text with at most `depth` arrays and objects inside one another; nil
+  /// where `bytes` are one. White space alone is none.
+  public static func check(_ bytes: Span<UInt8>, depth: Int) -> ContentFault? {
+    var scanner = JSONScanner(bytes, depth: depth)
+    return scanner.readToEnd()
+  }
+
+  /// Reads the rest of the text: its first fault, or nil.
+  mutating func readToEnd() -> ContentFault? {
+    while true {
+      switch next() {
+      case .scalar, .opened, .closed: continue
+      case .finished: return nil
+      case .refused(let fault): return fault
+      }
+    }
+  }
+}
+
+/// The kinds of the open containers, innermost last, a bit for each.
+struct ContainerStack: ~Copyable {
+  private(set) var depth = 0
+  /// The innermost 64 at most; the last one lowest.
+  private var kinds: UInt64 = 0
+  /// The ones before those, 64 in each word: none of a usual text.
+  private var outer: [UInt64] = []
+
+  init() {}
+
+  var isEmpty: Bool { depth == 0 }
+  var isInObject: Bool { kinds & 1 == 1 }
+  /// The byte that closes the innermost one; meaningless where there is none.
+  var closing: UInt8 { isInObject ? 0x7d : 0x5d }
+
+  mutating func open(isObject: Bool) {
+    if depth & 63 == 0 && depth > 0 { outer.append(kinds) }
+    kinds = kinds << 1 | (isObject ? 1 : 0)
+    depth &+= 1
+  }
+
+  mutating func close() {
+    kinds >>= 1
+    depth &-= 1
+    if depth & 63 == 0 && depth > 0 { kinds = outer.removeLast() }
+  }
+}

@@ -1,0 +1,26 @@
+// `parameters` of a rule as a tree: what every serializer encodes, and what a form in bracket syntax is read into.
+
+/// A value of `parameters`.
+public indirect enum ParameterValue: Sendable, Equatable {
+  /// UTF-8.
+  case string([UInt8])
+  case integer(Int64)
+  /// Finite: the reader of the configuration refuses what is not.
+  case real(Double)
+  case boolean(Bool)
+  case array([ParameterValue])
+  /// No key comes twice.
+  case dictionary([ParameterEntry])
+}
+
+/// A key of a dictionary with its value.
+public struct ParameterEntry: Sendable, Equatable {
+  /// UTF-8.
+  public let key: [UInt8]
+  public let value: ParameterValue
+
+  public init(key: [UInt8], value: ParameterValue) {
+    self.key = key
+    self.value = value
+  }
+}
