@@ -1,0 +1,216 @@
+// Names in bracket syntax and their values → a tree of parameters: AFNetworking's encoding turned back, for forms and
+// multipart bodies alike.
+//
+// `a[b]` is key `b` of dictionary `a`, `a[]` the next element of array `a`. With something behind `[]` the syntax
+// does not say whether a pair belongs to the last element or to a new one: it is read into the last one as long as
+// that has no value at this place, as Rack reads it, which joins the keys of a dictionary that AFNetworking wrote
+// apart. So an array in an array takes all that follows, and what does not fit begins a new element. A name without
+// brackets at its end that comes again makes an array of its values: so AFNetworking writes a set, and browsers what
+// is chosen in a list. Nothing is ever left out: what fits nowhere is a fault.
+//
+// Nodes are in one array, linked by index, and keys are looked up in one dictionary, so that a name costs what it is
+// long and a tree what it holds. Tests: FormDecodingTests; fuzzed by Queries and Transcoding.
+
+import Bytes
+
+struct BracketTree {
+  /// Most containers within one another below the root. PHP takes as many, Rack half; the tree is read by functions
+  /// that call themselves, and stays far below `json_depth` as JSON.
+  static let maximumNesting = 64
+  /// Most values and containers, the root among them: sixteen times the fields that PHP and Django take unless they are
+  /// told to take more, for some 5 MB of memory at most beside what the keys and values hold themselves.
+  static let maximumNodes = 16_384
+
+  /// Why a pair has no place in the tree. `index` is of the name.
+  struct Fault: Equatable {
+    let reason: String
+    let index: Int
+  }
+
+  private enum Kind: String {
+    case value = "a plain value"
+    /// Values of a name that came several times without brackets at its end.
+    case values = "several plain values"
+    case array = "an array"
+    case dictionary = "a dictionary"
+  }
+
+  private struct Node {
+    var kind: Kind
+    var key: [UInt8]
+    var value: [UInt8]
+    var firstChild: Int?
+    var lastChild: Int?
+    var nextSibling: Int?
+  }
+
+  private struct Edge: Hashable {
+    let parent: Int
+    let key: [UInt8]
+  }
+
+  private static let root = 0
+  private var nodes = [Node(kind: .dictionary, key: [], value: [])]
+  private var edges: [Edge: Int] = [:]
+  private let maximumNodes: Int
+  /// Segments that pairs have gone through: what tests hold against the names that came.
+  private(set) var steps = 0
+
+  /// What stands before the first bracket of the name in hand, and between each pair of brackets.
+  private var segments: [Range<Int>] = []
+
+  init(maximumNodes: Int = Self.maximumNodes) { self.maximumNodes = maximumNodes }
+
+  /// The tree. Values are strings.
+  var entries: [ParameterEntry] { entries(of: Self.root) }
+
+  /// Puts a value where its name says.
+  mutating func insert(_ name: [UInt8], _ value: [UInt8]) -> Fault? {
+    if let fault = split(name) { return fault }
+    var node = Self.root
+    /// The innermost array into whose last element the pair is being read.
+    var array: (node: Int, depth: Int)?
+    for depth in segments.indices {
+      steps += 1
+      let wanted = kind(below: depth)
+      guard let child = child(of: node, at: depth, name) else {
+        return append(name, value, from: depth, to: node)
+      }
+      if nodes[child].kind == wanted, wanted != .value {
+        if isElement(depth) { array = (node, depth) }
+        node = child
+      } else if let array {
+        return append(name, value, from: array.depth, to: array.node)
+      } else {
+        return repeated(name, value, at: depth, of: child)
+      }
+    }
+    // The last segment leads to a value, and every way to one returns above.
+    return nil
+  }
+
+  // MARK: Names
+
+  /// Takes a name apart. Brackets come in pairs, behind a name, with nothing between or behind the pairs.
+  private mutating func split(_ name: [UInt8]) -> Fault? {
+    let open = UInt8(ascii: "[")
+    let close = UInt8(ascii: "]")
+    var at = name.firstIndex { $0 == open || $0 == close } ?? name.count
+    if at < name.count, name[at] == close { return Fault(reason: "expected '[' before ']'", index: at) }
+    if at == 0, !name.isEmpty { return Fault(reason: "expected a name before '['", index: 0) }
+    segments.removeAll(keepingCapacity: true)
+    segments.append(0..<at)
+    while at < name.count {
+      guard name[at] == open else {
+        let seen = Seen.byte(name[at])
+        return Fault(reason: "expected '[' or the end of the name behind ']', found \(seen)", index: at)
+      }
+      let begin = at + 1
+      at = name[begin...].firstIndex { $0 == open || $0 == close } ?? name.count
+      guard at < name.count, name[at] == close else {
+        let seen = Seen.byte(name.span, at: at, orEnd: "the end of the name")
+        return Fault(reason: "expected ']' to close '[', found \(seen)", index: at)
+      }
+      if segments.count > Self.maximumNesting { return tooDeep(at: begin - 1) }
+      segments.append(begin..<at)
+      at += 1
+    }
+    return nil
+  }
+
+  /// Empty brackets; at the root an empty name is a key.
+  private func isElement(_ depth: Int) -> Bool { depth > 0 && segments[depth].isEmpty }
+
+  /// What the segment at `depth` leads to.
+  private func kind(below depth: Int) -> Kind {
+    if depth + 1 == segments.count { return .value }
+    return isElement(depth + 1) ? .array : .dictionary
+  }
+
+  // MARK: Nodes
+
+  /// The node that the segment at `depth` leads to, if there is one already.
+  private func child(of node: Int, at depth: Int, _ name: [UInt8]) -> Int? {
+    if !isElement(depth) { return edges[Edge(parent: node, key: Array(name[segments[depth]]))] }
+    // An element of another kind than the pair needs is complete, and a plain value always is.
+    guard let last = nodes[node].lastChild, kind(below: depth) != .value else { return nil }
+    return nodes[last].kind == kind(below: depth) ? last : nil
+  }
+
+  /// Appends nodes for the segments from `depth` on.
+  private mutating func append(_ name: [UInt8], _ value: [UInt8], from depth: Int, to parent: Int) -> Fault? {
+    var parent = parent
+    for depth in depth..<segments.count {
+      let kind = kind(below: depth)
+      let key = Array(name[segments[depth]])
+      guard let child = append(kind, key: key, value: kind == .value ? value : [], to: parent) else { return tooMany }
+      if !isElement(depth) { edges[Edge(parent: parent, key: key)] = child }
+      parent = child
+    }
+    return nil
+  }
+
+  /// Appends a node behind the children that `parent` has. nil where there are as many as there may be.
+  private mutating func append(_ kind: Kind, key: [UInt8] = [], value: [UInt8], to parent: Int) -> Int? {
+    let child = nodes.count
+    if child == maximumNodes { return nil }
+    nodes.append(Node(kind: kind, key: key, value: value))
+    if let last = nodes[parent].lastChild { nodes[last].nextSibling = child } else { nodes[parent].firstChild = child }
+    nodes[parent].lastChild = child
+    return child
+  }
+
+  /// A name that came before, of which something else is wanted now, or another value.
+  private mutating func repeated(_ name: [UInt8], _ value: [UInt8], at depth: Int, of node: Int) -> Fault? {
+    let wanted = kind(below: depth)
+    guard wanted == .value, nodes[node].kind == .value || nodes[node].kind == .values else {
+      let end = segments[depth].upperBound + (depth > 0 ? 1 : 0)
+      let path = Seen.text(name.span.extracting(0..<end))
+      let held = nodes[node].kind.rawValue
+      return Fault(reason: "expected \(path) to be \(held) as before, found \(wanted.rawValue)", index: end)
+    }
+    if nodes[node].kind == .value {
+      if segments.count > Self.maximumNesting { return tooDeep(at: name.count) }
+      let first = nodes[node].value
+      nodes[node].kind = .values
+      nodes[node].value = []
+      if append(.value, value: first, to: node) == nil { return tooMany }
+    }
+    return append(.value, value: value, to: node) == nil ? tooMany : nil
+  }
+
+  private var tooMany: Fault {
+    Fault(reason: "expected at most \(maximumNodes) values and containers, found more", index: 0)
+  }
+
+  private func tooDeep(at index: Int) -> Fault {
+    Fault(reason: "expected at most \(Self.maximumNesting) containers within one another, found more", index: index)
+  }
+
+  // MARK: Reading the tree
+
+  private func entries(of node: Int) -> [ParameterEntry] {
+    var entries: [ParameterEntry] = []
+    forEachChild(of: node) { entries.append(ParameterEntry(key: nodes[$0].key, value: value(of: $0))) }
+    return entries
+  }
+
+  private func value(of node: Int) -> ParameterValue {
+    switch nodes[node].kind {
+    case .value: return .string(nodes[node].value)
+    case .dictionary: return .dictionary(entries(of: node))
+    case .array, .values:
+      var elements: [ParameterValue] = []
+      forEachChild(of: node) { elements.append(value(of: $0)) }
+      return .array(elements)
+    }
+  }
+
+  private func forEachChild(of node: Int, _ body: (Int) -> Void) {
+    var next = nodes[node].firstChild
+    while let child = next {
+      body(child)
+      next = nodes[child].nextSibling
+    }
+  }
+}

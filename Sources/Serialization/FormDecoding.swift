@@ -1,0 +1,94 @@
+// An application/x-www-form-urlencoded body → a tree of parameters.
+//
+// Pairs are taken apart as the URL standard says, but nothing is repaired: a percent sign without two digits is a fault
+// here, and so is what is no UTF-8. What names mean is BracketTree's. Tests: FormDecodingTests; fuzzed by Queries and
+// Transcoding.
+
+import Bytes
+
+/// Reads forms.
+public enum FormDecoding {
+  /// The pairs of a form as a tree with strings for values: `a=1`, `a[b]=1`, `a[]=1`, `a[][b]=1`, with or without
+  /// percent-encoded brackets. Keys stay in the order in which they first come. Empty pairs are passed over, and a pair
+  /// without `=` has an empty value. A fault is at the byte of the body where it shows.
+  public static func decode(_ body: Span<UInt8>) -> Result<[ParameterEntry], ContentFault> {
+    var tree = BracketTree()
+    if let fault = decode(body, into: &tree) { return .failure(fault) }
+    return .success(tree.entries)
+  }
+
+  static func decode(_ body: Span<UInt8>, into tree: inout BracketTree) -> ContentFault? {
+    var at = 0
+    while at < body.count {
+      let end = body.firstIndex(of: UInt8(ascii: "&"), from: at) ?? body.count
+      if end > at, let fault = insert(at..<end, of: body, into: &tree) { return fault }
+      at = end + 1
+    }
+    return nil
+  }
+
+  private static func insert(
+    _ pair: Range<Int>, of body: Span<UInt8>, into tree: inout BracketTree
+  ) -> ContentFault? {
+    let equals = body.extracting(pair).firstIndex(of: UInt8(ascii: "=")).map { pair.lowerBound + $0 }
+    let name = pair.lowerBound..<(equals ?? pair.upperBound)
+    let value = (equals.map { $0 + 1 } ?? pair.upperBound)..<pair.upperBound
+    switch (decoded(name, of: body), decoded(value, of: body)) {
+    case (.failure(let fault), _), (_, .failure(let fault)): return fault
+    case (.success(let key), .success(let text)):
+      return tree.insert(key, text).map {
+        ContentFault($0.reason, offset: offset(ofDecoded: $0.index, in: name, of: body))
+      }
+    }
+  }
+
+  /// The text of a name or value, which is UTF-8.
+  private static func decoded(_ range: Range<Int>, of body: Span<UInt8>) -> Result<[UInt8], ContentFault> {
+    var text: [UInt8] = []
+    text.reserveCapacity(range.count)
+    var at = range.lowerBound
+    while at < range.upperBound {
+      switch body[at] {
+      case UInt8(ascii: "+"): text.append(0x20)
+      case UInt8(ascii: "%"):
+        guard let byte = escaped(at, range, of: body) else {
+          let seen = Seen.text(body.extracting(at..<min(at + 3, range.upperBound)))
+          return .failure(ContentFault("expected two hexadecimal digits behind '%', found \(seen)", offset: at))
+        }
+        text.append(byte)
+        at += 2
+      default: text.append(body[at])
+      }
+      at += 1
+    }
+    guard let invalid = text.span.firstInvalidUTF8 else { return .success(text) }
+    let place = offset(ofDecoded: invalid, in: range, of: body)
+    return .failure(ContentFault("expected UTF-8, found \(Seen.byte(text[invalid]))", offset: place))
+  }
+
+  /// The byte that a percent sign and two digits stand for.
+  private static func escaped(_ at: Int, _ range: Range<Int>, of body: Span<UInt8>) -> UInt8? {
+    guard range.upperBound - at > 2 else { return nil }
+    guard let high = body[at + 1].hexadecimalValue, let low = body[at + 2].hexadecimalValue else { return nil }
+    return high << 4 | low
+  }
+
+  /// Where the byte stands that has become the one at `index` of a decoded text.
+  private static func offset(ofDecoded index: Int, in range: Range<Int>, of body: Span<UInt8>) -> Int {
+    var at = range.lowerBound
+    for _ in 0..<index where at < range.upperBound { at += body[at] == UInt8(ascii: "%") ? 3 : 1 }
+    return at
+  }
+}
+
+extension Span where Element == UInt8 {
+  /// Where the first sequence begins that is no UTF-8; nil where there is none.
+  var firstInvalidUTF8: Int? {
+    do throws(UTF8.ValidationError) {
+      _ = try UTF8Span(validating: self)
+      return nil
+    } catch {
+      return error.byteOffsets.lowerBound
+    }
+  }
+}

@@ -1,0 +1,161 @@
+// A multipart/form-data body (RFC 7578, RFC 2046) → a tree of parameters, as long as it holds no file.
+//
+// Only what clients write is taken: no preamble but one line end (RFC 2046 lets a first one stand there), no epilogue
+// but one, no padding behind a boundary. Whatever else a reader would have to pass over in silence is a fault, for it
+// would be lost. Tests: MultipartFormDataTests; fuzzed by Transcoding.
+
+import Bytes
+
+/// What stands between the parts of a multipart body.
+public struct MultipartBoundary: Equatable, Sendable {
+  /// Longest boundary in bytes (RFC 2046, 5.1.1).
+  public static let longest = 70
+
+  /// CR LF, two hyphens and the boundary: what ends a part.
+  let delimiter: [UInt8]
+
+  /// The boundary that a Content-Type names; nil where it names none, or one that RFC 2046, 5.1.1 does not allow.
+  public init?(_ type: MediaType, in value: Span<UInt8>) {
+    guard let text = type.parameter("boundary", in: value) else { return nil }
+    self.init(text)
+  }
+
+  init?(_ text: [UInt8]) {
+    guard let last = text.last, text.count <= Self.longest, last != 0x20 else { return nil }
+    guard text.allSatisfy({ $0.isBoundaryCharacter }) else { return nil }
+    delimiter = Array("\r\n--".utf8) + text
+  }
+}
+
+/// What a multipart/form-data body holds.
+public enum MultipartFormData: Equatable, Sendable {
+  /// Fields only, as a tree with strings for values.
+  case fields([ParameterEntry])
+  /// The field of this name is a file: it has a `filename`, empty or not. What follows it was not looked at.
+  case holdsFile(name: [UInt8])
+  case invalid(ContentFault)
+
+  /// Reads a whole body. Names in bracket syntax mean what they mean in a form.
+  public static func read(_ body: Span<UInt8>, _ boundary: MultipartBoundary) -> MultipartFormData {
+    do throws(ContentFault) {
+      return try parts(body, boundary.delimiter.span)
+    } catch {
+      return .invalid(error)
+    }
+  }
+
+  private static func parts(_ body: Span<UInt8>, _ delimiter: Span<UInt8>) throws(ContentFault) -> MultipartFormData {
+    var tree = BracketTree()
+    var at = try endOfFirstBoundary(body, delimiter)
+    while try boundary(body, endsAt: &at) == .precedesPart {
+      let begin = at
+      let header = try PartHeader.read(body, at: &at)
+      if header.content == .file { return .holdsFile(name: header.name) }
+      let value = at..<(try endOfContent(body, from: at, delimiter))
+      try check(body, value, header)
+      let text = body.extracting(value).array
+      if let fault = tree.insert(header.name, text) { throw ContentFault(fault.reason, offset: begin) }
+      at = value.upperBound + delimiter.count
+    }
+    return .fields(tree.entries)
+  }
+
+  // MARK: Boundaries
+
+  private enum BoundaryPlace { case precedesPart, endsBody }
+
+  /// The first boundary needs no line end before it.
+  private static func endOfFirstBoundary(_ body: Span<UInt8>, _ delimiter: Span<UInt8>) throws(ContentFault) -> Int {
+    if body.holds(delimiter, at: 0) { return delimiter.count }
+    let bare = delimiter.extracting(2..<delimiter.count)
+    if body.holds(bare, at: 0) { return bare.count }
+    throw ContentFault("expected the boundary that the Content-Type names", offset: 0)
+  }
+
+  /// Reads what follows a boundary: a line end and a part, or two hyphens and the end of the body.
+  private static func boundary(_ body: Span<UInt8>, endsAt at: inout Int) throws(ContentFault) -> BoundaryPlace {
+    if body.holds("\r\n", at: at) {
+      at += 2
+      return .precedesPart
+    }
+    guard body.holds("--", at: at) else {
+      let seen = Seen.byte(body, at: at, orEnd: "the end of the body")
+      throw ContentFault("expected CR LF or '--' behind a boundary, found \(seen)", offset: at)
+    }
+    at += 2
+    if body.holds("\r\n", at: at) { at += 2 }
+    if at == body.count { return .endsBody }
+    let seen = Seen.byte(body[at])
+    throw ContentFault("expected the end of the body behind its last boundary, found \(seen)", offset: at)
+  }
+
+  /// Where the delimiter begins that ends the content at `from`.
+  private static func endOfContent(
+    _ body: Span<UInt8>, from: Int, _ delimiter: Span<UInt8>
+  ) throws(ContentFault) -> Int {
+    // A boundary at the start of a line ends a part (RFC 2046, 5.1.1), and this one would take the line end that ends
+    // the header: some readers see an empty part here, some do not see the boundary.
+    if body.holds(delimiter.extracting(2..<delimiter.count), at: from) {
+      throw ContentFault("expected a line end before a boundary, found none", offset: from)
+    }
+    var at = from
+    // CR begins the delimiter and is nowhere else in it: no byte is compared more than twice.
+    while let next = body.firstIndex(of: 0x0d, from: at) {
+      if body.holds(delimiter, at: next) { return next }
+      at = next + 1
+    }
+    throw ContentFault("expected a boundary behind the last part, found the end of the body", offset: body.count)
+  }
+
+  // MARK: Values
+
+  private static func check(
+    _ body: Span<UInt8>, _ value: Range<Int>, _ header: PartHeader
+  ) throws(ContentFault) {
+    let text = body.extracting(value)
+    guard let invalid = header.content == .ascii ? text.firstBeyondASCII : text.firstInvalidUTF8 else {
+      return try checkCharsetField(text, header, at: value.lowerBound)
+    }
+    let encoding = header.content == .ascii ? "US-ASCII" : "UTF-8"
+    throw ContentFault("expected \(encoding), found \(Seen.byte(text[invalid]))", offset: value.lowerBound + invalid)
+  }
+
+  /// A field `_charset_` says what the other values are encoded in (RFC 7578, 4.6).
+  private static func checkCharsetField(_ text: Span<UInt8>, _ header: PartHeader, at: Int) throws(ContentFault) {
+    guard header.name == Array("_charset_".utf8), MediaType.Charset(name: text) == .other else { return }
+    throw ContentFault("expected values in UTF-8 or US-ASCII, found the charset \(Seen.text(text))", offset: at)
+  }
+}
+
+extension Span where Element == UInt8 {
+  /// Whether `text` stands at `index`.
+  func holds(_ text: Span<UInt8>, at index: Int) -> Bool {
+    guard count - index >= text.count else { return false }
+    return extracting(index..<index + text.count).equals(text)
+  }
+
+  /// Whether `text` stands at `index`.
+  func holds(_ text: StaticString, at index: Int) -> Bool {
+    guard count - index >= text.utf8CodeUnitCount else { return false }
+    return equals(index..<index + text.utf8CodeUnitCount, text)
+  }
+
+  fileprivate var firstBeyondASCII: Int? {
+    for index in 0..<count where self[index] >= 0x80 { return index }
+    return nil
+  }
+}
+
+extension UInt8 {
+  /// bchars of RFC 2046, 5.1.1.
+  fileprivate var isBoundaryCharacter: Bool {
+    if isASCIILetter || isASCIIDigit { return true }
+    return switch self {
+    case UInt8(ascii: "'"), UInt8(ascii: "("), UInt8(ascii: ")"), UInt8(ascii: "+"), UInt8(ascii: "_"),
+      UInt8(ascii: ","), UInt8(ascii: "-"), UInt8(ascii: "."), UInt8(ascii: "/"), UInt8(ascii: ":"),
+      UInt8(ascii: "="), UInt8(ascii: "?"), UInt8(ascii: " "):
+      true
+    default: false
+    }
+  }
+}
