@@ -1,0 +1,82 @@
+// The content codings that are understood (RFC 9110, 8.4.1), and the Content-Encoding field that lists them.
+//
+// How it is tested: Tests/SerializationTests/ContentCodingTests.swift.
+
+import Bytes
+
+/// A content coding; `identity` is none. The raw value is its registered name.
+public enum ContentCoding: String, Sendable, CaseIterable {
+  case gzip
+  /// The zlib format (RFC 1950), or deflate without a wrapper (RFC 1951), which some servers send under this name.
+  case deflate
+  /// RFC 7932
+  case br
+  /// RFC 8878
+  case zstd
+
+  /// The coding of this name, in either case. `x-gzip` is gzip (RFC 9110, 8.4.1.3).
+  init?(_ bytes: Span<UInt8>, _ name: Range<Int>) {
+    if bytes.equals(name, ignoringCase: "gzip") || bytes.equals(name, ignoringCase: "x-gzip") {
+      self = .gzip
+    } else if bytes.equals(name, ignoringCase: "deflate") {
+      self = .deflate
+    } else if bytes.equals(name, ignoringCase: "br") {
+      self = .br
+    } else if bytes.equals(name, ignoringCase: "zstd") {
+      self = .zstd
+    } else {
+      return nil
+    }
+  }
+}
+
+/// Reads the Content-Encoding fields of a message, one value after the other.
+public struct ContentEncoding: Sendable {
+  /// What the fields say.
+  public enum Reading: Equatable, Sendable {
+    /// In the order in which they were applied, at most `mostCodings`; empty where the body is as it is.
+    case codings([ContentCoding])
+    /// A coding that is not understood: its name, cut and made printable to be shown.
+    case unknown(String)
+    /// More codings than `mostCodings`.
+    case tooMany
+  }
+
+  /// Most codings on one body. Two are seen where a server encodes what is encoded already; each more would multiply
+  /// what a small body can be blown up to.
+  public static let mostCodings = 2
+  /// Most characters of an unknown name that are shown: the longest registered one has 15.
+  static let longestShownName = 32
+
+  public private(set) var reading = Reading.codings([])
+
+  public init() {}
+
+  /// Reads the value of the next field. What is wrong first stays.
+  public mutating func read(_ value: Span<UInt8>) {
+    guard case .codings(var codings) = reading else { return }
+    var elements = ListElements(0..<value.count)
+    while let element = elements.next(value) {
+      if value.equals(element, ignoringCase: "identity") { continue }
+      guard let coding = ContentCoding(value, element) else {
+        reading = .unknown(Self.shown(value.extracting(element)))
+        return
+      }
+      if codings.count == Self.mostCodings {
+        reading = .tooMany
+        return
+      }
+      codings.append(coding)
+    }
+    reading = .codings(codings)
+  }
+
+  private static func shown(_ name: Span<UInt8>) -> String {
+    var text = ""
+    for index in 0..<min(name.count, longestShownName) {
+      let isPrintable = name[index] > 0x20 && name[index] < 0x7f
+      text.unicodeScalars.append(isPrintable ? Unicode.Scalar(name[index]) : "?")
+    }
+    return name.count > longestShownName ? text + "…" : text
+  }
+}
