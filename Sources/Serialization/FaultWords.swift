@@ -1,0 +1,30 @@
+// How the reasons of faults speak of the bytes of a body: little of it, and only what any terminal shows. Tests:
+// XMLCheckTests.
+
+import Bytes
+
+enum FaultWords {
+  /// Most characters of a name or an address that a reason quotes.
+  private static let longestQuotation = 32
+
+  /// As much of `text` as a message may show: printable ASCII, cut short.
+  static func quoted(_ text: Span<UInt8>) -> String {
+    var quoted = ""
+    for index in 0..<min(text.count, longestQuotation) {
+      let byte = text[index]
+      quoted.unicodeScalars.append((0x20..<0x7f).contains(byte) ? Unicode.Scalar(byte) : "?")
+    }
+    return text.count > longestQuotation ? quoted + "..." : quoted
+  }
+
+  /// A byte of the body, or that there is none.
+  static func found(_ body: Span<UInt8>, at offset: Int) -> String {
+    guard offset < body.count else { return "the end" }
+    let byte = body[offset]
+    if (0x21..<0x7f).contains(byte) { return "'\(Unicode.Scalar(byte))'" }
+    return "the byte \(hexadecimal(byte))"
+  }
+
+  /// `0x0a`
+  static func hexadecimal(_ byte: UInt8) -> String { "0x" + (byte < 16 ? "0" : "") + String(byte, radix: 16) }
+}

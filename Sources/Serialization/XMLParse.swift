@@ -1,0 +1,401 @@
+// One run of Expat over a body: the glue, and the limits that Expat does not set.
+//
+// Expat is given the whole body at once, for it reads a token that comes in pieces from its start with each piece. It
+// runs without its namespace mode, which copies the name of the namespace for each attribute: with a long name a body
+// of 1 MiB took more than a minute. Entities inside entities, of which some ten thousand overflow its stack, end at
+// `mostDeclarations`; default attributes, of which many on many elements took 11 s, count as expansion. Tests:
+// XMLCheckTests.
+
+import Bytes
+import CXML
+
+/// What is wrong with a document whose syntax is right so far.
+struct XMLObjection {
+  enum Place {
+    /// Where the tag or the text begins that has just been read.
+    case event
+    /// This many characters of ASCII behind that.
+    case behind(characters: Int)
+    /// At an earlier byte of the body.
+    case byte(Int)
+  }
+
+  let reason: String
+  let place: Place
+
+  init(_ reason: String, at place: Place = .event) {
+    self.reason = reason
+    self.place = place
+  }
+}
+
+@safe
+struct XMLParse: ~Copyable {
+  /// Most elements inside one another.
+  static let deepestNesting = 512
+  /// Most entities, attributes and notations that a document may declare. An entity that stands for others costs stack
+  /// (at most 400 bytes for each, so that 512 stay below 200 KiB), an attribute is held against each element. The
+  /// entities of HTML, which some documents bring along, are 253.
+  static let mostDeclarations = 512
+  /// Entities may make a document this many times as large. Documents that use them to save typing stay below 2; every
+  /// byte costs as much as one of the body, so that this is how much longer the check may take. An attribute that an
+  /// element has by default counts as one byte.
+  static let largestExpansion = 8
+  /// Bytes up to which a document may grow whatever its size: a small one with one long entity is no attack.
+  static let expansionAllowance = 256 << 10
+  /// Largest body in bytes. Expat counts in 32 bits and doubles its buffers; bodies are held to some MiB before.
+  static let largestBody = 256 << 20
+
+  private let parser: XML_Parser
+  /// Looks at the elements and texts where the document should be a property list.
+  private var propertyList: PropertyListXMLReader?
+  private var namespaces = XMLNamespaces()
+  /// Where the start tags of the open elements begin.
+  private var openElements: [Int] = []
+  private var declarations = 0
+  private var defaultAttributes = 0
+  private var objection: (reason: String, offset: Int, place: ContentFault.Place?)?
+  /// From outside of the document.
+  private let given: XMLEncoding?
+  private var declared: XMLEncoding?
+  /// The document calls an encoding by a name that Expat does not know, although it knows the encoding.
+  private var mustBeginAnew = false
+  private var bodyBytes = 0
+  /// Bytes of a character of ASCII.
+  private var unitBytes = 1
+
+  /// A body that was read to its end: its encoding, or its first fault.
+  struct Outcome {
+    let verdict: Result<XMLEncoding, ContentFault>
+    /// The reader that was given, at its end.
+    var propertyList: PropertyListXMLReader?
+  }
+
+  /// Reads `body`, in the encoding that its mark, `charset` or itself tells.
+  static func run(
+    _ body: Span<UInt8>, charset: [UInt8]?, propertyList: PropertyListXMLReader? = nil
+  ) -> Outcome {
+    guard body.count <= largestBody else {
+      return Outcome(
+        verdict: .failure(ContentFault("expected at most \(largestBody) bytes, found \(body.count)", offset: 0)))
+    }
+    var given = XMLEncoding(markOf: body)
+    if given == nil, let charset {
+      given = XMLEncoding(label: charset.span)
+      if given == nil {
+        return Outcome(verdict: .failure(ContentFault(XMLEncoding.unknown(charset.span), offset: 0)))
+      }
+    }
+    var parse = XMLParse(given, propertyList)
+    let outcome = parse.read(body)
+    // No element has come before the declaration, so that the reader may begin anew as well.
+    guard parse.mustBeginAnew, let declared = parse.declared else { return outcome }
+    var second = XMLParse(declared, propertyList)
+    return second.read(body)
+  }
+
+  private init(_ encoding: XMLEncoding?, _ propertyList: PropertyListXMLReader?) {
+    given = encoding
+    self.propertyList = propertyList
+    var name: UnsafePointer<XML_Char>?
+    if let encoding {
+      unsafe name = UnsafeRawPointer(encoding.name.utf8Start).assumingMemoryBound(to: XML_Char.self)
+    }
+    guard let parser = unsafe XML_ParserCreate(name) else { fatalError("out of memory for a parser") }
+    unsafe self.parser = parser
+  }
+
+  deinit { unsafe XML_ParserFree(parser) }
+
+  private func setLimits() {
+    _ = unsafe XML_SetBillionLaughsAttackProtectionMaximumAmplification(parser, Float(Self.largestExpansion))
+    _ = unsafe XML_SetBillionLaughsAttackProtectionActivationThreshold(parser, UInt64(Self.expansionAllowance))
+    // Parameter entities that the document declares are read; those of other files come to the handler.
+    _ = unsafe XML_SetParamEntityParsing(parser, XML_PARAM_ENTITY_PARSING_ALWAYS)
+  }
+
+  private mutating func read(_ body: Span<UInt8>) -> Outcome {
+    if let sixteenBits = XMLEncoding(sixteenBitsOf: body) {
+      if let fault = Surrogates.fault(in: body, bigEndian: sixteenBits == .utf16BigEndian) {
+        return Outcome(verdict: .failure(fault))
+      }
+      unitBytes = 2
+    }
+    bodyBytes = body.count
+    setLimits()
+    setHandlers()
+    let parser = unsafe parser
+    // The handlers get at this parse by its address, which holds for as long as they are called.
+    let status = unsafe withUnsafeMutablePointer(to: &self) { context in
+      unsafe XML_SetUserData(parser, context)
+      unsafe XML_SetUnknownEncodingHandler(parser, XMLParse.unknownEncodingHandler, context)
+      unsafe XML_SetExternalEntityRefHandlerArg(parser, context)
+      return unsafe body.withUnsafeBufferPointer { bytes in
+        let start = unsafe UnsafeRawPointer(bytes.baseAddress)?.assumingMemoryBound(to: XML_Char.self)
+        return unsafe XML_Parse(parser, start, CInt(bytes.count), 1)
+      }
+    }
+    if let fault = fault(status, body) { return Outcome(verdict: .failure(fault), propertyList: propertyList) }
+    return Outcome(verdict: .success(encoding(of: body)), propertyList: propertyList)
+  }
+
+  private func fault(_ status: XML_Status, _ body: Span<UInt8>) -> ContentFault? {
+    if let objection {
+      let place = objection.place ?? place(of: objection.offset, in: body)
+      return ContentFault(objection.reason, offset: objection.offset, place: place)
+    }
+    if status == XML_STATUS_OK { return nil }
+    let offset = min(max(0, eventStart), body.count)
+    let code = unsafe XML_GetErrorCode(parser)
+    let reason = XMLFaultWords.reason(code, body, at: offset, openElement: openElements.last)
+    return ContentFault(reason, offset: offset, place: eventPlace)
+  }
+
+  /// What the bytes of a well-formed body turned out to be.
+  private func encoding(of body: Span<UInt8>) -> XMLEncoding {
+    if let sixteenBits = XMLEncoding(sixteenBitsOf: body) { return sixteenBits }
+    return given ?? declared ?? .utf8
+  }
+
+  // MARK: Places
+
+  private var eventStart: Int { unsafe Int(XML_GetCurrentByteIndex(parser)) }
+  private var event: Range<Int> {
+    let start = eventStart
+    return unsafe start..<start + Int(XML_GetCurrentByteCount(parser))
+  }
+  private var eventPlace: ContentFault.Place {
+    unsafe ContentFault.Place(
+      line: Int(XML_GetCurrentLineNumber(parser)), column: Int(XML_GetCurrentColumnNumber(parser)) + 1)
+  }
+
+  /// The place of an earlier byte: Expat knows only its own, and other encodings than UTF-8 are too rare to count for.
+  private func place(of offset: Int, in body: Span<UInt8>) -> ContentFault.Place {
+    encoding(of: body) == .utf8 ? body.place(of: offset) : eventPlace
+  }
+
+  private mutating func stop(_ objection: XMLObjection?) {
+    guard let objection, self.objection == nil else { return }
+    var offset = eventStart
+    var place: ContentFault.Place? = eventPlace
+    switch objection.place {
+    case .event: break
+    case .behind(let characters):
+      place = place.map { ContentFault.Place(line: $0.line, column: $0.column + characters) }
+      offset += characters * unitBytes
+    case .byte(let byte):
+      place = nil
+      offset = byte
+    }
+    self.objection = (objection.reason, offset, place)
+    _ = unsafe XML_StopParser(parser, 0)
+  }
+}
+
+// MARK: Events
+
+extension XMLParse {
+  private mutating func elementStarted(_ name: Span<UInt8>, _ attributes: XMLAttributes) {
+    // Events that are on their way when the parse is stopped still come.
+    guard objection == nil else { return }
+    guard openElements.count < Self.deepestNesting else {
+      return stop(XMLObjection("expected at most \(Self.deepestNesting) elements inside one another, found more"))
+    }
+    openElements.append(eventStart)
+    defaultAttributes += unsafe attributes.count - Int(XML_GetSpecifiedAttributeCount(parser)) / 2
+    let mostByDefault = Self.expansionAllowance + Self.largestExpansion * bodyBytes
+    guard defaultAttributes <= mostByDefault else {
+      return stop(XMLObjection("expected at most \(mostByDefault) attributes by default, found more"))
+    }
+    if let reason = namespaces.enter(name, attributes, depth: openElements.count) {
+      return stop(XMLObjection(reason))
+    }
+    if propertyList == nil { return }
+    let tag = event
+    stop(propertyList?.elementStarted(name, attributes, at: tag))
+  }
+
+  private mutating func elementEnded() {
+    guard objection == nil else { return }
+    namespaces.leave(depth: openElements.count)
+    openElements.removeLast()
+    if propertyList == nil { return }
+    let tag = event
+    stop(propertyList?.elementEnded(at: tag))
+  }
+
+  private mutating func textRead(_ text: Span<UInt8>) {
+    guard objection == nil else { return }
+    stop(propertyList?.textRead(text))
+  }
+
+  private mutating func internalSubsetStarted() { stop(propertyList?.internalSubsetStarted()) }
+
+  /// `name` is empty of a declaration of attributes.
+  private mutating func declarationRead(_ name: Span<UInt8>) {
+    declarations += 1
+    if declarations > Self.mostDeclarations {
+      stop(XMLObjection("expected at most \(Self.mostDeclarations) declarations in the DOCTYPE, found more"))
+    }
+    expectNoColon(name, "the name of an entity or a notation")
+  }
+
+  /// Namespaces in XML 1.0, 7.
+  private mutating func expectNoColon(_ name: Span<UInt8>, _ what: StaticString) {
+    if name.firstIndex(of: UInt8(ascii: ":")) != nil { stop(XMLObjection("expected no ':' in \(what), found one")) }
+  }
+
+  /// '1.' and digits (production 26): a reader of 1.0 reads what it can of a later one.
+  private mutating func versionRead(_ version: Span<UInt8>) {
+    var isKnown = version.count >= 3 && version.equals(0..<2, "1.")
+    for index in 2..<max(2, version.count) where !version[index].isASCIIDigit { isKnown = false }
+    if !isKnown { stop(XMLObjection("expected version 1.0 of XML, found '\(FaultWords.quoted(version))'")) }
+  }
+
+  private mutating func encodingRead(_ label: Span<UInt8>) { declared = XMLEncoding(label: label) }
+
+  private mutating func externalEntityReferred(_ address: Span<UInt8>) {
+    let quoted = FaultWords.quoted(address)
+    stop(XMLObjection("expected no reference to an external entity, found one to '\(quoted)', which is not fetched"))
+  }
+
+  private mutating func entityPassedOver(_ name: Span<UInt8>) {
+    let quoted = FaultWords.quoted(name)
+    stop(XMLObjection("expected a declared entity, found '&\(quoted);', and external declarations are not fetched"))
+  }
+
+  /// What Expat asks for where it does not know an encoding: what each byte stands for, -1 for nothing.
+  private mutating func encodingNamed(
+    _ label: Span<UInt8>, _ information: UnsafeMutablePointer<XML_Encoding>
+  ) -> XML_Status {
+    guard let encoding = XMLEncoding(label: label) else {
+      stop(XMLObjection(XMLEncoding.unknown(label)))
+      return XML_STATUS_ERROR
+    }
+    guard case .table(let table) = encoding else {
+      declared = encoding
+      mustBeginAnew = true
+      return XML_STATUS_ERROR
+    }
+    unsafe withUnsafeMutableBytes(of: &information.pointee.map) { map in
+      for byte in 0...255 {
+        let scalar = table.scalar(UInt8(byte)).map { Int32($0) } ?? -1
+        unsafe map.storeBytes(of: scalar, toByteOffset: byte * MemoryLayout<Int32>.size, as: Int32.self)
+      }
+    }
+    unsafe information.pointee.data = nil
+    unsafe information.pointee.convert = nil
+    unsafe information.pointee.release = nil
+    return XML_STATUS_OK
+  }
+}
+
+// MARK: Handlers
+
+extension XMLParse {
+  private static func of(_ context: UnsafeMutableRawPointer?) -> UnsafeMutablePointer<XMLParse> {
+    unsafe context.unsafelyUnwrapped.assumingMemoryBound(to: XMLParse.self)
+  }
+
+  /// The bytes of a string of Expat's. They live as long as the call of the handler that brings them.
+  @_lifetime(immortal)
+  fileprivate static func span(_ text: UnsafePointer<XML_Char>?) -> Span<UInt8> {
+    unsafe span(text, count: text.map { unsafe strlen($0) } ?? 0)
+  }
+
+  @_lifetime(immortal)
+  private static func span(_ text: UnsafePointer<XML_Char>?, count: Int) -> Span<UInt8> {
+    let start = unsafe UnsafeRawPointer(text)?.assumingMemoryBound(to: UInt8.self)
+    let bytes = unsafe UnsafeBufferPointer(start: start, count: count)
+    return unsafe _overrideLifetime(Span(_unsafeElements: bytes), copying: ())
+  }
+
+  private func setHandlers() {
+    unsafe XML_SetXmlDeclHandler(parser) { context, version, encoding, _ in
+      // A text declaration, of another file, has no version.
+      if unsafe version != nil { unsafe XMLParse.of(context).pointee.versionRead(XMLParse.span(version)) }
+      if unsafe encoding != nil { unsafe XMLParse.of(context).pointee.encodingRead(XMLParse.span(encoding)) }
+    }
+    unsafe XML_SetElementHandler(
+      parser,
+      { context, name, attributes in
+        unsafe XMLParse.of(context).pointee.elementStarted(XMLParse.span(name), XMLAttributes(attributes))
+      },
+      { context, _ in unsafe XMLParse.of(context).pointee.elementEnded() })
+    unsafe XML_SetProcessingInstructionHandler(parser) { context, target, _ in
+      unsafe XMLParse.of(context).pointee.expectNoColon(
+        XMLParse.span(target), "the target of a processing instruction")
+    }
+    setDeclarationHandlers()
+    setEntityHandlers()
+    if propertyList != nil { setPropertyListHandlers() }
+  }
+
+  private func setDeclarationHandlers() {
+    unsafe XML_SetEntityDeclHandler(parser) { context, name, _, _, _, _, _, _, _ in
+      unsafe XMLParse.of(context).pointee.declarationRead(XMLParse.span(name))
+    }
+    unsafe XML_SetNotationDeclHandler(parser) { context, name, _, _, _ in
+      unsafe XMLParse.of(context).pointee.declarationRead(XMLParse.span(name))
+    }
+    unsafe XML_SetAttlistDeclHandler(parser) { context, _, _, _, _, _ in
+      unsafe XMLParse.of(context).pointee.declarationRead(XMLParse.span(nil))
+    }
+  }
+
+  private func setEntityHandlers() {
+    // The context is declared as the parser, but it is what XML_SetExternalEntityRefHandlerArg has set. Without `names`
+    // the entity is the external subset or a parameter entity, which need not be read.
+    unsafe XML_SetExternalEntityRefHandler(parser) { context, names, _, address, _ in
+      if unsafe names == nil { return CInt(XML_STATUS_OK.rawValue) }
+      unsafe XMLParse.of(UnsafeMutableRawPointer(context)).pointee.externalEntityReferred(XMLParse.span(address))
+      return CInt(XML_STATUS_ERROR.rawValue)
+    }
+    unsafe XML_SetSkippedEntityHandler(parser) { context, name, isParameterEntity in
+      if isParameterEntity != 0 { return }
+      unsafe XMLParse.of(context).pointee.entityPassedOver(XMLParse.span(name))
+    }
+  }
+
+  private func setPropertyListHandlers() {
+    unsafe XML_SetCharacterDataHandler(parser) { context, text, count in
+      unsafe XMLParse.of(context).pointee.textRead(XMLParse.span(text, count: Int(count)))
+    }
+    unsafe XML_SetStartDoctypeDeclHandler(parser) { context, _, _, _, hasInternalSubset in
+      if hasInternalSubset != 0 { unsafe XMLParse.of(context).pointee.internalSubsetStarted() }
+    }
+  }
+
+  private static let unknownEncodingHandler: XML_UnknownEncodingHandler = { context, name, information in
+    guard let information = unsafe information else { return CInt(XML_STATUS_ERROR.rawValue) }
+    return unsafe CInt(XMLParse.of(context).pointee.encodingNamed(XMLParse.span(name), information).rawValue)
+  }
+}
+
+/// The attributes of a start tag, those that the DOCTYPE adds included, in UTF-8.
+@safe
+struct XMLAttributes: ~Escapable {
+  private let names: UnsafeMutablePointer<UnsafePointer<XML_Char>?>?
+  let count: Int
+
+  @_lifetime(immortal)
+  fileprivate init(_ names: UnsafeMutablePointer<UnsafePointer<XML_Char>?>?) {
+    unsafe self.names = names
+    var count = 0
+    while let names = unsafe names, unsafe names[2 * count] != nil { count += 1 }
+    self.count = count
+  }
+
+  @_lifetime(copy self)
+  func name(_ index: Int) -> Span<UInt8> { text(2 * index) }
+
+  @_lifetime(copy self)
+  func value(_ index: Int) -> Span<UInt8> { text(2 * index + 1) }
+
+  @_lifetime(copy self)
+  private func text(_ index: Int) -> Span<UInt8> {
+    precondition(index >= 0 && index < 2 * count, "an attribute that is not there")
+    let span = unsafe XMLParse.span(names?[index])
+    return unsafe _overrideLifetime(span, copying: self)
+  }
+}
