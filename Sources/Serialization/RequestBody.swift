@@ -1,0 +1,214 @@
+// What a request serializer does to the body of a request: nothing, a body where there was none, or the body written anew,
+// with the parameters merged into it and a form turned into JSON or a property list.
+//
+//   the head → work → nothing | made | held → … the body … → rewrite → a new body and its type
+//                         └ conflict                            └ conflict
+//
+// Tests: RequestBodyTests.
+
+import Bytes
+
+/// Why a body can be neither merged nor transcoded.
+public struct SerializationConflict: Error, Equatable, Sendable {
+  public enum Subject: Sendable {
+    /// 413: longer than what may be held.
+    case size
+    /// 415: of another type, coded, or not what its type says.
+    case type
+  }
+
+  public let subject: Subject
+  /// A sentence: what was expected, what was seen.
+  public let detail: String
+
+  init(_ subject: Subject, _ detail: String) {
+    self.subject = subject
+    self.detail = detail
+  }
+}
+
+/// What has to be done to the body of a request.
+public enum BodyWork: Equatable, Sendable {
+  case nothing
+  /// There is none: `RequestSerialization.body` is sent.
+  case made
+  /// It has to be held and given to `rewrite`.
+  case held
+  case conflict(SerializationConflict)
+}
+
+/// How a body was written anew.
+public enum RewrittenBody: Equatable, Sendable {
+  /// It keeps its type.
+  case ofSameType
+  /// It is of the serializer's type now.
+  case ofSerializersType
+}
+
+extension RequestSerialization {
+  /// What a body is, as its Content-Type says.
+  private enum BodyType {
+    case form, multipart, json, plist, other
+  }
+
+  /// Whether parameters of a request with this method go into its query.
+  public func isInURI(_ method: Span<UInt8>) -> Bool {
+    for name in methodsInURI where name.span.equals(method) { return true }
+    return false
+  }
+
+  /// What has to be done to a request's body. Method and Content-Type are where they stand in `head`; the type is nil where
+  /// the field is not there, or comes twice. `contentLength` is nil where only its end shows it.
+  public func work(
+    _ head: Span<UInt8>, method: Range<Int>, contentType: Range<Int>?, contentLength: UInt64?, isCoded: Bool,
+    limits: ContentLimits
+  ) -> BodyWork {
+    let merges = !parameters.isEmpty && !isInURI(head.extracting(method))
+    if contentLength == 0 { return merges ? .made : .nothing }
+    let type = Self.bodyType(contentType, in: head)
+    let transcodesThis = transcodes(type)
+    if !merges && !transcodesThis { return .nothing }
+    if isCoded {
+      return .conflict(SerializationConflict(.type, "Expected a body without Content-Encoding, seen one with it."))
+    }
+    if !transcodesThis, type != ownType {
+      let seen = MediaType.shown(contentType, in: head)
+      return .conflict(
+        SerializationConflict(.type, "Expected a body of type \(expectedTypes), seen content type \(seen)."))
+    }
+    if let contentLength, contentLength > UInt64(limits.heldBytes) {
+      return .conflict(tooLarge("\(contentLength) bytes", limits))
+    }
+    return .held
+  }
+
+  /// The conflict of a body that turns out longer than what may be held.
+  public func tooLarge(_ seen: String, _ limits: ContentLimits) -> SerializationConflict {
+    SerializationConflict(.size, "Expected a body of at most \(limits.heldBytes) bytes, seen \(seen).")
+  }
+
+  /// Writes a whole body anew, behind what `out` holds: with the parameters unless they stand in the query, and in the format of the
+  /// serializer where it transcodes.
+  public func rewrite(
+    _ body: Span<UInt8>, _ head: Span<UInt8>, method: Range<Int>, contentType: Range<Int>?, limits: ContentLimits,
+    to out: inout ByteBuffer
+  ) -> Result<RewrittenBody, SerializationConflict> {
+    let merged = isInURI(head.extracting(method)) ? [] : parameters
+    if body.isEmpty {
+      if !merged.isEmpty { out.append(self.body) }
+      return .success(.ofSameType)
+    }
+    let type = Self.bodyType(contentType, in: head)
+    if transcodes(type) { return transcode(body, type, contentType, in: head, adding: merged, to: &out) }
+    switch type {
+    case .form:
+      FormBody.merge(encoded: query, into: body, to: &out)
+      return .success(.ofSameType)
+    case .json:
+      switch JSONMerging.merge(merged, into: body, depth: limits.jsonDepth, to: &out) {
+      case .merged: return .success(.ofSameType)
+      case .notAnObject(let seen): return conflict("a JSON object", seen)
+      case .invalid(let fault): return conflict("well-formed JSON", "a fault at \(fault.sentence)")
+      }
+    case .plist:
+      let charset = contentType.flatMap { ResponseSerialization.charset(of: head.extracting($0)) }
+      switch PropertyListMerging.merge(merged, into: body, charset: charset, to: &out) {
+      case .merged: return .success(.ofSameType)
+      case .notADictionary(let kind): return conflict("a property list of a dictionary", kind.words)
+      case .invalid(let fault): return conflict("a property list", "a fault at \(fault.sentence)")
+      }
+    case .multipart, .other: return conflict(expectedTypes, "another type")
+    }
+  }
+
+  // MARK: Forms into JSON and property lists
+
+  private func transcode(
+    _ body: Span<UInt8>, _ type: BodyType, _ contentType: Range<Int>?, in head: Span<UInt8>,
+    adding merged: [ParameterEntry], to out: inout ByteBuffer
+  ) -> Result<RewrittenBody, SerializationConflict> {
+    var fields: [ParameterEntry]
+    switch Self.fields(of: body, type, contentType, in: head) {
+    case .failure(let conflict): return .failure(conflict)
+    case .success(let decoded): fields = decoded
+    }
+    let names = Set(merged.map(\.key))
+    // The rule's value wins, as in an object.
+    fields.removeAll { names.contains($0.key) }
+    fields += merged
+    switch format {
+    case .http: preconditionFailure("a form is transcoded into something else")
+    case .json: JSONWriting.write(fields, to: &out)
+    case .plist:
+      if let fault = PropertyListWriting.fault(in: fields) {
+        return conflict("fields that a property list can carry", fault)
+      }
+      PropertyListWriting.write(fields, to: &out)
+    }
+    return .success(.ofSerializersType)
+  }
+
+  private static func fields(
+    of body: Span<UInt8>, _ type: BodyType, _ contentType: Range<Int>?, in head: Span<UInt8>
+  ) -> Result<[ParameterEntry], SerializationConflict> {
+    guard type == .multipart, let contentType else {
+      return FormDecoding.decode(body).mapError {
+        SerializationConflict(.type, "Expected a form, seen a fault at \($0.sentence).")
+      }
+    }
+    let value = head.extracting(contentType)
+    guard let mediaType = MediaType(value), let boundary = MultipartBoundary(mediaType, in: value) else {
+      return .failure(SerializationConflict(.type, "Expected multipart/form-data with a boundary, seen none."))
+    }
+    switch MultipartFormData.read(body, boundary) {
+    case .fields(let fields): return .success(fields)
+    case .holdsFile(let name):
+      return .failure(
+        SerializationConflict(
+          .type,
+          "Expected a form without files, seen one in the field '\(MediaType.shown(0..<name.count, in: name.span))'."))
+    case .invalid(let fault):
+      return .failure(
+        SerializationConflict(.type, "Expected multipart/form-data, seen a fault at \(fault.sentence)."))
+    }
+  }
+
+  private func conflict(_ expected: String, _ seen: String) -> Result<RewrittenBody, SerializationConflict> {
+    .failure(SerializationConflict(.type, "Expected \(expected), seen \(seen)."))
+  }
+
+  // MARK: Types
+
+  private func transcodes(_ type: BodyType) -> Bool {
+    transcodes && format != .http && (type == .form || type == .multipart)
+  }
+
+  private var ownType: BodyType {
+    switch format {
+    case .http: .form
+    case .json: .json
+    case .plist: .plist
+    }
+  }
+
+  private var expectedTypes: String {
+    let own = contentType.span.string
+    return transcodes && format != .http
+      ? "\(own), application/x-www-form-urlencoded or multipart/form-data" : own
+  }
+
+  private static func bodyType(_ field: Range<Int>?, in head: Span<UInt8>) -> BodyType {
+    guard let field else { return .other }
+    let value = head.extracting(field)
+    guard let type = MediaType(value) else { return .other }
+    if type.equals("application", "x-www-form-urlencoded", in: value) { return .form }
+    if type.equals("multipart", "form-data", in: value) { return .multipart }
+    if jsonRanges.contains(where: { $0.matches(type, in: value) }) { return .json }
+    if plistRanges.contains(where: { $0.matches(type, in: value) }) { return .plist }
+    return .other
+  }
+
+  private static let jsonRanges = ResponseSerialization.Kind.json.standardTypes + MediaRange.listed("+json")
+  private static let plistRanges =
+    ResponseSerialization.Kind.plist.standardTypes + MediaRange.listed("application/plist")
+}

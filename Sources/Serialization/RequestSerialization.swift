@@ -1,0 +1,65 @@
+// What [rule.request] says of parameters and bodies, encoded once when the policy is read.
+
+import Bytes
+
+/// How the parameters of a rule, and forms that are re-encoded, are written: AFHTTPRequestSerializer and its kin.
+public struct RequestSerialization: Sendable {
+  public enum Format: String, Sendable, CaseIterable { case http, json, plist }
+
+  /// What becomes of a request whose body cannot be merged or re-encoded.
+  public enum ConflictReaction: String, Sendable, CaseIterable { case reject, pass }
+
+  public let format: Format
+  public let parameters: [ParameterEntry]
+  /// Methods whose parameters go into the query. Case-sensitive (RFC 9110, 9.1).
+  public let methodsInURI: [[UInt8]]
+  /// A form body is re-encoded by the serializer.
+  public let transcodes: Bool
+  public let onConflict: ConflictReaction
+  /// The parameters as a query, percent-encoded.
+  public let query: [UInt8]
+  /// The parameters as a body of their own.
+  public let body: [UInt8]
+
+  public init(
+    format: Format = .http, parameters: [ParameterEntry] = [], methodsInURI: [String] = Self.standardMethodsInURI,
+    transcodes: Bool = false, onConflict: ConflictReaction = .reject
+  ) {
+    self.format = format
+    self.parameters = parameters
+    self.methodsInURI = methodsInURI.map { Array($0.utf8) }
+    self.transcodes = transcodes
+    self.onConflict = onConflict
+    query = QueryEncoding.encode(parameters)
+    body = Self.body(format, parameters, query)
+  }
+
+  private static func body(_ format: Format, _ parameters: [ParameterEntry], _ query: [UInt8]) -> [UInt8] {
+    var body = ByteBuffer()
+    switch format {
+    case .http: return query
+    case .json: JSONWriting.write(parameters, to: &body)
+    case .plist: PropertyListWriting.write(parameters, to: &body)
+    }
+    return body.bytes.array
+  }
+
+  /// What a body that the serializer makes is.
+  public var contentType: [UInt8] {
+    switch format {
+    case .http: Self.formType
+    case .json: Self.jsonType
+    case .plist: Self.plistType
+    }
+  }
+
+  private static let formType = Array("application/x-www-form-urlencoded".utf8)
+  private static let jsonType = Array("application/json".utf8)
+  private static let plistType = Array("application/x-plist".utf8)
+
+  /// HTTPMethodsEncodingParametersInURI of AFNetworking.
+  public static let standardMethodsInURI = ["GET", "HEAD", "DELETE"]
+
+  /// Whether it leaves every request as it is.
+  public var isNothing: Bool { parameters.isEmpty && !transcodes }
+}

@@ -1,0 +1,222 @@
+// Holding a response against [rule.response]: its head first, and its content where a serializer looks at it.
+//
+// AFNetworking's order: status and type are judged together, then the content is parsed. A compound tries its serializers
+// in order, each with its own types, and the first that accepts decides; where none does, none of AFNetworking's ways
+// out is taken, and the response is a violation. A type that is only annotated does not spare the content its check: all
+// serializers are asked then. Tests: ResponseJudgementTests.
+
+import Bytes
+
+/// Most of what a check may take on.
+public struct ContentLimits: Sendable {
+  /// Most bytes of content, as it came and decoded, each.
+  public let heldBytes: Int
+  public let jsonDepth: Int
+  public let imagePixels: Int
+
+  public init(heldBytes: Int, jsonDepth: Int, imagePixels: Int) {
+    self.heldBytes = heldBytes
+    self.jsonDepth = jsonDepth
+    self.imagePixels = imagePixels
+  }
+}
+
+/// What the head of a response shows.
+public struct HeadJudgement: Sendable {
+  /// Status before type; empty where both are accepted.
+  public internal(set) var violations: [ResponseViolation] = []
+  /// The serializers that are to look at the content, in order, from the list of the rule.
+  var candidates: ResponseSerialization.KindSet = []
+  /// Whether the content has to be held to be looked at.
+  public internal(set) var looksAtContent = false
+}
+
+/// What was found of the content.
+public enum ContentJudgement: Sendable {
+  case accepted
+  /// Accepted, and written anew: nulls have been removed.
+  case rewritten
+  case violation(ResponseViolation)
+}
+
+/// The tools of an event loop, each used for one body at a time.
+public struct ContentTools: ~Copyable {
+  var json = JSONChecker()
+
+  public init() {}
+}
+
+extension ResponseSerialization {
+  struct KindSet: OptionSet, Sendable {
+    let rawValue: UInt8
+
+    static func only(_ kind: Kind) -> KindSet { KindSet(rawValue: 1 << kind.position) }
+  }
+
+  /// What becomes of a response with a violation of `subject`.
+  public func reaction(to subject: ResponseViolation.Subject) -> Reaction {
+    switch subject {
+    case .status: onStatus
+    case .contentType: onContentType
+    case .body, .contentCoding: onBody
+    case .size: onOversize
+    }
+  }
+
+  /// Judges status and type. `contentType` is where the value stands in `bytes`, nil where the field is not there, or comes
+  /// twice; `hasContent` is false where nothing follows the head.
+  public func judgeHead(
+    status: Int, contentType: Range<Int>?, in bytes: Span<UInt8>, hasContent: Bool
+  ) -> HeadJudgement {
+    var judgement = HeadJudgement()
+    if !acceptableStatus.contains(status) {
+      judgement.violations.append(
+        ResponseViolation(.status, expected: acceptableStatus.description, seen: "\(status)"))
+    }
+    for kind in kinds where accepts(contentType, in: bytes, kind, hasContent: hasContent) {
+      judgement.candidates.insert(.only(kind))
+    }
+    if judgement.candidates.isEmpty {
+      judgement.violations.append(
+        ResponseViolation(
+          .contentType, expected: acceptableTypesDescription, seen: MediaType.shown(contentType, in: bytes)))
+      judgement.candidates = kinds.reduce(into: []) { $0.insert(.only($1)) }
+    }
+    judgement.looksAtContent = hasContent && looksAtContent(judgement.candidates)
+    if judgement.looksAtContent, Self.isEventStream(contentType, in: bytes) {
+      // It never ends, and each event is for now: longer than whatever may be held.
+      judgement.looksAtContent = false
+      judgement.violations.append(
+        ResponseViolation(.size, expected: "content that ends, to be checked", seen: "an event stream"))
+    }
+    return judgement
+  }
+
+  private static func isEventStream(_ contentType: Range<Int>?, in bytes: Span<UInt8>) -> Bool {
+    guard let contentType else { return false }
+    let value = bytes.extracting(contentType)
+    return MediaType(value)?.equals("text", "event-stream", in: value) ?? false
+  }
+
+  private func accepts(_ field: Range<Int>?, in bytes: Span<UInt8>, _ kind: Kind, hasContent: Bool) -> Bool {
+    let ranges = acceptableTypes ?? kind.standardTypes
+    if ranges.contains(where: \.isAny) { return true }
+    // Without content there is nothing that a type would be of.
+    guard let field else { return !hasContent }
+    let value = bytes.extracting(field)
+    guard let type = MediaType(value) else { return false }
+    return ranges.contains { $0.matches(type, in: value) }
+  }
+
+  /// The first candidate that has nothing to look at accepts whatever came before it.
+  private func looksAtContent(_ candidates: KindSet) -> Bool {
+    let asked = kinds.filter { candidates.contains(.only($0)) }
+    guard let first = asked.first, first != .http else { return false }
+    return !asked.contains(.http) || removesNulls && first == .json
+  }
+
+  /// Judges content that is all there, decoded. `content` may be padded behind its end; with `.rewritten`, `rewritten`
+  /// holds what is sent in its place.
+  public func judgeContent(
+    _ content: inout ByteBuffer, _ head: HeadJudgement, charset: [UInt8]?, limits: ContentLimits,
+    _ tools: inout ContentTools, rewritten: inout ByteBuffer
+  ) -> ContentJudgement {
+    // Rails sends one space where it means nothing (AFNetworking, too, takes it for that).
+    if content.isEmpty || content.count == 1 && content.bytes[0] == 0x20 { return .accepted }
+    var first: ResponseViolation? = nil
+    for kind in kinds where head.candidates.contains(.only(kind)) {
+      guard let fault = fault(in: &content, kind, charset: charset, limits, &tools, &rewritten) else {
+        return rewritten.isEmpty ? .accepted : .rewritten
+      }
+      rewritten.removeAll()
+      if first == nil {
+        first = ResponseViolation(.body, expected: kind.expectation, seen: "a fault at \(fault.sentence)")
+      }
+    }
+    return first.map { .violation($0) } ?? .accepted
+  }
+
+  private func fault(
+    in content: inout ByteBuffer, _ kind: Kind, charset: [UInt8]?, _ limits: ContentLimits,
+    _ tools: inout ContentTools, _ rewritten: inout ByteBuffer
+  ) -> ContentFault? {
+    switch kind {
+    case .http: return nil
+    case .json where removesNulls:
+      switch JSONNulls.remove(from: content.bytes, depth: limits.jsonDepth, to: &rewritten) {
+      case .failure(let fault): return fault
+      case .success(let removed):
+        if !removed { rewritten.removeAll() }
+        return nil
+      }
+    case .json: return tools.json.check(&content, depth: limits.jsonDepth)
+    case .xml: return XMLCheck.check(content.bytes, charset: charset)
+    case .plist: return PropertyListCheck.check(content.bytes, charset: charset)
+    case .image: return ImageCheck.check(content.bytes, maximumPixels: limits.imagePixels)
+    }
+  }
+
+  /// Whether a serializer asks what encoding a Content-Type names.
+  public var readsText: Bool { kinds.contains(.xml) || kinds.contains(.plist) }
+
+  /// The encoding that a Content-Type names.
+  public static func charset(of contentType: Span<UInt8>) -> [UInt8]? {
+    MediaType(contentType)?.parameter("charset", in: contentType)
+  }
+
+  /// `application/json, text/json`, without repetition.
+  public var acceptableTypesDescription: String {
+    var names: [String] = []
+    for range in acceptableTypes ?? kinds.flatMap(\.standardTypes) where !names.contains(range.description) {
+      names.append(range.description)
+    }
+    return names.joined(separator: ", ")
+  }
+}
+
+extension ResponseSerialization.Kind {
+  fileprivate var position: UInt8 {
+    switch self {
+    case .http: 0
+    case .json: 1
+    case .xml: 2
+    case .plist: 3
+    case .image: 4
+    }
+  }
+
+  var expectation: String {
+    switch self {
+    case .http: "any content"
+    case .json: "well-formed JSON"
+    case .xml: "well-formed XML"
+    case .plist: "a property list"
+    case .image: "an image"
+    }
+  }
+
+  /// The types that the serializer takes where the rule names none.
+  public var standardTypes: [MediaRange] {
+    switch self {
+    case .http: Self.anyType
+    case .json: Self.jsonTypes
+    case .xml: Self.xmlTypes
+    case .plist: Self.plistTypes
+    case .image: Self.imageTypes
+    }
+  }
+
+  private static let anyType = MediaRange.listed("*/*")
+  private static let jsonTypes = MediaRange.listed("application/json", "text/json", "text/javascript")
+  private static let xmlTypes = MediaRange.listed("application/xml", "text/xml")
+  private static let plistTypes = MediaRange.listed("application/x-plist")
+  /// AFNetworking's, and two that came after it.
+  private static let imageTypes = MediaRange.listed(
+    "image/tiff", "image/jpeg", "image/gif", "image/png", "image/ico", "image/x-icon", "image/bmp", "image/x-bmp",
+    "image/x-xbitmap", "image/x-win-bitmap", "image/webp", "image/avif")
+}
+
+extension MediaRange {
+  /// Ranges that are known to be well formed.
+  static func listed(_ texts: String...) -> [MediaRange] { texts.compactMap { try? parse($0).get() } }
+}

@@ -1,0 +1,34 @@
+// What is wrong with a response, in words that say what was expected and what was seen.
+
+/// One way in which a response is not what its rule accepts.
+public struct ResponseViolation: Equatable, Sendable {
+  public enum Subject: String, Sendable, CaseIterable {
+    case status
+    case contentType = "content_type"
+    /// The content is not well-formed.
+    case body
+    /// The content cannot be decoded, so that nothing is known of it.
+    case contentCoding = "content_coding"
+    /// The content is longer than what may be held, so that nothing is known of it.
+    case size
+  }
+
+  public let subject: Subject
+  public let expected: String
+  public let seen: String
+
+  public init(_ subject: Subject, expected: String, seen: String) {
+    self.subject = subject
+    self.expected = expected
+    self.seen = seen
+  }
+
+  /// `expected status 200-299, seen 503`
+  public var sentence: String {
+    switch subject {
+    case .status: "expected status \(expected), seen \(seen)"
+    case .contentType: "expected content type \(expected), seen \(seen)"
+    case .body, .contentCoding, .size: "expected \(expected), seen \(seen)"
+    }
+  }
+}
