@@ -14,10 +14,14 @@ let package = Package(
       dependencies: ["Session", "Transport", "Security", "HTTP1", "Policy", "Bytes", "CLinux"],
       swiftSettings: strict),
     .target(
-      name: "Session", dependencies: ["HTTP1", "Policy", "Security", "Bytes"], swiftSettings: strict + memorySafe),
+      name: "Session", dependencies: ["HTTP1", "Policy", "Serialization", "Security", "Bytes"],
+      swiftSettings: strict + memorySafe),
     .target(name: "HTTP1", dependencies: ["Bytes"], swiftSettings: strict + memorySafe),
     .target(
-      name: "Policy", dependencies: ["Security", "Bytes", "CTOML", "CIDN2"], swiftSettings: strict),
+      name: "Policy", dependencies: ["Security", "Serialization", "Bytes", "CTOML", "CIDN2"], swiftSettings: strict),
+    .target(
+      name: "Serialization", dependencies: ["Bytes", "CJSON", "CXML", "CZlib", "CCodings"],
+      swiftSettings: strict + memorySafe),
     .target(
       name: "Transport", dependencies: ["Bytes", "CLinux", "CCAres", "COpenSSL"], swiftSettings: strict),
     .target(name: "Security", dependencies: ["Bytes", "COpenSSL"], swiftSettings: strict),
@@ -27,10 +31,21 @@ let package = Package(
       name: "CTOML",
       cxxSettings: [.unsafeFlags(["-fno-exceptions", "-fno-rtti"])]),
     .target(
+      name: "CJSON",
+      cxxSettings: [.unsafeFlags(["-fno-exceptions", "-fno-rtti"])], linkerSettings: [.linkedLibrary("simdjson")]),
+    .target(
+      name: "CCodings",
+      linkerSettings: [
+        .linkedLibrary("z"), .linkedLibrary("brotlidec"), .linkedLibrary("brotlienc"), .linkedLibrary("zstd"),
+      ]),
+    .target(
       name: "COpenSSL", linkerSettings: [.linkedLibrary("ssl"), .linkedLibrary("crypto")]),
     .systemLibrary(name: "CCAres", pkgConfig: "libcares"),
     .systemLibrary(name: "CIDN2", pkgConfig: "libidn2"),
-    .testTarget(name: "PolicyTests", dependencies: ["Policy", "Security", "Bytes"], swiftSettings: strict),
+    .systemLibrary(name: "CXML", pkgConfig: "expat"),
+    .systemLibrary(name: "CZlib", pkgConfig: "zlib"),
+    .testTarget(
+      name: "PolicyTests", dependencies: ["Policy", "Serialization", "Security", "Bytes"], swiftSettings: strict),
     .testTarget(
       name: "SecurityTests", dependencies: ["Security", "COpenSSL", "Bytes", "TestSupport"], swiftSettings: strict),
     .target(
@@ -38,7 +53,11 @@ let package = Package(
     .testTarget(name: "BytesTests", dependencies: ["Bytes", "TestSupport"], swiftSettings: strict),
     .testTarget(name: "HTTP1Tests", dependencies: ["HTTP1", "Bytes", "TestSupport"], swiftSettings: strict),
     .testTarget(
-      name: "SessionTests", dependencies: ["Session", "HTTP1", "Policy", "Security", "Bytes", "TestSupport"],
+      name: "SerializationTests", dependencies: ["Serialization", "CJSON", "CCodings", "Bytes", "TestSupport"],
+      swiftSettings: strict),
+    .testTarget(
+      name: "SessionTests",
+      dependencies: ["Session", "HTTP1", "Policy", "Serialization", "Security", "Bytes", "TestSupport"],
       swiftSettings: strict),
     .testTarget(
       name: "TransportTests", dependencies: ["Transport", "Bytes", "TestSupport"], swiftSettings: strict),
@@ -51,10 +70,15 @@ let package = Package(
 if isFuzzing {
   package.products = []
   package.targets.removeAll { $0.name == "sallyport" || $0.isTest }
-  for name in ["Heads", "ChunkedBodies", "Session", "Configuration", "PinFiles", "ClientHello", "ServerFlight"] {
+  let fuzzers = [
+    "Heads", "ChunkedBodies", "Session", "Configuration", "PinFiles", "ClientHello", "ServerFlight", "JSON",
+    "JSONNulls",
+    "Queries", "Transcoding", "Codings", "Images", "PropertyLists", "XML",
+  ]
+  for name in fuzzers {
     package.targets.append(
       .executableTarget(
-        name: "Fuzz\(name)", dependencies: ["Session", "HTTP1", "Policy", "Security", "Bytes"],
+        name: "Fuzz\(name)", dependencies: ["Session", "HTTP1", "Policy", "Serialization", "Security", "Bytes"],
         path: "Tests/Fuzz/\(name)",
         swiftSettings: strict + [.enableExperimentalFeature("Extern"), .unsafeFlags(["-parse-as-library"])],
         linkerSettings: [.unsafeFlags(["-sanitize=fuzzer,address", "-use-ld=lld"])]))

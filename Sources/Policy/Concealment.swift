@@ -55,8 +55,11 @@ private struct SecretsInTree {
   private mutating func covers(_ entry: TOMLEntry) -> Bool {
     let found = known[entry.key] ?? (SecretWords.covers(entry.key), SecretWords.coversTable(entry.key))
     known[entry.key] = found
-    guard case .table = entry.value.content else { return found.any }
-    return found.any || found.table
+    switch entry.value.content {
+    // A string or an array may be meant for the table that belongs there.
+    case .table, .string, .array: return found.any || found.table
+    case .integer, .float, .boolean, .dateTime: return found.any
+    }
   }
 }
 

@@ -68,7 +68,15 @@ public struct Limits: Hashable, Sendable {
   public var connections = 10_000
   public var headerBytes = 32 << 10
   public var headers = 128
+  /// Most of one body that is held to be checked or re-written.
+  public var bufferedBodyBytes = 1 << 20
   public var idlePerHost = 64
+  /// Of all bodies that are held at once, in the whole process.
+  public var heldBodiesBytes = 64 << 20
+  /// How deep arrays and objects of a JSON body may nest.
+  public var jsonDepth = 512
+  /// Width times height of an image.
+  public var imagePixels = 100_000_000
   /// Connections to one host, of the whole process; above it requests queue. 0: no cap.
   public var connectionsPerHost = 0
 

@@ -57,6 +57,8 @@ final class ConfigurationReading {
   var configuration = Configuration()
   var defaultRequest = RequestDraft()
   var defaultSecurity = SecurityDraft()
+  /// nil: there is no [defaults.response].
+  var defaultResponse: ResponseDraft? = nil
   /// By name.
   var pinSets: [String: PinSetDraft] = [:]
   var rules: [RuleDraft] = []
@@ -182,8 +184,9 @@ final class ConfigurationReading {
 
   // MARK: Types
 
-  func expected(_ expectation: String, _ setting: Setting) {
-    error(setting, "expected \(expectation), found \(setting.value.typeName)")
+  func expected(_ expectation: String, _ setting: Setting, advice: String? = nil) {
+    let advice = advice.map { "; \($0)" } ?? ""
+    error(setting, "expected \(expectation), found \(setting.value.typeName)\(advice)")
   }
 
   func string(_ setting: Setting) -> String? {

@@ -22,9 +22,10 @@ extension TableSchema {
     "listen", "workers", "name", "default", "allow_remote", "credentials", "deny_addresses", "limits",
     "timeouts",
   ])
-  static let limits = TableSchema(
-    ["connections", "header_bytes", "headers", "idle_per_host", "connections_per_host"],
-    later: ["buffered_body", "held_bodies", "json_depth", "image_pixels"])
+  static let limits = TableSchema([
+    "connections", "header_bytes", "headers", "buffered_body", "idle_per_host", "held_bodies", "json_depth",
+    "image_pixels", "connections_per_host",
+  ])
   static let timeouts = TableSchema([
     "client_header", "client_idle", "connect", "tls_handshake", "response_header", "body_stall", "upstream_idle",
     "tunnel_idle", "drain",
@@ -33,37 +34,34 @@ extension TableSchema {
   static let log = TableSchema(["format", "level", "access"])
   static let trust = TableSchema(["anchors"])
   static let authority = TableSchema(["directory", "key"])
-  static let defaults = TableSchema(["security", "request"], later: ["response"])
+  static let defaults = TableSchema(["security", "request", "response"])
   static let rule = TableSchema(
     [
       "name", "hosts", "ports", "methods", "paths", "schemes", "action", "reason", "enforce", "connect",
-      "upgrade", "deny_addresses", "security", "request",
-    ], later: ["users", "units", "when", "route", "response"])
+      "upgrade", "deny_addresses", "security", "request", "response",
+    ], later: ["users", "units", "when", "route"])
   static let security = TableSchema([
     "pins", "allow_invalid_certificates", "validates_domain_name", "anchors", "min_tls", "max_tls", "ciphers",
     "server_name", "client_certificate", "revocation", "crl_file",
   ])
   static let clientCertificate = TableSchema(["certificate", "key"])
   static let pins = TableSchema(["mode", "spki", "certificates", "expires", "on_expiry", "enforce"])
-  static let request = TableSchema(
-    ["headers", "user_agent", "accept_language", "authorization", "timeout", "cookies"],
-    later: [
-      "serializer", "parameters", "parameters_in_uri", "transcode", "on_conflict", "allows_cellular_access",
-      "service_type", "throttle",
-    ])
+  static let request = TableSchema([
+    "serializer", "parameters", "parameters_in_uri", "transcode", "on_conflict", "headers", "user_agent",
+    "accept_language", "authorization", "timeout", "allows_cellular_access", "cookies", "service_type", "throttle",
+  ])
+  static let throttle = TableSchema(["packet", "delay", "rate", "when"])
   static let headers = TableSchema(["default", "set", "remove"])
   static let authorization = TableSchema(["username", "password"])
   static let secret = TableSchema(["file", "credential", "env"])
+  static let response = TableSchema([
+    "serializer", "acceptable_status", "acceptable_content_types", "remove_nulls", "on_violation", "oversize",
+  ])
+  static let violation = TableSchema(["status", "content_type", "body"])
 
   // Tables of which this build reads nothing.
   static let admin = TableSchema([], later: ["socket"])
   static let reachability = TableSchema([], later: ["interfaces"])
-  static let response = TableSchema(
-    [],
-    later: [
-      "serializer", "acceptable_status", "acceptable_content_types", "remove_nulls", "on_violation",
-      "oversize",
-    ])
   static let route = TableSchema(
     [], later: ["via", "credentials", "when", "interface", "unreachable", "wait", "security"])
 }

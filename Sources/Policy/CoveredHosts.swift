@@ -11,6 +11,7 @@ struct CoveredHosts {
   init(_ hosts: [HostPattern]) { insert(hosts) }
 
   var isAny: Bool { patterns.contains(.any) }
+  var isEmpty: Bool { patterns.isEmpty }
 
   /// Adds the hosts of a condition; an empty list is any host.
   mutating func insert(_ hosts: [HostPattern]) {

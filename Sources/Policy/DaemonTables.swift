@@ -10,6 +10,13 @@ enum Bounds {
   /// Smallest: a head of a browser fits in 1 KiB only just. Largest: held for each connection.
   static let headerBytes: ClosedRange<Int64> = 1 << 10...1 << 20
   static let headers = 1...10_000
+  /// Smallest: less holds no answer of an API. Largest: a whole photograph, and still a part of a machine's memory.
+  static let bufferedBody: ClosedRange<Int64> = 1 << 10...256 << 20
+  static let heldBodies: ClosedRange<Int64> = 1 << 10...64 << 30
+  /// Largest: the deepest that a reader in wide use takes (Go's); most stop at 512 or 1000, and beyond are attacks.
+  static let jsonDepth = 1...10_000
+  /// Largest: two hundred times what a JPEG can have.
+  static let imagePixels = 1...1_000_000_000_000
   static let idlePerHost = 0...10_000
   static let connectionsPerHost = 0...1_000_000
   /// Up to a year: longer than anything stays up.
@@ -137,18 +144,48 @@ extension ConfigurationReading {
   // MARK: [proxy.limits] and [proxy.timeouts]
 
   private func readLimits(_ table: ConfigurationTable) {
+    let errorsBefore = errorCount
     for setting in table.settings {
       switch setting.key {
       case "connections": set(&configuration.limits.connections, integer(setting, in: Bounds.connections))
-      case "header_bytes":
-        let bytes = quantity(setting, .size, in: Bounds.headerBytes)
-        set(&configuration.limits.headerBytes, bytes.map { Int($0) })
+      case "header_bytes": set(&configuration.limits.headerBytes, size(setting, in: Bounds.headerBytes))
       case "headers": set(&configuration.limits.headers, integer(setting, in: Bounds.headers))
       case "idle_per_host": set(&configuration.limits.idlePerHost, integer(setting, in: Bounds.idlePerHost))
       case "connections_per_host":
         set(&configuration.limits.connectionsPerHost, integer(setting, in: Bounds.connectionsPerHost))
-      default: unread(setting, of: .limits)
+      default: readContentLimit(setting)
       }
+    }
+    if errorCount == errorsBefore { checkHeldBodies(table) }
+  }
+
+  private func readContentLimit(_ setting: Setting) {
+    switch setting.key {
+    case "buffered_body": set(&configuration.limits.bufferedBodyBytes, size(setting, in: Bounds.bufferedBody))
+    case "held_bodies": set(&configuration.limits.heldBodiesBytes, size(setting, in: Bounds.heldBodies))
+    case "json_depth": set(&configuration.limits.jsonDepth, integer(setting, in: Bounds.jsonDepth))
+    case "image_pixels": set(&configuration.limits.imagePixels, integer(setting, in: Bounds.imagePixels))
+    default: unread(setting, of: .limits)
+    }
+  }
+
+  private func size(_ setting: Setting, in range: ClosedRange<Int64>) -> Int? {
+    quantity(setting, .size, in: range).map { Int($0) }
+  }
+
+  /// All bodies together are no less than one.
+  private func checkHeldBodies(_ table: ConfigurationTable) {
+    let limits = configuration.limits
+    guard limits.heldBodiesBytes < limits.bufferedBodyBytes else { return }
+    let held = table.settings.first { $0.key == "held_bodies" }
+    let buffered = table.settings.first { $0.key == "buffered_body" }
+    let heldText = "\"\(Quantity.size.text(Int64(limits.heldBodiesBytes)))\""
+    let bufferedText = "\"\(Quantity.size.text(Int64(limits.bufferedBodyBytes)))\""
+    if let held {
+      let place = buffered == nil ? " when it is not set" : ""
+      error(held, "\(heldText) is below 'buffered_body', which is \(bufferedText)\(place)")
+    } else if let buffered {
+      error(buffered, "\(bufferedText) is above 'held_bodies', which is \(heldText) when it is not set")
     }
   }
 

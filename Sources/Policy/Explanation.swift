@@ -43,6 +43,10 @@ public struct Explanation: Sendable {
   public let defaults: [Field]
   public let timeoutMilliseconds: Int64?
   public let cookies: Bool
+  /// Parameters, bodies and their pace; nil for a tunnel and for what is denied.
+  public let serializer: SerializerExplanation?
+  /// What the response is held to; nil where nothing is looked at.
+  public let response: ResponseExplanation?
   /// nil for what is denied, and for a request that leaves in the clear.
   public let security: SecurityExplanation?
   /// nil for a name: then every address that it resolves to is asked about.
@@ -82,13 +86,16 @@ extension Policy {
     let edits = request(of: decision)
     let tls = securityExplanation(of: decision, scheme: seen.scheme, port: seen.port, isTunnel: isTunnel)
     let written = Set(edits.fields.set.map(\.name))
+    let isLookedInto = !isTunnel && decision.verdict == .allow
     return Explanation(
       request: seen.request(isTunnel: isTunnel), isTunnel: isTunnel, decision: decision,
       rule: decision.rule.map { rules[$0] }, passedOver: passedOver,
       removed: edits.fields.removed.filter { !written.contains($0) }.map { $0.span.string },
       set: edits.fields.set.map(Explanation.Field.init),
       defaults: edits.fields.defaults.map(Explanation.Field.init),
-      timeoutMilliseconds: edits.timeoutMilliseconds, cookies: edits.cookies, security: tls,
+      timeoutMilliseconds: edits.timeoutMilliseconds, cookies: edits.cookies,
+      serializer: isLookedInto ? serializerExplanation(of: decision, method: seen.method) : nil,
+      response: isLookedInto ? responseExplanation(of: decision) : nil, security: tls,
       address: seen.host.address.map {
         Explanation.AddressVerdict(
           address: $0, block: denyingBlock($0, rule: decision.rule),
@@ -212,7 +219,7 @@ extension Explanation: CustomStringConvertible {
       lines.append("  timeout \(Quantity.duration.text(timeoutMilliseconds)), whole exchange")
     }
     if !cookies { lines.append("  cookies: Cookie and Set-Cookie are removed") }
-    return lines
+    return lines + (serializer?.lines ?? []) + (response?.lines ?? [])
   }
 
   private var addressLines: [String] {
@@ -261,7 +268,7 @@ extension Explanation {
         ("remove", .array(removed.map(JSONText.string))), ("set", .array(set.map(\.json))),
         ("default", .array(defaults.map(\.json))),
         ("timeout_ms", timeoutMilliseconds.map { .number(Int($0)) } ?? .null), ("cookies", .boolean(cookies)),
-      ] + tls)
+      ] + (serializer?.json ?? []) + (response?.json ?? []) + tls)
   }
 
   private var addressJSON: JSONText {

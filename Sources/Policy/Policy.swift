@@ -5,6 +5,7 @@
 
 import Bytes
 import Security
+import Serialization
 
 /// What is known of a request when it is decided.
 public struct RequestFacts: ~Escapable {
@@ -75,6 +76,8 @@ public final class Policy: Sendable {
   public let defaultRequest: RequestPolicy
   /// For requests that no rule matches: [defaults.security].
   public let defaultSecurity: SecurityPolicy
+  /// For requests that no rule matches: [defaults.response]; nil: responses are not looked at.
+  public let defaultResponse: ResponseSerialization?
   /// Every security policy that a request can come under, each digest once, the default first.
   public let securityPolicies: [SecurityPolicy]
   /// Most bytes that the edits of any rule add to a head.
@@ -84,12 +87,13 @@ public final class Policy: Sendable {
 
   public init(
     configuration: Configuration = Configuration(), rules: [Rule] = [], defaultRequest: RequestPolicy = RequestPolicy(),
-    defaultSecurity: SecurityPolicy = .standard
+    defaultSecurity: SecurityPolicy = .standard, defaultResponse: ResponseSerialization? = nil
   ) {
     self.configuration = configuration
     self.rules = rules
     self.defaultRequest = defaultRequest
     self.defaultSecurity = defaultSecurity
+    self.defaultResponse = defaultResponse
     var digests: Set<[UInt8]> = []
     securityPolicies = ([defaultSecurity] + rules.map(\.security)).filter { digests.insert($0.digest).inserted }
     index = RuleIndex(rules: rules)
@@ -131,6 +135,12 @@ public final class Policy: Sendable {
   /// What is done to requests of `decision`.
   public func request(of decision: Decision) -> RequestPolicy {
     decision.rule.map { rules[$0].request } ?? defaultRequest
+  }
+
+  /// What responses to requests of `decision` are held to; nil: nothing.
+  public func response(of decision: Decision) -> ResponseSerialization? {
+    guard let rule = decision.rule else { return defaultResponse }
+    return rules[rule].response
   }
 
   /// What a server's certificate is held to for requests of `decision`.

@@ -42,10 +42,12 @@ extension ConfigurationReading {
       let own = draft.effectiveSecurity.map { SecurityPolicy($0.policySettings) }
       let security = own.map { interned[$0.digest, default: $0] } ?? standard
       interned[security.digest] = security
-      return draft.rule(inheriting: defaultRequest, security: security)
+      let response = ResponseDraft.merged(draft.response, inheriting: defaultResponse)
+      return draft.rule(inheriting: defaultRequest, security: security, response: response?.serialization)
     }
     return Policy(
-      configuration: configuration, rules: rules, defaultRequest: defaultRequest.policy(), defaultSecurity: standard)
+      configuration: configuration, rules: rules, defaultRequest: defaultRequest.policy(), defaultSecurity: standard,
+      defaultResponse: defaultResponse?.serialization)
   }
 
   // MARK: The main file
@@ -82,7 +84,7 @@ extension ConfigurationReading {
       switch setting.key {
       case "request": defaultRequest = self.table(setting).map(requestDraft) ?? RequestDraft()
       case "security": defaultSecurity = self.table(setting).map(securityDraft) ?? SecurityDraft()
-      case "response": unsupported(setting, .response, path: "defaults.response")
+      case "response": defaultResponse = self.table(setting).map(responseDraft)
       default: unread(setting, of: .defaults)
       }
     }

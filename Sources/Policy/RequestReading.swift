@@ -1,5 +1,6 @@
 // [rule.request] and [defaults.request], and how the first inherits from the second: key by key, header fields name by
-// name, the rule's word before the default's. Tests: RequestReadingTests.
+// name, the rule's word before the default's. Parameters and bodies are in SerializerReading, `throttle` in
+// ThrottleReading. Tests: RequestReadingTests.
 
 /// One edit of the header section as the file says it.
 struct HeaderEdit {
@@ -18,25 +19,42 @@ struct RequestDraft {
   var timeoutMilliseconds: Int64? = nil
   var cookies: Bool? = nil
   var edits: [HeaderEdit] = []
+  /// nil: nothing is said of parameters and bodies.
+  var serializer: SerializerDraft? = nil
+  var serviceType: ServiceType? = nil
+  var throttle: Throttle? = nil
+  var allowsCellularAccess: Bool? = nil
 
   /// The request policy of a rule that says this and inherits the rest.
   func policy(inheriting inherited: RequestDraft = RequestDraft()) -> RequestPolicy {
     var policy = RequestPolicy()
     policy.timeoutMilliseconds = timeoutMilliseconds ?? inherited.timeoutMilliseconds
     policy.cookies = cookies ?? inherited.cookies ?? true
+    policy.serviceType = serviceType ?? inherited.serviceType ?? .standard
+    policy.throttle = throttle ?? inherited.throttle
+    policy.allowsCellularAccess = allowsCellularAccess ?? inherited.allowsCellularAccess ?? true
+    let serializer = SerializerDraft.merged(serializer, inheriting: inherited.serializer)
+    policy.serialization = serializer?.serialization
+    policy.secretParameters = serializer?.secretNames ?? []
+    policy.fields = fields(inheriting: inherited)
+    return policy
+  }
+
+  private func fields(inheriting inherited: RequestDraft) -> FieldEdits {
+    var fields = FieldEdits()
     let own = Set(edits.map(\.lowercaseName))
     let merged = inherited.edits.filter { !own.contains($0.lowercaseName) } + edits
     let replaced = Set(merged.filter { $0.kind == .set }.map(\.lowercaseName))
     for edit in merged {
       switch edit.kind {
-      case .remove: policy.fields.remove(edit.name)
-      case .set: policy.fields.set(edit.name, edit.value.bytes, isSecret: edit.value.isSecret)
+      case .remove: fields.remove(edit.name)
+      case .set: fields.set(edit.name, edit.value.bytes, isSecret: edit.value.isSecret)
       case .standard:
         if replaced.contains(edit.lowercaseName) { continue }
-        policy.fields.setDefault(edit.name, edit.value.bytes, isSecret: edit.value.isSecret)
+        fields.setDefault(edit.name, edit.value.bytes, isSecret: edit.value.isSecret)
       }
     }
-    return policy
+    return fields
   }
 }
 
@@ -54,11 +72,22 @@ extension ConfigurationReading {
       case "authorization": draft.edits += [authorization(setting)].compactMap { $0 }
       case "timeout": draft.timeoutMilliseconds = quantity(setting, .duration, in: Bounds.duration)
       case "cookies": draft.cookies = boolean(setting)
-      default: unread(setting, of: .request)
+      case "service_type": draft.serviceType = choice(setting, ServiceType.self)
+      case "throttle": draft.throttle = throttle(setting)
+      case "allows_cellular_access": draft.allowsCellularAccess = cellularAccess(setting)
+      default: readSerializerKey(setting, &draft)
       }
     }
     checkConflicts(draft.edits)
     return draft
+  }
+
+  private func cellularAccess(_ setting: Setting) -> Bool? {
+    let isAllowed = boolean(setting)
+    if isAllowed == false {
+      warning(setting, "\(Self.withoutReachability); until then requests are sent over any link")
+    }
+    return isAllowed
   }
 
   // MARK: Header fields

@@ -2,6 +2,7 @@
 
 import Bytes
 import Security
+import Serialization
 
 public enum Scheme: String, Sendable, CaseIterable {
   case http, https
@@ -95,6 +96,8 @@ public final class Rule: Sendable {
   public let request: RequestPolicy
   /// [rule.security] over [defaults.security]. Rules that say the same share one object.
   public let security: SecurityPolicy
+  /// [rule.response] over [defaults.response]; nil: responses are not looked at.
+  public let response: ResponseSerialization?
 
   /// The methods as bytes, so that matching compares and does not convert.
   let methodBytes: [[UInt8]]
@@ -103,7 +106,7 @@ public final class Rule: Sendable {
     name: String, location: SourceLocation, conditions: Conditions = Conditions(), action: RuleAction = .allow,
     reason: String? = nil, enforce: Bool = true, connect: ConnectTreatment? = nil,
     upgrade: Bool = false, denyAddresses: AddressSet? = nil, request: RequestPolicy = RequestPolicy(),
-    security: SecurityPolicy = .standard
+    security: SecurityPolicy = .standard, response: ResponseSerialization? = nil
   ) {
     self.name = name
     self.location = location
@@ -116,6 +119,7 @@ public final class Rule: Sendable {
     self.request = request
     self.upgrade = upgrade
     self.security = security
+    self.response = response
     methodBytes = conditions.methods.map { Array($0.utf8) }
   }
 }
@@ -133,8 +137,55 @@ public struct RequestPolicy: Sendable {
   public var cookies = true
   /// What is done to the fields of the head.
   public var fields = FieldEdits()
+  /// Parameters and bodies; nil: both are left as they are.
+  public var serialization: RequestSerialization? = nil
+  /// Names of parameters, as a form has them, whose values `explain` does not tell.
+  public var secretParameters: Set<String> = []
+  public var serviceType = ServiceType.standard
+  /// Pace of uploads; nil: none.
+  public var throttle: Throttle? = nil
+  /// false: 503 while the destination is reached by a cellular link.
+  public var allowsCellularAccess = true
 
   public init() {}
+}
+
+/// `service_type`, NSURLRequest's networkServiceType: how the bytes of a request are marked on the way out.
+public enum ServiceType: String, Sendable, CaseIterable {
+  case standard = "default"
+  case background, video, voice, responsive
+
+  /// The code point of RFC 2474 that Apple's systems mark the type with: CS1, AF41, EF, AF21.
+  public var codePoint: UInt8 {
+    switch self {
+    case .standard: 0
+    case .background: 8
+    case .video: 34
+    case .voice: 46
+    case .responsive: 18
+    }
+  }
+}
+
+/// By what link something is reached, in the words of `when`.
+public enum LinkKind: String, Sendable, CaseIterable {
+  case unknown
+  case notReachable = "not-reachable"
+  case wwan, wifi, wired
+}
+
+/// `throttle`: after each packet of a request body nothing is sent for a while.
+public struct Throttle: Hashable, Sendable {
+  public let packetBytes: Int
+  public let delayMilliseconds: Int64
+  /// Kinds of link by which the default route must leave for it to hold; empty: any.
+  public let links: [LinkKind]
+
+  public init(packetBytes: Int, delayMilliseconds: Int64, links: [LinkKind] = []) {
+    self.packetBytes = packetBytes
+    self.delayMilliseconds = delayMilliseconds
+    self.links = links
+  }
 }
 
 /// Edits of a header section, compiled: names in lower case for comparison, lines as they are written.

@@ -1,19 +1,25 @@
-// What several keys, or several rules, say together: looked at when every file has been read, for [defaults.security]
-// and [pins.*] may stand behind the rules. Tests: RuleReadingTests, SecurityReadingTests, ShadowedRulesTests.
+// What several keys, or several rules, say together: looked at when every file has been read, for [defaults] and [pins.*]
+// may stand behind the rules. Tests: RuleReadingTests, SecurityReadingTests, SerializerReadingTests, ShadowedRulesTests.
 
 extension ConfigurationReading {
   /// Checks every rule against itself and those before it. Of a rule with an error nothing more is said than that: what
   /// is wrong already would only be said twice.
   func checkRules() {
     checkDefaultSecurity()
-    for index in rules.indices { checkSecurity(&rules[index]) }
+    checkDefaultSerializers()
+    for index in rules.indices {
+      checkSecurity(&rules[index])
+      checkSerializers(&rules[index])
+    }
     var intercepted = CoveredHosts()
     for rule in rules where rule.isSound && rule.connect == .intercept { intercepted.insert(rule.conditions.hosts) }
     var shadowed = ShadowedRules()
     for (number, rule) in rules.enumerated() where rule.isSound {
       warnOfIdleKeys(rule, intercepted)
+      warnOfIdleSerializers(rule, intercepted)
       warnOfShadow(rule, shadowed.shadow(of: rule.conditions, connect: rule.connect, number: number))
     }
+    warnOfIdleDefaultSerializers()
     warnOfUnusedPins()
   }
 
@@ -42,9 +48,11 @@ extension ConfigurationReading {
     if rule.action == .allow || !rule.enforce { warnOfPins(rule, intercepted) }
   }
 
-  /// What a rule that denies nothing can still refuse: addresses, answers that take too long, and certificates.
+  /// What a rule that denies nothing can still refuse: addresses, answers that take too long, certificates, and bodies
+  /// and responses that its serializers do not take.
   private func warnOfIdleEnforce(_ rule: RuleDraft) {
     guard rule.denyAddresses == nil, rule.request.timeoutMilliseconds == nil, rule.security == nil,
+      rule.response == nil, defaultResponse == nil, rule.request.serializer == nil, defaultRequest.serializer == nil,
       let setting = rule.settings["enforce"]
     else { return }
     let usesTLS = rule.matches(.https) || rule.upgrade
@@ -56,7 +64,7 @@ extension ConfigurationReading {
   }
 
   private func warnOfDeadKeys(_ rule: RuleDraft) {
-    for key in ["request", "security"] {
+    for key in ["request", "security", "response"] {
       guard let setting = rule.settings[key] else { continue }
       report(
         .warning, setting.source, setting.keyBegin,

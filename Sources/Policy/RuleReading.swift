@@ -1,9 +1,10 @@
-// [[rule]]: conditions and what is done. Rules inherit from [defaults.request] and [defaults.security], which may stand
-// behind them in the main file, so that drafts are kept and turned into rules when every file has been read; what several
-// keys say together is in RuleChecks. Tests: RuleReadingTests.
+// [[rule]]: conditions and what is done. Rules inherit from the tables of [defaults], which may stand behind them in the
+// main file, so that drafts are kept and turned into rules when every file has been read; what several keys say together
+// is in RuleChecks. Tests: RuleReadingTests.
 
 import Bytes
 import Security
+import Serialization
 
 /// A rule as the file says it.
 struct RuleDraft {
@@ -22,6 +23,8 @@ struct RuleDraft {
   var security: SecurityDraft? = nil
   /// What the rule says and what it inherits, once every file has been read; nil where `security` is.
   var effectiveSecurity: SecurityDraft? = nil
+  /// nil: the rule says nothing of its own.
+  var response: ResponseDraft? = nil
   /// Whether it was read without an error.
   var isSound = false
   /// Where each key stands, for the checks that look at several.
@@ -29,11 +32,13 @@ struct RuleDraft {
 
   var location: SourceLocation { source.location(begin) }
 
-  func rule(inheriting inherited: RequestDraft, security: SecurityPolicy) -> Rule {
+  func rule(
+    inheriting inherited: RequestDraft, security: SecurityPolicy, response: ResponseSerialization?
+  ) -> Rule {
     Rule(
       name: name, location: location, conditions: conditions, action: action, reason: reason, enforce: enforce,
       connect: connect, upgrade: upgrade, denyAddresses: denyAddresses,
-      request: request.policy(inheriting: inherited), security: security)
+      request: request.policy(inheriting: inherited), security: security, response: response)
   }
 
   /// Whether it speaks of requests and is passed over when a tunnel is asked for, unless it sets `connect`.
@@ -103,7 +108,7 @@ extension ConfigurationReading {
     case "deny_addresses": draft.denyAddresses = addressSet(setting)
     case "request": draft.request = table(setting).map(requestDraft) ?? RequestDraft()
     case "security": draft.security = table(setting).map(securityDraft)
-    case "response": unsupported(setting, .response, path: "rule.response")
+    case "response": draft.response = table(setting).map(responseDraft)
     default: unread(setting, of: .rule)
     }
   }
@@ -146,7 +151,7 @@ extension ConfigurationReading {
   // MARK: Conditions
 
   /// The elements of a condition. An empty list is no condition that anything meets.
-  private func elements(_ setting: Setting, of noun: String) -> [Setting] {
+  func elements(_ setting: Setting, of noun: String) -> [Setting] {
     guard let elements = array(setting, of: noun) else { return [] }
     if elements.isEmpty {
       error(setting, "an empty list matches nothing; leave the key out to match any")
@@ -181,29 +186,32 @@ extension ConfigurationReading {
   }
 
   private func methods(_ setting: Setting) -> [String] {
-    let methods = elements(setting, of: "strings").compactMap {
-      element -> (value: String, setting: Setting)? in
+    methods(elements(setting, of: "strings")) { element in
+      warning(
+        element, "methods are not looked at when a tunnel is asked for; 'connect' says what is done with one")
+    }
+  }
+
+  /// The methods of a list. `warnOfConnect` is called for CONNECT, which is no method of a request.
+  func methods(_ elements: [Setting], warnOfConnect: (Setting) -> Void) -> [String] {
+    let methods = elements.compactMap { element -> (value: String, setting: Setting)? in
       guard let method = string(element) else { return nil }
       guard FieldSyntax.isToken(method) else {
         error(element, "expected a method (a token, RFC 9110, 9.1), found \(method.quoted)")
         return nil
       }
-      warnOfMethod(method, element)
+      if method == "CONNECT" { warnOfConnect(element) }
+      warnOfCase(method, element)
       return (method, element)
     }
     warnOfRepetition(methods) { $0.quoted }
     return methods.map(\.value)
   }
 
-  private func warnOfMethod(_ method: String, _ setting: Setting) {
-    if method == "CONNECT" {
-      warning(
-        setting, "methods are not looked at when a tunnel is asked for; 'connect' says what is done with one")
-    } else if !FieldSyntax.knownMethods.contains(method),
-      FieldSyntax.knownMethods.contains(method.uppercased())
-    {
-      warning(setting, "methods are case-sensitive; did you mean '\(method.uppercased())'?")
-    }
+  private func warnOfCase(_ method: String, _ setting: Setting) {
+    guard !FieldSyntax.knownMethods.contains(method), FieldSyntax.knownMethods.contains(method.uppercased())
+    else { return }
+    warning(setting, "methods are case-sensitive; did you mean '\(method.uppercased())'?")
   }
 
   private func paths(_ setting: Setting) -> [PathPattern] {

@@ -21,6 +21,10 @@ import Testing
       header_bytes = "1MiB"
       headers = 10_000
       idle_per_host = 0
+      buffered_body = "2MiB"
+      held_bodies = "2MiB"
+      json_depth = 10_000
+      image_pixels = 1
       connections_per_host = 1_000_000
       [proxy.timeouts]
       client_header = "1ms"
@@ -59,6 +63,10 @@ import Testing
     #expect(configuration.limits.headerBytes == 1 << 20)
     #expect(configuration.limits.headers == 10_000)
     #expect(configuration.limits.idlePerHost == 0)
+    #expect(configuration.limits.bufferedBodyBytes == 2 << 20)
+    #expect(configuration.limits.heldBodiesBytes == 2 << 20)
+    #expect(configuration.limits.jsonDepth == 10_000)
+    #expect(configuration.limits.imagePixels == 1)
     #expect(configuration.limits.connectionsPerHost == 1_000_000)
     let timeouts = configuration.timeouts
     #expect(timeouts.clientHeaderMilliseconds == 1)
@@ -221,12 +229,34 @@ import Testing
       "2:16: error: 'header_bytes' in [proxy.limits]: expected a size such as \"64KiB\" (units B, KiB, MiB, GiB), "
         + "found '32KB'"),
     LoadRow(
-      "limits of later builds",
-      "[proxy.limits]\nbuffered_body = \"1MiB\"\nheld_bodies = 1\njson_depth = 1\nimage_pixels = 1",
-      "2:1: error: 'buffered_body' in [proxy.limits] is not supported by this build",
-      "3:1: error: 'held_bodies' in [proxy.limits] is not supported by this build",
-      "4:1: error: 'json_depth' in [proxy.limits] is not supported by this build",
-      "5:1: error: 'image_pixels' in [proxy.limits] is not supported by this build"),
+      "limits of bodies out of range",
+      "[proxy.limits]\nbuffered_body = \"1023B\"\nheld_bodies = \"65GiB\"\njson_depth = 10_001\nimage_pixels = 0",
+      "2:17: error: 'buffered_body' in [proxy.limits]: expected a size from 1KiB to 256MiB, found '1023B'",
+      "3:15: error: 'held_bodies' in [proxy.limits]: expected a size from 1KiB to 64GiB, found '65GiB'",
+      "4:14: error: 'json_depth' in [proxy.limits]: expected an integer from 1 to 10000, found 10001",
+      "5:16: error: 'image_pixels' in [proxy.limits]: expected an integer from 1 to 1000000000000, found 0"),
+    LoadRow(
+      "limits of bodies beyond the other end",
+      "[proxy.limits]\nbuffered_body = \"257MiB\"\nheld_bodies = 1\njson_depth = 0\nimage_pixels = 1_000_000_000_001",
+      "2:17: error: 'buffered_body' in [proxy.limits]: expected a size from 1KiB to 256MiB, found '257MiB'",
+      "3:15: error: 'held_bodies' in [proxy.limits]: expected a size such as \"64KiB\" (units B, KiB, MiB, GiB), "
+        + "found an integer",
+      "4:14: error: 'json_depth' in [proxy.limits]: expected an integer from 1 to 10000, found 0",
+      "5:16: error: 'image_pixels' in [proxy.limits]: expected an integer from 1 to 1000000000000, "
+        + "found 1000000000001"),
+    LoadRow(
+      "one body above all", "[proxy.limits]\nheld_bodies = \"1MiB\"\nbuffered_body = \"2MiB\"",
+      "2:15: error: 'held_bodies' in [proxy.limits]: \"1MiB\" is below 'buffered_body', which is \"2MiB\""),
+    LoadRow(
+      "one body above all that are held by default", "[proxy.limits]\nbuffered_body = \"65MiB\"",
+      "2:17: error: 'buffered_body' in [proxy.limits]: \"65MiB\" is above 'held_bodies', which is \"64MiB\" when it is "
+        + "not set"),
+    LoadRow(
+      "all bodies below the one of the default", "[proxy.limits]\nheld_bodies = \"1023KiB\"",
+      "2:15: error: 'held_bodies' in [proxy.limits]: \"1023KiB\" is below 'buffered_body', which is \"1MiB\" when it is "
+        + "not set"),
+    LoadRow(
+      "all bodies as large as one", "[proxy.limits]\nbuffered_body = \"256MiB\"\nheld_bodies = \"256MiB\""),
     LoadRow(
       "a duration as a number", "[proxy.timeouts]\nconnect = 10",
       "2:11: error: 'connect' in [proxy.timeouts]: expected a duration such as \"10s\" (units ms, s, m, h, d), "

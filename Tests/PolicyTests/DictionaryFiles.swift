@@ -1,5 +1,6 @@
 // A world of files for the loader: a dictionary. And the form in which the suites state what a load is to say.
 
+import Serialization
 import Testing
 
 @testable import Policy
@@ -102,6 +103,14 @@ func lines(_ fields: FieldEdits) -> [String] {
     "remove \(String(decoding: $0, as: UTF8.self))"
   }
     + fields.set.map { "set \(text($0))" } + fields.defaults.map { "default \(text($0))" }
+}
+
+extension ParameterEntry {
+  init(_ key: String, _ value: ParameterValue) { self.init(key: Array(key.utf8), value: value) }
+}
+
+extension ParameterValue {
+  static func text(_ text: String) -> ParameterValue { .string(Array(text.utf8)) }
 }
 
 func canonical(_ text: String) -> CanonicalHost {

@@ -83,14 +83,19 @@ import Testing
     let policy = try #require(result.policy)
     #expect(
       policy.rules.map(\.name) == [
-        "example", "payments", "no-admin", "intranet", "old-agents", "no-metadata", "package-mirrors", "weather",
+        "example", "payments", "no-admin", "intranet", "old-agents", "no-metadata", "package-mirrors", "maps",
+        "weather",
       ])
-    let tables = ["request", "security", "headers"]
-    for schema in [TableSchema.rule, .request, .security, .pins] {
+    let tables = ["request", "security", "response", "headers"]
+    for schema in [TableSchema.rule, .request, .security, .response, .pins] {
       for key in schema.supported where !tables.contains(key) {
         let isShown = example.contains("# \(key) = ")
         #expect(isShown, "\(key)")
       }
+    }
+    for key in TableSchema.throttle.supported + TableSchema.violation.supported {
+      let isShown = example.contains("\(key) = ")
+      #expect(isShown, "\(key)")
     }
   }
 }

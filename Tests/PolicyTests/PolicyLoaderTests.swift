@@ -84,7 +84,8 @@ import Testing
       ("defaults", .defaults), ("defaults.request", .request), ("defaults.request.headers", .headers),
       ("defaults.request.authorization", .authorization), ("defaults.security", .security),
       ("defaults.security.client_certificate", .clientCertificate),
-      ("defaults.response", .response), ("pins.x", .pins), ("routes.x", .route), ("trust", .trust),
+      ("defaults.request.throttle", .throttle), ("defaults.response", .response),
+      ("defaults.response.on_violation", .violation), ("pins.x", .pins), ("routes.x", .route), ("trust", .trust),
       ("authority", .authority), ("admin", .admin), ("reachability", .reachability),
     ]
     for (path, schema) in tables {

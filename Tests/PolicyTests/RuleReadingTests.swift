@@ -164,11 +164,6 @@ import Testing
       "5:1: error: 'when' in [rule] is not supported by this build",
       "6:1: error: 'route' in [rule] is not supported by this build"),
     LoadRow(
-      "a table of later builds",
-      "[[rule]]\nname = \"a\"\n[rule.response]\n[[rule]]\nname = \"b\"\nresponse.oversize = \"x\"",
-      "3:7: error: [rule.response] is not supported by this build",
-      "6:10: error: 'oversize' in [rule.response] is not supported by this build"),
-    LoadRow(
       "unknown keys",
       "[[rule]]\nname = \"a\"\nhost = [\"a\"]\nmethod = \"GET\"\n[rule.requests]\ntimeout = \"1s\"",
       "3:1: error: unknown key 'host' in [rule]; did you mean 'hosts'?",
@@ -208,6 +203,18 @@ import Testing
     LoadRow(
       "enforce = false with addresses",
       "[[rule]]\nname = \"a\"\nenforce = false\ndeny_addresses = [\"private\"]"),
+    LoadRow(
+      "enforce = false with a response to check", "[[rule]]\nname = \"a\"\nenforce = false\n[rule.response]"),
+    LoadRow(
+      "enforce = false with a response to check that is inherited",
+      "[[rule]]\nname = \"a\"\nenforce = false\n[defaults.response]"),
+    LoadRow(
+      "enforce = false with parameters",
+      "[[rule]]\nname = \"a\"\nenforce = false\nrequest.parameters = { a = 1 }"),
+    LoadRow(
+      "responses to requests that are denied",
+      "[[rule]]\nname = \"a\"\naction = \"deny\"\n[rule.response]",
+      "4:7: warning: [rule.response] does nothing in a rule that denies every request"),
     LoadRow(
       "edits of requests that are denied",
       "[[rule]]\nname = \"a\"\naction = \"deny\"\n[rule.request]\ncookies = false",

@@ -1,0 +1,104 @@
+// The part of `explain` that is about responses: what one is held to, and what becomes of one that is not so.
+// Tests: SerializerExplanationTests.
+
+import Serialization
+
+/// What a response is held to.
+public struct ResponseExplanation: Sendable {
+  public let serialization: ResponseSerialization
+  /// Most of a body that is held to be looked at.
+  public let bufferedBodyBytes: Int
+  /// false: what would be rejected is let pass, and logged.
+  public let isEnforced: Bool
+
+  /// Whether any serializer looks at bodies. "http" accepts whatever came before it.
+  var looksAtBodies: Bool { !serialization.kinds.contains(.http) }
+
+  var removesNulls: Bool { serialization.removesNulls && serialization.kinds.contains(.json) }
+}
+
+extension Policy {
+  /// nil where responses are not looked at.
+  func responseExplanation(of decision: Decision) -> ResponseExplanation? {
+    response(of: decision).map {
+      ResponseExplanation(
+        serialization: $0, bufferedBodyBytes: configuration.limits.bufferedBodyBytes,
+        isEnforced: decision.rule.map { rules[$0].enforce } ?? true)
+    }
+  }
+}
+
+// MARK: As text
+
+extension ResponseExplanation {
+  var lines: [String] {
+    let kinds = serialization.kinds.map(\.rawValue).joined(separator: ", ")
+    var lines = [
+      "response: \(kinds)\(serialization.kinds.count > 1 ? ", of which the first that accepts decides" : "")"
+    ]
+    lines.append("status: \(serialization.acceptableStatus), else \(text(serialization.onStatus))")
+    lines.append("content type: \(typesText), else \(text(serialization.onContentType))")
+    if looksAtBodies { lines.append("body: well-formed, else \(text(serialization.onBody))") }
+    if removesNulls { lines.append("nulls: removed from JSON") }
+    if looksAtBodies || removesNulls {
+      let size = Quantity.size.text(Int64(bufferedBodyBytes))
+      lines.append("body above \(size): not looked at, and \(text(serialization.onOversize))")
+    }
+    return lines.map { "  \($0)" }
+  }
+
+  private func text(_ reaction: ResponseSerialization.Reaction) -> String {
+    switch reaction {
+    case .annotate: "annotated"
+    case .reject: isEnforced ? "rejected" : "let pass and logged (enforce = false)"
+    }
+  }
+
+  /// Of a compound each serializer has its own types, unless the rule names them.
+  private var typesText: String {
+    if let own = serialization.acceptableTypes { return Self.list(own) }
+    return serialization.kinds.map { kind in
+      let types = kind == .http ? "any" : Self.list(kind.standardTypes)
+      return serialization.kinds.count > 1 ? "\(types) (\(kind.rawValue))" : types
+    }.joined(separator: "; ")
+  }
+
+  private static func list(_ types: [MediaRange]) -> String { types.map(\.description).joined(separator: ", ") }
+}
+
+// MARK: As JSON
+
+extension ResponseExplanation {
+  /// The member of the object that says what will be done.
+  var json: [(String, JSONText)] {
+    let types = serialization.kinds.map { kind in
+      (kind.rawValue, Self.json(of: serialization.acceptableTypes ?? kind.standardTypes))
+    }
+    return [
+      (
+        "response",
+        .object([
+          ("serializer", .array(serialization.kinds.map { .string($0.rawValue) })),
+          ("acceptable_status", Self.json(of: serialization.acceptableStatus)),
+          ("acceptable_content_types", .object(types)), ("remove_nulls", .boolean(serialization.removesNulls)),
+          ("on_violation", reactionsJSON), ("oversize", .string(serialization.onOversize.rawValue)),
+          ("buffered_body_bytes", .number(bufferedBodyBytes)), ("enforce", .boolean(isEnforced)),
+        ])
+      )
+    ]
+  }
+
+  private var reactionsJSON: JSONText {
+    .object([
+      ("status", .string(serialization.onStatus.rawValue)),
+      ("content_type", .string(serialization.onContentType.rawValue)),
+      ("body", .string(serialization.onBody.rawValue)),
+    ])
+  }
+
+  private static func json(of status: StatusRanges) -> JSONText {
+    .array(status.ranges.map { .string("\(StatusRanges([$0]))") })
+  }
+
+  private static func json(of types: [MediaRange]) -> JSONText { .array(types.map { .string($0.description) }) }
+}

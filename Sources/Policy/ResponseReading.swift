@@ -1,0 +1,183 @@
+// [rule.response] and [defaults.response]: reading the keys, and how the first inherits from the second, key by key, those
+// of `on_violation` too. What several keys say together is in SerializerChecks. Tests: ResponseReadingTests.
+
+import Bytes
+import Serialization
+
+/// What a response table says. A class: most of 10,000 rules have none.
+final class ResponseDraft {
+  typealias Kind = ResponseSerialization.Kind
+  typealias Reaction = ResponseSerialization.Reaction
+
+  /// Where each key stands. One without a value below has an error, which has been reported.
+  var settings: [String: Setting] = [:]
+  var kinds: [Kind]? = nil
+  var acceptableStatus: StatusRanges? = nil
+  var acceptableTypes: [MediaRange]? = nil
+  var removesNulls: Bool? = nil
+  var onStatus: Reaction? = nil
+  var onContentType: Reaction? = nil
+  var onBody: Reaction? = nil
+  var onOversize: Reaction? = nil
+
+  init() {}
+
+  /// What holds for a rule that says `own` and inherits the rest.
+  init(_ own: ResponseDraft, inheriting inherited: ResponseDraft) {
+    settings = own.settings.merging(inherited.settings) { own, _ in own }
+    kinds = own.kinds ?? inherited.kinds
+    acceptableStatus = own.acceptableStatus ?? inherited.acceptableStatus
+    acceptableTypes = own.acceptableTypes ?? inherited.acceptableTypes
+    removesNulls = own.removesNulls ?? inherited.removesNulls
+    onStatus = own.onStatus ?? inherited.onStatus
+    onContentType = own.onContentType ?? inherited.onContentType
+    onBody = own.onBody ?? inherited.onBody
+    onOversize = own.onOversize ?? inherited.onOversize
+  }
+
+  /// nil where neither table is there: responses are not looked at.
+  static func merged(_ own: ResponseDraft?, inheriting inherited: ResponseDraft?) -> ResponseDraft? {
+    guard let own, let inherited else { return own ?? inherited }
+    return ResponseDraft(own, inheriting: inherited)
+  }
+
+  /// As a value. Made once: rules that only inherit share it.
+  private(set) lazy var serialization: ResponseSerialization = {
+    let standard = ResponseSerialization()
+    return ResponseSerialization(
+      kinds: kinds ?? standard.kinds, acceptableStatus: acceptableStatus ?? standard.acceptableStatus,
+      acceptableTypes: acceptableTypes, removesNulls: removesNulls ?? standard.removesNulls,
+      onStatus: onStatus ?? standard.onStatus, onContentType: onContentType ?? standard.onContentType,
+      onBody: onBody ?? standard.onBody, onOversize: onOversize ?? standard.onOversize)
+  }()
+}
+
+extension ConfigurationReading {
+  func responseDraft(_ table: ConfigurationTable) -> ResponseDraft {
+    let draft = ResponseDraft()
+    for setting in table.settings {
+      draft.settings[setting.key] = setting
+      switch setting.key {
+      case "serializer": draft.kinds = responseSerializers(setting)
+      case "acceptable_status": draft.acceptableStatus = statusRanges(setting)
+      case "acceptable_content_types": draft.acceptableTypes = mediaRanges(setting)
+      case "remove_nulls": draft.removesNulls = boolean(setting)
+      case "on_violation": self.table(setting).map { readReactions($0, draft) }
+      case "oversize": draft.onOversize = choice(setting, ResponseSerialization.Reaction.self)
+      default: unread(setting, of: .response)
+      }
+    }
+    return draft
+  }
+
+  private func readReactions(_ table: ConfigurationTable, _ draft: ResponseDraft) {
+    for setting in table.settings {
+      switch setting.key {
+      case "status": draft.onStatus = choice(setting, ResponseSerialization.Reaction.self)
+      case "content_type": draft.onContentType = choice(setting, ResponseSerialization.Reaction.self)
+      case "body": draft.onBody = choice(setting, ResponseSerialization.Reaction.self)
+      default: unread(setting, of: .violation)
+      }
+    }
+  }
+
+  // MARK: Serializers
+
+  /// One, or a list of which the first that accepts a response decides.
+  private func responseSerializers(_ setting: Setting) -> [ResponseSerialization.Kind]? {
+    switch setting.value.content {
+    case .string: return choice(setting, ResponseSerialization.Kind.self).map { [$0] }
+    case .array(let values):
+      guard !values.isEmpty else {
+        let words = Self.alternatives(ResponseSerialization.Kind.allCases.map(\.rawValue))
+        error(setting, "expected at least one of \(words)")
+        return nil
+      }
+      let kinds = values.map(setting.element).compactMap { element in
+        choice(element, ResponseSerialization.Kind.self).map { (value: $0, setting: element) }
+      }
+      warnOfRepetition(kinds) { $0.rawValue.quoted }
+      var seen: Set<ResponseSerialization.Kind> = []
+      let distinct = kinds.map(\.value).filter { seen.insert($0).inserted }
+      return distinct.isEmpty ? nil : distinct
+    default:
+      expected("a string or an array of strings", setting)
+      return nil
+    }
+  }
+
+  // MARK: Status
+
+  private func statusRanges(_ setting: Setting) -> StatusRanges? {
+    guard let elements = array(setting, of: "status codes and ranges") else { return nil }
+    guard !elements.isEmpty else {
+      error(setting, "an empty list accepts no response; leave the key out for \"\(StatusRanges.successful)\"")
+      return nil
+    }
+    var accepted: [ClosedRange<Int>] = []
+    for element in elements {
+      guard let range = statusRange(element) else { continue }
+      if accepted.contains(where: { $0.contains(range.lowerBound) && $0.contains(range.upperBound) }) {
+        warning(element, "\(StatusRanges([range])) is accepted already")
+      }
+      accepted.append(range)
+    }
+    return StatusRanges(accepted)
+  }
+
+  private func statusRange(_ setting: Setting) -> ClosedRange<Int>? {
+    switch setting.value.content {
+    case .integer: return integer(setting, in: StatusRanges.legal).map { $0...$0 }
+    case .string(let text): return statusRange(setting, text)
+    default:
+      expected(Self.statusExpectation, setting)
+      return nil
+    }
+  }
+
+  private static let statusExpectation =
+    "a status code such as 304, or a range such as \"200-299\", "
+    + "from \(StatusRanges.legal.lowerBound) to \(StatusRanges.legal.upperBound)"
+
+  private func statusRange(_ setting: Setting, _ text: String) -> ClosedRange<Int>? {
+    let codes = text.utf8.split(separator: 0x2d, omittingEmptySubsequences: false).map { Self.status(String($0)) }
+    if codes.count == 1, let code = codes[0] {
+      error(setting, "expected \(Self.statusExpectation); write \(code) without quotes")
+    } else if codes.count == 2, let first = codes[0], let last = codes[1] {
+      if first <= last { return first...last }
+      error(setting, "the range \(text.quoted) is empty; did you mean '\(last)-\(first)'?")
+    } else {
+      error(setting, "expected \(Self.statusExpectation), found \(text.quoted)")
+    }
+    return nil
+  }
+
+  /// Three digits (RFC 9110, 15).
+  private static func status(_ text: String?) -> Int? {
+    guard let text, text.utf8.count == 3, text.utf8.allSatisfy(\.isASCIIDigit), let code = Int(text),
+      StatusRanges.legal.contains(code)
+    else { return nil }
+    return code
+  }
+
+  // MARK: Types
+
+  private func mediaRanges(_ setting: Setting) -> [MediaRange]? {
+    guard let elements = array(setting, of: "strings") else { return nil }
+    guard !elements.isEmpty else {
+      error(setting, "an empty list accepts no response; write [\"*/*\"] to accept any type")
+      return nil
+    }
+    let ranges = elements.compactMap { element -> (value: MediaRange, setting: Setting)? in
+      guard let text = string(element) else { return nil }
+      switch MediaRange.parse(text) {
+      case .success(let range): return (range, element)
+      case .failure(let fault):
+        error(element, fault.description)
+        return nil
+      }
+    }
+    warnOfRepetition(ranges) { $0.description.quoted }
+    return ranges.map(\.value)
+  }
+}

@@ -1,0 +1,143 @@
+// What several keys of request and response tables say together, of which some may be inherited: parameters that cannot be
+// written, and keys that do nothing. It is told where the rule says its part of it; where all of it is inherited, it has
+// been told of [defaults]. Tests: SerializerReadingTests, ParameterReadingTests, ResponseReadingTests.
+
+import Serialization
+
+extension ConfigurationReading {
+  func checkDefaultSerializers() {
+    guard let own = defaultRequest.serializer else { return }
+    checkXML(own, effective: own)
+  }
+
+  /// Checks what comes of the rule's serializer together with what it inherits.
+  func checkSerializers(_ rule: inout RuleDraft) {
+    guard let own = rule.request.serializer else { return }
+    let errorsBefore = errorCount
+    let effective = SerializerDraft.merged(own, inheriting: defaultRequest.serializer) ?? own
+    checkSize(own, effective: effective)
+    checkXML(own, effective: effective)
+    if errorCount > errorsBefore { rule.isSound = false }
+  }
+
+  // MARK: Parameters that cannot be written
+
+  /// What one table says has been counted when it was read.
+  private func checkSize(_ own: SerializerDraft, effective: SerializerDraft) {
+    guard own.parameters != nil, let setting = own.settings["parameters"],
+      let excess = effective.parameters?.size.excess
+    else { return }
+    error(setting, "expected \(excess), together with the parameters of [defaults.request]")
+  }
+
+  private func checkXML(_ own: SerializerDraft, effective: SerializerDraft) {
+    guard effective.format == .plist else { return }
+    let fault = "a control character, U+FFFE or U+FFFF, which no XML can carry"
+    var inherited: [String] = []
+    let ownKeys = Set(own.parameters?.parameters.map(\.entry.key) ?? [])
+    for parameter in effective.parameters?.parameters ?? [] {
+      guard let place = parameter.unfitForXML else { continue }
+      if ownKeys.contains(parameter.entry.key) {
+        error(place, "its name or value holds \(fault), and serializer = \"plist\" writes XML")
+      } else {
+        inherited.append(String(decoding: parameter.entry.key, as: UTF8.self))
+      }
+    }
+    guard let name = inherited.first, own.format == .plist, defaultRequest.serializer?.format != .plist,
+      let setting = own.settings["serializer"]
+    else { return }
+    error(setting, "the parameter \(name.quoted) of [defaults.request] holds \(fault)")
+  }
+
+  // MARK: Keys that do nothing
+
+  func warnOfIdleDefaultSerializers() {
+    if let own = defaultRequest.serializer, own.isSound, own.transcodes == true, own.format ?? .http == .http {
+      let isUsed = rules.contains { rule in
+        guard let serializer = rule.request.serializer, let format = serializer.format else { return false }
+        return format != .http && serializer.transcodes == nil
+      }
+      if !isUsed { warnOfIdleTranscoding(own) }
+    }
+    if let own = defaultResponse {
+      warnOfBodiesUnchecked(own, effective: own)
+      let isUsed = rules.contains { $0.response?.kinds?.contains(.json) ?? false && $0.response?.removesNulls == nil }
+      if !isUsed { warnOfNullsKept(own, effective: own) }
+    }
+  }
+
+  /// `intercepted`: the hosts of rules that open tunnels.
+  func warnOfIdleSerializers(_ rule: RuleDraft, _ intercepted: CoveredHosts) {
+    if rule.action == .deny, rule.enforce { return }
+    let reach = intercepted.isEmpty ? tunnelsOnly(rule) : nil
+    if let own = rule.request.serializer {
+      let effective = SerializerDraft.merged(own, inheriting: defaultRequest.serializer) ?? own
+      warnOfIdleSerializer(own, effective: effective)
+      for key in ["parameters", "transcode"] where effective.serialization != nil {
+        if let reach, let setting = own.settings[key] { warning(setting, reach) }
+      }
+    }
+    guard let own = rule.response, let setting = rule.settings["response"] else { return }
+    let effective = ResponseDraft.merged(own, inheriting: defaultResponse) ?? own
+    warnOfBodiesUnchecked(own, effective: effective)
+    warnOfNullsKept(own, effective: effective)
+    if let reach { report(.warning, setting.source, setting.keyBegin, "[rule.response]: \(reach)") }
+  }
+
+  /// What is to be said of a rule to which requests come in tunnels only, but for those few that name https:// to the
+  /// proxy itself; nil of any other rule.
+  private func tunnelsOnly(_ rule: RuleDraft) -> String? {
+    guard rule.conditions.schemes == [.https], rule.connect != .deny else { return nil }
+    return "it does nothing in tunnels, through which programs reach https, for no rule opens one; "
+      + "'connect = \"intercept\"' does"
+  }
+
+  // MARK: Requests
+
+  private func warnOfIdleSerializer(_ own: SerializerDraft, effective: SerializerDraft) {
+    if effective.format ?? .http == .http { warnOfIdleTranscoding(own) }
+    let hasParameters = !(effective.parameters?.parameters.isEmpty ?? true)
+    let transcodes = effective.transcodes ?? false
+    if !hasParameters, own.methodsInURI != nil, let setting = own.settings["parameters_in_uri"] {
+      warning(setting, "it does nothing, for there are no 'parameters'")
+    }
+    if hasParameters || transcodes { return }
+    let idle = "it does nothing, for there are neither 'parameters' nor 'transcode = true'"
+    if own.format ?? .http != .http { own.settings["serializer"].map { warning($0, idle) } }
+    own.settings["on_conflict"].map { warning($0, idle) }
+  }
+
+  private func warnOfIdleTranscoding(_ own: SerializerDraft) {
+    guard own.transcodes == true, let setting = own.settings["transcode"] else { return }
+    warning(
+      setting,
+      "it does nothing with serializer = \"http\", which writes forms as they are; \"json\" and \"plist\" re-encode them"
+    )
+  }
+
+  // MARK: Responses
+
+  private func warnOfBodiesUnchecked(_ own: ResponseDraft, effective: ResponseDraft) {
+    guard let kinds = own.kinds, kinds.count > 1, let http = kinds.firstIndex(of: .http),
+      let setting = own.settings["serializer"]
+    else { return }
+    if kinds[http...].contains(where: { $0 != .http }) {
+      warning(setting, "what stands behind \"http\" is never asked, for \"http\" accepts every body")
+    } else if kinds.contains(where: { $0 != .http }), !(effective.removesNulls ?? false) {
+      warning(setting, "no body is checked, for \"http\" accepts what the others do not")
+    }
+  }
+
+  private func warnOfNullsKept(_ own: ResponseDraft, effective: ResponseDraft) {
+    guard own.removesNulls == true, let setting = own.settings["remove_nulls"],
+      effective.settings["serializer"] == nil || effective.kinds != nil,
+      !(effective.kinds ?? [.http]).contains(.json)
+    else { return }
+    warning(setting, "it does nothing, for no serializer is \"json\"")
+  }
+}
+
+extension SerializerDraft {
+  /// Whether every key that is there was read.
+  fileprivate var isSound: Bool { settings["serializer"] == nil || format != nil }
+}

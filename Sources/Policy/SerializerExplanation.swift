@@ -1,0 +1,184 @@
+// The part of `explain` that is about parameters and bodies of requests, and how they are sent. Of secret parameters only
+// the names are told. Tests: SerializerExplanationTests.
+
+import Bytes
+import Serialization
+
+/// What is done to the parameters and the body of a request.
+public struct SerializerExplanation: Sendable {
+  /// Where the parameters go.
+  public enum Placement: String, Sendable { case query, body }
+
+  /// A value with its name, as a form has it; nil where it is secret.
+  public struct Parameter: Hashable, Sendable {
+    public let name: String
+    public let value: String?
+  }
+
+  /// nil: parameters and body are left as they are.
+  public let serialization: RequestSerialization?
+  public let placement: Placement
+  /// In the order in which they are written.
+  public let parameters: [Parameter]
+  public let serviceType: ServiceType
+  public let throttle: Throttle?
+  public let allowsCellularAccess: Bool
+  /// false: what would be rejected is let pass, and logged.
+  public let isEnforced: Bool
+}
+
+extension Policy {
+  func serializerExplanation(of decision: Decision, method: String) -> SerializerExplanation {
+    let request = request(of: decision)
+    let isInURI = request.serialization?.methodsInURI.contains(Array(method.utf8)) ?? false
+    let placement: SerializerExplanation.Placement = isInURI ? .query : .body
+    var list = ParameterList(
+      secretNames: request.secretParameters, writesEmpty: !isInURI && request.serialization?.format != .http)
+    for entry in request.serialization?.parameters ?? [] { list.add(entry, of: nil) }
+    return SerializerExplanation(
+      serialization: request.serialization, placement: placement, parameters: list.parameters,
+      serviceType: request.serviceType, throttle: request.throttle, allowsCellularAccess: request.allowsCellularAccess,
+      isEnforced: decision.rule.map { rules[$0].enforce } ?? true)
+  }
+}
+
+/// The values of a tree with their names. The reader of the configuration bounds how deep it is.
+private struct ParameterList {
+  let secretNames: Set<String>
+  /// Whether the serializer writes tables and arrays that are empty: a form has nothing for them.
+  let writesEmpty: Bool
+  private(set) var parameters: [SerializerExplanation.Parameter] = []
+
+  init(secretNames: Set<String>, writesEmpty: Bool) {
+    self.secretNames = secretNames
+    self.writesEmpty = writesEmpty
+  }
+
+  mutating func add(_ entry: ParameterEntry, of table: String?) {
+    add(entry.value, ParameterName.member(String(decoding: entry.key, as: UTF8.self), of: table))
+  }
+
+  private mutating func add(_ value: ParameterValue, _ name: String) {
+    switch value {
+    case .string(let text): append(name, String(decoding: text, as: UTF8.self))
+    case .integer(let number): append(name, "\(number)")
+    case .real(let number): append(name, Self.text(number))
+    case .boolean(let value): append(name, value ? "true" : "false")
+    case .array(let values):
+      if values.isEmpty, writesEmpty { append(name, "[]") }
+      for value in values { add(value, ParameterName.element(of: name)) }
+    case .dictionary(let entries):
+      if entries.isEmpty, writesEmpty { append(name, "{}") }
+      for entry in entries { add(entry, of: name) }
+    }
+  }
+
+  /// The shortest decimal that reads back, without a trailing `.0`.
+  private static func text(_ number: Double) -> String {
+    let text = "\(number)"
+    return text.hasSuffix(".0") ? String(text.dropLast(2)) : text
+  }
+
+  private mutating func append(_ name: String, _ value: String) {
+    parameters.append(
+      SerializerExplanation.Parameter(name: name, value: secretNames.contains(name) ? nil : value))
+  }
+}
+
+// MARK: As text
+
+extension SerializerExplanation {
+  static let notYet = "not looked at by this build"
+
+  var lines: [String] { (bodyLines + connectionLines).map { "  \($0)" } }
+
+  private var bodyLines: [String] {
+    guard let serialization else { return [] }
+    var lines: [String] = []
+    if !parameters.isEmpty {
+      lines.append(
+        "parameters: \(placement == .query ? "in the query" : "in the body, \(serialization.format.phrase)")")
+      lines += parameters.map { "parameter \($0.name): \($0.value ?? "(value hidden)")" }
+    }
+    if serialization.transcodes {
+      lines.append("transcode: a body that is a form is sent \(serialization.format.phrase)")
+    }
+    if serialization.transcodes || placement == .body && !parameters.isEmpty {
+      lines.append("on conflict: \(conflictText(serialization.onConflict))")
+    }
+    return lines
+  }
+
+  private func conflictText(_ reaction: RequestSerialization.ConflictReaction) -> String {
+    switch reaction {
+    case .pass: "the request passes as it came"
+    case .reject where !isEnforced: "the request passes as it came, and is logged (enforce = false)"
+    case .reject: "the request is rejected (413, 415)"
+    }
+  }
+
+  private var connectionLines: [String] {
+    var lines: [String] = []
+    if serviceType != .standard {
+      lines.append("service type: \(serviceType.rawValue), DSCP \(serviceType.codePoint)")
+    }
+    if let throttle {
+      let packet = Quantity.size.text(Int64(throttle.packetBytes))
+      let delay = Quantity.duration.text(throttle.delayMilliseconds)
+      let links = throttle.links.map(\.rawValue).joined(separator: ", ")
+      lines.append(
+        "throttle: after \(packet) of a request body nothing is sent for \(delay)"
+          + (links.isEmpty ? "" : "; when \(links): \(Self.notYet)"))
+    }
+    if !allowsCellularAccess { lines.append("cellular access: not allowed: \(Self.notYet)") }
+    return lines
+  }
+}
+
+extension RequestSerialization.Format {
+  fileprivate var phrase: String {
+    switch self {
+    case .http: "as a form"
+    case .json: "as JSON"
+    case .plist: "as an XML property list"
+    }
+  }
+}
+
+// MARK: As JSON
+
+extension SerializerExplanation {
+  /// Members of the object that says what will be done; none where nothing is.
+  var json: [(String, JSONText)] {
+    var members: [(String, JSONText)] = []
+    if let serialization { members.append(("serialization", json(of: serialization))) }
+    if serviceType != .standard { members.append(("service_type", .string(serviceType.rawValue))) }
+    if let throttle { members.append(("throttle", throttle.json)) }
+    if !allowsCellularAccess { members.append(("allows_cellular_access", .boolean(false))) }
+    return members
+  }
+
+  private func json(of serialization: RequestSerialization) -> JSONText {
+    .object([
+      ("serializer", .string(serialization.format.rawValue)),
+      (
+        "parameters",
+        .array(
+          parameters.map {
+            .object([("name", .string($0.name)), ("value", $0.value.map(JSONText.string) ?? .null)])
+          })
+      ),
+      ("parameters_in", .string(placement.rawValue)), ("transcode", .boolean(serialization.transcodes)),
+      ("on_conflict", .string(serialization.onConflict.rawValue)), ("enforce", .boolean(isEnforced)),
+    ])
+  }
+}
+
+extension Throttle {
+  fileprivate var json: JSONText {
+    .object([
+      ("packet_bytes", .number(packetBytes)), ("delay_ms", .number(Int(delayMilliseconds))),
+      ("when", .array(links.map { .string($0.rawValue) })),
+    ])
+  }
+}

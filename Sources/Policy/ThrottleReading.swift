@@ -1,0 +1,80 @@
+// `throttle` of a request table: either a packet and a delay, AFNetworking's throttleBandwidthWithPacketSize:delay:, or a
+// rate, which is turned into the two here. Tests: SerializerReadingTests.
+
+extension Throttle {
+  /// Twenty packets a second: smooth, and far from what a timer costs.
+  private static let stepMilliseconds: Int64 = 50
+  /// Smallest packet of a rate, in bytes: below it heads of packets and system calls outweigh what is sent.
+  private static let smallestPacket: Int64 = 1 << 10
+
+  /// A pace in bytes a second, at least 1: a packet every 50 ms, or of a slow pace a packet of 1 KiB less often.
+  init(bytesPerSecond: Int64, links: [LinkKind]) {
+    let packet = bytesPerSecond / (1000 / Self.stepMilliseconds)
+    if packet >= Self.smallestPacket {
+      self.init(packetBytes: Int(packet), delayMilliseconds: Self.stepMilliseconds, links: links)
+    } else {
+      let delay = (Self.smallestPacket * 1000 + bytesPerSecond - 1) / bytesPerSecond
+      self.init(packetBytes: Int(Self.smallestPacket), delayMilliseconds: delay, links: links)
+    }
+  }
+}
+
+extension Bounds {
+  /// In bytes.
+  static let throttlePacket: ClosedRange<Int64> = 1 << 10...64 << 20
+  /// In milliseconds. Largest: what origins commonly wait for the next byte of a body.
+  static let throttleDelay: ClosedRange<Int64> = 1...60_000
+  /// In bytes a second.
+  static let throttleRate: ClosedRange<Int64> = 1 << 10...1 << 30
+}
+
+extension ConfigurationReading {
+  func throttle(_ setting: Setting) -> Throttle? {
+    guard let table = table(setting) else { return nil }
+    let errorsBefore = errorCount
+    var values: [String: Int64] = [:]
+    var keys: [String: Setting] = [:]
+    var links: [LinkKind] = []
+    for entry in table.settings {
+      keys[entry.key] = entry
+      switch entry.key {
+      case "packet": values["packet"] = quantity(entry, .size, in: Bounds.throttlePacket)
+      case "delay": values["delay"] = quantity(entry, .duration, in: Bounds.throttleDelay)
+      case "rate": values["rate"] = quantity(entry, .size, in: Bounds.throttleRate)
+      case "when": links = throttledLinks(entry)
+      default: unread(entry, of: .throttle)
+      }
+    }
+    guard errorCount == errorsBefore else { return nil }
+    return throttle(setting, keys, values, links)
+  }
+
+  private func throttle(
+    _ setting: Setting, _ keys: [String: Setting], _ values: [String: Int64], _ links: [LinkKind]
+  ) -> Throttle? {
+    switch (values["packet"], values["delay"], values["rate"]) {
+    case (nil, nil, let rate?): return Throttle(bytesPerSecond: rate, links: links)
+    case (let packet?, let delay?, nil):
+      return Throttle(packetBytes: Int(packet), delayMilliseconds: delay, links: links)
+    case (nil, nil, nil): error(setting, "expected 'packet' and 'delay', or 'rate'")
+    case (_?, nil, nil): error(setting, "'delay' must be there, as 'packet' is")
+    case (nil, _?, nil): error(setting, "'packet' must be there, as 'delay' is")
+    case (_, _, _?):
+      keys["rate"].map { error($0, "it stands in place of 'packet' and 'delay', not beside them") }
+    }
+    return nil
+  }
+
+  private func throttledLinks(_ setting: Setting) -> [LinkKind] {
+    let links = elements(setting, of: "strings").compactMap { element in
+      choice(element, LinkKind.self).map { (value: $0, setting: element) }
+    }
+    warnOfRepetition(links) { $0.rawValue.quoted }
+    if !links.isEmpty {
+      warning(setting, "\(Self.withoutReachability); until then uploads are throttled on every link")
+    }
+    return links.map(\.value)
+  }
+
+  static let withoutReachability = "it takes effect with reachability, which this build does not have"
+}

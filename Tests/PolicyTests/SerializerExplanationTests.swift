@@ -1,0 +1,199 @@
+// What `sallyport explain` says of parameters, bodies and responses; and that it tells no secret.
+
+import Serialization
+import Testing
+
+@testable import Policy
+
+@Suite struct SerializerExplanationTests {
+  private func explain(
+    _ body: String, _ method: String = "GET", _ scheme: Scheme = .http
+  ) throws -> Explanation {
+    var files = DictionaryFiles()
+    files.variables["KEY"] = "HUNTER2"
+    files.files["s.toml"] = Array("[[rule]]\nname = \"r\"\n\(body)".utf8)
+    let policy = try #require(PolicyLoader.load(path: "s.toml", files: files).policy)
+    let isTunnel = method == "CONNECT"
+    return policy.explain(
+      method: method, scheme: scheme, host: canonical("a.example"), port: scheme.defaultPort, path: isTunnel ? "" : "/",
+      isTunnel: isTunnel)
+  }
+
+  /// The lines on what will be done.
+  private func lines(_ body: String, _ method: String = "GET") throws -> [String] {
+    try explain(body, method).description.split(separator: "\n").drop { $0 != "what will be done:" }.dropFirst()
+      .map { String($0.dropFirst(2)) }
+  }
+
+  private static let parameters = """
+    parameters = { z = "a&b", filter = { lang = ["en", "de"], on = true, none = {} }, api_key = { env = "KEY" }, \
+    list = [1, { env = "KEY" }], n = 2.0, r = 0.5, password = 7 }
+    """
+
+  @Test func parametersAreToldWithoutTheirSecrets() throws {
+    let named = [
+      "parameter api_key: (value hidden)", "parameter filter[lang][]: en", "parameter filter[lang][]: de",
+      "parameter filter[on]: true", "parameter list[]: (value hidden)", "parameter list[]: (value hidden)",
+      "parameter n: 2", "parameter password: (value hidden)", "parameter r: 0.5", "parameter z: a&b",
+    ]
+    #expect(try lines("[rule.request]\n\(Self.parameters)") == ["parameters: in the query"] + named)
+    #expect(
+      try lines("[rule.request]\n\(Self.parameters)", "POST")
+        == ["parameters: in the body, as a form"] + named + ["on conflict: the request is rejected (413, 415)"])
+    #expect(
+      try lines("[rule.request]\non_conflict = \"pass\"\nserializer = \"json\"\n\(Self.parameters)", "POST")
+        == ["parameters: in the body, as JSON"] + named[..<3] + ["parameter filter[none]: {}"] + named[3...]
+        + ["on conflict: the request passes as it came"])
+    for method in ["GET", "POST"] {
+      let explanation = try explain("[rule.request]\nserializer = \"plist\"\n\(Self.parameters)", method)
+      #expect(!explanation.description.contains("HUNTER2") && !explanation.json.contains("HUNTER2"))
+      #expect(!explanation.description.contains(": 7") && !explanation.json.contains("7\""))
+    }
+  }
+
+  @Test func theRuleSaysWhichMethodsHaveThemInTheQuery() throws {
+    let request = "[rule.request]\nparameters = { a = \"x\" }\nserializer = \"plist\"\n"
+    #expect(try lines(request + "parameters_in_uri = [\"POST\"]", "POST")[0] == "parameters: in the query")
+    #expect(
+      try lines(request + "parameters_in_uri = []")[0] == "parameters: in the body, as an XML property list")
+    #expect(try lines(request, "get")[0] == "parameters: in the body, as an XML property list")
+  }
+
+  @Test func transcodingIsTold() throws {
+    #expect(
+      try lines("[rule.request]\nserializer = \"json\"\ntranscode = true") == [
+        "transcode: a body that is a form is sent as JSON", "on conflict: the request is rejected (413, 415)",
+      ])
+    #expect(
+      try lines("enforce = false\n[rule.request]\nserializer = \"plist\"\ntranscode = true") == [
+        "transcode: a body that is a form is sent as an XML property list",
+        "on conflict: the request passes as it came, and is logged (enforce = false)",
+      ])
+    #expect(
+      try lines("[rule.request]\ntranscode = true") == ["the request is forwarded as it came"])
+  }
+
+  @Test func theConnectionIsTold() throws {
+    #expect(
+      try lines(
+        """
+        [rule.request]
+        service_type = "video"
+        throttle = { packet = "16KiB", delay = "200ms", when = ["wwan", "unknown"] }
+        allows_cellular_access = false
+        """) == [
+          "service type: video, DSCP 34",
+          "throttle: after 16KiB of a request body nothing is sent for 200ms; when wwan, unknown: not looked at by this "
+            + "build",
+          "cellular access: not allowed: not looked at by this build",
+        ])
+    #expect(
+      try lines("request.throttle = { rate = \"64KiB\" }") == [
+        "throttle: after 3276B of a request body nothing is sent for 50ms"
+      ])
+  }
+
+  // MARK: Responses
+
+  @Test func aResponseIsToldWhole() throws {
+    #expect(
+      try lines(
+        """
+        [rule.response]
+        serializer = "json"
+        acceptable_status = ["200-299", 304]
+        remove_nulls = true
+        on_violation = { status = "reject", content_type = "annotate" }
+        """) == [
+          "response: json", "status: 200-299, 304, else rejected",
+          "content type: application/json, text/json, text/javascript, else annotated",
+          "body: well-formed, else rejected", "nulls: removed from JSON",
+          "body above 1MiB: not looked at, and annotated",
+        ])
+  }
+
+  @Test func aCompoundHasItsTypesEach() throws {
+    #expect(
+      try lines("response.serializer = [\"json\", \"plist\"]\nresponse.oversize = \"reject\"") == [
+        "response: json, plist, of which the first that accepts decides", "status: 200-299, else annotated",
+        "content type: application/json, text/json, text/javascript (json); application/x-plist (plist), else rejected",
+        "body: well-formed, else rejected", "body above 1MiB: not looked at, and rejected",
+      ])
+    #expect(
+      try lines("response.serializer = [\"json\", \"xml\"]\nresponse.acceptable_content_types = [\"text/*\"]")[2]
+        == "content type: text/*, else rejected")
+    #expect(
+      try lines("response.serializer = [\"json\", \"http\"]\nresponse.remove_nulls = true")[2...] == [
+        "content type: application/json, text/json, text/javascript (json); any (http), else rejected",
+        "nulls: removed from JSON", "body above 1MiB: not looked at, and annotated",
+      ])
+  }
+
+  @Test func anyBodyIsNotLookedAt() throws {
+    #expect(
+      try lines("[rule.response]") == [
+        "response: http", "status: 200-299, else annotated", "content type: any, else rejected",
+      ])
+  }
+
+  @Test func whatIsNotEnforcedIsLetPass() throws {
+    #expect(
+      try lines("enforce = false\nresponse.serializer = \"xml\"\n[proxy.limits]\nbuffered_body = \"3MiB\"") == [
+        "response: xml", "status: 200-299, else annotated",
+        "content type: application/xml, text/xml, else let pass and logged (enforce = false)",
+        "body: well-formed, else let pass and logged (enforce = false)",
+        "body above 3MiB: not looked at, and annotated",
+      ])
+  }
+
+  @Test func aTunnelAndADenialHaveNoneOfIt() throws {
+    let body = "[rule.request]\nparameters = { a = 1 }\nservice_type = \"voice\"\n[rule.response]"
+    for explanation in [try explain(body, "CONNECT", .https), try explain("action = \"deny\"\n\(body)")] {
+      #expect(explanation.serializer == nil && explanation.response == nil)
+      #expect(!explanation.json.contains("serializ") && !explanation.description.contains("parameter"))
+    }
+  }
+
+  @Test func theDefaultsAreToldWhereNoRuleMatches() throws {
+    let policy = try loaded("[defaults.request]\nservice_type = \"voice\"\n[defaults.response]\nserializer = \"image\"")
+    let explanation = policy.explain(
+      method: "GET", scheme: .http, host: canonical("a"), port: 80, path: "/", isTunnel: false)
+    #expect(explanation.serializer?.serviceType == .voice && explanation.response?.serialization.kinds == [.image])
+  }
+
+  // MARK: JSON
+
+  private func actions(_ body: String, _ method: String) throws -> String {
+    let json = try explain(body, method).json
+    let start = try #require(json.firstRange(of: "\"cookies\": true")).upperBound
+    let end = try #require(json.firstRange(of: ", \"assurance\": ")).lowerBound
+    return String(json[start..<end])
+  }
+
+  @Test func jsonSaysTheSame() throws {
+    #expect(
+      try actions(
+        """
+        [rule.request]
+        serializer = "json"
+        parameters = { a = "x", token = "y" }
+        service_type = "background"
+        throttle = { packet = "1KiB", delay = "2s", when = ["wifi"] }
+        allows_cellular_access = false
+        """, "POST")
+        == ", \"serialization\": {\"serializer\": \"json\", \"parameters\": [{\"name\": \"a\", \"value\": \"x\"}, "
+        + "{\"name\": \"token\", \"value\": null}], \"parameters_in\": \"body\", \"transcode\": false, "
+        + "\"on_conflict\": \"reject\", \"enforce\": true}, \"service_type\": \"background\", "
+        + "\"throttle\": {\"packet_bytes\": 1024, \"delay_ms\": 2000, \"when\": [\"wifi\"]}, "
+        + "\"allows_cellular_access\": false")
+    #expect(
+      try actions(
+        "enforce = false\n[rule.response]\nserializer = [\"plist\", \"http\"]\nacceptable_status = [200, 204]",
+        "GET")
+        == ", \"response\": {\"serializer\": [\"plist\", \"http\"], \"acceptable_status\": [\"200\", \"204\"], "
+        + "\"acceptable_content_types\": {\"plist\": [\"application/x-plist\"], \"http\": [\"*/*\"]}, "
+        + "\"remove_nulls\": false, \"on_violation\": {\"status\": \"annotate\", \"content_type\": \"reject\", "
+        + "\"body\": \"reject\"}, \"oversize\": \"annotate\", \"buffered_body_bytes\": 1048576, \"enforce\": false}")
+    #expect(try actions("", "GET") == "")
+  }
+}
