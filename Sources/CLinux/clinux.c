@@ -147,13 +147,22 @@ int cl_accept(int fd, cl_address *peer) {
   return result;
 }
 
-int cl_connect(const cl_address *address, bool *connected) {
+int cl_set_traffic_class(int fd, bool is_ipv4, int traffic_class) {
+  ptrdiff_t result =
+      is_ipv4 ? RETRY(setsockopt(fd, IPPROTO_IP, IP_TOS, &traffic_class, sizeof traffic_class))
+              : RETRY(setsockopt(fd, IPPROTO_IPV6, IPV6_TCLASS, &traffic_class, sizeof traffic_class));
+  return (int)result;
+}
+
+int cl_connect(const cl_address *address, int traffic_class, bool *connected) {
   struct sockaddr_storage storage;
   socklen_t length = to_sockaddr(address, &storage);
   int fd = (int)RETRY(socket(storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (fd < 0) return fd;
   int on = 1;
   setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  // Before the first packet, so that it bears the mark too.
+  if (traffic_class != 0) cl_set_traffic_class(fd, storage.ss_family == AF_INET, traffic_class);
   ptrdiff_t result = RETRY(connect(fd, (struct sockaddr *)&storage, length));
   if (result < 0 && result != -EINPROGRESS) {
     close(fd);

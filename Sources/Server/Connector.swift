@@ -41,6 +41,8 @@ final class Connector {
   var reserved: Upstream? = nil
   private var handshake: (attempt: Attempt, tls: OriginHandshake, interest: Interest?, begunAt: Int64)? = nil
   private let needsFresh: Bool
+  /// What the packets of the connection are marked with.
+  private let codePoint: UInt8
   /// By what the destination of a tunnel is to be verified before it is opened.
   private let verification: OriginSecurity?
   /// The probe that is waited for; `attempt` nil: it was given this connector's own connection.
@@ -54,6 +56,7 @@ final class Connector {
     verifying verification: OriginSecurity?, _ policy: Policy, _ worker: Worker
   ) {
     self.verification = verification
+    codePoint = (rule.map { policy.rules[$0].request } ?? policy.defaultRequest).serviceType.codePoint
     self.destination = destination
     self.conversation = conversation
     self.policy = policy
@@ -225,7 +228,7 @@ final class Connector {
     while next < candidates.count {
       let address = candidates[next]
       next += 1
-      switch Outgoing.open(address) {
+      switch Outgoing.open(address, codePoint: codePoint) {
       case .failure(let error):
         lastError = error
         if error.isExhaustion, worker.closeIdleUpstreams() { next -= 1 }

@@ -133,6 +133,8 @@ final class Upstream {
   var interest: Interest? = .read
   /// Whether its last response was long, as its next one may be.
   var sendsLongBodies = false
+  /// What its packets are marked with.
+  var codePoint: UInt8 = 0
   /// Whether it counts for `connections_per_host`.
   var holdsPlace = false
   /// What the security policy would have refused of its certificate, were it or its pins enforced.

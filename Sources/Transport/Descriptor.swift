@@ -78,6 +78,14 @@ public struct Descriptor: Equatable, Sendable {
     return cl_local_address(number, &raw) >= 0 ? SocketAddress(raw) : nil
   }
 
+  /// Marks what is sent from now on with a code point of RFC 2474. It is a wish: a system that refuses it sends unmarked.
+  public func mark(codePoint: UInt8, isIPv4: Bool) {
+    _ = cl_set_traffic_class(number, isIPv4, Self.trafficClass(of: codePoint))
+  }
+
+  /// The code point stands in the upper six bits; the lower two are the network's (RFC 3168).
+  static func trafficClass(of codePoint: UInt8) -> Int32 { Int32(codePoint) << 2 }
+
   /// Whether a connection that should be silent still is: nothing to read and no end.
   public var isSilent: Bool { cl_peek(number) == -CL_EAGAIN }
 }
@@ -149,10 +157,11 @@ public struct Outgoing: Equatable, Sendable {
   public let descriptor: Descriptor
   public let isConnected: Bool
 
-  public static func open(_ address: SocketAddress) -> Result<Outgoing, SystemError> {
+  /// `codePoint`: of RFC 2474, what every packet is marked with.
+  public static func open(_ address: SocketAddress, codePoint: UInt8 = 0) -> Result<Outgoing, SystemError> {
     var raw = address.raw
     var connected = false
-    let number = cl_connect(&raw, &connected)
+    let number = cl_connect(&raw, Descriptor.trafficClass(of: codePoint), &connected)
     guard number >= 0 else { return .failure(SystemError(-number)) }
     return .success(Outgoing(descriptor: Descriptor(number: number), isConnected: connected))
   }

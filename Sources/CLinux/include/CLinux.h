@@ -41,7 +41,9 @@ cl_event cl_epoll_event(const void *events, int index);
 int cl_listen(const cl_address *address, int backlog, bool reuse_port);
 int cl_accept(int fd, cl_address *peer);
 /// A non-blocking TCP socket whose connect has begun, or is through already: the descriptor, or -errno.
-int cl_connect(const cl_address *address, bool *connected);
+int cl_connect(const cl_address *address, int traffic_class, bool *connected);
+// The traffic class (IPv4: type of service) of what is sent from now on.
+int cl_set_traffic_class(int fd, bool is_ipv4, int traffic_class);
 /// 0 where no socket listens on the address, -EADDRINUSE where one does.
 int cl_probe_listen(const cl_address *address);
 int cl_socket_error(int fd);
