@@ -80,6 +80,14 @@ struct AccessLine {
     } else {
       out.append("null")
     }
+    out.append(",\"violation\":")
+    if let violation = record.violation {
+      out.append("\"")
+      out.append(violation.token)
+      out.append("\"")
+    } else {
+      out.append("null")
+    }
     out.append(",\"error\":")
     if let token = record.outcome.token {
       out.append("\"")
@@ -139,6 +147,10 @@ struct AccessLine {
     if let report = record.report {
       out.append(" report=")
       out.append(report.token)
+    }
+    if let violation = record.violation {
+      out.append(" violation=")
+      out.append(violation.token)
     }
     if let token = record.outcome.token {
       out.append(" error=")

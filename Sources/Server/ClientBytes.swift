@@ -65,6 +65,8 @@ extension Conversation {
       }
     }
     flushUpstream(worker)
+    // A client that waits to be bidden to go on (RFC 9110, 10.1.1).
+    if session.isCollecting, !outputs.toClient.isEmpty { flushClient(worker) }
   }
 
   /// The next `count` bytes of the input go to the upstream, behind what waits already.

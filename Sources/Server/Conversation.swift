@@ -245,6 +245,7 @@ final class Conversation {
   func attach(_ upstream: Upstream, reused: Bool, _ worker: Worker) {
     upstream.owner = self
     self.upstream = upstream
+    mark(upstream, reused: reused)
     if let report = upstream.report { session.noteReport(report, isForgiven: upstream.isForgiven) }
     flags.remove([.upstreamEnded, .upstreamUnwatched, .upstreamBroken, .sawUpstreamInput])
     let action = session.upstreamOpened(
@@ -252,6 +253,15 @@ final class Conversation {
       assurance: assurance(of: upstream), now: worker.now,
       &worker.workspace, &outputs)
     perform(action, worker)
+  }
+
+  /// A kept connection is marked as its last request asked for; a new one was opened with the mark.
+  private func mark(_ upstream: Upstream, reused: Bool) {
+    let codePoint = session.serviceType.codePoint
+    if reused, upstream.codePoint != codePoint {
+      upstream.descriptor.mark(codePoint: codePoint, isIPv4: upstream.address.isIPv4)
+    }
+    upstream.codePoint = codePoint
   }
 
   private func assurance(of upstream: Upstream) -> Assurance? {
@@ -316,6 +326,7 @@ final class Conversation {
     }
     if let destination { worker.releaseDestination(destination) }
     destination = nil
+    session.releaseHeld(&worker.workspace)
     worker.workspace.pool.reclaim(&outputs.toUpstream)
     worker.workspace.pool.reclaim(&outputs.replay)
     worker.workspace.pool.reclaim(&upstreamInput)
@@ -394,6 +405,7 @@ final class Conversation {
     destination = nil
     streams?.abandon(&worker.pipes)
     streams = nil
+    session.releaseHeld(&worker.workspace)
     worker.workspace.pool.reclaim(&clientInput)
     worker.workspace.pool.reclaim(&outputs.toClient)
     worker.workspace.pool.reclaim(&outputs.toUpstream)

@@ -44,6 +44,7 @@ final class SharedState: Sendable {
   let mailboxes: [Mailbox<WorkerMessage>]
   let reports = Mailbox<WorkerReport>()
   let quota: ConnectionQuota
+  let heldBytes = ByteBudget()
 
   /// Part of the descriptors, and at least so many, that are kept from clients.
   private static let reservedFraction = 10
@@ -129,7 +130,8 @@ final class Worker {
     destinations = DestinationTable(seed: Process.random)
     workspace = Workspace(
       name: live.policy.configuration.proxy.name, listenAddress: via,
-      references: ReferenceSource(seed: Process.random >> 8, index: index, of: shared.mailboxes.count))
+      references: ReferenceSource(seed: Process.random >> 8, index: index, of: shared.mailboxes.count),
+      heldBytes: shared.heldBytes)
     for listener in listeners {
       let slot = occupy(.listener(listener))
       listenerSlots.append(slot)

@@ -23,6 +23,8 @@ public struct ExchangeRecord: Sendable {
   public internal(set) var report: Problem.Kind? = nil
   /// Whether the rule, unenforced, let pass what its policy refuses.
   public internal(set) var isForgiven = false
+  /// What the response showed against its rule, and passed with all the same.
+  public internal(set) var violation: Problem.Kind? = nil
   public var firstByteMilliseconds: Int64 = -1
   public var isReused = false
   public var isRetried = false

@@ -30,10 +30,7 @@ extension Session {
   /// for the proxy came with CONNECT.
   mutating func judgeInterior(_ bytes: Span<UInt8>, _ workspace: inout Workspace) -> Problem? {
     guard let interior else { return nil }
-    let named = bytes.extracting(workspace.request.host)
-    let fault =
-      named.isEmpty ? workspace.decisions.host.set(interior.host.span) : workspace.decisions.host.set(named)
-    let isSameHost = fault == nil && workspace.decisions.host.bytes == interior.canonicalHost
+    let isSameHost = setHost(bytes, &workspace) == nil && workspace.decisions.host.bytes == interior.canonicalHost
     let isSamePort = workspace.request.port == nil || workspace.request.port == interior.port
     let isSameScheme = workspace.request.form != .absolute || workspace.request.isHTTPS
     guard isSameHost, isSamePort, isSameScheme else {

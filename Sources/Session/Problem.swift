@@ -3,6 +3,7 @@
 
 import Bytes
 import HTTP1
+import Serialization
 
 /// An answer of the proxy's own making: which one, and what is said with it.
 public struct Problem: Sendable, Equatable {
@@ -14,6 +15,8 @@ public struct Problem: Sendable, Equatable {
     case connectionRefused, connectionTimeout, connectionFailed, notReachable, connectionClosed
     case malformedResponse, responseHeadTooLarge, responseTimeout, exchangeTimeout, stalled
     case hostBusy, misdirected, interceptionFailed
+    case requestBodyTooLarge, unsupportedBody, heldBodiesSpent, incompleteResponse
+    case unacceptableStatus, unacceptableContentType, malformedContent, undecodableContent, responseBodyTooLarge
     case tlsFailed, tlsAlert, tlsTimeout
     case certificateUntrusted, certificateExpired, certificateNotYetValid, certificateNameMismatch
     case certificateRevoked, revocationUnknown, pinMismatch, pinsExpired
@@ -24,15 +27,18 @@ public struct Problem: Sendable, Equatable {
       case .denied, .addressDenied: 403
       case .authenticationRequired: 407
       case .slowRequest, .stalled: 408
+      case .requestBodyTooLarge: 413
+      case .unsupportedBody: 415
       case .misdirected: 421
       case .headTooLarge: 431
       case .schemeNotSupported: 501
       case .loop, .nameNotFound, .nameFailed, .connectionRefused, .connectionFailed, .connectionClosed,
         .malformedResponse, .responseHeadTooLarge, .tlsFailed, .tlsAlert, .certificateUntrusted, .certificateExpired,
         .certificateNotYetValid, .certificateNameMismatch, .certificateRevoked, .revocationUnknown, .pinMismatch,
-        .pinsExpired, .interceptionFailed:
+        .pinsExpired, .interceptionFailed, .incompleteResponse, .unacceptableStatus, .unacceptableContentType,
+        .malformedContent, .undecodableContent, .responseBodyTooLarge:
         502
-      case .notReachable, .hostBusy: 503
+      case .notReachable, .hostBusy, .heldBodiesSpent: 503
       case .nameTimeout, .connectionTimeout, .responseTimeout, .exchangeTimeout, .tlsTimeout: 504
       }
     }
@@ -63,6 +69,15 @@ public struct Problem: Sendable, Equatable {
       case .hostBusy: "Too many connections to the host are open"
       case .interceptionFailed: "The proxy cannot play the part of the host"
       case .misdirected: "The request is for another host than its tunnel"
+      case .requestBodyTooLarge: "The body of the request is too large to be re-written"
+      case .unsupportedBody: "The body of the request cannot be re-written"
+      case .heldBodiesSpent: "The proxy holds as many bodies as it may"
+      case .incompleteResponse: "The host broke the response off"
+      case .unacceptableStatus: "The status of the response is not acceptable"
+      case .unacceptableContentType: "The content type of the response is not acceptable"
+      case .malformedContent: "The content of the response is malformed"
+      case .undecodableContent: "The content of the response cannot be decoded"
+      case .responseBodyTooLarge: "The content of the response is too large to be checked"
       case .tlsFailed: "The TLS handshake with the host failed"
       case .tlsAlert: "The host broke the TLS handshake off"
       case .tlsTimeout: "The TLS handshake with the host took too long"
@@ -81,7 +96,12 @@ public struct Problem: Sendable, Equatable {
     public var errorType: StaticString {
       switch self {
       case .malformedRequest, .headTooLarge, .slowRequest, .schemeNotSupported, .stalled: "http_request_error"
-      case .misdirected: "http_request_error"
+      case .misdirected, .requestBodyTooLarge, .unsupportedBody: "http_request_error"
+      case .heldBodiesSpent: "proxy_internal_response"
+      case .incompleteResponse: "http_response_incomplete"
+      case .unacceptableStatus, .unacceptableContentType, .malformedContent: "http_protocol_error"
+      case .undecodableContent: "http_response_content_coding"
+      case .responseBodyTooLarge: "http_response_body_size"
       case .interceptionFailed: "proxy_configuration_error"
       case .hostBusy: "connection_limit_reached"
       case .tlsFailed: "tls_protocol_error"
@@ -109,19 +129,22 @@ public struct Problem: Sendable, Equatable {
     /// The code that AFNetworking's users know the condition by (NSURLErrorDomain).
     var nsurlError: StaticString {
       switch self {
-      case .malformedRequest, .headTooLarge, .misdirected: "-1000"
+      case .heldBodiesSpent: "-1"
+      case .malformedRequest, .headTooLarge, .misdirected, .unsupportedBody: "-1000"
       case .slowRequest, .nameTimeout, .connectionTimeout, .responseTimeout, .exchangeTimeout, .stalled, .tlsTimeout,
         .hostBusy:
         "-1001"
       case .schemeNotSupported: "-1002"
       case .nameNotFound, .nameFailed: "-1003"
       case .connectionRefused, .connectionFailed: "-1004"
-      case .connectionClosed: "-1005"
+      case .connectionClosed, .incompleteResponse: "-1005"
       case .loop: "-1007"
       case .notReachable: "-1009"
-      case .malformedResponse, .responseHeadTooLarge: "-1011"
+      case .malformedResponse, .responseHeadTooLarge, .unacceptableStatus: "-1011"
       case .authenticationRequired: "-1013"
+      case .unacceptableContentType, .malformedContent, .undecodableContent: "-1016"
       case .denied, .addressDenied: "-1102"
+      case .requestBodyTooLarge, .responseBodyTooLarge: "-1103"
       case .tlsFailed, .tlsAlert, .interceptionFailed: "-1200"
       case .certificateExpired: "-1201"
       case .certificateUntrusted, .certificateNameMismatch, .certificateRevoked, .revocationUnknown, .pinMismatch,
@@ -158,6 +181,15 @@ public struct Problem: Sendable, Equatable {
       case .hostBusy: "host-busy"
       case .interceptionFailed: "interception-failed"
       case .misdirected: "misdirected"
+      case .requestBodyTooLarge: "request-body-too-large"
+      case .unsupportedBody: "unsupported-body"
+      case .heldBodiesSpent: "held-bodies-spent"
+      case .incompleteResponse: "incomplete-response"
+      case .unacceptableStatus: "unacceptable-status"
+      case .unacceptableContentType: "unacceptable-content-type"
+      case .malformedContent: "malformed-content"
+      case .undecodableContent: "undecodable-content"
+      case .responseBodyTooLarge: "response-body-too-large"
       case .tlsFailed: "tls-failed"
       case .tlsAlert: "tls-alert"
       case .tlsTimeout: "tls-timeout"
@@ -176,163 +208,25 @@ public struct Problem: Sendable, Equatable {
   public let kind: Kind
   /// A sentence: what was expected, what was seen. Holds no secret.
   public let detail: String
+  /// What is wrong with a response that is rejected, one by one.
+  public let violations: [ResponseViolation]
 
-  public init(_ kind: Kind, _ detail: String) {
+  public init(_ kind: Kind, _ detail: String, violations: [ResponseViolation] = []) {
     self.kind = kind
     self.detail = detail
+    self.violations = violations
   }
 }
 
-/// How a problem is put on the wire.
-struct ProblemWriter {
-  /// Longest reason phrase in bytes: what the clients that show one show without cutting it.
-  static let longestReason = 60
-
-  let problem: Problem
-  let rule: String?
-  let reference: Reference
-  /// Pseudonym of the proxy (RFC 9209, 2).
-  let proxyName: [UInt8]
-  let prefersText: Bool
-  let isHead: Bool
-  let closes: Bool
-
-  /// Appends the whole response.
-  func write(to out: inout ByteBuffer, date: Span<UInt8>) {
-    var body = ByteBuffer()
-    if prefersText { writeText(&body) } else { writeJSON(&body) }
-    out.append("HTTP/1.1 ")
-    out.append(decimal: UInt64(problem.kind.status))
-    out.append(0x20)
-    writeReason(&out)
-    out.append("\r\nDate: ")
-    out.append(date)
-    out.append("\r\nContent-Type: ")
-    out.append(prefersText ? "text/plain; charset=utf-8" : "application/problem+json")
-    out.append("\r\nContent-Length: ")
-    out.append(decimal: UInt64(body.count))
-    out.append("\r\nCache-Control: no-store\r\nProxy-Status: ")
-    writeProxyStatus(&out)
-    if problem.kind == .authenticationRequired {
-      out.append("\r\nProxy-Authenticate: Basic realm=\"")
-      out.append(proxyName)
-      out.append("\", charset=\"UTF-8\"")
-    }
-    if problem.kind.status == 503 { out.append("\r\nRetry-After: 10") }
-    out.append(closes ? "\r\nConnection: close\r\n\r\n" : "\r\n\r\n")
-    if !isHead { out.append(body.bytes) }
-  }
-
-  /// `denied rule=payments ref=7F3K2A`
-  private func writeReason(_ out: inout ByteBuffer) {
-    let begin = out.count
-    out.append(problem.kind.token)
-    let room = Self.longestReason - (out.count - begin) - Reference.digits - " ref= rule=".utf8.count
-    if let rule, room > 0 {
-      out.append(" rule=")
-      for byte in rule.utf8.prefix(room) { out.append(byte.isTokenCharacter || byte == 0x3a ? byte : 0x5f) }
-    }
-    out.append(" ref=")
-    reference.write(to: &out)
-  }
-
-  private func writeProxyStatus(_ out: inout ByteBuffer) {
-    // A name that is no Token of RFC 8941 is written as a String.
-    if let first = proxyName.first, first.isASCIILetter || first == 0x2a {
-      out.append(proxyName)
-    } else {
-      writeStructuredString(String(decoding: proxyName, as: UTF8.self), &out)
-    }
-    out.append("; error=")
-    out.append(problem.kind.errorType)
-    out.append("; details=")
-    writeStructuredString(problem.detail, &out)
-    if let rule {
-      out.append("; rule=")
-      writeStructuredString(rule, &out)
-    }
-  }
-
-  /// A String of RFC 8941, 3.3.3: printable ASCII, with `"` and `\` escaped.
-  private func writeStructuredString(_ text: String, _ out: inout ByteBuffer) {
-    out.append(0x22)
-    for byte in text.utf8 {
-      if byte == 0x22 || byte == 0x5c { out.append(0x5c) }
-      out.append(byte >= 0x20 && byte < 0x7f ? byte : 0x3f)
-    }
-    out.append(0x22)
-  }
-
-  private func writeJSON(_ out: inout ByteBuffer) {
-    out.append("{\"type\":\"urn:sallyport:problem:")
-    out.append(problem.kind.token)
-    out.append("\",\"title\":\"")
-    out.append(problem.kind.title)
-    out.append("\",\"status\":")
-    out.append(decimal: UInt64(problem.kind.status))
-    out.append(",\"detail\":")
-    out.append(json: problem.detail)
-    if let rule {
-      out.append(",\"rule\":")
-      out.append(json: rule)
-    }
-    out.append(",\"error\":\"")
-    out.append(problem.kind.errorType)
-    out.append("\",\"nsurlError\":")
-    out.append(problem.kind.nsurlError)
-    out.append(",\"ref\":\"")
-    reference.write(to: &out)
-    out.append("\"}\n")
-  }
-
-  private func writeText(_ out: inout ByteBuffer) {
-    out.append(problem.kind.title)
-    out.append(".\n")
-    out.append(problem.detail)
-    if let rule {
-      out.append("\nrule: ")
-      out.append(rule)
-    }
-    out.append("\nref: ")
-    reference.write(to: &out)
-    out.append(0x0a)
-  }
-}
-
-extension ByteBuffer {
-  /// Appends a JSON string (RFC 8259, 7), quotes included.
-  public mutating func append(json text: String) {
-    append(0x22)
-    for byte in text.utf8 { appendJSONByte(byte) }
-    append(0x22)
-  }
-
-  /// Appends a JSON string of bytes that are ASCII; others are written as U+FFFD.
-  public mutating func append(json bytes: Span<UInt8>) {
-    append(0x22)
-    var clean = 0
-    for index in 0..<bytes.count {
-      let byte = bytes[index]
-      if byte >= 0x20 && byte < 0x7f && byte != 0x22 && byte != 0x5c { continue }
-      append(bytes.extracting(clean..<index))
-      if byte < 0x80 { appendJSONByte(byte) } else { append("\u{fffd}") }
-      clean = index + 1
-    }
-    append(bytes.extracting(clean..<bytes.count))
-    append(0x22)
-  }
-
-  private mutating func appendJSONByte(_ byte: UInt8) {
-    switch byte {
-    case 0x22: append("\\\"")
-    case 0x5c: append("\\\\")
-    case 0x0a: append("\\n")
-    case 0..<0x20, 0x7f:
-      append("\\u00")
-      append(byte >> 4 &+ 0x30)
-      let low = byte & 0xf
-      append(low < 10 ? low &+ 0x30 : low &+ 0x57)
-    default: append(byte)
+extension Problem.Kind {
+  /// What a response with such a violation is.
+  init(_ subject: ResponseViolation.Subject) {
+    switch subject {
+    case .status: self = .unacceptableStatus
+    case .contentType: self = .unacceptableContentType
+    case .body: self = .malformedContent
+    case .contentCoding: self = .undecodableContent
+    case .size: self = .responseBodyTooLarge
     }
   }
 }

@@ -34,7 +34,9 @@ extension Session {
       return Step(consumed: bytes.count, action: action)
     case .complete(let count):
       let action = begin(bytes, headBytes: count, now: now, &workspace, &outputs)
-      return Step(consumed: count, action: action)
+      guard phase == .collecting else { return Step(consumed: count, action: action) }
+      let step = collect(bytes.extracting(count..<bytes.count), now: now, &workspace, &outputs)
+      return Step(consumed: count + step.consumed, action: step.action)
     }
   }
 
@@ -62,13 +64,13 @@ extension Session {
     let edits = policy.request(of: decision)
     if let timeout = edits.timeoutMilliseconds, rule?.enforce ?? true { exchangeDeadline = now + timeout }
     if !edits.cookies { flags.insert(.removesSetCookie) }
-    phase = .connecting
+    if let throttle = edits.throttle { pace = UploadPace(throttle) }
     if flags.contains(.isTunnel) {
+      phase = .connecting
       return policy.treatment(of: decision) == .intercept
         ? intercept(bytes, workspace) : .connect
     }
-    writeRequest(bytes, edits, &workspace, &outputs)
-    return .connect
+    return prepare(bytes, headBytes: headBytes, edits, &workspace, &outputs)
   }
 
   private func isSecure(_ head: borrowing RequestHead) -> Bool { head.isHTTPS || interior != nil }
@@ -163,7 +165,7 @@ extension Session {
         .authenticationRequired, "Proxy-Authorization with Basic credentials that the proxy knows was expected.")
     }
     if workspace.request.form == .asterisk { return nil }
-    if let fault = workspace.decisions.host.set(bytes.extracting(workspace.request.host)) {
+    if let fault = setHost(bytes, &workspace) {
       flags.remove(.clientPersists)
       return Problem(.malformedRequest, "The target names a malformed host; expected \(fault.expectation).")
     }
@@ -172,6 +174,13 @@ extension Session {
       return Problem(.loop, "The request has passed through this proxy already, as its Via field says.")
     }
     return nil
+  }
+
+  /// Says which host the request is for, to those who decide and connect; inside a tunnel one that is silent means the tunnel's.
+  func setHost(_ bytes: Span<UInt8>, _ workspace: inout Workspace) -> HostFault? {
+    let named = bytes.extracting(workspace.request.host)
+    if named.isEmpty, let interior { return workspace.decisions.host.set(interior.host.span) }
+    return workspace.decisions.host.set(named)
   }
 
   private func denial(of decision: Decision) -> Problem {
@@ -193,174 +202,6 @@ extension Session {
     return Problem(.addressDenied, "\(address) is in \(block), which deny_addresses lists.")
   }
 
-  // MARK: Requests for the proxy itself
-
-  /// RFC 9110, 7.6.2: TRACE and OPTIONS that may go no further are answered here.
-  private func isLastRecipient(_ bytes: Span<UInt8>, _ workspace: borrowing Workspace) -> Bool {
-    Self.maxForwards(bytes, workspace.request) == 0
-  }
-
-  /// The number in Max-Forwards, of the methods that heed it; nil where there is none that any sender needs.
-  private static func maxForwards(_ bytes: Span<UInt8>, _ head: borrowing RequestHead) -> UInt64? {
-    guard head.knownMethod == .trace || head.knownMethod == .options, let value = head.fields.first(.maxForwards),
-      !value.isEmpty, value.count <= 9
-    else { return nil }
-    var number: UInt64 = 0
-    for index in value {
-      guard bytes[index].isASCIIDigit else { return nil }
-      number = number * 10 + UInt64(bytes[index] & 0xf)
-    }
-    return number
-  }
-
-  private mutating func answerForItself(
-    _ bytes: Span<UInt8>, headBytes: Int, _ workspace: inout Workspace, _ outputs: inout Outputs
-  ) -> Action {
-    let persists =
-      flags.contains(.clientPersists) && !flags.contains(.clientIsHTTP10) && request == .done
-    record.status = 200
-    phase = .exchanging
-    workspace.pool.lend(&outputs.toClient, BufferPool.smallestBlock)
-    let before = outputs.toClient.count
-    outputs.toClient.append("HTTP/1.1 200 OK\r\nDate: ")
-    outputs.toClient.append(workspace.date.bytes)
-    if workspace.request.knownMethod == .trace {
-      var echo = ByteBuffer()
-      Self.writeEcho(bytes, workspace.request, to: &echo)
-      outputs.toClient.append("\r\nContent-Type: message/http\r\nContent-Length: ")
-      outputs.toClient.append(decimal: UInt64(echo.count))
-      outputs.toClient.append(persists ? "\r\n\r\n" : "\r\nConnection: close\r\n\r\n")
-      outputs.toClient.append(echo.bytes)
-    } else {
-      outputs.toClient.append(
-        "\r\nAllow: CONNECT, DELETE, GET, HEAD, OPTIONS, PATCH, POST, PUT, TRACE\r\nContent-Length: 0")
-      outputs.toClient.append(persists ? "\r\n\r\n" : "\r\nConnection: close\r\n\r\n")
-    }
-    record.bytesOut &+= UInt64(outputs.toClient.count - before)
-    return .end(Ending(client: persists ? .keep : .linger, keepsUpstream: false))
-  }
-
-  /// RFC 9110, 9.3.8: the request as it came, without the fields that carry credentials.
-  private static func writeEcho(_ bytes: Span<UInt8>, _ head: borrowing RequestHead, to out: inout ByteBuffer) {
-    out.append(bytes.extracting(head.method))
-    out.append(0x20)
-    out.append(bytes.extracting(head.target))
-    out.append(head.minorVersion == 1 ? " HTTP/1.1\r\n" : " HTTP/1.0\r\n")
-    for index in head.fields.lines.indices {
-      switch head.fields.lines[index].known {
-      case .authorization, .proxyAuthorization, .cookie: continue
-      default: out.append(bytes.extracting(head.fields.lines[index].line))
-      }
-    }
-    out.append("\r\n")
-  }
-
-  // MARK: What leaves for the origin
-
-  private mutating func writeRequest(
-    _ bytes: Span<UInt8>, _ edits: RequestPolicy, _ workspace: inout Workspace, _ outputs: inout Outputs
-  ) {
-    let method = workspace.request.knownMethod
-    noteUpgrade(bytes, workspace)
-    dropEdited(bytes, edits, &workspace.request.fields)
-    workspace.pool.lend(
-      &outputs.toUpstream,
-      workspace.request.fields.lines.last.map { $0.line.upperBound + 256 } ?? 1024 + edits.fields.addedBytes)
-    outputs.toUpstream.append(bytes.extracting(workspace.request.method))
-    outputs.toUpstream.append(0x20)
-    let target = workspace.request.pathAndQuery
-    if target.isEmpty {
-      // RFC 9112, 3.2.4: OPTIONS without a path asks for the server as a whole.
-      outputs.toUpstream.append(method == .options ? "*" : "/")
-    } else {
-      if bytes[target.lowerBound] == 0x3f { outputs.toUpstream.append(0x2f) }
-      outputs.toUpstream.append(bytes.extracting(target))
-    }
-    outputs.toUpstream.append(" HTTP/1.1\r\nHost: ")
-    if let interior, workspace.request.authority.isEmpty {
-      outputs.toUpstream.append(interior.authority)
-    } else if flags.contains(.upgraded), workspace.request.port == Scheme.http.defaultPort {
-      // The port goes with the scheme: 443 is what an https origin expects unsaid.
-      outputs.toUpstream.append(bytes.extracting(workspace.request.host))
-    } else {
-      outputs.toUpstream.append(bytes.extracting(workspace.request.authority))
-    }
-    outputs.toUpstream.append("\r\n")
-    writeMaxForwards(bytes, &workspace.request, to: &outputs.toUpstream)
-    workspace.request.fields.write(bytes, to: &outputs.toUpstream)
-    for line in edits.fields.set { outputs.toUpstream.append(line.line) }
-    for line in edits.fields.defaults where !workspace.request.fields.contains(line.name, in: bytes) {
-      outputs.toUpstream.append(line.line)
-    }
-    writeConnectionFields(bytes, workspace, to: &outputs.toUpstream)
-    outputs.toUpstream.append("Via: 1.")
-    outputs.toUpstream.append(workspace.request.minorVersion == 1 ? "1 " : "0 ")
-    outputs.toUpstream.append(workspace.via)
-    outputs.toUpstream.append("\r\n\r\n")
-  }
-
-  /// RFC 9110, 7.8.
-  private mutating func noteUpgrade(_ bytes: Span<UInt8>, _ workspace: borrowing Workspace) {
-    guard workspace.request.options.upgrade, workspace.request.minorVersion == 1,
-      Self.relayedProtocol(workspace.request.fields, bytes) != nil
-    else { return }
-    flags.insert(.wantsUpgrade)
-    flags.remove(.mayRetry)
-  }
-
-  /// The one protocol that Upgrade names, where it is relayed. HTTP in another guise (h2c, TLS) is not, for it would
-  /// carry requests past the policy; a choice of several is not, for nobody could say what the tunnel holds.
-  static func relayedProtocol(_ fields: FieldSection, _ bytes: Span<UInt8>) -> Range<Int>? {
-    guard let value = fields.first(.upgrade) else { return nil }
-    var elements = ListElements(value)
-    guard let name = elements.next(bytes), elements.next(bytes) == nil else { return nil }
-    for index in name where !bytes[index].isTokenCharacter && bytes[index] != 0x2f { return nil }
-    func begins(_ text: StaticString) -> Bool {
-      name.count >= text.utf8CodeUnitCount
-        && bytes.equals(name.prefix(text.utf8CodeUnitCount), ignoringCase: text)
-    }
-    return begins("h2c") || begins("http") || begins("tls") ? nil : name
-  }
-
-  private func dropEdited(_ bytes: Span<UInt8>, _ edits: RequestPolicy, _ fields: inout FieldSection) {
-    fields.drop(.host)
-    if flags.contains(.clientIsHTTP10) { fields.drop(.expect) }
-    dropRepeatedLength(&fields)
-    if !edits.cookies { fields.drop(.cookie) }
-    for name in edits.fields.removed { fields.drop(name, in: bytes) }
-  }
-
-  private func writeMaxForwards(_ bytes: Span<UInt8>, _ head: inout RequestHead, to out: inout ByteBuffer) {
-    guard let number = Self.maxForwards(bytes, head), number > 0 else { return }
-    head.fields.drop(.maxForwards)
-    out.append("Max-Forwards: ")
-    out.append(decimal: number - 1)
-    out.append("\r\n")
-  }
-
-  private func writeConnectionFields(_ bytes: Span<UInt8>, _ workspace: borrowing Workspace, to out: inout ByteBuffer) {
-    if case .chunked = request { out.append("Transfer-Encoding: chunked\r\n") }
-    let trailers = workspace.request.options.te && Self.acceptsTrailers(workspace.request.fields, bytes)
-    if trailers { out.append("TE: trailers\r\n") }
-    if flags.contains(.wantsUpgrade), let name = Self.relayedProtocol(workspace.request.fields, bytes) {
-      out.append(trailers ? "Connection: TE, Upgrade\r\nUpgrade: " : "Connection: Upgrade\r\nUpgrade: ")
-      out.append(bytes.extracting(name))
-      out.append("\r\n")
-    } else if trailers {
-      out.append("Connection: TE\r\n")
-    }
-  }
-
-  private static func acceptsTrailers(_ fields: FieldSection, _ bytes: Span<UInt8>) -> Bool {
-    for index in fields.lines.indices where fields.lines[index].known == .te {
-      var elements = ListElements(fields.lines[index].value)
-      while let element = elements.next(bytes) {
-        if bytes.equals(element, ignoringCase: "trailers") { return true }
-      }
-    }
-    return false
-  }
-
   // MARK: The body
 
   mutating func readRequestBody(
@@ -373,12 +214,21 @@ extension Session {
       let count = Int(min(remaining, UInt64(bytes.count)))
       if count == 0 { return Step(consumed: 0, action: .read) }
       if flags.contains(.dropsRequest) {
+        pace = nil
         clientForwarded(count, now: now)
         return Step(consumed: count, action: request == .done ? .hold : .read)
       }
-      return Step(consumed: 0, action: .forward(count: count))
+      guard let pace else { return Step(consumed: 0, action: .forward(count: count)) }
+      let allowed = pace.allowance(of: count)
+      return Step(consumed: 0, action: allowed > 0 ? .forward(count: allowed) : .hold)
     case .chunked(var decoder):
-      let step = readChunks(bytes, &decoder, &workspace, &outputs)
+      var step: Step
+      if let pace, !flags.contains(.dropsRequest), phase == .exchanging, !bytes.isEmpty {
+        step = readPacedChunks(bytes, pace.allowance(of: bytes.count), &decoder, &workspace, &outputs)
+        self.pace?.spent(step.consumed, now: now)
+      } else {
+        step = readChunks(bytes, &decoder, &workspace, &outputs)
+      }
       if request != .trailers && request != .done { request = .chunked(decoder) }
       lastProgress = now
       record.bytesIn &+= UInt64(step.consumed)
@@ -390,6 +240,18 @@ extension Session {
     }
   }
 
+  /// Of a chunked body that is paced no more is read than may leave, but always as much as a size line takes.
+  private mutating func readPacedChunks(
+    _ bytes: Span<UInt8>, _ allowed: Int, _ decoder: inout ChunkedDecoder, _ workspace: inout Workspace,
+    _ outputs: inout Outputs
+  ) -> Step {
+    if allowed == 0 { return Step(consumed: 0, action: .hold) }
+    let count = min(bytes.count, max(allowed, 2 * ChunkedDecoder.longestSizeLine))
+    let step = readChunks(bytes.extracting(first: count), &decoder, &workspace, &outputs)
+    // What was kept from it is shown again.
+    return count < bytes.count && step.action == .read ? Step(consumed: step.consumed, action: .hold) : step
+  }
+
   private mutating func readChunks(
     _ bytes: Span<UInt8>, _ decoder: inout ChunkedDecoder, _ workspace: inout Workspace, _ outputs: inout Outputs
   ) -> Step {
@@ -399,6 +261,10 @@ extension Session {
       case .data(let range):
         at = range.upperBound
         if flags.contains(.dropsRequest) { continue }
+        if held != nil, phase == .collecting {
+          guard let action = collect(bytes.extracting(range), &workspace, &outputs) else { continue }
+          if action != .connect { return Step(consumed: bytes.count, action: action) }
+        }
         workspace.pool.lend(&outputs.toUpstream, bytes.count + 64)
         outputs.toUpstream.appendChunk(bytes.extracting(range))
       case .needMore(let consumed):
@@ -421,8 +287,12 @@ extension Session {
     case .complete(let end):
       request = .done
       if !flags.contains(.dropsRequest) {
-        workspace.pool.lend(&outputs.toUpstream, end + 64)
         dropEditedTrailers(bytes, &workspace.trailers)
+        if let held, phase == .collecting {
+          workspace.trailers.write(bytes, to: &held.trailers)
+          return Step(consumed: end, action: finishCollecting(&workspace, &outputs))
+        }
+        workspace.pool.lend(&outputs.toUpstream, end + 64)
         outputs.toUpstream.append("0\r\n")
         workspace.trailers.write(bytes, to: &outputs.toUpstream)
         outputs.toUpstream.append("\r\n")
@@ -450,25 +320,5 @@ extension Session {
     return Step(
       consumed: count,
       action: answer(Problem(kind, "The body of the request \(fault.sentence)."), &workspace, &outputs))
-  }
-
-  /// Identical Content-Length fields are one length (RFC 9110, 8.6): one of them leaves.
-  func dropRepeatedLength(_ fields: inout FieldSection) {
-    var seen = false
-    for index in fields.lines.indices where fields.lines[index].known == .contentLength {
-      if seen { fields.lines[index].isDropped = true }
-      seen = true
-    }
-  }
-}
-
-extension ByteBuffer {
-  /// One chunk (RFC 9112, 7.1). Empty content is no chunk: a size of zero would end the body.
-  mutating func appendChunk(_ content: Span<UInt8>) {
-    if content.isEmpty { return }
-    append(hexadecimal: UInt64(content.count))
-    append("\r\n")
-    append(content)
-    append("\r\n")
   }
 }

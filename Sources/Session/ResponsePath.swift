@@ -3,6 +3,7 @@
 import Bytes
 import HTTP1
 import Policy
+import Serialization
 
 extension Session {
   mutating func readResponse(
@@ -11,6 +12,8 @@ extension Session {
     switch response {
     case .head:
       return readResponseHead(bytes, now: now, &workspace, &outputs)
+    case .length where held != nil, .untilClose where held != nil:
+      return readHeldContent(bytes, now: now, &workspace, &outputs)
     case .length(let remaining):
       let count = Int(min(remaining, UInt64(bytes.count)))
       return Step(consumed: 0, action: count == 0 ? .read : .forward(count: count))
@@ -83,7 +86,8 @@ extension Session {
         return Step(consumed: bytes.count, action: refuseResponse(.unexpectedSwitch, &workspace, &outputs))
       }
       record.status = 101
-      writeResponseHead(bytes, connection: "Connection: Upgrade\r\n", upgrade: name, &workspace, &outputs)
+      writeResponseHead(
+        bytes, ResponseHeadEdits(connection: "Connection: Upgrade\r\n"), upgrade: name, &workspace, &outputs)
       enterTunnel()
       return Step(consumed: headBytes, action: .tunnel)
     }
@@ -92,7 +96,7 @@ extension Session {
       return Step(consumed: bytes.count, action: refuseResponse(.unexpectedInformational, &workspace, &outputs))
     }
     if !flags.contains(.clientIsHTTP10) {
-      writeResponseHead(bytes, connection: "", &workspace, &outputs)
+      writeResponseHead(bytes, ResponseHeadEdits(), &workspace, &outputs)
     }
     return Step(consumed: headBytes, action: .read)
   }
@@ -103,24 +107,23 @@ extension Session {
     record.status = workspace.response.status
     if workspace.response.isPersistent, !bindsConnection(bytes, workspace) { flags.insert(.upstreamPersists) }
     if workspace.response.options.namesFields { flags.insert(.dropsResponseTrailers) }
-    flags.insert(.responseBegun)
-    switch workspace.response.framing {
-    case .none, .length(0): response = .done
-    case .length(let length): response = .length(remaining: length)
-    case .chunked:
-      response = .chunked(ChunkedDecoder())
-      if flags.contains(.clientIsHTTP10) {
-        flags.insert(.unchunksResponse)
-        flags.remove(.clientPersists)
-      }
-    case .untilClose:
-      response = .untilClose
-      flags.remove(.clientPersists)
+    response = Self.progress(of: workspace.response.framing)
+    var edits = ResponseHeadEdits()
+    switch judgeHead(bytes, workspace, outputs) {
+    case .passes(let violations):
+      edits.violations = violations
+      note(violations)
+    case .rejected(let problem):
+      return Step(consumed: headBytes, action: answer(problem, &workspace, &outputs))
+    case .holds(let judgement):
+      return hold(bytes, headBytes: headBytes, judgement, &workspace, &outputs)
     }
+    flags.insert(.responseBegun)
+    prepareFraming(workspace.response.framing)
     // A request whose body is still on its way cannot be followed by another on this connection for certain.
     if request != .done { flags.remove(.clientPersists) }
-    let connection: StaticString = flags.contains(.clientPersists) ? "" : "Connection: close\r\n"
-    writeResponseHead(bytes, connection: connection, &workspace, &outputs)
+    if !flags.contains(.clientPersists) { edits.connection = "Connection: close\r\n" }
+    writeResponseHead(bytes, edits, &workspace, &outputs)
     let rest = bytes.count - headBytes
     switch response {
     case .done:
@@ -134,14 +137,36 @@ extension Session {
     }
   }
 
+  private static func progress(of framing: BodyFraming) -> Progress {
+    switch framing {
+    case .none, .length(0): .done
+    case .length(let length): .length(remaining: length)
+    case .chunked: .chunked(ChunkedDecoder())
+    case .untilClose: .untilClose
+    }
+  }
+
+  /// What the framing of a response that passes as it came means for the client's connection.
+  mutating func prepareFraming(_ framing: BodyFraming) {
+    switch framing {
+    case .none, .length: break
+    case .chunked:
+      if flags.contains(.clientIsHTTP10) {
+        flags.insert(.unchunksResponse)
+        flags.remove(.clientPersists)
+      }
+    case .untilClose: flags.remove(.clientPersists)
+    }
+  }
+
   /// The response is complete with its head, yet more bytes came, or the request is not through.
   private mutating func endOrDiscard(_ rest: Int) -> Action {
     if rest > 0 { flags.remove(.upstreamPersists) }
     return endOfResponse()
   }
 
-  private mutating func writeResponseHead(
-    _ bytes: Span<UInt8>, connection: StaticString, upgrade: Range<Int>? = nil, _ workspace: inout Workspace,
+  mutating func writeResponseHead(
+    _ bytes: Span<UInt8>, _ edits: ResponseHeadEdits, upgrade: Range<Int>? = nil, _ workspace: inout Workspace,
     _ outputs: inout Outputs
   ) {
     let last = workspace.response.fields.lines.last.map { $0.line.upperBound } ?? 64
@@ -153,6 +178,8 @@ extension Session {
       workspace.response.fields.drop(.contentLength)
     }
     if flags.contains(.removesSetCookie) { workspace.response.fields.drop(.setCookie) }
+    if edits.framing != .asItCame { workspace.response.fields.drop(.contentLength) }
+    let tag = edits.isRewritten ? dropDigests(bytes, &workspace.response.fields) : nil
     outputs.toClient.append("HTTP/1.1 ")
     outputs.toClient.append(decimal: UInt64(workspace.response.status), width: 3)
     outputs.toClient.append(0x20)
@@ -165,10 +192,14 @@ extension Session {
       outputs.toClient.append(workspace.date.bytes)
       outputs.toClient.append("\r\n")
     }
-    if case .chunked = response, !flags.contains(.unchunksResponse), !workspace.response.isInformational {
-      outputs.toClient.append("Transfer-Encoding: chunked\r\n")
+    if let tag {
+      outputs.toClient.append("ETag: W/")
+      outputs.toClient.append(bytes.extracting(tag))
+      outputs.toClient.append("\r\n")
     }
-    outputs.toClient.append(connection)
+    writeFraming(edits.framing, workspace, &outputs)
+    if !edits.violations.isEmpty { writeViolations(edits.violations, workspace, &outputs) }
+    outputs.toClient.append(edits.connection)
     if let upgrade {
       outputs.toClient.append("Upgrade: ")
       outputs.toClient.append(bytes.extracting(upgrade))
@@ -181,6 +212,51 @@ extension Session {
     record.bytesOut &+= UInt64(outputs.toClient.count - before)
   }
 
+  private func writeFraming(
+    _ framing: ResponseHeadEdits.Framing, _ workspace: borrowing Workspace, _ outputs: inout Outputs
+  ) {
+    switch framing {
+    case .asItCame:
+      guard case .chunked = response, !flags.contains(.unchunksResponse), !workspace.response.isInformational else {
+        return
+      }
+      outputs.toClient.append("Transfer-Encoding: chunked\r\n")
+    case .chunked: outputs.toClient.append("Transfer-Encoding: chunked\r\n")
+    case .length(let count):
+      outputs.toClient.append("Content-Length: ")
+      outputs.toClient.append(decimal: UInt64(count))
+      outputs.toClient.append("\r\n")
+    }
+  }
+
+  private func writeViolations(
+    _ violations: [ResponseViolation], _ workspace: borrowing Workspace, _ outputs: inout Outputs
+  ) {
+    outputs.toClient.append("Proxy-Status: ")
+    outputs.toClient.append(
+      proxyStatusOf: workspace.name, error: Problem.Kind(violations[0].subject).errorType,
+      details: violations.map(\.sentence).joined(separator: "; "), rule: rule?.name)
+    outputs.toClient.append("\r\n")
+  }
+
+  /// Fields that speak of content which has been written anew (RFC 9530; RFC 9110, 8.8.3 and 14.3): what they say is not true
+  /// any more. The entity tag, where it is strong, goes on as a weak one; its value is answered.
+  private func dropDigests(_ bytes: Span<UInt8>, _ fields: inout FieldSection) -> Range<Int>? {
+    for name in Self.digestFields { fields.drop(name, in: bytes) }
+    for index in fields.lines.indices
+    where !fields.lines[index].isDropped && bytes.equals(fields.lines[index].name, ignoringCase: "etag") {
+      let value = fields.lines[index].value
+      guard let first = value.first, bytes[first] == 0x22 else { continue }
+      fields.lines[index].isDropped = true
+      return value
+    }
+    return nil
+  }
+
+  static let digestFields = ["content-md5", "digest", "content-digest", "repr-digest", "accept-ranges"].map {
+    Array($0.utf8)
+  }
+
   private mutating func readChunks(
     _ bytes: Span<UInt8>, _ decoder: inout ChunkedDecoder, _ workspace: inout Workspace, _ outputs: inout Outputs
   ) -> Step {
@@ -189,6 +265,10 @@ extension Session {
       switch decoder.next(bytes, from: at) {
       case .data(let range):
         at = range.upperBound
+        if held != nil {
+          guard let action = take(bytes.extracting(range), &workspace, &outputs) else { continue }
+          if action != .read { return Step(consumed: bytes.count, action: action) }
+        }
         workspace.pool.lend(&outputs.toClient, bytes.count + 64)
         let before = outputs.toClient.count
         if flags.contains(.unchunksResponse) {
@@ -230,10 +310,15 @@ extension Session {
       return Step(consumed: bytes.count, action: refuseResponseBody(fault, &workspace, &outputs))
     case .complete(let end):
       response = .done
+      if flags.contains(.removesSetCookie) { workspace.trailers.drop(.setCookie) }
+      if flags.contains(.dropsResponseTrailers) { workspace.trailers.lines.removeAll(keepingCapacity: true) }
+      if held != nil {
+        if end < bytes.count { flags.remove(.upstreamPersists) }
+        holdTrailers(bytes, workspace)
+        return Step(consumed: end, action: judgeHeld(&workspace, &outputs))
+      }
       if !flags.contains(.unchunksResponse) {
         workspace.pool.lend(&outputs.toClient, end + 64)
-        if flags.contains(.removesSetCookie) { workspace.trailers.drop(.setCookie) }
-        if flags.contains(.dropsResponseTrailers) { workspace.trailers.lines.removeAll(keepingCapacity: true) }
         let before = outputs.toClient.count
         outputs.toClient.append("0\r\n")
         workspace.trailers.write(bytes, to: &outputs.toClient)

@@ -5,6 +5,7 @@
 // exchanges, one after another; pipelined requests wait in the server's buffer until the one before them is over.
 //
 //   idle → head → (decide) → connecting → exchanging → idle …
+//                    │ (collect a body that is to be re-written) ↗
 //                    └ problem ─────────────────────→ idle or closing
 //   idle → head → (decide) → connecting → tunnel → over        CONNECT, and Upgrade by way of exchanging
 //
@@ -85,7 +86,7 @@ public struct UpstreamFailure: Error, Sendable {
 
 public struct Session: ~Copyable {
   enum Phase {
-    case idle, head, connecting, exchanging, tunnel, over
+    case idle, head, collecting, connecting, exchanging, tunnel, over
   }
 
   /// Where one direction of an exchange is.
@@ -115,6 +116,12 @@ public struct Session: ~Copyable {
   var flags = Flags()
   /// The tunnel that the proxy reads, where one is open: every request is inside it.
   public internal(set) var interior: Interior? = nil
+
+  /// The body that is held until it has been looked at: of the request while it is collected, else of the response.
+  var held: HeldBody? = nil
+
+  /// The pace of the upload; nil: as fast as it goes.
+  var pace: UploadPace? = nil
 
   /// What is looked at of a tunnel that is verified, until it need not be any more.
   var inspected: InspectedTunnel? = nil
@@ -170,9 +177,12 @@ public struct Session: ~Copyable {
 
   public var isIdle: Bool { phase == .idle }
   /// Whether an exchange has begun that has not been logged.
-  public var isInExchange: Bool { phase == .connecting || phase == .exchanging || phase == .tunnel }
+  public var isInExchange: Bool {
+    phase == .collecting || phase == .connecting || phase == .exchanging || phase == .tunnel
+  }
   public var isTunnel: Bool { flags.contains(.isTunnel) || phase == .tunnel }
   public var isInTunnel: Bool { phase == .tunnel }
+  public var isCollecting: Bool { phase == .collecting }
   public var isConnecting: Bool { phase == .connecting }
   /// Whether a dead connection costs only another try, so that one need not be looked at before it is used again.
   public var mayRetry: Bool { flags.contains(.mayRetry) }
@@ -185,7 +195,8 @@ public struct Session: ~Copyable {
     switch phase {
     case .idle, .head, .tunnel, .over: true
     case .connecting: false
-    case .exchanging: request != .done
+    case .collecting: request != .done
+    case .exchanging: request != .done && pace?.resumesAt == nil
     }
   }
   /// Whether the connection to the destination is under TLS, by the policy of `security`.
@@ -194,6 +205,10 @@ public struct Session: ~Copyable {
   public var verifiesTunnel: Bool { flags.contains(.verifiesTunnel) }
   /// The security policy of the exchange under way.
   public var security: SecurityPolicy { record.decision.map { policy.security(of: $0) } ?? policy.defaultSecurity }
+  /// How the bytes of the exchange under way are marked on their way to the destination.
+  public var serviceType: ServiceType {
+    record.decision.map { policy.request(of: $0).serviceType } ?? policy.defaultRequest.serviceType
+  }
   /// Whether what the security policy refuses is refused, and not only told.
   public var enforces: Bool { rule?.enforce ?? true }
   /// The rule that decided the exchange under way.
@@ -204,7 +219,8 @@ public struct Session: ~Copyable {
 
   /// Bytes of content that will pass unchanged from the upstream, for the choice of how to move them.
   public var unchangedResponseBytes: UInt64 {
-    switch response {
+    if held != nil { return 0 }
+    return switch response {
     case .length(let remaining): remaining
     case .untilClose: .max
     case .head, .chunked, .trailers, .done: 0
@@ -212,7 +228,7 @@ public struct Session: ~Copyable {
   }
 
   public var unchangedRequestBytes: UInt64 {
-    if case .length(let remaining) = request, !flags.contains(.dropsRequest) { return remaining }
+    if case .length(let remaining) = request, !flags.contains(.dropsRequest), pace == nil { return remaining }
     return 0
   }
 
@@ -234,6 +250,8 @@ public struct Session: ~Copyable {
       return step
     case .connecting:
       return Step(consumed: 0, action: .hold)
+    case .collecting:
+      return collect(bytes, now: now, &workspace, &outputs)
     case .exchanging:
       return readRequestBody(bytes, now: now, &workspace, &outputs)
     case .tunnel:
@@ -258,7 +276,7 @@ public struct Session: ~Copyable {
     case .head:
       let detail = "The request \(MessageFault.truncated.sentence)."
       return refuse(Problem(.malformedRequest, detail), now: now, &workspace, &outputs)
-    case .connecting, .exchanging:
+    case .collecting, .connecting, .exchanging:
       if request == .done {
         clientGoneAt = now + Self.halfClosedMilliseconds
         return .hold
@@ -277,7 +295,7 @@ public struct Session: ~Copyable {
   public mutating func clientFailed() -> Action {
     switch phase {
     case .idle, .head, .over: .close
-    case .connecting, .exchanging: breakOff(.clientLeft)
+    case .collecting, .connecting, .exchanging: breakOff(.clientLeft)
     case .tunnel: endOfTunnel(.clientLeft)
     }
   }
@@ -363,7 +381,7 @@ public struct Session: ~Copyable {
     case .tunnel:
       if let inspected { return inspect(upstream: bytes, inspected, &workspace, &outputs) }
       return bytes.isEmpty ? Step(consumed: 0, action: .read) : Step(consumed: 0, action: .forward(count: bytes.count))
-    case .idle, .head, .connecting, .over:
+    case .idle, .head, .collecting, .connecting, .over:
       preconditionFailure("bytes of an upstream that the session does not have")
     }
   }
@@ -379,8 +397,12 @@ public struct Session: ~Copyable {
         return upstreamEndedBeforeResponse(alert: alert, &workspace, &outputs)
       case .untilClose where !broken:
         response = .done
-        return endOfResponse()
+        return held == nil ? endOfResponse() : judgeHeld(&workspace, &outputs)
       case .length, .chunked, .trailers, .untilClose:
+        if held != nil {
+          let detail = "\(destination(outputs)) closed the connection within the body of the response."
+          return answer(Problem(.incompleteResponse, detail), &workspace, &outputs)
+        }
         return breakOff(.upstreamBrokeOff)
       case .done:
         return endOfResponse()
@@ -390,7 +412,7 @@ public struct Session: ~Copyable {
       flags.insert(.upstreamEnded)
       if let fault = inspected?.inspection.upstreamEnded() { return refuseTunnel(fault, &workspace, &outputs) }
       return flags.contains(.clientEnded) ? endOfTunnel(.done) : .closeOtherWrite
-    case .idle, .head, .connecting, .over:
+    case .idle, .head, .collecting, .connecting, .over:
       preconditionFailure("the end of an upstream that the session does not have")
     }
   }
@@ -408,7 +430,7 @@ public struct Session: ~Copyable {
       flags.insert(.dropsRequest)
       outputs.toUpstream.removeAll()
       return .read
-    case .idle, .head, .connecting, .over:
+    case .idle, .head, .collecting, .connecting, .over:
       preconditionFailure("a write to an upstream that the session does not have")
     }
   }
@@ -442,6 +464,7 @@ public struct Session: ~Copyable {
   public mutating func clientForwarded(_ count: Int, now: Int64) {
     lastProgress = now
     record.bytesIn &+= UInt64(count)
+    pace?.spent(count, now: now)
     if case .length(let remaining) = request, phase == .exchanging {
       let left = remaining - UInt64(count)
       request = left == 0 ? .done : .length(remaining: left)

@@ -15,8 +15,10 @@ extension Session {
       case .idle: lastProgress + timeouts.clientIdleMilliseconds
       case .head: lastProgress + timeouts.clientHeaderMilliseconds
       case .connecting: .max
+      case .collecting: lastProgress + timeouts.bodyStallMilliseconds
       case .exchanging:
-        lastProgress
+        pace?.resumesAt
+          ?? lastProgress
           + (response == .head && request == .done
             ? timeouts.responseHeaderMilliseconds : timeouts.bodyStallMilliseconds)
       case .tunnel:
@@ -44,7 +46,11 @@ extension Session {
     case .head:
       let detail = "The head of the request was not complete after \(timeouts.clientHeaderMilliseconds) ms."
       return refuse(Problem(.slowRequest, detail), now: now, &workspace, &outputs)
-    case .connecting, .exchanging:
+    case .collecting, .connecting, .exchanging:
+      if pace?.resume(now: now) ?? false {
+        lastProgress = now
+        return .read
+      }
       if now >= clientGoneAt { return breakOff(.clientLeft) }
       if flags.contains(.responseBegun) {
         return breakOff(now >= exchangeDeadline ? .exchangeTimeout : .stalled)
@@ -59,6 +65,11 @@ extension Session {
         return answer(
           Problem(.stalled, "No byte of the request body moved for \(timeouts.bodyStallMilliseconds) ms."),
           &workspace, &outputs)
+      }
+      if held != nil {
+        let detail =
+          "\(destination(outputs)) sent no byte of the response body for \(timeouts.bodyStallMilliseconds) ms."
+        return answer(Problem(.responseTimeout, detail), &workspace, &outputs)
       }
       let limit = timeouts.responseHeaderMilliseconds
       return answer(
@@ -81,7 +92,7 @@ extension Session {
   public mutating func shutDown() -> Action {
     switch phase {
     case .idle, .head, .over: .close
-    case .connecting, .exchanging: breakOff(.shutDown)
+    case .collecting, .connecting, .exchanging: breakOff(.shutDown)
     case .tunnel: endOfTunnel(.shutDown)
     }
   }
@@ -98,6 +109,8 @@ extension Session {
     response = .head
     informationalCount = 0
     inspected = nil
+    held = nil
+    pace = nil
     flags = []
     record = ExchangeRecord()
   }
@@ -117,6 +130,7 @@ extension Session {
   /// that something is missing the client gets all there is; where only the end of the connection would, a reset.
   mutating func breakOff(_ outcome: Outcome) -> Action {
     record.outcome = outcome
+    if !flags.contains(.responseBegun) { record.status = 0 }
     var showsCut = outcome != .clientLeft && flags.contains(.responseBegun)
     switch response {
     case .length: break
@@ -167,7 +181,10 @@ extension Session {
       prefersText: flags.contains(.prefersText), isHead: flags.contains(.isHead), closes: !persists
     ).write(to: &outputs.toClient, date: workspace.date.bytes)
     record.bytesOut &+= UInt64(outputs.toClient.count - before)
-    return .end(Ending(client: persists ? .keep : .linger, keepsUpstream: false))
+    // What came of a response has been read to its end, where its content was judged.
+    let keepsUpstream = response == .done && request == .done && flags.contains(.upstreamPersists)
+    releaseHeld(&workspace)
+    return .end(Ending(client: persists ? .keep : .linger, keepsUpstream: keepsUpstream))
   }
 
   /// The destination as the log names it, for the text of an error.

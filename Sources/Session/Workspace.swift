@@ -3,6 +3,7 @@
 import Bytes
 import HTTP1
 import Policy
+import Serialization
 
 /// Scratch storage and the identity of the proxy. One a loop, lent to each call of a session.
 public struct Workspace: ~Copyable {
@@ -12,6 +13,10 @@ public struct Workspace: ~Copyable {
   public var response = ResponseHead()
   public var trailers = FieldSection()
   public var references: ReferenceSource
+  /// What looks at bodies.
+  var tools = ContentTools()
+  /// The memory of all bodies that are held, of all loops.
+  let heldBytes: ByteBudget
   /// `Via` element of this proxy: pseudonym and, as comment, the address it listens on, by which a loop is seen.
   public let via: [UInt8]
   public let name: [UInt8]
@@ -21,7 +26,8 @@ public struct Workspace: ~Copyable {
   /// Milliseconds since 1970, kept up by the loop.
   public private(set) var wallMilliseconds: Int64 = 0
 
-  public init(name: String, listenAddress: String, references: ReferenceSource) {
+  public init(name: String, listenAddress: String, references: ReferenceSource, heldBytes: ByteBudget = ByteBudget()) {
+    self.heldBytes = heldBytes
     self.name = Array(name.utf8)
     via = Array("\(name) (\(listenAddress))".utf8)
     self.references = references

@@ -8,6 +8,7 @@
 import Bytes
 import HTTP1
 import Policy
+import Serialization
 import Session
 
 /// SwiftPM makes `main` of this name.
@@ -252,6 +253,7 @@ private let fuzzPolicy: Policy = {
   var configuration = Configuration()
   configuration.limits.headerBytes = 2048
   configuration.limits.headers = 24
+  configuration.limits.bufferedBodyBytes = 512
   var edits = RequestPolicy()
   edits.cookies = false
   edits.timeoutMilliseconds = 1000
@@ -268,6 +270,18 @@ private let fuzzPolicy: Policy = {
   verified.hosts = [.name("v.example")]
   var intercepted = Rule.Conditions()
   intercepted.hosts = [.name("i.example")]
+  var serialized = Rule.Conditions()
+  serialized.hosts = [.name("s.example")]
+  var rewriting = edits
+  rewriting.serialization = RequestSerialization(
+    format: .json, parameters: [ParameterEntry(key: Array("k".utf8), value: .string(Array("v".utf8)))], transcodes: true
+  )
+  var passed = Rule.Conditions()
+  passed.hosts = [.name("p.example")]
+  var passing = edits
+  passing.serialization = RequestSerialization(
+    parameters: [ParameterEntry(key: Array("k".utf8), value: .integer(1))], onConflict: .pass)
+  passing.throttle = Throttle(packetBytes: 1 << 20, delayMilliseconds: 1)
   let place = SourceLocation(file: "fuzz", line: 1, column: 1)
   return Policy(
     configuration: configuration,
@@ -276,6 +290,14 @@ private let fuzzPolicy: Policy = {
       Rule(name: "deny", location: place, conditions: denied, action: .deny, reason: "no"),
       Rule(name: "upgrade", location: place, conditions: upgraded, upgrade: true),
       Rule(name: "verify", location: place, conditions: verified, connect: .verify),
+      Rule(
+        name: "reject", location: place, conditions: serialized, request: rewriting,
+        response: ResponseSerialization(
+          kinds: [.json], removesNulls: true, onStatus: .reject, onOversize: .reject)),
+      Rule(
+        name: "annotate", location: place, conditions: passed, request: passing,
+        response: ResponseSerialization(
+          kinds: [.xml, .plist, .image, .json], onContentType: .annotate, onBody: .annotate)),
       Rule(name: "intercept", location: place, conditions: intercepted, connect: .intercept, request: edits),
     ])
 }()

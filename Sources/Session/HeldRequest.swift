@@ -1,0 +1,221 @@
+// Requests whose body is written anew by a serializer ([rule.request]): the body is collected before anything is opened
+// upstream, so that a client that dribbles holds no connection there, and the origin gets a length.
+//
+//   head → (work) → nothing, or a body that is made ─────────→ connect
+//             └ held → body … → (rewrite) → a new body ──────→ connect
+//                       │            └ conflict → 415, or as it came
+//                       └ longer than may be held → 413, or as it came, the rest of it streamed
+//
+// Tests: RequestSerializerTests.
+
+import Bytes
+import HTTP1
+import Policy
+import Serialization
+
+/// What is done to the head of a request because of its body.
+struct RequestBodyEdits {
+  enum TypeEdit {
+    case asItCame
+    /// Written where neither the client nor the rule has one.
+    case ifAbsent([UInt8])
+    case replaced([UInt8])
+  }
+
+  /// Length of the body that takes the place of the one that came; nil: it is as it came.
+  var length: Int? = nil
+  var type = TypeEdit.asItCame
+  /// The proxy has bidden the client to go on.
+  var hasContinued = false
+}
+
+extension Session {
+  private var serialization: RequestSerialization? {
+    record.decision.flatMap { policy.request(of: $0).serialization }
+  }
+
+  /// Prepares a request for its way: with the body that the serializer makes, after collecting the one that came, or as it is.
+  mutating func prepare(
+    _ bytes: Span<UInt8>, headBytes: Int, _ edits: RequestPolicy, _ workspace: inout Workspace,
+    _ outputs: inout Outputs
+  ) -> Action {
+    // RFC 9110, 9.3.8: TRACE has no content, and echoes what it is given.
+    guard let serialization = edits.serialization, workspace.request.knownMethod != .trace else {
+      return send(bytes, edits, &workspace, &outputs)
+    }
+    switch work(bytes, serialization, workspace) {
+    case .nothing: return send(bytes, edits, &workspace, &outputs)
+    case .made:
+      let body = RequestBodyEdits(length: serialization.body.count, type: .ifAbsent(serialization.contentType))
+      writeRequest(bytes, edits, body, &workspace, &outputs)
+      outputs.toUpstream.append(serialization.body)
+      if serialization.body.count > Self.longestReplayedBody { flags.remove(.mayRetry) }
+      phase = .connecting
+      return .connect
+    case .held: return beginCollecting(bytes, headBytes: headBytes, &workspace, &outputs)
+    case .conflict(let conflict):
+      if let problem = problem(of: conflict, serialization) { return answer(problem, &workspace, &outputs) }
+      return send(bytes, edits, &workspace, &outputs)
+    }
+  }
+
+  private mutating func send(
+    _ bytes: Span<UInt8>, _ edits: RequestPolicy, _ workspace: inout Workspace, _ outputs: inout Outputs
+  ) -> Action {
+    writeRequest(bytes, edits, RequestBodyEdits(), &workspace, &outputs)
+    phase = .connecting
+    return .connect
+  }
+
+  private func work(
+    _ bytes: Span<UInt8>, _ serialization: RequestSerialization, _ workspace: borrowing Workspace
+  ) -> BodyWork {
+    let contentLength: UInt64? =
+      switch workspace.request.framing {
+      case .none, .untilClose: 0
+      case .length(let length): length
+      case .chunked: nil
+      }
+    let fields = workspace.request.fields
+    return serialization.work(
+      bytes, method: workspace.request.method, contentType: fields.only(.contentType), contentLength: contentLength,
+      isCoded: fields.first(.contentEncoding) != nil, limits: contentLimits)
+  }
+
+  /// The answer to a conflict; nil where the rule lets the request pass as it came.
+  private mutating func problem(of conflict: SerializationConflict, _ serialization: RequestSerialization) -> Problem? {
+    let kind: Problem.Kind = conflict.subject == .size ? .requestBodyTooLarge : .unsupportedBody
+    if enforces, serialization.onConflict == .reject { return Problem(kind, conflict.detail) }
+    record.violation = kind
+    return nil
+  }
+
+  // MARK: Collecting
+
+  private mutating func beginCollecting(
+    _ bytes: Span<UInt8>, headBytes: Int, _ workspace: inout Workspace, _ outputs: inout Outputs
+  ) -> Action {
+    let held = HeldBody(workspace.heldBytes)
+    self.held = held
+    workspace.pool.lend(&held.head, headBytes)
+    held.head.append(bytes.extracting(0..<headBytes))
+    guard held.account(ofAll: policy.configuration.limits.heldBodiesBytes) else {
+      return refuseToHold(&workspace, &outputs)
+    }
+    if workspace.request.fields.first(.expect) != nil, !flags.contains(.clientIsHTTP10) {
+      // RFC 9110, 10.1.1: whoever reads the content itself bids the client to send it.
+      workspace.pool.lend(&outputs.toClient, BufferPool.smallestBlock)
+      let before = outputs.toClient.count
+      outputs.toClient.append("HTTP/1.1 100 Continue\r\n\r\n")
+      record.bytesOut &+= UInt64(outputs.toClient.count - before)
+    }
+    phase = .collecting
+    return .read
+  }
+
+  /// Bytes of a body that is collected.
+  mutating func collect(
+    _ bytes: Span<UInt8>, now: Int64, _ workspace: inout Workspace, _ outputs: inout Outputs
+  ) -> Step {
+    lastProgress = now
+    guard case .length(let remaining) = request else {
+      let step = readRequestBody(bytes, now: now, &workspace, &outputs)
+      // The body was let go within it, whole or not.
+      if phase == .connecting { return Step(consumed: step.consumed, action: .connect) }
+      return step
+    }
+    let count = Int(min(remaining, UInt64(bytes.count)))
+    if count == 0 { return Step(consumed: 0, action: .read) }
+    if let action = collect(bytes.extracting(0..<count), &workspace, &outputs) {
+      return Step(consumed: 0, action: action)
+    }
+    record.bytesIn &+= UInt64(count)
+    request = remaining == UInt64(count) ? .done : .length(remaining: remaining - UInt64(count))
+    return Step(consumed: count, action: request == .done ? finishCollecting(&workspace, &outputs) : .read)
+  }
+
+  /// Holds a piece of content. An action where the body is not to be collected any longer: `.connect` says that the request
+  /// leaves as it came, this piece behind what was held.
+  mutating func collect(
+    _ piece: Span<UInt8>, _ workspace: inout Workspace, _ outputs: inout Outputs
+  ) -> Action? {
+    guard let held, let serialization else { return .connect }
+    guard held.content.count + piece.count <= contentLimits.heldBytes else {
+      return passOn(serialization.tooLarge("more", contentLimits), &workspace, &outputs)
+    }
+    guard held.account(ofAll: policy.configuration.limits.heldBodiesBytes, adding: piece.count) else {
+      return refuseToHold(&workspace, &outputs)
+    }
+    held.append(piece, &workspace.pool)
+    return nil
+  }
+
+  /// The body is complete: writes it anew, and the head that goes before it.
+  mutating func finishCollecting(_ workspace: inout Workspace, _ outputs: inout Outputs) -> Action {
+    guard let held, let decision = record.decision else { preconditionFailure("nothing was collected") }
+    let edits = policy.request(of: decision)
+    guard let serialization = edits.serialization else { preconditionFailure("nothing asks for the body") }
+    var head = held.takeHead()
+    readAgain(head.bytes, &workspace)
+    var body = ByteBuffer()
+    let outcome = serialization.rewrite(
+      held.content.bytes, head.bytes, method: workspace.request.method,
+      contentType: workspace.request.fields.only(.contentType), limits: contentLimits, to: &body)
+    switch outcome {
+    case .failure(let conflict):
+      swap(&head, &held.head)
+      return passOn(conflict, &workspace, &outputs)
+    case .success(let rewritten):
+      var bodyEdits = RequestBodyEdits(length: body.count, hasContinued: true)
+      switch rewritten {
+      case .ofSameType: bodyEdits.type = held.content.isEmpty ? .ifAbsent(serialization.contentType) : .asItCame
+      case .ofSerializersType: bodyEdits.type = .replaced(serialization.contentType)
+      }
+      writeRequest(head.bytes, edits, bodyEdits, &workspace, &outputs)
+      workspace.pool.reclaim(&head)
+      outputs.toUpstream.append(contentsOf: body)
+      if body.count > Self.longestReplayedBody { flags.remove(.mayRetry) }
+      releaseHeld(&workspace)
+      phase = .connecting
+      return .connect
+    }
+  }
+
+  /// The body cannot be written anew: the request is refused, or leaves as it came.
+  private mutating func passOn(
+    _ conflict: SerializationConflict, _ workspace: inout Workspace, _ outputs: inout Outputs
+  ) -> Action {
+    guard let held, let decision = record.decision, let serialization else {
+      preconditionFailure("nothing was collected")
+    }
+    if let problem = problem(of: conflict, serialization) { return answer(problem, &workspace, &outputs) }
+    var head = held.takeHead()
+    readAgain(head.bytes, &workspace)
+    // A chunked body that is complete has its end behind it; what is still to come follows on its own.
+    let isChunked = workspace.request.framing == .chunked
+    writeRequest(
+      head.bytes, policy.request(of: decision), RequestBodyEdits(hasContinued: true), &workspace, &outputs)
+    workspace.pool.reclaim(&head)
+    if isChunked {
+      outputs.toUpstream.appendChunk(held.content.bytes)
+      if request == .done {
+        outputs.toUpstream.append("0\r\n")
+        outputs.toUpstream.append(contentsOf: held.trailers)
+        outputs.toUpstream.append("\r\n")
+      }
+    } else {
+      outputs.toUpstream.append(contentsOf: held.content)
+    }
+    releaseHeld(&workspace)
+    phase = .connecting
+    return .connect
+  }
+
+  /// Reads the head that was held again, and says once more which host it is for. It was read once, so that it can be.
+  private mutating func readAgain(_ head: Span<UInt8>, _ workspace: inout Workspace) {
+    let progress = workspace.request.read(head, limits: headLimits, isInTunnel: interior != nil)
+    guard progress == .complete(count: head.count), setHost(head, &workspace) == nil else {
+      preconditionFailure("a head that was read once is malformed")
+    }
+  }
+}

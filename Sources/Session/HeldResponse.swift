@@ -1,0 +1,290 @@
+// Responses that a rule looks at ([rule.response]): judged by their head, and by their content where a serializer asks
+// for it. Then the content is held, and nothing of the response leaves before the verdict.
+//
+//   head → (judge) → accepted ──────────────────────────────→ passes as any other
+//             │  └ rejected → 502
+//             └ held → content … → (judge) → accepted, rewritten or annotated → leaves whole
+//                        │             └ rejected → 502
+//                        └ longer than may be held → 502, or passes unchecked with what came first
+//
+// Tests: ResponseSerializerTests, HeldResponseTests.
+
+import Bytes
+import HTTP1
+import Policy
+import Serialization
+
+/// What is done to the head of a response but forwarding it.
+struct ResponseHeadEdits {
+  enum Framing: Equatable {
+    /// As the fields of the head and the transfer coding say.
+    case asItCame
+    /// The content has been held, and is so long.
+    case length(Int)
+    /// The same, with trailers behind it.
+    case chunked
+  }
+
+  var connection: StaticString = ""
+  var framing = Framing.asItCame
+  /// The content is not what its origin sent.
+  var isRewritten = false
+  /// What Proxy-Status says of it.
+  var violations: [ResponseViolation] = []
+}
+
+extension Session {
+  /// What the response is held to; nil where it is not looked at.
+  private var checks: ResponseSerialization? { record.decision.flatMap { policy.response(of: $0) } }
+
+  var contentLimits: ContentLimits {
+    let limits = policy.configuration.limits
+    return ContentLimits(
+      heldBytes: limits.bufferedBodyBytes, jsonDepth: limits.jsonDepth, imagePixels: limits.imagePixels)
+  }
+
+  /// What is to be done with a response after its head.
+  enum HeadVerdict {
+    case passes(annotated: [ResponseViolation])
+    case rejected(Problem)
+    case holds(HeadJudgement)
+  }
+
+  /// Judges the head of a response. `response` says what is to follow.
+  func judgeHead(_ bytes: Span<UInt8>, _ workspace: borrowing Workspace, _ outputs: borrowing Outputs) -> HeadVerdict {
+    // RFC 9110, 15.4.5: 304 stands for what the client has already, as 1xx and 204 stand for nothing.
+    guard let checks, workspace.response.status != 204, workspace.response.status != 304 else {
+      return .passes(annotated: [])
+    }
+    let judgement = checks.judgeHead(
+      status: workspace.response.status, contentType: workspace.response.fields.only(.contentType), in: bytes,
+      hasContent: response != .done)
+    if rejects(judgement.violations) { return .rejected(problem(of: judgement.violations, outputs)) }
+    if judgement.looksAtContent { return .holds(judgement) }
+    return .passes(annotated: judgement.violations)
+  }
+
+  /// Whether one of them says reject, under a rule that blocks.
+  private func rejects(_ violations: [ResponseViolation]) -> Bool {
+    guard enforces, let checks else { return false }
+    return violations.contains { checks.reaction(to: $0.subject) == .reject }
+  }
+
+  /// The problem that tells of all violations, and is named after the first.
+  private func problem(of violations: [ResponseViolation], _ outputs: borrowing Outputs) -> Problem {
+    let sentences = violations.map(\.sentence).joined(separator: "; ")
+    return Problem(
+      violations.first.map { Problem.Kind($0.subject) } ?? .malformedContent,
+      "The response of \(destination(outputs)): \(sentences).", violations: violations)
+  }
+
+  // MARK: Holding
+
+  /// Begins to hold the content of the response whose head has been read.
+  mutating func hold(
+    _ bytes: Span<UInt8>, headBytes: Int, _ judgement: HeadJudgement, _ workspace: inout Workspace,
+    _ outputs: inout Outputs
+  ) -> Step {
+    let held = HeldBody(workspace.heldBytes)
+    self.held = held
+    held.judgement = judgement
+    workspace.pool.lend(&held.head, headBytes)
+    held.head.append(bytes.extracting(0..<headBytes))
+    held.charset = charset(bytes, workspace)
+    if case .length(let length) = response, length > UInt64(contentLimits.heldBytes) {
+      let violation = oversize("\(length) bytes")
+      return Step(consumed: headBytes, action: settle([violation], &workspace, &outputs))
+    }
+    switch Self.codings(bytes, workspace.response.fields) {
+    case .codings(let codings):
+      if !codings.isEmpty { held.decode(codings) }
+    case .unknown(let name):
+      return Step(consumed: headBytes, action: settle([uncheckable("'\(name)'")], &workspace, &outputs))
+    case .tooMany:
+      let seen = "more than \(ContentEncoding.mostCodings) codings"
+      return Step(consumed: headBytes, action: settle([uncheckable(seen)], &workspace, &outputs))
+    }
+    guard held.account(ofAll: policy.configuration.limits.heldBodiesBytes) else {
+      return Step(consumed: headBytes, action: refuseToHold(&workspace, &outputs))
+    }
+    return Step(consumed: headBytes, action: .read)
+  }
+
+  /// The server takes as much of `bytes` as there is of content.
+  mutating func readHeldContent(
+    _ bytes: Span<UInt8>, now: Int64, _ workspace: inout Workspace, _ outputs: inout Outputs
+  ) -> Step {
+    noteProgress(now)
+    switch response {
+    case .length(let remaining):
+      let count = Int(min(remaining, UInt64(bytes.count)))
+      if count == 0 { return Step(consumed: 0, action: .read) }
+      if let action = take(bytes.extracting(0..<count), &workspace, &outputs) {
+        return letGo(action, forwarding: count)
+      }
+      response = remaining == UInt64(count) ? .done : .length(remaining: remaining - UInt64(count))
+      return Step(consumed: count, action: response == .done ? judgeHeld(&workspace, &outputs) : .read)
+    case .untilClose:
+      if bytes.isEmpty { return Step(consumed: 0, action: .read) }
+      if let action = take(bytes, &workspace, &outputs) { return letGo(action, forwarding: bytes.count) }
+      return Step(consumed: bytes.count, action: .read)
+    case .head, .chunked, .trailers, .done:
+      preconditionFailure("content is taken in one piece only where it has no transfer coding")
+    }
+  }
+
+  /// What was held has been let go; the bytes at hand follow it, unless the response was refused.
+  private func letGo(_ action: Action, forwarding count: Int) -> Step {
+    Step(consumed: 0, action: action == .read ? .forward(count: count) : action)
+  }
+
+  /// Holds a piece of content. An action where it is not to be held any longer: `.read` says that the response leaves,
+  /// this piece behind it.
+  mutating func take(
+    _ piece: Span<UInt8>, _ workspace: inout Workspace, _ outputs: inout Outputs
+  ) -> Action? {
+    guard let held else { return .read }
+    let limits = contentLimits
+    let ofAll = policy.configuration.limits.heldBodiesBytes
+    guard held.content.count + piece.count <= limits.heldBytes else {
+      return settle([oversize("more")], &workspace, &outputs)
+    }
+    guard held.account(ofAll: ofAll, adding: piece.count) else { return refuseToHold(&workspace, &outputs) }
+    held.append(piece, &workspace.pool)
+    switch held.decodeMore(piece, limit: limits.heldBytes, &workspace.pool) {
+    case .needsMore: break
+    case .exceedsLimit:
+      held.dropLast(piece.count)
+      return settle([oversize("more, decoded")], &workspace, &outputs)
+    case .fault(let fault):
+      held.dropLast(piece.count)
+      return settle([undecodable(fault)], &workspace, &outputs)
+    }
+    guard held.account(ofAll: ofAll) else { return refuseToHold(&workspace, &outputs) }
+    return nil
+  }
+
+  private func oversize(_ seen: String) -> ResponseViolation {
+    ResponseViolation(.size, expected: "content of at most \(contentLimits.heldBytes) bytes", seen: seen)
+  }
+
+  private static func codings(_ bytes: Span<UInt8>, _ fields: FieldSection) -> ContentEncoding.Reading {
+    var encoding = ContentEncoding()
+    for index in fields.lines.indices where fields.lines[index].known == .contentEncoding {
+      encoding.read(bytes.extracting(fields.lines[index].value))
+    }
+    return encoding.reading
+  }
+
+  private func uncheckable(_ seen: String) -> ResponseViolation {
+    ResponseViolation(.contentCoding, expected: "a Content-Encoding of gzip, deflate, br or zstd", seen: seen)
+  }
+
+  private func undecodable(_ fault: ContentFault) -> ResponseViolation {
+    ResponseViolation(.contentCoding, expected: "content in its Content-Encoding", seen: "a fault at \(fault.sentence)")
+  }
+
+  mutating func refuseToHold(_ workspace: inout Workspace, _ outputs: inout Outputs) -> Action {
+    let limit = policy.configuration.limits.heldBodiesBytes
+    return answer(
+      Problem(.heldBodiesSpent, "All bodies that are held may take \(limit) bytes together, and they do."),
+      &workspace, &outputs)
+  }
+
+  // MARK: The verdict
+
+  /// All of the content is there.
+  mutating func judgeHeld(_ workspace: inout Workspace, _ outputs: inout Outputs) -> Action {
+    guard let held, let checks, let judgement = held.judgement else { return endOfResponse() }
+    if let fault = held.finishDecoding() { return settle([undecodable(fault)], &workspace, &outputs) }
+    var rewritten = ByteBuffer()
+    let verdict = checks.judgeContent(
+      &held.plain, judgement, charset: held.charset, limits: contentLimits, &workspace.tools,
+      rewritten: &rewritten)
+    switch verdict {
+    case .accepted: return settle([], &workspace, &outputs)
+    case .violation(let violation): return settle([violation], &workspace, &outputs)
+    case .rewritten:
+      held.replaceContent(with: &rewritten, &workspace.pool)
+      return settle([], &workspace, &outputs)
+    }
+  }
+
+  private func charset(_ bytes: Span<UInt8>, _ workspace: borrowing Workspace) -> [UInt8]? {
+    guard let checks, checks.readsText, let value = workspace.response.fields.only(.contentType) else { return nil }
+    return ResponseSerialization.charset(of: bytes.extracting(value))
+  }
+
+  /// Rejects a held response, or lets it go with what has been found out about it.
+  private mutating func settle(
+    _ found: [ResponseViolation], _ workspace: inout Workspace, _ outputs: inout Outputs
+  ) -> Action {
+    guard let held, let judgement = held.judgement else { return .read }
+    let violations = judgement.violations + found
+    if rejects(violations) { return answer(problem(of: violations, outputs), &workspace, &outputs) }
+    note(violations)
+    // Other responses have been read in between. What was read once can be read again.
+    var head = held.takeHead()
+    guard workspace.response.read(head.bytes, limits: headLimits, toHead: false) == .complete(count: head.count) else {
+      preconditionFailure("a head that was read once is malformed")
+    }
+    var edits = ResponseHeadEdits()
+    edits.violations = violations
+    edits.isRewritten = held.isRewritten
+    if response == .done {
+      edits.framing =
+        held.trailers.isEmpty || flags.contains(.clientIsHTTP10) ? .length(held.content.count) : .chunked
+    } else {
+      prepareFraming(workspace.response.framing)
+    }
+    if request != .done { flags.remove(.clientPersists) }
+    if !flags.contains(.clientPersists) { edits.connection = "Connection: close\r\n" }
+    flags.insert(.responseBegun)
+    writeResponseHead(head.bytes, edits, &workspace, &outputs)
+    workspace.pool.reclaim(&head)
+    writeHeldContent(held, edits.framing, &workspace, &outputs)
+    releaseHeld(&workspace)
+    return response == .done ? endOfResponse() : .read
+  }
+
+  private mutating func writeHeldContent(
+    _ held: HeldBody, _ framing: ResponseHeadEdits.Framing, _ workspace: inout Workspace, _ outputs: inout Outputs
+  ) {
+    let before = outputs.toClient.count
+    let isChunked: Bool
+    switch framing {
+    case .length: isChunked = false
+    case .chunked: isChunked = true
+    case .asItCame:
+      if case .chunked = response { isChunked = !flags.contains(.unchunksResponse) } else { isChunked = false }
+    }
+    if isChunked {
+      outputs.toClient.appendChunk(held.content.bytes)
+    } else {
+      outputs.toClient.append(contentsOf: held.content)
+    }
+    if framing == .chunked {
+      outputs.toClient.append("0\r\n")
+      outputs.toClient.append(contentsOf: held.trailers)
+      outputs.toClient.append("\r\n")
+    }
+    record.bytesOut &+= UInt64(outputs.toClient.count - before)
+  }
+
+  /// Keeps the trailers of a held response, as they may leave.
+  mutating func holdTrailers(_ bytes: Span<UInt8>, _ workspace: borrowing Workspace) {
+    guard let held else { return }
+    workspace.trailers.write(bytes, to: &held.trailers)
+  }
+
+  /// What a response shows that passes all the same.
+  mutating func note(_ violations: [ResponseViolation]) {
+    if let first = violations.first { record.violation = Problem.Kind(first.subject) }
+  }
+
+  /// Gives back the memory of a body that is held, if one is.
+  public mutating func releaseHeld(_ workspace: inout Workspace) {
+    held?.release(&workspace.pool)
+    held = nil
+  }
+}

@@ -1,0 +1,185 @@
+// How an answer of the proxy's own is put on the wire: problem details (RFC 9457) as JSON or text, and Proxy-Status
+// (RFC 9209). Tests: ProblemTests.
+
+import Bytes
+import HTTP1
+
+/// How a problem is put on the wire.
+struct ProblemWriter {
+  /// Longest reason phrase in bytes: what the clients that show one show without cutting it.
+  static let longestReason = 60
+
+  let problem: Problem
+  let rule: String?
+  let reference: Reference
+  /// Pseudonym of the proxy (RFC 9209, 2).
+  let proxyName: [UInt8]
+  let prefersText: Bool
+  let isHead: Bool
+  let closes: Bool
+
+  /// Appends the whole response.
+  func write(to out: inout ByteBuffer, date: Span<UInt8>) {
+    var body = ByteBuffer()
+    if prefersText { writeText(&body) } else { writeJSON(&body) }
+    out.append("HTTP/1.1 ")
+    out.append(decimal: UInt64(problem.kind.status))
+    out.append(0x20)
+    writeReason(&out)
+    out.append("\r\nDate: ")
+    out.append(date)
+    out.append("\r\nContent-Type: ")
+    out.append(prefersText ? "text/plain; charset=utf-8" : "application/problem+json")
+    out.append("\r\nContent-Length: ")
+    out.append(decimal: UInt64(body.count))
+    out.append("\r\nCache-Control: no-store\r\nProxy-Status: ")
+    writeProxyStatus(&out)
+    if problem.kind == .authenticationRequired {
+      out.append("\r\nProxy-Authenticate: Basic realm=\"")
+      out.append(proxyName)
+      out.append("\", charset=\"UTF-8\"")
+    }
+    if problem.kind.status == 503 { out.append("\r\nRetry-After: 10") }
+    out.append(closes ? "\r\nConnection: close\r\n\r\n" : "\r\n\r\n")
+    if !isHead { out.append(body.bytes) }
+  }
+
+  /// `denied rule=payments ref=7F3K2A`
+  private func writeReason(_ out: inout ByteBuffer) {
+    let begin = out.count
+    out.append(problem.kind.token)
+    let room = Self.longestReason - (out.count - begin) - Reference.digits - " ref= rule=".utf8.count
+    if let rule, room > 0 {
+      out.append(" rule=")
+      for byte in rule.utf8.prefix(room) { out.append(byte.isTokenCharacter || byte == 0x3a ? byte : 0x5f) }
+    }
+    out.append(" ref=")
+    reference.write(to: &out)
+  }
+
+  private func writeProxyStatus(_ out: inout ByteBuffer) {
+    out.append(
+      proxyStatusOf: proxyName, error: problem.kind.errorType, details: problem.detail, rule: rule)
+  }
+
+  private func writeJSON(_ out: inout ByteBuffer) {
+    out.append("{\"type\":\"urn:sallyport:problem:")
+    out.append(problem.kind.token)
+    out.append("\",\"title\":\"")
+    out.append(problem.kind.title)
+    out.append("\",\"status\":")
+    out.append(decimal: UInt64(problem.kind.status))
+    out.append(",\"detail\":")
+    out.append(json: problem.detail)
+    if let rule {
+      out.append(",\"rule\":")
+      out.append(json: rule)
+    }
+    out.append(",\"error\":\"")
+    out.append(problem.kind.errorType)
+    out.append("\",\"nsurlError\":")
+    out.append(problem.kind.nsurlError)
+    if !problem.violations.isEmpty { writeViolations(&out) }
+    out.append(",\"ref\":\"")
+    reference.write(to: &out)
+    out.append("\"}\n")
+  }
+
+  private func writeViolations(_ out: inout ByteBuffer) {
+    out.append(",\"violations\":[")
+    for index in problem.violations.indices {
+      let violation = problem.violations[index]
+      out.append(index == 0 ? "{\"subject\":\"" : ",{\"subject\":\"")
+      out.append(violation.subject.rawValue)
+      out.append("\",\"expected\":")
+      out.append(json: violation.expected)
+      out.append(",\"seen\":")
+      out.append(json: violation.seen)
+      out.append(",\"nsurlError\":")
+      out.append(Problem.Kind(violation.subject).nsurlError)
+      out.append("}")
+    }
+    out.append("]")
+  }
+
+  private func writeText(_ out: inout ByteBuffer) {
+    out.append(problem.kind.title)
+    out.append(".\n")
+    out.append(problem.detail)
+    if let rule {
+      out.append("\nrule: ")
+      out.append(rule)
+    }
+    out.append("\nref: ")
+    reference.write(to: &out)
+    out.append(0x0a)
+  }
+}
+
+extension ByteBuffer {
+  /// Appends one element of Proxy-Status (RFC 9209, 2).
+  mutating func append(proxyStatusOf name: [UInt8], error: StaticString, details: String, rule: String?) {
+    // A name that is no Token of RFC 8941 is written as a String.
+    if let first = name.first, first.isASCIILetter || first == 0x2a {
+      append(name)
+    } else {
+      append(structured: String(decoding: name, as: UTF8.self))
+    }
+    append("; error=")
+    append(error)
+    append("; details=")
+    append(structured: details)
+    if let rule {
+      append("; rule=")
+      append(structured: rule)
+    }
+  }
+
+  /// A String of RFC 8941, 3.3.3: printable ASCII, with `"` and `\` escaped.
+  private mutating func append(structured text: String) {
+    append(0x22)
+    for byte in text.utf8 {
+      if byte == 0x22 || byte == 0x5c { append(0x5c) }
+      append(byte >= 0x20 && byte < 0x7f ? byte : 0x3f)
+    }
+    append(0x22)
+  }
+}
+
+extension ByteBuffer {
+  /// Appends a JSON string (RFC 8259, 7), quotes included.
+  public mutating func append(json text: String) {
+    append(0x22)
+    for byte in text.utf8 { appendJSONByte(byte) }
+    append(0x22)
+  }
+
+  /// Appends a JSON string of bytes that are ASCII; others are written as U+FFFD.
+  public mutating func append(json bytes: Span<UInt8>) {
+    append(0x22)
+    var clean = 0
+    for index in 0..<bytes.count {
+      let byte = bytes[index]
+      if byte >= 0x20 && byte < 0x7f && byte != 0x22 && byte != 0x5c { continue }
+      append(bytes.extracting(clean..<index))
+      if byte < 0x80 { appendJSONByte(byte) } else { append("\u{fffd}") }
+      clean = index + 1
+    }
+    append(bytes.extracting(clean..<bytes.count))
+    append(0x22)
+  }
+
+  private mutating func appendJSONByte(_ byte: UInt8) {
+    switch byte {
+    case 0x22: append("\\\"")
+    case 0x5c: append("\\\\")
+    case 0x0a: append("\\n")
+    case 0..<0x20, 0x7f:
+      append("\\u00")
+      append(byte >> 4 &+ 0x30)
+      let low = byte & 0xf
+      append(low < 10 ? low &+ 0x30 : low &+ 0x57)
+    default: append(byte)
+    }
+  }
+}

@@ -1,0 +1,188 @@
+// What leaves for the origin: the head of a request written anew, with the edits of its rule.
+
+import Bytes
+import HTTP1
+import Policy
+import Serialization
+
+extension Session {
+  mutating func writeRequest(
+    _ bytes: Span<UInt8>, _ edits: RequestPolicy, _ body: RequestBodyEdits, _ workspace: inout Workspace,
+    _ outputs: inout Outputs
+  ) {
+    noteUpgrade(bytes, workspace)
+    dropEdited(bytes, edits, &workspace.request.fields)
+    let type = typeLine(bytes, edits.fields, body, &workspace.request.fields)
+    workspace.pool.lend(
+      &outputs.toUpstream,
+      workspace.request.fields.lines.last.map { $0.line.upperBound + 256 } ?? 1024 + edits.fields.addedBytes)
+    outputs.toUpstream.append(bytes.extracting(workspace.request.method))
+    outputs.toUpstream.append(0x20)
+    writeTarget(bytes, edits.serialization, workspace, to: &outputs.toUpstream)
+    outputs.toUpstream.append(" HTTP/1.1\r\nHost: ")
+    if let interior, workspace.request.authority.isEmpty {
+      outputs.toUpstream.append(interior.authority)
+    } else if flags.contains(.upgraded), workspace.request.port == Scheme.http.defaultPort {
+      // The port goes with the scheme: 443 is what an https origin expects unsaid.
+      outputs.toUpstream.append(bytes.extracting(workspace.request.host))
+    } else {
+      outputs.toUpstream.append(bytes.extracting(workspace.request.authority))
+    }
+    outputs.toUpstream.append("\r\n")
+    writeMaxForwards(bytes, &workspace.request, to: &outputs.toUpstream)
+    workspace.request.fields.write(bytes, to: &outputs.toUpstream)
+    for line in edits.fields.set { outputs.toUpstream.append(line.line) }
+    for line in edits.fields.defaults where !workspace.request.fields.contains(line.name, in: bytes) {
+      if type == nil || line.name != Self.contentTypeName { outputs.toUpstream.append(line.line) }
+    }
+    if let type {
+      outputs.toUpstream.append("Content-Type: ")
+      outputs.toUpstream.append(type)
+      outputs.toUpstream.append("\r\n")
+    }
+    if let length = body.length {
+      outputs.toUpstream.append("Content-Length: ")
+      outputs.toUpstream.append(decimal: UInt64(length))
+      outputs.toUpstream.append("\r\n")
+    }
+    if body.length == nil, workspace.request.framing == .chunked {
+      outputs.toUpstream.append("Transfer-Encoding: chunked\r\n")
+    }
+    writeConnectionFields(bytes, workspace, to: &outputs.toUpstream)
+    outputs.toUpstream.append("Via: 1.")
+    outputs.toUpstream.append(workspace.request.minorVersion == 1 ? "1 " : "0 ")
+    outputs.toUpstream.append(workspace.via)
+    outputs.toUpstream.append("\r\n\r\n")
+  }
+
+  private static let contentTypeName = Array("content-type".utf8)
+
+  /// The type that is written because of the body; nil where the one that came, or the rule's own word, stands. What the body
+  /// makes untrue is dropped.
+  private func typeLine(
+    _ bytes: Span<UInt8>, _ edits: FieldEdits, _ body: RequestBodyEdits, _ fields: inout FieldSection
+  ) -> [UInt8]? {
+    if body.hasContinued { fields.drop(.expect) }
+    if body.length != nil {
+      fields.drop(.contentLength)
+      for name in Self.digestFields { fields.drop(name, in: bytes) }
+    }
+    switch body.type {
+    case .asItCame: return nil
+    case .ifAbsent(let type):
+      let isThere =
+        fields.contains(Self.contentTypeName, in: bytes)
+        || (edits.set + edits.defaults).contains { $0.name == Self.contentTypeName }
+      return isThere ? nil : type
+    case .replaced(let type):
+      fields.drop(.contentType)
+      return edits.set.contains { $0.name == Self.contentTypeName } ? nil : type
+    }
+  }
+
+  /// The target in origin-form, with the parameters of the rule where they go into the query.
+  private func writeTarget(
+    _ bytes: Span<UInt8>, _ serialization: RequestSerialization?, _ workspace: borrowing Workspace,
+    to out: inout ByteBuffer
+  ) {
+    let target = bytes.extracting(workspace.request.pathAndQuery)
+    let query = query(bytes, serialization, workspace.request)
+    if target.isEmpty, query.isEmpty {
+      // RFC 9112, 3.2.4: OPTIONS without a path asks for the server as a whole.
+      return out.append(workspace.request.knownMethod == .options ? "*" : "/")
+    }
+    if target.isEmpty || target[0] == 0x3f { out.append(0x2f) }
+    if query.isEmpty { return out.append(target) }
+    QueryEncoding.append(query: query, to: target, into: &out)
+  }
+
+  private func query(
+    _ bytes: Span<UInt8>, _ serialization: RequestSerialization?, _ head: borrowing RequestHead
+  ) -> [UInt8] {
+    guard let serialization, head.knownMethod != .trace, serialization.isInURI(bytes.extracting(head.method)) else {
+      return []
+    }
+    return serialization.query
+  }
+
+  /// RFC 9110, 7.8.
+  private mutating func noteUpgrade(_ bytes: Span<UInt8>, _ workspace: borrowing Workspace) {
+    guard workspace.request.options.upgrade, workspace.request.minorVersion == 1,
+      Self.relayedProtocol(workspace.request.fields, bytes) != nil
+    else { return }
+    flags.insert(.wantsUpgrade)
+    flags.remove(.mayRetry)
+  }
+
+  /// The one protocol that Upgrade names, where it is relayed. HTTP in another guise (h2c, TLS) is not, for it would
+  /// carry requests past the policy; a choice of several is not, for nobody could say what the tunnel holds.
+  static func relayedProtocol(_ fields: FieldSection, _ bytes: Span<UInt8>) -> Range<Int>? {
+    guard let value = fields.first(.upgrade) else { return nil }
+    var elements = ListElements(value)
+    guard let name = elements.next(bytes), elements.next(bytes) == nil else { return nil }
+    for index in name where !bytes[index].isTokenCharacter && bytes[index] != 0x2f { return nil }
+    func begins(_ text: StaticString) -> Bool {
+      name.count >= text.utf8CodeUnitCount
+        && bytes.equals(name.prefix(text.utf8CodeUnitCount), ignoringCase: text)
+    }
+    return begins("h2c") || begins("http") || begins("tls") ? nil : name
+  }
+
+  private func dropEdited(_ bytes: Span<UInt8>, _ edits: RequestPolicy, _ fields: inout FieldSection) {
+    fields.drop(.host)
+    if flags.contains(.clientIsHTTP10) { fields.drop(.expect) }
+    dropRepeatedLength(&fields)
+    if !edits.cookies { fields.drop(.cookie) }
+    for name in edits.fields.removed { fields.drop(name, in: bytes) }
+  }
+
+  private func writeMaxForwards(_ bytes: Span<UInt8>, _ head: inout RequestHead, to out: inout ByteBuffer) {
+    guard let number = Self.maxForwards(bytes, head), number > 0 else { return }
+    head.fields.drop(.maxForwards)
+    out.append("Max-Forwards: ")
+    out.append(decimal: number - 1)
+    out.append("\r\n")
+  }
+
+  private func writeConnectionFields(_ bytes: Span<UInt8>, _ workspace: borrowing Workspace, to out: inout ByteBuffer) {
+    let trailers = workspace.request.options.te && Self.acceptsTrailers(workspace.request.fields, bytes)
+    if trailers { out.append("TE: trailers\r\n") }
+    if flags.contains(.wantsUpgrade), let name = Self.relayedProtocol(workspace.request.fields, bytes) {
+      out.append(trailers ? "Connection: TE, Upgrade\r\nUpgrade: " : "Connection: Upgrade\r\nUpgrade: ")
+      out.append(bytes.extracting(name))
+      out.append("\r\n")
+    } else if trailers {
+      out.append("Connection: TE\r\n")
+    }
+  }
+
+  private static func acceptsTrailers(_ fields: FieldSection, _ bytes: Span<UInt8>) -> Bool {
+    for index in fields.lines.indices where fields.lines[index].known == .te {
+      var elements = ListElements(fields.lines[index].value)
+      while let element = elements.next(bytes) {
+        if bytes.equals(element, ignoringCase: "trailers") { return true }
+      }
+    }
+    return false
+  }
+
+  /// Identical Content-Length fields are one length (RFC 9110, 8.6): one of them leaves.
+  func dropRepeatedLength(_ fields: inout FieldSection) {
+    var seen = false
+    for index in fields.lines.indices where fields.lines[index].known == .contentLength {
+      if seen { fields.lines[index].isDropped = true }
+      seen = true
+    }
+  }
+}
+
+extension ByteBuffer {
+  /// One chunk (RFC 9112, 7.1). Empty content is no chunk: a size of zero would end the body.
+  mutating func appendChunk(_ content: Span<UInt8>) {
+    if content.isEmpty { return }
+    append(hexadecimal: UInt64(content.count))
+    append("\r\n")
+    append(content)
+    append("\r\n")
+  }
+}
