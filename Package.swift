@@ -61,6 +61,9 @@ let package = Package(
       swiftSettings: strict),
     .testTarget(
       name: "TransportTests", dependencies: ["Transport", "Bytes", "TestSupport"], swiftSettings: strict),
+    .testTarget(
+      name: "ServerTests", dependencies: ["Server", "Session", "Policy", "Security", "Transport", "Bytes"],
+      swiftSettings: strict),
     .testTarget(name: "StyleTests", dependencies: ["Transport"], swiftSettings: strict),
   ],
   cxxLanguageStandard: .cxx17

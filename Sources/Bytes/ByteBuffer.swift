@@ -56,6 +56,9 @@ public struct ByteBuffer: ~Copyable, @unchecked Sendable {
     }
   }
 
+  /// A part of the readable bytes as text; what is no UTF-8 is replaced.
+  public func string(_ range: Range<Int>) -> String { bytes.extracting(range).string }
+
   /// Makes room for `count` more bytes behind the readable ones: moves them to the front of the block, or grows it.
   public mutating func reserve(_ count: Int) {
     if tailRoom >= count { return }

@@ -1,6 +1,7 @@
 // See CLinux.h. EINTR is retried here, so that no caller has to.
 
 #define _GNU_SOURCE
+#include <stdio.h>
 #include "CLinux.h"
 
 #include <errno.h>
@@ -20,6 +21,8 @@
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
 #include <time.h>
@@ -124,6 +127,56 @@ int cl_listen(const cl_address *address, int backlog, bool reuse_port) {
     return (int)result;
   }
   return fd;
+}
+
+// The path is shorter than sun_path: the reader of the configuration sees to it.
+static socklen_t to_sockaddr_un(const char *path, struct sockaddr_un *to) {
+  memset(to, 0, sizeof *to);
+  to->sun_family = AF_UNIX;
+  strncpy(to->sun_path, path, sizeof to->sun_path - 1);
+  return sizeof *to;
+}
+
+int cl_listen_local(const char *path, unsigned mode, int backlog) {
+  struct sockaddr_un address;
+  socklen_t length = to_sockaddr_un(path, &address);
+  int fd = (int)RETRY(socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (fd < 0) return fd;
+  // Nobody may connect before the mode is right.
+  mode_t before = umask(0177);
+  ptrdiff_t result = RETRY(bind(fd, (struct sockaddr *)&address, length));
+  umask(before);
+  if (result >= 0) result = RETRY(chmod(path, (mode_t)mode));
+  if (result >= 0) result = RETRY(listen(fd, backlog));
+  if (result < 0) {
+    close(fd);
+    return (int)result;
+  }
+  return fd;
+}
+
+int cl_connect_local(const char *path) {
+  struct sockaddr_un address;
+  socklen_t length = to_sockaddr_un(path, &address);
+  int fd = (int)RETRY(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (fd < 0) return fd;
+  ptrdiff_t result = RETRY(connect(fd, (struct sockaddr *)&address, length));
+  if (result < 0) {
+    close(fd);
+    return (int)result;
+  }
+  return fd;
+}
+
+int cl_unlink(const char *path) { return (int)RETRY(unlink(path)); }
+
+int64_t cl_resident_bytes(void) {
+  FILE *file = fopen("/proc/self/statm", "re");
+  if (!file) return 0;
+  long total = 0, resident = 0;
+  int read = fscanf(file, "%ld %ld", &total, &resident);
+  fclose(file);
+  return read == 2 ? (int64_t)resident * sysconf(_SC_PAGESIZE) : 0;
 }
 
 int cl_probe_listen(const cl_address *address) {

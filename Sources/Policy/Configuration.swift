@@ -137,6 +137,20 @@ public struct LogSettings: Hashable, Sendable {
   public init() {}
 }
 
+/// [admin]
+public struct AdminSettings: Hashable, Sendable {
+  /// Where the admin API listens, a socket of the file system.
+  public var socket = Self.standardSocket
+
+  public static let standardSocket = "/run/sallyport/admin.sock"
+
+  /// Whether the files name a place of their own. The standard one is passed over where its directory is not there, as on
+  /// a machine where no service runs.
+  public var isGiven: Bool { socket != Self.standardSocket }
+
+  public init() {}
+}
+
 /// All that the files say but the rules.
 public struct Configuration: Hashable, Sendable {
   public var proxy = ProxySettings()
@@ -146,6 +160,7 @@ public struct Configuration: Hashable, Sendable {
   public var trust = TrustSource.system
   public var authority = AuthoritySettings()
   public var log = LogSettings()
+  public var admin = AdminSettings()
 
   public init() {}
 }

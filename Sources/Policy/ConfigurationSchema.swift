@@ -16,8 +16,8 @@ struct TableSchema: Sendable {
 
 extension TableSchema {
   static let root = TableSchema(
-    ["include", "proxy", "dns", "trust", "authority", "log", "defaults", "pins", "rule"],
-    later: ["admin", "reachability", "routes"])
+    ["include", "proxy", "dns", "trust", "authority", "log", "admin", "defaults", "pins", "rule"],
+    later: ["reachability", "routes"])
   static let proxy = TableSchema([
     "listen", "workers", "name", "default", "allow_remote", "credentials", "deny_addresses", "limits",
     "timeouts",
@@ -32,6 +32,7 @@ extension TableSchema {
   ])
   static let dns = TableSchema(["servers", "timeout", "cache"])
   static let log = TableSchema(["format", "level", "access"])
+  static let admin = TableSchema(["socket"])
   static let trust = TableSchema(["anchors"])
   static let authority = TableSchema(["directory", "key"])
   static let defaults = TableSchema(["security", "request", "response"])
@@ -60,7 +61,6 @@ extension TableSchema {
   static let violation = TableSchema(["status", "content_type", "body"])
 
   // Tables of which this build reads nothing.
-  static let admin = TableSchema([], later: ["socket"])
   static let reachability = TableSchema([], later: ["interfaces"])
   static let route = TableSchema(
     [], later: ["via", "credentials", "when", "interface", "unreachable", "wait", "security"])

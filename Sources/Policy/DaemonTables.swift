@@ -248,6 +248,24 @@ extension ConfigurationReading {
     }
   }
 
+  /// Longest path of a socket in bytes (unix(7): sun_path, with its final zero).
+  private static let longestSocketPath = 107
+
+  func readAdmin(_ table: ConfigurationTable) {
+    for setting in table.settings {
+      switch setting.key {
+      case "socket":
+        guard let text = string(setting), let path = path(setting, text) else { continue }
+        guard path.utf8.count <= Self.longestSocketPath else {
+          error(setting, "expected a path of at most \(Self.longestSocketPath) bytes, found one of \(path.utf8.count)")
+          continue
+        }
+        configuration.admin.socket = path
+      default: unread(setting, of: .admin)
+      }
+    }
+  }
+
   /// Takes what was read, and leaves the default where there was an error.
   private func set<Value>(_ field: inout Value, _ value: Value?) {
     if let value { field = value }

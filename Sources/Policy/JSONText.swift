@@ -1,7 +1,7 @@
-// JSON as text, for what the commands print with --json: strings, numbers, arrays and objects in the order given.
+// JSON as text, for what commands print with --json and the admin API answers: values in the order given.
 
 /// A JSON value that is about to be written (RFC 8259).
-enum JSONText {
+public enum JSONText: Sendable {
   case null
   case boolean(Bool)
   case number(Int)
@@ -10,7 +10,7 @@ enum JSONText {
   case object([(String, JSONText)])
 
   /// The text, without white space but one space behind each colon and comma.
-  var text: String {
+  public var text: String {
     var output = ""
     write(to: &output)
     return output

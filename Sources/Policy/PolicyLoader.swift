@@ -73,7 +73,7 @@ extension ConfigurationReading {
     case "defaults": table(setting).map(readDefaults)
     case "trust": table(setting).map(readTrust)
     case "authority": table(setting).map(readAuthority)
-    case "admin": unsupported(setting, .admin, path: "admin")
+    case "admin": table(setting).map(readAdmin)
     case "reachability": unsupported(setting, .reachability, path: "reachability")
     default: readShared(setting)
     }

@@ -8,7 +8,8 @@ import Transport
 
 struct AccessLine {
   let record: ExchangeRecord
-  let policy: Policy
+  /// The rule that decided; nil where none matched.
+  let rule: String?
   let client: SocketAddress
   let totalMilliseconds: Int64
 
@@ -19,8 +20,6 @@ struct AccessLine {
     case .text: writeText(text.bytes, &out)
     }
   }
-
-  private var rule: String? { record.decision?.rule.map { policy.rules[$0].name } }
 
   private func writeJSON(_ text: Span<UInt8>, _ out: inout ByteBuffer) {
     out.append("{\"time\":\"")

@@ -342,6 +342,7 @@ final class Connector {
       let limit = policy.configuration.timeouts.tlsHandshakeMilliseconds
       let started = TunnelProbe(key, security, destination, handshakeMilliseconds: limit)
       probing = (nil, attempt.address, started, nil, worker.now)
+      worker.statistics.handshakes += 1
       started.start(for: self, over: attempt.descriptor, slot: attempt.slot, interest: interest, worker)
     }
   }
@@ -402,6 +403,7 @@ final class Connector {
     case .done:
       let interest = handshake?.interest
       handshake = nil
+      if tls.stream.isResumed { worker.statistics.resumptions += 1 } else { worker.statistics.handshakes += 1 }
       conversation?.noteTLSTime(worker.now - begunAt)
       if let report = tls.report {
         conversation?.report(

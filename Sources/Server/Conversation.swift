@@ -172,8 +172,22 @@ final class Conversation {
     connector = nil
     if failure.problem.kind.errorType.description == "tls_certificate_error" {
       worker.shared.log.event(.warning, "\(tag) \(failure.problem.kind.token): \(failure.problem.detail)")
+      if failure.problem.kind == .pinMismatch { tellOfPins(failure.problem.detail, worker) }
     }
     perform(session.upstreamFailed(failure, &worker.workspace, &outputs), worker)
+  }
+
+  private func tellOfPins(_ detail: String, _ worker: Worker) {
+    guard worker.shared.events.isWatched else { return }
+    var json = ByteBuffer()
+    json.append("{\"ref\":\"")
+    session.record.reference.write(to: &json)
+    json.append("\",\"rule\":")
+    json.append(json: session.rule?.name ?? "")
+    json.append(",\"detail\":")
+    json.append(json: detail)
+    json.append("}")
+    worker.shared.events.post(.pinMismatch, json: json.bytes.string)
   }
 
   func noteNameTime(_ milliseconds: Int64) { session.noteNameTime(milliseconds) }
@@ -245,6 +259,7 @@ final class Conversation {
   func attach(_ upstream: Upstream, reused: Bool, _ worker: Worker) {
     upstream.owner = self
     self.upstream = upstream
+    if reused { worker.statistics.upstreamsReused += 1 } else { worker.statistics.upstreamsOpened += 1 }
     mark(upstream, reused: reused)
     if let report = upstream.report { session.noteReport(report, isForgiven: upstream.isForgiven) }
     flags.remove([.upstreamEnded, .upstreamUnwatched, .upstreamBroken, .sawUpstreamInput])
@@ -388,11 +403,26 @@ final class Conversation {
       worker.shared.log.event(.warning, "\(tag) would be refused: \(fault.sentence)")
     default: break
     }
-    let policy = session.policy
-    guard policy.configuration.log.access else { return }
-    AccessLine(
-      record: session.record, policy: policy, client: peer, totalMilliseconds: worker.now - session.record.begun
-    ).write(worker.shared.log.format, text: outputs.text, to: &worker.logLines)
+    let rule = session.rule?.name
+    let milliseconds = worker.now - session.record.begun
+    worker.statistics.note(session.record, rule: rule, isTunnel: session.isTunnel, milliseconds: milliseconds)
+    worker.recent.note(
+      session.record, rule: rule, client: peer, totalMilliseconds: milliseconds, text: outputs.text.bytes)
+    tell(milliseconds, worker)
+    guard session.policy.configuration.log.access else { return }
+    AccessLine(record: session.record, rule: rule, client: peer, totalMilliseconds: milliseconds).write(
+      worker.shared.log.format, text: outputs.text, to: &worker.logLines)
+  }
+
+  /// Tells those who watch that the exchange is over.
+  private func tell(_ milliseconds: Int64, _ worker: Worker) {
+    let events = worker.shared.events
+    guard events.isWatched else { return }
+    var line = ByteBuffer()
+    AccessLine(record: session.record, rule: session.rule?.name, client: peer, totalMilliseconds: milliseconds).write(
+      .json, text: outputs.text, to: &line)
+    events.post(.finished, json: line.bytes.string)
+    if session.record.violation != nil { events.post(.violation, json: line.bytes.string) }
   }
 
   func close(_ worker: Worker) {

@@ -11,17 +11,28 @@ import Transport
 /// What the program gives the daemon to run with.
 public struct DaemonSettings: Sendable {
   public let loaded: LoadedPolicy
-  /// Reads the configuration again: the policy, or nil where it has errors. It has said what they are.
-  public let reload: @Sendable (LogWriter) -> LoadedPolicy?
+  public let version: String
+  /// Reads the configuration again. It says what is wrong with it in the log, too.
+  public let reload: @Sendable (LogWriter) -> ReloadResult
   public let log: LogWriter
 
   var policy: Policy { loaded.policy }
 
-  public init(_ loaded: LoadedPolicy, log: LogWriter, reload: @escaping @Sendable (LogWriter) -> LoadedPolicy?) {
+  public init(
+    _ loaded: LoadedPolicy, version: String, log: LogWriter, reload: @escaping @Sendable (LogWriter) -> ReloadResult
+  ) {
     self.loaded = loaded
+    self.version = version
     self.log = log
     self.reload = reload
   }
+}
+
+/// What reading the configuration again came to.
+public enum ReloadResult: Sendable {
+  case loaded(LoadedPolicy)
+  /// What is wrong, one sentence for each mistake.
+  case failed([String])
 }
 
 /// Why the daemon could not start.
@@ -29,7 +40,7 @@ public struct StartFailure: Error, CustomStringConvertible {
   public let description: String
 }
 
-public final class Daemon {
+public final class Daemon: AdminHost {
   private let settings: DaemonSettings
   private let signals: Signals
   private let poller = Poller.open()
@@ -37,6 +48,20 @@ public final class Daemon {
   private var maker = LivePolicyMaker()
   /// Workers that have yet to take over the policy of a reload.
   private var awaited = 0
+  private(set) var state: DaemonState
+  private var admin: AdminServer? = nil
+  /// When pins are looked at next, in the monotonic clock.
+  private var nextPinWatch: Int64 = 0
+
+  /// How often the log warns of pins that expire, in milliseconds.
+  private static let pinWatchMilliseconds: Int64 = 86_400_000
+  /// What the daemon's own descriptors are registered under.
+  private enum Data {
+    static let signals: UInt64 = 0
+    static let reports: UInt64 = 1
+    static let admin: UInt64 = 2
+    static let events: UInt64 = 3
+  }
 
   /// Opens the listeners. Called before any thread is started, for threads inherit which signals are blocked.
   public init(_ settings: DaemonSettings, signals: Signals) throws(StartFailure) {
@@ -51,12 +76,16 @@ public final class Daemon {
       listenAddresses: bound, resolver: Resolver(Self.resolverSettings(settings.policy)), log: settings.log,
       workers: workers, descriptors: descriptors,
       connectionsPerHost: settings.policy.configuration.limits.connectionsPerHost)
+    state = DaemonState(
+      version: settings.version, addresses: bound.map(Self.text), workers: workers, startedWall: Clock.wall,
+      policy: settings.policy, loadedWall: Clock.wall)
     let live: LivePolicy
     switch maker.make(settings.loaded, complain: { settings.log.event(.warning, $0) }) {
     case .success(let made): live = made
     case .failure(let fault): throw StartFailure(description: "TLS cannot be set up: \(fault)")
     }
     let via = Self.text(bound[0])
+    let administration = try openAdmin()
     // Clients come as soon as the first loop runs, and may take every descriptor. Each loop has listeners of its own on the
     // same ports: the kernel deals the connections out.
     var ends: [(poller: Descriptor, listeners: [Listener])] = []
@@ -67,7 +96,23 @@ public final class Daemon {
         Worker(index: index, poller: poller, listeners: listeners, live: live, shared: shared, via: via).run()
       }
     }
+    admin = administration.map { AdminServer($0, shared, host: self) }
   }
+
+  /// The socket of the admin API; nil where there is none: the default place is not there on a machine without a service.
+  private func openAdmin() throws(StartFailure) -> LocalListener? {
+    let admin = settings.policy.configuration.admin
+    switch LocalListener.open(admin.socket, mode: Self.adminMode) {
+    case .success(let listener): return listener
+    case .failure(let error):
+      if admin.isGiven { throw StartFailure(description: "cannot listen on \(admin.socket): \(error)") }
+      settings.log.event(.debug, "no admin API: \(admin.socket): \(error)")
+      return nil
+    }
+  }
+
+  /// For its owner and group, as policy-file says.
+  private static let adminMode: UInt32 = 0o660
 
   /// The addresses that are listened on.
   public var addresses: [String] { shared.listenAddresses.map(Self.text) }
@@ -115,50 +160,118 @@ public final class Daemon {
   /// Runs until a signal has ended it.
   public func run() {
     let poller = Poller(poller)
-    _ = poller.add(signals.descriptor, .read, data: 0)
-    _ = poller.add(shared.reports.descriptor, .read, data: 1)
-    var policy = settings.policy
-    var working = shared.mailboxes.count
-    var isDraining = false
-    while working > 0 {
-      _ = poller.wait(milliseconds: -1)
-      for report in shared.reports.takeAll() {
-        switch report {
-        case .drained: working -= 1
-        case .tookPolicy: notePolicyTaken(policy)
-        }
-      }
-      while let signal = signals.next() {
-        switch signal {
-        case .hangUp:
-          if !isDraining { policy = reload(policy) }
-        case .terminate:
-          stop(after: isDraining ? 0 : policy.configuration.timeouts.drainMilliseconds)
-          isDraining = true
-        }
-      }
+    _ = poller.add(signals.descriptor, .read, data: Data.signals)
+    _ = poller.add(shared.reports.descriptor, .read, data: Data.reports)
+    if let admin {
+      _ = poller.add(admin.descriptor, .read, data: Data.admin)
+      _ = poller.add(shared.events.mailbox.descriptor, .read, data: Data.events)
     }
+    nextPinWatch = Clock.monotonic
+    var working = shared.mailboxes.count
+    while working > 0 {
+      watchPins()
+      let count = poller.wait(milliseconds: waitMilliseconds())
+      for index in 0..<count {
+        let readiness = poller.readiness(index)
+        switch readiness.data {
+        case Data.signals: takeSignals()
+        case Data.reports: working -= takeReports(poller)
+        case Data.admin: admin?.accept(poller)
+        case Data.events: admin?.deliverEvents(poller)
+        default: admin?.ready(readiness, poller)
+        }
+      }
+      admin?.expire(now: Clock.monotonic, poller)
+    }
+    if admin != nil { LocalListener.remove(settings.policy.configuration.admin.socket) }
     settings.log.event(.info, "stopped")
     settings.log.flush()
   }
 
+  private func waitMilliseconds() -> Int32 {
+    let due = min(admin?.deadline ?? .max, nextPinWatch)
+    return Int32(clamping: max(0, due - Clock.monotonic))
+  }
+
+  private func takeSignals() {
+    while let signal = signals.next() {
+      switch signal {
+      case .hangUp: _ = reloadNow()
+      case .terminate: stop(after: state.isDraining ? 0 : state.policy.configuration.timeouts.drainMilliseconds)
+      }
+    }
+  }
+
+  /// Answers how many workers have drained.
+  private func takeReports(_ poller: borrowing Poller) -> Int {
+    var drained = 0
+    for report in shared.reports.takeAll() {
+      switch report {
+      case .drained: drained += 1
+      case .tookPolicy: notePolicyTaken()
+      case .answered(let answer, let inquiry): admin?.answered(answer, inquiry: inquiry, poller)
+      }
+    }
+    return drained
+  }
+
   /// A reload is done when no worker decides by the policy before it any more.
-  private func notePolicyTaken(_ policy: Policy) {
+  private func notePolicyTaken() {
     awaited -= 1
-    if awaited == 0 { settings.log.event(.info, "reload: \(policy.rules.count) rules") }
+    if awaited == 0 { settings.log.event(.info, "reload: \(state.policy.rules.count) rules") }
   }
 
   private func stop(after milliseconds: Int64) {
+    state.isDraining = true
     settings.log.event(
       .info, milliseconds > 0 ? "stopping: requests under way have \(milliseconds) ms" : "stopping at once")
     let deadline = Clock.monotonic + milliseconds
     for mailbox in shared.mailboxes { mailbox.post(.drain(deadline: deadline)) }
   }
 
-  private func reload(_ current: Policy) -> Policy {
-    guard let loaded = settings.reload(settings.log) else {
+  /// Once a day the log says what of the pins expires soon.
+  private func watchPins() {
+    guard Clock.monotonic >= nextPinWatch else { return }
+    nextPinWatch = Clock.monotonic + Self.pinWatchMilliseconds
+    for warning in PinWatch(state.policy).warnings(at: Clock.wall / 1000) { settings.log.event(.warning, warning) }
+  }
+
+  // MARK: What the admin API asks
+
+  func ask(_ question: Question, inquiry: UInt64) {
+    for mailbox in shared.mailboxes { mailbox.post(.ask(question, inquiry: inquiry)) }
+  }
+
+  func drainNow() { if !state.isDraining { stop(after: state.policy.configuration.timeouts.drainMilliseconds) } }
+
+  func reloadNow() -> [String] {
+    if state.isDraining { return ["the proxy is stopping"] }
+    let reasons = reload()
+    if reasons.isEmpty {
+      state.reloads += 1
+      state.failure = nil
+      state.loadedWall = Clock.wall
+      nextPinWatch = Clock.monotonic
+    } else {
+      state.failedReloads += 1
+      state.failure = ReloadFailure(wall: Clock.wall, reasons: reasons)
+    }
+    let result = JSONText.object([
+      ("done", .boolean(reasons.isEmpty)), ("rules", .number(state.policy.rules.count)),
+      ("errors", .array(reasons.map { .string($0) })),
+    ])
+    shared.events.post(.reload, json: result.text)
+    return reasons
+  }
+
+  /// Answers why nothing has changed; nothing where the new policy is on its way to the loops.
+  private func reload() -> [String] {
+    let loaded: LoadedPolicy
+    switch settings.reload(settings.log) {
+    case .loaded(let read): loaded = read
+    case .failed(let reasons):
       settings.log.event(.error, "reload: the configuration has errors; nothing has changed")
-      return current
+      return reasons
     }
     let policy = loaded.policy
     let live: LivePolicy
@@ -166,18 +279,22 @@ public final class Daemon {
     case .success(let made): live = made
     case .failure(let fault):
       settings.log.event(.error, "reload: TLS cannot be set up: \(fault); nothing has changed")
-      return current
+      return ["TLS cannot be set up: \(fault)"]
     }
-    let old = current.configuration.proxy
-    let new = policy.configuration.proxy
-    if old.listen != new.listen || old.workers != new.workers || old.name != new.name {
-      settings.log.event(.warning, "reload: listen, workers and name take effect only at a restart")
+    let old = state.policy.configuration
+    let new = policy.configuration
+    if old.proxy.listen != new.proxy.listen || old.proxy.workers != new.proxy.workers
+      || old.proxy.name != new.proxy.name
+      || old.admin != new.admin
+    {
+      settings.log.event(.warning, "reload: listen, workers, name and the admin socket take effect only at a restart")
     }
     settings.log.setLevel(policy.configuration.log.level)
     shared.resolver.configure(Self.resolverSettings(policy))
     shared.quota.setLimit(policy.configuration.limits.connectionsPerHost)
     for mailbox in shared.mailboxes { mailbox.post(.policy(live)) }
     awaited += shared.mailboxes.count
-    return policy
+    state.policy = policy
+    return []
   }
 }

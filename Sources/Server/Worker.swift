@@ -21,6 +21,8 @@ enum WorkerMessage: Sendable {
   case yieldIdle(ConnectionQuota.Place)
   /// Takes no more connections, ends idle ones, and lets the others finish until the deadline.
   case drain(deadline: Int64)
+  /// The answer goes to `SharedState.reports`, with the number of the inquiry.
+  case ask(Question, inquiry: UInt64)
 }
 
 /// What workers tell the daemon.
@@ -28,6 +30,7 @@ enum WorkerReport: Sendable {
   /// Every request from here on is decided by the policy that was sent last.
   case tookPolicy
   case drained
+  case answered(Answer, inquiry: UInt64)
 }
 
 /// What is common to the workers of a daemon.
@@ -44,6 +47,7 @@ final class SharedState: Sendable {
   let mailboxes: [Mailbox<WorkerMessage>]
   let reports = Mailbox<WorkerReport>()
   let quota: ConnectionQuota
+  let events = EventHub()
   let heldBytes = ByteBudget()
 
   /// Part of the descriptors, and at least so many, that are kept from clients.
@@ -111,6 +115,8 @@ final class Worker {
   var pipes = PipePool()
   var sessions = TLSSessionCache()
   var probes = TunnelProbes()
+  var statistics: Statistics
+  var recent = RecentDecisions()
   /// Clients of which bytes are to be read that no event will announce.
   private var again: [(slot: Int, generation: UInt32)] = []
 
@@ -125,6 +131,7 @@ final class Worker {
     self.poller = Poller(poller)
     self.shared = shared
     self.live = live
+    statistics = Statistics(live.policy)
     now = Clock.monotonic
     timers = TimerWheel(now: now)
     destinations = DestinationTable(seed: Process.random)
@@ -153,6 +160,7 @@ final class Worker {
       if !again.isEmpty { goOnReading() }
       runTimers()
       shared.log.submit(&logLines)
+      statistics.noteTurn(milliseconds: Clock.monotonic - now)
       if let drainDeadline { continueDraining(drainDeadline) }
     }
     shared.reports.post(.drained)
@@ -221,6 +229,7 @@ final class Worker {
           shared.quota.leave(place)
         }
       case .yieldIdle(let place): yieldIdle(place)
+      case .ask(let question, let inquiry): shared.reports.post(.answered(answer(question), inquiry: inquiry))
       case .drain(let deadline): startDraining(deadline)
       }
     }
@@ -229,6 +238,7 @@ final class Worker {
   /// From here requests are decided by `live`. What was opened under security policies that it does not have is closed.
   private func take(_ live: LivePolicy) {
     self.live = live
+    statistics.take(live.policy)
     sessions.removeAll { !live.contains($0) }
     probes.removeAll { !live.contains($0) }
     for case .upstream(let upstream) in occupants where upstream.owner == nil {
@@ -315,6 +325,7 @@ final class Worker {
 
   private func welcome(_ descriptor: Descriptor, _ peer: SocketAddress) {
     shared.connections.add(1, ordering: .relaxed)
+    statistics.clientsAccepted += 1
     clients += 1
     let slot = occupy(.free)
     let conversation = Conversation(slot: slot, descriptor: descriptor, peer: peer, live: live, now: now)

@@ -11,6 +11,19 @@ public struct Reference: Equatable, Hashable, Sendable {
 
   public init(value: UInt32) { self.value = value }
 
+  /// Six characters as `write` writes them, in either case; nil where the text is none.
+  public init?(_ text: String) {
+    guard text.utf8.count == Self.digits else { return nil }
+    var value: UInt32 = 0
+    for byte in text.uppercased().utf8 {
+      guard let digit = Self.alphabet.utf8.firstIndex(of: byte) else { return nil }
+      value = value << 5 | UInt32(Self.alphabet.utf8.distance(from: Self.alphabet.startIndex, to: digit))
+    }
+    self.value = value
+  }
+
+  private static let alphabet = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+
   public func write(to buffer: inout ByteBuffer) {
     let alphabet: StaticString = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
     var shift = Self.bits

@@ -19,6 +19,8 @@ public enum Process {
   public static func raiseDescriptorLimit() -> Int { Int(cl_raise_descriptor_limit()) }
   /// Processors that this process may run on.
   public static var processors: Int { Int(cl_processors()) }
+  /// Memory that is resident, in bytes.
+  public static var residentBytes: Int64 { cl_resident_bytes() }
   public static var isRoot: Bool { geteuid() == 0 }
   /// Unpredictable.
   public static var random: UInt64 { cl_random() }

@@ -6,14 +6,14 @@ import HTTP1
 import Policy
 
 nonisolated func explainCommand(_ arguments: [String]) throws -> Int32 {
-  let options = try Arguments(arguments, valued: ["config", "user", "unit", "when"], flags: ["json"])
+  let options = try Arguments(arguments, valued: ["config", "socket", "user", "unit", "when"], flags: ["json"])
   for later in ["user", "unit", "when"] where options.values[later] != nil {
     throw UsageError(message: "'--\(later)' is not supported by this build")
   }
-  if options.operands.count == 1 {
-    throw UsageError(message: "'explain REF' is not supported by this build; expected METHOD and URL")
+  if options.operands.count == 1 { return try explainReference(options.operands[0], options) }
+  guard options.operands.count == 2 else {
+    throw UsageError(message: "METHOD and URL, or the reference of an exchange, were expected")
   }
-  guard options.operands.count == 2 else { throw UsageError(message: "METHOD and URL were expected") }
   let request = try readRequest(method: options.operands[0], url: options.operands[1])
   guard let policy = ConfigurationFile.loadOrComplain(options.values["config"]) else { return 1 }
   let isInside = request.isHTTPS && !request.isTunnel

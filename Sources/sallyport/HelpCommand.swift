@@ -35,6 +35,9 @@ private nonisolated let overview = """
     pin      show the certificates of a server, and a table of pins to paste
     ca       make, show and export the local authority for connect = "intercept"
     env      print the variables that point programs at the proxy, and at its authority
+    status   show what the running proxy does
+    reload   have it read its configuration again
+    events   print what happens in it, as it happens
     version  print the version
     help     print this, or more on a command: sallyport help COMMAND
 
@@ -65,9 +68,11 @@ private nonisolated let topics: [String: String] = [
   """,
   "explain": """
   usage: sallyport explain [--config FILE] [--json] METHOD URL
+         sallyport explain [--config FILE | --socket PATH] [--json] REF
 
   Says which rule decides the request, where it stands, why each rule before it does not match, and what will be done.
   For a tunnel: sallyport explain CONNECT host:443, or any method with an https:// URL. Exits 1 where it is denied.
+  REF is the reference of a recent request, as in a reason phrase or a log line: the running proxy says what it decided.
 
   """,
   "pin": """
@@ -107,6 +112,27 @@ private nonisolated let topics: [String: String] = [
   Where there is a local authority ('sallyport ca init'), also those by which curl, Python, Node.js, git, pip and others
   are told to trust it. They name two files in its directory, authorities.pem and bundle.pem, which are brought up to
   date first where that is allowed; a comment says where not, and what Java needs.
+
+  """,
+  "status": """
+  usage: sallyport status [--config FILE | --socket PATH] [--json]
+
+  Asks the running proxy what it does: since when, with which policy, how many connections, what each rule let pass and
+  refused, which pins expire soon, and why the last reload failed, if it did.
+
+  """,
+  "reload": """
+  usage: sallyport reload [--config FILE | --socket PATH] [--json]
+
+  Has the running proxy read its configuration again. With an error in it nothing changes, the errors are printed, and
+  the exit status is 1.
+
+  """,
+  "events": """
+  usage: sallyport events [--config FILE | --socket PATH] [--json]
+
+  Prints what happens in the running proxy until it is interrupted: each exchange that has ended, what passed although
+  it violates its rule, certificates without a pinned key, reloads. With --json as server-sent events.
 
   """,
   "version": "usage: sallyport version\n\nPrints the version.\n",

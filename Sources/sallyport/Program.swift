@@ -35,7 +35,10 @@ nonisolated func dispatch(_ arguments: [String]) -> Int32 {
     case "env": return try environmentCommand(rest)
     case "version", "--version", "-V": return try versionCommand(rest)
     case "help", "--help", "-h": return try helpCommand(rest)
-    case "status", "reload", "events", "reachability":
+    case "status": return try statusCommand(rest)
+    case "reload": return try reloadCommand(rest)
+    case "events": return try eventsCommand(rest)
+    case "reachability":
       throw UsageError(message: "'\(name)' is not supported by this build")
     default:
       throw UsageError(message: "unknown command '\(name)'")

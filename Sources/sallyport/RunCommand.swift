@@ -24,17 +24,19 @@ nonisolated func runCommand(_ arguments: [String]) throws -> Int32 {
   }
   let log = LogWriter(output: 2, format: lineFormat(policy.configuration.log.format))
   log.setLevel(policy.configuration.log.level)
-  let settings = DaemonSettings(LoadedPolicy(policy: policy, authority: authority), log: log) { log in
+  let settings = DaemonSettings(LoadedPolicy(policy: policy, authority: authority), version: version, log: log) { log in
     let result = ConfigurationFile.load(named)
     for diagnostic in result.diagnostics {
       log.event(diagnostic.severity == .error ? .error : .warning, diagnostic.sentence)
     }
-    guard let policy = result.policy else { return nil }
+    guard let policy = result.policy else {
+      return .failed(result.diagnostics.filter { $0.severity == .error }.map(\.sentence))
+    }
     switch policy.loadAuthority() {
-    case .success(let authority): return LoadedPolicy(policy: policy, authority: authority)
+    case .success(let authority): return .loaded(LoadedPolicy(policy: policy, authority: authority))
     case .failure(let fault):
       log.event(.error, "a rule intercepts and \(fault)")
-      return nil
+      return .failed(["a rule intercepts and \(fault)"])
     }
   }
   do throws(StartFailure) {

@@ -230,7 +230,6 @@ LATER = {
     "units": (RULE + 'units = ["a.service"]\n', "units"),
     "when": (RULE + 'when = ["wifi"]\n', "when"),
     "route": (RULE + 'route = ["direct"]\n', "route"),
-    "admin": ('[admin]\nsocket = "/run/x.sock"\n', "admin"),
     "routes": ('[routes.a]\nvia = "direct"\n', "routes"),
     "reachability": ('[reachability.interfaces]\ntun0 = "wwan"\n', "reachability"),
 }

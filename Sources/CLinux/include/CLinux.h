@@ -40,6 +40,13 @@ cl_event cl_epoll_event(const void *events, int index);
 // sockets
 int cl_listen(const cl_address *address, int backlog, bool reuse_port);
 int cl_accept(int fd, cl_address *peer);
+/// A listening socket of the file system, or -errno.
+int cl_listen_local(const char *path, unsigned mode, int backlog);
+/// A blocking connection to one, or -errno.
+int cl_connect_local(const char *path);
+int cl_unlink(const char *path);
+/// Memory of this process that is resident, in bytes; 0 where it cannot be read.
+int64_t cl_resident_bytes(void);
 /// A non-blocking TCP socket whose connect has begun, or is through already: the descriptor, or -errno.
 int cl_connect(const cl_address *address, int traffic_class, bool *connected);
 // The traffic class (IPv4: type of service) of what is sent from now on.

@@ -1,0 +1,27 @@
+// What the daemon knows of itself, for the admin API and the service manager.
+
+import Policy
+
+/// Facts that the daemon's thread keeps.
+struct DaemonState {
+  let version: String
+  let addresses: [String]
+  let workers: Int
+  /// Milliseconds since 1970.
+  let startedWall: Int64
+  var policy: Policy
+  /// When the policy in force was read.
+  var loadedWall: Int64
+  /// The last reload that failed, unless one has succeeded since.
+  var failure: ReloadFailure? = nil
+  var reloads: UInt64 = 0
+  var failedReloads: UInt64 = 0
+  var isDraining = false
+}
+
+/// Why a reload changed nothing.
+struct ReloadFailure {
+  let wall: Int64
+  /// One sentence for each mistake.
+  let reasons: [String]
+}

@@ -1,0 +1,99 @@
+// What the admin side asks of the loops, and what they answer. A question is a message like any other: a loop answers it
+// in its turn, from what it alone may touch, and nobody waits for it but who asked.
+
+import Bytes
+import Policy
+import Session
+import Transport
+
+/// A question to every loop.
+enum Question: Sendable {
+  case statistics
+  case connections
+  case decision(Reference)
+}
+
+/// What one loop has to say.
+enum Answer: Sendable {
+  case statistics(Statistics)
+  case connections([OpenConnection])
+  case decision(RecentDecision?)
+}
+
+/// One client's connection, as GET /v1/connections shows it.
+struct OpenConnection: Sendable {
+  enum State: String, Sendable {
+    case idle
+    case request
+    case tunnel
+  }
+
+  let client: SocketAddress
+  let state: State
+  /// Method and target; empty where no request is under way.
+  let text: String
+  let reference: Reference?
+  let rule: String?
+  let upstream: SocketAddress?
+  let bytesIn: UInt64
+  let bytesOut: UInt64
+  /// Since the request under way began, in milliseconds; nil where none is.
+  let ageMilliseconds: Int64?
+}
+
+extension Worker {
+  /// Most connections that one loop tells of: a page that somebody can still read, and little time to make.
+  static let mostConnectionsShown = 1000
+
+  func answer(_ question: Question) -> Answer {
+    switch question {
+    case .statistics: .statistics(statisticsNow())
+    case .connections: .connections(openConnections())
+    case .decision(let reference): .decision(recent.find(reference))
+    }
+  }
+
+  private func statisticsNow() -> Statistics {
+    var copy = statistics
+    var gauges = Statistics.Gauges()
+    for occupant in occupants {
+      switch occupant {
+      case .client(let conversation):
+        gauges.clients += 1
+        if conversation.session.isInTunnel { gauges.tunnels += 1 }
+      case .upstream(let upstream):
+        if upstream.owner == nil { gauges.idleUpstreams += 1 } else { gauges.busyUpstreams += 1 }
+      case .free, .listener, .mailbox, .connector, .attempt, .probe, .acceptPause: break
+      }
+    }
+    copy.gauges = gauges
+    return copy
+  }
+
+  private func openConnections() -> [OpenConnection] {
+    var open: [OpenConnection] = []
+    for case .client(let conversation) in occupants {
+      if open.count == Self.mostConnectionsShown { break }
+      open.append(conversation.summary(now))
+    }
+    return open
+  }
+}
+
+extension Conversation {
+  func summary(_ now: Int64) -> OpenConnection {
+    let record = session.record
+    let isOpen = session.isInExchange
+    return OpenConnection(
+      client: peer, state: session.isInTunnel ? .tunnel : isOpen ? .request : .idle,
+      text: isOpen ? summaryText(record) : "", reference: isOpen ? record.reference : nil,
+      rule: isOpen ? session.rule?.name : nil,
+      upstream: record.upstream.map { SocketAddress($0, port: record.upstreamPort) }, bytesIn: record.bytesIn,
+      bytesOut: record.bytesOut, ageMilliseconds: isOpen ? now - record.begun : nil)
+  }
+
+  private func summaryText(_ record: ExchangeRecord) -> String {
+    let method = outputs.text.string(record.method)
+    return record.target.isEmpty ? method : "\(method) \(outputs.text.string(record.target))"
+  }
+}

@@ -1,0 +1,157 @@
+// GET /metrics: the text format of Prometheus, 0.0.4. Names follow its conventions: a unit at the end, _total for what only
+// grows. Labels are bounded: rules of the policy, and words of the log. Tests: AdminResourcesTests, test_admin.py.
+
+import Policy
+
+enum MetricsPage {
+  static let contentType = "text/plain; version=0.0.4; charset=utf-8"
+
+  static func text(_ facts: AdminFacts) -> String {
+    var page = Page()
+    exchanges(facts, &page)
+    histograms(facts.statistics, &page)
+    connections(facts.statistics, &page)
+    daemon(facts, &page)
+    return page.text
+  }
+
+  private static func exchanges(_ facts: AdminFacts, _ page: inout Page) {
+    let rules = facts.statistics.rules.sorted { $0.key < $1.key }
+    page.begin("sallyport_exchanges_total", "counter", "Requests and tunnels that have ended, by rule and outcome.")
+    for (rule, counts) in rules {
+      if counts.done > 0 { page.sample(counts.done, ["rule": rule, "outcome": "done"]) }
+      for (token, count) in counts.failed.sorted(by: { $0.key < $1.key }) {
+        page.sample(count, ["rule": rule, "outcome": token])
+      }
+    }
+    page.begin(
+      "sallyport_violations_total", "counter", "What passed although it violates its rule, by rule and kind.")
+    for (rule, counts) in rules {
+      for (token, count) in counts.violations.sorted(by: { $0.key < $1.key }) {
+        page.sample(count, ["rule": rule, "kind": token])
+      }
+    }
+    page.begin(
+      "sallyport_reports_total", "counter",
+      "What a rule or pins that only report would have refused, by rule and kind.")
+    for (rule, counts) in rules {
+      for (token, count) in counts.reports.sorted(by: { $0.key < $1.key }) {
+        page.sample(count, ["rule": rule, "kind": token])
+      }
+    }
+  }
+
+  private static func histograms(_ statistics: Statistics, _ page: inout Page) {
+    page.histogram("sallyport_request_duration_seconds", "Requests, from their head to their end.", statistics.requests)
+    page.histogram("sallyport_tunnel_duration_seconds", "Tunnels, from their head to their end.", statistics.tunnels)
+    page.histogram("sallyport_loop_turn_seconds", "Turns of an event loop: what others waited.", statistics.turns)
+  }
+
+  private static func connections(_ statistics: Statistics, _ page: inout Page) {
+    page.begin("sallyport_client_received_bytes_total", "counter", "Bytes of clients.")
+    page.sample(statistics.bytesIn)
+    page.begin("sallyport_client_sent_bytes_total", "counter", "Bytes to clients.")
+    page.sample(statistics.bytesOut)
+    page.begin("sallyport_client_connections_total", "counter", "Connections of clients that were taken.")
+    page.sample(statistics.clientsAccepted)
+    page.begin("sallyport_client_connections", "gauge", "Connections of clients that are open.")
+    page.sample(UInt64(statistics.gauges.clients))
+    page.begin("sallyport_tunnels", "gauge", "Tunnels that are open.")
+    page.sample(UInt64(statistics.gauges.tunnels))
+    page.begin(
+      "sallyport_upstream_uses_total", "counter", "Exchanges by whether their connection was kept from another.")
+    page.sample(statistics.upstreamsOpened, ["connection": "new"])
+    page.sample(statistics.upstreamsReused, ["connection": "kept"])
+    page.begin("sallyport_upstream_connections", "gauge", "Connections to upstreams that are open.")
+    page.sample(UInt64(statistics.gauges.busyUpstreams), ["state": "busy"])
+    page.sample(UInt64(statistics.gauges.idleUpstreams), ["state": "idle"])
+    page.begin(
+      "sallyport_upstream_tls_handshakes_total", "counter", "TLS handshakes with upstreams, those of probes among them."
+    )
+    page.sample(statistics.handshakes, ["resumed": "no"])
+    page.sample(statistics.resumptions, ["resumed": "yes"])
+    page.begin("sallyport_retries_total", "counter", "Requests sent once more, for their kept connection was dead.")
+    page.sample(statistics.retries)
+  }
+
+  private static func daemon(_ facts: AdminFacts, _ page: inout Page) {
+    let state = facts.state
+    page.begin("sallyport_rules", "gauge", "Rules of the policy in force.")
+    page.sample(UInt64(state.policy.rules.count))
+    page.begin("sallyport_reloads_total", "counter", "Reloads, by whether the configuration could be read.")
+    page.sample(state.reloads, ["result": "done"])
+    page.sample(state.failedReloads, ["result": "failed"])
+    page.begin("sallyport_policy_loaded_timestamp_seconds", "gauge", "When the policy in force was read.")
+    page.sample(UInt64(state.loadedWall / 1000))
+    page.begin("sallyport_held_bytes", "gauge", "Bodies that are held to be checked or re-written.")
+    page.sample(UInt64(max(0, facts.heldBytes)))
+    page.begin("sallyport_lost_events_total", "counter", "Events that a reader of /v1/events was too slow for.")
+    page.sample(facts.lostEvents)
+    page.begin(
+      "sallyport_pins_expiry_timestamp_seconds", "gauge", "When a pin set, or a certificate in it, expires first.")
+    for watched in PinWatch(state.policy).sets {
+      let ends = watched.set.certificates.map(\.notAfter) + [watched.set.expires].compactMap { $0 }
+      if let end = ends.min() { page.sample(UInt64(max(0, end)), ["pins": watched.set.name]) }
+    }
+    page.begin("process_resident_memory_bytes", "gauge", "Memory that is resident.")
+    page.sample(UInt64(max(0, facts.residentBytes)))
+    page.begin("process_start_time_seconds", "gauge", "When the process was started.")
+    page.sample(UInt64(state.startedWall / 1000))
+    page.begin("sallyport_build_info", "gauge", "The version, as a label.")
+    page.sample(1, ["version": state.version])
+  }
+
+  /// The page as it grows.
+  private struct Page {
+    var text = ""
+    private var name = ""
+
+    mutating func begin(_ name: String, _ type: String, _ help: String) {
+      self.name = name
+      text += "# HELP \(name) \(help)\n# TYPE \(name) \(type)\n"
+    }
+
+    mutating func sample(_ value: UInt64, _ labels: KeyValuePairs<String, String> = [:]) {
+      write(name, labels.map { ($0.key, $0.value) }, "\(value)")
+    }
+
+    mutating func histogram(_ name: String, _ help: String, _ histogram: Histogram) {
+      begin(name, "histogram", help)
+      var sum: UInt64 = 0
+      for (bound, count) in zip(Histogram.boundsMilliseconds, histogram.counts) {
+        sum += count
+        write("\(name)_bucket", [("le", seconds(UInt64(bound)))], "\(sum)")
+      }
+      write("\(name)_bucket", [("le", "+Inf")], "\(histogram.count)")
+      write("\(name)_sum", [], seconds(histogram.sumMilliseconds))
+      write("\(name)_count", [], "\(histogram.count)")
+    }
+
+    private mutating func write(_ name: String, _ labels: [(String, String)], _ value: String) {
+      text += name
+      if !labels.isEmpty {
+        text += "{" + labels.map { "\($0.0)=\"\(Self.escaped($0.1))\"" }.joined(separator: ",") + "}"
+      }
+      text += " \(value)\n"
+    }
+
+    private func seconds(_ milliseconds: UInt64) -> String {
+      let rest = milliseconds % 1000
+      if rest == 0 { return "\(milliseconds / 1000)" }
+      var digits = String(1000 + rest).dropFirst()
+      while digits.hasSuffix("0") { digits = digits.dropLast() }
+      return "\(milliseconds / 1000).\(digits)"
+    }
+
+    private static func escaped(_ value: String) -> String {
+      value.reduce(into: "") { text, character in
+        switch character {
+        case "\\": text += "\\\\"
+        case "\"": text += "\\\""
+        case "\n": text += "\\n"
+        default: text.append(character)
+        }
+      }
+    }
+  }
+}

@@ -1,0 +1,124 @@
+// What an event loop counts. Each loop has counters of its own that nobody else touches; a copy goes to whoever asks, and
+// copies are added up. Counters only grow, over reloads too: what is counted of a rule goes by its name.
+// Tests: StatisticsTests.
+
+import Policy
+import Session
+
+/// What has been counted of one rule, or of requests that no rule matched.
+struct RuleStatistics: Sendable, Equatable {
+  /// Exchanges that ended as they should.
+  var done: UInt64 = 0
+  /// Those that did not, by the word of the log.
+  var failed: [String: UInt64] = [:]
+  /// Responses and requests that passed although they violate the rule, and what a rule or pins that only report would
+  /// have refused, by the word of the log.
+  var violations: [String: UInt64] = [:]
+  var reports: [String: UInt64] = [:]
+  /// Milliseconds since 1970 of the last one; 0 where there was none.
+  var lastWallMilliseconds: Int64 = 0
+
+  var total: UInt64 { done + failed.values.reduce(0, +) }
+
+  mutating func add(_ other: RuleStatistics) {
+    done += other.done
+    failed.merge(other.failed, uniquingKeysWith: +)
+    violations.merge(other.violations, uniquingKeysWith: +)
+    reports.merge(other.reports, uniquingKeysWith: +)
+    lastWallMilliseconds = max(lastWallMilliseconds, other.lastWallMilliseconds)
+  }
+}
+
+/// The counters of one loop, or of all.
+struct Statistics: Sendable {
+  /// Of the rules in force, in their order; the first is of requests without one.
+  private var inForce: [RuleStatistics] = []
+  private var names: [String] = []
+  /// Of rules that were in force once.
+  private var retired: [String: RuleStatistics] = [:]
+  /// How long requests took from their head to their end, and tunnels.
+  private(set) var requests = Histogram()
+  private(set) var tunnels = Histogram()
+  /// How long a turn of the loop took: what everybody else waited.
+  private(set) var turns = Histogram()
+  private(set) var bytesIn: UInt64 = 0
+  private(set) var bytesOut: UInt64 = 0
+  private(set) var retries: UInt64 = 0
+  var clientsAccepted: UInt64 = 0
+  var upstreamsOpened: UInt64 = 0
+  var upstreamsReused: UInt64 = 0
+  var handshakes: UInt64 = 0
+  var resumptions: UInt64 = 0
+
+  /// What there is just now, filled in when a copy is asked for.
+  var gauges = Gauges()
+
+  struct Gauges: Sendable, Equatable {
+    var clients = 0
+    var tunnels = 0
+    var idleUpstreams = 0
+    var busyUpstreams = 0
+  }
+
+  init(_ policy: Policy) { take(policy) }
+
+  /// From here exchanges are of the rules of `policy`.
+  mutating func take(_ policy: Policy) {
+    for (name, counts) in zip(names, inForce) { retired[name, default: RuleStatistics()].add(counts) }
+    names = [Self.noRule] + policy.rules.map(\.name)
+    inForce = names.map { retired.removeValue(forKey: $0) ?? RuleStatistics() }
+  }
+
+  /// What stands for the name of a rule where none matched. No rule is called so.
+  static let noRule = ""
+
+  mutating func note(_ record: ExchangeRecord, rule name: String?, isTunnel: Bool, milliseconds: Int64) {
+    let index = record.decision?.rule.map { $0 + 1 } ?? 0
+    if index < names.count, names[index] == name ?? Self.noRule {
+      Self.note(record, in: &inForce[index])
+    } else {
+      // It began under a policy that is not in force any more.
+      Self.note(record, in: &retired[name ?? Self.noRule, default: RuleStatistics()])
+    }
+    if isTunnel { tunnels.note(milliseconds) } else { requests.note(milliseconds) }
+    bytesIn += record.bytesIn
+    bytesOut += record.bytesOut
+    if record.isRetried { retries += 1 }
+  }
+
+  private static func note(_ record: ExchangeRecord, in counts: inout RuleStatistics) {
+    if let token = record.outcome.token { counts.failed[token, default: 0] += 1 } else { counts.done += 1 }
+    if let violation = record.violation { counts.violations[violation.token.description, default: 0] += 1 }
+    if let report = record.report { counts.reports[report.token.description, default: 0] += 1 }
+    counts.lastWallMilliseconds = record.begunWall
+  }
+
+  mutating func noteTurn(milliseconds: Int64) { turns.note(milliseconds) }
+
+  /// Every name with what has been counted of it, in no order.
+  var rules: [String: RuleStatistics] {
+    var all = retired
+    for (name, counts) in zip(names, inForce) { all[name, default: RuleStatistics()].add(counts) }
+    return all
+  }
+
+  /// The sum over loops.
+  mutating func add(_ other: Statistics) {
+    for (name, counts) in other.rules { retired[name, default: RuleStatistics()].add(counts) }
+    requests.add(other.requests)
+    tunnels.add(other.tunnels)
+    turns.add(other.turns)
+    bytesIn += other.bytesIn
+    bytesOut += other.bytesOut
+    retries += other.retries
+    clientsAccepted += other.clientsAccepted
+    upstreamsOpened += other.upstreamsOpened
+    upstreamsReused += other.upstreamsReused
+    handshakes += other.handshakes
+    resumptions += other.resumptions
+    gauges.clients += other.gauges.clients
+    gauges.tunnels += other.gauges.tunnels
+    gauges.idleUpstreams += other.gauges.idleUpstreams
+    gauges.busyUpstreams += other.gauges.busyUpstreams
+  }
+}

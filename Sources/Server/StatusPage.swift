@@ -1,0 +1,94 @@
+// GET /v1/status for a person: what is going on, at a glance. Tests: AdminResourcesTests.
+
+import Policy
+
+enum StatusPage {
+  /// Rules that are listed: those with something to say, the busiest first.
+  static let mostRules = 12
+
+  static func text(_ facts: AdminFacts) -> String {
+    let state = facts.state
+    let gauges = facts.statistics.gauges
+    var lines = [
+      "sallyport \(state.version), up \(duration(facts.uptimeSeconds))\(state.isDraining ? ", draining" : "")"
+    ]
+    func line(_ name: String, _ text: String) {
+      lines.append(name + String(repeating: " ", count: max(1, 13 - name.utf8.count)) + text)
+    }
+    line("listening", "\(state.addresses.joined(separator: ", ")) (\(plural(state.workers, "loop")))")
+    line("policy", "\(plural(state.policy.rules.count, "rule")), read \(ago(state.loadedWall, facts.wall))")
+    if let failure = state.failure {
+      line("", "a reload \(ago(failure.wall, facts.wall)) failed, and changed nothing:")
+      for reason in failure.reasons { line("", "  \(reason)") }
+    }
+    line(
+      "connections",
+      "\(plural(gauges.clients, "client")), \(plural(gauges.tunnels, "tunnel")); upstream \(gauges.busyUpstreams) in use, "
+        + "\(gauges.idleUpstreams) kept")
+    let total = facts.total
+    line("exchanges", "\(total.total): \(total.done) done\(list(total.failed, before: ", "))")
+    line("bytes", "\(size(facts.statistics.bytesIn)) from clients, \(size(facts.statistics.bytesOut)) to clients")
+    let held = state.policy.configuration.limits.heldBodiesBytes
+    line(
+      "memory",
+      "\(size(UInt64(max(0, facts.residentBytes)))); \(size(UInt64(max(0, facts.heldBytes)))) of \(size(UInt64(held))) for bodies that are held"
+    )
+    lines += rules(facts)
+    if !facts.warnings.isEmpty { lines += ["", "warnings:"] + facts.warnings.map { "  \($0)" } }
+    return lines.joined(separator: "\n") + "\n"
+  }
+
+  private static func rules(_ facts: AdminFacts) -> [String] {
+    let busy = facts.rules.filter { $0.counts.total > 0 }.sorted { $0.counts.total > $1.counts.total }
+    if busy.isEmpty { return [] }
+    let shown = busy.prefix(mostRules)
+    let width = shown.map { ($0.rule?.name ?? "(no rule)").utf8.count }.max() ?? 0
+    var lines = ["", "rules:"]
+    for (rule, counts) in shown {
+      let name = rule?.name ?? "(no rule)"
+      let padding = String(repeating: " ", count: width - name.utf8.count)
+      lines.append(
+        "  \(name)\(padding)  \(counts.total), last \(ago(counts.lastWallMilliseconds, facts.wall))"
+          + list(counts.failed, before: "; ") + list(counts.violations, before: "; passed with ")
+          + list(counts.reports, before: "; would refuse "))
+    }
+    if busy.count > mostRules { lines.append("  and \(busy.count - mostRules) more: GET /v1/rules") }
+    return lines
+  }
+
+  /// `, 3 pin-mismatch, 1 denied`
+  private static func list(_ counts: [String: UInt64], before: String) -> String {
+    if counts.isEmpty { return "" }
+    return before
+      + counts.sorted { ($1.value, $0.key) < ($0.value, $1.key) }.map { "\($0.value) \($0.key)" }
+      .joined(separator: ", ")
+  }
+
+  static func plural(_ count: Int, _ noun: String) -> String { count == 1 ? "1 \(noun)" : "\(count) \(noun)s" }
+
+  /// `3 h 12 min`
+  static func duration(_ seconds: Int64) -> String {
+    switch seconds {
+    case ..<60: "\(max(0, seconds)) s"
+    case ..<3_600: "\(seconds / 60) min"
+    case ..<86_400: "\(seconds / 3_600) h \(seconds / 60 % 60) min"
+    default: "\(seconds / 86_400) d \(seconds / 3_600 % 24) h"
+    }
+  }
+
+  private static func ago(_ wall: Int64, _ now: Int64) -> String { "\(duration((now - wall) / 1000)) ago" }
+
+  /// `1.5 MiB`
+  static func size(_ bytes: UInt64) -> String {
+    var value = bytes
+    var rest: UInt64 = 0
+    let units = ["B", "KiB", "MiB", "GiB", "TiB"]
+    var unit = 0
+    while value >= 1024, unit < units.count - 1 {
+      rest = value % 1024 * 10 / 1024
+      value /= 1024
+      unit += 1
+    }
+    return unit == 0 ? "\(value) B" : "\(value).\(rest) \(units[unit])"
+  }
+}

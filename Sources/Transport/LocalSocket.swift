@@ -1,0 +1,71 @@
+// Sockets of the file system (unix(7)): what the admin API listens on, and how commands reach it.
+// Tests: LocalSocketTests.
+
+import Bytes
+import CLinux
+
+/// A listening socket of the file system.
+public struct LocalListener: Sendable {
+  public let descriptor: Descriptor
+
+  public init(descriptor: Descriptor) { self.descriptor = descriptor }
+
+  /// Connections that the kernel keeps waiting: commands and scrapers, never many.
+  static let backlog: Int32 = 64
+
+  /// Opens one under `path`, at most 107 bytes long. A socket that nobody listens on any more is what a process left that
+  /// was killed, and makes way; one that answers does not.
+  public static func open(_ path: String, mode: UInt32) -> Result<LocalListener, SystemError> {
+    var number = cl_listen_local(path, mode, backlog)
+    if number == -CL_EADDRINUSE {
+      let other = cl_connect_local(path)
+      if other >= 0 { _ = cl_close(other) }
+      if other == -CL_ECONNREFUSED, cl_unlink(path) >= 0 { number = cl_listen_local(path, mode, backlog) }
+    }
+    return number >= 0
+      ? .success(LocalListener(descriptor: Descriptor(number: number))) : .failure(SystemError(-number))
+  }
+
+  /// Takes the next connection that waits.
+  public func accept() -> Descriptor? {
+    var raw = cl_address()
+    let number = cl_accept(descriptor.number, &raw)
+    return number >= 0 ? Descriptor(number: number) : nil
+  }
+
+  /// Takes the name away, so that nobody finds what does not answer any more.
+  public static func remove(_ path: String) { _ = cl_unlink(path) }
+}
+
+/// A connection to a socket of the file system, for a program that has nothing else to do: it waits.
+public struct LocalConnection {
+  private let descriptor: Descriptor
+
+  public static func open(_ path: String) -> Result<LocalConnection, SystemError> {
+    let number = cl_connect_local(path)
+    return number >= 0
+      ? .success(LocalConnection(descriptor: Descriptor(number: number))) : .failure(SystemError(-number))
+  }
+
+  /// Sends all of `text`; false where the other side is gone.
+  public func send(_ text: String) -> Bool {
+    var buffer = ByteBuffer()
+    buffer.append(text)
+    while !buffer.isEmpty {
+      guard case .moved(let count) = descriptor.write(buffer) else { return false }
+      buffer.consume(count)
+    }
+    return true
+  }
+
+  /// Waits for more and appends it; false at the end.
+  public func receive(into buffer: inout ByteBuffer) -> Bool {
+    buffer.reserve(Self.readBytes)
+    if case .moved = descriptor.read(into: &buffer) { return true }
+    return false
+  }
+
+  private static let readBytes = 16 << 10
+
+  public func close() { descriptor.close() }
+}
