@@ -71,6 +71,8 @@ extension RequestSerialization {
     if isCoded {
       return .conflict(SerializationConflict(.type, "Expected a body without Content-Encoding, seen one with it."))
     }
+    // Whether there is a body at all only its end shows; without one there is nothing that is of the wrong type.
+    if contentLength == nil, contentType == nil, merges { return .held }
     if !transcodesThis, type != ownType {
       let seen = MediaType.shown(contentType, in: head)
       return .conflict(
@@ -200,12 +202,21 @@ extension RequestSerialization {
   private static func bodyType(_ field: Range<Int>?, in head: Span<UInt8>) -> BodyType {
     guard let field else { return .other }
     let value = head.extracting(field)
-    guard let type = MediaType(value) else { return .other }
+    guard let type = MediaType(value) else { return malformedType(value) }
     if type.equals("application", "x-www-form-urlencoded", in: value) { return .form }
     if type.equals("multipart", "form-data", in: value) { return .multipart }
     if jsonRanges.contains(where: { $0.matches(type, in: value) }) { return .json }
     if plistRanges.contains(where: { $0.matches(type, in: value) }) { return .plist }
     return .other
+  }
+
+  /// What says that it is a form and is malformed behind that is a form that cannot be read, and not something else.
+  private static func malformedType(_ value: Span<UInt8>) -> BodyType {
+    func begins(_ name: StaticString) -> Bool {
+      value.count >= name.utf8CodeUnitCount && value.equals(0..<name.utf8CodeUnitCount, ignoringCase: name)
+    }
+    if begins("multipart/form-data") { return .multipart }
+    return begins("application/x-www-form-urlencoded") ? .form : .other
   }
 
   private static let jsonRanges = ResponseSerialization.Kind.json.standardTypes + MediaRange.listed("+json")

@@ -29,6 +29,9 @@ public struct HeadJudgement: Sendable {
   var candidates: ResponseSerialization.KindSet = []
   /// Whether the content has to be held to be looked at.
   public internal(set) var looksAtContent = false
+  /// Whether the content is written anew, if it holds nulls. What is a part of something, or passes only annotated, stays
+  /// as it came.
+  public internal(set) var removesNulls = false
 }
 
 /// What was found of the content.
@@ -83,6 +86,9 @@ extension ResponseSerialization {
       judgement.candidates = kinds.reduce(into: []) { $0.insert(.only($1)) }
     }
     judgement.looksAtContent = hasContent && looksAtContent(judgement.candidates)
+    judgement.removesNulls =
+      removesNulls && judgement.violations.isEmpty && status != Self.partialContent
+      && kinds.first { judgement.candidates.contains(.only($0)) } == .json
     if judgement.looksAtContent, Self.isEventStream(contentType, in: bytes) {
       // It never ends, and each event is for now: longer than whatever may be held.
       judgement.looksAtContent = false
@@ -91,6 +97,9 @@ extension ResponseSerialization {
     }
     return judgement
   }
+
+  /// RFC 9110, 15.3.7: content that is a part, at the place that Content-Range says.
+  private static let partialContent = 206
 
   private static func isEventStream(_ contentType: Range<Int>?, in bytes: Span<UInt8>) -> Bool {
     guard let contentType else { return false }
@@ -125,7 +134,9 @@ extension ResponseSerialization {
     if content.isEmpty || content.count == 1 && content.bytes[0] == 0x20 { return .accepted }
     var first: ResponseViolation? = nil
     for kind in kinds where head.candidates.contains(.only(kind)) {
-      guard let fault = fault(in: &content, kind, charset: charset, limits, &tools, &rewritten) else {
+      let fault = fault(
+        in: &content, kind, removesNulls: head.removesNulls, charset: charset, limits, &tools, &rewritten)
+      guard let fault else {
         return rewritten.isEmpty ? .accepted : .rewritten
       }
       rewritten.removeAll()
@@ -137,7 +148,7 @@ extension ResponseSerialization {
   }
 
   private func fault(
-    in content: inout ByteBuffer, _ kind: Kind, charset: [UInt8]?, _ limits: ContentLimits,
+    in content: inout ByteBuffer, _ kind: Kind, removesNulls: Bool, charset: [UInt8]?, _ limits: ContentLimits,
     _ tools: inout ContentTools, _ rewritten: inout ByteBuffer
   ) -> ContentFault? {
     switch kind {

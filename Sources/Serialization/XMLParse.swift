@@ -52,6 +52,8 @@ struct XMLParse: ~Copyable {
   private var namespaces = XMLNamespaces()
   /// Where the start tags of the open elements begin.
   private var openElements: [Int] = []
+  /// Addresses of the parameter entities that are declared to be in other files; as many as declarations at most.
+  private var externalParameters: [[UInt8]] = []
   private var declarations = 0
   private var defaultAttributes = 0
   private var objection: (reason: String, offset: Int, place: ContentFault.Place?)?
@@ -254,6 +256,13 @@ extension XMLParse {
 
   private mutating func encodingRead(_ label: Span<UInt8>) { declared = XMLEncoding(label: label) }
 
+  private mutating func externalParameterRead(_ address: Span<UInt8>) { externalParameters.append(address.array) }
+
+  /// Whether a parameter entity of the document is in a file with this address.
+  private func isExternalParameter(_ address: Span<UInt8>) -> Bool {
+    externalParameters.contains { $0.span.equals(address) }
+  }
+
   private mutating func externalEntityReferred(_ address: Span<UInt8>) {
     let quoted = FaultWords.quoted(address)
     stop(XMLObjection("expected no reference to an external entity, found one to '\(quoted)', which is not fetched"))
@@ -332,8 +341,10 @@ extension XMLParse {
   }
 
   private func setDeclarationHandlers() {
-    unsafe XML_SetEntityDeclHandler(parser) { context, name, _, _, _, _, _, _, _ in
-      unsafe XMLParse.of(context).pointee.declarationRead(XMLParse.span(name))
+    unsafe XML_SetEntityDeclHandler(parser) { context, name, isParameter, _, _, _, address, _, _ in
+      let parse = unsafe XMLParse.of(context)
+      unsafe parse.pointee.declarationRead(XMLParse.span(name))
+      if isParameter != 0, unsafe address != nil { unsafe parse.pointee.externalParameterRead(XMLParse.span(address)) }
     }
     unsafe XML_SetNotationDeclHandler(parser) { context, name, _, _, _ in
       unsafe XMLParse.of(context).pointee.declarationRead(XMLParse.span(name))
@@ -345,10 +356,13 @@ extension XMLParse {
 
   private func setEntityHandlers() {
     // The context is declared as the parser, but it is what XML_SetExternalEntityRefHandlerArg has set. Without `names`
-    // the entity is the external subset or a parameter entity, which need not be read.
+    // it is the external subset, which need not be read, or a parameter entity.
     unsafe XML_SetExternalEntityRefHandler(parser) { context, names, _, address, _ in
-      if unsafe names == nil { return CInt(XML_STATUS_OK.rawValue) }
-      unsafe XMLParse.of(UnsafeMutableRawPointer(context)).pointee.externalEntityReferred(XMLParse.span(address))
+      let parse = unsafe XMLParse.of(UnsafeMutableRawPointer(context))
+      if unsafe names == nil, unsafe !parse.pointee.isExternalParameter(XMLParse.span(address)) {
+        return CInt(XML_STATUS_OK.rawValue)
+      }
+      unsafe parse.pointee.externalEntityReferred(XMLParse.span(address))
       return CInt(XML_STATUS_ERROR.rawValue)
     }
     unsafe XML_SetSkippedEntityHandler(parser) { context, name, isParameterEntity in

@@ -126,6 +126,11 @@ extension Conversation {
 
   /// An event of a client whose bytes cannot be used now.
   func clientUnreadable(_ readiness: Readiness, _ worker: Worker) {
+    if readiness.isBroken, ending == nil, session.isPaused {
+      // It is not waited for what it may still have said: most of what was to come never will.
+      perform(session.clientFailed(), worker)
+      return
+    }
     if readiness.isBroken, ending == nil, session.isInTunnel || !session.awaitsOnlyUpstream, !session.isConnecting {
       // Both ends are closed, by a reset or in order: what has come before is still there to be read.
       flags.insert([.clientUnwatched, .clientBroken])

@@ -15,6 +15,8 @@ final class HeldBody {
   private var decoder: ContentDecoder? = nil
   private var codings: [ContentCoding] = []
   private(set) var isRewritten = false
+  /// The codings are gone, for the client does not take them.
+  private(set) var isDecoded = false
   /// The trailer section, as it may leave.
   var trailers = ByteBuffer()
   /// What the head of a response shows; nil for a request.
@@ -36,7 +38,7 @@ final class HeldBody {
   /// Accounts for what is held, and `adding` bytes more. false: all bodies together may not take so much.
   func account(ofAll limit: Int, adding: Int = 0) -> Bool {
     let window = decoderBytes > 0 ? decoderBytes + decoded.count : 0
-    let wanted = head.count + content.count + decoded.count + trailers.count + window + adding
+    let wanted = content.count + decoded.count + window + adding
     if wanted <= taken { return true }
     guard budget.take(wanted - taken, limit: limit) else { return false }
     taken = wanted
@@ -84,11 +86,12 @@ final class HeldBody {
     _modify { if codings.isEmpty { yield &content } else { yield &decoded } }
   }
 
-  /// The content is to be sent so, in the codings that it came in: those the client takes.
-  func replaceContent(with plain: inout ByteBuffer, _ pool: inout BufferPool) {
+  /// The content is to be sent so, in the codings that it came in where the client takes them.
+  func replaceContent(with plain: inout ByteBuffer, accepts: AcceptEncoding, _ pool: inout BufferPool) {
     isRewritten = true
+    isDecoded = !codings.allSatisfy { accepts.accepts($0) }
     pool.reclaim(&content)
-    if codings.isEmpty {
+    if codings.isEmpty || isDecoded {
       swap(&content, &plain)
     } else {
       ContentEncoder.encode(plain.bytes, as: codings, to: &content)

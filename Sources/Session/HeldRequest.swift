@@ -48,8 +48,7 @@ extension Session {
     case .made:
       let body = RequestBodyEdits(length: serialization.body.count, type: .ifAbsent(serialization.contentType))
       writeRequest(bytes, edits, body, &workspace, &outputs)
-      outputs.toUpstream.append(serialization.body)
-      if serialization.body.count > Self.longestReplayedBody { flags.remove(.mayRetry) }
+      sendMade(serialization.body.span, &outputs)
       phase = .connecting
       return .connect
     case .held: return beginCollecting(bytes, headBytes: headBytes, &workspace, &outputs)
@@ -79,7 +78,7 @@ extension Session {
     let fields = workspace.request.fields
     return serialization.work(
       bytes, method: workspace.request.method, contentType: fields.only(.contentType), contentLength: contentLength,
-      isCoded: fields.first(.contentEncoding) != nil, limits: contentLimits)
+      isCoded: Self.codings(bytes, fields) != .codings([]), limits: contentLimits)
   }
 
   /// The answer to a conflict; nil where the rule lets the request pass as it came.
@@ -88,6 +87,17 @@ extension Session {
     if enforces, serialization.onConflict == .reject { return Problem(kind, conflict.detail) }
     record.violation = kind
     return nil
+  }
+
+  /// Sends a body that was made here, at a pace where the rule sets one.
+  private mutating func sendMade(_ body: Span<UInt8>, _ outputs: inout Outputs) {
+    if pace == nil {
+      outputs.toUpstream.append(body)
+      if body.count > Self.longestReplayedBody { flags.remove(.mayRetry) }
+    } else {
+      pacedBody.append(body)
+      flags.remove(.mayRetry)
+    }
   }
 
   // MARK: Collecting
@@ -173,8 +183,7 @@ extension Session {
       }
       writeRequest(head.bytes, edits, bodyEdits, &workspace, &outputs)
       workspace.pool.reclaim(&head)
-      outputs.toUpstream.append(contentsOf: body)
-      if body.count > Self.longestReplayedBody { flags.remove(.mayRetry) }
+      sendMade(body.bytes, &outputs)
       releaseHeld(&workspace)
       phase = .connecting
       return .connect

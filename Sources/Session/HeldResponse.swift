@@ -23,12 +23,16 @@ struct ResponseHeadEdits {
     case length(Int)
     /// The same, with trailers behind it.
     case chunked
+    /// Nothing is said of a length: that of an answer to GET is not known.
+    case unsaid
   }
 
   var connection: StaticString = ""
   var framing = Framing.asItCame
   /// The content is not what its origin sent.
   var isRewritten = false
+  /// The content has lost its codings.
+  var isDecoded = false
   /// What Proxy-Status says of it.
   var violations: [ResponseViolation] = []
 }
@@ -45,7 +49,7 @@ extension Session {
 
   /// What is to be done with a response after its head.
   enum HeadVerdict {
-    case passes(annotated: [ResponseViolation])
+    case passes(ResponseHeadEdits)
     case rejected(Problem)
     case holds(HeadJudgement)
   }
@@ -54,14 +58,21 @@ extension Session {
   func judgeHead(_ bytes: Span<UInt8>, _ workspace: borrowing Workspace, _ outputs: borrowing Outputs) -> HeadVerdict {
     // RFC 9110, 15.4.5: 304 stands for what the client has already, as 1xx and 204 stand for nothing.
     guard let checks, workspace.response.status != 204, workspace.response.status != 304 else {
-      return .passes(annotated: [])
+      return .passes(ResponseHeadEdits())
     }
     let judgement = checks.judgeHead(
       status: workspace.response.status, contentType: workspace.response.fields.only(.contentType), in: bytes,
       hasContent: response != .done)
     if rejects(judgement.violations) { return .rejected(problem(of: judgement.violations, outputs)) }
     if judgement.looksAtContent { return .holds(judgement) }
-    return .passes(annotated: judgement.violations)
+    var edits = ResponseHeadEdits()
+    edits.violations = judgement.violations
+    if judgement.removesNulls, flags.contains(.isHead) {
+      // What the head says of the content is not true of what an answer to GET would bring.
+      edits.isRewritten = true
+      edits.framing = .unsaid
+    }
+    return .passes(edits)
   }
 
   /// Whether one of them says reject, under a rule that blocks.
@@ -168,7 +179,7 @@ extension Session {
     ResponseViolation(.size, expected: "content of at most \(contentLimits.heldBytes) bytes", seen: seen)
   }
 
-  private static func codings(_ bytes: Span<UInt8>, _ fields: FieldSection) -> ContentEncoding.Reading {
+  static func codings(_ bytes: Span<UInt8>, _ fields: FieldSection) -> ContentEncoding.Reading {
     var encoding = ContentEncoding()
     for index in fields.lines.indices where fields.lines[index].known == .contentEncoding {
       encoding.read(bytes.extracting(fields.lines[index].value))
@@ -205,7 +216,7 @@ extension Session {
     case .accepted: return settle([], &workspace, &outputs)
     case .violation(let violation): return settle([violation], &workspace, &outputs)
     case .rewritten:
-      held.replaceContent(with: &rewritten, &workspace.pool)
+      held.replaceContent(with: &rewritten, accepts: accepts, &workspace.pool)
       return settle([], &workspace, &outputs)
     }
   }
@@ -231,6 +242,7 @@ extension Session {
     var edits = ResponseHeadEdits()
     edits.violations = violations
     edits.isRewritten = held.isRewritten
+    edits.isDecoded = held.isDecoded
     if response == .done {
       edits.framing =
         held.trailers.isEmpty || flags.contains(.clientIsHTTP10) ? .length(held.content.count) : .chunked
@@ -253,7 +265,7 @@ extension Session {
     let before = outputs.toClient.count
     let isChunked: Bool
     switch framing {
-    case .length: isChunked = false
+    case .length, .unsaid: isChunked = false
     case .chunked: isChunked = true
     case .asItCame:
       if case .chunked = response { isChunked = !flags.contains(.unchunksResponse) } else { isChunked = false }

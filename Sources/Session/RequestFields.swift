@@ -3,6 +3,7 @@
 import Bytes
 import HTTP1
 import Policy
+import Serialization
 
 extension Session {
   /// Whether Proxy-Authorization holds one of the credentials (RFC 7617). Every credential is compared whole, so that
@@ -24,6 +25,14 @@ extension Session {
       if difference == 0 { matched = true }
     }
     return matched
+  }
+
+  /// Reads what codings the client takes (RFC 9110, 12.5.3).
+  mutating func noteAcceptedCodings(_ bytes: Span<UInt8>, _ fields: FieldSection) {
+    accepts = AcceptEncoding()
+    for index in fields.lines.indices where bytes.equals(fields.lines[index].name, ignoringCase: "accept-encoding") {
+      accepts.read(bytes.extracting(fields.lines[index].value))
+    }
   }
 
   /// Whether credentials or a challenge are of a scheme that authenticates a connection (RFC 4559, 6).

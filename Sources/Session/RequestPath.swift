@@ -65,6 +65,7 @@ extension Session {
     if let timeout = edits.timeoutMilliseconds, rule?.enforce ?? true { exchangeDeadline = now + timeout }
     if !edits.cookies { flags.insert(.removesSetCookie) }
     if let throttle = edits.throttle { pace = UploadPace(throttle) }
+    if policy.response(of: decision)?.removesNulls ?? false { noteAcceptedCodings(bytes, workspace.request.fields) }
     if flags.contains(.isTunnel) {
       phase = .connecting
       return policy.treatment(of: decision) == .intercept
@@ -246,8 +247,13 @@ extension Session {
     _ outputs: inout Outputs
   ) -> Step {
     if allowed == 0 { return Step(consumed: 0, action: .hold) }
-    let count = min(bytes.count, max(allowed, 2 * ChunkedDecoder.longestSizeLine))
-    let step = readChunks(bytes.extracting(first: count), &decoder, &workspace, &outputs)
+    var count = min(bytes.count, allowed)
+    var step = readChunks(bytes.extracting(first: count), &decoder, &workspace, &outputs)
+    if step.consumed == 0, step.action == .read, count < bytes.count {
+      // A size line that the allowance cuts.
+      count = min(bytes.count, allowed + ChunkedDecoder.longestSizeLine)
+      step = readChunks(bytes.extracting(first: count), &decoder, &workspace, &outputs)
+    }
     // What was kept from it is shown again.
     return count < bytes.count && step.action == .read ? Step(consumed: step.consumed, action: .hold) : step
   }

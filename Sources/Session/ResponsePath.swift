@@ -110,9 +110,9 @@ extension Session {
     response = Self.progress(of: workspace.response.framing)
     var edits = ResponseHeadEdits()
     switch judgeHead(bytes, workspace, outputs) {
-    case .passes(let violations):
-      edits.violations = violations
-      note(violations)
+    case .passes(let passing):
+      edits = passing
+      note(edits.violations)
     case .rejected(let problem):
       return Step(consumed: headBytes, action: answer(problem, &workspace, &outputs))
     case .holds(let judgement):
@@ -179,6 +179,7 @@ extension Session {
     }
     if flags.contains(.removesSetCookie) { workspace.response.fields.drop(.setCookie) }
     if edits.framing != .asItCame { workspace.response.fields.drop(.contentLength) }
+    if edits.isDecoded { workspace.response.fields.drop(.contentEncoding) }
     let tag = edits.isRewritten ? dropDigests(bytes, &workspace.response.fields) : nil
     outputs.toClient.append("HTTP/1.1 ")
     outputs.toClient.append(decimal: UInt64(workspace.response.status), width: 3)
@@ -221,6 +222,7 @@ extension Session {
         return
       }
       outputs.toClient.append("Transfer-Encoding: chunked\r\n")
+    case .unsaid: return
     case .chunked: outputs.toClient.append("Transfer-Encoding: chunked\r\n")
     case .length(let count):
       outputs.toClient.append("Content-Length: ")

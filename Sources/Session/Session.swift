@@ -18,6 +18,7 @@ import Bytes
 import HTTP1
 import Policy
 import Security
+import Serialization
 
 /// What the server has to do next.
 public enum Action: Equatable, Sendable {
@@ -120,8 +121,14 @@ public struct Session: ~Copyable {
   /// The body that is held until it has been looked at: of the request while it is collected, else of the response.
   var held: HeldBody? = nil
 
+  /// What codings the client takes, where its response may be written anew.
+  var accepts = AcceptEncoding()
+
   /// The pace of the upload; nil: as fast as it goes.
   var pace: UploadPace? = nil
+
+  /// What is left of a body that was written anew and leaves at a pace.
+  var pacedBody = ByteBuffer()
 
   /// What is looked at of a tunnel that is verified, until it need not be any more.
   var inspected: InspectedTunnel? = nil
@@ -182,6 +189,8 @@ public struct Session: ~Copyable {
   }
   public var isTunnel: Bool { flags.contains(.isTunnel) || phase == .tunnel }
   public var isInTunnel: Bool { phase == .tunnel }
+  /// Whether the upload rests, at the pace of its rule.
+  public var isPaused: Bool { phase == .exchanging && pace?.resumesAt != nil }
   public var isCollecting: Bool { phase == .collecting }
   public var isConnecting: Bool { phase == .connecting }
   /// Whether a dead connection costs only another try, so that one need not be looked at before it is used again.
@@ -312,6 +321,7 @@ public struct Session: ~Copyable {
     record.upstream = address
     record.upstreamPort = port
     record.isReused = reused
+    adjustPace(to: address)
     if let rule = record.decision?.rule, policy.wouldDeny(address, rule: rule) {
       record.decision = Decision(verdict: .allow, reason: .ruleWouldDeny, rule: rule)
     }
@@ -333,6 +343,7 @@ public struct Session: ~Copyable {
     } else {
       flags.remove(.reused)
     }
+    sendPaced(now: now, &workspace, &outputs)
     return request == .done ? .hold : .read
   }
 
@@ -424,6 +435,7 @@ public struct Session: ~Copyable {
       if keepsReplay, response == .head { return upstreamEndedBeforeResponse(&workspace, &outputs) }
       flags.insert(.dropsRequest)
       outputs.toUpstream.removeAll()
+      pacedBody = ByteBuffer()
       return .read
     case .tunnel:
       // Its last words may be on the way: it is read to its end.

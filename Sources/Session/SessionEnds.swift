@@ -49,6 +49,7 @@ extension Session {
     case .collecting, .connecting, .exchanging:
       if pace?.resume(now: now) ?? false {
         lastProgress = now
+        sendPaced(now: now, &workspace, &outputs)
         return .read
       }
       if now >= clientGoneAt { return breakOff(.clientLeft) }
@@ -111,6 +112,7 @@ extension Session {
     inspected = nil
     held = nil
     pace = nil
+    pacedBody = ByteBuffer()
     flags = []
     record = ExchangeRecord()
   }
@@ -121,7 +123,7 @@ extension Session {
   /// The response is complete.
   mutating func endOfResponse() -> Action {
     let whole = request == .done
-    let keeps = flags.contains(.upstreamPersists) && whole && !flags.contains(.dropsRequest)
+    let keeps = flags.contains(.upstreamPersists) && whole && !flags.contains(.dropsRequest) && pacedBody.isEmpty
     return .end(
       Ending(client: !whole ? .linger : flags.contains(.clientPersists) ? .keep : .close, keepsUpstream: keeps))
   }
@@ -182,7 +184,8 @@ extension Session {
     ).write(to: &outputs.toClient, date: workspace.date.bytes)
     record.bytesOut &+= UInt64(outputs.toClient.count - before)
     // What came of a response has been read to its end, where its content was judged.
-    let keepsUpstream = response == .done && request == .done && flags.contains(.upstreamPersists)
+    let keepsUpstream =
+      response == .done && request == .done && flags.contains(.upstreamPersists) && pacedBody.isEmpty
     releaseHeld(&workspace)
     return .end(Ending(client: persists ? .keep : .linger, keepsUpstream: keepsUpstream))
   }

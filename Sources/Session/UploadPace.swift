@@ -1,7 +1,29 @@
 // `throttle`: AFNetworking's throttleBandwidthWithPacketSize:delay:. After each packet of a request body the client is not
 // read for a while, so that the kernel's window slows it down; nothing is kept. Tests: UploadPaceTests.
 
+import Bytes
 import Policy
+
+extension Session {
+  /// Sends as much of a body that was made here as may leave now.
+  mutating func sendPaced(now: Int64, _ workspace: inout Workspace, _ outputs: inout Outputs) {
+    let allowed = pace?.allowance(of: pacedBody.count) ?? pacedBody.count
+    if allowed == 0 { return }
+    workspace.pool.lend(&outputs.toUpstream, allowed)
+    outputs.toUpstream.append(pacedBody.bytes.extracting(first: allowed))
+    pacedBody.consume(allowed)
+    pace?.spent(allowed, now: now)
+    // Behind the last byte nothing is waited for.
+    if pacedBody.isEmpty, request == .done { pace = nil }
+  }
+
+  /// By what link a destination is reached is known only of this machine itself, which counts as wired; a pace that is not
+  /// for that does not hold there. Elsewhere it holds, whatever links it names.
+  mutating func adjustPace(to address: IPAddress) {
+    guard let links = pace?.links, !links.isEmpty, address.isLoopback else { return }
+    if !links.contains(.wired) { pace = nil }
+  }
+}
 
 /// The pace of the upload of one exchange.
 struct UploadPace {
@@ -15,6 +37,8 @@ struct UploadPace {
     self.throttle = throttle
     left = throttle.packetBytes
   }
+
+  var links: [LinkKind] { throttle.links }
 
   /// How many bytes of `count` may leave now.
   func allowance(of count: Int) -> Int { resumesAt == nil ? min(count, left) : 0 }
