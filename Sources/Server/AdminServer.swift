@@ -149,16 +149,7 @@ final class AdminServer {
       shared.events.watcherCame()
       connection.beginEvents()
     case ("POST", "/v1/reload"):
-      let faults = host.reloadNow()
-      let page: AdminPage =
-        faults.isEmpty
-        ? .json(.object([("rules", .number(host.state.policy.rules.count))]))
-        : .json(
-          .object([
-            ("status", .number(422)), ("detail", .string("the configuration has errors; nothing has changed")),
-            ("errors", .array(faults.map { .string($0) })),
-          ]), status: 422)
-      connection.write(page)
+      connection.write(reload(wantsText: connection.wantsText))
     case ("POST", "/v1/drain"):
       host.drainNow()
       connection.write(.json(.object([("draining", .boolean(true))]), status: 202))
@@ -175,6 +166,21 @@ final class AdminServer {
       connection.write(.problem(501, "reachability is not supported by this build"))
     default: connection.write(.problem(404, "there is no such resource; sallyport-admin(7) lists them"))
     }
+  }
+
+  private func reload(wantsText: Bool) -> AdminPage {
+    let faults = host.reloadNow()
+    let rules = host.state.policy.rules.count
+    if faults.isEmpty {
+      return wantsText
+        ? .text("reloaded: \(StatusPage.plural(rules, "rule"))\n") : .json(.object([("rules", .number(rules))]))
+    }
+    let detail = "the configuration has errors; nothing has changed"
+    if wantsText { return .text((faults + [detail]).joined(separator: "\n") + "\n", status: 422) }
+    return .json(
+      .object([
+        ("status", .number(422)), ("detail", .string(detail)), ("errors", .array(faults.map { .string($0) })),
+      ]), status: 422)
   }
 
   private func inquire(_ question: Question, _ resource: Resource, _ connection: AdminConnection) {
