@@ -6,7 +6,7 @@
 //                       │            └ conflict → 415, or as it came
 //                       └ longer than may be held → 413, or as it came, the rest of it streamed
 //
-// Tests: RequestSerializerTests.
+// Tests: HeldRequestTests.
 
 import Bytes
 import HTTP1

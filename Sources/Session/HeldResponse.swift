@@ -7,7 +7,7 @@
 //                        │             └ rejected → 502
 //                        └ longer than may be held → 502, or passes unchecked with what came first
 //
-// Tests: ResponseSerializerTests, HeldResponseTests.
+// Tests: HeldResponseTests.
 
 import Bytes
 import HTTP1

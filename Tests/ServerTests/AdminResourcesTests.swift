@@ -1,0 +1,80 @@
+// The pages of the admin API, made of facts that are given.
+
+import Policy
+import Testing
+
+@testable import Server
+@testable import Session
+
+@Suite struct AdminResourcesTests {
+  private func facts(failure: ReloadFailure? = nil) -> AdminFacts {
+    let place = SourceLocation(file: "a.toml", line: 7, column: 1)
+    let policy = Policy(rules: [Rule(name: "pay\"ments", location: place)])
+    var statistics = Statistics(policy)
+    var record = ExchangeRecord()
+    record.decision = Decision(verdict: .allow, reason: .rule, rule: 0)
+    record.begunWall = 1_000
+    record.bytesOut = 1536
+    statistics.note(record, rule: "pay\"ments", isTunnel: false, milliseconds: 12)
+    record.outcome = .problem(.pinMismatch)
+    statistics.note(record, rule: "pay\"ments", isTunnel: false, milliseconds: 1500)
+    statistics.gauges.clients = 1
+    var state = DaemonState(
+      version: "1.2.3", addresses: ["127.0.0.1:3128"], workers: 2, startedWall: 0, policy: policy, loadedWall: 0)
+    state.failure = failure
+    return AdminFacts(
+      state: state, statistics: statistics, heldBytes: 0, residentBytes: 3 << 20, lostEvents: 0, wall: 61_000)
+  }
+
+  @Test func aPersonSeesAtAGlance() {
+    let page = StatusPage.text(facts(failure: ReloadFailure(wall: 60_000, reasons: ["a.toml:1:1: error: no"])))
+    #expect(
+      page == """
+        sallyport 1.2.3, up 1 min
+        listening    127.0.0.1:3128 (2 loops)
+        policy       1 rule, read 1 min ago
+                     a reload 1 s ago failed, and changed nothing:
+                       a.toml:1:1: error: no
+        connections  1 client, 0 tunnels; upstream 0 in use, 0 kept
+        exchanges    2: 1 done, 1 pin-mismatch
+        bytes        0 B from clients, 3.0 KiB to clients
+        memory       3.0 MiB; 0 B of 64.0 MiB for bodies that are held
+
+        rules:
+          pay"ments  2, last 1 min ago; 1 pin-mismatch
+
+        """)
+  }
+
+  @Test func rulesAreListedInTheirOrderAndWhatHadNone() {
+    let text = AdminResources.rules(facts()).text
+    #expect(text.hasPrefix("[{\"name\": \"pay\\\"ments\", \"location\": \"a.toml:7\", \"action\": \"allow\""))
+    #expect(text.contains("\"hits\": 2, \"done\": 1, \"failed\": {\"pin-mismatch\": 1}"))
+    #expect(text.contains("{\"name\": null"))
+  }
+
+  @Test func metricsFollowTheFormat() {
+    let text = MetricsPage.text(facts())
+    #expect(text.contains("sallyport_exchanges_total{rule=\"pay\\\"ments\",outcome=\"pin-mismatch\"} 1\n"))
+    #expect(text.contains("sallyport_request_duration_seconds_bucket{le=\"0.025\"} 1\n"))
+    #expect(text.contains("sallyport_request_duration_seconds_bucket{le=\"2.5\"} 2\n"))
+    #expect(text.contains("sallyport_request_duration_seconds_bucket{le=\"+Inf\"} 2\n"))
+    #expect(text.contains("sallyport_request_duration_seconds_sum 1.512\n"))
+    #expect(text.contains("sallyport_build_info{version=\"1.2.3\"} 1\n"))
+    var named: Set<Substring> = []
+    for line in text.split(separator: "\n") where line.hasPrefix("# TYPE ") {
+      #expect(named.insert(line.split(separator: " ")[2]).inserted, "\(line) comes twice")
+    }
+  }
+
+  @Test(
+    arguments: [
+      (0, "0 s"), (59, "59 s"), (60, "1 min"), (3_599, "59 min"), (3_600, "1 h 0 min"), (90_000, "1 d 1 h"),
+    ] as [(Int64, String)])
+  func durationsAreShort(seconds: Int64, text: String) { #expect(StatusPage.duration(seconds) == text) }
+
+  @Test(
+    arguments: [(0, "0 B"), (1023, "1023 B"), (1024, "1.0 KiB"), (1536, "1.5 KiB"), (5 << 30, "5.0 GiB")]
+      as [(UInt64, String)])
+  func sizesAreShort(bytes: UInt64, text: String) { #expect(StatusPage.size(bytes) == text) }
+}

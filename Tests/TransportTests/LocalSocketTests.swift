@@ -1,0 +1,65 @@
+// Sockets of the file system: their mode, their name, and what a killed process leaves behind.
+
+import Bytes
+import Glibc
+import Testing
+
+@testable import Transport
+
+@Suite struct LocalSocketTests {
+  private func path() -> String { "/tmp/sallyport-test-\(getpid())-\(Process.random).sock" }
+
+  @Test func bytesGoThrough() throws {
+    let path = path()
+    let listener = try LocalListener.open(path, mode: 0o600).get()
+    defer { LocalListener.remove(path) }
+    let client = try LocalConnection.open(path).get()
+    let server = try #require(listener.accept())
+    #expect(client.send("hello"))
+    var buffer = ByteBuffer()
+    buffer.reserve(16)
+    #expect(server.read(into: &buffer) == .moved(5))
+    #expect(server.write(buffer) == .moved(5))
+    server.close()
+    var answer = ByteBuffer()
+    let came = client.receive(into: &answer)
+    let ended = !client.receive(into: &answer)
+    #expect(came && ended && answer.count == 5)
+    client.close()
+  }
+
+  @Test func theModeIsTheOneThatWasAskedFor() throws {
+    let path = path()
+    _ = try LocalListener.open(path, mode: 0o660).get()
+    defer { LocalListener.remove(path) }
+    #expect((Files.mode(path) ?? 0) & 0o777 == 0o660)
+  }
+
+  @Test func aNameThatNobodyAnswersToMakesWay() throws {
+    let path = path()
+    let first = try LocalListener.open(path, mode: 0o600).get()
+    defer { LocalListener.remove(path) }
+    guard case .failure = LocalListener.open(path, mode: 0o600) else {
+      Issue.record("two listen under one name")
+      return
+    }
+    // As after a kill: the name stays.
+    first.descriptor.close()
+    let second = try LocalListener.open(path, mode: 0o600).get()
+    let client = try LocalConnection.open(path).get()
+    #expect(second.accept() != nil)
+    client.close()
+  }
+
+  @Test func whatIsNotThereIsAnError() {
+    guard case .failure(let error) = LocalConnection.open(path()) else {
+      Issue.record("nobody listens there")
+      return
+    }
+    #expect(error.description.contains("No such file"))
+    guard case .failure = LocalListener.open("/nonexistent/x.sock", mode: 0o600) else {
+      Issue.record("the directory is not there")
+      return
+    }
+  }
+}
