@@ -23,7 +23,7 @@ let package = Package(
       name: "Serialization", dependencies: ["Bytes", "CJSON", "CXML", "CZlib", "CCodings"],
       swiftSettings: strict + memorySafe),
     .target(
-      name: "Transport", dependencies: ["Bytes", "CLinux", "CCAres", "COpenSSL"], swiftSettings: strict),
+      name: "Transport", dependencies: ["Bytes", "CLinux", "CCAres", "COpenSSL", "CSystemd"], swiftSettings: strict),
     .target(name: "Security", dependencies: ["Bytes", "COpenSSL"], swiftSettings: strict),
     .target(name: "Bytes", swiftSettings: strict),
     .target(name: "CLinux"),
@@ -41,6 +41,7 @@ let package = Package(
     .target(
       name: "COpenSSL", linkerSettings: [.linkedLibrary("ssl"), .linkedLibrary("crypto")]),
     .systemLibrary(name: "CCAres", pkgConfig: "libcares"),
+    .systemLibrary(name: "CSystemd", pkgConfig: "libsystemd"),
     .systemLibrary(name: "CIDN2", pkgConfig: "libidn2"),
     .systemLibrary(name: "CXML", pkgConfig: "expat"),
     .systemLibrary(name: "CZlib", pkgConfig: "zlib"),
@@ -61,6 +62,8 @@ let package = Package(
       swiftSettings: strict),
     .testTarget(
       name: "TransportTests", dependencies: ["Transport", "Bytes", "TestSupport"], swiftSettings: strict),
+    .testTarget(
+      name: "ServerTests", dependencies: ["Server", "Session", "Policy", "Transport", "Bytes"], swiftSettings: strict),
     .testTarget(name: "StyleTests", dependencies: ["Transport"], swiftSettings: strict),
   ],
   cxxLanguageStandard: .cxx17

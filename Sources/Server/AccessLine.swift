@@ -17,10 +17,11 @@ struct AccessLine {
     switch format {
     case .json: writeJSON(text.bytes, &out)
     case .text: writeText(text.bytes, &out)
+    case .journal: writeJournal(text.bytes, &out)
     }
   }
 
-  private var rule: String? { record.decision?.rule.map { policy.rules[$0].name } }
+  var rule: String? { record.decision?.rule.map { policy.rules[$0].name } }
 
   private func writeJSON(_ text: Span<UInt8>, _ out: inout ByteBuffer) {
     out.append("{\"time\":\"")
@@ -110,6 +111,11 @@ struct AccessLine {
   private func writeText(_ text: Span<UInt8>, _ out: inout ByteBuffer) {
     out.appendTimestamp(record.begunWall)
     out.append(" ")
+    writeTextWithoutTime(text, &out)
+  }
+
+  /// For what bears a time of its own.
+  func writeTextWithoutTime(_ text: Span<UInt8>, _ out: inout ByteBuffer) {
     record.reference.write(to: &out)
     out.append(" ")
     out.append(client)

@@ -55,7 +55,8 @@ nonisolated func runCommand(_ arguments: [String]) throws -> Int32 {
 private func lineFormat(_ format: LogSettings.Format) -> LineFormat {
   switch format {
   case .text: .text
-  case .json, .journal: .json
-  case .auto: Files.isTerminal(2) ? .text : .json
+  case .json: .json
+  case .journal: .journal
+  case .auto: SystemJournal.reads(2) ? .journal : Files.isTerminal(2) ? .text : .json
   }
 }
