@@ -11,17 +11,26 @@ import Transport
 /// What the program gives the daemon to run with.
 public struct DaemonSettings: Sendable {
   public let loaded: LoadedPolicy
-  /// Reads the configuration again: the policy, or nil where it has errors. It has said what they are.
-  public let reload: @Sendable (LogWriter) -> LoadedPolicy?
+  /// Reads the configuration again: the policy, or why there is none. It has said everything that is wrong.
+  public let reload: @Sendable (LogWriter) -> Result<LoadedPolicy, ReloadFault>
   public let log: LogWriter
-
   var policy: Policy { loaded.policy }
 
-  public init(_ loaded: LoadedPolicy, log: LogWriter, reload: @escaping @Sendable (LogWriter) -> LoadedPolicy?) {
+  public init(
+    _ loaded: LoadedPolicy, log: LogWriter,
+    reload: @escaping @Sendable (LogWriter) -> Result<LoadedPolicy, ReloadFault>
+  ) {
     self.loaded = loaded
     self.log = log
     self.reload = reload
   }
+}
+
+/// Why a reload changes nothing, in one sentence.
+public struct ReloadFault: Error, CustomStringConvertible {
+  public let description: String
+
+  public init(_ description: String) { self.description = description }
 }
 
 /// Why the daemon could not start.
@@ -37,6 +46,7 @@ public final class Daemon {
   private var maker = LivePolicyMaker()
   /// Workers that have yet to take over the policy of a reload.
   private var awaited = 0
+  private var service: ServiceManager
 
   /// Opens the listeners. Called before any thread is started, for threads inherit which signals are blocked.
   public init(_ settings: DaemonSettings, signals: Signals) throws(StartFailure) {
@@ -51,6 +61,8 @@ public final class Daemon {
       listenAddresses: bound, resolver: Resolver(Self.resolverSettings(settings.policy)), log: settings.log,
       workers: workers, descriptors: descriptors,
       connectionsPerHost: settings.policy.configuration.limits.connectionsPerHost)
+    service = ServiceManager(
+      addresses: bound.map(Self.text), rules: settings.policy.rules.count, mailboxes: shared.mailboxes)
     let live: LivePolicy
     switch maker.make(settings.loaded, complain: { settings.log.event(.warning, $0) }) {
     case .success(let made): live = made
@@ -120,11 +132,15 @@ public final class Daemon {
     var policy = settings.policy
     var working = shared.mailboxes.count
     var isDraining = false
+    service.started()
     while working > 0 {
-      _ = poller.wait(milliseconds: -1)
+      _ = poller.wait(milliseconds: service.askWorkers())
       for report in shared.reports.takeAll() {
         switch report {
-        case .drained: working -= 1
+        case .drained(let worker):
+          working -= 1
+          service.workerLeft(worker)
+        case .answeredPing(let worker): service.workerAnswered(worker)
         case .tookPolicy: notePolicyTaken(policy)
         }
       }
@@ -145,29 +161,52 @@ public final class Daemon {
   /// A reload is done when no worker decides by the policy before it any more.
   private func notePolicyTaken(_ policy: Policy) {
     awaited -= 1
-    if awaited == 0 { settings.log.event(.info, "reload: \(policy.rules.count) rules") }
+    guard awaited == 0 else { return }
+    settings.log.event(.info, "reload: \(policy.rules.count) rules")
+    service.reloadEnded()
   }
 
   private func stop(after milliseconds: Int64) {
     settings.log.event(
       .info, milliseconds > 0 ? "stopping: requests under way have \(milliseconds) ms" : "stopping at once")
+    service.stopping(milliseconds: milliseconds)
     let deadline = Clock.monotonic + milliseconds
     for mailbox in shared.mailboxes { mailbox.post(.drain(deadline: deadline)) }
   }
 
   private func reload(_ current: Policy) -> Policy {
-    guard let loaded = settings.reload(settings.log) else {
-      settings.log.event(.error, "reload: the configuration has errors; nothing has changed")
+    service.reloadBegan()
+    switch prepare() {
+    case .success(let (policy, live)):
+      put(policy, live, inPlaceOf: current)
+      service.reloaded(rules: policy.rules.count)
+      return policy
+    case .failure(let fault):
+      service.reloadFailed(fault.description)
+      // One that began earlier may still be on its way to the loops, and ends when they have it.
+      if awaited == 0 { service.reloadEnded() }
       return current
     }
-    let policy = loaded.policy
-    let live: LivePolicy
+  }
+
+  /// Everything that can fail of a reload. What failed has been logged.
+  private func prepare() -> Result<(Policy, LivePolicy), ReloadFault> {
+    let loaded: LoadedPolicy
+    switch settings.reload(settings.log) {
+    case .success(let read): loaded = read
+    case .failure(let fault):
+      settings.log.event(.error, "reload: the configuration has errors; nothing has changed")
+      return .failure(fault)
+    }
     switch maker.make(loaded, complain: { settings.log.event(.warning, $0) }) {
-    case .success(let made): live = made
+    case .success(let live): return .success((loaded.policy, live))
     case .failure(let fault):
       settings.log.event(.error, "reload: TLS cannot be set up: \(fault); nothing has changed")
-      return current
+      return .failure(ReloadFault("TLS cannot be set up: \(fault)"))
     }
+  }
+
+  private func put(_ policy: Policy, _ live: LivePolicy, inPlaceOf current: Policy) {
     let old = current.configuration.proxy
     let new = policy.configuration.proxy
     if old.listen != new.listen || old.workers != new.workers || old.name != new.name {
@@ -178,6 +217,5 @@ public final class Daemon {
     shared.quota.setLimit(policy.configuration.limits.connectionsPerHost)
     for mailbox in shared.mailboxes { mailbox.post(.policy(live)) }
     awaited += shared.mailboxes.count
-    return policy
   }
 }

@@ -19,6 +19,8 @@ enum WorkerMessage: Sendable {
   case place(slot: Int, generation: UInt32, ConnectionQuota.Place)
   /// Someone waits for a place: kept connections there are to give up theirs.
   case yieldIdle(ConnectionQuota.Place)
+  /// Is to be answered: the watchdog asks whether the loop turns.
+  case ping
   /// Takes no more connections, ends idle ones, and lets the others finish until the deadline.
   case drain(deadline: Int64)
 }
@@ -27,7 +29,8 @@ enum WorkerMessage: Sendable {
 enum WorkerReport: Sendable {
   /// Every request from here on is decided by the policy that was sent last.
   case tookPolicy
-  case drained
+  case answeredPing(worker: Int)
+  case drained(worker: Int)
 }
 
 /// What is common to the workers of a daemon.
@@ -155,7 +158,7 @@ final class Worker {
       shared.log.submit(&logLines)
       if let drainDeadline { continueDraining(drainDeadline) }
     }
-    shared.reports.post(.drained)
+    shared.reports.post(.drained(worker: index))
   }
 
   private func waitMilliseconds() -> Int32 {
@@ -221,6 +224,7 @@ final class Worker {
           shared.quota.leave(place)
         }
       case .yieldIdle(let place): yieldIdle(place)
+      case .ping: shared.reports.post(.answeredPing(worker: index))
       case .drain(let deadline): startDraining(deadline)
       }
     }

@@ -24,17 +24,18 @@ nonisolated func runCommand(_ arguments: [String]) throws -> Int32 {
   }
   let log = LogWriter(output: 2, format: lineFormat(policy.configuration.log.format))
   log.setLevel(policy.configuration.log.level)
-  let settings = DaemonSettings(LoadedPolicy(policy: policy, authority: authority), log: log) { log in
+  let loaded = LoadedPolicy(policy: policy, authority: authority)
+  let settings = DaemonSettings(loaded, log: log) { log in
     let result = ConfigurationFile.load(named)
     for diagnostic in result.diagnostics {
       log.event(diagnostic.severity == .error ? .error : .warning, diagnostic.sentence)
     }
-    guard let policy = result.policy else { return nil }
+    guard let policy = result.policy else { return .failure(ReloadFault(of: result.diagnostics)) }
     switch policy.loadAuthority() {
-    case .success(let authority): return LoadedPolicy(policy: policy, authority: authority)
+    case .success(let authority): return .success(LoadedPolicy(policy: policy, authority: authority))
     case .failure(let fault):
       log.event(.error, "a rule intercepts and \(fault)")
-      return nil
+      return .failure(ReloadFault("a rule intercepts and \(fault)"))
     }
   }
   do throws(StartFailure) {
@@ -49,6 +50,15 @@ nonisolated func runCommand(_ arguments: [String]) throws -> Int32 {
     log.flush()
     Output.complain("sallyport: \(error)\n")
     return 1
+  }
+}
+
+extension ReloadFault {
+  /// The first error, and how many more there are.
+  fileprivate init(of diagnostics: [Diagnostic]) {
+    let errors = diagnostics.filter { $0.severity == .error }
+    let first = errors.first?.sentence ?? "the configuration has errors"
+    self.init(errors.count > 1 ? "\(first) (and \(errors.count - 1) more)" : first)
   }
 }
 
