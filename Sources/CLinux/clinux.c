@@ -26,7 +26,7 @@
 #include <unistd.h>
 
 _Static_assert(CL_READABLE == EPOLLIN && CL_WRITABLE == EPOLLOUT && CL_ERROR == EPOLLERR, "epoll");
-_Static_assert(CL_HANGUP == EPOLLHUP && CL_PEER_CLOSED == EPOLLRDHUP, "epoll");
+_Static_assert(CL_HANGUP == EPOLLHUP && CL_PEER_CLOSED == EPOLLRDHUP && CL_EXCLUSIVE == EPOLLEXCLUSIVE, "epoll");
 _Static_assert(CL_SIGHUP == SIGHUP && CL_SIGINT == SIGINT && CL_SIGTERM == SIGTERM, "signals");
 _Static_assert(CL_EAGAIN == EAGAIN && CL_EINPROGRESS == EINPROGRESS && CL_EMFILE == EMFILE, "errno");
 _Static_assert(CL_ENFILE == ENFILE && CL_ENOBUFS == ENOBUFS && CL_ENOMEM == ENOMEM, "errno");
@@ -137,6 +137,17 @@ int cl_probe_listen(const cl_address *address) {
   ptrdiff_t result = RETRY(bind(fd, (struct sockaddr *)&storage, length));
   close(fd);
   return (int)result;
+}
+
+int cl_adopt_listener(int fd) {
+  int flags = (int)RETRY(fcntl(fd, F_GETFL));
+  if (flags < 0) return flags;
+  int result = (int)RETRY(fcntl(fd, F_SETFL, flags | O_NONBLOCK));
+  if (result < 0) return result;
+  int on = 1;
+  // A socket of the file system has no such option.
+  setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  return 0;
 }
 
 int cl_accept(int fd, cl_address *peer) {

@@ -14,14 +14,19 @@ public struct DaemonSettings: Sendable {
   /// Reads the configuration again: the policy, or why there is none. It has said everything that is wrong.
   public let reload: @Sendable (LogWriter) -> Result<LoadedPolicy, ReloadFault>
   public let log: LogWriter
+  let inherited: InheritedSockets
+
+  /// The socket for the admin API, where one was passed.
+  public var inheritedAdmin: Descriptor? { inherited.admin }
   var policy: Policy { loaded.policy }
 
   public init(
-    _ loaded: LoadedPolicy, log: LogWriter,
+    _ loaded: LoadedPolicy, log: LogWriter, inherited: InheritedSockets = .none,
     reload: @escaping @Sendable (LogWriter) -> Result<LoadedPolicy, ReloadFault>
   ) {
     self.loaded = loaded
     self.log = log
+    self.inherited = inherited
     self.reload = reload
   }
 }
@@ -55,7 +60,11 @@ public final class Daemon {
     let proxy = settings.policy.configuration.proxy
     let workers = proxy.workers ?? Process.processors
     let descriptors = Process.raiseDescriptorLimit()
-    let first = try Self.openAll(proxy.listen.map { SocketAddress($0.address, port: $0.port) }, settings.log)
+    let inherited = settings.inherited.listeners
+    if let fault = settings.inherited.fault(under: proxy) { throw StartFailure(description: fault) }
+    let first =
+      inherited.isEmpty
+      ? try Self.openAll(proxy.listen.map { SocketAddress($0.address, port: $0.port) }, settings.log) : inherited
     let bound = first.map(\.address)
     shared = SharedState(
       listenAddresses: bound, resolver: Resolver(Self.resolverSettings(settings.policy)), log: settings.log,
@@ -70,9 +79,13 @@ public final class Daemon {
     }
     let via = Self.text(bound[0])
     // Clients come as soon as the first loop runs, and may take every descriptor. Each loop has listeners of its own on the
-    // same ports: the kernel deals the connections out.
+    // same ports: the kernel deals the connections out. Sockets that were passed have one queue each, which all loops take
+    // from: listeners beside them would take connections along when the process ends.
     var ends: [(poller: Descriptor, listeners: [Listener])] = []
-    for index in 0..<workers { ends.append((Poller.open(), index == 0 ? first : try Self.openShared(bound))) }
+    for index in 0..<workers {
+      let shares = index == 0 || !inherited.isEmpty
+      ends.append((Poller.open(), shares ? first : try Self.openShared(bound)))
+    }
     for (index, (poller, listeners)) in ends.enumerated() {
       let shared = self.shared
       startThread(named: "worker-\(index)") {
@@ -197,6 +210,10 @@ public final class Daemon {
     case .failure(let fault):
       settings.log.event(.error, "reload: the configuration has errors; nothing has changed")
       return .failure(fault)
+    }
+    if let fault = settings.inherited.fault(under: loaded.policy.configuration.proxy) {
+      settings.log.event(.error, "reload: \(fault); nothing has changed")
+      return .failure(ReloadFault(fault))
     }
     switch maker.make(loaded, complain: { settings.log.event(.warning, $0) }) {
     case .success(let live): return .success((loaded.policy, live))

@@ -138,7 +138,7 @@ final class Worker {
     for listener in listeners {
       let slot = occupy(.listener(listener))
       listenerSlots.append(slot)
-      register(listener.descriptor, .read, slot)
+      register(listener.descriptor, listener.interest, slot)
     }
     register(shared.mailboxes[index].descriptor, .read, occupy(.mailbox))
     pauseSlot = occupy(.acceptPause)
@@ -357,7 +357,7 @@ final class Worker {
     timers.clear(pauseSlot)
     shared.waitingForConnections.store(0, ordering: .sequentiallyConsistent)
     for slot in listenerSlots {
-      if case .listener(let listener) = occupants[slot] { register(listener.descriptor, .read, slot) }
+      if case .listener(let listener) = occupants[slot] { register(listener.descriptor, listener.interest, slot) }
     }
   }
 
@@ -368,11 +368,9 @@ final class Worker {
       drainDeadline = min(deadline, drainDeadline ?? deadline)
       return
     }
-    // What the kernel has queued for these listeners was promised an answer.
     for slot in listenerSlots {
       guard case .listener(let listener) = occupants[slot] else { continue }
-      while case .accepted(let descriptor, let peer) = listener.accept() { welcome(descriptor, peer) }
-      listener.descriptor.close()
+      stopListening(listener)
       vacate(slot)
     }
     listenerSlots = []
@@ -383,6 +381,17 @@ final class Worker {
       case .upstream(let upstream): dropIdle(upstream)
       case .free, .listener, .mailbox, .connector, .attempt, .probe, .acceptPause: continue
       }
+    }
+  }
+
+  private func stopListening(_ listener: Listener) {
+    switch listener.owner {
+    case .loop:
+      // What the kernel has queued for it was promised an answer.
+      while case .accepted(let descriptor, let peer) = listener.accept() { welcome(descriptor, peer) }
+      listener.descriptor.close()
+    // The queue outlives this process: whoever opened the socket starts the next one, which answers.
+    case .other: poller.remove(listener.descriptor)
     }
   }
 

@@ -8,8 +8,15 @@ import Transport
 nonisolated func runCommand(_ arguments: [String]) throws -> Int32 {
   let options = try Arguments(arguments, valued: ["config"])
   try options.refuseOperands()
-  // Before any thread: they inherit which signals are blocked.
+  // Before any thread: they inherit which signals are blocked, and share the environment that tells of the sockets.
   let signals = Signals()
+  let inherited: InheritedSockets
+  do throws(StartFailure) {
+    inherited = try InheritedSockets.take()
+  } catch {
+    Output.complain("sallyport: \(error)\n")
+    return 1
+  }
   let named = options.values["config"]
   guard let policy = ConfigurationFile.loadOrComplain(named) else {
     Output.complain("sallyport: not started, for the configuration has errors\n")
@@ -25,7 +32,7 @@ nonisolated func runCommand(_ arguments: [String]) throws -> Int32 {
   let log = LogWriter(output: 2, format: lineFormat(policy.configuration.log.format))
   log.setLevel(policy.configuration.log.level)
   let loaded = LoadedPolicy(policy: policy, authority: authority)
-  let settings = DaemonSettings(loaded, log: log) { log in
+  let settings = DaemonSettings(loaded, log: log, inherited: inherited) { log in
     let result = ConfigurationFile.load(named)
     for diagnostic in result.diagnostics {
       log.event(diagnostic.severity == .error ? .error : .warning, diagnostic.sentence)
