@@ -183,8 +183,7 @@ public final class Daemon {
     settings.log.event(
       .info, milliseconds > 0 ? "stopping: requests under way have \(milliseconds) ms" : "stopping at once")
     service.stopping(milliseconds: milliseconds)
-    let deadline = Clock.monotonic + milliseconds
-    for mailbox in shared.mailboxes { mailbox.post(.drain(deadline: deadline)) }
+    shared.drain(deadline: Clock.monotonic + milliseconds)
   }
 
   private func reload(_ current: Policy) -> Policy {

@@ -19,6 +19,8 @@ enum WorkerMessage: Sendable {
   case place(slot: Int, generation: UInt32, ConnectionQuota.Place)
   /// Someone waits for a place: kept connections there are to give up theirs.
   case yieldIdle(ConnectionQuota.Place)
+  /// A connection that another worker took from a socket that all share. None comes behind `drain`.
+  case accepted(Descriptor, SocketAddress)
   /// Is to be answered: the watchdog asks whether the loop turns.
   case ping
   /// Takes no more connections, ends idle ones, and lets the others finish until the deadline.
@@ -48,6 +50,13 @@ final class SharedState: Sendable {
   let reports = Mailbox<WorkerReport>()
   let quota: ConnectionQuota
   let heldBytes = ByteBudget()
+  private let dealing: Locked<Dealing>
+
+  /// Who gets the next connection of a socket that all share.
+  private enum Dealing {
+    case to(worker: Int)
+    case over
+  }
 
   /// Part of the descriptors, and at least so many, that are kept from clients.
   private static let reservedFraction = 10
@@ -63,9 +72,30 @@ final class SharedState: Sendable {
     self.log = log
     let mailboxes = (0..<workers).map { _ in Mailbox<WorkerMessage>() }
     self.mailboxes = mailboxes
+    dealing = Locked(.to(worker: 0))
     quota = ConnectionQuota(limit: connectionsPerHost) { waiter, place in
       mailboxes[waiter.worker].post(.place(slot: waiter.slot, generation: waiter.generation, place))
     }
+  }
+
+  /// Hands a connection to the worker whose turn it is; false where that is `worker` itself, or no other may get one.
+  ///
+  /// The kernel wakes the loop that began to wait last, which would get nearly all of them.
+  func deal(_ descriptor: Descriptor, _ peer: SocketAddress, from worker: Int) -> Bool {
+    dealing.withLock { dealing in
+      guard case .to(let next) = dealing else { return false }
+      dealing = .to(worker: (next + 1) % mailboxes.count)
+      guard next != worker else { return false }
+      // Within the lock, so that it comes before `drain`: a worker that has ended reads no message.
+      mailboxes[next].post(.accepted(descriptor, peer))
+      return true
+    }
+  }
+
+  /// Tells the workers to drain.
+  func drain(deadline: Int64) {
+    dealing.withLock { $0 = .over }
+    for mailbox in mailboxes { mailbox.post(.drain(deadline: deadline)) }
   }
 }
 
@@ -224,6 +254,7 @@ final class Worker {
           shared.quota.leave(place)
         }
       case .yieldIdle(let place): yieldIdle(place)
+      case .accepted(let descriptor, let peer): welcome(descriptor, peer)
       case .ping: shared.reports.post(.answeredPing(worker: index))
       case .drain(let deadline): startDraining(deadline)
       }
@@ -304,7 +335,10 @@ final class Worker {
       }
       switch listener.accept() {
       case .none: return
-      case .accepted(let descriptor, let peer): welcome(descriptor, peer)
+      case .accepted(let descriptor, let peer):
+        shared.connections.add(1, ordering: .relaxed)
+        if listener.owner == .other, shared.deal(descriptor, peer, from: index) { continue }
+        welcome(descriptor, peer)
       case .failed(let error):
         if error.isExhaustion {
           if closeIdleUpstreams() { continue }
@@ -317,8 +351,8 @@ final class Worker {
     }
   }
 
+  /// Whoever took it has counted it.
   private func welcome(_ descriptor: Descriptor, _ peer: SocketAddress) {
-    shared.connections.add(1, ordering: .relaxed)
     clients += 1
     let slot = occupy(.free)
     let conversation = Conversation(slot: slot, descriptor: descriptor, peer: peer, live: live, now: now)
@@ -388,7 +422,10 @@ final class Worker {
     switch listener.owner {
     case .loop:
       // What the kernel has queued for it was promised an answer.
-      while case .accepted(let descriptor, let peer) = listener.accept() { welcome(descriptor, peer) }
+      while case .accepted(let descriptor, let peer) = listener.accept() {
+        shared.connections.add(1, ordering: .relaxed)
+        welcome(descriptor, peer)
+      }
       listener.descriptor.close()
     // The queue outlives this process: whoever opened the socket starts the next one, which answers.
     case .other: poller.remove(listener.descriptor)

@@ -10,6 +10,7 @@ import socket
 import subprocess
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
@@ -191,6 +192,29 @@ def test_two_passed_sockets_are_both_served(start_passed):
         with socket.create_connection(address, DEADLINE_SECONDS) as client:
             client.sendall(b"GET / HTTP/1.1\r\n\r\n")
             assert client.recv(100).startswith(b"HTTP/1.1 400 ")
+
+
+def test_connections_of_a_passed_socket_are_spread_over_the_loops(start_passed):
+    """The kernel alone would give one loop all of them, for they come one by one."""
+    proxy = start_passed([("proxy", listening())], proxy="workers = 2")
+    before = watched_descriptors(proxy.process.pid)
+    clients = [socket.create_connection(proxy.address, DEADLINE_SECONDS) for _ in range(40)]
+    for client in clients:  # an answer shows that its loop has it
+        client.sendall(b"OPTIONS * HTTP/1.1\r\nHost: a\r\nMax-Forwards: 0\r\n\r\n")
+        assert client.recv(100).startswith(b"HTTP/1.1 ")
+    added = sorted(after - begun for begun, after in zip(before, watched_descriptors(proxy.process.pid)))
+    assert added == [0, 20, 20], added
+    for client in clients:
+        client.close()
+
+
+def watched_descriptors(pid: int) -> list[int]:
+    """How many descriptors each epoll of a process waits on: the daemon's, and one a loop."""
+    found = []
+    for entry in sorted(Path(f"/proc/{pid}/fd").iterdir(), key=lambda entry: int(entry.name)):
+        if "eventpoll" in os.readlink(entry):
+            found.append(Path(f"/proc/{pid}/fdinfo/{entry.name}").read_text().count("tfd:"))
+    return found
 
 
 def test_the_admin_socket_is_taken_beside_it(start_passed, tmp_path):
