@@ -23,7 +23,7 @@ let package = Package(
       name: "Serialization", dependencies: ["Bytes", "CJSON", "CXML", "CZlib", "CCodings"],
       swiftSettings: strict + memorySafe),
     .target(
-      name: "Transport", dependencies: ["Bytes", "CLinux", "CCAres", "COpenSSL"], swiftSettings: strict),
+      name: "Transport", dependencies: ["Bytes", "CLinux", "CCAres", "COpenSSL", "CSystemd"], swiftSettings: strict),
     .target(name: "Security", dependencies: ["Bytes", "COpenSSL"], swiftSettings: strict),
     .target(name: "Bytes", swiftSettings: strict),
     .target(name: "CLinux"),
@@ -41,6 +41,7 @@ let package = Package(
     .target(
       name: "COpenSSL", linkerSettings: [.linkedLibrary("ssl"), .linkedLibrary("crypto")]),
     .systemLibrary(name: "CCAres", pkgConfig: "libcares"),
+    .systemLibrary(name: "CSystemd", pkgConfig: "libsystemd"),
     .systemLibrary(name: "CIDN2", pkgConfig: "libidn2"),
     .systemLibrary(name: "CXML", pkgConfig: "expat"),
     .systemLibrary(name: "CZlib", pkgConfig: "zlib"),

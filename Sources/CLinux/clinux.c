@@ -29,7 +29,7 @@
 #include <unistd.h>
 
 _Static_assert(CL_READABLE == EPOLLIN && CL_WRITABLE == EPOLLOUT && CL_ERROR == EPOLLERR, "epoll");
-_Static_assert(CL_HANGUP == EPOLLHUP && CL_PEER_CLOSED == EPOLLRDHUP, "epoll");
+_Static_assert(CL_HANGUP == EPOLLHUP && CL_PEER_CLOSED == EPOLLRDHUP && CL_EXCLUSIVE == EPOLLEXCLUSIVE, "epoll");
 _Static_assert(CL_SIGHUP == SIGHUP && CL_SIGINT == SIGINT && CL_SIGTERM == SIGTERM, "signals");
 _Static_assert(CL_EAGAIN == EAGAIN && CL_EINPROGRESS == EINPROGRESS && CL_EMFILE == EMFILE, "errno");
 _Static_assert(CL_ENFILE == ENFILE && CL_ENOBUFS == ENOBUFS && CL_ENOMEM == ENOMEM, "errno");
@@ -37,6 +37,7 @@ _Static_assert(CL_ECONNABORTED == ECONNABORTED && CL_ECONNREFUSED == ECONNREFUSE
 _Static_assert(CL_ETIMEDOUT == ETIMEDOUT && CL_EHOSTUNREACH == EHOSTUNREACH, "errno");
 _Static_assert(CL_ENETUNREACH == ENETUNREACH && CL_EACCES == EACCES && CL_EPERM == EPERM, "errno");
 _Static_assert(CL_EINVAL == EINVAL && CL_EADDRINUSE == EADDRINUSE, "errno");
+_Static_assert(CL_SOCK_STREAM == SOCK_STREAM, "socket types");
 _Static_assert(CL_EADDRNOTAVAIL == EADDRNOTAVAIL && CL_EAFNOSUPPORT == EAFNOSUPPORT, "errno");
 
 #define RETRY(expression)                            \
@@ -190,6 +191,17 @@ int cl_probe_listen(const cl_address *address) {
   ptrdiff_t result = RETRY(bind(fd, (struct sockaddr *)&storage, length));
   close(fd);
   return (int)result;
+}
+
+int cl_adopt_listener(int fd) {
+  int flags = (int)RETRY(fcntl(fd, F_GETFL));
+  if (flags < 0) return flags;
+  int result = (int)RETRY(fcntl(fd, F_SETFL, flags | O_NONBLOCK));
+  if (result < 0) return result;
+  int on = 1;
+  // A socket of the file system has no such option.
+  setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  return 0;
 }
 
 int cl_accept(int fd, cl_address *peer) {

@@ -18,6 +18,7 @@ struct AccessLine {
     switch format {
     case .json: writeJSON(text.bytes, &out)
     case .text: writeText(text.bytes, &out)
+    case .journal: writeJournal(text.bytes, &out)
     }
   }
 
@@ -109,6 +110,11 @@ struct AccessLine {
   private func writeText(_ text: Span<UInt8>, _ out: inout ByteBuffer) {
     out.appendTimestamp(record.begunWall)
     out.append(" ")
+    writeTextWithoutTime(text, &out)
+  }
+
+  /// For what bears a time of its own.
+  func writeTextWithoutTime(_ text: Span<UInt8>, _ out: inout ByteBuffer) {
     record.reference.write(to: &out)
     out.append(" ")
     out.append(client)

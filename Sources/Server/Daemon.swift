@@ -12,27 +12,39 @@ import Transport
 public struct DaemonSettings: Sendable {
   public let loaded: LoadedPolicy
   public let version: String
-  /// Reads the configuration again. It says what is wrong with it in the log, too.
-  public let reload: @Sendable (LogWriter) -> ReloadResult
+  /// Reads the configuration again: the policy, or why there is none. It has said everything that is wrong.
+  public let reload: @Sendable (LogWriter) -> Result<LoadedPolicy, ReloadFault>
   public let log: LogWriter
+  let inherited: InheritedSockets
 
+  /// The socket for the admin API, where one was passed.
+  public var inheritedAdmin: Descriptor? { inherited.admin }
   var policy: Policy { loaded.policy }
 
   public init(
-    _ loaded: LoadedPolicy, version: String, log: LogWriter, reload: @escaping @Sendable (LogWriter) -> ReloadResult
+    _ loaded: LoadedPolicy, version: String, log: LogWriter, inherited: InheritedSockets = .none,
+    reload: @escaping @Sendable (LogWriter) -> Result<LoadedPolicy, ReloadFault>
   ) {
     self.loaded = loaded
     self.version = version
     self.log = log
+    self.inherited = inherited
     self.reload = reload
   }
 }
 
-/// What reading the configuration again came to.
-public enum ReloadResult: Sendable {
-  case loaded(LoadedPolicy)
-  /// What is wrong, one sentence for each mistake.
-  case failed([String])
+/// Why a reload changes nothing.
+public struct ReloadFault: Error, CustomStringConvertible {
+  /// One sentence for each mistake; at least one.
+  public let reasons: [String]
+
+  public init(_ reasons: [String]) { self.reasons = reasons }
+
+  /// The first, and how many more there are.
+  public var description: String {
+    let first = reasons.first ?? "the configuration cannot be read"
+    return reasons.count > 1 ? "\(first) (and \(reasons.count - 1) more)" : first
+  }
 }
 
 /// Why the daemon could not start.
@@ -62,6 +74,7 @@ public final class Daemon: AdminHost {
     static let admin: UInt64 = 2
     static let events: UInt64 = 3
   }
+  private var service: ServiceManager
 
   /// Opens the listeners. Called before any thread is started, for threads inherit which signals are blocked.
   public init(_ settings: DaemonSettings, signals: Signals) throws(StartFailure) {
@@ -70,12 +83,18 @@ public final class Daemon: AdminHost {
     let proxy = settings.policy.configuration.proxy
     let workers = proxy.workers ?? Process.processors
     let descriptors = Process.raiseDescriptorLimit()
-    let first = try Self.openAll(proxy.listen.map { SocketAddress($0.address, port: $0.port) }, settings.log)
+    let inherited = settings.inherited.listeners
+    if let fault = settings.inherited.fault(under: proxy) { throw StartFailure(description: fault) }
+    let first =
+      inherited.isEmpty
+      ? try Self.openAll(proxy.listen.map { SocketAddress($0.address, port: $0.port) }, settings.log) : inherited
     let bound = first.map(\.address)
     shared = SharedState(
       listenAddresses: bound, resolver: Resolver(Self.resolverSettings(settings.policy)), log: settings.log,
       workers: workers, descriptors: descriptors,
       connectionsPerHost: settings.policy.configuration.limits.connectionsPerHost)
+    service = ServiceManager(
+      addresses: bound.map(Self.text), rules: settings.policy.rules.count, mailboxes: shared.mailboxes)
     state = DaemonState(
       version: settings.version, addresses: bound.map(Self.text), workers: workers, startedWall: Clock.wall,
       policy: settings.policy, loadedWall: Clock.wall)
@@ -87,9 +106,13 @@ public final class Daemon: AdminHost {
     let via = Self.text(bound[0])
     let administration = try openAdmin()
     // Clients come as soon as the first loop runs, and may take every descriptor. Each loop has listeners of its own on the
-    // same ports: the kernel deals the connections out.
+    // same ports: the kernel deals the connections out. Sockets that were passed have one queue each, which all loops take
+    // from: listeners beside them would take connections along when the process ends.
     var ends: [(poller: Descriptor, listeners: [Listener])] = []
-    for index in 0..<workers { ends.append((Poller.open(), index == 0 ? first : try Self.openShared(bound))) }
+    for index in 0..<workers {
+      let shares = index == 0 || !inherited.isEmpty
+      ends.append((Poller.open(), shares ? first : try Self.openShared(bound)))
+    }
     for (index, (poller, listeners)) in ends.enumerated() {
       let shared = self.shared
       startThread(named: "worker-\(index)") {
@@ -101,6 +124,7 @@ public final class Daemon: AdminHost {
 
   /// The socket of the admin API; nil where there is none: the default place is not there on a machine without a service.
   private func openAdmin() throws(StartFailure) -> LocalListener? {
+    if let inherited = settings.inheritedAdmin { return LocalListener(descriptor: inherited) }
     let admin = settings.policy.configuration.admin
     switch LocalListener.open(admin.socket, mode: Self.adminMode) {
     case .success(let listener): return listener
@@ -167,6 +191,7 @@ public final class Daemon: AdminHost {
       _ = poller.add(shared.events.mailbox.descriptor, .read, data: Data.events)
     }
     nextPinWatch = Clock.monotonic
+    service.started()
     var working = shared.mailboxes.count
     while working > 0 {
       watchPins()
@@ -183,14 +208,18 @@ public final class Daemon: AdminHost {
       }
       admin?.expire(now: Clock.monotonic, poller)
     }
-    if admin != nil { LocalListener.remove(settings.policy.configuration.admin.socket) }
+    // A socket that was passed stays with who opened it.
+    if admin != nil, settings.inheritedAdmin == nil {
+      LocalListener.remove(settings.policy.configuration.admin.socket)
+    }
     settings.log.event(.info, "stopped")
     settings.log.flush()
   }
 
   private func waitMilliseconds() -> Int32 {
-    let due = min(admin?.deadline ?? .max, nextPinWatch)
-    return Int32(clamping: max(0, due - Clock.monotonic))
+    let due = Int32(clamping: max(0, min(admin?.deadline ?? .max, nextPinWatch) - Clock.monotonic))
+    let asks = service.askWorkers()
+    return asks < 0 ? due : min(due, asks)
   }
 
   private func takeSignals() {
@@ -207,7 +236,10 @@ public final class Daemon: AdminHost {
     var drained = 0
     for report in shared.reports.takeAll() {
       switch report {
-      case .drained: drained += 1
+      case .drained(let worker):
+        drained += 1
+        service.workerLeft(worker)
+      case .answeredPing(let worker): service.workerAnswered(worker)
       case .tookPolicy: notePolicyTaken()
       case .answered(let answer, let inquiry): admin?.answered(answer, inquiry: inquiry, poller)
       }
@@ -218,15 +250,17 @@ public final class Daemon: AdminHost {
   /// A reload is done when no worker decides by the policy before it any more.
   private func notePolicyTaken() {
     awaited -= 1
-    if awaited == 0 { settings.log.event(.info, "reload: \(state.policy.rules.count) rules") }
+    guard awaited == 0 else { return }
+    settings.log.event(.info, "reload: \(state.policy.rules.count) rules")
+    service.reloadEnded()
   }
 
   private func stop(after milliseconds: Int64) {
     state.isDraining = true
     settings.log.event(
       .info, milliseconds > 0 ? "stopping: requests under way have \(milliseconds) ms" : "stopping at once")
-    let deadline = Clock.monotonic + milliseconds
-    for mailbox in shared.mailboxes { mailbox.post(.drain(deadline: deadline)) }
+    service.stopping(milliseconds: milliseconds)
+    shared.drain(deadline: Clock.monotonic + milliseconds)
   }
 
   /// Once a day the log says what of the pins expires soon.
@@ -246,15 +280,20 @@ public final class Daemon: AdminHost {
 
   func reloadNow() -> [String] {
     if state.isDraining { return ["the proxy is stopping"] }
-    let reasons = reload()
-    if reasons.isEmpty {
-      state.reloads += 1
-      state.failure = nil
-      state.loadedWall = Clock.wall
-      nextPinWatch = Clock.monotonic
-    } else {
+    service.reloadBegan()
+    let reasons: [String]
+    switch prepare() {
+    case .success(let (policy, live)):
+      put(policy, live)
+      reasons = []
+      service.reloaded(rules: policy.rules.count)
+    case .failure(let fault):
+      reasons = fault.reasons
       state.failedReloads += 1
       state.failure = ReloadFailure(wall: Clock.wall, reasons: reasons)
+      service.reloadFailed(fault.description)
+      // One that began earlier may still be on its way to the loops, and ends when they have it.
+      if awaited == 0 { service.reloadEnded() }
     }
     let result = JSONText.object([
       ("done", .boolean(reasons.isEmpty)), ("rules", .number(state.policy.rules.count)),
@@ -264,28 +303,32 @@ public final class Daemon: AdminHost {
     return reasons
   }
 
-  /// Answers why nothing has changed; nothing where the new policy is on its way to the loops.
-  private func reload() -> [String] {
+  /// Everything that can fail of a reload. What failed has been logged.
+  private func prepare() -> Result<(Policy, LivePolicy), ReloadFault> {
     let loaded: LoadedPolicy
     switch settings.reload(settings.log) {
-    case .loaded(let read): loaded = read
-    case .failed(let reasons):
+    case .success(let read): loaded = read
+    case .failure(let fault):
       settings.log.event(.error, "reload: the configuration has errors; nothing has changed")
-      return reasons
+      return .failure(fault)
     }
-    let policy = loaded.policy
-    let live: LivePolicy
+    if let fault = settings.inherited.fault(under: loaded.policy.configuration.proxy) {
+      settings.log.event(.error, "reload: \(fault); nothing has changed")
+      return .failure(ReloadFault([fault]))
+    }
     switch maker.make(loaded, complain: { settings.log.event(.warning, $0) }) {
-    case .success(let made): live = made
+    case .success(let live): return .success((loaded.policy, live))
     case .failure(let fault):
       settings.log.event(.error, "reload: TLS cannot be set up: \(fault); nothing has changed")
-      return ["TLS cannot be set up: \(fault)"]
+      return .failure(ReloadFault(["TLS cannot be set up: \(fault)"]))
     }
+  }
+
+  private func put(_ policy: Policy, _ live: LivePolicy) {
     let old = state.policy.configuration
     let new = policy.configuration
     if old.proxy.listen != new.proxy.listen || old.proxy.workers != new.proxy.workers
-      || old.proxy.name != new.proxy.name
-      || old.admin != new.admin
+      || old.proxy.name != new.proxy.name || old.admin != new.admin
     {
       settings.log.event(.warning, "reload: listen, workers, name and the admin socket take effect only at a restart")
     }
@@ -295,6 +338,9 @@ public final class Daemon: AdminHost {
     for mailbox in shared.mailboxes { mailbox.post(.policy(live)) }
     awaited += shared.mailboxes.count
     state.policy = policy
-    return []
+    state.reloads += 1
+    state.failure = nil
+    state.loadedWall = Clock.wall
+    nextPinWatch = Clock.monotonic
   }
 }

@@ -9,8 +9,8 @@ import CLinux
 import Policy
 import Transport
 
-/// How lines look; `auto` and the journal are decided before.
-public enum LineFormat: Sendable { case text, json }
+/// How lines look; `auto` is decided before. Of the journal they are entries: JournalEntry.swift.
+public enum LineFormat: Sendable { case text, json, journal }
 
 public final class LogWriter: Sendable {
   /// Most bytes that wait for the file: some 5,000 lines, more than a second of full load on one core.
@@ -33,13 +33,14 @@ public final class LogWriter: Sendable {
   public let format: LineFormat
   private let level = Locked(LogSettings.Level.info)
 
-  /// Writes to `output`, which is left as it is: others may share it.
+  /// Writes to `output`, which is left as it is: others may share it. Of the journal it gets what cannot be sent there.
   public init(output: Int32, format: LineFormat) {
     self.output = output
     self.format = format
     startThread(named: "log") { [self] in
       var batch = ByteBuffer()
-      while true { writeNext(&batch) }
+      var journal = JournalWriter()
+      while true { writeNext(&batch, &journal) }
     }
   }
 
@@ -62,7 +63,7 @@ public final class LogWriter: Sendable {
     if mustWake { wake.signal() }
   }
 
-  private func writeNext(_ batch: inout ByteBuffer) {
+  private func writeNext(_ batch: inout ByteBuffer, _ journal: inout JournalWriter) {
     let dropped = state.withLock { state in
       swap(&state.pending, &batch)
       state.writing = !batch.isEmpty
@@ -78,6 +79,11 @@ public final class LogWriter: Sendable {
       wake.wait()
       wake.clear()
       return
+    }
+    if format == .journal {
+      var lines = ByteBuffer()
+      journal.send(&batch, orAppendTo: &lines)
+      swap(&batch, &lines)
     }
     writeAll(&batch)
     state.withLock { $0.writing = false }
@@ -118,7 +124,7 @@ public final class LogWriter: Sendable {
       line.append(" ")
       line.append(severity.rawValue)
       line.append(": ")
-      for byte in message.utf8 { line.append(byte < 0x20 || byte == 0x7f ? 0x20 : byte) }
+      line.append(printable: message)
       line.append("\n")
     case .json:
       line.append("{\"time\":\"")
@@ -128,6 +134,7 @@ public final class LogWriter: Sendable {
       line.append("\",\"message\":")
       line.append(json: message)
       line.append("}\n")
+    case .journal: line.append(journal: message, JournalPriority(severity))
     }
     submit(&line)
   }

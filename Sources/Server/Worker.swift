@@ -19,6 +19,10 @@ enum WorkerMessage: Sendable {
   case place(slot: Int, generation: UInt32, ConnectionQuota.Place)
   /// Someone waits for a place: kept connections there are to give up theirs.
   case yieldIdle(ConnectionQuota.Place)
+  /// A connection that another worker took from a socket that all share. None comes behind `drain`.
+  case accepted(Descriptor, SocketAddress)
+  /// Is to be answered: the watchdog asks whether the loop turns.
+  case ping
   /// Takes no more connections, ends idle ones, and lets the others finish until the deadline.
   case drain(deadline: Int64)
   /// The answer goes to `SharedState.reports`, with the number of the inquiry.
@@ -29,7 +33,8 @@ enum WorkerMessage: Sendable {
 enum WorkerReport: Sendable {
   /// Every request from here on is decided by the policy that was sent last.
   case tookPolicy
-  case drained
+  case answeredPing(worker: Int)
+  case drained(worker: Int)
   case answered(Answer, inquiry: UInt64)
 }
 
@@ -49,6 +54,13 @@ final class SharedState: Sendable {
   let quota: ConnectionQuota
   let events = EventHub()
   let heldBytes = ByteBudget()
+  private let dealing: Locked<Dealing>
+
+  /// Who gets the next connection of a socket that all share.
+  private enum Dealing {
+    case to(worker: Int)
+    case over
+  }
 
   /// Part of the descriptors, and at least so many, that are kept from clients.
   private static let reservedFraction = 10
@@ -64,9 +76,30 @@ final class SharedState: Sendable {
     self.log = log
     let mailboxes = (0..<workers).map { _ in Mailbox<WorkerMessage>() }
     self.mailboxes = mailboxes
+    dealing = Locked(.to(worker: 0))
     quota = ConnectionQuota(limit: connectionsPerHost) { waiter, place in
       mailboxes[waiter.worker].post(.place(slot: waiter.slot, generation: waiter.generation, place))
     }
+  }
+
+  /// Hands a connection to the worker whose turn it is; false where that is `worker` itself, or no other may get one.
+  ///
+  /// The kernel wakes the loop that began to wait last, which would get nearly all of them.
+  func deal(_ descriptor: Descriptor, _ peer: SocketAddress, from worker: Int) -> Bool {
+    dealing.withLock { dealing in
+      guard case .to(let next) = dealing else { return false }
+      dealing = .to(worker: (next + 1) % mailboxes.count)
+      guard next != worker else { return false }
+      // Within the lock, so that it comes before `drain`: a worker that has ended reads no message.
+      mailboxes[next].post(.accepted(descriptor, peer))
+      return true
+    }
+  }
+
+  /// Tells the workers to drain.
+  func drain(deadline: Int64) {
+    dealing.withLock { $0 = .over }
+    for mailbox in mailboxes { mailbox.post(.drain(deadline: deadline)) }
   }
 }
 
@@ -142,7 +175,7 @@ final class Worker {
     for listener in listeners {
       let slot = occupy(.listener(listener))
       listenerSlots.append(slot)
-      register(listener.descriptor, .read, slot)
+      register(listener.descriptor, listener.interest, slot)
     }
     register(shared.mailboxes[index].descriptor, .read, occupy(.mailbox))
     pauseSlot = occupy(.acceptPause)
@@ -163,7 +196,7 @@ final class Worker {
       statistics.noteTurn(milliseconds: Clock.monotonic - now)
       if let drainDeadline { continueDraining(drainDeadline) }
     }
-    shared.reports.post(.drained)
+    shared.reports.post(.drained(worker: index))
   }
 
   private func waitMilliseconds() -> Int32 {
@@ -230,6 +263,8 @@ final class Worker {
         }
       case .yieldIdle(let place): yieldIdle(place)
       case .ask(let question, let inquiry): shared.reports.post(.answered(answer(question), inquiry: inquiry))
+      case .accepted(let descriptor, let peer): welcome(descriptor, peer)
+      case .ping: shared.reports.post(.answeredPing(worker: index))
       case .drain(let deadline): startDraining(deadline)
       }
     }
@@ -310,7 +345,10 @@ final class Worker {
       }
       switch listener.accept() {
       case .none: return
-      case .accepted(let descriptor, let peer): welcome(descriptor, peer)
+      case .accepted(let descriptor, let peer):
+        shared.connections.add(1, ordering: .relaxed)
+        if listener.owner == .other, shared.deal(descriptor, peer, from: index) { continue }
+        welcome(descriptor, peer)
       case .failed(let error):
         if error.isExhaustion {
           if closeIdleUpstreams() { continue }
@@ -323,8 +361,8 @@ final class Worker {
     }
   }
 
+  /// Whoever took it has counted it.
   private func welcome(_ descriptor: Descriptor, _ peer: SocketAddress) {
-    shared.connections.add(1, ordering: .relaxed)
     statistics.clientsAccepted += 1
     clients += 1
     let slot = occupy(.free)
@@ -364,7 +402,7 @@ final class Worker {
     timers.clear(pauseSlot)
     shared.waitingForConnections.store(0, ordering: .sequentiallyConsistent)
     for slot in listenerSlots {
-      if case .listener(let listener) = occupants[slot] { register(listener.descriptor, .read, slot) }
+      if case .listener(let listener) = occupants[slot] { register(listener.descriptor, listener.interest, slot) }
     }
   }
 
@@ -375,11 +413,9 @@ final class Worker {
       drainDeadline = min(deadline, drainDeadline ?? deadline)
       return
     }
-    // What the kernel has queued for these listeners was promised an answer.
     for slot in listenerSlots {
       guard case .listener(let listener) = occupants[slot] else { continue }
-      while case .accepted(let descriptor, let peer) = listener.accept() { welcome(descriptor, peer) }
-      listener.descriptor.close()
+      stopListening(listener)
       vacate(slot)
     }
     listenerSlots = []
@@ -390,6 +426,20 @@ final class Worker {
       case .upstream(let upstream): dropIdle(upstream)
       case .free, .listener, .mailbox, .connector, .attempt, .probe, .acceptPause: continue
       }
+    }
+  }
+
+  private func stopListening(_ listener: Listener) {
+    switch listener.owner {
+    case .loop:
+      // What the kernel has queued for it was promised an answer.
+      while case .accepted(let descriptor, let peer) = listener.accept() {
+        shared.connections.add(1, ordering: .relaxed)
+        welcome(descriptor, peer)
+      }
+      listener.descriptor.close()
+    // The queue outlives this process: whoever opened the socket starts the next one, which answers.
+    case .other: poller.remove(listener.descriptor)
     }
   }
 

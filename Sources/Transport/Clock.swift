@@ -9,6 +9,13 @@ public enum Clock {
   public static var monotonic: Int64 { cl_monotonic_milliseconds() }
   /// Since 1970.
   public static var wall: Int64 { cl_wall_milliseconds() }
+  /// How far local time is ahead of UTC at a moment in seconds since 1970.
+  public static func secondsAheadOfUTC(at seconds: Int64) -> Int64 {
+    var time = time_t(seconds)
+    var local = tm()
+    return localtime_r(&time, &local) == nil ? 0 : Int64(local.tm_gmtoff)
+  }
+
   /// Waits, for threads that are no loop.
   public static func rest(milliseconds: Int32) { _ = cl_poll_readable(-1, milliseconds) }
 }

@@ -60,6 +60,9 @@ public struct Descriptor: Equatable, Sendable {
     return unsafe Transfer(writing: cl_write(number, readable.baseAddress, readable.count))
   }
 
+  /// Makes a listening socket of someone else's behave as our own do: it never blocks, and what it accepts sends at once.
+  public func adopt() -> Bool { cl_adopt_listener(number) >= 0 }
+
   /// Moves up to `count` bytes into or out of a pipe without copying them (splice(2)).
   public func splice(to other: Descriptor, count: Int, more: Bool) -> Transfer {
     Transfer(reading: cl_splice(number, other.number, count, more))
@@ -114,8 +117,15 @@ public struct SystemError: Error, Equatable, Sendable, CustomStringConvertible {
 
 /// A listening TCP socket.
 public struct Listener: Equatable, Sendable {
+  /// Whose it is: of one loop, which closes it, or of all loops and of whoever opened it, so that none closes it.
+  public enum Owner: Sendable { case loop, other }
+
   public let descriptor: Descriptor
   public let address: SocketAddress
+  public let owner: Owner
+
+  /// What to wait for on it.
+  public var interest: Interest { owner == .loop ? .read : .sharedAccept }
 
   /// Queue of connections that the kernel holds for us; the kernel caps it at net.core.somaxconn.
   static let backlog: Int32 = 4096
@@ -132,7 +142,13 @@ public struct Listener: Equatable, Sendable {
     let number = cl_listen(&raw, backlog, true)
     guard number >= 0 else { return .failure(SystemError(-number)) }
     let descriptor = Descriptor(number: number)
-    return .success(Listener(descriptor: descriptor, address: descriptor.localAddress ?? address))
+    return .success(Listener(descriptor: descriptor, address: descriptor.localAddress ?? address, owner: .loop))
+  }
+
+  /// Takes over a socket that another process opened and listens on.
+  public static func adopt(_ descriptor: Descriptor) -> Listener? {
+    guard let address = descriptor.localAddress, descriptor.adopt() else { return nil }
+    return Listener(descriptor: descriptor, address: address, owner: .other)
   }
 
   /// Takes the next connection that waits.

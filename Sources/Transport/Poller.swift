@@ -10,6 +10,8 @@ public struct Interest: OptionSet, Hashable, Sendable {
 
   public static let read = Interest(rawValue: CL_READABLE | CL_PEER_CLOSED)
   public static let write = Interest(rawValue: CL_WRITABLE)
+  /// A listening socket that several pollers wait on: a connection wakes one of them (EPOLLEXCLUSIVE of epoll_ctl(2)).
+  public static let sharedAccept = Interest(rawValue: CL_READABLE | CL_EXCLUSIVE)
   /// The peer closed its sending direction: heeded also while nothing is read.
   public static let peerClosed = Interest(rawValue: CL_PEER_CLOSED)
 }

@@ -8,8 +8,15 @@ import Transport
 nonisolated func runCommand(_ arguments: [String]) throws -> Int32 {
   let options = try Arguments(arguments, valued: ["config"])
   try options.refuseOperands()
-  // Before any thread: they inherit which signals are blocked.
+  // Before any thread: they inherit which signals are blocked, and share the environment that tells of the sockets.
   let signals = Signals()
+  let inherited: InheritedSockets
+  do throws(StartFailure) {
+    inherited = try InheritedSockets.take()
+  } catch {
+    Output.complain("sallyport: \(error)\n")
+    return 1
+  }
   let named = options.values["config"]
   guard let policy = ConfigurationFile.loadOrComplain(named) else {
     Output.complain("sallyport: not started, for the configuration has errors\n")
@@ -24,19 +31,20 @@ nonisolated func runCommand(_ arguments: [String]) throws -> Int32 {
   }
   let log = LogWriter(output: 2, format: lineFormat(policy.configuration.log.format))
   log.setLevel(policy.configuration.log.level)
-  let settings = DaemonSettings(LoadedPolicy(policy: policy, authority: authority), version: version, log: log) { log in
+  let loaded = LoadedPolicy(policy: policy, authority: authority)
+  let settings = DaemonSettings(loaded, version: version, log: log, inherited: inherited) { log in
     let result = ConfigurationFile.load(named)
     for diagnostic in result.diagnostics {
       log.event(diagnostic.severity == .error ? .error : .warning, diagnostic.sentence)
     }
     guard let policy = result.policy else {
-      return .failed(result.diagnostics.filter { $0.severity == .error }.map(\.sentence))
+      return .failure(ReloadFault(result.diagnostics.filter { $0.severity == .error }.map(\.sentence)))
     }
     switch policy.loadAuthority() {
-    case .success(let authority): return .loaded(LoadedPolicy(policy: policy, authority: authority))
+    case .success(let authority): return .success(LoadedPolicy(policy: policy, authority: authority))
     case .failure(let fault):
       log.event(.error, "a rule intercepts and \(fault)")
-      return .failed(["a rule intercepts and \(fault)"])
+      return .failure(ReloadFault(["a rule intercepts and \(fault)"]))
     }
   }
   do throws(StartFailure) {
@@ -57,7 +65,8 @@ nonisolated func runCommand(_ arguments: [String]) throws -> Int32 {
 private func lineFormat(_ format: LogSettings.Format) -> LineFormat {
   switch format {
   case .text: .text
-  case .json, .journal: .json
-  case .auto: Files.isTerminal(2) ? .text : .json
+  case .json: .json
+  case .journal: .journal
+  case .auto: SystemJournal.reads(2) ? .journal : Files.isTerminal(2) ? .text : .json
   }
 }

@@ -103,7 +103,7 @@ import Transport
       "Security": ["Bytes", "COpenSSL", "Glibc"],
       "Policy": ["Bytes", "CTOML", "CIDN2", "Security", "Serialization"],
       "Session": ["Bytes", "HTTP1", "Policy", "Security", "Serialization"],
-      "Transport": ["Bytes", "CLinux", "CCAres", "COpenSSL", "Glibc", "Synchronization"],
+      "Transport": ["Bytes", "CLinux", "CCAres", "COpenSSL", "CSystemd", "Glibc", "Synchronization"],
       "Server": [
         "Bytes", "HTTP1", "Policy", "Security", "Session", "Transport", "Synchronization", "CLinux",
       ],

@@ -27,6 +27,7 @@ typedef struct {
 #define CL_ERROR 0x008u
 #define CL_HANGUP 0x010u
 #define CL_PEER_CLOSED 0x2000u
+#define CL_EXCLUSIVE 0x10000000u
 int cl_epoll_create(void);
 int cl_epoll_add(int epoll, int fd, uint32_t events, uint64_t data);
 int cl_epoll_modify(int epoll, int fd, uint32_t events, uint64_t data);
@@ -39,6 +40,8 @@ cl_event cl_epoll_event(const void *events, int index);
 
 // sockets
 int cl_listen(const cl_address *address, int backlog, bool reuse_port);
+/// Sets a listening socket that was passed to what `cl_listen` sets: non-blocking, and no delay for what it accepts.
+int cl_adopt_listener(int fd);
 int cl_accept(int fd, cl_address *peer);
 /// A listening socket of the file system, or -errno.
 int cl_listen_local(const char *path, unsigned mode, int backlog);
@@ -121,6 +124,7 @@ const char *cl_error_text(int error);
 #define CL_EPERM 1
 #define CL_EINVAL 22
 #define CL_EADDRINUSE 98
+#define CL_SOCK_STREAM 1
 #define CL_EADDRNOTAVAIL 99
 #define CL_EAFNOSUPPORT 97
 

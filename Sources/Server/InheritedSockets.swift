@@ -1,0 +1,73 @@
+// Listening sockets that were opened for the daemon: by systemd, which keeps them over a restart, so that no connection
+// attempt is lost. Each is known by its name. Tests: Tests/EndToEndTests/test_service.py.
+
+import Policy
+import Transport
+
+public struct InheritedSockets: Sendable {
+  /// In the place of `[proxy] listen`, unless there are none.
+  public let listeners: [Listener]
+  /// In the place of `[admin] socket`.
+  public let admin: Descriptor?
+
+  static let proxyNames = ["sallyport.socket", "proxy"]
+  static let adminNames = ["sallyport-admin.socket", "admin"]
+
+  /// What a daemon that nobody passed a socket to has.
+  public static let none = InheritedSockets(listeners: [], admin: nil)
+
+  private init(listeners: [Listener], admin: Descriptor?) {
+    self.listeners = listeners
+    self.admin = admin
+  }
+
+  /// Takes over what was passed: once, before the first thread.
+  public static func take() throws(StartFailure) -> InheritedSockets {
+    let passed: [PassedSocket]
+    switch Systemd.takeSockets() {
+    case .success(let sockets): passed = sockets
+    case .failure(let error): throw StartFailure(description: "the sockets that were passed cannot be taken: \(error)")
+    }
+    var listeners: [Listener] = []
+    var admin: Descriptor? = nil
+    for socket in passed {
+      switch (socket.name, socket.kind) {
+      case (let name, .internetListener) where proxyNames.contains(name):
+        listeners.append(try adopt(socket))
+      case (let name, .localListener) where adminNames.contains(name):
+        guard admin == nil else { throw fault(socket, "one socket for the admin API was expected, this is another") }
+        guard socket.descriptor.adopt() else { throw fault(socket, "it cannot be set to non-blocking") }
+        admin = socket.descriptor
+      case (let name, _) where proxyNames.contains(name):
+        throw fault(socket, "a listening TCP socket was expected (ListenStream= with a port, Accept=no)")
+      case (let name, _) where adminNames.contains(name):
+        throw fault(socket, "a listening stream socket of the file system was expected (ListenStream= with a path)")
+      default:
+        throw fault(
+          socket, "FileDescriptorName= was expected to be one of \((proxyNames + adminNames).joined(separator: ", "))")
+      }
+    }
+    return InheritedSockets(listeners: listeners, admin: admin)
+  }
+
+  /// Why these sockets may not be listened on under this configuration: as for `[proxy] listen`, what takes connections
+  /// from other machines has to be asked for twice.
+  func fault(under proxy: ProxySettings) -> String? {
+    if proxy.allowRemote, !proxy.credentials.isEmpty { return nil }
+    let remote = listeners.first { !IPAddress($0.address).isLoopback }
+    guard let address = remote.map({ ListenAddress(address: IPAddress($0.address), port: $0.address.port) }) else {
+      return nil
+    }
+    return "the socket on \(address), which was passed, takes connections from other machines; that needs "
+      + "'allow_remote = true' and 'credentials' in [proxy]"
+  }
+
+  private static func adopt(_ socket: PassedSocket) throws(StartFailure) -> Listener {
+    guard let listener = Listener.adopt(socket.descriptor) else { throw fault(socket, "it cannot be set up") }
+    return listener
+  }
+
+  private static func fault(_ socket: PassedSocket, _ text: String) -> StartFailure {
+    StartFailure(description: "descriptor \(socket.descriptor.number), passed as '\(socket.name)': \(text)")
+  }
+}

@@ -1,0 +1,79 @@
+// What the daemon tells systemd: that it is ready, reloads and stops, how it fares, and that its loops turn.
+//
+// Started by anything else, nobody listens. Times are local, as `systemctl status` shows them around this line.
+// Tests: ServiceStatusTests, WatchdogTests, Tests/EndToEndTests/test_service.py.
+
+import Bytes
+import HTTP1
+import Transport
+
+struct ServiceManager {
+  private var status: ServiceStatus
+  private var watchdog: Watchdog?
+  private let mailboxes: [Mailbox<WorkerMessage>]
+  private var isReloading = false
+  private var isStopping = false
+
+  init(addresses: [String], rules: Int, mailboxes: [Mailbox<WorkerMessage>]) {
+    self.mailboxes = mailboxes
+    status = ServiceStatus(addresses: addresses, rules: rules, at: Self.time)
+    watchdog = Systemd.watchdogMilliseconds.map {
+      Watchdog(limitMilliseconds: $0, workers: mailboxes.count, now: Clock.monotonic)
+    }
+  }
+
+  func started() { Systemd.notify("READY=1\nSTATUS=\(status.text)") }
+
+  mutating func reloadBegan() {
+    isReloading = true
+    // Two equal times would be taken for one reload (sd_notify(3), RELOADING=1).
+    Systemd.notify("RELOADING=1\nMONOTONIC_USEC=\(Systemd.monotonicMicroseconds)")
+  }
+
+  /// The policy is in force from here; `reloadEnded` tells systemd when no loop decides by the one before.
+  mutating func reloaded(rules: Int) { status.reloaded(rules: rules, at: Self.time) }
+
+  mutating func reloadFailed(_ fault: String) { status.reloadFailed(fault, at: Self.time) }
+
+  mutating func reloadEnded() {
+    guard isReloading, !isStopping else { return }
+    isReloading = false
+    started()
+  }
+
+  mutating func stopping(milliseconds: Int64) {
+    isStopping = true
+    Systemd.notify("STOPPING=1\nSTATUS=\(ServiceStatus.stopping(milliseconds: milliseconds))")
+  }
+
+  // MARK: The watchdog
+
+  /// Asks the workers where it is time to, and answers how long the daemon may wait, in milliseconds; -1 is for ever.
+  mutating func askWorkers() -> Int32 {
+    let now = Clock.monotonic
+    guard watchdog != nil else { return -1 }
+    while true {
+      switch watchdog?.step(now: now) {
+      case .ask: for mailbox in mailboxes { mailbox.post(.ping) }
+      case .wait(let milliseconds): return Int32(clamping: milliseconds)
+      case .waitForAnswers, nil: return -1
+      }
+    }
+  }
+
+  mutating func workerAnswered(_ worker: Int) {
+    if watchdog?.answered(worker) == .complete { Systemd.notify("WATCHDOG=1") }
+  }
+
+  mutating func workerLeft(_ worker: Int) {
+    if watchdog?.left(worker) == .complete { Systemd.notify("WATCHDOG=1") }
+  }
+
+  /// `2026-11-20 21:00:01`
+  private static var time: String {
+    let seconds = Clock.wall / 1000
+    var text = ByteBuffer()
+    CalendarTime(secondsSince1970: seconds + Clock.secondsAheadOfUTC(at: seconds)).writeRFC3339(to: &text)
+    return String(text.bytes.string.map { $0 == "T" ? " " : $0 })
+  }
+}

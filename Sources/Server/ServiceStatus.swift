@@ -1,0 +1,63 @@
+// What `systemctl status` says of the daemon: one line for a person.
+//
+//     127.0.0.1:3128, [::1]:3128; 12 rules; reloaded 2026-11-20 21:00:01
+//
+// Pure: times are handed in as text. Tests: ServiceStatusTests.
+
+import Bytes
+
+struct ServiceStatus {
+  private enum Reload {
+    case none
+    case done(at: String)
+    case failed(at: String, because: String)
+  }
+
+  /// More of a fault than this hides what stands behind it; the log has it whole.
+  static let longestFaultCharacters = 300
+
+  private let addresses: [String]
+  private var rules: Int
+  /// Since when the policy in force is in force.
+  private var policyTime: String
+  private var reload = Reload.none
+
+  init(addresses: [String], rules: Int, at time: String) {
+    self.addresses = addresses
+    self.rules = rules
+    policyTime = time
+  }
+
+  mutating func reloaded(rules: Int, at time: String) {
+    self.rules = rules
+    policyTime = time
+    reload = .done(at: time)
+  }
+
+  mutating func reloadFailed(_ fault: String, at time: String) {
+    reload = .failed(at: time, because: Self.oneLine(fault))
+  }
+
+  var text: String {
+    let state = "\(addresses.joined(separator: ", ")); \(rules) \(rules == 1 ? "rule" : "rules")"
+    switch reload {
+    case .none: return state
+    case .done(let time): return "\(state); reloaded \(time)"
+    // What went wrong comes first: status lines are cut at the right.
+    case .failed(let time, let fault):
+      return "reload failed \(time): \(fault); still the policy of \(policyTime); \(state)"
+    }
+  }
+
+  static func stopping(milliseconds: Int64) -> String {
+    guard milliseconds > 0 else { return "stopping at once" }
+    return "stopping: requests under way have \((milliseconds + 999) / 1000) s"
+  }
+
+  /// A line feed would begin another variable of the protocol.
+  private static func oneLine(_ text: String) -> String {
+    var line = String(text.unicodeScalars.map { $0.value < 0x20 || $0.value == 0x7f ? " " : Character($0) })
+    if line.count > longestFaultCharacters { line = line.prefix(longestFaultCharacters) + "…" }
+    return line
+  }
+}

@@ -1,0 +1,97 @@
+// Journal entries as loops write them and as the writer of the log reads them back.
+
+import Bytes
+import Policy
+import Session
+import Testing
+import Transport
+
+@testable import Server
+
+@Suite struct JournalEntryTests {
+  private static func entries(_ bytes: Span<UInt8>) -> [[String]] {
+    var entries = JournalEntries()
+    var fields: [Range<Int>] = []
+    var found: [[String]] = []
+    while entries.next(in: bytes, &fields) { found.append(fields.map { bytes.extracting($0).string }) }
+    return found
+  }
+
+  private static func access(_ method: String, _ target: String, _ change: (inout ExchangeRecord) -> Void) -> [[String]]
+  {
+    var text = ByteBuffer()
+    text.append(method)
+    text.append(target)
+    var record = ExchangeRecord()
+    record.method = 0..<method.utf8.count
+    record.target = record.method.upperBound..<text.count
+    change(&record)
+    let client = SocketAddress(high: 0, low: 0x7f00_0001, port: 4711, isIPv4: true)
+    let line = AccessLine(record: record, rule: nil, client: client, totalMilliseconds: 12)
+    var out = ByteBuffer()
+    line.write(.journal, text: text, to: &out)
+    return entries(out.bytes)
+  }
+
+  @Test func severalEntriesInOneBatchAreReadBackAsTheyWereWritten() {
+    var batch = ByteBuffer()
+    batch.append(journal: "first", .warning)
+    batch.append(journal: "", .error)
+    batch.append(journal: "a=b=c", .debug)
+    #expect(
+      Self.entries(batch.bytes) == [
+        ["MESSAGE=first", "PRIORITY=4"], ["MESSAGE=", "PRIORITY=3"], ["MESSAGE=a=b=c", "PRIORITY=7"],
+      ])
+  }
+
+  @Test func anEmptyBatchHasNoEntry() {
+    let batch = ByteBuffer()
+    #expect(Self.entries(batch.bytes).isEmpty)
+  }
+
+  @Test func noMessageCanForgeAFieldOrAnEntry() {
+    var batch = ByteBuffer()
+    batch.append(journal: "x\nPRIORITY=0\n\nMESSAGE=forged\r\u{1b}[31m\u{7f}", .information)
+    #expect(
+      Self.entries(batch.bytes) == [["MESSAGE=x PRIORITY=0  MESSAGE=forged  [31m ", "PRIORITY=6"]])
+  }
+
+  @Test func aRequestIsFoundByItsFields() throws {
+    let entries = Self.access("GET", "http://Shop.Example:8080/a?b") { record in
+      record.reference = Reference(value: 0)
+      record.status = 200
+      record.bytesIn = 7
+      record.bytesOut = 1 << 40
+      record.upstream = IPAddress(ipv4: 0xc000_0201)
+      record.upstreamPort = 8080
+    }
+    try #require(entries.count == 1)
+    let message = "MESSAGE=000000 127.0.0.1:4711 GET http://Shop.Example:8080/a?b 200 rule=- "
+    #expect(entries[0][0].hasPrefix(message))
+    #expect(
+      entries[0].dropFirst() == [
+        "PRIORITY=6", "SALLYPORT_REF=000000", "SALLYPORT_CLIENT=127.0.0.1:4711", "SALLYPORT_METHOD=GET",
+        "SALLYPORT_TARGET=http://Shop.Example:8080/a?b", "SALLYPORT_HOST=shop.example",
+        "SALLYPORT_UPSTREAM=192.0.2.1:8080", "SALLYPORT_STATUS=200", "SALLYPORT_BYTES_IN=7",
+        "SALLYPORT_BYTES_OUT=1099511627776", "SALLYPORT_TOTAL_MS=12",
+      ])
+  }
+
+  @Test func whatWentWrongIsSaidAndIsMoreThanInformation() throws {
+    let entries = Self.access("", "") { $0.outcome = .clientLeft }
+    try #require(entries.count == 1)
+    #expect(entries[0].contains("PRIORITY=5"))
+    #expect(entries[0].contains("SALLYPORT_ERROR=client-left"))
+    #expect(!entries[0].contains { $0.hasPrefix("SALLYPORT_METHOD") || $0.hasPrefix("SALLYPORT_HOST") })
+  }
+
+  @Test(arguments: [
+    ("a.example:443", "a.example"), ("[2001:db8::1]:443", "2001:db8::1"), ("http://a.example/x:1/[", "a.example"),
+    ("https://a.example", "a.example"), ("http://[::1]/", "::1"), ("http://a.example:80/http://b/", "a.example"),
+    ("*", "*"), ("", ""), ("/", "/"), ("://", ""), ("[", ""), ("[::1", "::1"), ("http://", ""), (":80", ""),
+  ])
+  func theHostOfATarget(_ target: String, _ host: String) {
+    let bytes = Array(target.utf8)
+    #expect(bytes.span.extracting(AccessLine.host(in: bytes.span)).string == host)
+  }
+}
