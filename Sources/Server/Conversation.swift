@@ -66,6 +66,8 @@ final class Conversation {
     static let startsClientHandshake = Flags(rawValue: 1 << 15)
     /// The tunnel was being inspected when it was last looked at.
     static let inspected = Flags(rawValue: 1 << 16)
+    /// An exchange of this connection is over.
+    static let hasAsked = Flags(rawValue: 1 << 17)
   }
 
   /// Smallest room for a read behind bytes that are kept.
@@ -198,7 +200,11 @@ final class Conversation {
     // A request that is here already gets its answer.
     if session.isIdle, canReadClient { readClient(worker) }
     if flags.contains(.closed) { return }
-    if ending == nil { perform(session.drain(), worker) }
+    if session.isIdle, !flags.contains(.hasAsked), worker.awaitsFirstRequests {
+      session.expectLastExchange()
+    } else if ending == nil {
+      perform(session.drain(), worker)
+    }
     settle(worker)
   }
 
@@ -365,6 +371,7 @@ final class Conversation {
       || ending.client == .keep && !(worker.isDraining && clientInput.isEmpty)
         && (!flags.contains(.clientEnded) || !clientInput.isEmpty)
     session.reset(now: worker.now, keeps: keeps)
+    flags.insert(.hasAsked)
     flags.remove([.sawClientInput, .clientHalfClosed, .closesClientWrite, .closesUpstreamWrite])
     switch ending.client {
     case .keep:

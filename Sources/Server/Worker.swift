@@ -126,6 +126,10 @@ final class Worker {
   /// How long accepting rests where no descriptor was left, in milliseconds, unless one is freed before.
   static let acceptPauseMilliseconds: Int64 = 100
 
+  /// How long a stop waits for the first request of a client that has just come, in milliseconds. Its connection was
+  /// accepted, and a client that loses a fresh connection does not try again as it does with a kept one (RFC 9112, 9.3.1).
+  static let firstRequestMilliseconds: Int64 = 1000
+
   let index: Int
   let shared: SharedState
   var workspace: Workspace
@@ -144,6 +148,8 @@ final class Worker {
   private var due: [Int] = []
   private var clients = 0
   var drainDeadline: Int64? = nil
+  private(set) var awaitsFirstRequests = true
+  private var firstRequestDeadline: Int64 = .max
   private var finished = false
   var pipes = PipePool()
   var sessions = TLSSessionCache()
@@ -201,7 +207,7 @@ final class Worker {
 
   private func waitMilliseconds() -> Int32 {
     var wait = timers.millisecondsUntilNext(now: now)
-    if let drainDeadline { wait = min(wait ?? .max, max(0, drainDeadline - now)) }
+    if let drainDeadline { wait = min(wait ?? .max, max(0, min(drainDeadline, firstRequestDeadline) - now)) }
     return wait.map { Int32(clamping: $0 + 1) } ?? -1
   }
 
@@ -420,6 +426,11 @@ final class Worker {
     }
     listenerSlots = []
     drainDeadline = deadline
+    firstRequestDeadline = now + Self.firstRequestMilliseconds
+    drainAll()
+  }
+
+  private func drainAll() {
     for slot in occupants.indices {
       switch occupants[slot] {
       case .client(let conversation): conversation.drain(self)
@@ -444,6 +455,11 @@ final class Worker {
   }
 
   private func continueDraining(_ deadline: Int64) {
+    if now >= firstRequestDeadline {
+      firstRequestDeadline = .max
+      awaitsFirstRequests = false
+      drainAll()
+    }
     if now >= deadline {
       for slot in occupants.indices {
         if case .client(let conversation) = occupants[slot] { conversation.shutDown(self) }

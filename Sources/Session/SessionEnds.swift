@@ -84,9 +84,14 @@ extension Session {
   /// The proxy is stopping: the exchange under way may finish, and is the last.
   public mutating func drain() -> Action {
     if phase == .idle { return .close }
+    expectLastExchange()
+    return .read
+  }
+
+  /// The proxy is stopping, and a client that has asked for nothing yet may still do so: that exchange is the last.
+  public mutating func expectLastExchange() {
     flags.insert(.lastExchange)
     flags.remove(.clientPersists)
-    return .read
   }
 
   /// The time for draining is over.
