@@ -4,10 +4,19 @@
 # make fuzz   runs the fuzzers, FUZZ_SECONDS each
 # make soak   ten minutes of full load with clients and origins that misbehave
 # make install DESTDIR=… PREFIX=…
+# make deb    makes a Debian package, .build/deb/sallyport_VERSION_ARCHITECTURE.deb
 
 SHELL := /bin/bash
 PREFIX ?= /usr/local
 SYSCONFDIR ?= /etc
+# Below PREFIX, /usr or /usr/local, systemd, man and the shells look here by themselves.
+UNITDIR ?= $(PREFIX)/lib/systemd/system
+SYSUSERSDIR ?= $(PREFIX)/lib/sysusers.d
+TMPFILESDIR ?= $(PREFIX)/lib/tmpfiles.d
+MANDIR ?= $(PREFIX)/share/man
+BASHCOMPLETIONDIR ?= $(PREFIX)/share/bash-completion/completions
+ZSHCOMPLETIONDIR ?= $(PREFIX)/share/zsh/site-functions
+FISHCOMPLETIONDIR ?= $(PREFIX)/share/fish/vendor_completions.d
 FUZZ_SECONDS ?= 600
 SOAK_SECONDS ?= 600
 PROXY_ARGUMENTS ?=
@@ -19,13 +28,17 @@ TEST_PACKAGES := python3 python3-venv curl wget busybox git nginx-light fcgiwrap
   libnss3-tools netcat-openbsd iproute2 procps util-linux gcc libc6-dev openjdk-17-jdk-headless nodejs
 BENCH_PACKAGES := nginx-light haproxy squid-openssl tinyproxy wrk gcc libc6-dev libssl-dev openssl util-linux python3
 FUZZ_PACKAGES := lld
+DEB_PACKAGES := debhelper
+SYSTEM_TEST_PACKAGES := $(DEB_PACKAGES) bash debootstrap fish lintian man-db mandoc util-linux zsh
 
-SWIFT_FLAGS := -c release --static-swift-stdlib
+# No local rpath: an installed program must not take libraries from the directory that it is in. Bound at the start, so
+# that the table of functions is read-only.
+SWIFT_FLAGS := -c release --static-swift-stdlib --disable-local-rpath -Xlinker -z -Xlinker now
 BINARY := .build/release/sallyport
 VENV := .build/venv
 
-.PHONY: all build run test unit-test end-to-end-test sanitizer-test bench fuzz soak format lint install clean
-.PHONY: build-packages test-packages bench-packages fuzz-packages
+.PHONY: all build run test unit-test end-to-end-test system-test sanitizer-test bench fuzz soak format lint install deb
+.PHONY: clean build-packages test-packages bench-packages fuzz-packages deb-packages system-test-packages
 
 all: build
 
@@ -50,6 +63,10 @@ bench-packages:
 	$(call need,$(BUILD_PACKAGES) $(BENCH_PACKAGES))
 fuzz-packages:
 	$(call need,$(BUILD_PACKAGES) $(FUZZ_PACKAGES))
+deb-packages:
+	$(call need,$(BUILD_PACKAGES) $(DEB_PACKAGES))
+system-test-packages:
+	$(call need,$(BUILD_PACKAGES) $(TEST_PACKAGES) $(SYSTEM_TEST_PACKAGES))
 
 build: build-packages
 	swift build $(SWIFT_FLAGS)
@@ -57,7 +74,7 @@ build: build-packages
 run: build
 	$(BINARY) run $(PROXY_ARGUMENTS)
 
-test: test-packages unit-test end-to-end-test
+test: test-packages unit-test end-to-end-test system-test
 
 unit-test: build-packages
 	swift test
@@ -69,6 +86,9 @@ $(VENV)/installed: Tests/EndToEndTests/requirements.txt
 
 end-to-end-test: build $(VENV)/installed
 	$(VENV)/bin/pytest -q Tests/EndToEndTests
+
+system-test: system-test-packages build $(VENV)/installed
+	$(VENV)/bin/pytest -q Tests/SystemTests
 
 bench: bench-packages build
 	python3 Tests/Bench/bench.py
@@ -94,15 +114,33 @@ format:
 lint:
 	swift format lint --strict --recursive Package.swift Sources Tests
 
+# Files of the configuration that are there already stay as they are.
 install:
 	install -D -m 755 $(BINARY) $(DESTDIR)$(PREFIX)/bin/sallyport
 	install -d $(DESTDIR)$(SYSCONFDIR)/sallyport/policy.d
-	[ -e $(DESTDIR)$(SYSCONFDIR)/sallyport/sallyport.toml ] || \
-	  install -m 644 config/sallyport.toml $(DESTDIR)$(SYSCONFDIR)/sallyport/sallyport.toml
-	for file in config/policy.d/*.toml; do \
-	  target=$(DESTDIR)$(SYSCONFDIR)/sallyport/policy.d/$$(basename $$file); \
-	  [ -e $$target ] || install -m 644 $$file $$target; \
+	for file in sallyport.toml $$(cd config && echo policy.d/*.toml); do \
+	  target=$(DESTDIR)$(SYSCONFDIR)/sallyport/$$file; \
+	  [ -e $$target ] || install -m 644 config/$$file $$target || exit 1; \
 	done
+	install -d $(DESTDIR)$(UNITDIR)
+	install -m 644 systemd/sallyport.socket systemd/sallyport-admin.socket $(DESTDIR)$(UNITDIR)
+	sed -e 's|/usr/bin/sallyport|$(PREFIX)/bin/sallyport|' -e 's|--config /etc|--config $(SYSCONFDIR)|' \
+	  systemd/sallyport.service >$(DESTDIR)$(UNITDIR)/sallyport.service
+	chmod 644 $(DESTDIR)$(UNITDIR)/sallyport.service
+	install -D -m 644 systemd/sysusers.d/sallyport.conf $(DESTDIR)$(SYSUSERSDIR)/sallyport.conf
+	install -D -m 644 systemd/tmpfiles.d/sallyport.conf $(DESTDIR)$(TMPFILESDIR)/sallyport.conf
+	for page in systemd/man/*; do \
+	  install -D -m 644 -t $(DESTDIR)$(MANDIR)/man$${page##*.} $$page || exit 1; \
+	done
+	install -D -m 644 systemd/completions/sallyport.bash $(DESTDIR)$(BASHCOMPLETIONDIR)/sallyport
+	install -D -m 644 systemd/completions/sallyport.zsh $(DESTDIR)$(ZSHCOMPLETIONDIR)/_sallyport
+	install -D -m 644 systemd/completions/sallyport.fish $(DESTDIR)$(FISHCOMPLETIONDIR)/sallyport.fish
+	@[ -n "$(DESTDIR)" ] || printf '%s\n' 'To run the proxy now and at each boot:' '  systemd-sysusers' \
+	  '  systemd-tmpfiles --create' '  systemctl daemon-reload' \
+	  '  systemctl enable --now sallyport.socket sallyport-admin.socket sallyport.service'
+
+deb: deb-packages build
+	systemd/debian/build-package $(BINARY) .build/deb
 
 clean:
 	rm -rf .build

@@ -169,7 +169,12 @@ int cl_connect_local(const char *path) {
   return fd;
 }
 
-int cl_unlink(const char *path) { return (int)RETRY(unlink(path)); }
+int cl_unlink_socket(const char *path) {
+  struct stat status;
+  ptrdiff_t result = RETRY(lstat(path, &status));
+  if (result < 0) return (int)result;
+  return S_ISSOCK(status.st_mode) ? (int)RETRY(unlink(path)) : -EEXIST;
+}
 
 int64_t cl_resident_bytes(void) {
   FILE *file = fopen("/proc/self/statm", "re");

@@ -14,6 +14,8 @@ public struct LoadResult: Sendable {
   public let diagnostics: [Diagnostic]
   /// Every file that was read: configuration and secrets, in the order of reading.
   public let files: [String]
+  /// Where the daemon's socket is, as far as could be read: a mistake elsewhere does not hide it.
+  public let adminSocket: String
 }
 
 public enum PolicyLoader {
@@ -24,13 +26,15 @@ public enum PolicyLoader {
 
   /// Loads the file at `path` and all it includes; nil: the built-in defaults, without any file.
   public static func load(path: String?, files: some PolicyFiles) -> LoadResult {
-    guard let path else { return LoadResult(policy: Policy(), diagnostics: [], files: []) }
+    guard let path else {
+      return LoadResult(policy: Policy(), diagnostics: [], files: [], adminSocket: AdminSettings.standardSocket)
+    }
     let reading = ConfigurationReading(files: files)
     reading.readMainFile(path)
     reading.checkRules()
     return LoadResult(
       policy: reading.errorCount == 0 ? reading.policy() : nil, diagnostics: reading.diagnostics,
-      files: reading.filesRead)
+      files: reading.filesRead, adminSocket: reading.configuration.admin.socket)
   }
 }
 

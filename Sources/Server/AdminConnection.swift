@@ -2,6 +2,7 @@
 
 import Bytes
 import HTTP1
+import Session
 import Transport
 
 /// A request as the API sees it.
@@ -38,6 +39,10 @@ final class AdminConnection {
   private var lostEvents = 0
   private(set) var deadline: Int64
   private(set) var watches = false
+  /// The client has closed its sending direction.
+  private(set) var hasEnded = false
+  /// It waits to be bidden to send a body (RFC 9110, 10.1.1), and has been.
+  private var hasContinued = false
 
   init(_ descriptor: Descriptor, data: UInt64, now: Int64) {
     self.descriptor = descriptor
@@ -60,7 +65,12 @@ final class AdminConnection {
       switch descriptor.read(into: &input) {
       case .moved: deadline = Clock.monotonic + AdminServer.idleMilliseconds
       case .wouldBlock: return
-      case .ended, .failed: return close()
+      case .ended:
+        // Who has said all may still want the answer; who watches and ends has left.
+        hasEnded = true
+        if watches { close() }
+        return
+      case .failed: return close()
       }
     }
   }
@@ -88,9 +98,17 @@ final class AdminConnection {
       write(.problem(413, "expected a body of at most \(Self.longestBody) bytes, and none is needed"))
       return nil
     }
-    if input.count < headBytes + bodyBytes { return nil }
+    if input.count < headBytes + bodyBytes {
+      if head.fields.first(.expect) != nil, !hasContinued { output.append("HTTP/1.1 100 Continue\r\n\r\n") }
+      hasContinued = true
+      return nil
+    }
+    hasContinued = false
     isHead = head.knownMethod == .head
-    wantsText = head.fields.first(.accept).map { input.string($0).hasPrefix("text/plain") } ?? false
+    var bytes = ByteBuffer()
+    swap(&bytes, &input)
+    wantsText = Session.prefersText(head.fields, bytes.bytes)
+    swap(&bytes, &input)
     let request = AdminRequest(method: isHead ? "GET" : input.string(head.method), path: input.string(head.path))
     if head.options.close || head.minorVersion == 0 && !head.options.keepAlive { lastOne = true }
     input.consume(headBytes + bodyBytes)
@@ -105,8 +123,8 @@ final class AdminConnection {
 
   func write(_ page: AdminPage, allow: String? = nil) {
     if case .closing = phase {} else { phase = lastOne ? .closing : .reading }
-    output.append("HTTP/1.1 \(page.status) \(Self.reason(page.status))\r\nContent-Type: \(page.contentType)\r\n")
-    output.append("Content-Length: \(page.body.utf8.count)\r\nCache-Control: no-store\r\n")
+    writeHead(page.status, page.contentType)
+    output.append("Content-Length: \(page.body.utf8.count)\r\n")
     if let allow { output.append("Allow: \(allow)\r\n") }
     if case .closing = phase { output.append("Connection: close\r\n") }
     output.append("\r\n")
@@ -117,7 +135,14 @@ final class AdminConnection {
     phase = .events
     watches = true
     let type = wantsText ? "text/plain; charset=utf-8" : "text/event-stream"
-    output.append("HTTP/1.1 200 OK\r\nContent-Type: \(type)\r\nCache-Control: no-store\r\nConnection: close\r\n\r\n")
+    writeHead(200, type)
+    output.append("Connection: close\r\n\r\n")
+  }
+
+  private func writeHead(_ status: Int, _ contentType: String) {
+    output.append("HTTP/1.1 \(status) \(Self.reason(status))\r\nDate: ")
+    CalendarTime(secondsSince1970: Clock.wall / 1000).writeIMFFixdate(to: &output)
+    output.append("\r\nContent-Type: \(contentType)\r\nCache-Control: no-store\r\n")
   }
 
   /// false: the reader is too slow, and has lost the event.
@@ -126,10 +151,7 @@ final class AdminConnection {
       lostEvents += 1
       return false
     }
-    if lostEvents > 0 {
-      write(event: "lost", "{\"count\":\(lostEvents)}")
-      lostEvents = 0
-    }
+    if lostEvents > 0 { writeLoss() }
     write(event: event.kind.rawValue, event.json)
     return true
   }
@@ -139,6 +161,20 @@ final class AdminConnection {
   }
 
   func send() {
+    sendOutput()
+    // A reader that has caught up hears of its loss, though nothing more may happen.
+    if isOpen, watches, output.isEmpty, lostEvents > 0 {
+      writeLoss()
+      sendOutput()
+    }
+  }
+
+  private func writeLoss() {
+    write(event: "lost", "{\"count\":\(lostEvents)}")
+    lostEvents = 0
+  }
+
+  private func sendOutput() {
     while !output.isEmpty {
       switch descriptor.write(output) {
       case .moved(let count):
@@ -149,6 +185,8 @@ final class AdminConnection {
       }
     }
     if case .closing = phase { close() }
+    // Nothing more can come, and nothing is being prepared.
+    if case .reading = phase, hasEnded { close() }
     // Nothing is expected of who watches, and nothing may happen for long.
     if case .events = phase { deadline = .max }
   }

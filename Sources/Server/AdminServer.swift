@@ -38,12 +38,17 @@ final class AdminServer {
   private var generation: UInt32 = 0
   private var inquiries: [UInt64: Inquiry] = [:]
   private var nextInquiry: UInt64 = 0
+  /// Workers whose loop turns, and what those have counted that are over.
+  private var workers: Set<Int>
+  private var counted: Statistics? = nil
 
   /// A question under way.
   private struct Inquiry {
     let connection: AdminConnection
     let resource: Resource
     var answers: [Answer] = []
+    /// Workers that have yet to answer.
+    var awaited: Set<Int>
   }
 
   private enum Resource {
@@ -55,6 +60,7 @@ final class AdminServer {
     self.listener = listener
     self.shared = shared
     self.host = host
+    workers = Set(0..<shared.mailboxes.count)
   }
 
   var descriptor: Descriptor { listener.descriptor }
@@ -106,7 +112,9 @@ final class AdminServer {
   private func send(_ connection: AdminConnection, _ poller: borrowing Poller) {
     connection.send()
     if connection.isOpen {
-      poller.modify(connection.descriptor, connection.hasOutput ? [.read, .write] : .read, data: connection.data)
+      var interest: Interest = connection.hasEnded ? [] : .read
+      if connection.hasOutput { interest.insert(.write) }
+      poller.modify(connection.descriptor, interest, data: connection.data)
       return
     }
     let slot = Int(connection.data & 0xffff_ffff) - Int(Self.firstData)
@@ -155,7 +163,7 @@ final class AdminServer {
       connection.write(.json(.object([("draining", .boolean(true))]), status: 202))
     case (_, let path) where path.hasPrefix("/v1/decisions/") && request.method == "GET":
       guard let reference = Reference(String(path.dropFirst("/v1/decisions/".count))) else {
-        return connection.write(.problem(404, "expected a reference of six characters, as in a log line"))
+        return refuse(404, "expected a reference of six characters, as in a log line", connection)
       }
       inquire(.decision(reference), .decision, connection)
     case (_, "/v1/status"), (_, "/v1/rules"), (_, "/v1/pins"), (_, "/metrics"), (_, "/v1/connections"),
@@ -163,9 +171,15 @@ final class AdminServer {
       connection.write(.problem(405, "expected GET"), allow: "GET")
     case (_, "/v1/reload"), (_, "/v1/drain"): connection.write(.problem(405, "expected POST"), allow: "POST")
     case (_, "/v1/reachability"):
-      connection.write(.problem(501, "reachability is not supported by this build"))
-    default: connection.write(.problem(404, "there is no such resource; sallyport-admin(7) lists them"))
+      refuse(501, "reachability is not supported by this build", connection)
+    case (_, let path) where path.hasPrefix("/v1/decisions/"):
+      connection.write(.problem(405, "expected GET"), allow: "GET")
+    default: refuse(404, "there is no such resource; sallyport-admin(7) lists them", connection)
     }
+  }
+
+  private func refuse(_ status: Int, _ detail: String, _ connection: AdminConnection) {
+    connection.write(connection.wantsText ? .text(detail + "\n", status: status) : .problem(status, detail))
   }
 
   private func reload(wantsText: Bool) -> AdminPage {
@@ -185,17 +199,32 @@ final class AdminServer {
 
   private func inquire(_ question: Question, _ resource: Resource, _ connection: AdminConnection) {
     nextInquiry += 1
-    inquiries[nextInquiry] = Inquiry(connection: connection, resource: resource)
+    let inquiry = Inquiry(connection: connection, resource: resource, awaited: workers)
+    if workers.isEmpty { return connection.write(page(inquiry)) }
+    inquiries[nextInquiry] = inquiry
     connection.await()
     host.ask(question, inquiry: nextInquiry)
   }
 
   /// A loop has answered; with the last answer the page is written.
-  func answered(_ answer: Answer, inquiry number: UInt64, _ poller: borrowing Poller) {
-    guard var inquiry = inquiries[number] else { return }
-    inquiry.answers.append(answer)
-    inquiries[number] = inquiry
-    guard inquiry.answers.count == host.state.workers else { return }
+  func answered(_ worker: Int, _ answer: Answer, inquiry number: UInt64, _ poller: borrowing Poller) {
+    inquiries[number]?.answers.append(answer)
+    noLongerAwaits(worker, number, poller)
+  }
+
+  /// A loop is over, as it was told to: what it was asked it answers no more.
+  func workerLeft(_ worker: Int, _ statistics: Statistics, _ poller: borrowing Poller) {
+    workers.remove(worker)
+    if counted == nil { counted = statistics } else { counted?.add(statistics) }
+    for number in inquiries.keys.sorted() where inquiries[number]?.awaited.contains(worker) ?? false {
+      inquiries[number]?.answers.append(.statistics(statistics))
+      noLongerAwaits(worker, number, poller)
+    }
+  }
+
+  private func noLongerAwaits(_ worker: Int, _ number: UInt64, _ poller: borrowing Poller) {
+    inquiries[number]?.awaited.remove(worker)
+    guard let inquiry = inquiries[number], inquiry.awaited.isEmpty else { return }
     inquiries[number] = nil
     guard inquiry.connection.isOpen else { return }
     inquiry.connection.write(page(inquiry))
@@ -224,12 +253,14 @@ final class AdminServer {
         return AdminPage(
           status: 200, contentType: wantsText ? "text/plain; charset=utf-8" : "application/json", body: line)
       }
-      return .problem(404, "no loop remembers an exchange of this reference; the log may")
+      let detail = "no loop remembers an exchange of this reference; the log may"
+      return wantsText ? .text(detail + "\n", status: 404) : .problem(404, detail)
     }
   }
 
   private func facts(_ answers: [Answer]) -> AdminFacts {
-    var sum: Statistics? = nil
+    // Of those that are over by now the answer stands among the others, if they were asked.
+    var sum = answers.count == shared.mailboxes.count ? nil : counted
     for case .statistics(let statistics) in answers {
       if sum == nil { sum = statistics } else { sum?.add(statistics) }
     }

@@ -160,6 +160,7 @@ final class Conversation {
   /// Tells what a rule or a pin set that only reports would have refused.
   func report(_ kind: Problem.Kind, _ detail: String, isForgiven: Bool, _ worker: Worker) {
     session.noteReport(kind, isForgiven: isForgiven)
+    if kind == .pinMismatch { tellOfPins(detail, worker) }
     worker.shared.log.event(.warning, "\(tag) would be refused: \(detail)")
   }
 

@@ -236,12 +236,14 @@ public final class Daemon: AdminHost {
     var drained = 0
     for report in shared.reports.takeAll() {
       switch report {
-      case .drained(let worker):
+      case .drained(let worker, let statistics):
         drained += 1
         service.workerLeft(worker)
+        admin?.workerLeft(worker, statistics, poller)
       case .answeredPing(let worker): service.workerAnswered(worker)
       case .tookPolicy: notePolicyTaken()
-      case .answered(let answer, let inquiry): admin?.answered(answer, inquiry: inquiry, poller)
+      case .answered(let worker, let answer, let inquiry):
+        admin?.answered(worker, answer, inquiry: inquiry, poller)
       }
     }
     return drained

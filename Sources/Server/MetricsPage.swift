@@ -2,6 +2,7 @@
 // grows. Labels are bounded: rules of the policy, and words of the log. Tests: AdminResourcesTests, test_admin.py.
 
 import Policy
+import Session
 
 enum MetricsPage {
   static let contentType = "text/plain; version=0.0.4; charset=utf-8"
@@ -9,6 +10,7 @@ enum MetricsPage {
   static func text(_ facts: AdminFacts) -> String {
     var page = Page()
     exchanges(facts, &page)
+    pins(facts, &page)
     histograms(facts.statistics, &page)
     connections(facts.statistics, &page)
     daemon(facts, &page)
@@ -41,6 +43,17 @@ enum MetricsPage {
     }
   }
 
+  private static func pins(_ facts: AdminFacts, _ page: inout Page) {
+    page.begin(
+      "sallyport_pin_mismatches_total", "counter", "Certificates without a pinned key, by rule and what became of them."
+    )
+    let token = Problem.Kind.pinMismatch.token.description
+    for (rule, counts) in facts.statistics.rules.sorted(by: { $0.key < $1.key }) {
+      if let count = counts.failed[token] { page.sample(count, ["rule": rule, "result": "refused"]) }
+      if let count = counts.reports[token] { page.sample(count, ["rule": rule, "result": "reported"]) }
+    }
+  }
+
   private static func histograms(_ statistics: Statistics, _ page: inout Page) {
     page.histogram("sallyport_request_duration_seconds", "Requests, from their head to their end.", statistics.requests)
     page.histogram("sallyport_tunnel_duration_seconds", "Tunnels, from their head to their end.", statistics.tunnels)
@@ -58,6 +71,8 @@ enum MetricsPage {
     page.sample(UInt64(statistics.gauges.clients))
     page.begin("sallyport_tunnels", "gauge", "Tunnels that are open.")
     page.sample(UInt64(statistics.gauges.tunnels))
+    page.begin("sallyport_dns_lookups_total", "counter", "Look-ups of names by what came of them, cached or not.")
+    for (token, count) in statistics.lookUps.sorted(by: { $0.key < $1.key }) { page.sample(count, ["result": token]) }
     page.begin(
       "sallyport_upstream_uses_total", "counter", "Exchanges by whether their connection was kept from another.")
     page.sample(statistics.upstreamsOpened, ["connection": "new"])

@@ -4,6 +4,7 @@
 
 import Policy
 import Session
+import Transport
 
 /// What has been counted of one rule, or of requests that no rule matched.
 struct RuleStatistics: Sendable, Equatable {
@@ -29,6 +30,18 @@ struct RuleStatistics: Sendable, Equatable {
   }
 }
 
+extension NameAnswer {
+  /// The word by which it is counted.
+  var token: String {
+    switch self {
+    case .addresses: "found"
+    case .notFound: "not-found"
+    case .failed: "failed"
+    case .timedOut: "timed-out"
+    }
+  }
+}
+
 /// The counters of one loop, or of all.
 struct Statistics: Sendable {
   /// Of the rules in force, in their order; the first is of requests without one.
@@ -49,6 +62,8 @@ struct Statistics: Sendable {
   var upstreamsReused: UInt64 = 0
   var handshakes: UInt64 = 0
   var resumptions: UInt64 = 0
+  /// Look-ups of names by what came of them, those answered from the cache among them.
+  private(set) var lookUps: [String: UInt64] = [:]
 
   /// What there is just now, filled in when a copy is asked for.
   var gauges = Gauges()
@@ -93,6 +108,8 @@ struct Statistics: Sendable {
     counts.lastWallMilliseconds = record.begunWall
   }
 
+  mutating func note(_ answer: NameAnswer) { lookUps[answer.token, default: 0] += 1 }
+
   mutating func noteTurn(milliseconds: Int64) { turns.note(milliseconds) }
 
   /// Every name with what has been counted of it, in no order.
@@ -116,6 +133,7 @@ struct Statistics: Sendable {
     upstreamsReused += other.upstreamsReused
     handshakes += other.handshakes
     resumptions += other.resumptions
+    lookUps.merge(other.lookUps, uniquingKeysWith: +)
     gauges.clients += other.gauges.clients
     gauges.tunnels += other.gauges.tunnels
     gauges.idleUpstreams += other.gauges.idleUpstreams

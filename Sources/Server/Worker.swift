@@ -34,8 +34,9 @@ enum WorkerReport: Sendable {
   /// Every request from here on is decided by the policy that was sent last.
   case tookPolicy
   case answeredPing(worker: Int)
-  case drained(worker: Int)
-  case answered(Answer, inquiry: UInt64)
+  /// The loop is over; what it has counted stays.
+  case drained(worker: Int, Statistics)
+  case answered(worker: Int, Answer, inquiry: UInt64)
 }
 
 /// What is common to the workers of a daemon.
@@ -202,7 +203,7 @@ final class Worker {
       statistics.noteTurn(milliseconds: Clock.monotonic - now)
       if let drainDeadline { continueDraining(drainDeadline) }
     }
-    shared.reports.post(.drained(worker: index))
+    shared.reports.post(.drained(worker: index, statistics))
   }
 
   private func waitMilliseconds() -> Int32 {
@@ -258,6 +259,7 @@ final class Worker {
         take(live)
         shared.reports.post(.tookPolicy)
       case .resolved(let slot, let generation, let answer):
+        statistics.note(answer)
         guard generations[slot] == generation, case .connector(let connector) = occupants[slot] else { continue }
         connector.resolved(answer, self)
       case .connectionFreed: resumeAccepting()
@@ -268,7 +270,8 @@ final class Worker {
           shared.quota.leave(place)
         }
       case .yieldIdle(let place): yieldIdle(place)
-      case .ask(let question, let inquiry): shared.reports.post(.answered(answer(question), inquiry: inquiry))
+      case .ask(let question, let inquiry):
+        shared.reports.post(.answered(worker: index, answer(question), inquiry: inquiry))
       case .accepted(let descriptor, let peer): welcome(descriptor, peer)
       case .ping: shared.reports.post(.answeredPing(worker: index))
       case .drain(let deadline): startDraining(deadline)

@@ -88,7 +88,7 @@ extension Session {
   }
 
   /// Whether Accept gives text/plain a higher weight than JSON (RFC 9110, 12.5.1).
-  static func prefersText(_ fields: FieldSection, _ bytes: Span<UInt8>) -> Bool {
+  public static func prefersText(_ fields: FieldSection, _ bytes: Span<UInt8>) -> Bool {
     guard fields.first(.accept) != nil else { return false }
     var text = Weight()
     var json = Weight()

@@ -58,6 +58,7 @@ extension Session {
         method: bytes.extracting(workspace.request.method), path: bytes.extracting(workspace.request.path),
         isTunnel: flags.contains(.isTunnel)), &workspace.decisions)
     record.decision = decision
+    if decision.reason == .ruleWouldDeny { record.report = .denied }
     if decision.verdict == .deny { return answer(denial(of: decision), &workspace, &outputs) }
     noteSecurity(decision, workspace)
     if let problem = deniedLiteral(workspace, decision) { return answer(problem, &workspace, &outputs) }

@@ -20,7 +20,7 @@ public struct LocalListener: Sendable {
     if number == -CL_EADDRINUSE {
       let other = cl_connect_local(path)
       if other >= 0 { _ = cl_close(other) }
-      if other == -CL_ECONNREFUSED, cl_unlink(path) >= 0 { number = cl_listen_local(path, mode, backlog) }
+      if other == -CL_ECONNREFUSED, cl_unlink_socket(path) >= 0 { number = cl_listen_local(path, mode, backlog) }
     }
     return number >= 0
       ? .success(LocalListener(descriptor: Descriptor(number: number))) : .failure(SystemError(-number))
@@ -34,7 +34,7 @@ public struct LocalListener: Sendable {
   }
 
   /// Takes the name away, so that nobody finds what does not answer any more.
-  public static func remove(_ path: String) { _ = cl_unlink(path) }
+  public static func remove(_ path: String) { _ = cl_unlink_socket(path) }
 }
 
 /// A connection to a socket of the file system, for a program that has nothing else to do: it waits.

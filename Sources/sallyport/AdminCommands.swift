@@ -40,20 +40,24 @@ struct AdminOptions {
 
   init(_ arguments: Arguments) { self.arguments = arguments }
 
+  /// Refuses two ways to name the daemon.
+  func checked() throws -> AdminOptions {
+    if arguments.values["socket"] != nil, arguments.values["config"] != nil {
+      throw UsageError(message: "'--config' and '--socket' both name the daemon; expected one of them")
+    }
+    return self
+  }
+
   /// --socket, else what the configuration says.
-  private func socketPath() -> String? {
+  private func socketPath() -> String {
     if let path = arguments.values["socket"] { return path }
-    // A configuration with a mistake elsewhere still says where the daemon listens.
-    let result = ConfigurationFile.load(arguments.values["config"])
-    if let policy = result.policy { return policy.configuration.admin.socket }
-    for diagnostic in result.diagnostics { Output.complain("\(diagnostic)\n") }
-    Output.complain("sallyport: the configuration has errors; --socket names the daemon's socket without it\n")
-    return nil
+    // A configuration with a mistake elsewhere still says where the daemon listens; what is wrong the daemon tells.
+    return ConfigurationFile.load(arguments.values["config"]).adminSocket
   }
 
   /// Sends one request and prints what comes back, as it comes. 0 where the daemon did what was asked.
   func pass(on method: String, _ path: String) throws -> Int32 {
-    guard let socket = socketPath() else { return 1 }
+    let socket = try checked().socketPath()
     let connection: LocalConnection
     switch LocalConnection.open(socket) {
     case .success(let opened): connection = opened
@@ -80,8 +84,9 @@ struct AdminOptions {
         status = Self.status(answer.bytes)
         answer.consume(end)
       }
-      // What goes wrong is not what was asked for.
-      Files.write(answer.bytes.string, to: status == 200 ? 1 : 2)
+      // What goes wrong is not what was asked for, but to who asks for JSON.
+      let isAnswer = status == 200 || arguments.flags.contains("json")
+      Files.write(answer.bytes.string, to: isAnswer ? 1 : 2)
       answer.removeAll()
     }
     guard let status else {

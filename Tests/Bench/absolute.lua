@@ -6,7 +6,8 @@
 --         wrk -t1 -c16 -d3s -s absolute.lua http://127.0.0.1:3128/
 --
 -- `ended` are connections that the server closed with no word of it in the response, which wrk calls read errors.
--- There is no `request` function here: wrk then formats the request once and calls no Lua for each.
+-- Further fields come from wrk's own -H. There is no `request` function here: wrk then formats the request once and calls no
+-- Lua for each.
 
 wrk.path = assert(os.getenv("BENCH_TARGET"), "BENCH_TARGET is not set")
 wrk.headers["Host"] = assert(os.getenv("BENCH_HOST"), "BENCH_HOST is not set")

@@ -13,18 +13,22 @@ proxy's process divided by requests, and its ratio to that of another proxy in t
 moves both. A run during which others took more of the proxy's CPU than a few percent is repeated, within limits, and
 marked when that did not help. Everyone writes an access log, to a file in memory.
 
+Rows that weigh a rule of Sallyport against the same rule without something have two of it running, each idle while the
+other is loaded, in turns of a second; the figure of a round is the median of the differences between neighbours.
+
 Exit status: 0 every bar that was measured is kept; 1 one is not, or something failed; 2 wrong usage. A bar whose proxy is
 absent is SKIP, which is an error with --strict only. Needs: nginx, wrk, cc, openssl, and the peers that are to be compared
 (on Debian: apt install nginx-light wrk haproxy squid-openssl tinyproxy gcc libssl-dev openssl). Python standard library
 only.
 
 The files: rows.py what is measured; proxies.py how each proxy is started; origin.py what is behind them; certificates.py
-whom they trust; load.py what is sent; measure.py what it cost; report.py tables and verdicts; processes.py that nothing
-is left running; pump.c, tunnel-load.c, absolute.lua, alloc-count.c and alloc_count.py the tools. test_bench.py tests
-them: python3 Tests/Bench/test_bench.py
+whom they trust; documents.py what a serializer looks at; load.py what is sent; measure.py what it cost; report.py tables
+and verdicts; processes.py that nothing is left running; pump.c, tunnel-load.c, absolute.lua, alloc-count.c and
+alloc_count.py the tools. test_bench.py tests them: python3 Tests/Bench/test_bench.py
 """
 
 import argparse
+import contextlib
 import datetime
 import itertools
 import json
@@ -199,9 +203,10 @@ def measure_row(bench: Bench, row: Row, selected: list[str]) -> RowResult:
 
 
 def measure_once(bench: Bench, row: Row, name: str) -> Metrics:
-    """One sample, of a proxy that is started for it."""
-    with Running(bench, PROXIES[name]) as running:
-        return row.measure(bench, running)
+    """One sample, of a proxy that is started for it, and of the one that it is weighed against."""
+    with contextlib.ExitStack() as started:
+        both = [started.enter_context(Running(bench, PROXIES[each])) for each in (name, row.without) if each]
+        return row.measure(bench, *both)
 
 
 def count_allocations(bench: Bench, row: Row, result: RowResult):
@@ -289,7 +294,7 @@ def select(row: Row, wanted: list[str] | None) -> list[str]:
 def list_everything():
     for row in ROWS.values():
         print(f"{row.name}: {row.what}")
-        print(f"    proxies: {', '.join(row.proxies)}")
+        print(f"    proxies: {', '.join(row.proxies)}{f' against {row.without}' if row.without else ''}")
         for bar in row.bars:
             print(f"    bar: {bar.text()}")
     print()

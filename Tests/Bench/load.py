@@ -24,6 +24,11 @@ LOAD_GRACE_SECONDS = 30.0
 NEW_HOST_MILLISECONDS_MAX = 200  # Squid takes about a twentieth
 # One wrong answer in a thousand makes a figure worthless. Below it are the responses cut off where a run ends.
 ERROR_SHARE_MAX = 0.001
+# What a program's HTTP library sends besides Host, for the rows of header rules: some of it is kept, some removed, some
+# replaced.
+FIELDS = {"Accept": "application/json", "Cookie": "session=2f8c0a51e7d94b63; theme=dark",
+          "Referer": "https://shop.example/orders", "User-Agent": "ShopClient/3.2 (Linux)"}
+NO_FIELDS: dict[str, str] = {}
 # Linux gives one source address 28,232 ports by default towards one destination.
 CLIENTS_PER_SOURCE = 20_000
 
@@ -48,16 +53,18 @@ class Load:
         errors = self.errors + (0 if running.proxy.closes_unannounced else self.ended)
         if errors > self.requests * ERROR_SHARE_MAX:
             raise BenchError(f"{name}: {errors} errors in {self.requests} requests")
-        size = running.bench.origin.sizes[path]
+        size = len(running.content(path))
         if self.bytes < self.requests * size:
             raise BenchError(f"{name}: {self.bytes} bytes in {self.requests} responses, expected {size} in each")
 
 
-def wrk(bench, running, site: Site, path: str, seconds: int, *, close: bool = False) -> Load:
+def wrk(bench, running, site: Site, path: str, seconds: int, *, close: bool = False,
+        fields: dict[str, str] = NO_FIELDS) -> Load:
     """GETs of a site's `path` by wrk over `bench.connections` connections and one thread. wrk takes whole seconds only."""
+    more = [word for name, value in fields.items() for word in ("-H", f"{name}: {value}")]
     text = processes.run(
         "wrk", [processes.find("wrk"), "-t1", f"-c{bench.connections}", f"-d{seconds}s",
-                "--timeout", f"{EXCHANGE_SECONDS_MAX:.0f}s",
+                "--timeout", f"{EXCHANGE_SECONDS_MAX:.0f}s", *more,
                 "-s", str(bench.sources / "absolute.lua"), f"http://{HOST}:{running.port}/"],
         cpu=bench.load_cpu, output=bench.directory / "wrk.err", seconds_max=seconds + LOAD_GRACE_SECONDS,
         environment={"BENCH_TARGET": running.target(site, path), "BENCH_HOST": site.authority,
@@ -139,10 +146,12 @@ class Client:
         fields = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines[1:])}
         return int(lines[0].split(" ", 2)[1]), fields, rest
 
-    def exchange(self, target: str, authority: str, *, close: bool = False) -> tuple[int, bytes]:
+    def exchange(self, target: str, authority: str, *, close: bool = False,
+                 fields: dict[str, str] = NO_FIELDS) -> tuple[int, bytes]:
         """Status and body of the response to GET."""
-        connection = "Connection: close\r\n" if close else ""
-        self.socket.sendall(f"GET {target} HTTP/1.1\r\nHost: {authority}\r\n{connection}\r\n".encode())
+        fields = {"Host": authority} | fields | ({"Connection": "close"} if close else {})
+        lines = "".join(f"{name}: {value}\r\n" for name, value in fields.items())
+        self.socket.sendall(f"GET {target} HTTP/1.1\r\n{lines}\r\n".encode())
         status, fields, body = self._head()
         if "content-length" not in fields:  # tinyproxy drops it where the origin has none; then the end is the end
             raise BenchError(f"a response to GET {target} without Content-Length, status {status}")
@@ -155,9 +164,9 @@ class Client:
             received += len(parts[-1])
         return status, b"".join(parts)
 
-    def get(self, target: str, authority: str, *, close: bool = False) -> bytes:
+    def get(self, target: str, authority: str, *, close: bool = False, fields: dict[str, str] = NO_FIELDS) -> bytes:
         """The body of a response to GET. BenchError on another status than 200."""
-        status, body = self.exchange(target, authority, close=close)
+        status, body = self.exchange(target, authority, close=close, fields=fields)
         if status != 200:
             raise BenchError(f"GET {target} was answered with {status}, not 200: {body[:500]!r}")
         return body

@@ -1,9 +1,11 @@
 """The origin behind the proxies: nginx, the same files over plain HTTP and over TLS. Part of bench.py."""
 
+import gzip
 import os
 import socket
 from dataclasses import dataclass
 
+import documents
 import processes
 from certificates import DOMAIN, ORIGIN_NAME
 from processes import HOST, BenchError, Child
@@ -13,6 +15,16 @@ CONNECTIONS = 8_192
 # No time-out may end an idle connection, or a slow 10 MiB response, within a row.
 IDLE_SECONDS = 600
 FILES = {"/1k": 1024, "/64k": 64 * 1024, "/10m": 10 * 1024 * 1024}
+# Below it is what Sallyport's rules of the serializer rows are for; what else is asked for shows that a proxy works.
+API = "/api/"
+API_1K, API_DOCUMENT, API_DOCUMENT_GZIP = f"{API}1k", f"{API}document", f"{API}document-gzip"
+# The document without its last brace: what a serializer refuses.
+API_BROKEN = f"{API}broken"
+# What arrives of a request: the fields that rules of [rule.request] change, and the query.
+API_SEEN = f"{API}seen"
+SEEN_VARIABLES = ("http_x_client", "http_x_environment", "http_accept", "http_accept_language", "http_cookie",
+                  "http_referer", "http_user_agent", "args")
+GZIP_LEVEL = 6  # that of most servers which compress once and keep the result
 # What every TLS connection of the bench is encrypted with, that no proxy is compared with another's cipher.
 CIPHER_SUITE = "TLS_AES_256_GCM_SHA384"
 
@@ -45,16 +57,18 @@ class Origin:
     files are read, not sent with sendfile, so that head and body leave in one segment; for the others tcp_nopush does it.
     """
 
-    sizes = FILES
-
     def __init__(self, bench):
         self.plain = Site("http", HOST, processes.free_port())
         self.secure = Site("https", ORIGIN_NAME, processes.free_port())
         directory = bench.new_path("origin")
         root = directory / "files"
-        root.mkdir(parents=True)
-        for path, size in FILES.items():
-            (root / path.lstrip("/")).write_bytes(os.urandom(size))
+        (root / API.strip("/")).mkdir(parents=True)
+        document = documents.document()
+        self.files = {path: os.urandom(size) for path, size in FILES.items()} | {
+            API_1K: os.urandom(1024), API_DOCUMENT: document, API_BROKEN: document[:-1],
+            API_DOCUMENT_GZIP: gzip.compress(document, GZIP_LEVEL, mtime=0)}
+        for path, content in self.files.items():
+            (root / path.lstrip("/")).write_bytes(content)
         # As root, nginx's worker would be another user, who need not be able to read our directory.
         user = "user root;" if os.geteuid() == 0 else ""
         # Names below .localhost have both addresses, and ::1 is tried first; so who must be told the address gets that.
@@ -63,7 +77,11 @@ class Origin:
         locations = f"""
                 root {root};
                 location = /1k {{ sendfile off; }}
-                location = /seen {{ return 200 "$request|$connection"; }}"""
+                location = /seen {{ return 200 "$request|$connection"; }}
+                location {API} {{ default_type application/json; }}
+                location = {API_DOCUMENT_GZIP} {{ default_type application/json; add_header Content-Encoding gzip; }}
+                location = {API_1K} {{ sendfile off; }}
+                location = {API_SEEN} {{ return 200 "{'|'.join('$' + name for name in SEEN_VARIABLES)}"; }}"""
         configuration = directory / "nginx.conf"
         configuration.write_text(f"""
             daemon off; worker_processes 1; worker_rlimit_nofile {bench.descriptors_max}; {user}

@@ -6,16 +6,19 @@ which is that file; Sallyport: its stderr; Squid: its stdio module; tinyproxy: i
 Those of the TLS rows verify the origin's certificate, against the bench's CA alone. Part of bench.py.
 """
 
+import json
 import os
 import pathlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+import documents
 import load
 import measure
 import processes
 from certificates import ORIGIN_NAME, UNCOVERED_NAME
-from origin import CONNECTIONS, FILES, IDLE_SECONDS, Site, numbered_host, required
+from origin import (API, API_BROKEN, API_DOCUMENT, API_DOCUMENT_GZIP, API_SEEN, CONNECTIONS, FILES, IDLE_SECONDS, Site,
+                    numbered_host, required)
 from processes import HOST, BenchError, Child
 
 # The client connections that each proxy is told to allow: above the 10,000 of the idle rows. Descriptors are another
@@ -39,6 +42,16 @@ class Start:
 
 
 @dataclass(frozen=True)
+class Rule:
+    """What a rule of Sallyport for the paths below API says, besides whom it is for, and what comes of it."""
+
+    tables: str = ""
+    checks_json: bool = False  # a document with a fault is refused
+    removes_nulls: bool = False
+    seen: tuple[str, ...] = ()  # of a request with load.FIELDS: the origin's SEEN_VARIABLES
+
+
+@dataclass(frozen=True)
 class Proxy:
     name: str
     what: str
@@ -52,6 +65,7 @@ class Proxy:
     prints_line: bool = False  # says on stdout that it is ready; else it is ready when its port is open
     is_tunnel: bool = False  # knows no CONNECT: a connection to it is a tunnel to the origin from the start
     rules: int = 0  # Sallyport: in its policy
+    rule: Rule | None = None  # Sallyport: the only one of its policy
     secure: bool = False  # speaks TLS with the origin itself, and verifies it
     connect: str = "tunnel"  # what CONNECT gets, in Sallyport's words: also "verify", "intercept"
     note: str = ""
@@ -135,15 +149,48 @@ class Running:
         if pooled != self.proxy.pools:
             raise BenchError(f"{self.name}: {len(seen)} requests used {len(set(seen))} connections to the origin; expected "
                              f"{'fewer' if self.proxy.pools else 'as many'}")
-        for path, size in FILES.items():
-            with load.Client(self.port) as client:
-                body = client.get(self.target(site, path), site.authority)
-                if len(body) != size:
-                    raise BenchError(f"{self.name}: {path} has {len(body)} bytes, not {size}")
+        for path in FILES:
+            self._check_content(site, path)
         if secure and self.proxy.forward:
             uncovered = replace(site, host=UNCOVERED_NAME)
             with load.Client(self.port) as client:
                 self._must_refuse(client.exchange(self.target(uncovered, "/seen"), uncovered.authority)[0])
+
+    def check_documents(self):
+        """That a document arrives, whole or without its nulls, and one with a fault where nobody looks at it."""
+        site = self.bench.origin.plain
+        self._check_content(site, API_DOCUMENT)
+        # What has a content coding leaves in it; no row removes nulls there.
+        if not self.proxy.rule.removes_nulls:
+            self._check_content(site, API_DOCUMENT_GZIP)
+        if not self.proxy.rule.checks_json:
+            return self._check_content(site, API_BROKEN)
+        with load.Client(self.port) as client:
+            status, _ = client.exchange(self.target(site, API_BROKEN), site.authority)
+        if status < 500:
+            raise BenchError(f"{self.name} checks nothing: a document without its end gets {status}, expected 5xx")
+
+    def check_fields(self):
+        """That the origin gets the fields and the query that the rule makes of those of a client."""
+        site = self.bench.origin.plain
+        with load.Client(self.port) as client:
+            seen = client.get(self.target(site, API_SEEN), site.authority, fields=load.FIELDS).decode()
+        if seen != "|".join(self.proxy.rule.seen):
+            raise BenchError(f"{self.name}: the origin got {seen}, not {'|'.join(self.proxy.rule.seen)}")
+
+    def content(self, path: str) -> bytes:
+        """What a client gets for a path of the origin."""
+        content = self.bench.origin.files[path]
+        if path == API_DOCUMENT and self.proxy.rule and self.proxy.rule.removes_nulls:
+            return documents.text(documents.without_nulls(json.loads(content)))
+        return content
+
+    def _check_content(self, site: Site, path: str):
+        with load.Client(self.port) as client:
+            body = client.get(self.target(site, path), site.authority)
+        content = self.content(path)
+        if body != content:
+            raise BenchError(f"{self.name}: {path} has {len(body)} bytes, not the {len(content)} of the origin, or others")
 
     def check_tunnel(self, *, secure: bool = False):
         """That CONNECT opens a tunnel to the origin which stays for more than one request."""
@@ -191,6 +238,8 @@ def sallyport(start: Start) -> list[str]:
     count = start.proxy.rules
     hosts = [f"host-{index}.bench.example" for index in range(count - 1)] + [HOST] if count else []
     rules = "".join(f'[[rule]]\nname = "rule-{index}"\nhosts = ["{host}"]\n' for index, host in enumerate(hosts))
+    if start.proxy.rule:
+        rules += f'[[rule]]\nname = "bench"\nhosts = ["{HOST}"]\npaths = ["{API}*"]\n{start.proxy.rule.tables}'
     admin = f'[admin]\nsocket = "{start.directory}/admin.sock"' if start.bench.admin_socket else ""
     configuration.write_text(f"""
 [proxy]
@@ -204,6 +253,32 @@ access = true
 {rules}
 {sallyport_security(start) if start.proxy.secure else ""}""")
     return [str(start.bench.binary), "run", "--config", str(configuration)]
+
+
+# What is weighed against a rule that says no more than whom it is for.
+ONLY_A_RULE = Rule(seen=("", "", load.FIELDS["Accept"], "", load.FIELDS["Cookie"], load.FIELDS["Referer"],
+                         load.FIELDS["User-Agent"], ""))
+JSON_CHECK = Rule("""
+[rule.response]
+serializer = "json"
+""", checks_json=True)
+NULL_REMOVAL = Rule("""
+[rule.response]
+serializer = "json"
+remove_nulls = true
+""", checks_json=True, removes_nulls=True)
+# Of the two defaults the client has one and lacks the other; it has both fields that are removed, and a User-Agent.
+HEADER_RULES = Rule("""
+[rule.request]
+headers.set = { X-Client = "kiosk-7", X-Environment = "production" }
+headers.default = { Accept = "text/plain", Accept-Language = "en" }
+headers.remove = ["Cookie", "Referer"]
+user_agent = "Kiosk/7.1 (managed)"
+""", seen=("kiosk-7", "production", load.FIELDS["Accept"], "en", "", "", "Kiosk/7.1 (managed)", ""))
+QUERY_PARAMETER = Rule("""
+[rule.request]
+parameters = { api_key = "7d1f0c92b84e46a3a5c1e0f2" }
+""", seen=(*ONLY_A_RULE.seen[:-1], "api_key=7d1f0c92b84e46a3a5c1e0f2"))
 
 
 def sallyport_security(start: Start) -> str:
@@ -447,6 +522,16 @@ PROXIES = {
               prints_line=True, rules=10),
         Proxy("sallyport-rules-10000", "with 10,000 rules, the last of which holds", None, sallyport, tunnels=True,
               prints_line=True, rules=10_000),
+        Proxy("sallyport-rule", "with one rule, which changes nothing and looks at nothing", None, sallyport, tunnels=True,
+              prints_line=True, rule=ONLY_A_RULE),
+        Proxy("sallyport-json", "the same with a response serializer that checks JSON", None, sallyport, tunnels=True,
+              prints_line=True, rule=JSON_CHECK),
+        Proxy("sallyport-nulls", "the same with one that removes nulls", None, sallyport, tunnels=True, prints_line=True,
+              rule=NULL_REMOVAL),
+        Proxy("sallyport-headers", "the same with header rules: two set, two defaults, two removed, User-Agent", None,
+              sallyport, tunnels=True, prints_line=True, rule=HEADER_RULES),
+        Proxy("sallyport-parameter", "the same with a parameter for each query", None, sallyport, tunnels=True,
+              prints_line=True, rule=QUERY_PARAMETER),
         Proxy("sallyport-tls", "which verifies https:// origins itself", None, sallyport, tunnels=True, prints_line=True,
               secure=True),
         Proxy("sallyport-verify", 'with connect = "verify"', None, sallyport, tunnels=True, prints_line=True, secure=True,

@@ -42,7 +42,7 @@ class RowResult:
     row: Row
     proxies: dict[str, ProxyResult]
 
-    def ratio(self, metric: str, proxy: str, against: str) -> float | None:
+    def ratio(self, metric: str, proxy: str, against: str | None) -> float | None:
         """The median of one proxy as a multiple of that of another."""
         results = [self.proxies.get(name) for name in (proxy, against)]
         medians = [result.median(metric) if result else None for result in results]
@@ -88,7 +88,8 @@ def row_text(result: RowResult) -> str:
              if name != row.primary and any(r.median(name) is not None for r in result.proxies.values())]
     # A row of bytes has no time to each request, and one of small responses no use for the time to a gigabyte.
     shown = [name for name in shown if name not in ("cpu_s_per_gb", "mb_per_second") or row.primary == "cpu_s_per_gb"]
-    head = ["proxy", METRICS[row.primary].label, "min…max", f"× {row.baseline}", *(METRICS[name].label for name in shown)]
+    head = ["proxy", METRICS[row.primary].label, "min…max", *([f"× {row.baseline}"] if row.baseline else []),
+            *(METRICS[name].label for name in shown)]
     lines = [head]
     remarks = []
     for name, proxy in result.proxies.items():
@@ -108,7 +109,7 @@ def row_text(result: RowResult) -> str:
         lines.append([
             name, number(proxy.median(row.primary), digits),
             "-" if spread is None else f"{spread[0]:,.{digits}f}…{spread[1]:,.{digits}f}",
-            number(result.ratio(row.primary, name, row.baseline), 2),
+            *([number(result.ratio(row.primary, name, row.baseline), 2)] if row.baseline else []),
             *(number(proxy.median(metric), METRICS[metric].digits) for metric in shown)])
     text = [f"{row.name}: {row.what}", *("  " + line for line in aligned(lines)), *("  " + line for line in remarks)]
     return "\n".join(text + ["  " + line for line in bar_lines(result)])
@@ -154,6 +155,7 @@ def as_json(result: RowResult) -> dict:
 
     return {
         "name": result.row.name, "what": result.row.what, "primary": result.row.primary, "baseline": result.row.baseline,
+        "without": result.row.without,
         "proxies": {name: proxy_json(name, proxy) for name, proxy in result.proxies.items()},
         "bars": [bar_json(bar) for bar in result.row.bars],
     }

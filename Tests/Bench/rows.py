@@ -4,8 +4,10 @@ To add a row: write a function (bench, running proxy) → metrics, or use one th
 of metrics, and how each is shown, are in METRICS. Part of bench.py.
 """
 
+import enum
 import itertools
 import socket
+import statistics
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -13,7 +15,7 @@ from dataclasses import dataclass, replace
 import alloc_count
 import load
 import measure
-from origin import numbered_host
+from origin import API_1K, API_DOCUMENT, API_DOCUMENT_GZIP, numbered_host
 from processes import HOST, BenchError
 from proxies import Running
 
@@ -23,6 +25,12 @@ ORIGINATION = ("sallyport-tls", "haproxy-tls", "nginx-tls", "squid-bump")
 INTERCEPTION = ("sallyport-intercept", "squid-peek", "squid-bump")
 
 WARM_UP_SECONDS = 1  # before each timed run: pools filled, caches warm; the least that wrk can be asked for
+
+# Rows that weigh one configuration against another run both by turns, in slices as short as wrk can be asked for: the
+# slower ways of a machine then meet both halves of a pair alike. Two pairs for each second of another row's timed run
+# are eight a round in a full run and four in --quick, of which a median is taken.
+SLICE_SECONDS = 1
+PAIRS_EACH_SECOND = 2
 
 IDLE_CLIENTS = 10_000
 IDLE_TUNNELS = 5_000
@@ -61,6 +69,11 @@ class Metric:
 METRICS = {
     "cpu_us_per_request": Metric("CPU µs/req", 1),
     "cpu_s_per_gb": Metric("CPU s/GB", 3),
+    # What a configuration costs more than another, and content for each second of it.
+    "extra_us_per_request": Metric("extra µs/req", 2),
+    "extra_gb_per_second": Metric("GB/s of extra CPU", 3),
+    "extra_quartiles_us": Metric("± µs in a round", 2),
+    "without_us_per_request": Metric("without µs/req", 1),
     "private_bytes_each": Metric("B each", 0),
     "pss_mb": Metric("PSS MB", 1),
     "rss_mb": Metric("RSS MB", 1),
@@ -76,6 +89,14 @@ METRICS = {
 }
 
 
+class Sense(enum.Enum):
+    """On which side of its limit a figure must be."""
+
+    AT_MOST = "≤"
+    BELOW = "<"
+    AT_LEAST = "≥"
+
+
 @dataclass(frozen=True)
 class Bar:
     """`subject`'s median of `metric` against a number of its unit, or against `against` times that of another proxy."""
@@ -84,26 +105,34 @@ class Bar:
     limit: float
     against: str | None = None
     subject: str = SUBJECT
-    below: bool = False  # must be below the limit; else may equal it
+    sense: Sense = Sense.AT_MOST
 
     def text(self) -> str:
-        sign = "<" if self.below else "≤"
         of = f" × {self.against}" if self.against else ""
-        return f"{self.subject} {METRICS[self.metric].label} {sign} {self.limit:g}{of}"
+        return f"{self.subject} {METRICS[self.metric].label} {self.sense.value} {self.limit:g}{of}"
 
     def holds(self, value: float) -> bool:
-        return value < self.limit if self.below else value <= self.limit
+        match self.sense:
+            case Sense.AT_MOST:
+                return value <= self.limit
+            case Sense.BELOW:
+                return value < self.limit
+            case Sense.AT_LEAST:
+                return value >= self.limit
 
 
 @dataclass(frozen=True)
 class Row:
     name: str
     what: str
-    measure: Callable[["object", Running], Metrics]
+    # Takes the bench and the running proxy, and the one `without` where there is one.
+    measure: Callable[..., Metrics]
     primary: str  # the metric of the ratio column
     proxies: tuple[str, ...] = FORWARD
-    baseline: str = "haproxy"  # of the ratio column
+    baseline: str | None = "haproxy"  # of the ratio column; None: the metric is a comparison already
     bars: tuple[Bar, ...] = ()
+    # Runs beside each proxy of the row, to be compared with in short turns: what differs is what the row is about.
+    without: str | None = None
     # Bytes and counts hardly wobble: one round will do in --quick.
     counts_only: bool = False
     # Runs once for the proxy under test, in a process of its own whose allocations are counted.
@@ -114,11 +143,16 @@ class Row:
 
 
 def timed(bench, running: Running, path: str, send: Callable[[int], load.Load]) -> Metrics:
-    """What `send`, which takes seconds and asks for `path`, costs the proxy: its CPU time after less that before."""
+    """What `send`, which takes seconds and asks for `path`, costs a proxy that is warmed up with it."""
     send(WARM_UP_SECONDS)
+    return cost(bench, running, path, send, bench.seconds)
+
+
+def cost(bench, running: Running, path: str, send: Callable[[int], load.Load], seconds: int) -> Metrics:
+    """What so many seconds of `send` cost the proxy: its CPU time after less that before."""
     running.empty_log()
     cpu, busy, started = running.cpu_ns(), bench.proxy_cpu_busy_ns(), time.monotonic_ns()
-    done = send(bench.seconds)
+    done = send(seconds)
     cpu, busy, elapsed = (running.cpu_ns() - cpu, bench.proxy_cpu_busy_ns() - busy, time.monotonic_ns() - started)
     running.must_be_alive()
     done.check(running, path)
@@ -174,6 +208,54 @@ def new_hosts(bench, running: Running) -> Metrics:
     runs = iter([(1, NEW_HOSTS_WARM_UP), (1 + NEW_HOSTS_WARM_UP, NEW_HOSTS)])
     return timed(bench, running, "/1k",
                  lambda _: load.new_hosts(bench, running, bench.origin.secure, "/1k", *next(runs)))
+
+
+# Rows that weigh one configuration against another ---------------------------------------------------------------------
+
+
+def extra_of(path: str, check: Callable[[Running], None], *, fields: dict[str, str] = load.NO_FIELDS,
+             content: str | None = None):
+    """What the CPU time of a GET of `path` is above that under another configuration, both by turns. With `content`, a
+    path whose file is what is worked on, also how much of it a second of that CPU time does."""
+
+    def measure_row(bench, running: Running, without: Running) -> Metrics:
+        site = bench.origin.plain
+
+        def slice_of(each: Running, seconds: int) -> load.Load:
+            return load.wrk(bench, each, site, path, seconds, fields=fields)
+
+        for each in (running, without):
+            each.check()
+            check(each)
+            slice_of(each, WARM_UP_SECONDS)
+        pairs = []
+        for number in range(PAIRS_EACH_SECOND * bench.seconds):
+            # Each is the first of a pair as often as the other, so that what grows with time is not the second one's.
+            turns = (running, without) if number % 2 == 0 else (without, running)
+            slices = {each.name: cost(bench, each, path, lambda seconds, each=each: slice_of(each, seconds),
+                                      SLICE_SECONDS) for each in turns}
+            pairs.append((slices[running.name], slices[without.name]))
+        return paired(pairs, len(bench.origin.files[content]) if content else None)
+
+    return measure_row
+
+
+def paired(pairs: list[tuple[Metrics, Metrics]], content_bytes: int | None = None) -> Metrics:
+    """From slices with and without, the medians of those with, and of the difference within each pair. A slice that was
+    disturbed spoils its pair alone."""
+    metrics = {metric: statistics.median(of_one[metric] for of_one, _ in pairs) for metric in pairs[0][0]}
+    differences = [of_one["cpu_us_per_request"] - other["cpu_us_per_request"] for of_one, other in pairs]
+    low, extra_us, high = statistics.quantiles(differences, n=4, method="inclusive")
+    metrics["extra_us_per_request"] = extra_us
+    metrics["extra_quartiles_us"] = (high - low) / 2
+    metrics["without_us_per_request"] = statistics.median(other["cpu_us_per_request"] for _, other in pairs)
+    if "others_percent" in metrics:
+        metrics["others_percent"] = statistics.median(each["others_percent"] for pair in pairs for each in pair)
+    if content_bytes:
+        if extra_us <= 0:
+            raise BenchError(f"work on {content_bytes} bytes seemed to cost {extra_us:.1f} µs: noise hides what it costs")
+        metrics["extra_gb_per_second"] = content_bytes / (extra_us * 1000)  # bytes a ns are GB a s
+    return metrics
 
 
 # Memory rows ----------------------------------------------------------------------------------------------------------
@@ -318,7 +400,8 @@ def idle_process(bench, running: Running) -> Metrics:
 # Allocations ----------------------------------------------------------------------------------------------------------
 
 
-def allocations_of(path: str, size: int, *, close: bool = False, secure: bool = False):
+def allocations_of(path: str, size: int, *, close: bool = False, secure: bool = False,
+                   fields: dict[str, str] = load.NO_FIELDS):
     """Heap allocations a request, in the steady state: of connections that were used before, or, with `close`, of a
     proxy that has served such connections before."""
 
@@ -331,14 +414,14 @@ def allocations_of(path: str, size: int, *, close: bool = False, secure: bool = 
         def exchange_on_new(rounds: int):
             for _ in range(rounds * ALLOCATION_CONNECTIONS):
                 with load.Client(running.port) as client:
-                    client.get(target, site.authority, close=True)
+                    client.get(target, site.authority, close=True, fields=fields)
 
         clients = [] if close else [load.Client(running.port) for _ in range(ALLOCATION_CONNECTIONS)]
 
         def exchange_on_kept(rounds: int):
             for _ in range(rounds):
                 for client in clients:
-                    client.get(target, site.authority)
+                    client.get(target, site.authority, fields=fields)
 
         exchange = exchange_on_new if close else exchange_on_kept
         try:
@@ -378,16 +461,16 @@ ROWS = {
             bars=(Bar("cpu_us_per_request", 0.5, "squid"),)),
         Row("idle-client", "idle clients that have done one exchange", idle_clients(one_request=True),
             "private_bytes_each", proxies=("sallyport", "haproxy", "squid"), counts_only=True,
-            bars=(Bar("private_bytes_each", 1024, below=True),)),
+            bars=(Bar("private_bytes_each", 1024, sense=Sense.BELOW),)),
         Row("idle-client-silent", "idle clients that have sent nothing", idle_clients(one_request=False),
             "private_bytes_each", proxies=("sallyport", "haproxy", "squid"), counts_only=True,
-            bars=(Bar("private_bytes_each", 1024, below=True),)),
+            bars=(Bar("private_bytes_each", 1024, sense=Sense.BELOW),)),
         Row("idle-tunnel", "idle CONNECT tunnels", idle_tunnels, "private_bytes_each",
             proxies=("sallyport", "squid"), baseline="squid", counts_only=True,
-            bars=(Bar("private_bytes_each", 2048, below=True),)),
+            bars=(Bar("private_bytes_each", 2048, sense=Sense.BELOW),)),
         Row("idle-process", "a process that has served nothing", idle_process, "pss_mb",
             proxies=("sallyport", "haproxy", "squid", "tinyproxy", "pump"), counts_only=True,
-            bars=(Bar("pss_mb", 12, below=True),)),
+            bars=(Bar("pss_mb", 12, sense=Sense.BELOW),)),
         Row("rules-10000", "1 KiB responses under a policy of 10,000 hosts", requests_of("/1k"), "cpu_us_per_request",
             proxies=("sallyport-rules-10", "sallyport-rules-10000"), baseline="sallyport-rules-10",
             bars=(Bar("cpu_us_per_request", 2.0, "sallyport-rules-10", subject="sallyport-rules-10000"),)),
@@ -419,9 +502,32 @@ ROWS = {
         Row("idle-origin", "idle pooled connections to TLS origins, each to a host of its own", idle_origins,
             "private_bytes_each", proxies=("sallyport-tls", "haproxy-tls-hosts", "squid-bump"),
             baseline="haproxy-tls-hosts", counts_only=True,
-            bars=(Bar("private_bytes_each", 24 * 1024, subject="sallyport-tls", below=True),)),
+            bars=(Bar("private_bytes_each", 24 * 1024, subject="sallyport-tls", sense=Sense.BELOW),)),
         Row("idle-intercepted", "idle intercepted clients that have done one exchange", idle_intercepted,
             "private_bytes_each", proxies=INTERCEPTION, baseline="squid-peek", counts_only=True,
-            bars=(Bar("private_bytes_each", 16 * 1024, subject="sallyport-intercept", below=True),)),
+            bars=(Bar("private_bytes_each", 16 * 1024, subject="sallyport-intercept", sense=Sense.BELOW),)),
+        Row("json-check-90k", "a JSON document of 90 KB, checked: against the same rule without a serializer",
+            extra_of(API_DOCUMENT, Running.check_documents, content=API_DOCUMENT), "extra_gb_per_second",
+            proxies=("sallyport-json",), without="sallyport-rule", baseline=None,
+            bars=(Bar("extra_gb_per_second", 1, subject="sallyport-json", sense=Sense.AT_LEAST),)),
+        Row("nulls-90k", "the same document, every tenth value of which is a null that is removed",
+            extra_of(API_DOCUMENT, Running.check_documents, content=API_DOCUMENT), "extra_gb_per_second",
+            proxies=("sallyport-nulls",), without="sallyport-rule", baseline=None,
+            bars=(Bar("extra_gb_per_second", 0.3, subject="sallyport-nulls", sense=Sense.AT_LEAST),)),
+        # For the record: inflating is most of it, and no bar speaks of that.
+        Row("json-check-90k-gzip", "the same document in gzip, decoded and checked, and sent on as it came",
+            extra_of(API_DOCUMENT_GZIP, Running.check_documents, content=API_DOCUMENT), "extra_gb_per_second",
+            proxies=("sallyport-json",), without="sallyport-rule", baseline=None),
+        Row("header-rules-1k", "1 KiB responses under header rules: against the same rule without them",
+            extra_of(API_1K, Running.check_fields, fields=load.FIELDS), "extra_us_per_request",
+            proxies=("sallyport-headers",), without="sallyport-rule", baseline=None,
+            bars=(Bar("extra_us_per_request", 1, subject="sallyport-headers", sense=Sense.BELOW),
+                  Bar("allocations_per_request", 0, subject="sallyport-headers")),
+            allocations=allocations_of(API_1K, 1024, fields=load.FIELDS)),
+        Row("query-parameter-1k", "1 KiB responses with a parameter for the query: against the same rule without it",
+            extra_of(API_1K, Running.check_fields, fields=load.FIELDS), "extra_us_per_request",
+            proxies=("sallyport-parameter",), without="sallyport-rule", baseline=None,
+            bars=(Bar("extra_us_per_request", 1, subject="sallyport-parameter", sense=Sense.BELOW),),
+            allocations=allocations_of(API_1K, 1024, fields=load.FIELDS)),
     ]
 }

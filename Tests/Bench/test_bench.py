@@ -4,6 +4,7 @@
     python3 Tests/Bench/test_bench.py     # about half a minute; needs cc, and nginx, wrk and haproxy for the last ones
 """
 
+import collections
 import contextlib
 import io
 import json
@@ -25,13 +26,15 @@ sys.path.insert(0, str(SOURCES))
 
 import alloc_count
 import bench
+import documents
 import load
 import measure
 import processes
 import report
+import rows
 from certificates import ORIGIN_NAME, UNCOVERED_NAME, Certificates
 from processes import HOST, BenchError
-from rows import ROWS, Bar, Row
+from rows import ROWS, SUBJECT, Bar, Row, Sense
 
 SECONDS_MAX = 60
 ALLOCATING_PROGRAM = r"""
@@ -240,6 +243,54 @@ class Tunnels(WithDirectory):
                 self.assertEqual((status, counted.requests), (1, 0))
 
 
+class Fields(WithDirectory):
+    """Of a row of header rules: who counts allocations must send what was timed."""
+
+    def setUp(self):
+        super().setUp()
+        self.heads = []
+        server = socket.create_server((HOST, 0))
+        self.addCleanup(server.close)
+        self.port = server.getsockname()[1]
+
+        def converse(connection):
+            with contextlib.suppress(OSError), connection:
+                while head := connection.recv(4096):
+                    self.heads.append(head.decode())
+                    connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+
+        def accept():
+            with contextlib.suppress(OSError):
+                while True:
+                    threading.Thread(target=converse, args=(server.accept()[0],), daemon=True).start()
+
+        threading.Thread(target=accept, daemon=True).start()
+
+    def expect(self, fields: dict[str, str]):
+        self.assertEqual({head.split("\r\n")[0] for head in self.heads}, {"GET /x HTTP/1.1"})
+        expected = {"Host: there:80", *(f"{name}: {value}" for name, value in fields.items()), ""}
+        self.assertEqual({line for head in self.heads for line in head.split("\r\n")[1:]}, expected)
+
+    def test_our_client_sends_them(self):
+        for fields in (load.FIELDS, load.NO_FIELDS):
+            self.heads.clear()
+            with load.Client(self.port) as client:
+                client.get("/x", "there:80", fields=fields)
+            self.expect(fields)
+
+    @unittest.skipUnless(processes.find("wrk"), "needs wrk")
+    def test_wrk_sends_them(self):
+        class Running:
+            port = self.port
+            target = staticmethod(lambda site, path: path)
+
+        class Bench:
+            connections, load_cpu, sources, directory = 1, None, SOURCES, self.directory
+
+        self.assertGreater(load.wrk(Bench, Running, load.Site("http", "there", 80), "/x", 1, fields=load.FIELDS).requests, 0)
+        self.expect(load.FIELDS)
+
+
 class Measuring(WithDirectory):
     def test_cpu_time_includes_threads_and_children_that_have_ended(self):
         burn = "t = time.thread_time()\n while time.thread_time() - t < 0.2: pass"
@@ -268,7 +319,7 @@ class Measuring(WithDirectory):
 
 class Verdicts(unittest.TestCase):
     ratio = Bar("cpu_us_per_request", 0.5, "haproxy")
-    absolute = Bar("private_bytes_each", 1024, below=True)
+    absolute = Bar("private_bytes_each", 1024, sense=Sense.BELOW)
 
     def verdict(self, bar: Bar, **proxies: report.ProxyResult):
         row = Row("row", "a row", lambda *_: {}, bar.metric, bars=(bar,))
@@ -287,6 +338,20 @@ class Verdicts(unittest.TestCase):
             sallyport = self.samples(value, metric="private_bytes_each")
             self.assertEqual(self.verdict(self.absolute, sallyport=sallyport)[0], expected)
 
+    def test_a_bar_of_what_is_done_in_a_second_must_be_reached(self):
+        bar = Bar("extra_gb_per_second", 1, sense=Sense.AT_LEAST)
+        for value, expected in ((1.01, "PASS"), (1, "PASS"), (0.99, "FAIL")):
+            sallyport = self.samples(value, metric="extra_gb_per_second")
+            self.assertEqual(self.verdict(bar, sallyport=sallyport)[0], expected)
+        self.assertEqual(bar.text(), "sallyport GB/s of extra CPU ≥ 1")
+
+    def test_a_row_that_is_a_comparison_already_has_no_column_of_ratios(self):
+        for baseline, expected in ((None, 0), ("haproxy", 1)):
+            row = Row("row", "a row", lambda *_: {}, "cpu_us_per_request", baseline=baseline)
+            text = report.row_text(report.RowResult(row, {"sallyport": self.samples(10), "haproxy": self.samples(20)}))
+            self.assertEqual(text.count("×"), expected)
+            self.assertEqual(text.count("0.50"), expected)
+
     def test_what_is_absent_or_not_selected_is_skipped_with_the_reason(self):
         absent = report.ProxyResult(absent="x is not built")
         verdict = self.verdict(self.ratio, sallyport=absent, haproxy=self.samples(1))
@@ -300,7 +365,7 @@ class Verdicts(unittest.TestCase):
 
     def test_every_row_names_proxies_and_metrics_that_exist(self):
         for row in ROWS.values():
-            named = {*row.proxies, row.baseline, *(bar.subject for bar in row.bars),
+            named = {*row.proxies, row.baseline or SUBJECT, row.without or SUBJECT, *(bar.subject for bar in row.bars),
                      *(bar.against for bar in row.bars if bar.against)}
             self.assertLessEqual(named, set(bench.PROXIES), row.name)
             self.assertLessEqual({bar.subject for bar in row.bars}, set(row.proxies), row.name)
@@ -313,15 +378,76 @@ class Verdicts(unittest.TestCase):
             class proxy:
                 closes_unannounced = False
 
-            class bench:
-                class origin:
-                    sizes = {"/1k": 1024}
+            def content(path):
+                return {"/1k": bytes(1024)}[path]
 
         good = dict(requests=1000, bytes=1024 * 1000, seconds=1, p50_us=1, p99_us=1, errors=1)
         load.Load(**good).check(Running, "/1k")
         for bad in ({"errors": 2}, {"ended": 1}, {"bytes": 1024 * 1000 - 1}, {"requests": 0}):
             with self.subTest(bad=bad), self.assertRaises(BenchError):
                 load.Load(**{**good, **bad}).check(Running, "/1k")
+
+
+class Pairs(unittest.TestCase):
+    """What is made of slices with and without."""
+
+    def paired(self, *costs: tuple[float, float], content_bytes: int | None = None):
+        return rows.paired([tuple({"cpu_us_per_request": cost, "others_percent": cost} for cost in pair)
+                            for pair in costs], content_bytes)
+
+    def test_the_figure_is_the_median_of_differences_not_the_difference_of_medians(self):
+        # The machine slows down from pair to pair: medians of each side would differ by 9.
+        metrics = self.paired((12, 10), (13, 11), (30, 28), (32, 20), (33, 30))
+        self.assertEqual(metrics["extra_us_per_request"], 2)
+        self.assertEqual((metrics["cpu_us_per_request"], metrics["without_us_per_request"]), (30, 20))
+
+    def test_one_disturbed_pair_moves_neither_the_figure_nor_the_quartiles_beyond_its_neighbours(self):
+        quiet = self.paired((11, 10), (11.2, 10), (11.4, 10), (11.6, 10), (11.8, 10))
+        self.assertAlmostEqual(quiet["extra_us_per_request"], 1.4)
+        self.assertAlmostEqual(quiet["extra_quartiles_us"], 0.2)
+        disturbed = self.paired((11, 10), (11.2, 10), (11.4, 10), (11.6, 10), (90, 10))
+        self.assertAlmostEqual(disturbed["extra_us_per_request"], 1.4)
+        self.assertAlmostEqual(disturbed["extra_quartiles_us"], 0.2)
+
+    def test_bytes_in_a_nanosecond_are_gigabytes_in_a_second(self):
+        metrics = self.paired((145, 100), (146, 101), content_bytes=90_000)
+        self.assertAlmostEqual(metrics["extra_gb_per_second"], 2)
+
+    def test_what_costs_less_than_nothing_is_noise_where_work_is_done_and_a_figure_where_none_is_sure(self):
+        self.assertEqual(self.paired((9, 10), (9, 10))["extra_us_per_request"], -1)
+        with self.assertRaisesRegex(BenchError, "noise hides"):
+            self.paired((9, 10), (9, 10), content_bytes=90_000)
+
+
+class Documents(unittest.TestCase):
+    def test_the_document_is_the_same_in_every_run_and_as_long_as_the_bars_say(self):
+        document = documents.document()
+        self.assertEqual(document, documents.document())
+        self.assertTrue(documents.DOCUMENT_BYTES <= len(document) <= documents.DOCUMENT_BYTES * 1.02, len(document))
+        self.assertEqual(documents.text(json.loads(document)), document)
+
+    def test_it_has_every_kind_of_value_and_every_tenth_is_null(self):
+        kinds = collections.Counter()
+        pending = [json.loads(documents.document())]
+        while pending:
+            value = pending.pop()
+            kinds[type(value)] += 1
+            if isinstance(value, (dict, list)):
+                pending += value.values() if isinstance(value, dict) else value
+        self.assertEqual(set(kinds), {dict, list, str, int, float, bool, type(None)})
+        self.assertAlmostEqual(kinds[type(None)] / kinds.total(), 0.1, delta=0.01)
+
+    def test_it_has_text_beyond_ascii_and_escapes(self):
+        text = documents.document().decode()
+        self.assertFalse(text.isascii())
+        for escape in ("\\n", '\\"'):
+            self.assertIn(escape, text)
+
+    def test_nulls_go_at_any_depth_and_what_is_left_keeps_its_order(self):
+        for value, expected in ((None, b"null"), ([None], b"[]"), ({"a": None}, b"{}"), ([0, False, "", {}], None),
+                                ({"b": [None, [None, 1]], "a": {"c": None, "d": ""}}, b'{"b":[[1]],"a":{"d":""}}')):
+            with self.subTest(value=value):
+                self.assertEqual(documents.text(documents.without_nulls(value)), expected or documents.text(value))
 
 
 @unittest.skipUnless(all(map(processes.find, ("nginx", "wrk", "haproxy"))), "needs nginx, wrk and haproxy")

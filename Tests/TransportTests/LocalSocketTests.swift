@@ -51,6 +51,20 @@ import Testing
     client.close()
   }
 
+  @Test func aFileUnderTheNameStays() throws {
+    let path = path()
+    let file = try #require(fopen(path, "w"))
+    fclose(file)
+    guard case .failure = LocalListener.open(path, mode: 0o600) else {
+      Issue.record("a file was taken for a socket")
+      return
+    }
+    #expect(Files.exists(path))
+    LocalListener.remove(path)
+    #expect(Files.exists(path))
+    unlink(path)
+  }
+
   @Test func whatIsNotThereIsAnError() {
     guard case .failure(let error) = LocalConnection.open(path()) else {
       Issue.record("nobody listens there")

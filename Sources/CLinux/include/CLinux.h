@@ -47,7 +47,8 @@ int cl_accept(int fd, cl_address *peer);
 int cl_listen_local(const char *path, unsigned mode, int backlog);
 /// A blocking connection to one, or -errno.
 int cl_connect_local(const char *path);
-int cl_unlink(const char *path);
+/// Takes the name of a socket away; what is no socket stays.
+int cl_unlink_socket(const char *path);
 /// Memory of this process that is resident, in bytes; 0 where it cannot be read.
 int64_t cl_resident_bytes(void);
 /// A non-blocking TCP socket whose connect has begun, or is through already: the descriptor, or -errno.

@@ -1,0 +1,384 @@
+"""The manual pages: sound mdoc, and complete. What they say is compared with the sources that it is about: keys with
+the schema, defaults with the commented configuration, commands and options with the program's help, fields of the log,
+words of refusals, members of answers and metrics with the code that writes them.
+"""
+
+import json
+import os
+import re
+from dataclasses import dataclass
+
+import pytest
+
+from installation import (
+    BINARY, DAEMON_COMMANDS, PROJECT, SOURCES, SYSTEMD, commands, need, need_binary, options, run, usage
+)
+
+MANUAL = SYSTEMD / "man"
+PAGES = sorted(MANUAL.iterdir())
+LATER = "NOT SUPPORTED BY THIS RELEASE"
+
+# Where the keys of a table of the schema stand: the heading, and what precedes the key there.
+PLACES = {
+    "root": ("Top level", ""),
+    "proxy": ("[proxy]", ""),
+    "limits": ("[proxy.limits]", ""),
+    "timeouts": ("[proxy.timeouts]", ""),
+    "dns": ("[dns]", ""),
+    "log": ("[log]", ""),
+    "trust": ("[trust]", ""),
+    "authority": ("[authority]", ""),
+    "defaults": ("[defaults]", ""),
+    "rule": ("[[rule]]", ""),
+    "security": ("[rule.security]", ""),
+    "clientCertificate": ("[rule.security]", "client_certificate."),
+    "pins": ("[pins.NAME]", ""),
+    "request": ("[rule.request]", ""),
+    "throttle": ("[rule.request]", "throttle."),
+    "headers": ("[rule.request]", "headers."),
+    "authorization": ("[rule.request]", "authorization."),
+    "response": ("[rule.response]", ""),
+    "violation": ("[rule.response]", "on_violation."),
+    "secret": ("Secrets", ""),
+    "admin": ("[admin]", ""),
+    "reachability": ("[reachability]", ""),
+    "route": ("[routes.NAME]", ""),
+}
+# Keys whose value is a table, described by the keys of that table.
+CONTAINERS = {
+    ("security", "client_certificate"),
+    ("request", "throttle"),
+    ("request", "headers"),
+    ("request", "authorization"),
+    ("response", "on_violation"),
+}
+
+
+@dataclass(frozen=True)
+class Key:
+    heading: str
+    name: str
+    is_later: bool
+
+
+def schema() -> set[Key]:
+    """Every key that the program knows, as it is described."""
+    text = (SOURCES / "Policy/ConfigurationSchema.swift").read_text()
+    tables = re.findall(r"static let (\w+) = TableSchema\((.*?)\)\n", text, re.DOTALL)
+    assert len(tables) > 20, "the schema is written in another way now; read it anew here"
+    keys = set()
+    for table, arguments in tables:
+        assert table in PLACES, f"say here where the keys of '{table}' are described"
+        heading, prefix = PLACES[table]
+        supported, _, later = arguments.partition("later:")
+        for names, is_later in ((supported, False), (later, True)):
+            for name in re.findall(r'"([^"]+)"', names):
+                if (table, name) not in CONTAINERS:
+                    keys.add(Key(heading, prefix + name, is_later))
+    return keys
+
+
+def described() -> dict[Key, str]:
+    """Every key that sallyport.toml(5) describes, with the source of its description."""
+    section = heading = ""
+    found: dict[Key, list[str]] = {}
+    lines: list[str] = []
+    depth = 0
+    for line in (MANUAL / "sallyport.toml.5").read_text().splitlines():
+        if line.startswith((".Sh ", ".Ss ")):
+            lines = []
+            if line.startswith(".Sh"):
+                section = line[4:]
+            heading = line[4:].removesuffix("\\&")
+        depth += line.startswith(".Bl ") - line.startswith(".El")
+        if depth == 1 and (item := re.match(r"\.It Cm (\S+)", line)):
+            key = Key(heading, item[1], section == LATER)
+            assert key not in found, f"{key} is described twice"
+            lines = found[key] = []
+        lines.append(line)
+    return {key: "\n".join(text) for key, text in found.items()}
+
+
+# MARK: The form of the pages
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_mandoc_finds_nothing(page):
+    need("mandoc")
+    lint = run("mandoc", "-Tlint", "-Wall", page, check=False).stdout.splitlines()
+    # Whether a page that is referred to is installed here says nothing of this one.
+    assert [line for line in lint if "referenced manual not found" not in line] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_groff_warns_of_nothing(page):
+    need("man", "groff")
+    environment = {**os.environ, "LC_ALL": "C.UTF-8", "MANROFFSEQ": "", "MANWIDTH": "80"}
+    done = run("man", "--warnings", "-E", "UTF-8", "-l", "-Tutf8", "-Z", page, env=environment)
+    assert done.stderr == ""
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_own_pages_that_are_referred_to_exist(page):
+    for name, section in re.findall(r"^\.Xr (sallyport\S*) (\d)", page.read_text(), re.MULTILINE):
+        assert (MANUAL / f"{name}.{section}").exists()
+
+
+# MARK: sallyport.toml(5)
+
+
+def test_every_key_is_described():
+    missing = schema() - set(described())
+    assert not missing, f"not described, or not in the section where it belongs: {sorted(map(str, missing))}"
+
+
+def test_nothing_is_described_that_is_no_key():
+    surplus = set(described()) - schema()
+    assert not surplus, f"not in the schema, or not in the section where it belongs: {sorted(map(str, surplus))}"
+
+
+def test_what_is_not_supported_is_answered_so(tmp_path):
+    """One key of those that the page calls not supported: the build agrees, in the words of the page."""
+    later = sorted(key.name for key in described() if key.is_later and key.heading == "[[rule]]")
+    if not later:
+        pytest.skip("every key is supported")
+    need_binary()
+    configuration = tmp_path / "sallyport.toml"
+    configuration.write_text(f'[[rule]]\nname = "a"\n{later[0]} = []\n')
+    done = run(BINARY, "check", "--config", configuration, check=False)
+    assert done.returncode == 1 and "not supported by this build" in done.stdout
+
+
+def unquoted(text: str) -> str:
+    """mdoc's word for a quotation mark, as the mark."""
+    return text.replace(r"\(dq", '"')
+
+
+def commented_defaults() -> dict[tuple[str, str], str]:
+    """The values that config/sallyport.toml shows, commented out, as those that hold without it."""
+    found = {}
+    table = "Top level"
+    for line in (PROJECT / "config/sallyport.toml").read_text().splitlines():
+        if header := re.fullmatch(r"(\[[a-z.]+\])", line):
+            table = header[1]
+        elif line.startswith("# [defaults"):
+            break
+        elif setting := re.fullmatch(r"# ([a-z_]+) = (.+)", line):
+            found[table, setting[1]] = setting[2]
+    return found
+
+
+# Shown in the configuration as examples: there is no value without them.
+NO_DEFAULT = {("[proxy]", "credentials"), ("[authority]", "key")}
+
+
+def test_defaults_are_those_of_the_configuration():
+    pages = {(key.heading, key.name): text for key, text in described().items() if not key.is_later}
+    wanted = commented_defaults()
+    assert len(wanted) > 25
+    for place, value in wanted.items():
+        if place in NO_DEFAULT:
+            continue
+        stated = re.search(r"^Default:\n\.Ql (.*)$", pages[place], re.MULTILINE)
+        assert stated, f"no default of {place}"
+        assert unquoted(stated[1]) == value, place
+
+
+TABLES_OF_THE_DAEMON = ["[proxy]", "[proxy.limits]", "[proxy.timeouts]", "[dns]", "[trust]", "[authority]", "[log]"]
+
+
+def test_every_default_of_the_page_holds():
+    """A configuration of all defaults that the page states is sound."""
+    need_binary()
+    text = ""
+    for key, source in described().items():
+        stated = re.search(r"^Default:\n\.Ql (.*)$", source, re.MULTILINE)
+        if key.is_later or not stated or key.heading not in TABLES_OF_THE_DAEMON:
+            continue
+        if f"{key.heading}\n" not in text:
+            text += f"{key.heading}\n"
+        text += f"{key.name} = {unquoted(stated[1])}\n"
+    done = run(BINARY, "check", "--strict", "--config", "/dev/stdin", input=text, check=False)
+    assert done.returncode == 0, f"{text}\n{done.stdout}"
+
+
+def test_examples_are_sound(tmp_path):
+    """What stands under EXAMPLES can be pasted."""
+    need_binary()
+    examples = (MANUAL / "sallyport.toml.5").read_text().split(".Sh EXAMPLES")[1].split(".Sh")[0]
+    text = "\n".join(re.findall(r"^\.Bd -literal[^\n]*\n(.*?)^\.Ed", examples, re.DOTALL | re.MULTILINE))
+    assert text.count("[[rule]]") == 3
+    configuration = tmp_path / "sallyport.toml"
+    configuration.write_text(text)
+    (tmp_path / "maps-key").write_text("secret")
+    environment = {**os.environ, "CREDENTIALS_DIRECTORY": str(tmp_path)}
+    done = run(BINARY, "check", "--config", configuration, env=environment, check=False)
+    assert done.returncode == 0, done.stdout
+
+
+# MARK: sallyport(1)
+
+
+def synopsis() -> dict[str, str]:
+    """Of each command, all of its lines in the synopsis."""
+    text = (MANUAL / "sallyport.1").read_text().split(".Sh SYNOPSIS\n")[1].split(".Sh ")[0]
+    found: dict[str, str] = {}
+    for entry in text.split(".Nm\n")[1:]:
+        command = re.match(r"\.Cm (\w+)", entry)[1]
+        found[command] = found.get(command, "") + entry.replace("Fl Fl ", "--")
+    return found
+
+
+def test_every_command_and_option_is_in_the_synopsis():
+    lines = synopsis()
+    for command in commands():
+        assert command in lines, f"{command} is not in the synopsis"
+        missing = options(usage(command)) - options(lines[command])
+        assert not missing, f"{command}: {missing}"
+
+
+def test_every_command_is_described():
+    text = (MANUAL / "sallyport.1").read_text()
+    for command in commands():
+        assert f".Ss sallyport {command}\n" in text
+    assert set(synopsis()) == set(commands())
+
+
+def test_what_the_synopsis_says_of_daemon_commands():
+    for command in DAEMON_COMMANDS:
+        assert {"--config", "--socket", "--json"} <= options(synopsis()[command])
+
+
+def test_every_field_of_the_log_is_described():
+    fields = set(re.findall(r'[{,]\\"(\w+)\\":', (SOURCES / "Server/AccessLine.swift").read_text()))
+    assert len(fields) > 20, "the log is written in another way now; read it anew here"
+    log = (MANUAL / "sallyport.1").read_text().split(".Sh LOG")[1].split(".Sh ")[0]
+    assert fields == set(re.findall(r"^\.It Ql (\w+)$", log, re.MULTILINE))
+
+
+def test_every_refusal_stands_under_its_status():
+    problem = (SOURCES / "Session/Problem.swift").read_text()
+    statuses = {
+        kind: status
+        for kinds, status in re.findall(r"case ([^:]+):\s+(\d+)\n", block(problem, "status: Int"))
+        for kind in re.findall(r"\.(\w+)", kinds)
+    }
+    tokens = dict(re.findall(r'case \.(\w+): "([a-z-]+)"', block(problem, "token: StaticString")))
+    assert tokens and set(tokens) == set(statuses), "refusals are written in another way now; read them anew here"
+    page = (MANUAL / "sallyport.1").read_text().split(".Sh REFUSALS")[1].split(".Sh ")[0]
+    listed = {
+        token: status
+        for status, words in re.findall(r"^\.It (\d{3})\n((?:\.Ql .*\n)+)", page, re.MULTILINE)
+        for token in re.findall(r"^\.Ql ([a-z-]+)", words, re.MULTILINE)
+    }
+    assert listed == {tokens[kind]: status for kind, status in statuses.items()}
+
+
+def block(source: str, name: str) -> str:
+    """The body of a computed property of Problem.Kind."""
+    begin = source.index(f"var {name}")
+    return source[begin : source.index("\n    }\n", begin)]
+
+
+def test_variables_and_paths_of_the_service_are_those_of_the_units():
+    text = (MANUAL / "sallyport.1").read_text()
+    socket = re.search(r"ListenStream=(/\S+)", (SYSTEMD / "sallyport-admin.socket").read_text())[1]
+    assert f".It Pa {socket}\n" in text
+    for unit in ("sallyport.service", "sallyport.socket", "sallyport-admin.socket"):
+        assert unit in text
+
+
+# MARK: sallyport-admin(7)
+
+RESOURCES = [
+    "GET /v1/status", "GET /v1/reachability", "GET /v1/rules", "GET /v1/pins", "GET /v1/connections",
+    "GET /v1/decisions/REF", "GET /v1/events", "POST /v1/reload", "POST /v1/drain", "GET /metrics",
+]
+
+
+def administration() -> str:
+    return (MANUAL / "sallyport-admin.7").read_text()
+
+
+def shapes() -> dict[str, object]:
+    """Of each resource that answers JSON, the answer that the page shows."""
+    displays = re.findall(r'\.\\" SHAPE: ([^\n]*)\n\.Bd -literal[^\n]*\n([{\[].*?)\.Ed', administration(), re.DOTALL)
+    return {resource: json.loads(text) for resource, text in displays}
+
+
+def members(value: object) -> set[str]:
+    """The names of all members, at any depth."""
+    if isinstance(value, list):
+        return set().union(*map(members, value))
+    if isinstance(value, dict):
+        return set(value).union(*map(members, value.values()))
+    return set()
+
+
+def server_source(name: str) -> str:
+    path = SOURCES / "Server" / name
+    if not path.exists():
+        pytest.skip(f"there is no {name}")
+    return path.read_text()
+
+
+@pytest.mark.parametrize("resource", RESOURCES)
+def test_every_resource_is_described_and_its_shape_marked(resource):
+    assert f".Ss {resource}\n" in administration()
+    assert f'.\\" SHAPE: {resource}\n' in administration()
+
+
+def test_every_path_that_is_served_is_described():
+    paths = set(re.findall(r'"(/v1/[a-z]+|/metrics)/?"', server_source("AdminServer.swift")))
+    assert len(paths) > 5, "the API is written in another way now; read it anew here"
+    described = {re.sub(r"/REF$", "", resource.split()[1]) for resource in RESOURCES}
+    assert paths == described
+
+
+# Members under names of the policy or words of the log: examples of them stand in the page.
+EXAMPLES = {"denied", "pin-mismatch", "unacceptable-status"}
+
+
+def test_the_members_of_answers_are_those_of_the_daemon():
+    parts = re.split(r"// MARK: (GET [^\n]*|Parts)\n", server_source("AdminResources.swift"))
+    found = dict(zip(parts[1::2], parts[2::2]))
+    checked = 0
+    for resource, source in found.items():
+        names = set(re.findall(r'\(\s*"(\w+)",', source))
+        if names:
+            assert names == members(shapes()[resource]) - EXAMPLES, resource
+            checked += 1
+    assert checked >= 4, "the API is written in another way now; read it anew here"
+
+
+def test_a_decision_is_a_line_of_the_log():
+    fields = re.findall(r'[{,]\\"(\w+)\\":', server_source("AccessLine.swift"))
+    assert list(shapes()["GET /v1/decisions/REF"]) == list(dict.fromkeys(fields))
+
+
+def test_the_metrics_are_those_of_the_daemon():
+    source = server_source("MetricsPage.swift")
+    names = set(re.findall(r'(?:begin|histogram)\(\s*"(\w+)"', source))
+    section = administration().split(".Ss GET /metrics")[1].split(".Sh ")[0]
+    listed = [word for line in re.findall(r"^\.It Ic (.*)$", section, re.MULTILINE) for word in line.split(" , ")]
+    assert {word.split("{")[0] for word in listed} == names and len(listed) == len(names) > 20
+    for word in listed:
+        labels = re.findall(r"\w+", word.partition("{")[2])
+        samples = re.search(rf'"{word.split("{")[0]}"(.*?)(?:page\.begin|\n  }})', source, re.DOTALL)[1]
+        assert set(re.findall(r'"(\w+)":', samples)) == set(labels), word
+
+
+def test_the_events_are_those_of_the_daemon():
+    source = server_source("EventHub.swift").split("enum Kind")[1].split("\n  }")[0]
+    kinds = {value or name for name, value in re.findall(r'case (\w+)(?: = "([\w-]+)")?$', source, re.MULTILINE)}
+    section = administration().split(".Ss GET /v1/events")[1].split(".Ss ")[0]
+    assert kinds | {"lost"} == set(re.findall(r"^\.It Ic (\S+)$", section, re.MULTILINE))
+
+
+def test_names_of_metrics_follow_the_conventions():
+    """Prometheus: base units, one prefix, no metric twice."""
+    section = administration().split(".Ss GET /metrics")[1].split(".Sh ")[0]
+    names = re.findall(r"\b((?:sallyport|process)_[a-z_]+)", section)
+    assert len(names) > 20 and len(names) == len(set(names))
+    for name in names:
+        assert not re.search(r"_(ms|milliseconds|kib|mib|count|sum|bucket)$", name)

@@ -1,0 +1,105 @@
+# Completion of sallyport(1) for bash. Needs nothing but bash: it does without the functions of bash-completion.
+
+# Adds the words that begin with what stands before the cursor.
+__sallyport_words() {
+    local word
+    while IFS= read -r word; do COMPREPLY+=("$word"); done < <(compgen -W "$1" -- "$current")
+}
+
+__sallyport_files() {
+    local path
+    compopt -o filenames 2>/dev/null
+    while IFS= read -r path; do COMPREPLY+=("$path"); done < <(compgen -f -- "$current")
+}
+
+# Of an option, what its value may be; fails for an option that takes none.
+__sallyport_value() {
+    case $1 in
+        --config | --anchors | --file | --output | --socket) __sallyport_files ;;
+        --directory)
+            compopt -o filenames 2>/dev/null
+            local path
+            while IFS= read -r path; do COMPREPLY+=("$path"); done < <(compgen -d -- "$current")
+            ;;
+        --shell) __sallyport_words "sh fish systemd" ;;
+        --format) __sallyport_words "pem der" ;;
+        --only) __sallyport_words "active next previous" ;;
+        --when) __sallyport_words "unknown not-reachable wwan wifi wired" ;;
+        --user) __sallyport_words "$(compgen -u)" ;;
+        --unit | --permit | --server-name) ;;
+        *) return 1 ;;
+    esac
+}
+
+__sallyport_options() {
+    case $1 in
+        run) echo "--config" ;;
+        check) echo "--config --strict --json" ;;
+        explain) echo "--config --socket --user --unit --when --json" ;;
+        pin) echo "--file --server-name --anchors --json" ;;
+        "ca init") echo "--permit --directory --config" ;;
+        "ca activate") echo "--previous --directory --config" ;;
+        "ca show") echo "--json --directory --config" ;;
+        "ca export") echo "--format --only --bundle --output --directory --config" ;;
+        env) echo "--config --shell" ;;
+        status | reload | events) echo "--config --socket --json" ;;
+        reachability) echo "--config --socket --watch --json" ;;
+    esac
+}
+
+__sallyport() {
+    local commands="run check explain pin ca env status reload events reachability version help"
+    local current="${COMP_WORDS[COMP_CWORD]}" previous="" command="" index operands=0
+    COMPREPLY=()
+
+    # bash takes '=' for a word of its own: --shell=fi is three.
+    local words=() word
+    for ((index = 1; index < COMP_CWORD; index++)); do
+        word=${COMP_WORDS[index]}
+        if [[ $word == = && ${#words[@]} -gt 0 ]]; then continue; fi
+        words+=("$word")
+    done
+    if [[ $current == = ]]; then current=""; fi
+    if [[ ${#words[@]} -gt 0 ]]; then previous=${words[${#words[@]} - 1]}; fi
+
+    # The command, and how many operands stand behind it.
+    local skip=0
+    for word in "${words[@]}"; do
+        if [[ $skip == 1 ]]; then
+            skip=0
+        elif [[ $word == --* ]]; then
+            case $word in
+                --config | --anchors | --file | --output | --socket | --directory | --shell | --format | --only | \
+                    --when | --user | --unit | --permit | --server-name) skip=1 ;;
+            esac
+        elif [[ -z $command ]]; then
+            command=$word
+        elif [[ $command == ca ]]; then
+            command="ca $word"
+        else
+            operands=$((operands + 1))
+        fi
+    done
+
+    if [[ $skip == 1 ]] && __sallyport_value "$previous"; then return; fi
+    if [[ -z $command ]]; then
+        if [[ $current == -* ]]; then __sallyport_words "--help --version"; else __sallyport_words "$commands"; fi
+        return
+    fi
+    if [[ $current == -* ]]; then
+        __sallyport_words "$(__sallyport_options "$command")"
+        return
+    fi
+    case $command in
+        ca) __sallyport_words "init activate show export" ;;
+        help) if [[ $operands == 0 ]]; then __sallyport_words "$commands"; fi ;;
+        explain)
+            if [[ $operands == 0 ]]; then
+                __sallyport_words "GET HEAD POST PUT DELETE OPTIONS PATCH TRACE CONNECT"
+            fi
+            ;;
+        pin | reachability) if [[ $operands == 0 ]]; then __sallyport_words "$(compgen -A hostname)"; fi ;;
+    esac
+}
+
+complete -F __sallyport sallyport

@@ -1,0 +1,90 @@
+# Completion of sallyport(1) for fish.
+
+# The command and its operands, as far as they stand before the cursor.
+function __sallyport_words
+    set -l is_value 0
+    for word in (commandline -opc)[2..]
+        if test $is_value = 1
+            set is_value 0
+        else if string match -qr -- '^--(config|socket|anchors|file|output|directory|shell|format|only|user|unit|when|permit|server-name)$' $word
+            set is_value 1
+        else if not string match -q -- '-*' $word
+            echo $word
+        end
+    end
+end
+
+# Whether the words begin with those given.
+function __sallyport_at
+    set -l words (__sallyport_words)
+    test (count $words) -ge (count $argv); and test "$words[1..$(count $argv)]" = "$argv"
+end
+
+# Whether the words are those given, and nothing else stands there yet.
+function __sallyport_behind
+    set -l words (__sallyport_words)
+    test (count $words) -eq (count $argv); and test "$words" = "$argv"
+end
+
+# Whether the command is one of those given.
+function __sallyport_in
+    set -l words (__sallyport_words)
+    contains -- "$words[1]" $argv
+end
+
+function __sallyport_commands
+    printf '%s\t%s\n' \
+        run 'Start the proxy' \
+        check 'Report everything that is wrong with the configuration' \
+        explain 'Say which rule decides a request, and why' \
+        pin 'Show the certificates of a server, and pins to paste' \
+        ca 'Make, show and export the local authority' \
+        env 'Print the variables that point programs at the proxy' \
+        status 'Say how the running daemon is' \
+        reload 'Have the running daemon read its configuration again' \
+        events 'Print what happens' \
+        reachability 'Say by what kind of link a host is reached' \
+        version 'Print the version' \
+        help 'Print help'
+end
+
+complete -c sallyport -f
+complete -c sallyport -n __sallyport_behind -s h -l help -d 'Print help'
+complete -c sallyport -n __sallyport_behind -s V -l version -d 'Print the version'
+complete -c sallyport -n __sallyport_behind -a '(__sallyport_commands)'
+complete -c sallyport -n '__sallyport_behind help' -a '(__sallyport_commands)'
+
+# Options that several commands have.
+complete -c sallyport -n '__sallyport_in run check explain ca env status reload events reachability' -l config -r -F -d 'Configuration file'
+complete -c sallyport -n '__sallyport_in explain status reload events reachability' -l socket -r -F -d 'Socket of the daemon'
+complete -c sallyport -n '__sallyport_in check explain pin status reload events reachability' -l json -d 'Print JSON'
+
+complete -c sallyport -n '__sallyport_in check' -l strict -d 'Exit 1 on a warning too'
+
+complete -c sallyport -n '__sallyport_behind explain' -a 'GET HEAD POST PUT DELETE OPTIONS PATCH TRACE CONNECT'
+complete -c sallyport -n '__sallyport_in explain' -l user -x -a '(__fish_complete_users)' -d 'The local user that asks'
+complete -c sallyport -n '__sallyport_in explain' -l unit -x -d 'The unit that asks'
+complete -c sallyport -n '__sallyport_in explain' -l when -x -a 'unknown not-reachable wwan wifi wired' -d 'The link that the machine leaves by'
+
+complete -c sallyport -n '__sallyport_behind pin' -a '(__fish_print_hostnames)'
+complete -c sallyport -n '__sallyport_in pin' -l file -r -F -d 'Certificates, PEM or DER'
+complete -c sallyport -n '__sallyport_in pin' -l server-name -x -a '(__fish_print_hostnames)' -d 'The name to ask for'
+complete -c sallyport -n '__sallyport_in pin' -l anchors -r -F -d 'Whom to trust'
+
+complete -c sallyport -n '__sallyport_behind ca' -a init -d 'Make an authority, or the next one'
+complete -c sallyport -n '__sallyport_behind ca' -a activate -d 'Let the next one sign'
+complete -c sallyport -n '__sallyport_behind ca' -a show -d 'Say what is there'
+complete -c sallyport -n '__sallyport_behind ca' -a export -d 'Print the certificates for programs to trust'
+complete -c sallyport -n '__sallyport_in ca' -l directory -x -a '(__fish_complete_directories)' -d 'Directory of the authority'
+complete -c sallyport -n '__sallyport_at ca init' -l permit -x -d 'Limit what it may sign for'
+complete -c sallyport -n '__sallyport_at ca activate' -l previous -d 'Go back to the authority before'
+complete -c sallyport -n '__sallyport_at ca show' -l json -d 'Print JSON'
+complete -c sallyport -n '__sallyport_at ca export' -l format -x -a 'pem der' -d 'Form of the certificates'
+complete -c sallyport -n '__sallyport_at ca export' -l only -x -a 'active next previous' -d 'One of the authorities'
+complete -c sallyport -n '__sallyport_at ca export' -l bundle -d 'Behind the anchors of the system'
+complete -c sallyport -n '__sallyport_at ca export' -l output -r -F -d 'File to write'
+
+complete -c sallyport -n '__sallyport_in env' -l shell -x -a 'sh fish systemd' -d 'Language of the lines'
+
+complete -c sallyport -n '__sallyport_behind reachability' -a '(__fish_print_hostnames)'
+complete -c sallyport -n '__sallyport_in reachability' -l watch -d 'Print each change'

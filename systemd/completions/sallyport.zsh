@@ -1,0 +1,91 @@
+#compdef sallyport
+# Completion of sallyport(1) for zsh. Installed as _sallyport.
+
+_sallyport_authority() {
+  local line state
+  _arguments -C \
+    '1:what to do:((init\:"make an authority, or the next one" activate\:"let the next one sign" show\:"say what is there" export\:"print the certificates for programs to trust"))' \
+    '*:: :->rest'
+  [[ $state == rest ]] || return
+  local -a place=(
+    '(--config)--directory=[directory of the authority]:directory:_directories'
+    '(--directory)--config=[configuration file]:file:_files -g "*.toml(-.)"'
+  )
+  case $line[1] in
+    init) _arguments '*--permit=[limit what it may sign for]:name, address or block:_hosts' $place ;;
+    activate) _arguments '--previous[go back to the authority before]' $place ;;
+    show) _arguments '--json[print JSON]' $place ;;
+    export)
+      _arguments \
+        '(--bundle)--format=[form of the certificates]:form:(pem der)' \
+        '(--bundle)--only=[one of the authorities]:authority:(active next previous)' \
+        '(--format --only)--bundle[behind the anchors of the system]' \
+        '--output=[file to write]:file:_files' $place
+      ;;
+  esac
+}
+
+_sallyport() {
+  local curcontext="$curcontext" context line state
+  typeset -A opt_args
+  local -a commands=(
+    'run:start the proxy'
+    'check:report everything that is wrong with the configuration'
+    'explain:say which rule decides a request, and why'
+    'pin:show the certificates of a server, and a table of pins to paste'
+    'ca:make, show and export the local authority'
+    'env:print the variables that point programs at the proxy'
+    'status:say how the running daemon is'
+    'reload:have the running daemon read its configuration again'
+    'events:print what happens'
+    'reachability:say by what kind of link a host is reached'
+    'version:print the version'
+    'help:print help'
+  )
+
+  _arguments -C \
+    '(- *)'{-h,--help}'[print help]' \
+    '(- *)'{-V,--version}'[print the version]' \
+    '1:command:->command' \
+    '*:: :->rest' && return
+
+  local -a configuration=('--config=[configuration file]:file:_files -g "*.toml(-.)"')
+  local -a json=('--json[print JSON]')
+  local -a daemon=(
+    '(--socket)--config=[configuration file]:file:_files -g "*.toml(-.)"'
+    '(--config)--socket=[socket of the daemon]:socket:_files'
+    $json
+  )
+  case $state in
+    command) _describe -t commands command commands ;;
+    rest)
+      curcontext="${curcontext%:*:*}:sallyport-$line[1]:"
+      case $line[1] in
+        run) _arguments $configuration ;;
+        check) _arguments $configuration $json '--strict[exit 1 on a warning too]' ;;
+        explain)
+          _arguments $daemon \
+            '--user=[the local user that asks]:user:_users' \
+            '--unit=[the unit that asks]:unit' \
+            '--when=[the link that the machine leaves by]:kind:(unknown not-reachable wwan wifi wired)' \
+            '1:method or reference:(GET HEAD POST PUT DELETE OPTIONS PATCH TRACE CONNECT)' \
+            '2:URL:_urls'
+          ;;
+        pin)
+          _arguments $json \
+            '*--file=[certificates, PEM or DER]:file:_files' \
+            '--server-name=[the name to ask for]:name:_hosts' \
+            '--anchors=[whom to trust]:file:_files' \
+            '1:host:_hosts'
+          ;;
+        ca) _sallyport_authority ;;
+        env) _arguments $configuration '--shell=[language of the lines]:shell:(sh fish systemd)' ;;
+        status | reload | events) _arguments $daemon ;;
+        reachability) _arguments $daemon '--watch[print each change]' '1:host:_hosts' ;;
+        help) _arguments '1:command:->topic' ; [[ $state == topic ]] && _describe -t commands command commands ;;
+      esac
+      ;;
+  esac
+}
+
+_sallyport "$@"
