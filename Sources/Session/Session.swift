@@ -469,49 +469,4 @@ public struct Session: ~Copyable {
       Problem(.connectionClosed, "\(destination(outputs)) closed \(what) before the head of a response was complete."),
       &workspace, &outputs)
   }
-
-  // MARK: Moving bytes
-
-  /// The server has moved `count` bytes of this side as they are, after `.forward` or on its own.
-  public mutating func clientForwarded(_ count: Int, now: Int64) {
-    lastProgress = now
-    record.bytesIn &+= UInt64(count)
-    pace?.spent(count, now: now)
-    if case .length(let remaining) = request, phase == .exchanging {
-      let left = remaining - UInt64(count)
-      request = left == 0 ? .done : .length(remaining: left)
-    }
-  }
-
-  public mutating func upstreamForwarded(_ count: Int, now: Int64) {
-    noteProgress(now)
-    record.bytesOut &+= UInt64(count)
-    if case .length(let remaining) = response, phase == .exchanging {
-      let left = remaining - UInt64(count)
-      response = left == 0 ? .done : .length(remaining: left)
-    }
-  }
-
-  mutating func noteProgress(_ now: Int64) {
-    lastProgress = now
-    if clientGoneAt != .max { clientGoneAt = now + Self.halfClosedMilliseconds }
-  }
-
-  /// Bytes that were waiting have left: the connection is alive, however slow.
-  public mutating func progressed(now: Int64) { noteProgress(now) }
-
-  /// How long the look-up of the name, the connecting, and the TLS handshake took.
-  public mutating func noteNameTime(_ milliseconds: Int64) { record.nameMilliseconds = milliseconds }
-  public mutating func noteConnectTime(_ milliseconds: Int64) { record.connectMilliseconds = milliseconds }
-  public mutating func noteReport(_ kind: Problem.Kind, isForgiven: Bool) {
-    record.report = kind
-    record.isForgiven = isForgiven
-  }
-  public mutating func noteTLSTime(_ milliseconds: Int64) { record.tlsMilliseconds = milliseconds }
-
-  /// Whether both directions are through: to be asked after forwarding.
-  public mutating func endIfComplete() -> Action? {
-    if let inspected, inspected.endsAfterForward { return endOfTunnel(.done) }
-    return phase == .exchanging && response == .done ? endOfResponse() : nil
-  }
 }
