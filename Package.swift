@@ -7,18 +7,21 @@ let package = Package(
   products: [.executable(name: "sallyport", targets: ["sallyport"])],
   targets: [
     .executableTarget(
-      name: "sallyport", dependencies: ["Server", "Policy", "Security", "Transport", "Bytes", "HTTP1", "CLinux"],
+      name: "sallyport",
+      dependencies: ["Server", "Policy", "Security", "Reachability", "Transport", "Bytes", "HTTP1", "CLinux"],
       swiftSettings: strict),
     .target(
       name: "Server",
-      dependencies: ["Session", "Transport", "Security", "HTTP1", "Policy", "Bytes", "CLinux"],
+      dependencies: ["Session", "Transport", "Security", "Reachability", "HTTP1", "Policy", "Bytes", "CLinux"],
       swiftSettings: strict),
     .target(
-      name: "Session", dependencies: ["HTTP1", "Policy", "Serialization", "Security", "Bytes"],
+      name: "Session", dependencies: ["HTTP1", "Policy", "Serialization", "Security", "Reachability", "Bytes"],
       swiftSettings: strict + memorySafe),
     .target(name: "HTTP1", dependencies: ["Bytes"], swiftSettings: strict + memorySafe),
     .target(
-      name: "Policy", dependencies: ["Security", "Serialization", "Bytes", "CTOML", "CIDN2"], swiftSettings: strict),
+      name: "Policy", dependencies: ["Security", "Serialization", "Reachability", "Bytes", "CTOML", "CIDN2"],
+      swiftSettings: strict),
+    .target(name: "Reachability", dependencies: ["Bytes"], swiftSettings: strict + memorySafe),
     .target(
       name: "Serialization", dependencies: ["Bytes", "CJSON", "CXML", "CZlib", "CCodings"],
       swiftSettings: strict + memorySafe),
@@ -46,12 +49,15 @@ let package = Package(
     .systemLibrary(name: "CXML", pkgConfig: "expat"),
     .systemLibrary(name: "CZlib", pkgConfig: "zlib"),
     .testTarget(
-      name: "PolicyTests", dependencies: ["Policy", "Serialization", "Security", "Bytes"], swiftSettings: strict),
+      name: "PolicyTests", dependencies: ["Policy", "Serialization", "Security", "Reachability", "Bytes"],
+      swiftSettings: strict),
     .testTarget(
       name: "SecurityTests", dependencies: ["Security", "COpenSSL", "Bytes", "TestSupport"], swiftSettings: strict),
     .target(
       name: "TestSupport", dependencies: ["Bytes", "COpenSSL"], path: "Tests/TestSupport", swiftSettings: strict),
-    .testTarget(name: "BytesTests", dependencies: ["Bytes", "TestSupport"], swiftSettings: strict),
+    .testTarget(
+      name: "ReachabilityTests", dependencies: ["Reachability", "Bytes", "TestSupport"], swiftSettings: strict),
+    .testTarget(name: "BytesTests", dependencies: ["Bytes", "Policy", "TestSupport"], swiftSettings: strict),
     .testTarget(name: "HTTP1Tests", dependencies: ["HTTP1", "Bytes", "TestSupport"], swiftSettings: strict),
     .testTarget(
       name: "SerializationTests", dependencies: ["Serialization", "CJSON", "CCodings", "Bytes", "TestSupport"],
@@ -63,7 +69,8 @@ let package = Package(
     .testTarget(
       name: "TransportTests", dependencies: ["Transport", "Bytes", "TestSupport"], swiftSettings: strict),
     .testTarget(
-      name: "ServerTests", dependencies: ["Server", "Session", "Policy", "Security", "Transport", "Bytes"],
+      name: "ServerTests",
+      dependencies: ["Server", "Session", "Policy", "Security", "Reachability", "Transport", "Bytes"],
       swiftSettings: strict),
     .testTarget(name: "StyleTests", dependencies: ["Transport"], swiftSettings: strict),
   ],
@@ -75,14 +82,16 @@ if isFuzzing {
   package.products = []
   package.targets.removeAll { $0.name == "sallyport" || $0.isTest }
   let fuzzers = [
-    "Heads", "ChunkedBodies", "Session", "Configuration", "PinFiles", "ClientHello", "ServerFlight", "JSON",
-    "JSONNulls",
+    "Heads", "ChunkedBodies", "Session", "Configuration", "PinFiles", "ClientHello", "ServerFlight", "ParentHandshake",
+    "JSON", "JSONNulls",
     "Queries", "Transcoding", "Codings", "Images", "PropertyLists", "XML",
+    "RouteMessages", "SocketDiagnosis",
   ]
   for name in fuzzers {
     package.targets.append(
       .executableTarget(
-        name: "Fuzz\(name)", dependencies: ["Session", "HTTP1", "Policy", "Serialization", "Security", "Bytes"],
+        name: "Fuzz\(name)",
+        dependencies: ["Session", "HTTP1", "Policy", "Serialization", "Security", "Reachability", "Bytes"],
         path: "Tests/Fuzz/\(name)",
         swiftSettings: strict + [.enableExperimentalFeature("Extern"), .unsafeFlags(["-parse-as-library"])],
         linkerSettings: [.unsafeFlags(["-sanitize=fuzzer,address", "-use-ld=lld"])]))

@@ -70,9 +70,18 @@ public struct BufferPool: ~Copyable {
     if buffer.capacity == 0 { buffer = take(capacity) }
   }
 
+  /// Moves what is in `buffer` into a block that just holds it, and takes the larger one back: for what is kept for long.
+  public mutating func compact(_ buffer: inout ByteBuffer) {
+    guard buffer.count <= Self.smallestBlock / 2, var exact = ByteBuffer(exactly: buffer.bytes) else { return }
+    swap(&buffer, &exact)
+    reclaim(&exact)
+  }
+
   /// Takes the memory of `buffer` back; the buffer is empty afterwards.
   public mutating func reclaim(_ buffer: inout ByteBuffer) {
     guard let (block, size) = unsafe buffer.surrender() else { return }
+    // Compacted: no block of the pool's.
+    if Int(size) < Self.smallestBlock { return unsafe free(block) }
     let index = Self.index(for: Int(size))
     guard index < Self.classes, Int(size) == Self.smallestBlock << index,
       lent[index] > 0, (counts[index] + 1) * Int(size) <= Self.bytesKeptPerClass

@@ -36,6 +36,13 @@ public struct ByteBuffer: ~Copyable, @unchecked Sendable {
     end = 0
   }
 
+  /// A copy of `span` in a block that just holds it; empty where there is no memory for one.
+  init?(exactly span: Span<UInt8>) {
+    guard span.count > 0, let block = unsafe malloc(span.count) else { return nil }
+    unsafe self.init(block: block, size: UInt32(span.count))
+    append(span)
+  }
+
   deinit { unsafe free(base) }
 
   @inlinable public var count: Int { Int(end &- start) }
@@ -60,8 +67,13 @@ public struct ByteBuffer: ~Copyable, @unchecked Sendable {
   public func string(_ range: Range<Int>) -> String { bytes.extracting(range).string }
 
   /// Makes room for `count` more bytes behind the readable ones: moves them to the front of the block, or grows it.
+  @inlinable
   public mutating func reserve(_ count: Int) {
-    if tailRoom >= count { return }
+    if tailRoom < count { makeRoom(count) }
+  }
+
+  @usableFromInline
+  mutating func makeRoom(_ count: Int) {
     let held = self.count
     if Int(size) >= held + count, let base = unsafe self.base {
       unsafe memmove(base, base + Int(start), held)
@@ -103,6 +115,8 @@ public struct ByteBuffer: ~Copyable, @unchecked Sendable {
     unsafe append(text.utf8Start, count: text.utf8CodeUnitCount)
   }
 
+  /// Disfavored, or a literal would be a `String`, with its reference counted and its bytes asked for.
+  @_disfavoredOverload
   public mutating func append(_ text: String) {
     var text = text
     text.withUTF8 { source in
@@ -124,19 +138,21 @@ public struct ByteBuffer: ~Copyable, @unchecked Sendable {
   /// Appends what is readable in another buffer.
   public mutating func append(contentsOf other: borrowing ByteBuffer) { append(other.bytes) }
 
+  /// The digits of the largest number.
+  private static let mostDigits = 20
+
   /// The number in decimal digits.
   public mutating func append(decimal value: UInt64) {
-    var digits: UInt64 = 1
-    var count = 1
-    while value / digits >= 10 {
-      digits &*= 10
-      count += 1
-    }
-    reserve(count)
-    while digits > 0 {
-      append(UInt8(truncatingIfNeeded: value / digits % 10 &+ 0x30))
-      digits /= 10
-    }
+    if value < 10 { return append(UInt8(truncatingIfNeeded: value) &+ 0x30) }
+    var digits = InlineArray<20, UInt8>(repeating: 0)
+    var first = Self.mostDigits
+    var rest = value
+    repeat {
+      first -= 1
+      digits[first] = UInt8(truncatingIfNeeded: rest % 10) &+ 0x30
+      rest /= 10
+    } while rest > 0
+    append(digits.span.extracting(first..<Self.mostDigits))
   }
 
   /// The number in decimal digits, at least `width` of them.

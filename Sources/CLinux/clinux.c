@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/netlink.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
@@ -36,6 +37,8 @@ _Static_assert(CL_ENFILE == ENFILE && CL_ENOBUFS == ENOBUFS && CL_ENOMEM == ENOM
 _Static_assert(CL_ECONNABORTED == ECONNABORTED && CL_ECONNREFUSED == ECONNREFUSED, "errno");
 _Static_assert(CL_ETIMEDOUT == ETIMEDOUT && CL_EHOSTUNREACH == EHOSTUNREACH, "errno");
 _Static_assert(CL_ENETUNREACH == ENETUNREACH && CL_EACCES == EACCES && CL_EPERM == EPERM, "errno");
+_Static_assert(CL_ENETDOWN == ENETDOWN && CL_ENODEV == ENODEV && CL_EMSGSIZE == EMSGSIZE, "errno");
+_Static_assert(CL_NETLINK_ROUTE == NETLINK_ROUTE && CL_NETLINK_SOCK_DIAG == NETLINK_SOCK_DIAG, "netlink");
 _Static_assert(CL_EINVAL == EINVAL && CL_EADDRINUSE == EADDRINUSE, "errno");
 _Static_assert(CL_SOCK_STREAM == SOCK_STREAM, "socket types");
 _Static_assert(CL_EADDRNOTAVAIL == EADDRNOTAVAIL && CL_EAFNOSUPPORT == EAFNOSUPPORT, "errno");
@@ -224,13 +227,20 @@ int cl_set_traffic_class(int fd, bool is_ipv4, int traffic_class) {
   return (int)result;
 }
 
-int cl_connect(const cl_address *address, int traffic_class, bool *connected) {
+int cl_connect(const cl_address *address, int traffic_class, const char *interface, bool *connected) {
   struct sockaddr_storage storage;
   socklen_t length = to_sockaddr(address, &storage);
   int fd = (int)RETRY(socket(storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (fd < 0) return fd;
   int on = 1;
   setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  if (interface != NULL) {
+    ptrdiff_t bound = RETRY(setsockopt(fd, SOL_SOCKET, SO_BINDTODEVICE, interface, (socklen_t)strlen(interface)));
+    if (bound < 0) {
+      close(fd);
+      return (int)bound;
+    }
+  }
   // Before the first packet, so that it bears the mark too.
   if (traffic_class != 0) cl_set_traffic_class(fd, storage.ss_family == AF_INET, traffic_class);
   ptrdiff_t result = RETRY(connect(fd, (struct sockaddr *)&storage, length));
@@ -240,6 +250,45 @@ int cl_connect(const cl_address *address, int traffic_class, bool *connected) {
   }
   *connected = result == 0;
   return fd;
+}
+
+bool cl_is_connected(int fd) {
+  // ENOTCONN once it is reset or over; a fraction of what TCP_INFO costs.
+  struct sockaddr_storage peer;
+  socklen_t length = sizeof peer;
+  return getpeername(fd, (struct sockaddr *)&peer, &length) == 0;
+}
+
+int cl_netlink_open(int protocol, int receive_buffer) {
+  int fd = (int)RETRY(socket(AF_NETLINK, SOCK_RAW | SOCK_NONBLOCK | SOCK_CLOEXEC, protocol));
+  if (fd < 0) return fd;
+  struct sockaddr_nl own = {.nl_family = AF_NETLINK};
+  ptrdiff_t bound = RETRY(bind(fd, (struct sockaddr *)&own, sizeof own));
+  if (bound < 0) {
+    close(fd);
+    return (int)bound;
+  }
+  // As root past net.core.rmem_max, else up to it.
+  if (receive_buffer > 0 &&
+      setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &receive_buffer, sizeof receive_buffer) < 0) {
+    setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &receive_buffer, sizeof receive_buffer);
+  }
+  return fd;
+}
+
+int cl_netlink_join(int fd, unsigned group) {
+  return (int)RETRY(setsockopt(fd, SOL_NETLINK, NETLINK_ADD_MEMBERSHIP, &group, sizeof group));
+}
+
+ptrdiff_t cl_netlink_receive(int fd, void *buffer, size_t count) {
+  for (;;) {
+    struct sockaddr_nl sender;
+    socklen_t length = sizeof sender;
+    ptrdiff_t result = RETRY(recvfrom(fd, buffer, count, MSG_TRUNC, (struct sockaddr *)&sender, &length));
+    if (result < 0) return result;
+    if (length < sizeof sender || sender.nl_pid != 0) continue;
+    return (size_t)result > count ? -EMSGSIZE : result;
+  }
 }
 
 int cl_socket_error(int fd) {

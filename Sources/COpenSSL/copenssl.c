@@ -51,6 +51,57 @@ static int prefixed_destroy(BIO *bio) {
   return 1;
 }
 
+static void note_retry(BIO *bio, SSL *carrier, int status) {
+  BIO_clear_retry_flags(bio);
+  if (status == 1) return;
+  switch (SSL_get_error(carrier, status)) {
+    case SSL_ERROR_WANT_READ: BIO_set_retry_read(bio); break;
+    case SSL_ERROR_WANT_WRITE: BIO_set_retry_write(bio); break;
+    default: break;
+  }
+}
+
+static int carried_read(BIO *bio, char *buffer, size_t count, size_t *done) {
+  SSL *carrier = BIO_get_data(bio);
+  int status = SSL_read_ex(carrier, buffer, count, done);
+  note_retry(bio, carrier, status);
+  return status;
+}
+
+static int carried_write(BIO *bio, const char *buffer, size_t count, size_t *done) {
+  SSL *carrier = BIO_get_data(bio);
+  int status = SSL_write_ex(carrier, buffer, count, done);
+  note_retry(bio, carrier, status);
+  return status;
+}
+
+static long carried_control(BIO *bio, int command, long number, void *pointer) {
+  (void)number;
+  (void)pointer;
+  if (command == BIO_CTRL_FLUSH) return 1;
+  if (command == BIO_CTRL_EOF) return (SSL_get_shutdown(BIO_get_data(bio)) & SSL_RECEIVED_SHUTDOWN) != 0;
+  return 0;
+}
+
+bool cossl_set_carrier(SSL *ssl, SSL *carrier) {
+  static BIO_METHOD *volatile method;
+  // As below.
+  if (!method) {
+    BIO_METHOD *made = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "TLS connection");
+    if (!made) return false;
+    BIO_meth_set_read_ex(made, carried_read);
+    BIO_meth_set_write_ex(made, carried_write);
+    BIO_meth_set_ctrl(made, carried_control);
+    __atomic_store_n(&method, made, __ATOMIC_RELEASE);
+  }
+  BIO *bio = BIO_new(__atomic_load_n(&method, __ATOMIC_ACQUIRE));
+  if (!bio) return false;
+  BIO_set_data(bio, carrier);
+  BIO_set_init(bio, 1);
+  SSL_set_bio(ssl, bio, bio);
+  return true;
+}
+
 BIO *cossl_prefixed_socket(int fd, const void *prefix, size_t count) {
   static BIO_METHOD *volatile method;
   // Two threads may make it at once: the one that comes second leaves a few bytes behind, once.

@@ -17,11 +17,13 @@ public enum BodyFraming: Equatable, Sendable {
     explicit(fields, bytes, minorVersion: minorVersion).map { $0 ?? .none }
   }
 
-  /// RFC 9112, 6.3, for a response. What the fields say must make sense also where the status allows no body.
+  /// RFC 9112, 6.3, for a response. What the fields say must make sense also where the status allows no body, but not
+  /// where CONNECT was granted: a client must ignore them there (step 2), for what follows is the tunnel.
   static func ofResponse(
-    _ fields: FieldSection, _ bytes: Span<UInt8>, status: Int, minorVersion: Int, toHead: Bool
+    _ fields: FieldSection, _ bytes: Span<UInt8>, status: Int, minorVersion: Int, toHead: Bool, toConnect: Bool = false
   ) -> Result<BodyFraming, MessageFault> {
-    explicit(fields, bytes, minorVersion: minorVersion).map { framing in
+    if toConnect, (200..<300).contains(status) { return .success(.none) }
+    return explicit(fields, bytes, minorVersion: minorVersion).map { framing in
       if toHead || status < 200 || status == 204 || status == 304 { return .none }
       return framing ?? .untilClose
     }

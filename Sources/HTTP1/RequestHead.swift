@@ -55,6 +55,13 @@ public struct RequestHead: Sendable {
   /// Empty lines that are passed over before a request line (RFC 9112, 2.2): one that an old client sends behind a body.
   static let emptyLinesPassedOver = 1
 
+  /// Whether nothing but such a line has come, or a part of one: no request has begun.
+  public static func isPassedOver(_ bytes: Span<UInt8>) -> Bool {
+    bytes.isEmpty || bytes[0] == 0x0d && (bytes.count == 1 || bytes.count == 2 && bytes[1] == 0x0a)
+  }
+
+  public static func isPassedOver(_ buffer: borrowing ByteBuffer) -> Bool { isPassedOver(buffer.bytes) }
+
   /// Whether the head stands inside a tunnel that the proxy reads, where it plays the part of the origin server: the
   /// target is in origin-form then (RFC 9112, 3.2.1), and CONNECT is none of its methods.
   private var isInTunnel = false

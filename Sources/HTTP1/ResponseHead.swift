@@ -14,15 +14,19 @@ public struct ResponseHead: Sendable {
 
   public init() {}
 
-  /// Reads a head from the beginning of `bytes`; `toHead` where it answers a HEAD request.
-  public mutating func read(_ bytes: Span<UInt8>, limits: HeadLimits, toHead: Bool) -> HeadProgress {
+  /// Reads a head from the beginning of `bytes`; `toHead`, `toConnect` where it answers a request of that method.
+  public mutating func read(
+    _ bytes: Span<UInt8>, limits: HeadLimits, toHead: Bool, toConnect: Bool = false
+  ) -> HeadProgress {
     let window = bytes.count > limits.bytes ? bytes.extracting(0..<limits.bytes) : bytes
-    let progress = readLines(window, limits: limits, toHead: toHead)
+    let progress = readLines(window, limits: limits, toHead: toHead, toConnect: toConnect)
     if progress == .incomplete && bytes.count >= limits.bytes { return .invalid(.headTooLarge) }
     return progress
   }
 
-  private mutating func readLines(_ bytes: Span<UInt8>, limits: HeadLimits, toHead: Bool) -> HeadProgress {
+  private mutating func readLines(
+    _ bytes: Span<UInt8>, limits: HeadLimits, toHead: Bool, toConnect: Bool
+  ) -> HeadProgress {
     // "HTTP/1." DIGIT SP 3DIGIT SP [reason] CR LF. What has come so far must fit, however little it is.
     let fixed = min(bytes.count, 13)
     for index in 0..<fixed where !Self.mayStand(bytes[index], at: index) {
@@ -43,7 +47,9 @@ public struct ResponseHead: Sendable {
       guard case .complete = progress else { return progress }
       options = ConnectionOptions()
       if let fault = fields.dropHopByHop(bytes, &options) { return .invalid(fault) }
-      switch BodyFraming.ofResponse(fields, bytes, status: status, minorVersion: minorVersion, toHead: toHead) {
+      let framing = BodyFraming.ofResponse(
+        fields, bytes, status: status, minorVersion: minorVersion, toHead: toHead, toConnect: toConnect)
+      switch framing {
       case .failure(let fault): return .invalid(fault)
       case .success(let framing): self.framing = framing
       }

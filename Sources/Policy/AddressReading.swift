@@ -1,5 +1,7 @@
 // Addresses as values of the configuration: with a port in `listen` and `servers`, as sets in `deny_addresses`.
 
+import Bytes
+
 extension ConfigurationReading {
   /// `127.0.0.1:3128` or `[::1]:3128`. Without `defaultPort` the port must be there.
   func socketAddress(

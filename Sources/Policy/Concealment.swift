@@ -1,8 +1,8 @@
 // Which ranges of a configuration file may hold a secret, so that no excerpt shows them.
 //
 // Where the file is well formed, the tree says: what stands under a key whose name speaks of secrets, or comes near one
-// that does ('pasword'), is hidden, but for the names of files, credentials and variables. Where the syntax is broken
-// there is no tree, and lines are judged by the keys that are found on them. Both hide too much rather than too little.
+// that does ('pasword'), is hidden, but for the names of files, credentials and variables; so is a URL with a user name
+// in it, for a password follows that. Where the syntax is broken there is no tree, and lines are judged by the keys that are found on them. Both hide too much rather than too little.
 // Tests: SecretTests.
 
 enum Concealment {
@@ -37,19 +37,30 @@ private struct SecretsInTree {
     switch value.content {
     case .table(let entries):
       for entry in entries where !(isSecret && Self.isReference(entry)) {
-        collect(entry.value, isSecret: isSecret || covers(entry))
+        collect(entry.value, isSecret: isSecret || covers(entry) || Self.isAddress(entry))
       }
     case .array(let values) where !isSecret:
       for value in values { collect(value, isSecret: false) }
     default:
       // An array goes as a whole, with the comments in it.
-      if isSecret, value.begin < value.end { ranges.append(value.begin..<value.end) }
+      if isSecret || Self.isURL(value), value.begin < value.end { ranges.append(value.begin..<value.end) }
     }
   }
 
   /// What stands within something secret and is none: where to find it, and names of header fields to remove.
   private static func isReference(_ entry: TOMLEntry) -> Bool {
     ["file", "credential", "env", "remove"].contains(entry.key)
+  }
+
+  private static func isURL(_ value: TOMLValue) -> Bool {
+    guard case .string(let text) = value.content else { return false }
+    return SecretWords.coversURL(text)
+  }
+
+  /// `user:password@host` where `http://` has been forgotten.
+  private static func isAddress(_ entry: TOMLEntry) -> Bool {
+    guard entry.key == "via", case .string(let text) = entry.value.content else { return false }
+    return text.utf8.contains(0x40)
   }
 
   private mutating func covers(_ entry: TOMLEntry) -> Bool {
@@ -82,6 +93,9 @@ enum SecretWords {
   /// Tables that hold secrets under names of all kinds: header fields, parameters.
   static func coversTable(_ key: String) -> Bool { isNear(key.lowercased(), nearTables) }
 
+  /// Whether the text may be a URL with a user name, and hence a password, in it.
+  static func coversURL(_ text: String) -> Bool { text.utf8.contains(0x40) && text.holds("://") }
+
   private static func isNear(_ key: String, _ words: [String]) -> Bool {
     words.contains { Suggestion.distance(key, $0, atMost: 2) != nil }
   }
@@ -107,8 +121,14 @@ private struct BrokenLines {
   /// The quote of a long string that the current value has left open.
   private var fence: Unicode.Scalar? = nil
 
-  /// The first column to hide, counted from 1; nil where the whole line may be shown.
+  /// The first column to hide, counted from 1; nil where the whole line may be shown. Of a line with a URL that may hold a
+  /// password nothing is shown.
   mutating func firstHiddenColumn(of line: [Unicode.Scalar]) -> Int? {
+    let column = firstSecretColumn(of: line)
+    return SecretWords.coversURL(String(String.UnicodeScalarView(line))) ? 1 : column
+  }
+
+  private mutating func firstSecretColumn(of line: [Unicode.Scalar]) -> Int? {
     if open > 0 || fence != nil {
       let wasSecret = keyIsSecret
       // What looks like a key or a header may be one: it may be the end of the value that is missing.
@@ -190,7 +210,8 @@ private struct BrokenLines {
 
   private static func speaksOfSecrets(_ path: String) -> Bool {
     path.split(whereSeparator: { ".[] \t#".contains($0) }).map(String.init).contains {
-      SecretWords.covers($0) || SecretWords.coversTable($0)
+      // Of `via` only a part with "@" in it is secret, which may stand in another line of what is broken.
+      SecretWords.covers($0) || SecretWords.coversTable($0) || $0 == "via"
     }
   }
 

@@ -2,6 +2,7 @@
 // Durations are in milliseconds, sizes in bytes; the unit stands last in each name.
 
 import Bytes
+import Reachability
 import Security
 
 /// A place in a configuration file. Lines and columns count from 1; columns are characters.
@@ -125,6 +126,14 @@ public struct AuthoritySettings: Hashable, Sendable {
   public init() {}
 }
 
+/// [reachability]
+public struct ReachabilitySettings: Hashable, Sendable {
+  /// Kinds of link by the name of the interface: "wwan", "wifi" or "wired". They come before what the kernel says.
+  public var interfaces: [String: ReachabilityStatus] = [:]
+
+  public init() {}
+}
+
 /// [log]
 public struct LogSettings: Hashable, Sendable {
   public enum Format: String, Sendable, CaseIterable { case auto, text, json, journal }
@@ -159,6 +168,7 @@ public struct Configuration: Hashable, Sendable {
   public var dns = NameServices()
   public var trust = TrustSource.system
   public var authority = AuthoritySettings()
+  public var reachability = ReachabilitySettings()
   public var log = LogSettings()
   public var admin = AdminSettings()
 

@@ -61,6 +61,8 @@ final class ConfigurationReading {
   var defaultResponse: ResponseDraft? = nil
   /// By name.
   var pinSets: [String: PinSetDraft] = [:]
+  /// By name.
+  var routes: [String: RouteDraft] = [:]
   var rules: [RuleDraft] = []
   private(set) var filesRead: [String] = []
   private var namesRead: Set<String> = []
@@ -73,6 +75,9 @@ final class ConfigurationReading {
   /// Files of secrets that a warning has named.
   var warnedFiles: Set<String> = []
   private var exposure: [String: Bool] = [:]
+
+  /// Names of users as they were looked up.
+  var userIDs: [String: Result<UInt32?, FileFault>] = [:]
 
   /// Files of certificates and of revocation lists as they were read, and what became of them.
   var certificateFiles: [String: Result<[Certificate], FileFault>] = [:]
@@ -159,10 +164,6 @@ final class ConfigurationReading {
 
   /// A key that no case of the reader took.
   func unread(_ setting: Setting, of schema: TableSchema) {
-    if schema.later.contains(setting.key) {
-      report(.error, setting.source, setting.keyBegin, "\(setting.title) is not supported by this build")
-      return
-    }
     var message = "unknown key \(setting.title)"
     if setting.table.isEmpty, case .table = setting.value.content {
       message = "unknown table [\(setting.key)]"
@@ -171,15 +172,6 @@ final class ConfigurationReading {
       message += "; did you mean '\(nearest)'?"
     }
     report(.error, setting.source, setting.keyBegin, message)
-  }
-
-  /// A table of which this build reads nothing: each of its keys is answered, or the table where it is empty.
-  func unsupported(_ setting: Setting, _ schema: TableSchema, path: String) {
-    guard case .table(let entries) = setting.value.content, !entries.isEmpty else {
-      report(.error, setting.source, setting.keyBegin, "[\(path)] is not supported by this build")
-      return
-    }
-    for entry in entries { unread(Setting(source: setting.source, table: path, entry: entry), of: schema) }
   }
 
   // MARK: Types

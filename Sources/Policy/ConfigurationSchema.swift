@@ -1,23 +1,18 @@
-// The names of every table, so that a name that is not read is answered for what it is: a slip, or a part of the
-// configuration that this build does not carry out. What is read of each key stands in the files that read the tables.
+// The names of every table, so that a name that is not read is answered for what it is, and with the one that was meant.
+// What is read of each key stands in the files that read the tables.
 
-/// A table of the configuration by its names. Those of `later` are part of the format and not of this build.
+/// A table of the configuration by its names.
 struct TableSchema: Sendable {
-  let supported: [String]
-  let later: [String]
+  let names: [String]
 
-  init(_ supported: [String], later: [String] = []) {
-    self.supported = supported
-    self.later = later
-  }
-
-  var names: [String] { supported + later }
+  init(_ names: [String]) { self.names = names }
 }
 
 extension TableSchema {
-  static let root = TableSchema(
-    ["include", "proxy", "dns", "trust", "authority", "log", "admin", "defaults", "pins", "rule"],
-    later: ["reachability", "routes"])
+  static let root = TableSchema([
+    "include", "proxy", "dns", "trust", "authority", "reachability", "log", "admin", "defaults", "pins", "routes",
+    "rule",
+  ])
   static let proxy = TableSchema([
     "listen", "workers", "name", "default", "allow_remote", "credentials", "deny_addresses", "limits",
     "timeouts",
@@ -36,11 +31,11 @@ extension TableSchema {
   static let trust = TableSchema(["anchors"])
   static let authority = TableSchema(["directory", "key"])
   static let defaults = TableSchema(["security", "request", "response"])
-  static let rule = TableSchema(
-    [
-      "name", "hosts", "ports", "methods", "paths", "schemes", "action", "reason", "enforce", "connect",
-      "upgrade", "deny_addresses", "security", "request", "response",
-    ], later: ["users", "units", "when", "route"])
+  static let reachability = TableSchema(["interfaces"])
+  static let rule = TableSchema([
+    "name", "hosts", "ports", "methods", "paths", "schemes", "users", "units", "when", "action", "reason", "enforce",
+    "connect", "upgrade", "route", "deny_addresses", "security", "request", "response",
+  ])
   static let security = TableSchema([
     "pins", "allow_invalid_certificates", "validates_domain_name", "anchors", "min_tls", "max_tls", "ciphers",
     "server_name", "client_certificate", "revocation", "crl_file",
@@ -59,9 +54,6 @@ extension TableSchema {
     "serializer", "acceptable_status", "acceptable_content_types", "remove_nulls", "on_violation", "oversize",
   ])
   static let violation = TableSchema(["status", "content_type", "body"])
-
-  // Tables of which this build reads nothing.
-  static let reachability = TableSchema([], later: ["interfaces"])
-  static let route = TableSchema(
-    [], later: ["via", "credentials", "when", "interface", "unreachable", "wait", "security"])
+  static let route = TableSchema(["via", "credentials", "when", "interface", "unreachable", "wait", "security"])
+  static let routeCredentials = TableSchema(["username", "password"])
 }

@@ -1,5 +1,7 @@
 // Which hosts a number of patterns match for certain: what one rule covers of another. Tests: ShadowedRulesTests.
 
+import Bytes
+
 /// A union of host patterns.
 struct CoveredHosts {
   private(set) var patterns: Set<HostPattern> = []

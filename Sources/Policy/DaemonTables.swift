@@ -191,7 +191,7 @@ extension ConfigurationReading {
 
   private func readTimeouts(_ table: ConfigurationTable) {
     for setting in table.settings {
-      guard TableSchema.timeouts.supported.contains(setting.key) else {
+      guard TableSchema.timeouts.names.contains(setting.key) else {
         unread(setting, of: .timeouts)
         continue
       }

@@ -5,6 +5,7 @@
 // Tests: ExplanationTests.
 
 import Bytes
+import Reachability
 
 /// An answer to "what happens to this request, and why".
 public struct Explanation: Sendable {
@@ -49,25 +50,33 @@ public struct Explanation: Sendable {
   public let response: ResponseExplanation?
   /// nil for what is denied, and for a request that leaves in the clear.
   public let security: SecurityExplanation?
+  /// nil for what is denied, and where the rule lists no routes: then it goes straight.
+  public let routes: RouteExplanation?
+  /// What the question left open and the answer depends on.
+  public let assumptions: [Assumption]
   /// nil for a name: then every address that it resolves to is asked about.
   public let address: AddressVerdict?
 }
 
 extension Policy {
-  /// Explains a request. `path` is without the query, and empty for a tunnel.
+  /// Explains a request. `path` is without the query, and empty for a tunnel. Without `client` it is that of one who is
+  /// not known; without `link`, of a machine whose link is not.
   public func explain(
-    method: String, scheme: Scheme, host: CanonicalHost, port: UInt16, path: String, isTunnel: Bool
+    method: String, scheme: Scheme, host: CanonicalHost, port: UInt16, path: String, isTunnel: Bool,
+    client: LocalClient? = nil, link: ReachabilityStatus? = nil
   ) -> Explanation {
     let methodBytes = Array(method.utf8)
     let pathBytes = Array(path.utf8)
     let facts = RequestFacts(
-      scheme: scheme, port: port, method: methodBytes.span, path: pathBytes.span, isTunnel: isTunnel)
+      scheme: scheme, port: port, method: methodBytes.span, path: pathBytes.span, isTunnel: isTunnel, client: client,
+      link: link ?? .unknown)
     var workspace = DecisionWorkspace()
     workspace.host = host
     var canonicalPath = CanonicalPath()
     canonicalPath.set(pathBytes.span)
     let decision = decide(facts, &workspace)
-    let seen = Seen(method: method, scheme: scheme, host: host, port: port, path: path)
+    let seen = Seen(
+      method: method, scheme: scheme, host: host, port: port, path: path, client: client, link: link ?? .unknown)
     var passedOver: [Explanation.PassedOver] = []
     for rule in rules[..<(decision.rule ?? rules.count)] {
       guard let condition = rule.firstFailure(facts, path: canonicalPath, host: host) else { continue }
@@ -77,11 +86,20 @@ extension Policy {
           expected: rule.expectation(of: condition),
           seen: seen.text(for: condition)))
     }
-    return explanation(of: decision, seen, isTunnel: isTunnel, passedOver)
+    let open = OpenQuestion(client: client, link: link)
+    let assumptions = open.assumptions(of: rules.prefix(decision.rule.map { $0 + 1 } ?? rules.count)) {
+      rule, client, link in
+      let facts = RequestFacts(
+        scheme: scheme, port: port, method: methodBytes.span, path: pathBytes.span, isTunnel: isTunnel, client: client,
+        link: link)
+      return rule.firstFailure(facts, path: canonicalPath, host: host) == nil
+    }
+    return explanation(of: decision, seen, isTunnel: isTunnel, passedOver, assumptions)
   }
 
   private func explanation(
-    of decision: Decision, _ seen: Seen, isTunnel: Bool, _ passedOver: [Explanation.PassedOver]
+    of decision: Decision, _ seen: Seen, isTunnel: Bool, _ passedOver: [Explanation.PassedOver],
+    _ assumptions: [Explanation.Assumption]
   ) -> Explanation {
     let edits = request(of: decision)
     let tls = securityExplanation(of: decision, scheme: seen.scheme, port: seen.port, isTunnel: isTunnel)
@@ -96,6 +114,7 @@ extension Policy {
       timeoutMilliseconds: edits.timeoutMilliseconds, cookies: edits.cookies,
       serializer: isLookedInto ? serializerExplanation(of: decision, method: seen.method) : nil,
       response: isLookedInto ? responseExplanation(of: decision) : nil, security: tls,
+      routes: routeExplanation(of: decision), assumptions: assumptions,
       address: seen.host.address.map {
         Explanation.AddressVerdict(
           address: $0, block: denyingBlock($0, rule: decision.rule),
@@ -111,6 +130,8 @@ private struct Seen {
   let host: CanonicalHost
   let port: UInt16
   let path: String
+  let client: LocalClient?
+  let link: ReachabilityStatus
 
   var hostText: String { host.bytes.span.string }
 
@@ -126,8 +147,19 @@ private struct Seen {
     case .methods: method
     case .paths: path
     case .schemes: scheme.rawValue
+    case .users: userText
+    case .units: client?.unit ?? "a client whose unit is not known"
+    case .links: link.rawValue
     case .requestsOnly: "a tunnel, of whose requests nothing is known yet"
     }
+  }
+}
+
+extension Seen {
+  private var userText: String {
+    guard let client else { return "a client that is not known" }
+    if client.userID == LocalClient.noUser { return "a user who is not known" }
+    return client.user ?? "\(client.userID)"
   }
 }
 
@@ -143,11 +175,14 @@ extension Rule {
     case .methods: Self.list(conditions.methods)
     case .paths: Self.list(conditions.paths.map(\.description))
     case .schemes: Self.list(conditions.schemes.map(\.rawValue))
+    case .users: Self.list(conditions.userNames)
+    case .units: Self.list(conditions.units)
+    case .links: Self.list(conditions.links.map(\.rawValue))
     case .requestsOnly: "a request, for the rule has 'methods' or 'paths' and no 'connect'"
     }
   }
 
-  private static func list(_ words: [String]) -> String {
+  static func list(_ words: [String]) -> String {
     let named = words.prefix(mostNamed).joined(separator: ", ")
     return words.count > mostNamed ? "\(named) and \(words.count - mostNamed) more" : named
   }
@@ -174,7 +209,7 @@ extension Explanation.Field {
 extension Explanation: CustomStringConvertible {
   /// What a person reads; ends with a newline.
   public var description: String {
-    let lines = [request, "", verdictLine] + reasonLines + passedOverLines + actionLines
+    let lines = [request, "", verdictLine] + reasonLines + passedOverLines + assumptionLines + actionLines
     return lines.map(\.printable).joined(separator: "\n") + "\n"
   }
 
@@ -205,9 +240,11 @@ extension Explanation: CustomStringConvertible {
       }
   }
 
+  private var assumptionLines: [String] { assumptions.isEmpty ? [] : [""] + assumptions.map(\.text) }
+
   private var actionLines: [String] {
     if decision.verdict == .deny { return [] }
-    let lines = (isTunnel ? [] : requestLines) + (security?.lines ?? []) + addressLines
+    let lines = (isTunnel ? [] : requestLines) + (security?.lines ?? []) + (routes?.lines ?? []) + addressLines
     return ["", "what will be done:"] + (lines.isEmpty ? ["  the request is forwarded as it came"] : lines)
   }
 
@@ -246,7 +283,8 @@ extension Explanation {
     JSONText.object([
       ("request", .string(request)), ("verdict", .string(decision.verdict == .allow ? "allow" : "deny")),
       ("decision", .string(decision.reason.rawValue)), ("rule", ruleJSON),
-      ("passed_over", .array(passedOver.map(\.json))), ("actions", actionsJSON), ("address", addressJSON),
+      ("passed_over", .array(passedOver.map(\.json))), ("assumed", .array(assumptions.map(\.json))),
+      ("actions", actionsJSON), ("address", addressJSON),
     ]).text + "\n"
   }
 
@@ -262,13 +300,14 @@ extension Explanation {
   private var actionsJSON: JSONText {
     if decision.verdict == .deny { return .null }
     let tls = security?.json ?? [("assurance", .null), ("security", .null)]
-    if isTunnel { return .object(tls) }
+    let ways = routes?.json ?? []
+    if isTunnel { return .object(tls + ways) }
     return .object(
       [
         ("remove", .array(removed.map(JSONText.string))), ("set", .array(set.map(\.json))),
         ("default", .array(defaults.map(\.json))),
         ("timeout_ms", timeoutMilliseconds.map { .number(Int($0)) } ?? .null), ("cookies", .boolean(cookies)),
-      ] + (serializer?.json ?? []) + (response?.json ?? []) + tls)
+      ] + (serializer?.json ?? []) + (response?.json ?? []) + tls + ways)
   }
 
   private var addressJSON: JSONText {

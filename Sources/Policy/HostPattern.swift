@@ -30,7 +30,7 @@ public enum HostFault: Error, Equatable, Sendable {
 }
 
 /// The host of a request in canonical form, in storage that is used again for each request of a loop.
-public struct CanonicalHost: Sendable {
+public struct CanonicalHost: Hashable, Sendable {
   /// Longest name in bytes (RFC 1035, 2.3.4, without the root's dot).
   public static let longestName = 253
 
@@ -39,7 +39,17 @@ public struct CanonicalHost: Sendable {
   /// Set where the host is a literal address.
   public private(set) var address: IPAddress? = nil
 
+  /// The bytes in an array of its own: one that shared the storage, which an array of a whole slice does, would make the
+  /// next request's host take a new one.
+  public var copiedBytes: [UInt8] { bytes.map { $0 } }
+
   public init() { bytes.reserveCapacity(256) }
+
+  /// A host that has been read already: `canonical` is what `bytes` was.
+  public init(canonical: [UInt8], address: IPAddress?) {
+    bytes = canonical
+    self.address = address
+  }
 
   /// Reads the host of an authority: a name, a dotted quad, or an IPv6 address between brackets.
   public mutating func set(_ text: Span<UInt8>) -> HostFault? {

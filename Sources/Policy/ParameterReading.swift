@@ -154,7 +154,7 @@ private struct ParameterWalk {
 
   /// Whether a table says where a secret is.
   private static func isReference(_ entries: [TOMLEntry]) -> Bool {
-    entries.count == 1 && TableSchema.secret.supported.contains(entries[0].key)
+    entries.count == 1 && TableSchema.secret.names.contains(entries[0].key)
   }
 
   // MARK: Tables and arrays

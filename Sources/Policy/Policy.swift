@@ -4,6 +4,7 @@
 // allocates nothing: the caller lends the storage (`DecisionWorkspace`).
 
 import Bytes
+import Reachability
 import Security
 import Serialization
 
@@ -16,14 +17,23 @@ public struct RequestFacts: ~Escapable {
   public let path: Span<UInt8>
   /// CONNECT: methods and paths speak of requests inside the tunnel.
   public let isTunnel: Bool
+  /// nil: not known.
+  public let client: LocalClient?
+  /// By what link the machine's default route leaves.
+  public let link: ReachabilityStatus
 
   @_lifetime(copy method, copy path)
-  public init(scheme: Scheme, port: UInt16, method: Span<UInt8>, path: Span<UInt8>, isTunnel: Bool) {
+  public init(
+    scheme: Scheme, port: UInt16, method: Span<UInt8>, path: Span<UInt8>, isTunnel: Bool, client: LocalClient? = nil,
+    link: ReachabilityStatus = .unknown
+  ) {
     self.scheme = scheme
     self.port = port
     self.method = method
     self.path = path
     self.isTunnel = isTunnel
+    self.client = client
+    self.link = link
   }
 }
 
@@ -84,6 +94,10 @@ public final class Policy: Sendable {
   public let longestAddition: Int
   private let index: RuleIndex
   private let looksAtPaths: Bool
+  /// Whether a rule asks who the client is.
+  public let asksForClient: Bool
+  /// Every route that a rule lists and that has a table, each once, in the order of the rules.
+  public let routes: [Route]
 
   public init(
     configuration: Configuration = Configuration(), rules: [Rule] = [], defaultRequest: RequestPolicy = RequestPolicy(),
@@ -95,7 +109,12 @@ public final class Policy: Sendable {
     self.defaultSecurity = defaultSecurity
     self.defaultResponse = defaultResponse
     var digests: Set<[UInt8]> = []
-    securityPolicies = ([defaultSecurity] + rules.map(\.security)).filter { digests.insert($0.digest).inserted }
+    var known: Set<Route> = [.direct]
+    routes = rules.flatMap(\.routes).filter { known.insert($0).inserted }
+    securityPolicies = ([defaultSecurity] + rules.map(\.security) + routes.map(\.security)).filter {
+      digests.insert($0.digest).inserted
+    }
+    asksForClient = rules.contains { $0.conditions.users != nil || !$0.conditions.units.isEmpty }
     index = RuleIndex(rules: rules)
     looksAtPaths = rules.contains { !$0.conditions.paths.isEmpty }
     longestAddition = rules.reduce(defaultRequest.fields.addedBytes) { max($0, $1.request.fields.addedBytes) }
@@ -173,7 +192,9 @@ public final class Policy: Sendable {
 
 extension Rule {
   /// A condition of a rule, as `explain` names it.
-  public enum Condition: String, Sendable { case hosts, ports, methods, paths, schemes, requestsOnly = "requests only" }
+  public enum Condition: String, Sendable {
+    case hosts, ports, methods, paths, schemes, users, units, links = "when", requestsOnly = "requests only"
+  }
 
   /// The first condition that does not hold; nil where all do. `host` nil: the index has looked at it.
   public func firstFailure(
@@ -182,6 +203,13 @@ extension Rule {
     if let host, !conditions.hosts.isEmpty, !conditions.hosts.contains(where: { $0.matches(host) }) { return .hosts }
     if !conditions.ports.isEmpty, !conditions.ports.contains(facts.port) { return .ports }
     if !conditions.schemes.isEmpty, !conditions.schemes.contains(facts.scheme) { return .schemes }
+    if !conditions.links.isEmpty, !conditions.links.contains(facts.link) { return .links }
+    if let users = conditions.users, !(facts.client.map { users.contains($0.userID) } ?? false) { return .users }
+    if !conditions.units.isEmpty {
+      guard let client = facts.client,
+        client.belongs(toOneOf: conditions.units, countsOwn: conditions.users != nil)
+      else { return .units }
+    }
     if facts.isTunnel {
       // A rule with methods or paths speaks of requests inside, unless it sets `connect` itself.
       if connect == nil, !(conditions.methods.isEmpty && conditions.paths.isEmpty) { return .requestsOnly }

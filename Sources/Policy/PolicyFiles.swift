@@ -8,7 +8,7 @@ public struct FileFault: Error, Hashable, Sendable, CustomStringConvertible {
   public init(_ description: String) { self.description = description }
 }
 
-/// Files, environment and credentials, as the loader asks for them. Paths are as the operator wrote them, joined to the
+/// Files, environment, credentials and users, as the loader asks for them. Paths are as the operator wrote them, joined to the
 /// directory of the file that names them; where that is still relative, it is relative to the working directory.
 public protocol PolicyFiles {
   /// The bytes of the file at `path`. A file of more than `limit` bytes is a fault, told without reading it whole.
@@ -31,6 +31,10 @@ public protocol PolicyFiles {
   /// $CREDENTIALS_DIRECTORY, where systemd puts what `LoadCredential=` names; nil where there is none.
   var credentialsDirectory: String? { get }
 
+  /// The number of the user of this name; nil where there is none. What keeps it from being known is a fault: an unknown
+  /// user is met by nobody, and nobody may be taken for unknown because a directory service did not answer.
+  func userID(named name: String) -> Result<UInt32?, FileFault>
+
   /// Seconds since 1970, for what expires. Only warnings come of it: a connection is judged by its own time.
   var now: Int64 { get }
 }
@@ -38,6 +42,9 @@ public protocol PolicyFiles {
 extension PolicyFiles {
   /// A made-up world has no directories unless it says so.
   public func isDirectory(_ path: String) -> Bool { false }
+
+  /// Nor users.
+  public func userID(named name: String) -> Result<UInt32?, FileFault> { .success(nil) }
 
   /// The clock of a made-up world stands still, at a time when nothing had expired.
   public var now: Int64 { 0 }

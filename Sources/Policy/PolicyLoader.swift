@@ -42,16 +42,31 @@ extension ConfigurationReading {
   fileprivate func policy() -> Policy {
     let standard = SecurityPolicy(defaultSecurity.policySettings)
     var interned = [standard.digest: standard]
+    let routes = routes.mapValues { draft in
+      let own = draft.security.map { SecurityPolicy($0.policySettings) } ?? .standard
+      let security = interned[own.digest, default: own]
+      interned[own.digest] = security
+      return draft.route(security: security)
+    }
     let rules = rules.map { draft in
       let own = draft.effectiveSecurity.map { SecurityPolicy($0.policySettings) }
       let security = own.map { interned[$0.digest, default: $0] } ?? standard
       interned[security.digest] = security
       let response = ResponseDraft.merged(draft.response, inheriting: defaultResponse)
-      return draft.rule(inheriting: defaultRequest, security: security, response: response?.serialization)
+      return draft.rule(
+        inheriting: defaultRequest, routes: draft.routes.map { route($0.value, among: routes) }, security: security,
+        response: response?.serialization)
     }
     return Policy(
       configuration: configuration, rules: rules, defaultRequest: defaultRequest.policy(), defaultSecurity: standard,
       defaultResponse: defaultResponse?.serialization)
+  }
+
+  /// A name that refers to nothing has been an error: to go straight in its place would be a way around the parents.
+  private func route(_ name: String, among routes: [String: Route]) -> Route {
+    if let route = routes[name] { return route }
+    precondition(name == Route.direct.name, "a rule lists a route that is not there")
+    return .direct
   }
 
   // MARK: The main file
@@ -78,7 +93,7 @@ extension ConfigurationReading {
     case "trust": table(setting).map(readTrust)
     case "authority": table(setting).map(readAuthority)
     case "admin": table(setting).map(readAdmin)
-    case "reachability": unsupported(setting, .reachability, path: "reachability")
+    case "reachability": table(setting).map(readReachability)
     default: readShared(setting)
     }
   }
@@ -101,19 +116,8 @@ extension ConfigurationReading {
     switch setting.key {
     case "rule": readRules(setting)
     case "pins": readPins(setting)
-    case "routes": unsupportedNames(setting, .route)
+    case "routes": readRoutes(setting)
     default: unread(setting, of: .root)
-    }
-  }
-
-  /// [routes.NAME]: tables under names of the operator's.
-  private func unsupportedNames(_ setting: Setting, _ schema: TableSchema) {
-    guard case .table(let entries) = setting.value.content, !entries.isEmpty else {
-      return unsupported(setting, schema, path: setting.key)
-    }
-    for entry in entries {
-      let inner = Setting(source: setting.source, table: setting.key, entry: entry)
-      unsupported(inner, schema, path: "\(setting.key).\(entry.key)")
     }
   }
 

@@ -74,20 +74,12 @@ extension ConfigurationReading {
       case "cookies": draft.cookies = boolean(setting)
       case "service_type": draft.serviceType = choice(setting, ServiceType.self)
       case "throttle": draft.throttle = throttle(setting)
-      case "allows_cellular_access": draft.allowsCellularAccess = cellularAccess(setting)
+      case "allows_cellular_access": draft.allowsCellularAccess = boolean(setting)
       default: readSerializerKey(setting, &draft)
       }
     }
     checkConflicts(draft.edits)
     return draft
-  }
-
-  private func cellularAccess(_ setting: Setting) -> Bool? {
-    let isAllowed = boolean(setting)
-    if isAllowed == false {
-      warning(setting, "\(Self.withoutReachability); until then requests are sent over any link")
-    }
-    return isAllowed
   }
 
   // MARK: Header fields
@@ -226,7 +218,8 @@ extension ConfigurationReading {
       kind: .set, name: "Authorization", value: GivenValue(bytes: value, isSecret: true), setting: setting)
   }
 
-  private static func basicFault(_ bytes: [UInt8]?, isUser: Bool) -> String? {
+  /// What keeps user name or password from being sent by Basic; nil where there is none, or nothing does.
+  static func basicFault(_ bytes: [UInt8]?, isUser: Bool) -> String? {
     guard let bytes else { return nil }
     if isUser, bytes.contains(0x3a) { return "a user name must not hold ':' (RFC 7617, 2)" }
     if bytes.contains(where: { $0 < 0x20 || $0 == 0x7f }) {

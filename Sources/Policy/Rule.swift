@@ -1,6 +1,7 @@
 // A [[rule]] as the operator meant it, ready to be matched and carried out.
 
 import Bytes
+import Reachability
 import Security
 import Serialization
 
@@ -75,6 +76,14 @@ public final class Rule: Sendable {
     public var paths: [PathPattern] = []
     /// Empty: any scheme.
     public var schemes: [Scheme] = []
+    /// User ids; nil: any client, one that is not known too. Empty: none of the names exists, so that nobody matches.
+    public var users: [UInt32]? = nil
+    /// As the file has them, names and numbers, for those who read.
+    public var userNames: [String] = []
+    /// Units and slices, one of which must be a component of the client's cgroup path. Empty: any client.
+    public var units: [String] = []
+    /// Kinds of link by which the machine's default route must leave. Empty: any.
+    public var links: [ReachabilityStatus] = []
 
     public init() {}
   }
@@ -91,6 +100,8 @@ public final class Rule: Sendable {
   public let connect: ConnectTreatment?
   /// Requests for http:// are sent over TLS upstream, and port 80 becomes 443.
   public let upgrade: Bool
+  /// Ways to the destination, the first that holds is taken. Empty: straight.
+  public let routes: [Route]
   /// Instead of [proxy] deny_addresses; nil: the rule does not say.
   public let denyAddresses: AddressSet?
   public let request: RequestPolicy
@@ -99,13 +110,17 @@ public final class Rule: Sendable {
   /// [rule.response] over [defaults.response]; nil: responses are not looked at.
   public let response: ResponseSerialization?
 
+  /// Whether a route of it leads to a parent proxy.
+  public let hasParents: Bool
+
   /// The methods as bytes, so that matching compares and does not convert.
   let methodBytes: [[UInt8]]
 
   public init(
     name: String, location: SourceLocation, conditions: Conditions = Conditions(), action: RuleAction = .allow,
     reason: String? = nil, enforce: Bool = true, connect: ConnectTreatment? = nil,
-    upgrade: Bool = false, denyAddresses: AddressSet? = nil, request: RequestPolicy = RequestPolicy(),
+    upgrade: Bool = false, routes: [Route] = [], denyAddresses: AddressSet? = nil,
+    request: RequestPolicy = RequestPolicy(),
     security: SecurityPolicy = .standard, response: ResponseSerialization? = nil
   ) {
     self.name = name
@@ -118,8 +133,10 @@ public final class Rule: Sendable {
     self.denyAddresses = denyAddresses
     self.request = request
     self.upgrade = upgrade
+    self.routes = routes
     self.security = security
     self.response = response
+    hasParents = routes.contains { $0.parent != nil }
     methodBytes = conditions.methods.map { Array($0.utf8) }
   }
 }
@@ -167,21 +184,14 @@ public enum ServiceType: String, Sendable, CaseIterable {
   }
 }
 
-/// By what link something is reached, in the words of `when`.
-public enum LinkKind: String, Sendable, CaseIterable {
-  case unknown
-  case notReachable = "not-reachable"
-  case wwan, wifi, wired
-}
-
 /// `throttle`: after each packet of a request body nothing is sent for a while.
 public struct Throttle: Hashable, Sendable {
   public let packetBytes: Int
   public let delayMilliseconds: Int64
-  /// Kinds of link by which the default route must leave for it to hold; empty: any.
-  public let links: [LinkKind]
+  /// Kinds of link by which the destination, or the parent on the way to it, must be reached for it to hold; empty: any.
+  public let links: [ReachabilityStatus]
 
-  public init(packetBytes: Int, delayMilliseconds: Int64, links: [LinkKind] = []) {
+  public init(packetBytes: Int, delayMilliseconds: Int64, links: [ReachabilityStatus] = []) {
     self.packetBytes = packetBytes
     self.delayMilliseconds = delayMilliseconds
     self.links = links

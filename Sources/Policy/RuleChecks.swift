@@ -1,5 +1,5 @@
-// What several keys, or several rules, say together: looked at when every file has been read, for [defaults] and [pins.*]
-// may stand behind the rules. Tests: RuleReadingTests, SecurityReadingTests, SerializerReadingTests, ShadowedRulesTests.
+// What several keys, or several rules, say together: looked at when every file has been read, for [defaults], [pins.*]
+// and [routes.*] may stand behind the rules. Tests: RuleReadingTests, SecurityReadingTests, SerializerReadingTests, ShadowedRulesTests.
 
 extension ConfigurationReading {
   /// Checks every rule against itself and those before it. Of a rule with an error nothing more is said than that: what
@@ -7,6 +7,7 @@ extension ConfigurationReading {
   func checkRules() {
     checkDefaultSecurity()
     checkDefaultSerializers()
+    checkRoutes()
     for index in rules.indices {
       checkSecurity(&rules[index])
       checkSerializers(&rules[index])
@@ -21,6 +22,7 @@ extension ConfigurationReading {
     }
     warnOfIdleDefaultSerializers()
     warnOfUnusedPins()
+    warnOfUnusedRoutes()
   }
 
   private func warnOfShadow(_ rule: RuleDraft, _ other: Int?) {
@@ -52,7 +54,9 @@ extension ConfigurationReading {
   /// and responses that its serializers do not take.
   private func warnOfIdleEnforce(_ rule: RuleDraft) {
     guard rule.denyAddresses == nil, rule.request.timeoutMilliseconds == nil, rule.security == nil,
-      rule.response == nil, defaultResponse == nil, rule.request.serializer == nil, defaultRequest.serializer == nil,
+      rule.response == nil, defaultResponse == nil,
+      rule.request.allowsCellularAccess ?? defaultRequest.allowsCellularAccess ?? true, rule.request.serializer == nil,
+      defaultRequest.serializer == nil,
       let setting = rule.settings["enforce"]
     else { return }
     let usesTLS = rule.matches(.https) || rule.upgrade
@@ -70,7 +74,7 @@ extension ConfigurationReading {
         .warning, setting.source, setting.keyBegin,
         "[rule.\(key)] does nothing in a rule that denies every request")
     }
-    for key in ["deny_addresses", "upgrade"] {
+    for key in ["deny_addresses", "upgrade", "route"] {
       rule.settings[key].map { warning($0, "it does nothing in a rule that denies every request") }
     }
   }

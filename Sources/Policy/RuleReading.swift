@@ -1,6 +1,6 @@
 // [[rule]]: conditions and what is done. Rules inherit from the tables of [defaults], which may stand behind them in the
 // main file, so that drafts are kept and turned into rules when every file has been read; what several keys say together
-// is in RuleChecks. Tests: RuleReadingTests.
+// is in RuleChecks, and who asks and by what link in ClientConditionReading. Tests: RuleReadingTests.
 
 import Bytes
 import Security
@@ -17,6 +17,8 @@ struct RuleDraft {
   var enforce = true
   var connect: ConnectTreatment? = nil
   var upgrade = false
+  /// Names of routes, in order; what they refer to is looked up when every file has been read.
+  var routes: [(value: String, setting: Setting)] = []
   var denyAddresses: AddressSet? = nil
   var request = RequestDraft()
   /// nil: the rule says nothing of its own.
@@ -33,11 +35,11 @@ struct RuleDraft {
   var location: SourceLocation { source.location(begin) }
 
   func rule(
-    inheriting inherited: RequestDraft, security: SecurityPolicy, response: ResponseSerialization?
+    inheriting inherited: RequestDraft, routes: [Route], security: SecurityPolicy, response: ResponseSerialization?
   ) -> Rule {
     Rule(
       name: name, location: location, conditions: conditions, action: action, reason: reason, enforce: enforce,
-      connect: connect, upgrade: upgrade, denyAddresses: denyAddresses,
+      connect: connect, upgrade: upgrade, routes: routes, denyAddresses: denyAddresses,
       request: request.policy(inheriting: inherited), security: security, response: response)
   }
 
@@ -94,6 +96,9 @@ extension ConfigurationReading {
     case "methods": draft.conditions.methods = methods(setting)
     case "paths": draft.conditions.paths = paths(setting)
     case "schemes": draft.conditions.schemes = schemes(setting)
+    case "users": readUsers(setting, &draft.conditions)
+    case "units": draft.conditions.units = units(setting)
+    case "when": draft.conditions.links = links(setting)
     default: readTreatment(setting, &draft)
     }
   }
@@ -105,6 +110,7 @@ extension ConfigurationReading {
     case "enforce": draft.enforce = boolean(setting) ?? true
     case "connect": draft.connect = choice(setting, ConnectTreatment.self)
     case "upgrade": draft.upgrade = boolean(setting) ?? false
+    case "route": draft.routes = routeNames(setting)
     case "deny_addresses": draft.denyAddresses = addressSet(setting)
     case "request": draft.request = table(setting).map(requestDraft) ?? RequestDraft()
     case "security": draft.security = table(setting).map(securityDraft)

@@ -53,7 +53,7 @@ extension ConfigurationReading {
     var known: [Setting] = []
     var isSound = true
     for entry in table.settings {
-      if TableSchema.secret.supported.contains(entry.key) {
+      if TableSchema.secret.names.contains(entry.key) {
         known.append(entry)
       } else {
         unread(entry, of: .secret)

@@ -1,4 +1,4 @@
-// [rule.security] and [defaults.security] as a whole: names that refer to nothing, and keys that contradict each other,
+// [rule.security], [defaults.security] and [routes.NAME.security] as a whole: names that refer to nothing, and keys that contradict each other,
 // of which one may be inherited. A contradiction is told where the rule says its part of it; where all of it is
 // inherited, it has been told of [defaults.security]. Tests: SecurityReadingTests.
 
@@ -19,6 +19,12 @@ extension ConfigurationReading {
     rule.effectiveSecurity = effective
     check(SecurityScope(own: own, effective: effective))
     if errorCount > errorsBefore { rule.isSound = false }
+  }
+
+  /// The same of a route's table. It inherits nothing: [defaults.security] speaks of origins, and a parent is none.
+  func checkSecurity(ofRoute own: SecurityDraft) {
+    resolvePins(own)
+    check(SecurityScope(own: own, effective: own))
   }
 
   private func resolvePins(_ draft: SecurityDraft) {

@@ -67,9 +67,12 @@ extension SecurityExplanation {
     if let treatment { lines.append("connect: \(treatment.sentence)") }
     if let upgradedPort { lines.append("upgrade: sent over TLS, to port \(upgradedPort)") }
     lines.append("assurance: \(assuranceText)")
-    if treatment != .tunnel { lines += certificateLines + connectionLines }
+    if treatment != .tunnel { lines += termLines }
     return lines.map { "  \($0)" }
   }
+
+  /// What the certificate and the connection are held to.
+  var termLines: [String] { certificateLines + connectionLines }
 
   private var assuranceText: String {
     let words = assurances
@@ -156,7 +159,7 @@ extension SecurityExplanation {
     return members
   }
 
-  private var policyJSON: JSONText {
+  var policyJSON: JSONText {
     let settings = policy.settings
     return .object([
       ("pins", settings.pinSet?.json ?? .null),

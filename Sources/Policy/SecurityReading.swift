@@ -184,7 +184,7 @@ extension ConfigurationReading {
       default: unread(entry, of: .clientCertificate)
       }
     }
-    let missing = TableSchema.clientCertificate.supported.filter { keys[$0] == nil }.map(\.quoted)
+    let missing = TableSchema.clientCertificate.names.filter { keys[$0] == nil }.map(\.quoted)
     guard missing.isEmpty else {
       error(setting, "\(missing.joined(separator: " and ")) must be there")
       return nil

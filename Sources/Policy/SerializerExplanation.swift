@@ -88,8 +88,6 @@ private struct ParameterList {
 // MARK: As text
 
 extension SerializerExplanation {
-  static let notYet = "not looked at by this build"
-
   var lines: [String] { (bodyLines + connectionLines).map { "  \($0)" } }
 
   private var bodyLines: [String] {
@@ -125,12 +123,14 @@ extension SerializerExplanation {
     if let throttle {
       let packet = Quantity.size.text(Int64(throttle.packetBytes))
       let delay = Quantity.duration.text(throttle.delayMilliseconds)
-      let links = throttle.links.map(\.rawValue).joined(separator: ", ")
+      let links = RouteExplanation.alternatives(throttle.links)
       lines.append(
         "throttle: after \(packet) of a request body nothing is sent for \(delay)"
-          + (links.isEmpty ? "" : "; when \(links): \(Self.notYet)"))
+          + (links.isEmpty ? "" : ", while the destination or the parent is reached by \(links)"))
     }
-    if !allowsCellularAccess { lines.append("cellular access: not allowed: \(Self.notYet)") }
+    if !allowsCellularAccess {
+      lines.append("cellular access: not allowed; 503 while the destination or the parent is reached by wwan")
+    }
     return lines
   }
 }

@@ -4,6 +4,8 @@
 // true. An earlier rule that covers a rule must cover its first host, so that candidates are looked up by that host's
 // name and parents, as requests are; of those at most `mostCandidates` are compared. Tests: ShadowedRulesTests.
 
+import Bytes
+
 /// Finds, rule by rule in their order, the first rule that shadows each.
 struct ShadowedRules {
   /// Most earlier rules that one rule is compared with: 10,000 rules for any host must still load at once, and a warning
@@ -30,7 +32,8 @@ struct ShadowedRules {
       paths: conditions.paths.map { Array($0.description.utf8) },
       matchesTunnels: connect != nil || (conditions.methods.isEmpty && conditions.paths.isEmpty),
       number: number)
-    let shadow = candidates(for: entry).first { Self.covers(entries[$0], entry) }
+    // Of a rule whose users are all unknown it has been said that nobody is meant by them.
+    let shadow = conditions.users == [] ? nil : candidates(for: entry).first { Self.covers(entries[$0], entry) }
     remember(entry)
     return shadow.map { entries[$0].number }
   }
@@ -68,6 +71,7 @@ struct ShadowedRules {
     return covers(wide.conditions.ports, narrow.conditions.ports)
       && covers(wide.conditions.schemes, narrow.conditions.schemes)
       && covers(wide.conditions.methods, narrow.conditions.methods)
+      && coversClients(wide.conditions, narrow.conditions) && covers(wide.conditions.links, narrow.conditions.links)
       && coversPaths(wide, narrow) && wide.hosts.covers(narrow.conditions.hosts)
   }
 
@@ -77,6 +81,15 @@ struct ShadowedRules {
 
   private static func covers<Element: Equatable>(_ wide: [Element], _ narrow: [Element]) -> Bool {
     wide.isEmpty || (!narrow.isEmpty && narrow.allSatisfy(wide.contains))
+  }
+
+  /// Of users the numbers are compared, whatever names stand for them. A client meets either list by any one element, so
+  /// that only a list which holds the other covers it.
+  private static func coversClients(_ wide: Rule.Conditions, _ narrow: Rule.Conditions) -> Bool {
+    guard covers(wide.units, narrow.units) else { return false }
+    // Beside users, units count that without them do not (LocalClient).
+    guard let users = wide.users else { return wide.units.isEmpty || narrow.users == nil }
+    return narrow.users?.allSatisfy(users.contains) ?? false
   }
 
   /// A pattern that matches another's text, its `*` taken for a letter, matches whatever that one does.

@@ -1,6 +1,8 @@
 // `throttle` of a request table: either a packet and a delay, AFNetworking's throttleBandwidthWithPacketSize:delay:, or a
 // rate, which is turned into the two here. Tests: SerializerReadingTests.
 
+import Reachability
+
 extension Throttle {
   /// Twenty packets a second: smooth, and far from what a timer costs.
   private static let stepMilliseconds: Int64 = 50
@@ -8,7 +10,7 @@ extension Throttle {
   private static let smallestPacket: Int64 = 1 << 10
 
   /// A pace in bytes a second, at least 1: a packet every 50 ms, or of a slow pace a packet of 1 KiB less often.
-  init(bytesPerSecond: Int64, links: [LinkKind]) {
+  init(bytesPerSecond: Int64, links: [ReachabilityStatus]) {
     let packet = bytesPerSecond / (1000 / Self.stepMilliseconds)
     if packet >= Self.smallestPacket {
       self.init(packetBytes: Int(packet), delayMilliseconds: Self.stepMilliseconds, links: links)
@@ -34,14 +36,14 @@ extension ConfigurationReading {
     let errorsBefore = errorCount
     var values: [String: Int64] = [:]
     var keys: [String: Setting] = [:]
-    var links: [LinkKind] = []
+    var links: [ReachabilityStatus] = []
     for entry in table.settings {
       keys[entry.key] = entry
       switch entry.key {
       case "packet": values["packet"] = quantity(entry, .size, in: Bounds.throttlePacket)
       case "delay": values["delay"] = quantity(entry, .duration, in: Bounds.throttleDelay)
       case "rate": values["rate"] = quantity(entry, .size, in: Bounds.throttleRate)
-      case "when": links = throttledLinks(entry)
+      case "when": links = self.links(entry)
       default: unread(entry, of: .throttle)
       }
     }
@@ -50,7 +52,7 @@ extension ConfigurationReading {
   }
 
   private func throttle(
-    _ setting: Setting, _ keys: [String: Setting], _ values: [String: Int64], _ links: [LinkKind]
+    _ setting: Setting, _ keys: [String: Setting], _ values: [String: Int64], _ links: [ReachabilityStatus]
   ) -> Throttle? {
     switch (values["packet"], values["delay"], values["rate"]) {
     case (nil, nil, let rate?): return Throttle(bytesPerSecond: rate, links: links)
@@ -64,17 +66,4 @@ extension ConfigurationReading {
     }
     return nil
   }
-
-  private func throttledLinks(_ setting: Setting) -> [LinkKind] {
-    let links = elements(setting, of: "strings").compactMap { element in
-      choice(element, LinkKind.self).map { (value: $0, setting: element) }
-    }
-    warnOfRepetition(links) { $0.rawValue.quoted }
-    if !links.isEmpty {
-      warning(setting, "\(Self.withoutReachability); until then uploads are throttled on every link")
-    }
-    return links.map(\.value)
-  }
-
-  static let withoutReachability = "it takes effect with reachability, which this build does not have"
 }

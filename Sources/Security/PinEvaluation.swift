@@ -11,7 +11,7 @@ struct PinEvaluation {
   private let chain: PresentedChain
   private let seconds: Int64
 
-  private var match: PublicKeyPin?
+  private var match: PinMatch?
   /// The certificates of every path that was verified, each once, as a message shows them.
   private var seen: [String] = []
   /// In certificate mode: the path to a pinned certificate that was verified.
@@ -42,7 +42,7 @@ struct PinEvaluation {
     case .certificate:
       // The part of a verified path up to a pinned certificate is verified by that: it need not be done again.
       if let pinned = path.first(where: { policy.pinnedAnchors?.anchor(equalTo: $0) != nil }) {
-        match = PublicKeyPin(of: pinned)
+        match = PinMatch(of: pinned)
       }
       note(path)
       return true
@@ -50,8 +50,8 @@ struct PinEvaluation {
     }
   }
 
-  /// The pin that matched, nil where nothing is pinned. `verified`: what step 2 answered; nil where it was waived.
-  mutating func judge(verified: [OpaquePointer]?) -> Result<PublicKeyPin?, TrustFailure> {
+  /// What matched, nil where nothing is pinned. `verified`: what step 2 answered; nil where it was waived.
+  mutating func judge(verified: [OpaquePointer]?) -> Result<PinMatch?, TrustFailure> {
     guard let set, set.isPinning else { return .success(nil) }
     if set.failsOnExpiry, let expires = set.expires, set.isExpired(at: seconds) {
       let text = "the pin set '\(set.name)' expired at \(dateText(expires)); it is \(dateText(seconds))"
@@ -73,7 +73,7 @@ struct PinEvaluation {
   }
 
   /// Verifies the chain again with the pinned certificates as its only anchors.
-  private mutating func judgeCertificates(_ set: PinSet) -> Result<PublicKeyPin?, TrustFailure> {
+  private mutating func judgeCertificates(_ set: PinSet) -> Result<PinMatch?, TrustFailure> {
     guard let pinned = policy.pinnedAnchors, pinned.count > 0 else {
       return .failure(mismatch(set, "the set has no certificate"))
     }
@@ -87,7 +87,7 @@ struct PinEvaluation {
         return .failure(mismatch(set, "no certificate of the verified chain is pinned"))
       }
       pathToPinned = path
-      return .success(PublicKeyPin(of: certificate))
+      return .success(PinMatch(of: certificate))
     }
   }
 
@@ -104,7 +104,7 @@ struct PinEvaluation {
     for certificate in path {
       guard let pin = PublicKeyPin(of: certificate) else { continue }
       if pins.contains(pin) {
-        match = pin
+        match = PinMatch(pin, of: certificate)
         return
       }
     }
@@ -124,5 +124,17 @@ struct PinEvaluation {
 
   private static func list(_ items: [String]) -> String {
     items.isEmpty ? "none" : listed(items, atMost: listedPinLimit)
+  }
+}
+
+extension PinMatch {
+  fileprivate init?(of certificate: OpaquePointer) {
+    guard let pin = PublicKeyPin(of: certificate) else { return nil }
+    self.init(pin, of: certificate)
+  }
+
+  /// One whose validity cannot be read, which only a policy that allows invalid certificates takes, has expired.
+  fileprivate init(_ pin: PublicKeyPin, of certificate: OpaquePointer) {
+    self.init(pin: pin, subject: title(certificate), notAfter: seconds(X509_get0_notAfter(certificate)) ?? 0)
   }
 }

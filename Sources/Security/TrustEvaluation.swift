@@ -46,12 +46,29 @@ public struct TrustFailure: Error, Hashable, Sendable {
 public struct TrustSuccess: Sendable {
   /// What a report-only or expired set would have refused; nil where there is nothing to report.
   public let report: TrustFailure?
-  /// The key of the certificate that satisfied the pin set; nil where nothing is pinned, or nothing matched.
-  public let matchedPin: PublicKeyPin?
+  /// What satisfied the pin set; nil where nothing is pinned, or nothing matched.
+  public let match: PinMatch?
+  /// The key of the certificate that satisfied the pin set.
+  public var matchedPin: PublicKeyPin? { match?.pin }
 
-  public init(report: TrustFailure? = nil, matchedPin: PublicKeyPin? = nil) {
+  public init(report: TrustFailure? = nil, match: PinMatch? = nil) {
     self.report = report
-    self.matchedPin = matchedPin
+    self.match = match
+  }
+}
+
+/// The certificate of a trusted chain that a pin set asks for.
+public struct PinMatch: Hashable, Sendable {
+  public let pin: PublicKeyPin
+  /// Its subject, or its first name where it has none: one line, printable ASCII and "…".
+  public let subject: String
+  /// When it expires, in seconds since 1970.
+  public let notAfter: Int64
+
+  public init(pin: PublicKeyPin, subject: String, notAfter: Int64) {
+    self.pin = pin
+    self.subject = subject
+    self.notAfter = notAfter
   }
 }
 
@@ -117,7 +134,7 @@ private struct Evaluation {
     if case .failure(let failure) = pinned, pins.isEnforced { return .failure(failure) }
     if let failure = revocationFailure(verified ?? pins.pathToPinned) { return .failure(failure) }
     switch pinned {
-    case .success(let match): return .success(TrustSuccess(matchedPin: match))
+    case .success(let match): return .success(TrustSuccess(match: match))
     case .failure(let failure): return .success(TrustSuccess(report: failure))
     }
   }

@@ -29,7 +29,11 @@ struct AccessLine {
     record.reference.write(to: &out)
     out.append("\",\"client\":\"")
     out.append(client)
-    out.append("\",\"user\":null,\"method\":")
+    out.append("\",\"user\":")
+    if let client = record.client { writeUser(client, &out) } else { out.append("null") }
+    out.append(",\"unit\":")
+    if let unit = record.client?.unit { out.append(json: unit) } else { out.append("null") }
+    out.append(",\"method\":")
     write(json: text.extracting(record.method), &out)
     out.append(",\"target\":")
     write(json: text.extracting(record.target), &out)
@@ -43,7 +47,9 @@ struct AccessLine {
     } else {
       out.append("null,\"reason\":null")
     }
-    out.append(record.upstream == nil ? ",\"route\":null,\"upstream\":" : ",\"route\":\"direct\",\"upstream\":")
+    out.append(",\"route\":")
+    if let route = record.route { out.append(json: route) } else { out.append("null") }
+    out.append(",\"upstream\":")
     if let upstream = record.upstream {
       out.append("\"")
       out.append(SocketAddress(upstream, port: record.upstreamPort))
@@ -98,6 +104,13 @@ struct AccessLine {
     }
   }
 
+  private func writeUser(_ client: LocalClient, _ out: inout ByteBuffer) {
+    if let user = client.user { return out.append(json: user) }
+    out.append("\"")
+    out.append(decimal: UInt64(client.userID))
+    out.append("\"")
+  }
+
   private func write(json text: Span<UInt8>, _ out: inout ByteBuffer) {
     if text.isEmpty { out.append("null") } else { out.append(json: text) }
   }
@@ -130,8 +143,19 @@ struct AccessLine {
       out.append(decision.verdict == .allow ? " allow:" : " deny:")
       out.append(decision.reason.token)
     }
+    if let client = record.client {
+      out.append(" user=")
+      if let user = client.user { out.append(user) } else { out.append(decimal: UInt64(client.userID)) }
+      if let unit = client.unit {
+        out.append(" unit=")
+        // Whoever may make control groups names them.
+        out.append(printable: unit)
+      }
+    }
     if let upstream = record.upstream {
-      out.append(" route=direct upstream=")
+      out.append(" route=")
+      out.append(record.route ?? "-")
+      out.append(" upstream=")
       out.append(SocketAddress(upstream, port: record.upstreamPort))
       if record.isReused { out.append(" reused") }
       if record.isRetried { out.append(" retried") }

@@ -10,11 +10,15 @@ struct AdminRequest: Equatable {
   let method: String
   /// Without the query.
   let path: String
+  /// Behind the question mark, as it came; empty where there is none.
+  let query: String
 }
 
 final class AdminConnection {
   /// Longest body of a request that is read and passed over: POST needs none.
   static let longestBody: UInt64 = 4 << 10
+  /// What is read of requests before they are answered, in bytes.
+  private static let longestInput = AdminServer.headLimits.bytes + Int(longestBody)
 
   private enum Phase {
     case reading
@@ -37,47 +41,82 @@ final class AdminConnection {
   private var isHead = false
   private(set) var wantsText = false
   private var lostEvents = 0
-  private(set) var deadline: Int64
-  private(set) var watches = false
+  /// When it came, sent its last whole request, or last took something of what waits for it. Bytes that make no request are
+  /// no reason to wait longer.
+  private var lastMoment: Int64
+  private var hasAsked = false
+  /// The kinds of events that it reads; nil where it reads none.
+  private(set) var watched: EventKinds? = nil
   /// The client has closed its sending direction.
-  private(set) var hasEnded = false
+  private var hasEnded = false
   /// It waits to be bidden to send a body (RFC 9110, 10.1.1), and has been.
   private var hasContinued = false
+  private var lastOne = false
 
   init(_ descriptor: Descriptor, data: UInt64, now: Int64) {
     self.descriptor = descriptor
     self.data = data
-    deadline = now + AdminServer.idleMilliseconds
+    lastMoment = now
   }
 
   var isOpen: Bool {
     if case .closed = phase { return false }
     return true
   }
-  var hasOutput: Bool { !output.isEmpty }
+
+  /// Nothing that it may still say is waited for.
+  var expectsNothing: Bool {
+    switch phase {
+    case .waiting, .events, .closing: true
+    case .reading, .closed: false
+    }
+  }
+
+  var interest: Interest {
+    var interest: Interest = hasEnded || input.count >= Self.longestInput ? [] : .read
+    if !output.isEmpty { interest.insert(.write) }
+    return interest
+  }
+
+  /// When it is closed. Nothing is expected of who watches, and nothing may happen for long.
+  var deadline: Int64 {
+    if case .events = phase { return .max }
+    return lastMoment + AdminServer.idleMilliseconds
+  }
+
+  var place: AdminPlace {
+    switch phase {
+    case .waiting, .events: .served
+    case .reading, .closing, .closed:
+      !output.isEmpty
+        ? .unread(since: lastMoment) : hasAsked ? .kept(since: lastMoment) : .silent(since: lastMoment)
+    }
+  }
 
   func close() { phase = .closed }
 
+  // MARK: Requests
+
   /// Takes in what has come. A client that says something while its answer is prepared is read when it is its turn.
   func receive() {
-    while input.count < AdminServer.headLimits.bytes + Int(Self.longestBody) {
+    while isOpen, input.count < Self.longestInput {
       input.reserve(AdminServer.readBytes)
       switch descriptor.read(into: &input) {
-      case .moved: deadline = Clock.monotonic + AdminServer.idleMilliseconds
+      case .moved: continue
       case .wouldBlock: return
       case .ended:
         // Who has said all may still want the answer; who watches and ends has left.
         hasEnded = true
-        if watches { close() }
+        if watched != nil { close() }
         return
       case .failed: return close()
       }
     }
   }
 
-  /// The next request that is complete.
+  /// The next request that is complete, once the answers before it have been taken.
   func nextRequest() -> AdminRequest? {
-    guard case .reading = phase, !input.isEmpty else { return nil }
+    guard case .reading = phase, !input.isEmpty, output.isEmpty else { return nil }
     switch head.read(input.bytes, limits: AdminServer.headLimits, isInTunnel: true) {
     case .incomplete: return nil
     case .invalid(let fault):
@@ -104,18 +143,21 @@ final class AdminConnection {
       return nil
     }
     hasContinued = false
+    hasAsked = true
+    lastMoment = Clock.monotonic
     isHead = head.knownMethod == .head
     var bytes = ByteBuffer()
     swap(&bytes, &input)
     wantsText = Session.prefersText(head.fields, bytes.bytes)
     swap(&bytes, &input)
-    let request = AdminRequest(method: isHead ? "GET" : input.string(head.method), path: input.string(head.path))
+    let query = (head.path.upperBound..<head.pathAndQuery.upperBound).dropFirst()
+    let request = AdminRequest(
+      method: isHead ? "GET" : input.string(head.method), path: input.string(head.path),
+      query: input.string(query))
     if head.options.close || head.minorVersion == 0 && !head.options.keepAlive { lastOne = true }
     input.consume(headBytes + bodyBytes)
     return request
   }
-
-  private var lastOne = false
 
   func await() { phase = .waiting }
 
@@ -123,20 +165,24 @@ final class AdminConnection {
 
   func write(_ page: AdminPage, allow: String? = nil) {
     if case .closing = phase {} else { phase = lastOne ? .closing : .reading }
+    var body = ByteBuffer()
+    page.writeBody(to: &body)
     writeHead(page.status, page.contentType)
-    output.append("Content-Length: \(page.body.utf8.count)\r\n")
+    output.append("Content-Length: \(body.count)\r\n")
     if let allow { output.append("Allow: \(allow)\r\n") }
+    for (name, value) in page.fields { output.append("\(name): \(value)\r\n") }
     if case .closing = phase { output.append("Connection: close\r\n") }
     output.append("\r\n")
-    if !isHead { output.append(page.body) }
+    if !isHead { output.append(contentsOf: body) }
   }
 
-  func beginEvents() {
-    phase = .events
-    watches = true
+  func beginEvents(_ kinds: EventKinds) {
     let type = wantsText ? "text/plain; charset=utf-8" : "text/event-stream"
     writeHead(200, type)
     output.append("Connection: close\r\n\r\n")
+    // There is nothing behind a head that answers HEAD.
+    phase = isHead ? .closing : .events
+    if !isHead { watched = kinds }
   }
 
   private func writeHead(_ status: Int, _ contentType: String) {
@@ -144,6 +190,8 @@ final class AdminConnection {
     CalendarTime(secondsSince1970: Clock.wall / 1000).writeIMFFixdate(to: &output)
     output.append("\r\nContent-Type: \(contentType)\r\nCache-Control: no-store\r\n")
   }
+
+  // MARK: Events
 
   /// false: the reader is too slow, and has lost the event.
   func offer(_ event: ProxyEvent) -> Bool {
@@ -156,17 +204,11 @@ final class AdminConnection {
     return true
   }
 
-  private func write(event: String, _ json: String) {
-    output.append(wantsText ? "\(event) \(json)\n" : "event: \(event)\ndata: \(json)\n\n")
-  }
+  /// So many events were lost before they came here.
+  func miss(_ count: Int) { lostEvents += count }
 
-  func send() {
-    sendOutput()
-    // A reader that has caught up hears of its loss, though nothing more may happen.
-    if isOpen, watches, output.isEmpty, lostEvents > 0 {
-      writeLoss()
-      sendOutput()
-    }
+  private func write(event: String, _ json: String) {
+    output.append(wantsText ? EventText.line(event, json) + "\n" : "event: \(event)\ndata: \(json)\n\n")
   }
 
   private func writeLoss() {
@@ -174,22 +216,32 @@ final class AdminConnection {
     lostEvents = 0
   }
 
+  // MARK: Sending
+
+  func send() {
+    sendOutput()
+    // A reader that has caught up hears of its loss, though nothing more may happen.
+    if isOpen, watched != nil, output.isEmpty, lostEvents > 0 {
+      writeLoss()
+      sendOutput()
+    }
+  }
+
   private func sendOutput() {
-    while !output.isEmpty {
+    while isOpen, !output.isEmpty {
       switch descriptor.write(output) {
       case .moved(let count):
         output.consume(count)
-        deadline = Clock.monotonic + AdminServer.idleMilliseconds
+        lastMoment = Clock.monotonic
       case .wouldBlock: return
       case .ended, .failed: return close()
       }
     }
-    if case .closing = phase { close() }
-    // Nothing more can come, and nothing is being prepared.
-    if case .reading = phase, hasEnded { close() }
-    // Nothing is expected of who watches, and nothing may happen for long.
-    if case .events = phase { deadline = .max }
+    if case .closing = phase, output.isEmpty { close() }
   }
+
+  /// After everything that could be answered has been: nothing more can come, and nothing is being prepared.
+  func closeIfOver() { if case .reading = phase, hasEnded, output.isEmpty { close() } }
 
   private static func reason(_ status: Int) -> String {
     switch status {
@@ -200,7 +252,7 @@ final class AdminConnection {
     case 405: "Method Not Allowed"
     case 413: "Content Too Large"
     case 422: "Unprocessable Content"
-    default: "Not Implemented"
+    default: "Service Unavailable"
     }
   }
 }

@@ -4,28 +4,47 @@
 
 import Bytes
 import Policy
+import Reachability
 import Session
 import Transport
 
 /// A page of the admin API.
 struct AdminPage {
+  enum Body {
+    case text(String)
+    case metrics(AdminFacts)
+  }
+
   let status: Int
   let contentType: String
-  let body: String
+  let body: Body
+  /// Further fields of the head.
+  var fields: [(String, String)] = []
 
   static func json(_ value: JSONText, status: Int = 200) -> AdminPage {
-    AdminPage(status: status, contentType: "application/json", body: value.text + "\n")
+    AdminPage(status: status, contentType: "application/json", body: .text(value.text + "\n"))
   }
 
   static func text(_ body: String, status: Int = 200) -> AdminPage {
-    AdminPage(status: status, contentType: "text/plain; charset=utf-8", body: body)
+    AdminPage(status: status, contentType: "text/plain; charset=utf-8", body: .text(body))
   }
 
   /// Problem details (RFC 9457).
   static func problem(_ status: Int, _ detail: String) -> AdminPage {
     AdminPage(
       status: status, contentType: "application/problem+json",
-      body: JSONText.object([("status", .number(status)), ("detail", .string(detail))]).text + "\n")
+      body: .text(JSONText.object([("status", .number(status)), ("detail", .string(detail))]).text + "\n"))
+  }
+
+  static func metrics(_ facts: AdminFacts) -> AdminPage {
+    AdminPage(status: 200, contentType: MetricsPage.contentType, body: .metrics(facts))
+  }
+
+  func writeBody(to out: inout ByteBuffer) {
+    switch body {
+    case .text(let text): out.append(text)
+    case .metrics(let facts): MetricsPage.write(facts, to: &out)
+    }
   }
 }
 
@@ -38,8 +57,11 @@ struct AdminFacts {
   let lostEvents: UInt64
   /// Milliseconds since 1970.
   let wall: Int64
+  var network = NetworkFacts()
+  var pinsSeen: [WatchedPin: PinSighting] = [:]
 
-  var warnings: [String] { PinWatch(state.policy).warnings(at: wall / 1000) }
+  var pinWatch: PinWatch { PinWatch(state.policy, seen: pinsSeen) }
+  var warnings: [String] { pinWatch.warnings(at: wall / 1000) }
   var uptimeSeconds: Int64 { (wall - state.startedWall) / 1000 }
 
   /// Of each rule in force, in order, then of requests without a rule, what has been counted.
@@ -65,6 +87,7 @@ enum AdminResources {
       ("version", .string(state.version)), ("started", .string(time(state.startedWall))),
       ("uptime_seconds", .number(Int(facts.uptimeSeconds))), ("listen", .array(state.addresses.map { .string($0) })),
       ("workers", .number(state.workers)), ("draining", .boolean(state.isDraining)),
+      ("reachability", .string(facts.network.status.rawValue)), ("waiting", .number(facts.network.waiting)),
       (
         "policy",
         .object([
@@ -118,28 +141,54 @@ enum AdminResources {
 
   static func pins(_ facts: AdminFacts) -> JSONText {
     let now = facts.wall / 1000
+    let watch = facts.pinWatch
     return .array(
-      PinWatch(facts.state.policy).sets.map { watched in
+      watch.sets.map { watched in
         let set = watched.set
         return .object([
           ("name", .string(set.name)), ("mode", .string(set.mode.rawValue)), ("enforce", .boolean(set.enforce)),
           ("rules", .array(watched.rules.map { .string($0) })),
-          ("spki", .array(set.keys.map { .string($0.description) })),
           ("expires", set.expires.map { .string(time($0 * 1000)) } ?? .null),
           ("days_left", set.expires.map { .number(Int(PinWatch.daysLeft($0, now))) } ?? .null),
+          (
+            "spki",
+            .array(
+              set.keys.map { key in
+                .object([("pin", .string(key.description))] + sighting(watch.sighting(of: key, in: set), now))
+              })
+          ),
           (
             "certificates",
             .array(
               set.certificates.map { certificate in
-                .object([
-                  ("subject", .string(certificate.subject)), ("pin", .string(certificate.publicKeyPin.description)),
-                  ("expires", .string(time(certificate.notAfter * 1000))),
-                  ("days_left", .number(Int(PinWatch.daysLeft(certificate.notAfter, now)))),
-                ])
+                .object(
+                  [
+                    ("subject", .string(certificate.subject)), ("pin", .string(certificate.publicKeyPin.description)),
+                    ("expires", .string(time(certificate.notAfter * 1000))),
+                    ("days_left", .number(Int(PinWatch.daysLeft(certificate.notAfter, now)))),
+                  ] + sighting(watch.sighting(of: certificate, in: set), now))
               })
           ),
         ])
       })
+  }
+
+  /// When a chain with the pin was last seen, and on which of its certificates.
+  private static func sighting(_ sighting: PinSighting?, _ now: Int64) -> [(String, JSONText)] {
+    guard let sighting else { return [("last_seen", .null), ("seen_on", .null)] }
+    let match = sighting.match
+    return [
+      ("last_seen", .string(time(sighting.wall))),
+      (
+        "seen_on",
+        .object([
+          ("place", .string(sighting.place)), ("subject", .string(match.subject)),
+          ("expires", .string(time(match.notAfter * 1000))),
+          ("days_left", .number(Int(PinWatch.daysLeft(match.notAfter, now)))),
+          ("superseded", .boolean(sighting.isSuperseded)),
+        ])
+      ),
+    ]
   }
 
   // MARK: GET /v1/connections
@@ -157,6 +206,70 @@ enum AdminResources {
           ("age_ms", connection.ageMilliseconds.map { .number(Int($0)) } ?? .null),
         ])
       })
+  }
+
+  // MARK: GET /v1/reachability
+
+  static func reachability(_ report: ReachabilityReport) -> JSONText {
+    var members = machine(report)
+    members += [
+      (
+        "routes",
+        .array(
+          report.routes.map { route in
+            .object([
+              ("name", .string(route.name)), ("via", .string(route.via)),
+              ("dead_for_ms", route.deadForMilliseconds.map { .number(Int($0)) } ?? .null),
+            ])
+          })
+      ),
+      ("waiting", .number(report.waiting)),
+    ]
+    if let destination = report.destination { members.append(("destination", self.destination(destination))) }
+    return .object(members)
+  }
+
+  /// What is said of the machine, here and by the event of a change.
+  static func machine(_ report: ReachabilityReport) -> [(String, JSONText)] {
+    [
+      ("status", .string(report.status.rawValue)), ("ipv4", path(report.ipv4)), ("ipv6", path(report.ipv6)),
+      (
+        "interfaces",
+        .array(
+          report.interfaces.map { interface in
+            .object([
+              ("name", .string(interface.name)), ("kind", .string(interface.kind.rawValue)),
+              ("up", .boolean(interface.isUp)), ("carrier", .boolean(interface.hasCarrier)),
+              ("addresses", .array(interface.addresses.map { .string($0) })),
+            ])
+          })
+      ),
+    ]
+  }
+
+  private static func path(_ path: ReachabilityReport.Path) -> JSONText {
+    .object([
+      ("status", .string(path.status.rawValue)), ("interface", path.interface.map { .string($0) } ?? .null),
+      ("gateway", path.gateway.map { .string($0) } ?? .null),
+    ])
+  }
+
+  private static func destination(_ destination: ReachabilityReport.Destination) -> JSONText {
+    .object([
+      ("host", .string(destination.host)), ("status", .string(destination.status.rawValue)),
+      ("error", destination.error.map { .string($0) } ?? .null),
+      (
+        "addresses",
+        .array(
+          destination.addresses.map { address in
+            .object([
+              ("address", .string(address.address)), ("status", .string(address.status.rawValue)),
+              ("interface", address.interface.map { .string($0) } ?? .null),
+              ("source", address.source.map { .string($0) } ?? .null),
+            ])
+          })
+      ),
+    ])
   }
 
   // MARK: GET /v1/decisions/REF

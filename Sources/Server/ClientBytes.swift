@@ -3,15 +3,20 @@
 // Write first: only what the socket does not take is kept, and while any of it is, the client is not read.
 
 import Bytes
+import HTTP1
 import Session
 import Transport
 
 extension Conversation {
   var canReadClient: Bool {
-    ending == nil && clientHandshake == nil && flags.isDisjoint(with: [.clientEnded, .startsClientHandshake])
+    ending == nil && clientHandshake == nil
+      && flags.isDisjoint(with: [.clientEnded, .startsClientHandshake, .awaitsNames])
       && session.wantsClientBytes && outputs.toUpstream.isEmpty
       && !(streams?.holdsRequest ?? false)
   }
+
+  /// Whether another request has come already, or has begun to.
+  var hasNextRequest: Bool { !RequestHead.isPassedOver(clientInput) }
 
   func readClient(_ worker: Worker) {
     if spliceRequest(worker) { return }
@@ -43,10 +48,15 @@ extension Conversation {
     flags.remove(.sawClientInput)
     var goesOn = true
     while goesOn, flags.isDisjoint(with: [.closed, .startsClientHandshake]), ending == nil {
-      if session.isIdle, live !== worker.live { live = worker.live }
+      if session.isIdle {
+        if live !== worker.live { live = worker.live }
+        if !input.isEmpty, !knowsClient(worker) { return }
+      }
+      let isUndecided = session.record.decision == nil
       let step = session.clientReceived(
         input.bytes, now: worker.now, policy: live.policy, &worker.workspace, &outputs)
       input.consume(step.consumed)
+      if isUndecided, session.record.decision != nil { tellBeginning(worker) }
       switch step.action {
       case .read:
         flags.insert(.sawClientInput)

@@ -71,6 +71,15 @@ final class ConnectionQuota: Sendable {
     }
   }
 
+  /// Takes a place, were it one too many, for a connection that is open already; false: nothing is counted.
+  func claim(_ host: Place) -> Bool {
+    state.withLock { state in
+      if state.limit == 0 { return false }
+      state.hosts[host, default: Host()].open += 1
+      return true
+    }
+  }
+
   /// Gives a place back: to the first who waits, where there is one.
   func leave(_ host: Place) {
     let next: Waiter? = state.withLock { state in

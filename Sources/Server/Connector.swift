@@ -1,91 +1,236 @@
-// Finds an upstream for one exchange: a place where connections to a host are counted, name, addresses, a race of
-// connections (RFC 8305, "Happy Eyeballs"), and TLS where the destination is under it.
+// Finds an upstream for one exchange. The routes of its rule are tried in their order; on each: a place where connections
+// to a host are counted, the name, the addresses by which it can be reached, a race of connections, and what has to be
+// said on the one that wins (ConnectorSteps, ConnectorAddresses).
 //
-// Each address is held against `deny_addresses` and against the proxy's own listeners before anything is sent to it, and
-// the address that was judged is the address that is connected to.
+//   a route ─ place ─ kept connection? ─ name ─ paths ─ race ─ (TLS to the parent ─ parent) ─ (probe) ─ (TLS) ─ upstream
+//      ↑ the next one, where this one cannot be used or its connection fails; nothing of the request has left by then
+//
+// Where no route can be used for reasons of the network, and one of them says `unreachable = "wait"`, the connector waits
+// for the network to change, and begins again. Each address is held against `deny_addresses` and against the proxy's own
+// listeners before anything is sent to it, and the address that was judged is the address that is connected to.
 
+import Bytes
 import Policy
+import Reachability
 import Security
 import Session
 import Transport
 
 final class Connector {
-  /// RFC 8305, 5: the next address is tried when the one before it has not answered for this long.
-  static let attemptDelayMilliseconds: Int64 = 250
-  /// Addresses of one name that are tried, so that a name with hundreds cannot make the proxy knock at all of them.
-  static let longestCandidates = 16
-
-  private struct Attempt {
-    let slot: Int
-    let descriptor: Descriptor
-    let address: SocketAddress
+  /// What is under way.
+  enum Stage {
+    case idle
+    /// Behind others for a place of `connections_per_host`.
+    case queued
+    case naming
+    case racing(ConnectionRace)
+    /// With an https parent.
+    case parentHandshake(Line, OriginHandshake)
+    case greeting(Line, ParentHandshake)
+    /// `line` nil: the probe was given this connector's own connection.
+    case probing(Line?, Candidate, TunnelProbe)
+    case handshake(Line, OriginHandshake)
+    /// For the network to change.
+    case waiting
   }
 
-  let destination: Destination
+  /// Why a route was not taken.
+  enum Cause {
+    /// It cannot be used on this network.
+    case unusable
+    /// It was tried.
+    case failed
+    /// It was tried, and its parent is not to be tried again at once.
+    case dead
+    /// That is the answer, whatever other routes there are.
+    case final
+  }
+
+  private struct Failure {
+    let route: String
+    let problem: Problem
+    let cause: Cause
+  }
+
   /// Has the timer of the whole.
   let slot: Int
-  private var conversation: Conversation?
-  private let policy: Policy
-  private let rule: Int?
-  private let begunAt: Int64
-  private var connectBegunAt: Int64 = 0
-  private var deadline: Int64 = .max
-  private var timerDue: Int64 = .max
-  private var candidates: [SocketAddress] = []
-  private var next = 0
-  private var attempts: [Attempt] = []
-  private var lastError: SystemError? = nil
-  private var hasPlace = false
-  private var waits = false
+  /// Where to, by the route that is being tried.
+  private(set) var destination: Destination
+  var conversation: Conversation?
+  let policy: Policy
+  let rule: Int?
+  /// By what security policy the destination of a tunnel is to be verified before it is opened.
+  let verification: OriginSecurity?
+  var isVerified = false
+  var stage = Stage.idle
+  var timerDue: Int64 = .max
+  var begunAt: Int64
   /// A connection that another exchange gave up for this one.
   var reserved: Upstream? = nil
-  private var handshake: (attempt: Attempt, tls: OriginHandshake, interest: Interest?, begunAt: Int64)? = nil
+  let isTunnel: Bool
   private let needsFresh: Bool
   /// What the packets of the connection are marked with.
-  private let codePoint: UInt8
-  /// By what the destination of a tunnel is to be verified before it is opened.
-  private let verification: OriginSecurity?
-  /// The probe that is waited for; `attempt` nil: it was given this connector's own connection.
-  private var probing:
-    (attempt: Attempt?, address: SocketAddress, probe: TunnelProbe, interest: Interest?, begunAt: Int64)? = nil
-  private var isVerified = false
+  let codePoint: UInt8
+  let allowsCellular: Bool
+  private let listed: [RouteState]
+  /// In the order in which they are tried: those that are dead come last.
+  private var routes: [RouteState] = []
+  private var index = 0
+  private var failures: [Failure] = []
+  private var hasPlace = false
+  /// nil: it has not had to wait.
+  private var wait: (begunAt: Int64, deadline: Int64)? = nil
 
   /// `fresh`: no kept connection will do.
   init(
-    _ destination: Destination, for conversation: Conversation, rule: Int?, fresh: Bool,
-    verifying verification: OriginSecurity?, _ policy: Policy, _ worker: Worker
+    _ destination: Destination, by routes: [RouteState], for conversation: Conversation, rule: Int?, fresh: Bool,
+    isTunnel: Bool, verifying verification: OriginSecurity?, _ policy: Policy, _ worker: Worker
   ) {
+    let request = rule.map { policy.rules[$0].request } ?? policy.defaultRequest
+    codePoint = request.serviceType.codePoint
+    allowsCellular = request.allowsCellularAccess || !(rule.map { policy.rules[$0].enforce } ?? true)
+    listed = routes
     self.verification = verification
-    codePoint = (rule.map { policy.rules[$0].request } ?? policy.defaultRequest).serviceType.codePoint
     self.destination = destination
     self.conversation = conversation
     self.policy = policy
     self.rule = rule
-    needsFresh = fresh
+    self.isTunnel = isTunnel
+    needsFresh = fresh || isTunnel
     begunAt = worker.now
     slot = worker.occupy(.free)
     worker.reoccupy(slot, .connector(self))
   }
 
-  // MARK: A place
+  var route: RouteState { routes[index] }
+  /// Where connections lead by the route that is being tried: to a parent that takes requests, else to the destination.
+  var carrier: Destination { destination.carrier(isTunnel: isTunnel) }
+  /// What is looked up and connected to.
+  var target: Destination { route.parent ?? destination }
+  /// How errors name it.
+  var place: String { route.place ?? "\(destination.name) port \(destination.port)" }
+
+  // MARK: Routes
 
   /// Begins. The outcome may come before this returns.
   func start(_ worker: Worker) {
-    guard policy.configuration.limits.connectionsPerHost > 0 else { return lookUp(worker) }
+    let dead = listed.filter { $0.parent != nil && worker.shared.health.deadUntil($0.route, now: worker.now) != nil }
+    routes = dead.isEmpty ? listed : listed.filter { one in !dead.contains { $0 === one } } + dead
+    if routes.count > 1 {
+      for state in dead { state.outUntil = worker.shared.health.deadUntil(state.route, now: worker.now) ?? 0 }
+    }
+    index = 0
+    failures = []
+    tryRoute(worker)
+  }
+
+  private func tryRoute(_ worker: Worker) {
+    guard let conversation else { return }
+    guard index < routes.count else { return conclude(worker) }
+    if destination.via !== route { destination = conversation.turn(to: route, worker) }
+    guard policy.configuration.limits.connectionsPerHost > 0 else { return findKept(worker) }
     enter(worker, first: false)
   }
 
-  private func enter(_ worker: Worker, first: Bool) {
-    if worker.shared.quota.enter(destination.place, waiter(worker), first: first) {
-      hasPlace = true
-      return lookUp(worker)
+  /// The route that is being tried will not do.
+  func routeFailed(_ failure: UpstreamFailure, _ cause: Cause, _ worker: Worker) {
+    guard conversation != nil else { return }
+    leaveRoute(worker)
+    if cause == .dead, route.parent != nil { worker.shared.health.failed(route.route, now: worker.now) }
+    if cause == .final { return fail(failure, worker) }
+    noteOut(cause, worker)
+    failures.append(Failure(route: route.route.name, problem: failure.problem, cause: cause))
+    index += 1
+    tryRoute(worker)
+  }
+
+  /// How long others need not look at a parent that cannot be used, in milliseconds, unless the network changes before.
+  private static let outMilliseconds: Int64 = 1000
+
+  private func noteOut(_ cause: Cause, _ worker: Worker) {
+    guard routes.count > 1, route.parent != nil, cause != .failed else { return }
+    route.outUntil =
+      worker.shared.health.deadUntil(route.route, now: worker.now) ?? (worker.now + Self.outMilliseconds)
+  }
+
+  /// No route is left.
+  private func conclude(_ worker: Worker) {
+    let tried = failures.last { $0.cause != .unusable }
+    if tried == nil, let longest = listed.compactMap(\.route.waitMilliseconds).max() {
+      let deadline = wait?.deadline ?? worker.now + longest
+      if worker.now < deadline { return waitForChange(deadline, worker) }
     }
-    waits = true
-    timerDue = worker.now + policy.configuration.timeouts.responseHeaderMilliseconds
-    deadline = timerDue
-    worker.timers.set(slot, timerDue)
+    guard let last = tried ?? failures.first(where: { $0.problem.kind == .cellularNotAllowed }) ?? failures.last else {
+      preconditionFailure("no route was looked at")
+    }
+    var detail = last.problem.detail
+    if failures.count > 1 {
+      detail = failures.map { "\($0.route): \($0.problem.detail)" }.joined(separator: " ")
+    }
+    var kind = last.problem.kind
+    if let wait {
+      detail += " Waited \(worker.now - wait.begunAt) ms for another network."
+      tellOfWait(.expired, worker)
+      if tried == nil, kind != .cellularNotAllowed { kind = .notReachable }
+    }
+    fail(UpstreamFailure(kind, detail, receivedStatus: last.problem.receivedStatus), worker)
+  }
+
+  // MARK: Waiting for the network
+
+  private func waitForChange(_ deadline: Int64, _ worker: Worker) {
+    if wait == nil {
+      wait = (worker.now, deadline)
+      tellOfWait(.began, worker)
+    }
+    stage = .waiting
+    setTimer(deadline, worker)
+    worker.waiting.append(self)
+  }
+
+  func tellOfWait(_ state: WaitState, _ worker: Worker) {
+    guard let wait else { return }
+    let reason =
+      switch state {
+      case .began, .expired: failures.map { "\($0.route): \($0.problem.detail)" }.joined(separator: " ")
+      case .resumed: "Route '\(route.route.name)' can be taken."
+      case .left: "The client left."
+      }
+    conversation?.tellOfWait(state, destination.name, reason: reason, milliseconds: worker.now - wait.begunAt, worker)
+  }
+
+  /// The network is another: whoever waits begins again, and what comes from an address that is gone is given up.
+  func networkChanged(_ worker: Worker) {
+    settling(worker) {
+      switch stage {
+      case .waiting:
+        setTimer(.max, worker)
+        stage = .idle
+        start(worker)
+      case .racing(var race):
+        let line = race.networkChanged(for: self, worker)
+        go(on: race, line, worker)
+      case .parentHandshake(let line, _), .greeting(let line, _), .handshake(let line, _), .probing(let line?, _, _):
+        if worker.hasLost(line.stream.descriptor) {
+          let detail = "\(place): the address it was reached from is gone."
+          routeFailed(UpstreamFailure(.connectionFailed, detail), .failed, worker)
+        }
+      case .idle, .queued, .naming, .probing: break
+      }
+    }
+  }
+
+  // MARK: A place
+
+  private func enter(_ worker: Worker, first: Bool) {
+    if worker.shared.quota.enter(carrier.place, waiter(worker), first: first) {
+      hasPlace = true
+      return findKept(worker)
+    }
+    stage = .queued
+    setTimer(worker.now + policy.configuration.timeouts.responseHeaderMilliseconds, worker)
     // Kept connections that nobody uses give way. Those that are kept later see who waits.
-    for mailbox in worker.shared.mailboxes { mailbox.post(.yieldIdle(destination.place)) }
+    for mailbox in worker.shared.mailboxes { mailbox.post(.yieldIdle(carrier.place)) }
   }
 
   private func waiter(_ worker: Worker) -> ConnectionQuota.Waiter {
@@ -93,22 +238,22 @@ final class Connector {
   }
 
   /// Whether a connection that has become free serves this exchange.
-  func canUse(_ upstream: Upstream) -> Bool {
-    !needsFresh && upstream.destination === destination
-      && policy.denyingBlock(IPAddress(upstream.address), rule: rule) == nil
+  func canUse(_ upstream: Upstream) -> Bool { !needsFresh && upstream.destination === carrier && permits(upstream) }
+
+  private func permits(_ upstream: Upstream) -> Bool {
+    upstream.destination.isParent || policy.denyingBlock(IPAddress(upstream.address), rule: rule) == nil
   }
 
-  private func mayRely(_ worker: Worker) -> Bool { destination.security?.mayRely(at: worker.seconds) ?? true }
+  private func mayRely(_ worker: Worker) -> Bool { carrier.security?.mayRely(at: worker.seconds) ?? true }
 
   /// The turn has come: a place, or a connection with its place.
   func placeGranted(_ worker: Worker) {
     settling(worker) {
-      waits = false
-      timerDue = .max
-      worker.timers.set(slot, .max)
+      stage = .idle
+      setTimer(.max, worker)
       guard let upstream = reserved else {
         hasPlace = true
-        return lookUp(worker)
+        return findKept(worker)
       }
       reserved = nil
       upstream.isReserved = false
@@ -121,363 +266,173 @@ final class Connector {
         hasPlace = true
         return lookUp(worker)
       }
-      guard let conversation else { return worker.keep(upstream) }
-      cancel(worker)
-      conversation.handedOver(upstream, worker)
+      guard conversation != nil else { return worker.keep(upstream) }
+      handOver(upstream, worker)
     }
   }
 
-  // MARK: Name
+  /// A kept connection saves all that follows. The conversation has looked by the first route already.
+  private func findKept(_ worker: Worker) {
+    guard !needsFresh, index > 0 || wait != nil,
+      let kept = worker.takeIdle(carrier, rule: rule, allowsCellular: allowsCellular, policy)
+    else { return lookUp(worker) }
+    handOver(kept, worker)
+  }
 
-  private func lookUp(_ worker: Worker) {
-    if let literal = destination.literal {
-      connect([SocketAddress(literal, port: destination.port)], worker)
-    } else if destination.validUntil > worker.now {
-      connect(destination.addresses, worker)
-    } else {
-      let slot = self.slot
-      let generation = worker.generation(slot)
-      let mailbox = worker.shared.mailboxes[worker.index]
-      worker.shared.resolver.lookUp(destination.name) {
-        mailbox.post(.resolved(slot: slot, generation: generation, $0))
+  private func handOver(_ upstream: Upstream, _ worker: Worker) {
+    guard let conversation else { return }
+    if wait != nil { tellOfWait(.resumed, worker) }
+    cancel(worker)
+    conversation.handedOver(upstream, worker)
+  }
+
+  // MARK: Events
+
+  func attemptReady(_ attemptSlot: Int, _ worker: Worker) {
+    settling(worker) {
+      switch stage {
+      case .racing(var race):
+        let line = race.ready(attemptSlot, for: self, worker)
+        go(on: race, line, worker)
+      case .parentHandshake(let line, let tls): proceedWithParent(line, tls, worker)
+      case .greeting(let line, let talk): hear(line, talk, worker)
+      case .handshake(let line, let tls): proceed(line, tls, worker)
+      // What the server says before the tunnel is granted waits.
+      case .probing(let line?, _, _): worker.update(line.stream.descriptor, &line.interest, nil, line.slot)
+      case .idle, .queued, .naming, .probing, .waiting: break
       }
     }
   }
 
-  func resolved(_ answer: NameAnswer, _ worker: Worker) {
-    settling(worker) { take(answer, worker) }
+  func go(on race: ConnectionRace, _ line: Line?, _ worker: Worker) {
+    stage = .racing(race)
+    if let line { return won(line, race, worker) }
+    if race.isLost { return raceLost(race, worker) }
+    setTimer(race.due(now: worker.now), worker)
   }
 
-  func attemptReady(_ attemptSlot: Int, _ worker: Worker) {
-    settling(worker) { finishAttempt(attemptSlot, worker) }
+  private func raceLost(_ race: ConnectionRace, _ worker: Worker) {
+    stage = .idle
+    guard let error = race.lastError else {
+      return routeFailed(UpstreamFailure(.connectionFailed, "\(place) has no address to connect to."), .dead, worker)
+    }
+    let (kind, detail): (Problem.Kind, String) =
+      error.isRefusal
+      ? (.connectionRefused, "\(place) refused the connection.")
+      : error.isTimeout
+        ? (.connectionTimeout, "\(place) did not answer.")
+        : (error.isUnreachable ? .notReachable : .connectionFailed, "\(place): \(error).")
+    routeFailed(UpstreamFailure(kind, detail), error.isUnreachable ? .unusable : .dead, worker)
   }
 
   func timerFired(_ worker: Worker) {
+    // The timer of whoever had the slot before, taken from the wheel in the same turn.
+    if worker.now < timerDue { return }
     settling(worker) { passTime(worker) }
   }
 
+  private func passTime(_ worker: Worker) {
+    let timeouts = policy.configuration.timeouts
+    switch stage {
+    case .racing(var race):
+      if worker.now < race.deadline {
+        let line = race.attemptNext(for: self, worker)
+        return go(on: race, line, worker)
+      }
+      let detail = "\(place) did not answer within \(timeouts.connectMilliseconds) ms."
+      routeFailed(UpstreamFailure(.connectionTimeout, detail), .dead, worker)
+    case .queued:
+      let limit = policy.configuration.limits.connectionsPerHost
+      let detail =
+        "\(carrier.name) has \(limit) connections, as many as connections_per_host allows, "
+        + "and none came free in \(timeouts.responseHeaderMilliseconds) ms."
+      routeFailed(UpstreamFailure(.hostBusy, detail), .final, worker)
+    case .parentHandshake, .handshake:
+      let isParent = if case .parentHandshake = stage { true } else { false }
+      let what = isParent ? place : "\(destination.name) port \(destination.port)"
+      let detail = "\(what) did not finish the TLS handshake within \(timeouts.tlsHandshakeMilliseconds) ms."
+      routeFailed(UpstreamFailure(.tlsTimeout, detail), isParent ? .dead : .failed, worker)
+    case .greeting:
+      let detail = "\(place) said nothing of \(destination.name) within \(timeouts.connectMilliseconds) ms."
+      routeFailed(UpstreamFailure(.connectionTimeout, detail), .dead, worker)
+    case .waiting:
+      worker.waiting.removeAll { $0 === self }
+      stage = .idle
+      conclude(worker)
+    case .idle, .naming, .probing: break
+    }
+  }
+
+  func setTimer(_ due: Int64, _ worker: Worker) {
+    timerDue = due
+    worker.timers.set(slot, due)
+  }
+
   /// An event of its own: afterwards the conversation looks at what it has to do next.
-  private func settling(_ worker: Worker, _ body: () -> Void) {
+  func settling(_ worker: Worker, _ body: () -> Void) {
     let conversation = self.conversation
     body()
     conversation?.settle(worker)
   }
 
-  private func take(_ answer: NameAnswer, _ worker: Worker) {
-    conversation?.noteNameTime(worker.now - begunAt)
-    switch answer {
-    case .addresses(let addresses, let valid):
-      destination.addresses = addresses
-      destination.validUntil = worker.now + valid
-      connect(addresses, worker)
-    case .notFound:
-      fail(.nameNotFound, "\(destination.name) does not exist, or has no address.", worker)
-    case .failed(let why):
-      fail(.nameFailed, "\(destination.name) could not be looked up: \(why).", worker)
-    case .timedOut:
-      let limit = policy.configuration.dns.timeoutMilliseconds
-      fail(.nameTimeout, "No name server answered for \(destination.name) within \(limit) ms.", worker)
-    }
-  }
+  // MARK: Ends
 
-  // MARK: Connections
-
-  private func connect(_ addresses: [SocketAddress], _ worker: Worker) {
-    connectBegunAt = worker.now
-    deadline = worker.now + policy.configuration.timeouts.connectMilliseconds
-    var denied: String? = nil
-    for address in addresses.prefix(Self.longestCandidates) {
-      let candidate = address.with(port: destination.port)
-      let ip = IPAddress(candidate)
-      if let block = policy.denyingBlock(ip, rule: rule) {
-        denied = "\(destination.name) is at \(ip), which is in \(block), which deny_addresses lists."
-      } else if isOwnListener(candidate, worker) {
-        return fail(.loop, "\(destination.name) port \(destination.port) is this proxy itself.", worker)
-      } else {
-        candidates.append(candidate)
-      }
-    }
-    if candidates.isEmpty {
-      return fail(.addressDenied, denied ?? "\(destination.name) has no address.", worker)
-    }
-    attemptNext(worker)
-  }
-
-  /// A listener on all addresses is met on any address of this machine; loopback is known, others show when connected.
-  private func isOwnListener(_ candidate: SocketAddress, _ worker: Worker) -> Bool {
-    let ip = IPAddress(candidate).embeddedIPv4 ?? IPAddress(candidate)
-    for listener in worker.shared.listenAddresses where listener.port == candidate.port {
-      let own = IPAddress(listener)
-      if own == ip || (own.isUnspecified && (ip.isLoopback || ip.isUnspecified)) || (ip.isUnspecified && own.isLoopback)
-      {
-        return true
-      }
-    }
-    return false
-  }
-
-  private func isOwnMachine(_ descriptor: Descriptor, _ address: SocketAddress, _ worker: Worker) -> Bool {
-    guard
-      worker.shared.listenAddresses.contains(where: { $0.port == address.port && IPAddress($0).isUnspecified }),
-      let local = descriptor.localAddress
-    else { return false }
-    return IPAddress(local) == IPAddress(address)
-  }
-
-  private func attemptNext(_ worker: Worker) {
-    while next < candidates.count {
-      let address = candidates[next]
-      next += 1
-      switch Outgoing.open(address, codePoint: codePoint) {
-      case .failure(let error):
-        lastError = error
-        if error.isExhaustion, worker.closeIdleUpstreams() { next -= 1 }
-      case .success(let outgoing):
-        let slot = worker.occupy(.attempt(self))
-        let attempt = Attempt(slot: slot, descriptor: outgoing.descriptor, address: address)
-        guard worker.register(outgoing.descriptor, outgoing.isConnected ? .read : .write, slot) else {
-          outgoing.descriptor.close()
-          worker.vacate(slot)
-          lastError = SystemError.noMemory
-          continue
-        }
-        if outgoing.isConnected { return won(attempt, interest: .read, worker) }
-        attempts.append(attempt)
-        armTimer(worker)
-        return
-      }
-    }
-    if attempts.isEmpty { failWithLastError(worker) } else { armTimer(worker) }
-  }
-
-  private func armTimer(_ worker: Worker) {
-    timerDue = min(deadline, next < candidates.count ? worker.now + Self.attemptDelayMilliseconds : .max)
-    worker.timers.set(slot, timerDue)
-  }
-
-  private func finishAttempt(_ attemptSlot: Int, _ worker: Worker) {
-    if handshake?.attempt.slot == attemptSlot { return proceed(worker) }
-    // What the server says before the tunnel is granted waits.
-    if let attempt = probing?.attempt, attempt.slot == attemptSlot { return unwatch(attempt, worker) }
-    guard let index = attempts.firstIndex(where: { $0.slot == attemptSlot }) else { return }
-    let attempt = attempts.remove(at: index)
-    let error = attempt.descriptor.connectError
-    if error == 0 { return won(attempt, interest: .write, worker) }
-    lastError = SystemError(error)
-    attempt.descriptor.close()
-    worker.vacate(attempt.slot)
-    attemptNext(worker)
-  }
-
-  private func passTime(_ worker: Worker) {
-    // The timer of whoever had the slot before, taken from the wheel in the same turn.
-    if worker.now < timerDue { return }
-    if waits {
-      let limit = policy.configuration.limits.connectionsPerHost
-      let time = policy.configuration.timeouts.responseHeaderMilliseconds
-      fail(
-        .hostBusy,
-        "\(destination.name) has \(limit) connections, as many as connections_per_host allows, and none came free in \(time) ms.",
-        worker)
-    } else if handshake != nil {
-      let limit = policy.configuration.timeouts.tlsHandshakeMilliseconds
-      fail(
-        .tlsTimeout,
-        "\(destination.name) port \(destination.port) did not finish the TLS handshake within \(limit) ms.", worker)
-    } else if worker.now >= deadline {
-      let limit = policy.configuration.timeouts.connectMilliseconds
-      fail(
-        .connectionTimeout, "\(destination.name) port \(destination.port) did not answer within \(limit) ms.", worker)
-    } else {
-      attemptNext(worker)
-    }
-  }
-
-  private func won(_ attempt: Attempt, interest: Interest, _ worker: Worker) {
+  /// The connection is there.
+  func deliver(_ line: Line, after tls: OriginHandshake? = nil, _ worker: Worker) {
     guard let conversation else { return }
-    if isOwnMachine(attempt.descriptor, attempt.address, worker) {
-      attempt.descriptor.close()
-      worker.vacate(attempt.slot)
-      return fail(.loop, "\(destination.name) port \(destination.port) is this proxy itself.", worker)
-    }
-    if !isVerified { conversation.noteConnectTime(worker.now - connectBegunAt) }
-    if let verification, !isVerified { return probe(verification, attempt, interest: interest, worker) }
-    guard let security = destination.security else {
-      return deliver(ByteStream(attempt.descriptor), attempt, interest: interest, worker)
-    }
-    begin(security, attempt, interest: interest, worker)
-  }
-
-  private func deliver(
-    _ stream: ByteStream, _ attempt: Attempt, interest: Interest?, after tls: OriginHandshake? = nil, _ worker: Worker
-  ) {
-    guard let conversation else { return }
-    let upstream = worker.adopt(stream, slot: attempt.slot, address: attempt.address, destination)
-    upstream.interest = interest
+    stage = .idle
+    let upstream = worker.adopt(line, carrier, by: route)
     worker.update(upstream.descriptor, &upstream.interest, .read, upstream.slot)
     upstream.holdsPlace = hasPlace
     upstream.report = tls?.report.map { Problem.Kind($0.kind) }
     upstream.isForgiven = tls?.isForgiven ?? false
     hasPlace = false
+    if route.parent != nil { worker.shared.health.succeeded(route.route) }
+    if wait != nil { tellOfWait(.resumed, worker) }
     cancel(worker)
-    conversation.connected(upstream, worker)
-  }
-
-  // MARK: Probe
-
-  private func probe(_ security: OriginSecurity, _ attempt: Attempt, interest: Interest, _ worker: Worker) {
-    abandonAttempts(worker)
-    next = candidates.count
-    let key = ProbeKey(
-      host: destination.host, port: destination.port, address: attempt.address, security: ObjectIdentifier(security))
-    if worker.probes.isTrusted(key, now: worker.now, seconds: worker.seconds) {
-      return deliver(ByteStream(attempt.descriptor), attempt, interest: interest, worker)
-    }
-    timerDue = .max
-    worker.timers.set(slot, .max)
-    if let running = worker.probes.running(key) {
-      probing = (attempt, attempt.address, running, interest, worker.now)
-      running.join(self)
-    } else {
-      let limit = policy.configuration.timeouts.tlsHandshakeMilliseconds
-      let started = TunnelProbe(key, security, destination, handshakeMilliseconds: limit)
-      probing = (nil, attempt.address, started, nil, worker.now)
-      worker.statistics.handshakes += 1
-      started.start(for: self, over: attempt.descriptor, slot: attempt.slot, interest: interest, worker)
-    }
-  }
-
-  /// The probe that this connector waits for is over.
-  func probed(_ outcome: TunnelProbe.Outcome, _ worker: Worker) {
-    settling(worker) {
-      guard let (attempt, address, _, interest, begunAt) = probing else { return }
-      conversation?.noteTLSTime(worker.now - begunAt)
-      switch outcome {
-      case .abandoned: return
-      case .failed(let failure):
-        if verification?.enforces ?? true { return fail(failure, worker) }
-        conversation?.report(failure.problem.kind, failure.problem.detail, isForgiven: true, worker)
-      case .seen(let report?, let isForgiven):
-        conversation?.report(
-          Problem.Kind(report.kind), "\(destination.name): \(report.detail)", isForgiven: isForgiven, worker)
-      case .seen(nil, _): break
-      }
-      probing = nil
-      isVerified = true
-      if let attempt { return deliver(ByteStream(attempt.descriptor), attempt, interest: interest, worker) }
-      // The verdict is about this address, and the tunnel goes to no other.
-      candidates = [address]
-      next = 0
-      deadline = worker.now + policy.configuration.timeouts.connectMilliseconds
-      attemptNext(worker)
-    }
-  }
-
-  // MARK: TLS
-
-  private func begin(_ security: OriginSecurity, _ attempt: Attempt, interest: Interest?, _ worker: Worker) {
-    abandonAttempts(worker)
-    next = candidates.count
-    let seconds = worker.seconds
-    let session = security.mayRely(at: seconds) ? worker.sessions.take(for: destination, now: worker.now) : nil
-    guard let tls = OriginHandshake.begin(attempt.descriptor, to: destination, security, resuming: session, worker)
-    else {
-      attempt.descriptor.close()
-      worker.vacate(attempt.slot)
-      return fail(.tlsFailed, "\(destination.name) port \(destination.port): no TLS connection could be made.", worker)
-    }
-    handshake = (attempt, tls, interest, worker.now)
-    timerDue = worker.now + policy.configuration.timeouts.tlsHandshakeMilliseconds
-    worker.timers.set(slot, timerDue)
-    proceed(worker)
-  }
-
-  private func proceed(_ worker: Worker) {
-    guard let (attempt, tls, _, begunAt) = handshake else { return }
-    switch tls.proceed() {
-    case .wants(let wanted):
-      worker.update(attempt.descriptor, &handshake!.interest, wanted, attempt.slot)
-    case .failed(let failure):
-      worker.sessions.forget(destination)
-      fail(failure, worker)
-    case .done:
-      let interest = handshake?.interest
-      handshake = nil
-      if tls.stream.isResumed { worker.statistics.resumptions += 1 } else { worker.statistics.handshakes += 1 }
-      conversation?.noteTLSTime(worker.now - begunAt)
-      if let report = tls.report {
-        conversation?.report(
-          Problem.Kind(report.kind), "\(destination.name): \(report.detail)", isForgiven: tls.isForgiven, worker)
-      }
-      deliver(ByteStream(attempt.descriptor, tls: tls.stream), attempt, interest: interest, after: tls, worker)
-    }
-  }
-
-  private func failWithLastError(_ worker: Worker) {
-    let place = "\(destination.name) port \(destination.port)"
-    guard let lastError else { return fail(.connectionFailed, "\(place) has no address to connect to.", worker) }
-    if lastError.isRefusal {
-      fail(.connectionRefused, "\(place) refused the connection.", worker)
-    } else if lastError.isTimeout {
-      fail(.connectionTimeout, "\(place) did not answer.", worker)
-    } else if lastError.isUnreachable {
-      fail(.notReachable, "\(place): \(lastError).", worker)
-    } else {
-      fail(.connectionFailed, "\(place): \(lastError).", worker)
-    }
-  }
-
-  private func fail(_ kind: Problem.Kind, _ detail: String, _ worker: Worker) {
-    fail(UpstreamFailure(kind, detail), worker)
+    conversation.connected(upstream, early: &line.early, worker)
   }
 
   private func fail(_ failure: UpstreamFailure, _ worker: Worker) {
     guard let conversation else { return }
+    wait = nil
     cancel(worker)
     conversation.connectFailed(failure, worker)
   }
 
   /// Gives up what is under way; nobody is told.
   func cancel(_ worker: Worker) {
-    abandonAttempts(worker)
-    if let handshake {
-      handshake.attempt.descriptor.close()
-      worker.vacate(handshake.attempt.slot)
+    leaveRoute(worker)
+    guard conversation != nil else { return }
+    conversation = nil
+    worker.vacate(slot)
+  }
+
+  /// The exchange has gone.
+  func abandon(_ worker: Worker) {
+    if case .waiting = stage { tellOfWait(.left, worker) }
+    cancel(worker)
+  }
+
+  private func leaveRoute(_ worker: Worker) {
+    switch stage {
+    case .racing(var race): race.abandon(worker)
+    case .parentHandshake(let line, _), .greeting(let line, _), .handshake(let line, _): line.close(worker)
+    case .probing(let line, _, let probe):
+      probe.abandon(self, worker)
+      line?.close(worker)
+    case .queued: worker.shared.quota.abandon(carrier.place, waiter(worker))
+    case .waiting: worker.waiting.removeAll { $0 === self }
+    case .idle, .naming: break
     }
-    handshake = nil
-    if let probing {
-      probing.probe.abandon(self, worker)
-      if let attempt = probing.attempt {
-        attempt.descriptor.close()
-        worker.vacate(attempt.slot)
-      }
-    }
-    probing = nil
-    if hasPlace { worker.shared.quota.leave(destination.place) }
+    stage = .idle
+    if conversation != nil { setTimer(.max, worker) }
+    if hasPlace { worker.shared.quota.leave(carrier.place) }
     hasPlace = false
-    if waits { worker.shared.quota.abandon(destination.place, waiter(worker)) }
-    waits = false
     if let reserved {
       self.reserved = nil
       // Closed, its place is the waiter's, which is leaving.
-      if reserved.isClosed { worker.shared.quota.leave(destination.place) } else { worker.keep(reserved) }
+      if reserved.isClosed { worker.shared.quota.leave(carrier.place) } else { worker.keep(reserved) }
     }
-    if conversation != nil {
-      conversation = nil
-      worker.vacate(slot)
-    }
-  }
-
-  private func unwatch(_ attempt: Attempt, _ worker: Worker) {
-    guard probing?.interest != nil else { return }
-    worker.update(attempt.descriptor, &probing!.interest, nil, attempt.slot)
-  }
-
-  private func abandonAttempts(_ worker: Worker) {
-    for attempt in attempts {
-      attempt.descriptor.close()
-      worker.vacate(attempt.slot)
-    }
-    attempts = []
   }
 }

@@ -5,6 +5,10 @@
 // kept too, and as long as there is any of it the other side is not read.
 //
 // Interest in reading is given up lazily: only when an event comes that cannot be used is the registration changed.
+//
+// `@exclusivity(unchecked)` stands, here and in Worker, on values that know nothing of these two classes and are given no
+// closure that does: a call that changes one of them cannot come back, so that no two accesses overlap, and the checks at
+// run time, a fifth of the instructions of a request, would look for what cannot be.
 
 import Bytes
 import Policy
@@ -14,18 +18,19 @@ import Transport
 
 final class Conversation {
   let slot: Int
-  let peer: SocketAddress
+  /// As it was accepted.
+  let connection: Accepted
   /// The client's end: bare, or under TLS inside an intercepted tunnel.
   var stream: ByteStream
   /// The policy that the exchange under way began with, ready for use.
   var live: LivePolicy
-  var session: Session
-  var outputs = Outputs()
+  @exclusivity(unchecked) var session: Session
+  @exclusivity(unchecked) var outputs = Outputs()
   /// Bytes that the session has not consumed; whether it has seen all of them and wants more.
-  var clientInput = ByteBuffer()
-  var upstreamInput = ByteBuffer()
+  @exclusivity(unchecked) var clientInput = ByteBuffer()
+  @exclusivity(unchecked) var upstreamInput = ByteBuffer()
   var flags = Flags()
-  var interest: Interest? = .read
+  @exclusivity(unchecked) var interest: Interest? = .read
   var upstream: Upstream?
   var connector: Connector?
   var destination: Destination?
@@ -68,20 +73,25 @@ final class Conversation {
     static let inspected = Flags(rawValue: 1 << 16)
     /// An exchange of this connection is over.
     static let hasAsked = Flags(rawValue: 1 << 17)
+    /// It has been asked whose the client's socket is.
+    static let identified = Flags(rawValue: 1 << 18)
+    /// The names of the client are looked up; it is not read.
+    static let awaitsNames = Flags(rawValue: 1 << 19)
   }
 
   /// Smallest room for a read behind bytes that are kept.
   static let leastReadBytes = 1024
 
-  init(slot: Int, descriptor: Descriptor, peer: SocketAddress, live: LivePolicy, now: Int64) {
+  init(slot: Int, _ connection: Accepted, live: LivePolicy, now: Int64) {
     self.slot = slot
-    stream = ByteStream(descriptor)
-    self.peer = peer
+    self.connection = connection
+    stream = ByteStream(connection.descriptor)
     self.live = live
     session = Session(policy: live.policy, now: now)
   }
 
   var descriptor: Descriptor { stream.descriptor }
+  var peer: SocketAddress { connection.peer }
 
   // MARK: What happens
 
@@ -138,13 +148,16 @@ final class Conversation {
       perform(session.clientFailed(), worker)
       giveUpSending(worker)
     } else {
-      perform(session.timedOut(now: worker.now, &worker.workspace, &outputs), worker)
+      let isFull = streams?.holdsRequest ?? false
+      perform(session.timedOut(now: worker.now, upstreamIsFull: isFull, &worker.workspace, &outputs), worker)
     }
     settle(worker)
   }
 
-  func connected(_ upstream: Upstream, _ worker: Worker) {
+  /// `early`: what the destination has said already.
+  func connected(_ upstream: Upstream, early: inout ByteBuffer, _ worker: Worker) {
     connector = nil
+    swap(&upstreamInput, &early)
     attach(upstream, reused: false, worker)
   }
 
@@ -155,6 +168,9 @@ final class Conversation {
   }
 
   func noteConnectTime(_ milliseconds: Int64) { session.noteConnectTime(milliseconds) }
+  func noteParent(_ address: SocketAddress, route: String) {
+    session.noteParent(IPAddress(address), port: address.port, route: route)
+  }
   func noteTLSTime(_ milliseconds: Int64) { session.noteTLSTime(milliseconds) }
 
   func connectFailed(_ failure: UpstreamFailure, _ worker: Worker) {
@@ -200,7 +216,10 @@ final class Conversation {
       connect(fresh: true, worker)
     case .intercept: intercept(worker)
     case .judge: judgeTunnel(worker)
-    case .tunnel: flushClient(worker)
+    case .tunnel:
+      // Its line may not be written for days.
+      worker.workspace.pool.compact(&outputs.text)
+      flushClient(worker)
     case .closeOtherWrite:
       flags.insert(otherIsUpstream ? .closesUpstreamWrite : .closesClientWrite)
       if otherIsUpstream {
@@ -214,21 +233,49 @@ final class Conversation {
   }
 
   func connect(fresh: Bool, _ worker: Worker) {
-    let destination = self.destination ?? worker.acquireDestination(port: session.port, originSecurity)
-    self.destination = destination
     let rule = session.record.decision?.rule
-    if !fresh, !session.isTunnel, !worker.mustQueue(for: destination, session.policy),
-      let kept = worker.takeIdle(destination, rule: rule, session.policy)
-    {
-      attach(kept, reused: true, worker)
-      return
+    let routes = worker.routes(of: rule, live)
+    let destination =
+      self.destination
+      ?? worker.acquireDestination(port: session.port, originSecurity, by: worker.firstOpen(routes))
+    self.destination = destination
+    if !fresh, !session.isTunnel {
+      let carrier = destination.carrier(isTunnel: false)
+      if !worker.mustQueue(for: carrier, session.policy),
+        let kept = worker.takeIdle(carrier, rule: rule, allowsCellular: session.allowsCellularAccess, session.policy)
+      {
+        attach(kept, reused: true, worker)
+        return
+      }
     }
+    // A second try takes the way of the first: bytes of the request have left by it.
     let connector = Connector(
-      destination, for: self, rule: rule, fresh: fresh || session.isTunnel,
-      verifying: session.verifiesTunnel ? tunnelSecurity : nil,
-      session.policy, worker)
+      destination, by: fresh ? destination.via.map { [$0] } ?? routes : routes, for: self, rule: rule, fresh: fresh,
+      isTunnel: session.isTunnel,
+      verifying: session.verifiesTunnel ? tunnelSecurity : nil, session.policy, worker)
     self.connector = connector
     connector.start(worker)
+  }
+
+  /// Another route is tried: the same destination by it.
+  func turn(to route: RouteState, _ worker: Worker) -> Destination {
+    guard let old = destination else { preconditionFailure("a connector without a destination") }
+    let turned = worker.destinations.acquire(
+      CanonicalHost(canonical: old.host, address: old.literal), port: old.port, old.security, via: route)
+    worker.releaseDestination(old)
+    destination = turned
+    return turned
+  }
+
+  /// The network is another: what comes from an address that this machine has no more is over.
+  func networkChanged(_ worker: Worker) {
+    guard let upstream, ending == nil, worker.hasLost(upstream.descriptor) else { return }
+    flags.insert(.upstreamEnded)
+    let action = session.upstreamEnded(
+      broken: true, loss: "the address of this machine that it was reached from is gone", now: worker.now,
+      &worker.workspace, &outputs)
+    perform(action, otherIsUpstream: false, worker)
+    settle(worker)
   }
 
   /// By what security policy the destination is spoken to; nil where no TLS is.
@@ -244,7 +291,7 @@ final class Conversation {
     if let report = upstream.report { session.noteReport(report, isForgiven: upstream.isForgiven) }
     flags.remove([.upstreamEnded, .upstreamUnwatched, .upstreamBroken, .sawUpstreamInput])
     let action = session.upstreamOpened(
-      reused: reused, address: IPAddress(upstream.address), port: upstream.address.port,
+      reused: reused, address: IPAddress(upstream.address), port: upstream.address.port, by: upstream.way,
       assurance: assurance(of: upstream), now: worker.now,
       &worker.workspace, &outputs)
     perform(action, worker)
@@ -257,43 +304,6 @@ final class Conversation {
       upstream.descriptor.mark(codePoint: codePoint, isIPv4: upstream.address.isIPv4)
     }
     upstream.codePoint = codePoint
-  }
-
-  private func assurance(of upstream: Upstream) -> Assurance? {
-    if session.verifiesTunnel {
-      return tunnelSecurity.looksAtCertificates && !session.record.isForgiven ? .probe : .sni
-    }
-    return upstream.destination.security.map { $0.looksAtCertificates && !upstream.isForgiven ? .exact : .none }
-  }
-
-  private var tunnelSecurity: OriginSecurity { live.security(session.security, enforces: session.enforces) }
-
-  /// The certificates in the tunnel itself are there to be seen, as they are up to TLS 1.2.
-  private func judgeTunnel(_ worker: Worker) {
-    guard let presented = session.presentedCertificates, let destination else { return }
-    let security = tunnelSecurity
-    let policy = session.clientAsksForStaple ? security.policy : security.policyWithoutStaple
-    let verdict = PresentedChain.decode(presented.certificates, stapledResponse: presented.stapledResponse)
-      .flatMap { chain in
-        policy.evaluate(
-          chain, for: destination.identity(policy), systemAnchors: security.anchors, at: worker.seconds)
-      }
-    var refusal: Problem.Kind? = nil
-    switch verdict {
-    case .success(let success):
-      if let found = success.report {
-        report(Problem.Kind(found.kind), "\(destination.name): \(found.detail)", isForgiven: false, worker)
-      }
-    case .failure(let failure):
-      refusal = Problem.Kind(failure.kind)
-      if security.enforces {
-        worker.shared.log.event(
-          .warning, "\(tag) \(failure.kind): the certificate in the tunnel to \(destination.name): \(failure.detail)")
-      } else {
-        report(Problem.Kind(failure.kind), "\(destination.name): \(failure.detail)", isForgiven: true, worker)
-      }
-    }
-    perform(session.tunnelJudged(refusal, &worker.workspace, &outputs), worker)
   }
 
   /// Lets go of a connection that is of no use any more.
@@ -310,7 +320,7 @@ final class Conversation {
     if session.isTunnel, ending.client == .keep, leaves || !clientInput.isEmpty || !stream.isSilent {
       ending = Ending(client: .linger, keepsUpstream: false)
     }
-    connector?.cancel(worker)
+    connector?.abandon(worker)
     connector = nil
     if let upstream {
       let isClean =
@@ -342,8 +352,8 @@ final class Conversation {
     streams?.abandon(&worker.pipes)
     let keeps =
       ending.client == .intercept
-      || ending.client == .keep && !(worker.isDraining && clientInput.isEmpty)
-        && (!flags.contains(.clientEnded) || !clientInput.isEmpty)
+      || ending.client == .keep
+        && (hasNextRequest || !worker.isDraining && !flags.contains(.clientEnded))
     session.reset(now: worker.now, keeps: keeps)
     flags.insert(.hasAsked)
     flags.remove([.sawClientInput, .clientHalfClosed, .closesClientWrite, .closesUpstreamWrite])
@@ -380,7 +390,7 @@ final class Conversation {
   func close(_ worker: Worker) {
     if flags.contains(.closed) { return }
     flags.insert(.closed)
-    connector?.cancel(worker)
+    connector?.abandon(worker)
     connector = nil
     dropUpstream(worker)
     if let destination { worker.releaseDestination(destination) }
@@ -411,8 +421,8 @@ final class Conversation {
       flags.remove([.inspected, .sawClientInput, .sawUpstreamInput])
     }
     while !flags.contains(.closed), clientHandshake == nil {
-      if !clientInput.isEmpty, !flags.contains(.sawClientInput), ending == nil, session.wantsClientBytes,
-        outputs.toUpstream.isEmpty
+      if !clientInput.isEmpty, flags.isDisjoint(with: [.sawClientInput, .awaitsNames]), ending == nil,
+        session.wantsClientBytes, outputs.toUpstream.isEmpty
       {
         var input = ByteBuffer()
         swap(&input, &clientInput)

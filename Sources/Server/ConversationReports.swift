@@ -17,11 +17,11 @@ extension Conversation {
   var tag: String {
     var text = ByteBuffer()
     session.record.reference.write(to: &text)
-    return "ref=\(text.bytes.string) rule=\(session.rule?.name ?? "-")"
+    return "ref=\(text.bytes.string) rule=\(session.ruleName ?? "-")"
   }
 
   func tellOfPins(_ detail: String, _ worker: Worker) {
-    guard worker.shared.events.isWatched else { return }
+    guard worker.shared.events.wants(.pinMismatch) else { return }
     var json = ByteBuffer()
     json.append("{\"ref\":\"")
     session.record.reference.write(to: &json)
@@ -40,7 +40,7 @@ extension Conversation {
       worker.shared.log.event(.warning, "\(tag) would be refused: \(fault.sentence)")
     default: break
     }
-    let rule = session.rule?.name
+    let rule = session.ruleName
     let milliseconds = worker.now - session.record.begun
     worker.statistics.note(session.record, rule: rule, isTunnel: session.isTunnel, milliseconds: milliseconds)
     worker.recent.note(
@@ -55,10 +55,46 @@ extension Conversation {
   private func tell(_ milliseconds: Int64, _ worker: Worker) {
     let events = worker.shared.events
     guard events.isWatched else { return }
+    // What was refused before a rule was asked began just now, for whoever counts beginnings and ends.
+    if session.record.decision == nil { tellBeginning(worker) }
+    let isViolation = session.record.violation != nil && events.wants(.violation)
+    guard isViolation || events.wants(.finished) else { return }
     var line = ByteBuffer()
-    AccessLine(record: session.record, rule: session.rule?.name, client: peer, totalMilliseconds: milliseconds).write(
+    AccessLine(record: session.record, rule: session.ruleName, client: peer, totalMilliseconds: milliseconds).write(
       .json, text: outputs.text, to: &line)
     events.post(.finished, json: line.bytes.string)
-    if session.record.violation != nil { events.post(.violation, json: line.bytes.string) }
+    if isViolation { events.post(.violation, json: line.bytes.string) }
+  }
+
+  /// Tells those who watch what has been decided of a request or tunnel.
+  func tellBeginning(_ worker: Worker) {
+    guard worker.shared.events.wants(.begun) else { return }
+    var json = ByteBuffer()
+    BeginningLine(record: session.record, rule: session.rule?.name, client: peer).write(text: outputs.text, to: &json)
+    worker.shared.events.post(.begun, json: json.bytes.string)
+  }
+}
+
+/// What becomes of a request that waits for the network.
+enum WaitState: String, Sendable { case began, resumed, expired, left }
+
+extension Conversation {
+  /// Tells of a request that is held until a path appears.
+  func tellOfWait(_ state: WaitState, _ host: String, reason: String, milliseconds: Int64, _ worker: Worker) {
+    if state == .began {
+      worker.shared.waitingRequests.add(1, ordering: .relaxed)
+      worker.shared.log.event(.info, "\(tag) waits for the network: \(reason)")
+    } else {
+      worker.shared.waitingRequests.subtract(1, ordering: .relaxed)
+    }
+    guard worker.shared.events.wants(.wait) else { return }
+    var reference = ByteBuffer()
+    session.record.reference.write(to: &reference)
+    let json = JSONText.object([
+      ("ref", .string(reference.bytes.string)), ("rule", session.rule.map { .string($0.name) } ?? .null),
+      ("host", .string(host)), ("state", .string(state.rawValue)), ("reason", .string(reason)),
+      ("waited_ms", .number(Int(milliseconds))),
+    ])
+    worker.shared.events.post(.wait, json: json.text)
   }
 }

@@ -4,7 +4,9 @@
 // nothing changes. SIGTERM drains: no new connections, requests under way finish, up to `timeouts.drain`. A second one
 // ends at once.
 
+import Bytes
 import Policy
+import Reachability
 import Session
 import Transport
 
@@ -64,6 +66,8 @@ public final class Daemon: AdminHost {
   private var admin: AdminServer? = nil
   /// When pins are looked at next, in the monotonic clock.
   private var nextPinWatch: Int64 = 0
+  /// What has been warned of since pins were looked at last.
+  private var pinWarnings: Set<String> = []
 
   /// How often the log warns of pins that expire, in milliseconds.
   private static let pinWatchMilliseconds: Int64 = 86_400_000
@@ -75,6 +79,11 @@ public final class Daemon: AdminHost {
     static let events: UInt64 = 3
   }
   private var service: ServiceManager
+  private let monitor: NetworkMonitor
+  private var hosts: HostReachability
+  /// Once it stops: when the open tunnels are handed over; nil where nobody keeps them.
+  private var keeping: TunnelKeeping? = nil
+  private var handedOver = 0
 
   /// Opens the listeners. Called before any thread is started, for threads inherit which signals are blocked.
   public init(_ settings: DaemonSettings, signals: Signals) throws(StartFailure) {
@@ -93,6 +102,8 @@ public final class Daemon: AdminHost {
       listenAddresses: bound, resolver: Resolver(Self.resolverSettings(settings.policy)), log: settings.log,
       workers: workers, descriptors: descriptors,
       connectionsPerHost: settings.policy.configuration.limits.connectionsPerHost)
+    monitor = Self.monitor(settings, shared)
+    hosts = HostReachability(monitor.first)
     service = ServiceManager(
       addresses: bound.map(Self.text), rules: settings.policy.rules.count, mailboxes: shared.mailboxes)
     state = DaemonState(
@@ -103,7 +114,7 @@ public final class Daemon: AdminHost {
     case .success(let made): live = made
     case .failure(let fault): throw StartFailure(description: "TLS cannot be set up: \(fault)")
     }
-    let via = Self.text(bound[0])
+    let mark = ViaMark(random: Process.random)
     let administration = try openAdmin()
     // Clients come as soon as the first loop runs, and may take every descriptor. Each loop has listeners of its own on the
     // same ports: the kernel deals the connections out. Sockets that were passed have one queue each, which all loops take
@@ -113,13 +124,32 @@ public final class Daemon: AdminHost {
       let shares = index == 0 || !inherited.isEmpty
       ends.append((Poller.open(), shares ? first : try Self.openShared(bound)))
     }
+    shared.takeOver(settings.inherited.tunnels)
     for (index, (poller, listeners)) in ends.enumerated() {
       let shared = self.shared
+      let network = monitor.first
       startThread(named: "worker-\(index)") {
-        Worker(index: index, poller: poller, listeners: listeners, live: live, shared: shared, via: via).run()
+        Worker(
+          index: index, poller: poller, listeners: listeners, live: live, shared: shared, mark: mark, network: network
+        ).run()
       }
     }
     admin = administration.map { AdminServer($0, shared, host: self) }
+  }
+
+  private static func monitor(_ settings: DaemonSettings, _ shared: SharedState) -> NetworkMonitor {
+    let monitor = NetworkMonitor(named: settings.policy.configuration.reachability.interfaces) { change in
+      shared.health.forget()
+      if change.shows { shared.resolver.networkChanged() }
+      for mailbox in shared.mailboxes { mailbox.post(.network(change)) }
+      if change.isSettled { shared.reports.post(.networkChanged(change)) }
+    }
+    if let fault = monitor.fault {
+      settings.log.event(
+        .warning,
+        "reachability: the kernel cannot be asked (\(fault)); everything is tried, and 'when' sees \"unknown\"")
+    }
+    return monitor
   }
 
   /// The socket of the admin API; nil where there is none: the default place is not there on a machine without a service.
@@ -196,23 +226,26 @@ public final class Daemon: AdminHost {
     while working > 0 {
       watchPins()
       let count = poller.wait(milliseconds: waitMilliseconds())
+      var hasCaller = false
       for index in 0..<count {
         let readiness = poller.readiness(index)
         switch readiness.data {
         case Data.signals: takeSignals()
         case Data.reports: working -= takeReports(poller)
-        case Data.admin: admin?.accept(poller)
+        case Data.admin: hasCaller = true
         case Data.events: admin?.deliverEvents(poller)
         default: admin?.ready(readiness, poller)
         }
       }
+      // Last, for those who left before it came have left their places.
+      if hasCaller { admin?.accept(poller) }
       admin?.expire(now: Clock.monotonic, poller)
     }
     // A socket that was passed stays with who opened it.
     if admin != nil, settings.inheritedAdmin == nil {
       LocalListener.remove(settings.policy.configuration.admin.socket)
     }
-    settings.log.event(.info, "stopped")
+    settings.log.event(.info, TunnelKeeping.lastWords(handedOver))
     settings.log.flush()
   }
 
@@ -239,11 +272,18 @@ public final class Daemon: AdminHost {
       case .drained(let worker, let statistics):
         drained += 1
         service.workerLeft(worker)
+        if keeping?.workerLeft(worker) ?? false { shared.handOver() }
         admin?.workerLeft(worker, statistics, poller)
       case .answeredPing(let worker): service.workerAnswered(worker)
       case .tookPolicy: notePolicyTaken()
       case .answered(let worker, let answer, let inquiry):
         admin?.answered(worker, answer, inquiry: inquiry, poller)
+      case .sawExpiringCertificate: warnOfPins()
+      case .networkChanged(let change): take(change)
+      case .lookedUp(let host, let answer, let inquiry): lookedUp(host, answer, inquiry: inquiry, poller)
+      case .onlyTunnels(let worker, let tunnels):
+        if keeping?.onlyTunnels(worker: worker, tunnels) ?? false { shared.handOver() }
+      case .handedOver(let tunnels): handedOver += tunnels
       }
     }
     return drained
@@ -257,25 +297,81 @@ public final class Daemon: AdminHost {
     service.reloadEnded()
   }
 
+  private func take(_ change: NetworkMonitor.Change) {
+    state.network = change.view
+    hosts.take(change.view)
+    guard change.shows else { return }
+    state.networkChanges += 1
+    settings.log.event(.info, "reachability: \(change.view.state.summary): \(change.reasons)")
+    if shared.events.wants(.reachability) {
+      let event = AdminResources.reachability(ReachabilityReport(change.view.state), because: change.reasons)
+      shared.events.post(.reachability, json: event.text)
+    }
+  }
+
   private func stop(after milliseconds: Int64) {
+    let isRepeated = state.isDraining
     state.isDraining = true
     settings.log.event(
       .info, milliseconds > 0 ? "stopping: requests under way have \(milliseconds) ms" : "stopping at once")
+    let deadline = Clock.monotonic + milliseconds
     service.stopping(milliseconds: milliseconds)
-    shared.drain(deadline: Clock.monotonic + milliseconds)
+    if !isRepeated { keeping = service.keepsTunnels() }
+    shared.drain(deadline: deadline, handsOver: keeping != nil)
   }
 
   /// Once a day the log says what of the pins expires soon.
   private func watchPins() {
     guard Clock.monotonic >= nextPinWatch else { return }
     nextPinWatch = Clock.monotonic + Self.pinWatchMilliseconds
-    for warning in PinWatch(state.policy).warnings(at: Clock.wall / 1000) { settings.log.event(.warning, warning) }
+    pinWarnings = []
+    warnOfPins()
+  }
+
+  private func warnOfPins() {
+    let watch = PinWatch(state.policy, seen: shared.pins.all)
+    for warning in watch.warnings(at: Clock.wall / 1000) where pinWarnings.insert(warning).inserted {
+      settings.log.event(.warning, warning)
+    }
   }
 
   // MARK: What the admin API asks
 
   func ask(_ question: Question, inquiry: UInt64) {
     for mailbox in shared.mailboxes { mailbox.post(.ask(question, inquiry: inquiry)) }
+  }
+
+  private var networkState: NetworkState? { (state.network ?? monitor.first)?.state }
+  private var waitingRequests: Int { shared.waitingRequests.load(ordering: .relaxed) }
+
+  var network: NetworkFacts {
+    NetworkFacts(
+      status: networkState?.status ?? .unknown, changes: UInt64(state.networkChanges), waiting: waitingRequests)
+  }
+
+  func reachability(of host: String?, inquiry: UInt64) -> ReachabilityReport? {
+    var report = ReachabilityReport(networkState)
+    let now = Clock.monotonic
+    report.routes = state.policy.routes.map { route in
+      ReachabilityReport.Route(
+        route, deadForMilliseconds: shared.health.deadUntil(route, now: now).map { $0 - now })
+    }
+    report.waiting = waitingRequests
+    guard let host else { return report }
+    if let literal = IPAddress(host) {
+      report.destination = hosts.destination(host, [literal])
+      return report
+    }
+    let reports = shared.reports
+    shared.resolver.lookUp(host) { reports.post(.lookedUp(host, $0, inquiry: inquiry)) }
+    return nil
+  }
+
+  /// The name of a host is known, or is not.
+  private func lookedUp(_ host: String, _ answer: NameAnswer, inquiry: UInt64, _ poller: borrowing Poller) {
+    guard var report = reachability(of: nil, inquiry: inquiry) else { return }
+    report.destination = hosts.destination(host, answer)
+    admin?.answered(report, inquiry: inquiry, poller)
   }
 
   func drainNow() { if !state.isDraining { stop(after: state.policy.configuration.timeouts.drainMilliseconds) } }
@@ -337,8 +433,10 @@ public final class Daemon: AdminHost {
     settings.log.setLevel(policy.configuration.log.level)
     shared.resolver.configure(Self.resolverSettings(policy))
     shared.quota.setLimit(policy.configuration.limits.connectionsPerHost)
+    monitor.name(policy.configuration.reachability.interfaces)
     for mailbox in shared.mailboxes { mailbox.post(.policy(live)) }
     awaited += shared.mailboxes.count
+    shared.pins.keep(policy)
     state.policy = policy
     state.reloads += 1
     state.failure = nil

@@ -16,6 +16,10 @@ struct DaemonState {
   var failure: ReloadFailure? = nil
   var reloads: UInt64 = 0
   var failedReloads: UInt64 = 0
+  /// nil where the kernel cannot be asked.
+  var network: NetworkView? = nil
+  /// Changes of it that showed.
+  var networkChanges = 0
   var isDraining = false
 }
 

@@ -1,15 +1,16 @@
 // Where requests go, and the connections to it that are kept for the next one.
 //
-// A destination is a host as it was asked for, a port, and the security policy under which it is spoken to, if any: no
-// request rides on a connection that another policy opened. It lives as long as something uses it: an exchange, or a kept
-// connection. What is asked for every request, finding it, allocates nothing.
+// A destination is a host as it was asked for, a port, the security policy under which it is spoken to, if any, and the
+// route that leads there: no request rides on a connection that another policy opened, or that takes another way. It lives
+// as long as something uses it: an exchange, or a kept connection. What is asked for every request, finding it, allocates
+// nothing.
 
 import Bytes
 import Policy
 import Session
 import Transport
 
-/// One host and port, under one security policy.
+/// One host and port, under one security policy, by one route.
 final class Destination {
   let host: [UInt8]
   let port: UInt16
@@ -17,6 +18,8 @@ final class Destination {
   let security: OriginSecurity?
   /// Set where the host is a literal address.
   let literal: IPAddress?
+  /// nil for a parent proxy, which belongs to its route.
+  let via: RouteState?
   /// Kept connections, the one used last at the end.
   var idle: [Upstream] = []
   /// What the name came to, and until when it holds.
@@ -26,12 +29,33 @@ final class Destination {
   fileprivate(set) var uses = 0
   fileprivate let hash: UInt64
 
-  fileprivate init(host: [UInt8], port: UInt16, _ security: OriginSecurity?, literal: IPAddress?, hash: UInt64) {
+  fileprivate init(
+    host: [UInt8], port: UInt16, _ security: OriginSecurity?, literal: IPAddress?, via: RouteState, hash: UInt64
+  ) {
     self.host = host
     self.port = port
     self.security = security
     self.literal = literal
+    self.via = via
     self.hash = hash
+  }
+
+  /// A parent, which no table holds.
+  init(_ host: CanonicalHost, port: UInt16, _ security: OriginSecurity?) {
+    self.host = host.bytes
+    self.port = port
+    self.security = security
+    literal = host.address
+    via = nil
+    hash = 0
+  }
+
+  var isParent: Bool { via == nil }
+
+  /// Where its connections lead and are kept: to the parent, where that takes requests in absolute-form.
+  func carrier(isTunnel: Bool) -> Destination {
+    guard security == nil, !isTunnel, let via, via.takesAbsoluteForm, let parent = via.parent else { return self }
+    return parent
   }
 
   var place: ConnectionQuota.Place { ConnectionQuota.Place(host: host, port: port) }
@@ -49,29 +73,35 @@ struct DestinationTable {
   init(seed: UInt64) { self.seed = seed }
 
   /// Finds or makes the destination, and counts one more use of it.
-  mutating func acquire(_ host: CanonicalHost, port: UInt16, _ security: OriginSecurity?) -> Destination {
+  mutating func acquire(
+    _ host: CanonicalHost, port: UInt16, _ security: OriginSecurity?, via: RouteState
+  ) -> Destination {
     let hash = hash(host.bytes, port)
     var slot = Int(truncatingIfNeeded: hash) & (slots.count - 1)
     while let found = slots[slot] {
-      if found.hash == hash, found.port == port, found.security === security, found.host == host.bytes {
+      if found.hash == hash, found.port == port, found.security === security, found.via === via,
+        found.host == host.bytes
+      {
         found.uses += 1
         return found
       }
       slot = (slot + 1) & (slots.count - 1)
     }
-    // A copy of its own: the bytes of the workspace are written over by the next request.
     let made = Destination(
-      host: Array(host.bytes[...]), port: port, security, literal: host.address, hash: hash)
+      host: host.copiedBytes, port: port, security, literal: host.address, via: via, hash: hash)
     made.uses = 1
     insert(made)
     return made
   }
 
+  func forEach(_ body: (Destination) -> Void) { for case .some(let destination) in slots { body(destination) } }
+
   /// Another user of a destination that is in use.
-  func retain(_ destination: Destination) { destination.uses += 1 }
+  func retain(_ destination: Destination) { if !destination.isParent { destination.uses += 1 } }
 
   /// One use less; the last one takes it out of the table.
   mutating func release(_ destination: Destination, now: Int64) {
+    if destination.isParent { return }
     destination.uses -= 1
     precondition(destination.uses >= 0, "a destination was released more often than acquired")
     if destination.uses == 0 { remove(destination) }
@@ -129,8 +159,17 @@ final class Upstream {
   let stream: ByteStream
   let address: SocketAddress
   let destination: Destination
+  let route: RouteState
+  /// By what it left this machine when it was opened.
+  let path: NetworkPath
+  /// The same, as the session of each request has to know it.
+  let way: UpstreamWay
+  /// The change of the network after which its path was last looked at.
+  var checkedAt: UInt32 = 0
   /// What is registered with the poller; nil where nothing is.
   var interest: Interest? = .read
+  /// When it is closed, while it is kept, in milliseconds of the loop's clock.
+  var keptUntil: Int64 = 0
   /// Whether its last response was long, as its next one may be.
   var sendsLongBodies = false
   /// What its packets are marked with.
@@ -148,12 +187,29 @@ final class Upstream {
   /// Whose exchange it serves; nil while it is kept.
   var owner: Conversation?
 
-  init(slot: Int, stream: ByteStream, address: SocketAddress, destination: Destination) {
+  init(
+    slot: Int, stream: ByteStream, address: SocketAddress, destination: Destination, by route: RouteState,
+    over path: NetworkPath
+  ) {
     self.slot = slot
+    self.route = route
+    self.path = path
     self.stream = stream
     self.address = address
     self.destination = destination
+    way = UpstreamWay(
+      route: route.route.name, link: path.status,
+      parent: destination.isParent ? route.route.parent?.authority : nil,
+      parentLines: destination.isParent ? route.parentLines : [])
   }
 
   var descriptor: Descriptor { stream.descriptor }
+
+  /// What is spoken with the destination itself, where that is under TLS.
+  var tls: TLSStream? { destination.security == nil ? nil : stream.tls }
+  /// What is spoken with the parent on the way there.
+  var parentTLS: TLSStream? {
+    if destination.isParent { return nil }
+    return destination.security == nil ? stream.tls : stream.tls?.carrier
+  }
 }

@@ -1,6 +1,7 @@
-// Listening sockets that were opened for the daemon: by systemd, which keeps them over a restart, so that no connection
-// attempt is lost. Each is known by its name. Tests: Tests/EndToEndTests/test_service.py.
+// What was opened before the daemon started: listening sockets, by systemd, which keeps them over a restart, so that no
+// connection attempt is lost, and tunnels, by the daemon before. Each is known by its name. Tests: Tests/EndToEndTests/test_service.py.
 
+import Bytes
 import Policy
 import Transport
 
@@ -9,16 +10,19 @@ public struct InheritedSockets: Sendable {
   public let listeners: [Listener]
   /// In the place of `[admin] socket`.
   public let admin: Descriptor?
+  /// Tunnels of the daemon before this one, packed as they were stored.
+  let tunnels: [Descriptor]
 
   static let proxyNames = ["sallyport.socket", "proxy"]
   static let adminNames = ["sallyport-admin.socket", "admin"]
 
   /// What a daemon that nobody passed a socket to has.
-  public static let none = InheritedSockets(listeners: [], admin: nil)
+  public static let none = InheritedSockets(listeners: [], admin: nil, tunnels: [])
 
-  private init(listeners: [Listener], admin: Descriptor?) {
+  private init(listeners: [Listener], admin: Descriptor?, tunnels: [Descriptor]) {
     self.listeners = listeners
     self.admin = admin
+    self.tunnels = tunnels
   }
 
   /// Takes over what was passed: once, before the first thread.
@@ -30,8 +34,10 @@ public struct InheritedSockets: Sendable {
     }
     var listeners: [Listener] = []
     var admin: Descriptor? = nil
+    var tunnels: [Descriptor] = []
     for socket in passed {
       switch (socket.name, socket.kind) {
+      case (StoredTunnel.nameText, _): tunnels.append(socket.descriptor)
       case (let name, .internetListener) where proxyNames.contains(name):
         listeners.append(try adopt(socket))
       case (let name, .localListener) where adminNames.contains(name):
@@ -47,7 +53,7 @@ public struct InheritedSockets: Sendable {
           socket, "FileDescriptorName= was expected to be one of \((proxyNames + adminNames).joined(separator: ", "))")
       }
     }
-    return InheritedSockets(listeners: listeners, admin: admin)
+    return InheritedSockets(listeners: listeners, admin: admin, tunnels: tunnels)
   }
 
   /// Why these sockets may not be listened on under this configuration: as for `[proxy] listen`, what takes connections

@@ -11,6 +11,8 @@ enum Question: Sendable {
   case statistics
   case connections
   case decision(Reference)
+  /// Has the loop post how far its exchanges are.
+  case progress
 }
 
 /// What one loop has to say.
@@ -18,6 +20,7 @@ enum Answer: Sendable {
   case statistics(Statistics)
   case connections([OpenConnection])
   case decision(RecentDecision?)
+  case progress
 }
 
 /// One client's connection, as GET /v1/connections shows it.
@@ -50,6 +53,7 @@ extension Worker {
     case .statistics: .statistics(statisticsNow())
     case .connections: .connections(openConnections())
     case .decision(let reference): .decision(recent.find(reference))
+    case .progress: tellProgress()
     }
   }
 
@@ -87,7 +91,7 @@ extension Conversation {
     return OpenConnection(
       client: peer, state: session.isInTunnel ? .tunnel : isOpen ? .request : .idle,
       text: isOpen ? summaryText(record) : "", reference: isOpen ? record.reference : nil,
-      rule: isOpen ? session.rule?.name : nil,
+      rule: isOpen ? session.ruleName : nil,
       upstream: record.upstream.map { SocketAddress($0, port: record.upstreamPort) }, bytesIn: record.bytesIn,
       bytesOut: record.bytesOut, ageMilliseconds: isOpen ? now - record.begun : nil)
   }

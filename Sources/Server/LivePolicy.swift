@@ -52,16 +52,28 @@ public struct LoadedPolicy: Sendable {
   }
 }
 
+/// The digest of a security policy to find something by, three times a request. Of a SHA-256 a few bytes tell it from the
+/// others of a configuration as well as a hash of all.
+private struct DigestKey: Hashable {
+  let digest: [UInt8]
+
+  init(_ policy: SecurityPolicy) { digest = policy.digest }
+
+  func hash(into hasher: inout Hasher) {
+    hasher.combine(digest.prefix(8).reduce(UInt64(0)) { $0 << 8 | UInt64($1) })
+  }
+}
+
 final class LivePolicy: Sendable {
   let policy: Policy
   /// nil where no rule intercepts.
   let interception: Interception?
-  private let enforced: [[UInt8]: OriginSecurity]
-  private let reporting: [[UInt8]: OriginSecurity]
+  private let enforced: [DigestKey: OriginSecurity]
+  private let reporting: [DigestKey: OriginSecurity]
 
   fileprivate init(
-    _ policy: Policy, _ interception: Interception?, enforced: [[UInt8]: OriginSecurity],
-    reporting: [[UInt8]: OriginSecurity]
+    _ policy: Policy, _ interception: Interception?, enforced: [DigestKey: OriginSecurity],
+    reporting: [DigestKey: OriginSecurity]
   ) {
     self.policy = policy
     self.interception = interception
@@ -70,14 +82,14 @@ final class LivePolicy: Sendable {
   }
 
   func security(_ policy: SecurityPolicy, enforces: Bool) -> OriginSecurity {
-    guard let security = (enforces ? enforced : reporting)[policy.digest] else {
+    guard let security = (enforces ? enforced : reporting)[DigestKey(policy)] else {
       preconditionFailure("a security policy that the policy does not list")
     }
     return security
   }
 
   func contains(_ security: OriginSecurity) -> Bool {
-    (security.enforces ? enforced : reporting)[security.policy.digest] === security
+    (security.enforces ? enforced : reporting)[DigestKey(security.policy)] === security
   }
 }
 
@@ -90,14 +102,14 @@ struct LivePolicyMaker {
   mutating func make(_ loaded: LoadedPolicy, complain: (String) -> Void) -> Result<LivePolicy, TLSSetupFault> {
     let policy = loaded.policy
     let trust = anchors(policy.configuration.trust, complain)
-    var enforced: [[UInt8]: OriginSecurity] = [:]
-    var reporting: [[UInt8]: OriginSecurity] = [:]
+    var enforced: [DigestKey: OriginSecurity] = [:]
+    var reporting: [DigestKey: OriginSecurity] = [:]
     for security in policy.securityPolicies {
       switch ready(security, trust: trust) {
       case .failure(let fault): return .failure(fault)
       case .success(let pair):
-        enforced[security.digest] = pair.enforced
-        reporting[security.digest] = pair.reporting
+        enforced[DigestKey(security)] = pair.enforced
+        reporting[DigestKey(security)] = pair.reporting
       }
     }
     return interception(loaded.authority).map { interception in
@@ -154,7 +166,8 @@ extension LivePolicy {
   fileprivate func kept(
     _ security: SecurityPolicy, _ anchors: TrustAnchors
   ) -> (enforced: OriginSecurity, reporting: OriginSecurity)? {
-    guard let one = enforced[security.digest], let other = reporting[security.digest], one.anchors == anchors else {
+    guard let one = enforced[DigestKey(security)], let other = reporting[DigestKey(security)], one.anchors == anchors
+    else {
       return nil
     }
     return (one, other)

@@ -63,6 +63,8 @@ public final class LogWriter: Sendable {
     if mustWake { wake.signal() }
   }
 
+  /// See `startThread`.
+  @inline(never)
   private func writeNext(_ batch: inout ByteBuffer, _ journal: inout JournalWriter) {
     let dropped = state.withLock { state in
       swap(&state.pending, &batch)

@@ -1,23 +1,26 @@
 // GET /metrics: the text format of Prometheus, 0.0.4. Names follow its conventions: a unit at the end, _total for what only
 // grows. Labels are bounded: rules of the policy, and words of the log. Tests: AdminResourcesTests, test_admin.py.
 
+import Bytes
 import Policy
+import Reachability
 import Session
 
 enum MetricsPage {
   static let contentType = "text/plain; version=0.0.4; charset=utf-8"
 
-  static func text(_ facts: AdminFacts) -> String {
-    var page = Page()
+  static func write(_ facts: AdminFacts, to out: inout ByteBuffer) {
+    var page = MetricsText()
     exchanges(facts, &page)
     pins(facts, &page)
+    network(facts.network, &page)
     histograms(facts.statistics, &page)
     connections(facts.statistics, &page)
     daemon(facts, &page)
-    return page.text
+    out.append(contentsOf: page.bytes)
   }
 
-  private static func exchanges(_ facts: AdminFacts, _ page: inout Page) {
+  private static func exchanges(_ facts: AdminFacts, _ page: inout MetricsText) {
     let rules = facts.statistics.rules.sorted { $0.key < $1.key }
     page.begin("sallyport_exchanges_total", "counter", "Requests and tunnels that have ended, by rule and outcome.")
     for (rule, counts) in rules {
@@ -43,7 +46,7 @@ enum MetricsPage {
     }
   }
 
-  private static func pins(_ facts: AdminFacts, _ page: inout Page) {
+  private static func pins(_ facts: AdminFacts, _ page: inout MetricsText) {
     page.begin(
       "sallyport_pin_mismatches_total", "counter", "Certificates without a pinned key, by rule and what became of them."
     )
@@ -52,15 +55,59 @@ enum MetricsPage {
       if let count = counts.failed[token] { page.sample(count, ["rule": rule, "result": "refused"]) }
       if let count = counts.reports[token] { page.sample(count, ["rule": rule, "result": "reported"]) }
     }
+    page.begin(
+      "sallyport_pins_expiry_timestamp_seconds", "gauge", "When a pin set, or a certificate in it, expires first.")
+    let watch = facts.pinWatch
+    for watched in watch.sets {
+      let ends = watched.set.certificates.map(\.notAfter) + [watched.set.expires].compactMap { $0 }
+      if let end = ends.min() { page.sample(seconds(end), ["pins": watched.set.name]) }
+    }
+    let seen = seenPins(watch, facts.pinsSeen)
+    page.begin(
+      "sallyport_pin_seen_timestamp_seconds", "gauge", "When a chain with a pin was last seen, by set and pin.")
+    for (set, pin, sighting) in seen { page.sample(seconds(sighting.wall / 1000), ["pins": set, "pin": pin]) }
+    page.begin(
+      "sallyport_pin_certificate_expiry_timestamp_seconds", "gauge",
+      "When the certificate expires that carried a pin when it was last seen, by set and pin.")
+    for (set, pin, sighting) in seen { page.sample(seconds(sighting.match.notAfter), ["pins": set, "pin": pin]) }
+    page.begin("sallyport_pin_warnings", "gauge", "Warnings of pins and certificates that expire, as in the status.")
+    page.sample(UInt64(watch.warnings(at: facts.wall / 1000).count))
   }
 
-  private static func histograms(_ statistics: Statistics, _ page: inout Page) {
+  /// Of each pin that is configured and was seen, the last time; pinned certificates of one key count as one here.
+  private static func seenPins(
+    _ watch: PinWatch, _ sightings: [WatchedPin: PinSighting]
+  ) -> [(set: String, pin: String, PinSighting)] {
+    watch.sets.flatMap { watched in
+      var seen: [String: PinSighting] = [:]
+      for sighting in watched.pins.compactMap({ sightings[$0] }) {
+        let pin = sighting.match.pin.description
+        if seen[pin].map({ $0.wall < sighting.wall }) ?? true { seen[pin] = sighting }
+      }
+      return seen.sorted { $0.key < $1.key }.map { (watched.set.name, $0.key, $0.value) }
+    }
+  }
+
+  private static func seconds(_ time: Int64) -> UInt64 { UInt64(max(0, time)) }
+
+  private static func network(_ network: NetworkFacts, _ page: inout MetricsText) {
+    page.begin("sallyport_reachability_status", "gauge", "1 for the kind of link that the machine leaves by just now.")
+    for status in ReachabilityStatus.allCases {
+      page.sample(status == network.status ? 1 : 0, ["status": status.rawValue])
+    }
+    page.begin("sallyport_network_changes_total", "counter", "Changes of the network that were followed.")
+    page.sample(network.changes)
+    page.begin("sallyport_requests_waiting", "gauge", "Requests that wait for a path.")
+    page.sample(UInt64(max(0, network.waiting)))
+  }
+
+  private static func histograms(_ statistics: Statistics, _ page: inout MetricsText) {
     page.histogram("sallyport_request_duration_seconds", "Requests, from their head to their end.", statistics.requests)
     page.histogram("sallyport_tunnel_duration_seconds", "Tunnels, from their head to their end.", statistics.tunnels)
     page.histogram("sallyport_loop_turn_seconds", "Turns of an event loop: what others waited.", statistics.turns)
   }
 
-  private static func connections(_ statistics: Statistics, _ page: inout Page) {
+  private static func connections(_ statistics: Statistics, _ page: inout MetricsText) {
     page.begin("sallyport_client_received_bytes_total", "counter", "Bytes of clients.")
     page.sample(statistics.bytesIn)
     page.begin("sallyport_client_sent_bytes_total", "counter", "Bytes to clients.")
@@ -89,7 +136,7 @@ enum MetricsPage {
     page.sample(statistics.retries)
   }
 
-  private static func daemon(_ facts: AdminFacts, _ page: inout Page) {
+  private static func daemon(_ facts: AdminFacts, _ page: inout MetricsText) {
     let state = facts.state
     page.begin("sallyport_rules", "gauge", "Rules of the policy in force.")
     page.sample(UInt64(state.policy.rules.count))
@@ -102,71 +149,11 @@ enum MetricsPage {
     page.sample(UInt64(max(0, facts.heldBytes)))
     page.begin("sallyport_lost_events_total", "counter", "Events that a reader of /v1/events was too slow for.")
     page.sample(facts.lostEvents)
-    page.begin(
-      "sallyport_pins_expiry_timestamp_seconds", "gauge", "When a pin set, or a certificate in it, expires first.")
-    for watched in PinWatch(state.policy).sets {
-      let ends = watched.set.certificates.map(\.notAfter) + [watched.set.expires].compactMap { $0 }
-      if let end = ends.min() { page.sample(UInt64(max(0, end)), ["pins": watched.set.name]) }
-    }
     page.begin("process_resident_memory_bytes", "gauge", "Memory that is resident.")
     page.sample(UInt64(max(0, facts.residentBytes)))
     page.begin("process_start_time_seconds", "gauge", "When the process was started.")
     page.sample(UInt64(state.startedWall / 1000))
     page.begin("sallyport_build_info", "gauge", "The version, as a label.")
     page.sample(1, ["version": state.version])
-  }
-
-  /// The page as it grows.
-  private struct Page {
-    var text = ""
-    private var name = ""
-
-    mutating func begin(_ name: String, _ type: String, _ help: String) {
-      self.name = name
-      text += "# HELP \(name) \(help)\n# TYPE \(name) \(type)\n"
-    }
-
-    mutating func sample(_ value: UInt64, _ labels: KeyValuePairs<String, String> = [:]) {
-      write(name, labels.map { ($0.key, $0.value) }, "\(value)")
-    }
-
-    mutating func histogram(_ name: String, _ help: String, _ histogram: Histogram) {
-      begin(name, "histogram", help)
-      var sum: UInt64 = 0
-      for (bound, count) in zip(Histogram.boundsMilliseconds, histogram.counts) {
-        sum += count
-        write("\(name)_bucket", [("le", seconds(UInt64(bound)))], "\(sum)")
-      }
-      write("\(name)_bucket", [("le", "+Inf")], "\(histogram.count)")
-      write("\(name)_sum", [], seconds(histogram.sumMilliseconds))
-      write("\(name)_count", [], "\(histogram.count)")
-    }
-
-    private mutating func write(_ name: String, _ labels: [(String, String)], _ value: String) {
-      text += name
-      if !labels.isEmpty {
-        text += "{" + labels.map { "\($0.0)=\"\(Self.escaped($0.1))\"" }.joined(separator: ",") + "}"
-      }
-      text += " \(value)\n"
-    }
-
-    private func seconds(_ milliseconds: UInt64) -> String {
-      let rest = milliseconds % 1000
-      if rest == 0 { return "\(milliseconds / 1000)" }
-      var digits = String(1000 + rest).dropFirst()
-      while digits.hasSuffix("0") { digits = digits.dropLast() }
-      return "\(milliseconds / 1000).\(digits)"
-    }
-
-    private static func escaped(_ value: String) -> String {
-      value.reduce(into: "") { text, character in
-        switch character {
-        case "\\": text += "\\\\"
-        case "\"": text += "\\\""
-        case "\n": text += "\\n"
-        default: text.append(character)
-        }
-      }
-    }
   }
 }

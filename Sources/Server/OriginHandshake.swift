@@ -36,14 +36,16 @@ final class OriginHandshake {
 
   /// `isProbe`: nothing will be asked of the server, so that no protocol is named.
   static func begin(
-    _ descriptor: Descriptor, to destination: Destination, _ security: OriginSecurity, isProbe: Bool = false,
+    _ bytes: ByteStream, to destination: Destination, _ security: OriginSecurity, isProbe: Bool = false,
     resuming session: TLSSession?, _ worker: Worker
   ) -> OriginHandshake? {
     let finding = Finding()
     let identity = destination.identity(security.policy)
     let seconds = worker.seconds
+    let shared = worker.shared
+    let place = "\(destination.name) port \(destination.port)"
     let stream = TLSStream.client(
-      security.context, descriptor, serverName: identity.serverName, offersHTTP: !isProbe, resuming: session,
+      security.context, over: bytes, serverName: identity.serverName, offersHTTP: !isProbe, resuming: session,
       now: worker.now
     ) { certificates, status in
       let chain = PresentedChain(retaining: certificates, stapledResponse: status)
@@ -52,6 +54,7 @@ final class OriginHandshake {
       switch verdict {
       case .success(let success):
         finding.report = success.report
+        shared.notePins(success, security.policy, at: place, seconds: seconds)
         return true
       case .failure(let failure) where !security.enforces:
         finding.report = failure
@@ -62,7 +65,7 @@ final class OriginHandshake {
         return false
       }
     }
-    return stream.map { OriginHandshake($0, finding, place: "\(destination.name) port \(destination.port)") }
+    return stream.map { OriginHandshake($0, finding, place: place) }
   }
 
   func proceed() -> Progress {
@@ -84,6 +87,15 @@ final class OriginHandshake {
     case .protocolError:
       return UpstreamFailure(.tlsFailed, "The TLS handshake with \(place) failed: \(failure.text).")
     }
+  }
+}
+
+extension SharedState {
+  /// Remembers by which pin a chain was trusted. The daemon hears of a certificate that is new and yet near its end.
+  func notePins(_ success: TrustSuccess, _ policy: SecurityPolicy, at place: String, seconds: Int64) {
+    guard let match = success.match, let set = policy.settings.pinSet else { return }
+    let isNew = pins.note(match, of: set, at: place, wall: seconds * 1000)
+    if isNew, match.notAfter - seconds <= PinWatch.warningSeconds { reports.post(.sawExpiringCertificate) }
   }
 }
 

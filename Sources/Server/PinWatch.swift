@@ -1,4 +1,5 @@
-// Pin sets and pinned certificates of a policy, and which of them are about to expire. Tests: PinWatchTests.
+// Pin sets and pinned certificates of a policy, and which of them are about to expire; and certificates that were seen to
+// carry a pin, which are about to be replaced. Tests: PinWatchTests.
 
 import Policy
 import Security
@@ -14,11 +15,17 @@ struct PinWatch {
     let set: PinSet
     /// Names of the rules; empty where only the defaults do.
     let rules: [String]
+
+    /// Every pin that is configured.
+    var pins: [WatchedPin] {
+      return set.keys.map { WatchedPin($0, in: set) } + set.certificates.map { WatchedPin($0, in: set) }
+    }
   }
 
   let sets: [Watched]
+  private let seen: [WatchedPin: PinSighting]
 
-  init(_ policy: Policy) {
+  init(_ policy: Policy, seen: [WatchedPin: PinSighting] = [:]) {
     var rules: [String: [String]] = [:]
     var sets: [String: PinSet] = [:]
     func note(_ security: SecurityPolicy, _ rule: String?) {
@@ -29,7 +36,11 @@ struct PinWatch {
     note(policy.defaultSecurity, nil)
     for rule in policy.rules { note(rule.security, rule.name) }
     self.sets = sets.values.sorted { $0.name < $1.name }.map { Watched(set: $0, rules: rules[$0.name] ?? []) }
+    self.seen = seen
   }
+
+  func sighting(of key: PublicKeyPin, in set: PinSet) -> PinSighting? { seen[WatchedPin(key, in: set)] }
+  func sighting(of certificate: Certificate, in set: PinSet) -> PinSighting? { seen[WatchedPin(certificate, in: set)] }
 
   /// What expires soon or has, in sentences.
   func warnings(at seconds: Int64) -> [String] {
@@ -42,10 +53,30 @@ struct PinWatch {
       for certificate in set.certificates {
         guard let when = Self.when(certificate.notAfter, seconds) else { continue }
         warnings.append(
-          "pin set '\(set.name)': the pinned certificate \(certificate.subject) \(when)\(Self.remaining(set, certificate))"
-        )
+          "pin set '\(set.name)': the pinned certificate \(certificate.subject) \(when)"
+            + Self.remaining(in: set, without: WatchedPin(certificate, in: set)))
       }
-      return warnings
+      return warnings + chainWarnings(watched, at: seconds)
+    }
+  }
+
+  /// Certificates that servers show, whose pin a new one may not carry.
+  private func chainWarnings(_ watched: Watched, at seconds: Int64) -> [String] {
+    let set = watched.set
+    var told: Set<WatchedPin> = []
+    return watched.pins.compactMap { pin -> String? in
+      guard let sighting = seen[pin], !sighting.isSuperseded, told.insert(pin).inserted,
+        let when = Self.when(sighting.match.notAfter, seconds)
+      else { return nil }
+      // One that has expired and is not shown any more has been replaced, or its server is gone.
+      if seconds >= sighting.match.notAfter, sighting.wall / 1000 < sighting.match.notAfter { return nil }
+      // It has its own warning.
+      let isConfigured = set.certificates.contains {
+        $0.publicKeyPin == sighting.match.pin && $0.notAfter == sighting.match.notAfter
+      }
+      if isConfigured { return nil }
+      return "pin set '\(set.name)': the certificate \(sighting.match.subject) of \(sighting.place), which carries"
+        + " \(sighting.match.pin), \(when)\(Self.remaining(in: set, without: pin))"
     }
   }
 
@@ -56,11 +87,11 @@ struct PinWatch {
 
   static func daysLeft(_ end: Int64, _ now: Int64) -> Int64 { (end - now) / secondsPerDay }
 
-  /// Which pins of the set stay when the certificate is replaced.
-  private static func remaining(_ set: PinSet, _ certificate: Certificate) -> String {
+  /// Which pins of the set stay when the certificate that has one of them is replaced.
+  private static func remaining(in set: PinSet, without pin: WatchedPin) -> String {
     let others =
-      set.keys.filter { $0 != certificate.publicKeyPin }.map(\.description)
-      + set.certificates.filter { $0 != certificate }.map(\.subject)
+      set.keys.filter { WatchedPin($0, in: set) != pin }.map(\.description)
+      + set.certificates.filter { WatchedPin($0, in: set) != pin }.map(\.subject)
     return others.isEmpty ? "; no other pin would remain" : "; \(others.joined(separator: ", ")) would remain"
   }
 }

@@ -48,7 +48,11 @@ struct RecentDecisions: ~Copyable {
     let entry = Entry(
       record: record, rule: rule, client: client, totalMilliseconds: totalMilliseconds, textBegin: written,
       textCount: min(text.count, Self.textBytes))
-    for index in 0..<entry.textCount { texts[(written + index) % Self.textBytes] = text[index] }
+    let begin = written % Self.textBytes
+    let beforeEnd = min(entry.textCount, Self.textBytes - begin)
+    var room = texts.mutableSpan
+    for index in 0..<beforeEnd { room[begin + index] = text[index] }
+    for index in beforeEnd..<entry.textCount { room[index - beforeEnd] = text[index] }
     written += entry.textCount
     if entries.count < Self.mostEntries {
       entries.append(entry)

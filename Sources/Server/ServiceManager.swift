@@ -46,6 +46,31 @@ struct ServiceManager {
     Systemd.notify("STOPPING=1\nSTATUS=\(ServiceStatus.stopping(milliseconds: milliseconds))")
   }
 
+  /// How tunnels are handed to systemd for the next start, which is asked why it stops the service: one that is not started
+  /// again loses what it was given, without a line in the log, and its tunnels had better have the time for draining. Where
+  /// it cannot be asked, a restart is what a signal mostly means. nil: tunnels end with the daemon.
+  func keepsTunnels() -> TunnelKeeping? {
+    guard keepsDescriptors() else { return nil }
+    let answer = Systemd.askOfService(milliseconds: Self.answerMilliseconds)
+    if let answer, !answer.isRestarted { return nil }
+    return TunnelKeeping(workers: mailboxes.count, places: answer?.storePlaces ?? Systemd.storePlaces)
+  }
+
+  /// Whether systemd keeps descriptors at all. It is tried, for before version 254 nothing says so.
+  private func keepsDescriptors() -> Bool {
+    guard case .success(let probe) = DescriptorParcel.pack([]) else { return false }
+    defer { probe.receipt.close() }
+    // Under the name of the tunnels, of which none is stored yet: the next start would close one that was left there.
+    let isAsked = Systemd.store(probe.parcel, as: StoredTunnel.name)
+    probe.parcel.close()
+    guard isAsked, Systemd.waitUntilHeard(milliseconds: Self.answerMilliseconds), probe.isKept else { return false }
+    Systemd.forget(StoredTunnel.name)
+    return true
+  }
+
+  /// How long systemd may take to note a message, in milliseconds: it is on the same machine, and clients wait.
+  private static let answerMilliseconds: Int64 = 1000
+
   // MARK: The watchdog
 
   /// Asks the workers where it is time to, and answers how long the daemon may wait, in milliseconds; -1 is for ever.

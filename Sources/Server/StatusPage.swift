@@ -21,6 +21,8 @@ enum StatusPage {
       line("", "a reload \(ago(failure.wall, facts.wall)) failed, and changed nothing:")
       for reason in failure.reasons { line("", "  \(reason)") }
     }
+    let waiting = facts.network.waiting
+    line("network", facts.network.status.rawValue + (waiting > 0 ? "; \(plural(waiting, "request")) waiting" : ""))
     line(
       "connections",
       "\(plural(gauges.clients, "client")), \(plural(gauges.tunnels, "tunnel")); upstream \(gauges.busyUpstreams) in use, "

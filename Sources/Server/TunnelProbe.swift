@@ -15,6 +15,8 @@ struct ProbeKey: Hashable {
   let host: [UInt8]
   let port: UInt16
   let address: SocketAddress
+  /// What a parent leads to is not what is there without it.
+  let route: String
   let security: ObjectIdentifier
 }
 
@@ -69,10 +71,8 @@ final class TunnelProbe {
   private let destination: Destination
   private let handshakeMilliseconds: Int64
   private var waiters: [Connector] = []
-  private var slot = -1
-  private var descriptor: Descriptor? = nil
+  private var line: Line? = nil
   private var handshake: OriginHandshake? = nil
-  private var interest: Interest? = nil
   private var due: Int64 = .max
 
   init(_ key: ProbeKey, _ security: OriginSecurity, _ destination: Destination, handshakeMilliseconds: Int64) {
@@ -84,16 +84,18 @@ final class TunnelProbe {
 
   /// Begins for its first waiter, over the connection that it has made: a server that takes one connection at a time would
   /// never come to the probe while that one was open. The outcome may come before this returns.
-  func start(for connector: Connector, over descriptor: Descriptor, slot: Int, interest: Interest?, _ worker: Worker) {
+  func start(for connector: Connector, over line: Line, _ worker: Worker) {
     waiters = [connector]
-    self.descriptor = descriptor
-    self.slot = slot
-    self.interest = interest
+    self.line = line
     worker.probes.begin(self)
-    worker.reoccupy(slot, .probe(self))
+    worker.reoccupy(line.slot, .probe(self))
     due = worker.now + handshakeMilliseconds
-    worker.timers.set(slot, due)
-    handshake = OriginHandshake.begin(descriptor, to: destination, security, isProbe: true, resuming: nil, worker)
+    worker.timers.set(line.slot, due)
+    // What a parent has said already is the server's, which in TLS never speaks first.
+    guard line.early.isEmpty else {
+      return end(.failed(UpstreamFailure(.tlsFailed, "\(place) spoke before the TLS handshake of the probe.")), worker)
+    }
+    handshake = OriginHandshake.begin(line.stream, to: destination, security, isProbe: true, resuming: nil, worker)
     if handshake == nil {
       return end(.failed(UpstreamFailure(.tlsFailed, "\(place): no TLS connection could be made.")), worker)
     }
@@ -105,7 +107,13 @@ final class TunnelProbe {
   /// A waiter that has left; with the last one the probe ends.
   func abandon(_ connector: Connector, _ worker: Worker) {
     waiters.removeAll { $0 === connector }
-    if waiters.isEmpty, descriptor != nil { end(.abandoned, worker) }
+    if waiters.isEmpty, line != nil { end(.abandoned, worker) }
+  }
+
+  /// The network is another: a probe from an address that is gone will hear nothing more.
+  func networkChanged(_ worker: Worker) {
+    guard let line, worker.hasLost(line.stream.descriptor) else { return }
+    end(.failed(UpstreamFailure(.connectionFailed, "\(place): the address it was probed from is gone.")), worker)
   }
 
   func ready(_ worker: Worker) { proceed(worker) }
@@ -123,9 +131,9 @@ final class TunnelProbe {
   private var place: String { "\(destination.name) port \(destination.port)" }
 
   private func proceed(_ worker: Worker) {
-    guard let handshake, let descriptor else { return }
+    guard let handshake, let line else { return }
     switch handshake.proceed() {
-    case .wants(let wanted): worker.update(descriptor, &interest, wanted, slot)
+    case .wants(let wanted): worker.update(line.stream.descriptor, &line.interest, wanted, line.slot)
     case .failed(let failure): end(.failed(failure), worker)
     case .done:
       handshake.stream.shutdownWrite()
@@ -142,10 +150,9 @@ final class TunnelProbe {
   }
 
   private func end(_ outcome: Outcome, _ worker: Worker) {
-    descriptor?.close()
-    descriptor = nil
+    line?.close(worker)
+    line = nil
     handshake = nil
-    worker.vacate(slot)
     var isTrusted = false
     if case .seen(nil, _) = outcome { isTrusted = worker.live.contains(security) }
     worker.probes.end(self, isTrusted: isTrusted, now: worker.now)

@@ -2,20 +2,25 @@
 
 import Bytes
 import Policy
+import Reachability
 import Transport
 
 extension Worker {
-  func acquireDestination(port: UInt16, _ security: OriginSecurity?) -> Destination {
-    destinations.acquire(workspace.decisions.host, port: port, security)
+  func acquireDestination(port: UInt16, _ security: OriginSecurity?, by route: RouteState) -> Destination {
+    destinations.acquire(workspace.decisions.host, port: port, security, via: route)
   }
 
   func releaseDestination(_ destination: Destination) { destinations.release(destination, now: now) }
 
-  /// Makes an upstream of a stream whose descriptor is connected and registered under `slot`.
-  func adopt(_ stream: ByteStream, slot: Int, address: SocketAddress, _ destination: Destination) -> Upstream {
-    let upstream = Upstream(slot: slot, stream: stream, address: address, destination: destination)
+  /// Makes an upstream of a connection that leads to `destination`.
+  func adopt(_ line: Line, _ destination: Destination, by route: RouteState) -> Upstream {
+    let upstream = Upstream(
+      slot: line.slot, stream: line.stream, address: line.address, destination: destination, by: route,
+      over: line.candidate.path)
+    upstream.interest = line.interest
+    upstream.checkedAt = paths.generation
     destinations.retain(destination)
-    occupants[slot] = .upstream(upstream)
+    occupants[line.slot] = .upstream(upstream)
     return upstream
   }
 
@@ -34,7 +39,7 @@ extension Worker {
   func keep(_ upstream: Upstream) {
     let destination = upstream.destination
     guard destination.idle.count < policy.configuration.limits.idlePerHost, drainDeadline == nil,
-      destination.security.map(live.contains) ?? true
+      destination.security.map(live.contains) ?? true, upstream.route.isInForce
     else { return close(upstream) }
     upstream.owner = nil
     upstream.isReserved = false
@@ -45,7 +50,11 @@ extension Worker {
     }
     if upstream.holdsPlace, shared.quota.hasWaiters(destination.place) { return close(upstream) }
     update(upstream.descriptor, &upstream.interest, .read, upstream.slot)
-    timers.set(upstream.slot, now + policy.configuration.timeouts.upstreamIdleMilliseconds)
+    // Most are never used again, and many may come at once: a new one rests from the beginning.
+    if upstream.keptUntil == 0 { upstream.stream.tls?.rest() }
+    upstream.keptUntil = now + policy.configuration.timeouts.upstreamIdleMilliseconds
+    let rest = upstream.stream.tls == nil ? .max : now + Self.buffersMilliseconds
+    timers.set(upstream.slot, min(rest, upstream.keptUntil))
     destination.idle.append(upstream)
   }
 
@@ -70,21 +79,40 @@ extension Worker {
     policy.configuration.limits.connectionsPerHost > 0 && shared.quota.hasWaiters(destination.place)
   }
 
+  /// How long a kept connection keeps its TLS buffers, in milliseconds: one that is in use has no pause as long as this
+  /// between requests, and is spared a freeing and an allocation at each.
+  private static let buffersMilliseconds: Int64 = 1000
+
+  /// The timer of a kept connection: it rests, and in the end it goes.
+  func idleTimerFired(_ upstream: Upstream) {
+    guard upstream.owner == nil, now < upstream.keptUntil else { return dropIdle(upstream) }
+    upstream.stream.tls?.rest()
+    timers.set(upstream.slot, upstream.keptUntil)
+  }
+
   private func saveSessions(of upstream: Upstream) {
     // What was let pass is judged anew each time; what belongs to a policy that is gone serves nobody.
-    guard let tls = upstream.stream.tls, upstream.report == nil,
-      upstream.destination.security.map(live.contains) ?? false
-    else { return }
-    for session in tls.takeSessions() { sessions.insert(session, for: upstream.destination) }
+    if let tls = upstream.tls, upstream.report == nil, upstream.destination.security.map(live.contains) ?? false {
+      for session in tls.takeSessions() { sessions.insert(session, for: upstream.destination) }
+    }
+    if let tls = upstream.parentTLS, let parent = upstream.route.parent, upstream.route.isInForce {
+      for session in tls.takeSessions() { sessions.insert(session, for: parent) }
+    }
   }
 
   /// Takes the connection that was kept last, if the rule allows its address and it is alive and silent: whatever it has
   /// said behind its last response would be taken for the answer to the next request.
-  func takeIdle(_ destination: Destination, rule: Int?, _ policy: Policy) -> Upstream? {
-    while let upstream = destination.idle.popLast() {
-      if policy.denyingBlock(IPAddress(upstream.address), rule: rule) != nil || !upstream.stream.isSilent
+  func takeIdle(_ destination: Destination, rule: Int?, allowsCellular: Bool, _ policy: Policy) -> Upstream? {
+    while let upstream = destination.idle.last {
+      // Others may use it.
+      if !allowsCellular, upstream.path.status == .wwan { return nil }
+      destination.idle.removeLast()
+      let isDenied =
+        !destination.isParent && policy.denyingBlock(IPAddress(upstream.address), rule: rule) != nil
+      if isDenied || !stillLeads(upstream) || !upstream.stream.isSilent
         || !(destination.security?.mayRely(at: seconds) ?? true)
-        || upstream.stream.tls.map({ now - $0.verifiedAt >= TLSSessionCache.longestMilliseconds }) ?? false
+        || !(upstream.route.security?.mayRely(at: seconds) ?? true)
+        || isTooOld(upstream.stream.tls)
       {
         close(upstream)
         continue
@@ -93,6 +121,12 @@ extension Worker {
       return upstream
     }
     return nil
+  }
+
+  /// Whether a verdict on the chain behind the connection, or behind what carries it, is no longer relied on.
+  private func isTooOld(_ tls: TLSStream?) -> Bool {
+    guard let tls else { return false }
+    return now - tls.verifiedAt >= TLSSessionCache.longestMilliseconds || isTooOld(tls.carrier)
   }
 
   /// Closes every kept connection, for descriptors are needed. Answers whether there was one.

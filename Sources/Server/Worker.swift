@@ -10,100 +10,6 @@ import Session
 import Synchronization
 import Transport
 
-/// What other threads tell a worker.
-enum WorkerMessage: Sendable {
-  case policy(LivePolicy)
-  case resolved(slot: Int, generation: UInt32, NameAnswer)
-  case connectionFreed
-  /// A place of `connections_per_host` for a connector that waits for it.
-  case place(slot: Int, generation: UInt32, ConnectionQuota.Place)
-  /// Someone waits for a place: kept connections there are to give up theirs.
-  case yieldIdle(ConnectionQuota.Place)
-  /// A connection that another worker took from a socket that all share. None comes behind `drain`.
-  case accepted(Descriptor, SocketAddress)
-  /// Is to be answered: the watchdog asks whether the loop turns.
-  case ping
-  /// Takes no more connections, ends idle ones, and lets the others finish until the deadline.
-  case drain(deadline: Int64)
-  /// The answer goes to `SharedState.reports`, with the number of the inquiry.
-  case ask(Question, inquiry: UInt64)
-}
-
-/// What workers tell the daemon.
-enum WorkerReport: Sendable {
-  /// Every request from here on is decided by the policy that was sent last.
-  case tookPolicy
-  case answeredPing(worker: Int)
-  /// The loop is over; what it has counted stays.
-  case drained(worker: Int, Statistics)
-  case answered(worker: Int, Answer, inquiry: UInt64)
-}
-
-/// What is common to the workers of a daemon.
-final class SharedState: Sendable {
-  let listenAddresses: [SocketAddress]
-  let resolver: Resolver
-  let log: LogWriter
-  /// Open client connections of all workers.
-  let connections = Atomic<Int>(0)
-  /// Workers that have stopped accepting because of `limits.connections`.
-  let waitingForConnections = Atomic<Int>(0)
-  /// Clients that may be open at once whatever the limits say, so that descriptors are left for upstreams.
-  let mostClients: Int
-  let mailboxes: [Mailbox<WorkerMessage>]
-  let reports = Mailbox<WorkerReport>()
-  let quota: ConnectionQuota
-  let events = EventHub()
-  let heldBytes = ByteBudget()
-  private let dealing: Locked<Dealing>
-
-  /// Who gets the next connection of a socket that all share.
-  private enum Dealing {
-    case to(worker: Int)
-    case over
-  }
-
-  /// Part of the descriptors, and at least so many, that are kept from clients.
-  private static let reservedFraction = 10
-  private static let leastReserved = 24
-
-  init(
-    listenAddresses: [SocketAddress], resolver: Resolver, log: LogWriter, workers: Int, descriptors: Int,
-    connectionsPerHost: Int
-  ) {
-    mostClients = max(1, descriptors - max(Self.leastReserved, descriptors / Self.reservedFraction))
-    self.listenAddresses = listenAddresses
-    self.resolver = resolver
-    self.log = log
-    let mailboxes = (0..<workers).map { _ in Mailbox<WorkerMessage>() }
-    self.mailboxes = mailboxes
-    dealing = Locked(.to(worker: 0))
-    quota = ConnectionQuota(limit: connectionsPerHost) { waiter, place in
-      mailboxes[waiter.worker].post(.place(slot: waiter.slot, generation: waiter.generation, place))
-    }
-  }
-
-  /// Hands a connection to the worker whose turn it is; false where that is `worker` itself, or no other may get one.
-  ///
-  /// The kernel wakes the loop that began to wait last, which would get nearly all of them.
-  func deal(_ descriptor: Descriptor, _ peer: SocketAddress, from worker: Int) -> Bool {
-    dealing.withLock { dealing in
-      guard case .to(let next) = dealing else { return false }
-      dealing = .to(worker: (next + 1) % mailboxes.count)
-      guard next != worker else { return false }
-      // Within the lock, so that it comes before `drain`: a worker that has ended reads no message.
-      mailboxes[next].post(.accepted(descriptor, peer))
-      return true
-    }
-  }
-
-  /// Tells the workers to drain.
-  func drain(deadline: Int64) {
-    dealing.withLock { $0 = .over }
-    for mailbox in mailboxes { mailbox.post(.drain(deadline: deadline)) }
-  }
-}
-
 final class Worker {
   /// What an event or a timer of a slot belongs to.
   enum Occupant {
@@ -133,30 +39,42 @@ final class Worker {
 
   let index: Int
   let shared: SharedState
-  var workspace: Workspace
-  var timers: TimerWheel
+  @exclusivity(unchecked) var workspace: Workspace
+  @exclusivity(unchecked) var timers: TimerWheel
   var now: Int64
   private(set) var live: LivePolicy
   private let poller: Poller
   var occupants: [Occupant] = []
   var generations: [UInt32] = []
   private var freeSlots: [Int] = []
-  var destinations: DestinationTable
-  var logLines = ByteBuffer()
+  @exclusivity(unchecked) var destinations: DestinationTable
+  @exclusivity(unchecked) var logLines = ByteBuffer()
   private var listenerSlots: [Int] = []
   private var acceptsPaused = false
   private var pauseSlot = -1
-  private var due: [Int] = []
-  private var clients = 0
+  @exclusivity(unchecked) private var due: [Int] = []
+  var clients = 0
   var drainDeadline: Int64? = nil
+  private(set) var handsOver = false
+  /// How many tunnels the daemon was told are left; nil: not told yet.
+  var reportedTunnels: Int? = nil
   private(set) var awaitsFirstRequests = true
   private var firstRequestDeadline: Int64 = .max
   private var finished = false
-  var pipes = PipePool()
+  @exclusivity(unchecked) var pipes = PipePool()
   var sessions = TLSSessionCache()
   var probes = TunnelProbes()
-  var statistics: Statistics
-  var recent = RecentDecisions()
+  @exclusivity(unchecked) var statistics: Statistics
+  @exclusivity(unchecked) var recent = RecentDecisions()
+  var progress = ProgressSweep()
+  var paths: NetworkPaths
+  var owners = SocketOwners()
+  /// Connectors that wait for the network to change, in order.
+  var waiting: [Connector] = []
+  let onlyDirect = [RouteState(.direct, security: nil)]
+  /// The routes of each rule of the policy in force; empty: straight.
+  var ruleRoutes: [[RouteState]] = []
+  var routeStates: [Route: RouteState] = [:]
   /// Clients of which bytes are to be read that no event will announce.
   private var again: [(slot: Int, generation: UInt32)] = []
 
@@ -165,20 +83,26 @@ final class Worker {
   var seconds: Int64 { workspace.wallMilliseconds / 1000 }
 
   init(
-    index: Int, poller: Descriptor, listeners: [Listener], live: LivePolicy, shared: SharedState, via: String
+    index: Int, poller: Descriptor, listeners: [Listener], live: LivePolicy, shared: SharedState, mark: ViaMark,
+    network: NetworkView?
   ) {
     self.index = index
     self.poller = Poller(poller)
     self.shared = shared
     self.live = live
     statistics = Statistics(live.policy)
+    var socket: NetlinkSocket? = nil
+    if network != nil, case .success(let opened) = NetlinkSocket.open(.route) { socket = opened }
+    paths = NetworkPaths(socket, network)
     now = Clock.monotonic
     timers = TimerWheel(now: now)
     destinations = DestinationTable(seed: Process.random)
     workspace = Workspace(
-      name: live.policy.configuration.proxy.name, listenAddress: via,
+      name: live.policy.configuration.proxy.name, mark: mark,
       references: ReferenceSource(seed: Process.random >> 8, index: index, of: shared.mailboxes.count),
       heldBytes: shared.heldBytes)
+    if let network { workspace.link = network.state.status }
+    takeRoutes(live)
     for listener in listeners {
       let slot = occupy(.listener(listener))
       listenerSlots.append(slot)
@@ -243,7 +167,7 @@ final class Worker {
     for slot in due {
       switch occupants[slot] {
       case .client(let conversation): conversation.timerFired(self)
-      case .upstream(let upstream): dropIdle(upstream)
+      case .upstream(let upstream): idleTimerFired(upstream)
       case .connector(let connector): connector.timerFired(self)
       case .probe(let probe): probe.timerFired(self)
       case .acceptPause: resumeAccepting()
@@ -262,6 +186,11 @@ final class Worker {
         statistics.note(answer)
         guard generations[slot] == generation, case .connector(let connector) = occupants[slot] else { continue }
         connector.resolved(answer, self)
+      case .identified(let slot, let generation, let client):
+        if generations[slot] == generation, case .client(let conversation) = occupants[slot] {
+          conversation.identified(client, self)
+        }
+      case .network(let change): take(change)
       case .connectionFreed: resumeAccepting()
       case .place(let slot, let generation, let place):
         if generations[slot] == generation, case .connector(let connector) = occupants[slot] {
@@ -272,9 +201,13 @@ final class Worker {
       case .yieldIdle(let place): yieldIdle(place)
       case .ask(let question, let inquiry):
         shared.reports.post(.answered(worker: index, answer(question), inquiry: inquiry))
-      case .accepted(let descriptor, let peer): welcome(descriptor, peer)
+      case .accepted(let connection): welcome(connection)
       case .ping: shared.reports.post(.answeredPing(worker: index))
-      case .drain(let deadline): startDraining(deadline)
+      case .tunnel(let tunnel): adopt(tunnel)
+      case .drain(let deadline, let handsOver):
+        self.handsOver = handsOver
+        startDraining(deadline)
+      case .handOver: handOver()
       }
     }
   }
@@ -283,10 +216,11 @@ final class Worker {
   private func take(_ live: LivePolicy) {
     self.live = live
     statistics.take(live.policy)
+    takeRoutes(live)
     sessions.removeAll { !live.contains($0) }
     probes.removeAll { !live.contains($0) }
     for case .upstream(let upstream) in occupants where upstream.owner == nil {
-      if let security = upstream.destination.security, !live.contains(security) { dropIdle(upstream) }
+      if !(upstream.destination.security.map(live.contains) ?? true) || !upstream.route.isInForce { dropIdle(upstream) }
     }
   }
 
@@ -354,10 +288,10 @@ final class Worker {
       }
       switch listener.accept() {
       case .none: return
-      case .accepted(let descriptor, let peer):
+      case .accepted(let connection):
         shared.connections.add(1, ordering: .relaxed)
-        if listener.owner == .other, shared.deal(descriptor, peer, from: index) { continue }
-        welcome(descriptor, peer)
+        if listener.owner == .other, shared.deal(connection, from: index) { continue }
+        welcome(connection)
       case .failed(let error):
         if error.isExhaustion {
           if closeIdleUpstreams() { continue }
@@ -371,13 +305,13 @@ final class Worker {
   }
 
   /// Whoever took it has counted it.
-  private func welcome(_ descriptor: Descriptor, _ peer: SocketAddress) {
+  private func welcome(_ connection: Accepted) {
     statistics.clientsAccepted += 1
     clients += 1
     let slot = occupy(.free)
-    let conversation = Conversation(slot: slot, descriptor: descriptor, peer: peer, live: live, now: now)
+    let conversation = Conversation(slot: slot, connection, live: live, now: now)
     occupants[slot] = .client(conversation)
-    guard register(descriptor, .read, slot) else {
+    guard register(connection.descriptor, .read, slot) else {
       conversation.close(self)
       return
     }
@@ -447,9 +381,9 @@ final class Worker {
     switch listener.owner {
     case .loop:
       // What the kernel has queued for it was promised an answer.
-      while case .accepted(let descriptor, let peer) = listener.accept() {
+      while case .accepted(let connection) = listener.accept() {
         shared.connections.add(1, ordering: .relaxed)
-        welcome(descriptor, peer)
+        welcome(connection)
       }
       listener.descriptor.close()
     // The queue outlives this process: whoever opened the socket starts the next one, which answers.
@@ -464,11 +398,13 @@ final class Worker {
       drainAll()
     }
     if now >= deadline {
+      handOver()
       for slot in occupants.indices {
         if case .client(let conversation) = occupants[slot] { conversation.shutDown(self) }
       }
       shared.log.submit(&logLines)
     }
+    reportTunnels()
     if clients == 0 || now >= deadline { finished = true }
   }
 }

@@ -26,6 +26,10 @@ public struct ExchangeRecord: Sendable {
   /// What the response showed against its rule, and passed with all the same.
   public internal(set) var violation: Problem.Kind? = nil
   public var firstByteMilliseconds: Int64 = -1
+  /// Who asked; nil where nobody had to know, or could.
+  public internal(set) var client: LocalClient? = nil
+  /// Name of the route that was taken; nil where nothing was opened.
+  public internal(set) var route: String? = nil
   public var isReused = false
   public var isRetried = false
   public var upstream: IPAddress? = nil

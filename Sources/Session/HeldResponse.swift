@@ -250,7 +250,7 @@ extension Session {
       prepareFraming(workspace.response.framing)
     }
     if request != .done { flags.remove(.clientPersists) }
-    if !flags.contains(.clientPersists) { edits.connection = "Connection: close\r\n" }
+    edits.connection = connectionLine
     flags.insert(.responseBegun)
     writeResponseHead(head.bytes, edits, &workspace, &outputs)
     workspace.pool.reclaim(&head)

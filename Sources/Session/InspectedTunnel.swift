@@ -29,7 +29,7 @@ extension Session {
     flags.insert(.verifiesTunnel)
     var names: [[UInt8]] = []
     if workspace.decisions.host.address == nil {
-      names.append(Array(workspace.decisions.host.bytes[...]))
+      names.append(workspace.decisions.host.copiedBytes)
       if let name = security.settings.serverName { names.append(Array(name.utf8)) }
     }
     inspected = InspectedTunnel(

@@ -22,7 +22,7 @@ extension Session {
     let host = bytes.extracting(workspace.request.host).array
     interior = Interior(
       host: host, port: port, authority: port == Scheme.https.defaultPort ? host : host + Array(":\(port)".utf8),
-      canonicalHost: Array(workspace.decisions.host.bytes[...]))
+      canonicalHost: workspace.decisions.host.copiedBytes)
     return .intercept
   }
 
@@ -42,9 +42,6 @@ extension Session {
       )
     }
     port = interior.port
-    if Self.hasPassedThrough(workspace.via, workspace.request.fields, bytes) {
-      return Problem(.loop, "The request has passed through this proxy already, as its Via field says.")
-    }
-    return nil
+    return Self.loopProblem(workspace, bytes)
   }
 }

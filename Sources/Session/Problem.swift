@@ -15,6 +15,7 @@ public struct Problem: Sendable, Equatable {
     case connectionRefused, connectionTimeout, connectionFailed, notReachable, connectionClosed
     case malformedResponse, responseHeadTooLarge, responseTimeout, exchangeTimeout, stalled
     case hostBusy, misdirected, interceptionFailed
+    case cellularNotAllowed, parentRefused, parentAuthentication, parentFailed
     case requestBodyTooLarge, unsupportedBody, heldBodiesSpent, incompleteResponse
     case unacceptableStatus, unacceptableContentType, malformedContent, undecodableContent, responseBodyTooLarge
     case tlsFailed, tlsAlert, tlsTimeout
@@ -36,9 +37,10 @@ public struct Problem: Sendable, Equatable {
         .malformedResponse, .responseHeadTooLarge, .tlsFailed, .tlsAlert, .certificateUntrusted, .certificateExpired,
         .certificateNotYetValid, .certificateNameMismatch, .certificateRevoked, .revocationUnknown, .pinMismatch,
         .pinsExpired, .interceptionFailed, .incompleteResponse, .unacceptableStatus, .unacceptableContentType,
-        .malformedContent, .undecodableContent, .responseBodyTooLarge:
+        .malformedContent, .undecodableContent, .responseBodyTooLarge, .parentRefused, .parentAuthentication,
+        .parentFailed:
         502
-      case .notReachable, .hostBusy, .heldBodiesSpent: 503
+      case .notReachable, .cellularNotAllowed, .hostBusy, .heldBodiesSpent: 503
       case .nameTimeout, .connectionTimeout, .responseTimeout, .exchangeTimeout, .tlsTimeout: 504
       }
     }
@@ -68,6 +70,10 @@ public struct Problem: Sendable, Equatable {
       case .stalled: "The body of the request did not come in time"
       case .hostBusy: "Too many connections to the host are open"
       case .interceptionFailed: "The proxy cannot play the part of the host"
+      case .cellularNotAllowed: "The policy does not allow this request over a cellular link"
+      case .parentRefused: "The parent proxy refused the connection to the host"
+      case .parentAuthentication: "The parent proxy asks for other credentials"
+      case .parentFailed: "The parent proxy gave no answer that makes sense"
       case .misdirected: "The request is for another host than its tunnel"
       case .requestBodyTooLarge: "The body of the request is too large to be re-written"
       case .unsupportedBody: "The body of the request cannot be re-written"
@@ -102,7 +108,7 @@ public struct Problem: Sendable, Equatable {
       case .unacceptableStatus, .unacceptableContentType, .malformedContent: "http_protocol_error"
       case .undecodableContent: "http_response_content_coding"
       case .responseBodyTooLarge: "http_response_body_size"
-      case .interceptionFailed: "proxy_configuration_error"
+      case .interceptionFailed, .parentAuthentication: "proxy_configuration_error"
       case .hostBusy: "connection_limit_reached"
       case .tlsFailed: "tls_protocol_error"
       case .tlsAlert: "tls_alert_received"
@@ -110,17 +116,17 @@ public struct Problem: Sendable, Equatable {
       case .certificateUntrusted, .certificateExpired, .certificateNotYetValid, .certificateNameMismatch,
         .certificateRevoked, .revocationUnknown, .pinMismatch, .pinsExpired:
         "tls_certificate_error"
-      case .denied, .authenticationRequired: "http_request_denied"
+      case .denied, .authenticationRequired, .cellularNotAllowed: "http_request_denied"
       case .addressDenied: "destination_ip_prohibited"
       case .loop: "proxy_loop_detected"
       case .nameNotFound, .nameFailed: "dns_error"
       case .nameTimeout: "dns_timeout"
       case .connectionRefused: "connection_refused"
       case .connectionTimeout: "connection_timeout"
-      case .connectionFailed: "destination_unavailable"
+      case .connectionFailed, .parentRefused: "destination_unavailable"
       case .notReachable: "destination_ip_unroutable"
       case .connectionClosed: "connection_terminated"
-      case .malformedResponse: "http_protocol_error"
+      case .malformedResponse, .parentFailed: "http_protocol_error"
       case .responseHeadTooLarge: "http_response_header_section_size"
       case .responseTimeout, .exchangeTimeout: "http_response_timeout"
       }
@@ -136,13 +142,14 @@ public struct Problem: Sendable, Equatable {
         "-1001"
       case .schemeNotSupported: "-1002"
       case .nameNotFound, .nameFailed: "-1003"
-      case .connectionRefused, .connectionFailed: "-1004"
+      case .connectionRefused, .connectionFailed, .parentRefused: "-1004"
       case .connectionClosed, .incompleteResponse: "-1005"
       case .loop: "-1007"
       case .notReachable: "-1009"
-      case .malformedResponse, .responseHeadTooLarge, .unacceptableStatus: "-1011"
-      case .authenticationRequired: "-1013"
+      case .malformedResponse, .responseHeadTooLarge, .unacceptableStatus, .parentFailed: "-1011"
+      case .authenticationRequired, .parentAuthentication: "-1013"
       case .unacceptableContentType, .malformedContent, .undecodableContent: "-1016"
+      case .cellularNotAllowed: "-1020"
       case .denied, .addressDenied: "-1102"
       case .requestBodyTooLarge, .responseBodyTooLarge: "-1103"
       case .tlsFailed, .tlsAlert, .interceptionFailed: "-1200"
@@ -180,6 +187,10 @@ public struct Problem: Sendable, Equatable {
       case .stalled: "stalled"
       case .hostBusy: "host-busy"
       case .interceptionFailed: "interception-failed"
+      case .cellularNotAllowed: "cellular-not-allowed"
+      case .parentRefused: "parent-refused"
+      case .parentAuthentication: "parent-authentication"
+      case .parentFailed: "parent-failed"
       case .misdirected: "misdirected"
       case .requestBodyTooLarge: "request-body-too-large"
       case .unsupportedBody: "unsupported-body"
@@ -210,11 +221,16 @@ public struct Problem: Sendable, Equatable {
   public let detail: String
   /// What is wrong with a response that is rejected, one by one.
   public let violations: [ResponseViolation]
+  /// The status that the next hop answered with, where that is why (RFC 9209, 2.1.4).
+  public let receivedStatus: Int?
 
-  public init(_ kind: Kind, _ detail: String, violations: [ResponseViolation] = []) {
+  public init(
+    _ kind: Kind, _ detail: String, violations: [ResponseViolation] = [], receivedStatus: Int? = nil
+  ) {
     self.kind = kind
     self.detail = detail
     self.violations = violations
+    self.receivedStatus = receivedStatus
   }
 }
 

@@ -8,6 +8,9 @@ import HTTP1
 struct ProblemWriter {
   /// Longest reason phrase in bytes: what the clients that show one show without cutting it.
   static let longestReason = 60
+  /// Seconds after which a client may try again where the status is 503 (RFC 9110, 10.2.3): about what a machine takes to
+  /// join another network, or a busy host to let connections go; a program that heeds it costs next to nothing.
+  static let retryAfterSeconds: UInt64 = 10
 
   let problem: Problem
   let rule: String?
@@ -39,7 +42,10 @@ struct ProblemWriter {
       out.append(proxyName)
       out.append("\", charset=\"UTF-8\"")
     }
-    if problem.kind.status == 503 { out.append("\r\nRetry-After: 10") }
+    if problem.kind.status == 503 {
+      out.append("\r\nRetry-After: ")
+      out.append(decimal: Self.retryAfterSeconds)
+    }
     out.append(closes ? "\r\nConnection: close\r\n\r\n" : "\r\n\r\n")
     if !isHead { out.append(body.bytes) }
   }
@@ -59,7 +65,8 @@ struct ProblemWriter {
 
   private func writeProxyStatus(_ out: inout ByteBuffer) {
     out.append(
-      proxyStatusOf: proxyName, error: problem.kind.errorType, details: problem.detail, rule: rule)
+      proxyStatusOf: proxyName, error: problem.kind.errorType, receivedStatus: problem.receivedStatus,
+      details: problem.detail, rule: rule)
   }
 
   private func writeJSON(_ out: inout ByteBuffer) {
@@ -118,7 +125,9 @@ struct ProblemWriter {
 
 extension ByteBuffer {
   /// Appends one element of Proxy-Status (RFC 9209, 2).
-  mutating func append(proxyStatusOf name: [UInt8], error: StaticString, details: String, rule: String?) {
+  mutating func append(
+    proxyStatusOf name: [UInt8], error: StaticString, receivedStatus: Int? = nil, details: String, rule: String?
+  ) {
     // A name that is no Token of RFC 8941 is written as a String.
     if let first = name.first, first.isASCIILetter || first == 0x2a {
       append(name)
@@ -127,6 +136,10 @@ extension ByteBuffer {
     }
     append("; error=")
     append(error)
+    if let receivedStatus {
+      append("; received-status=")
+      append(decimal: UInt64(max(0, receivedStatus)))
+    }
     append("; details=")
     append(structured: details)
     if let rule {

@@ -22,7 +22,7 @@ public struct Reference: Equatable, Hashable, Sendable {
     self.value = value
   }
 
-  private static let alphabet = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+  static let alphabet = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 
   public func write(to buffer: inout ByteBuffer) {
     let alphabet: StaticString = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"

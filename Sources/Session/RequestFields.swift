@@ -75,16 +75,51 @@ extension Session {
     return bits == 6 ? nil : decoded
   }
 
-  /// Whether a Via field holds this proxy's own element: pseudonym with own address.
-  static func hasPassedThrough(_ own: [UInt8], _ fields: FieldSection, _ bytes: Span<UInt8>) -> Bool {
+  /// Most proxies of this one's name that a request may have passed: longer chains of installations that keep the name
+  /// they came with are hardly built, and where an intermediary strips the comments (RFC 9110, 7.6.3) a loop ends here.
+  static let maximumNamesakes = 8
+
+  /// What is wrong with a request that has come back; nil where nothing shows that it has.
+  static func loopProblem(_ workspace: borrowing Workspace, _ bytes: Span<UInt8>) -> Problem? {
+    switch passage(workspace.name, own: workspace.via, workspace.request.fields, bytes) {
+    case .new: nil
+    case .again: Problem(.loop, "The request has passed through this proxy already, as its Via field says.")
+    case .endless:
+      Problem(
+        .loop,
+        "The request has passed through more than \(maximumNamesakes) proxies of this name, as its Via field says."
+      )
+    }
+  }
+
+  /// Keeps what Via says for a parent.
+  mutating func noteVia(_ bytes: Span<UInt8>, _ fields: FieldSection) {
+    passedVia = []
+    for line in fields.lines where line.known == .via {
+      for index in line.value { passedVia.append(bytes[index]) }
+      passedVia += [0x2c, 0x20]
+    }
+  }
+
+  /// What Via says of the way of a request.
+  enum Passage { case new, again, endless }
+
+  /// `own`: this proxy's element without the protocol, its `name` and its mark.
+  static func passage(
+    _ name: [UInt8], own: [UInt8], _ fields: FieldSection, _ bytes: Span<UInt8>
+  ) -> Passage {
+    var namesakes = 0
     for index in fields.lines.indices where fields.lines[index].known == .via {
       var elements = ListElements(fields.lines[index].value)
       while let element = elements.next(bytes) {
-        guard element.count > own.count, bytes[element.upperBound - own.count - 1] == 0x20 else { continue }
-        if bytes.extracting(element.upperBound - own.count..<element.upperBound).equals(own.span) { return true }
+        guard let blank = element.first(where: { bytes[$0].isBlank }) else { continue }
+        let receiver = bytes.extracting(bytes.trimmingBlanks(blank..<element.upperBound))
+        if receiver.equals(own.span) { return .again }
+        guard receiver.count >= name.count, receiver.extracting(0..<name.count).equals(name.span) else { continue }
+        if receiver.count == name.count || receiver[name.count].isBlank { namesakes += 1 }
       }
     }
-    return false
+    return namesakes > maximumNamesakes ? .endless : .new
   }
 
   /// Whether Accept gives text/plain a higher weight than JSON (RFC 9110, 12.5.1).

@@ -56,7 +56,7 @@ extension Session {
       RequestFacts(
         scheme: isSecure(workspace.request) ? .https : .http, port: port,
         method: bytes.extracting(workspace.request.method), path: bytes.extracting(workspace.request.path),
-        isTunnel: flags.contains(.isTunnel)), &workspace.decisions)
+        isTunnel: flags.contains(.isTunnel), client: client, link: workspace.link), &workspace.decisions)
     record.decision = decision
     if decision.reason == .ruleWouldDeny { record.report = .denied }
     if decision.verdict == .deny { return answer(denial(of: decision), &workspace, &outputs) }
@@ -66,6 +66,7 @@ extension Session {
     if let timeout = edits.timeoutMilliseconds, rule?.enforce ?? true { exchangeDeadline = now + timeout }
     if !edits.cookies { flags.insert(.removesSetCookie) }
     if let throttle = edits.throttle { pace = UploadPace(throttle) }
+    if rule?.hasParents ?? false { noteVia(bytes, workspace.request.fields) }
     if policy.response(of: decision)?.removesNulls ?? false { noteAcceptedCodings(bytes, workspace.request.fields) }
     if flags.contains(.isTunnel) {
       phase = .connecting
@@ -95,6 +96,7 @@ extension Session {
   ) {
     let method = workspace.request.knownMethod
     if workspace.request.isPersistent, !flags.contains(.lastExchange) { flags.insert(.clientPersists) }
+    if workspace.request.options.keepAlive { flags.insert(.asksToKeep) }
     if workspace.request.minorVersion == 0 { flags.insert(.clientIsHTTP10) }
     if method == .head { flags.insert(.isHead) }
     if method == .connect { flags.insert(.isTunnel) }
@@ -172,10 +174,7 @@ extension Session {
       return Problem(.malformedRequest, "The target names a malformed host; expected \(fault.expectation).")
     }
     port = workspace.request.port ?? (workspace.request.isHTTPS ? 443 : 80)
-    if Self.hasPassedThrough(workspace.via, workspace.request.fields, bytes) {
-      return Problem(.loop, "The request has passed through this proxy already, as its Via field says.")
-    }
-    return nil
+    return Self.loopProblem(workspace, bytes)
   }
 
   /// Says which host the request is for, to those who decide and connect; inside a tunnel one that is silent means the tunnel's.

@@ -105,7 +105,12 @@ extension Session {
     _ bytes: Span<UInt8>, headBytes: Int, _ workspace: inout Workspace, _ outputs: inout Outputs
   ) -> Step {
     record.status = workspace.response.status
-    if workspace.response.isPersistent, !bindsConnection(bytes, workspace) { flags.insert(.upstreamPersists) }
+    if let parent, workspace.response.status == 407 {
+      // To the client it would read as if this proxy asked for credentials.
+      return Step(consumed: bytes.count, action: answer(parentWantsCredentials(parent, outputs), &workspace, &outputs))
+    }
+    let mayKeep = workspace.response.isPersistent && (parent == nil || workspace.response.options.keepAlive)
+    if mayKeep, !bindsConnection(bytes, workspace) { flags.insert(.upstreamPersists) }
     if workspace.response.options.namesFields { flags.insert(.dropsResponseTrailers) }
     response = Self.progress(of: workspace.response.framing)
     var edits = ResponseHeadEdits()
@@ -122,7 +127,7 @@ extension Session {
     prepareFraming(workspace.response.framing)
     // A request whose body is still on its way cannot be followed by another on this connection for certain.
     if request != .done { flags.remove(.clientPersists) }
-    if !flags.contains(.clientPersists) { edits.connection = "Connection: close\r\n" }
+    edits.connection = connectionLine
     writeResponseHead(bytes, edits, &workspace, &outputs)
     let rest = bytes.count - headBytes
     switch response {
@@ -135,6 +140,12 @@ extension Session {
     case .chunked, .head, .trailers:
       return Step(consumed: headBytes, action: .read)
     }
+  }
+
+  /// What the client is told of its connection.
+  var connectionLine: StaticString {
+    if !flags.contains(.clientPersists) { return "Connection: close\r\n" }
+    return flags.contains(.asksToKeep) ? "Connection: keep-alive\r\n" : ""
   }
 
   private static func progress(of framing: BodyFraming) -> Progress {

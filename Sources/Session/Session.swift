@@ -78,13 +78,6 @@ public struct Step: Equatable, Sendable {
   public let action: Action
 }
 
-/// Why no upstream could be had.
-public struct UpstreamFailure: Error, Sendable {
-  public let problem: Problem
-
-  public init(_ kind: Problem.Kind, _ detail: String) { problem = Problem(kind, detail) }
-}
-
 public struct Session: ~Copyable {
   enum Phase {
     case idle, head, collecting, connecting, exchanging, tunnel, over
@@ -108,6 +101,13 @@ public struct Session: ~Copyable {
   public internal(set) var policy: Policy
   /// Port of the destination.
   public internal(set) var port: UInt16 = 0
+  /// The program at the client's end; nil where it is not known. Set before the first request whose policy asks.
+  public var client: LocalClient? = nil
+  /// What Via of the request says of the proxies before this one, with a comma behind each; kept where a parent may have to be
+  /// told of them with CONNECT, for a loop of tunnels is seen by nothing else.
+  public internal(set) var passedVia: [UInt8] = []
+  /// The parent proxy that the request under way left to, in absolute-form; nil: none.
+  var parent: String? = nil
   /// Last moment at which a byte moved, or the conversation entered its phase.
   var lastProgress: Int64
   /// When the whole exchange must be over.
@@ -132,6 +132,9 @@ public struct Session: ~Copyable {
 
   /// What is looked at of a tunnel that is verified, until it need not be any more.
   var inspected: InspectedTunnel? = nil
+
+  /// The rule by which a tunnel of an earlier process was allowed, where the policy in force has none of its name.
+  var formerRule: String? = nil
 
   /// Facts of the exchange that are yes or no.
   struct Flags: OptionSet {
@@ -169,6 +172,8 @@ public struct Session: ~Copyable {
     static let verifiesTunnel = Flags(rawValue: 1 << 20)
     /// An http:// request leaves as https.
     static let upgraded = Flags(rawValue: 1 << 21)
+    /// The client says that it wants to keep the connection, and is to hear it: to some, silence is no promise.
+    static let asksToKeep = Flags(rawValue: 1 << 22)
   }
 
   /// 1xx responses that are passed on within one exchange: 103 may come a few times, no server needs more than this.
@@ -214,9 +219,12 @@ public struct Session: ~Copyable {
   public var verifiesTunnel: Bool { flags.contains(.verifiesTunnel) }
   /// The security policy of the exchange under way.
   public var security: SecurityPolicy { record.decision.map { policy.security(of: $0) } ?? policy.defaultSecurity }
+  /// Whether the exchange under way may leave by a cellular link.
+  public var allowsCellularAccess: Bool { !enforces || mayUseCellular }
+  private var mayUseCellular: Bool { rule?.request.allowsCellularAccess ?? policy.defaultRequest.allowsCellularAccess }
   /// How the bytes of the exchange under way are marked on their way to the destination.
   public var serviceType: ServiceType {
-    record.decision.map { policy.request(of: $0).serviceType } ?? policy.defaultRequest.serviceType
+    rule?.request.serviceType ?? policy.defaultRequest.serviceType
   }
   /// Whether what the security policy refuses is refused, and not only told.
   public var enforces: Bool { rule?.enforce ?? true }
@@ -250,7 +258,7 @@ public struct Session: ~Copyable {
     switch phase {
     case .idle, .head:
       if phase == .idle {
-        if bytes.isEmpty { return Step(consumed: 0, action: .read) }
+        if RequestHead.isPassedOver(bytes) { return Step(consumed: 0, action: .read) }
         phase = .head
         lastProgress = now
         policy = current
@@ -313,15 +321,17 @@ public struct Session: ~Copyable {
 
   /// A connection to the destination is there. What was prepared for it stands in `outputs.toUpstream`.
   public mutating func upstreamOpened(
-    reused: Bool, address: IPAddress, port: UInt16, assurance: Assurance? = nil, now: Int64,
-    _ workspace: inout Workspace, _ outputs: inout Outputs
+    reused: Bool, address: IPAddress, port: UInt16, by way: UpstreamWay = .direct, assurance: Assurance? = nil,
+    now: Int64, _ workspace: inout Workspace, _ outputs: inout Outputs
   ) -> Action {
     precondition(phase == .connecting, "an upstream was opened that nobody waits for")
     record.assurance = flags.contains(.isTunnel) ? assurance ?? Assurance.none : assurance
     record.upstream = address
     record.upstreamPort = port
     record.isReused = reused
-    adjustPace(to: address)
+    record.route = way.route
+    adjustPace(to: way.link)
+    if way.link == .wwan, !mayUseCellular { record.report = .cellularNotAllowed }
     if let rule = record.decision?.rule, policy.wouldDeny(address, rule: rule) {
       record.decision = Decision(verdict: .allow, reason: .ruleWouldDeny, rule: rule)
     }
@@ -342,6 +352,13 @@ public struct Session: ~Copyable {
       }
     } else {
       flags.remove(.reused)
+    }
+    // Behind the replay, for another try may go another way.
+    parent = way.parent
+    if parent != nil {
+      guard ParentRequest.rewrite(&outputs.toUpstream, adding: way.parentLines, &workspace.pool) else {
+        return answer(Problem(.parentFailed, "The request cannot be written for a parent."), &workspace, &outputs)
+      }
     }
     sendPaced(now: now, &workspace, &outputs)
     return request == .done ? .hold : .read
@@ -397,15 +414,17 @@ public struct Session: ~Copyable {
     }
   }
 
-  /// The upstream closed its sending direction, or its connection broke (`broken`): by a TLS alert, where `alert` names one.
+  /// The upstream closed its sending direction, or its connection broke (`broken`): by a TLS alert, where `alert` names one,
+  /// or because this machine can use it no more, for the reason `loss`.
   public mutating func upstreamEnded(
-    broken: Bool, alert: String? = nil, now: Int64, _ workspace: inout Workspace, _ outputs: inout Outputs
+    broken: Bool, alert: String? = nil, loss: String? = nil, now: Int64, _ workspace: inout Workspace,
+    _ outputs: inout Outputs
   ) -> Action {
     switch phase {
     case .exchanging:
       switch response {
       case .head:
-        return upstreamEndedBeforeResponse(alert: alert, &workspace, &outputs)
+        return upstreamEndedBeforeResponse(alert: alert, loss: loss, &workspace, &outputs)
       case .untilClose where !broken:
         response = .done
         return held == nil ? endOfResponse() : judgeHeld(&workspace, &outputs)
@@ -448,7 +467,7 @@ public struct Session: ~Copyable {
   }
 
   private mutating func upstreamEndedBeforeResponse(
-    alert: String? = nil, _ workspace: inout Workspace, _ outputs: inout Outputs
+    alert: String? = nil, loss: String? = nil, _ workspace: inout Workspace, _ outputs: inout Outputs
   ) -> Action {
     if flags.contains(.reused), flags.contains(.mayRetry), informationalCount == 0 {
       // RFC 9112, 9.3.1: once, on a new connection, for the method is idempotent and nothing came back.
@@ -463,6 +482,9 @@ public struct Session: ~Copyable {
       return answer(
         Problem(.tlsAlert, "\(destination(outputs)) ended the TLS connection with an alert (\(alert))."), &workspace,
         &outputs)
+    }
+    if let loss {
+      return answer(Problem(.connectionClosed, "\(destination(outputs)): \(loss)."), &workspace, &outputs)
     }
     let what = flags.contains(.reused) ? "a kept connection" : "the connection"
     return answer(

@@ -37,8 +37,11 @@ extension Session {
   /// round trip away, has read its answer by then.
   public static let lingerMilliseconds: Int64 = 2_000
 
-  /// The deadline has passed.
-  public mutating func timedOut(now: Int64, _ workspace: inout Workspace, _ outputs: inout Outputs) -> Action {
+  /// The deadline has passed. `upstreamIsFull`: bytes of the request, besides those in `outputs`, wait for the upstream to
+  /// take them.
+  public mutating func timedOut(
+    now: Int64, upstreamIsFull: Bool = false, _ workspace: inout Workspace, _ outputs: inout Outputs
+  ) -> Action {
     let timeouts = policy.configuration.timeouts
     switch phase {
     case .idle, .over:
@@ -61,6 +64,11 @@ extension Session {
         return answer(
           Problem(.exchangeTimeout, "\(destination(outputs)) did not finish within the rule's \(limit) ms."),
           &workspace, &outputs)
+      }
+      if phase == .exchanging, upstreamIsFull || !outputs.toUpstream.isEmpty {
+        let limit = request == .done ? timeouts.responseHeaderMilliseconds : timeouts.bodyStallMilliseconds
+        let detail = "\(destination(outputs)) took no byte of the request for \(limit) ms."
+        return answer(Problem(.responseTimeout, detail), &workspace, &outputs)
       }
       if request != .done {
         return answer(
@@ -115,6 +123,8 @@ extension Session {
     response = .head
     informationalCount = 0
     inspected = nil
+    parent = nil
+    passedVia = []
     held = nil
     pace = nil
     pacedBody = ByteBuffer()
@@ -166,6 +176,7 @@ extension Session {
   mutating func beginRecord(now: Int64, _ workspace: inout Workspace) {
     record = ExchangeRecord()
     record.reference = workspace.references.take()
+    record.client = client
     record.begun = now
     record.begunWall = workspace.wallMilliseconds
     flags = flags.intersection([.lastExchange])

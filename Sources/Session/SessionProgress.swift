@@ -33,6 +33,33 @@ extension Session {
   /// Bytes that were waiting have left: the connection is alive, however slow.
   public mutating func progressed(now: Int64) { noteProgress(now) }
 
+  /// A parent is there, by a route: what it says next may be the last.
+  public mutating func noteParent(_ address: IPAddress, port: UInt16, route: String) {
+    record.route = route
+    record.upstream = address
+    record.upstreamPort = port
+  }
+
+  /// How many bytes the request will have been, with its head, as `record.bytesIn` counts them; nil where nobody knows.
+  public var expectedBytesIn: UInt64? {
+    if isTunnel { return nil }
+    return switch request {
+    case .length(let remaining): record.bytesIn &+ remaining
+    case .done: record.bytesIn
+    case .head, .chunked, .trailers, .untilClose: nil
+    }
+  }
+
+  /// The same of the response and `record.bytesOut`. What is held may still become another response.
+  public var expectedBytesOut: UInt64? {
+    if isTunnel || held != nil { return nil }
+    return switch response {
+    case .length(let remaining): record.bytesOut &+ remaining
+    case .done: record.bytesOut
+    case .head, .chunked, .trailers, .untilClose: nil
+    }
+  }
+
   /// How long the look-up of the name, the connecting, and the TLS handshake took.
   public mutating func noteNameTime(_ milliseconds: Int64) { record.nameMilliseconds = milliseconds }
   public mutating func noteConnectTime(_ milliseconds: Int64) { record.connectMilliseconds = milliseconds }

@@ -3,6 +3,7 @@
 
 import Bytes
 import Policy
+import Reachability
 
 extension Session {
   /// Sends as much of a body that was made here as may leave now.
@@ -17,11 +18,10 @@ extension Session {
     if pacedBody.isEmpty, request == .done { pace = nil }
   }
 
-  /// By what link a destination is reached is known only of this machine itself, which counts as wired; a pace that is not
-  /// for that does not hold there. Elsewhere it holds, whatever links it names.
-  mutating func adjustPace(to address: IPAddress) {
-    guard let links = pace?.links, !links.isEmpty, address.isLoopback else { return }
-    if !links.contains(.wired) { pace = nil }
+  /// A pace for certain kinds of link does not hold on others. On one of which nothing is known it does.
+  mutating func adjustPace(to link: ReachabilityStatus) {
+    guard let links = pace?.links, !links.isEmpty, link != .unknown else { return }
+    if !links.contains(link) { pace = nil }
   }
 }
 
@@ -38,7 +38,7 @@ struct UploadPace {
     left = throttle.packetBytes
   }
 
-  var links: [LinkKind] { throttle.links }
+  var links: [ReachabilityStatus] { throttle.links }
 
   /// How many bytes of `count` may leave now.
   func allowance(of count: Int) -> Int { resumesAt == nil ? min(count, left) : 0 }

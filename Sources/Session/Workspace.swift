@@ -3,6 +3,7 @@
 import Bytes
 import HTTP1
 import Policy
+import Reachability
 import Serialization
 
 /// Scratch storage and the identity of the proxy. One a loop, lent to each call of a session.
@@ -17,19 +18,21 @@ public struct Workspace: ~Copyable {
   var tools = ContentTools()
   /// The memory of all bodies that are held, of all loops.
   let heldBytes: ByteBudget
-  /// `Via` element of this proxy: pseudonym and, as comment, the address it listens on, by which a loop is seen.
+  /// `Via` element of this proxy, without the protocol: pseudonym and, as comment, its mark, by which a loop is seen.
   public let via: [UInt8]
   public let name: [UInt8]
+  /// By what link the machine's default route leaves, kept up by the loop.
+  public var link = ReachabilityStatus.unknown
   /// `Sun, 06 Nov 1994 08:49:37 GMT`, kept up by the loop.
   public private(set) var date: ByteBuffer
   private var dateSecond: Int64 = -1
   /// Milliseconds since 1970, kept up by the loop.
   public private(set) var wallMilliseconds: Int64 = 0
 
-  public init(name: String, listenAddress: String, references: ReferenceSource, heldBytes: ByteBudget = ByteBudget()) {
+  public init(name: String, mark: ViaMark, references: ReferenceSource, heldBytes: ByteBudget = ByteBudget()) {
     self.heldBytes = heldBytes
     self.name = Array(name.utf8)
-    via = Array("\(name) (\(listenAddress))".utf8)
+    via = Array("\(name) (".utf8) + mark.text + Array(")".utf8)
     self.references = references
     date = ByteBuffer()
   }

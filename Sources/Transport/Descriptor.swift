@@ -76,6 +76,9 @@ public struct Descriptor: Equatable, Sendable {
   /// The pending error of a socket whose connect has finished; zero where it succeeded.
   public var connectError: Int32 { -cl_socket_error(number) }
 
+  /// Whether a TCP connection stands: the peer is still there, or has only closed its sending direction.
+  public var isConnected: Bool { cl_is_connected(number) }
+
   public var localAddress: SocketAddress? {
     var raw = cl_address()
     return cl_local_address(number, &raw) >= 0 ? SocketAddress(raw) : nil
@@ -100,6 +103,9 @@ public struct SystemError: Error, Equatable, Sendable, CustomStringConvertible {
   public init(_ number: Int32) { self.number = number }
 
   public static let noMemory = SystemError(CL_ENOMEM)
+  /// Something that should have answered did not.
+  public static let noAnswer = SystemError(CL_ETIMEDOUT)
+  public static let networkUnreachable = SystemError(CL_ENETUNREACH)
 
   public var description: String { String(cString: cl_error_text(number)) }
 
@@ -107,7 +113,9 @@ public struct SystemError: Error, Equatable, Sendable, CustomStringConvertible {
   public var isAddressMissing: Bool { number == CL_EADDRNOTAVAIL || number == CL_EAFNOSUPPORT }
   public var isRefusal: Bool { number == CL_ECONNREFUSED }
   public var isTimeout: Bool { number == CL_ETIMEDOUT }
-  public var isUnreachable: Bool { number == CL_EHOSTUNREACH || number == CL_ENETUNREACH }
+  public var isUnreachable: Bool {
+    [CL_EHOSTUNREACH, CL_ENETUNREACH, CL_ENETDOWN, CL_ENODEV].contains(number)
+  }
 
   /// Whether the process or the machine has no descriptor or memory left for another connection.
   public var isExhaustion: Bool {
@@ -155,7 +163,10 @@ public struct Listener: Equatable, Sendable {
   public func accept() -> Acceptance {
     var raw = cl_address()
     let number = cl_accept(descriptor.number, &raw)
-    if number >= 0 { return .accepted(Descriptor(number: number), SocketAddress(raw)) }
+    if number >= 0 {
+      return .accepted(
+        Accepted(descriptor: Descriptor(number: number), peer: SocketAddress(raw), listening: address))
+    }
     if number == -CL_EAGAIN { return .none }
     return .failed(SystemError(-number))
   }
@@ -163,9 +174,27 @@ public struct Listener: Equatable, Sendable {
 
 /// What taking a connection came to.
 public enum Acceptance: Equatable, Sendable {
-  case accepted(Descriptor, SocketAddress)
+  case accepted(Accepted)
   case none
   case failed(SystemError)
+}
+
+/// A connection that was taken from a listener.
+public struct Accepted: Equatable, Sendable {
+  public let descriptor: Descriptor
+  public let peer: SocketAddress
+  /// nil where the listener's says nothing of it.
+  private let ownAddress: SocketAddress?
+
+  /// `listening`: the address of its listener, where that is known.
+  public init(descriptor: Descriptor, peer: SocketAddress, listening: SocketAddress? = nil) {
+    self.descriptor = descriptor
+    self.peer = peer
+    ownAddress = listening.flatMap { $0.isEveryAddress ? nil : $0 }
+  }
+
+  /// Its own address. The kernel is asked only where the listener does not say it.
+  public var localAddress: SocketAddress? { ownAddress ?? descriptor.localAddress }
 }
 
 /// A connection that has been begun. Where it is not `isConnected` yet, it is, or has failed, once it is writable.
@@ -173,11 +202,15 @@ public struct Outgoing: Equatable, Sendable {
   public let descriptor: Descriptor
   public let isConnected: Bool
 
-  /// `codePoint`: of RFC 2474, what every packet is marked with.
-  public static func open(_ address: SocketAddress, codePoint: UInt8 = 0) -> Result<Outgoing, SystemError> {
+  /// `codePoint`: of RFC 2474, what every packet is marked with. `interface`: the name of the one that they leave by; nil:
+  /// as the routing table says.
+  public static func open(
+    _ address: SocketAddress, codePoint: UInt8 = 0, interface: String? = nil
+  ) -> Result<Outgoing, SystemError> {
     var raw = address.raw
     var connected = false
-    let number = cl_connect(&raw, Descriptor.trafficClass(of: codePoint), &connected)
+    // A nil string is a null pointer to C.
+    let number = cl_connect(&raw, Descriptor.trafficClass(of: codePoint), interface, &connected)
     guard number >= 0 else { return .failure(SystemError(-number)) }
     return .success(Outgoing(descriptor: Descriptor(number: number), isConnected: connected))
   }

@@ -51,6 +51,12 @@ public enum Files {
     return stat(path, &status) == 0 ? status.st_mode & 0o7777 : nil
   }
 
+  /// The inode number of a file; nil where it cannot be looked at.
+  public static func inode(_ path: String) -> UInt64? {
+    var status = stat()
+    return stat(path, &status) == 0 ? UInt64(status.st_ino) : nil
+  }
+
   public static func exists(_ path: String) -> Bool { access(path, F_OK) == 0 }
 
   /// The value of an environment variable.

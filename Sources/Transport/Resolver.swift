@@ -46,6 +46,7 @@ public final class Resolver: Sendable {
   enum Message: Sendable {
     case lookUp(String, Completion)
     case configure(ResolverSettings)
+    case networkChanged
   }
 
   private let mailbox = Mailbox<Message>()
@@ -62,6 +63,10 @@ public final class Resolver: Sendable {
 
   /// Changes the settings and forgets what is known.
   public func configure(_ settings: ResolverSettings) { mailbox.post(.configure(settings)) }
+
+  /// On another network names may have other addresses, and other servers know them: forgets what is known, reads
+  /// resolv.conf anew, and asks again what is being asked.
+  public func networkChanged() { mailbox.post(.networkChanged) }
 }
 
 /// One name that is being looked up.
@@ -142,31 +147,33 @@ private final class ResolverLoop {
     guard ares_library_init(ARES_LIB_INIT_ALL) == 0 else { fatalError("c-ares could not be initialised") }
   }
 
-  func run() -> Never {
-    while true {
-      var entries = [
-        cl_poll_entry(
-          fd: mailbox.descriptor.number, wants_read: true, wants_write: false, can_read: false, can_write: false)
-      ]
-      for (number, wants) in sockets.prefix(Self.longestPoll) {
-        entries.append(
-          cl_poll_entry(fd: number, wants_read: wants.read, wants_write: wants.write, can_read: false, can_write: false)
-        )
-      }
-      let count = Int32(entries.count)
-      _ = cl_poll(&entries, count, Int32(clamping: millisecondsToWait()))
-      if entries[0].can_read { takeMessages() }
-      if let channel {
-        for entry in entries.dropFirst() where entry.can_read || entry.can_write {
-          // A socket may have been closed by the processing of the one before it.
-          guard sockets[entry.fd] != nil else { continue }
-          ares_process_fd(
-            channel, entry.can_read ? entry.fd : ARES_SOCKET_BAD, entry.can_write ? entry.fd : ARES_SOCKET_BAD)
-        }
-        ares_process_fd(channel, ARES_SOCKET_BAD, ARES_SOCKET_BAD)
-      }
-      settle(now: Clock.monotonic)
+  func run() -> Never { while true { turn() } }
+
+  /// See `startThread`.
+  @inline(never)
+  private func turn() {
+    var entries = [
+      cl_poll_entry(
+        fd: mailbox.descriptor.number, wants_read: true, wants_write: false, can_read: false, can_write: false)
+    ]
+    for (number, wants) in sockets.prefix(Self.longestPoll) {
+      entries.append(
+        cl_poll_entry(fd: number, wants_read: wants.read, wants_write: wants.write, can_read: false, can_write: false)
+      )
     }
+    let count = Int32(entries.count)
+    _ = cl_poll(&entries, count, Int32(clamping: millisecondsToWait()))
+    if entries[0].can_read { takeMessages() }
+    if let channel {
+      for entry in entries.dropFirst() where entry.can_read || entry.can_write {
+        // A socket may have been closed by the processing of the one before it.
+        guard sockets[entry.fd] != nil else { continue }
+        ares_process_fd(
+          channel, entry.can_read ? entry.fd : ARES_SOCKET_BAD, entry.can_write ? entry.fd : ARES_SOCKET_BAD)
+      }
+      ares_process_fd(channel, ARES_SOCKET_BAD, ARES_SOCKET_BAD)
+    }
+    settle(now: Clock.monotonic)
   }
 
   private func millisecondsToWait() -> Int64 {
@@ -190,6 +197,7 @@ private final class ResolverLoop {
         guard new != settings else { continue }
         settings = new
         askAnew()
+      case .networkChanged: askAnew()
       }
     }
   }

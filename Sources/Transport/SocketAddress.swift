@@ -20,5 +20,8 @@ public struct SocketAddress: Hashable, Sendable {
     self.init(high: raw.high, low: raw.low, port: raw.port, isIPv4: raw.is_ipv4)
   }
 
+  /// `0.0.0.0` or `::`: of a listener, all of this machine's.
+  var isEveryAddress: Bool { high == 0 && low == 0 }
+
   var raw: cl_address { cl_address(high: high, low: low, port: port, is_ipv4: isIPv4) }
 }

@@ -58,6 +58,8 @@ public final class TLSStream {
   public typealias Judge = ([OpaquePointer], [UInt8]?) -> Bool
 
   private let ssl: OpaquePointer
+  /// What carries it, where that is no bare socket: the connection to a parent proxy.
+  public let carrier: TLSStream?
   let asksForStatus: Bool
   private var judging: Judge?
   private var wasRefused = false
@@ -81,8 +83,11 @@ public final class TLSStream {
   /// that goes on beyond that wants memory or time, and its connection is ended.
   static let mostOfferedEver = 256
 
-  private init(_ ssl: OpaquePointer, _ context: TLSContext, isClient: Bool, now: Int64) {
+  private init(
+    _ ssl: OpaquePointer, _ context: TLSContext, isClient: Bool, carrier: TLSStream? = nil, now: Int64
+  ) {
     self.ssl = ssl
+    self.carrier = carrier
     self.isClient = isClient
     asksForStatus = context.asksForStatus
     verifiedAt = now
@@ -91,16 +96,20 @@ public final class TLSStream {
 
   deinit { SSL_free(ssl) }
 
-  /// The client's side of a connection. `serverName`: SNI; nil where the server is an address. `offersHTTP`: whether the
-  /// protocol is named (ALPN). nil where memory is short.
+  /// The client's side of a connection over `bytes`, which may be under TLS themselves. `serverName`: SNI; nil where the
+  /// server is an address. `offersHTTP`: whether the protocol is named (ALPN). nil where memory is short.
   public static func client(
-    _ context: TLSContext, _ descriptor: Descriptor, serverName: String?, offersHTTP: Bool = true,
+    _ context: TLSContext, over bytes: ByteStream, serverName: String?, offersHTTP: Bool = true,
     resuming session: TLSSession?, now: Int64, judge: @escaping Judge
   ) -> TLSStream? {
     ERR_clear_error()
     guard let ssl = SSL_new(context.raw) else { return nil }
-    let stream = TLSStream(ssl, context, isClient: true, now: now)
-    guard SSL_set_fd(ssl, descriptor.number) == 1 else { return nil }
+    let stream = TLSStream(ssl, context, isClient: true, carrier: bytes.tls, now: now)
+    if let carrier = bytes.tls {
+      guard cossl_set_carrier(ssl, carrier.ssl) else { return nil }
+    } else {
+      guard SSL_set_fd(ssl, bytes.descriptor.number) == 1 else { return nil }
+    }
     if !offersHTTP, SSL_set_alpn_protos(ssl, nil, 0) != 0 { return nil }
     if let serverName, !cossl_set_server_name(ssl, serverName) { return nil }
     if context.asksForStatus { cossl_ask_for_status(ssl) }
@@ -149,7 +158,7 @@ public final class TLSStream {
         return failed(.refusedByJudge, "the server showed no certificate")
       }
       // The record behind the handshake may have come along with it.
-      hasMore = SSL_has_pending(ssl) == 1
+      hasMore = hasPending
       return .done
     }
     switch SSL_get_error(ssl, result) {
@@ -169,6 +178,9 @@ public final class TLSStream {
         ? failed(.closed, "the peer closed the connection within the handshake") : failed(.protocolError, error.text)
     }
   }
+
+  /// Bytes have been read of the socket and not been taken, here or further down.
+  private var hasPending: Bool { SSL_has_pending(ssl) == 1 || carrier?.hasPending ?? false }
 
   private func failed(_ kind: TLSFailure.Kind, _ text: String) -> HandshakeProgress {
     isOver = true
@@ -248,7 +260,10 @@ public final class TLSStream {
       }
       total += count
       // What the socket has besides, the poller tells. One look more would cost a call, and a buffer, a response.
-      if SSL_has_pending(ssl) == 0 { break }
+      if SSL_has_pending(ssl) == 0 {
+        hasMore = carrier?.hasPending ?? false
+        break
+      }
     }
     if total > 0 {
       // What ended the reading shows again at the next one.
@@ -330,12 +345,20 @@ public final class TLSStream {
     return error == SSL_ERROR_WANT_READ
   }
 
+  /// Gives back the buffers of records, some ten kilobytes, if nothing is in them; the next read or write takes new ones.
+  public func rest() {
+    SSL_free_buffers(ssl)
+    carrier?.rest()
+  }
+
   /// Says that nothing more will be sent (close_notify).
   public func shutdownWrite() {
-    if isOver || SSL_in_init(ssl) == 1 { return }
-    ERR_clear_error()
-    _ = SSL_shutdown(ssl)
-    TLSErrors.discard()
+    if !isOver, SSL_in_init(ssl) == 0 {
+      ERR_clear_error()
+      _ = SSL_shutdown(ssl)
+      TLSErrors.discard()
+    }
+    carrier?.shutdownWrite()
   }
 }
 

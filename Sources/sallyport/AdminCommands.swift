@@ -18,9 +18,11 @@ nonisolated func reloadCommand(_ arguments: [String]) throws -> Int32 {
 }
 
 nonisolated func eventsCommand(_ arguments: [String]) throws -> Int32 {
-  let options = try AdminOptions(arguments)
+  let valued = AdminOptions.valued.union(["kind"])
+  let options = AdminOptions(try Arguments(arguments, valued: valued, flags: ["json"]))
   try options.arguments.refuseOperands()
-  return try options.pass(on: "GET", "/v1/events")
+  let query = options.arguments.values["kind"].map { "?kind=\(AdminOptions.encoded($0))" } ?? ""
+  return try options.pass(on: "GET", "/v1/events\(query)")
 }
 
 /// `explain REF`: the line of the log of a recent exchange.
@@ -55,45 +57,101 @@ struct AdminOptions {
     return ConfigurationFile.load(arguments.values["config"]).adminSocket
   }
 
+  var wantsJSON: Bool { arguments.flags.contains("json") }
+
   /// Sends one request and prints what comes back, as it comes. 0 where the daemon did what was asked.
   func pass(on method: String, _ path: String) throws -> Int32 {
-    let socket = try checked().socketPath()
-    let connection: LocalConnection
-    switch LocalConnection.open(socket) {
-    case .success(let opened): connection = opened
-    case .failure(let error):
-      Output.complain("sallyport: cannot reach the daemon at \(socket): \(error)\n")
-      return 1
-    }
-    defer { connection.close() }
-    let accepted = arguments.flags.contains("json") ? "application/json" : "text/plain"
-    let request = "\(method) \(path) HTTP/1.1\r\nHost: sallyport\r\nAccept: \(accepted)\r\nConnection: close\r\n\r\n"
-    guard connection.send(request) else {
-      Output.complain("sallyport: the daemon closed the connection\n")
-      return 1
-    }
-    return passOn(connection)
-  }
-
-  private func passOn(_ connection: LocalConnection) -> Int32 {
-    var answer = ByteBuffer()
-    var status: Int? = nil
-    while connection.receive(into: &answer) {
-      if status == nil {
-        guard let end = Self.endOfHead(answer.bytes) else { continue }
-        status = Self.status(answer.bytes)
-        answer.consume(end)
-      }
-      // What goes wrong is not what was asked for, but to who asks for JSON.
-      let isAnswer = status == 200 || arguments.flags.contains("json")
-      Files.write(answer.bytes.string, to: isAnswer ? 1 : 2)
-      answer.removeAll()
-    }
-    guard let status else {
+    guard var exchange = try open(method, path) else { return 1 }
+    defer { exchange.close() }
+    guard let head = exchange.readHead() else {
       Output.complain("sallyport: the daemon closed the connection without an answer\n")
       return 1
     }
-    return (200..<300).contains(status) ? 0 : 1
+    repeat {
+      // What goes wrong is not what was asked for, but to who asks for JSON.
+      Files.write(exchange.takeText(), to: head.status == 200 || wantsJSON ? 1 : 2)
+    } while exchange.receive()
+    return (200..<300).contains(head.status) && !head.saysNo ? 0 : 1
+  }
+
+  /// Sends a request; nil where that was not possible, which has been said.
+  func open(_ method: String, _ path: String) throws -> AdminExchange? {
+    let socket = try checked().socketPath()
+    switch LocalConnection.open(socket) {
+    case .failure(let error):
+      Output.complain("sallyport: cannot reach the daemon at \(socket): \(error)\n")
+      return nil
+    case .success(let connection):
+      let accepted = wantsJSON ? "application/json" : "text/plain"
+      let request = "\(method) \(path) HTTP/1.1\r\nHost: sallyport\r\nAccept: \(accepted)\r\nConnection: close\r\n\r\n"
+      if connection.send(request) { return AdminExchange(connection) }
+      connection.close()
+      Output.complain("sallyport: the daemon closed the connection\n")
+      return nil
+    }
+  }
+
+  /// Percent-encoding of what stands in a query (RFC 3986, 3.4), but for the comma between words.
+  static func encoded(_ text: String) -> String {
+    text.utf8.reduce(into: "") { output, byte in
+      switch byte {
+      case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+        UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"), UInt8(ascii: "."), UInt8(ascii: "_"),
+        UInt8(ascii: ","):
+        output.unicodeScalars.append(Unicode.Scalar(byte))
+      default: output += "%" + String(byte >> 4, radix: 16) + String(byte & 0xf, radix: 16)
+      }
+    }
+  }
+}
+
+/// One request that was sent, and its answer as it comes.
+struct AdminExchange: ~Copyable {
+  struct Head {
+    let status: Int
+    /// The question was whether a host can be reached, and the answer is no.
+    let saysNo: Bool
+  }
+
+  private let connection: LocalConnection
+  private var answer = ByteBuffer()
+
+  init(_ connection: LocalConnection) { self.connection = connection }
+
+  func close() { connection.close() }
+
+  /// Waits for more; false at the end.
+  mutating func receive() -> Bool { connection.receive(into: &answer) }
+
+  /// Waits for the head of the answer; nil where none comes.
+  mutating func readHead() -> Head? {
+    while receive() {
+      guard let end = Self.endOfHead(answer.bytes) else { continue }
+      let text = answer.bytes.extracting(0..<end).string
+      answer.consume(end)
+      return Head(
+        status: Int(text.dropFirst(9).prefix(3)) ?? 0, saysNo: text.contains("\r\nSallyport-Reachable: no\r\n"))
+    }
+    return nil
+  }
+
+  /// What has come of the content.
+  mutating func takeText() -> String {
+    let text = answer.bytes.string
+    answer.removeAll()
+    return text
+  }
+
+  /// Waits for the next line of the content, and answers it without its end; nil at the end.
+  mutating func readLine() -> String? {
+    while true {
+      if let end = answer.bytes.firstIndex(of: 0x0a) {
+        let line = answer.bytes.extracting(0..<end).string
+        answer.consume(end + 1)
+        return line
+      }
+      guard receive() else { return nil }
+    }
   }
 
   private static func endOfHead(_ bytes: Span<UInt8>) -> Int? {
@@ -103,11 +161,5 @@ struct AdminOptions {
       at += 1
     }
     return nil
-  }
-
-  /// The three digits of `HTTP/1.1 200 OK`.
-  private static func status(_ bytes: Span<UInt8>) -> Int {
-    guard bytes.count > 12 else { return 0 }
-    return (9..<12).reduce(0) { $0 * 10 + Int(bytes[$1] & 0xf) }
   }
 }

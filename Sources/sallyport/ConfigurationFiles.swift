@@ -23,6 +23,10 @@ struct SystemFiles: PolicyFiles, Sendable {
 
   var credentialsDirectory: String? { Files.environment("CREDENTIALS_DIRECTORY") }
 
+  func userID(named name: String) -> Result<UInt32?, FileFault> {
+    Users.number(of: name).mapError { FileFault($0.description) }
+  }
+
   var now: Int64 { Clock.wall / 1000 }
 
   /// A directory's name in which no character is a pattern.

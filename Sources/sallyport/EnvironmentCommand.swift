@@ -2,6 +2,7 @@
 // is one. Every line is valid input for the shell that was named; hints are comments. Tests: test_commands.py,
 // test_ca.py.
 
+import Bytes
 import Policy
 import Transport
 

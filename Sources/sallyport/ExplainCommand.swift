@@ -4,24 +4,29 @@
 import Bytes
 import HTTP1
 import Policy
+import Reachability
+import Transport
 
 nonisolated func explainCommand(_ arguments: [String]) throws -> Int32 {
   let options = try Arguments(arguments, valued: ["config", "socket", "user", "unit", "when"], flags: ["json"])
-  for later in ["user", "unit", "when"] where options.values[later] != nil {
-    throw UsageError(message: "'--\(later)' is not supported by this build")
+  if options.operands.count == 1 {
+    for name in ["user", "unit", "when"] where options.values[name] != nil {
+      throw UsageError(message: "'--\(name)' belongs to METHOD and URL; of a reference it is known")
+    }
+    return try explainReference(options.operands[0], options)
   }
-  if options.operands.count == 1 { return try explainReference(options.operands[0], options) }
   guard options.operands.count == 2 else {
     throw UsageError(message: "METHOD and URL, or the reference of an exchange, were expected")
   }
   let request = try readRequest(method: options.operands[0], url: options.operands[1])
+  let asker = Asker(client: try readClient(options), link: try options.values["when"].map(readLink))
   guard let policy = ConfigurationFile.loadOrComplain(options.values["config"]) else { return 1 }
   let isInside = request.isHTTPS && !request.isTunnel
   if isInside {
     Output.complain("sallyport: programs reach https:// through CONNECT, which is what is explained\n")
   }
-  var explanations = [policy.explain(isInside ? request.tunnel : request)]
-  if isInside, explanations[0].security?.treatment == .intercept { explanations.append(policy.explain(request)) }
+  var explanations = [policy.explain(isInside ? request.tunnel : request, asker)]
+  if isInside, explanations[0].security?.treatment == .intercept { explanations.append(policy.explain(request, asker)) }
   let isJSON = options.flags.contains("json")
   for (index, explanation) in explanations.enumerated() {
     if index > 0, !isJSON { Output.answer("\ninside the tunnel:\n\n") }
@@ -35,12 +40,45 @@ extension Explanation {
 }
 
 extension Policy {
-  fileprivate func explain(_ request: NamedRequest) -> Explanation {
+  fileprivate func explain(_ request: NamedRequest, _ asker: Asker) -> Explanation {
     explain(
       method: request.method, scheme: request.isHTTPS ? .https : .http, host: request.host, port: request.port,
-      path: request.path, isTunnel: request.isTunnel)
+      path: request.path, isTunnel: request.isTunnel, client: asker.client, link: asker.link)
   }
 }
+
+// MARK: Who asks
+
+/// What the options say of the client and the link; nil where they are silent.
+private struct Asker {
+  let client: LocalClient?
+  let link: ReachabilityStatus?
+}
+
+/// A client as the daemon would know it, of which the user or the unit may be left open.
+private func readClient(_ options: Arguments) throws -> LocalClient? {
+  let unit = options.values["unit"]
+  if let fault = unit.flatMap(UnitName.fault) { throw UsageError(message: "'--unit': \(fault)") }
+  guard let user = options.values["user"] else {
+    return unit.map { LocalClient(userID: LocalClient.noUser, user: nil, cgroup: [$0]) }
+  }
+  if let number = UInt32(user), String(number) == user, number != LocalClient.noUser {
+    return LocalClient(userID: number, user: nil, cgroup: unit.map { [$0] } ?? [])
+  }
+  switch Users.number(of: user) {
+  case .success(let number?): return LocalClient(userID: number, user: user, cgroup: unit.map { [$0] } ?? [])
+  case .success(nil): throw UsageError(message: "'--user': there is no user named '\(user)'")
+  case .failure(let fault): throw UsageError(message: "'--user': cannot look up the user '\(user)': \(fault)")
+  }
+}
+
+private func readLink(_ text: String) throws -> ReachabilityStatus {
+  if let link = ReachabilityStatus(rawValue: text) { return link }
+  let words = ReachabilityStatus.allCases.map(\.rawValue).joined(separator: ", ")
+  throw UsageError(message: "'--when': expected one of \(words), found '\(text)'")
+}
+
+// MARK: The request
 
 /// A request as the daemon would read it.
 private struct NamedRequest {

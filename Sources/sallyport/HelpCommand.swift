@@ -29,17 +29,18 @@ private nonisolated let overview = """
 
   usage: sallyport COMMAND [OPTIONS]
 
-    run      start the proxy
-    check    report everything that is wrong with the configuration
-    explain  say which rule decides a request, and why
-    pin      show the certificates of a server, and a table of pins to paste
-    ca       make, show and export the local authority for connect = "intercept"
-    env      print the variables that point programs at the proxy, and at its authority
-    status   show what the running proxy does
-    reload   have it read its configuration again
-    events   print what happens in it, as it happens
-    version  print the version
-    help     print this, or more on a command: sallyport help COMMAND
+    run           start the proxy
+    check         report everything that is wrong with the configuration
+    explain       say which rule decides a request, and why
+    pin           show the certificates of a server, and a table of pins to paste
+    ca            make, show and export the local authority for connect = "intercept"
+    env           print the variables that point programs at the proxy, and at its authority
+    status        show what the running proxy does
+    reload        have it read its configuration again
+    events        print what happens in it, as it happens
+    reachability  show by what kind of link it reaches the network, or a host
+    version       print the version
+    help          print this, or more on a command: sallyport help COMMAND
 
   The configuration is /etc/sallyport/sallyport.toml, or the file that --config names; without either, sallyport is a
   plain forward proxy on 127.0.0.1:3128 and [::1]:3128.
@@ -67,11 +68,13 @@ private nonisolated let topics: [String: String] = [
 
   """,
   "explain": """
-  usage: sallyport explain [--config FILE] [--json] METHOD URL
+  usage: sallyport explain [--config FILE] [--json] [--user USER] [--unit UNIT] [--when KIND] METHOD URL
          sallyport explain [--config FILE | --socket PATH] [--json] REF
 
   Says which rule decides the request, where it stands, why each rule before it does not match, and what will be done.
   For a tunnel: sallyport explain CONNECT host:443, or any method with an https:// URL. Exits 1 where it is denied.
+  --user (a name or a number) and --unit (of systemd) say who asks, --when by what link the machine leaves: wired, wifi,
+  wwan, unknown or not-reachable. What is left out is taken for unknown.
   REF is the reference of a recent request, as in a reason phrase or a log line: the running proxy says what it decided.
 
   """,
@@ -129,10 +132,26 @@ private nonisolated let topics: [String: String] = [
 
   """,
   "events": """
-  usage: sallyport events [--config FILE | --socket PATH] [--json]
+  usage: sallyport events [--config FILE | --socket PATH] [--kind KIND,…] [--json]
 
-  Prints what happens in the running proxy until it is interrupted: each exchange that has ended, what passed although
-  it violates its rule, certificates without a pinned key, reloads. With --json as server-sent events.
+  Prints what happens in the running proxy until it is interrupted. The kinds:
+    begun         a request or tunnel has been decided
+    progress      how far one is that takes its time
+    finished      one is over
+    violation     what passed although it violates its rule
+    pin-mismatch  a certificate without a pinned key was seen
+    wait          a request waits for a path, or goes on
+    reachability  the network has changed
+    reload        the configuration was read again
+  --kind takes some of them, between commas; without it all are printed. With --json as server-sent events.
+
+  """,
+  "reachability": """
+  usage: sallyport reachability [HOST] [--watch] [--config FILE | --socket PATH] [--json]
+
+  Asks the running proxy by what kind of link the machine is reached, which interfaces and routes there are, and which of
+  them are passed over; of HOST, by which interface each of its addresses is reached. Exits 1 where HOST cannot be.
+  --watch goes on with a line for each change, until it is interrupted.
 
   """,
   "version": "usage: sallyport version\n\nPrints the version.\n",

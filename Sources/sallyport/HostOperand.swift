@@ -1,5 +1,6 @@
 // HOST[:PORT] on a command line.
 
+import Bytes
 import Policy
 import Security
 

@@ -3,6 +3,7 @@
 // Which pins a rule could count on is not guessed from the order in which a server sends its certificates: each is
 // tried, as a set of its own, by the evaluation that the daemon uses. Tests: test_pin.py.
 
+import Bytes
 import Policy
 import Security
 import Transport

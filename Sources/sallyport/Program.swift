@@ -38,8 +38,7 @@ nonisolated func dispatch(_ arguments: [String]) -> Int32 {
     case "status": return try statusCommand(rest)
     case "reload": return try reloadCommand(rest)
     case "events": return try eventsCommand(rest)
-    case "reachability":
-      throw UsageError(message: "'\(name)' is not supported by this build")
+    case "reachability": return try reachabilityCommand(rest)
     default:
       throw UsageError(message: "unknown command '\(name)'")
     }

@@ -115,6 +115,43 @@ private final class Place {
     #expect(buffer.array == [1, 2, 3])
   }
 
+  @Test func whatIsCompactedStandsInABlockThatJustHoldsItAndItsOldOneIsLentAgain() {
+    var pool = BufferPool()
+    var buffer = pool.take(1024)
+    buffer.append([1, 2, 3, 4])
+    buffer.consume(1)
+    pool.compact(&buffer)
+    #expect(buffer.capacity == 3)
+    #expect(buffer.array == [2, 3, 4])
+    #expect(pool.keptBytes == 1024)
+    buffer.append([5])
+    #expect(buffer.array == [2, 3, 4, 5])
+  }
+
+  @Test func aCompactedBlockIsNoneOfThePools() {
+    var pool = BufferPool()
+    var other = pool.take(1024)
+    var buffer = pool.take(1024)
+    buffer.append([1])
+    pool.compact(&buffer)
+    pool.reclaim(&buffer)
+    #expect(buffer.capacity == 0)
+    #expect(pool.keptBytes == 1024)
+    // The one that is out still is, and is kept when it comes back.
+    pool.reclaim(&other)
+    #expect(pool.keptBytes == 2048)
+  }
+
+  @Test(arguments: [0, 513, 2000])
+  func whatIsEmptyOrLargeStaysWhereItIs(_ count: Int) {
+    var pool = BufferPool()
+    var buffer = pool.take(2048)
+    buffer.append([UInt8](repeating: 7, count: count))
+    pool.compact(&buffer)
+    #expect(buffer.capacity == 2048)
+    #expect(buffer.count == count)
+  }
+
   @Test func anEmptyBufferComesBackAsNothing() {
     var pool = BufferPool()
     var buffer = ByteBuffer()

@@ -7,10 +7,10 @@ import Testing
 @testable import HTTP1
 
 private func readResponse(
-  _ bytes: Span<UInt8>, limits: HeadLimits = usualLimits, toHead: Bool = false
+  _ bytes: Span<UInt8>, limits: HeadLimits = usualLimits, toHead: Bool = false, toConnect: Bool = false
 ) -> Verdict {
   var head = ResponseHead()
-  switch head.read(bytes, limits: limits, toHead: toHead) {
+  switch head.read(bytes, limits: limits, toHead: toHead, toConnect: toConnect) {
   case .incomplete: return .incomplete
   case .invalid(let fault): return .refused(fault)
   case .complete(let count): return .accepted(count: count, summary(head, bytes))
@@ -175,6 +175,38 @@ private func ok(_ lines: String..., version: String = "1.1") -> String {
     let bytes = octets(ok("Content-Length: 5", "Transfer-Encoding: chunked"))
     let verdict = readResponse(bytes.span, toHead: true)
     #expect(verdict == .refused(.lengthWithTransferEncoding))
+  }
+
+  private static func framing(_ status: Int, _ lines: String) -> [UInt8] {
+    octets("HTTP/1.1 \(status) x\r\n\(lines)\r\n")
+  }
+
+  /// RFC 9112, 6.3, step 2: a tunnel follows, whatever the fields say.
+  @Test(arguments: [
+    "Content-Length: 5\r\n", "Transfer-Encoding: chunked\r\n", "Content-Length: x\r\n", "Transfer-Encoding: gzip\r\n",
+    "Content-Length: 5\r\nContent-Length: 6\r\n", "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n", "",
+  ]) func aConnectThatIsGrantedHasNoBody(lines: String) {
+    for status in [200, 204, 299] {
+      let bytes = Self.framing(status, lines)
+      let verdict = readResponse(bytes.span, toConnect: true)
+      #expect(verdict == .accepted(count: bytes.count, "1.1 \(status) 'x' no body, keeps"))
+    }
+    for status in [199, 300, 403, 407, 500] {
+      let bytes = Self.framing(status, lines)
+      let verdict = readResponse(bytes.span, toConnect: true)
+      #expect(verdict == readResponse(bytes.span), "\(status) is read as any other answer")
+    }
+  }
+
+  /// What is wrong elsewhere is wrong in a grant too.
+  @Test func aConnectIsGrantedByAHeadThatMakesSense() {
+    for (lines, fault) in [
+      ("X : y\r\n", .spaceBeforeColon), ("Connection: content-length\r\n", .connectionNamesFraming),
+      ("X: \u{0}\r\n", .controlCharacter),
+    ] as [(String, MessageFault)] {
+      let verdict = readResponse(Self.framing(200, lines).span, toConnect: true)
+      #expect(verdict == .refused(fault))
+    }
   }
 
   @Test func everyStatusIsRead() {

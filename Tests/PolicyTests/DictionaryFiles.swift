@@ -11,6 +11,9 @@ struct DictionaryFiles: PolicyFiles {
   var unreadable: [String: String] = [:]
   var exposed: Set<String> = []
   var variables: [String: String] = [:]
+  var users: [String: UInt32] = ["root": 0, "toor": 0, "kiosk": 1001, "till": 1002]
+  /// Users whom the name service cannot tell of.
+  var lostUsers: [String: String] = [:]
   var credentialsDirectory: String? = nil
   var now = TestCertificates.now
 
@@ -44,6 +47,10 @@ struct DictionaryFiles: PolicyFiles {
 
   func isReadableByOthers(_ path: String) -> Bool { exposed.contains(path) }
   func environment(_ name: String) -> [UInt8]? { variables[name].map { Array($0.utf8) } }
+
+  func userID(named name: String) -> Result<UInt32?, FileFault> {
+    lostUsers[name].map { .failure(FileFault($0)) } ?? .success(users[name])
+  }
 }
 
 /// One source with all that loading it is to say.

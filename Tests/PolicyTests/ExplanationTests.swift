@@ -203,7 +203,7 @@ import Testing
         + "{\"rule\": \"requests\", \"file\": \"s.toml\", \"line\": 9, \"condition\": \"methods\", "
         + "\"expected\": \"POST\", \"seen\": \"GET\"}, "
         + "{\"rule\": \"paths\", \"file\": \"s.toml\", \"line\": 14, \"condition\": \"paths\", "
-        + "\"expected\": \"/v2/*\", \"seen\": \"/v1\"}], "
+        + "\"expected\": \"/v2/*\", \"seen\": \"/v1\"}], \"assumed\": [], "
         + "\"actions\": {\"remove\": [\"referer\"], \"set\": [{\"name\": \"X-Token\", \"value\": null}, "
         + "{\"name\": \"Accept-Encoding\", \"value\": null}, {\"name\": \"User-Agent\", \"value\": \"kiosk\"}, "
         + "{\"name\": \"Authorization\", \"value\": null}], \"default\": [{\"name\": \"Accept\", \"value\": \"*/*\"}], "

@@ -56,7 +56,7 @@ import Testing
     #expect(result.diagnostics.map(\.description) == [])
     #expect(result.policy?.configuration == Configuration())
     let schemas: [TableSchema] = [.proxy, .limits, .timeouts, .dns, .trust, .authority, .log]
-    let expected = Set(schemas.flatMap(\.supported)).subtracting(["limits", "timeouts"])
+    let expected = Set(schemas.flatMap(\.names)).subtracting(["limits", "timeouts"])
     #expect(expected.subtracting(keys) == [])
   }
 
@@ -84,16 +84,16 @@ import Testing
     #expect(
       policy.rules.map(\.name) == [
         "example", "payments", "no-admin", "intranet", "old-agents", "no-metadata", "package-mirrors", "maps",
-        "weather",
+        "telemetry", "not-on-cellular", "weather",
       ])
     let tables = ["request", "security", "response", "headers"]
-    for schema in [TableSchema.rule, .request, .security, .response, .pins] {
-      for key in schema.supported where !tables.contains(key) {
+    for schema in [TableSchema.rule, .request, .security, .response, .pins, .route] {
+      for key in schema.names where !tables.contains(key) {
         let isShown = example.contains("# \(key) = ")
         #expect(isShown, "\(key)")
       }
     }
-    for key in TableSchema.throttle.supported + TableSchema.violation.supported {
+    for key in TableSchema.throttle.names + TableSchema.violation.names {
       let isShown = example.contains("\(key) = ")
       #expect(isShown, "\(key)")
     }

@@ -157,13 +157,6 @@ import Testing
       "an upgrade that is none", "[[rule]]\nname = \"a\"\nupgrade = \"yes\"",
       "3:11: error: 'upgrade' in [rule]: expected true or false, found a string"),
     LoadRow(
-      "keys of later builds",
-      "[[rule]]\nname = \"a\"\nusers = [1]\nunits = [\"a\"]\nwhen = [\"wifi\"]\nroute = [\"a\"]",
-      "3:1: error: 'users' in [rule] is not supported by this build",
-      "4:1: error: 'units' in [rule] is not supported by this build",
-      "5:1: error: 'when' in [rule] is not supported by this build",
-      "6:1: error: 'route' in [rule] is not supported by this build"),
-    LoadRow(
       "unknown keys",
       "[[rule]]\nname = \"a\"\nhost = [\"a\"]\nmethod = \"GET\"\n[rule.requests]\ntimeout = \"1s\"",
       "3:1: error: unknown key 'host' in [rule]; did you mean 'hosts'?",
@@ -231,6 +224,19 @@ import Testing
       "[[rule]]\nname = \"a\"\naction = \"deny\"\nupgrade = true\n[rule.security]\nmin_tls = \"1.3\"",
       "4:11: warning: 'upgrade' in [rule]: it does nothing in a rule that denies every request",
       "5:7: warning: [rule.security] does nothing in a rule that denies every request"),
+    LoadRow(
+      "routes of requests that are denied",
+      "[[rule]]\nname = \"a\"\naction = \"deny\"\nroute = [\"direct\"]",
+      "4:9: warning: 'route' in [rule]: it does nothing in a rule that denies every request"),
+    LoadRow(
+      "routes of requests that would be denied",
+      "[[rule]]\nname = \"a\"\naction = \"deny\"\nenforce = false\nroute = [\"direct\"]"),
+    LoadRow(
+      "enforce = false without cellular access",
+      "[[rule]]\nname = \"a\"\nenforce = false\nrequest.allows_cellular_access = false"),
+    LoadRow(
+      "enforce = false without cellular access that is inherited",
+      "[[rule]]\nname = \"a\"\nenforce = false\n[defaults.request]\nallows_cellular_access = false"),
     LoadRow(
       "an upgrade of what is https already", "[[rule]]\nname = \"a\"\nschemes = [\"https\"]\nupgrade = true",
       "4:11: warning: 'upgrade' in [rule]: it does nothing, for 'schemes' leaves out http"),

@@ -257,6 +257,13 @@ import Testing
     "[defaults]\nrequest = { authorization = { password = \"HUNTER2\" }, timeout = 3 }",
     "[defaults]\nrequest = { authorization = { password = \"HUNTER2\" }, timeout = 3",
     "[routes.x]\ncredentials = { username = \"u\", password = \"HUNTER2\" }",
+    "[routes.x]\nvia = \"http://u:HUNTER2@proxy.example\"",
+    "[routes.x]\nvia = \"u:HUNTER2@proxy.example:3128\"",
+    "[routes]\nx = { via = \"https://u:a/HUNTER2@p\", when = [\"wird\"] } # HUNTER2",
+    "[routes.x]\ncredentials = \"u:HUNTER2\"",
+    "[routes.x.credentials]\nusername = \"u\"\npasswort = \"HUNTER2\"",
+    "[routes.x]\nvia = \"socks5://p\"\ncredentials = { username = \"\", password = \"HUNTER2\" }",
+    "[routes.x]\nvia = \"http://p\"\ncredentials = { username = \"u:HUNTER2\", password = \"HUNTER2\\u0007\" }",
     "[authority]\nkey = \"HUNTER2\"",
     "[[rule]]\nname = \"a\"\n[rule.security]\nclient_certificate = { certificate = \"c\", key = \"HUNTER2\" }",
     "[authority]\nkey = [\"HUNTER2\"]",
@@ -298,9 +305,10 @@ import Testing
       for replacement in ["", "\"", "\n"].map({ Array($0.utf8) }) {
         var broken = bytes
         broken.replaceSubrange(index...index, with: replacement)
-        // Where the secret's key, header or quotation is what was broken, nobody can tell that it is one.
+        // Where the secret's key, header or quotation is what was broken, or the "@" behind it in a URL, nobody can tell
+        // that it is one.
         let text = String(decoding: broken, as: UTF8.self)
-        guard Self.isKeyWhole(source, index) else { continue }
+        guard Self.isKeyWhole(source, index), bytes[index] != UInt8(ascii: "@") else { continue }
         let shown = load(text, world).diagnostics.map(\.description).joined(separator: "\n")
         // An #expect for each of thousands would take longer than what it checks.
         if shown.utf8.split(separator: 0x48).contains(where: { $0.starts(with: "UNTER2".utf8) }) {
@@ -336,6 +344,12 @@ import Testing
     let shown =
       result.diagnostics.map(\.description).joined(separator: "\n") + Diagnostic.json(result.diagnostics)
     #expect(!shown.contains("HUNTER2"))
+  }
+
+  @Test func noURLWithAPasswordIsShownUnderWhateverKey() {
+    let shown = load("[routes.x]\nvai = \"socks5://u:HUNTER2@proxy.example\"\n[dns]\nserver = [1, \"x://HUNTER2@y\"]")
+    #expect(shown.diagnostics.count == 3)
+    #expect(!shown.diagnostics.map(\.description).joined().contains("HUNTER2"), "\(shown.diagnostics)")
   }
 
   /// Keys of certificates, whatever is wrong with them or with what stands beside them.

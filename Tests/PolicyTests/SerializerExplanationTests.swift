@@ -83,9 +83,9 @@ import Testing
         allows_cellular_access = false
         """) == [
           "service type: video, DSCP 34",
-          "throttle: after 16KiB of a request body nothing is sent for 200ms; when wwan, unknown: not looked at by this "
-            + "build",
-          "cellular access: not allowed: not looked at by this build",
+          "throttle: after 16KiB of a request body nothing is sent for 200ms, while the destination or the parent is "
+            + "reached by wwan or unknown",
+          "cellular access: not allowed; 503 while the destination or the parent is reached by wwan",
         ])
     #expect(
       try lines("request.throttle = { rate = \"64KiB\" }") == [

@@ -1,5 +1,6 @@
 // The request serializer: parameters, bodies, how they are sent, and inheritance.
 
+import Reachability
 import Serialization
 import Testing
 
@@ -163,7 +164,7 @@ import Testing
   }
 
   @Test func theLinksAreKept() throws {
-    let words = LinkKind.allCases.map { "\"\($0.rawValue)\"" }.joined(separator: ", ")
+    let words = ReachabilityStatus.allCases.map { "\"\($0.rawValue)\"" }.joined(separator: ", ")
     let policy = load("[defaults.request]\nthrottle = { rate = \"64KiB\", when = [\(words)] }").policy
     #expect(policy?.defaultRequest.throttle?.links == [.unknown, .notReachable, .wwan, .wifi, .wired])
   }
@@ -229,9 +230,7 @@ import Testing
       "5:20: error: 'throttle' in [rule.request]: 'delay' must be there, as 'packet' is",
       "8:20: error: 'throttle' in [rule.request]: 'packet' must be there, as 'delay' is",
       "11:29: error: 'rate' in [rule.request.throttle]: it stands in place of 'packet' and 'delay', not beside them",
-      "14:20: error: 'throttle' in [rule.request]: expected 'packet' and 'delay', or 'rate'",
-      "14:29: warning: 'when' in [rule.request.throttle]: it takes effect with reachability, which this build does not "
-        + "have; until then uploads are throttled on every link"),
+      "14:20: error: 'throttle' in [rule.request]: expected 'packet' and 'delay', or 'rate'"),
     LoadRow(
       "a throttle out of range",
       """
@@ -247,8 +246,6 @@ import Testing
       "5:1: error: unknown key 'burst' in [defaults.request.throttle]"),
     LoadRow(
       "links", "[defaults.request.throttle]\nrate = \"1KiB\"\nwhen = [\"wifi\", \"wlan\", \"wifi\", 4]",
-      "3:8: warning: 'when' in [defaults.request.throttle]: it takes effect with reachability, which this build does not "
-        + "have; until then uploads are throttled on every link",
       "3:17: error: 'when' in [defaults.request.throttle]: expected \"unknown\", \"not-reachable\", \"wwan\", \"wifi\" or "
         + "\"wired\", found 'wlan'; did you mean 'wwan'?",
       "3:25: warning: 'when' in [defaults.request.throttle]: 'wifi' stands in the list twice",
@@ -257,10 +254,11 @@ import Testing
       "no link", "[defaults.request.throttle]\nrate = \"1KiB\"\nwhen = []",
       "3:8: error: 'when' in [defaults.request.throttle]: an empty list matches nothing; leave the key out to match any"
     ),
+    LoadRow("no cellular access", "[defaults.request]\nallows_cellular_access = false"),
     LoadRow(
-      "no cellular access", "[defaults.request]\nallows_cellular_access = false",
-      "2:26: warning: 'allows_cellular_access' in [defaults.request]: it takes effect with reachability, which this build "
-        + "does not have; until then requests are sent over any link"),
+      "every link",
+      "[defaults.request.throttle]\nrate = \"1KiB\"\nwhen = [\"unknown\", \"not-reachable\", \"wwan\", \"wifi\", \"wired\"]",
+      "3:8: warning: 'when' in [defaults.request.throttle]: every kind is listed, so that it always holds"),
   ]
 
   @Test(arguments: rows) func everythingElseIsSaidWhereItStands(row: LoadRow) { row.check() }

@@ -1,5 +1,6 @@
 // Which rules are reported never to match, and which are not.
 
+import Reachability
 import Testing
 
 @testable import Policy
@@ -74,6 +75,31 @@ import Testing
     Row(
       "what is inside an intercepted tunnel is not covered by a rule about http", "schemes = ['http']",
       "connect = 'intercept'", false),
+    Row("users", "users = ['root', 1001]", "users = ['kiosk']", true),
+    Row("a user by another name", "users = ['root']", "users = ['toor', 0]", true),
+    Row("another user", "users = ['kiosk']", "users = ['kiosk', 'till']", false),
+    Row("users do not cover clients that are not known", "users = ['root', 'kiosk']", "", false),
+    Row("any client covers a user", "", "users = ['kiosk']", true),
+    Row("users that are not there cover nobody", "users = ['ghost']", "users = ['kiosk']", false),
+    Row("nobody is not called covered", "", "users = ['ghost']", false),
+    Row("users do not cover units", "users = ['kiosk']", "units = ['kiosk.service']", false),
+    Row("units do not cover users", "units = ['kiosk.service']", "users = ['kiosk']", false),
+    Row("units", "units = ['a.service', 'b.slice']", "units = ['b.slice']", true),
+    Row("another unit", "units = ['a.service']", "units = ['a.service', 'b.slice']", false),
+    Row("units do not cover all clients", "units = ['a.service']", "", false),
+    Row("any client covers a unit", "hosts = ['**.b']", "hosts = ['a.b']\nunits = ['a.service']", true),
+    Row(
+      "users and units", "users = ['kiosk']\nunits = ['a.service']", "users = ['kiosk']\nunits = ['a.service']", true),
+    Row(
+      "users alone do not cover what asks for a unit of others", "users = ['till']\nunits = ['a.service']",
+      "units = ['a.service']", false),
+    Row("users cover users of a unit", "users = ['kiosk']", "users = ['kiosk']\nunits = ['a.service']", true),
+    Row("links", "when = ['wifi', 'wired']", "when = ['wired']", true),
+    Row("another link", "when = ['wifi']", "when = ['wifi', 'wired']", false),
+    Row("links do not cover any link", "when = ['wifi', 'wired', 'wwan', 'unknown']", "", false),
+    Row("any link covers a link", "", "when = ['not-reachable']", true),
+    Row("a link does not cover a user", "when = ['wifi']", "users = ['kiosk']\nwhen = ['wifi', 'wwan']", false),
+    Row("what a rule does is no condition", "route = ['direct']", "action = 'deny'", true),
     Row("all conditions must be covered", "hosts = ['a']\nports = [80]", "hosts = ['a']", false),
   ]
 
@@ -110,6 +136,13 @@ import Testing
     #expect(result.diagnostics.map(\.location.line) == [3])
   }
 
+  private static let askers: [(LocalClient?, ReachabilityStatus)] = [
+    (nil, .unknown), (LocalClient(userID: 0, user: "root", cgroup: ["b.slice", "a.service"]), .wired),
+    (LocalClient(userID: 1001, user: "kiosk", cgroup: ["b.slice"]), .wifi),
+    (LocalClient(userID: 1001, user: "kiosk", cgroup: ["a.service"]), .wifi),
+    (LocalClient(userID: 1002, user: nil, cgroup: []), .notReachable),
+  ]
+
   /// What is reported is true: no request finds its way past the earlier rule to the later one.
   @Test func aShadowedRuleNeverDecides() throws {
     for row in Self.rows where row.isShadowed {
@@ -121,10 +154,12 @@ import Testing
           for scheme in Scheme.allCases where !isTunnel || scheme == .https {
             for port in [80, 443] as [UInt16] {
               for path in ["/a", "/ab", "/a/b", "/a/x/c"] {
-                let explanation = policy.explain(
-                  method: isTunnel ? "CONNECT" : "GET", scheme: scheme, host: canonical(host), port: port,
-                  path: isTunnel ? "" : path, isTunnel: isTunnel)
-                #expect(explanation.decision.rule != 1, "\(row.testDescription): \(host) \(path)")
+                for (client, link) in Self.askers {
+                  let explanation = policy.explain(
+                    method: isTunnel ? "CONNECT" : "GET", scheme: scheme, host: canonical(host), port: port,
+                    path: isTunnel ? "" : path, isTunnel: isTunnel, client: client, link: link)
+                  #expect(explanation.decision.rule != 1, "\(row.testDescription): \(host) \(path)")
+                }
               }
             }
           }

@@ -1,5 +1,6 @@
 // The pages of the admin API, made of facts that are given.
 
+import Bytes
 import Policy
 import Testing
 
@@ -23,7 +24,8 @@ import Testing
       version: "1.2.3", addresses: ["127.0.0.1:3128"], workers: 2, startedWall: 0, policy: policy, loadedWall: 0)
     state.failure = failure
     return AdminFacts(
-      state: state, statistics: statistics, heldBytes: 0, residentBytes: 3 << 20, lostEvents: 0, wall: 61_000)
+      state: state, statistics: statistics, heldBytes: 0, residentBytes: 3 << 20, lostEvents: 0, wall: 61_000,
+      network: NetworkFacts(status: .wifi, changes: 4, waiting: 2))
   }
 
   @Test func aPersonSeesAtAGlance() {
@@ -35,6 +37,7 @@ import Testing
         policy       1 rule, read 1 min ago
                      a reload 1 s ago failed, and changed nothing:
                        a.toml:1:1: error: no
+        network      wifi; 2 requests waiting
         connections  1 client, 0 tunnels; upstream 0 in use, 0 kept
         exchanges    2: 1 done, 1 pin-mismatch
         bytes        0 B from clients, 3.0 KiB to clients
@@ -54,13 +57,19 @@ import Testing
   }
 
   @Test func metricsFollowTheFormat() {
-    let text = MetricsPage.text(facts())
+    var page = ByteBuffer()
+    MetricsPage.write(facts(), to: &page)
+    let text = page.bytes.string
     #expect(text.contains("sallyport_exchanges_total{rule=\"pay\\\"ments\",outcome=\"pin-mismatch\"} 1\n"))
     #expect(text.contains("sallyport_request_duration_seconds_bucket{le=\"0.025\"} 1\n"))
     #expect(text.contains("sallyport_request_duration_seconds_bucket{le=\"2.5\"} 2\n"))
     #expect(text.contains("sallyport_request_duration_seconds_bucket{le=\"+Inf\"} 2\n"))
     #expect(text.contains("sallyport_request_duration_seconds_sum 1.512\n"))
     #expect(text.contains("sallyport_build_info{version=\"1.2.3\"} 1\n"))
+    #expect(text.contains("sallyport_reachability_status{status=\"wifi\"} 1\n"))
+    #expect(text.contains("sallyport_reachability_status{status=\"not-reachable\"} 0\n"))
+    #expect(text.contains("sallyport_network_changes_total 4\n"))
+    #expect(text.contains("sallyport_requests_waiting 2\n"))
     var named: Set<Substring> = []
     for line in text.split(separator: "\n") where line.hasPrefix("# TYPE ") {
       #expect(named.insert(line.split(separator: " ")[2]).inserted, "\(line) comes twice")

@@ -2,7 +2,7 @@
 
 import Bytes
 import Policy
-import Session
+@testable import Session
 import Testing
 import Transport
 
@@ -75,6 +75,35 @@ import Transport
         "SALLYPORT_UPSTREAM=192.0.2.1:8080", "SALLYPORT_STATUS=200", "SALLYPORT_BYTES_IN=7",
         "SALLYPORT_BYTES_OUT=1099511627776", "SALLYPORT_TOTAL_MS=12",
       ])
+  }
+
+  @Test func whoAskedByWhatRouteAndHowLongEachStepTookAreFields() throws {
+    let entries = Self.access("GET", "http://shop.example/") { record in
+      record.client = LocalClient(userID: 1001, user: "kiosk", cgroup: ["system.slice", "till.service", "inner"])
+      record.route = "office"
+      record.upstream = IPAddress(ipv4: 0xc000_0201)
+      record.upstreamPort = 3128
+      record.isReused = true
+      record.nameMilliseconds = 3
+      record.firstByteMilliseconds = 0
+    }
+    try #require(entries.count == 1)
+    for field in [
+      "SALLYPORT_USER=kiosk", "SALLYPORT_UNIT=till.service", "SALLYPORT_ROUTE=office", "SALLYPORT_REUSED=true",
+      "SALLYPORT_NAME_MS=3", "SALLYPORT_FIRST_BYTE_MS=0",
+    ] { #expect(entries[0].contains(field)) }
+    for absent in ["SALLYPORT_RETRIED", "SALLYPORT_CONNECT_MS", "SALLYPORT_TLS_MS"] {
+      #expect(!entries[0].contains { $0.hasPrefix(absent) })
+    }
+  }
+
+  @Test func aUserWithoutANameIsANumberAndNoControlCharacterComesIntoTheMessage() throws {
+    let entries = Self.access("GET", "http://shop.example/") { record in
+      record.client = LocalClient(userID: 61_184, user: nil, cgroup: ["a\u{1b}[31m.service"])
+    }
+    try #require(entries.count == 1)
+    #expect(entries[0].contains("SALLYPORT_USER=61184"))
+    #expect(entries[0][0].contains(" user=61184 unit=a [31m.service "))
   }
 
   @Test func whatWentWrongIsSaidAndIsMoreThanInformation() throws {

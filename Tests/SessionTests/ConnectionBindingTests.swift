@@ -82,7 +82,7 @@ import Testing
         > POST / HTTP/1.1
         > Host: a.example
         > Transfer-Encoding: chunked
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         > chunked: x
         > last chunk
@@ -108,7 +108,7 @@ import Testing
         > POST / HTTP/1.1
         > Host: a.example
         > Transfer-Encoding: chunked
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         > chunked: x
         > last chunk
@@ -116,6 +116,7 @@ import Testing
         < HTTP/1.1 200 OK
         < Date: today
         < Transfer-Encoding: chunked
+        < Connection: keep-alive
         < Via: 1.1 sallyport
         <
         < chunked: y
@@ -143,7 +144,7 @@ import Testing
         > Host: a.example
         > X-Client: kiosk
         > Transfer-Encoding: chunked
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         > last chunk
         > trailer X-Sum: 2

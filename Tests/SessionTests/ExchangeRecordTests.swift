@@ -1,5 +1,6 @@
 // The facts of an exchange, from which its line in the access log is written.
 
+import Bytes
 import Policy
 import TestSupport
 import Testing
@@ -51,6 +52,48 @@ import Testing
     #expect(entries.map(\.record.status) == [200, 502, 400])
     #expect(entries.map(\.record.outcome) == [.done, .problem(.nameNotFound), .problem(.malformedRequest)])
     #expect(Set(entries.map(\.record.reference)).count == 3)
+  }
+
+  private static let chunkedPost = head(
+    "POST http://a.example/ HTTP/1.1", "Host: a.example", "Transfer-Encoding: chunked")
+  /// 100 bytes behind a head of which the client gets 69 bytes, with what the proxy puts in.
+  private static let long = head("HTTP/1.1 200 OK", "Date: today", "Content-Length: 100")
+  private static let longChunked = head("HTTP/1.1 200 OK", "Date: today", "Transfer-Encoding: chunked")
+  private static let endless = head("HTTP/1.1 200 OK", "Date: today")
+  private static let headBytes = UInt64(long.utf8.count + "Via: 1.1 sallyport\r\n".utf8.count)
+
+  @Test(
+    "what an exchange will come to is known as soon as its heads say so",
+    arguments: [
+      ("a request without a body, whose answer is awaited", [.client(get), .opened], [UInt64(get.utf8.count), nil]),
+      ("a body that has not come", [.client(post), .opened], [UInt64(post.utf8.count) + 5, nil]),
+      ("a body of which a part has come", [.client(post + "he"), .opened], [UInt64(post.utf8.count) + 5, nil]),
+      ("a body of unknown length", [.client(chunkedPost + "5\r\nhello\r\n"), .opened], [nil, nil]),
+      (
+        "a response of known length", [.client(get), .opened, .upstream(long + "abc")],
+        [UInt64(get.utf8.count), headBytes + 100]
+      ),
+      (
+        "a response of which nothing has come but the head", [.client(get), .opened, .upstream(long)],
+        [UInt64(get.utf8.count), headBytes + 100]
+      ),
+      (
+        "a response in chunks", [.client(get), .opened, .upstream(longChunked + "1\r\na\r\n")],
+        [UInt64(get.utf8.count), nil]
+      ),
+      (
+        "a response that ends with its connection", [.client(get), .opened, .upstream(endless + "abc")],
+        [UInt64(get.utf8.count), nil]
+      ),
+      ("a tunnel", [.client(connect), .opened, .client("hello"), .upstream("hello")], [nil, nil]),
+      ("no exchange", [.client(get), .opened, .upstream(ok)], [nil, nil]),
+    ] as [(String, [Happening], [UInt64?])])
+  func whatAnExchangeWillComeTo(_ name: String, _ happenings: [Happening], _ expected: [UInt64?]) {
+    for split in [Split.whole, .bytewise] {
+      let stage = Stage(plainPolicy, split)
+      _ = stage.play(happenings)
+      #expect(stage.expectedBytes == expected)
+    }
   }
 
   @Test func aReusedConnectionIsRecorded() {

@@ -73,7 +73,7 @@ import Testing
         connect form.example:80
         > GET /?a%5B%5D=1&a%5B%5D=1&k=v%20w HTTP/1.1
         > Host: form.example
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         < HTTP/1.1 200 OK
         < Date: today
@@ -85,7 +85,7 @@ import Testing
         connect form.example:80
         > GET /p?x=1&a%5B%5D=1&a%5B%5D=1&k=v%20w HTTP/1.1
         > Host: form.example
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         < HTTP/1.1 200 OK
         < Date: today
@@ -97,7 +97,7 @@ import Testing
         connect form.example:80
         > DELETE /p?&a%5B%5D=1&a%5B%5D=1&k=v%20w HTTP/1.1
         > Host: form.example
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         < HTTP/1.1 200 OK
         < Date: today
@@ -109,7 +109,7 @@ import Testing
         connect form.example:80
         > TRACE /p HTTP/1.1
         > Host: form.example
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         < HTTP/1.1 200 OK
         < Date: today
@@ -135,7 +135,7 @@ import Testing
         > Host: form.example
         > Content-Type: application/x-www-form-urlencoded
         > Content-Length: 27
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         > content: a%5B%5D=1&a%5B%5D=1&k=v%20w
         < HTTP/1.1 200 OK
@@ -150,7 +150,7 @@ import Testing
         > Host: form.example
         > Content-Type: application/x-www-form-urlencoded
         > Content-Length: 27
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         > content: a%5B%5D=1&a%5B%5D=1&k=v%20w
         connect form.example:80 once more
@@ -158,7 +158,7 @@ import Testing
         > Host: form.example
         > Content-Type: application/x-www-form-urlencoded
         > Content-Length: 27
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         > content: a%5B%5D=1&a%5B%5D=1&k=v%20w
         < HTTP/1.1 200 OK
@@ -173,7 +173,7 @@ import Testing
         > Host: typed.example
         > Content-Type: application/x-www-form-urlencoded; charset=utf-8
         > Content-Length: 3
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         > content: k=v
         < HTTP/1.1 200 OK
@@ -188,7 +188,7 @@ import Testing
         > Host: typed.example
         > Content-Type: a/b
         > Content-Length: 3
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         > content: k=v
         < HTTP/1.1 200 OK
@@ -214,7 +214,7 @@ import Testing
         > Host: form.example
         > Content-Type: application/x-www-form-urlencoded
         > Content-Length: 34
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         > content: k=mine&a%5B%5D=1&a%5B%5D=1&k=v%20w
         < HTTP/1.1 200 OK
@@ -229,7 +229,7 @@ import Testing
         > Host: json.example
         > Content-Type: application/json; charset=utf-8
         > Content-Length: 21
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         > content: {"k": "v", "a": 1.50}
         < HTTP/1.1 200 OK
@@ -244,7 +244,7 @@ import Testing
         > Host: json.example
         > Content-Type: application/merge-patch+json
         > Content-Length: 9
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         > content: {"k":"v"}
         < HTTP/1.1 200 OK
@@ -269,7 +269,7 @@ import Testing
         > Host: json.example
         > Content-Type: application/json
         > Content-Length: 35
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         > content: {"a":{"b":"1","c":["x y"]},"k":"v"}
         < HTTP/1.1 200 OK
@@ -284,7 +284,7 @@ import Testing
         > Host: transcoding.example
         > Content-Type: application/json
         > Content-Length: 9
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         > content: {"a":"1"}
         < HTTP/1.1 200 OK
@@ -299,7 +299,7 @@ import Testing
         > Host: transcoding.example
         > Content-Type: text/plain
         > Content-Length: 3
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         > content: a=1
         < HTTP/1.1 200 OK
@@ -332,7 +332,7 @@ import Testing
         > Host: json.example
         > Content-Type: application/json
         > Content-Length: 9
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         > content: {"k":"v"}
         < HTTP/1.1 200 OK
@@ -347,7 +347,7 @@ import Testing
         > Host: json.example
         > Content-Type: application/json
         > Content-Length: 9
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         > content: {"k":"v"}
         < HTTP/1.1 200 OK
@@ -462,7 +462,7 @@ import Testing
         > Host: passing.example
         > Content-Type: text/plain
         > Content-Length: 1
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         > content: x
         < HTTP/1.1 200 OK
@@ -477,7 +477,7 @@ import Testing
         > Host: passing.example
         > Content-Type: application/json
         > Content-Length: 3
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         > content: [1]
         < HTTP/1.1 200 OK
@@ -492,7 +492,7 @@ import Testing
         > Host: passing.example
         > Content-Type: application/json
         > Transfer-Encoding: chunked
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         > chunked: [1]
         > last chunk
@@ -509,7 +509,7 @@ import Testing
         > Host: passing.example
         > Content-Type: application/json
         > Transfer-Encoding: chunked
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         > chunked: 2222222222222222222222222222222222222222222222222222222222222222222222222222222222222
             22222222222222222222222222222222222222222222222222222222222222222222222222222222222222222222
@@ -544,7 +544,7 @@ import Testing
         > Host: watched.example
         > Content-Type: application/json
         > Content-Length: 3
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         > content: [1]
         < HTTP/1.1 200 OK
@@ -616,7 +616,7 @@ import Testing
         > Host: json.example
         > Content-Type: application/json
         > Content-Length: 9
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         > content: {"k":"v"}
         < HTTP/1.1 200 OK
@@ -629,7 +629,7 @@ import Testing
         connect a.example:80
         > GET /x HTTP/1.1
         > Host: a.example
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         < HTTP/1.1 200 OK
         < Date: today

@@ -73,7 +73,7 @@ import Testing
         connect a.example:80
         > GET / HTTP/1.1
         > Host: a.example
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         < HTTP/1.1 200 OK
         < Date: today
@@ -88,7 +88,7 @@ import Testing
         connect a.example:80
         > GET / HTTP/1.1
         > Host: a.example
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         < HTTP/1.1 200 OK
         < Date: today
@@ -115,7 +115,7 @@ import Testing
         connect a.example:80
         > GET / HTTP/1.1
         > Host: a.example
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         < HTTP/1.1 200 OK
         < Date: today
@@ -128,7 +128,7 @@ import Testing
         connect a.example:80
         > GET / HTTP/1.1
         > Host: a.example
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         < HTTP/1.1 200 OK
         < Date: today
@@ -143,7 +143,7 @@ import Testing
         connect a.example:80
         > GET / HTTP/1.1
         > Host: a.example
-        > Via: 1.0 sallyport (127.0.0.1:3128)
+        > Via: 1.0 sallyport (7F3K2A9Q)
         >
         < HTTP/1.1 200 OK
         < Date: today
@@ -170,7 +170,7 @@ import Testing
         connect a.example:80
         > GET / HTTP/1.1
         > Host: a.example
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         < HTTP/1.1 200 OK
         < Date: today
@@ -183,7 +183,7 @@ import Testing
         connect a.example:80
         > GET / HTTP/1.1
         > Host: a.example
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         < HTTP/1.1 502 malformed-content rule=json ref=REF002
         < Date: Sun, 06 Nov 1994 08:49:37 GMT
@@ -205,7 +205,7 @@ import Testing
         connect a.example:80
         > GET / HTTP/1.1
         > Host: a.example
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         < HTTP/1.1 502 incomplete-response rule=json ref=REF003
         < Date: Sun, 06 Nov 1994 08:49:37 GMT
@@ -232,7 +232,7 @@ import Testing
         connect a.example:80
         > GET / HTTP/1.1
         > Host: a.example
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         < HTTP/1.1 502 malformed-content rule=json ref=REF001
         < Date: Sun, 06 Nov 1994 08:49:37 GMT
@@ -253,7 +253,7 @@ import Testing
         connect a.example:80
         > GET / HTTP/1.1
         > Host: a.example
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         < HTTP/1.1 200 OK
         < Date: today
@@ -276,7 +276,7 @@ import Testing
         connect a.example:80
         > GET / HTTP/1.1
         > Host: a.example
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         < HTTP/1.1 502 unacceptable-status rule=json ref=REF001
         < Date: Sun, 06 Nov 1994 08:49:37 GMT
@@ -314,7 +314,7 @@ import Testing
         connect lenient.example:80
         > GET / HTTP/1.1
         > Host: lenient.example
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         < HTTP/1.1 404 Not Found
         < Date: today
@@ -332,7 +332,7 @@ import Testing
         connect lenient.example:80
         > GET / HTTP/1.1
         > Host: lenient.example
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         < HTTP/1.1 404 Not Found
         < Date: today
@@ -348,7 +348,7 @@ import Testing
         connect watched.example:80
         > GET / HTTP/1.1
         > Host: watched.example
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         < HTTP/1.1 404 Not Found
         < Date: today
@@ -381,7 +381,7 @@ import Testing
         connect a.example:80
         > HEAD / HTTP/1.1
         > Host: a.example
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         < HTTP/1.1 200 OK
         < Date: today
@@ -393,7 +393,7 @@ import Testing
         connect a.example:80
         > HEAD / HTTP/1.1
         > Host: a.example
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         < HTTP/1.1 502 unacceptable-content-type rule=json ref=REF002
         < Date: Sun, 06 Nov 1994 08:49:37 GMT
@@ -408,7 +408,7 @@ import Testing
         connect a.example:80
         > GET / HTTP/1.1
         > Host: a.example
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         < HTTP/1.1 204 No Content
         < Date: today
@@ -418,7 +418,7 @@ import Testing
         connect a.example:80
         > GET / HTTP/1.1
         > Host: a.example
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         < HTTP/1.1 304 Not Modified
         < Date: today
@@ -428,7 +428,7 @@ import Testing
         connect a.example:80
         > GET / HTTP/1.1
         > Host: a.example
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         < HTTP/1.1 201 Created
         < Date: today
@@ -439,7 +439,7 @@ import Testing
         connect a.example:80
         > GET / HTTP/1.1
         > Host: a.example
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         < HTTP/1.1 502 unacceptable-content-type rule=json ref=REF006
         < Date: Sun, 06 Nov 1994 08:49:37 GMT
@@ -460,7 +460,7 @@ import Testing
         connect a.example:80
         > GET / HTTP/1.1
         > Host: a.example
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         < HTTP/1.1 200 OK
         < Date: today
@@ -487,7 +487,7 @@ import Testing
         connect nulls.example:80
         > GET / HTTP/1.1
         > Host: nulls.example
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         < HTTP/1.1 200 OK
         < Date: today
@@ -501,7 +501,7 @@ import Testing
         connect nulls.example:80
         > GET / HTTP/1.1
         > Host: nulls.example
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         < HTTP/1.1 200 OK
         < Date: today
@@ -515,7 +515,7 @@ import Testing
         connect nulls.example:80
         > GET / HTTP/1.1
         > Host: nulls.example
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         < HTTP/1.1 502 malformed-content rule=nulls ref=REF003
         < Date: Sun, 06 Nov 1994 08:49:37 GMT
@@ -552,7 +552,7 @@ import Testing
         connect a.example:80
         > GET / HTTP/1.1
         > Host: a.example
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         < HTTP/1.1 200 OK
         < Date: today
@@ -578,7 +578,7 @@ import Testing
         connect a.example:80
         > GET / HTTP/1.1
         > Host: a.example
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         < HTTP/1.1 200 OK
         < Date: today
@@ -605,7 +605,7 @@ import Testing
         connect strict.example:80
         > GET / HTTP/1.1
         > Host: strict.example
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         < HTTP/1.1 502 response-body-too-large rule=strict ref=REF003
         < Date: Sun, 06 Nov 1994 08:49:37 GMT
@@ -626,7 +626,7 @@ import Testing
         connect strict.example:80
         > GET / HTTP/1.1
         > Host: strict.example
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         < HTTP/1.1 502 response-body-too-large rule=strict ref=REF004
         < Date: Sun, 06 Nov 1994 08:49:37 GMT
@@ -657,7 +657,7 @@ import Testing
         connect events.example:80
         > GET / HTTP/1.1
         > Host: events.example
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         < HTTP/1.1 200 OK
         < Date: today
@@ -683,7 +683,7 @@ import Testing
         connect a.example:80
         > GET / HTTP/1.1
         > Host: a.example
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         < HTTP/1.1 502 incomplete-response rule=json ref=REF001
         < Date: Sun, 06 Nov 1994 08:49:37 GMT
@@ -701,7 +701,7 @@ import Testing
         connect a.example:80
         > GET / HTTP/1.1
         > Host: a.example
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         after 60000 ms
         < HTTP/1.1 504 response-timeout rule=json ref=REF002
@@ -719,7 +719,7 @@ import Testing
         connect a.example:80
         > GET / HTTP/1.1
         > Host: a.example
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         end (0 client-left): client abort, upstream closed
         """#)
@@ -741,7 +741,7 @@ import Testing
         connect a.example:80
         > GET / HTTP/1.1
         > Host: a.example
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         < HTTP/1.1 502 undecodable-content rule=json ref=REF001
         < Date: Sun, 06 Nov 1994 08:49:37 GMT
@@ -762,7 +762,7 @@ import Testing
         connect a.example:80
         > GET / HTTP/1.1
         > Host: a.example
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         < HTTP/1.1 502 undecodable-content rule=json ref=REF002
         < Date: Sun, 06 Nov 1994 08:49:37 GMT
@@ -785,7 +785,7 @@ import Testing
         connect lenient.example:80
         > GET / HTTP/1.1
         > Host: lenient.example
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         < HTTP/1.1 200 OK
         < Date: today
@@ -812,7 +812,7 @@ import Testing
         connect plain.example:80
         > GET / HTTP/1.1
         > Host: plain.example
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         < HTTP/1.1 200 OK
         < Date: today

@@ -190,10 +190,15 @@ import Testing
     for kind in Problem.Kind.allCases { #expect(registered.contains("\(kind.errorType)"), "\(kind)") }
   }
 
-  /// How each way in which TLS, and what it brings, goes wrong is told: status, token, type and code are what programs
+  /// How each way in which TLS, and what it brings, or a route goes wrong is told: status, token, type and code are what programs
   /// go by, so that none changes unnoticed.
   static let told: [(kind: Problem.Kind, status: Int, token: String, errorType: String, nsurlError: Int)] = [
     (.hostBusy, 503, "host-busy", "connection_limit_reached", -1001),
+    (.notReachable, 503, "not-reachable", "destination_ip_unroutable", -1009),
+    (.cellularNotAllowed, 503, "cellular-not-allowed", "http_request_denied", -1020),
+    (.parentRefused, 502, "parent-refused", "destination_unavailable", -1004),
+    (.parentAuthentication, 502, "parent-authentication", "proxy_configuration_error", -1013),
+    (.parentFailed, 502, "parent-failed", "http_protocol_error", -1011),
     (.misdirected, 421, "misdirected", "http_request_error", -1000),
     (.interceptionFailed, 502, "interception-failed", "proxy_configuration_error", -1200),
     (.tlsFailed, 502, "tls-failed", "tls_protocol_error", -1200),
@@ -209,7 +214,7 @@ import Testing
     (.pinsExpired, 502, "pins-expired", "tls_certificate_error", -1202),
   ]
 
-  @Test(arguments: told.indices) func whatGoesWrongWithTLSIsToldTheSameWay(index: Int) throws {
+  @Test(arguments: told.indices) func whatGoesWrongOnTheWayIsToldTheSameWay(index: Int) throws {
     let row = Self.told[index]
     let answer = try Self.answer(Problem(row.kind, "x"))
     #expect(answer.status == row.status)
@@ -219,6 +224,25 @@ import Testing
     #expect(document["error"] == .string(row.errorType))
     #expect(document["nsurlError"] == .number("\(row.nsurlError)"))
     #expect(answer.head.values("retry-after") == (row.status == 503 ? ["10"] : []))
+  }
+
+  /// RFC 9209, 2.1.4: an Integer.
+  @Test func theStatusOfAParentIsTold() throws {
+    for kind in [Problem.Kind.parentRefused, .parentAuthentication] {
+      for status in [407, 100, 999] {
+        let problem = UpstreamFailure(kind, "It said no.", receivedStatus: status).problem
+        for text in [false, true] {
+          let answer = try Self.answer(problem, rule: "r", text: text)
+          let field = try #require(answer.head.values("proxy-status").first)
+          #expect(
+            field
+              == "sallyport; error=\(kind.errorType); received-status=\(status); details=\"It said no.\"; rule=\"r\"")
+          #expect(answer.status == 502)
+        }
+      }
+      let silent = try Self.answer(UpstreamFailure(kind, "It said no.").problem)
+      #expect(silent.head.values("proxy-status").allSatisfy { !$0.contains("received-status") })
+    }
   }
 
   @Test func everyProblemHasATokenAndATitleOfItsOwn() {
@@ -338,7 +362,7 @@ import Testing
       [.client(request("GET http://u:s3cret@a.example/?s3cret HTTP/1.1"))],
       [.client(request("GET http://127.1/?s3cret HTTP/1.1"))],
       [.client(request("GET http://169.254.1.1/?s3cret HTTP/1.1"))],
-      [.client(request("GET http://a.example/?s3cret HTTP/1.1", "Via: 1.1 sallyport (127.0.0.1:3128)\r\n"))],
+      [.client(request("GET http://a.example/?s3cret HTTP/1.1", "Via: 1.1 sallyport (7F3K2A9Q)\r\n"))],
       [.client(request("GET http://a.example/?s3cret HTTP/1.1", "X : s3cret\r\n"))],
       [
         .client(

@@ -74,7 +74,7 @@ import Testing
         connect quiet.example:80
         > GET / HTTP/1.1
         > Host: quiet.example
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         < HTTP/1.1 200 OK
         < Date: today
@@ -108,7 +108,7 @@ import Testing
         connect plain.example:80
         > GET / HTTP/1.1
         > Host: plain.example
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         < HTTP/1.1 200 OK
         < Date: today
@@ -129,7 +129,7 @@ import Testing
         connect read.example:80
         > GET /open/x?y HTTP/1.1
         > Host: read.example
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         < HTTP/1.1 200 OK
         < Date: today
@@ -196,7 +196,7 @@ import Testing
         > User-Agent: Sallyport
         > Authorization: Basic dTpwNHNz
         > Accept-Language: en
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         < HTTP/1.1 200 OK
         < Date: today
@@ -226,7 +226,7 @@ import Testing
         > Authorization: Basic dTpwNHNz
         > Accept-Language: en
         > X-Default: d
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         < HTTP/1.1 103 Early Hints
         < Link: </a>
@@ -254,7 +254,7 @@ import Testing
         > Host: a.example
         > Accept-Language: de
         > X-A: b
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         < HTTP/1.1 200 OK
         < Date: today
@@ -276,7 +276,7 @@ import Testing
         > GET / HTTP/1.1
         > Host: a.example
         > X-A: b
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         < HTTP/1.1 200 OK
         < Date: today
@@ -299,7 +299,7 @@ import Testing
         > GET /x HTTP/1.1
         > Host: a.example
         > X-Policy: old
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         < HTTP/1.1 200 OK
         < Date: today
@@ -312,7 +312,7 @@ import Testing
         > GET /x HTTP/1.1
         > Host: a.example
         > X-Policy: new
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         < HTTP/1.1 200 OK
         < Date: today
@@ -378,7 +378,7 @@ import Testing
         connect 169.254.169.254:80
         > GET / HTTP/1.1
         > Host: 169.254.169.254
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         < HTTP/1.1 200 OK
         < Date: today
@@ -454,7 +454,7 @@ import Testing
         connect a.example:80
         > GET / HTTP/1.1
         > Host: a.example
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         < HTTP/1.1 200 OK
         < Date: today
@@ -515,7 +515,7 @@ import Testing
   @Test func aRequestThatComesBackIsRefused() {
     play(
       .client(
-        head("GET http://a.example/ HTTP/1.1", "Host: a", "Via: 1.1 sallyport (127.0.0.1:3128), 1.1 b")),
+        head("GET http://a.example/ HTTP/1.1", "Host: a", "Via: 1.1 sallyport (7F3K2A9Q), 1.1 b")),
       gives: #"""
         < HTTP/1.1 502 loop ref=REF001
         < Date: Sun, 06 Nov 1994 08:49:37 GMT
@@ -534,15 +534,15 @@ import Testing
 
   @Test func aRequestOfAnotherProxyOfThisNameGoesOn() {
     play(
-      .client(head("GET http://a.example/ HTTP/1.1", "Host: a", "Via: 1.1 sallyport (127.0.0.1:3129)")),
+      .client(head("GET http://a.example/ HTTP/1.1", "Host: a", "Via: 1.1 sallyport (7F3K2A9R)")),
       .opened,
       .upstream(ok),
       gives: #"""
         connect a.example:80
         > GET / HTTP/1.1
         > Host: a.example
-        > Via: 1.1 sallyport (127.0.0.1:3129)
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9R)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         < HTTP/1.1 200 OK
         < Date: today
@@ -554,12 +554,30 @@ import Testing
         """#)
   }
 
+  @Test func aLoopOverProxiesThatStripCommentsEnds() {
+    let names = [String](repeating: "1.1 sallyport", count: 8).joined(separator: ", ")
+    for (more, ends) in [("1.1 strips", false), ("1.0 sallyport", true)] {
+      let request = head("GET http://a.example/ HTTP/1.1", "Host: a", "Via: \(names)", "Via: \(more)")
+      let outline = outline([.client(request)] + (ends ? [] : [.opened, .upstream(ok)]))
+      #expect(outline.first == (ends ? "< HTTP/1.1 502 loop" : "connect a.example:80"), "\(outline)")
+    }
+  }
+
+  /// Over an http parent a tunnel may come back too.
+  @Test func aTunnelThatComesBackIsRefused() {
+    for (mark, ends) in [("7F3K2A9Q", true), ("7F3K2A9R", false)] {
+      let request = head("CONNECT a.example:443 HTTP/1.1", "Host: a", "Via: 1.1 sallyport (\(mark))")
+      let outline = outline([.client(request)] + (ends ? [] : [.opened]))
+      #expect(outline.first == (ends ? "< HTTP/1.1 502 loop" : "connect a.example:443 for a tunnel"), "\(outline)")
+    }
+  }
+
   @Test func aLoopCannotBeHiddenByConnection() {
     play(
       .client(
         head(
           "GET http://a.example/ HTTP/1.1", "Host: a", "Connection: via",
-          "Via: 1.1 sallyport (127.0.0.1:3128)")),
+          "Via: 1.1 sallyport (7F3K2A9Q)")),
       gives: #"""
         < HTTP/1.1 502 loop ref=REF001
         < Date: Sun, 06 Nov 1994 08:49:37 GMT
@@ -606,7 +624,7 @@ import Testing
         connect a.example:80
         > OPTIONS * HTTP/1.1
         > Host: a.example
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         < HTTP/1.1 200 OK
         < Date: today
@@ -618,7 +636,7 @@ import Testing
         connect a.example:80
         > OPTIONS /x HTTP/1.1
         > Host: a.example
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         < HTTP/1.1 200 OK
         < Date: today
@@ -686,7 +704,7 @@ import Testing
         > OPTIONS / HTTP/1.1
         > Host: a.example
         > Max-Forwards: 9
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         < HTTP/1.1 200 OK
         < Date: today
@@ -699,7 +717,7 @@ import Testing
         > TRACE / HTTP/1.1
         > Host: a.example
         > Max-Forwards: 0
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         < HTTP/1.1 200 OK
         < Date: today
@@ -750,7 +768,7 @@ import Testing
         > GET / HTTP/1.1
         > Host: a.example
         > Max-Forwards: 0
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         < HTTP/1.1 200 OK
         < Date: today

@@ -17,7 +17,7 @@ import Testing
         > GET /p?q=1 HTTP/1.1
         > Host: A.Example:8080
         > Accept: */*
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         < HTTP/1.1 200 OK
         < Date: today
@@ -37,7 +37,7 @@ import Testing
         connect a.example:80
         > GET / HTTP/1.1
         > Host: a.example
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         < HTTP/1.1 200 OK
         < Date: today
@@ -49,7 +49,7 @@ import Testing
         connect a.example:80
         > GET /?q HTTP/1.1
         > Host: a.example
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         < HTTP/1.1 200 OK
         < Date: today
@@ -74,11 +74,12 @@ import Testing
         > GET / HTTP/1.1
         > Host: a.example
         > X-Other:  2 
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         < HTTP/1.1 200 OK
         < Date: today
         < Content-Length: 2
+        < Connection: keep-alive
         < Via: 1.1 sallyport
         <
         < content: ok
@@ -98,7 +99,7 @@ import Testing
         > Host: a.example
         > TE: trailers
         > Connection: TE
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         < HTTP/1.1 200 OK
         < Date: today
@@ -119,7 +120,7 @@ import Testing
         connect a.example:80
         > GET / HTTP/1.1
         > Host: a.example
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         < HTTP/1.1 200 OK
         < Date: today
@@ -141,7 +142,7 @@ import Testing
         > GET / HTTP/1.1
         > Host: a.example
         > Via: 1.0 fred, 1.1 p.example
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         < HTTP/1.1 200 OK
         < Date: today
@@ -160,7 +161,7 @@ import Testing
         connect a.example:80
         > GET / HTTP/1.1
         > Host: a.example
-        > Via: 1.0 sallyport (127.0.0.1:3128)
+        > Via: 1.0 sallyport (7F3K2A9Q)
         >
         < HTTP/1.1 200 OK
         < Date: today
@@ -180,7 +181,7 @@ import Testing
         connect 2001:db8::1:81
         > GET / HTTP/1.1
         > Host: [2001:DB8::1]:81
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         < HTTP/1.1 200 OK
         < Date: today
@@ -199,7 +200,7 @@ import Testing
         connect a.example:80
         > GET /x HTTP/1.1
         > Host: a.example
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         < HTTP/1.1 200 OK
         < Date: today
@@ -211,7 +212,7 @@ import Testing
         connect a.example:80
         > GET /x HTTP/1.1
         > Host: a.example
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         < HTTP/1.1 200 OK
         < Date: today
@@ -235,7 +236,7 @@ import Testing
         > POST / HTTP/1.1
         > Host: a.example
         > Content-Length: 5
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         > content: hello
         < HTTP/1.1 200 OK
@@ -257,7 +258,7 @@ import Testing
         > PUT / HTTP/1.1
         > Host: a.example
         > Content-Length: 5
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         > content: hello
         < HTTP/1.1 200 OK
@@ -279,7 +280,7 @@ import Testing
         > POST / HTTP/1.1
         > Host: a.example
         > Content-Length: 0
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         < HTTP/1.1 200 OK
         < Date: today
@@ -301,7 +302,7 @@ import Testing
         > POST / HTTP/1.1
         > Host: a.example
         > Content-Length: 5
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         > content: hello
         < HTTP/1.1 200 OK
@@ -355,7 +356,7 @@ import Testing
         > Trailer: X-Sum
         > X-Last: 1
         > Transfer-Encoding: chunked
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         > chunked: hello world
         > last chunk
@@ -381,7 +382,7 @@ import Testing
         > POST / HTTP/1.1
         > Host: a.example
         > Transfer-Encoding: chunked
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         > last chunk
         < HTTP/1.1 200 OK
@@ -498,7 +499,7 @@ import Testing
         connect a.example:443 under TLS
         > GET /x HTTP/1.1
         > Host: a.example
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         < HTTP/1.1 200 OK
         < Date: today
@@ -614,7 +615,7 @@ import Testing
         > POST / HTTP/1.1
         > Host: a.example
         > Transfer-Encoding: chunked
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         > chunked: a
         < HTTP/1.1 200 OK

@@ -20,7 +20,7 @@ import Testing
         connect a.example:80
         > HEAD / HTTP/1.1
         > Host: a.example
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         < HTTP/1.1 200 OK
         < Date: today
@@ -31,7 +31,7 @@ import Testing
         connect a.example:80
         > HEAD / HTTP/1.1
         > Host: a.example
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         < HTTP/1.1 200 OK
         < Date: today
@@ -41,7 +41,7 @@ import Testing
         connect a.example:80
         > HEAD / HTTP/1.1
         > Host: a.example
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         < HTTP/1.1 404 Not Found
         < Date: today
@@ -60,7 +60,7 @@ import Testing
         connect a.example:80
         > GET /x HTTP/1.1
         > Host: a.example
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         < HTTP/1.1 204 No Content
         < Date: today
@@ -70,7 +70,7 @@ import Testing
         connect a.example:80
         > GET /x HTTP/1.1
         > Host: a.example
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         < HTTP/1.1 304 Not Modified
         < Date: today
@@ -89,7 +89,7 @@ import Testing
         connect a.example:80
         > GET /x HTTP/1.1
         > Host: a.example
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         < HTTP/1.1 200 OK
         < Date: today
@@ -110,7 +110,7 @@ import Testing
         connect a.example:80
         > GET /x HTTP/1.1
         > Host: a.example
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         < HTTP/1.1 200 OK
         < Date: today
@@ -132,7 +132,7 @@ import Testing
         connect a.example:80
         > GET /x HTTP/1.1
         > Host: a.example
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         < HTTP/1.1 200 OK
         < Date: today
@@ -151,7 +151,7 @@ import Testing
         connect a.example:80
         > GET /x HTTP/1.1
         > Host: a.example
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         < HTTP/1.1 200 OK
         < Date: today
@@ -169,7 +169,7 @@ import Testing
         connect a.example:80
         > GET /x HTTP/1.1
         > Host: a.example
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         < HTTP/1.1 200 OK
         < Content-Length: 0
@@ -188,7 +188,7 @@ import Testing
         connect a.example:80
         > GET /x HTTP/1.1
         > Host: a.example
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         < HTTP/1.1 200 OK
         < Date: today
@@ -213,7 +213,7 @@ import Testing
         connect a.example:80
         > GET /x HTTP/1.1
         > Host: a.example
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         < HTTP/1.1 200 OK
         < Date: today
@@ -234,7 +234,7 @@ import Testing
         connect a.example:80
         > GET /x HTTP/1.1
         > Host: a.example
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         < HTTP/1.1 299 \xe9 a  b
         < Date: today
@@ -245,7 +245,7 @@ import Testing
         connect a.example:80
         > GET /x HTTP/1.1
         > Host: a.example
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         < HTTP/1.1 999 
         < Date: today
@@ -267,7 +267,7 @@ import Testing
         connect a.example:80
         > GET /x HTTP/1.1
         > Host: a.example
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         < HTTP/1.1 200 OK
         < Date: today
@@ -279,7 +279,7 @@ import Testing
         connect a.example:80
         > GET /x HTTP/1.1
         > Host: a.example
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         < HTTP/1.1 200 OK
         < Date: today
@@ -301,7 +301,7 @@ import Testing
         connect a.example:80
         > GET / HTTP/1.1
         > Host: a.example
-        > Via: 1.0 sallyport (127.0.0.1:3128)
+        > Via: 1.0 sallyport (7F3K2A9Q)
         >
         < HTTP/1.1 200 OK
         < Date: today
@@ -321,7 +321,7 @@ import Testing
         connect a.example:80
         > GET / HTTP/1.1
         > Host: a.example
-        > Via: 1.0 sallyport (127.0.0.1:3128)
+        > Via: 1.0 sallyport (7F3K2A9Q)
         >
         < HTTP/1.1 200 OK
         < Date: today
@@ -342,7 +342,7 @@ import Testing
         connect a.example:80
         > GET / HTTP/1.1
         > Host: a.example
-        > Via: 1.0 sallyport (127.0.0.1:3128)
+        > Via: 1.0 sallyport (7F3K2A9Q)
         >
         < HTTP/1.1 200 OK
         < Date: today
@@ -368,7 +368,7 @@ import Testing
         connect a.example:80
         > GET /x HTTP/1.1
         > Host: a.example
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         < HTTP/1.1 102 Processing
         < Via: 1.1 sallyport
@@ -399,7 +399,7 @@ import Testing
         > Host: a.example
         > Content-Length: 5
         > Expect: 100-continue
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         < HTTP/1.1 100 Continue
         < Via: 1.1 sallyport
@@ -428,7 +428,7 @@ import Testing
         > Host: a.example
         > Content-Length: 5
         > Expect: 100-continue
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         < HTTP/1.1 417 Expectation Failed
         < Date: today
@@ -464,7 +464,7 @@ import Testing
         > POST / HTTP/1.1
         > Host: a.example
         > Content-Length: 500
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         > content: begun
         < HTTP/1.1 413 Too Large
@@ -491,7 +491,7 @@ import Testing
         > POST / HTTP/1.1
         > Host: a.example
         > Content-Length: 5
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         > content: he
         < HTTP/1.1 200 OK
@@ -520,7 +520,7 @@ import Testing
         > POST / HTTP/1.1
         > Host: a.example
         > Transfer-Encoding: chunked
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         > chunked: he
         < HTTP/1.1 200 OK
@@ -549,7 +549,7 @@ import Testing
         > POST / HTTP/1.1
         > Host: a.example
         > Content-Length: 10
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         > content: he
         < HTTP/1.1 413 Too Large
@@ -574,7 +574,7 @@ import Testing
         > POST / HTTP/1.1
         > Host: a.example
         > Transfer-Encoding: chunked
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         > chunked: a
         < HTTP/1.1 200 OK
@@ -587,7 +587,7 @@ import Testing
         connect a.example:80
         > GET /x HTTP/1.1
         > Host: a.example
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         < HTTP/1.1 200 OK
         < Date: today
@@ -643,7 +643,7 @@ import Testing
         connect a.example:80
         > GET /x HTTP/1.1
         > Host: a.example
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         < HTTP/1.1 502 response-head-too-large ref=REF001
         < Date: Sun, 06 Nov 1994 08:49:37 GMT
@@ -667,7 +667,7 @@ import Testing
         connect a.example:80
         > GET /x HTTP/1.1
         > Host: a.example
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         < HTTP/1.1 502 response-head-too-large ref=REF001
         < Date: Sun, 06 Nov 1994 08:49:37 GMT
@@ -725,7 +725,7 @@ import Testing
         connect a.example:80
         > GET /x HTTP/1.1
         > Host: a.example
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         < HTTP/1.1 200 OK
         < Date: today
@@ -771,7 +771,7 @@ import Testing
         connect a.example:80
         > GET /x HTTP/1.1
         > Host: a.example
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         < HTTP/1.1 200 OK
         < Date: today
@@ -792,7 +792,7 @@ import Testing
         connect a.example:80
         > GET /x HTTP/1.1
         > Host: a.example
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         < HTTP/1.1 200 OK
         < Date: today
@@ -814,7 +814,7 @@ import Testing
         connect a.example:80
         > GET /x HTTP/1.1
         > Host: a.example
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         < HTTP/1.1 200 OK
         < Date: today
@@ -833,7 +833,7 @@ import Testing
         connect a.example:80
         > GET /x HTTP/1.1
         > Host: a.example
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         < HTTP/1.1 200 OK
         < Date: today
@@ -852,7 +852,7 @@ import Testing
         connect a.example:80
         > GET /x HTTP/1.1
         > Host: a.example
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         < HTTP/1.1 502 connection-closed ref=REF001
         < Date: Sun, 06 Nov 1994 08:49:37 GMT
@@ -877,7 +877,7 @@ import Testing
         connect a.example:80
         > GET /x HTTP/1.1
         > Host: a.example
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         < HTTP/1.1 502 connection-closed ref=REF001
         < Date: Sun, 06 Nov 1994 08:49:37 GMT
@@ -902,7 +902,7 @@ import Testing
         connect a.example:80
         > GET /x HTTP/1.1
         > Host: a.example
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         < HTTP/1.1 502 connection-closed ref=REF001
         < Date: Sun, 06 Nov 1994 08:49:37 GMT
@@ -927,7 +927,7 @@ import Testing
         connect a.example:80
         > GET /x HTTP/1.1
         > Host: a.example
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         < HTTP/1.1 102 Processing
         < Via: 1.1 sallyport
@@ -958,7 +958,7 @@ import Testing
         > POST / HTTP/1.1
         > Host: a.example
         > Content-Length: 9
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         > content: part
         < HTTP/1.1 502 connection-closed ref=REF001

@@ -18,7 +18,7 @@ import Testing
         connect a.example:80
         > GET /x HTTP/1.1
         > Host: a.example
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         < HTTP/1.1 200 OK
         < Date: today
@@ -59,7 +59,7 @@ import Testing
         > POST / HTTP/1.1
         > Host: a.example
         > Content-Length: 5
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         > content: he
         < HTTP/1.1 400 malformed-request ref=REF001
@@ -89,7 +89,7 @@ import Testing
         > POST / HTTP/1.1
         > Host: a.example
         > Transfer-Encoding: chunked
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         > chunked: he
         < HTTP/1.1 400 malformed-request ref=REF001
@@ -117,7 +117,7 @@ import Testing
         > POST / HTTP/1.1
         > Host: a.example
         > Content-Length: 5
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         > content: he
         < HTTP/1.1 200 OK
@@ -138,7 +138,7 @@ import Testing
         connect a.example:80
         > GET /x HTTP/1.1
         > Host: a.example
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         < HTTP/1.1 200 OK
         < Date: today
@@ -161,7 +161,7 @@ import Testing
         connect a.example:80
         > GET /x HTTP/1.1
         > Host: a.example
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         < HTTP/1.1 200 OK
         < Date: today
@@ -184,7 +184,7 @@ import Testing
         connect a.example:80
         > GET /x HTTP/1.1
         > Host: a.example
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         < HTTP/1.1 200 OK
         < Date: today
@@ -204,7 +204,7 @@ import Testing
         connect a.example:80
         > GET /x HTTP/1.1
         > Host: a.example
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         after 5000 ms
         end (0 client-left): client abort, upstream closed
@@ -231,7 +231,7 @@ import Testing
         connect a.example:80
         > GET /x HTTP/1.1
         > Host: a.example
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         end (0 client-left): client abort, upstream closed
         """#)
@@ -241,7 +241,7 @@ import Testing
         connect a.example:80
         > GET /x HTTP/1.1
         > Host: a.example
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         < HTTP/1.1 200 OK
         < Content-Length: 9
@@ -269,7 +269,7 @@ import Testing
         connect a.example:80
         > GET /x HTTP/1.1
         > Host: a.example
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         < HTTP/1.1 200 OK
         < Date: today
@@ -281,7 +281,7 @@ import Testing
         connect a.example:80
         > GET /x HTTP/1.1
         > Host: a.example
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         < HTTP/1.1 200 OK
         < Date: today
@@ -322,7 +322,7 @@ import Testing
         connect a.example:80
         > GET /x HTTP/1.1
         > Host: a.example
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         < HTTP/1.1 200 OK
         < Date: today
@@ -332,6 +332,28 @@ import Testing
         < content: ok
         end (200): client keep, upstream kept
         after 2000 ms
+        close
+        """#)
+  }
+
+  @Test(arguments: ["\r", "\r\n"])
+  func anEmptyLineBehindARequestBeginsNoOther(_ line: String) {
+    play(
+      .client(get), .opened, .upstream(ok), .client(line), .pass(1999), .timeOut, policy: Self.times,
+      gives: #"""
+        connect a.example:80
+        > GET /x HTTP/1.1
+        > Host: a.example
+        > Via: 1.1 sallyport (7F3K2A9Q)
+        >
+        < HTTP/1.1 200 OK
+        < Date: today
+        < Content-Length: 2
+        < Via: 1.1 sallyport
+        <
+        < content: ok
+        end (200): client keep, upstream kept
+        after 1 ms
         close
         """#)
   }
@@ -373,7 +395,7 @@ import Testing
         connect a.example:80
         > GET /x HTTP/1.1
         > Host: a.example
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         after 3000 ms
         < HTTP/1.1 504 response-timeout ref=REF001
@@ -399,7 +421,7 @@ import Testing
         > POST / HTTP/1.1
         > Host: a.example
         > Content-Length: 5
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         > content: hello
         after 1 ms
@@ -427,7 +449,7 @@ import Testing
         connect a.example:80
         > GET /x HTTP/1.1
         > Host: a.example
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         < HTTP/1.1 102 Processing
         < Via: 1.1 sallyport
@@ -449,7 +471,7 @@ import Testing
         connect a.example:80
         > GET /x HTTP/1.1
         > Host: a.example
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         after 500 ms
         < HTTP/1.1 504 response-timeout ref=REF001
@@ -475,7 +497,7 @@ import Testing
         > POST / HTTP/1.1
         > Host: a.example
         > Content-Length: 5
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         > content: hel
         after 4000 ms
@@ -495,6 +517,34 @@ import Testing
         """#)
   }
 
+  @Test func anUpstreamThatTakesNoMoreOfABodyIsA504() {
+    play(
+      .client(post + "he"), .opened, .pass(3999), .client("l"), .upstreamReadsNothing, .timeOut, policy: Self.times,
+      gives: #"""
+        connect a.example:80
+        > POST / HTTP/1.1
+        > Host: a.example
+        > Content-Length: 5
+        > Via: 1.1 sallyport (7F3K2A9Q)
+        >
+        > content: hel
+        after 4000 ms
+        < HTTP/1.1 504 response-timeout ref=REF001
+        < Date: Sun, 06 Nov 1994 08:49:37 GMT
+        < Content-Type: application/problem+json
+        < Content-Length: 241
+        < Cache-Control: no-store
+        < Proxy-Status: sallyport; error=http_response_timeout; details="http://a.example/ took no byte
+             of the request for 4000 ms."
+        < Connection: close
+        <
+        < content: {"type":"urn:sallyport:problem:response-timeout","title":"The host did not answer in
+             time","status":504,"detail":"http://a.example/ took no byte of the request for 4000
+             ms.","error":"http_response_timeout","nsurlError":-1001,"ref":"REF001"}\n
+        end (504 response-timeout): client linger, upstream closed within the request
+        """#)
+  }
+
   @Test func aResponseThatStallsBreaksOff() {
     play(
       .client(get), .opened, .upstream(head("HTTP/1.1 200 OK", "Date: today", "Content-Length: 9") + "he"),
@@ -504,7 +554,7 @@ import Testing
         connect a.example:80
         > GET /x HTTP/1.1
         > Host: a.example
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         < HTTP/1.1 200 OK
         < Date: today
@@ -527,7 +577,7 @@ import Testing
         connect a.example:80
         > GET /x HTTP/1.1
         > Host: a.example
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         < HTTP/1.1 200 OK
         < Date: today
@@ -586,7 +636,7 @@ import Testing
         connect a.example:80
         > GET /x HTTP/1.1
         > Host: a.example
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         after 6000 ms
         < HTTP/1.1 504 exchange-timeout ref=REF001
@@ -613,7 +663,7 @@ import Testing
         connect a.example:80
         > GET /x HTTP/1.1
         > Host: a.example
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         < HTTP/1.1 200 OK
         < Date: today
@@ -634,7 +684,7 @@ import Testing
         connect a.example:80
         > GET /x HTTP/1.1
         > Host: a.example
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         < HTTP/1.1 200 OK
         < Date: today
@@ -675,7 +725,7 @@ import Testing
         connect a.example:80
         > GET /x HTTP/1.1
         > Host: a.example
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         < HTTP/1.1 200 OK
         < Date: today
@@ -697,7 +747,7 @@ import Testing
         the proxy drains
         > GET /x HTTP/1.1
         > Host: a.example
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         < HTTP/1.1 200 OK
         < Date: today
@@ -714,7 +764,7 @@ import Testing
         connect a.example:80
         > GET /x HTTP/1.1
         > Host: a.example
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         the proxy drains
         < HTTP/1.1 200 OK
@@ -737,7 +787,7 @@ import Testing
         connect a.example:80
         > GET /x HTTP/1.1
         > Host: a.example
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         < HTTP/1.1 200 OK
         < Date: today
@@ -760,7 +810,7 @@ import Testing
         connect a.example:80
         > GET / HTTP/1.1
         > Host: a.example
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         < HTTP/1.1 200 OK
         < Date: today
@@ -837,7 +887,7 @@ import Testing
         connect a.example:80
         > GET /x HTTP/1.1
         > Host: a.example
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         the proxy shuts down
         end (0 shut-down): client abort, upstream closed
@@ -849,7 +899,7 @@ import Testing
         connect a.example:80
         > GET /x HTTP/1.1
         > Host: a.example
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         < HTTP/1.1 200 OK
         < Date: today

@@ -23,7 +23,7 @@ import Testing
         connect a.example:80
         > GET /1 HTTP/1.1
         > Host: a.example
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         < HTTP/1.1 200 OK
         < Date: today
@@ -35,7 +35,7 @@ import Testing
         connect b.example:80
         > GET /2 HTTP/1.1
         > Host: b.example
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         < HTTP/1.1 404 No
         < Date: today
@@ -47,7 +47,7 @@ import Testing
         > POST /3 HTTP/1.1
         > Host: c.example
         > Content-Length: 2
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         > content: hi
         < HTTP/1.1 200 OK
@@ -61,7 +61,7 @@ import Testing
         connect a.example:80
         > GET /x HTTP/1.1
         > Host: a.example
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         < HTTP/1.1 200 OK
         < Date: today
@@ -81,7 +81,7 @@ import Testing
         connect a.example:80
         > GET / HTTP/1.1
         > Host: a.example
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         < HTTP/1.1 200 OK
         < Date: today
@@ -101,7 +101,7 @@ import Testing
         connect a.example:80
         > GET /x HTTP/1.1
         > Host: a.example
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         < HTTP/1.1 200 OK
         < Date: today
@@ -168,7 +168,7 @@ import Testing
         connect a.example:80
         > GET /x HTTP/1.1
         > Host: a.example
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         < HTTP/1.1 200 OK
         < Date: today
@@ -189,12 +189,12 @@ import Testing
         connect a.example:80
         > GET /x HTTP/1.1
         > Host: a.example
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         connect a.example:80 once more
         > GET /x HTTP/1.1
         > Host: a.example
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         < HTTP/1.1 200 OK
         < Date: today
@@ -213,12 +213,12 @@ import Testing
         connect a.example:80
         > GET /x HTTP/1.1
         > Host: a.example
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         connect a.example:80 once more
         > GET /x HTTP/1.1
         > Host: a.example
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         < HTTP/1.1 200 OK
         < Date: today
@@ -237,12 +237,12 @@ import Testing
         connect a.example:80
         > GET /x HTTP/1.1
         > Host: a.example
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         connect a.example:80 once more
         > GET /x HTTP/1.1
         > Host: a.example
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         < HTTP/1.1 502 connection-closed ref=REF001
         < Date: Sun, 06 Nov 1994 08:49:37 GMT
@@ -267,12 +267,12 @@ import Testing
         connect a.example:80
         > GET /x HTTP/1.1
         > Host: a.example
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         connect a.example:80 once more
         > GET /x HTTP/1.1
         > Host: a.example
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         < HTTP/1.1 502 connection-closed ref=REF001
         < Date: Sun, 06 Nov 1994 08:49:37 GMT
@@ -297,7 +297,7 @@ import Testing
         connect a.example:80
         > GET /x HTTP/1.1
         > Host: a.example
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         < HTTP/1.1 502 connection-closed ref=REF001
         < Date: Sun, 06 Nov 1994 08:49:37 GMT
@@ -324,7 +324,7 @@ import Testing
         > POST / HTTP/1.1
         > Host: a.example
         > Content-Length: 0
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         < HTTP/1.1 502 connection-closed ref=REF001
         < Date: Sun, 06 Nov 1994 08:49:37 GMT
@@ -349,7 +349,7 @@ import Testing
         connect a.example:80
         > PATCH / HTTP/1.1
         > Host: a.example
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         < HTTP/1.1 502 connection-closed ref=REF001
         < Date: Sun, 06 Nov 1994 08:49:37 GMT
@@ -377,14 +377,14 @@ import Testing
         > PUT / HTTP/1.1
         > Host: a.example
         > Content-Length: 5
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         > content: hello
         connect a.example:80 once more
         > PUT / HTTP/1.1
         > Host: a.example
         > Content-Length: 5
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         > content: hello
         < HTTP/1.1 200 OK
@@ -406,14 +406,14 @@ import Testing
         > PUT / HTTP/1.1
         > Host: a.example
         > Content-Length: 5
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         > content: he
         connect a.example:80 once more
         > PUT / HTTP/1.1
         > Host: a.example
         > Content-Length: 5
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         > content: hello
         < HTTP/1.1 200 OK
@@ -469,7 +469,7 @@ import Testing
         connect a.example:80
         > GET /x HTTP/1.1
         > Host: a.example
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         < HTTP/1.1 502 connection-closed ref=REF001
         < Date: Sun, 06 Nov 1994 08:49:37 GMT
@@ -494,7 +494,7 @@ import Testing
         connect a.example:80
         > GET /x HTTP/1.1
         > Host: a.example
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         < HTTP/1.1 103 Early Hints
         < Via: 1.1 sallyport
@@ -524,12 +524,12 @@ import Testing
         connect a.example:80
         > GET /x HTTP/1.1
         > Host: a.example
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         connect a.example:80 once more
         > GET /x HTTP/1.1
         > Host: a.example
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         < HTTP/1.1 200 OK
         < Date: today
@@ -541,7 +541,7 @@ import Testing
         connect b.example:80
         > GET / HTTP/1.1
         > Host: b.example
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         < HTTP/1.1 200 OK
         < Date: today

@@ -23,6 +23,8 @@ enum Happening: Sendable {
   /// The end of what this side has to say; its connection is gone.
   case clientEnds, clientBreaks, upstreamEnds, upstreamBreaks
   case upstreamTakesNoMore
+  /// From here what is sent to the upstream waits in the kernel.
+  case upstreamReadsNothing
   /// So many milliseconds pass in which nothing is due.
   case pass(Int64)
   /// As much time passes as it takes for something to be due.
@@ -59,6 +61,7 @@ final class Stage {
   private var sawClientInput = false
   private var sawUpstreamInput = false
   private var awaitsUpstream = false
+  private var upstreamIsFull = false
   private var toClient = StreamReader(.response)
   private var toUpstream: StreamReader?
   /// The client has closed its sending direction: not told yet, told while an answer was awaited, told.
@@ -93,6 +96,9 @@ final class Stage {
 
   private let names: [Named]
 
+  /// Written 7F3K2A9Q.
+  static let mark = ViaMark(random: 0x3bc7312937)
+
   /// `isLenient`: what happens may come at a time when nobody waits for it. `isWrapped`: long lines go on further in.
   init(_ policy: Policy, _ split: Split, isLenient: Bool = false, isWrapped: Bool = true, names: [Named] = []) {
     self.policy = policy
@@ -102,10 +108,12 @@ final class Stage {
     self.split = split
     session = Session(policy: policy, now: now)
     workspace = Workspace(
-      name: "sallyport", listenAddress: "127.0.0.1:3128",
-      references: ReferenceSource(seed: 0, index: 0, of: 1))
+      name: "sallyport", mark: Self.mark, references: ReferenceSource(seed: 0, index: 0, of: 1))
     workspace.setWallClock(milliseconds: 784_111_777_000)
   }
+
+  /// What the exchange under way is expected to come to, of the client and to it.
+  var expectedBytes: [UInt64?] { [session.expectedBytesIn, session.expectedBytesOut] }
 
   /// Plays everything and answers the transcript.
   func play(_ happenings: [Happening]) -> String {
@@ -185,6 +193,7 @@ final class Stage {
     case .upstreamBreaks: endUpstream(broken: true)
     case .upstreamTakesNoMore:
       if toUpstream != nil { perform(session.upstreamWriteFailed(&workspace, &outputs)) }
+    case .upstreamReadsNothing: upstreamIsFull = true
     case .pass(let milliseconds):
       now += milliseconds
       if session.deadline <= now { faults.append("something was due \(now - session.deadline) ms ago") }
@@ -192,7 +201,7 @@ final class Stage {
       guard session.deadline != .max else { return lines.append("nothing is ever due") }
       lines.append("after \(session.deadline - now) ms")
       now = session.deadline
-      perform(session.timedOut(now: now, &workspace, &outputs))
+      perform(session.timedOut(now: now, upstreamIsFull: upstreamIsFull, &workspace, &outputs))
     case .drain:
       lines.append("the proxy drains")
       perform(session.drain())

@@ -169,7 +169,7 @@ import Testing
         > Sec-WebSocket-Version: 13
         > Connection: Upgrade
         > Upgrade: WebSocket
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         < HTTP/1.1 101 Switching Protocols
         < Sec-WebSocket-Accept: s3pP
@@ -198,11 +198,12 @@ import Testing
         > Sec-WebSocket-Version: 13
         > Connection: Upgrade
         > Upgrade: WebSocket
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         < HTTP/1.1 200 OK
         < Date: today
         < Content-Length: 2
+        < Connection: keep-alive
         < Via: 1.1 sallyport
         <
         < content: ok
@@ -210,7 +211,7 @@ import Testing
         connect a.example:80
         > GET /x HTTP/1.1
         > Host: a.example
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         < HTTP/1.1 200 OK
         < Date: today
@@ -233,7 +234,7 @@ import Testing
         > Sec-WebSocket-Version: 13
         > Connection: Upgrade
         > Upgrade: WebSocket
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         < HTTP/1.1 502 connection-closed ref=REF001
         < Date: Sun, 06 Nov 1994 08:49:37 GMT
@@ -265,7 +266,7 @@ import Testing
         > TE: trailers
         > Connection: TE, Upgrade
         > Upgrade: my-Proto/1.0
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         < HTTP/1.1 101 Go
         < Connection: Upgrade
@@ -304,7 +305,7 @@ import Testing
         connect a.example:80
         > GET / HTTP/1.1
         > Host: a.example
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         < HTTP/1.1 502 malformed-response ref=REF001
         < Date: Sun, 06 Nov 1994 08:49:37 GMT
@@ -331,7 +332,7 @@ import Testing
         connect a.example:80
         > GET / HTTP/1.1
         > Host: a.example
-        > Via: 1.1 sallyport (127.0.0.1:3128)
+        > Via: 1.1 sallyport (7F3K2A9Q)
         >
         < HTTP/1.1 200 OK
         < Date: today
@@ -351,7 +352,7 @@ import Testing
         connect a.example:80
         > GET / HTTP/1.1
         > Host: a.example
-        > Via: 1.0 sallyport (127.0.0.1:3128)
+        > Via: 1.0 sallyport (7F3K2A9Q)
         >
         < HTTP/1.1 200 OK
         < Date: today

@@ -9,13 +9,21 @@ import Testing
 @Suite struct WorkspaceTests {
   private static func workspace() -> Workspace {
     Workspace(
-      name: "edge-1", listenAddress: "[::1]:3128", references: ReferenceSource(seed: 0, index: 0, of: 1))
+      name: "edge-1", mark: ViaMark(random: 0x3bc7312937), references: ReferenceSource(seed: 0, index: 0, of: 1))
   }
 
-  @Test func theProxyNamesItselfWithItsAddress() {
+  @Test func theProxyNamesItselfWithItsMark() {
     let workspace = Self.workspace()
-    #expect(workspace.via == octets("edge-1 ([::1]:3128)"))
+    #expect(workspace.via == octets("edge-1 (7F3K2A9Q)"))
     #expect(workspace.name == octets("edge-1"))
+  }
+
+  /// Forty bits of the number are told, each of them.
+  @Test func aMarkIsEightDigits() {
+    #expect(ViaMark(random: 0).text == octets("00000000"))
+    #expect(ViaMark(random: .max).text == octets("ZZZZZZZZ"))
+    #expect(Set((0..<40).map { ViaMark(random: 1 << $0).text }).count == 40)
+    #expect(ViaMark(random: 1 << 40).text == octets("00000000"))
   }
 
   @Test func theDateFollowsTheClock() {

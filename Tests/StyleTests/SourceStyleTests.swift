@@ -101,13 +101,14 @@ import Transport
       "Bytes": ["Glibc", "Synchronization"],
       "Serialization": ["Bytes", "CJSON", "CCodings", "CXML", "CZlib"], "HTTP1": ["Bytes"],
       "Security": ["Bytes", "COpenSSL", "Glibc"],
-      "Policy": ["Bytes", "CTOML", "CIDN2", "Security", "Serialization"],
-      "Session": ["Bytes", "HTTP1", "Policy", "Security", "Serialization"],
+      "Reachability": ["Bytes"],
+      "Policy": ["Bytes", "CTOML", "CIDN2", "Reachability", "Security", "Serialization"],
+      "Session": ["Bytes", "HTTP1", "Policy", "Reachability", "Security", "Serialization"],
       "Transport": ["Bytes", "CLinux", "CCAres", "COpenSSL", "CSystemd", "Glibc", "Synchronization"],
       "Server": [
-        "Bytes", "HTTP1", "Policy", "Security", "Session", "Transport", "Synchronization", "CLinux",
+        "Bytes", "HTTP1", "Policy", "Reachability", "Security", "Session", "Transport", "Synchronization", "CLinux",
       ],
-      "sallyport": ["Bytes", "HTTP1", "Policy", "Security", "Server", "Transport"],
+      "sallyport": ["Bytes", "HTTP1", "Policy", "Reachability", "Security", "Server", "Transport"],
     ]
     for source in Self.swift {
       let module = source.path.split(separator: "/").dropFirst().first.map(String.init) ?? ""

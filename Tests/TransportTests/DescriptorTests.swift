@@ -227,13 +227,32 @@ import Testing
     var accepted: [Descriptor] = []
     while accepted.count < 50 {
       switch listener.accept() {
-      case .accepted(let descriptor, _): accepted.append(descriptor)
+      case .accepted(let connection): accepted.append(connection.descriptor)
       case .none: _ = try #require(ready(listener.descriptor, .read))
       case .failed(let error): throw error
       }
     }
     for descriptor in accepted { descriptor.close() }
     #expect(Set(accepted.map(\.number)).count == 50)
+  }
+}
+
+@Suite struct AcceptedTests {
+  /// A listener on every address says nothing of a connection's own, and the kernel is asked.
+  @Test(arguments: [anyLoopback, SocketAddress(high: 0, low: 0, port: 0, isIPv4: true)])
+  func itsOwnAddressIsTheOneItWasConnectedTo(_ address: SocketAddress) throws {
+    let listener = try Listener.open(address, probes: false).get()
+    defer { listener.descriptor.close() }
+    let place = SocketAddress(
+      high: anyLoopback.high, low: anyLoopback.low, port: listener.address.port, isIPv4: anyLoopback.isIPv4)
+    let outgoing = try Outgoing.open(place).get().descriptor
+    defer { outgoing.close() }
+    _ = try #require(ready(listener.descriptor, .read))
+    guard case .accepted(let connection) = listener.accept() else { throw SystemError(0) }
+    defer { connection.descriptor.close() }
+    #expect(connection.localAddress == place)
+    #expect(connection.localAddress == connection.descriptor.localAddress)
+    #expect(connection.peer == outgoing.localAddress)
   }
 }
 
@@ -315,7 +334,7 @@ import Testing
       let error = SystemError(number)
       #expect(error.isRefusal == (number == ECONNREFUSED))
       #expect(error.isTimeout == (number == ETIMEDOUT))
-      #expect(error.isUnreachable == (number == EHOSTUNREACH || number == ENETUNREACH))
+      #expect(error.isUnreachable == [EHOSTUNREACH, ENETUNREACH, ENETDOWN, ENODEV].contains(number))
       #expect(error.isAddressMissing == (number == EADDRNOTAVAIL || number == EAFNOSUPPORT))
       #expect(error.isExhaustion == [EMFILE, ENFILE, ENOBUFS, ENOMEM].contains(number))
     }

@@ -51,11 +51,11 @@ final class Connection {
     let outgoing = try Outgoing.open(listener.address).get()
     near = outgoing.descriptor
     _ = try #require(ready(listener.descriptor, .read))
-    guard case .accepted(let accepted, let peer) = listener.accept() else {
+    guard case .accepted(let connection) = listener.accept() else {
       throw SystemError(0)
     }
-    far = accepted
-    farPeer = peer
+    far = connection.descriptor
+    farPeer = connection.peer
     if !outgoing.isConnected { _ = try #require(ready(near, .write)) }
     #expect(near.connectError == 0)
   }

@@ -26,7 +26,9 @@ private final class Pair {
     let serverContext = try context ?? TLSContext.server().get()
     let box = Box()
     client = try #require(
-      TLSStream.client(clientContext, connection.near, serverName: "a.test", resuming: session, now: now) {
+      TLSStream.client(
+        clientContext, over: ByteStream(connection.near), serverName: "a.test", resuming: session, now: now
+      ) {
         box.pair?.judged.append(($0.count, $1))
         return box.pair?.verdict ?? false
       })

@@ -9,6 +9,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "parcel.h"
+
 typedef struct {
   uint64_t high;
   uint64_t low;
@@ -51,8 +53,11 @@ int cl_connect_local(const char *path);
 int cl_unlink_socket(const char *path);
 /// Memory of this process that is resident, in bytes; 0 where it cannot be read.
 int64_t cl_resident_bytes(void);
-/// A non-blocking TCP socket whose connect has begun, or is through already: the descriptor, or -errno.
-int cl_connect(const cl_address *address, int traffic_class, bool *connected);
+/// A non-blocking TCP socket whose connect has begun, or is through already: the descriptor, or -errno. `interface`: the name
+/// of the one that its packets must leave by (SO_BINDTODEVICE), or NULL.
+int cl_connect(const cl_address *address, int traffic_class, const char *interface, bool *connected);
+/// Whether a TCP connection stands: the peer is still there, or has only closed its sending direction.
+bool cl_is_connected(int fd);
 // The traffic class (IPv4: type of service) of what is sent from now on.
 int cl_set_traffic_class(int fd, bool is_ipv4, int traffic_class);
 /// 0 where no socket listens on the address, -EADDRINUSE where one does.
@@ -72,6 +77,16 @@ ptrdiff_t cl_write(int fd, const void *buffer, size_t count);
 ptrdiff_t cl_write2(int fd, const void *first, size_t first_count, const void *second, size_t second_count);
 ptrdiff_t cl_splice(int from, int to, size_t count, bool more);
 int cl_pipe(int *read_end, int *write_end, int capacity);
+
+// netlink
+#define CL_NETLINK_ROUTE 0
+#define CL_NETLINK_SOCK_DIAG 4
+/// A non-blocking socket to the kernel, or -errno. `receive_buffer`: in bytes, 0 for the system's own choice.
+int cl_netlink_open(int protocol, int receive_buffer);
+int cl_netlink_join(int fd, unsigned group);
+/// Takes one datagram of the kernel's; whatever anybody else sent is dropped. -EAGAIN nothing, -ENOBUFS some were lost, -EMSGSIZE
+/// one that `buffer` is too small for.
+ptrdiff_t cl_netlink_receive(int fd, void *buffer, size_t count);
 
 // wakes and signals
 int cl_eventfd(void);
@@ -121,6 +136,9 @@ const char *cl_error_text(int error);
 #define CL_ETIMEDOUT 110
 #define CL_EHOSTUNREACH 113
 #define CL_ENETUNREACH 101
+#define CL_ENETDOWN 100
+#define CL_ENODEV 19
+#define CL_EMSGSIZE 90
 #define CL_EACCES 13
 #define CL_EPERM 1
 #define CL_EINVAL 22

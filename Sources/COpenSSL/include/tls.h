@@ -53,6 +53,10 @@ static inline bool cossl_bind_sessions(SSL *ssl, const X509 *certificate) {
 // A BIO that reads `prefix` first, and the descriptor, which stays the caller's, behind it.
 BIO *cossl_prefixed_socket(int fd, const void *prefix, size_t count);
 
+// Lets `ssl` read and write what `carrier` carries, which stays the caller's. (BIO_f_ssl shuts its SSL down when it is freed, by
+// when the descriptor may be another's.)
+bool cossl_set_carrier(SSL *ssl, SSL *carrier);
+
 static inline void cossl_set_owner(SSL *ssl, void *owner) { SSL_set_app_data(ssl, owner); }
 static inline void *cossl_owner(const SSL *ssl) { return SSL_get_app_data(ssl); }
 

@@ -38,6 +38,11 @@ public func fuzzConfiguration(_ data: UnsafePointer<UInt8>?, _ count: Int) -> CI
     _ = host.set(text.span)
     _ = policy.explain(method: "GET", scheme: .http, host: host, port: 80, path: "/x", isTunnel: false).description
     _ = policy.explain(method: "CONNECT", scheme: .https, host: host, port: 443, path: "", isTunnel: true).json
+    let client = LocalClient(userID: 1001, user: "kiosk", cgroup: ["kiosk.slice", "kiosk.service"])
+    _ =
+      policy.explain(
+        method: "GET", scheme: .http, host: host, port: 80, path: "/x", isTunnel: false, client: client, link: .wifi
+      ).description
   }
   return 0
 }
@@ -57,4 +62,12 @@ private struct OneFile: PolicyFiles {
   func isReadableByOthers(_ path: String) -> Bool { path == "/secret" }
   func environment(_ name: String) -> [UInt8]? { name == "SECRET" ? Array("word".utf8) : nil }
   var credentialsDirectory: String? { nil }
+
+  func userID(named name: String) -> Result<UInt32?, FileFault> {
+    switch name {
+    case "kiosk": .success(1001)
+    case "lost": .failure(FileFault("Connection timed out"))
+    default: .success(nil)
+    }
+  }
 }

@@ -100,7 +100,7 @@ private struct Driver: ~Copyable {
   init(_ client: [UInt8], _ upstream: [UInt8], seed: UInt64?) {
     session = Session(policy: fuzzPolicy, now: 0)
     workspace = Workspace(
-      name: "fuzz", listenAddress: "127.0.0.1:1", references: ReferenceSource(seed: 0, index: 0, of: 1))
+      name: "fuzz", mark: ViaMark(random: 1), references: ReferenceSource(seed: 0, index: 0, of: 1))
     workspace.setWallClock(milliseconds: 0)
     self.client = Stream(client, seed: seed)
     self.upstream = Stream(upstream, seed: seed.map { $0 ^ 0xff })

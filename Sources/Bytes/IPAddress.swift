@@ -1,7 +1,5 @@
 // Addresses, blocks of them, and the sets that `deny_addresses` names.
 
-import Bytes
-
 /// An IPv4 or IPv6 address as a value. IPv4 is kept as the low 32 bits of `low`.
 public struct IPAddress: Hashable, Sendable {
   public let high: UInt64

@@ -1,0 +1,88 @@
+// [routes.NAME]: a way to a destination, straight or by a parent proxy.
+
+import Bytes
+import Reachability
+import Security
+
+/// One route. Two that say the same are equal, wherever they stand: connections are kept by it, over reloads too.
+public struct Route: Hashable, Sendable {
+  /// A proxy that the connection goes through.
+  public struct Parent: Hashable, Sendable {
+    public enum Kind: String, Sendable, CaseIterable { case http, https, socks5 }
+
+    public let kind: Kind
+    /// The name in lower case and A-labels, or the address as text.
+    public let host: CanonicalHost
+    public let port: UInt16
+    /// nil: the parent asks for none.
+    public let credentials: RouteCredentials?
+
+    public init(kind: Kind, host: CanonicalHost, port: UInt16, credentials: RouteCredentials? = nil) {
+      self.kind = kind
+      self.host = host
+      self.port = port
+      self.credentials = credentials
+    }
+
+    /// `proxy.office.example:3128`
+    public var authority: String {
+      let text = host.bytes.span.string
+      return host.address.map { !$0.isIPv4 } == true ? "[\(text)]:\(port)" : "\(text):\(port)"
+    }
+  }
+
+  public let name: String
+  /// nil: straight to the destination.
+  public let parent: Parent?
+  /// Kinds of link by which the parent, or the destination where there is none, must be reached; empty: any.
+  public let links: [ReachabilityStatus]
+  /// The interface that packets must leave by (SO_BINDTODEVICE); nil: as the routing table says.
+  public let interface: String?
+  /// How long a request is held until the route can be used, in milliseconds; nil: not at all.
+  public let waitMilliseconds: Int64?
+  /// What the certificate of an https parent is held to.
+  public let security: SecurityPolicy
+
+  public init(
+    name: String, parent: Parent? = nil, links: [ReachabilityStatus] = [], interface: String? = nil,
+    waitMilliseconds: Int64? = nil, security: SecurityPolicy = .standard
+  ) {
+    self.name = name
+    self.parent = parent
+    self.links = links
+    self.interface = interface
+    self.waitMilliseconds = waitMilliseconds
+    self.security = security
+  }
+
+  /// `direct`, or the parent as `http://proxy.office.example:3128`; no credentials are in it.
+  public var via: String { parent.map { "\($0.kind.rawValue)://\($0.authority)" } ?? "direct" }
+
+  /// "direct", which a rule may list without a table of that name, and which a rule without `route` uses.
+  public static let direct = Route(name: "direct")
+
+  public static func == (one: Route, other: Route) -> Bool {
+    one.name == other.name && one.parent == other.parent && one.links == other.links
+      && one.interface == other.interface && one.waitMilliseconds == other.waitMilliseconds
+      && one.security.digest == other.security.digest
+  }
+
+  public func hash(into hasher: inout Hasher) {
+    hasher.combine(name)
+    hasher.combine(parent)
+  }
+}
+
+/// User name and password for a parent: Basic (RFC 7617), or those of RFC 1929. Never printed.
+public struct RouteCredentials: Hashable, Sendable {
+  public let username: [UInt8]
+  public let password: [UInt8]
+
+  public init(username: [UInt8], password: [UInt8]) {
+    self.username = username
+    self.password = password
+  }
+
+  /// `Basic dXNlcjpwYXNz` (RFC 7617, 2). A secret.
+  public var basic: [UInt8] { Array("Basic ".utf8) + Base64.encode(username + [0x3a] + password) }
+}

@@ -1,0 +1,89 @@
+// The part of `explain` that is about the ways to a destination, in the order in which they are tried. Of credentials
+// only that there are some is told. Tests: RouteExplanationTests.
+
+import Reachability
+import Security
+
+/// The routes that a rule lists.
+public struct RouteExplanation: Sendable {
+  /// In the order in which they are tried.
+  public let routes: [Route]
+  /// Whose anchors count where a route has none of its own.
+  public let trust: TrustSource
+}
+
+extension Policy {
+  /// nil for what is denied, and where no routes are listed.
+  func routeExplanation(of decision: Decision) -> RouteExplanation? {
+    guard decision.verdict == .allow, let rule = decision.rule, !rules[rule].routes.isEmpty else { return nil }
+    return RouteExplanation(routes: rules[rule].routes, trust: configuration.trust)
+  }
+}
+
+extension RouteExplanation {
+  /// What a parent's certificate is held to; nil for a parent without one. No rule waives it: it is the operator's own
+  /// proxy, and not the destination, that would go unchecked.
+  private func security(of route: Route) -> SecurityExplanation? {
+    guard route.parent?.kind == .https else { return nil }
+    return SecurityExplanation(
+      treatment: nil, upgradedPort: nil, policy: route.security, trust: trust, isEnforced: true)
+  }
+
+  /// `wired, wifi or wwan`
+  static func alternatives(_ links: [ReachabilityStatus]) -> String {
+    let words = links.map(\.rawValue)
+    guard let last = words.last, words.count > 1 else { return words.first ?? "" }
+    return words.dropLast().joined(separator: ", ") + " or " + last
+  }
+}
+
+// MARK: As text
+
+extension RouteExplanation {
+  var lines: [String] {
+    var lines: [String] = []
+    for route in routes {
+      lines.append("  route \(route.name): \(Self.text(route))")
+      lines += (security(of: route)?.termLines ?? []).map { "    \($0)" }
+    }
+    return lines + endLines
+  }
+
+  private static func text(_ route: Route) -> String {
+    var parts = [route.parent == nil ? "straight to the destination" : "by \(route.via)"]
+    if route.parent?.credentials != nil { parts.append("with credentials") }
+    if !route.links.isEmpty { parts.append("where it is reached by \(alternatives(route.links))") }
+    if let interface = route.interface { parts.append("from the interface \(interface)") }
+    if let wait = route.waitMilliseconds {
+      parts.append("while it cannot be reached, requests are held for up to \(Quantity.duration.text(wait))")
+    }
+    return parts.joined(separator: "; ")
+  }
+
+  private var endLines: [String] {
+    let goesStraight = routes.contains { $0.parent == nil }
+    var lines = ["  where no route can be used: refused\(goesStraight ? "" : ", for nothing goes straight")"]
+    if routes.contains(where: { $0.parent != nil }) {
+      lines.append("  a parent gets names as they are: deny_addresses then holds for addresses in the URL only")
+    }
+    return lines
+  }
+}
+
+// MARK: As JSON
+
+extension RouteExplanation {
+  /// Members of the object that says what will be done. `security` is null where there is no TLS to a parent.
+  var json: [(String, JSONText)] { [("routes", .array(routes.map(json)))] }
+
+  private func json(of route: Route) -> JSONText {
+    .object([
+      ("name", .string(route.name)), ("via", .string(route.via)),
+      ("credentials", .boolean(route.parent?.credentials != nil)),
+      ("when", .array(route.links.map { .string($0.rawValue) })),
+      ("interface", route.interface.map(JSONText.string) ?? .null),
+      ("wait_ms", route.waitMilliseconds.map { .number(Int($0)) } ?? .null),
+      ("security", security(of: route)?.policyJSON ?? .null),
+    ])
+  }
+}

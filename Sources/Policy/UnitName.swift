@@ -1,0 +1,65 @@
+// Names of systemd units, as `units` of a rule takes them: of such as own a control group, for it is the path of the
+// client's control group that they are looked for in. Tests: ClientConditionTests.
+
+/// The syntax of systemd.unit(5).
+public enum UnitName {
+  /// In bytes (systemd's UNIT_NAME_MAX, without its final zero).
+  public static let longest = 255
+  /// Types of units without a control group of their own, which are named in the place of what they start.
+  private static let typesWithoutGroup = [".timer", ".path", ".target", ".device", ".automount"]
+
+  /// What is wrong with a name, and what to write instead; nil where clients can be in such a unit.
+  public static func fault(_ text: String) -> String? {
+    guard (1...longest).contains(text.utf8.count), text.utf8.allSatisfy(isPart), !text.hasPrefix("@") else {
+      return formFault(text)
+    }
+    guard let suffix = LocalClient.unitSuffixes.first(where: text.hasSuffix), text.utf8.count > suffix.utf8.count else {
+      return suffixFault(text)
+    }
+    if text == "-.slice" { return "\(text.quoted) is the slice of all units; leave 'units' out to match any" }
+    let prefix = text.dropLast(suffix.count)
+    guard prefix.hasSuffix("@") else { return nil }
+    return templateFault(text, String(prefix.dropLast()), suffix)
+  }
+
+  private static func isPart(_ byte: UInt8) -> Bool {
+    byte.isASCIILetter || byte.isASCIIDigit || ":_.\\@-".utf8.contains(byte)
+  }
+
+  private static func formFault(_ text: String) -> String {
+    var message =
+      "expected the name of a systemd unit, 1 to \(longest) ASCII letters, digits and ':_.\\@-', found \(text.quoted)"
+    if text.contains(where: { "*?[".contains($0) }) {
+      message += "; there are no wildcards, but the name of a slice stands for every unit in it"
+    } else if text.contains("/") {
+      message += "; name one component of the path"
+    }
+    return message
+  }
+
+  private static func suffixFault(_ text: String) -> String {
+    let suffixes = LocalClient.unitSuffixes
+    let words = suffixes.dropLast().joined(separator: ", ") + " or " + (suffixes.last ?? "")
+    return "expected a unit that has a control group (\(words)), found \(text.quoted); did you mean '\(meant(text))'?"
+  }
+
+  /// The suffix mended, or put in the place of that of another type, or added.
+  private static func meant(_ text: String) -> String {
+    if let other = typesWithoutGroup.first(where: text.hasSuffix) { return text.dropLast(other.count) + ".service" }
+    guard let dot = text.lastIndex(of: "."), dot > text.startIndex else { return text + ".service" }
+    let types = LocalClient.unitSuffixes.map { String($0.dropFirst()) }
+    guard let type = Suggestion.nearest(to: String(text[dot...].dropFirst()), among: types) else {
+      return text + ".service"
+    }
+    return "\(text[..<dot]).\(type)"
+  }
+
+  private static func templateFault(_ text: String, _ name: String, _ suffix: String) -> String {
+    // systemd puts instances into a slice of the template's name, in which '-' would stand for a level.
+    let slice =
+      "system-\(name.split(separator: "-", omittingEmptySubsequences: false).joined(separator: "\\x2d")).slice"
+    return
+      "\(text.quoted) is a template, of which instances run only; name those ('\(name)@NAME\(suffix)') or their slice, "
+      + "which is '\(slice)' where the unit does not name another"
+  }
+}

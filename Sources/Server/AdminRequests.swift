@@ -1,0 +1,183 @@
+// What each resource of the admin API answers: at once, or when all loops have.
+
+import Bytes
+import Policy
+import Session
+import Transport
+
+extension AdminServer {
+  /// A question under way.
+  struct Inquiry {
+    let connection: AdminConnection
+    let resource: Resource
+    var answers: [Answer] = []
+    /// Workers that have yet to answer.
+    var awaited: Set<Int>
+  }
+
+  enum Resource {
+    case status, rules, pins, connections, metrics
+    case decision
+    case reachability
+  }
+
+  func answer(_ request: AdminRequest, _ connection: AdminConnection) {
+    switch (request.method, request.path) {
+    case ("GET", "/v1/status"): inquire(.statistics, .status, connection)
+    case ("GET", "/v1/rules"): inquire(.statistics, .rules, connection)
+    case ("GET", "/v1/pins"): inquire(.statistics, .pins, connection)
+    case ("GET", "/metrics"): inquire(.statistics, .metrics, connection)
+    case ("GET", "/v1/connections"): inquire(.connections, .connections, connection)
+    case ("GET", "/v1/events"): watch(request, connection)
+    case ("GET", "/v1/reachability"): askReachability(request, connection)
+    case ("POST", "/v1/reload"): connection.write(reload(wantsText: connection.wantsText))
+    case ("POST", "/v1/drain"):
+      host.drainNow()
+      connection.write(.json(.object([("draining", .boolean(true))]), status: 202))
+    case (_, let path) where path.hasPrefix("/v1/decisions/") && request.method == "GET":
+      guard let reference = Reference(String(path.dropFirst("/v1/decisions/".count))) else {
+        return refuse(404, "expected a reference of six characters, as in a log line", connection)
+      }
+      inquire(.decision(reference), .decision, connection)
+    case (_, "/v1/status"), (_, "/v1/rules"), (_, "/v1/pins"), (_, "/metrics"), (_, "/v1/connections"),
+      (_, "/v1/events"), (_, "/v1/reachability"):
+      connection.write(.problem(405, "expected GET"), allow: "GET")
+    case (_, "/v1/reload"), (_, "/v1/drain"): connection.write(.problem(405, "expected POST"), allow: "POST")
+    case (_, let path) where path.hasPrefix("/v1/decisions/"):
+      connection.write(.problem(405, "expected GET"), allow: "GET")
+    default: refuse(404, "there is no such resource; sallyport-admin(7) lists them", connection)
+    }
+  }
+
+  private func refuse(_ status: Int, _ detail: String, _ connection: AdminConnection) {
+    connection.write(connection.wantsText ? .text(detail + "\n", status: status) : .problem(status, detail))
+  }
+
+  // MARK: Events
+
+  private func watch(_ request: AdminRequest, _ connection: AdminConnection) {
+    var kinds = EventKinds.all
+    switch AdminQuery.values(of: "kind", in: request.query) {
+    case .failure(let fault): return refuse(400, fault.sentence, connection)
+    case .success([]): break
+    case .success(let lists):
+      switch EventKinds.read(lists.joined(separator: ",")) {
+      case .success(let read): kinds = read
+      case .failure(let fault):
+        let known = ProxyEvent.Kind.allCases.map(\.rawValue).joined(separator: ", ")
+        return refuse(400, "'\(Self.cut(fault.word))' is no kind of event; expected one of \(known)", connection)
+      }
+    }
+    guard mayWatch() else {
+      return refuse(503, "\(Self.mostWatchers) readers of events are there, as many as may be", connection)
+    }
+    connection.beginEvents(kinds)
+    watchersChanged()
+  }
+
+  // MARK: Reachability
+
+  private func askReachability(_ request: AdminRequest, _ connection: AdminConnection) {
+    var name: String? = nil
+    switch AdminQuery.values(of: "host", in: request.query) {
+    case .failure(let fault): return refuse(400, fault.sentence, connection)
+    case .success(let names) where names.count > 1: return refuse(400, "expected one host", connection)
+    case .success(let names): name = names.first
+    }
+    if let given = name {
+      var host = CanonicalHost()
+      // Addresses of IPv6 are also taken without the brackets that keep a port apart.
+      let text = given.contains(":") && !given.hasPrefix("[") ? "[\(given)]" : given
+      if let fault = host.set(Array(text.utf8).span) {
+        return refuse(400, "'\(Self.cut(given))' is no host; expected \(fault.expectation)", connection)
+      }
+      name = String(decoding: host.bytes, as: UTF8.self)
+    }
+    let number = newInquiry()
+    if let report = host.reachability(of: name, inquiry: number) { return connection.write(page(report, connection)) }
+    inquiries[number] = Inquiry(connection: connection, resource: .reachability, awaited: [])
+    connection.await()
+  }
+
+  func page(_ report: ReachabilityReport, _ connection: AdminConnection) -> AdminPage {
+    var page: AdminPage =
+      connection.wantsText ? .text(ReachabilityPage.text(report)) : .json(AdminResources.reachability(report))
+    // For the command, which passes on what it gets and yet has to answer yes or no.
+    if let destination = report.destination {
+      page.fields = [(ReachabilityReport.fieldName, destination.isReachable ? "yes" : "no")]
+    }
+    return page
+  }
+
+  /// As much of a wrong word as a message can bear.
+  private static func cut(_ word: String) -> String { word.utf8.count > 80 ? "\(word.prefix(80))..." : word }
+
+  // MARK: Reload
+
+  private func reload(wantsText: Bool) -> AdminPage {
+    let faults = host.reloadNow()
+    let rules = host.state.policy.rules.count
+    if faults.isEmpty {
+      return wantsText
+        ? .text("reloaded: \(StatusPage.plural(rules, "rule"))\n") : .json(.object([("rules", .number(rules))]))
+    }
+    let detail = "the configuration has errors; nothing has changed"
+    if wantsText { return .text((faults + [detail]).joined(separator: "\n") + "\n", status: 422) }
+    return .json(
+      .object([
+        ("status", .number(422)), ("detail", .string(detail)), ("errors", .array(faults.map { .string($0) })),
+      ]), status: 422)
+  }
+
+  // MARK: What the loops know
+
+  private func inquire(_ question: Question, _ resource: Resource, _ connection: AdminConnection) {
+    let number = newInquiry()
+    let inquiry = Inquiry(connection: connection, resource: resource, awaited: workers)
+    if workers.isEmpty { return connection.write(page(inquiry)) }
+    inquiries[number] = inquiry
+    connection.await()
+    host.ask(question, inquiry: number)
+  }
+
+  func page(_ inquiry: Inquiry) -> AdminPage {
+    let wantsText = inquiry.connection.wantsText
+    switch inquiry.resource {
+    case .status:
+      let facts = facts(inquiry.answers)
+      return wantsText ? .text(StatusPage.text(facts)) : .json(AdminResources.status(facts))
+    case .rules: return .json(AdminResources.rules(facts(inquiry.answers)))
+    case .pins: return .json(AdminResources.pins(facts(inquiry.answers)))
+    case .metrics: return .metrics(facts(inquiry.answers))
+    case .connections:
+      let open = inquiry.answers.flatMap { answer -> [OpenConnection] in
+        if case .connections(let open) = answer { open } else { [] }
+      }
+      return .json(AdminResources.connections(open))
+    case .decision: return decision(inquiry.answers, wantsText: wantsText)
+    case .reachability: preconditionFailure("no loop is asked of reachability")
+    }
+  }
+
+  private func decision(_ answers: [Answer], wantsText: Bool) -> AdminPage {
+    for case .decision(let found) in answers {
+      guard let line = AdminResources.decision(found, wantsText ? .text : .json) else { continue }
+      return AdminPage(
+        status: 200, contentType: wantsText ? "text/plain; charset=utf-8" : "application/json", body: .text(line))
+    }
+    let detail = "no loop remembers an exchange of this reference; the log may"
+    return wantsText ? .text(detail + "\n", status: 404) : .problem(404, detail)
+  }
+
+  private func facts(_ answers: [Answer]) -> AdminFacts {
+    // Of those that are over by now the answer stands among the others, if they were asked.
+    var sum = answers.count == shared.mailboxes.count ? nil : counted
+    for case .statistics(let statistics) in answers {
+      if sum == nil { sum = statistics } else { sum?.add(statistics) }
+    }
+    return AdminFacts(
+      state: host.state, statistics: sum ?? Statistics(host.state.policy), heldBytes: shared.heldBytes.count,
+      residentBytes: Process.residentBytes, lostEvents: shared.events.lostCount, wall: Clock.wall,
+      network: host.network, pinsSeen: shared.pins.all)
+  }
+}

@@ -1,0 +1,126 @@
+// The part of a connector that finds addresses: the name, and of each address whether it may be connected to and by what
+// it is reached.
+
+import Bytes
+import Policy
+import Reachability
+import Session
+import Transport
+
+extension Connector {
+  // MARK: Name
+
+  func lookUp(_ worker: Worker) {
+    begunAt = worker.now
+    if let literal = target.literal {
+      connect([SocketAddress(literal, port: target.port)], worker)
+    } else if target.validUntil > worker.now {
+      connect(target.addresses, worker)
+    } else {
+      stage = .naming
+      let slot = self.slot
+      let generation = worker.generation(slot)
+      let mailbox = worker.shared.mailboxes[worker.index]
+      worker.shared.resolver.lookUp(target.name) {
+        mailbox.post(.resolved(slot: slot, generation: generation, $0))
+      }
+    }
+  }
+
+  func resolved(_ answer: NameAnswer, _ worker: Worker) {
+    settling(worker) { if case .naming = stage { take(answer, worker) } }
+  }
+
+  private func take(_ answer: NameAnswer, _ worker: Worker) {
+    stage = .idle
+    conversation?.noteNameTime(worker.now - begunAt)
+    let name = target.name
+    // Without a network there is nobody to ask, which says nothing of the name.
+    let cause: Cause = worker.paths.view?.state.status == .notReachable ? .unusable : .failed
+    switch answer {
+    case .addresses(let addresses, let valid):
+      target.addresses = addresses
+      target.validUntil = worker.now + valid
+      connect(addresses, worker)
+    case .notFound:
+      routeFailed(UpstreamFailure(.nameNotFound, "\(name) does not exist, or has no address."), .failed, worker)
+    case .failed(let why):
+      let detail = "\(name) could not be looked up: \(why)."
+      routeFailed(UpstreamFailure(.nameFailed, detail), cause, worker)
+    case .timedOut:
+      let limit = policy.configuration.dns.timeoutMilliseconds
+      let detail = "No name server answered for \(name) within \(limit) ms."
+      routeFailed(UpstreamFailure(.nameTimeout, detail), cause, worker)
+    }
+  }
+
+  // MARK: Connections
+
+  private func connect(_ addresses: [SocketAddress], _ worker: Worker) {
+    var candidates: [Candidate] = []
+    var refusal: (failure: UpstreamFailure, cause: Cause)? = nil
+    for address in addresses.prefix(ConnectionRace.longestCandidates) {
+      let candidate = address.with(port: target.port)
+      if route.parent == nil, let block = policy.denyingBlock(IPAddress(candidate), rule: rule) {
+        let detail = "\(target.name) is at \(IPAddress(candidate)), which is in \(block), which deny_addresses lists."
+        refusal = (UpstreamFailure(.addressDenied, detail), .final)
+      } else if isOwnListener(candidate, worker) {
+        return routeFailed(UpstreamFailure(.loop, "\(place) is this proxy itself."), .final, worker)
+      } else {
+        let path = worker.paths.path(to: IPAddress(candidate), by: route.route.interface)
+        if let failure = unusable(path, IPAddress(candidate)) {
+          if refusal?.cause != .final { refusal = (failure, .unusable) }
+        } else {
+          candidates.append(Candidate(address: candidate, path: path))
+        }
+      }
+    }
+    if candidates.isEmpty {
+      let (failure, cause) = refusal ?? (UpstreamFailure(.nameNotFound, "\(target.name) has no address."), .failed)
+      return routeFailed(failure, cause, worker)
+    }
+    race(candidates, worker)
+  }
+
+  func race(_ candidates: [Candidate], _ worker: Worker) {
+    var race = ConnectionRace(
+      candidates, ConnectionRace.Manner(codePoint: codePoint, interface: route.route.interface), at: worker.now,
+      within: policy.configuration.timeouts.connectMilliseconds)
+    let line = race.attemptNext(for: self, worker)
+    go(on: race, line, worker)
+  }
+
+  /// Why the route does not hold by this path; nil where it does.
+  private func unusable(_ path: NetworkPath, _ address: IPAddress) -> UpstreamFailure? {
+    let name = route.route.name == Route.direct.name ? "" : " by route '\(route.route.name)'"
+    let what = route.place ?? "\(destination.name)\(name)"
+    if path.status == .notReachable {
+      let interface = route.route.interface.map { " by \($0)" } ?? ""
+      return UpstreamFailure(.notReachable, "\(what) at \(address) cannot be reached\(interface).")
+    }
+    let links = route.route.links
+    if !links.isEmpty, !links.contains(path.status) {
+      let words = links.map(\.rawValue).joined(separator: " or ")
+      return UpstreamFailure(
+        .notReachable, "\(what) at \(address) is reached by \(path.status.rawValue), and the route asks for \(words).")
+    }
+    if !allowsCellular, path.status == .wwan {
+      return UpstreamFailure(
+        .cellularNotAllowed, "\(what) at \(address) is reached by a cellular link, which the rule does not allow.")
+    }
+    return nil
+  }
+
+  /// A listener on all addresses is met on any address of this machine; loopback is known, others show when connected.
+  private func isOwnListener(_ candidate: SocketAddress, _ worker: Worker) -> Bool {
+    let ip = IPAddress(candidate).embeddedIPv4 ?? IPAddress(candidate)
+    for listener in worker.shared.listenAddresses where listener.port == candidate.port {
+      let own = IPAddress(listener)
+      if own == ip || (own.isUnspecified && (ip.isLoopback || ip.isUnspecified)) || (ip.isUnspecified && own.isLoopback)
+      {
+        return true
+      }
+    }
+    return false
+  }
+}

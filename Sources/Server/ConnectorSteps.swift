@@ -1,0 +1,213 @@
+// What has to be said on a connection before it leads to the destination: TLS with the parent, what opens the way through
+// it, the probe of a tunnel that is verified, and TLS with the destination itself.
+
+import Bytes
+import HTTP1
+import Policy
+import Security
+import Session
+import Transport
+
+extension Connector {
+  /// A connection has won the race.
+  func won(_ line: Line, _ race: ConnectionRace, _ worker: Worker) {
+    var race = race
+    race.abandon(worker)
+    stage = .idle
+    setTimer(.max, worker)
+    if isOwnMachine(line, worker) {
+      line.close(worker)
+      return routeFailed(UpstreamFailure(.loop, "\(place) is this proxy itself."), .final, worker)
+    }
+    if !isVerified { conversation?.noteConnectTime(worker.now - race.begunAt) }
+    if route.parent != nil { conversation?.noteParent(line.address, route: route.route.name) }
+    if let security = route.security, let parent = route.parent {
+      guard let tls = beginTLS(line, with: parent, security, worker) else {
+        line.close(worker)
+        return routeFailed(UpstreamFailure(.tlsFailed, "\(place): no TLS connection could be made."), .failed, worker)
+      }
+      stage = .parentHandshake(line, tls)
+      return proceedWithParent(line, tls, worker)
+    }
+    greet(line, worker)
+  }
+
+  private func isOwnMachine(_ line: Line, _ worker: Worker) -> Bool {
+    guard
+      worker.shared.listenAddresses.contains(where: { $0.port == line.address.port && IPAddress($0).isUnspecified }),
+      let local = line.stream.descriptor.localAddress
+    else { return false }
+    return IPAddress(local) == IPAddress(line.address)
+  }
+
+  // MARK: The parent
+
+  func proceedWithParent(_ line: Line, _ tls: OriginHandshake, _ worker: Worker) {
+    switch tls.proceed() {
+    case .wants(let wanted): worker.update(line.stream.descriptor, &line.interest, wanted, line.slot)
+    case .failed(let failure):
+      route.parent.map { worker.sessions.forget($0) }
+      routeFailed(UpstreamFailure(failure.problem.kind, "\(place): \(failure.problem.detail)"), .dead, worker)
+    case .done:
+      note(tls, line, of: place, worker)
+      line.stream.tls = tls.stream
+      stage = .idle
+      setTimer(.max, worker)
+      greet(line, worker)
+    }
+  }
+
+  /// Says what opens the way to the destination, where the parent has to be told before a request comes.
+  private func greet(_ line: Line, _ worker: Worker) {
+    guard let parent = route.route.parent, !carrier.isParent else { return verify(line, worker) }
+    let via = (conversation?.session.passedVia ?? []) + Array("1.1 ".utf8) + worker.workspace.via
+    let limits = policy.configuration.limits
+    let talk = ParentHandshake(
+      parent, host: CanonicalHost(canonical: destination.host, address: destination.literal), port: destination.port,
+      via: via, limits: HeadLimits(bytes: limits.headerBytes, fields: limits.headers))
+    setTimer(worker.now + policy.configuration.timeouts.connectMilliseconds, worker)
+    hear(line, talk, worker)
+  }
+
+  /// Bytes that are read of a parent's answer at once.
+  private static let answerBytes = 4 << 10
+
+  /// Says what there is to say and hears the answer, as far as both go at once.
+  func hear(_ line: Line, _ talk: ParentHandshake, _ worker: Worker) {
+    var talk = talk
+    while true {
+      switch talk.received(line.early.bytes, &line.toParent) {
+      case .wants(let consumed): line.early.consume(consumed)
+      case .open(let consumed):
+        line.early.consume(consumed)
+        setTimer(.max, worker)
+        stage = .idle
+        return verify(line, worker)
+      case .refused(let refusal):
+        stage = .greeting(line, talk)
+        return refused(refusal, worker)
+      }
+      stage = .greeting(line, talk)
+      switch exchange(line) {
+      case .moved: continue
+      case .wouldBlock:
+        let wanted: Interest = line.toParent.isEmpty ? .read : [.read, .write]
+        return worker.update(line.stream.descriptor, &line.interest, wanted, line.slot)
+      case .ended, .failed: return refused(talk.ended(), worker)
+      }
+    }
+  }
+
+  /// Sends what waits, and reads.
+  private func exchange(_ line: Line) -> Transfer {
+    if !line.toParent.isEmpty {
+      switch line.stream.write(line.toParent) {
+      case .moved(let count): line.toParent.consume(count)
+      case .wouldBlock: break
+      case .ended: return .ended
+      case .failed(let error): return .failed(error)
+      }
+    }
+    line.early.reserve(Self.answerBytes)
+    return line.stream.read(into: &line.early)
+  }
+
+  private func refused(_ refusal: ParentRefusal, _ worker: Worker) {
+    let failure = UpstreamFailure(
+      refusal.kind, "Route '\(route.route.name)': \(refusal.detail)", receivedStatus: refusal.status)
+    routeFailed(failure, refusal.allowsNext ? .failed : .final, worker)
+  }
+
+  // MARK: Probe
+
+  private func verify(_ line: Line, _ worker: Worker) {
+    guard let verification, !isVerified else { return secure(line, worker) }
+    let key = ProbeKey(
+      host: destination.host, port: destination.port, address: line.address, route: route.route.name,
+      security: ObjectIdentifier(verification))
+    if worker.probes.isTrusted(key, now: worker.now, seconds: worker.seconds) { return deliver(line, worker) }
+    if let running = worker.probes.running(key) {
+      stage = .probing(line, line.candidate, running)
+      begunAt = worker.now
+      return running.join(self)
+    }
+    let limit = policy.configuration.timeouts.tlsHandshakeMilliseconds
+    let probe = TunnelProbe(key, verification, destination, handshakeMilliseconds: limit)
+    stage = .probing(nil, line.candidate, probe)
+    begunAt = worker.now
+    worker.statistics.handshakes += 1
+    probe.start(for: self, over: line, worker)
+  }
+
+  /// The probe that this connector waits for is over.
+  func probed(_ outcome: TunnelProbe.Outcome, _ worker: Worker) {
+    settling(worker) {
+      guard case .probing(let line, let candidate, _) = stage else { return }
+      conversation?.noteTLSTime(worker.now - begunAt)
+      switch outcome {
+      case .abandoned: return
+      case .failed(let failure):
+        if verification?.enforces ?? true { return routeFailed(failure, .failed, worker) }
+        conversation?.report(failure.problem.kind, failure.problem.detail, isForgiven: true, worker)
+      case .seen(let report?, let isForgiven):
+        conversation?.report(
+          Problem.Kind(report.kind), "\(destination.name): \(report.detail)", isForgiven: isForgiven, worker)
+      case .seen(nil, _): break
+      }
+      stage = .idle
+      isVerified = true
+      if let line { return deliver(line, worker) }
+      // The verdict is about this address, and the tunnel goes to no other.
+      race([candidate], worker)
+    }
+  }
+
+  // MARK: TLS
+
+  private func secure(_ line: Line, _ worker: Worker) {
+    guard let security = carrier.security, !carrier.isParent else { return deliver(line, worker) }
+    guard line.early.isEmpty else {
+      line.close(worker)
+      let detail = "\(place) sent bytes of \(destination.name) before its TLS handshake, which no TLS server does."
+      return routeFailed(UpstreamFailure(.tlsFailed, detail), .final, worker)
+    }
+    guard let tls = beginTLS(line, with: destination, security, worker) else {
+      line.close(worker)
+      return routeFailed(
+        UpstreamFailure(.tlsFailed, "\(destination.name) port \(destination.port): no TLS connection could be made."),
+        .final, worker)
+    }
+    stage = .handshake(line, tls)
+    proceed(line, tls, worker)
+  }
+
+  private func beginTLS(
+    _ line: Line, with peer: Destination, _ security: OriginSecurity, _ worker: Worker
+  ) -> OriginHandshake? {
+    let session = security.mayRely(at: worker.seconds) ? worker.sessions.take(for: peer, now: worker.now) : nil
+    begunAt = worker.now
+    setTimer(worker.now + policy.configuration.timeouts.tlsHandshakeMilliseconds, worker)
+    return OriginHandshake.begin(line.stream, to: peer, security, resuming: session, worker)
+  }
+
+  func proceed(_ line: Line, _ tls: OriginHandshake, _ worker: Worker) {
+    switch tls.proceed() {
+    case .wants(let wanted): worker.update(line.stream.descriptor, &line.interest, wanted, line.slot)
+    case .failed(let failure):
+      worker.sessions.forget(destination)
+      routeFailed(failure, .failed, worker)
+    case .done:
+      note(tls, line, of: destination.name, worker)
+      line.stream.tls = tls.stream
+      deliver(line, after: tls, worker)
+    }
+  }
+
+  private func note(_ tls: OriginHandshake, _ line: Line, of name: String, _ worker: Worker) {
+    if tls.stream.isResumed { worker.statistics.resumptions += 1 } else { worker.statistics.handshakes += 1 }
+    conversation?.noteTLSTime(worker.now - begunAt)
+    guard let report = tls.report else { return }
+    conversation?.report(
+      Problem.Kind(report.kind), "\(name): \(report.detail)", isForgiven: tls.isForgiven, worker)
+  }
+}

@@ -1,0 +1,49 @@
+// What a conversation knows of who answers at the other end, and how it judges certificates that are there to be seen in a
+// tunnel.
+
+import Bytes
+import Policy
+import Security
+import Session
+import Transport
+
+extension Conversation {
+  func assurance(of upstream: Upstream) -> Assurance? {
+    if session.verifiesTunnel {
+      return tunnelSecurity.looksAtCertificates && !session.record.isForgiven ? .probe : .sni
+    }
+    return upstream.destination.security.map { $0.looksAtCertificates && !upstream.isForgiven ? .exact : .none }
+  }
+
+  var tunnelSecurity: OriginSecurity { live.security(session.security, enforces: session.enforces) }
+
+  /// The certificates in the tunnel itself are there to be seen, as they are up to TLS 1.2.
+  func judgeTunnel(_ worker: Worker) {
+    guard let presented = session.presentedCertificates, let destination else { return }
+    let security = tunnelSecurity
+    let policy = session.clientAsksForStaple ? security.policy : security.policyWithoutStaple
+    let verdict = PresentedChain.decode(presented.certificates, stapledResponse: presented.stapledResponse)
+      .flatMap { chain in
+        policy.evaluate(
+          chain, for: destination.identity(policy), systemAnchors: security.anchors, at: worker.seconds)
+      }
+    var refusal: Problem.Kind? = nil
+    switch verdict {
+    case .success(let success):
+      worker.shared.notePins(
+        success, policy, at: "\(destination.name) port \(destination.port)", seconds: worker.seconds)
+      if let found = success.report {
+        report(Problem.Kind(found.kind), "\(destination.name): \(found.detail)", isForgiven: false, worker)
+      }
+    case .failure(let failure):
+      refusal = Problem.Kind(failure.kind)
+      if security.enforces {
+        worker.shared.log.event(
+          .warning, "\(tag) \(failure.kind): the certificate in the tunnel to \(destination.name): \(failure.detail)")
+      } else {
+        report(Problem.Kind(failure.kind), "\(destination.name): \(failure.detail)", isForgiven: true, worker)
+      }
+    }
+    perform(session.tunnelJudged(refusal, &worker.workspace, &outputs), worker)
+  }
+}

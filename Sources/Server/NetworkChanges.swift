@@ -1,0 +1,61 @@
+// What one loop does when the network is another.
+
+import Bytes
+import Policy
+import Transport
+
+extension Worker {
+  /// From here paths are others, and whoever waits tries again, in order. Once it has settled, kept connections that left
+  /// another way are closed, and exchanges whose address is gone end.
+  func take(_ change: NetworkMonitor.Change) {
+    paths.take(change.view)
+    workspace.link = change.view.state.status
+    for state in routeStates.values { state.outUntil = 0 }
+    if change.shows { forgetNames() }
+    if change.isSettled { endWhatIsLost() }
+    changeConnectors(isSettled: change.isSettled)
+  }
+
+  private func endWhatIsLost() {
+    // What one of them does may close another.
+    for slot in occupants.indices {
+      switch occupants[slot] {
+      case .upstream(let upstream) where upstream.owner == nil: if !stillLeads(upstream) { dropIdle(upstream) }
+      case .client(let conversation): conversation.networkChanged(self)
+      case .probe(let probe): probe.networkChanged(self)
+      case .free, .listener, .mailbox, .upstream, .connector, .attempt, .acceptPause: break
+      }
+    }
+  }
+
+  /// Whether the connection comes from an address that this machine does not have any more.
+  func hasLost(_ descriptor: Descriptor) -> Bool {
+    guard let state = paths.view?.state, let local = descriptor.localAddress else { return false }
+    return !state.isAssigned(IPAddress(local))
+  }
+
+  /// Whether the way of a kept connection is still the one to its peer. Looked at once after each change.
+  func stillLeads(_ upstream: Upstream) -> Bool {
+    if upstream.checkedAt == paths.generation { return true }
+    guard paths.path(to: IPAddress(upstream.address), by: upstream.route.route.interface) == upstream.path,
+      !hasLost(upstream.descriptor)
+    else { return false }
+    upstream.checkedAt = paths.generation
+    return true
+  }
+
+  private func forgetNames() {
+    destinations.forEach { $0.validUntil = 0 }
+    for state in routeStates.values { state.parent?.validUntil = 0 }
+  }
+
+  private func changeConnectors(isSettled: Bool) {
+    let waited = waiting
+    waiting = []
+    for connector in waited { connector.networkChanged(self) }
+    guard isSettled else { return }
+    for case .connector(let connector) in occupants where !waited.contains(where: { $0 === connector }) {
+      connector.networkChanged(self)
+    }
+  }
+}

@@ -1,0 +1,80 @@
+// How far exchanges are that take their time, for whoever watches /v1/events: NSProgress for a proxy.
+//
+// Nothing of this is on the way of the bytes. While somebody watches, the admin side asks each loop from time to time; the
+// loop looks at its clients, a limited number in a row, and tells of those whose counts have changed. What it told last is
+// kept here, and only while it is asked. Tests: ProgressSweepTests, test_admin_events.py.
+
+import Bytes
+import Policy
+import Session
+import Transport
+
+/// What has been told of the exchanges of one loop, by slot.
+struct ProgressSweep {
+  /// How often an exchange is told of at most, in milliseconds: often enough for the eye. One that is over before has none.
+  static let intervalMilliseconds: Int64 = 500
+  /// Exchanges told of in one round, of all loops: half of what the hub holds, so that other events find room. With more
+  /// of them the next round goes on where this one ended.
+  static let mostTold = EventHub.mostWaiting / 2
+
+  private struct Told {
+    let reference: Reference
+    let bytes: UInt64
+  }
+
+  private var told: [Int: Told] = [:]
+  /// Where the next round begins.
+  var next = 0
+
+  /// Whether an exchange is to be told of, `bytes` being all that it has moved; then it counts as told.
+  mutating func tells(_ slot: Int, _ reference: Reference, bytes: UInt64, ageMilliseconds: Int64) -> Bool {
+    if ageMilliseconds < Self.intervalMilliseconds { return false }
+    if let last = told[slot], last.reference == reference, last.bytes == bytes { return false }
+    told[slot] = Told(reference: reference, bytes: bytes)
+    return true
+  }
+
+  /// A slot without an exchange.
+  mutating func forget(_ slot: Int) { if !told.isEmpty { told[slot] = nil } }
+
+  mutating func forgetAll() { self = ProgressSweep() }
+}
+
+extension Worker {
+  func tellProgress() -> Answer {
+    guard shared.events.wants(.progress) else {
+      progress.forgetAll()
+      return .progress
+    }
+    var room = max(1, ProgressSweep.mostTold / shared.mailboxes.count)
+    let count = occupants.count
+    let begin = progress.next < count ? progress.next : 0
+    for step in 0..<count where room > 0 {
+      let slot = (begin + step) % count
+      progress.next = slot + 1
+      guard case .client(let conversation) = occupants[slot], conversation.session.isInExchange else {
+        progress.forget(slot)
+        continue
+      }
+      let record = conversation.session.record
+      let age = now - record.begun
+      if progress.tells(slot, record.reference, bytes: record.bytesIn &+ record.bytesOut, ageMilliseconds: age) {
+        conversation.tellProgress(ageMilliseconds: age, self)
+        room -= 1
+      }
+    }
+    return .progress
+  }
+}
+
+extension Conversation {
+  func tellProgress(ageMilliseconds: Int64, _ worker: Worker) {
+    let line = ProgressLine(
+      reference: session.record.reference, rule: session.rule?.name, bytesIn: session.record.bytesIn,
+      bytesOut: session.record.bytesOut, expectedIn: session.expectedBytesIn, expectedOut: session.expectedBytesOut,
+      ageMilliseconds: ageMilliseconds)
+    var json = ByteBuffer()
+    line.write(to: &json)
+    worker.shared.events.post(.progress, json: json.bytes.string)
+  }
+}

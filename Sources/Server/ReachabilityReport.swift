@@ -1,0 +1,111 @@
+// What the admin API says of the network: how the machine is reached, by what interfaces and routes, and how one
+// destination is. The daemon fills it in; the names of its members on the wire are in AdminResources and in
+// sallyport-admin(7). Tests: ReachabilityPageTests, test_admin_reachability.py.
+
+import Policy
+import Reachability
+
+struct ReachabilityReport: Sendable, Equatable {
+  /// The field of an answer about one host that says whether it can be reached: yes or no.
+  static let fieldName = "Sallyport-Reachable"
+
+  /// By what a packet would leave.
+  struct Path: Sendable, Equatable {
+    var status = ReachabilityStatus.unknown
+    /// nil where nothing leads there.
+    var interface: String? = nil
+    /// nil where the network is on the link itself.
+    var gateway: String? = nil
+  }
+
+  struct Interface: Sendable, Equatable {
+    let name: String
+    let kind: ReachabilityStatus
+    let isUp: Bool
+    let hasCarrier: Bool
+    /// Without prefix lengths.
+    let addresses: [String]
+  }
+
+  /// One of [routes.NAME].
+  struct Route: Sendable, Equatable {
+    let name: String
+    /// As configured, without credentials.
+    let via: String
+    /// For how long it is still passed over after a failure; nil where it is not.
+    let deadForMilliseconds: Int64?
+  }
+
+  /// A host that was asked for.
+  struct Destination: Sendable, Equatable {
+    struct Address: Sendable, Equatable {
+      let address: String
+      let status: ReachabilityStatus
+      let interface: String?
+      let source: String?
+    }
+
+    /// Canonical, as it was looked up.
+    let host: String
+    /// The best of its addresses.
+    let status: ReachabilityStatus
+    /// Why there are no addresses, in a sentence.
+    var error: String? = nil
+    var addresses: [Address] = []
+
+    /// Whether there is a way to it: one of which the kind is not known counts.
+    var isReachable: Bool { error == nil && status != .notReachable }
+  }
+
+  /// Of the machine: the default route of IPv4, else of IPv6.
+  var status = ReachabilityStatus.unknown
+  var ipv4 = Path()
+  var ipv6 = Path()
+  var interfaces: [Interface] = []
+  var routes: [Route] = []
+  /// Requests that wait for a path.
+  var waiting = 0
+  /// nil where only the machine was asked for.
+  var destination: Destination? = nil
+}
+
+/// What is counted of the network, of all loops.
+struct NetworkFacts: Sendable, Equatable {
+  var status = ReachabilityStatus.unknown
+  /// Changes that were followed since the start.
+  var changes: UInt64 = 0
+  /// Requests that wait for a path just now.
+  var waiting = 0
+}
+
+extension ReachabilityReport {
+  /// Of the machine; nil: nothing is known of it.
+  init(_ state: NetworkState?) {
+    guard let state else { return }
+    status = state.status
+    ipv4 = Path(state.ipv4, state)
+    ipv6 = Path(state.ipv6, state)
+    interfaces = state.links.values.sorted { $0.index < $1.index }.map { link in
+      Interface(
+        name: link.name, kind: state.kinds[link.index] ?? .unknown, isUp: link.isUp, hasCarrier: link.hasCarrier,
+        addresses: (state.addresses[link.index] ?? []).map { "\($0)" }.sorted())
+    }
+  }
+}
+
+extension ReachabilityReport.Path {
+  fileprivate init(_ route: DefaultRoute, _ state: NetworkState) {
+    status = route.status
+    guard case .by(let index, _, let gateway) = route.answer else { return }
+    interface = state.name(of: index)
+    self.gateway = gateway.map { "\($0)" }
+  }
+}
+
+extension ReachabilityReport.Route {
+  init(_ route: Route, deadForMilliseconds: Int64?) {
+    name = route.name
+    via = route.parent.map { "\($0.kind.rawValue)://\($0.authority)" } ?? "direct"
+    self.deadForMilliseconds = deadForMilliseconds
+  }
+}

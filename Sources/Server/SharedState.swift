@@ -1,0 +1,126 @@
+// What the loops of a daemon have in common, and the messages by which they are reached and by which they report.
+
+import Bytes
+import Policy
+import Session
+import Synchronization
+import Transport
+
+/// What other threads tell a worker.
+enum WorkerMessage: Sendable {
+  case policy(LivePolicy)
+  case resolved(slot: Int, generation: UInt32, NameAnswer)
+  /// The names of a client.
+  case identified(slot: Int, generation: UInt32, LocalClient)
+  /// Links, addresses or routes have changed.
+  case network(NetworkMonitor.Change)
+  case connectionFreed
+  /// A place of `connections_per_host` for a connector that waits for it.
+  case place(slot: Int, generation: UInt32, ConnectionQuota.Place)
+  /// Someone waits for a place: kept connections there are to give up theirs.
+  case yieldIdle(ConnectionQuota.Place)
+  /// A connection that another worker took from a socket that all share. None comes behind `drain`.
+  case accepted(Accepted)
+  /// Is to be answered: the watchdog asks whether the loop turns.
+  case ping
+  /// A tunnel of the daemon before this one. None comes after the start.
+  case tunnel(StoredTunnel)
+  /// Takes no more connections, ends idle ones, and lets the others finish until the deadline. `handsOver`: systemd keeps
+  /// tunnels.
+  case drain(deadline: Int64, handsOver: Bool)
+  /// Nothing but tunnels is left anywhere.
+  case handOver
+  /// The answer goes to `SharedState.reports`, with the number of the inquiry.
+  case ask(Question, inquiry: UInt64)
+}
+
+/// What workers tell the daemon.
+enum WorkerReport: Sendable {
+  /// Every request from here on is decided by the policy that was sent last.
+  case tookPolicy
+  case answeredPing(worker: Int)
+  /// The loop is over; what it has counted stays.
+  case drained(worker: Int, Statistics)
+  case answered(worker: Int, Answer, inquiry: UInt64)
+  /// A server shows a certificate that carries a pin and expires soon, and did not before.
+  case sawExpiringCertificate
+  case networkChanged(NetworkMonitor.Change)
+  /// A host of which the admin API was asked.
+  case lookedUp(String, NameAnswer, inquiry: UInt64)
+  /// While it drains: all that it has left are so many tunnels, which can be handed over.
+  case onlyTunnels(worker: Int, Int)
+  /// So many tunnels are systemd's.
+  case handedOver(Int)
+}
+
+/// What is common to the workers of a daemon.
+final class SharedState: Sendable {
+  let listenAddresses: [SocketAddress]
+  let resolver: Resolver
+  let log: LogWriter
+  /// Open client connections of all workers.
+  let connections = Atomic<Int>(0)
+  /// Workers that have stopped accepting because of `limits.connections`.
+  let waitingForConnections = Atomic<Int>(0)
+  /// Clients that may be open at once whatever the limits say, so that descriptors are left for upstreams.
+  let mostClients: Int
+  let mailboxes: [Mailbox<WorkerMessage>]
+  let reports = Mailbox<WorkerReport>()
+  let quota: ConnectionQuota
+  let events = EventHub()
+  let heldBytes = ByteBudget()
+  let pins = PinSightings()
+  /// Requests that wait for the network.
+  let waitingRequests = Atomic<Int>(0)
+  let health = RouteHealth()
+  let clients = LocalClients()
+  private let dealing: Locked<Dealing>
+
+  /// Who gets the next connection of a socket that all share.
+  private enum Dealing {
+    case to(worker: Int)
+    case over
+  }
+
+  /// Part of the descriptors, and at least so many, that are kept from clients.
+  private static let reservedFraction = 10
+  private static let leastReserved = 24
+
+  init(
+    listenAddresses: [SocketAddress], resolver: Resolver, log: LogWriter, workers: Int, descriptors: Int,
+    connectionsPerHost: Int
+  ) {
+    mostClients = max(1, descriptors - max(Self.leastReserved, descriptors / Self.reservedFraction))
+    self.listenAddresses = listenAddresses
+    self.resolver = resolver
+    self.log = log
+    let mailboxes = (0..<workers).map { _ in Mailbox<WorkerMessage>() }
+    self.mailboxes = mailboxes
+    dealing = Locked(.to(worker: 0))
+    quota = ConnectionQuota(limit: connectionsPerHost) { waiter, place in
+      mailboxes[waiter.worker].post(.place(slot: waiter.slot, generation: waiter.generation, place))
+    }
+  }
+
+  /// Hands a connection to the worker whose turn it is; false where that is `worker` itself, or no other may get one.
+  ///
+  /// The kernel wakes the loop that began to wait last, which would get nearly all of them.
+  func deal(_ connection: Accepted, from worker: Int) -> Bool {
+    dealing.withLock { dealing in
+      guard case .to(let next) = dealing else { return false }
+      dealing = .to(worker: (next + 1) % mailboxes.count)
+      guard next != worker else { return false }
+      // Within the lock, so that it comes before `drain`: a worker that has ended reads no message.
+      mailboxes[next].post(.accepted(connection))
+      return true
+    }
+  }
+
+  /// Tells the workers to drain.
+  func drain(deadline: Int64, handsOver: Bool) {
+    dealing.withLock { $0 = .over }
+    for mailbox in mailboxes { mailbox.post(.drain(deadline: deadline, handsOver: handsOver)) }
+  }
+
+  func handOver() { for mailbox in mailboxes { mailbox.post(.handOver) } }
+}

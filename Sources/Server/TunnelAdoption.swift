@@ -1,0 +1,87 @@
+// Tunnels of the daemon before this one: they were given to systemd when it stopped, and go on here.
+//
+// They were allowed when they were opened and stay so whatever the configuration says now, as over a reload; its times and
+// limits hold for them from here on. They count as connections, and for `connections_per_host`, even where that makes
+// more than new ones could be. Tests: Tests/EndToEndTests/test_tunnels_over_restarts.py.
+
+import Bytes
+import Policy
+import Session
+import Transport
+
+extension SharedState {
+  /// Takes over what systemd kept. Called once, when nothing can keep the daemon from starting any more and no loop runs.
+  func takeOver(_ parcels: [Descriptor]) {
+    if parcels.isEmpty { return }
+    var tunnels: [StoredTunnel] = []
+    for parcel in parcels {
+      do throws(StoredTunnel.Fault) {
+        tunnels.append(try StoredTunnel.unpack(parcel))
+      } catch {
+        log.event(.warning, "a tunnel that systemd kept is closed: \(error)")
+      }
+      parcel.close()
+    }
+    // Before a byte moves: were they passed once more, after a crash, their records would be of the past.
+    Systemd.forget(StoredTunnel.name)
+    for (index, var tunnel) in tunnels.enumerated() {
+      // Here, not in the loops: the first request of one loop must not slip in before another has counted its tunnels.
+      tunnel.holdsPlace = quota.claim(ConnectionQuota.Place(host: tunnel.state.host, port: tunnel.state.port))
+      connections.add(1, ordering: .relaxed)
+      mailboxes[index % mailboxes.count].post(.tunnel(tunnel))
+    }
+    log.event(.info, tunnels.count == 1 ? "1 open tunnel goes on" : "\(tunnels.count) open tunnels go on")
+  }
+}
+
+extension Worker {
+  func adopt(_ tunnel: StoredTunnel) {
+    clients += 1
+    let slot = occupy(.free)
+    let place = tunnel.state.client
+    let connection = Accepted(descriptor: tunnel.client, peer: SocketAddress(place.address, port: place.port))
+    let conversation = Conversation(slot: slot, connection, live: live, now: now)
+    occupants[slot] = .client(conversation)
+    conversation.resume(tunnel, self)
+  }
+}
+
+extension Conversation {
+  fileprivate func resume(_ tunnel: StoredTunnel, _ worker: Worker) {
+    let state = tunnel.state
+    session = Session(resuming: state, policy: live.policy, now: worker.now, &worker.workspace, &outputs)
+    flags.insert(.hasAsked)
+    if state.flags.contains(.clientEnded) { flags.insert(.clientEnded) }
+    if state.flags.contains(.upstreamEnded) { flags.insert(.upstreamEnded) }
+    if state.flags.contains(.closesClientWrite) { flags.insert(.closesClientWrite) }
+    if state.flags.contains(.closesUpstreamWrite) { flags.insert(.closesUpstreamWrite) }
+    let upstream = takeBack(tunnel, worker)
+    guard worker.register(descriptor, .read, slot), worker.register(upstream.descriptor, .read, upstream.slot) else {
+      return shutDown(worker)
+    }
+    flushClient(worker)
+    if !self.flags.contains(.closed), self.upstream != nil {
+      if outputs.toUpstream.isEmpty { upstreamSent(worker) } else { flushUpstream(worker) }
+    }
+    settle(worker)
+  }
+
+  private func takeBack(_ tunnel: StoredTunnel, _ worker: Worker) -> Upstream {
+    guard let host = tunnel.state.canonicalHost else { preconditionFailure("a record without a host was accepted") }
+    worker.workspace.decisions.host = host
+    // Whatever way it takes, no other connection will be opened for it.
+    let route = worker.onlyDirect[0]
+    let destination = worker.acquireDestination(port: tunnel.state.port, nil, by: route)
+    let place = tunnel.state.upstream
+    let candidate = Candidate(
+      address: SocketAddress(place.address, port: place.port), path: worker.paths.path(to: place.address))
+    let line = Line(
+      slot: worker.occupy(.free), candidate, tunnel.upstream, interest: .read, at: worker.now)
+    let upstream = worker.adopt(line, destination, by: route)
+    upstream.holdsPlace = tunnel.holdsPlace
+    upstream.owner = self
+    self.upstream = upstream
+    self.destination = destination
+    return upstream
+  }
+}

@@ -1,0 +1,124 @@
+// A tunnel that leaves this process, and one that was another's. Tests: TunnelTransferTests.
+//
+// Only a tunnel whose bytes nobody looks at any more can be handed on: what remains of it is where its two ends are, and
+// what its one line in the log will say.
+
+import Bytes
+import Policy
+
+extension Session {
+  /// Whether nothing is left to do but to move bytes both ways. The server knows whether it ends TLS of either side.
+  public var isPlainTunnel: Bool { phase == .tunnel && inspected == nil && interior == nil }
+
+  /// Whether what the client says is read and dropped, for the upstream takes no more.
+  public var dropsRequest: Bool { flags.contains(.dropsRequest) }
+
+  /// What the next process needs; of the connections it is told. Nothing of the session changes.
+  public func tunnelState(
+    client: TunnelState.Place, host: [UInt8], text: Span<UInt8>
+  ) -> TunnelState? {
+    guard isPlainTunnel, let address = record.upstream, let decision = record.decision else { return nil }
+    var state = TunnelState(
+      client: client, upstream: TunnelState.Place(address, port: record.upstreamPort), host: host, port: port)
+    state.flags = transferFlags
+    state.reference = record.reference
+    (state.begun, state.begunWall, state.lastProgress) = (record.begun, record.begunWall, lastProgress)
+    state.status = record.status
+    (state.bytesIn, state.bytesOut) = (record.bytesIn, record.bytesOut)
+    (state.nameMilliseconds, state.connectMilliseconds) = (record.nameMilliseconds, record.connectMilliseconds)
+    (state.tlsMilliseconds, state.firstByteMilliseconds) = (record.tlsMilliseconds, record.firstByteMilliseconds)
+    state.method = text.extracting(record.method).octets
+    state.target = text.extracting(record.target).octets
+    state.rule = ruleName
+    state.reason = decision.reason
+    state.route = record.route
+    state.owner = record.client.map { TunnelState.Owner(userID: $0.userID, user: $0.user, unit: $0.unit) }
+    state.assurance = record.assurance
+    state.report = record.report
+    if case .tunnelFaultReported(let fault) = record.outcome { state.reportedFault = fault }
+    return state
+  }
+
+  private var transferFlags: TunnelState.Flags {
+    var result: TunnelState.Flags = []
+    if !flags.contains(.isTunnel) { result.insert(.isUpgrade) }
+    if flags.contains(.clientEnded) { result.insert(.clientEnded) }
+    if flags.contains(.upstreamEnded) { result.insert(.upstreamEnded) }
+    if flags.contains(.dropsRequest) { result.insert(.dropsRequest) }
+    if record.isReused { result.insert(.isReused) }
+    if record.isRetried { result.insert(.isRetried) }
+    if record.isForgiven { result.insert(.isForgiven) }
+    return result
+  }
+
+  /// A tunnel of the process before, under the policy of this one: it was allowed when it was opened, and stays so, as over
+  /// a reload. Bytes that were waiting stand in `outputs` again.
+  public init(
+    resuming state: TunnelState, policy: Policy, now: Int64, _ workspace: inout Workspace, _ outputs: inout Outputs
+  ) {
+    self.init(policy: policy, now: now)
+    phase = .tunnel
+    port = state.port
+    // A clock that went back would keep an idle tunnel for ever.
+    lastProgress = min(state.lastProgress, now)
+    resumeFlags(state.flags)
+    let rule = state.rule.flatMap { name in policy.rules.firstIndex { $0.name == name } }
+    if rule == nil { formerRule = state.rule }
+    record.decision = Decision(verdict: .allow, reason: state.reason, rule: rule)
+    resumeRecord(state, now: now)
+    workspace.pool.lend(&outputs.text, BufferPool.smallestBlock)
+    outputs.text.append(state.method)
+    outputs.text.append(state.target)
+    record.method = 0..<state.method.count
+    record.target = state.method.count..<outputs.text.count
+    Self.resume(state.toClient, &outputs.toClient, &workspace)
+    Self.resume(state.toUpstream, &outputs.toUpstream, &workspace)
+  }
+
+  private mutating func resumeFlags(_ transferred: TunnelState.Flags) {
+    if !transferred.contains(.isUpgrade) { flags.insert(.isTunnel) }
+    if transferred.contains(.clientEnded) { flags.insert(.clientEnded) }
+    if transferred.contains(.upstreamEnded) { flags.insert(.upstreamEnded) }
+    if transferred.contains(.dropsRequest) { flags.insert(.dropsRequest) }
+    record.isReused = transferred.contains(.isReused)
+    record.isRetried = transferred.contains(.isRetried)
+    record.isForgiven = transferred.contains(.isForgiven)
+  }
+
+  private mutating func resumeRecord(_ state: TunnelState, now: Int64) {
+    record.reference = state.reference
+    record.begun = min(state.begun, now)
+    record.begunWall = state.begunWall
+    record.status = state.status
+    (record.bytesIn, record.bytesOut) = (state.bytesIn, state.bytesOut)
+    (record.nameMilliseconds, record.connectMilliseconds) = (state.nameMilliseconds, state.connectMilliseconds)
+    (record.tlsMilliseconds, record.firstByteMilliseconds) = (state.tlsMilliseconds, state.firstByteMilliseconds)
+    record.upstream = state.upstream.address
+    record.upstreamPort = state.upstream.port
+    record.route = state.route
+    record.client = state.owner.map { owner in
+      LocalClient(userID: owner.userID, user: owner.user, cgroup: owner.unit.map { [$0] } ?? [])
+    }
+    record.assurance = state.assurance
+    record.report = state.report
+    if let fault = state.reportedFault { record.outcome = .tunnelFaultReported(fault) }
+  }
+
+  private static func resume(_ bytes: [UInt8], _ output: inout ByteBuffer, _ workspace: inout Workspace) {
+    if bytes.isEmpty { return }
+    workspace.pool.lend(&output, bytes.count)
+    output.append(bytes)
+  }
+
+  /// The name of the rule that decided the exchange under way, also where the policy in force has it no more.
+  public var ruleName: String? { rule?.name ?? formerRule }
+}
+
+extension Span where Element == UInt8 {
+  fileprivate var octets: [UInt8] {
+    var result: [UInt8] = []
+    result.reserveCapacity(count)
+    for index in 0..<count { result.append(self[index]) }
+    return result
+  }
+}

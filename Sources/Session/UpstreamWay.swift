@@ -1,0 +1,48 @@
+// How a connection leads to its destination, as far as a session has to know.
+
+import Policy
+import Reachability
+
+/// The way that a connection takes.
+public struct UpstreamWay: Sendable {
+  /// Name of the route.
+  public let route: String
+  /// The kind of link that it leaves by.
+  public let link: ReachabilityStatus
+  /// The parent proxy, `proxy.office.example:3128`, to which requests leave in absolute-form (RFC 9112, 3.2.2); nil: they leave
+  /// to the destination.
+  public let parent: String?
+  /// Lines that the head has more for the parent, each with its line end.
+  public let parentLines: [UInt8]
+
+  public init(
+    route: String, link: ReachabilityStatus = .unknown, parent: String? = nil, parentLines: [UInt8] = []
+  ) {
+    self.route = route
+    self.link = link
+    self.parent = parent
+    self.parentLines = parentLines
+  }
+
+  public static let direct = UpstreamWay(route: Route.direct.name)
+}
+
+/// Why no upstream could be had.
+public struct UpstreamFailure: Error, Sendable {
+  public let problem: Problem
+
+  public init(_ kind: Problem.Kind, _ detail: String, receivedStatus: Int? = nil) {
+    problem = Problem(kind, detail, receivedStatus: receivedStatus)
+  }
+}
+
+extension Session {
+  /// A parent's 407 is about the credentials of the route, which are not the client's.
+  func parentWantsCredentials(_ parent: String, _ outputs: borrowing Outputs) -> Problem {
+    Problem(
+      .parentAuthentication,
+      "The parent \(parent) of route '\(record.route ?? "-")' answered 407 for \(destination(outputs)): it expects other "
+        + "credentials than it was given.",
+      receivedStatus: 407)
+  }
+}

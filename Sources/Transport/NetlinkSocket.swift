@@ -1,0 +1,69 @@
+// A socket to the kernel: what is asked over it is answered before the sending returns.
+
+import Bytes
+import CLinux
+
+public struct NetlinkSocket: Sendable {
+  public enum `Protocol`: Sendable {
+    /// Links, addresses and routes (rtnetlink(7)).
+    case route
+    /// Who owns a socket (sock_diag(7)).
+    case socketDiagnosis
+  }
+
+  /// What a receive came to.
+  public enum Reception: Equatable, Sendable {
+    /// A datagram stands in the buffer.
+    case datagram
+    case nothing
+    /// Some were lost, for nobody took them in time: what is known has to be asked for anew.
+    case overrun
+    case failed(SystemError)
+  }
+
+  /// Room for a datagram: the kernel fills at most 32 KiB of a dump's (netlink(7), NLMSG_GOODSIZE, af_netlink.c).
+  public static let datagramBytes = 64 << 10
+
+  public let descriptor: Descriptor
+
+  /// `receiveBytes`: what may wait to be taken, 0 for the system's own choice.
+  public static func open(
+    _ kind: Protocol, groups: [UInt32] = [], receiveBytes: Int32 = 0
+  ) -> Result<NetlinkSocket, SystemError> {
+    let number = cl_netlink_open(kind == .route ? CL_NETLINK_ROUTE : CL_NETLINK_SOCK_DIAG, receiveBytes)
+    guard number >= 0 else { return .failure(SystemError(-number)) }
+    for group in groups {
+      let result = cl_netlink_join(number, group)
+      if result < 0 {
+        _ = cl_close(number)
+        return .failure(SystemError(-result))
+      }
+    }
+    return .success(NetlinkSocket(descriptor: Descriptor(number: number)))
+  }
+
+  public func send(_ request: borrowing ByteBuffer) -> Bool {
+    if case .moved = descriptor.write(request) { return true }
+    return false
+  }
+
+  /// Takes the next datagram of the kernel's into `buffer`, in place of what it held.
+  public func receive(into buffer: inout ByteBuffer) -> Reception {
+    buffer.removeAll()
+    buffer.reserve(Self.datagramBytes)
+    let number = descriptor.number
+    var result = 0
+    _ = unsafe buffer.fillTail { tail in
+      result = unsafe cl_netlink_receive(number, tail.baseAddress, tail.count)
+      return max(0, result)
+    }
+    if result > 0 { return .datagram }
+    switch Int32(truncatingIfNeeded: -result) {
+    case CL_EAGAIN, 0: return .nothing
+    case CL_ENOBUFS, CL_EMSGSIZE: return .overrun
+    case let error: return .failed(SystemError(error))
+    }
+  }
+
+  public func close() { descriptor.close() }
+}

@@ -1,0 +1,28 @@
+// Users of the machine, by name, as the name service has them. A look-up may ask a directory over the network: for
+// commands, start and reload only, no loop calls this. Tests: UsersTests.
+
+import Glibc
+
+public enum Users {
+  /// Most bytes that one entry may take: home directory, shell and real name are a few hundred.
+  private static let largestEntry = 1 << 20
+  /// What name services say where there is no such user, beside saying nothing (getpwnam(3)).
+  private static let absences: Set<Int32> = [0, ENOENT, ESRCH, EBADF, EPERM]
+
+  /// The number of the user of this name; nil where there is none. What keeps the name service from answering is an error.
+  public static func number(of name: String) -> Result<UInt32?, SystemError> {
+    var size = 1 << 10
+    while true {
+      var entry = passwd()
+      var found: UnsafeMutablePointer<passwd>? = nil
+      var buffer = [CChar](repeating: 0, count: size)
+      let error = getpwnam_r(name, &entry, &buffer, buffer.count, &found)
+      if found != nil { return .success(entry.pw_uid) }
+      if error == EINTR { continue }
+      guard error == ERANGE, size < largestEntry else {
+        return absences.contains(error) ? .success(nil) : .failure(SystemError(error))
+      }
+      size *= 2
+    }
+  }
+}

@@ -1,0 +1,65 @@
+// sallyport reachability [HOST] [--watch]: by what kind of link the machine, or a host, is reached, as the daemon sees it.
+//
+// A watch listens for changes before it asks how things are, so that none is lost between the two. The daemon does not
+// watch hosts: with one, each change of the network is a reason to ask again.
+
+import Transport
+
+nonisolated func reachabilityCommand(_ arguments: [String]) throws -> Int32 {
+  let options = AdminOptions(
+    try Arguments(arguments, valued: AdminOptions.valued, flags: ["json", "watch"]))
+  if options.arguments.operands.count > 1 { throw UsageError(message: "unexpected '\(options.arguments.operands[1])'") }
+  let host = try options.arguments.operands.first.map { try HostOperand.read($0, of: $0).host }
+  let path = "/v1/reachability" + (host.map { "?host=\(AdminOptions.encoded($0))" } ?? "")
+  guard options.arguments.flags.contains("watch") else { return try options.pass(on: "GET", path) }
+  return try ReachabilityWatch(options: options, host: host, path: path).run()
+}
+
+private struct ReachabilityWatch {
+  let options: AdminOptions
+  let host: String?
+  let path: String
+
+  /// Until the daemon ends or somebody interrupts.
+  func run() throws -> Int32 {
+    guard var changes = try options.open("GET", "/v1/events?kind=reachability") else { return 1 }
+    defer { changes.close() }
+    guard let head = changes.readHead(), head.status == 200 else {
+      Output.complain("sallyport: the daemon does not tell of changes: \(changes.takeText())\n")
+      return 1
+    }
+    var outcome = try options.pass(on: "GET", path)
+    while let line = changes.readLine() {
+      guard let change = change(line) else { continue }
+      guard let host else {
+        Output.answer("\(change)\n")
+        continue
+      }
+      guard let (state, isReachable) = try ask(host) else { return 1 }
+      Output.answer(options.wantsJSON ? "\(state)\n" : "\(state)  (\(change))\n")
+      outcome = isReachable ? 0 : 1
+    }
+    return outcome
+  }
+
+  /// What a line of the stream says has changed; nil for a line that is none of its own.
+  private func change(_ line: String) -> String? {
+    let mark = options.wantsJSON ? "data: " : "reachability "
+    guard line.hasPrefix(mark) else { return nil }
+    return String(line.dropFirst(mark.count).drop { $0 == " " })
+  }
+
+  /// One line of the host as it is now, and whether it can be reached.
+  private func ask(_ host: String) throws -> (state: String, isReachable: Bool)? {
+    guard var exchange = try options.open("GET", path) else { return nil }
+    defer { exchange.close() }
+    guard let head = exchange.readHead(), head.status == 200 else {
+      Output.complain("sallyport: the daemon does not tell of \(host): \(exchange.takeText())\n")
+      return nil
+    }
+    while let line = exchange.readLine() {
+      if options.wantsJSON || line.hasPrefix("\(host): ") { return (line, !head.saysNo) }
+    }
+    return nil
+  }
+}

@@ -1,0 +1,61 @@
+// How long a parent that does not answer is passed over.
+
+import Policy
+import Testing
+
+@testable import Server
+
+@Suite struct RouteHealthTests {
+  private let health = RouteHealth()
+  private let office = Route(name: "office")
+  private let home = Route(name: "home")
+
+  @Test func whatNeverFailedIsTried() {
+    #expect(health.deadUntil(office, now: 0) == nil)
+  }
+
+  @Test func eachFailureIsFollowedByTwiceThePauseUpToAMinute() {
+    var now: Int64 = 10_000
+    var pauses: [Int64] = []
+    for _ in 0..<9 {
+      health.failed(office, now: now)
+      guard let until = health.deadUntil(office, now: now) else { return pauses.append(0) }
+      pauses.append(until - now)
+      #expect(health.deadUntil(office, now: until - 1) == until)
+      #expect(health.deadUntil(office, now: until) == nil)
+      now = until
+    }
+    #expect(pauses == [1000, 2000, 4000, 8000, 16_000, 32_000, 60_000, 60_000, 60_000])
+  }
+
+  @Test func requestsThatWereUnderWayTogetherAreOneFailure() {
+    for _ in 0..<100 { health.failed(office, now: 5) }
+    #expect(health.deadUntil(office, now: 5) == 1005)
+    health.failed(office, now: 1005)
+    #expect(health.deadUntil(office, now: 1005) == 3005)
+  }
+
+  @Test func anAnswerForgetsAllFailures() {
+    health.failed(office, now: 0)
+    health.failed(office, now: 1000)
+    health.succeeded(office)
+    #expect(health.deadUntil(office, now: 1000) == nil)
+    health.failed(office, now: 1000)
+    #expect(health.deadUntil(office, now: 1000) == 2000)
+  }
+
+  @Test func oneParentSaysNothingOfAnother() {
+    health.failed(office, now: 0)
+    #expect(health.deadUntil(home, now: 0) == nil)
+    health.succeeded(home)
+    #expect(health.deadUntil(office, now: 0) == 1000)
+  }
+
+  @Test func anotherNetworkForgetsThemAll() {
+    for route in [office, home] { health.failed(route, now: 0) }
+    health.forget()
+    for route in [office, home] { #expect(health.deadUntil(route, now: 0) == nil) }
+    health.failed(home, now: 0)
+    #expect(health.deadUntil(home, now: 0) == 1000)
+  }
+}
