@@ -4,7 +4,7 @@
     admin.json("/v1/status")                  one GET, answered 200 with JSON
     admin.ask("/v1/reload", method="POST")    one request on a connection of its own
     admin.connection()                        RawClient over the unix socket: any bytes
-    admin.events()                            a watcher; `next()` waits for the next event
+    admin.events("reload", …)                 a watcher of these kinds, or of all; `next()` waits for the next event
 """
 
 import json
@@ -52,9 +52,9 @@ class Event:
 class Watcher(AdminConnection):
     """A reader of /v1/events, as server-sent events."""
 
-    def __init__(self, path: Path, lines: str = "Accept: text/event-stream\r\n"):
+    def __init__(self, path: Path, lines: str = "Accept: text/event-stream\r\n", query: str = ""):
         super().__init__(path)
-        self.send(request("/v1/events", lines=lines))
+        self.send(request(f"/v1/events{query}", lines=lines))
         self.head = self.receive_until(b"\r\n\r\n").decode()
         assert self.head.startswith("HTTP/1.1 200 "), self.head
 
@@ -98,8 +98,9 @@ class AdminClient:
     def connection(self) -> AdminConnection:
         return AdminConnection(self.path)
 
-    def events(self, lines: str = "Accept: text/event-stream\r\n") -> Watcher:
-        return Watcher(self.path, lines)
+    def events(self, *kinds: str, lines: str = "Accept: text/event-stream\r\n") -> Watcher:
+        """A reader of these kinds; without any, of all."""
+        return Watcher(self.path, lines, f"?kind={','.join(kinds)}" if kinds else "")
 
     def ask(self, path: str, method: str = "GET", lines: str = "", body: bytes = b"") -> Message:
         with self.connection() as connection:

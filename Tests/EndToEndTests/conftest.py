@@ -22,6 +22,7 @@ from dns_server import Answer, DNSServer
 from origins import Nginx, RawOrigin, Tap
 from proxy import Proxy, binary
 from raw_client import RawClient
+from service import ServiceManager, passing
 
 CLONE_NEWUSER, CLONE_NEWNET = 0x10000000, 0x40000000
 OWN_NETWORK = pytest.StashKey[bool]()
@@ -94,6 +95,28 @@ def sallyport(sallyport_binary, tmp_path_factory):
 
     yield start
     stop_all(running)
+
+
+@pytest.fixture
+def manager(tmp_path):
+    """systemd, as far as a service hears of it."""
+    manager = ServiceManager(tmp_path)
+    yield manager
+    manager.stop()
+
+
+@pytest.fixture
+def start_passed(sallyport, monkeypatch):
+    """A function that starts a proxy with sockets passed to it."""
+    ordinary = subprocess.Popen
+
+    def start(sockets, **arguments):
+        monkeypatch.setattr(subprocess, "Popen", lambda *a, **k: ordinary(*a, **k, close_fds=False))
+        proxy = sallyport(prefix=passing(sockets), **arguments)
+        monkeypatch.setattr(subprocess, "Popen", ordinary)
+        return proxy
+
+    return start
 
 
 @pytest.fixture(scope="session")

@@ -236,9 +236,13 @@ class RawOrigin:
         for thread in self.threads:
             thread.join(DEADLINE_SECONDS)
         for connection in self.connections:
-            check_received(bytes(connection.received), connection.switched_after, self.pseudonym)
+            self.check(connection)
         if self.failures:
             raise self.failures[0]
+
+    def check(self, connection: OriginConnection) -> None:
+        """What arrived is what an origin may get. Peers that are none (parents) look at it in their own way."""
+        check_received(bytes(connection.received), connection.switched_after, self.pseudonym)
 
 
 def check_received(data: bytes, switched_after: int | None = None, pseudonym: bytes = b"sallyport"):
@@ -357,7 +361,10 @@ class Tap:
             end.close()
         for stream in self.streams:
             if stream["up"][:1] != b"\x16":
-                check_received(bytes(stream["up"]), switched_after)
+                self.check(stream, switched_after)
+
+    def check(self, stream: dict[str, bytearray], switched_after: int | None) -> None:
+        check_received(bytes(stream["up"]), switched_after)
 
 
 NGINX_CONFIGURATION = """

@@ -47,7 +47,13 @@ def read_proxy_status(value: str) -> tuple[str, dict[str, str]]:
     return name, unquoted
 
 
-def check_problem(answer: Message, status: int, error: str | None = None, rule: str | None = None) -> Problem:
+def check_problem(
+    answer: Message,
+    status: int,
+    error: str | None = None,
+    rule: str | None = None,
+    proxy_name: str = "sallyport",
+) -> Problem:
     """The answer is one that the proxy made itself, complete and consistent; returns what it said."""
     shown = f"{answer.status} {answer.reason!r} {answer.fields} {answer.body!r}"
     assert answer.status == status, f"expected {status}, got {shown}"
@@ -60,7 +66,7 @@ def check_problem(answer: Message, status: int, error: str | None = None, rule: 
     assert body["type"] == f"urn:sallyport:problem:{match['token']}", shown
     assert body["status"] == status and body["title"] and body["detail"], shown
     name, parameters = read_proxy_status((answer.value("Proxy-Status") or b"").decode("ascii"))
-    assert name == "sallyport" and parameters.get("error") in ERROR_TYPES, shown
+    assert name == proxy_name and parameters.get("error") in ERROR_TYPES, shown
     assert body.get("error") == parameters["error"], shown
     if error is not None:
         assert parameters["error"] == error, shown

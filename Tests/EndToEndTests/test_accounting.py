@@ -1,6 +1,6 @@
 """The access log: one line for each request or tunnel, whatever became of it, with every field, and without a secret.
 
-The keys are those that issue 2 lists, in the spelling that the tests assume: FIELDS.
+The keys are in the spelling that the tests assume: FIELDS.
 """
 
 import base64

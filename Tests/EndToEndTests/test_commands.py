@@ -225,24 +225,6 @@ def test_run_refuses_to_start_on_an_error(name, sallyport_binary, tmp_path):
     assert diagnostics(done.stdout + done.stderr)
 
 
-LATER = {
-    "users": (RULE + 'users = ["root"]\n', "users"),
-    "units": (RULE + 'units = ["a.service"]\n', "units"),
-    "when": (RULE + 'when = ["wifi"]\n', "when"),
-    "route": (RULE + 'route = ["direct"]\n', "route"),
-    "routes": ('[routes.a]\nvia = "direct"\n', "routes"),
-    "reachability": ('[reachability.interfaces]\ntun0 = "wwan"\n', "reachability"),
-}
-
-
-@pytest.mark.parametrize("name", LATER)
-def test_a_key_of_a_later_issue_is_not_supported_rather_than_unknown(name, sallyport_binary, tmp_path):
-    text, key = LATER[name]
-    errors = check(tmp_path, text, expect=1)
-    assert any("not supported by this build" in error.message for error in errors), errors
-    assert not any("unknown" in error.message for error in errors)
-
-
 # Every key of this issue, written out as policy-file.md has it
 EVERYTHING = """
 include = ["policy.d/*.toml"]
@@ -286,6 +268,10 @@ anchors = "system"
 directory = "authority"
 key = { file = "authority.key" }
 
+[reachability.interfaces]
+tun0 = "wwan"
+"eth0.5" = "wired"
+
 [log]
 format = "auto"
 level = "info"
@@ -307,6 +293,16 @@ certificates = ["pins/*.cer"]
 expires = 2099-12-31
 on_expiry = "fail"
 enforce = true
+
+[routes.office]
+via = "https://proxy.office.example:3128"
+credentials = { username = "ada", password = { file = "password" } }
+when = ["wired", "wifi"]
+interface = "eth0"
+unreachable = "wait"
+wait = "30s"
+[routes.office.security]
+anchors = "anchors"
 """
 EVERY_RULE = """
 [[rule]]
@@ -316,6 +312,10 @@ ports = [443, 8443]
 methods = ["GET", "POST"]
 paths = ["/v2/*"]
 schemes = ["https", "http"]
+users = ["root", 1001]
+units = ["kiosk.service", "user-1000.slice"]
+when = ["wired", "wifi", "wwan", "unknown", "not-reachable"]
+route = ["office", "direct"]
 action = "deny"
 reason = "No."
 enforce = true
@@ -431,6 +431,8 @@ def test_a_file_that_is_named_and_not_there_is_an_error(sallyport_binary, tmp_pa
 
 
 WARNINGS = {
+    "a user who is not there": (RULE + 'users = ["no-such-user"]\n', 3),
+    "a route that no rule lists": ('[routes.a]\nvia = "direct"\n' + RULE, 1),
     "a secret that others can read": (
         RULE + '[rule.request]\nauthorization = { username = "a", password = { file = "open" } }\n',
         4,
@@ -481,8 +483,14 @@ def test_no_diagnostic_shows_a_secret(sallyport_binary, tmp_path):
         'headers.set = { "X A" = "very-secret" }',
         'authorization = { username = "a", password = "very-secret\\r\\n" }',
     ]
-    for line in lines:
-        (tmp_path / "sallyport.toml").write_text(RULE + f"[rule.request]\n{line}\n")
+    texts = [RULE + f"[rule.request]\n{line}\n" for line in lines]
+    texts += [
+        '[routes.a]\nvia = "http://ada:very-secret@proxy.test"\n',
+        '[routes.a]\nvia = "ada:very-secret@proxy.test:3128"\n',
+        '[routes.a]\nvia = "http://proxy.test"\ncredentials = { username = "a:very-secret", password = "very-secret" }\n',
+    ]
+    for line in texts:
+        (tmp_path / "sallyport.toml").write_text(line)
         for options in ((), ("--json",), ("--strict",)):
             done = command("check", *options, "--config", "sallyport.toml", cwd=tmp_path)
             assert "very-secret" not in done.stdout + done.stderr, line
@@ -562,6 +570,92 @@ def test_explain_exits_with_1_when_the_answer_is_no(name, sallyport_binary, tmp_
     arguments, status, _ = EXPLAINED[name]
     (tmp_path / "sallyport.toml").write_text(POLICY)
     explain(tmp_path, *arguments, expect=status)
+
+
+ASKERS = """
+[routes.office]
+via = "http://proxy.office.test:3128"
+when = ["wired"]
+
+[[rule]]
+name = "by-user"
+hosts = ["user.test"]
+users = ["root", 4711]
+action = "deny"
+
+[[rule]]
+name = "by-unit"
+hosts = ["unit.test"]
+units = ["kiosk.service"]
+action = "deny"
+
+[[rule]]
+name = "by-link"
+hosts = ["link.test"]
+when = ["wwan"]
+action = "deny"
+
+[[rule]]
+name = "rest"
+route = ["office", "direct"]
+"""
+
+ASKED = {
+    "a user by name": (["--user", "root", "GET", "http://user.test/"], 1, ["by-user"], ["asked without"]),
+    "a user by number": (["--user", "4711", "GET", "http://user.test/"], 1, ["by-user"], ["asked without"]),
+    "another user": (
+        ["--user", "4712", "GET", "http://user.test/"],
+        0,
+        ["users: expected root, 4711, seen 4712", "route office: by http://proxy.office.test:3128", "route direct"],
+        ["asked without"],
+    ),
+    "a user who is not named": (
+        ["GET", "http://user.test/"],
+        0,
+        ["seen a client that is not known", "asked without --user", "'by-user' (sallyport.toml:6)"],
+        ["--unit", "--when"],
+    ),
+    "a unit": (["--unit", "kiosk.service", "GET", "http://unit.test/"], 1, ["by-unit"], ["asked without"]),
+    "a unit of a user who is not named": (
+        ["--unit", "kiosk.service", "GET", "http://user.test/"],
+        0,
+        ["seen a user who is not known", "asked without --user"],
+        ["--unit"],
+    ),
+    "a unit that is not named": (
+        ["--user", "root", "CONNECT", "unit.test:443"],
+        0,
+        ["asked without --unit"],
+        ["--user"],
+    ),
+    "a link": (["--when=wwan", "GET", "http://link.test/"], 1, ["by-link"], ["asked without"]),
+    "another link": (["--when=wifi", "GET", "http://link.test/"], 0, ["expected wwan, seen wifi"], ["asked without"]),
+    "a link that is not named": (["GET", "http://link.test/"], 0, ["asked without --when"], ["--user"]),
+}
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_explain_for_a_client_and_a_link(name, sallyport_binary, tmp_path):
+    arguments, status, fragments, absent = ASKED[name]
+    (tmp_path / "sallyport.toml").write_text(ASKERS)
+    output = explain(tmp_path, *arguments, expect=status)
+    assert all(fragment in output for fragment in fragments), output
+    assert not any(fragment in output for fragment in absent), output
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        (["--user", "no-such-user"], "no user named 'no-such-user'"),
+        (["--user", "4294967295"], "no user named '4294967295'"),
+        (["--unit", "kiosk"], "did you mean 'kiosk.service'?"),
+        (["--when", "lte"], "unknown, not-reachable, wwan, wifi, wired"),
+        (["--when"], "'--when' needs a value"),
+    ],
+)
+def test_explain_for_nobody_and_no_link(arguments, message, sallyport_binary, tmp_path):
+    (tmp_path / "sallyport.toml").write_text(ASKERS)
+    assert message in explain(tmp_path, "GET", "http://a.test/", *arguments, expect=2)
 
 
 def test_explain_of_a_broken_configuration_fails(sallyport_binary, tmp_path):

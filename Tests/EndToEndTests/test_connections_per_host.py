@@ -5,12 +5,11 @@ for later must never be what somebody waits for. (One loop and its order are in 
 """
 
 import select
-import socket
 import threading
 
 import pytest
 
-from journal import DEADLINE_SECONDS, readable
+from journal import DEADLINE_SECONDS, happens
 from origins import answering, tunnel_echo
 from problems import check_problem
 from tls_world import (
@@ -57,9 +56,10 @@ class Crowd:
 
 
 def is_open(connection) -> bool:
-    """Whether the proxy has not closed it. The kernel knows at once, a thread that reads would learn it too late."""
+    """Whether the proxy has not closed it. The kernel knows at once, a thread that reads would learn it too late; what is
+    there to be read another thread may read, and a peek would wait."""
     try:
-        return not readable(connection.socket) or connection.socket.recv(1, socket.MSG_PEEK) != b""
+        return not happens(connection.socket, select.POLLRDHUP, 0)
     except (OSError, ValueError):  # closed on this side already
         return False
 

@@ -12,8 +12,6 @@ import time
 
 import pytest
 
-from proxy import command
-
 from conftest import need
 from journal import DEADLINE_SECONDS, readable, writable
 from origins import answering, listening_socket, silent, tunnel_echo
@@ -429,11 +427,7 @@ def test_only_so_many_idle_connections_of_one_host_are_kept(sallyport, raw_origi
     assert sum(connection.ended is None for connection in origin.connections) == 2
 
 
-def test_requests_above_the_cap_of_one_host_queue_in_order(sallyport, raw_origin, raw_client, tmp_path):
-    configuration = tmp_path / "probe.toml"
-    configuration.write_text(limits("connections_per_host = 1"))
-    if "not supported by this build" in command("check", "--config", configuration).stdout:
-        pytest.skip("connections_per_host is not supported by this build")
+def test_requests_above_the_cap_of_one_host_queue_in_order(sallyport, raw_origin, raw_client):
     proxy = sallyport(proxy=ONE_WORKER, policy=limits("connections_per_host = 1"))
     released = threading.Semaphore(0)
 
@@ -487,6 +481,20 @@ def test_sigterm_lets_requests_under_way_finish_and_takes_no_new_ones(sallyport,
     answer = client.answer()
     assert answer.body == b"ok"
     assert client.wait_for_end() == "closed"
+    assert proxy.wait_for_exit() == 0
+
+
+def test_a_line_end_behind_a_request_is_no_request(sallyport, raw_origin, raw_client):
+    """Old clients send one behind a body (RFC 9112, 2.2): no head is awaited then, and a stop need not wait for it."""
+    proxy, origin = sallyport(policy=timeouts('client_header = "200ms"')), raw_origin(answering(OK))
+    clients = [raw_client(proxy) for _ in range(2)]
+    for client in clients:
+        assert client.exchange(get(origin) + b"\r\n").body == b"ok"
+    assert not readable(clients[0].socket, 1), "it was told of a head that it has not begun"
+    assert clients[0].exchange(get(origin)).body == b"ok"
+    proxy.terminate()
+    assert [client.wait_for_end() for client in clients] == ["closed"] * 2
+    assert not clients[1].received[clients[1].read_to :]
     assert proxy.wait_for_exit() == 0
 
 

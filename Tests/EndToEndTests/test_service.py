@@ -18,17 +18,10 @@ from conftest import need
 from journal import DEADLINE_SECONDS, Journal
 from origins import answering
 from proxy import binary, clean_environment
-from service import FakeJournal, ServiceManager, StoppedThread, passing, threads
+from service import FakeJournal, StoppedThread, passing, threads
 
 ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 RULE = '[[rule]]\nname = "payments"\nhosts = ["127.0.0.1"]\n'
-
-
-@pytest.fixture
-def manager(tmp_path):
-    manager = ServiceManager(tmp_path)
-    yield manager
-    manager.stop()
 
 
 def listening(family=socket.AF_INET, address="127.0.0.1") -> socket.socket:
@@ -151,20 +144,6 @@ def test_a_watchdog_of_another_process_is_left_alone(sallyport, manager):
 
 
 # Sockets that are passed
-
-
-@pytest.fixture
-def start_passed(sallyport, monkeypatch):
-    """A function that starts a proxy with sockets passed to it."""
-    ordinary = subprocess.Popen
-
-    def start(sockets, **arguments):
-        monkeypatch.setattr(subprocess, "Popen", lambda *a, **k: ordinary(*a, **k, close_fds=False))
-        proxy = sallyport(prefix=passing(sockets), **arguments)
-        monkeypatch.setattr(subprocess, "Popen", ordinary)
-        return proxy
-
-    return start
 
 
 @pytest.mark.parametrize("name", ["sallyport.socket", "proxy"])

@@ -11,6 +11,7 @@ Certificates are made with `cryptography`, but for the signature that it refuses
 """
 
 import base64
+import contextlib
 import datetime
 import hashlib
 import ipaddress
@@ -399,7 +400,8 @@ class SecureSocket:
                 self._flush()
                 self._fill()
             except ssl.SSLError:
-                self._flush()  # the alert
+                with contextlib.suppress(OSError):  # the peer may have gone
+                    self._flush()  # the alert
                 raise
 
 
