@@ -167,6 +167,8 @@ ROWS = {
     "methods behind explain": (["explain", "P"], {"POST", "PUT", "PATCH"}, {"GET"}),
     "methods behind an option of explain": (["explain", "--config", "policy.toml", "CON"], {"CONNECT"}, {"GET"}),
     "kinds of link": (["explain", "--when", "w"], {"wwan", "wifi", "wired"}, {"unknown"}),
+    "kinds of events": (["events", "--kind", ""], {"begun", "progress", "reload", "pin-mismatch"}, {"--json"}),
+    "a kind of events that is begun": (["events", "--kind=re"], {"reload", "reachability"}, {"begun"}),
     "the watch of reachability": (["reachability", "--w"], {"--watch"}, {"--json"}),
 }
 

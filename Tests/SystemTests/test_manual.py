@@ -16,7 +16,6 @@ from installation import (
 
 MANUAL = SYSTEMD / "man"
 PAGES = sorted(MANUAL.iterdir())
-LATER = "NOT SUPPORTED BY THIS RELEASE"
 
 # Where the keys of a table of the schema stand: the heading, and what precedes the key there.
 PLACES = {
@@ -43,6 +42,7 @@ PLACES = {
     "admin": ("[admin]", ""),
     "reachability": ("[reachability]", ""),
     "route": ("[routes.NAME]", ""),
+    "routeCredentials": ("[routes.NAME]", "credentials."),
 }
 # Keys whose value is a table, described by the keys of that table.
 CONTAINERS = {
@@ -51,6 +51,7 @@ CONTAINERS = {
     ("request", "headers"),
     ("request", "authorization"),
     ("response", "on_violation"),
+    ("route", "credentials"),
 }
 
 
@@ -58,7 +59,6 @@ CONTAINERS = {
 class Key:
     heading: str
     name: str
-    is_later: bool
 
 
 def schema() -> set[Key]:
@@ -70,29 +70,25 @@ def schema() -> set[Key]:
     for table, arguments in tables:
         assert table in PLACES, f"say here where the keys of '{table}' are described"
         heading, prefix = PLACES[table]
-        supported, _, later = arguments.partition("later:")
-        for names, is_later in ((supported, False), (later, True)):
-            for name in re.findall(r'"([^"]+)"', names):
-                if (table, name) not in CONTAINERS:
-                    keys.add(Key(heading, prefix + name, is_later))
+        for name in re.findall(r'"([^"]+)"', arguments):
+            if (table, name) not in CONTAINERS:
+                keys.add(Key(heading, prefix + name))
     return keys
 
 
 def described() -> dict[Key, str]:
     """Every key that sallyport.toml(5) describes, with the source of its description."""
-    section = heading = ""
+    heading = ""
     found: dict[Key, list[str]] = {}
     lines: list[str] = []
     depth = 0
     for line in (MANUAL / "sallyport.toml.5").read_text().splitlines():
         if line.startswith((".Sh ", ".Ss ")):
             lines = []
-            if line.startswith(".Sh"):
-                section = line[4:]
             heading = line[4:].removesuffix("\\&")
         depth += line.startswith(".Bl ") - line.startswith(".El")
         if depth == 1 and (item := re.match(r"\.It Cm (\S+)", line)):
-            key = Key(heading, item[1], section == LATER)
+            key = Key(heading, item[1])
             assert key not in found, f"{key} is described twice"
             lines = found[key] = []
         lines.append(line)
@@ -137,18 +133,6 @@ def test_nothing_is_described_that_is_no_key():
     assert not surplus, f"not in the schema, or not in the section where it belongs: {sorted(map(str, surplus))}"
 
 
-def test_what_is_not_supported_is_answered_so(tmp_path):
-    """One key of those that the page calls not supported: the build agrees, in the words of the page."""
-    later = sorted(key.name for key in described() if key.is_later and key.heading == "[[rule]]")
-    if not later:
-        pytest.skip("every key is supported")
-    need_binary()
-    configuration = tmp_path / "sallyport.toml"
-    configuration.write_text(f'[[rule]]\nname = "a"\n{later[0]} = []\n')
-    done = run(BINARY, "check", "--config", configuration, check=False)
-    assert done.returncode == 1 and "not supported by this build" in done.stdout
-
-
 def unquoted(text: str) -> str:
     """mdoc's word for a quotation mark, as the mark."""
     return text.replace(r"\(dq", '"')
@@ -173,7 +157,7 @@ NO_DEFAULT = {("[proxy]", "credentials"), ("[authority]", "key")}
 
 
 def test_defaults_are_those_of_the_configuration():
-    pages = {(key.heading, key.name): text for key, text in described().items() if not key.is_later}
+    pages = {(key.heading, key.name): text for key, text in described().items()}
     wanted = commented_defaults()
     assert len(wanted) > 25
     for place, value in wanted.items():
@@ -193,7 +177,7 @@ def test_every_default_of_the_page_holds():
     text = ""
     for key, source in described().items():
         stated = re.search(r"^Default:\n\.Ql (.*)$", source, re.MULTILINE)
-        if key.is_later or not stated or key.heading not in TABLES_OF_THE_DAEMON:
+        if not stated or key.heading not in TABLES_OF_THE_DAEMON:
             continue
         if f"{key.heading}\n" not in text:
             text += f"{key.heading}\n"
@@ -329,7 +313,7 @@ def test_every_resource_is_described_and_its_shape_marked(resource):
 
 
 def test_every_path_that_is_served_is_described():
-    paths = set(re.findall(r'"(/v1/[a-z]+|/metrics)/?"', server_source("AdminServer.swift")))
+    paths = set(re.findall(r'"(/v1/[a-z]+|/metrics)/?"', server_source("AdminRequests.swift")))
     assert len(paths) > 5, "the API is written in another way now; read it anew here"
     described = {re.sub(r"/REF$", "", resource.split()[1]) for resource in RESOURCES}
     assert paths == described

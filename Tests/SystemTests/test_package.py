@@ -1,44 +1,19 @@
 """The Debian package: built from the program that is there, judged by lintian, and installed, upgraded, removed and
 purged by dpkg in a Debian root, whose files are compared before and after.
 
-The root is made by debootstrap, once, and kept: .build/debian-root, or where SALLYPORT_DEBIAN_ROOT says. It is not
-changed: each test works on a layer of its own above it, which is gone when the test ends. Needs root, and at the first
-time a Debian mirror; without them the tests skip and say so.
+Needs root, and a Debian mirror; without them the tests skip and say so.
 """
 
-import os
 import re
-import shlex
-import shutil
 import subprocess
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from installation import BINARY, PROJECT, SYSTEMD, need, need_binary, run, version
+from debian import ENABLE, UNITS, build, changed, control
+from installation import BINARY, PROJECT, need, need_binary, run, version
 
-SUITE = "bookworm"
-MIRROR = os.environ.get("SALLYPORT_DEBIAN_MIRROR", "http://deb.debian.org/debian")
-BASE_PACKAGES = "systemd,systemd-sysv,dbus"
-UNITS = ["sallyport.service", "sallyport.socket", "sallyport-admin.socket"]
 CONFFILES = ["/etc/sallyport/policy.d/00-example.toml", "/etc/sallyport/sallyport.toml"]
-
-
-@pytest.fixture(scope="session")
-def package(tmp_path_factory) -> Path:
-    """The package of the program that is there."""
-    need("dpkg-buildpackage", "dh")
-    need_binary()
-    return build(tmp_path_factory.mktemp("package"))
-
-
-def build(directory: Path) -> Path:
-    return Path(run(SYSTEMD / "debian/build-package", BINARY, directory).stdout.strip())
-
-
-def control(package: Path, field: str) -> str:
-    return run("dpkg-deb", "--field", package, field).stdout.strip()
 
 
 # MARK: The package as a file
@@ -156,115 +131,6 @@ def test_install_overwrites_no_configuration(installed):
 # MARK: In a Debian root
 
 
-@dataclass(frozen=True)
-class Root:
-    """A Debian system in a directory, without a running systemd."""
-
-    path: Path
-
-    def __call__(self, command: str, check: bool = True) -> subprocess.CompletedProcess:
-        """Runs a line of shell inside, with a /proc of its own, which systemd-tmpfiles needs."""
-        inside = f"mount -t proc proc /proc && export DEBIAN_FRONTEND=noninteractive LC_ALL=C.UTF-8 && {command}"
-        return run(
-            "unshare", "--mount", "--pid", "--fork", "chroot", self.path, "/bin/sh", "-c", inside, check=check,
-            env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root"},
-        )
-
-    def dpkg(self, *arguments: str | Path, check: bool = True) -> subprocess.CompletedProcess:
-        words = []
-        for argument in arguments:
-            if isinstance(argument, Path):
-                shutil.copy(argument, self.path / "root")
-                argument = f"/root/{argument.name}"
-            words.append(shlex.quote(argument))
-        return self(f"dpkg {' '.join(words)} </dev/null", check=check)
-
-    def file(self, path: str) -> Path:
-        return self.path / path.lstrip("/")
-
-    def user(self) -> str | None:
-        lines = self.file("/etc/passwd").read_text().splitlines()
-        return next((line for line in lines if line.startswith("sallyport:")), None)
-
-    def snapshot(self) -> dict[str, tuple]:
-        """Every path with what it is: type and mode, owner, and of a file its content."""
-        found = {}
-        for directory, names, files in os.walk(self.path):
-            for name in names + files:
-                path = Path(directory, name)
-                status = path.lstat()
-                content = path.read_bytes() if path.is_file() and not path.is_symlink() else b""
-                place = "/" + str(path.relative_to(self.path))
-                found[place] = (oct(status.st_mode), status.st_uid, status.st_gid, content)
-        return found
-
-
-@pytest.fixture(scope="session")
-def prepared(package, tmp_path_factory) -> Path:
-    """A Debian root in which everything is installed that the package depends on."""
-    need("unshare", "mount")
-    if os.geteuid() != 0:
-        pytest.skip("only root may change its root directory")
-    path = tmp_path_factory.mktemp("debian") / "root"
-    run("cp", "-a", "--reflink=auto", base_root(), path)
-    root = Root(path)
-    shutil.copy("/etc/resolv.conf", root.file("/etc/resolv.conf"))
-    depends = shlex.quote(control(package, "Depends"))
-    done = root(f"apt-get update -q && apt-get satisfy -q -y --no-install-recommends {depends}", check=False)
-    if done.returncode != 0:
-        pytest.skip(f"what the package depends on cannot be installed:\n{done.stdout}{done.stderr}")
-    return path
-
-
-def base_root() -> Path:
-    path = Path(os.environ.get("SALLYPORT_DEBIAN_ROOT", PROJECT / ".build/debian-root"))
-    if not (path / "usr/bin/dpkg").exists():
-        need("debootstrap")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        draft = path.with_name(path.name + ".new")
-        shutil.rmtree(draft, ignore_errors=True)
-        done = run(
-            "debootstrap", "--variant=minbase", f"--include={BASE_PACKAGES}", SUITE, draft, MIRROR, check=False
-        )
-        if done.returncode != 0:
-            pytest.skip(f"debootstrap fails, is {MIRROR} in reach?\n{done.stdout}{done.stderr}")
-        draft.rename(path)
-    return path
-
-
-@pytest.fixture
-def root(prepared, tmp_path):
-    """A layer above the prepared root, in memory."""
-    for name in ("layer", "root"):
-        (tmp_path / name).mkdir()
-    layer, path = tmp_path / "layer", tmp_path / "root"
-    run("mount", "-t", "tmpfs", "-o", "size=512m", "tmpfs", layer)
-    try:
-        for name in ("upper", "work"):
-            (layer / name).mkdir()
-        options = f"lowerdir={prepared},upperdir={layer}/upper,workdir={layer}/work"
-        run("mount", "-t", "overlay", "-o", options, "overlay", path)
-        try:
-            yield Root(path)
-        finally:
-            run("umount", path)
-    finally:
-        run("umount", layer)
-
-
-def changed(package: Path, directory: Path, *, new_version: str, configuration: str | None = None) -> Path:
-    """The package as a later version, with another sallyport.toml where one is given."""
-    tree = directory / new_version
-    run("dpkg-deb", "--raw-extract", package, tree)
-    file = tree / "DEBIAN/control"
-    file.write_text(re.sub(r"^Version: .*$", f"Version: {new_version}", file.read_text(), flags=re.MULTILINE))
-    if configuration is not None:
-        (tree / "etc/sallyport/sallyport.toml").write_text(configuration)
-    later = directory / f"sallyport_{new_version}.deb"
-    run("dpkg-deb", "--root-owner-group", "--build", tree, later)
-    return later
-
-
 def test_the_program_runs_where_only_dependencies_are(root, package):
     root.dpkg("--install", package)
     assert root("sallyport version").stdout == f"sallyport {version()}\n"
@@ -275,7 +141,7 @@ def test_the_program_runs_where_only_dependencies_are(root, package):
 
 def test_nothing_is_enabled_or_started_and_it_is_said_how(root, package):
     done = root.dpkg("--install", package)
-    assert "systemctl enable --now sallyport.socket sallyport-admin.socket sallyport.service" in done.stdout
+    assert ENABLE in done.stdout
     for unit in UNITS:
         assert root(f"systemctl is-enabled {unit}", check=False).stdout.strip() == "disabled"
     assert not list(root.file("/etc/systemd/system").rglob("sallyport*"))

@@ -99,6 +99,8 @@ def test_a_restart_keeps_what_it_should(service):
     assert section["RuntimeDirectoryPreserve"] == "yes", "systemd would remove the bound admin.sock"
     drain_seconds = 30  # of [proxy.timeouts]
     assert seconds(section["TimeoutStopSec"]) > drain_seconds
+    assert int(section["FileDescriptorStoreMax"]) > 0, "open tunnels would end"
+    assert section["NotifyAccess"] == "main", "any process of the service could store descriptors"
 
 
 def seconds(text: str) -> float:
