@@ -25,11 +25,12 @@ PROXY_ARGUMENTS ?=
 BUILD_PACKAGES := binutils g++ git libcurl4 libedit2 liblzma5 libncurses6 libsqlite3-0 libxml2 pkg-config libc-ares-dev libidn2-dev libssl-dev libtomlplusplus-dev \
   libsimdjson-dev libexpat1-dev zlib1g-dev libbrotli-dev libzstd-dev libsystemd-dev
 TEST_PACKAGES := python3 python3-venv curl wget busybox git nginx-light fcgiwrap apt-utils dpkg-dev openssl chromium \
-  libnss3-tools netcat-openbsd iproute2 procps util-linux gcc libc6-dev openjdk-17-jdk-headless nodejs
+  libnss3-tools netcat-openbsd iproute2 procps util-linux gcc libc6-dev openjdk-17-jdk-headless nodejs \
+  tinyproxy squid-openssl haproxy microsocks dante-server
 BENCH_PACKAGES := nginx-light haproxy squid-openssl tinyproxy wrk gcc libc6-dev libssl-dev openssl util-linux python3
 FUZZ_PACKAGES := lld
 DEB_PACKAGES := debhelper
-SYSTEM_TEST_PACKAGES := $(DEB_PACKAGES) bash debootstrap fish lintian man-db mandoc util-linux zsh
+SYSTEM_TEST_PACKAGES := $(DEB_PACKAGES) bash debootstrap fish lintian man-db mandoc systemd-container util-linux zsh
 
 # No local rpath: an installed program must not take libraries from the directory that it is in. Bound at the start, so
 # that the table of functions is read-only.
@@ -99,12 +100,13 @@ fuzz: fuzz-packages
 soak: test-packages build $(VENV)/installed
 	$(VENV)/bin/python Tests/Bench/soak.py --seconds $(SOAK_SECONDS)
 
-# The whole suite once under each sanitizer.
+# The whole suite once under each sanitizer: the modules as they are debugged, the program as it is shipped.
+sanitizer-test: export LSAN_OPTIONS = suppressions=$(CURDIR)/Tests/Fuzz/leaks.supp:print_suppressions=0
 sanitizer-test: test-packages $(VENV)/installed
 	for sanitizer in address thread; do \
 	  swift test --sanitize=$$sanitizer --scratch-path .build/$$sanitizer || exit 1; \
-	  swift build --sanitize=$$sanitizer --scratch-path .build/$$sanitizer --product sallyport || exit 1; \
-	  SALLYPORT_SANITIZED=1 SALLYPORT_BINARY=.build/$$sanitizer/debug/sallyport \
+	  swift build -c release --sanitize=$$sanitizer --scratch-path .build/$$sanitizer --product sallyport || exit 1; \
+	  SALLYPORT_SANITIZED=1 SALLYPORT_BINARY=$(CURDIR)/.build/$$sanitizer/release/sallyport \
 	    $(VENV)/bin/pytest -q Tests/EndToEndTests || exit 1; \
 	done
 

@@ -22,8 +22,8 @@ absent is SKIP, which is an error with --strict only. Needs: nginx, wrk, cc, ope
 only.
 
 The files: rows.py what is measured; proxies.py how each proxy is started; origin.py what is behind them; certificates.py
-whom they trust; documents.py what a serializer looks at; load.py what is sent; measure.py what it cost; report.py tables
-and verdicts; processes.py that nothing is left running; pump.c, tunnel-load.c, absolute.lua, alloc-count.c and
+whom they trust; documents.py what a serializer looks at; load.py and scrape.py what is sent; measure.py what it cost;
+report.py tables and verdicts; processes.py that nothing is left running; pump.c, tunnel-load.c, absolute.lua, alloc-count.c and
 alloc_count.py the tools. test_bench.py tests them: python3 Tests/Bench/test_bench.py
 """
 
@@ -87,7 +87,6 @@ class Bench:
         parent = MEMORY_DIRECTORY if memory_has_room() else None
         self.directory = pathlib.Path(tempfile.mkdtemp(prefix="sallyport-bench-", dir=parent))
         self.directory.chmod(0o755)  # Squid, started as root, becomes another user
-        self.admin_socket = False
         self.allocation_counters = self.directory / "allocations"
 
     def __enter__(self):
@@ -97,7 +96,6 @@ class Bench:
             self.pump = self._compile("pump")
             self.tunnel_load = self._compile("tunnel-load")
             self.alloc_library = alloc_count.build(self.directory)
-            self.admin_socket = self._has_admin_socket()
             self.certificates = Certificates(self.new_path("certificates"))
             self.origin = Origin(self)
         except BaseException:
@@ -115,17 +113,6 @@ class Bench:
         subprocess.run([os.environ.get("CC", "cc"), *COMPILER_FLAGS, "-o", program, SOURCES / f"{name}.c",
                         *LIBRARIES.get(name, [])], check=True, timeout=COMPILE_SECONDS_MAX)
         return program
-
-    def _has_admin_socket(self) -> bool:
-        """Whether this build of Sallyport knows [admin]. One that does must be given a socket of its own, lest it takes
-        that of the system's daemon; one that does not refuses to start when it is."""
-        if not os.access(self.binary, os.X_OK):
-            return False
-        configuration = self.new_path("admin.toml")
-        configuration.write_text(f'[admin]\nsocket = "{self.directory}/admin.sock"\n')
-        done = subprocess.run([self.binary, "check", "--config", configuration], timeout=COMMAND_SECONDS_MAX,
-                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-        return b"not supported by this build" not in done.stdout
 
     def new_path(self, name: str) -> pathlib.Path:
         """A path in the bench's directory that nobody has used."""

@@ -5,10 +5,12 @@ thousands of idle connections, and sends a known number of requests for the coun
 Part of bench.py; tested by test_bench.py.
 """
 
+import contextlib
 import json
 import pathlib
 import socket
 import ssl
+import sys
 from dataclasses import dataclass
 
 import processes
@@ -100,6 +102,26 @@ def _tunnel_load(bench, running, site: Site, path: str, milliseconds: int, optio
     text = processes.run("tunnel-load", command, cpu=bench.load_cpu, output=bench.directory / "tunnel-load.err",
                          seconds_max=milliseconds / 1000 + LOAD_GRACE_SECONDS + 5)
     return Load(**json.loads(text))
+
+
+@contextlib.contextmanager
+def scraping(bench, running, times_a_second: int, seconds: float):
+    """Has /metrics scraped while the block runs; a function that waits for the end and says how often is what it gets."""
+    path = running.admin_socket
+    if not path.exists():
+        raise BenchError(f"{running.name} has no admin socket to scrape")
+    command = [sys.executable, str(bench.sources / "scrape.py"), str(path), str(times_a_second), str(seconds)]
+    with processes.Child("scrape.py", command, cpu=bench.load_cpu, output=bench.directory / "scrape.err",
+                         read_stdout=True) as child:
+        child.wait_for_line()
+
+        def outcome() -> dict:
+            text = child.process.communicate(timeout=seconds + LOAD_GRACE_SECONDS)[0]
+            if child.process.returncode != 0:
+                raise child.fail(f"ended with status {child.process.returncode}")
+            return json.loads(text)
+
+        yield outcome
 
 
 class Client:

@@ -90,6 +90,7 @@ class Running:
         self.log = directory / "log"
         self.log.touch()
         self.log.chmod(0o666)
+        self.admin_socket = admin_socket(directory)
         command = proxy.command(Start(bench, directory, self.port, self.log, proxy))
         self.child = Child(proxy.name, command, cpu=bench.proxy_cpu, output=self.log, environment=environment,
                            directory=directory, read_stdout=proxy.prints_line)
@@ -232,6 +233,11 @@ class Running:
 # Sallyport ------------------------------------------------------------------------------------------------------------
 
 
+def admin_socket(directory: pathlib.Path) -> pathlib.Path:
+    """Where a Sallyport that was started there answers questions."""
+    return directory / "admin.sock"
+
+
 def sallyport(start: Start) -> list[str]:
     configuration = start.directory / "sallyport.toml"
     # The last rule is the one that holds, so that a policy which tries one after another has to try them all.
@@ -240,7 +246,8 @@ def sallyport(start: Start) -> list[str]:
     rules = "".join(f'[[rule]]\nname = "rule-{index}"\nhosts = ["{host}"]\n' for index, host in enumerate(hosts))
     if start.proxy.rule:
         rules += f'[[rule]]\nname = "bench"\nhosts = ["{HOST}"]\npaths = ["{API}*"]\n{start.proxy.rule.tables}'
-    admin = f'[admin]\nsocket = "{start.directory}/admin.sock"' if start.bench.admin_socket else ""
+    # Lest it takes that of the system's daemon.
+    admin = f'[admin]\nsocket = "{admin_socket(start.directory)}"'
     configuration.write_text(f"""
 [proxy]
 listen = ["{HOST}:{start.port}"]
@@ -279,6 +286,22 @@ QUERY_PARAMETER = Rule("""
 [rule.request]
 parameters = { api_key = "7d1f0c92b84e46a3a5c1e0f2" }
 """, seen=(*ONLY_A_RULE.seen[:-1], "api_key=7d1f0c92b84e46a3a5c1e0f2"))
+
+# By loopback, which counts as wired: the first route asks for another link, the second is taken, the third never needed.
+ROUTES = Rule("""
+when = ["wired", "wifi", "wwan", "unknown", "not-reachable"]
+route = ["far", "near", "direct"]
+[routes.far]
+via = "http://127.0.0.1:9"
+when = ["wifi"]
+[routes.near]
+via = "direct"
+when = ["wired"]
+unreachable = "wait"
+""", seen=ONLY_A_RULE.seen)
+USERS = Rule(f"""
+users = [{os.getuid()}]
+""", seen=ONLY_A_RULE.seen)
 
 
 def sallyport_security(start: Start) -> str:
@@ -532,6 +555,10 @@ PROXIES = {
               sallyport, tunnels=True, prints_line=True, rule=HEADER_RULES),
         Proxy("sallyport-parameter", "the same with a parameter for each query", None, sallyport, tunnels=True,
               prints_line=True, rule=QUERY_PARAMETER),
+        Proxy("sallyport-routes", "the same with `when`, three routes, and the second of them taken", None, sallyport,
+              tunnels=True, prints_line=True, rule=ROUTES),
+        Proxy("sallyport-users", "the same for the user that asks", None, sallyport, tunnels=True, prints_line=True,
+              rule=USERS),
         Proxy("sallyport-tls", "which verifies https:// origins itself", None, sallyport, tunnels=True, prints_line=True,
               secure=True),
         Proxy("sallyport-verify", 'with connect = "verify"', None, sallyport, tunnels=True, prints_line=True, secure=True,

@@ -32,6 +32,11 @@ WARM_UP_SECONDS = 1  # before each timed run: pools filled, caches warm; the lea
 SLICE_SECONDS = 1
 PAIRS_EACH_SECOND = 2
 
+SCRAPES_A_SECOND = 1_000
+# Of those that were due, below which the figure is that of a daemon which is asked less than the row says.
+SCRAPES_ANSWERED_MIN = 0.9
+SCRAPES_EXTRA_SECONDS = 0.5
+
 IDLE_CLIENTS = 10_000
 IDLE_TUNNELS = 5_000
 IDLE_INTERCEPTED = 2_000  # a handshake of a millisecond or two each, on both sides
@@ -74,6 +79,10 @@ METRICS = {
     "extra_gb_per_second": Metric("GB/s of extra CPU", 3),
     "extra_quartiles_us": Metric("± µs in a round", 2),
     "without_us_per_request": Metric("without µs/req", 1),
+    "times_without": Metric("CPU/req × without", 3),
+    "throughput_times_without": Metric("req/s × without", 3),
+    "us_per_scrape": Metric("CPU µs/scrape", 1),
+    "scrapes_per_second": Metric("scrapes/s"),
     "private_bytes_each": Metric("B each", 0),
     "pss_mb": Metric("PSS MB", 1),
     "rss_mb": Metric("RSS MB", 1),
@@ -214,7 +223,7 @@ def new_hosts(bench, running: Running) -> Metrics:
 
 
 def extra_of(path: str, check: Callable[[Running], None], *, fields: dict[str, str] = load.NO_FIELDS,
-             content: str | None = None):
+             content: str | None = None, close: bool = False):
     """What the CPU time of a GET of `path` is above that under another configuration, both by turns. With `content`, a
     path whose file is what is worked on, also how much of it a second of that CPU time does."""
 
@@ -222,7 +231,7 @@ def extra_of(path: str, check: Callable[[Running], None], *, fields: dict[str, s
         site = bench.origin.plain
 
         def slice_of(each: Running, seconds: int) -> load.Load:
-            return load.wrk(bench, each, site, path, seconds, fields=fields)
+            return load.wrk(bench, each, site, path, seconds, fields=fields, close=close)
 
         for each in (running, without):
             each.check()
@@ -249,12 +258,61 @@ def paired(pairs: list[tuple[Metrics, Metrics]], content_bytes: int | None = Non
     metrics["extra_us_per_request"] = extra_us
     metrics["extra_quartiles_us"] = (high - low) / 2
     metrics["without_us_per_request"] = statistics.median(other["cpu_us_per_request"] for _, other in pairs)
+    metrics["times_without"] = 1 + extra_us / metrics["without_us_per_request"]
     if "others_percent" in metrics:
         metrics["others_percent"] = statistics.median(each["others_percent"] for pair in pairs for each in pair)
     if content_bytes:
         if extra_us <= 0:
             raise BenchError(f"work on {content_bytes} bytes seemed to cost {extra_us:.1f} µs: noise hides what it costs")
         metrics["extra_gb_per_second"] = content_bytes / (extra_us * 1000)  # bytes a ns are GB a s
+    return metrics
+
+
+def scraped(path: str):
+    """What the CPU time of a GET of `path`, and how many of them are done, is while /metrics is scraped, of what it is
+    without, both by turns of the same process. All the CPU time of the process counts, whichever thread's it is."""
+
+    def measure_row(bench, running: Running) -> Metrics:
+        running.check()
+        site = bench.origin.plain
+
+        def send(seconds: int) -> load.Load:
+            return load.wrk(bench, running, site, path, seconds)
+
+        def with_scrapes() -> Metrics:
+            # Somewhat longer than the slice, which wrk takes a moment to begin and to end.
+            with load.scraping(bench, running, SCRAPES_A_SECOND, SLICE_SECONDS + SCRAPES_EXTRA_SECONDS) as outcome:
+                metrics = cost(bench, running, path, send, SLICE_SECONDS)
+                seen = outcome()
+            rate = seen["scrapes"] / seen["seconds"]
+            if rate < SCRAPES_A_SECOND * SCRAPES_ANSWERED_MIN:
+                raise BenchError(f"{running.name}: {rate:.0f} scrapes a second were answered, {SCRAPES_A_SECOND} were due; "
+                                 f"{seen['skipped']} found every connection busy")
+            return metrics | {"scrapes_per_second": rate}
+
+        send(WARM_UP_SECONDS)
+        with_scrapes()
+        pairs = []
+        for number in range(PAIRS_EACH_SECOND * bench.seconds):
+            first = number % 2 == 0
+            slices = {scraping: with_scrapes() if scraping else cost(bench, running, path, send, SLICE_SECONDS)
+                      for scraping in (first, not first)}
+            pairs.append((slices[True], slices[False]))
+        return compared(pairs)
+
+    return measure_row
+
+
+def compared(pairs: list[tuple[Metrics, Metrics]]) -> Metrics:
+    """From slices with scrapes and without, what `paired` says, and the medians of what each pair differs by."""
+    metrics = paired(pairs)
+    metrics["times_without"] = statistics.median(
+        of_one["cpu_us_per_request"] / other["cpu_us_per_request"] for of_one, other in pairs)
+    metrics["throughput_times_without"] = statistics.median(
+        of_one["requests_per_second"] / other["requests_per_second"] for of_one, other in pairs)
+    metrics["us_per_scrape"] = statistics.median(
+        (of_one["cpu_us_per_request"] - other["cpu_us_per_request"]) * of_one["requests_per_second"]
+        / of_one["scrapes_per_second"] for of_one, other in pairs)
     return metrics
 
 
@@ -506,6 +564,11 @@ ROWS = {
         Row("idle-intercepted", "idle intercepted clients that have done one exchange", idle_intercepted,
             "private_bytes_each", proxies=INTERCEPTION, baseline="squid-peek", counts_only=True,
             bars=(Bar("private_bytes_each", 16 * 1024, subject="sallyport-intercept", sense=Sense.BELOW),)),
+        # How much of a full load it takes depends on how much of a CPU there is, what one costs does not: the bar is 2 %
+        # of one for each hundred.
+        Row("scrapes-1000", "1 KiB responses while /metrics is scraped 1,000 times a second: against the same without",
+            scraped("/1k"), "us_per_scrape", proxies=("sallyport",), baseline=None,
+            bars=(Bar("us_per_scrape", 200),)),
         Row("json-check-90k", "a JSON document of 90 KB, checked: against the same rule without a serializer",
             extra_of(API_DOCUMENT, Running.check_documents, content=API_DOCUMENT), "extra_gb_per_second",
             proxies=("sallyport-json",), without="sallyport-rule", baseline=None,
@@ -529,5 +592,14 @@ ROWS = {
             proxies=("sallyport-parameter",), without="sallyport-rule", baseline=None,
             bars=(Bar("extra_us_per_request", 1, subject="sallyport-parameter", sense=Sense.BELOW),),
             allocations=allocations_of(API_1K, 1024, fields=load.FIELDS)),
+        Row("routes-1k", "1 KiB responses under a rule with `when` and three routes: against the same rule without them",
+            extra_of(API_1K, Running.check_fields, fields=load.FIELDS), "times_without",
+            proxies=("sallyport-routes",), without="sallyport-rule", baseline=None,
+            bars=(Bar("times_without", 1.03, subject="sallyport-routes"),),
+            allocations=allocations_of(API_1K, 1024, fields=load.FIELDS)),
+        Row("users-1k", "one request a connection under a rule with `users`: against the same rule without it",
+            extra_of(API_1K, Running.check_fields, fields=load.FIELDS, close=True), "extra_us_per_request",
+            proxies=("sallyport-users",), without="sallyport-rule", baseline=None,
+            bars=(Bar("extra_us_per_request", 5, subject="sallyport-users"),)),
     ]
 }

@@ -419,6 +419,62 @@ class Pairs(unittest.TestCase):
             self.paired((9, 10), (9, 10), content_bytes=90_000)
 
 
+class Scrapes(WithDirectory):
+    """A daemon that answers scrapes after a while, and what is made of slices with them."""
+
+    def serve(self, delay_seconds: float = 0, status: str = "200 OK") -> pathlib.Path:
+        path = self.directory / "admin.sock"
+        listener = socket.socket(socket.AF_UNIX)
+        listener.bind(str(path))
+        listener.listen()
+        self.addCleanup(listener.close)
+
+        def answer(accepted: socket.socket):
+            with accepted, contextlib.suppress(OSError):
+                while accepted.recv(4096):
+                    time.sleep(delay_seconds)
+                    accepted.sendall(f"HTTP/1.1 {status}\r\nContent-Length: 5\r\n\r\n".encode())
+                    accepted.sendall(b"a 1\n\n")
+
+        def accept():
+            with contextlib.suppress(OSError):
+                while True:
+                    threading.Thread(target=answer, args=(listener.accept()[0],), daemon=True).start()
+
+        threading.Thread(target=accept, daemon=True).start()
+        return path
+
+    def scrape(self, path: pathlib.Path, rate: int, seconds: float) -> subprocess.CompletedProcess:
+        return subprocess.run([sys.executable, SOURCES / "scrape.py", path, str(rate), str(seconds)],
+                              capture_output=True, text=True, timeout=SECONDS_MAX)
+
+    def test_what_is_due_is_asked_and_counted(self):
+        done = self.scrape(self.serve(), 100, 0.5)
+        begun, outcome = done.stdout.splitlines()
+        seen = json.loads(outcome)
+        self.assertEqual((begun, seen["skipped"]), ("begun", 0))
+        self.assertTrue(40 <= seen["scrapes"] <= 51, seen)
+        self.assertEqual(seen["bytes"], len("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\na 1\n\n"))
+
+    def test_a_daemon_that_cannot_follow_is_asked_less(self):
+        seen = json.loads(self.scrape(self.serve(0.2), 1000, 0.5).stdout.splitlines()[1])
+        self.assertTrue(0 < seen["scrapes"] < 100 < seen["skipped"], seen)
+
+    def test_an_error_page_is_no_scrape(self):
+        done = self.scrape(self.serve(status="503 Service Unavailable"), 10, 0.5)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("not 200", done.stderr)
+
+    def test_what_a_scrape_costs_is_what_all_of_them_cost_in_a_second(self):
+        # 50,000 requests of 20 µs, or 40,000 of 25 and a thousand scrapes: 200,000 µs for those.
+        pairs = [({"cpu_us_per_request": 25.0, "requests_per_second": 40_000.0, "scrapes_per_second": 1000.0},
+                  {"cpu_us_per_request": 20.0, "requests_per_second": 50_000.0})] * 3
+        metrics = rows.compared(pairs)
+        self.assertAlmostEqual(metrics["times_without"], 1.25)
+        self.assertAlmostEqual(metrics["throughput_times_without"], 0.8)
+        self.assertAlmostEqual(metrics["us_per_scrape"], 200)
+
+
 class Documents(unittest.TestCase):
     def test_the_document_is_the_same_in_every_run_and_as_long_as_the_bars_say(self):
         document = documents.document()
