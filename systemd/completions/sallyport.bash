@@ -24,6 +24,15 @@ __sallyport_value() {
         --shell) __sallyport_words "sh fish systemd" ;;
         --format) __sallyport_words "pem der" ;;
         --only) __sallyport_words "active next previous" ;;
+        --kind)
+            # What stands before the last comma stays.
+            local list=""
+            if [[ $current == *,* ]]; then list=${current%,*},; fi
+            local kind
+            for kind in begun progress finished violation pin-mismatch wait reachability reload; do
+                __sallyport_words "$list$kind"
+            done
+            ;;
         --when) __sallyport_words "unknown not-reachable wwan wifi wired" ;;
         --user) __sallyport_words "$(compgen -u)" ;;
         --unit | --permit | --server-name) ;;
@@ -42,7 +51,8 @@ __sallyport_options() {
         "ca show") echo "--json --directory --config" ;;
         "ca export") echo "--format --only --bundle --output --directory --config" ;;
         env) echo "--config --shell" ;;
-        status | reload | events) echo "--config --socket --json" ;;
+        status | reload) echo "--config --socket --json" ;;
+        events) echo "--config --socket --kind --json" ;;
         reachability) echo "--config --socket --watch --json" ;;
     esac
 }
@@ -70,7 +80,7 @@ __sallyport() {
         elif [[ $word == --* ]]; then
             case $word in
                 --config | --anchors | --file | --output | --socket | --directory | --shell | --format | --only | \
-                    --when | --user | --unit | --permit | --server-name) skip=1 ;;
+                    --kind | --when | --user | --unit | --permit | --server-name) skip=1 ;;
             esac
         elif [[ -z $command ]]; then
             command=$word

@@ -6,7 +6,7 @@ function __sallyport_words
     for word in (commandline -opc)[2..]
         if test $is_value = 1
             set is_value 0
-        else if string match -qr -- '^--(config|socket|anchors|file|output|directory|shell|format|only|user|unit|when|permit|server-name)$' $word
+        else if string match -qr -- '^--(config|socket|anchors|file|output|directory|shell|format|only|kind|user|unit|when|permit|server-name)$' $word
             set is_value 1
         else if not string match -q -- '-*' $word
             echo $word
@@ -85,6 +85,8 @@ complete -c sallyport -n '__sallyport_at ca export' -l bundle -d 'Behind the anc
 complete -c sallyport -n '__sallyport_at ca export' -l output -r -F -d 'File to write'
 
 complete -c sallyport -n '__sallyport_in env' -l shell -x -a 'sh fish systemd' -d 'Language of the lines'
+
+complete -c sallyport -n '__sallyport_in events' -l kind -x -a '(__fish_append , begun progress finished violation pin-mismatch wait reachability reload)' -d 'Kinds of events'
 
 complete -c sallyport -n '__sallyport_behind reachability' -a '(__fish_print_hostnames)'
 complete -c sallyport -n '__sallyport_in reachability' -l watch -d 'Print each change'

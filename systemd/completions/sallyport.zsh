@@ -80,7 +80,11 @@ _sallyport() {
           ;;
         ca) _sallyport_authority ;;
         env) _arguments $configuration '--shell=[language of the lines]:shell:(sh fish systemd)' ;;
-        status | reload | events) _arguments $daemon ;;
+        status | reload) _arguments $daemon ;;
+        events)
+          _arguments $daemon \
+            '--kind=[kinds of events]:kind:_sequence compadd - begun progress finished violation pin-mismatch wait reachability reload'
+          ;;
         reachability) _arguments $daemon '--watch[print each change]' '1:host:_hosts' ;;
         help) _arguments '1:command:->topic' ; [[ $state == topic ]] && _describe -t commands command commands ;;
       esac
