@@ -102,6 +102,7 @@ soak: test-packages build $(VENV)/installed
 
 # The whole suite once under each sanitizer: the modules as they are debugged, the program as it is shipped.
 sanitizer-test: export LSAN_OPTIONS = suppressions=$(CURDIR)/Tests/Fuzz/leaks.supp:print_suppressions=0
+sanitizer-test: export TSAN_OPTIONS = suppressions=$(CURDIR)/Tests/Fuzz/races.supp
 sanitizer-test: test-packages $(VENV)/installed
 	for sanitizer in address thread; do \
 	  swift test --sanitize=$$sanitizer --scratch-path .build/$$sanitizer || exit 1; \

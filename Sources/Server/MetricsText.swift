@@ -49,11 +49,11 @@ struct MetricsText: ~Copyable {
   mutating func histogram(_ name: StaticString, _ help: StaticString, _ histogram: Histogram) {
     begin(name, "histogram", help)
     var sum: UInt64 = 0
-    for (bound, count) in zip(Histogram.boundsMilliseconds, histogram.counts) {
-      sum += count
+    for index in Histogram.boundsMilliseconds.indices {
+      sum += histogram.counts[index]
       bytes.append(name)
       bytes.append("_bucket{le=\"")
-      append(seconds: UInt64(bound))
+      append(seconds: UInt64(Histogram.boundsMilliseconds[index]))
       bytes.append("\"}")
       end(sum)
     }

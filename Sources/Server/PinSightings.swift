@@ -65,5 +65,6 @@ final class PinSightings: Sendable {
     sightings.withLock { sightings in sightings = sightings.filter { pins.contains($0.key) } }
   }
 
-  var all: [WatchedPin: PinSighting] { sightings.withLock { $0 } }
+  /// In a storage of its own: else the next handshake would find it shared and copy it.
+  var all: [WatchedPin: PinSighting] { sightings.withLock { sightings in sightings.mapValues { $0 } } }
 }
