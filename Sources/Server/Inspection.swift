@@ -58,7 +58,7 @@ extension Worker {
   }
 
   private func statisticsNow() -> Statistics {
-    var copy = statistics
+    var copy = statistics.inOwnStorage
     var gauges = Statistics.Gauges()
     for occupant in occupants {
       switch occupant {

@@ -21,6 +21,14 @@ struct RuleStatistics: Sendable, Equatable {
 
   var total: UInt64 { done + failed.values.reduce(0, +) }
 
+  fileprivate var inOwnStorage: RuleStatistics {
+    var copy = self
+    if !failed.isEmpty { copy.failed = failed.mapValues { $0 } }
+    if !violations.isEmpty { copy.violations = violations.mapValues { $0 } }
+    if !reports.isEmpty { copy.reports = reports.mapValues { $0 } }
+    return copy
+  }
+
   mutating func add(_ other: RuleStatistics) {
     done += other.done
     failed.merge(other.failed, uniquingKeysWith: +)
@@ -76,6 +84,15 @@ struct Statistics: Sendable {
   }
 
   init(_ policy: Policy) { take(policy) }
+
+  /// A copy that shares nothing with what the loop goes on to count: else the next request would find it shared, and copy it.
+  var inOwnStorage: Statistics {
+    var copy = self
+    copy.inForce = inForce.map(\.inOwnStorage)
+    copy.retired = retired.mapValues(\.inOwnStorage)
+    copy.lookUps = lookUps.mapValues { $0 }
+    return copy
+  }
 
   /// From here exchanges are of the rules of `policy`.
   mutating func take(_ policy: Policy) {
