@@ -212,7 +212,7 @@ final class AdminConnection {
   }
 
   private func writeLoss() {
-    write(event: "lost", "{\"count\":\(lostEvents)}")
+    write(event: "lost", "{\"time\":\"\(AdminResources.time(Clock.wall))\",\"count\":\(lostEvents)}")
     lostEvents = 0
   }
 

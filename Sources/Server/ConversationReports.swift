@@ -22,15 +22,14 @@ extension Conversation {
 
   func tellOfPins(_ detail: String, _ worker: Worker) {
     guard worker.shared.events.wants(.pinMismatch) else { return }
-    var json = ByteBuffer()
-    json.append("{\"ref\":\"")
-    session.record.reference.write(to: &json)
-    json.append("\",\"rule\":")
-    json.append(json: session.rule?.name ?? "")
-    json.append(",\"detail\":")
-    json.append(json: detail)
-    json.append("}")
-    worker.shared.events.post(.pinMismatch, json: json.bytes.string)
+    worker.shared.events.post(.pinMismatch, ofThis + [("detail", .string(detail))])
+  }
+
+  /// By which events of one exchange are found.
+  private var ofThis: [(String, JSONText)] {
+    var reference = ByteBuffer()
+    session.record.reference.write(to: &reference)
+    return [("ref", .string(reference.bytes.string)), ("rule", session.rule.map { .string($0.name) } ?? .null)]
   }
 
   func log(_ worker: Worker) {
@@ -88,13 +87,11 @@ extension Conversation {
       worker.shared.waitingRequests.subtract(1, ordering: .relaxed)
     }
     guard worker.shared.events.wants(.wait) else { return }
-    var reference = ByteBuffer()
-    session.record.reference.write(to: &reference)
-    let json = JSONText.object([
-      ("ref", .string(reference.bytes.string)), ("rule", session.rule.map { .string($0.name) } ?? .null),
-      ("host", .string(host)), ("state", .string(state.rawValue)), ("reason", .string(reason)),
-      ("waited_ms", .number(Int(milliseconds))),
-    ])
-    worker.shared.events.post(.wait, json: json.text)
+    worker.shared.events.post(
+      .wait,
+      ofThis + [
+        ("host", .string(host)), ("state", .string(state.rawValue)), ("reason", .string(reason)),
+        ("waited_ms", .number(Int(milliseconds))),
+      ])
   }
 }

@@ -304,8 +304,8 @@ public final class Daemon: AdminHost {
     state.networkChanges += 1
     settings.log.event(.info, "reachability: \(change.view.state.summary): \(change.reasons)")
     if shared.events.wants(.reachability) {
-      let event = AdminResources.reachability(ReachabilityReport(change.view.state), because: change.reasons)
-      shared.events.post(.reachability, json: event.text)
+      shared.events.post(
+        .reachability, AdminResources.reachability(ReachabilityReport(change.view.state), because: change.reasons))
     }
   }
 
@@ -393,11 +393,12 @@ public final class Daemon: AdminHost {
       // One that began earlier may still be on its way to the loops, and ends when they have it.
       if awaited == 0 { service.reloadEnded() }
     }
-    let result = JSONText.object([
-      ("done", .boolean(reasons.isEmpty)), ("rules", .number(state.policy.rules.count)),
-      ("errors", .array(reasons.map { .string($0) })),
-    ])
-    shared.events.post(.reload, json: result.text)
+    shared.events.post(
+      .reload,
+      [
+        ("done", .boolean(reasons.isEmpty)), ("rules", .number(state.policy.rules.count)),
+        ("errors", .array(reasons.map { .string($0) })),
+      ])
     return reasons
   }
 

@@ -2,10 +2,11 @@
 // which costs a load, and never waits: what a slow reader leaves lying is dropped and counted.
 // Tests: EventHubTests, test_admin_events.py.
 
+import Policy
 import Synchronization
 import Transport
 
-/// Something that happened.
+/// Something that happened. Each tells its moment first: `time`.
 struct ProxyEvent: Sendable {
   /// The names of server-sent events, in the order of an exchange's life.
   enum Kind: String, Sendable, CaseIterable {
@@ -90,6 +91,12 @@ final class EventHub: Sendable {
 
   func wants(_ kind: ProxyEvent.Kind) -> Bool { kinds.contains(EventKinds(kind)) }
   func noteLost(_ count: Int) { lost.add(UInt64(count), ordering: .relaxed) }
+
+  /// An object of `members`, with the moment before them.
+  func post(_ kind: ProxyEvent.Kind, _ members: [(String, JSONText)]) {
+    guard wants(kind) else { return }
+    post(kind, json: JSONText.object([("time", .string(AdminResources.time(Clock.wall)))] + members).text)
+  }
 
   /// `json` may end with a line feed.
   func post(_ kind: ProxyEvent.Kind, json: String) {

@@ -44,6 +44,8 @@ struct BeginningLine {
 
 /// `progress`: how far it is.
 struct ProgressLine {
+  /// Milliseconds since 1970.
+  let wall: Int64
   let reference: Reference
   let rule: String?
   /// Bytes of the client, and to it, heads included.
@@ -55,7 +57,9 @@ struct ProgressLine {
   let ageMilliseconds: Int64
 
   func write(to out: inout ByteBuffer) {
-    out.append("{\"ref\":\"")
+    out.append("{\"time\":\"")
+    out.appendTimestamp(wall)
+    out.append("\",\"ref\":\"")
     reference.write(to: &out)
     out.append("\",\"rule\":")
     if let rule { out.append(json: rule) } else { out.append("null") }
@@ -78,7 +82,7 @@ struct ProgressLine {
 
 extension AdminResources {
   /// `reachability`: what the machine is like now, and what has changed.
-  static func reachability(_ report: ReachabilityReport, because reason: String) -> JSONText {
-    .object(machine(report) + [("reason", .string(reason))])
+  static func reachability(_ report: ReachabilityReport, because reason: String) -> [(String, JSONText)] {
+    machine(report) + [("reason", .string(reason))]
   }
 }

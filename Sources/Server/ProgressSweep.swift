@@ -70,7 +70,7 @@ extension Worker {
 extension Conversation {
   func tellProgress(ageMilliseconds: Int64, _ worker: Worker) {
     let line = ProgressLine(
-      reference: session.record.reference, rule: session.rule?.name, bytesIn: session.record.bytesIn,
+      wall: Clock.wall, reference: session.record.reference, rule: session.rule?.name, bytesIn: session.record.bytesIn,
       bytesOut: session.record.bytesOut, expectedIn: session.expectedBytesIn, expectedOut: session.expectedBytesOut,
       ageMilliseconds: ageMilliseconds)
     var json = ByteBuffer()

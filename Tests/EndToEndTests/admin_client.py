@@ -8,6 +8,7 @@
 """
 
 import json
+import re
 import socket
 import time
 from dataclasses import dataclass
@@ -43,6 +44,10 @@ class AdminConnection(RawClient):
         self.close()
 
 
+# RFC 3339, in UTC.
+TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
+
+
 @dataclass(frozen=True)
 class Event:
     kind: str
@@ -69,7 +74,9 @@ class Watcher(AdminConnection):
                     fields[name] = value.removeprefix(" ")
             if fields:
                 assert set(fields) <= {"event", "data", "id", "retry"}, fields
-                return Event(fields["event"], json.loads(fields["data"]))
+                event = Event(fields["event"], json.loads(fields["data"]))
+                assert TIME.fullmatch(event.data["time"]) and next(iter(event.data)) == "time", event
+                return event
 
     def until(self, kind: str, predicate=lambda data: True) -> dict:
         """The data of the next event of this kind that the predicate holds for."""

@@ -10,6 +10,7 @@ import time
 
 import pytest
 
+from admin_client import TIME
 from admin_world import administered, DENY, rewrite, used
 from journal import DEADLINE_SECONDS, readable
 from problems import check_problem
@@ -169,7 +170,7 @@ def test_events_of_some_kinds(administered):
         assert time.monotonic() < end
         assert proxy.admin.ask("/v1/reload", "POST").status == 200
     line = command_of_events.stdout.readline()
-    assert re.fullmatch(r"reload +done=true rules=1\n", line), line
+    assert re.fullmatch(rf"reload +{TIME.pattern} done=true rules=1\n", line), line
     command_of_events.send_signal(signal.SIGINT)
     command_of_events.communicate(timeout=DEADLINE_SECONDS)
 

@@ -20,7 +20,7 @@ from admin_world import (
     samples,
     TWO_PINS,
 )
-from admin_client import AdminClient, Watcher, request
+from admin_client import TIME, AdminClient, Watcher, request
 from journal import DEADLINE_SECONDS
 from origins import answering, tunnel_echo
 from problems import check_problem
@@ -111,7 +111,7 @@ def test_events_as_text(administered, raw_client):
             assert " GET http://x.ads.test:80/ " in line and "{" not in line
         assert " 403 " in line and "error=denied" in line
         proxy.admin.ask("/v1/reload", "POST")
-        assert re.fullmatch(r"reload +done=true rules=1", watcher.next_line())
+        assert re.fullmatch(rf"reload +{TIME.pattern} done=true rules=1", watcher.next_line())
 
 
 def test_events_come_without_access_lines_too(administered, raw_client):
@@ -247,7 +247,7 @@ def test_what_began_before_the_reader_came_only_ends_for_it(administered, raw_or
 
 # Progress
 
-PROGRESS = {"ref", "rule", "bytes_in", "bytes_out", "expected_in", "expected_out", "age_ms"}
+PROGRESS = {"time", "ref", "rule", "bytes_in", "bytes_out", "expected_in", "expected_out", "age_ms"}
 # A loop reads its clock once a turn.
 TURN_MILLISECONDS = 20
 

@@ -113,7 +113,7 @@ def test_an_event_says_all_that_the_state_says(network, reaching, links):
         network.go_by(links[kind])
         event = events_until(watcher, status_is(kind))[-1]
         state = proxy.admin.json("/v1/reachability")
-        assert set(event) == {"status", "ipv4", "ipv6", "interfaces", "reason"}
+        assert set(event) == {"time", "status", "ipv4", "ipv6", "interfaces", "reason"}
         assert all(event[key] == state[key] for key in ("status", "ipv4", "ipv6", "interfaces"))
         assert isinstance(event["reason"], str) and event["reason"]
 

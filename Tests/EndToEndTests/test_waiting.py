@@ -58,7 +58,7 @@ class Waits:
     def next(self, state: str) -> dict:
         """The next event of a wait, which must be this one."""
         data = self.watcher.until("wait")
-        assert set(data) == {"ref", "rule", "host", "state", "reason", "waited_ms"}
+        assert set(data) == {"time", "ref", "rule", "host", "state", "reason", "waited_ms"}
         assert data["state"] == state, f"{state} was expected: {data}"
         assert data["reason"] and data["waited_ms"] >= 0
         return data

@@ -100,10 +100,11 @@ import Transport
   func howFarItIs(_ expectedIn: UInt64?, _ expectedOut: UInt64?, _ members: String) {
     var out = ByteBuffer()
     ProgressLine(
-      reference: Reference(value: 0), rule: "r", bytesIn: 5, bytesOut: 6, expectedIn: expectedIn,
+      wall: 0, reference: Reference(value: 0), rule: "r", bytesIn: 5, bytesOut: 6, expectedIn: expectedIn,
       expectedOut: expectedOut, ageMilliseconds: 501
     ).write(to: &out)
     #expect(
-      out.bytes.string == #"{"ref":"000000","rule":"r","bytes_in":5,"bytes_out":6,"# + members + #","age_ms":501}"#)
+      out.bytes.string == #"{"time":"1970-01-01T00:00:00.000Z","ref":"000000","rule":"r","bytes_in":5,"bytes_out":6,"#
+        + members + #","age_ms":501}"#)
   }
 }
