@@ -111,10 +111,10 @@ sanitizer-test: test-packages $(VENV)/installed
 	    $(VENV)/bin/pytest -q Tests/EndToEndTests || exit 1; \
 	done
 
-format:
+format: build-packages
 	swift format --in-place --recursive Package.swift Sources Tests
 
-lint:
+lint: build-packages
 	swift format lint --strict --recursive Package.swift Sources Tests
 
 # Files of the configuration that are there already stay as they are.
