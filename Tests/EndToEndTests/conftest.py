@@ -9,6 +9,7 @@ What holds for every test, whichever fixture it uses:
 """
 
 import ctypes
+import functools
 import os
 import resource
 import shutil
@@ -73,6 +74,19 @@ def need(*programs: str) -> None:
     absent = [program for program in programs if not shutil.which(program)]
     if absent:
         pytest.skip(f"not installed: {', '.join(absent)}")
+
+
+@functools.cache
+def has_own_mounts() -> bool:
+    return subprocess.run(["unshare", "--mount", "true"], capture_output=True).returncode == 0
+
+
+def with_mounts(script: str) -> tuple[str, ...]:
+    """What to put before a command so that it runs where `script`, of shell, has mounted what it sees alone."""
+    need("unshare", "mount")
+    if not has_own_mounts():
+        pytest.skip("needs a mount namespace: root, and a / that is a mount point, which a plain chroot is not")
+    return ("unshare", "--mount", "sh", "-ec", f'{script}; exec "$@"', "sh")
 
 
 @pytest.fixture(scope="session")

@@ -20,6 +20,7 @@ scripted_parents.py.
 import base64
 import os
 import re
+import shlex
 import signal
 import subprocess
 import threading
@@ -28,7 +29,7 @@ from pathlib import Path
 import pytest
 
 import strict_http
-from conftest import need, stop_all
+from conftest import need, stop_all, with_mounts
 from dns_server import Answer
 from journal import DEADLINE_SECONDS, Journal
 from origins import Tap, unused_port, wait_until_it_listens
@@ -202,19 +203,17 @@ class ParentTap(Tap):
 class Program:
     """A server from Debian, in a mount namespace in which /etc/hosts is the one above."""
 
-    MOUNT = 'mount --bind "$1" /etc/hosts && shift && exec "$@"'
-
     def __init__(self, directory: Path, port: int, *command: str | Path):
         if os.geteuid() != 0:
             pytest.skip("needs root: the parents get a hosts file of their own")
-        need("unshare", "mount", str(command[0]))
+        need(str(command[0]))
         hosts = directory / "hosts"
         hosts.write_text(HOSTS)
         hosts.chmod(0o644)
         self.port = port
         self.lines = Journal(str(command[0]))
         self.process = subprocess.Popen(
-            ["unshare", "--mount", "sh", "-c", self.MOUNT, "sh", hosts, *command],
+            [*with_mounts(f"mount --bind {shlex.quote(str(hosts))} /etc/hosts"), *command],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

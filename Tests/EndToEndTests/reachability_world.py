@@ -18,6 +18,7 @@ from typing import NamedTuple
 import pytest
 
 from admin_client import AdminClient, Watcher
+from conftest import with_mounts
 from dns_server import NO_SUCH_NAME, Answer
 from journal import DEADLINE_SECONDS
 from network_world import FAR, PlacedNameServer, network
@@ -41,7 +42,7 @@ def prefix_with_mounts(mounts: dict[str, Path]) -> tuple[str, ...]:
     """The command before the proxy's: /sys is of its network, and files of the test lie over others."""
     script = ["mount -t sysfs sysfs /sys"]
     script += [f"mount --bind '{source}' '{target}'" for target, source in mounts.items()]
-    return ("unshare", "--mount", "sh", "-ec", "; ".join(script) + '; exec "$@"', "sh")
+    return with_mounts("; ".join(script))
 
 
 @contextlib.contextmanager

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import need
+from conftest import need, with_mounts
 from journal import DEADLINE_SECONDS, Journal
 from origins import answering
 from proxy import binary, clean_environment
@@ -321,11 +321,9 @@ def journal(tmp_path):
 
 def with_journal(directory) -> tuple[str, ...]:
     """A prefix that puts a directory in the place of /run/systemd/journal, for the proxy alone."""
-    need("unshare", "mount")
-    mounts = f"mount -t tmpfs none /run && mkdir /run/systemd && ln -s {shlex.quote(str(directory))} /run/systemd/journal"
-    if subprocess.run(["unshare", "-m", "sh", "-c", mounts], capture_output=True).returncode != 0:
-        pytest.skip("needs a mount namespace")
-    return ("unshare", "-m", "sh", "-c", f'{mounts} && exec "$@"', "sh")
+    return with_mounts(
+        f"mount -t tmpfs none /run; mkdir /run/systemd; ln -s {shlex.quote(str(directory))} /run/systemd/journal"
+    )
 
 
 JOURNAL = '[log]\nformat = "journal"\n'
