@@ -29,7 +29,7 @@ TEST_PACKAGES := python3 python3-venv curl wget busybox git nginx-light fcgiwrap
   tinyproxy squid-openssl haproxy microsocks dante-server
 BENCH_PACKAGES := nginx-light haproxy squid-openssl tinyproxy wrk gcc libc6-dev libssl-dev openssl util-linux python3
 FUZZ_PACKAGES := lld
-DEB_PACKAGES := debhelper
+DEB_PACKAGES := build-essential debhelper
 SYSTEM_TEST_PACKAGES := $(DEB_PACKAGES) bash debootstrap fish lintian man-db mandoc systemd-container util-linux zsh
 
 # No local rpath: an installed program must not take libraries from the directory that it is in. Bound at the start, so
