@@ -261,7 +261,8 @@ public struct AddressSet: Hashable, Sendable {
     ("link-local", ["169.254.0.0/16", "fe80::/10"]),
     ("multicast", ["224.0.0.0/4", "255.255.255.255/32", "ff00::/8"]),
     ("unspecified", ["0.0.0.0/8", "::/128"]),
-    ("loopback", ["127.0.0.0/8", "::1/128"]),
+    // Who connects to 0.0.0.0 or :: reaches the machine itself (Linux).
+    ("loopback", ["127.0.0.0/8", "::1/128", "0.0.0.0/32", "::/128"]),
     ("private", ["10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "fc00::/7"]),
     ("cgnat", ["100.64.0.0/10"]),
   ]

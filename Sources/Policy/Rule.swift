@@ -25,14 +25,43 @@ public enum ConnectTreatment: String, Sendable, CaseIterable {
   case deny
 }
 
-/// An inclusive path pattern: literal runs around `*`, which stands for any run of characters. The query is not looked at.
+/// An inclusive path pattern: literal runs around `*`, which stands for any run of characters. Octets may be written
+/// percent-encoded, as paths have them: `%2A` is an asterisk. The query is not looked at.
 public struct PathPattern: Hashable, Sendable, CustomStringConvertible {
   public let description: String
-  private let pattern: [UInt8]
+  /// Octets as `CanonicalPath` has them, and `wildcard`.
+  private let pattern: [UInt16]
+
+  private static let wildcard: UInt16 = 0x100
 
   public init(_ text: String) {
     description = text
-    pattern = Array(text.utf8)
+    let octets = Array(text.utf8)
+    var pattern: [UInt16] = []
+    var index = 0
+    while index < octets.count {
+      if octets[index] == 0x2a {
+        pattern.append(Self.wildcard)
+        index += 1
+      } else {
+        let (octet, length) = CanonicalPath.octet(at: index, of: octets.span)
+        pattern.append(UInt16(octet))
+        index += length
+      }
+    }
+    self.pattern = pattern
+  }
+
+  /// A path that matches, its wildcards taken for an octet that stands in no other pattern.
+  var example: [UInt8] { pattern.map { UInt8($0 == Self.wildcard ? 0 : $0) } }
+
+  /// Whether it holds an empty segment or a dot segment, which the paths that it is compared with never do.
+  var neverMatches: Bool {
+    let segments = pattern.split(separator: 0x2f, omittingEmptySubsequences: false)
+    return segments.enumerated().contains { place, segment in
+      if segment.isEmpty { return place > 0 && place < segments.count - 1 }
+      return segment.elementsEqual([0x2e]) || segment.elementsEqual([0x2e, 0x2e])
+    }
   }
 
   /// Greedy with one point of return: linear in the path for one `*`, at most pattern × path for many.
@@ -43,11 +72,11 @@ public struct PathPattern: Hashable, Sendable, CustomStringConvertible {
     var star: Int? = nil
     var resume = 0
     while index < path.count {
-      if at < pattern.count, pattern[at] == 0x2a {
+      if at < pattern.count, pattern[at] == Self.wildcard {
         star = at
         at += 1
         resume = index
-      } else if at < pattern.count, pattern[at] == path[index] {
+      } else if at < pattern.count, pattern[at] == UInt16(path[index]) {
         at += 1
         index += 1
       } else if let star {
@@ -58,7 +87,7 @@ public struct PathPattern: Hashable, Sendable, CustomStringConvertible {
         return false
       }
     }
-    while at < pattern.count, pattern[at] == 0x2a { at += 1 }
+    while at < pattern.count, pattern[at] == Self.wildcard { at += 1 }
     return at == pattern.count
   }
 }

@@ -228,7 +228,11 @@ extension ConfigurationReading {
         error(element, fault)
         return nil
       }
-      return (PathPattern(text), element)
+      let pattern = PathPattern(text)
+      if pattern.neverMatches {
+        warning(element, "\(text.quoted) never matches: paths are compared without empty segments, '.' and '..'")
+      }
+      return (pattern, element)
     }
     warnOfRepetition(paths) { $0.description.quoted }
     return paths.map(\.value)

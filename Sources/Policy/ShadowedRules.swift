@@ -29,7 +29,7 @@ struct ShadowedRules {
   mutating func shadow(of conditions: Rule.Conditions, connect: ConnectTreatment?, number: Int) -> Int? {
     let entry = Entry(
       conditions: conditions, hosts: CoveredHosts(conditions.hosts),
-      paths: conditions.paths.map { Array($0.description.utf8) },
+      paths: conditions.paths.map(\.example),
       matchesTunnels: connect != nil || (conditions.methods.isEmpty && conditions.paths.isEmpty),
       number: number)
     // Of a rule whose users are all unknown it has been said that nobody is meant by them.

@@ -30,7 +30,7 @@ public enum SocketOwner: Equatable, Sendable {
     case error(Int32)
     /// The socket is in a state (TCP_… of net/tcp_states.h) that no client being served is in.
     case state(UInt8)
-    /// Its program has closed it.
+    /// Its program has closed it, and will not read an answer.
     case orphan
     /// The answer is about another socket.
     case mismatch
@@ -160,6 +160,8 @@ private struct DiagnosedSocket {
     switch state {
     // TCP_ESTABLISHED, TCP_FIN_WAIT1, TCP_FIN_WAIT2.
     case 1, 4, 5: inode == 0 ? .unknown(.orphan) : .owner(userID: userID, cgroup: cgroup)
+    // TCP_TIME_WAIT: what becomes of an orphan.
+    case 6: .unknown(.orphan)
     default: .unknown(.state(state))
     }
   }

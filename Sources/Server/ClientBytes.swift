@@ -38,6 +38,7 @@ extension Conversation {
   }
 
   func clientStreamEnded(_ worker: Worker) {
+    if flags.contains(.closed) { return }
     flags.insert(.clientEnded)
     let action = session.clientEnded(now: worker.now, &worker.workspace, &outputs)
     perform(action, otherIsUpstream: true, worker)

@@ -83,36 +83,62 @@ struct SocketOwners: ~Copyable {
     if case .success(let opened) = NetlinkSocket.open(.socketDiagnosis) { socket = opened } else { socket = nil }
   }
 
-  /// Who has the other end of a connection that was accepted; nil where nobody on this machine has, or not for certain.
-  mutating func owner(of connection: Accepted) -> LocalClients.Key? {
-    guard let socket, let local = connection.localAddress else { return nil }
+  enum Answer {
+    case owner(LocalClients.Key)
+    /// Nobody on this machine has it, or not for certain.
+    case unknown
+    /// The client's program is gone, and with it what could be known of it.
+    case left
+  }
+
+  /// Who has the other end of a connection that was accepted.
+  mutating func owner(of connection: Accepted) -> Answer {
+    let answer = ask(connection)
+    // What was found may be of the next one to have the port.
+    return connection.descriptor.isConnected ? answer : .left
+  }
+
+  private mutating func ask(_ connection: Accepted) -> Answer {
+    guard let socket, let local = connection.localAddress else { return .unknown }
     let peer = connection.peer
     sequence &+= 1
     request.removeAll()
     SocketDiagnosis.write(
       local: IPAddress(peer), localPort: peer.port, remote: IPAddress(local), remotePort: local.port,
       sequence: sequence, to: &request)
-    guard socket.send(request) else { return nil }
+    guard socket.send(request) else { return .unknown }
     while socket.receive(into: &answer) == .datagram {
       let found = SocketDiagnosis.read(
         answer.bytes, sequence: sequence, local: IPAddress(peer), localPort: peer.port, remote: IPAddress(local),
         remotePort: local.port)
-      guard let found else { continue }
-      guard case .owner(let userID, let cgroup) = found, connection.descriptor.isConnected else { return nil }
-      return LocalClients.Key(userID: userID, cgroup: cgroup)
+      switch found {
+      case nil: continue
+      case .owner(let userID, let cgroup): return .owner(LocalClients.Key(userID: userID, cgroup: cgroup))
+      case .unknown(.orphan): return .left
+      case .unknown: return .unknown
+      }
     }
-    return nil
+    return .unknown
   }
 }
 
 extension Conversation {
-  /// Whether the client is known as far as the policy asks; where its names have to be looked up, it waits.
+  /// Whether the client is known as far as the policy asks; where its names have to be looked up, it waits, and where it is
+  /// gone, so is the connection.
   func knowsClient(_ worker: Worker) -> Bool {
     if flags.contains(.identified) || !worker.policy.asksForClient { return true }
     if flags.contains(.awaitsNames) { return false }
-    guard let key = worker.owners.owner(of: connection) else {
+    let key: LocalClients.Key
+    switch worker.owners.owner(of: connection) {
+    case .owner(let found): key = found
+    case .unknown:
       flags.insert(.identified)
       return true
+    case .left:
+      // Else whoever closes behind a request would pass the rules that deny it. Nobody is left to read an answer.
+      worker.shared.log.event(.info, "a client left before it was known who it is, and is not served: \(peer)")
+      close(worker)
+      return false
     }
     if let client = worker.shared.clients.find(key, now: worker.now) {
       flags.insert(.identified)

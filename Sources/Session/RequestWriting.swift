@@ -114,8 +114,8 @@ extension Session {
     flags.remove(.mayRetry)
   }
 
-  /// The one protocol that Upgrade names, where it is relayed. HTTP in another guise (h2c, TLS) is not, for it would
-  /// carry requests past the policy; a choice of several is not, for nobody could say what the tunnel holds.
+  /// The one protocol that Upgrade names, where it is relayed. HTTP in another guise (h2, h2c, h3, SPDY, and TLS, which
+  /// holds it) is not, for it would carry requests past the policy; a choice of several is not, for nobody could say what the tunnel holds.
   static func relayedProtocol(_ fields: FieldSection, _ bytes: Span<UInt8>) -> Range<Int>? {
     guard let value = fields.first(.upgrade) else { return nil }
     var elements = ListElements(value)
@@ -125,7 +125,8 @@ extension Session {
       name.count >= text.utf8CodeUnitCount
         && bytes.equals(name.prefix(text.utf8CodeUnitCount), ignoringCase: text)
     }
-    return begins("h2c") || begins("http") || begins("tls") ? nil : name
+    let isHTTP = begins("h2") || begins("h3") || begins("hq") || begins("http") || begins("spdy") || begins("tls")
+    return isHTTP ? nil : name
   }
 
   private func dropEdited(_ bytes: Span<UInt8>, _ edits: RequestPolicy, _ fields: inout FieldSection) {

@@ -59,6 +59,12 @@ public enum Files {
 
   public static func exists(_ path: String) -> Bool { access(path, F_OK) == 0 }
 
+  /// Whether there is surely nothing of this name: what cannot be looked at, or leads nowhere, is something.
+  public static func isAbsent(_ path: String) -> Bool {
+    var status = stat()
+    return lstat(path, &status) != 0 && errno == ENOENT
+  }
+
   /// The value of an environment variable.
   public static func environment(_ name: String) -> String? { getenv(name).map { String(cString: $0) } }
 

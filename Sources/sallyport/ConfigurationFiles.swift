@@ -43,9 +43,10 @@ struct SystemFiles: PolicyFiles, Sendable {
 enum ConfigurationFile {
   static let standard = "/etc/sallyport/sallyport.toml"
 
-  /// The file to read: the one that was named, else the standard one where it exists, else none.
+  /// The file to read: the one that was named, else the standard one, else none where that is not there. One that is there
+  /// and cannot be read is an error, and no reason to do without a policy.
   static func path(_ named: String?) -> String? {
-    named ?? (Files.exists(standard) ? standard : nil)
+    named ?? (Files.isAbsent(standard) ? nil : standard)
   }
 
   static func load(_ named: String?) -> LoadResult {

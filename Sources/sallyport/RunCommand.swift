@@ -17,7 +17,8 @@ nonisolated func runCommand(_ arguments: [String]) throws -> Int32 {
     Output.complain("sallyport: \(error)\n")
     return 1
   }
-  let named = options.values["config"]
+  // A reload reads the same file: one that is gone since is an error, and not the built-in defaults.
+  let named = ConfigurationFile.path(options.values["config"])
   guard let policy = ConfigurationFile.loadOrComplain(named) else {
     Output.complain("sallyport: not started, for the configuration has errors\n")
     return 1

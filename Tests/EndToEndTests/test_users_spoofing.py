@@ -206,6 +206,31 @@ def test_a_client_that_has_closed_is_not_root(method, guarded, raw_origin, clien
     assert [line["rule"] for line in proxy.access_lines()].count("root") == 1
 
 
+@pytest.mark.parametrize("leave", ["close", "reset"])
+@pytest.mark.parametrize("method", ["GET", "CONNECT"])
+def test_who_closes_behind_a_request_does_not_pass_the_rule_that_denies_it(
+    method, leave, guarded, raw_origin, client_of
+):
+    """Of a connection whose program is gone nobody can say whose it was: what it asked for is not done."""
+    proxy = guarded(rule_of("denied", STRANGER, action="deny"))
+    origin = raw_origin(tells_the_way)
+    with stopped(proxy):
+        for _ in range(5):
+            client = client_of(proxy, STRANGER)
+            client.send(connect(origin) if method == "CONNECT" else get(origin, "/secret"))
+            port = client.port
+            client.reset() if leave == "reset" else client.close()
+            client.looked_at = False
+            wait_until_nobodys(port, proxy.address[1])
+    other = client_of(proxy, ROOT)
+    assert way_of(other.exchange(get(origin, "/own"))).rule == "-"
+    proxy.admin.asked_until("/v1/connections", lambda all: len(all) == 1)
+    assert [request.target for request in origin.requests()] == [b"/own"]
+    assert len(origin.connections) == 1
+    told = proxy.log.wait_for_several(5 if leave == "close" else 0, lambda line: "client left before" in str(line))
+    assert leave == "reset" or len(told) == 5
+
+
 def test_a_client_that_has_closed_its_side_is_who_it_was(guarded, raw_origin, client_of):
     """Its socket is open for the answer, and its owner's."""
     proxy, origin = guarded(THREE), raw_origin(tells_the_way)

@@ -132,6 +132,11 @@ import Testing
         + "write '%' and two digits for each byte",
       "3:46: error: 'paths' in [rule]: expected a path that begins with '/' or '*', found ''"),
     LoadRow(
+      "paths that are never compared", "[[rule]]\nname = \"a\"\npaths = [\"/a//b\", \"/x/../y\"]",
+      "3:10: warning: 'paths' in [rule]: '/a//b' never matches: paths are compared without empty segments, '.' and '..'",
+      "3:19: warning: 'paths' in [rule]: '/x/../y' never matches: paths are compared without empty segments, '.' and '..'"
+    ),
+    LoadRow(
       "too many wildcards", "[[rule]]\nname = \"a\"\npaths = [\"/\(String(repeating: "*a", count: 17))\"]",
       "3:10: error: 'paths' in [rule]: expected at most 16 '*' in one path"),
     LoadRow(

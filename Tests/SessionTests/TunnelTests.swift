@@ -280,7 +280,8 @@ import Testing
   }
 
   @Test(arguments: [
-    "h2c", "HTTP/2.0", "TLS/1.2", "websocket, h2c", "websocket, foo", "web socket", "", "\"x\"",
+    "h2c", "h2", "h2-14", "h3", "H3-29", "hq", "spdy/3.1", "HTTP/2.0", "TLS/1.2", "websocket, h2c", "websocket, foo",
+    "web socket", "", "\"x\"",
   ])
   func aProtocolThatIsNotRelayedIsNotAskedFor(name: String) {
     let stage = Stage(plainPolicy, .whole)
