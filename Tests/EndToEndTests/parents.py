@@ -203,7 +203,7 @@ class ParentTap(Tap):
 class Program:
     """A server from Debian, in a mount namespace in which /etc/hosts is the one above."""
 
-    def __init__(self, directory: Path, port: int, *command: str | Path):
+    def __init__(self, directory: Path, port: int, *command: str | Path, memory: str | None = None):
         if os.geteuid() != 0:
             pytest.skip("needs root: the parents get a hosts file of their own")
         need(str(command[0]))
@@ -211,6 +211,8 @@ class Program:
         hosts.write_text(HOSTS)
         hosts.chmod(0o644)
         self.port = port
+        # What its segments of shared memory are called, which it leaves behind when it is killed.
+        self.memory = memory
         self.lines = Journal(str(command[0]))
         self.process = subprocess.Popen(
             [*with_mounts(f"mount --bind {shlex.quote(str(hosts))} /etc/hosts"), *command],
@@ -237,6 +239,8 @@ class Program:
         os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
         self.reader.join(DEADLINE_SECONDS)
+        for segment in Path("/dev/shm").glob(f"{self.memory}-*.shm") if self.memory else ():
+            segment.unlink()
         self.process.stdout.close()
 
 
@@ -301,7 +305,9 @@ def start_squid(directory: Path, more: str) -> Program:
         subprocess.run(["chown", "proxy", path], check=True)
     for path in [directory, *directory.parents][:3]:  # pytest's directories are for their owner alone
         path.chmod(path.stat().st_mode | 0o055)
-    return Program(directory, port, "squid", "-N", "-f", configuration)
+    # A name of its own for its shared memory: one of the same name is in the way, dead or alive.
+    service = f"sallyporttest{os.getpid()}x{port}"
+    return Program(directory, port, "squid", "-N", "-n", service, "-f", configuration, memory=service)
 
 
 HAPROXY = """
