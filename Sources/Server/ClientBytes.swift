@@ -42,6 +42,7 @@ extension Conversation {
     flags.insert(.clientEnded)
     let action = session.clientEnded(now: worker.now, &worker.workspace, &outputs)
     perform(action, otherIsUpstream: true, worker)
+    connector?.clientEnded(worker)
   }
 
   /// Shows the session what there is until it can use no more of it.
@@ -155,6 +156,7 @@ extension Conversation {
     if readiness.peerClosed, session.awaitsOnlyUpstream, ending == nil, !flags.contains(.clientHalfClosed) {
       flags.insert(.clientHalfClosed)
       perform(session.clientEnded(now: worker.now, &worker.workspace, &outputs), worker)
+      connector?.clientEnded(worker)
     }
     flags.insert(.clientUnwatched)
   }

@@ -140,6 +140,7 @@ final class Connector {
     if cause == .final { return fail(failure, worker) }
     noteOut(cause, worker)
     failures.append(Failure(route: route.route.name, problem: failure.problem, cause: cause))
+    if cause != .unusable, index + 1 < routes.count { conversation?.tellOfFallBack(route.route.name, failure, worker) }
     index += 1
     tryRoute(worker)
   }
@@ -197,6 +198,15 @@ final class Connector {
       case .left: "The client left."
       }
     conversation?.tellOfWait(state, destination.name, reason: reason, milliseconds: worker.now - wait.begunAt, worker)
+  }
+
+  /// The client has ended its side. It may only have said all it has to say, and then it is told; but what it asked for must
+  /// not be done long after it has given up.
+  func clientEnded(_ worker: Worker) {
+    guard case .waiting = stage else { return }
+    tellOfWait(.left, worker)
+    let detail = "The client ended its side of the connection while its request waited for the network."
+    fail(UpstreamFailure(.notReachable, detail), worker)
   }
 
   /// The network is another: whoever waits begins again, and what comes from an address that is gone is given up.

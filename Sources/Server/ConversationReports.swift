@@ -20,6 +20,13 @@ extension Conversation {
     return "ref=\(text.bytes.string) rule=\(session.ruleName ?? "-")"
   }
 
+  /// Tells that another route is tried: the line of the exchange will be about that one alone.
+  func tellOfFallBack(_ route: String, _ failure: UpstreamFailure, _ worker: Worker) {
+    let problem = failure.problem
+    worker.shared.log.event(.warning, "\(tag) route '\(route)' failed, the next is tried: \(problem.detail)")
+    if problem.kind == .pinMismatch { tellOfPins(problem.detail, worker) }
+  }
+
   func tellOfPins(_ detail: String, _ worker: Worker) {
     guard worker.shared.events.wants(.pinMismatch) else { return }
     worker.shared.events.post(.pinMismatch, ofThis + [("detail", .string(detail))])

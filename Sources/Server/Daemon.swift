@@ -427,9 +427,10 @@ public final class Daemon: AdminHost {
     let old = state.policy.configuration
     let new = policy.configuration
     if old.proxy.listen != new.proxy.listen || old.proxy.workers != new.proxy.workers
-      || old.proxy.name != new.proxy.name || old.admin != new.admin
+      || old.proxy.name != new.proxy.name || old.admin != new.admin || old.log.format != new.log.format
     {
-      settings.log.event(.warning, "reload: listen, workers, name and the admin socket take effect only at a restart")
+      settings.log.event(
+        .warning, "reload: listen, workers, name, the admin socket and the log's format take effect only at a restart")
     }
     settings.log.setLevel(policy.configuration.log.level)
     shared.resolver.configure(Self.resolverSettings(policy))

@@ -35,10 +35,11 @@ extension Session {
     let isSameScheme = workspace.request.form != .absolute || workspace.request.isHTTPS
     guard isSameHost, isSamePort, isSameScheme else {
       flags.remove(.clientPersists)
-      let expected = interior.authority.span.string
+      let expected = "https://" + interior.authority.span.string
       return Problem(
         .misdirected,
-        "The request names \(bytes.extracting(workspace.request.authority).string), and its tunnel was opened to \(expected)."
+        "The request names \(isSameScheme ? "" : "http://")\(bytes.extracting(workspace.request.authority).string), "
+          + "and its tunnel was opened for \(expected)."
       )
     }
     port = interior.port

@@ -12,13 +12,21 @@ struct PinReport {
 
   // MARK: Text
 
+  /// The table, and before it all the rest as comments: it can be appended to a file as it is.
   var text: String {
+    var text = ""
+    for line in findings.split(separator: "\n", omittingEmptySubsequences: false).dropLast() {
+      text += line.isEmpty ? "#\n" : "# \(line)\n"
+    }
+    return text + "\n" + table
+  }
+
+  private var findings: String {
     var parts: [String] = []
     if let server = source.server, let host { parts.append("\(host.host):\(host.port) (\(server))\n") }
     if let complaint = source.complaint { parts.append("the handshake ended behind the certificates: \(complaint)\n") }
     parts.append(verdict)
     parts += chain.members.enumerated().map { "\n\($0.offset + 1). " + describe($0.element) }
-    parts.append("\n" + table)
     return parts.joined()
   }
 

@@ -7,6 +7,8 @@ itself and a caret, and a suggestion for a near miss. `run` refuses to start on 
 import json
 import os
 import re
+import signal
+import socket
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from certificates import ServerCertificate
-from conftest import need
+from conftest import need, with_mounts
 from proxy import clean_environment, command
 
 DIAGNOSTIC = re.compile(
@@ -776,3 +778,56 @@ def test_run_works_with_no_file_at_all(sallyport_binary, tmp_path):
         pytest.skip("port 3128 is taken")
     assert "127.0.0.1:3128" in line, errors
     assert process.returncode == 0
+
+
+@pytest.fixture
+def with_standard_file(tmp_path):
+    """A function that gives a command's prefix: its /etc/sallyport/sallyport.toml is what `make` makes of a path."""
+
+    def prefix(make) -> tuple[str, ...]:
+        upper, work = tmp_path / "upper", tmp_path / "work"
+        (upper / "sallyport").mkdir(parents=True)
+        work.mkdir()
+        make(upper / "sallyport/sallyport.toml")
+        return with_mounts(f"mount -t overlay -o lowerdir=/etc,upperdir={upper},workdir={work} overlay /etc")
+
+    return prefix
+
+
+@pytest.mark.parametrize("make", [
+    pytest.param(lambda path: path.symlink_to("gone.toml"), id="a link that leads nowhere"),
+    pytest.param(lambda path: path.symlink_to(path.name), id="a link to itself"),
+    pytest.param(lambda path: path.mkdir(), id="a directory"),
+    pytest.param(lambda path: (path.parent.rmdir(), path.parent.write_text("")), id="a file in the place of its directory"),
+])
+def test_a_standard_file_that_cannot_be_read_is_not_taken_for_none(make, with_standard_file, sallyport_binary):
+    """Without a policy everything would be allowed."""
+    prefix = with_standard_file(make)
+    for word, *more in (["check"], ["run"], ["explain", "GET", "http://a.test/"]):
+        done = subprocess.run(
+            [*prefix, sallyport_binary, word, *more], capture_output=True, text=True, timeout=20, env=clean_environment()
+        )
+        assert done.returncode == 1, done.stdout + done.stderr
+        assert "/etc/sallyport/sallyport.toml" in done.stdout + done.stderr and "allowed" not in done.stdout
+
+
+def test_a_reload_without_the_standard_file_changes_nothing(with_standard_file, sallyport_binary):
+    policy = '[proxy]\nlisten = ["127.0.0.1:0"]\ndefault = "deny"\n[log]\nformat = "text"\n'
+    prefix = with_standard_file(lambda path: path.write_text(policy))
+    process = subprocess.Popen(
+        [*prefix, sallyport_binary, "run"],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=clean_environment(),
+    )
+    try:
+        line = process.stdout.readline()
+        port = int(re.search(r"127\.0\.0\.1:(\d+)", line)[1])
+        os.unlink(f"/proc/{process.pid}/root/etc/sallyport/sallyport.toml")
+        process.send_signal(signal.SIGHUP)
+        told = process.stderr.readline()
+        assert "error" in told and "/etc/sallyport/sallyport.toml" in told, told
+        with socket.create_connection(("127.0.0.1", port)) as client:
+            client.sendall(b"GET http://127.0.0.1:1/ HTTP/1.1\r\nHost: 127.0.0.1:1\r\nConnection: close\r\n\r\n")
+            assert client.recv(65536).startswith(b"HTTP/1.1 403 ")
+    finally:
+        process.terminate()
+        process.communicate(timeout=20)

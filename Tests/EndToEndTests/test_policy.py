@@ -344,12 +344,25 @@ def test_a_rule_that_is_not_enforced_blocks_nothing_and_is_logged(ruled, raw_ori
 def test_deny_addresses_of_a_rule(ruled, raw_origin, raw_client):
     origin = raw_origin(answering(OK))
     proxy = ruled(
-        '[[rule]]\nname = "outside"\nhosts = ["a.test", "127.0.0.1"]\ndeny_addresses = ["loopback"]\n'
+        '[[rule]]\nname = "outside"\nhosts = ["a.test", "127.0.0.1", "0.0.0.0", "::"]\n'
+        'deny_addresses = ["loopback"]\n'
     )
-    for host in ("a.test", "127.0.0.1"):
+    # Linux connects 0.0.0.0 and :: to the machine itself.
+    for host in ("a.test", "127.0.0.1", "0.0.0.0", "[::]"):
         answer = raw_client(proxy).exchange(get(host, origin.port))
         check_problem(answer, 403, error="destination_ip_prohibited", rule="outside")
     assert raw_client(proxy).exchange(get("b.test", origin.port)).body == b"ok"
+
+
+def test_a_path_that_an_origin_reads_otherwise_does_not_pass(ruled, raw_origin, raw_client):
+    """What names the directory, and what names a file whose name has to be written percent-encoded."""
+    proxy = ruled('[[rule]]\nname = "closed"\npaths = ["/admin/*", "/a%20b"]\naction = "deny"\n')
+    origin = raw_origin(answering(OK))
+    directory = ["/admin/", "/admin/.", "/admin/x/..", "/admin/%2e", "/admin/x/%2e%2e", "/admin/.?a"]
+    for path in [*directory, "/a%20b", "/%61%20%62"]:
+        check_problem(raw_client(proxy).exchange(get("a.test", origin.port, path=path)), 403, rule="closed")
+    for path in ("/admin", "/a%2520b"):
+        assert raw_client(proxy).exchange(get("a.test", origin.port, path=path)).body == b"ok"
 
 
 def test_ten_thousand_rules_find_theirs(ruled, raw_origin, raw_client):

@@ -168,7 +168,11 @@ def test_connect_answered_5xx_leads_on(way, status, firsts, listed, opened, raw_
     client = raw_client(proxy)
     assert served(exchange(client, way, origin.port), client, way)
     client.close()
-    assert proxy.access()["route"] == "direct"
+    line = proxy.access()
+    assert line["route"] == "direct"
+    # The line is about the route that was taken; why not the first is told beside it.
+    told = proxy.log.wait_for(lambda entry: "route 'first' failed, the next is tried" in str(entry))
+    assert told["level"] == "warning" and f"ref={line['id']} " in str(told) and str(status) in str(told)
 
 
 @pytest.mark.parametrize("reply", [1, 3, 4, 5, 6])

@@ -416,6 +416,25 @@ def test_a_client_that_leaves_frees_its_place(
     assert waits.next("resumed") and waits.count() == 0
 
 
+def test_a_client_that_ends_its_side_is_told_at_once(network, reaching, local_client, far_origin, links):
+    """It may have left, so that nothing is sent for it later on; if it listens, it hears of that."""
+    proxy, origin = reaching(patient()), far_origin()
+    waits = Waits(proxy)
+    client = local_client(proxy)
+    client.send(get(origin, "/abandoned"))
+    began = waits.next("began")
+    client.half_close()
+    left = waits.next("left")
+    assert left["ref"] == began["ref"] and left["waited_ms"] < 4_000
+    problem = check_problem(client.answer(), 503)
+    assert "ended its side" in problem.details
+    client.wait_for_end()
+    network.go_by(links["wifi"])
+    other = local_client(proxy)
+    assert way_of(other.exchange(get(origin, "/other"))).target == "/other"
+    assert [request.target for request in origin.requests()] == [b"/other"]
+
+
 def test_descriptors_of_those_who_left_come_back(network, reaching, local_client, far_origin, links):
     proxy, origin = reaching(patient()), far_origin()
     waits = Waits(proxy)

@@ -216,16 +216,16 @@ import Testing
         < HTTP/1.1 421 misdirected ref=REF002
         < Date: Sun, 06 Nov 1994 08:49:37 GMT
         < Content-Type: application/problem+json
-        < Content-Length: 266
+        < Content-Length: 275
         < Cache-Control: no-store
         < Proxy-Status: sallyport; error=http_request_error; details="The request names b.example:1,
-             and its tunnel was opened to a.example:8443."
+             and its tunnel was opened for https://a.example:8443."
         < Connection: close
         <
         < content: {"type":"urn:sallyport:problem:misdirected","title":"The request is for another host
              than its tunnel","status":421,"detail":"The request names b.example:1, and its tunnel was
-             opened to a.example:8443.","error":"http_request_error","nsurlError":-1000,"ref":"REF002"}\
-            n
+             opened for https://a.example:8443.","error":"http_request_error","nsurlError":-1000,"ref":"
+             REF002"}\n
         end (421 misdirected): client linger
         """#)
   }
