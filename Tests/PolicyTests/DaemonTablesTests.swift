@@ -57,7 +57,7 @@ import Testing
       ])
     #expect(
       configuration.proxy.denyAddresses.blocks.map(\.description) == [
-        "127.0.0.0/8", "::1/128", "192.0.2.0/24", "2001:db8::1/128",
+        "127.0.0.0/8", "::1/128", "0.0.0.0/32", "::/128", "192.0.2.0/24", "2001:db8::1/128",
       ])
     #expect(configuration.limits.connections == 20)
     #expect(configuration.limits.headerBytes == 1 << 20)

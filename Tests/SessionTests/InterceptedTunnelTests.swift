@@ -225,7 +225,7 @@ import Testing
         < content: {"type":"urn:sallyport:problem:misdirected","title":"The request is for another host
              than its tunnel","status":421,"detail":"The request names b.example:1, and its tunnel was
              opened for https://a.example:8443.","error":"http_request_error","nsurlError":-1000,"ref":"
-             REF002"}\n
+            REF002"}\n
         end (421 misdirected): client linger
         """#)
   }
