@@ -46,27 +46,32 @@ class UserClient(RawClient):
 
     def __init__(self, address: tuple[str, int], user: int, port: int = 0, family: int | None = None):
         family = family or (socket.AF_INET6 if ":" in address[0] else socket.AF_INET)
-        with acting_as(user):
-            self.socket = socket.socket(family, socket.SOCK_STREAM)
-        self.socket.settimeout(DEADLINE_SECONDS)
-        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._bind("::" if family == socket.AF_INET6 else "0.0.0.0", port)
-        self.socket.connect(address)
+        while not self._connect(address, user, port, family):
+            pass
         self.sent, self.received = bytearray(), bytearray()
         self.read_to = self.answered = self.asked_of = 0
         self.asked_cache = []
         self.ended = None
         self.looked_at = True
 
-    def _bind(self, address: str, port: int) -> None:
-        """Without a port of its choice: one that the kernel gives to nobody by itself, so that it can be taken over later."""
-        while True:
-            try:
-                return self.socket.bind((address, port or random.randrange(*OWN_PORTS)))
-            except OSError as error:
-                if port or error.errno != errno.EADDRINUSE:
-                    raise
+    def _connect(self, address: tuple[str, int], user: int, port: int, family: int) -> bool:
+        """Without a port of its choice: one that the kernel gives to nobody by itself, so that it can be taken over later.
+        False where another has it: that shows when it is bound, or, as both may reuse addresses, only now."""
+        with acting_as(user):
+            self.socket = socket.socket(family, socket.SOCK_STREAM)
+        self.socket.settimeout(DEADLINE_SECONDS)
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        try:
+            any_address = "::" if family == socket.AF_INET6 else "0.0.0.0"
+            self.socket.bind((any_address, port or random.randrange(*OWN_PORTS)))
+            self.socket.connect(address)
+            return True
+        except OSError as error:
+            if port or error.errno not in (errno.EADDRINUSE, errno.EADDRNOTAVAIL):
+                raise
+            self.socket.close()
+            return False
 
     @property
     def port(self) -> int:

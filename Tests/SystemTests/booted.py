@@ -60,7 +60,7 @@ class Machine:
 
     @property
     def entering(self) -> list[str]:
-        return ["nsenter", f"--target={self.leader}", "--all", "--"]
+        return ["nsenter", f"--target={self.leader}", "--all", "--root", "--wd", "--"]
 
     def file(self, path: str) -> Path:
         return Path(f"/proc/{self.leader}/root") / path.lstrip("/")
