@@ -409,6 +409,12 @@ static int64_t milliseconds(clockid_t clock) {
 }
 // Goes on while the machine sleeps, for verdicts and sessions grow old all the same.
 int64_t cl_monotonic_milliseconds(void) { return milliseconds(CLOCK_BOOTTIME); }
+
+int64_t cl_monotonic_microseconds(void) {
+  struct timespec time;
+  clock_gettime(CLOCK_BOOTTIME, &time);
+  return (int64_t)time.tv_sec * 1000000 + time.tv_nsec / 1000;
+}
 int64_t cl_wall_milliseconds(void) { return milliseconds(CLOCK_REALTIME); }
 
 void cl_thread_name(unsigned long thread, const char *name) {

@@ -108,7 +108,7 @@ enum AdminResources {
       ),
       (
         "bytes",
-        .object([("in", number(facts.statistics.bytesIn)), ("out", number(facts.statistics.bytesOut))])
+        .object([("in", number(total.bytesIn)), ("out", number(total.bytesOut))])
       ),
       ("held_bytes", .number(facts.heldBytes)), ("resident_bytes", .number(Int(facts.residentBytes))),
       ("violations", counts(total.violations)), ("reports", counts(total.reports)),

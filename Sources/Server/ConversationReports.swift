@@ -48,7 +48,10 @@ extension Conversation {
     }
     let rule = session.ruleName
     let milliseconds = worker.now - session.record.begun
-    worker.statistics.note(session.record, rule: rule, isTunnel: session.isTunnel, milliseconds: milliseconds)
+    let begun = session.record.begunMicroseconds
+    worker.statistics.note(
+      session.record, rule: rule, isTunnel: session.isTunnel,
+      microseconds: begun > 0 ? worker.workspace.turnMicroseconds - begun : milliseconds * 1000)
     worker.recent.note(
       session.record, rule: rule, client: peer, totalMilliseconds: milliseconds, text: outputs.text.bytes)
     tell(milliseconds, worker)

@@ -1,16 +1,31 @@
 // Durations, counted in buckets as Prometheus has them. Tests: StatisticsTests.
 
-/// How many durations were at most so long. Bounds and sum are milliseconds. Its counts are in place, so that a loop that
-/// has given a copy away does not find them shared, and copies them, at the next request.
+/// How many durations were at most so long. Bounds and sum are microseconds. The counts are in place, so a loop that has
+/// given a copy away does not find them shared, and does not copy them at the next request.
 struct Histogram: Sendable {
-  /// From what a local answer takes to what a time-out does; Prometheus adds the bucket of all.
-  static let boundsMilliseconds: InlineArray<14, Int64> = [
-    1, 2, 5, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 30_000,
-  ]
+  /// Upper bounds of the buckets; Prometheus adds the bucket of all.
+  struct Bounds: Sendable {
+    fileprivate(set) var microseconds: InlineArray<18, Int64>
 
-  /// Of each bound what fell between the one before it and it; the last is what was longer than all.
-  private(set) var counts = InlineArray<15, UInt64>(repeating: 0)
-  private(set) var sumMilliseconds: UInt64 = 0
+    /// Requests and turns of a loop: from what an answer of this machine takes, to what a time-out does.
+    static let exchanges = Bounds(microseconds: [
+      100, 250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000, 1_000_000, 2_500_000,
+      5_000_000, 10_000_000, 30_000_000, 60_000_000,
+    ])
+
+    /// Tunnels: from a request that failed inside one, over an idle connection of a browser, to a session of a day.
+    static let tunnels = Bounds(microseconds: [
+      1_000, 5_000, 25_000, 100_000, 250_000, 500_000, 1_000_000, 5_000_000, 15_000_000, 60_000_000, 300_000_000,
+      900_000_000, 1_800_000_000, 3_600_000_000, 7_200_000_000, 14_400_000_000, 43_200_000_000, 86_400_000_000,
+    ])
+  }
+
+  let bounds: Bounds
+  /// For each bound, the durations between the previous bound and it; the last holds what was longer than all.
+  private(set) var counts = InlineArray<19, UInt64>(repeating: 0)
+  private(set) var sumMicroseconds: UInt64 = 0
+
+  init(_ bounds: Bounds) { self.bounds = bounds }
 
   var count: UInt64 {
     var sum: UInt64 = 0
@@ -18,15 +33,16 @@ struct Histogram: Sendable {
     return sum
   }
 
-  mutating func note(_ milliseconds: Int64) {
+  mutating func note(microseconds: Int64) {
     var index = 0
-    while index < Self.boundsMilliseconds.count, milliseconds > Self.boundsMilliseconds[index] { index += 1 }
+    while index < bounds.microseconds.count, microseconds > bounds.microseconds[index] { index += 1 }
     counts[index] += 1
-    sumMilliseconds += UInt64(max(0, milliseconds))
+    sumMicroseconds += UInt64(max(0, microseconds))
   }
 
+  /// Adds what another loop counted, with the same bounds.
   mutating func add(_ other: Histogram) {
     for index in counts.indices { counts[index] += other.counts[index] }
-    sumMilliseconds += other.sumMilliseconds
+    sumMicroseconds += other.sumMicroseconds
   }
 }

@@ -24,7 +24,8 @@ enum MetricsPage {
     let rules = facts.statistics.rules.sorted { $0.key < $1.key }
     page.begin("sallyport_exchanges_total", "counter", "Requests and tunnels that have ended, by rule and outcome.")
     for (rule, counts) in rules {
-      if counts.done > 0 { page.sample(counts.done, ["rule": rule, "outcome": "done"]) }
+      // From the start, so that a rate over the first exchange of a rule is known.
+      page.sample(counts.done, ["rule": rule, "outcome": "done"])
       for (token, count) in counts.failed.sorted(by: { $0.key < $1.key }) {
         page.sample(count, ["rule": rule, "outcome": token])
       }
@@ -108,10 +109,11 @@ enum MetricsPage {
   }
 
   private static func connections(_ statistics: Statistics, _ page: inout MetricsText) {
-    page.begin("sallyport_client_received_bytes_total", "counter", "Bytes of clients.")
-    page.sample(statistics.bytesIn)
-    page.begin("sallyport_client_sent_bytes_total", "counter", "Bytes to clients.")
-    page.sample(statistics.bytesOut)
+    let rules = statistics.rules.sorted { $0.key < $1.key }
+    page.begin("sallyport_client_received_bytes_total", "counter", "Bytes of clients, by rule.")
+    for (rule, counts) in rules { page.sample(counts.bytesIn, ["rule": rule]) }
+    page.begin("sallyport_client_sent_bytes_total", "counter", "Bytes to clients, by rule.")
+    for (rule, counts) in rules { page.sample(counts.bytesOut, ["rule": rule]) }
     page.begin("sallyport_client_connections_total", "counter", "Connections of clients that were taken.")
     page.sample(statistics.clientsAccepted)
     page.begin("sallyport_client_connections", "gauge", "Connections of clients that are open.")

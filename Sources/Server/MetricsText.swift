@@ -49,11 +49,11 @@ struct MetricsText: ~Copyable {
   mutating func histogram(_ name: StaticString, _ help: StaticString, _ histogram: Histogram) {
     begin(name, "histogram", help)
     var sum: UInt64 = 0
-    for index in Histogram.boundsMilliseconds.indices {
+    for index in histogram.bounds.microseconds.indices {
       sum += histogram.counts[index]
       bytes.append(name)
       bytes.append("_bucket{le=\"")
-      append(seconds: UInt64(Histogram.boundsMilliseconds[index]))
+      append(seconds: UInt64(histogram.bounds.microseconds[index]))
       bytes.append("\"}")
       end(sum)
     }
@@ -62,7 +62,7 @@ struct MetricsText: ~Copyable {
     end(histogram.count)
     bytes.append(name)
     bytes.append("_sum ")
-    append(seconds: histogram.sumMilliseconds)
+    append(seconds: histogram.sumMicroseconds)
     bytes.append("\n")
     bytes.append(name)
     bytes.append("_count")
@@ -76,11 +76,11 @@ struct MetricsText: ~Copyable {
   }
 
   /// `1.512`, without zeros behind the last digit.
-  private mutating func append(seconds milliseconds: UInt64) {
-    bytes.append(decimal: milliseconds / 1000)
-    var rest = milliseconds % 1000
+  private mutating func append(seconds microseconds: UInt64) {
+    bytes.append(decimal: microseconds / 1_000_000)
+    var rest = microseconds % 1_000_000
     if rest == 0 { return }
-    var width = 3
+    var width = 6
     while rest % 10 == 0 {
       rest /= 10
       width -= 1

@@ -10,6 +10,9 @@ import Transport
 struct RuleStatistics: Sendable, Equatable {
   /// Exchanges that ended as they should.
   var done: UInt64 = 0
+  /// Bytes of clients, and bytes to them.
+  var bytesIn: UInt64 = 0
+  var bytesOut: UInt64 = 0
   /// Those that did not, by the word of the log.
   var failed: [String: UInt64] = [:]
   /// Responses and requests that passed although they violate the rule, and what a rule or pins that only report would
@@ -31,6 +34,8 @@ struct RuleStatistics: Sendable, Equatable {
 
   mutating func add(_ other: RuleStatistics) {
     done += other.done
+    bytesIn += other.bytesIn
+    bytesOut += other.bytesOut
     failed.merge(other.failed, uniquingKeysWith: +)
     violations.merge(other.violations, uniquingKeysWith: +)
     reports.merge(other.reports, uniquingKeysWith: +)
@@ -58,12 +63,10 @@ struct Statistics: Sendable {
   /// Of rules that were in force once.
   private var retired: [String: RuleStatistics] = [:]
   /// How long requests took from their head to their end, and tunnels.
-  private(set) var requests = Histogram()
-  private(set) var tunnels = Histogram()
+  private(set) var requests = Histogram(.exchanges)
+  private(set) var tunnels = Histogram(.tunnels)
   /// How long a turn of the loop took: what everybody else waited.
-  private(set) var turns = Histogram()
-  private(set) var bytesIn: UInt64 = 0
-  private(set) var bytesOut: UInt64 = 0
+  private(set) var turns = Histogram(.exchanges)
   private(set) var retries: UInt64 = 0
   var clientsAccepted: UInt64 = 0
   var upstreamsOpened: UInt64 = 0
@@ -104,7 +107,7 @@ struct Statistics: Sendable {
   /// What stands for the name of a rule where none matched. No rule is called so.
   static let noRule = ""
 
-  mutating func note(_ record: ExchangeRecord, rule name: String?, isTunnel: Bool, milliseconds: Int64) {
+  mutating func note(_ record: ExchangeRecord, rule name: String?, isTunnel: Bool, microseconds: Int64) {
     let index = record.decision?.rule.map { $0 + 1 } ?? 0
     if index < names.count, names[index] == name ?? Self.noRule {
       Self.note(record, in: &inForce[index])
@@ -112,9 +115,7 @@ struct Statistics: Sendable {
       // It began under a policy that is not in force any more.
       Self.note(record, in: &retired[name ?? Self.noRule, default: RuleStatistics()])
     }
-    if isTunnel { tunnels.note(milliseconds) } else { requests.note(milliseconds) }
-    bytesIn += record.bytesIn
-    bytesOut += record.bytesOut
+    if isTunnel { tunnels.note(microseconds: microseconds) } else { requests.note(microseconds: microseconds) }
     if record.isRetried { retries += 1 }
   }
 
@@ -122,12 +123,14 @@ struct Statistics: Sendable {
     if let token = record.outcome.token { counts.failed[token, default: 0] += 1 } else { counts.done += 1 }
     if let violation = record.violation { counts.violations[violation.token.description, default: 0] += 1 }
     if let report = record.report { counts.reports[report.token.description, default: 0] += 1 }
+    counts.bytesIn += record.bytesIn
+    counts.bytesOut += record.bytesOut
     counts.lastWallMilliseconds = record.begunWall
   }
 
   mutating func note(_ answer: NameAnswer) { lookUps[answer.token, default: 0] += 1 }
 
-  mutating func noteTurn(milliseconds: Int64) { turns.note(milliseconds) }
+  mutating func noteTurn(microseconds: Int64) { turns.note(microseconds: microseconds) }
 
   /// Every name with what has been counted of it, in no order.
   var rules: [String: RuleStatistics] {
@@ -142,8 +145,6 @@ struct Statistics: Sendable {
     requests.add(other.requests)
     tunnels.add(other.tunnels)
     turns.add(other.turns)
-    bytesIn += other.bytesIn
-    bytesOut += other.bytesOut
     retries += other.retries
     clientsAccepted += other.clientsAccepted
     upstreamsOpened += other.upstreamsOpened

@@ -29,7 +29,7 @@ enum StatusPage {
         + "\(gauges.idleUpstreams) kept")
     let total = facts.total
     line("exchanges", "\(total.total): \(total.done) done\(list(total.failed, before: ", "))")
-    line("bytes", "\(size(facts.statistics.bytesIn)) from clients, \(size(facts.statistics.bytesOut)) to clients")
+    line("bytes", "\(size(total.bytesIn)) from clients, \(size(total.bytesOut)) to clients")
     let held = state.policy.configuration.limits.heldBodiesBytes
     line(
       "memory",

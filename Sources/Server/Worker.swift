@@ -118,13 +118,14 @@ final class Worker {
   func run() {
     while !finished {
       let count = poller.wait(milliseconds: again.isEmpty ? waitMilliseconds() : 0)
-      now = Clock.monotonic
+      workspace.turnMicroseconds = Clock.monotonicMicroseconds
+      now = workspace.turnMicroseconds / 1000
       workspace.setWallClock(milliseconds: Clock.wall)
       for index in 0..<count { dispatch(poller.readiness(index)) }
       if !again.isEmpty { goOnReading() }
       runTimers()
       shared.log.submit(&logLines)
-      statistics.noteTurn(milliseconds: Clock.monotonic - now)
+      statistics.noteTurn(microseconds: Clock.monotonicMicroseconds - workspace.turnMicroseconds)
       if let drainDeadline { continueDraining(drainDeadline) }
     }
     shared.reports.post(.drained(worker: index, statistics))

@@ -7,6 +7,9 @@ import Policy
 public struct ExchangeRecord: Sendable {
   public var reference = Reference(value: 0)
   public var begun: Int64 = 0
+  /// The same moment in microseconds: the turn of the loop in which the head was read. 0 for a tunnel that an earlier
+  /// process began.
+  public var begunMicroseconds: Int64 = 0
   /// Milliseconds since 1970 at `begun`.
   public var begunWall: Int64 = 0
   public var decision: Decision? = nil

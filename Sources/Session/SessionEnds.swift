@@ -178,6 +178,7 @@ extension Session {
     record.reference = workspace.references.take()
     record.client = client
     record.begun = now
+    record.begunMicroseconds = workspace.turnMicroseconds
     record.begunWall = workspace.wallMilliseconds
     flags = flags.intersection([.lastExchange])
   }

@@ -28,6 +28,8 @@ public struct Workspace: ~Copyable {
   private var dateSecond: Int64 = -1
   /// Milliseconds since 1970, kept up by the loop.
   public private(set) var wallMilliseconds: Int64 = 0
+  /// Microseconds of the monotonic clock at the beginning of the loop's turn, kept up by the loop.
+  public var turnMicroseconds: Int64 = 0
 
   public init(name: String, mark: ViaMark, references: ReferenceSource, heldBytes: ByteBudget = ByteBudget()) {
     self.heldBytes = heldBytes

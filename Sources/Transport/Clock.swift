@@ -7,6 +7,8 @@ import Glibc
 public enum Clock {
   /// Never goes back; its zero means nothing.
   public static var monotonic: Int64 { cl_monotonic_milliseconds() }
+  /// The same clock in microseconds.
+  public static var monotonicMicroseconds: Int64 { cl_monotonic_microseconds() }
   /// Since 1970.
   public static var wall: Int64 { cl_wall_milliseconds() }
   /// How far local time is ahead of UTC at a moment in seconds since 1970.

@@ -41,8 +41,13 @@ def test_metrics_are_the_counts_that_status_has(used):
     assert metrics["sallyport_violations_total", violation] == 1
     assert sum(total("sallyport_reports_total").values()) == 2
     assert metrics["sallyport_request_duration_seconds_count", ()] == 14
-    assert metrics["sallyport_client_received_bytes_total", ()] == status["bytes"]["in"]
-    assert metrics["sallyport_client_sent_bytes_total", ()] == status["bytes"]["out"]
+    received = {labels: value for (name, labels), value in metrics.items() if "client_received_bytes" in name}
+    sent = {labels: value for (name, labels), value in metrics.items() if "client_sent_bytes" in name}
+    assert sum(received.values()) == status["bytes"]["in"] and sum(sent.values()) == status["bytes"]["out"]
+    # Every rule has its series before its first request, and requests without a rule have theirs.
+    rules = {rule["name"] or "" for rule in used.admin.json("/v1/rules")}
+    assert {dict(labels)["rule"] for labels in received} == {dict(labels)["rule"] for labels in sent} == rules
+    assert {rule for rule, outcome in by_rule if outcome == "done"} == rules
     assert metrics["sallyport_client_connections_total", ()] == 14
     assert metrics["sallyport_client_connections", ()] == metrics["sallyport_tunnels", ()] == 0
     lines = used.access_lines()

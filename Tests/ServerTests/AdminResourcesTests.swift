@@ -16,9 +16,9 @@ import Testing
     record.decision = Decision(verdict: .allow, reason: .rule, rule: 0)
     record.begunWall = 1_000
     record.bytesOut = 1536
-    statistics.note(record, rule: "pay\"ments", isTunnel: false, milliseconds: 12)
+    statistics.note(record, rule: "pay\"ments", isTunnel: false, microseconds: 12_000)
     record.outcome = .problem(.pinMismatch)
-    statistics.note(record, rule: "pay\"ments", isTunnel: false, milliseconds: 1500)
+    statistics.note(record, rule: "pay\"ments", isTunnel: false, microseconds: 1_500_000)
     statistics.gauges.clients = 1
     var state = DaemonState(
       version: "1.2.3", addresses: ["127.0.0.1:3128"], workers: 2, startedWall: 0, policy: policy, loadedWall: 0)

@@ -110,6 +110,7 @@ int cl_poll(cl_poll_entry *entries, int count, int timeout_milliseconds);
 
 // time, in milliseconds
 int64_t cl_monotonic_milliseconds(void);
+int64_t cl_monotonic_microseconds(void);
 int64_t cl_wall_milliseconds(void);
 
 // process
