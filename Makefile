@@ -14,6 +14,7 @@ UNITDIR ?= $(PREFIX)/lib/systemd/system
 SYSUSERSDIR ?= $(PREFIX)/lib/sysusers.d
 TMPFILESDIR ?= $(PREFIX)/lib/tmpfiles.d
 MANDIR ?= $(PREFIX)/share/man
+DATADIR ?= $(PREFIX)/share/sallyport
 BASHCOMPLETIONDIR ?= $(PREFIX)/share/bash-completion/completions
 ZSHCOMPLETIONDIR ?= $(PREFIX)/share/zsh/site-functions
 FISHCOMPLETIONDIR ?= $(PREFIX)/share/fish/vendor_completions.d
@@ -26,7 +27,7 @@ BUILD_PACKAGES := binutils g++ git libcurl4 libedit2 liblzma5 libncurses6 libsql
   libsimdjson-dev libexpat1-dev zlib1g-dev libbrotli-dev libzstd-dev libsystemd-dev
 TEST_PACKAGES := python3 python3-venv curl wget busybox git nginx-light fcgiwrap apt-utils dpkg-dev openssl chromium \
   libnss3-tools netcat-openbsd iproute2 procps util-linux gcc libc6-dev openjdk-17-jdk-headless nodejs \
-  tinyproxy squid-openssl haproxy microsocks dante-server
+  tinyproxy squid-openssl haproxy microsocks dante-server prometheus
 BENCH_PACKAGES := nginx-light haproxy squid-openssl tinyproxy wrk gcc libc6-dev libssl-dev openssl util-linux python3
 FUZZ_PACKAGES := lld
 DEB_PACKAGES := build-essential debhelper
@@ -135,6 +136,8 @@ install:
 	for page in systemd/man/*; do \
 	  install -D -m 644 -t $(DESTDIR)$(MANDIR)/man$${page##*.} $$page || exit 1; \
 	done
+	install -D -m 644 -t $(DESTDIR)$(DATADIR)/prometheus config/prometheus/sallyport.rules.yml
+	install -D -m 644 -t $(DESTDIR)$(DATADIR)/grafana config/grafana/sallyport.json
 	install -D -m 644 systemd/completions/sallyport.bash $(DESTDIR)$(BASHCOMPLETIONDIR)/sallyport
 	install -D -m 644 systemd/completions/sallyport.zsh $(DESTDIR)$(ZSHCOMPLETIONDIR)/_sallyport
 	install -D -m 644 systemd/completions/sallyport.fish $(DESTDIR)$(FISHCOMPLETIONDIR)/sallyport.fish

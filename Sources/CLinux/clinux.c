@@ -159,6 +159,13 @@ int cl_listen_local(const char *path, unsigned mode, int backlog) {
   return fd;
 }
 
+int64_t cl_peer_user(int fd) {
+  struct ucred peer;
+  socklen_t length = sizeof peer;
+  ptrdiff_t result = RETRY(getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length));
+  return result < 0 ? (int64_t)result : (int64_t)peer.uid;
+}
+
 int cl_connect_local(const char *path) {
   struct sockaddr_un address;
   socklen_t length = to_sockaddr_un(path, &address);

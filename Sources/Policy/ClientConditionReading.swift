@@ -24,6 +24,13 @@ extension ConfigurationReading {
     conditions.users = users.compactMap(\.value.number)
   }
 
+  /// Users by name or number, as `users` of a rule has them; a name that does not exist is warned of, and is nobody.
+  func userList(_ setting: Setting) -> [UInt32] {
+    var conditions = Rule.Conditions()
+    readUsers(setting, &conditions)
+    return conditions.users ?? []
+  }
+
   /// A user as a rule names it; no number where there is none of the name.
   private struct NamedUser {
     let name: String

@@ -151,6 +151,11 @@ public struct AdminSettings: Hashable, Sendable {
   /// Where the admin API listens, a socket of the file system.
   public var socket = Self.standardSocket
 
+  /// Where /metrics alone is served by TCP; nil: nowhere.
+  public var metrics: ListenAddress? = nil
+  /// User ids that may do what changes the daemon, beside root and the user that it runs as.
+  public var operators: [UInt32] = []
+
   public static let standardSocket = "/run/sallyport/admin.sock"
 
   /// Whether the files name a place of their own. The standard one is passed over where its directory is not there, as on

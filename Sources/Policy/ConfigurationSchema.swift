@@ -27,7 +27,7 @@ extension TableSchema {
   ])
   static let dns = TableSchema(["servers", "timeout", "cache"])
   static let log = TableSchema(["format", "level", "access"])
-  static let admin = TableSchema(["socket"])
+  static let admin = TableSchema(["socket", "metrics", "operators"])
   static let trust = TableSchema(["anchors"])
   static let authority = TableSchema(["directory", "key"])
   static let defaults = TableSchema(["security", "request", "response"])

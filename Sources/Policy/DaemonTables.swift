@@ -261,9 +261,20 @@ extension ConfigurationReading {
           continue
         }
         configuration.admin.socket = path
+      case "metrics": readMetricsAddress(setting)
+      case "operators": configuration.admin.operators = userList(setting)
       default: unread(setting, of: .admin)
       }
     }
+  }
+
+  private func readMetricsAddress(_ setting: Setting) {
+    guard let text = string(setting),
+      let address = socketAddress(setting, text, ports: Bounds.listenPorts, defaultPort: nil)
+    else { return }
+    configuration.admin.metrics = address
+    if address.address.isLoopback { return }
+    warning(setting, "\(address) shows the names of rules and their counts to other machines, without credentials")
   }
 
   /// Takes what was read, and leaves the default where there was an error.

@@ -32,6 +32,8 @@ final class AdminConnection {
   }
 
   let descriptor: Descriptor
+  /// By which listener it came.
+  let kind: AdminListener.Kind
   /// What it is registered under.
   let data: UInt64
   private var phase = Phase.reading
@@ -53,8 +55,9 @@ final class AdminConnection {
   private var hasContinued = false
   private var lastOne = false
 
-  init(_ descriptor: Descriptor, data: UInt64, now: Int64) {
+  init(_ descriptor: Descriptor, data: UInt64, by kind: AdminListener.Kind, now: Int64) {
     self.descriptor = descriptor
+    self.kind = kind
     self.data = data
     lastMoment = now
   }
@@ -248,6 +251,7 @@ final class AdminConnection {
     case 200: "OK"
     case 202: "Accepted"
     case 400: "Bad Request"
+    case 403: "Forbidden"
     case 404: "Not Found"
     case 405: "Method Not Allowed"
     case 413: "Content Too Large"

@@ -22,6 +22,13 @@ extension AdminServer {
   }
 
   func answer(_ request: AdminRequest, _ connection: AdminConnection) {
+    let userID = connection.kind == .socket ? connection.descriptor.peerUserID : nil
+    if let refusal = rights(of: connection, userID).refusal(request, userID: userID) {
+      return refuse(refusal.status, refusal.detail, connection)
+    }
+    if connection.kind == .metrics, let scraped, scraped.until > Clock.monotonic {
+      return connection.write(scraped.page)
+    }
     switch (request.method, request.path) {
     case ("GET", "/v1/status"): inquire(.statistics, .status, connection)
     case ("GET", "/v1/rules"): inquire(.statistics, .rules, connection)
@@ -46,6 +53,15 @@ extension AdminServer {
     case (_, let path) where path.hasPrefix("/v1/decisions/"):
       connection.write(.problem(405, "expected GET"), allow: "GET")
     default: refuse(404, "there is no such resource; sallyport-admin(7) lists them", connection)
+    }
+  }
+
+  private func rights(of connection: AdminConnection, _ userID: UInt32?) -> AdminRights {
+    switch connection.kind {
+    case .metrics: .metrics
+    case .socket:
+      // Those of the policy in force: a reload may name others.
+      .of(userID: userID, daemon: Process.userID, operators: host.state.policy.configuration.admin.operators)
     }
   }
 

@@ -86,6 +86,7 @@ enum AdminResources {
     return .object([
       ("version", .string(state.version)), ("started", .string(time(state.startedWall))),
       ("uptime_seconds", .number(Int(facts.uptimeSeconds))), ("listen", .array(state.addresses.map { .string($0) })),
+      ("metrics", state.metricsAddress.map { .string($0) } ?? .null),
       ("workers", .number(state.workers)), ("draining", .boolean(state.isDraining)),
       ("reachability", .string(facts.network.status.rawValue)), ("waiting", .number(facts.network.waiting)),
       (

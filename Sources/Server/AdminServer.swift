@@ -26,8 +26,13 @@ protocol AdminHost: AnyObject {
 }
 
 final class AdminServer {
-  /// Connections at once: commands, scrapers and watchers.
+  /// Connections of the socket at once: commands, scrapers and watchers.
   static let mostConnections = 64
+  /// Connections by TCP at once: a scraper keeps one, and a second server may scrape too.
+  static let mostScrapers = 8
+  /// How long a page of metrics serves everyone who comes by TCP, in milliseconds: any local user may ask as fast as it can,
+  /// and each page asks every loop. No scraper asks twice within a second.
+  static let pageMilliseconds: Int64 = 100
   /// Connections that read events, of those: consoles and dashboards. The others are for who has a question.
   static let mostWatchers = 16
   /// A head of the API: a path and a few fields.
@@ -40,7 +45,7 @@ final class AdminServer {
   /// How long a request may take to come, a kept connection to be silent, and an answer to be read, in milliseconds.
   static let idleMilliseconds: Int64 = 60_000
 
-  private let listener: LocalListener
+  let listeners: [AdminListener]
   let shared: SharedState
   unowned let host: any AdminHost
   private var connections: [AdminConnection?] = []
@@ -51,15 +56,15 @@ final class AdminServer {
   private(set) var workers: Set<Int>
   private(set) var counted: Statistics? = nil
   private var rounds = ProgressRounds()
+  /// The last page of metrics that was written for a client of TCP, and until when it serves.
+  private(set) var scraped: (page: AdminPage, until: Int64)? = nil
 
-  init(_ listener: LocalListener, _ shared: SharedState, host: any AdminHost) {
-    self.listener = listener
+  init(_ listeners: [AdminListener], _ shared: SharedState, host: any AdminHost) {
+    self.listeners = listeners
     self.shared = shared
     self.host = host
     workers = Set(0..<shared.mailboxes.count)
   }
-
-  var descriptor: Descriptor { listener.descriptor }
 
   func newInquiry() -> UInt64 {
     nextInquiry += 1
@@ -73,24 +78,28 @@ final class AdminServer {
 
   /// Takes one connection: the poller comes back for the next. Whoever is as quick to leave and come again as this is to
   /// answer would else keep it from seeing that they have left.
-  func accept(_ poller: borrowing Poller) {
-    guard let descriptor = listener.accept() else { return }
-    guard let slot = freeSlot(poller) else { return descriptor.close() }
+  func accept(_ index: Int, _ poller: borrowing Poller) {
+    let listener = listeners[index]
+    guard let descriptor = listener.descriptor.accept() else { return }
+    guard let slot = freeSlot(of: listener, poller) else { return descriptor.close() }
     generation &+= 1
     let data = UInt64(generation) << 32 | UInt64(slot) + Self.firstData
     guard poller.add(descriptor, .read, data: data) else { return descriptor.close() }
-    let connection = AdminConnection(descriptor, data: data, now: Clock.monotonic)
+    let connection = AdminConnection(descriptor, data: data, by: listener.kind, now: Clock.monotonic)
     connections[slot] = connection
     go(connection, poller)
   }
 
-  private func freeSlot(_ poller: borrowing Poller) -> Int? {
-    if let free = connections.firstIndex(where: { $0 == nil }) { return free }
-    if connections.count < Self.mostConnections {
+  private func freeSlot(of listener: AdminListener, _ poller: borrowing Poller) -> Int? {
+    let isOfKind = { (connection: AdminConnection?) in connection?.kind == listener.kind }
+    if connections.count(where: isOfKind) < listener.mostConnections {
+      if let free = connections.firstIndex(where: { $0 == nil }) { return free }
       connections.append(nil)
       return connections.count - 1
     }
-    guard let slot = AdminPlace.whoLeaves(connections.map { $0?.place ?? .served }) else { return nil }
+    // One of another kind keeps its place.
+    let places = connections.map { isOfKind($0) ? $0?.place ?? .served : .served }
+    guard let slot = AdminPlace.whoLeaves(places) else { return nil }
     if let connection = connections[slot] { end(connection, poller) }
     return slot
   }
@@ -206,6 +215,7 @@ final class AdminServer {
 
   private func write(_ page: AdminPage, _ number: UInt64, _ poller: borrowing Poller) {
     guard let connection = inquiries.removeValue(forKey: number)?.connection, connection.isOpen else { return }
+    if connection.kind == .metrics { scraped = (page, Clock.monotonic + Self.pageMilliseconds) }
     connection.write(page)
     go(connection, poller)
   }

@@ -75,8 +75,9 @@ public final class Daemon: AdminHost {
   private enum Data {
     static let signals: UInt64 = 0
     static let reports: UInt64 = 1
-    static let admin: UInt64 = 2
-    static let events: UInt64 = 3
+    static let events: UInt64 = 2
+    /// First of what the admin API listens on.
+    static let listeners: UInt64 = 16
   }
   private var service: ServiceManager
   private let monitor: NetworkMonitor
@@ -115,7 +116,9 @@ public final class Daemon: AdminHost {
     case .failure(let fault): throw StartFailure(description: "TLS cannot be set up: \(fault)")
     }
     let mark = ViaMark(random: Process.random)
-    let administration = try openAdmin()
+    let administration = try AdminListener.open(
+      settings.policy.configuration.admin, passed: settings.inheritedAdmin, settings.log)
+    state.metricsAddress = administration.metrics.map(Self.text)
     // Clients come as soon as the first loop runs, and may take every descriptor. Each loop has listeners of its own on the
     // same ports: the kernel deals the connections out. Sockets that were passed have one queue each, which all loops take
     // from: listeners beside them would take connections along when the process ends.
@@ -134,7 +137,7 @@ public final class Daemon: AdminHost {
         ).run()
       }
     }
-    admin = administration.map { AdminServer($0, shared, host: self) }
+    if !administration.listeners.isEmpty { admin = AdminServer(administration.listeners, shared, host: self) }
   }
 
   private static func monitor(_ settings: DaemonSettings, _ shared: SharedState) -> NetworkMonitor {
@@ -152,26 +155,10 @@ public final class Daemon: AdminHost {
     return monitor
   }
 
-  /// The socket of the admin API; nil where there is none: the default place is not there on a machine without a service.
-  private func openAdmin() throws(StartFailure) -> LocalListener? {
-    if let inherited = settings.inheritedAdmin { return LocalListener(descriptor: inherited) }
-    let admin = settings.policy.configuration.admin
-    switch LocalListener.open(admin.socket, mode: Self.adminMode) {
-    case .success(let listener): return listener
-    case .failure(let error):
-      if admin.isGiven { throw StartFailure(description: "cannot listen on \(admin.socket): \(error)") }
-      settings.log.event(.debug, "no admin API: \(admin.socket): \(error)")
-      return nil
-    }
-  }
-
-  /// For its owner and group, as policy-file says.
-  private static let adminMode: UInt32 = 0o660
-
   /// The addresses that are listened on.
   public var addresses: [String] { shared.listenAddresses.map(Self.text) }
 
-  private static func text(_ address: SocketAddress) -> String {
+  static func text(_ address: SocketAddress) -> String {
     "\(ListenAddress(address: IPAddress(address), port: address.port))"
   }
 
@@ -217,28 +204,31 @@ public final class Daemon: AdminHost {
     _ = poller.add(signals.descriptor, .read, data: Data.signals)
     _ = poller.add(shared.reports.descriptor, .read, data: Data.reports)
     if let admin {
-      _ = poller.add(admin.descriptor, .read, data: Data.admin)
+      for (index, listener) in admin.listeners.enumerated() {
+        _ = poller.add(listener.descriptor, .read, data: Data.listeners + UInt64(index))
+      }
       _ = poller.add(shared.events.mailbox.descriptor, .read, data: Data.events)
     }
     nextPinWatch = Clock.monotonic
     service.started()
     var working = shared.mailboxes.count
+    var callers: [Int] = []
     while working > 0 {
       watchPins()
       let count = poller.wait(milliseconds: waitMilliseconds())
-      var hasCaller = false
+      callers.removeAll(keepingCapacity: true)
       for index in 0..<count {
         let readiness = poller.readiness(index)
         switch readiness.data {
         case Data.signals: takeSignals()
         case Data.reports: working -= takeReports(poller)
-        case Data.admin: hasCaller = true
         case Data.events: admin?.deliverEvents(poller)
+        case Data.listeners..<AdminServer.firstData: callers.append(Int(readiness.data - Data.listeners))
         default: admin?.ready(readiness, poller)
         }
       }
       // Last, for those who left before it came have left their places.
-      if hasCaller { admin?.accept(poller) }
+      for caller in callers { admin?.accept(caller, poller) }
       admin?.expire(now: Clock.monotonic, poller)
     }
     // A socket that was passed stays with who opened it.
@@ -427,10 +417,14 @@ public final class Daemon: AdminHost {
     let old = state.policy.configuration
     let new = policy.configuration
     if old.proxy.listen != new.proxy.listen || old.proxy.workers != new.proxy.workers
-      || old.proxy.name != new.proxy.name || old.admin != new.admin || old.log.format != new.log.format
+      || old.proxy.name != new.proxy.name || old.admin.socket != new.admin.socket
+      || old.admin.metrics != new.admin.metrics
+      || old.log.format != new.log.format
     {
       settings.log.event(
-        .warning, "reload: listen, workers, name, the admin socket and the log's format take effect only at a restart")
+        .warning,
+        "reload: listen, workers, name, the socket and metrics of [admin] and the log's format take effect only at a restart"
+      )
     }
     settings.log.setLevel(policy.configuration.log.level)
     shared.resolver.configure(Self.resolverSettings(policy))

@@ -7,6 +7,8 @@ struct DaemonState {
   let version: String
   let addresses: [String]
   let workers: Int
+  /// Where /metrics is served by TCP; nil: nowhere.
+  var metricsAddress: String? = nil
   /// Milliseconds since 1970.
   let startedWall: Int64
   var policy: Policy

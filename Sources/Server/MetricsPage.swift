@@ -22,10 +22,13 @@ enum MetricsPage {
 
   private static func exchanges(_ facts: AdminFacts, _ page: inout MetricsText) {
     let rules = facts.statistics.rules.sorted { $0.key < $1.key }
+    let denying = Set(facts.state.policy.rules.filter { $0.action == .deny }.map(\.name))
+    let denied = Problem.Kind.denied.token.description
     page.begin("sallyport_exchanges_total", "counter", "Requests and tunnels that have ended, by rule and outcome.")
     for (rule, counts) in rules {
       // From the start, so that a rate over the first exchange of a rule is known.
       page.sample(counts.done, ["rule": rule, "outcome": "done"])
+      if denying.contains(rule), counts.failed[denied] == nil { page.sample(0, ["rule": rule, "outcome": denied]) }
       for (token, count) in counts.failed.sorted(by: { $0.key < $1.key }) {
         page.sample(count, ["rule": rule, "outcome": token])
       }
@@ -52,9 +55,12 @@ enum MetricsPage {
       "sallyport_pin_mismatches_total", "counter", "Certificates without a pinned key, by rule and what became of them."
     )
     let token = Problem.Kind.pinMismatch.token.description
+    let pinning = Set(facts.state.policy.rules.filter { $0.security.isPinning }.map(\.name))
     for (rule, counts) in facts.statistics.rules.sorted(by: { $0.key < $1.key }) {
-      if let count = counts.failed[token] { page.sample(count, ["rule": rule, "result": "refused"]) }
-      if let count = counts.reports[token] { page.sample(count, ["rule": rule, "result": "reported"]) }
+      for (count, result) in [(counts.failed[token], "refused"), (counts.reports[token], "reported")] {
+        guard let count = count ?? (pinning.contains(rule) ? 0 : nil) else { continue }
+        page.sample(count, ["rule": rule, "result": result])
+      }
     }
     page.begin(
       "sallyport_pins_expiry_timestamp_seconds", "gauge", "When a pin set, or a certificate in it, expires first.")

@@ -30,7 +30,9 @@ public enum Process {
   public static var processors: Int { Int(cl_processors()) }
   /// Memory that is resident, in bytes.
   public static var residentBytes: Int64 { cl_resident_bytes() }
-  public static var isRoot: Bool { geteuid() == 0 }
+  public static var isRoot: Bool { userID == 0 }
+  /// The user whose rights it has.
+  public static var userID: UInt32 { geteuid() }
   /// Unpredictable.
   public static var random: UInt64 { cl_random() }
 }

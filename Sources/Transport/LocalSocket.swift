@@ -26,15 +26,24 @@ public struct LocalListener: Sendable {
       ? .success(LocalListener(descriptor: Descriptor(number: number))) : .failure(SystemError(-number))
   }
 
-  /// Takes the next connection that waits.
+  /// Takes the name away, so that nobody finds what does not answer any more.
+  public static func remove(_ path: String) { _ = cl_unlink_socket(path) }
+}
+
+extension Descriptor {
+  /// Takes the next connection that waits on a listening socket, whoever it is from.
   public func accept() -> Descriptor? {
     var raw = cl_address()
-    let number = cl_accept(descriptor.number, &raw)
+    let number = cl_accept(self.number, &raw)
     return number >= 0 ? Descriptor(number: number) : nil
   }
 
-  /// Takes the name away, so that nobody finds what does not answer any more.
-  public static func remove(_ path: String) { _ = cl_unlink_socket(path) }
+  /// The user of the process that connected to this socket of the file system (SO_PEERCRED, unix(7)), as it was when it
+  /// connected; nil where the kernel does not say.
+  public var peerUserID: UInt32? {
+    let user = cl_peer_user(number)
+    return user >= 0 ? UInt32(truncatingIfNeeded: user) : nil
+  }
 }
 
 /// A connection to a socket of the file system, for a program that has nothing else to do: it waits.

@@ -29,9 +29,9 @@ TWO_PINS = f'spki = [{ONE_PIN}, "sha256/BBBBAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA
 def administered(sallyport, dns_server):
     """A function that starts a proxy with the API; `admin` is a client of it. Every name is 127.0.0.1."""
 
-    def start(policy: str = "", proxy: str = "", **arguments) -> Proxy:
+    def start(policy: str = "", proxy: str = "", admin: str = "", **arguments) -> Proxy:
         names = dns_server({}, otherwise=Answer(a=["127.0.0.1"]))
-        head = f'{ADMIN}[dns]\nservers = ["{names.address}"]\n'
+        head = f'{ADMIN}{admin}[dns]\nservers = ["{names.address}"]\n'
         listen = f'["127.0.0.1:{unused_port()}"]'
         started = sallyport(proxy=proxy, policy=head + policy, listen=listen, **arguments)
         started.head = head

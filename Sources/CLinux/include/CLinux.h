@@ -48,6 +48,8 @@ int cl_accept(int fd, cl_address *peer);
 /// A listening socket of the file system, or -errno.
 int cl_listen_local(const char *path, unsigned mode, int backlog);
 /// A blocking connection to one, or -errno.
+// The user at the other end of a connected socket of the file system, or -errno.
+int64_t cl_peer_user(int fd);
 int cl_connect_local(const char *path);
 /// Takes the name of a socket away; what is no socket stays.
 int cl_unlink_socket(const char *path);

@@ -1,0 +1,62 @@
+// What the admin API listens on: the socket of the file system, and an address that has the metrics alone.
+// Tests: test_admin_socket.py, test_admin_rights.py.
+
+import Bytes
+import Policy
+import Transport
+
+/// Where clients of the admin API come from.
+struct AdminListener {
+  enum Kind {
+    /// The socket of the file system, with everything.
+    case socket
+    /// A TCP address, for scrapers.
+    case metrics
+  }
+
+  let kind: Kind
+  let descriptor: Descriptor
+
+  /// Connections of this kind that are open at once: of the socket commands and watchers; of TCP, which every local user
+  /// reaches, a few scrapers, so that nobody takes places of the socket.
+  var mostConnections: Int {
+    switch kind {
+    case .socket: AdminServer.mostConnections
+    case .metrics: AdminServer.mostScrapers
+    }
+  }
+
+  /// Opens what [admin] names. `passed` is the socket that the service manager opened, which comes in the place of
+  /// `socket`. The standard socket may be missing: its directory is not there on a machine without a service.
+  static func open(
+    _ admin: AdminSettings, passed: Descriptor?, _ log: LogWriter
+  ) throws(StartFailure) -> (listeners: [AdminListener], metrics: SocketAddress?) {
+    var listeners: [AdminListener] = []
+    if let passed {
+      listeners.append(AdminListener(kind: .socket, descriptor: passed))
+    } else if let socket = try openSocket(admin, log) {
+      listeners.append(AdminListener(kind: .socket, descriptor: socket))
+    }
+    guard let wanted = admin.metrics else { return (listeners, nil) }
+    switch Listener.open(SocketAddress(wanted.address, port: wanted.port), probes: true) {
+    case .success(let listener):
+      log.event(.info, "metrics: http://\(Daemon.text(listener.address))/metrics")
+      return (listeners + [AdminListener(kind: .metrics, descriptor: listener.descriptor)], listener.address)
+    case .failure(let error):
+      throw StartFailure(description: "cannot listen on \(wanted), which 'metrics' of [admin] names: \(error)")
+    }
+  }
+
+  private static func openSocket(_ admin: AdminSettings, _ log: LogWriter) throws(StartFailure) -> Descriptor? {
+    switch LocalListener.open(admin.socket, mode: socketMode) {
+    case .success(let listener): return listener.descriptor
+    case .failure(let error):
+      if admin.isGiven { throw StartFailure(description: "cannot listen on \(admin.socket): \(error)") }
+      log.event(.debug, "no admin API: \(admin.socket): \(error)")
+      return nil
+    }
+  }
+
+  /// For its owner and group: who may connect may read.
+  private static let socketMode: UInt32 = 0o660
+}
