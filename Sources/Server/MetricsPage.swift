@@ -22,13 +22,12 @@ enum MetricsPage {
 
   private static func exchanges(_ facts: AdminFacts, _ page: inout MetricsText) {
     let rules = facts.statistics.rules.sorted { $0.key < $1.key }
-    let denying = Set(facts.state.policy.rules.filter { $0.action == .deny }.map(\.name))
     let denied = Problem.Kind.denied.token.description
     page.begin("sallyport_exchanges_total", "counter", "Requests and tunnels that have ended, by rule and outcome.")
     for (rule, counts) in rules {
       // From the start, so that a rate over the first exchange of a rule is known.
       page.sample(counts.done, ["rule": rule, "outcome": "done"])
-      if denying.contains(rule), counts.failed[denied] == nil { page.sample(0, ["rule": rule, "outcome": denied]) }
+      if counts.failed[denied] == nil { page.sample(0, ["rule": rule, "outcome": denied]) }
       for (token, count) in counts.failed.sorted(by: { $0.key < $1.key }) {
         page.sample(count, ["rule": rule, "outcome": token])
       }

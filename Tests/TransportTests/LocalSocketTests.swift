@@ -14,7 +14,7 @@ import Testing
     let listener = try LocalListener.open(path, mode: 0o600).get()
     defer { LocalListener.remove(path) }
     let client = try LocalConnection.open(path).get()
-    let server = try #require(listener.accept())
+    let server = try #require(listener.descriptor.accept())
     #expect(client.send("hello"))
     var buffer = ByteBuffer()
     buffer.reserve(16)
@@ -47,7 +47,7 @@ import Testing
     first.descriptor.close()
     let second = try LocalListener.open(path, mode: 0o600).get()
     let client = try LocalConnection.open(path).get()
-    #expect(second.accept() != nil)
+    #expect(second.descriptor.accept() != nil)
     client.close()
   }
 
