@@ -150,17 +150,15 @@ private final class LookUpThread {
   /// Those whose group the walk under way will find if it is there, and those that came since it began.
   private var waiting: Waiting = [:]
   private var late: Waiting = [:]
+  /// Whether the queue may hold more than was taken in the last turn: a wake comes only with the first of it.
+  private var hasMore = false
 
   init(_ clients: LocalClients) { self.clients = clients }
 
   func turn() {
-    if walk == nil {
-      if late.isEmpty {
-        clients.wait(milliseconds: -1)
-      } else {
-        let rest = nextWalk - Clock.monotonic
-        if rest > 0 { clients.wait(milliseconds: Int32(clamping: rest)) }
-      }
+    if walk == nil, !hasMore {
+      let rest = max(0, nextWalk - Clock.monotonic)
+      clients.wait(milliseconds: late.isEmpty ? -1 : Int32(clamping: rest))
     }
     let state = clients.state
     if state.generation != generation {
@@ -168,9 +166,11 @@ private final class LookUpThread {
       users = [:]
     }
     subordinates = state.subordinates
+    hasMore = false
     for _ in 0..<Self.lookUpsPerTurn {
       guard let entry = clients.next() else { break }
       begin(entry)
+      hasMore = true
     }
     if walk == nil, !late.isEmpty, Clock.monotonic >= nextWalk { beginWalk() }
     goOn()
