@@ -29,8 +29,8 @@ public final class LocalClient: Sendable {
   public let unit: String?
   public let outcome: Outcome
 
-  /// `cgroup`: the components as the kernel has them; nil where they could not be looked up. `isUserInDoubt`: whether the
-  /// number may stand for several users.
+  /// `cgroup`: the components as the kernel has them; nil where they could not be looked up. `isUserInDoubt`: whether
+  /// the number may stand for several users.
   public init(userID: UInt32, user: String?, owners: [UInt32] = [], cgroup: [String]?, isUserInDoubt: Bool = false) {
     self.userID = userID
     self.user = isUserInDoubt ? Self.unknownName : user
@@ -43,7 +43,8 @@ public final class LocalClient: Sendable {
   public var isUserInDoubt: Bool { outcome == .userUnknown || outcome == .unknown }
   public var isUnitInDoubt: Bool { outcome == .unitUnknown || outcome == .unknown }
 
-  /// The user that answers for the client: the owner of a subordinate user, else the user itself. `noUser` where in doubt.
+  /// The user that answers for the client: the owner of a subordinate user, else the user itself. `noUser` where in
+  /// doubt.
   public var principal: UInt32 { isUserInDoubt ? Self.noUser : owners.first ?? userID }
 
   /// Only slices nest: what is below the first component that is none was made by that unit, under any name it likes.
@@ -83,8 +84,8 @@ extension LocalClient {
     return strictly ? owners.contains(where: users.contains) : owners.allSatisfy(users.contains)
   }
 
-  /// `countsOwn`: whether units count that the user's own manager runs. It runs what its user likes under any name, so they
-  /// say nothing except to a rule that names users too. `strictly`: as for users.
+  /// `countsOwn`: whether units count that the user's own manager runs. It runs what its user likes under any name, so
+  /// they say nothing except to a rule that names users too. `strictly`: as for users.
   func belongs(toOneOf units: [String], countsOwn: Bool, strictly: Bool) -> Bool {
     if isUnitInDoubt { return strictly }
     for component in cgroup {
@@ -96,7 +97,8 @@ extension LocalClient {
 }
 
 extension Rule {
-  /// Whether what matches is refused. A rule that is not enforced refuses nothing: it allows, and later rules are not asked.
+  /// Whether what matches is refused. A rule that is not enforced refuses nothing: it allows, and later rules are not
+  /// asked.
   private func refuses(isTunnel: Bool) -> Bool { enforce && (action == .deny || isTunnel && connect == .deny) }
 
   /// The condition on the client that does not hold; nil where all do.

@@ -38,7 +38,7 @@ public enum SocketOwner: Equatable, Sendable {
     /// The question could not be asked, or nothing came back.
     case unanswered
 
-    /// Whether the kernel says that there is no such connection: none at all, or one that no client being served is at the
+    /// Whether the kernel says that there is no such connection: none, or one that no client being served is at the
     /// end of.
     public var isAbsence: Bool {
       switch self {

@@ -6,8 +6,8 @@ import Session
 import Transport
 
 extension Conversation {
-  /// Whether the client is known as far as the policy asks; where its names have to be looked up, it waits, and where it is
-  /// gone, so is the connection.
+  /// Whether the client is known as far as the policy asks; where its names have to be looked up, it waits, and where
+  /// it is gone, so is the connection.
   func knowsClient(_ worker: Worker) -> Bool {
     if flags.contains(.identified) || !worker.policy.asksForClient { return true }
     if flags.contains(.awaitsNames) { return false }
@@ -44,7 +44,8 @@ extension Conversation {
     let generation = worker.generation(slot)
     worker.shared.clients.lookUp(
       key,
-      LocalClients.Request(lookUp: lookUp) { mailbox.post(.identified(slot: slot, generation: generation, lookUp, $0)) })
+      LocalClients.Request(lookUp: lookUp) { mailbox.post(.identified(slot: slot, generation: generation, lookUp, $0)) }
+    )
     return false
   }
 
@@ -66,7 +67,8 @@ extension Conversation {
     lookUp?.callOff()
     lookUp = nil
     namesDeadline = .max
-    flags.remove(.awaitsNames)
+    // That it has closed its sending direction is told again once the session can hear of it.
+    flags.remove([.awaitsNames, .clientHalfClosed])
   }
 
   /// Nobody says who the client is: the request is refused.

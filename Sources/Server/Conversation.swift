@@ -173,12 +173,6 @@ final class Conversation {
     attach(upstream, reused: true, worker)
   }
 
-  func noteConnectTime(_ milliseconds: Int64) { session.noteConnectTime(milliseconds) }
-  func noteParent(_ address: SocketAddress, route: String) {
-    session.noteParent(IPAddress(address), port: address.port, route: route)
-  }
-  func noteTLSTime(_ milliseconds: Int64) { session.noteTLSTime(milliseconds) }
-
   func connectFailed(_ failure: UpstreamFailure, _ worker: Worker) {
     connector = nil
     if failure.problem.kind.errorType.description == "tls_certificate_error" {
@@ -187,8 +181,6 @@ final class Conversation {
     }
     perform(session.upstreamFailed(failure, &worker.workspace, &outputs), worker)
   }
-
-  func noteNameTime(_ milliseconds: Int64) { session.noteNameTime(milliseconds) }
 
   /// The proxy is stopping.
   func drain(_ worker: Worker) {

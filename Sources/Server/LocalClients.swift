@@ -1,5 +1,5 @@
-// Who the programs are that connect, by name: what the kernel says of a socket, a user id and the id of a control group, is
-// turned into names on a thread of its own, once for each pair.
+// Who the programs are that connect, by name: what the kernel says of a socket, a user id and the id of a control
+// group, is turned into names on a thread of its own, once for each pair.
 //
 // Users take turns, so that one with thousands of clients does not keep another's waiting. Ids of control groups that
 // are not known wait for a walk of the tree, which finds all of them; a walk is made in steps, and what is known
@@ -231,7 +231,8 @@ private final class LookUpThread {
 
   // MARK: The names
 
-  /// `cgroup`: the components of its path; nil where there is none. `isCertain`: whether another walk would say the same.
+  /// `cgroup`: the components of its path; nil where there is none. `isCertain`: whether another walk would say the
+  /// same.
   private func finish(_ entry: LocalClients.Entry, cgroup: [String]?, isCertain: Bool) {
     let user = user(entry.key.userID)
     let client = LocalClient(

@@ -1,5 +1,6 @@
-// Whose socket is at the other end of a connection: the kernel is asked for it (sock_diag(7)) by its addresses and ports,
-// which nobody else can have as long as our end is open. The answer counts only if the connection still stands after it.
+// Whose socket is at the other end of a connection: the kernel is asked for it (sock_diag(7)) by its addresses and
+// ports, which nobody else can have as long as our end is open. The answer counts only if the connection still stands
+// after it.
 //
 // Nobody is innocent: that there is no such socket says something only of an address that is another machine's. The
 // client of an address of this machine had a socket when it connected, so it has closed it since, and whose it was
@@ -23,11 +24,11 @@ struct SocketOwners: ~Copyable {
     case unknown(String)
   }
 
-  /// Interfaces by which a socket is looked for within a turn of the loop, some two microseconds each. On a machine with
-  /// more of them a client that is found by none of these is unknown.
+  /// Interfaces by which a socket is looked for within a turn of the loop, some two microseconds each. On a machine
+  /// with more of them a client that is found by none of these is unknown.
   static let mostInterfaces = 64
-  /// How long the list of interfaces is relied on, in milliseconds: whoever closes connections without end makes the loop
-  /// ask for it no more often than this.
+  /// How long the list of interfaces is relied on, in milliseconds: whoever closes connections without end makes the
+  /// loop ask for it no more often than this.
   static let interfacesMilliseconds: Int64 = 1000
 
   private var diagnosis: NetlinkSocket? = nil
@@ -104,7 +105,8 @@ struct SocketOwners: ~Copyable {
       }
     }
     if !seesOwnEnd { return .unknown("sock_diag does not find the proxy's own end of the connection") }
-    return interfaces.count > Self.mostInterfaces ? .unknown("the machine has too many interfaces to ask by each") : .gone
+    return interfaces.count > Self.mostInterfaces
+      ? .unknown("the machine has too many interfaces to ask by each") : .gone
   }
 
   private mutating func isThere(_ pair: Pair, _ interface: Int32) -> Bool {

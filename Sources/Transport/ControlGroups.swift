@@ -2,8 +2,8 @@
 //
 // The kernel tells the id of a group and not its path, and only a walk of the tree finds one from the other. One walk
 // finds all of them. It is made in steps, so that whoever waits for a group gets it as soon as it is found, and what
-// one unit has put below itself holds nobody else up: slices, which only systemd makes, come first, then the subtrees of
-// all units in turn, a directory at a time. Tests: ControlGroupsTests.
+// one unit has put below itself holds nobody else up: slices, which only systemd makes, come first, then the subtrees
+// of all units in turn, a directory at a time. Tests: ControlGroupsTests.
 
 import CLinux
 import Glibc

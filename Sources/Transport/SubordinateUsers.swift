@@ -1,5 +1,5 @@
-// Subordinate users (subuid(5)): ranges of numbers that a user may run programs under, as in a container without root. Who
-// runs as one of them is its owner, whatever name the number has. Tests: SubordinateUsersTests.
+// Subordinate users (subuid(5)): ranges of numbers that a user may run programs under, as in a container without root.
+// Who runs as one of them is its owner, whatever name the number has. Tests: SubordinateUsersTests.
 
 import Glibc
 

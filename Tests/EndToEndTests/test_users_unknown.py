@@ -335,19 +335,29 @@ def test_a_range_of_two_users_is_either_for_what_is_denied_and_neither_for_what_
     check_problem(client_of(allowing, FIRST).exchange(get(origin)), 403)
 
 
-def test_a_client_in_a_user_namespace_is_who_it_is_outside(guarded, raw_origin):
-    """As root of a container of its own, in the machine's network."""
-    need("curl", "setpriv", "unshare")
+BECOME = ("setpriv", f"--reuid={STRANGER}", f"--regid={STRANGER}", "--clear-groups")
+CONTAINERS = {
+    "unshare": [*BECOME, "unshare", "--user", "--map-root-user", "--mount", "--pid", "--fork"],
+    "nspawn": [
+        "systemd-nspawn", "--quiet", "--register=no", "--keep-unit", "--directory=/", "--volatile=yes",
+        "--machine=sallyport-test", "--pipe", *BECOME,
+    ],
+}
+
+
+@pytest.mark.parametrize("name", CONTAINERS)
+def test_a_client_in_a_container_is_who_it_is_outside(name, guarded, raw_origin):
+    """In the machine's network: as root of a user namespace of its own, and in another tree of files."""
+    container = CONTAINERS[name]
+    need("curl", "setpriv", next(word for word in container if word in ("unshare", "systemd-nspawn")))
     proxy, origin = guarded(NOT_THE_STRANGER), raw_origin(tells_the_way)
-    become = ["setpriv", f"--reuid={STRANGER}", f"--regid={STRANGER}", "--clear-groups"]
-    container = [*become, "unshare", "--user", "--map-root-user", "--mount", "--pid", "--fork"]
     if subprocess.run([*container, "true"], cwd="/", capture_output=True).returncode != 0:
-        pytest.skip("needs user namespaces")
+        pytest.skip("needs a container of this kind")
     done = subprocess.run(
         [*container, "curl", "-s", "-o", "/dev/null", "-w", "%{http_code}", "-x", proxy.url, origin.url],
-        capture_output=True, text=True, cwd="/", timeout=DEADLINE_SECONDS,
+        stdin=subprocess.DEVNULL, capture_output=True, text=True, cwd="/", timeout=DEADLINE_SECONDS,
     )
-    assert done.stdout == "403" and not origin.connections
+    assert done.stdout.strip() == "403" and not origin.connections, done
 
 
 # Others on the same port
@@ -396,6 +406,51 @@ def test_a_rule_that_is_not_enforced_allows_nothing_to_the_unknown(groups, guard
     groups.remove(place)
     with contextlib.closing(over(made, proxy.address)) as client:
         check_problem(client.exchange(get(origin)), 403, rule="secret")
+
+
+# A look-up that does not end
+
+SLOW_NAMES = r'''
+#include <pwd.h>
+#include <unistd.h>
+int getpwuid_r(uid_t user, struct passwd *entry, char *room, size_t size, struct passwd **found) {
+  while (user == %d) pause();
+  *found = 0;
+  return 0;
+}
+'''
+
+
+@pytest.fixture
+def slow_names(tmp_path):
+    """A name service that never answers for the stranger, to preload."""
+    need("cc")
+    (tmp_path / "slow.c").write_text(SLOW_NAMES % STRANGER)
+    built = tmp_path / "slow.so"
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", built, tmp_path / "slow.c"], check=True)
+    return {"LD_PRELOAD": str(built)}
+
+
+def test_a_look_up_that_does_not_end_is_a_503(slow_names, guarded, raw_origin, client_of):
+    proxy = guarded(NOT_THE_STRANGER + rule_of("rest"), environment=slow_names)
+    origin = raw_origin(tells_the_way)
+    known = client_of(proxy, ROOT)
+    assert way_of(known.exchange(get(origin))).rule == "rest"
+    client = client_of(proxy, STRANGER)
+    client.send(get(origin, "/a") + get(origin, "/b"))
+    answer = client.answer()
+    assert answer.status == 503 and b"client-not-identified" in answer.reason
+    client.wait_for_end()
+    line = proxy.access(lambda line: line["status"] == 503)
+    assert (line["user"], line["unit"], line["method"], line["rule"]) == ("unknown", "unknown", "GET", None)
+    # Whoever is known already is not held up, nor is a client that leaves waited for.
+    assert way_of(known.exchange(get(origin))).rule == "rest"
+    other = client_of(proxy, STRANGER)
+    other.send(get(origin))
+    other.close()
+    other.looked_at = False
+    proxy.log.wait_for(lambda line: "client left before" in str(line))
+    assert len(origin.requests()) == 2
 
 
 # Many at once
