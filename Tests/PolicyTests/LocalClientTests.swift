@@ -67,7 +67,8 @@ import Testing
 
   @Test func whatIsKnownCountsBesideWhatIsNot() throws {
     let both = "users = [7]\nunits = [\"a.service\"]\naction = \"deny\""
-    #expect(try rule(both, client(7, nil)) && !rule(both, client(8, nil)))
+    #expect(try rule(both, client(7, nil)))
+    #expect(try !rule(both, client(8, nil)))
     #expect(try rule(both, client(0, ["a.service"], inDoubt: true)))
     #expect(try !rule(both, client(0, ["b.service"], inDoubt: true)))
     // A unit that is in doubt says nothing to a rule about users alone.
@@ -92,14 +93,17 @@ import Testing
 
   @Test func aSubordinateUserIsItsOwner() throws {
     let container = client(100_000, [], owners: [7])
-    #expect(try rule("users = [7]", container) && rule("users = [7]\naction = \"deny\"", container))
-    #expect(try rule("users = [100000]", container) && !rule("users = [8]", container))
+    #expect(try rule("users = [7]", container))
+    #expect(try rule("users = [7]\naction = \"deny\"", container))
+    #expect(try rule("users = [100000]", container))
+    #expect(try !rule("users = [8]", container))
     #expect(container.principal == 7 && client(9, []).principal == 9)
   }
 
   @Test func ofTwoOwnersEitherIsRefusedAndBothMustBeAllowed() throws {
     let shared = client(100_000, [], owners: [7, 8])
-    #expect(try rule("users = [7]\naction = \"deny\"", shared) && !rule("users = [7]", shared))
+    #expect(try rule("users = [7]\naction = \"deny\"", shared))
+    #expect(try !rule("users = [7]", shared))
     #expect(try rule("users = [7, 8]", shared))
   }
 }

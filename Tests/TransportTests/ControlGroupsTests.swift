@@ -52,7 +52,8 @@ import Testing
     for (path, id) in zip(paths, ids) {
       #expect(walk.tree.path(of: id) == path.split(separator: "/").map(String.init))
     }
-    #expect(walk.isWhole && walk.tree.path(of: try #require(Files.inode(root))) == [])
+    let rootID = try #require(Files.inode(root))
+    #expect(walk.isWhole && walk.tree.path(of: rootID) == [])
     #expect(walk.tree.path(of: .max) == nil && walk.tree.count == 6)
   }
 
