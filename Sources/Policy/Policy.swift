@@ -204,12 +204,7 @@ extension Rule {
     if !conditions.ports.isEmpty, !conditions.ports.contains(facts.port) { return .ports }
     if !conditions.schemes.isEmpty, !conditions.schemes.contains(facts.scheme) { return .schemes }
     if !conditions.links.isEmpty, !conditions.links.contains(facts.link) { return .links }
-    if let users = conditions.users, !(facts.client.map { users.contains($0.userID) } ?? false) { return .users }
-    if !conditions.units.isEmpty {
-      guard let client = facts.client,
-        client.belongs(toOneOf: conditions.units, countsOwn: conditions.users != nil)
-      else { return .units }
-    }
+    if let failure = clientFailure(facts.client, isTunnel: facts.isTunnel) { return failure }
     if facts.isTunnel {
       // A rule with methods or paths speaks of requests inside, unless it sets `connect` itself.
       if connect == nil, !(conditions.methods.isEmpty && conditions.paths.isEmpty) { return .requestsOnly }

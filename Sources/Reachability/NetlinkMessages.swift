@@ -233,5 +233,5 @@ extension IPAddress {
   }
 
   /// The IPv4 address where this is a mapped one, for to the kernel they are the same.
-  var unmapped: IPAddress { mappedIPv4 ?? self }
+  public var unmapped: IPAddress { mappedIPv4 ?? self }
 }

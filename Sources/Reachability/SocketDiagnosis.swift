@@ -2,7 +2,7 @@
 // (sock_diag(7), SOCK_DIAG_BY_FAMILY; struct inet_diag_req_v2 and inet_diag_msg of linux/inet_diag.h). No privilege is
 // needed, but the client must be in the network namespace of whoever asks.
 //
-// This decides who a client is, so whatever is not certain is unknown:
+// This decides who a client is, so it says only what is certain:
 // - Where no connection has the four numbers, the kernel answers with a listener on the port, if there is one. So the
 //   numbers of the answer are compared with those asked for, and the state must be that of a connection.
 // - A socket that its program has closed lives on as an orphan in FIN_WAIT, then in TIME_WAIT, and its user ID is then
@@ -35,6 +35,21 @@ public enum SocketOwner: Equatable, Sendable {
     /// The answer is about another socket.
     case mismatch
     case malformed
+    /// The question could not be asked, or nothing came back.
+    case unanswered
+
+    /// Whether the kernel says that there is no such connection: none, or one that no client being served is at the
+    /// end of.
+    public var isAbsence: Bool {
+      switch self {
+      case .error(let number): number == Self.noEntry
+      case .state, .mismatch: true
+      case .orphan, .malformed, .unanswered: false
+      }
+    }
+
+    /// ENOENT.
+    private static let noEntry: Int32 = 2
   }
 }
 

@@ -51,7 +51,11 @@ extension Conversation {
     var goesOn = true
     while goesOn, flags.isDisjoint(with: [.closed, .startsClientHandshake]), ending == nil {
       if session.isIdle {
-        if live !== worker.live { live = worker.live }
+        if live !== worker.live {
+          live = worker.live
+          // Users may have other names, and subordinate users other owners.
+          flags.remove([.identified, .identifiedForNext])
+        }
         if !input.isEmpty, !knowsClient(worker) { return }
       }
       let isUndecided = session.record.decision == nil
@@ -138,6 +142,7 @@ extension Conversation {
 
   /// An event of a client whose bytes cannot be used now.
   func clientUnreadable(_ readiness: Readiness, _ worker: Worker) {
+    if flags.contains(.awaitsNames) { return clientMovedMeanwhile(readiness, worker) }
     if readiness.isBroken, ending == nil, session.isPaused {
       // It is not waited for what it may still have said: most of what was to come never will.
       perform(session.clientFailed(), worker)

@@ -40,6 +40,9 @@ final class Conversation {
   /// The certificate for the host of a tunnel that is about to be intercepted.
   var leaf: Leaf?
   var clientHandshake: ClientHandshake?
+  /// Who the client is is being looked up, at most until the deadline.
+  var lookUp: LookUp?
+  var namesDeadline = Int64.max
 
   struct Flags: OptionSet {
     let rawValue: UInt32
@@ -73,10 +76,12 @@ final class Conversation {
     static let inspected = Flags(rawValue: 1 << 16)
     /// An exchange of this connection is over.
     static let hasAsked = Flags(rawValue: 1 << 17)
-    /// It has been asked whose the client's socket is.
+    /// It is known whose the client's socket is.
     static let identified = Flags(rawValue: 1 << 18)
     /// The names of the client are looked up; it is not read.
     static let awaitsNames = Flags(rawValue: 1 << 19)
+    /// What is known of the client is not all, and holds for its next request alone.
+    static let identifiedForNext = Flags(rawValue: 1 << 20)
   }
 
   /// Smallest room for a read behind bytes that are kept.
@@ -143,6 +148,7 @@ final class Conversation {
       return
     }
     if clientHandshake != nil { return giveUpClientHandshake(worker) }
+    if flags.contains(.awaitsNames), worker.now >= namesDeadline { return giveUpIdentifying(worker) }
     if ending != nil {
       // What is left cannot be sent: the client does not read.
       perform(session.clientFailed(), worker)
@@ -167,12 +173,6 @@ final class Conversation {
     attach(upstream, reused: true, worker)
   }
 
-  func noteConnectTime(_ milliseconds: Int64) { session.noteConnectTime(milliseconds) }
-  func noteParent(_ address: SocketAddress, route: String) {
-    session.noteParent(IPAddress(address), port: address.port, route: route)
-  }
-  func noteTLSTime(_ milliseconds: Int64) { session.noteTLSTime(milliseconds) }
-
   func connectFailed(_ failure: UpstreamFailure, _ worker: Worker) {
     connector = nil
     if failure.problem.kind.errorType.description == "tls_certificate_error" {
@@ -181,8 +181,6 @@ final class Conversation {
     }
     perform(session.upstreamFailed(failure, &worker.workspace, &outputs), worker)
   }
-
-  func noteNameTime(_ milliseconds: Int64) { session.noteNameTime(milliseconds) }
 
   /// The proxy is stopping.
   func drain(_ worker: Worker) {
@@ -390,6 +388,7 @@ final class Conversation {
   func close(_ worker: Worker) {
     if flags.contains(.closed) { return }
     flags.insert(.closed)
+    endLookUp()
     connector?.abandon(worker)
     connector = nil
     dropUpstream(worker)
@@ -409,7 +408,7 @@ final class Conversation {
 
   // MARK: After every event
 
-  var deadline: Int64 { clientHandshake?.deadline ?? session.deadline }
+  var deadline: Int64 { clientHandshake?.deadline ?? min(session.deadline, namesDeadline) }
 
   /// Goes on with bytes that waited, then says what the poller and the timers are to watch.
   func settle(_ worker: Worker) {
@@ -455,7 +454,7 @@ final class Conversation {
       wanted = []
     } else if !flags.contains(.clientUnwatched) {
       wanted = .read
-    } else if session.awaitsOnlyUpstream, !flags.contains(.clientHalfClosed) {
+    } else if session.awaitsOnlyUpstream || flags.contains(.awaitsNames), !flags.contains(.clientHalfClosed) {
       wanted = .peerClosed
     }
     if !outputs.toClient.isEmpty || streams?.holdsResponse ?? false { wanted.insert(.write) }

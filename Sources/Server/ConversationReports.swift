@@ -6,6 +6,13 @@ import Session
 import Transport
 
 extension Conversation {
+  func noteNameTime(_ milliseconds: Int64) { session.noteNameTime(milliseconds) }
+  func noteConnectTime(_ milliseconds: Int64) { session.noteConnectTime(milliseconds) }
+  func noteParent(_ address: SocketAddress, route: String) {
+    session.noteParent(IPAddress(address), port: address.port, route: route)
+  }
+  func noteTLSTime(_ milliseconds: Int64) { session.noteTLSTime(milliseconds) }
+
   /// Tells what a rule or a pin set that only reports would have refused.
   func report(_ kind: Problem.Kind, _ detail: String, isForgiven: Bool, _ worker: Worker) {
     session.noteReport(kind, isForgiven: isForgiven)

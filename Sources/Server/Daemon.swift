@@ -430,6 +430,8 @@ public final class Daemon: AdminHost {
     shared.resolver.configure(Self.resolverSettings(policy))
     shared.quota.setLimit(policy.configuration.limits.connectionsPerHost)
     monitor.name(policy.configuration.reachability.interfaces)
+    // Before any loop asks again who its clients are.
+    shared.clients.forget()
     for mailbox in shared.mailboxes { mailbox.post(.policy(live)) }
     awaited += shared.mailboxes.count
     shared.pins.keep(policy)

@@ -1,12 +1,12 @@
-// Who the programs are that connect: the kernel is asked whose socket is at the other end (sock_diag(7)), and what it
-// answers, a user id and the id of a control group, is turned into names on a thread of its own, once for each pair.
+// Who the programs are that connect, by name: what the kernel says of a socket, a user id and the id of a control
+// group, is turned into names on a thread of its own, once for each pair.
 //
-// A socket is asked for while the connection stands, and the answer counts only if the connection still stands behind it:
-// its two ends are one pair of addresses and ports, which nobody else can have as long as ours is open.
+// Users take turns, so that one with thousands of clients does not keep another's waiting. Ids of control groups that
+// are not known wait for a walk of the tree, which finds all of them; a walk is made in steps, and what is known
+// already is answered between them. What a walk begun after the question does not find is not there: the client's unit
+// is then unknown.
 
-import Bytes
 import Policy
-import Reachability
 import Transport
 
 /// Names for ids, of all loops.
@@ -16,147 +16,250 @@ final class LocalClients: Sendable {
     let cgroup: UInt64?
   }
 
+  struct Request: Sendable {
+    let lookUp: LookUp
+    /// Runs on the thread of the look-ups, and must only pass the answer on.
+    let completion: @Sendable (LocalClient) -> Void
+  }
+
+  /// Who takes turns: users, subordinate ones as their owner.
+  enum Owner: Hashable, Sendable {
+    case user(UInt32)
+    case named(String)
+  }
+
   private struct Known {
     let client: LocalClient
     let until: Int64
   }
 
+  private struct Memory {
+    var clients: [Key: Known] = [:]
+    var subordinates = SubordinateUsers.read()
+    /// Counts the reloads: what was looked up before one is not kept after it.
+    var generation = 0
+  }
+
   /// How long names are relied on, in milliseconds: users are renamed rarely, and control groups never.
   static let namesMilliseconds: Int64 = 60_000
-  /// The same of a control group that was not found, for it may have been too young to be seen.
+  /// How long a control group that is not there is taken for that, so that a client in one costs no walk a request.
   static let missingMilliseconds: Int64 = 1000
   /// Pairs that are remembered: services and sessions of a large machine.
   static let mostKnown = 4096
+  /// How long a client waits for its look-up, in milliseconds: a directory service that is asked for a name answers in
+  /// well under a second, or is not there.
+  static let deadlineMilliseconds: Int64 = 5000
 
-  private let known = Locked<[Key: Known]>([:])
-  private let requests = Mailbox<@Sendable () -> Void>()
-
+  private let memory = Locked(Memory())
+  private let queue = Locked(LookUpQueue<Key, Owner, Request>())
+  private let wake = Wake()
   /// The thread is started when it is first needed.
   private let isStarted = Locked(false)
 
   func find(_ key: Key, now: Int64) -> LocalClient? {
-    known.withLock { known in known[key].flatMap { $0.until > now ? $0.client : nil } }
+    memory.withLock { memory in memory.clients[key].flatMap { $0.until > now ? $0.client : nil } }
   }
 
-  /// Looks the names up; `completion` runs on another thread and must only pass the answer on.
-  func lookUp(_ key: Key, completion: @escaping @Sendable (LocalClient) -> Void) {
+  /// Looks the names up.
+  func lookUp(_ key: Key, _ request: Request) {
+    let owner = memory.withLock { $0.subordinates.owners(of: key.userID).first }.map(Owner.named) ?? .user(key.userID)
+    let wasEmpty = queue.withLock { queue in
+      defer { queue.add(request, for: key, of: owner) }
+      return queue.isEmpty
+    }
+    if wasEmpty { wake.signal() }
     let wasStarted = isStarted.withLock { started in
       defer { started = true }
       return started
     }
-    let requests = self.requests
     if !wasStarted {
-      startThread(named: "clients") { while true { Self.answer(requests) } }
+      startThread(named: "clients") {
+        let thread = LookUpThread(self)
+        while true { Self.turn(thread) }
+      }
     }
-    requests.post { completion(self.names(of: key)) }
+  }
+
+  /// Subordinate users are read again, and names are looked up again. Reads a file: no loop calls this.
+  func forget() {
+    let subordinates = SubordinateUsers.read()
+    memory.withLock { memory in
+      memory.subordinates = subordinates
+      memory.clients = [:]
+      memory.generation += 1
+    }
   }
 
   /// See `startThread`.
   @inline(never)
-  private static func answer(_ requests: Mailbox<@Sendable () -> Void>) {
-    _ = Poll.either(requests.descriptor, requests.descriptor, milliseconds: -1)
-    for request in requests.takeAll() { request() }
+  private static func turn(_ thread: LookUpThread) { thread.turn() }
+}
+
+// MARK: For the thread
+
+extension LocalClients {
+  typealias Entry = LookUpQueue<Key, Owner, Request>.Entry
+
+  fileprivate func next() -> Entry? { queue.withLock { $0.next() } }
+
+  /// Waits for a look-up, at most this long (-1: for ever).
+  fileprivate func wait(milliseconds: Int32) {
+    _ = Poll.either(wake.descriptor, wake.descriptor, milliseconds: milliseconds)
+    wake.clear()
   }
 
-  private func names(of key: Key) -> LocalClient {
-    if let client = find(key, now: Clock.monotonic) { return client }
-    let path = key.cgroup.flatMap(ControlGroups.path)
-    let client = LocalClient(userID: key.userID, user: Accounts.userName(key.userID), cgroup: path ?? [])
-    let isWhole = path != nil || key.cgroup == nil
-    known.withLock { known in
-      if known.count >= Self.mostKnown { known = [:] }
-      let time = isWhole ? Self.namesMilliseconds : Self.missingMilliseconds
-      known[key] = Known(client: client, until: Clock.monotonic + time)
+  fileprivate var state: (generation: Int, subordinates: SubordinateUsers) {
+    memory.withLock { ($0.generation, $0.subordinates) }
+  }
+
+  fileprivate func keep(_ client: LocalClient, for key: Key, milliseconds: Int64, generation: Int) {
+    memory.withLock { memory in
+      guard memory.generation == generation else { return }
+      if memory.clients.count >= Self.mostKnown { memory.clients = [:] }
+      memory.clients[key] = Known(client: client, until: Clock.monotonic + milliseconds)
     }
-    return client
   }
 }
 
-/// What one loop asks the kernel with.
-struct SocketOwners: ~Copyable {
-  private let socket: NetlinkSocket?
-  private var sequence: UInt32 = 0
-  private var request = ByteBuffer()
-  private var answer = ByteBuffer()
+/// What the thread of the look-ups knows, and the walk that it is on.
+private final class LookUpThread {
+  private typealias Waiting = [UInt64: [LocalClients.Entry]]
 
-  init() {
-    if case .success(let opened) = NetlinkSocket.open(.socketDiagnosis) { socket = opened } else { socket = nil }
+  private struct User {
+    let name: String?
+    let owners: [UInt32]
+    let isInDoubt: Bool
+    let until: Int64
   }
 
-  enum Answer {
-    case owner(LocalClients.Key)
-    /// Nobody on this machine has it, or not for certain.
-    case unknown
-    /// The client's program is gone, and with it what could be known of it.
-    case left
-  }
+  /// Look-ups that are begun before the walk goes on, and directories that are read before it looks for others.
+  private static let lookUpsPerTurn = 64
+  private static let directoriesPerTurn = 64
+  /// Longest rest between two walks, in milliseconds. Each rests as long as it took, so that whoever makes control
+  /// groups without end takes half a core and no more.
+  private static let longestRestMilliseconds: Int64 = 250
 
-  /// Who has the other end of a connection that was accepted.
-  mutating func owner(of connection: Accepted) -> Answer {
-    let answer = ask(connection)
-    // What was found may be of the next one to have the port.
-    return connection.descriptor.isConnected ? answer : .left
-  }
+  private let clients: LocalClients
+  private var tree = ControlGroupTree()
+  private var users: [UInt32: User] = [:]
+  private var generation = 0
+  private var subordinates = SubordinateUsers()
+  private var walk: ControlGroupWalk?
+  private var walkBegan: Int64 = 0
+  private var nextWalk: Int64 = 0
+  /// Those whose group the walk under way will find if it is there, and those that came since it began.
+  private var waiting: Waiting = [:]
+  private var late: Waiting = [:]
+  /// Whether the queue may hold more than was taken in the last turn: a wake comes only with the first of it.
+  private var hasMore = false
 
-  private mutating func ask(_ connection: Accepted) -> Answer {
-    guard let socket, let local = connection.localAddress else { return .unknown }
-    let peer = connection.peer
-    sequence &+= 1
-    request.removeAll()
-    SocketDiagnosis.write(
-      local: IPAddress(peer), localPort: peer.port, remote: IPAddress(local), remotePort: local.port,
-      sequence: sequence, to: &request)
-    guard socket.send(request) else { return .unknown }
-    while socket.receive(into: &answer) == .datagram {
-      let found = SocketDiagnosis.read(
-        answer.bytes, sequence: sequence, local: IPAddress(peer), localPort: peer.port, remote: IPAddress(local),
-        remotePort: local.port)
-      switch found {
-      case nil: continue
-      case .owner(let userID, let cgroup): return .owner(LocalClients.Key(userID: userID, cgroup: cgroup))
-      case .unknown(.orphan): return .left
-      case .unknown: return .unknown
-      }
+  init(_ clients: LocalClients) { self.clients = clients }
+
+  func turn() {
+    if walk == nil, !hasMore {
+      let rest = max(0, nextWalk - Clock.monotonic)
+      clients.wait(milliseconds: late.isEmpty ? -1 : Int32(clamping: rest))
     }
-    return .unknown
-  }
-}
-
-extension Conversation {
-  /// Whether the client is known as far as the policy asks; where its names have to be looked up, it waits, and where it is
-  /// gone, so is the connection.
-  func knowsClient(_ worker: Worker) -> Bool {
-    if flags.contains(.identified) || !worker.policy.asksForClient { return true }
-    if flags.contains(.awaitsNames) { return false }
-    let key: LocalClients.Key
-    switch worker.owners.owner(of: connection) {
-    case .owner(let found): key = found
-    case .unknown:
-      flags.insert(.identified)
-      return true
-    case .left:
-      // Else whoever closes behind a request would pass the rules that deny it. Nobody is left to read an answer.
-      worker.shared.log.event(.info, "a client left before it was known who it is, and is not served: \(peer)")
-      close(worker)
-      return false
+    let state = clients.state
+    if state.generation != generation {
+      generation = state.generation
+      users = [:]
     }
-    if let client = worker.shared.clients.find(key, now: worker.now) {
-      flags.insert(.identified)
-      session.client = client
-      return true
+    subordinates = state.subordinates
+    hasMore = false
+    for _ in 0..<Self.lookUpsPerTurn {
+      guard let entry = clients.next() else { break }
+      begin(entry)
+      hasMore = true
     }
-    flags.insert(.awaitsNames)
-    let mailbox = worker.shared.mailboxes[worker.index]
-    let slot = self.slot
-    let generation = worker.generation(slot)
-    worker.shared.clients.lookUp(key) { mailbox.post(.identified(slot: slot, generation: generation, $0)) }
-    return false
+    if walk == nil, !late.isEmpty, Clock.monotonic >= nextWalk { beginWalk() }
+    goOn()
   }
 
-  func identified(_ client: LocalClient, _ worker: Worker) {
-    flags.remove(.awaitsNames)
-    flags.insert(.identified)
-    session.client = client
-    settle(worker)
+  private func begin(_ entry: LocalClients.Entry) {
+    guard entry.requests.contains(where: \.lookUp.isWanted) else { return }
+    if let client = clients.find(entry.key, now: Clock.monotonic) { return tell(client, entry) }
+    guard let id = entry.key.cgroup else { return finish(entry, cgroup: nil, isCertain: true) }
+    if let path = tree.path(of: id) ?? walk?.tree.path(of: id) {
+      return finish(entry, cgroup: path, isCertain: true)
+    }
+    late[id, default: []].append(entry)
+  }
+
+  // MARK: The walk
+
+  private func beginWalk() {
+    waiting = late.compactMapValues { entries in
+      let wanted = entries.filter { $0.requests.contains(where: \.lookUp.isWanted) }
+      return wanted.isEmpty ? nil : wanted
+    }
+    late = [:]
+    if waiting.isEmpty { return }
+    walk = ControlGroupWalk()
+    walkBegan = Clock.monotonic
+  }
+
+  private func goOn() {
+    guard walk != nil else { return }
+    var found: [UInt64] = []
+    for _ in 0..<Self.directoriesPerTurn {
+      if walk?.isOver ?? true { break }
+      walk?.step { id in if waiting[id] != nil || late[id] != nil { found.append(id) } }
+    }
+    guard let walk else { return }
+    for id in found { finish(id, cgroup: walk.tree.path(of: id)) }
+    if walk.isOver { end(walk) }
+  }
+
+  private func end(_ walk: ControlGroupWalk) {
+    self.walk = nil
+    tree = walk.tree
+    let now = Clock.monotonic
+    nextWalk = now + min(now - walkBegan, Self.longestRestMilliseconds)
+    let missing = waiting
+    waiting = [:]
+    for (id, entries) in missing {
+      let path = tree.path(of: id)
+      for entry in entries { finish(entry, cgroup: path, isCertain: path != nil || walk.isWhole) }
+    }
+  }
+
+  private func finish(_ id: UInt64, cgroup: [String]?) {
+    let entries = (waiting.removeValue(forKey: id) ?? []) + (late.removeValue(forKey: id) ?? [])
+    for entry in entries { finish(entry, cgroup: cgroup, isCertain: true) }
+  }
+
+  // MARK: The names
+
+  /// `cgroup`: the components of its path; nil where there is none. `isCertain`: whether another walk would say the
+  /// same.
+  private func finish(_ entry: LocalClients.Entry, cgroup: [String]?, isCertain: Bool) {
+    let user = user(entry.key.userID)
+    let client = LocalClient(
+      userID: entry.key.userID, user: user.name, owners: user.owners, cgroup: cgroup, isUserInDoubt: user.isInDoubt)
+    if isCertain, !user.isInDoubt {
+      let time = cgroup == nil ? LocalClients.missingMilliseconds : LocalClients.namesMilliseconds
+      clients.keep(client, for: entry.key, milliseconds: time, generation: generation)
+    }
+    tell(client, entry)
+  }
+
+  private func tell(_ client: LocalClient, _ entry: LocalClients.Entry) {
+    for request in entry.requests where request.lookUp.isWanted { request.completion(client) }
+  }
+
+  private func user(_ number: UInt32) -> User {
+    if let known = users[number], known.until > Clock.monotonic { return known }
+    let owners = subordinates.ownerNumbers(of: number)
+    let user = User(
+      name: Accounts.userName(number), owners: owners ?? [],
+      isInDoubt: owners == nil || number == Accounts.ambiguousUser,
+      until: Clock.monotonic + LocalClients.namesMilliseconds)
+    // What could not be looked up is looked up again.
+    if !user.isInDoubt {
+      if users.count >= LocalClients.mostKnown { users = [:] }
+      users[number] = user
+    }
+    return user
   }
 }

@@ -11,7 +11,7 @@ enum WorkerMessage: Sendable {
   case policy(LivePolicy)
   case resolved(slot: Int, generation: UInt32, NameAnswer)
   /// The names of a client.
-  case identified(slot: Int, generation: UInt32, LocalClient)
+  case identified(slot: Int, generation: UInt32, LookUp, LocalClient)
   /// Links, addresses or routes have changed.
   case network(NetworkMonitor.Change)
   case connectionFreed

@@ -69,6 +69,8 @@ final class Worker {
   var progress = ProgressSweep()
   var paths: NetworkPaths
   var owners = SocketOwners()
+  /// When the log may say again that a client is unknown.
+  var tellsOfUnknownFrom: Int64 = .min
   /// Connectors that wait for the network to change, in order.
   var waiting: [Connector] = []
   let onlyDirect = [RouteState(.direct, security: nil)]
@@ -187,9 +189,9 @@ final class Worker {
         statistics.note(answer)
         guard generations[slot] == generation, case .connector(let connector) = occupants[slot] else { continue }
         connector.resolved(answer, self)
-      case .identified(let slot, let generation, let client):
+      case .identified(let slot, let generation, let lookUp, let client):
         if generations[slot] == generation, case .client(let conversation) = occupants[slot] {
-          conversation.identified(client, self)
+          conversation.identified(client, by: lookUp, self)
         }
       case .network(let change): take(change)
       case .connectionFreed: resumeAccepting()

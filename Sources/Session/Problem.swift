@@ -9,7 +9,7 @@ import Serialization
 public struct Problem: Sendable, Equatable {
   /// What went wrong.
   public enum Kind: Sendable, CaseIterable {
-    case malformedRequest, headTooLarge, slowRequest
+    case malformedRequest, headTooLarge, slowRequest, clientNotIdentified
     case denied, authenticationRequired, addressDenied, schemeNotSupported, loop
     case nameNotFound, nameFailed, nameTimeout
     case connectionRefused, connectionTimeout, connectionFailed, notReachable, connectionClosed
@@ -40,7 +40,7 @@ public struct Problem: Sendable, Equatable {
         .malformedContent, .undecodableContent, .responseBodyTooLarge, .parentRefused, .parentAuthentication,
         .parentFailed:
         502
-      case .notReachable, .cellularNotAllowed, .hostBusy, .heldBodiesSpent: 503
+      case .notReachable, .cellularNotAllowed, .hostBusy, .heldBodiesSpent, .clientNotIdentified: 503
       case .nameTimeout, .connectionTimeout, .responseTimeout, .exchangeTimeout, .tlsTimeout: 504
       }
     }
@@ -50,6 +50,7 @@ public struct Problem: Sendable, Equatable {
       case .malformedRequest: "The request is malformed"
       case .headTooLarge: "The head of the request is too large"
       case .slowRequest: "The request did not come in time"
+      case .clientNotIdentified: "The proxy could not find out in time who asks"
       case .denied: "The policy denies this request"
       case .authenticationRequired: "The proxy asks for credentials"
       case .addressDenied: "The policy denies the address of this host"
@@ -103,7 +104,7 @@ public struct Problem: Sendable, Equatable {
       switch self {
       case .malformedRequest, .headTooLarge, .slowRequest, .schemeNotSupported, .stalled: "http_request_error"
       case .misdirected, .requestBodyTooLarge, .unsupportedBody: "http_request_error"
-      case .heldBodiesSpent: "proxy_internal_response"
+      case .heldBodiesSpent, .clientNotIdentified: "proxy_internal_response"
       case .incompleteResponse: "http_response_incomplete"
       case .unacceptableStatus, .unacceptableContentType, .malformedContent: "http_protocol_error"
       case .undecodableContent: "http_response_content_coding"
@@ -138,7 +139,7 @@ public struct Problem: Sendable, Equatable {
       case .heldBodiesSpent: "-1"
       case .malformedRequest, .headTooLarge, .misdirected, .unsupportedBody: "-1000"
       case .slowRequest, .nameTimeout, .connectionTimeout, .responseTimeout, .exchangeTimeout, .stalled, .tlsTimeout,
-        .hostBusy:
+        .hostBusy, .clientNotIdentified:
         "-1001"
       case .schemeNotSupported: "-1002"
       case .nameNotFound, .nameFailed: "-1003"
@@ -167,6 +168,7 @@ public struct Problem: Sendable, Equatable {
       case .malformedRequest: "malformed-request"
       case .headTooLarge: "head-too-large"
       case .slowRequest: "slow-request"
+      case .clientNotIdentified: "client-not-identified"
       case .denied: "denied"
       case .authenticationRequired: "authentication-required"
       case .addressDenied: "address-denied"

@@ -40,6 +40,25 @@ extension Session {
     }
   }
 
+  /// It could not be found out in time who sends the request of which `bytes` are the beginning, and a rule asks for it.
+  public mutating func clientNotIdentified(
+    _ bytes: Span<UInt8>, after milliseconds: Int64, now: Int64, policy current: Policy, _ workspace: inout Workspace,
+    _ outputs: inout Outputs
+  ) -> Action {
+    precondition(phase == .idle, "who asks is found out before a request is read")
+    policy = current
+    _ = workspace.request.read(bytes, limits: headLimits, isInTunnel: interior != nil)
+    beginRecord(now: now, &workspace)
+    // What has come is not read further, so the connection does not go on.
+    request = .head
+    record.bytesIn = UInt64(bytes.count)
+    noteReadable(bytes, &workspace, &outputs)
+    let detail =
+      "Rules of the policy ask which user or unit sends the request, and the look-up did not end within "
+      + "\(milliseconds) ms. Try again."
+    return answer(Problem(.clientNotIdentified, detail), &workspace, &outputs)
+  }
+
   /// A whole head is there: judges it, decides, and prepares what leaves.
   private mutating func begin(
     _ bytes: Span<UInt8>, headBytes: Int, now: Int64, _ workspace: inout Workspace, _ outputs: inout Outputs

@@ -97,7 +97,9 @@ extension Session {
     record.upstreamPort = state.upstream.port
     record.route = state.route
     record.client = state.owner.map { owner in
-      LocalClient(userID: owner.userID, user: owner.user, cgroup: owner.unit.map { [$0] } ?? [])
+      LocalClient(
+        userID: owner.userID, user: owner.user,
+        cgroup: owner.unit == LocalClient.unknownName ? nil : owner.unit.map { [$0] } ?? [])
     }
     record.assurance = state.assurance
     record.report = state.report

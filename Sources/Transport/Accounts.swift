@@ -1,4 +1,4 @@
-// Users and control groups of this machine. Both may take as long as a disk or a directory service does: no loop calls these.
+// Names of users of this machine. A look-up may take as long as a disk or a directory service does: no loop calls these.
 
 import CLinux
 import Glibc
@@ -25,46 +25,14 @@ public enum Accounts {
     }
     return nil
   }
-}
 
-/// The tree of control groups (cgroups(7)), version 2.
-public enum ControlGroups {
-  /// Where systemd mounts it: alone, or beside version 1.
-  private static let roots = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"]
-  /// Directories that are looked at: far more groups than a machine runs.
-  private static let mostDirectories = 100_000
-  /// How deep they nest at most.
-  private static let deepest = 64
-
-  /// The components of the path of the group whose id, the inode number of its directory, is `id`; nil where none has it.
-  public static func path(of id: UInt64) -> [String]? {
-    for root in roots where isVersion2(root) {
-      if Files.inode(root) == id { return [] }
-      var left = mostDirectories
-      return find(id, in: root, [], &left)
-    }
-    return nil
-  }
-
-  private static func isVersion2(_ root: String) -> Bool { Files.exists("\(root)/cgroup.controllers") }
-
-  private static func find(_ id: UInt64, in directory: String, _ components: [String], _ left: inout Int) -> [String]? {
-    guard left > 0, components.count < deepest, let stream = opendir(directory) else { return nil }
-    defer { closedir(stream) }
-    left -= 1
-    var inner: [String] = []
-    while let entry = readdir(stream) {
-      guard entry.pointee.d_type == UInt8(DT_DIR) else { continue }
-      let name = withUnsafePointer(to: &entry.pointee.d_name) {
-        $0.withMemoryRebound(to: CChar.self, capacity: 256) { String(cString: $0) }
-      }
-      if name == "." || name == ".." { continue }
-      if entry.pointee.d_ino == id { return components + [name] }
-      inner.append(name)
-    }
-    for name in inner {
-      if let found = find(id, in: "\(directory)/\(name)", components + [name], &left) { return found }
-    }
-    return nil
-  }
+  /// What the kernel says of a user that has no number in the user namespace of this process (overflowuid of
+  /// user_namespaces(7)), where there may be such users; nil where every user has its own number.
+  public static let ambiguousUser: UInt32? = {
+    guard case .success(let map) = Files.read("/proc/self/uid_map", limit: longestEntryBytes) else { return 65534 }
+    let numbers = String(decoding: map, as: UTF8.self).split { $0 == " " || $0 == "\n" }
+    if numbers == ["0", "0", "4294967295"] { return nil }
+    guard case .success(let text) = Files.read("/proc/sys/kernel/overflowuid", limit: entryBytes) else { return 65534 }
+    return UInt32(String(decoding: text, as: UTF8.self).prefix { $0.isNumber }) ?? 65534
+  }()
 }

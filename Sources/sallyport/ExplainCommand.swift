@@ -63,13 +63,20 @@ private func readClient(_ options: Arguments) throws -> LocalClient? {
     return unit.map { LocalClient(userID: LocalClient.noUser, user: nil, cgroup: [$0]) }
   }
   if let number = UInt32(user), String(number) == user, number != LocalClient.noUser {
-    return LocalClient(userID: number, user: nil, cgroup: unit.map { [$0] } ?? [])
+    return client(number, nil, unit)
   }
   switch Users.number(of: user) {
-  case .success(let number?): return LocalClient(userID: number, user: user, cgroup: unit.map { [$0] } ?? [])
+  case .success(let number?): return client(number, user, unit)
   case .success(nil): throw UsageError(message: "'--user': there is no user named '\(user)'")
   case .failure(let fault): throw UsageError(message: "'--user': cannot look up the user '\(user)': \(fault)")
   }
+}
+
+/// As the daemon would know it, its owner too where it is a subordinate user.
+private func client(_ number: UInt32, _ user: String?, _ unit: String?) -> LocalClient {
+  let owners = SubordinateUsers.read().ownerNumbers(of: number)
+  return LocalClient(
+    userID: number, user: user, owners: owners ?? [], cgroup: unit.map { [$0] } ?? [], isUserInDoubt: owners == nil)
 }
 
 private func readLink(_ text: String) throws -> ReachabilityStatus {

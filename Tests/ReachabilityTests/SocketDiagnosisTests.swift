@@ -89,6 +89,14 @@ import Testing
     #expect(asked("::1", port, "::1", proxy) == .unknown(.mismatch))
   }
 
+  /// What says that a client is gone, where its address is this machine's.
+  @Test func onlyAKernelThatHasLookedSaysThatThereIsNone() {
+    let absent: [SocketOwner.Doubt] = [.error(2), .state(2), .state(8), .mismatch]
+    #expect(absent.allSatisfy(\.isAbsence))
+    let unclear: [SocketOwner.Doubt] = [.error(1), .error(24), .error(95), .malformed, .unanswered, .orphan]
+    #expect(!unclear.contains(where: \.isAbsence))
+  }
+
   // MARK: Changed by hand
 
   /// Where things are in the answer: the header of netlink has 16 bytes.

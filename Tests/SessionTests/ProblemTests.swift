@@ -194,6 +194,7 @@ import Testing
   /// go by, so that none changes unnoticed.
   static let told: [(kind: Problem.Kind, status: Int, token: String, errorType: String, nsurlError: Int)] = [
     (.hostBusy, 503, "host-busy", "connection_limit_reached", -1001),
+    (.clientNotIdentified, 503, "client-not-identified", "proxy_internal_response", -1001),
     (.notReachable, 503, "not-reachable", "destination_ip_unroutable", -1009),
     (.cellularNotAllowed, 503, "cellular-not-allowed", "http_request_denied", -1020),
     (.parentRefused, 502, "parent-refused", "destination_unavailable", -1004),

@@ -70,6 +70,13 @@ def service(unit: str, user: str = "alice", **properties: str) -> str:
                        f"--property=User={user}", *more])
 
 
+# Moves into a group of its own making that is called as a unit is, and runs there what follows.
+INNER = """
+own=/sys/fs/cgroup$(cut -d: -f3 /proc/self/cgroup)
+mkdir "$own/kiosk.service" && echo $$ > "$own/kiosk.service/cgroup.procs"
+exec "$@"
+"""
+
 # In what the client runs; the rule that it gets, the unit and the user that the log names.
 CLIENTS = {
     "a service that a rule names": (service("kiosk.service"), "kiosk", "kiosk.service", "alice"),
@@ -88,6 +95,9 @@ CLIENTS = {
     "user and unit": (service("desk.service"), "desk", "desk.service", "alice"),
     "the unit, but another user": (service("desk.service", "bob"), "nobody-else", "desk.service", "bob"),
     "the user, but another unit": (service("other.service"), "nobody-else", "other.service", "alice"),
+    "a group that a service makes below itself": (
+        service("podman.service", "root", Delegate="yes") + " " + shlex.join(["sh", "-ec", INNER, "sh"]),
+        "nobody-else", "podman.service", "root"),
     "a user that has no name": (
         service("kiosk.service", "root") + " setpriv --reuid=61234 --regid=61234 --clear-groups",
         "kiosk", "kiosk.service", "61234"),
