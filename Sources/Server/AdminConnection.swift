@@ -34,6 +34,8 @@ final class AdminConnection {
   let descriptor: Descriptor
   /// What it is registered under.
   let data: UInt64
+  /// Whose it is.
+  let identity: Claimant
   private var phase = Phase.reading
   private var input = ByteBuffer()
   private var output = ByteBuffer()
@@ -43,7 +45,7 @@ final class AdminConnection {
   private var lostEvents = 0
   /// When it came, sent its last whole request, or last took something of what waits for it. Bytes that make no request are
   /// no reason to wait longer.
-  private var lastMoment: Int64
+  private(set) var lastMoment: Int64
   private var hasAsked = false
   /// The kinds of events that it reads; nil where it reads none.
   private(set) var watched: EventKinds? = nil
@@ -56,6 +58,7 @@ final class AdminConnection {
   init(_ descriptor: Descriptor, data: UInt64, now: Int64) {
     self.descriptor = descriptor
     self.data = data
+    identity = .user(descriptor.peerUser ?? .max)
     lastMoment = now
   }
 

@@ -51,6 +51,8 @@ final class AdminServer {
   private(set) var workers: Set<Int>
   private(set) var counted: Statistics? = nil
   private var rounds = ProgressRounds()
+  /// Watchers that made way, until the poller is told.
+  private var displaced: [AdminConnection] = []
 
   init(_ listener: LocalListener, _ shared: SharedState, host: any AdminHost) {
     self.listener = listener
@@ -75,7 +77,7 @@ final class AdminServer {
   /// answer would else keep it from seeing that they have left.
   func accept(_ poller: borrowing Poller) {
     guard let descriptor = listener.accept() else { return }
-    guard let slot = freeSlot(poller) else { return descriptor.close() }
+    guard let slot = freeSlot(for: .user(descriptor.peerUser ?? .max), poller) else { return descriptor.close() }
     generation &+= 1
     let data = UInt64(generation) << 32 | UInt64(slot) + Self.firstData
     guard poller.add(descriptor, .read, data: data) else { return descriptor.close() }
@@ -84,13 +86,18 @@ final class AdminServer {
     go(connection, poller)
   }
 
-  private func freeSlot(_ poller: borrowing Poller) -> Int? {
+  private var share: Double { host.state.policy.configuration.limits.share }
+
+  private func freeSlot(for newcomer: Claimant, _ poller: borrowing Poller) -> Int? {
     if let free = connections.firstIndex(where: { $0 == nil }) { return free }
     if connections.count < Self.mostConnections {
       connections.append(nil)
       return connections.count - 1
     }
-    guard let slot = AdminPlace.whoLeaves(connections.map { $0?.place ?? .served }) else { return nil }
+    let places = connections.map {
+      (place: $0?.place ?? .served, identity: $0?.identity ?? .user(.max), since: $0?.lastMoment ?? .max)
+    }
+    guard let slot = AdminPlace.whoLeaves(places, for: newcomer, share: share) else { return nil }
     if let connection = connections[slot] { end(connection, poller) }
     return slot
   }
@@ -114,6 +121,8 @@ final class AdminServer {
     connection.send()
     connection.closeIfOver()
     settle(connection, poller)
+    for connection in displaced { settle(connection, poller) }
+    displaced = []
   }
 
   private func settle(_ connection: AdminConnection, _ poller: borrowing Poller) {
@@ -144,8 +153,17 @@ final class AdminServer {
 
   // MARK: Watchers
 
-  /// false: there are as many as may be.
-  func mayWatch() -> Bool { connections.count { $0?.watched != nil } < Self.mostWatchers }
+  /// false: there are as many as may be. Where one user has more than its share of them and this one less, that which has
+  /// taken nothing for longest makes way.
+  func mayWatch(_ newcomer: AdminConnection) -> Bool {
+    let watchers = connections.compactMap { $0 }.filter { $0.watched != nil }
+    guard watchers.count >= Self.mostWatchers else { return true }
+    let places = watchers.map { (place: AdminPlace.served, identity: $0.identity, since: $0.lastMoment) }
+    guard let index = AdminPlace.whoLeaves(places, for: newcomer.identity, share: share) else { return false }
+    watchers[index].close()
+    displaced.append(watchers[index])
+    return true
+  }
 
   func watchersChanged() {
     shared.events.kinds = connections.reduce(into: []) { $0.formUnion($1?.watched ?? []) }

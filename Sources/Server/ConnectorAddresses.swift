@@ -21,7 +21,7 @@ extension Connector {
       let slot = self.slot
       let generation = worker.generation(slot)
       let mailbox = worker.shared.mailboxes[worker.index]
-      worker.shared.resolver.lookUp(target.name) {
+      lookUp = worker.shared.resolver.lookUp(target.name, for: conversation?.knownIdentity(worker)) {
         mailbox.post(.resolved(slot: slot, generation: generation, $0))
       }
     }
@@ -33,6 +33,7 @@ extension Connector {
 
   private func take(_ answer: NameAnswer, _ worker: Worker) {
     stage = .idle
+    lookUp = nil
     conversation?.noteNameTime(worker.now - begunAt)
     let name = target.name
     // Without a network there is nobody to ask, which says nothing of the name.

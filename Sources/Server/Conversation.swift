@@ -40,6 +40,12 @@ final class Conversation {
   /// The certificate for the host of a tunnel that is about to be intercepted.
   var leaf: Leaf?
   var clientHandshake: ClientHandshake?
+  /// Whose it is; nil until that has to be known.
+  var identity: Claimant?
+  /// What counts for it of the memory for held bodies, in bytes.
+  var accountedHeld = 0
+  /// What the client's socket takes at once, in about, counted down from what the kernel said last.
+  var clientRoom = 0
 
   struct Flags: OptionSet {
     let rawValue: UInt32
@@ -77,6 +83,12 @@ final class Conversation {
     static let identified = Flags(rawValue: 1 << 18)
     /// The names of the client are looked up; it is not read.
     static let awaitsNames = Flags(rawValue: 1 << 19)
+    /// It counts for its client in `limits.connections`.
+    static let counted = Flags(rawValue: 1 << 20)
+    /// It has had its part of the turn; what came of it waits for the next.
+    static let rests = Flags(rawValue: 1 << 21)
+    /// The proxy answered its last request itself.
+    static let wasRefused = Flags(rawValue: 1 << 22)
   }
 
   /// Smallest room for a read behind bytes that are kept.
@@ -137,6 +149,12 @@ final class Conversation {
     settle(worker)
   }
 
+  /// Its turn has come again.
+  func goOn(_ worker: Worker) {
+    flags.remove(.rests)
+    settle(worker)
+  }
+
   func timerFired(_ worker: Worker) {
     if worker.now < deadline {
       settle(worker)
@@ -157,6 +175,7 @@ final class Conversation {
   /// `early`: what the destination has said already.
   func connected(_ upstream: Upstream, early: inout ByteBuffer, _ worker: Worker) {
     connector = nil
+    if leavesQueue(upstream, worker) { return }
     swap(&upstreamInput, &early)
     attach(upstream, reused: false, worker)
   }
@@ -164,6 +183,7 @@ final class Conversation {
   /// A connection that another exchange has just finished with.
   func handedOver(_ upstream: Upstream, _ worker: Worker) {
     connector = nil
+    if leavesQueue(upstream, worker) { return }
     attach(upstream, reused: true, worker)
   }
 
@@ -187,6 +207,8 @@ final class Conversation {
   /// The proxy is stopping.
   func drain(_ worker: Worker) {
     if clientHandshake != nil { return close(worker) }
+    // Its requests are here: they are answered in their turn.
+    if flags.contains(.rests) { return }
     // A request that is here already gets its answer.
     if session.isIdle, canReadClient { readClient(worker) }
     if flags.contains(.closed) { return }
@@ -286,6 +308,11 @@ final class Conversation {
   func attach(_ upstream: Upstream, reused: Bool, _ worker: Worker) {
     upstream.owner = self
     self.upstream = upstream
+    if upstream.holdsPlace, upstream.holder == nil {
+      let identity = knownIdentity(worker)
+      upstream.holder = identity
+      worker.shared.quota.resume(upstream.destination.place, for: identity)
+    }
     if reused { worker.statistics.upstreamsReused += 1 } else { worker.statistics.upstreamsOpened += 1 }
     mark(upstream, reused: reused)
     if let report = upstream.report { session.noteReport(report, isForgiven: upstream.isForgiven) }
@@ -332,6 +359,7 @@ final class Conversation {
     if let destination { worker.releaseDestination(destination) }
     destination = nil
     session.releaseHeld(&worker.workspace)
+    discountHeld(worker)
     worker.workspace.pool.reclaim(&outputs.toUpstream)
     worker.workspace.pool.reclaim(&outputs.replay)
     worker.workspace.pool.reclaim(&upstreamInput)
@@ -348,6 +376,7 @@ final class Conversation {
   func complete(_ ending: Ending, _ worker: Worker) {
     self.ending = nil
     log(worker)
+    if case .problem = session.record.outcome { flags.insert(.wasRefused) } else { flags.remove(.wasRefused) }
     worker.workspace.pool.reclaim(&outputs.text)
     streams?.abandon(&worker.pipes)
     let keeps =
@@ -404,6 +433,8 @@ final class Conversation {
     worker.workspace.pool.reclaim(&outputs.replay)
     worker.workspace.pool.reclaim(&outputs.text)
     if flags.contains(.aborts) { stream.abort() } else { stream.close() }
+    if flags.contains(.counted), let identity { worker.shared.places.discount(identity) }
+    discountHeld(worker)
     worker.clientClosed(slot)
   }
 
@@ -421,7 +452,7 @@ final class Conversation {
       flags.remove([.inspected, .sawClientInput, .sawUpstreamInput])
     }
     while !flags.contains(.closed), clientHandshake == nil {
-      if !clientInput.isEmpty, flags.isDisjoint(with: [.sawClientInput, .awaitsNames]), ending == nil,
+      if !clientInput.isEmpty, flags.isDisjoint(with: [.sawClientInput, .awaitsNames, .rests]), ending == nil,
         session.wantsClientBytes, outputs.toUpstream.isEmpty
       {
         var input = ByteBuffer()

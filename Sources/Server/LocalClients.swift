@@ -130,7 +130,9 @@ extension Conversation {
     if flags.contains(.awaitsNames) { return false }
     let key: LocalClients.Key
     switch worker.owners.owner(of: connection) {
-    case .owner(let found): key = found
+    case .owner(let found):
+      key = found
+      if identity == nil { identity = .user(found.userID) }
     case .unknown:
       flags.insert(.identified)
       return true
@@ -157,6 +159,7 @@ extension Conversation {
     flags.remove(.awaitsNames)
     flags.insert(.identified)
     session.client = client
+    if hasLeft(worker) { return close(worker) }
     settle(worker)
   }
 }

@@ -110,6 +110,11 @@ public struct Session: ~Copyable {
   var parent: String? = nil
   /// Last moment at which a byte moved, or the conversation entered its phase.
   var lastProgress: Int64
+  /// An exchange of this connection is over.
+  var hasAsked = false
+  /// What this client may take of the memory for held bodies above the limit of all, because others hold more than their
+  /// share and are about to give it back, in bytes.
+  public var heldOverdraft = 0
   /// When the whole exchange must be over.
   var exchangeDeadline = Int64.max
   /// When a client that has closed its sending direction counts as gone.
@@ -188,6 +193,13 @@ public struct Session: ~Copyable {
   }
 
   public var isIdle: Bool { phase == .idle }
+  /// Whether the head of a request is awaited, or has not come whole.
+  public var awaitsHead: Bool { phase == .idle || phase == .head }
+  /// When a byte moved last, or the conversation entered its phase.
+  public var quietSince: Int64 { lastProgress }
+  /// Whether a body is held; how much memory it takes of what all held bodies share.
+  public var holdsBody: Bool { held != nil }
+  public var heldBytes: Int { held?.taken ?? 0 }
   /// Whether an exchange has begun that has not been logged.
   public var isInExchange: Bool {
     phase == .collecting || phase == .connecting || phase == .exchanging || phase == .tunnel
