@@ -58,7 +58,7 @@ extension Conversation {
         if !input.isEmpty, mustRest(afterBeginning: begun, worker) || !knowsClient(worker) { return }
         begun += 1
       }
-      if session.holdsBody { prepareToHold(worker) }
+      if worker.heldIsShort || session.heldOverdraft > 0 { prepareToHold(worker) }
       let isUndecided = session.record.decision == nil
       let step = session.clientReceived(
         input.bytes, now: worker.now, policy: live.policy, &worker.workspace, &outputs)

@@ -246,7 +246,14 @@ extension Conversation {
   /// Whose connection this is. The kernel is asked once.
   func knownIdentity(_ worker: Worker) -> Claimant {
     if let identity { return identity }
-    let found = worker.owners.identity(of: connection)
+    let found: Claimant
+    switch worker.owners.owner(of: connection) {
+    case .owner(let key): found = .user(key.userID)
+    case .unknown: found = Claimant(IPAddress(peer))
+    case .left:
+      flags.insert(.left)
+      found = Claimant(IPAddress(peer))
+    }
     identity = found
     return found
   }

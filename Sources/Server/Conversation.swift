@@ -89,6 +89,8 @@ final class Conversation {
     static let rests = Flags(rawValue: 1 << 21)
     /// The proxy answered its last request itself.
     static let wasRefused = Flags(rawValue: 1 << 22)
+    /// The kernel has been asked for the client, and it was gone.
+    static let left = Flags(rawValue: 1 << 23)
   }
 
   /// Smallest room for a read behind bytes that are kept.

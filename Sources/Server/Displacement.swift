@@ -10,6 +10,15 @@ import Session
 import Transport
 
 extension Worker {
+  /// What may be held of bodies before anybody is asked who it is: from there on one read, with what it decodes to, may be
+  /// more than is left.
+  static func ampleHeldBytes(_ limits: Limits) -> Int {
+    limits.heldBodiesBytes - readBytes - 2 * limits.bufferedBodyBytes
+  }
+
+  /// Whether memory for held bodies is short, so that it matters whose they are.
+  var heldIsShort: Bool { shared.heldBytes.count > ampleHeldBytes }
+
   /// Gives up the body of this client that has grown least lately, if memory for bodies is still short because of it.
   func displaceHolder(_ identity: Claimant) {
     let limits = policy.configuration.limits
@@ -44,15 +53,13 @@ extension Worker {
 }
 
 extension Conversation {
-  /// Before more of a body that is held: as much as this client has left of its share it gets although all is taken, if
+  /// Before bytes that may be of a body that is held: as much as this client has left of its share it gets although all is taken, if
   /// others have more than theirs. They give it back in the turn after this one.
   func prepareToHold(_ worker: Worker) {
+    session.heldOverdraft = 0
+    guard worker.heldIsShort else { return }
     let limits = worker.policy.configuration.limits
     let identity = knownIdentity(worker)
-    session.heldOverdraft = 0
-    // One read and what it decodes to.
-    let mostAtOnce = Worker.readBytes + 2 * limits.bufferedBodyBytes
-    guard worker.shared.heldBytes.count > limits.heldBodiesBytes - mostAtOnce else { return }
     session.heldOverdraft = worker.shared.heldShares.withLock { shares in
       guard shares.whoYields(to: identity, of: limits.heldBodiesBytes, share: limits.share) != nil else { return 0 }
       let allowance = Shares<Claimant>.allowance(of: limits.heldBodiesBytes, share: limits.share)

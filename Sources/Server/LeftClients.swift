@@ -27,7 +27,10 @@ extension Conversation {
   func leavesQueue(_ upstream: Upstream, _ worker: Worker) -> Bool {
     guard worker.now > session.record.begun || flags.contains(.clientHalfClosed), hasLeft(worker) else { return false }
     if session.isTunnel { worker.close(upstream) } else { worker.keep(upstream) }
-    perform(session.clientFailed(), worker)
+    endLeft(worker)
     return true
   }
+
+  /// Ends the exchange of a client that is gone.
+  func endLeft(_ worker: Worker) { perform(session.clientFailed(), worker) }
 }

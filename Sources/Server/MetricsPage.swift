@@ -119,7 +119,8 @@ enum MetricsPage {
       "Connections closed because their client held more than its share and another waited.")
     page.sample(statistics.clientsDisplaced)
     page.begin(
-      "sallyport_client_connections_refused_total", "counter", "Connections closed because too many waited for a place.")
+      "sallyport_client_connections_refused_total", "counter", "Connections closed because too many waited for a place."
+    )
     page.sample(statistics.clientsRefused)
     page.begin("sallyport_client_connections", "gauge", "Connections of clients that are open.")
     page.sample(UInt64(statistics.gauges.clients))

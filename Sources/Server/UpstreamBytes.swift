@@ -39,9 +39,9 @@ extension Conversation {
     }
   }
 
-  /// What is read for a client that takes nothing for now. It is kept until the client reads on, with the head and the
-  /// framing in one block of 16 KiB.
-  static let slowReadBytes = 12 << 10
+  /// What is read for a client that takes nothing for now. It is kept until the client reads on, with a head and framing in
+  /// one block of 16 KiB.
+  static let slowReadBytes = 8 << 10
   /// Above this the kernel need not be asked again.
   static let ampleRoom = 64 << 10
   /// What a write takes of the socket's room beyond its bytes: the kernel's own account of it.
@@ -51,7 +51,9 @@ extension Conversation {
   /// kept in memory, for as long as the client likes.
   private var responseRoom: Int {
     if clientRoom < Self.ampleRoom { clientRoom = descriptor.sendRoom }
-    return min(Worker.readBytes, max(Self.slowReadBytes, clientRoom))
+    if clientRoom >= Worker.readBytes { return Worker.readBytes }
+    // Blocks are powers of two, and are read full.
+    return max(Self.slowReadBytes, 1 << (Int.bitWidth - 1 - max(1, clientRoom).leadingZeroBitCount))
   }
 
   func upstreamStreamEnded(broken: Bool, _ worker: Worker) {
@@ -65,7 +67,7 @@ extension Conversation {
     flags.remove(.sawUpstreamInput)
     var goesOn = true
     while goesOn, upstream != nil, ending == nil {
-      if session.holdsBody { prepareToHold(worker) }
+      if worker.heldIsShort || session.heldOverdraft > 0 { prepareToHold(worker) }
       let step = session.upstreamReceived(input.bytes, now: worker.now, &worker.workspace, &outputs)
       input.consume(step.consumed)
       if session.holdsBody || accountedHeld > 0 { accountHeld(worker) }

@@ -85,6 +85,8 @@ final class Worker {
   private var resting = RestingClients()
   /// Requests of this turn that came right behind another of the same connection.
   var pipelinedInTurn = 0
+  /// See `heldIsShort`.
+  private(set) var ampleHeldBytes: Int
   /// Which connections are closed where a client has to give some back.
   var idlest = IdlestClients()
 
@@ -100,6 +102,7 @@ final class Worker {
     self.poller = Poller(poller)
     self.shared = shared
     self.live = live
+    ampleHeldBytes = Self.ampleHeldBytes(live.policy.configuration.limits)
     statistics = Statistics(live.policy)
     var socket: NetlinkSocket? = nil
     if network != nil, case .success(let opened) = NetlinkSocket.open(.route) { socket = opened }
@@ -246,6 +249,7 @@ final class Worker {
   /// From here requests are decided by `live`. What was opened under security policies that it does not have is closed.
   private func take(_ live: LivePolicy) {
     self.live = live
+    ampleHeldBytes = Self.ampleHeldBytes(live.policy.configuration.limits)
     statistics.take(live.policy)
     takeRoutes(live)
     admitWaiting()

@@ -104,8 +104,10 @@ public struct FairQueue<Identity: Hashable & Sendable, Element> {
     if lines.count == 1 { return lines.keys.first }
     return lines.min { one, other in
       let (first, second) = (held(one.key), held(other.key))
-      return first != second ? first < second : one.value.entries[one.value.first].number
-        < other.value.entries[other.value.first].number
+      return first != second
+        ? first < second
+        : one.value.entries[one.value.first].number
+          < other.value.entries[other.value.first].number
     }?.key
   }
 
