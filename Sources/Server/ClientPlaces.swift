@@ -165,7 +165,8 @@ extension Worker {
 
   /// A connection for which there is no place.
   func waitForPlace(_ connection: Accepted) {
-    let identity = owners.identity(of: connection)
+    // Who is gone already waits for nothing, and takes nobody's place.
+    guard let identity = owners.identity(of: connection) else { return connection.descriptor.close() }
     let wait = shared.places.enter(connection, of: identity, limitsInForce, places: shared.mostWaiting)
     if let refused = wait.refused {
       statistics.clientsRefused += 1
@@ -246,16 +247,11 @@ extension Conversation {
   /// Whose connection this is. The kernel is asked once.
   func knownIdentity(_ worker: Worker) -> Claimant {
     if let identity { return identity }
-    let found: Claimant
-    switch worker.owners.owner(of: connection) {
-    case .owner(let key): found = .user(key.userID)
-    case .unknown: found = Claimant(IPAddress(peer))
-    case .left:
-      flags.insert(.left)
-      found = Claimant(IPAddress(peer))
-    }
-    identity = found
-    return found
+    let found = worker.owners.identity(of: connection)
+    if found == nil { flags.insert(.left) }
+    let identity = found ?? Claimant(IPAddress(peer))
+    self.identity = identity
+    return identity
   }
 
   func countIdentity(_ worker: Worker) {
@@ -275,8 +271,12 @@ extension Conversation {
 }
 
 extension SocketOwners {
-  mutating func identity(of connection: Accepted) -> Claimant {
-    if case .owner(let key) = owner(of: connection) { return .user(key.userID) }
-    return Claimant(IPAddress(connection.peer))
+  /// nil where the client is gone.
+  mutating func identity(of connection: Accepted) -> Claimant? {
+    switch owner(of: connection) {
+    case .owner(let key): .user(key.userID)
+    case .unknown: Claimant(IPAddress(connection.peer))
+    case .left: nil
+    }
   }
 }
