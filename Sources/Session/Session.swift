@@ -193,13 +193,6 @@ public struct Session: ~Copyable {
   }
 
   public var isIdle: Bool { phase == .idle }
-  /// Whether the head of a request is awaited, or has not come whole.
-  public var awaitsHead: Bool { phase == .idle || phase == .head }
-  /// When a byte moved last, or the conversation entered its phase.
-  public var quietSince: Int64 { lastProgress }
-  /// Whether a body is held; how much memory it takes of what all held bodies share.
-  public var holdsBody: Bool { held != nil }
-  public var heldBytes: Int { held?.taken ?? 0 }
   /// Whether an exchange has begun that has not been logged.
   public var isInExchange: Bool {
     phase == .collecting || phase == .connecting || phase == .exchanging || phase == .tunnel
