@@ -8,6 +8,8 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/netlink.h>
+#include <linux/sock_diag.h>
+#include <linux/sockios.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
@@ -18,6 +20,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/ioctl.h>
 #include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
@@ -124,6 +127,10 @@ int cl_listen(const cl_address *address, int backlog, bool reuse_port) {
   if (result >= 0 && !address->is_ipv4) result = RETRY(setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on));
   // Accepted sockets inherit it, which saves a call for each.
   if (result >= 0) result = RETRY(setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on));
+  // So is this: a client that does not read takes this much of the kernel's memory, and not the megabytes that a socket
+  // may grow to. What is on its way and not acknowledged does not count, so that a long way is filled all the same.
+  int unsent = CL_UNSENT_BYTES;
+  if (result >= 0) result = RETRY(setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent, sizeof unsent));
   if (result >= 0) result = RETRY(bind(fd, (struct sockaddr *)&storage, length));
   if (result >= 0) result = RETRY(listen(fd, backlog));
   if (result < 0) {
@@ -216,6 +223,8 @@ int cl_adopt_listener(int fd) {
   int on = 1;
   // A socket of the file system has no such option.
   setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  int unsent = CL_UNSENT_BYTES;
+  setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent, sizeof unsent);
   return 0;
 }
 
@@ -264,6 +273,22 @@ bool cl_is_connected(int fd) {
   struct sockaddr_storage peer;
   socklen_t length = sizeof peer;
   return getpeername(fd, (struct sockaddr *)&peer, &length) == 0;
+}
+
+bool cl_peer_closed(int fd) {
+  struct pollfd entry = {.fd = fd, .events = POLLRDHUP};
+  return RETRY(poll(&entry, 1, 0)) > 0;
+}
+
+int64_t cl_send_room(int fd) {
+  uint32_t memory[SK_MEMINFO_VARS] = {0};
+  socklen_t length = sizeof memory;
+  int unsent = 0;
+  if (getsockopt(fd, SOL_SOCKET, SO_MEMINFO, memory, &length) < 0 || ioctl(fd, SIOCOUTQNSD, &unsent) < 0) return 0;
+  int64_t room = (int64_t)memory[SK_MEMINFO_SNDBUF] - memory[SK_MEMINFO_WMEM_QUEUED];
+  int64_t left = CL_UNSENT_BYTES - (int64_t)unsent;
+  if (left < room) room = left;
+  return room > 0 ? room : 0;
 }
 
 int cl_netlink_open(int protocol, int receive_buffer) {

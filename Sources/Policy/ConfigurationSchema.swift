@@ -19,7 +19,7 @@ extension TableSchema {
   ])
   static let limits = TableSchema([
     "connections", "header_bytes", "headers", "buffered_body", "idle_per_host", "held_bodies", "json_depth",
-    "image_pixels", "connections_per_host",
+    "image_pixels", "connections_per_host", "share",
   ])
   static let timeouts = TableSchema([
     "client_header", "client_idle", "connect", "tls_handshake", "response_header", "body_stall", "upstream_idle",

@@ -18,6 +18,9 @@ enum Bounds {
   /// Largest: two hundred times what a JPEG can have.
   static let imagePixels = 1...1_000_000_000_000
   static let idlePerHost = 0...10_000
+  /// Smallest: a hundred clients at once get theirs. 1: no client has to give anything back.
+  static let share = 0.01...1.0
+  static let shareText = "a number from 0.01 to 1"
   static let connectionsPerHost = 0...1_000_000
   /// Up to a year: longer than anything stays up.
   static let duration: ClosedRange<Int64> = 1...365 * 86_400_000
@@ -153,10 +156,22 @@ extension ConfigurationReading {
       case "idle_per_host": set(&configuration.limits.idlePerHost, integer(setting, in: Bounds.idlePerHost))
       case "connections_per_host":
         set(&configuration.limits.connectionsPerHost, integer(setting, in: Bounds.connectionsPerHost))
+      case "share": readShare(setting)
       default: readContentLimit(setting)
       }
     }
     if errorCount == errorsBefore { checkHeldBodies(table) }
+  }
+
+  private func readShare(_ setting: Setting) {
+    let value: Double
+    switch setting.value.content {
+    case .float(let number): value = number
+    case .integer(let number): value = Double(number)
+    default: return expected(Bounds.shareText, setting)
+    }
+    guard Bounds.share.contains(value) else { return error(setting, "expected \(Bounds.shareText), found \(value)") }
+    configuration.limits.share = value
   }
 
   private func readContentLimit(_ setting: Setting) {

@@ -36,6 +36,8 @@ final class AdminConnection {
   let kind: AdminListener.Kind
   /// What it is registered under.
   let data: UInt64
+  /// Whose it is.
+  let identity: Claimant
   private var phase = Phase.reading
   private var input = ByteBuffer()
   private var output = ByteBuffer()
@@ -45,7 +47,7 @@ final class AdminConnection {
   private var lostEvents = 0
   /// When it came, sent its last whole request, or last took something of what waits for it. Bytes that make no request are
   /// no reason to wait longer.
-  private var lastMoment: Int64
+  private(set) var lastMoment: Int64
   private var hasAsked = false
   /// The kinds of events that it reads; nil where it reads none.
   private(set) var watched: EventKinds? = nil
@@ -59,6 +61,7 @@ final class AdminConnection {
     self.descriptor = descriptor
     self.kind = kind
     self.data = data
+    identity = .user(descriptor.peerUserID ?? .max)
     lastMoment = now
   }
 

@@ -1,6 +1,8 @@
 // Who makes way where every place of the admin API is taken, and when the loops are asked how far exchanges are. Pure.
 // Tests: AdminPlacesTests.
 
+import Transport
+
 /// What a connection does with its place. Moments are of the monotonic clock.
 enum AdminPlace: Equatable {
   /// It has never sent a whole request, and is there since then.
@@ -16,6 +18,21 @@ enum AdminPlace: Equatable {
   /// been answered; else who does not read. Bytes that make no request win nobody a longer stay. nil: nobody may be.
   static func whoLeaves(_ places: [AdminPlace]) -> Int? {
     places.indices.filter { places[$0] != .served }.min { places[$0].rank < places[$1].rank }
+  }
+
+  /// The same with regard to who came: where one user has more than its share and the one that came has less, it is one of
+  /// that user's, were it being served. `since`: when each came, asked last, or took something last.
+  static func whoLeaves(
+    _ places: [(place: AdminPlace, identity: Claimant, since: Int64)], for newcomer: Claimant,
+    share: Double
+  ) -> Int? {
+    var shares = Shares<Claimant>()
+    for place in places { shares.take(for: place.identity) }
+    guard let greediest = shares.whoYields(to: newcomer, of: places.count, share: share) else {
+      return whoLeaves(places.map(\.place))
+    }
+    return places.indices.filter { places[$0].identity == greediest }
+      .min { (places[$0].place.rank.0, places[$0].since) < (places[$1].place.rank.0, places[$1].since) }
   }
 
   private var rank: (Int, Int64) {

@@ -84,7 +84,7 @@ extension AdminServer {
         return refuse(400, "'\(Self.cut(fault.word))' is no kind of event; expected one of \(known)", connection)
       }
     }
-    guard mayWatch() else {
+    guard mayWatch(connection) else {
       return refuse(503, "\(Self.mostWatchers) readers of events are there, as many as may be", connection)
     }
     connection.beginEvents(kinds)

@@ -58,6 +58,8 @@ final class AdminServer {
   private var rounds = ProgressRounds()
   /// The last page of metrics that was written for a client of TCP, and until when it serves.
   private(set) var scraped: (page: AdminPage, until: Int64)? = nil
+  /// Watchers that made way, until the poller is told.
+  private var displaced: [AdminConnection] = []
 
   init(_ listeners: [AdminListener], _ shared: SharedState, host: any AdminHost) {
     self.listeners = listeners
@@ -81,7 +83,8 @@ final class AdminServer {
   func accept(_ index: Int, _ poller: borrowing Poller) {
     let listener = listeners[index]
     guard let descriptor = listener.descriptor.accept() else { return }
-    guard let slot = freeSlot(of: listener, poller) else { return descriptor.close() }
+    let newcomer = Claimant.user(descriptor.peerUserID ?? .max)
+    guard let slot = freeSlot(of: listener, for: newcomer, poller) else { return descriptor.close() }
     generation &+= 1
     let data = UInt64(generation) << 32 | UInt64(slot) + Self.firstData
     guard poller.add(descriptor, .read, data: data) else { return descriptor.close() }
@@ -90,16 +93,23 @@ final class AdminServer {
     go(connection, poller)
   }
 
-  private func freeSlot(of listener: AdminListener, _ poller: borrowing Poller) -> Int? {
-    let isOfKind = { (connection: AdminConnection?) in connection?.kind == listener.kind }
-    if connections.count(where: isOfKind) < listener.mostConnections {
+  private var share: Double { host.state.policy.configuration.limits.share }
+
+  private func freeSlot(of listener: AdminListener, for newcomer: Claimant, _ poller: borrowing Poller) -> Int? {
+    let slots = connections.indices.filter { connections[$0]?.kind == listener.kind }
+    if slots.count < listener.mostConnections {
       if let free = connections.firstIndex(where: { $0 == nil }) { return free }
       connections.append(nil)
       return connections.count - 1
     }
     // One of another kind keeps its place.
-    let places = connections.map { isOfKind($0) ? $0?.place ?? .served : .served }
-    guard let slot = AdminPlace.whoLeaves(places) else { return nil }
+    let places = slots.map {
+      (
+        place: connections[$0]?.place ?? .served, identity: connections[$0]?.identity ?? .user(.max),
+        since: connections[$0]?.lastMoment ?? .max
+      )
+    }
+    guard let slot = AdminPlace.whoLeaves(places, for: newcomer, share: share).map({ slots[$0] }) else { return nil }
     if let connection = connections[slot] { end(connection, poller) }
     return slot
   }
@@ -123,6 +133,8 @@ final class AdminServer {
     connection.send()
     connection.closeIfOver()
     settle(connection, poller)
+    for connection in displaced { settle(connection, poller) }
+    displaced = []
   }
 
   private func settle(_ connection: AdminConnection, _ poller: borrowing Poller) {
@@ -153,8 +165,17 @@ final class AdminServer {
 
   // MARK: Watchers
 
-  /// false: there are as many as may be.
-  func mayWatch() -> Bool { connections.count { $0?.watched != nil } < Self.mostWatchers }
+  /// false: there are as many as may be. Where one user has more than its share of them and this one less, that which has
+  /// taken nothing for longest makes way.
+  func mayWatch(_ newcomer: AdminConnection) -> Bool {
+    let watchers = connections.compactMap { $0 }.filter { $0.watched != nil }
+    guard watchers.count >= Self.mostWatchers else { return true }
+    let places = watchers.map { (place: AdminPlace.served, identity: $0.identity, since: $0.lastMoment) }
+    guard let index = AdminPlace.whoLeaves(places, for: newcomer.identity, share: share) else { return false }
+    watchers[index].close()
+    displaced.append(watchers[index])
+    return true
+  }
 
   func watchersChanged() {
     shared.events.kinds = connections.reduce(into: []) { $0.formUnion($1?.watched ?? []) }

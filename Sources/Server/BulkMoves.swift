@@ -48,6 +48,7 @@ extension Conversation {
     switch pipe.readEnd.splice(to: descriptor, count: streams.responseBytes, more: false) {
     case .moved(let count):
       streams.responseBytes -= count
+      clientRoom -= count
       session.upstreamForwarded(count, now: worker.now)
     case .wouldBlock: return
     case .ended, .failed:

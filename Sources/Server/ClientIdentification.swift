@@ -17,7 +17,9 @@ extension Conversation {
     }
     let key: LocalClients.Key
     switch worker.owners.owner(of: connection, now: worker.now) {
-    case .owner(let found): key = found
+    case .owner(let found):
+      key = found
+      if identity == nil { identity = .user(worker.shared.clients.principal(of: found.userID)) }
     case .nobody:
       session.client = nil
       flags.insert(.identified)
@@ -53,6 +55,7 @@ extension Conversation {
     // A look-up that was called off may have been over just then.
     guard self.lookUp === lookUp else { return }
     endLookUp()
+    if hasLeft(worker) { return leaveUnserved(worker) }
     take(client)
     settle(worker)
   }

@@ -78,6 +78,10 @@ final class Connector {
   private var index = 0
   private var failures: [Failure] = []
   private var hasPlace = false
+  /// Whose the places are that it takes; nil where none are counted.
+  private let identity: Claimant?
+  /// What is being asked of the resolver.
+  var lookUp: Resolver.LookUp? = nil
   /// nil: it has not had to wait.
   private var wait: (begunAt: Int64, deadline: Int64)? = nil
 
@@ -98,6 +102,7 @@ final class Connector {
     self.isTunnel = isTunnel
     needsFresh = fresh || isTunnel
     begunAt = worker.now
+    identity = policy.configuration.limits.connectionsPerHost > 0 ? conversation.knownIdentity(worker) : nil
     slot = worker.occupy(.free)
     worker.reoccupy(slot, .connector(self))
   }
@@ -128,8 +133,9 @@ final class Connector {
     guard let conversation else { return }
     guard index < routes.count else { return conclude(worker) }
     if destination.via !== route { destination = conversation.turn(to: route, worker) }
-    guard policy.configuration.limits.connectionsPerHost > 0 else { return findKept(worker) }
-    enter(worker, first: false)
+    guard let identity else { return findKept(worker) }
+    if conversation.flags.contains(.left) { return conversation.endLeft(worker) }
+    enter(identity, worker)
   }
 
   /// The route that is being tried will not do.
@@ -232,19 +238,23 @@ final class Connector {
 
   // MARK: A place
 
-  private func enter(_ worker: Worker, first: Bool) {
-    if worker.shared.quota.enter(carrier.place, waiter(worker), first: first) {
+  private func enter(_ identity: Claimant, _ worker: Worker) {
+    guard case .queued(let yields) = worker.shared.quota.enter(carrier.place, waiter(identity, worker)) else {
       hasPlace = true
       return findKept(worker)
     }
     stage = .queued
     setTimer(worker.now + policy.configuration.timeouts.responseHeaderMilliseconds, worker)
     // Kept connections that nobody uses give way. Those that are kept later see who waits.
-    for mailbox in worker.shared.mailboxes { mailbox.post(.yieldIdle(carrier.place)) }
+    for mailbox in worker.shared.mailboxes {
+      mailbox.post(.yieldIdle(carrier.place))
+      if let yields { mailbox.post(.yieldPlace(carrier.place, yields)) }
+    }
   }
 
-  private func waiter(_ worker: Worker) -> ConnectionQuota.Waiter {
-    ConnectionQuota.Waiter(worker: worker.index, slot: slot, generation: worker.generation(slot))
+  private func waiter(_ identity: Claimant, _ worker: Worker) -> ConnectionQuota.Waiter {
+    ConnectionQuota.Waiter(
+      worker: worker.index, slot: slot, generation: worker.generation(slot), identity: identity)
   }
 
   /// Whether a connection that has become free serves this exchange.
@@ -267,6 +277,7 @@ final class Connector {
       }
       reserved = nil
       upstream.isReserved = false
+      upstream.holder = identity
       if upstream.isClosed {
         hasPlace = true
         return lookUp(worker)
@@ -394,6 +405,7 @@ final class Connector {
     let upstream = worker.adopt(line, carrier, by: route)
     worker.update(upstream.descriptor, &upstream.interest, .read, upstream.slot)
     upstream.holdsPlace = hasPlace
+    upstream.holder = hasPlace ? identity : nil
     upstream.report = tls?.report.map { Problem.Kind($0.kind) }
     upstream.isForgiven = tls?.isForgiven ?? false
     hasPlace = false
@@ -431,18 +443,25 @@ final class Connector {
     case .probing(let line, _, let probe):
       probe.abandon(self, worker)
       line?.close(worker)
-    case .queued: worker.shared.quota.abandon(carrier.place, waiter(worker))
+    case .queued: if let identity { worker.shared.quota.abandon(carrier.place, waiter(identity, worker)) }
+    case .naming: if let lookUp { worker.shared.resolver.cancel(lookUp) }
     case .waiting: worker.waiting.removeAll { $0 === self }
-    case .idle, .naming: break
+    case .idle: break
     }
     stage = .idle
+    lookUp = nil
     if conversation != nil { setTimer(.max, worker) }
-    if hasPlace { worker.shared.quota.leave(carrier.place) }
+    if hasPlace { worker.shared.quota.leave(carrier.place, of: identity) }
     hasPlace = false
     if let reserved {
       self.reserved = nil
       // Closed, its place is the waiter's, which is leaving.
-      if reserved.isClosed { worker.shared.quota.leave(carrier.place) } else { worker.keep(reserved) }
+      reserved.holder = identity
+      if reserved.isClosed {
+        worker.shared.quota.leave(carrier.place, of: identity)
+      } else {
+        worker.keep(reserved)
+      }
     }
   }
 }

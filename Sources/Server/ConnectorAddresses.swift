@@ -17,11 +17,14 @@ extension Connector {
     } else if target.validUntil > worker.now {
       connect(target.addresses, worker)
     } else {
+      guard let conversation else { return }
+      let client = conversation.knownIdentity(worker)
+      if conversation.flags.contains(.left) { return conversation.endLeft(worker) }
       stage = .naming
       let slot = self.slot
       let generation = worker.generation(slot)
       let mailbox = worker.shared.mailboxes[worker.index]
-      worker.shared.resolver.lookUp(target.name) {
+      lookUp = worker.shared.resolver.lookUp(target.name, for: client) {
         mailbox.post(.resolved(slot: slot, generation: generation, $0))
       }
     }
@@ -33,6 +36,7 @@ extension Connector {
 
   private func take(_ answer: NameAnswer, _ worker: Worker) {
     stage = .idle
+    lookUp = nil
     conversation?.noteNameTime(worker.now - begunAt)
     let name = target.name
     // Without a network there is nobody to ask, which says nothing of the name.

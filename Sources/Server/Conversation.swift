@@ -43,6 +43,12 @@ final class Conversation {
   /// Who the client is is being looked up, at most until the deadline.
   var lookUp: LookUp?
   var namesDeadline = Int64.max
+  /// Whose it is; nil until that has to be known.
+  var identity: Claimant?
+  /// What counts for it of the memory for held bodies, in bytes.
+  var accountedHeld = 0
+  /// What the client's socket takes at once, in about, counted down from what the kernel said last.
+  var clientRoom = 0
 
   struct Flags: OptionSet {
     let rawValue: UInt32
@@ -82,6 +88,14 @@ final class Conversation {
     static let awaitsNames = Flags(rawValue: 1 << 19)
     /// What is known of the client is not all, and holds for its next request alone.
     static let identifiedForNext = Flags(rawValue: 1 << 20)
+    /// It counts for its client in `limits.connections`.
+    static let counted = Flags(rawValue: 1 << 21)
+    /// It has had its part of the turn; what came of it waits for the next.
+    static let rests = Flags(rawValue: 1 << 22)
+    /// The proxy answered its last request itself.
+    static let wasRefused = Flags(rawValue: 1 << 23)
+    /// The kernel has been asked for the client, and it was gone.
+    static let left = Flags(rawValue: 1 << 24)
   }
 
   /// Smallest room for a read behind bytes that are kept.
@@ -142,6 +156,12 @@ final class Conversation {
     settle(worker)
   }
 
+  /// Its turn has come again.
+  func goOn(_ worker: Worker) {
+    flags.remove(.rests)
+    settle(worker)
+  }
+
   func timerFired(_ worker: Worker) {
     if worker.now < deadline {
       settle(worker)
@@ -163,6 +183,7 @@ final class Conversation {
   /// `early`: what the destination has said already.
   func connected(_ upstream: Upstream, early: inout ByteBuffer, _ worker: Worker) {
     connector = nil
+    if leavesQueue(upstream, worker) { return }
     swap(&upstreamInput, &early)
     attach(upstream, reused: false, worker)
   }
@@ -170,6 +191,7 @@ final class Conversation {
   /// A connection that another exchange has just finished with.
   func handedOver(_ upstream: Upstream, _ worker: Worker) {
     connector = nil
+    if leavesQueue(upstream, worker) { return }
     attach(upstream, reused: true, worker)
   }
 
@@ -185,6 +207,8 @@ final class Conversation {
   /// The proxy is stopping.
   func drain(_ worker: Worker) {
     if clientHandshake != nil { return close(worker) }
+    // Its requests are here: they are answered in their turn.
+    if flags.contains(.rests) { return }
     // A request that is here already gets its answer.
     if session.isIdle, canReadClient { readClient(worker) }
     if flags.contains(.closed) { return }
@@ -284,6 +308,11 @@ final class Conversation {
   func attach(_ upstream: Upstream, reused: Bool, _ worker: Worker) {
     upstream.owner = self
     self.upstream = upstream
+    if upstream.holdsPlace, upstream.holder == nil {
+      let identity = knownIdentity(worker)
+      upstream.holder = identity
+      worker.shared.quota.resume(upstream.destination.place, for: identity)
+    }
     if reused { worker.statistics.upstreamsReused += 1 } else { worker.statistics.upstreamsOpened += 1 }
     mark(upstream, reused: reused)
     if let report = upstream.report { session.noteReport(report, isForgiven: upstream.isForgiven) }
@@ -330,6 +359,7 @@ final class Conversation {
     if let destination { worker.releaseDestination(destination) }
     destination = nil
     session.releaseHeld(&worker.workspace)
+    discountHeld(worker)
     worker.workspace.pool.reclaim(&outputs.toUpstream)
     worker.workspace.pool.reclaim(&outputs.replay)
     worker.workspace.pool.reclaim(&upstreamInput)
@@ -346,6 +376,7 @@ final class Conversation {
   func complete(_ ending: Ending, _ worker: Worker) {
     self.ending = nil
     log(worker)
+    if case .problem = session.record.outcome { flags.insert(.wasRefused) } else { flags.remove(.wasRefused) }
     worker.workspace.pool.reclaim(&outputs.text)
     streams?.abandon(&worker.pipes)
     let keeps =
@@ -403,6 +434,8 @@ final class Conversation {
     worker.workspace.pool.reclaim(&outputs.replay)
     worker.workspace.pool.reclaim(&outputs.text)
     if flags.contains(.aborts) { stream.abort() } else { stream.close() }
+    if flags.contains(.counted), let identity { worker.shared.places.discount(identity) }
+    discountHeld(worker)
     worker.clientClosed(slot)
   }
 
@@ -420,7 +453,7 @@ final class Conversation {
       flags.remove([.inspected, .sawClientInput, .sawUpstreamInput])
     }
     while !flags.contains(.closed), clientHandshake == nil {
-      if !clientInput.isEmpty, flags.isDisjoint(with: [.sawClientInput, .awaitsNames]), ending == nil,
+      if !clientInput.isEmpty, flags.isDisjoint(with: [.sawClientInput, .awaitsNames, .rests]), ending == nil,
         session.wantsClientBytes, outputs.toUpstream.isEmpty
       {
         var input = ByteBuffer()
@@ -443,57 +476,5 @@ final class Conversation {
       worker.readAgain(slot)
     }
     worker.timers.set(slot, deadline)
-  }
-
-  func watchClient(_ worker: Worker) {
-    if let clientHandshake { return worker.update(descriptor, &interest, clientHandshake.wants, slot) }
-    if canReadClient { flags.remove([.clientUnwatched, .clientBroken]) }
-    if flags.contains(.clientBroken) { return worker.update(descriptor, &interest, nil, slot) }
-    var wanted: Interest = []
-    if flags.contains(.clientEnded) {
-      wanted = []
-    } else if !flags.contains(.clientUnwatched) {
-      wanted = .read
-    } else if session.awaitsOnlyUpstream || flags.contains(.awaitsNames), !flags.contains(.clientHalfClosed) {
-      wanted = .peerClosed
-    }
-    if !outputs.toClient.isEmpty || streams?.holdsResponse ?? false { wanted.insert(.write) }
-    worker.update(descriptor, &interest, wanted, slot)
-  }
-
-  func watchUpstream(_ worker: Worker) {
-    guard let upstream else { return }
-    if canReadUpstream { flags.remove([.upstreamUnwatched, .upstreamBroken]) }
-    var wanted: Interest? = []
-    if flags.contains(.upstreamBroken) {
-      wanted = nil
-    } else if !flags.contains(.upstreamEnded), !flags.contains(.upstreamUnwatched) {
-      wanted = .read
-    }
-    if !outputs.toUpstream.isEmpty || streams?.holdsRequest ?? false { wanted?.insert(.write) }
-    worker.update(upstream.descriptor, &upstream.interest, wanted, upstream.slot)
-  }
-
-  // MARK: Input buffers
-
-  func takeInput(_ kept: inout ByteBuffer, _ room: Int, _ worker: Worker) -> ByteBuffer {
-    if kept.isEmpty { return worker.workspace.pool.take(room) }
-    var input = ByteBuffer()
-    swap(&input, &kept)
-    if input.tailRoom < Self.leastReadBytes { input.reserve(max(Self.leastReadBytes, input.count)) }
-    return input
-  }
-
-  /// Keeps what is left in a block of fitting size.
-  func keepInput(_ input: inout ByteBuffer, _ kept: inout ByteBuffer, _ worker: Worker) {
-    if !input.isEmpty, !flags.contains(.closed) {
-      if input.capacity >= Worker.readBytes, input.count < input.capacity / 2 {
-        kept = worker.workspace.pool.take(input.count)
-        kept.append(contentsOf: input)
-      } else {
-        swap(&input, &kept)
-      }
-    }
-    worker.workspace.pool.reclaim(&input)
   }
 }

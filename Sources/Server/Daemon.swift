@@ -102,7 +102,7 @@ public final class Daemon: AdminHost {
     shared = SharedState(
       listenAddresses: bound, resolver: Resolver(Self.resolverSettings(settings.policy)), log: settings.log,
       workers: workers, descriptors: descriptors,
-      connectionsPerHost: settings.policy.configuration.limits.connectionsPerHost)
+      limits: settings.policy.configuration.limits)
     monitor = Self.monitor(settings, shared)
     hosts = HostReachability(monitor.first)
     service = ServiceManager(
@@ -428,7 +428,7 @@ public final class Daemon: AdminHost {
     }
     settings.log.setLevel(policy.configuration.log.level)
     shared.resolver.configure(Self.resolverSettings(policy))
-    shared.quota.setLimit(policy.configuration.limits.connectionsPerHost)
+    shared.quota.setLimit(policy.configuration.limits.connectionsPerHost, share: policy.configuration.limits.share)
     monitor.name(policy.configuration.reachability.interfaces)
     // Before any loop asks again who its clients are.
     shared.clients.forget()

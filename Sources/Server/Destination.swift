@@ -176,6 +176,8 @@ final class Upstream {
   var codePoint: UInt8 = 0
   /// Whether it counts for `connections_per_host`.
   var holdsPlace = false
+  /// For whom; nil while it is kept.
+  var holder: Claimant? = nil
   /// What the security policy would have refused of its certificate, were it or its pins enforced.
   var report: Problem.Kind? = nil
   /// Whether the rule, unenforced, let pass what its policy refuses.

@@ -22,12 +22,6 @@ final class LocalClients: Sendable {
     let completion: @Sendable (LocalClient) -> Void
   }
 
-  /// Who takes turns: users, subordinate ones as their owner.
-  enum Owner: Hashable, Sendable {
-    case user(UInt32)
-    case named(String)
-  }
-
   private struct Known {
     let client: LocalClient
     let until: Int64
@@ -51,7 +45,7 @@ final class LocalClients: Sendable {
   static let deadlineMilliseconds: Int64 = 5000
 
   private let memory = Locked(Memory())
-  private let queue = Locked(LookUpQueue<Key, Owner, Request>())
+  private let queue = Locked(LookUpQueue<Key, UInt32, Request>())
   private let wake = Wake()
   /// The thread is started when it is first needed.
   private let isStarted = Locked(false)
@@ -60,9 +54,12 @@ final class LocalClients: Sendable {
     memory.withLock { memory in memory.clients[key].flatMap { $0.until > now ? $0.client : nil } }
   }
 
+  /// The user that answers for a user: a subordinate one counts as its owner, for turns and for shares.
+  func principal(of userID: UInt32) -> UInt32 { memory.withLock { $0.subordinates.principal(of: userID) } }
+
   /// Looks the names up.
   func lookUp(_ key: Key, _ request: Request) {
-    let owner = memory.withLock { $0.subordinates.owners(of: key.userID).first }.map(Owner.named) ?? .user(key.userID)
+    let owner = principal(of: key.userID)
     let wasEmpty = queue.withLock { queue in
       defer { queue.add(request, for: key, of: owner) }
       return queue.isEmpty
@@ -98,7 +95,7 @@ final class LocalClients: Sendable {
 // MARK: For the thread
 
 extension LocalClients {
-  typealias Entry = LookUpQueue<Key, Owner, Request>.Entry
+  typealias Entry = LookUpQueue<Key, UInt32, Request>.Entry
 
   fileprivate func next() -> Entry? { queue.withLock { $0.next() } }
 

@@ -7,6 +7,7 @@
 import Bytes
 import CLinux
 import Policy
+import Synchronization
 import Transport
 
 /// How lines look; `auto` is decided before. Of the journal they are entries: JournalEntry.swift.
@@ -15,6 +16,9 @@ public enum LineFormat: Sendable { case text, json, journal }
 public final class LogWriter: Sendable {
   /// Most bytes that wait for the file: some 5,000 lines, more than a second of full load on one core.
   static let longestBacklog = 4 << 20
+  /// From here on the log is behind: who is only refused waits, so that nobody's lines are lost. Half is left for those
+  /// who do not wait, and for what a turn of each loop adds.
+  static let behindBytes = longestBacklog / 2
   /// How long the writer lets lines gather, in milliseconds.
   static let gatherMilliseconds: Int32 = 5
   /// How long the end of the process waits for the file, in milliseconds.
@@ -28,6 +32,9 @@ public final class LogWriter: Sendable {
   }
 
   private let state = Locked(State())
+  private let behind = Atomic<Bool>(false)
+  /// Whether lines come faster than they are written.
+  var isBehind: Bool { behind.load(ordering: .relaxed) }
   private let wake = Wake()
   private let output: Int32
   public let format: LineFormat
@@ -55,6 +62,7 @@ public final class LogWriter: Sendable {
       } else {
         state.pending.append(contentsOf: lines)
       }
+      if state.pending.count > Self.behindBytes { behind.store(true, ordering: .relaxed) }
       let sleeps = state.writerSleeps
       state.writerSleeps = false
       return sleeps
@@ -68,6 +76,7 @@ public final class LogWriter: Sendable {
   private func writeNext(_ batch: inout ByteBuffer, _ journal: inout JournalWriter) {
     let dropped = state.withLock { state in
       swap(&state.pending, &batch)
+      behind.store(false, ordering: .relaxed)
       state.writing = !batch.isEmpty
       if batch.isEmpty { state.writerSleeps = true }
       let dropped = state.dropped

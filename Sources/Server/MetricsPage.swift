@@ -121,6 +121,14 @@ enum MetricsPage {
     for (rule, counts) in rules { page.sample(counts.bytesOut, ["rule": rule]) }
     page.begin("sallyport_client_connections_total", "counter", "Connections of clients that were taken.")
     page.sample(statistics.clientsAccepted)
+    page.begin(
+      "sallyport_client_connections_displaced_total", "counter",
+      "Connections closed because their client held more than its share and another waited.")
+    page.sample(statistics.clientsDisplaced)
+    page.begin(
+      "sallyport_client_connections_refused_total", "counter", "Connections closed because too many waited for a place."
+    )
+    page.sample(statistics.clientsRefused)
     page.begin("sallyport_client_connections", "gauge", "Connections of clients that are open.")
     page.sample(UInt64(statistics.gauges.clients))
     page.begin("sallyport_tunnels", "gauge", "Tunnels that are open.")

@@ -14,9 +14,13 @@ enum WorkerMessage: Sendable {
   case identified(slot: Int, generation: UInt32, LookUp, LocalClient)
   /// Links, addresses or routes have changed.
   case network(NetworkMonitor.Change)
-  case connectionFreed
+  /// Another client waits for a connection: the idlest of this one's is closed.
+  case yieldClient(Claimant)
+  /// The same of a body that is held, and of a connection to a host.
+  case yieldHeldBody(Claimant)
+  case yieldPlace(ConnectionQuota.Place, Claimant)
   /// A place of `connections_per_host` for a connector that waits for it.
-  case place(slot: Int, generation: UInt32, ConnectionQuota.Place)
+  case place(slot: Int, generation: UInt32, ConnectionQuota.Place, of: Claimant)
   /// Someone waits for a place: kept connections there are to give up theirs.
   case yieldIdle(ConnectionQuota.Place)
   /// A connection that another worker took from a socket that all share. None comes behind `drain`.
@@ -60,8 +64,8 @@ final class SharedState: Sendable {
   let log: LogWriter
   /// Open client connections of all workers.
   let connections = Atomic<Int>(0)
-  /// Workers that have stopped accepting because of `limits.connections`.
-  let waitingForConnections = Atomic<Int>(0)
+  /// Client connections by who they belong to, as far as that has been asked, and those that wait for a place.
+  let places = ClientPlaces()
   /// Clients that may be open at once whatever the limits say, so that descriptors are left for upstreams.
   let mostClients: Int
   let mailboxes: [Mailbox<WorkerMessage>]
@@ -69,6 +73,8 @@ final class SharedState: Sendable {
   let quota: ConnectionQuota
   let events = EventHub()
   let heldBytes = ByteBudget()
+  /// What of these each client holds.
+  let heldShares = Locked(Shares<Claimant>())
   let pins = PinSightings()
   /// Requests that wait for the network.
   let waitingRequests = Atomic<Int>(0)
@@ -82,23 +88,33 @@ final class SharedState: Sendable {
     case over
   }
 
+  /// Connections that wait for a place at once, of the whole process: as many as the kernel's queue usually holds for one
+  /// listener (net.core.somaxconn was 128 for long) times eight, at some 100 bytes each. Of what they take of the
+  /// descriptors that are kept from clients, half is left.
+  private static let mostWaiting = 1024
+  /// The same as far as the descriptors reach.
+  let mostWaiting: Int
+
   /// Part of the descriptors, and at least so many, that are kept from clients.
   private static let reservedFraction = 10
   private static let leastReserved = 24
 
   init(
     listenAddresses: [SocketAddress], resolver: Resolver, log: LogWriter, workers: Int, descriptors: Int,
-    connectionsPerHost: Int
+    limits: Limits
   ) {
-    mostClients = max(1, descriptors - max(Self.leastReserved, descriptors / Self.reservedFraction))
+    let reserved = max(Self.leastReserved, descriptors / Self.reservedFraction)
+    mostClients = max(1, descriptors - reserved)
+    mostWaiting = min(Self.mostWaiting, reserved / 2)
     self.listenAddresses = listenAddresses
     self.resolver = resolver
     self.log = log
     let mailboxes = (0..<workers).map { _ in Mailbox<WorkerMessage>() }
     self.mailboxes = mailboxes
     dealing = Locked(.to(worker: 0))
-    quota = ConnectionQuota(limit: connectionsPerHost) { waiter, place in
-      mailboxes[waiter.worker].post(.place(slot: waiter.slot, generation: waiter.generation, place))
+    quota = ConnectionQuota(limit: limits.connectionsPerHost, share: limits.share) { waiter, place in
+      mailboxes[waiter.worker].post(
+        .place(slot: waiter.slot, generation: waiter.generation, place, of: waiter.identity))
     }
   }
 

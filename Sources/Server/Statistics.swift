@@ -69,6 +69,9 @@ struct Statistics: Sendable {
   private(set) var turns = Histogram(.exchanges)
   private(set) var retries: UInt64 = 0
   var clientsAccepted: UInt64 = 0
+  /// Clients whose connection went to another that held less than its share, and connections that could not even wait.
+  var clientsDisplaced: UInt64 = 0
+  var clientsRefused: UInt64 = 0
   var upstreamsOpened: UInt64 = 0
   var upstreamsReused: UInt64 = 0
   var handshakes: UInt64 = 0
@@ -147,6 +150,8 @@ struct Statistics: Sendable {
     turns.add(other.turns)
     retries += other.retries
     clientsAccepted += other.clientsAccepted
+    clientsDisplaced += other.clientsDisplaced
+    clientsRefused += other.clientsRefused
     upstreamsOpened += other.upstreamsOpened
     upstreamsReused += other.upstreamsReused
     handshakes += other.handshakes

@@ -17,7 +17,7 @@ extension Conversation {
     let isAtHead = session.awaitsResponseHead
     let room =
       isAtHead && upstream.sendsLongBodies && upstream.stream.isBare && stream.isBare
-      ? Self.headBytes : Worker.readBytes
+      ? Self.headBytes : responseRoom
     var input = takeInput(&upstreamInput, room, worker)
     switch upstream.stream.read(into: &input) {
     case .moved(let count):
@@ -39,6 +39,23 @@ extension Conversation {
     }
   }
 
+  /// What is read for a client that takes nothing for now. It is kept until the client reads on, with a head and framing in
+  /// one block of 16 KiB.
+  static let slowReadBytes = 8 << 10
+  /// Above this the kernel need not be asked again.
+  static let ampleRoom = 64 << 10
+  /// What a write takes of the socket's room beyond its bytes: the kernel's own account of it.
+  static let writeOverheadBytes = 2 << 10
+
+  /// How much is read of the upstream at once: no more than the client's socket takes, because what it does not take is
+  /// kept in memory, for as long as the client likes.
+  private var responseRoom: Int {
+    if clientRoom < Self.ampleRoom { clientRoom = descriptor.sendRoom }
+    if clientRoom >= Worker.readBytes { return Worker.readBytes }
+    // Blocks are powers of two, and are read full.
+    return max(Self.slowReadBytes, 1 << (Int.bitWidth - 1 - max(1, clientRoom).leadingZeroBitCount))
+  }
+
   func upstreamStreamEnded(broken: Bool, _ worker: Worker) {
     flags.insert(.upstreamEnded)
     let action = session.upstreamEnded(
@@ -50,8 +67,10 @@ extension Conversation {
     flags.remove(.sawUpstreamInput)
     var goesOn = true
     while goesOn, upstream != nil, ending == nil {
+      if worker.heldIsShort || session.heldOverdraft > 0 { prepareToHold(worker) }
       let step = session.upstreamReceived(input.bytes, now: worker.now, &worker.workspace, &outputs)
       input.consume(step.consumed)
+      if session.holdsBody || accountedHeld > 0 { accountHeld(worker) }
       switch step.action {
       case .read:
         goesOn = step.consumed > 0 && !input.isEmpty
@@ -84,6 +103,7 @@ extension Conversation {
     var sent = 0
     switch stream.write(outputs.toClient, then: input.bytes.extracting(0..<count)) {
     case .moved(let moved):
+      clientRoom -= moved + Self.writeOverheadBytes
       outputs.toClient.consume(min(head, moved))
       sent = max(0, moved - head)
     case .wouldBlock: break
@@ -106,6 +126,7 @@ extension Conversation {
     if !outputs.toClient.isEmpty {
       switch stream.write(outputs.toClient) {
       case .moved(let count):
+        clientRoom -= count + Self.writeOverheadBytes
         outputs.toClient.consume(count)
         session.progressed(now: worker.now)
       case .wouldBlock: return

@@ -31,7 +31,9 @@ extension Worker {
     upstream.isClosed = true
     vacate(upstream.slot)
     // The place of a reserved connection is the waiter's already.
-    if leavesPlace, upstream.holdsPlace, !upstream.isReserved { shared.quota.leave(upstream.destination.place) }
+    if leavesPlace, upstream.holdsPlace, !upstream.isReserved {
+      shared.quota.leave(upstream.destination.place, of: upstream.holder)
+    }
     destinations.release(upstream.destination, now: now)
   }
 
@@ -43,6 +45,10 @@ extension Worker {
     else { return close(upstream) }
     upstream.owner = nil
     upstream.isReserved = false
+    if let holder = upstream.holder {
+      upstream.holder = nil
+      shared.quota.rest(destination.place, of: holder)
+    }
     saveSessions(of: upstream)
     if upstream.holdsPlace, let waiter = shared.quota.takeFirst(destination.place, of: index) {
       handOver(upstream, to: waiter)
@@ -65,13 +71,15 @@ extension Worker {
     else {
       close(upstream, leavesPlace: false)
       let place = upstream.destination.place
-      return shared.mailboxes[index].post(.place(slot: waiter.slot, generation: waiter.generation, place))
+      return shared.mailboxes[index].post(
+        .place(slot: waiter.slot, generation: waiter.generation, place, of: waiter.identity))
     }
     update(upstream.descriptor, &upstream.interest, .read, upstream.slot)
     upstream.isReserved = true
     connector.reserved = upstream
     shared.mailboxes[index].post(
-      .place(slot: waiter.slot, generation: waiter.generation, upstream.destination.place))
+      .place(
+        slot: waiter.slot, generation: waiter.generation, upstream.destination.place, of: waiter.identity))
   }
 
   /// Whether a request has to wait for its turn behind others, although there may be a kept connection.

@@ -30,6 +30,10 @@ final class Worker {
   static let readBytes = 128 << 10
   /// Connections taken in one turn, for the same reason.
   static let acceptsPerTurn = 16
+  /// Clients that are looked at again in one turn, because they have asked for more than their part of the turn before.
+  static let restingPerTurn = 64
+  /// How long the loop sleeps while only clients rest that the log is too slow for, in milliseconds.
+  static let logPauseMilliseconds: Int32 = 5
   /// How long accepting rests where no descriptor was left, in milliseconds, unless one is freed before.
   static let acceptPauseMilliseconds: Int64 = 100
 
@@ -79,6 +83,14 @@ final class Worker {
   var routeStates: [Route: RouteState] = [:]
   /// Clients of which bytes are to be read that no event will announce.
   private var again: [(slot: Int, generation: UInt32)] = []
+  /// Clients that have had their part of a turn and have more requests here, in order.
+  private var resting = RestingClients()
+  /// Requests of this turn that came right behind another of the same connection.
+  var pipelinedInTurn = 0
+  /// See `heldIsShort`.
+  private(set) var ampleHeldBytes: Int
+  /// Which connections are closed where a client has to give some back.
+  var idlest = IdlestClients()
 
   var policy: Policy { live.policy }
   /// Seconds since 1970.
@@ -92,6 +104,7 @@ final class Worker {
     self.poller = Poller(poller)
     self.shared = shared
     self.live = live
+    ampleHeldBytes = Self.ampleHeldBytes(live.policy.configuration.limits)
     statistics = Statistics(live.policy)
     var socket: NetlinkSocket? = nil
     if network != nil, case .success(let opened) = NetlinkSocket.open(.route) { socket = opened }
@@ -122,9 +135,11 @@ final class Worker {
       let count = poller.wait(milliseconds: again.isEmpty ? waitMilliseconds() : 0)
       workspace.turnMicroseconds = Clock.monotonicMicroseconds
       now = workspace.turnMicroseconds / 1000
+      pipelinedInTurn = 0
       workspace.setWallClock(milliseconds: Clock.wall)
       for index in 0..<count { dispatch(poller.readiness(index)) }
       if !again.isEmpty { goOnReading() }
+      if !resting.isEmpty { serveResting() }
       runTimers()
       shared.log.submit(&logLines)
       statistics.noteTurn(microseconds: Clock.monotonicMicroseconds - workspace.turnMicroseconds)
@@ -136,7 +151,10 @@ final class Worker {
   private func waitMilliseconds() -> Int32 {
     var wait = timers.millisecondsUntilNext(now: now)
     if let drainDeadline { wait = min(wait ?? .max, max(0, min(drainDeadline, firstRequestDeadline) - now)) }
-    return wait.map { Int32(clamping: $0 + 1) } ?? -1
+    let timer = wait.map { Int32(clamping: $0 + 1) } ?? -1
+    if resting.isEmpty { return timer }
+    let rest = shared.log.isBehind ? Self.logPauseMilliseconds : 0
+    return timer < 0 ? rest : min(timer, rest)
   }
 
   private func dispatch(_ readiness: Readiness) {
@@ -161,6 +179,20 @@ final class Worker {
     swap(&turn, &again)
     for (slot, generation) in turn where generations[slot] == generation {
       if case .client(let conversation) = occupants[slot] { conversation.readMore(self) }
+    }
+  }
+
+  /// Comes back to a client that has more requests here than one turn is for.
+  func rest(_ slot: Int) { resting.append(slot, generations[slot]) }
+
+  /// Only while the log keeps up: most of those that rest are refused, and write nothing but lines.
+  private func serveResting() {
+    if shared.log.isBehind { return }
+    for _ in 0..<min(resting.count, Self.restingPerTurn) {
+      let (slot, generation) = resting.takeFirst()
+      if generations[slot] == generation, case .client(let conversation) = occupants[slot] {
+        conversation.goOn(self)
+      }
     }
   }
 
@@ -194,12 +226,14 @@ final class Worker {
           conversation.identified(client, by: lookUp, self)
         }
       case .network(let change): take(change)
-      case .connectionFreed: resumeAccepting()
-      case .place(let slot, let generation, let place):
+      case .yieldClient(let identity): displaceIdlest(of: identity)
+      case .yieldHeldBody(let identity): displaceHolder(identity)
+      case .yieldPlace(let place, let identity): displaceUser(of: place, identity)
+      case .place(let slot, let generation, let place, let identity):
         if generations[slot] == generation, case .connector(let connector) = occupants[slot] {
           connector.placeGranted(self)
         } else {
-          shared.quota.leave(place)
+          shared.quota.leave(place, of: identity)
         }
       case .yieldIdle(let place): yieldIdle(place)
       case .ask(let question, let inquiry):
@@ -218,8 +252,10 @@ final class Worker {
   /// From here requests are decided by `live`. What was opened under security policies that it does not have is closed.
   private func take(_ live: LivePolicy) {
     self.live = live
+    ampleHeldBytes = Self.ampleHeldBytes(live.policy.configuration.limits)
     statistics.take(live.policy)
     takeRoutes(live)
+    admitWaiting()
     sessions.removeAll { !live.contains($0) }
     probes.removeAll { !live.contains($0) }
     for case .upstream(let upstream) in occupants where upstream.owner == nil {
@@ -281,18 +317,13 @@ final class Worker {
 
   private func accept(_ listener: Listener) {
     for _ in 0..<Self.acceptsPerTurn {
-      guard
-        shared.connections.load(ordering: .relaxed) < min(policy.configuration.limits.connections, shared.mostClients)
-      else {
-        // More wait in the kernel's queue; whoever frees one tells us.
-        shared.waitingForConnections.add(1, ordering: .sequentiallyConsistent)
-        pauseAccepting(retryAfter: Self.acceptPauseMilliseconds)
-        return
-      }
       switch listener.accept() {
       case .none: return
       case .accepted(let connection):
-        shared.connections.add(1, ordering: .relaxed)
+        guard shared.reserveConnection(policy.configuration.limits) else {
+          waitForPlace(connection)
+          continue
+        }
         if listener.owner == .other, shared.deal(connection, from: index) { continue }
         welcome(connection)
       case .failed(let error):
@@ -307,13 +338,15 @@ final class Worker {
     }
   }
 
-  /// Whoever took it has counted it.
-  private func welcome(_ connection: Accepted) {
+  /// Whoever took it has counted it. `identity`: whose it is, where that had to be known already.
+  func welcome(_ connection: Accepted, of identity: Claimant? = nil) {
     statistics.clientsAccepted += 1
     clients += 1
     let slot = occupy(.free)
     let conversation = Conversation(slot: slot, connection, live: live, now: now)
     occupants[slot] = .client(conversation)
+    conversation.identity = identity
+    countClient(conversation)
     guard register(connection.descriptor, .read, slot) else {
       conversation.close(self)
       return
@@ -328,9 +361,7 @@ final class Worker {
     clients -= 1
     shared.connections.subtract(1, ordering: .relaxed)
     if acceptsPaused { resumeAccepting() }
-    if shared.waitingForConnections.load(ordering: .sequentiallyConsistent) > 0 {
-      for mailbox in shared.mailboxes { mailbox.post(.connectionFreed) }
-    }
+    admitWaiting()
   }
 
   private func pauseAccepting(retryAfter milliseconds: Int64) {
@@ -346,7 +377,6 @@ final class Worker {
     guard acceptsPaused, drainDeadline == nil else { return }
     acceptsPaused = false
     timers.clear(pauseSlot)
-    shared.waitingForConnections.store(0, ordering: .sequentiallyConsistent)
     for slot in listenerSlots {
       if case .listener(let listener) = occupants[slot] { register(listener.descriptor, listener.interest, slot) }
     }
@@ -367,6 +397,7 @@ final class Worker {
     listenerSlots = []
     drainDeadline = deadline
     firstRequestDeadline = now + Self.firstRequestMilliseconds
+    admitAllWaiting()
     drainAll()
   }
 

@@ -77,6 +77,8 @@ public enum Outcome: Equatable, Sendable {
   case exchangeTimeout
   /// The proxy stopped.
   case shutDown
+  /// Its client held more than its share of a limit, and another waited.
+  case displaced
   /// What was sent into a tunnel is no TLS, cannot be read, or names another server than the tunnel was opened to.
   case tunnelFault(TunnelFault)
   /// The same under a rule that is not enforced: the tunnel stood.
@@ -96,6 +98,7 @@ public enum Outcome: Equatable, Sendable {
     case .tunnelIdle: "tunnel-idle"
     case .exchangeTimeout: "exchange-timeout"
     case .shutDown: "shut-down"
+    case .displaced: "displaced"
     case .tunnelFault(let fault), .tunnelFaultReported(let fault): fault.token
     case .tunnelRefused(let kind): kind.token.description
     }

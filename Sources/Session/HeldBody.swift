@@ -24,7 +24,10 @@ final class HeldBody {
   /// The encoding that Content-Type names, where a serializer asks for it.
   var charset: [UInt8]? = nil
   private let budget: ByteBudget
-  private var taken = 0
+  /// Bytes that are taken of what all held bodies share.
+  private(set) var taken = 0
+  /// When content of it came first, in the loop's clock; nil: none has.
+  private var begunAt: Int64? = nil
   private var decoderBytes = 0
 
   init(_ budget: ByteBudget) { self.budget = budget }
@@ -44,6 +47,19 @@ final class HeldBody {
     taken = wanted
     return true
   }
+
+  /// The least rate at which a body comes that is held, in bytes a second. What is held is memory that others wait for, and
+  /// a byte now and then would keep it for ever: at this rate the largest body that is held by default, 1 MiB, takes
+  /// seventeen minutes. The slowest links that people still use, 9,600 bit/s, carry more.
+  static let leastBytesPerSecond: Int64 = 1024
+
+  /// When so much of the content must be there that the rate is kept, `grace` being how long it may pause.
+  func deadline(grace: Int64) -> Int64 {
+    guard let begunAt else { return .max }
+    return begunAt + grace + Int64(content.count) * 1000 / Self.leastBytesPerSecond
+  }
+
+  func contentCame(now: Int64) { if begunAt == nil { begunAt = now } }
 
   func append(_ piece: Span<UInt8>, _ pool: inout BufferPool) { Self.append(piece, to: &content, &pool) }
 

@@ -109,7 +109,7 @@ extension Session {
     self.held = held
     workspace.pool.lend(&held.head, headBytes)
     held.head.append(bytes.extracting(0..<headBytes))
-    guard held.account(ofAll: policy.configuration.limits.heldBodiesBytes) else {
+    guard held.account(ofAll: heldLimit) else {
       return refuseToHold(&workspace, &outputs)
     }
     if workspace.request.fields.first(.expect) != nil, !flags.contains(.clientIsHTTP10) {
@@ -128,6 +128,7 @@ extension Session {
     _ bytes: Span<UInt8>, now: Int64, _ workspace: inout Workspace, _ outputs: inout Outputs
   ) -> Step {
     lastProgress = now
+    held?.contentCame(now: now)
     guard case .length(let remaining) = request else {
       let step = readRequestBody(bytes, now: now, &workspace, &outputs)
       // The body was let go within it, whole or not.
@@ -153,7 +154,7 @@ extension Session {
     guard held.content.count + piece.count <= contentLimits.heldBytes else {
       return passOn(serialization.tooLarge("more", contentLimits), &workspace, &outputs)
     }
-    guard held.account(ofAll: policy.configuration.limits.heldBodiesBytes, adding: piece.count) else {
+    guard held.account(ofAll: heldLimit, adding: piece.count) else {
       return refuseToHold(&workspace, &outputs)
     }
     held.append(piece, &workspace.pool)

@@ -115,7 +115,7 @@ extension Session {
       let seen = "more than \(ContentEncoding.mostCodings) codings"
       return Step(consumed: headBytes, action: settle([uncheckable(seen)], &workspace, &outputs))
     }
-    guard held.account(ofAll: policy.configuration.limits.heldBodiesBytes) else {
+    guard held.account(ofAll: heldLimit) else {
       return Step(consumed: headBytes, action: refuseToHold(&workspace, &outputs))
     }
     return Step(consumed: headBytes, action: .read)
@@ -126,6 +126,7 @@ extension Session {
     _ bytes: Span<UInt8>, now: Int64, _ workspace: inout Workspace, _ outputs: inout Outputs
   ) -> Step {
     noteProgress(now)
+    held?.contentCame(now: now)
     switch response {
     case .length(let remaining):
       let count = Int(min(remaining, UInt64(bytes.count)))
@@ -156,7 +157,7 @@ extension Session {
   ) -> Action? {
     guard let held else { return .read }
     let limits = contentLimits
-    let ofAll = policy.configuration.limits.heldBodiesBytes
+    let ofAll = heldLimit
     guard held.content.count + piece.count <= limits.heldBytes else {
       return settle([oversize("more")], &workspace, &outputs)
     }
@@ -193,6 +194,20 @@ extension Session {
 
   private func undecodable(_ fault: ContentFault) -> ResponseViolation {
     ResponseViolation(.contentCoding, expected: "content in its Content-Encoding", seen: "a fault at \(fault.sentence)")
+  }
+
+  /// What all held bodies may take together, where this client wants more.
+  var heldLimit: Int { policy.configuration.limits.heldBodiesBytes + heldOverdraft }
+
+  /// When more of the body that is held must have come; the end of time where none is.
+  var heldDeadline: Int64 {
+    held?.deadline(grace: policy.configuration.timeouts.bodyStallMilliseconds) ?? .max
+  }
+
+  /// Another client holds less than its share and waits for memory: this body gives up its own.
+  public mutating func giveUpHeld(_ workspace: inout Workspace, _ outputs: inout Outputs) -> Action {
+    precondition(held != nil, "a body was to be given up that is not held")
+    return refuseToHold(&workspace, &outputs)
   }
 
   mutating func refuseToHold(_ workspace: inout Workspace, _ outputs: inout Outputs) -> Action {

@@ -21,6 +21,7 @@ extension Session {
       return Step(consumed: 0, action: bytes.isEmpty ? .read : .forward(count: bytes.count))
     case .chunked(var decoder):
       noteProgress(now)
+      held?.contentCame(now: now)
       let step = readChunks(bytes, &decoder, &workspace, &outputs)
       if case .chunked = response { response = .chunked(decoder) }
       return step

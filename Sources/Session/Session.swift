@@ -110,6 +110,11 @@ public struct Session: ~Copyable {
   var parent: String? = nil
   /// Last moment at which a byte moved, or the conversation entered its phase.
   var lastProgress: Int64
+  /// An exchange of this connection is over.
+  var hasAsked = false
+  /// What this client may take of the memory for held bodies above the limit of all, because others hold more than their
+  /// share and are about to give it back, in bytes.
+  public var heldOverdraft = 0
   /// When the whole exchange must be over.
   var exchangeDeadline = Int64.max
   /// When a client that has closed its sending direction counts as gone.

@@ -12,10 +12,15 @@ extension Session {
     let timeouts = policy.configuration.timeouts
     let own: Int64 =
       switch phase {
-      case .idle: lastProgress + timeouts.clientIdleMilliseconds
+      // Who has said nothing yet has no kept connection to be idle on.
+      case .idle:
+        lastProgress
+          + (hasAsked
+            ? timeouts.clientIdleMilliseconds
+            : min(timeouts.clientIdleMilliseconds, timeouts.clientHeaderMilliseconds))
       case .head: lastProgress + timeouts.clientHeaderMilliseconds
       case .connecting: .max
-      case .collecting: lastProgress + timeouts.bodyStallMilliseconds
+      case .collecting: min(lastProgress + timeouts.bodyStallMilliseconds, heldDeadline)
       case .exchanging:
         pace?.resumesAt
           ?? lastProgress
@@ -26,7 +31,7 @@ extension Session {
           + (inspected == nil ? timeouts.tunnelIdleMilliseconds : timeouts.tlsHandshakeMilliseconds)
       case .over: lastProgress + Self.lingerMilliseconds
       }
-    return min(own, exchangeDeadline, clientGoneAt)
+    return min(own, exchangeDeadline, clientGoneAt, phase == .exchanging ? heldDeadline : .max)
   }
 
   /// How long nothing of an answer may come for a client that has closed its sending direction, in milliseconds: long
@@ -70,6 +75,7 @@ extension Session {
         let detail = "\(destination(outputs)) took no byte of the request for \(limit) ms."
         return answer(Problem(.responseTimeout, detail), &workspace, &outputs)
       }
+      if now >= heldDeadline { return answer(tooSlowToHold(outputs), &workspace, &outputs) }
       if request != .done {
         return answer(
           Problem(.stalled, "No byte of the request body moved for \(timeouts.bodyStallMilliseconds) ms."),
@@ -89,6 +95,12 @@ extension Session {
     }
   }
 
+  private func tooSlowToHold(_ outputs: borrowing Outputs) -> Problem {
+    let rate = "at less than \(HeldBody.leastBytesPerSecond) bytes a second, too slowly to be held."
+    if request != .done { return Problem(.stalled, "The request body came \(rate)") }
+    return Problem(.responseTimeout, "The response body of \(destination(outputs)) came \(rate)")
+  }
+
   /// The proxy is stopping: the exchange under way may finish, and is the last.
   public mutating func drain() -> Action {
     if phase == .idle { return .close }
@@ -103,11 +115,16 @@ extension Session {
   }
 
   /// The time for draining is over.
-  public mutating func shutDown() -> Action {
+  public mutating func shutDown() -> Action { breakOffNow(.shutDown) }
+
+  /// Another client waits for what this one holds above its share.
+  public mutating func displaced() -> Action { breakOffNow(.displaced) }
+
+  private mutating func breakOffNow(_ outcome: Outcome) -> Action {
     switch phase {
     case .idle, .head, .over: .close
-    case .collecting, .connecting, .exchanging: breakOff(.shutDown)
-    case .tunnel: endOfTunnel(.shutDown)
+    case .collecting, .connecting, .exchanging: breakOff(outcome)
+    case .tunnel: endOfTunnel(outcome)
     }
   }
 
@@ -116,6 +133,7 @@ extension Session {
   /// After `.end` has been performed: ready for the next request, or only to be read out.
   public mutating func reset(now: Int64, keeps: Bool) {
     phase = keeps ? .idle : .over
+    hasAsked = true
     lastProgress = now
     exchangeDeadline = .max
     clientGoneAt = .max

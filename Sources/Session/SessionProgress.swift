@@ -5,6 +5,14 @@ import HTTP1
 import Policy
 
 extension Session {
+  /// Whether the head of a request is awaited, or has not come whole.
+  public var awaitsHead: Bool { phase == .idle || phase == .head }
+  /// When a byte moved last, or the conversation entered its phase.
+  public var quietSince: Int64 { lastProgress }
+  /// Whether a body is held; how much memory it takes of what all held bodies share.
+  public var holdsBody: Bool { held != nil }
+  public var heldBytes: Int { held?.taken ?? 0 }
+
   /// The server has moved `count` bytes of this side as they are, after `.forward` or on its own.
   public mutating func clientForwarded(_ count: Int, now: Int64) {
     lastProgress = now

@@ -79,6 +79,17 @@ public struct Descriptor: Equatable, Sendable {
   /// Whether a TCP connection stands: the peer is still there, or has only closed its sending direction.
   public var isConnected: Bool { cl_is_connected(number) }
 
+  /// Whether the peer has closed its sending direction or more, seen behind bytes that have not been read.
+  public var peerHasClosed: Bool { cl_peer_closed(number) }
+
+  /// How many bytes a TCP socket takes at once, in about: what its buffer has room for, as long as less than
+  /// `mostUnsentBytes` waits to be sent. Zero where nobody knows.
+  public var sendRoom: Int { Int(cl_send_room(number)) }
+
+  /// What a client that does not read takes of the kernel's memory: twice what is read at once, so that a fast one never
+  /// waits for the loop.
+  public static let mostUnsentBytes = Int(CL_UNSENT_BYTES)
+
   public var localAddress: SocketAddress? {
     var raw = cl_address()
     return cl_local_address(number, &raw) >= 0 ? SocketAddress(raw) : nil

@@ -13,12 +13,17 @@ public struct SubordinateUsers: Sendable {
     let last: UInt32
     /// As the file has it: the name of a user, or a number.
     let owner: String
+    /// The owner's number, where it was looked up.
+    var number: UInt32? = nil
     /// The largest `last` of this range and all before it, so that a search knows when to stop.
     var reach: UInt32
   }
 
   /// By their first numbers.
   private var ranges: [Range] = []
+  /// Owners whose numbers are looked up when the file is read: people who log in to one machine. What belongs to others
+  /// counts for the first number of its range.
+  static let mostNumbers = 1000
   /// Whether the file could be read, or there is none.
   public private(set) var isKnown = true
 
@@ -46,7 +51,10 @@ public struct SubordinateUsers: Sendable {
   /// As the machine has them now. Without the file there are none; one that cannot be read leaves owners in doubt.
   public static func read(_ path: String = path) -> SubordinateUsers {
     switch Files.read(path, limit: largestFile) {
-    case .success(let text): return SubordinateUsers(text)
+    case .success(let text):
+      var users = SubordinateUsers(text)
+      users.lookUpNumbers()
+      return users
     case .failure(let error):
       var none = SubordinateUsers()
       none.isKnown = error.number == ENOENT
@@ -54,9 +62,36 @@ public struct SubordinateUsers: Sendable {
     }
   }
 
+  /// May ask a directory service.
+  private mutating func lookUpNumbers() {
+    var numbers: [String: UInt32] = [:]
+    for index in ranges.indices {
+      let owner = ranges[index].owner
+      if numbers[owner] == nil, numbers.count < Self.mostNumbers {
+        let found: UInt32? = if case .success(let number) = Users.number(of: owner) { number } else { nil }
+        numbers[owner] = found ?? UInt32(owner) ?? ranges[index].first
+      }
+      ranges[index].number = numbers[owner]
+    }
+  }
+
+  /// The user that a number counts for where limits are shared out: its owner as it was when the file was read, else
+  /// itself. Never waits.
+  public func principal(of userID: UInt32) -> UInt32 {
+    guard let index = indices(holding: userID).first else { return userID }
+    return ranges[index].number ?? ranges[index].first
+  }
+
   /// Names, or numbers, of the users that a number is subordinate to; each once.
   public func owners(of userID: UInt32) -> [String] {
-    var found: [String] = []
+    indices(holding: userID).map { ranges[$0].owner }.reduce(into: []) { found, owner in
+      if !found.contains(owner) { found.append(owner) }
+    }
+  }
+
+  private func indices(holding userID: UInt32) -> [Int] {
+    if ranges.isEmpty { return [] }
+    var found: [Int] = []
     // The first range that begins after the number: none from there on holds it.
     var low = 0
     var high = ranges.count
@@ -66,8 +101,7 @@ public struct SubordinateUsers: Sendable {
     }
     var index = low - 1
     while index >= 0, ranges[index].reach >= userID {
-      let range = ranges[index]
-      if range.last >= userID, !found.contains(range.owner) { found.append(range.owner) }
+      if ranges[index].last >= userID { found.append(index) }
       index -= 1
     }
     return found

@@ -142,16 +142,27 @@ def test_a_slow_second_head_is_408(sallyport, raw_origin, raw_client):
 
 
 def test_a_slow_head_is_not_the_time_before_its_first_byte(sallyport, raw_origin, raw_client):
-    """client_header of 100 ms, a client that begins after 300: it is served."""
+    """client_header of 100 ms, a client that begins its second request after 300: it is served."""
     proxy, origin = sallyport(policy=timeouts('client_header = "100ms"', 'client_idle = "10m"')), raw_origin(
         answering(OK)
     )
-    other, client = raw_client(proxy), raw_client(proxy)
+    client = raw_client(proxy)
+    assert client.exchange(get(origin)).body == b"ok"
     for _ in range(3):  # three time-outs of another client pass
+        other = raw_client(proxy)
         other.send(b"G")
         check_problem(other.answer(), 408)
-        other = raw_client(proxy)
     assert client.exchange(get(origin)).body == b"ok"
+
+
+def test_a_client_that_says_nothing_has_the_time_of_a_head(sallyport, raw_client):
+    """Between requests a client may be idle for long; one that never asked has nothing to be kept for."""
+    proxy = sallyport(policy=timeouts('client_header = "300ms"', 'client_idle = "10m"'))
+    client = raw_client(proxy)
+    with takes_at_least(0.3):
+        assert client.wait_for_end() == "closed"
+    assert client.unread() == b""
+    assert proxy.access_lines() == []
 
 
 @pytest.mark.parametrize("after", [0, 1], ids=["that never asked", "between two requests"])

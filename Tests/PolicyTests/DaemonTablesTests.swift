@@ -21,6 +21,7 @@ import Testing
       header_bytes = "1MiB"
       headers = 10_000
       idle_per_host = 0
+      share = 0.5
       buffered_body = "2MiB"
       held_bodies = "2MiB"
       json_depth = 10_000
@@ -63,6 +64,7 @@ import Testing
     #expect(configuration.limits.headerBytes == 1 << 20)
     #expect(configuration.limits.headers == 10_000)
     #expect(configuration.limits.idlePerHost == 0)
+    #expect(configuration.limits.share == 0.5)
     #expect(configuration.limits.bufferedBodyBytes == 2 << 20)
     #expect(configuration.limits.heldBodiesBytes == 2 << 20)
     #expect(configuration.limits.jsonDepth == 10_000)
@@ -220,6 +222,16 @@ import Testing
       "4:11: error: 'headers' in [proxy.limits]: expected an integer from 1 to 10000, found 10001",
       "5:17: error: 'idle_per_host' in [proxy.limits]: expected an integer from 0 to 10000, found -1",
       "6:24: error: 'connections_per_host' in [proxy.limits]: expected an integer from 0 to 1000000, found 1000001"),
+    LoadRow(
+      "a share that is none", "[proxy.limits]\nshare = 1.5",
+      "2:9: error: 'share' in [proxy.limits]: expected a number from 0.01 to 1, found 1.5"),
+    LoadRow(
+      "a share in words", "[proxy.limits]\nshare = \"25%\"",
+      "2:9: error: 'share' in [proxy.limits]: expected a number from 0.01 to 1, found a string"),
+    LoadRow(
+      "a share of nothing", "[proxy.limits]\nshare = 0",
+      "2:9: error: 'share' in [proxy.limits]: expected a number from 0.01 to 1, found 0.0"),
+    LoadRow("all of it", "[proxy.limits]\nshare = 1"),
     LoadRow(
       "a size without a unit, or with another", "[proxy.limits]\nheader_bytes = 32768",
       "2:16: error: 'header_bytes' in [proxy.limits]: expected a size such as \"64KiB\" (units B, KiB, MiB, GiB), "

@@ -1,6 +1,7 @@
 // Who makes way at the admin socket, and when loops are asked how far exchanges are.
 
 import Testing
+import Transport
 
 @testable import Server
 
@@ -17,6 +18,23 @@ import Testing
     ] as [(String, [AdminPlace], Int?)])
   func whoMakesWay(_ name: String, _ places: [AdminPlace], _ leaver: Int?) {
     #expect(AdminPlace.whoLeaves(places) == leaver)
+  }
+
+  @Test(
+    arguments: [
+      ("one user has all: its silent one first", [(.served, 1, 5), (.silent(since: 9), 1, 9), (.served, 1, 1)], 2, 1),
+      ("even if all of its are served", [(.served, 1, 5), (.served, 1, 3), (.served, 1, 4), (.served, 1, 9)], 2, 1),
+      ("not for itself", [(.served, 1, 5), (.served, 1, 3)], 1, nil),
+      (
+        "where all have their share it goes by what they do",
+        [(.served, 1, 1), (.kept(since: 9), 2, 9), (.served, 3, 1), (.served, 4, 1)], 5, 1
+      ),
+    ] as [(String, [(AdminPlace, UInt32, Int64)], UInt32, Int?)])
+  func whoMakesWayToAnother(
+    _ name: String, _ places: [(AdminPlace, UInt32, Int64)], _ newcomer: UInt32, _ leaver: Int?
+  ) {
+    let known = places.map { (place: $0.0, identity: Claimant.user($0.1), since: $0.2) }
+    #expect(AdminPlace.whoLeaves(known, for: .user(newcomer), share: 0.25) == leaver)
   }
 
   private static let interval = ProgressSweep.intervalMilliseconds

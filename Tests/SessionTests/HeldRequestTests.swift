@@ -582,6 +582,32 @@ import Testing
         """#)
   }
 
+  /// A byte every fifty seconds is no stall; sixty seconds and a second for each KiB is what it has.
+  @Test func aBodyThatDribblesIsNotHeldForEver() {
+    play(
+      .client(
+        head(
+          "POST http://json.example/ HTTP/1.1", "Host: json.example", "Content-Type: application/json",
+          "Content-Length: 9") + "{"),
+      .pass(50_000), .client("}"), .timeOut, policy: Self.rules,
+      gives: #"""
+        after 10001 ms
+        < HTTP/1.1 408 stalled rule=json ref=REF001
+        < Date: Sun, 06 Nov 1994 08:49:37 GMT
+        < Content-Type: application/problem+json
+        < Content-Length: 281
+        < Cache-Control: no-store
+        < Proxy-Status: sallyport; error=http_request_error; details="The request body came at less
+             than 1024 bytes a second, too slowly to be held."; rule="json"
+        < Connection: close
+        <
+        < content: {"type":"urn:sallyport:problem:stalled","title":"The body of the request did not
+             come in time","status":408,"detail":"The request body came at less than 1024 bytes a
+             second, too slowly to be held.","rule":"json","error":"http_request_error","nsurlError":-1001,"ref":"REF001"}\n
+        end (408 stalled): client linger
+        """#)
+  }
+
   @Test func aClientThatEndsWithinABodyThatIsCollected() {
     play(
       .client(

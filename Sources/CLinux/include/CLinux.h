@@ -60,6 +60,14 @@ int64_t cl_resident_bytes(void);
 int cl_connect(const cl_address *address, int traffic_class, const char *interface, bool *connected);
 /// Whether a TCP connection stands: the peer is still there, or has only closed its sending direction.
 bool cl_is_connected(int fd);
+/// Whether the peer has said that it sends nothing more, or is gone.
+bool cl_peer_closed(int fd);
+/// How many bytes a socket takes at once, in about; it is connected and TCP.
+int64_t cl_send_room(int fd);
+/// The user at the other end of a socket of the file system, or -errno.
+int64_t cl_peer_user(int fd);
+/// What waits unsent in a socket of cl_listen's or one that it accepted, at most, in bytes.
+#define CL_UNSENT_BYTES (128 << 10)
 // The traffic class (IPv4: type of service) of what is sent from now on.
 int cl_set_traffic_class(int fd, bool is_ipv4, int traffic_class);
 /// 0 where no socket listens on the address, -EADDRINUSE where one does.

@@ -1,0 +1,59 @@
+// What of a conversation's two connections the poller watches, and the blocks that hold what has been read of them.
+
+import Bytes
+import Session
+import Transport
+
+extension Conversation {
+  func watchClient(_ worker: Worker) {
+    if let clientHandshake { return worker.update(descriptor, &interest, clientHandshake.wants, slot) }
+    if canReadClient { flags.remove([.clientUnwatched, .clientBroken]) }
+    if flags.contains(.clientBroken) { return worker.update(descriptor, &interest, nil, slot) }
+    var wanted: Interest = []
+    if flags.contains(.clientEnded) {
+      wanted = []
+    } else if !flags.contains(.clientUnwatched) {
+      wanted = .read
+    } else if session.awaitsOnlyUpstream || flags.contains(.awaitsNames), !flags.contains(.clientHalfClosed) {
+      wanted = .peerClosed
+    }
+    if !outputs.toClient.isEmpty || streams?.holdsResponse ?? false { wanted.insert(.write) }
+    worker.update(descriptor, &interest, wanted, slot)
+  }
+
+  func watchUpstream(_ worker: Worker) {
+    guard let upstream else { return }
+    if canReadUpstream { flags.remove([.upstreamUnwatched, .upstreamBroken]) }
+    var wanted: Interest? = []
+    if flags.contains(.upstreamBroken) {
+      wanted = nil
+    } else if !flags.contains(.upstreamEnded), !flags.contains(.upstreamUnwatched) {
+      wanted = .read
+    }
+    if !outputs.toUpstream.isEmpty || streams?.holdsRequest ?? false { wanted?.insert(.write) }
+    worker.update(upstream.descriptor, &upstream.interest, wanted, upstream.slot)
+  }
+
+  // MARK: Input buffers
+
+  func takeInput(_ kept: inout ByteBuffer, _ room: Int, _ worker: Worker) -> ByteBuffer {
+    if kept.isEmpty { return worker.workspace.pool.take(room) }
+    var input = ByteBuffer()
+    swap(&input, &kept)
+    if input.tailRoom < Self.leastReadBytes { input.reserve(max(Self.leastReadBytes, input.count)) }
+    return input
+  }
+
+  /// Keeps what is left in a block of fitting size.
+  func keepInput(_ input: inout ByteBuffer, _ kept: inout ByteBuffer, _ worker: Worker) {
+    if !input.isEmpty, !flags.contains(.closed) {
+      if input.capacity >= Worker.readBytes, input.count < input.capacity / 2 {
+        kept = worker.workspace.pool.take(input.count)
+        kept.append(contentsOf: input)
+      } else {
+        swap(&input, &kept)
+      }
+    }
+    worker.workspace.pool.reclaim(&input)
+  }
+}

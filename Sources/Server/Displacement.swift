@@ -1,0 +1,104 @@
+// Who gives something back where a client waits that holds less than its share: of the memory for held bodies, and of the
+// connections to a host. (Of client connections: ClientPlaces.swift.)
+//
+// Whoever waits is on one loop, and what is given up may be on another: so every loop is told, and looks first whether it
+// still has to be. Tests: test_shares.py.
+
+import Bytes
+import Policy
+import Session
+import Transport
+
+extension Worker {
+  /// What may be held of bodies before anybody is asked who it is: from there on one read, with what it decodes to, may be
+  /// more than is left.
+  static func ampleHeldBytes(_ limits: Limits) -> Int {
+    limits.heldBodiesBytes - readBytes - 2 * limits.bufferedBodyBytes
+  }
+
+  /// Whether memory for held bodies is short, so that it matters whose they are.
+  var heldIsShort: Bool { shared.heldBytes.count > ampleHeldBytes }
+
+  /// Gives up the body of this client that has grown least lately, if memory for bodies is still short because of it.
+  func displaceHolder(_ identity: Claimant) {
+    let limits = policy.configuration.limits
+    let allowance = Shares<Claimant>.allowance(of: limits.heldBodiesBytes, share: limits.share)
+    while shared.heldBytes.count > limits.heldBodiesBytes,
+      shared.heldShares.withLock({ $0.greediest(above: allowance) }) == identity,
+      let idlest = idlest(where: { $0.identity == identity && $0.session.heldBytes > 0 })
+    {
+      idlest.giveUpHeld(self)
+    }
+  }
+
+  /// Closes the tunnel of this client to a host that has moved no byte for longest, or where it has none its exchange.
+  func displaceUser(of place: ConnectionQuota.Place, _ identity: Claimant) {
+    guard shared.quota.mustYield(place, identity) else { return }
+    let users: (Conversation) -> Bool = { conversation in
+      guard let upstream = conversation.upstream else { return false }
+      return upstream.holder == identity && upstream.holdsPlace && upstream.destination.place == place
+    }
+    guard let found = idlest(where: { $0.session.isInTunnel && users($0) }) ?? idlest(where: users) else { return }
+    statistics.clientsDisplaced += 1
+    found.displace(self)
+  }
+
+  private func idlest(where isMeant: (Conversation) -> Bool) -> Conversation? {
+    var found: Conversation? = nil
+    for case .client(let conversation) in occupants where isMeant(conversation) {
+      if conversation.session.quietSince < found?.session.quietSince ?? .max { found = conversation }
+    }
+    return found
+  }
+}
+
+extension Conversation {
+  /// Before bytes that may be of a body that is held: as much as this client has left of its share it gets although all is taken, if
+  /// others have more than theirs. They give it back in the turn after this one.
+  func prepareToHold(_ worker: Worker) {
+    session.heldOverdraft = 0
+    guard worker.heldIsShort else { return }
+    let limits = worker.policy.configuration.limits
+    let identity = knownIdentity(worker)
+    session.heldOverdraft = worker.shared.heldShares.withLock { shares in
+      guard shares.whoYields(to: identity, of: limits.heldBodiesBytes, share: limits.share) != nil else { return 0 }
+      let allowance = Shares<Claimant>.allowance(of: limits.heldBodiesBytes, share: limits.share)
+      return allowance - shares.held(by: identity)
+    }
+  }
+
+  /// Afterwards: what is held counts for the client, and whoever has to give some back is told.
+  func accountHeld(_ worker: Worker) {
+    let held = session.heldBytes
+    guard held != accountedHeld else { return }
+    let identity = knownIdentity(worker)
+    let limits = worker.policy.configuration.limits
+    let isShort = worker.shared.heldBytes.count > limits.heldBodiesBytes
+    let before = accountedHeld
+    accountedHeld = held
+    let greediest: Claimant? = worker.shared.heldShares.withLock { shares in
+      if held > before {
+        shares.take(held - before, for: identity)
+      } else {
+        shares.giveBack(before - held, of: identity)
+      }
+      if !isShort { return nil }
+      return shares.greediest(
+        above: Shares<Claimant>.allowance(of: limits.heldBodiesBytes, share: limits.share))
+    }
+    guard let greediest, greediest != identity else { return }
+    for mailbox in worker.shared.mailboxes { mailbox.post(.yieldHeldBody(greediest)) }
+  }
+
+  func discountHeld(_ worker: Worker) {
+    guard accountedHeld > 0, let identity else { return }
+    worker.shared.heldShares.withLock { $0.giveBack(accountedHeld, of: identity) }
+    accountedHeld = 0
+  }
+
+  fileprivate func giveUpHeld(_ worker: Worker) {
+    perform(session.giveUpHeld(&worker.workspace, &outputs), worker)
+    accountHeld(worker)
+    settle(worker)
+  }
+}

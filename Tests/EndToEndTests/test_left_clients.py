@@ -1,0 +1,150 @@
+"""A client that leaves while its request waits is not served; one that has only said all it had to say is.
+
+What it waits for: a place among the client connections, a connection to its host, a name. (Of the network: test_waiting.py.) Both close their
+sending direction; only the kernel knows which of them is gone.
+"""
+
+import pytest
+
+from dns_server import Answer
+from origins import answering, tunnel_echo
+from reachability_world import connect, get
+from test_limits import limits
+from users_world import STRANGER, client_of, guarded
+
+OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+POST = "Content-Length: 5\r\n"
+# Nothing may come of it: how long the origin is watched is as long as three other exchanges take.
+LATER = 3
+
+
+class Ways:
+    """How a client may end its side."""
+
+    @staticmethod
+    def leaves(client) -> bool:
+        client.looked_at = False
+        client.close()
+        return False
+
+    @staticmethod
+    def listens(client) -> bool:
+        client.half_close()
+        return True
+
+
+HOW = pytest.mark.parametrize("how", [Ways.leaves, Ways.listens], ids=["leaves", "listens"])
+
+
+def check(origin, client, is_served: bool, later) -> None:
+    """`later` makes an exchange with the origin that comes after."""
+    if is_served:
+        assert client.answer().status == 200
+    for _ in range(LATER):
+        later()
+    paths = [request.target for request in origin.requests()]
+    assert (b"/left" in paths) is is_served, paths
+
+
+@HOW
+@pytest.mark.parametrize("method", ["GET", "POST", "CONNECT"])
+def test_waiting_for_a_connection_to_the_host(how, method, guarded, raw_origin, client_of):
+    proxy = guarded(limits("connections_per_host = 1"))
+    origin = raw_origin(tunnel_echo if method == "CONNECT" else answering(OK))
+    release = hold_the_place(client_of(proxy, STRANGER), proxy, origin, method)
+    client = client_of(proxy, STRANGER)
+    if method == "CONNECT":
+        client.send(connect(origin))
+    elif method == "POST":
+        client.send(get(origin, "/left", POST, "POST") + b"sally")
+    else:
+        client.send(get(origin, "/left"))
+    proxy.admin.json("/v1/status")  # the loop has turned: the request is in the queue
+    served = how(client)
+    release()
+    if method == "CONNECT":
+        if served:
+            assert client.answer().status == 200
+        else:
+            proxy.access(lambda line: line["error"] == "client-left")
+    else:
+        later_client = client_of(proxy, STRANGER)
+        check(origin, client, served, lambda: later_client.exchange(get(origin, "/later")))
+
+
+def hold_the_place(holder, proxy, origin, method):
+    """Takes the one connection to the origin; answers what gives it back."""
+    if method == "CONNECT":
+        assert holder.exchange(connect(origin)).status == 200
+
+        def release() -> None:
+            holder.half_close()
+            holder.wait_for_end()
+
+        return release
+    holder.send(get(origin, "/held", "Content-Length: 4\r\n", "POST") + b"hel")
+    origin.wait_for("accepted")
+
+    def release() -> None:
+        holder.send(b"d")
+        assert holder.answer().status == 200
+
+    return release
+
+
+@HOW
+def test_waiting_for_a_name(how, guarded, raw_origin, client_of, dns_server):
+    server = dns_server({"slow.test": Answer(a=["127.0.0.1"])})
+    server.silent_kinds = {"A", "AAAA"}
+    proxy = guarded(f'[dns]\nservers = ["{server.address}"]\ntimeout = "3s"\n')
+    origin = raw_origin(answering(OK))
+    client = client_of(proxy, STRANGER)
+    host = f"slow.test:{origin.port}"
+    client.send(f"GET http://{host}/left HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
+    server.questions.wait_for(lambda question: question.name == "slow.test")
+    served = how(client)
+    server.silent_kinds = set()  # c-ares asks again after a third of the time
+    later = client_of(proxy, STRANGER)
+    check(origin, client, served, lambda: later.exchange(get(origin, "/later")))
+    if not served:
+        proxy.access(lambda line: line["error"] == "client-left")
+
+
+@HOW
+def test_waiting_for_a_place_among_the_connections(how, guarded, raw_origin, client_of):
+    proxy = guarded(limits("connections = 2"))
+    origin = raw_origin(answering(OK))
+    holders = [client_of(proxy, STRANGER) for _ in range(2)]
+    for holder in holders:
+        assert holder.exchange(get(origin, "/held")).status == 200
+    client = client_of(proxy, STRANGER)
+    client.send(get(origin, "/left"))
+    served = how(client)
+    assert holders[0].exchange(get(origin, "/held")).status == 200
+    holders[0].close()
+    if served:
+        assert client.answer().status == 200
+        client.wait_for_end()
+    for _ in range(LATER):
+        assert holders[1].exchange(get(origin, "/later")).status == 200
+    paths = [request.target for request in origin.requests()]
+    assert (b"/left" in paths) is served
+
+
+@pytest.mark.parametrize("tries", [20])
+def test_a_close_right_behind_the_request(tries, guarded, raw_origin, client_of):
+    """The FIN comes a moment before the socket loses its owner: it is asked again before anything is sent."""
+    proxy = guarded(limits("connections_per_host = 1"))
+    origin = raw_origin(answering(OK))
+    holder = client_of(proxy, STRANGER)
+    release = hold_the_place(holder, proxy, origin, "POST")
+    for _ in range(tries):
+        client = client_of(proxy, STRANGER)
+        client.looked_at = False
+        client.send(get(origin, "/left"))
+        client.close()
+    release()
+    later = client_of(proxy, STRANGER)
+    for _ in range(LATER):
+        later.exchange(get(origin, "/later"))
+    assert b"/left" not in [request.target for request in origin.requests()]

@@ -1,0 +1,428 @@
+"""One client cannot starve the rest: each attack of one user, and what a second user gets meanwhile.
+
+An attack runs with small limits, so that it takes them whole; then the second user asks some dozens of times, over fresh
+and kept connections, and is served as if it were alone. (At full size: Tests/Bench/starve.py.)
+"""
+
+import select
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+from admin_client import AdminClient
+from admin_world import samples
+from dns_server import Answer
+from journal import DEADLINE_SECONDS
+from origins import answering, tunnel_echo
+from reachability_world import ADMIN, connect, get
+from serializer_world import FORM, adding, post
+from users_world import NUMBERED as ATTACKER
+from users_world import STRANGER as SECOND
+from users_world import client_of, guarded
+
+OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+ASKED = 40
+# What nine of ten requests take at most, beside whatever else this machine does; and what the slowest does.
+MOST_SECONDS, SLOWEST_SECONDS = 0.1, 1.0
+WORKERS = pytest.mark.parametrize("workers", [1, 2], ids=["one loop", "two loops"])
+
+
+class Times:
+    """How long the requests of the second user took."""
+
+    def __init__(self):
+        self.seconds: list[float] = []
+
+    def __enter__(self) -> None:
+        self.begun = time.monotonic()
+
+    def __exit__(self, *_) -> None:
+        self.seconds.append(time.monotonic() - self.begun)
+
+    def check(self) -> None:
+        assert sorted(self.seconds)[len(self.seconds) * 9 // 10] < MOST_SECONDS, sorted(self.seconds)
+        assert max(self.seconds) < SLOWEST_SECONDS, sorted(self.seconds)
+
+
+def second_user_is_served(proxy, client_of, data, status: int = 200) -> None:
+    """Half of the requests each on a connection of its own, half on one. `data` makes the request of a number."""
+    times, kept = Times(), None
+    for number in range(ASKED):
+        with times:
+            client = kept if number % 2 and kept else client_of(proxy, SECOND)
+            answer = client.exchange(data(number))
+        assert answer.status == status, answer
+        if kept is None:
+            kept = client
+        elif client is not kept:
+            client.close()
+    times.check()
+
+
+def limits(*lines: str) -> str:
+    return "\n".join(["[proxy.limits]", *lines, ""])
+
+
+# limits.connections
+
+
+@WORKERS
+def test_idle_connections(workers, guarded, raw_origin, client_of):
+    proxy = guarded(limits("connections = 20"), proxy=f"workers = {workers}")
+    origin = raw_origin(answering(OK))
+    idle = [client_of(proxy, ATTACKER) for _ in range(40)]
+    second_user_is_served(proxy, client_of, lambda number: get(origin))
+    for client in idle:
+        client.looked_at = False
+    assert samples(proxy)["sallyport_client_connections_displaced_total", ()] > 0
+
+
+def test_a_client_alone_uses_all_and_its_last_ones_wait(guarded, raw_origin, client_of):
+    proxy, origin = guarded(limits("connections = 8")), raw_origin(answering(OK))
+    clients = [client_of(proxy, ATTACKER) for _ in range(8)]
+    assert [client.exchange(get(origin)).status for client in clients] == [200] * 8
+    late = client_of(proxy, ATTACKER)
+    late.send(get(origin))
+    assert [client.exchange(get(origin)).status for client in clients] == [200] * 8, "none was closed for its own"
+    assert late.nothing_came()
+    clients[3].close()
+    assert late.answer().status == 200
+
+
+def test_the_idlest_goes_first(guarded, raw_origin, client_of):
+    """Of the greediest, and only down to its share."""
+    proxy, origin = guarded(limits("connections = 8")), raw_origin(answering(OK))
+    held = [client_of(proxy, ATTACKER) for _ in range(8)]
+    for client in held[1:]:
+        assert client.exchange(get(origin)).status == 200
+    second = [client_of(proxy, SECOND) for _ in range(2)]
+    assert [client.exchange(get(origin)).status for client in second] == [200, 200]
+    assert [held[0].wait_for_end(), held[1].wait_for_end()] == ["closed", "closed"]
+    assert [client.exchange(get(origin)).status for client in held[2:]] == [200] * 6
+    third = client_of(proxy, SECOND)  # above its share: it waits
+    third.send(get(origin))
+    assert [client.exchange(get(origin)).status for client in held[2:]] == [200] * 6
+    assert third.nothing_came()
+
+
+def test_no_share_is_first_come_first_served(guarded, raw_origin, client_of):
+    proxy, origin = guarded(limits("connections = 4", "share = 1")), raw_origin(answering(OK))
+    held = [client_of(proxy, ATTACKER) for _ in range(4)]
+    assert [client.exchange(get(origin)).status for client in held] == [200] * 4
+    second = client_of(proxy, SECOND)
+    second.send(get(origin))
+    assert [client.exchange(get(origin)).status for client in held] == [200] * 4
+    assert second.nothing_came()
+
+
+def test_who_is_displaced_amid_an_exchange_has_a_line_that_says_so(guarded, raw_origin, client_of):
+    proxy, origin = guarded(limits("connections = 2", "share = 0.5")), raw_origin(tunnel_echo)
+    tunnels = [client_of(proxy, ATTACKER) for _ in range(2)]
+    for tunnel in tunnels:
+        assert tunnel.exchange(connect(origin)).status == 200
+    assert client_of(proxy, SECOND).exchange(connect(origin)).status == 200
+    line = proxy.access(lambda line: line["error"] is not None)
+    assert line["error"] == "displaced"
+    for tunnel in tunnels:
+        tunnel.looked_at = False
+
+
+# Requests in a row
+
+
+PIPELINED = 3000
+
+
+@WORKERS
+def test_pipelined_refusals(workers, guarded, raw_origin, client_of):
+    """64 connections send 3,000 requests each that are all refused: every one is answered and logged."""
+    proxy = guarded(
+        '[[rule]]\nname = "no"\nhosts = ["denied.test"]\naction = "deny"\n', proxy=f"workers = {workers}"
+    )
+    origin = raw_origin(answering(OK))
+    script = f"""
+import encodings.idna, os, socket, sys, threading
+os.setuid({ATTACKER})
+data = b"GET http://denied.test/ HTTP/1.1\\r\\nHost: denied.test\\r\\n\\r\\n" * {PIPELINED}
+def attack():
+    client = socket.create_connection({proxy.address!r})
+    threading.Thread(target=lambda: client.sendall(data), daemon=True).start()
+    count, rest = 0, b""
+    while count < {PIPELINED}:
+        got = client.recv(1 << 16)
+        if not got: return
+        count += (rest[-11:] + got).count(b"HTTP/1.1 403")
+        rest = got if len(got) > 11 else rest + got
+    print(count, flush=True)
+threads = [threading.Thread(target=attack) for _ in range(64)]
+print("begun", flush=True)
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+"""
+    attack = subprocess.Popen(
+        [sys.executable, "-c", script], stdout=subprocess.PIPE, text=True, cwd="/"
+    )
+    try:
+        assert attack.stdout.readline() == "begun\n"
+        proxy.access(lambda line: line["status"] == 403)
+        second_user_is_served(proxy, client_of, lambda number: get(origin))
+    finally:
+        attack.kill()
+        attack.wait()
+    assert not [line for line in proxy.raw_log if "dropped" in line]
+
+
+def test_all_pipelined_requests_are_answered_in_order(guarded, raw_origin, client_of):
+    proxy = guarded('[[rule]]\nname = "no"\nhosts = ["denied.test"]\naction = "deny"\n')
+    origin = raw_origin(answering(OK))
+    client = client_of(proxy, SECOND)
+    denied = b"GET http://denied.test/ HTTP/1.1\r\nHost: denied.test\r\n\r\n"
+    client.send((denied + denied + get(origin)) * 100)
+    assert [client.answer().status for _ in range(300)] == [403, 403, 200] * 100
+    client.send((denied * 50 + get(origin, lines="Connection: close\r\n")))
+    client.half_close()
+    assert [client.answer().status for _ in range(51)] == [403] * 50 + [200]
+    assert client.wait_for_end() == "closed"
+
+
+# limits.held_bodies
+
+
+MEMORY = 'buffered_body = "16KiB"\nheld_bodies = "64KiB"\n'
+HOLDING = f"[proxy.limits]\n{MEMORY}" + '[[rule]]\nname = "r"\n[rule.request]\n' + adding({"a": "b"}) + "\n"
+
+
+@WORKERS
+def test_slow_bodies(workers, guarded, raw_origin, client_of):
+    proxy, origin = guarded(HOLDING, proxy=f"workers = {workers}"), raw_origin(answering(OK))
+    body = b"k=" + b"x" * 12_000
+    slow = []
+    for _ in range(8):
+        slow.append(client_of(proxy, ATTACKER))
+        slow[-1].send(post(origin, body, FORM)[:-1])
+        slow[-1].looked_at = False
+    proxy.admin.asked_until("/v1/status", lambda status: status["held_bytes"] > 50_000)
+    second_user_is_served(proxy, client_of, lambda number: post(origin, body, FORM))
+
+
+def test_a_client_alone_holds_all(guarded, raw_origin, client_of):
+    proxy, origin = guarded(HOLDING), raw_origin(answering(OK))
+    body = b"k=" + b"x" * 12_000
+    clients = [client_of(proxy, ATTACKER) for _ in range(5)]
+    for client in clients:
+        client.send(post(origin, body, FORM)[:-1])
+    proxy.admin.asked_until("/v1/status", lambda status: status["held_bytes"] > 59_000)
+    for client in clients:
+        client.send(b"x")
+        assert client.answer().status == 200
+
+
+def test_a_body_that_dribbles_is_not_held_for_ever(guarded, raw_origin, client_of):
+    """A byte now and then is no stall, and still too little for what is held."""
+    proxy = guarded(HOLDING + '[proxy.timeouts]\nbody_stall = "500ms"\n')
+    origin = raw_origin(answering(OK))
+    client = client_of(proxy, ATTACKER)
+    data = post(origin, b"k=" + b"x" * 12_000, FORM)
+    head = data.index(b"\r\n\r\n") + 4
+    client.send(data[:head])
+    begun = time.monotonic()
+    for at in range(head, len(data)):
+        client.send(data[at : at + 1])
+        if select.select([client.socket], [], [], 0.02)[0]:
+            break
+        assert time.monotonic() - begun < DEADLINE_SECONDS, "a body that dribbles is held for ever"
+    answer = client.answer()
+    assert answer.status == 408 and b"bytes a second" in answer.body
+
+
+# limits.connections_per_host
+
+
+@WORKERS
+def test_hoarded_tunnels(workers, guarded, raw_origin, client_of):
+    proxy = guarded(limits("connections_per_host = 8"), proxy=f"workers = {workers}")
+    origin = raw_origin(tunnel_echo)
+    tunnels = []
+    for _ in range(8):
+        tunnels.append(client_of(proxy, ATTACKER))
+        assert tunnels[-1].exchange(connect(origin)).status == 200
+        tunnels[-1].looked_at = False
+    waiting = []
+    for _ in range(8):
+        waiting.append(client_of(proxy, ATTACKER))
+        waiting[-1].send(connect(origin))
+        waiting[-1].looked_at = False
+    times = Times()
+    for _ in range(ASKED):
+        with times:
+            client = client_of(proxy, SECOND)
+            assert client.exchange(connect(origin)).status == 200
+            client.send(b"sally")
+            assert client.receive_exactly(5) == b"sally"
+        client.half_close()
+        client.wait_for_end()
+    times.check()
+
+
+def test_a_client_alone_has_all_connections_to_a_host(guarded, raw_origin, client_of):
+    proxy, origin = guarded(limits("connections_per_host = 4")), raw_origin(tunnel_echo)
+    tunnels = [client_of(proxy, ATTACKER) for _ in range(4)]
+    for tunnel in tunnels:
+        assert tunnel.exchange(connect(origin)).status == 200
+    late = client_of(proxy, ATTACKER)
+    late.send(connect(origin))
+    for tunnel in tunnels:
+        tunnel.send(b"sally")
+        assert tunnel.receive_exactly(5) == b"sally"
+    assert late.nothing_came()
+    late.looked_at = False
+
+
+# Names
+
+
+def test_a_flood_of_names(guarded, raw_origin, client_of, dns_server):
+    """600 names of a server that does not answer, in flight and waiting at once."""
+    origin = raw_origin(answering(OK))
+    names = {f"n{number}.test": Answer(a=["127.0.0.1"]) for number in range(ASKED)}
+    server = dns_server(names, otherwise=Answer(silent=True))
+    proxy = guarded(f'[dns]\nservers = ["{server.address}"]\ntimeout = "20s"\n')
+    flood = []
+    for number in range(600):
+        flood.append(client_of(proxy, ATTACKER))
+        flood[-1].looked_at = False
+        flood[-1].send(b"GET http://x%d.test/ HTTP/1.1\r\nHost: x%d.test\r\n\r\n" % (number, number))
+    server.questions.wait_for(lambda question: question.name == "x200.test")
+
+    def ask(number: int) -> bytes:
+        host = f"n{number}.test:{origin.port}"
+        return f"GET http://{host}/ HTTP/1.1\r\nHost: {host}\r\n\r\n".encode()
+
+    second_user_is_served(proxy, client_of, ask)
+    asked = {question.name for question in server.questions.snapshot() if question.name.startswith("x")}
+    assert len(asked) <= 256, "of one client no more are asked for at once"
+
+
+def test_names_whose_clients_left_are_not_asked_for(guarded, raw_origin, client_of, dns_server):
+    server = dns_server({"last.test": Answer(a=["127.0.0.1"])}, otherwise=Answer(silent=True))
+    proxy = guarded(f'[dns]\nservers = ["{server.address}"]\ntimeout = "1s"\n')
+    origin = raw_origin(answering(OK))
+    flood = []
+    for number in range(400):
+        flood.append(client_of(proxy, ATTACKER))
+        flood[-1].looked_at = False
+        flood[-1].send(b"GET http://x%d.test/ HTTP/1.1\r\nHost: x%d.test\r\n\r\n" % (number, number))
+    server.questions.wait_for(lambda question: question.name == "x200.test")
+    for client in flood:
+        client.reset()
+    host = f"last.test:{origin.port}"
+    # The same client, behind all of its others.
+    client = client_of(proxy, ATTACKER)
+    assert client.exchange(f"GET http://{host}/ HTTP/1.1\r\nHost: {host}\r\n\r\n".encode()).status == 200
+    asked = {question.name for question in server.questions.snapshot() if question.name.startswith("x")}
+    assert len(asked) <= 256
+
+
+# Readers of events
+
+
+READERS = """
+import os, socket, sys
+os.setuid(int(sys.argv[3]))
+readers = []
+for _ in range(int(sys.argv[2])):
+    reader = socket.socket(socket.AF_UNIX)
+    reader.connect(sys.argv[1])
+    reader.sendall(b"GET /v1/events HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n")
+    readers.append((reader, reader.recv(100)[9:12].decode()))
+print(" ".join(status for _, status in readers), flush=True)
+sys.stdin.readline()
+"""
+
+
+def readers_of(proxy, user: int, count: int):
+    socket_path = proxy.configuration.parent / "admin.sock"
+    reading = subprocess.Popen(
+        [sys.executable, "-c", READERS, socket_path, str(count), str(user)],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd="/",
+    )
+    return reading, reading.stdout.readline().split()
+
+
+def test_readers_of_events(guarded):
+    proxy = guarded("")
+    directory = proxy.configuration.parent
+    for each in [directory, *directory.parents]:
+        if each.stat().st_uid == 0 and str(each).startswith("/tmp/"):
+            each.chmod(each.stat().st_mode | 0o011)
+    (directory / "admin.sock").chmod(0o666)
+    hoard, statuses = readers_of(proxy, ATTACKER, 16)
+    more = second = None
+    try:
+        assert statuses == ["200"] * 16
+        more, statuses = readers_of(proxy, ATTACKER, 1)
+        assert statuses == ["503"], "one of its own does not make way"
+        second, statuses = readers_of(proxy, SECOND, 4)
+        assert statuses == ["200"] * 4
+        assert AdminClient(directory / "admin.sock").json("/v1/status")
+    finally:
+        for each in (hoard, more, second):
+            if each:
+                each.kill()
+                each.wait()
+
+
+# Memory of readers that do not read
+
+
+SLOW_READERS = 60
+MOST_PRIVATE_BYTES = 24 << 10
+
+
+class Endless:
+    """An origin whose answer is as long as whoever asks takes it."""
+
+    HEADS = {
+        "chunked": b"Transfer-Encoding: chunked\r\n",
+        "sized": b"Content-Length: 1000000000\r\n",
+        "until the end": b"",
+    }
+
+    def __init__(self, framing: str):
+        self.head = b"HTTP/1.1 200 OK\r\n" + self.HEADS[framing] + b"\r\n"
+        piece = b"x" * 65_536
+        self.data = (b"10000\r\n" + piece + b"\r\n" if framing == "chunked" else piece) * 128
+        self.stuck = threading.Semaphore(0)
+
+    def __call__(self, connection) -> None:
+        connection.read_request()
+        connection.send(self.head)
+        assert connection.send_until_stuck(self.data, 0.5) < len(self.data), "the proxy takes what nobody reads"
+        self.stuck.release()
+        connection.wait_for_end()
+
+    def wait(self, count: int) -> None:
+        for _ in range(count):
+            assert self.stuck.acquire(timeout=DEADLINE_SECONDS)
+
+
+@pytest.mark.parametrize("framing", Endless.HEADS)
+def test_a_reader_that_does_not_read_holds_little_memory(framing, guarded, raw_origin, raw_client):
+    endless = Endless(framing)
+    proxy, origin = guarded("", proxy="workers = 1"), raw_origin(endless)
+
+    def read_nothing(count: int) -> None:
+        for _ in range(count):
+            client = raw_client(proxy, receive_buffer=4096)
+            client.looked_at = False
+            client.send(get(origin))
+        endless.wait(count)
+
+    read_nothing(4)
+    before = proxy.private_bytes()
+    read_nothing(SLOW_READERS)
+    each = (proxy.private_bytes() - before) / SLOW_READERS
+    assert each <= MOST_PRIVATE_BYTES, f"{each / 1024:.1f} KiB for each"
