@@ -35,6 +35,7 @@ public struct Explanation: Sendable {
 
   public let request: String
   public let isTunnel: Bool
+  public let port: UInt16
   public let decision: Decision
   /// The rule that decides; nil where none matches.
   public let rule: Rule?
@@ -102,12 +103,13 @@ extension Policy {
     _ assumptions: [Explanation.Assumption]
   ) -> Explanation {
     let edits = request(of: decision)
-    let tls = securityExplanation(of: decision, scheme: seen.scheme, port: seen.port, isTunnel: isTunnel)
+    let tls = securityExplanation(
+      of: decision, scheme: seen.scheme, host: seen.host, port: seen.port, isTunnel: isTunnel)
     let written = Set(edits.fields.set.map(\.name))
     let isLookedInto = !isTunnel && decision.verdict == .allow
     return Explanation(
-      request: seen.request(isTunnel: isTunnel), isTunnel: isTunnel, decision: decision,
-      rule: decision.rule.map { rules[$0] }, passedOver: passedOver,
+      request: seen.request(isTunnel: isTunnel), isTunnel: isTunnel, port: seen.port,
+      decision: decision, rule: decision.rule.map { rules[$0] }, passedOver: passedOver,
       removed: edits.fields.removed.filter { !written.contains($0) }.map { $0.span.string },
       set: edits.fields.set.map(Explanation.Field.init),
       defaults: edits.fields.defaults.map(Explanation.Field.init),
@@ -221,6 +223,9 @@ extension Explanation: CustomStringConvertible {
     case .addressDenied: "denied: the address is one that deny_addresses lists"
     case .ruleDenies: "denied by \(ruleText)"
     case .connectDenied: "denied by \(ruleText): connect = \"deny\""
+    case .portNotListed:
+      "denied by \(ruleText): with 'default' = \"deny\" tunnels go to port 443 and to ports that the rule lists; "
+        + "add 'ports = [443, \(port)]'"
     case .ruleWouldDeny: "allowed: \(ruleText) would deny, but enforce = false, so that it is only logged"
     case .defaultAllow: "allowed: no rule matches, and 'default' in [proxy] is \"allow\""
     case .defaultDeny: "denied: no rule matches, and 'default' in [proxy] is \"deny\""
@@ -228,7 +233,7 @@ extension Explanation: CustomStringConvertible {
   }
 
   private var reasonLines: [String] {
-    guard decision.verdict == .deny, let reason = rule?.reason else { return [] }
+    guard decision.verdict == .deny, decision.reason != .portNotListed, let reason = rule?.reason else { return [] }
     return ["  reason shown to the client: \(reason)"]
   }
 

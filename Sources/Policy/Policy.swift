@@ -57,6 +57,8 @@ public struct Decision: Equatable, Sendable {
     case ruleDenies = "rule-denies"
     /// A rule treats CONNECT as denied.
     case connectDenied = "connect-denied"
+    /// Only what is listed goes out, and the rule that would allow the tunnel does not list its port.
+    case portNotListed = "port-not-listed"
     /// A rule would deny, but its `enforce` is false.
     case ruleWouldDeny = "rule-would-deny"
     /// The address of the destination is one that deny_addresses lists.
@@ -94,6 +96,9 @@ public final class Policy: Sendable {
   public let longestAddition: Int
   private let index: RuleIndex
   private let looksAtPaths: Bool
+  /// Whether what holds for every host speaks of requests, and whether any rule does.
+  private let defaultsSpeakOfRequests: Bool
+  private let rulesSpeakOfRequests: [Bool]
   /// Whether a rule asks who the client is.
   public let asksForClient: Bool
   /// Every route that a rule lists and that has a table, each once, in the order of the rules.
@@ -117,6 +122,8 @@ public final class Policy: Sendable {
     asksForClient = rules.contains { $0.conditions.users != nil || !$0.conditions.units.isEmpty }
     index = RuleIndex(rules: rules)
     looksAtPaths = rules.contains { !$0.conditions.paths.isEmpty }
+    defaultsSpeakOfRequests = defaultRequest.speaksOfRequests || defaultResponse != nil
+    rulesSpeakOfRequests = rules.map(\.speaksOfRequests)
     longestAddition = rules.reduce(defaultRequest.fields.addedBytes) { max($0, $1.request.fields.addedBytes) }
   }
 
@@ -132,18 +139,33 @@ public final class Policy: Sendable {
     index.forEachCandidate(of: host, lists: &workspace.lists) { number in
       let rule = rules[number]
       guard rule.firstFailure(facts, path: path, host: nil) == nil else { return false }
-      decision = Self.decision(of: rule, number, isTunnel: facts.isTunnel)
+      decision = self.decision(of: rule, number, tunnelPort: facts.isTunnel ? facts.port : nil)
       return true
     }
     return decision
   }
 
-  private static func decision(of rule: Rule, _ number: Int, isTunnel: Bool) -> Decision {
+  /// Whether any rule, or what holds for every host, speaks of requests to the host in `workspace`.
+  func speaksOfRequestsToHost(_ workspace: inout DecisionWorkspace) -> Bool {
+    if defaultsSpeakOfRequests { return true }
+    var speaks = false
+    let host = workspace.host
+    index.forEachCandidate(of: host, lists: &workspace.lists) { number in
+      speaks = rulesSpeakOfRequests[number]
+      return speaks
+    }
+    return speaks
+  }
+
+  /// `tunnelPort`: nil for a request.
+  private func decision(of rule: Rule, _ number: Int, tunnelPort: UInt16?) -> Decision {
     let reason: Decision.Reason
     if rule.action == .deny {
       reason = .ruleDenies
-    } else if isTunnel && rule.connect == .deny {
+    } else if tunnelPort != nil && rule.connect == .deny {
       reason = .connectDenied
+    } else if let tunnelPort, !allowsTunnel(rule, to: tunnelPort) {
+      reason = .portNotListed
     } else {
       return Decision(verdict: .allow, reason: .rule, rule: number)
     }

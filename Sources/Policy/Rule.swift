@@ -127,6 +127,8 @@ public final class Rule: Sendable {
   public let enforce: Bool
   /// nil: the rule does not say; "verify" then where it pins, else "tunnel".
   public let connect: ConnectTreatment?
+  /// nil: the rule does not say; "match" then where only what is listed goes out, else "any".
+  public let tunnelSNI: TunnelSNI?
   /// Requests for http:// are sent over TLS upstream, and port 80 becomes 443.
   public let upgrade: Bool
   /// Ways to the destination, the first that holds is taken. Empty: straight.
@@ -148,7 +150,7 @@ public final class Rule: Sendable {
   public init(
     name: String, location: SourceLocation, conditions: Conditions = Conditions(), action: RuleAction = .allow,
     reason: String? = nil, enforce: Bool = true, connect: ConnectTreatment? = nil,
-    upgrade: Bool = false, routes: [Route] = [], denyAddresses: AddressSet? = nil,
+    tunnelSNI: TunnelSNI? = nil, upgrade: Bool = false, routes: [Route] = [], denyAddresses: AddressSet? = nil,
     request: RequestPolicy = RequestPolicy(),
     security: SecurityPolicy = .standard, response: ResponseSerialization? = nil
   ) {
@@ -159,6 +161,7 @@ public final class Rule: Sendable {
     self.reason = reason
     self.enforce = enforce
     self.connect = connect
+    self.tunnelSNI = tunnelSNI
     self.denyAddresses = denyAddresses
     self.request = request
     self.upgrade = upgrade

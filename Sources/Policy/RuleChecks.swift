@@ -47,17 +47,18 @@ extension ConfigurationReading {
       warning(setting, "it does nothing, for 'schemes' leaves out http")
     }
     warnOfConnect(rule, intercepted)
+    warnOfIdleNameCheck(rule)
     if rule.action == .allow || !rule.enforce { warnOfPins(rule, intercepted) }
   }
 
-  /// What a rule that denies nothing can still refuse: addresses, answers that take too long, certificates, and bodies
+  /// What a rule that denies nothing can still refuse: tunnels by their port or their first bytes, addresses, answers that take too long, certificates, and bodies
   /// and responses that its serializers do not take.
   private func warnOfIdleEnforce(_ rule: RuleDraft) {
     guard rule.denyAddresses == nil, rule.request.timeoutMilliseconds == nil, rule.security == nil,
       rule.response == nil, defaultResponse == nil,
       rule.request.allowsCellularAccess ?? defaultRequest.allowsCellularAccess ?? true, rule.request.serializer == nil,
       defaultRequest.serializer == nil,
-      let setting = rule.settings["enforce"]
+      !looksAtTunnels(rule), let setting = rule.settings["enforce"]
     else { return }
     let usesTLS = rule.matches(.https) || rule.upgrade
     warning(
@@ -67,6 +68,11 @@ extension ConfigurationReading {
         : "it changes nothing, for the rule denies nothing")
   }
 
+  /// Whether a tunnel of the rule can be refused by its port or its first bytes.
+  private func looksAtTunnels(_ rule: RuleDraft) -> Bool {
+    rule.matches(.https) && (rule.tunnelSNI == .match || configuration.proxy.defaultAction == .deny)
+  }
+
   private func warnOfDeadKeys(_ rule: RuleDraft) {
     for key in ["request", "security", "response"] {
       guard let setting = rule.settings[key] else { continue }
@@ -74,7 +80,7 @@ extension ConfigurationReading {
         .warning, setting.source, setting.keyBegin,
         "[rule.\(key)] does nothing in a rule that denies every request")
     }
-    for key in ["deny_addresses", "upgrade", "route"] {
+    for key in ["deny_addresses", "tunnel_sni", "upgrade", "route"] {
       rule.settings[key].map { warning($0, "it does nothing in a rule that denies every request") }
     }
   }
@@ -92,6 +98,23 @@ extension ConfigurationReading {
         setting,
         "\"tunnel\" lets bytes through unread, so that the rule's pins are not looked at in tunnels; \"verify\" and "
           + "\"intercept\" look at them")
+    }
+  }
+
+  /// `tunnel_sni` speaks of plain tunnels alone.
+  private func warnOfIdleNameCheck(_ rule: RuleDraft) {
+    guard let setting = rule.settings["tunnel_sni"], rule.action == .allow || !rule.enforce else { return }
+    if !rule.matches(.https) {
+      warning(setting, "it has no effect: a tunnel counts as https, which 'schemes' leaves out")
+    } else if rule.isAboutRequests, rule.connect == nil {
+      warning(
+        setting,
+        "it has no effect: a rule with 'methods' or 'paths' decides no tunnel. Set connect = \"tunnel\", or name it in a "
+          + "rule without them")
+    } else if rule.verifiesTunnels {
+      warning(setting, "it has no effect: with connect = \"verify\" the server name must match in any case")
+    } else if rule.connect == .intercept {
+      warning(setting, "it has no effect: connect = \"intercept\" opens no plain tunnel")
     }
   }
 

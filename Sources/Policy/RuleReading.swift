@@ -16,6 +16,7 @@ struct RuleDraft {
   var reason: String? = nil
   var enforce = true
   var connect: ConnectTreatment? = nil
+  var tunnelSNI: TunnelSNI? = nil
   var upgrade = false
   /// Names of routes, in order; what they refer to is looked up when every file has been read.
   var routes: [(value: String, setting: Setting)] = []
@@ -39,7 +40,7 @@ struct RuleDraft {
   ) -> Rule {
     Rule(
       name: name, location: location, conditions: conditions, action: action, reason: reason, enforce: enforce,
-      connect: connect, upgrade: upgrade, routes: routes, denyAddresses: denyAddresses,
+      connect: connect, tunnelSNI: tunnelSNI, upgrade: upgrade, routes: routes, denyAddresses: denyAddresses,
       request: request.policy(inheriting: inherited), security: security, response: response)
   }
 
@@ -109,6 +110,7 @@ extension ConfigurationReading {
     case "reason": draft.reason = reason(setting)
     case "enforce": draft.enforce = boolean(setting) ?? true
     case "connect": draft.connect = choice(setting, ConnectTreatment.self)
+    case "tunnel_sni": draft.tunnelSNI = choice(setting, TunnelSNI.self)
     case "upgrade": draft.upgrade = boolean(setting) ?? false
     case "route": draft.routes = routeNames(setting)
     case "deny_addresses": draft.denyAddresses = addressSet(setting)

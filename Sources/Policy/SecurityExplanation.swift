@@ -19,6 +19,11 @@ public struct SecurityExplanation: Sendable {
 
   /// How the tunnel is treated; nil for a request.
   public let treatment: ConnectTreatment?
+  /// What the first bytes in a plain tunnel are held to; nil for all else.
+  public var opening: TunnelOpening? = nil
+  /// The host as it was asked for, and whether it is an address.
+  var host = ""
+  var isAddress = false
   /// The port to which a request for http:// is sent over TLS; nil where it is not upgraded.
   public let upgradedPort: UInt16?
   /// What the certificate is held to.
@@ -33,7 +38,11 @@ public struct SecurityExplanation: Sendable {
     let settings = policy.settings
     let isChecked = !settings.allowInvalidCertificates || settings.validatesDomainName || policy.isPinning
     switch treatment {
-    case .tunnel, .deny: return [.none]
+    case .tunnel:
+      // No name stands for an address.
+      guard let opening, opening.sni == .match, !isAddress else { return [.none] }
+      return opening.requiresHello ? [.sni] : [.none, .sni]
+    case .deny: return [.none]
     case .intercept, nil: return [isChecked ? .exact : .none]
     case .verify:
       if !isChecked { return [.sni] }
@@ -47,13 +56,17 @@ public struct SecurityExplanation: Sendable {
 extension Policy {
   /// nil for what is denied, and for a request that leaves in the clear.
   func securityExplanation(
-    of decision: Decision, scheme: Scheme, port: UInt16, isTunnel: Bool
+    of decision: Decision, scheme: Scheme, host: CanonicalHost, port: UInt16, isTunnel: Bool
   ) -> SecurityExplanation? {
     let rule = decision.rule.map { rules[$0] }
     let isUpgraded = !isTunnel && scheme == .http && rule?.upgrade ?? false
     guard decision.verdict == .allow, isTunnel || isUpgraded || scheme == .https else { return nil }
+    let treatment = isTunnel ? treatment(of: decision) : nil
+    var workspace = DecisionWorkspace()
+    workspace.host = host
     return SecurityExplanation(
-      treatment: isTunnel ? treatment(of: decision) : nil,
+      treatment: treatment, opening: treatment == .tunnel ? opening(of: decision, port: port, &workspace) : nil,
+      host: host.bytes.span.string, isAddress: host.address != nil,
       upgradedPort: isUpgraded ? (port == Scheme.http.defaultPort ? Scheme.https.defaultPort : port) : nil,
       policy: security(of: decision), trust: configuration.trust, isEnforced: rule?.enforce ?? true)
   }
@@ -65,6 +78,7 @@ extension SecurityExplanation {
   var lines: [String] {
     var lines: [String] = []
     if let treatment { lines.append("connect: \(treatment.sentence)") }
+    lines += openingLines
     if let upgradedPort { lines.append("upgrade: sent over TLS, to port \(upgradedPort)") }
     lines.append("assurance: \(assuranceText)")
     if treatment != .tunnel { lines += termLines }
@@ -77,7 +91,26 @@ extension SecurityExplanation {
   private var assuranceText: String {
     let words = assurances
     guard words.count == 2 else { return words[0].rawValue }
+    if treatment == .tunnel { return "\(words[0].rawValue), \(words[1].rawValue) where the client speaks TLS" }
     return "\(words[0].rawValue) under TLS 1.3, \(words[1].rawValue) under TLS 1.2 and lower"
+  }
+
+  /// What the first bytes in the tunnel are held to.
+  private var openingLines: [String] {
+    guard let opening else { return [] }
+    var lines: [String] = []
+    if opening.sni == .match {
+      let names = [host] + [policy.settings.serverName].compactMap { $0 }
+      let name = isAddress ? "names no server" : "names \(names.joined(separator: " or "))"
+      lines.append(
+        opening.requiresHello
+          ? "tunnel_sni: match; the tunnel must begin with a ClientHello that \(name)"
+          : "tunnel_sni: match; a ClientHello must be one that \(name); what is no TLS passes")
+    }
+    if opening.refusesRequests {
+      lines.append("an HTTP request in the clear ends the tunnel, as there are rules about requests to this host")
+    }
+    return lines
   }
 
   private var certificateLines: [String] {
@@ -153,6 +186,11 @@ extension SecurityExplanation {
   var json: [(String, JSONText)] {
     var members: [(String, JSONText)] = []
     if let treatment { members.append(("connect", .string(treatment.rawValue))) }
+    if let opening {
+      members.append(("tunnel_sni", .string(opening.sni.rawValue)))
+      members.append(("requires_tls", .boolean(opening.requiresHello)))
+      members.append(("refuses_clear_requests", .boolean(opening.refusesRequests)))
+    }
     if let upgradedPort { members.append(("upgrade", .object([("port", .number(Int(upgradedPort)))]))) }
     members.append(("assurance", .array(assurances.map { .string($0.rawValue) })))
     members.append(("security", treatment == .tunnel ? .null : policyJSON))

@@ -232,6 +232,7 @@ extension Decision.Reason {
     case .rule: "rule"
     case .ruleDenies: "rule-denies"
     case .connectDenied: "connect-denied"
+    case .portNotListed: "port-not-listed"
     case .ruleWouldDeny: "rule-would-deny"
     case .addressDenied: "address-denied"
     case .defaultAllow: "default"

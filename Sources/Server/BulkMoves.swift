@@ -23,7 +23,7 @@ extension Conversation {
     }
     let remaining: UInt64
     if session.isInTunnel {
-      guard flags.contains(.responseIsBulk), !session.isInspecting else { return false }
+      guard flags.contains(.responseIsBulk), !session.looksAtUpstreamBytes else { return false }
       remaining = .max
     } else {
       remaining = session.unchangedResponseBytes

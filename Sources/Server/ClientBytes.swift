@@ -42,6 +42,13 @@ extension Conversation {
   func clientStreamEnded(_ worker: Worker) {
     if flags.contains(.closed) { return }
     flags.insert(.clientEnded)
+    if !clientInput.isEmpty, session.clientSaidAll() {
+      var input = ByteBuffer()
+      swap(&input, &clientInput)
+      pumpClient(&input, worker)
+      keepInput(&input, &clientInput, worker)
+      if flags.contains(.closed) || ending != nil || !session.isInTunnel { return }
+    }
     let action = session.clientEnded(now: worker.now, &worker.workspace, &outputs)
     perform(action, otherIsUpstream: true, worker)
     connector?.clientEnded(worker)

@@ -1,4 +1,4 @@
-// A tunnel of connect = "verify" within a session: what its inspection says, done.
+// A tunnel of connect = "verify" within a session, or the beginning of a plain one: what its inspection says, done.
 //
 // The 200 has gone out by then, so that a refusal is a closed tunnel, with an alert where the client speaks TLS, and the
 // access line says why.
@@ -10,16 +10,40 @@ import Security
 /// An object, so that sessions of other kinds pay one word for it.
 final class InspectedTunnel {
   var inspection: TunnelInspection
+  /// The beginning of a plain tunnel, until it is known to be TLS; nil in one that is verified.
+  var beginning: TunnelBeginning? = nil
+  /// Whether the tunnel is plain: only names are looked at.
+  let isPlain: Bool
+  /// Since when bytes of the client have been held; nil: none are.
+  var heldSince: Int64? = nil
+  /// The client says no more than what is held.
+  var clientSaidAll = false
   var presented: PresentedCertificates? = nil
   /// The server's last words are on their way.
   var endsAfterForward = false
 
-  init(_ inspection: TunnelInspection) { self.inspection = inspection }
+  init(_ inspection: TunnelInspection) {
+    self.inspection = inspection
+    isPlain = false
+  }
+
+  init(_ beginning: TunnelBeginning, serverNames: [[UInt8]]) {
+    self.beginning = beginning
+    inspection = TunnelInspection(serverNames: serverNames, for: .name)
+    isPlain = true
+  }
 }
 
 extension Session {
   /// Whether bytes of the tunnel have to be seen before they are moved.
   public var isInspecting: Bool { inspected != nil }
+
+  /// Whether bytes of the upstream have to be seen before they are moved. They need not while the client of a plain tunnel
+  /// has said nothing: a server may speak first.
+  public var looksAtUpstreamBytes: Bool {
+    guard let inspected else { return false }
+    return inspected.beginning?.opening.requiresHello ?? true
+  }
 
   /// What the server showed, for `.judge`.
   public var presentedCertificates: PresentedCertificates? { inspected?.presented }
@@ -27,21 +51,65 @@ extension Session {
   /// A tunnel to the host in `workspace.decisions` is to be verified.
   mutating func prepareInspection(_ workspace: borrowing Workspace) {
     flags.insert(.verifiesTunnel)
-    var names: [[UInt8]] = []
-    if workspace.decisions.host.address == nil {
-      names.append(workspace.decisions.host.copiedBytes)
-      if let name = security.settings.serverName { names.append(Array(name.utf8)) }
-    }
+    let wantsStaple = security.settings.revocation == .staple
     inspected = InspectedTunnel(
-      TunnelInspection(serverNames: names, wantsStaple: security.settings.revocation == .staple))
+      TunnelInspection(serverNames: serverNames(workspace), for: .certificates(wantsStaple: wantsStaple)))
+  }
+
+  /// A tunnel to the host in `workspace.decisions` is plain: its beginning is looked at where the policy asks for it.
+  mutating func prepareBeginning(_ decision: Decision, _ workspace: inout Workspace) {
+    let opening = policy.opening(of: decision, port: port, &workspace.decisions)
+    if opening.isFree { return }
+    inspected = InspectedTunnel(TunnelBeginning(opening), serverNames: serverNames(workspace))
+  }
+
+  /// The names of which a hello must have one; none where the CONNECT is to an address.
+  private func serverNames(_ workspace: borrowing Workspace) -> [[UInt8]] {
+    if workspace.decisions.host.address != nil { return [] }
+    return [workspace.decisions.host.copiedBytes]
+      + [security.settings.serverName.map { Array($0.utf8) }].compactMap { $0 }
+  }
+
+  /// How long bytes of a plain tunnel may be held.
+  var heldDeadline: Int64? {
+    guard let inspected, inspected.isPlain else { return nil }
+    return inspected.heldSince.map { $0 + policy.configuration.timeouts.tlsHandshakeMilliseconds }
+  }
+
+  /// The client has closed its sending direction. What it has said is to be shown once more, and then passes or is refused;
+  /// false: nothing is held that could wait for more.
+  public mutating func clientSaidAll() -> Bool {
+    guard phase == .tunnel, let inspected, inspected.isPlain else { return false }
+    inspected.clientSaidAll = true
+    return true
   }
 
   mutating func inspect(
-    client bytes: Span<UInt8>, _ inspected: InspectedTunnel, _ workspace: inout Workspace, _ outputs: inout Outputs
+    client bytes: Span<UInt8>, _ inspected: InspectedTunnel, now: Int64, _ workspace: inout Workspace,
+    _ outputs: inout Outputs
   ) -> Step {
-    switch inspected.inspection.clientReceived(bytes) {
-    case .hold: return Step(consumed: 0, action: .read)
-    case .forward(let count): return Step(consumed: 0, action: .forward(count: count))
+    var step = ClientStep.hold
+    switch inspected.beginning?.read(bytes, isLast: inspected.clientSaidAll) {
+    case .incomplete: break
+    case .other:
+      self.inspected = nil
+      return Step(consumed: 0, action: .forward(count: bytes.count))
+    case .refused(let fault): step = .refuse(fault)
+    case .tls, nil:
+      inspected.beginning = nil
+      step = inspected.inspection.clientReceived(bytes)
+    }
+    if step == .hold, inspected.clientSaidAll, !bytes.isEmpty, let fault = inspected.inspection.clientEnded() {
+      step = .refuse(fault)
+    }
+    switch step {
+    case .hold:
+      if inspected.heldSince == nil, !bytes.isEmpty { inspected.heldSince = now }
+      return Step(consumed: 0, action: .read)
+    case .forward(let count):
+      inspected.heldSince = nil
+      if inspected.isPlain, inspected.inspection.hello?.serverName != nil { record.assurance = .sni }
+      return Step(consumed: 0, action: .forward(count: count))
     case .refuse(let fault):
       if !enforces { return letPass(fault, bytes) }
       record.bytesIn &+= UInt64(bytes.count)
@@ -52,6 +120,7 @@ extension Session {
   mutating func inspect(
     upstream bytes: Span<UInt8>, _ inspected: InspectedTunnel, _ workspace: inout Workspace, _ outputs: inout Outputs
   ) -> Step {
+    if let beginning = inspected.beginning { return pass(upstream: bytes, beginning, &workspace, &outputs) }
     let step = inspected.inspection.upstreamReceived(bytes)
     if let fault = versionFault(inspected.inspection.version) {
       if !enforces { return letPass(fault, bytes) }
@@ -84,6 +153,19 @@ extension Session {
     }
   }
 
+  /// The client has said nothing that could be read. A server of TLS waits for it.
+  private mutating func pass(
+    upstream bytes: Span<UInt8>, _ beginning: TunnelBeginning, _ workspace: inout Workspace, _ outputs: inout Outputs
+  ) -> Step {
+    if bytes.isEmpty { return Step(consumed: 0, action: .read) }
+    if beginning.opening.requiresHello {
+      let fault = TunnelFault.server(.spokeFirst)
+      if !enforces { return letPass(fault, bytes) }
+      return Step(consumed: bytes.count, action: refuseTunnel(fault, &workspace, &outputs))
+    }
+    return Step(consumed: 0, action: .forward(count: bytes.count))
+  }
+
   private func versionFault(_ seen: ProtocolVersion?) -> TunnelFault? {
     guard let seen else { return nil }
     let settings = security.settings
@@ -100,7 +182,7 @@ extension Session {
   /// The probe asked for one name. A client that was let pass with the other of two, or with none where the CONNECT was
   /// to an address, may have met another certificate.
   private mutating func noteName(_ hello: ClientHello?) {
-    guard let name = security.settings.serverName, let hello else { return }
+    guard flags.contains(.verifiesTunnel), let name = security.settings.serverName, let hello else { return }
     if !name.utf8.elementsEqual(hello.serverName ?? []) { record.assurance = .sni }
   }
 
@@ -133,12 +215,20 @@ extension Session {
     inspected = nil
     record.outcome = .tunnelFault(fault)
     switch fault {
-    case .client: break
+    case .client, .clearRequest: break
     case .server, .versionNotAllowed: sayAlert(.handshakeFailure, &workspace, &outputs)
     case .missingServerName, .unexpectedServerName, .otherServerName, .changedServerName:
       sayAlert(.unrecognizedName, &workspace, &outputs)
     }
     return .end(Ending(client: .linger, keepsUpstream: false))
+  }
+
+  /// What the client has said of its first bytes cannot be told from what is refused, and no more comes.
+  mutating func heldTooLong() -> Action {
+    if enforces { return endOfTunnel(.stalled) }
+    inspected = nil
+    record.outcome = .tunnelFaultReported(.client(.truncated))
+    return .read
   }
 
   /// A rule that is not enforced: bytes go through from here, and it is said what would have been refused.

@@ -79,7 +79,7 @@ extension Session {
     record.decision = decision
     if decision.reason == .ruleWouldDeny { record.report = .denied }
     if decision.verdict == .deny { return answer(denial(of: decision), &workspace, &outputs) }
-    noteSecurity(decision, workspace)
+    noteSecurity(decision, &workspace)
     if let problem = deniedLiteral(workspace, decision) { return answer(problem, &workspace, &outputs) }
     let edits = policy.request(of: decision)
     if let timeout = edits.timeoutMilliseconds, rule?.enforce ?? true { exchangeDeadline = now + timeout }
@@ -98,9 +98,13 @@ extension Session {
   private func isSecure(_ head: borrowing RequestHead) -> Bool { head.isHTTPS || interior != nil }
 
   /// How the destination is spoken to.
-  private mutating func noteSecurity(_ decision: Decision, _ workspace: borrowing Workspace) {
+  private mutating func noteSecurity(_ decision: Decision, _ workspace: inout Workspace) {
     if flags.contains(.isTunnel) {
-      if policy.treatment(of: decision) == .verify { prepareInspection(workspace) }
+      switch policy.treatment(of: decision) {
+      case .verify: prepareInspection(workspace)
+      case .tunnel: prepareBeginning(decision, &workspace)
+      case .intercept, .deny: break
+      }
     } else if isSecure(workspace.request) {
       flags.insert(.upstreamTLS)
     } else if rule?.upgrade ?? false {
@@ -206,6 +210,12 @@ extension Session {
   private func denial(of decision: Decision) -> Problem {
     guard let rule = decision.rule.map({ policy.rules[$0] }) else {
       return Problem(.denied, "No rule allows this request, and the default is to deny.")
+    }
+    if decision.reason == .portNotListed {
+      return Problem(
+        .denied,
+        "Rule \(rule.name) allows tunnels to port 443 and to ports that it lists; \(port) is not one. "
+          + "Add ports = [443, \(port)] to the rule.")
     }
     if let reason = rule.reason { return Problem(.denied, reason) }
     return Problem(

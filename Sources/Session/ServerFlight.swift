@@ -225,7 +225,7 @@ private struct ServerHello {
   private var hasChosenVersion = false
 
   /// SHA-256 of "HelloRetryRequest" in place of the random bytes (RFC 8446, 4.1.3).
-  private static let retryRequest: [UInt8] = [
+  static let retryRequest: [UInt8] = [
     0xcf, 0x21, 0xad, 0x74, 0xe5, 0x9a, 0x61, 0x11, 0xbe, 0x1d, 0x8c, 0x02, 0x1e, 0x65, 0xb8, 0x91,
     0xc2, 0xa2, 0x11, 0x16, 0x7a, 0xbb, 0x8c, 0x5e, 0x07, 0x9e, 0x09, 0xe2, 0xc8, 0xa8, 0x33, 0x9c,
   ]
@@ -275,5 +275,22 @@ private struct ServerHello {
       guard content.isAtEnd else { throw .malformedServerHello }
     default: return
     }
+  }
+}
+
+/// The first bytes of a server's answer as they pass: whether it asks for another hello.
+struct FirstServerHello {
+  /// Where the random bytes end: behind the heads of the record and of the message, and the version.
+  private static let byteCount = RecordHeader.byteCount + 4 + 2 + 32
+
+  private var seen: [UInt8] = []
+
+  /// `input` is what has come since the last call. nil: more has to come. Whatever is no ServerHello asks for none.
+  mutating func asksForAnotherHello(_ input: Span<UInt8>) -> Bool? {
+    for index in 0..<min(input.count, Self.byteCount - seen.count) { seen.append(input[index]) }
+    if let type = seen.first, type != ContentType.handshake.rawValue { return false }
+    guard seen.count == Self.byteCount else { return nil }
+    let isServerHello = seen[RecordHeader.byteCount] == 2
+    return isServerHello && seen.span.extracting(last: 32).equals(ServerHello.retryRequest.span)
   }
 }

@@ -281,7 +281,7 @@ public struct Session: ~Copyable {
         clientForwarded(bytes.count, now: now)
         return Step(consumed: bytes.count, action: .read)
       }
-      if let inspected { return inspect(client: bytes, inspected, &workspace, &outputs) }
+      if let inspected { return inspect(client: bytes, inspected, now: now, &workspace, &outputs) }
       return bytes.isEmpty ? Step(consumed: 0, action: .read) : Step(consumed: 0, action: .forward(count: bytes.count))
     case .over:
       return Step(consumed: bytes.count, action: .read)
@@ -308,7 +308,9 @@ public struct Session: ~Copyable {
       return answer(Problem(.malformedRequest, detail), &workspace, &outputs)
     case .tunnel:
       flags.insert(.clientEnded)
-      if let fault = inspected?.inspection.clientEnded() { return refuseTunnel(fault, &workspace, &outputs) }
+      if let inspected, inspected.beginning == nil, let fault = inspected.inspection.clientEnded() {
+        return refuseTunnel(fault, &workspace, &outputs)
+      }
       return flags.contains(.upstreamEnded) ? endOfTunnel(.done) : .closeOtherWrite
     }
   }

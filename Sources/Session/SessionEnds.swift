@@ -27,8 +27,8 @@ extension Session {
           + (response == .head && request == .done
             ? timeouts.responseHeaderMilliseconds : timeouts.bodyStallMilliseconds)
       case .tunnel:
-        lastProgress
-          + (inspected == nil ? timeouts.tunnelIdleMilliseconds : timeouts.tlsHandshakeMilliseconds)
+        heldDeadline ?? lastProgress
+          + (inspected?.isPlain ?? true ? timeouts.tunnelIdleMilliseconds : timeouts.tlsHandshakeMilliseconds)
       case .over: lastProgress + Self.lingerMilliseconds
       }
     return min(own, exchangeDeadline, clientGoneAt, phase == .exchanging ? heldDeadline : .max)
@@ -91,7 +91,8 @@ extension Session {
         Problem(.responseTimeout, "\(destination(outputs)) did not begin a response within \(limit) ms."),
         &workspace, &outputs)
     case .tunnel:
-      return endOfTunnel(inspected == nil ? .tunnelIdle : .stalled)
+      if let heldDeadline, now >= heldDeadline { return heldTooLong() }
+      return endOfTunnel(inspected?.isPlain ?? true ? .tunnelIdle : .stalled)
     }
   }
 

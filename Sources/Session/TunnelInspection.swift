@@ -1,4 +1,5 @@
-// What `connect = "verify"` looks at in a tunnel: the beginning of the TLS connection that passes through it.
+// What is looked at in a tunnel: the beginning of the TLS connection that passes through it. `connect = "verify"` asks for the
+// server's certificates, a plain tunnel for the name in the client's hello alone.
 //
 //   client   hello ──→ watched ──→ opaque
 //                        │  ↑ another hello, after a HelloRetryRequest
@@ -13,6 +14,9 @@
 // The server that answers may ask for a second hello. RFC 8446, 4.1.2 has it carry the same name, and a server might go
 // by the second; so the client's records are walked over until the server has answered, and any hello among them must
 // name the server that the first did.
+//
+// Where only the name is asked for, nothing of the server is held: its bytes pass, and the first few are remembered, as
+// they say whether it asks for a second hello.
 //
 // Tested by playbooks in TunnelInspectionTests: whole, byte by byte and cut at random.
 
@@ -56,6 +60,8 @@ public enum TunnelFault: Error, Equatable, Sendable {
   case versionNotAllowed(seen: String, expected: String)
   /// The hello after a HelloRetryRequest names another server than the first.
   case changedServerName(seen: String, expected: String)
+  /// The client sends an HTTP request that is not encrypted, and rules speak of requests to the host.
+  case clearRequest(method: String)
 
   /// The stable word that logs and tests know.
   public var token: String {
@@ -67,6 +73,7 @@ public enum TunnelFault: Error, Equatable, Sendable {
     case .otherServerName: "other-server-name"
     case .changedServerName: "changed-server-name"
     case .versionNotAllowed: "tls-version-not-allowed"
+    case .clearRequest: "clear-request"
     }
   }
 
@@ -85,6 +92,9 @@ public enum TunnelFault: Error, Equatable, Sendable {
       "The server chose \(seen), where TLS \(expected) was expected."
     case .changedServerName(let seen, let expected):
       "The client's second ClientHello names the server \(seen), where its first named \(expected)."
+    case .clearRequest(let method):
+      "The client sends an HTTP request in the clear (\(method)), where TLS or another protocol was expected: rules speak of "
+        + "requests to this host, and none of them sees a request in a tunnel."
     }
   }
 }
@@ -98,8 +108,16 @@ public struct TunnelInspection: Sendable {
     case flight, awaiting, opaque, closed
   }
 
+  /// What is asked for.
+  public enum Subject: Equatable, Sendable {
+    /// The certificates of the server. `wantsStaple`: the policy asks for a stapled OCSP answer too.
+    case certificates(wantsStaple: Bool)
+    /// The name in the client's hello.
+    case name
+  }
+
   private let serverNames: [[UInt8]]
-  private let wantsStaple: Bool
+  private let subject: Subject
   private var clientPhase = ClientPhase.hello
   private var helloReader = ClientHelloReader()
   /// Bytes of the watched record that have yet to come.
@@ -107,6 +125,8 @@ public struct TunnelInspection: Sendable {
   private var upstreamPhase = UpstreamPhase.flight
   /// Nil before there is a hello that can be answered, and once the answer has been read.
   private var flightReader: ServerFlightReader? = nil
+  /// The same where only the name is asked for.
+  private var answerReader = FirstServerHello()
   private var awaitsSecondHello = false
   private var fault: TunnelFault? = nil
 
@@ -117,10 +137,9 @@ public struct TunnelInspection: Sendable {
 
   /// Begins when a CONNECT has been answered. The hello must name one of `serverNames`: A-labels, of which case and a dot
   /// at the end do not matter. Where there are none, for the CONNECT was to an address, it must name none.
-  /// `wantsStaple`: the policy asks for a stapled OCSP answer.
-  public init(serverNames: [[UInt8]], wantsStaple: Bool) {
+  public init(serverNames: [[UInt8]], for subject: Subject) {
     self.serverNames = serverNames
-    self.wantsStaple = wantsStaple
+    self.subject = subject
   }
 
   /// Whether both directions are opaque from here on, and need not be shown any more.
@@ -140,6 +159,8 @@ public struct TunnelInspection: Sendable {
   public mutating func upstreamReceived(_ input: Span<UInt8>) -> UpstreamStep {
     if let fault { return .refuse(fault) }
     switch upstreamPhase {
+    case .flight where subject == .name:
+      return readAnswer(input)
     case .flight:
       guard let reading = flightReader?.read(input) else {
         return input.isEmpty ? .hold : .refuse(refuse(.server(.spokeFirst)))
@@ -164,7 +185,7 @@ public struct TunnelInspection: Sendable {
 
   /// The server says no more. What is wrong with that, if anything: the tunnel is refused then.
   public mutating func upstreamEnded() -> TunnelFault? {
-    fault ?? (upstreamPhase == .flight ? refuse(.server(.truncated)) : nil)
+    fault ?? (upstreamPhase == .flight && subject != .name ? refuse(.server(.truncated)) : nil)
   }
 
   // MARK: The client's side
@@ -178,7 +199,9 @@ public struct TunnelInspection: Sendable {
       helloReader = ClientHelloReader()
       if hello == nil {
         hello = seen
-        flightReader = ServerFlightReader(answering: seen, wantsStaple: wantsStaple)
+        if case .certificates(let wantsStaple) = subject {
+          flightReader = ServerFlightReader(answering: seen, wantsStaple: wantsStaple)
+        }
       }
       clientPhase = awaitsSecondHello ? .opaque : .watched
       return clientPhase == .opaque ? .forward(count: input.count) : watch(input, from: end)
@@ -233,6 +256,20 @@ public struct TunnelInspection: Sendable {
   private static func text(_ name: [UInt8]) -> String { String(decoding: name, as: UTF8.self) }
 
   // MARK: The server's side
+
+  /// Where only the name is asked for: what the server says before it has a hello to answer is its own affair.
+  private mutating func readAnswer(_ input: Span<UInt8>) -> UpstreamStep {
+    guard hello != nil, let isRetryRequest = answerReader.asksForAnotherHello(input) else {
+      return input.isEmpty ? .hold : .pass
+    }
+    if isRetryRequest && clientPhase != .opaque {
+      awaitsSecondHello = true
+      upstreamPhase = .opaque
+    } else {
+      becomeOpaque()
+    }
+    return .pass
+  }
 
   private mutating func conclude(_ reading: ServerFlightReading) -> UpstreamStep {
     switch reading {

@@ -187,12 +187,13 @@ extension TunnelState {
     case .otherServerName(let seen, let expected): write(.otherServerName, seen, expected)
     case .versionNotAllowed(let seen, let expected): write(.versionNotAllowed, seen, expected)
     case .changedServerName(let seen, let expected): write(.changedServerName, seen, expected)
+    case .clearRequest(let method): write(.clearRequest, method)
     }
   }
 
   private enum FaultKind: UInt8 {
     case none, client, server, missingServerName, unexpectedServerName, otherServerName, versionNotAllowed
-    case changedServerName
+    case changedServerName, clearRequest
   }
 
   // MARK: Reading
@@ -283,6 +284,7 @@ extension TunnelState {
     case .otherServerName: return .otherServerName(seen: try text(), expected: try text())
     case .versionNotAllowed: return .versionNotAllowed(seen: try text(), expected: try text())
     case .changedServerName: return .changedServerName(seen: try text(), expected: try text())
+    case .clearRequest: return .clearRequest(method: try text())
     case nil: throw .invalid("fault")
     }
   }

@@ -116,7 +116,9 @@ import Testing
 
         what will be done:
           connect: tunnel; what passes inside is not read or changed
-          assurance: none
+          tunnel_sni: match; the tunnel must begin with a ClientHello that names api.example
+          an HTTP request in the clear ends the tunnel, as there are rules about requests to this host
+          assurance: sni
 
         """)
   }
@@ -210,7 +212,8 @@ import Testing
         + "\"timeout_ms\": 90000, \"cookies\": false, \"assurance\": null, \"security\": null}, \"address\": null}\n")
     #expect(
       try explain("CONNECT", .https, "127.0.0.1", 443, "").json.hasSuffix(
-        "\"actions\": {\"connect\": \"tunnel\", \"assurance\": [\"none\"], \"security\": null}, \"address\": {\"address\": \"127.0.0.1\", \"denied\": false, "
+        "\"actions\": {\"connect\": \"tunnel\", \"tunnel_sni\": \"match\", \"requires_tls\": true, "
+          + "\"refuses_clear_requests\": false, \"assurance\": [\"none\"], \"security\": null}, \"address\": {\"address\": \"127.0.0.1\", \"denied\": false, "
           + "\"block\": null, \"list\": \"proxy\"}}\n"))
     #expect(
       try explain("GET", .http, "other.example", 80, "/").json.hasSuffix(

@@ -83,8 +83,8 @@ import Testing
     let policy = try #require(result.policy)
     #expect(
       policy.rules.map(\.name) == [
-        "example", "payments", "no-admin", "intranet", "old-agents", "no-metadata", "package-mirrors", "maps",
-        "telemetry", "not-on-cellular", "weather",
+        "example", "payments", "no-admin", "intranet", "old-agents", "no-metadata", "package-mirrors", "code",
+        "maps", "telemetry", "not-on-cellular", "weather",
       ])
     let tables = ["request", "security", "response", "headers"]
     for schema in [TableSchema.rule, .request, .security, .response, .pins, .route] {

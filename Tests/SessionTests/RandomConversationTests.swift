@@ -41,6 +41,8 @@ import Testing
   private static let intercepting = policy("[[rule]]\nname = \"open\"\nconnect = \"intercept\"")
   private static let verifying = policy("[[rule]]\nname = \"seen\"\nconnect = \"verify\"")
   private static let reporting = policy("[[rule]]\nname = \"told\"\nconnect = \"verify\"\nenforce = false")
+  private static let matching = policy("proxy.default = \"deny\"\n[[rule]]\nname = \"plain\"")
+  private static let speaking = policy("[[rule]]\nname = \"speaks\"\npaths = [\"/x\"]")
 
   /// One exchange, as its two sides say it, and what the other side is to read.
   private struct Exchange {
@@ -234,10 +236,11 @@ import Testing
       if Bool.random(using: &generator) { happenings.append(.refusesCertificates(.pinMismatch)) }
       happenings += [.client(client), .upstream(server)]
       happenings += Bool.random(using: &generator) ? [.clientEnds, .upstreamEnds] : [.upstreamEnds, .clientEnds]
-      let isEnforced = Int.random(in: 0..<4, using: &generator) > 0
+      let policies = [Self.verifying, Self.verifying, Self.reporting, Self.matching, Self.matching, Self.speaking]
+      let policy = policies.randomElement(using: &generator) ?? Self.verifying
       var transcripts: [String] = []
       for split in [Split.whole, .bytewise, .random(seed: seed, longest: 40)] {
-        let stage = Stage(isEnforced ? Self.verifying : Self.reporting, split, isWrapped: false)
+        let stage = Stage(policy, split, isWrapped: false)
         let transcript = stage.play(happenings)
         transcripts.append(transcript)
         #expect(stage.faults.isEmpty, "\(split): \(stage.faults)\n\(transcript)")
@@ -248,7 +251,7 @@ import Testing
         if case .tunnelFault(let fault) = record?.outcome {
           toClient = Self.withoutAlert(toClient)
           switch fault {
-          case .missingServerName, .unexpectedServerName, .otherServerName:
+          case .missingServerName, .unexpectedServerName, .otherServerName, .clearRequest:
             #expect(Self.raw(transcript, ">").isEmpty && toClient.isEmpty, "\(transcript)")
           case .client, .server, .versionNotAllowed, .changedServerName: break
           }

@@ -266,6 +266,10 @@ final class Stage {
     } else {
       return false
     }
+    if !clientInput.isEmpty, session.clientSaidAll() {
+      pumpClient()
+      if isClosed || !session.isInTunnel { return true }
+    }
     perform(session.clientEnded(now: now, &workspace, &outputs))
     return true
   }

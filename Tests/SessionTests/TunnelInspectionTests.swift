@@ -29,7 +29,7 @@ import Testing
     private(set) var isOver = false
 
     init(names: [String], wantsStaple: Bool = false) {
-      inspection = TunnelInspection(serverNames: names.map(octets), wantsStaple: wantsStaple)
+      inspection = TunnelInspection(serverNames: names.map(octets), for: .certificates(wantsStaple: wantsStaple))
     }
 
     mutating func happens(_ event: Event, _ split: Split, _ memory: GuardedMemory) {
@@ -404,7 +404,7 @@ import Testing
 
   @Test func onlyWhatWasShownCanBeAccepted() async {
     await #expect(processExitsWith: .failure) {
-      var inspection = TunnelInspection(serverNames: [], wantsStaple: false)
+      var inspection = TunnelInspection(serverNames: [], for: .certificates(wantsStaple: false))
       inspection.accept()
     }
   }

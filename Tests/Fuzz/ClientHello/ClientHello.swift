@@ -51,7 +51,7 @@ private struct Inspected: Equatable {
 
 /// Shows the bytes as a session does: what has not passed is shown again with more behind it.
 private func inspect(_ bytes: [UInt8], seed: UInt64?) -> Inspected {
-  var inspection = TunnelInspection(serverNames: [Array("a.example".utf8)], wantsStaple: false)
+  var inspection = TunnelInspection(serverNames: [Array("a.example".utf8)], for: .certificates(wantsStaple: false))
   var result = Inspected()
   var shown = 0
   var state = seed ?? 0
