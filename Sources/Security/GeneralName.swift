@@ -53,12 +53,6 @@ struct GeneralName {
     }
   }
 
-  /// The object identifier that says what an otherName is.
-  var otherKind: [UInt8]? {
-    guard kind == .other, let first = DERReader.elements(content)?.first else { return nil }
-    return Array(first.content)
-  }
-
   /// Whether a certificate's name has the form that its kind asks for. Of kinds that are not read, nothing is said.
   var isWellFormed: Bool {
     switch kind {

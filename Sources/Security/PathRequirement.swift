@@ -87,6 +87,7 @@ struct PathViolation: Sendable {
     let other: TrustProfile = profile == .public ? .private : .public
     let isAskedInOther = requirement.positions(in: other).contains(position)
     let note = isAskedInOther ? "" : "; the profile \"\(profile.rawValue)\" asks for it"
-    return "expected \(requirement.expected) in the certificate \(subject), found \(found) (\(requirement.section))\(note)"
+    return
+      "expected \(requirement.expected) in the certificate \(subject), found \(found) (\(requirement.section))\(note)"
   }
 }

@@ -66,12 +66,6 @@ static inline bool cossl_signature_algorithms_agree(const X509 *certificate) {
   return X509_ALGOR_cmp(outer, X509_get0_tbs_sigalg(certificate)) == 0;
 }
 
-static inline bool cossl_has_unique_identifiers(const X509 *certificate) {
-  const ASN1_BIT_STRING *issuer = NULL, *subject = NULL;
-  X509_get0_uids(certificate, &issuer, &subject);
-  return issuer != NULL || subject != NULL;
-}
-
 /// Writes a name in the form of RFC 4514; what is not printable ASCII is escaped.
 static inline int cossl_name_print(BIO *to, const X509_NAME *name) {
   return X509_NAME_print_ex(to, name, 0, XN_FLAG_RFC2253);
