@@ -116,6 +116,14 @@ public enum TrustSource: Hashable, Sendable {
   /// The system's anchors. They are not read here: loading them takes 18 ms, and the program does it once.
   case system
   case anchors(TrustAnchors)
+
+  /// What the chains to these are held to by default.
+  public var profile: TrustProfile {
+    switch self {
+    case .system: .public
+    case .anchors(let anchors): anchors.profile
+    }
+  }
 }
 
 /// [authority]: the local authority of connect = "intercept". The program loads it.
@@ -174,6 +182,8 @@ public struct Configuration: Hashable, Sendable {
   public var timeouts = Timeouts()
   public var dns = NameServices()
   public var trust = TrustSource.system
+  /// What the chains to these are held to, where [trust] says so; nil: as the anchors have it.
+  public var trustProfile: TrustProfile? = nil
   public var authority = AuthoritySettings()
   public var reachability = ReachabilitySettings()
   public var log = LogSettings()

@@ -28,7 +28,7 @@ extension TableSchema {
   static let dns = TableSchema(["servers", "timeout", "cache"])
   static let log = TableSchema(["format", "level", "access"])
   static let admin = TableSchema(["socket", "metrics", "operators"])
-  static let trust = TableSchema(["anchors"])
+  static let trust = TableSchema(["anchors", "profile"])
   static let authority = TableSchema(["directory", "key"])
   static let defaults = TableSchema(["security", "request", "response"])
   static let reachability = TableSchema(["interfaces"])
@@ -37,8 +37,8 @@ extension TableSchema {
     "connect", "tunnel_sni", "upgrade", "route", "deny_addresses", "security", "request", "response",
   ])
   static let security = TableSchema([
-    "pins", "allow_invalid_certificates", "validates_domain_name", "anchors", "min_tls", "max_tls", "ciphers",
-    "server_name", "client_certificate", "revocation", "crl_file",
+    "pins", "allow_invalid_certificates", "validates_domain_name", "anchors", "profile", "min_tls", "max_tls",
+    "ciphers", "server_name", "client_certificate", "revocation", "crl_file",
   ])
   static let clientCertificate = TableSchema(["certificate", "key"])
   static let pins = TableSchema(["mode", "spki", "certificates", "expires", "on_expiry", "enforce"])

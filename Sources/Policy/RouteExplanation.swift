@@ -10,13 +10,17 @@ public struct RouteExplanation: Sendable {
   public let routes: [Route]
   /// Whose anchors count where a route has none of its own.
   public let trust: TrustSource
+  /// What the chains to those are held to.
+  public let trustProfile: TrustProfile
 }
 
 extension Policy {
   /// nil for what is denied, and where no routes are listed.
   func routeExplanation(of decision: Decision) -> RouteExplanation? {
     guard decision.verdict == .allow, let rule = decision.rule, !rules[rule].routes.isEmpty else { return nil }
-    return RouteExplanation(routes: rules[rule].routes, trust: configuration.trust)
+    return RouteExplanation(
+      routes: rules[rule].routes, trust: configuration.trust,
+      trustProfile: configuration.trustProfile ?? configuration.trust.profile)
   }
 }
 
@@ -26,7 +30,8 @@ extension RouteExplanation {
   private func security(of route: Route) -> SecurityExplanation? {
     guard route.parent?.kind == .https else { return nil }
     return SecurityExplanation(
-      treatment: nil, upgradedPort: nil, policy: route.security, trust: trust, isEnforced: true)
+      treatment: nil, upgradedPort: nil, policy: route.security, trust: trust, trustProfile: trustProfile,
+      isEnforced: true)
   }
 
   /// `wired, wifi or wwan`

@@ -30,6 +30,8 @@ public struct SecurityExplanation: Sendable {
   public let policy: SecurityPolicy
   /// Whose anchors count where the policy has none of its own.
   public let trust: TrustSource
+  /// What the chains to those are held to.
+  public let trustProfile: TrustProfile
   /// false: what does not hold is let pass, and logged.
   public let isEnforced: Bool
 
@@ -68,7 +70,8 @@ extension Policy {
       treatment: treatment, opening: treatment == .tunnel ? opening(of: decision, port: port, &workspace) : nil,
       host: host.bytes.span.string, isAddress: host.address != nil,
       upgradedPort: isUpgraded ? (port == Scheme.http.defaultPort ? Scheme.https.defaultPort : port) : nil,
-      policy: security(of: decision), trust: configuration.trust, isEnforced: rule?.enforce ?? true)
+      policy: security(of: decision), trust: configuration.trust,
+      trustProfile: configuration.trustProfile ?? configuration.trust.profile, isEnforced: rule?.enforce ?? true)
   }
 }
 
@@ -119,6 +122,7 @@ extension SecurityExplanation {
     lines.append(
       settings.allowInvalidCertificates
         ? "anchors: any certificate (allow_invalid_certificates)" : "anchors: \(anchorsText)")
+    if !settings.allowInvalidCertificates { lines.append("profile: \(profile.rawValue)") }
     lines.append("name: \(settings.validatesDomainName ? "validated" : "not validated")")
     switch settings.revocation {
     case .none: break
@@ -140,6 +144,11 @@ extension SecurityExplanation {
       lines.append("client certificate: \(subject)\(isShown ? "" : ", not shown in a tunnel that is verified")")
     }
     return lines
+  }
+
+  /// What a chain is held to.
+  private var profile: TrustProfile {
+    policy.settings.profile ?? policy.settings.anchors?.profile ?? trustProfile
   }
 
   private var anchorsText: String {
@@ -203,7 +212,7 @@ extension SecurityExplanation {
       ("pins", settings.pinSet?.json ?? .null),
       ("allow_invalid_certificates", .boolean(settings.allowInvalidCertificates)),
       ("validates_domain_name", .boolean(settings.validatesDomainName)),
-      ("anchors", .string(anchorsOrigin)),
+      ("anchors", .string(anchorsOrigin)), ("profile", .string(profile.rawValue)),
       ("min_tls", .string(settings.minimumVersion.rawValue)),
       ("max_tls", .string(settings.maximumVersion.rawValue)),
       ("ciphers", settings.ciphers.map(JSONText.string) ?? .null),

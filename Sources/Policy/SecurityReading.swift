@@ -23,6 +23,7 @@ final class SecurityDraft {
   var allowInvalidCertificates: Bool? = nil
   var validatesDomainName: Bool? = nil
   var anchors: Anchors? = nil
+  var profile: TrustProfile? = nil
   var minimumVersion: TLSVersion? = nil
   var maximumVersion: TLSVersion? = nil
   var ciphers: String? = nil
@@ -44,6 +45,7 @@ final class SecurityDraft {
     allowInvalidCertificates = pick("allow_invalid_certificates", \.allowInvalidCertificates)
     validatesDomainName = pick("validates_domain_name", \.validatesDomainName)
     anchors = pick("anchors", \.anchors)
+    profile = pick("profile", \.profile)
     minimumVersion = pick("min_tls", \.minimumVersion)
     maximumVersion = pick("max_tls", \.maximumVersion)
     ciphers = pick("ciphers", \.ciphers)
@@ -60,6 +62,7 @@ final class SecurityDraft {
     settings.allowInvalidCertificates = allowInvalidCertificates ?? settings.allowInvalidCertificates
     settings.validatesDomainName = validatesDomainName ?? settings.validatesDomainName
     if case .own(let anchors) = anchors { settings.anchors = anchors }
+    settings.profile = profile
     settings.minimumVersion = minimumVersion ?? settings.minimumVersion
     settings.maximumVersion = maximumVersion ?? settings.maximumVersion
     settings.ciphers = ciphers
@@ -93,6 +96,7 @@ extension ConfigurationReading {
     case "allow_invalid_certificates": draft.allowInvalidCertificates = boolean(setting)
     case "validates_domain_name": draft.validatesDomainName = boolean(setting)
     case "anchors": draft.anchors = ownAnchors(setting)
+    case "profile": draft.profile = choice(setting, TrustProfile.self)
     case "min_tls": draft.minimumVersion = version(setting)
     case "max_tls": draft.maximumVersion = version(setting)
     case "ciphers": draft.ciphers = ciphers(setting)

@@ -8,6 +8,7 @@ extension ConfigurationReading {
     for setting in table.settings {
       switch setting.key {
       case "anchors": readTrustAnchors(setting)
+      case "profile": configuration.trustProfile = choice(setting, TrustProfile.self)
       default: unread(setting, of: .trust)
       }
     }

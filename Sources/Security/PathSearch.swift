@@ -25,6 +25,7 @@ struct PathSearch {
 
   private let presented: [OpaquePointer]
   private let anchors: TrustAnchors
+  private let profile: TrustProfile
   private let verification: PathVerification
 
   /// Leaf first; what is being tried.
@@ -37,7 +38,7 @@ struct PathSearch {
   private var accepted: [OpaquePointer]?
 
   /// `chain` has a leaf, and must live as long as what the search answers.
-  init(_ chain: PresentedChain, anchors: TrustAnchors, seconds: Int64) {
+  init(_ chain: PresentedChain, anchors: TrustAnchors, profile: TrustProfile, seconds: Int64) {
     var others: [OpaquePointer] = []
     for certificate in chain.certificates.dropFirst() where !Self.isAmong(others, certificate) {
       others.append(certificate)
@@ -45,6 +46,7 @@ struct PathSearch {
     presented = others
     path = [chain.certificates[0]]
     self.anchors = anchors
+    self.profile = profile
     verification = PathVerification(seconds: seconds)
   }
 
@@ -80,7 +82,7 @@ struct PathSearch {
 
   private mutating func attempt(_ path: [OpaquePointer], _ accepts: ([OpaquePointer]) -> Bool) {
     attempts += 1
-    switch verification.verify(path) {
+    switch verification.verify(path, in: profile) {
     case .holds(let chain):
       firstVerified = firstVerified ?? chain
       if accepts(chain) {

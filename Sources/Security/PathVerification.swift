@@ -24,11 +24,23 @@ struct PathVerification {
           X509_STORE_CTX_set_default(context, "ssl_server") == 1
         else { return .fails(PathFault(code: X509_V_ERR_UNSPECIFIED, depth: 0, certificate: path[0])) }
         X509_STORE_CTX_set0_trusted_stack(context, trusted)
-        configure(context, endsAtAnchor ? path.last : nil)
+        configure(context, path, endsAtAnchor ? path.last : nil)
         if X509_verify_cert(context) == 1 { return .holds(elements(ofStack: X509_STORE_CTX_get0_chain(context))) }
         return .fails(fault(in: context, leaf: path[0]))
       }
     }
+  }
+
+  /// The same, and then what `profile` asks of a path that OpenSSL has found to hold.
+  func verify(_ path: [OpaquePointer], in profile: TrustProfile) -> PathVerdict {
+    let verdict = verify(path)
+    guard case .holds(let chain) = verdict, let violation = PathRequirement.violation(of: chain, in: profile) else {
+      return verdict
+    }
+    return .fails(
+      PathFault(
+        code: X509_V_ERR_APPLICATION_VERIFICATION, depth: Int32(violation.depth),
+        certificate: chain[violation.depth], violation: violation))
   }
 
   private func fault(in context: OpaquePointer, leaf: OpaquePointer) -> PathFault {
@@ -38,24 +50,39 @@ struct PathVerification {
       certificate: X509_STORE_CTX_get_current_cert(context) ?? leaf)
   }
 
-  private func configure(_ context: OpaquePointer, _ anchor: OpaquePointer?) {
+  private func configure(_ context: OpaquePointer, _ path: [OpaquePointer], _ anchor: OpaquePointer?) {
     let parameters = X509_STORE_CTX_get0_param(context)
     X509_VERIFY_PARAM_set_time(parameters, time_t(seconds))
     X509_VERIFY_PARAM_set_auth_level(parameters, Self.securityLevel)
     X509_VERIFY_PARAM_set_hostflags(parameters, Self.hostFlags)
     // The path is followed as it was laid: an anchor that shares the name of an intermediate does not take its place.
     X509_VERIFY_PARAM_clear_flags(parameters, UInt(X509_V_FLAG_TRUSTED_FIRST))
+    // requireExplicitPolicy asks for a policy that holds from end to end (RFC 5280, 6.1.5); without it nothing does.
+    if path.contains(where: { X509_get_ext_by_NID($0, NID_policy_constraints, -1) >= 0 }) {
+      X509_VERIFY_PARAM_set_flags(parameters, UInt(X509_V_FLAG_POLICY_CHECK))
+    }
     if let anchor, !isSelfIssued(anchor) {
       X509_VERIFY_PARAM_set_flags(parameters, UInt(X509_V_FLAG_PARTIAL_CHAIN))
     }
+    X509_STORE_CTX_set_verify_cb(context, forgiveFaults)
     guard let revocationLists else { return }
     X509_VERIFY_PARAM_set_flags(parameters, UInt(X509_V_FLAG_CRL_CHECK | X509_V_FLAG_CRL_CHECK_ALL))
     X509_STORE_CTX_set0_crls(context, revocationLists.stack)
-    X509_STORE_CTX_set_verify_cb(context) { isVerified, context in
-      // A list is required of the leaf's issuer. Of the issuers above it those that are given count.
-      let isListMissing = X509_STORE_CTX_get_error(context) == X509_V_ERR_UNABLE_TO_GET_CRL
-      return isListMissing && X509_STORE_CTX_get_error_depth(context) > 0 ? 1 : isVerified
-    }
+  }
+}
+
+/// What is no fault though OpenSSL thinks so.
+private func forgiveFaults(_ isVerified: Int32, _ context: OpaquePointer?) -> Int32 {
+  switch X509_STORE_CTX_get_error(context) {
+  case X509_V_ERR_UNABLE_TO_GET_CRL:
+    // A list is required of the leaf's issuer. Of the issuers above it those that are given count.
+    return X509_STORE_CTX_get_error_depth(context) > 0 ? 1 : isVerified
+  case X509_V_ERR_CERT_HAS_EXPIRED:
+    // The last second is one of validity (RFC 5280, 4.1.2.5).
+    let now = X509_VERIFY_PARAM_get_time(X509_STORE_CTX_get0_param(context))
+    let end = X509_STORE_CTX_get_current_cert(context).flatMap { seconds(X509_get0_notAfter($0)) }
+    return end == Int64(now) ? 1 : isVerified
+  default: return isVerified
   }
 }
 
@@ -80,9 +107,12 @@ struct PathFault {
   let certificate: OpaquePointer
   /// What else is to be said, as a sentence of its own.
   var note: String? = nil
+  /// Where OpenSSL has nothing against the path, but a requirement of the profile is not met.
+  var violation: PathViolation? = nil
 
   /// Whether the leaf is what is wrong, so that no other path can be better.
   var isOfLeaf: Bool {
+    if let violation { return violation.isOfLeafAlone }
     guard depth == 0 else { return false }
     switch code {
     case X509_V_ERR_CERT_HAS_EXPIRED, X509_V_ERR_CERT_NOT_YET_VALID, X509_V_ERR_INVALID_PURPOSE,
@@ -117,6 +147,7 @@ struct PathFault {
   /// What is wrong with which certificate, without a full stop.
   func sentence(at seconds: Int64) -> String {
     let subject = title(certificate)
+    if let violation { return violation.sentence(of: subject) }
     let sentence =
       switch code {
       case X509_V_ERR_CERT_HAS_EXPIRED:
@@ -130,7 +161,9 @@ struct PathFault {
   }
 
   func trustFailure(trusting anchors: TrustAnchors, at seconds: Int64) -> TrustFailure {
-    let trusted = kind == .untrusted ? "; trusted are the anchors of \(anchors.origin) (\(anchors.count))" : ""
+    let trusted =
+      kind == .untrusted && violation == nil
+      ? "; trusted are the anchors of \(anchors.origin) (\(anchors.count))" : ""
     return TrustFailure(kind, sentence(at: seconds) + trusted)
   }
 

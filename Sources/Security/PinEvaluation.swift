@@ -77,7 +77,8 @@ struct PinEvaluation {
     guard let pinned = policy.pinnedAnchors, pinned.count > 0 else {
       return .failure(mismatch(set, "the set has no certificate"))
     }
-    var search = PathSearch(chain, anchors: pinned, seconds: seconds)
+    // Whoever pins a certificate vouches for it: what it is held to is what a private authority is.
+    var search = PathSearch(chain, anchors: pinned, profile: .private, seconds: seconds)
     switch search.run({ path in path.contains { pinned.anchor(equalTo: $0) != nil } }) {
     case .fails(let fault) where search.attempts == 0 || fault.leadsElsewhere:
       return .failure(mismatch(set, fault.sentence(at: seconds)))

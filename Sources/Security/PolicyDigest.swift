@@ -7,11 +7,12 @@ extension SecurityPolicy.Settings {
   /// 32 bytes.
   var digest: [UInt8] {
     var text = DigestText()
-    text.append("sallyport security policy 1")
+    text.append("sallyport security policy 2")
     text.append(pinSet) { $0.append($1) }
     text.append(allowInvalidCertificates)
     text.append(validatesDomainName)
     text.append(anchors) { $0.append($1.digest) }
+    text.append(profile) { $0.append($1.rawValue) }
     text.append(minimumVersion.rawValue)
     text.append(maximumVersion.rawValue)
     text.append(ciphers) { $0.append($1) }

@@ -28,6 +28,8 @@ public final class SecurityPolicy: Sendable {
     public var validatesDomainName = true
     /// Instead of [trust], for this rule; nil: those of [trust].
     public var anchors: TrustAnchors? = nil
+    /// What is asked of certificates beyond what OpenSSL asks; nil: as the anchors have it.
+    public var profile: TrustProfile? = nil
     public var minimumVersion = TLSVersion.tls12
     public var maximumVersion = TLSVersion.tls13
     /// OpenSSL cipher string, or TLS 1.3 suites among it; nil: OpenSSL's default.

@@ -4,7 +4,7 @@
 import COpenSSL
 
 public final class TrustAnchors: Sendable, Hashable {
-  /// SHA-256 over the certificates, in an order of its own.
+  /// SHA-256 over the certificates, in an order of its own, and the profile.
   public let digest: [UInt8]
   /// For messages: "system", or the file or directory.
   public let origin: String
@@ -12,6 +12,8 @@ public final class TrustAnchors: Sendable, Hashable {
   /// Whether a certificate that is no self-signed root ends a chain: where an operator gave just these, not where a
   /// system's store happens to hold it.
   let endsAtIntermediates: Bool
+  /// What is asked of the chains that end here, where a policy does not say.
+  public let profile: TrustProfile
 
   /// By OpenSSL's hash of the subject, which is that of equal names however they are encoded.
   private let certificates: [UInt: [CertificateObject]]
@@ -22,10 +24,15 @@ public final class TrustAnchors: Sendable, Hashable {
       certificates.compactMap { CertificateObject.decode($0.der) }, origin: origin, endsAtIntermediates: true)
   }
 
-  /// One certificate that is given twice counts once.
-  init(_ objects: [CertificateObject], origin: String, endsAtIntermediates: Bool) {
+  /// One certificate that is given twice counts once. `profile` nil: that of a system's store where chains end at roots
+  /// alone, and that of an operator's own anchors else.
+  init(
+    _ objects: [CertificateObject], origin: String, endsAtIntermediates: Bool, profile: TrustProfile? = nil
+  ) {
     self.origin = origin
     self.endsAtIntermediates = endsAtIntermediates
+    let profile = profile ?? (endsAtIntermediates ? .private : .public)
+    self.profile = profile
     var table: [UInt: [CertificateObject]] = [:]
     var digests: Set<[UInt8]> = []
     for object in objects {
@@ -35,7 +42,15 @@ public final class TrustAnchors: Sendable, Hashable {
     certificates = table
     count = digests.count
     let sorted = digests.sorted { $0.lexicographicallyPrecedes($1) }
-    digest = sha256([endsAtIntermediates ? 1 : 0] + sorted.flatMap { $0 })
+    digest = sha256([endsAtIntermediates ? 1 : 0, profile == .public ? 1 : 0] + sorted.flatMap { $0 })
+  }
+
+  /// The same anchors with another profile.
+  public func with(profile: TrustProfile) -> TrustAnchors {
+    profile == self.profile
+      ? self
+      : TrustAnchors(
+        certificates.values.flatMap { $0 }, origin: origin, endsAtIntermediates: endsAtIntermediates, profile: profile)
   }
 
   /// A bundle of PEM, or one certificate of DER; `origin` is its file, for messages. None at all is a fault: anchors of

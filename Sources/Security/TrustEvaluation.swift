@@ -119,7 +119,8 @@ private struct Evaluation {
     // Step 2.
     var verified: [OpaquePointer]?
     if !settings.allowInvalidCertificates {
-      var search = PathSearch(chain, anchors: anchors, seconds: seconds)
+      var search = PathSearch(
+        chain, anchors: anchors, profile: settings.profile ?? anchors.profile, seconds: seconds)
       switch search.run({ pins.accepts($0) }) {
       case .holds(let path): verified = path
       case .fails(let fault): return .failure(fault.trustFailure(trusting: anchors, at: seconds))

@@ -101,7 +101,8 @@ struct LivePolicyMaker {
   /// `complain` takes a sentence about what goes on all the same.
   mutating func make(_ loaded: LoadedPolicy, complain: (String) -> Void) -> Result<LivePolicy, TLSSetupFault> {
     let policy = loaded.policy
-    let trust = anchors(policy.configuration.trust, complain)
+    let read = anchors(policy.configuration.trust, complain)
+    let trust = policy.configuration.trustProfile.map { read.with(profile: $0) } ?? read
     var enforced: [DigestKey: OriginSecurity] = [:]
     var reporting: [DigestKey: OriginSecurity] = [:]
     for security in policy.securityPolicies {

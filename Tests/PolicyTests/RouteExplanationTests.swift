@@ -76,6 +76,7 @@ import Testing
     from the interface eth0; while it cannot be reached, requests are held for up to 30s
       route tls: by https://[2001:db8::1]:443
         anchors: ca.pem, 1 certificate
+        profile: private
         name: validated
         TLS: 1.2
       route lan: straight to the destination; where it is reached by wired
@@ -151,8 +152,8 @@ import Testing
           + "\"when\": [\"wired\", \"wifi\", \"unknown\"], \"interface\": \"eth0\", \"wait_ms\": 30000, \"security\": null}, "
           + "{\"name\": \"tls\", \"via\": \"https://[2001:db8::1]:443\", \"credentials\": false, \"when\": [], "
           + "\"interface\": null, \"wait_ms\": null, \"security\": {\"pins\": null, \"allow_invalid_certificates\": false, "
-          + "\"validates_domain_name\": true, \"anchors\": \"ca.pem\", \"min_tls\": \"1.2\", \"max_tls\": \"1.2\", "
-          + "\"ciphers\": null, \"server_name\": null, \"client_certificate\": null, \"revocation\": \"none\", "
+          + "\"validates_domain_name\": true, \"anchors\": \"ca.pem\", \"profile\": \"private\", "
+          + "\"min_tls\": \"1.2\", \"max_tls\": \"1.2\", \"ciphers\": null, \"server_name\": null, \"client_certificate\": null, \"revocation\": \"none\", "
           + "\"enforce\": true}}, "
           + "{\"name\": \"lan\", \"via\": \"direct\", \"credentials\": false, \"when\": [\"wired\"], \"interface\": null, "
           + "\"wait_ms\": null, \"security\": null}, "

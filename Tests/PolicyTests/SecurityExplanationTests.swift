@@ -26,7 +26,7 @@ import Testing
       isTunnel: isTunnel)
   }
 
-  private static let plain = ["anchors: system", "name: validated", "TLS: 1.2 to 1.3"]
+  private static let plain = ["anchors: system", "profile: public", "name: validated", "TLS: 1.2 to 1.3"]
 
   @Test func aTunnelIsNotLookedAt() throws {
     #expect(
@@ -98,7 +98,7 @@ import Testing
       try lines(Self.everything).dropFirst()
         == [
           "assurance: exact", "pins: p, public-key, 2 pins, enforced, until the end of 2027-06-01 (UTC)",
-          "anchors: ca.pem, 1 certificate", "name: not validated", "revocation: 1 list", "TLS: 1.2",
+          "anchors: ca.pem, 1 certificate", "profile: private", "name: not validated", "revocation: 1 list", "TLS: 1.2",
           "ciphers: ECDHE+AESGCM", "server name: b.example", "client certificate: CN=kiosk-7",
         ])
   }
@@ -144,8 +144,30 @@ import Testing
     let policy = try loaded("[trust]\nanchors = \"ca.pem\"", Self.world)
     let explanation = policy.explain(
       method: "GET", scheme: .https, host: canonical("a"), port: 443, path: "/", isTunnel: false)
-    #expect(explanation.description.contains("\n  anchors: ca.pem, 1 certificate\n"))
+    #expect(explanation.description.contains("\n  anchors: ca.pem, 1 certificate\n  profile: private\n"))
     #expect(explanation.json.contains("\"anchors\": \"ca.pem\""))
+  }
+
+  @Test(arguments: [
+    ("", "", "public"), ("profile = 'private'", "", "private"), ("anchors = 'ca.pem'", "", "private"),
+    ("anchors = 'ca.pem'\nprofile = 'public'", "", "public"), ("", "profile = 'private'", "private"),
+    ("profile = 'private'", "profile = 'public'", "public"), ("", "anchors = 'ca.pem'", "private"),
+    // That of [trust] is for its own anchors.
+    ("profile = 'public'", "anchors = 'ca.pem'", "private"),
+    ("", "anchors = 'ca.pem'\nprofile = 'public'", "public"),
+  ]) func theProfileIsThatOfTheRuleOrElseOfItsAnchors(trust: String, security: String, expected: String) throws {
+    let text = "[trust]\n\(trust)\n[[rule]]\nname = 'r'\nhosts = ['a']\n[rule.security]\n\(security)"
+    let explanation = try loaded(text, Self.world).explain(
+      method: "GET", scheme: .https, host: canonical("a"), port: 443, path: "/", isTunnel: false)
+    #expect(explanation.description.contains("\n  profile: \(expected)\n"))
+    #expect(explanation.json.contains("\"profile\": \"\(expected)\""))
+  }
+
+  @Test func theProfileIsInherited() throws {
+    let text = "[defaults.security]\nprofile = 'private'\n[[rule]]\nname = 'r'\n[rule.security]\nmin_tls = '1.3'"
+    let explanation = try loaded(text, Self.world).explain(
+      method: "GET", scheme: .https, host: canonical("a"), port: 443, path: "/", isTunnel: false)
+    #expect(explanation.description.contains("\n  profile: private\n"))
   }
 
   @Test func whatIsDeniedIsNotExplained() throws {
@@ -169,14 +191,14 @@ import Testing
         == "{\"connect\": \"intercept\", \"assurance\": [\"exact\"], \"security\": {\"pins\": {\"name\": \"p\", "
         + "\"mode\": \"public-key\", \"count\": 2, \"enforce\": true, \"expires\": 1811894400, \"on_expiry\": \"fail\"}, "
         + "\"allow_invalid_certificates\": false, \"validates_domain_name\": false, \"anchors\": \"ca.pem\", "
-        + "\"min_tls\": \"1.2\", \"max_tls\": \"1.2\", \"ciphers\": \"ECDHE+AESGCM\", \"server_name\": \"b.example\", "
+        + "\"profile\": \"private\", \"min_tls\": \"1.2\", \"max_tls\": \"1.2\", \"ciphers\": \"ECDHE+AESGCM\", \"server_name\": \"b.example\", "
         + "\"client_certificate\": \"CN=kiosk-7\", \"revocation\": \"crl\", \"enforce\": true}}")
     #expect(
       try actions("upgrade = true", "GET", .http)
         == "{\"remove\": [], \"set\": [], \"default\": [], \"timeout_ms\": null, \"cookies\": true, "
         + "\"upgrade\": {\"port\": 443}, \"assurance\": [\"exact\"], \"security\": {\"pins\": null, "
         + "\"allow_invalid_certificates\": false, \"validates_domain_name\": true, \"anchors\": \"system\", "
-        + "\"min_tls\": \"1.2\", \"max_tls\": \"1.3\", \"ciphers\": null, \"server_name\": null, "
+        + "\"profile\": \"public\", \"min_tls\": \"1.2\", \"max_tls\": \"1.3\", \"ciphers\": null, \"server_name\": null, "
         + "\"client_certificate\": null, \"revocation\": \"none\", \"enforce\": true}}")
     #expect(
       try actions("connect = 'verify'", "CONNECT", .https).hasPrefix(

@@ -47,7 +47,16 @@ import Testing
     #expect(anchors.count == 2 && anchors.origin == "anchors")
   }
 
+  @Test func theProfileIsTaken() throws {
+    #expect(try loaded("").configuration.trustProfile == nil)
+    #expect(try loaded("[trust]\nprofile = \"private\"").configuration.trustProfile == .private)
+    #expect(try loaded("[trust]\nprofile = \"public\"").configuration.trustProfile == .public)
+  }
+
   static let rows: [LoadRow] = [
+    LoadRow(
+      "a profile that there is not", "[trust]\nprofile = \"strict\"",
+      "2:11: error: 'profile' in [trust]: expected \"public\" or \"private\", found 'strict'"),
     LoadRow(
       "anchors that are not there", "[trust]\nanchors = \"none.pem\"",
       "2:11: error: 'anchors' in [trust]: cannot read 'none.pem': No such file or directory"),

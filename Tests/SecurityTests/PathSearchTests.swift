@@ -24,7 +24,7 @@ import TestSupport
   ) {
     let chain = shown(presented)
     withExtendedLifetime((chain, anchors)) {
-      var search = PathSearch(chain, anchors: anchors, seconds: now)
+      var search = PathSearch(chain, anchors: anchors, profile: .private, seconds: now)
       let verdict = search.run(accepts)
       var outcome = Outcome(attempts: search.attempts, steps: search.steps)
       switch verdict {

@@ -7,6 +7,12 @@ public final class TestKey: @unchecked Sendable {
   public enum Kind: Sendable {
     case p256
     case rsa(bits: Int32)
+    /// By NID_….
+    case curve(Int32)
+    /// P-256, with its parameters written out.
+    case describedCurve
+    case ed25519
+    case dsa
   }
 
   public let pointer: OpaquePointer
@@ -22,6 +28,21 @@ public final class TestKey: @unchecked Sendable {
       context = EVP_PKEY_CTX_new_id(EVP_PKEY_RSA, nil)
       EVP_PKEY_keygen_init(context)
       EVP_PKEY_CTX_set_rsa_keygen_bits(context, bits)
+    case .curve(let curve):
+      context = EVP_PKEY_CTX_new_id(EVP_PKEY_EC, nil)
+      EVP_PKEY_keygen_init(context)
+      EVP_PKEY_CTX_set_ec_paramgen_curve_nid(context, curve)
+    case .describedCurve:
+      context = EVP_PKEY_CTX_new_id(EVP_PKEY_EC, nil)
+      EVP_PKEY_keygen_init(context)
+      EVP_PKEY_CTX_set_ec_paramgen_curve_nid(context, NID_X9_62_prime256v1)
+      EVP_PKEY_CTX_set_ec_param_enc(context, OPENSSL_EC_EXPLICIT_CURVE)
+    case .ed25519:
+      context = EVP_PKEY_CTX_new_id(EVP_PKEY_ED25519, nil)
+      EVP_PKEY_keygen_init(context)
+    case .dsa:
+      context = Self.withParameters(ofDSA: 2048)
+      EVP_PKEY_keygen_init(context)
     }
     var key: OpaquePointer?
     guard EVP_PKEY_keygen(context, &key) == 1, let key else { fatalError("no key") }
@@ -30,6 +51,17 @@ public final class TestKey: @unchecked Sendable {
   }
 
   deinit { EVP_PKEY_free(pointer) }
+
+  private static func withParameters(ofDSA bits: Int32) -> OpaquePointer? {
+    let maker = EVP_PKEY_CTX_new_id(EVP_PKEY_DSA, nil)
+    defer { EVP_PKEY_CTX_free(maker) }
+    EVP_PKEY_paramgen_init(maker)
+    EVP_PKEY_CTX_set_dsa_paramgen_bits(maker, bits)
+    var parameters: OpaquePointer?
+    guard EVP_PKEY_paramgen(maker, &parameters) == 1 else { fatalError("no parameters") }
+    defer { EVP_PKEY_free(parameters) }
+    return EVP_PKEY_CTX_new(parameters, nil)
+  }
 
   /// PKCS #8.
   public var der: [UInt8] {
@@ -115,8 +147,11 @@ public final class TestCertificate: @unchecked Sendable {
 
   public var pem: String { pemText("CERTIFICATE", der) }
 
-  /// Signed by `issuer`, or by its own key.
-  public init(_ plan: CertificatePlan, key: TestKey = TestKey(), issuer: TestCertificate? = nil) {
+  /// Signed by `issuer`, or by its own key. `alter` has the last word before that.
+  public init(
+    _ plan: CertificatePlan, key: TestKey = TestKey(), issuer: TestCertificate? = nil,
+    alter: (OpaquePointer) -> Void = { _ in }
+  ) {
     // Swift frees an object behind its last use, and reading a pointer of it may be that.
     defer { withExtendedLifetime(issuer) {} }
     guard let x509 = X509_new() else { fatalError("no certificate") }
@@ -133,16 +168,32 @@ public final class TestCertificate: @unchecked Sendable {
     X509_set_pubkey(x509, key.pointer)
     let signer = issuer?.x509 ?? x509
     for (kind, value) in Self.extensions(of: plan) { Self.add(kind, value, to: x509, signedBy: signer) }
-    // An issuer that has no identifier of its key leaves nothing to write.
-    if plan.hasKeyIdentifiers, X509_get_ext_by_NID(signer, NID_subject_key_identifier, -1) >= 0 {
+    // A root leaves it out, and an issuer that has no identifier of its key leaves nothing to write.
+    if plan.hasKeyIdentifiers, issuer != nil, X509_get_ext_by_NID(signer, NID_subject_key_identifier, -1) >= 0 {
       Self.add(NID_authority_key_identifier, "keyid", to: x509, signedBy: signer)
     }
-    guard X509_sign(x509, (issuer?.key ?? key).pointer, plan.digest == .sha1 ? EVP_sha1() : EVP_sha256()) > 0 else {
+    alter(x509)
+    let signing = (issuer?.key ?? key).pointer
+    let digest =
+      EVP_PKEY_get_base_id(signing) == EVP_PKEY_ED25519 ? nil : plan.digest == .sha1 ? EVP_sha1() : EVP_sha256()
+    guard X509_sign(x509, signing, digest) > 0 else {
       fatalError("no signature")
     }
     self.x509 = x509
     self.key = key
     der = written { i2d_X509(x509, $0) }
+  }
+
+  /// One that was made already, and then changed.
+  public init(der: [UInt8], key: TestKey) {
+    let made = der.withUnsafeBufferPointer { buffer in
+      var at = buffer.baseAddress
+      return d2i_X509(nil, &at, buffer.count)
+    }
+    guard let made else { fatalError("no certificate") }
+    x509 = made
+    self.key = key
+    self.der = der
   }
 
   deinit { X509_free(x509) }

@@ -3,6 +3,8 @@
 #define SALLYPORT_COPENSSL_X509_H
 
 #include <openssl/pkcs12.h>
+#include <openssl/x509v3.h>
+#include <stdbool.h>
 
 static inline STACK_OF(X509) * cossl_x509_stack_new(void) { return sk_X509_new_null(); }
 
@@ -38,6 +40,30 @@ static inline GENERAL_NAMES *cossl_alternative_names(const X509 *certificate) {
 static inline int cossl_names_count(const GENERAL_NAMES *names) { return names ? sk_GENERAL_NAME_num(names) : 0; }
 static inline const GENERAL_NAME *cossl_names_at(const GENERAL_NAMES *names, int index) {
   return sk_GENERAL_NAME_value(names, index);
+}
+
+/// The algorithm of a certificate's key (NID_…), as its SubjectPublicKeyInfo names it.
+static inline int cossl_key_algorithm(const X509 *certificate) {
+  ASN1_OBJECT *algorithm = NULL;
+  X509_PUBKEY_get0_param(&algorithm, NULL, NULL, NULL, X509_get_X509_PUBKEY(certificate));
+  return OBJ_obj2nid(algorithm);
+}
+
+/// The curve that the parameters of a certificate's key name (NID_…); NID_undef where they name none, but describe one.
+static inline int cossl_key_curve(const X509 *certificate) {
+  X509_ALGOR *algorithm = NULL;
+  X509_PUBKEY_get0_param(NULL, NULL, NULL, &algorithm, X509_get_X509_PUBKEY(certificate));
+  int type = V_ASN1_UNDEF;
+  const void *value = NULL;
+  X509_ALGOR_get0(NULL, &type, &value, algorithm);
+  return type == V_ASN1_OBJECT ? OBJ_obj2nid(value) : NID_undef;
+}
+
+/// Whether the algorithm beside the signature is the one that was signed.
+static inline bool cossl_signature_algorithms_agree(const X509 *certificate) {
+  const X509_ALGOR *outer = NULL;
+  X509_get0_signature(NULL, &outer, certificate);
+  return X509_ALGOR_cmp(outer, X509_get0_tbs_sigalg(certificate)) == 0;
 }
 
 /// Writes a name in the form of RFC 4514; what is not printable ASCII is escaped.
