@@ -34,7 +34,7 @@ extension TableSchema {
   static let reachability = TableSchema(["interfaces"])
   static let rule = TableSchema([
     "name", "hosts", "ports", "methods", "paths", "schemes", "users", "units", "when", "action", "reason", "enforce",
-    "connect", "upgrade", "route", "deny_addresses", "security", "request", "response",
+    "connect", "upgrade", "upgrades", "route", "deny_addresses", "security", "request", "response",
   ])
   static let security = TableSchema([
     "pins", "allow_invalid_certificates", "validates_domain_name", "anchors", "min_tls", "max_tls", "ciphers",

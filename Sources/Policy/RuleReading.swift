@@ -17,6 +17,7 @@ struct RuleDraft {
   var enforce = true
   var connect: ConnectTreatment? = nil
   var upgrade = false
+  var upgrades: UpgradeList? = nil
   /// Names of routes, in order; what they refer to is looked up when every file has been read.
   var routes: [(value: String, setting: Setting)] = []
   var denyAddresses: AddressSet? = nil
@@ -39,12 +40,15 @@ struct RuleDraft {
   ) -> Rule {
     Rule(
       name: name, location: location, conditions: conditions, action: action, reason: reason, enforce: enforce,
-      connect: connect, upgrade: upgrade, routes: routes, denyAddresses: denyAddresses,
+      connect: connect, upgrade: upgrade, upgrades: upgrades, routes: routes, denyAddresses: denyAddresses,
       request: request.policy(inheriting: inherited), security: security, response: response)
   }
 
   /// Whether it speaks of requests and is passed over when a tunnel is asked for, unless it sets `connect`.
   var isAboutRequests: Bool { !(conditions.methods.isEmpty && conditions.paths.isEmpty) }
+
+  /// Whether requests that it matches are refused.
+  var denies: Bool { action == .deny && enforce }
 
   func matches(_ scheme: Scheme) -> Bool { conditions.schemes.isEmpty || conditions.schemes.contains(scheme) }
 }
@@ -110,6 +114,7 @@ extension ConfigurationReading {
     case "enforce": draft.enforce = boolean(setting) ?? true
     case "connect": draft.connect = choice(setting, ConnectTreatment.self)
     case "upgrade": draft.upgrade = boolean(setting) ?? false
+    case "upgrades": draft.upgrades = upgrades(setting)
     case "route": draft.routes = routeNames(setting)
     case "deny_addresses": draft.denyAddresses = addressSet(setting)
     case "request": draft.request = table(setting).map(requestDraft) ?? RequestDraft()
@@ -228,11 +233,7 @@ extension ConfigurationReading {
         error(element, fault)
         return nil
       }
-      let pattern = PathPattern(text)
-      if pattern.neverMatches {
-        warning(element, "\(text.quoted) never matches: paths are compared without empty segments, '.' and '..'")
-      }
-      return (pattern, element)
+      return (PathPattern(text), element)
     }
     warnOfRepetition(paths) { $0.description.quoted }
     return paths.map(\.value)

@@ -125,6 +125,7 @@ extension Session {
     inspected = nil
     parent = nil
     passedVia = []
+    askedProtocol = []
     held = nil
     pace = nil
     pacedBody = ByteBuffer()

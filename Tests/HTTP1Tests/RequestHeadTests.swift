@@ -310,14 +310,14 @@ func line(_ line: String) -> String { line + "\r\nHost: a.example\r\n\r\n" }
       refused: .bareCarriageReturn),
     Row(
       "a Connection that names Content-Length", post("Content-Length: 5", "Connection: x, content-length"),
-      refused: .connectionNamesFraming),
+      refused: .connectionNamesContent),
     Row(
       "a Connection that names Transfer-Encoding",
       post("Connection: Transfer-Encoding", "Transfer-Encoding: chunked"),
-      refused: .connectionNamesFraming),
+      refused: .connectionNamesContent),
     Row(
       "a Connection that names Host", get("Connection: close", "Connection: HOST"),
-      refused: .connectionNamesFraming),
+      refused: .connectionNamesContent),
     // Host.
     Row("no Host", "GET http://a.example/ HTTP/1.1\r\n\r\n", refused: .missingHost),
     Row("no Host in CONNECT of HTTP/1.1", "CONNECT a.example:443 HTTP/1.1\r\n\r\n", refused: .missingHost),
@@ -429,7 +429,7 @@ func line(_ line: String) -> String { line + "\r\nHost: a.example\r\n\r\n" }
   @Test func theStrictGrammarAgreesWithTheTables() {
     for row in Self.accepted { #expect(StrictGrammar.isProxyRequest(row.bytes), "\(row.sentence)") }
     for row in Self.refusedLines + Self.refusedFields
-    where ![.unsupportedScheme, .tooManyConnectionOptions, .connectionNamesFraming].contains(
+    where ![.unsupportedScheme, .tooManyConnectionOptions, .connectionNamesContent].contains(
       row.expected.fault)
     {
       #expect(!StrictGrammar.isProxyRequest(row.bytes), "\(row.sentence)")
