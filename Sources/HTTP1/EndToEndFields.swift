@@ -23,7 +23,7 @@ enum EndToEndFields {
   /// In lower case.
   private static let all: [StaticString] = [
     // What frames and routes a message: without it another message would follow, or go elsewhere.
-    "host", "content-length", "transfer-encoding", "trailer", "via", "max-forwards", "expect",
+    "host", "content-length", "transfer-encoding", "trailer", "max-forwards", "expect",
     // What says how content is read: types, codings, parts, digests. Rules judge answers by them.
     "content-type", "content-encoding", "content-range", "content-language", "content-location",
     "content-disposition", "content-md5", "content-digest", "repr-digest", "digest",

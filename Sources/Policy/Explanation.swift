@@ -321,8 +321,9 @@ extension Explanation {
       [
         ("remove", .array(removed.map(JSONText.string))), ("set", .array(set.map(\.json))),
         ("default", .array(defaults.map(\.json))),
-        ("timeout_ms", timeoutMilliseconds.map { .number(Int($0)) } ?? .null), ("cookies", .boolean(cookies)),
+        ("timeout_ms", timeoutMilliseconds.map { .number(Int($0)) } ?? .null),
         ("upgrades", upgrades.map { .array($0.protocols.map(JSONText.string)) } ?? .null),
+        ("cookies", .boolean(cookies)),
       ] + (serializer?.json ?? []) + (response?.json ?? []) + tls + ways)
   }
 

@@ -71,6 +71,8 @@ public struct PathReadings: Sendable {
   private(set) var readings: [Reading] = []
   /// More readings than are looked at: rules that deny match, others do not.
   private(set) var isUnreadable = false
+  /// Where the readings begin in `octets`: behind what came, while it is decoded.
+  private var base = 0
   private var raw: [Reading] = []
   private var scratch: [UInt8] = []
   private var once: [UInt8] = []
@@ -132,7 +134,7 @@ public struct PathReadings: Sendable {
       return
     }
     // The first, which is the path itself, has room in any case: the limit of the head has judged its length.
-    let isFull = readings.count == Self.mostReadings || octets.count + scratch.count > Self.mostOctets
+    let isFull = readings.count == Self.mostReadings || octets.count - base + scratch.count > Self.mostOctets
     if isFull, !readings.isEmpty {
       isUnreadable = true
       return
@@ -158,7 +160,7 @@ public struct PathReadings: Sendable {
   private mutating func decode() {
     swap(&raw, &readings)
     readings.removeAll(keepingCapacity: true)
-    let begin = octets.count
+    base = octets.count
     for reading in raw where !isUnreadable {
       guard octets[reading.octets].contains(0x25) else {
         scratch.removeAll(keepingCapacity: true)
@@ -174,11 +176,12 @@ public struct PathReadings: Sendable {
       add(.twice, reading.steps)
     }
     // What came is not looked at again.
-    octets.removeFirst(begin)
+    octets.removeFirst(base)
     for index in readings.indices {
       let range = readings[index].octets
-      readings[index].octets = range.lowerBound - begin..<range.upperBound - begin
+      readings[index].octets = range.lowerBound - base..<range.upperBound - base
     }
+    base = 0
   }
 }
 

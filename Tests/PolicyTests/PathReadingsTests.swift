@@ -98,7 +98,7 @@ import Testing
     let plain = "/" + String(repeating: "abcdef", count: 4000)
     readings.set(Array(plain.utf8).span)
     #expect(!readings.isUnreadable)
-    readings.set(Array((plain + "%20").utf8).span)
+    readings.set(Array((plain + "%C3%BC").utf8).span)
     #expect(!readings.isUnreadable && readings.readings.count == 1)
   }
 

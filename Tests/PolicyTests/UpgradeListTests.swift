@@ -52,7 +52,7 @@ import Testing
     let seen = policy.explain(
       method: "GET", scheme: .http, host: canonical("a.example"), port: 80, path: "/", isTunnel: false)
     #expect(seen.description.contains("  upgrades: websocket, x/1\n"), "\(seen)")
-    #expect(seen.json.contains("\"upgrades\":[\"websocket\",\"x/1\"]"), "\(seen.json)")
+    #expect(seen.json.contains("\"upgrades\": [\"websocket\", \"x/1\"]"), "\(seen.json)")
     #expect(policy.rules[1].upgrades?.description == "none")
   }
 }
