@@ -142,9 +142,11 @@ public struct FieldSection: Sendable {
     }
   }
 
-  /// Marks as dropped the fields that end at this hop, those that Connection names among them. Without Host or framing
-  /// the rest would be another message: naming these is a fault.
-  mutating func dropHopByHop(_ bytes: Span<UInt8>, _ options: inout ConnectionOptions) -> MessageFault? {
+  /// Marks as dropped the fields that end at this hop, those that Connection names among them. Without some the rest would be
+  /// another message than the one that was checked: naming these is a fault (`EndToEndFields`).
+  mutating func dropHopByHop(
+    _ bytes: Span<UInt8>, _ options: inout ConnectionOptions, isResponse: Bool
+  ) -> MessageFault? {
     var named = 0
     for index in lines.indices {
       if lines[index].known.isHopByHop { lines[index].isDropped = true }
@@ -156,10 +158,8 @@ public struct FieldSection: Sendable {
         if named > Self.maximumConnectionOptions { return .tooManyConnectionOptions }
         options.note(bytes, element, isConnection: isConnection)
         guard isConnection else { continue }
-        switch KnownField.identify(bytes, element) {
-        case .host, .contentLength, .transferEncoding: return .connectionNamesFraming
-        default: drop(namedAt: element, in: bytes)
-        }
+        if EndToEndFields.contains(bytes, element, isResponse: isResponse) { return .connectionNamesContent }
+        drop(namedAt: element, in: bytes)
       }
     }
     return nil

@@ -5,6 +5,7 @@
 public enum MessageFault: String, Error, Equatable, Sendable, CaseIterable {
   // The start line (RFC 9112, 3 and 4).
   case badMethod = "bad-method"
+  case methodCase = "method-case"
   case badTarget = "bad-target"
   case targetNotAbsolute = "target-not-absolute"
   case unsupportedScheme = "unsupported-scheme"
@@ -20,7 +21,7 @@ public enum MessageFault: String, Error, Equatable, Sendable, CaseIterable {
   case obsoleteLineFolding = "obs-fold"
   case spaceBeforeColon = "space-before-colon"
   case badFieldName = "bad-field-name"
-  case connectionNamesFraming = "connection-names-framing"
+  case connectionNamesContent = "connection-names-content"
   case tooManyConnectionOptions = "too-many-connection-options"
   // Host (RFC 9112, 3.2).
   case missingHost = "missing-host"
@@ -52,6 +53,7 @@ public enum MessageFault: String, Error, Equatable, Sendable, CaseIterable {
   public var sentence: String {
     switch self {
     case .badMethod: "begins with something that is no method (a token, then one space)"
+    case .methodCase: "has a method that is known but for its case; methods are case-sensitive: GET, not get"
     case .badTarget: "has a target with characters that no URI may hold, or one that ends too early"
     case .targetNotAbsolute:
       "has a target that is not absolute; a proxy expects http://host/path, or host:port for CONNECT"
@@ -67,7 +69,8 @@ public enum MessageFault: String, Error, Equatable, Sendable, CaseIterable {
     case .obsoleteLineFolding: "has a field that is folded over several lines"
     case .spaceBeforeColon: "has white space between a field name and its colon"
     case .badFieldName: "has a field name that is no token followed by a colon"
-    case .connectionNamesFraming: "names Host, Content-Length or Transfer-Encoding in its Connection field"
+    case .connectionNamesContent:
+      "names a field in its Connection field that is meant for every recipient, such as Host, Content-Type or Cookie"
     case .tooManyConnectionOptions: "lists more Connection options than any sender needs"
     case .missingHost: "has no Host field"
     case .severalHosts: "has more than one Host field"

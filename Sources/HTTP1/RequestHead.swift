@@ -91,6 +91,8 @@ public struct RequestHead: Sendable {
     guard bytes[at] == 0x20, !method.isEmpty else { return breakOff(bytes, at, otherwise: .badMethod) }
     knownMethod = Self.identify(bytes, method)
     understood = .method
+    // Some servers read `delete` as DELETE, which a rule on methods would not.
+    if knownMethod == .other, Self.isKnownButForCase(bytes, method) { return .invalid(.methodCase) }
 
     // 2. Target: characters of a URI, and one space.
     at &+= 1
@@ -158,11 +160,25 @@ public struct RequestHead: Sendable {
     }
   }
 
+  private static func isKnownButForCase(_ bytes: Span<UInt8>, _ method: Range<Int>) -> Bool {
+    func isCased(_ upper: StaticString, _ lower: StaticString) -> Bool {
+      bytes.equals(method, ignoringCase: lower) && !bytes.equals(method, upper)
+    }
+    switch method.count {
+    case 3: return isCased("GET", "get") || isCased("PUT", "put")
+    case 4: return isCased("POST", "post") || isCased("HEAD", "head")
+    case 5: return isCased("PATCH", "patch") || isCased("TRACE", "trace") || isCased("TRACK", "track")
+    case 6: return isCased("DELETE", "delete")
+    case 7: return isCased("CONNECT", "connect") || isCased("OPTIONS", "options")
+    default: return false
+    }
+  }
+
   /// What the fields say: Host, connection options, framing.
   private mutating func understand(_ bytes: Span<UInt8>) -> MessageFault? {
     if let fault = checkHost(bytes) { return fault }
     options = ConnectionOptions()
-    if let fault = fields.dropHopByHop(bytes, &options) { return fault }
+    if let fault = fields.dropHopByHop(bytes, &options, isResponse: false) { return fault }
     switch BodyFraming.ofRequest(fields, bytes, minorVersion: minorVersion) {
     case .failure(let fault): return fault
     case .success(let framing): self.framing = framing

@@ -46,7 +46,7 @@ public struct ResponseHead: Sendable {
       let progress = fields.read(bytes, from: end + 2, limits: limits)
       guard case .complete = progress else { return progress }
       options = ConnectionOptions()
-      if let fault = fields.dropHopByHop(bytes, &options) { return .invalid(fault) }
+      if let fault = fields.dropHopByHop(bytes, &options, isResponse: true) { return .invalid(fault) }
       let framing = BodyFraming.ofResponse(
         fields, bytes, status: status, minorVersion: minorVersion, toHead: toHead, toConnect: toConnect)
       switch framing {

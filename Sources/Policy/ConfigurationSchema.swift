@@ -34,7 +34,7 @@ extension TableSchema {
   static let reachability = TableSchema(["interfaces"])
   static let rule = TableSchema([
     "name", "hosts", "ports", "methods", "paths", "schemes", "users", "units", "when", "action", "reason", "enforce",
-    "connect", "tunnel_sni", "upgrade", "route", "deny_addresses", "security", "request", "response",
+    "connect", "tunnel_sni", "upgrade", "upgrades", "route", "deny_addresses", "security", "request", "response",
   ])
   static let security = TableSchema([
     "pins", "allow_invalid_certificates", "validates_domain_name", "anchors", "profile", "min_tls", "max_tls",

@@ -40,6 +40,10 @@ public struct Explanation: Sendable {
   /// The rule that decides; nil where none matches.
   public let rule: Rule?
   public let passedOver: [PassedOver]
+  /// The reading of the path by which a rule denies; nil where all readings agree, and for what no rule denies.
+  public let pathReading: PathReadingText?
+  /// `upgrades` of the rule; nil: it does not say.
+  public let upgrades: UpgradeList?
   public let removed: [String]
   public let set: [Field]
   public let defaults: [Field]
@@ -73,19 +77,19 @@ extension Policy {
       link: link ?? .unknown)
     var workspace = DecisionWorkspace()
     workspace.host = host
-    var canonicalPath = CanonicalPath()
-    canonicalPath.set(pathBytes.span)
+    var paths = PathReadings()
+    if !isTunnel { paths.set(pathBytes.span) }
     let decision = decide(facts, &workspace)
     let seen = Seen(
       method: method, scheme: scheme, host: host, port: port, path: path, client: client, link: link ?? .unknown)
     var passedOver: [Explanation.PassedOver] = []
     for rule in rules[..<(decision.rule ?? rules.count)] {
-      guard let condition = rule.firstFailure(facts, path: canonicalPath, host: host) else { continue }
+      guard let condition = rule.firstFailure(facts, paths: paths, host: host) else { continue }
       passedOver.append(
         Explanation.PassedOver(
           rule: rule.name, location: rule.location, condition: condition,
           expected: rule.expectation(of: condition),
-          seen: seen.text(for: condition)))
+          seen: condition == .paths ? rule.pathCondition.seen(pathBytes.span, paths) : seen.text(for: condition)))
     }
     let open = OpenQuestion(client: client, link: link)
     let assumptions = open.assumptions(of: rules.prefix(decision.rule.map { $0 + 1 } ?? rules.count)) {
@@ -93,26 +97,29 @@ extension Policy {
       let facts = RequestFacts(
         scheme: scheme, port: port, method: methodBytes.span, path: pathBytes.span, isTunnel: isTunnel, client: client,
         link: link)
-      return rule.firstFailure(facts, path: canonicalPath, host: host) == nil
+      return rule.firstFailure(facts, paths: paths, host: host) == nil
     }
-    return explanation(of: decision, seen, isTunnel: isTunnel, passedOver, assumptions)
+    let reading = decision.rule.flatMap { rules[$0].pathCondition.denyingReading(paths) }
+    return explanation(of: decision, seen, isTunnel: isTunnel, passedOver, reading, assumptions)
   }
 
   private func explanation(
     of decision: Decision, _ seen: Seen, isTunnel: Bool, _ passedOver: [Explanation.PassedOver],
-    _ assumptions: [Explanation.Assumption]
+    _ pathReading: PathReadingText?, _ assumptions: [Explanation.Assumption]
   ) -> Explanation {
     let edits = request(of: decision)
     let tls = securityExplanation(
       of: decision, scheme: seen.scheme, host: seen.host, port: seen.port, isTunnel: isTunnel)
     let written = Set(edits.fields.set.map(\.name))
     let isLookedInto = !isTunnel && decision.verdict == .allow
+    let isEcho = EchoMethod.includes(Array(seen.method.utf8).span)
     return Explanation(
       request: seen.request(isTunnel: isTunnel), isTunnel: isTunnel, port: seen.port,
-      decision: decision, rule: decision.rule.map { rules[$0] }, passedOver: passedOver,
+      decision: decision, rule: decision.rule.map { rules[$0] }, passedOver: passedOver, pathReading: pathReading,
+      upgrades: decision.rule.flatMap { rules[$0].upgrades },
       removed: edits.fields.removed.filter { !written.contains($0) }.map { $0.span.string },
-      set: edits.fields.set.map(Explanation.Field.init),
-      defaults: edits.fields.defaults.map(Explanation.Field.init),
+      set: isEcho ? [] : edits.fields.set.map(Explanation.Field.init),
+      defaults: isEcho ? [] : edits.fields.defaults.map(Explanation.Field.init),
       timeoutMilliseconds: edits.timeoutMilliseconds, cookies: edits.cookies,
       serializer: isLookedInto ? serializerExplanation(of: decision, method: seen.method) : nil,
       response: isLookedInto ? responseExplanation(of: decision) : nil, security: tls,
@@ -215,6 +222,8 @@ extension Explanation: CustomStringConvertible {
     return lines.map(\.printable).joined(separator: "\n") + "\n"
   }
 
+  private var secretKeeper: String { rule == nil ? "[defaults.request]" : ruleText }
+
   private var ruleText: String { rule.map { "rule '\($0.name)' (\($0.location))" } ?? "no rule" }
 
   private var verdictLine: String {
@@ -229,12 +238,18 @@ extension Explanation: CustomStringConvertible {
     case .ruleWouldDeny: "allowed: \(ruleText) would deny, but enforce = false, so that it is only logged"
     case .defaultAllow: "allowed: no rule matches, and 'default' in [proxy] is \"allow\""
     case .defaultDeny: "denied: no rule matches, and 'default' in [proxy] is \"deny\""
+    case .methodRefused:
+      "denied: the server would answer with the request itself, and \(secretKeeper) adds a secret to it (405)"
     }
   }
 
   private var reasonLines: [String] {
-    guard decision.verdict == .deny, decision.reason != .portNotListed, let reason = rule?.reason else { return [] }
-    return ["  reason shown to the client: \(reason)"]
+    guard decision.verdict == .deny else { return [] }
+    let reading = pathReading.map { ["  path read as \($0)"] } ?? []
+    guard decision.reason != .methodRefused, decision.reason != .portNotListed, let reason = rule?.reason else {
+      return reading
+    }
+    return reading + ["  reason shown to the client: \(reason)"]
   }
 
   private var passedOverLines: [String] {
@@ -261,6 +276,7 @@ extension Explanation: CustomStringConvertible {
       lines.append("  timeout \(Quantity.duration.text(timeoutMilliseconds)), whole exchange")
     }
     if !cookies { lines.append("  cookies: Cookie and Set-Cookie are removed") }
+    if let upgrades { lines.append("  upgrades: \(upgrades)") }
     return lines + (serializer?.lines ?? []) + (response?.lines ?? [])
   }
 
@@ -288,7 +304,8 @@ extension Explanation {
     JSONText.object([
       ("request", .string(request)), ("verdict", .string(decision.verdict == .allow ? "allow" : "deny")),
       ("decision", .string(decision.reason.rawValue)), ("rule", ruleJSON),
-      ("passed_over", .array(passedOver.map(\.json))), ("assumed", .array(assumptions.map(\.json))),
+      ("path_reading", pathReading?.json ?? .null), ("passed_over", .array(passedOver.map(\.json))),
+      ("assumed", .array(assumptions.map(\.json))),
       ("actions", actionsJSON), ("address", addressJSON),
     ]).text + "\n"
   }
@@ -311,7 +328,9 @@ extension Explanation {
       [
         ("remove", .array(removed.map(JSONText.string))), ("set", .array(set.map(\.json))),
         ("default", .array(defaults.map(\.json))),
-        ("timeout_ms", timeoutMilliseconds.map { .number(Int($0)) } ?? .null), ("cookies", .boolean(cookies)),
+        ("timeout_ms", timeoutMilliseconds.map { .number(Int($0)) } ?? .null),
+        ("upgrades", upgrades.map { .array($0.protocols.map(JSONText.string)) } ?? .null),
+        ("cookies", .boolean(cookies)),
       ] + (serializer?.json ?? []) + (response?.json ?? []) + tls + ways)
   }
 

@@ -40,7 +40,7 @@ public struct RequestFacts: ~Escapable {
 /// Storage for deciding, one a loop.
 public struct DecisionWorkspace: Sendable {
   public var host = CanonicalHost()
-  var path = CanonicalPath()
+  var paths = PathReadings()
   var lists: [Range<Int32>] = []
 
   public init() { lists.reserveCapacity(16) }
@@ -67,6 +67,8 @@ public struct Decision: Equatable, Sendable {
     case defaultAllow = "default"
     /// No rule matches and `default` denies.
     case defaultDeny = "default-denies"
+    /// The answer to the method would be the request, with the secret that the rule adds.
+    case methodRefused = "method-refused"
   }
 
   public let verdict: Verdict
@@ -132,17 +134,24 @@ public final class Policy: Sendable {
     var decision = Decision(
       verdict: configuration.proxy.defaultAction == .allow ? .allow : .deny,
       reason: configuration.proxy.defaultAction == .allow ? .defaultAllow : .defaultDeny, rule: nil)
-    if rules.isEmpty { return decision }
-    if looksAtPaths { workspace.path.set(facts.path) }
+    if rules.isEmpty { return refusingEcho(facts, decision) }
+    if looksAtPaths, !facts.isTunnel { workspace.paths.set(facts.path) }
     let host = workspace.host
-    let path = workspace.path
+    let paths = workspace.paths
     index.forEachCandidate(of: host, lists: &workspace.lists) { number in
       let rule = rules[number]
-      guard rule.firstFailure(facts, path: path, host: nil) == nil else { return false }
+      guard rule.firstFailure(facts, paths: paths, host: nil) == nil else { return false }
       decision = self.decision(of: rule, number, tunnelPort: facts.isTunnel ? facts.port : nil)
       return true
     }
-    return decision
+    return refusingEcho(facts, decision)
+  }
+
+  private func refusingEcho(_ facts: borrowing RequestFacts, _ decision: Decision) -> Decision {
+    guard EchoMethod.includes(facts.method), decision.verdict == .allow, !facts.isTunnel, carriesSecret(decision) else {
+      return decision
+    }
+    return Decision(verdict: .deny, reason: .methodRefused, rule: decision.rule)
   }
 
   /// Whether any rule, or what holds for every host, speaks of requests to the host in `workspace`.
@@ -218,9 +227,10 @@ extension Rule {
     case hosts, ports, methods, paths, schemes, users, units, links = "when", requestsOnly = "requests only"
   }
 
-  /// The first condition that does not hold; nil where all do. `host` nil: the index has looked at it.
+  /// The first condition that does not hold; nil where all do. `paths` are the readings of the path; `host` nil: the index has
+  /// looked at it.
   public func firstFailure(
-    _ facts: borrowing RequestFacts, path: CanonicalPath, host: CanonicalHost?
+    _ facts: borrowing RequestFacts, paths: PathReadings, host: CanonicalHost?
   ) -> Condition? {
     if let host, !conditions.hosts.isEmpty, !conditions.hosts.contains(where: { $0.matches(host) }) { return .hosts }
     if !conditions.ports.isEmpty, !conditions.ports.contains(facts.port) { return .ports }
@@ -237,11 +247,6 @@ extension Rule {
       for method in methodBytes where method.span.equals(facts.method) { found = true }
       if !found { return .methods }
     }
-    if !conditions.paths.isEmpty {
-      var found = false
-      for pattern in conditions.paths where pattern.matches(path.bytes.span) { found = true }
-      if !found { return .paths }
-    }
-    return nil
+    return pathCondition.holds(facts.path, paths) ? nil : .paths
   }
 }

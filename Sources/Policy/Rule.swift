@@ -25,73 +25,6 @@ public enum ConnectTreatment: String, Sendable, CaseIterable {
   case deny
 }
 
-/// An inclusive path pattern: literal runs around `*`, which stands for any run of characters. Octets may be written
-/// percent-encoded, as paths have them: `%2A` is an asterisk. The query is not looked at.
-public struct PathPattern: Hashable, Sendable, CustomStringConvertible {
-  public let description: String
-  /// Octets as `CanonicalPath` has them, and `wildcard`.
-  private let pattern: [UInt16]
-
-  private static let wildcard: UInt16 = 0x100
-
-  public init(_ text: String) {
-    description = text
-    let octets = Array(text.utf8)
-    var pattern: [UInt16] = []
-    var index = 0
-    while index < octets.count {
-      if octets[index] == 0x2a {
-        pattern.append(Self.wildcard)
-        index += 1
-      } else {
-        let (octet, length) = CanonicalPath.octet(at: index, of: octets.span)
-        pattern.append(UInt16(octet))
-        index += length
-      }
-    }
-    self.pattern = pattern
-  }
-
-  /// A path that matches, its wildcards taken for an octet that stands in no other pattern.
-  var example: [UInt8] { pattern.map { UInt8($0 == Self.wildcard ? 0 : $0) } }
-
-  /// Whether it holds an empty segment or a dot segment, which the paths that it is compared with never do.
-  var neverMatches: Bool {
-    let segments = pattern.split(separator: 0x2f, omittingEmptySubsequences: false)
-    return segments.enumerated().contains { place, segment in
-      if segment.isEmpty { return place > 0 && place < segments.count - 1 }
-      return segment.elementsEqual([0x2e]) || segment.elementsEqual([0x2e, 0x2e])
-    }
-  }
-
-  /// Greedy with one point of return: linear in the path for one `*`, at most pattern × path for many.
-  public func matches(_ path: Span<UInt8>) -> Bool {
-    let pattern = self.pattern.span
-    var at = 0
-    var index = 0
-    var star: Int? = nil
-    var resume = 0
-    while index < path.count {
-      if at < pattern.count, pattern[at] == Self.wildcard {
-        star = at
-        at += 1
-        resume = index
-      } else if at < pattern.count, pattern[at] == UInt16(path[index]) {
-        at += 1
-        index += 1
-      } else if let star {
-        at = star + 1
-        resume += 1
-        index = resume
-      } else {
-        return false
-      }
-    }
-    while at < pattern.count, pattern[at] == Self.wildcard { at += 1 }
-    return at == pattern.count
-  }
-}
-
 /// One rule. Immutable once it is part of a `Policy`.
 public final class Rule: Sendable {
   public struct Conditions: Sendable {
@@ -101,7 +34,7 @@ public final class Rule: Sendable {
     public var ports: [UInt16] = []
     /// Empty: any method. Case-sensitive (RFC 9110, 9.1).
     public var methods: [String] = []
-    /// Empty: any path.
+    /// Empty: any path. `PathCondition` says how they are compared.
     public var paths: [PathPattern] = []
     /// Empty: any scheme.
     public var schemes: [Scheme] = []
@@ -131,6 +64,8 @@ public final class Rule: Sendable {
   public let tunnelSNI: TunnelSNI?
   /// Requests for http:// are sent over TLS upstream, and port 80 becomes 443.
   public let upgrade: Bool
+  /// Protocols that Upgrade may ask for; nil: any but HTTP itself.
+  public let upgrades: UpgradeList?
   /// Ways to the destination, the first that holds is taken. Empty: straight.
   public let routes: [Route]
   /// Instead of [proxy] deny_addresses; nil: the rule does not say.
@@ -146,11 +81,13 @@ public final class Rule: Sendable {
 
   /// The methods as bytes, so that matching compares and does not convert.
   let methodBytes: [[UInt8]]
+  let pathCondition: PathCondition
 
   public init(
     name: String, location: SourceLocation, conditions: Conditions = Conditions(), action: RuleAction = .allow,
     reason: String? = nil, enforce: Bool = true, connect: ConnectTreatment? = nil,
-    tunnelSNI: TunnelSNI? = nil, upgrade: Bool = false, routes: [Route] = [], denyAddresses: AddressSet? = nil,
+    tunnelSNI: TunnelSNI? = nil, upgrade: Bool = false, upgrades: UpgradeList? = nil, routes: [Route] = [],
+    denyAddresses: AddressSet? = nil,
     request: RequestPolicy = RequestPolicy(),
     security: SecurityPolicy = .standard, response: ResponseSerialization? = nil
   ) {
@@ -165,11 +102,13 @@ public final class Rule: Sendable {
     self.denyAddresses = denyAddresses
     self.request = request
     self.upgrade = upgrade
+    self.upgrades = upgrades
     self.routes = routes
     self.security = security
     self.response = response
     hasParents = routes.contains { $0.parent != nil }
     methodBytes = conditions.methods.map { Array($0.utf8) }
+    pathCondition = PathCondition(conditions.paths, denies: action == .deny && enforce)
   }
 }
 

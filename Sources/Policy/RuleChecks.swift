@@ -18,7 +18,10 @@ extension ConfigurationReading {
     for (number, rule) in rules.enumerated() where rule.isSound {
       warnOfIdleKeys(rule, intercepted)
       warnOfIdleSerializers(rule, intercepted)
-      warnOfShadow(rule, shadowed.shadow(of: rule.conditions, connect: rule.connect, number: number))
+      warnOfIdlePaths(rule)
+      warnOfShadow(
+        rule,
+        shadowed.shadow(of: rule.conditions, connect: rule.connect, denies: rule.denies, number: number))
     }
     warnOfIdleDefaultSerializers()
     warnOfUnusedPins()
@@ -34,6 +37,23 @@ extension ConfigurationReading {
   }
 
   // MARK: Keys that do nothing
+
+  /// Of a rule that denies every pattern can match: it takes one reading of a path.
+  private func warnOfIdlePaths(_ rule: RuleDraft) {
+    guard !rule.denies, let setting = rule.settings["paths"], case .array(let values) = setting.value.content
+    else { return }
+    let condition = PathCondition(rule.conditions.paths, denies: false)
+    var readings = PathReadings()
+    for (pattern, value) in zip(rule.conditions.paths, values) where pattern.matchesNoReading {
+      guard let example = pattern.examples.first else { continue }
+      readings.set(example.span)
+      if condition.holds(example.span, readings) { continue }
+      warning(
+        setting.element(value),
+        "\(pattern.description.quoted) never matches: servers read such a path without empty segments, '.' and '..' "
+          + "as well, and a rule that allows matches where all readings do")
+    }
+  }
 
   /// `intercepted`: the hosts of rules that open tunnels, inside of which every request is matched anew.
   private func warnOfIdleKeys(_ rule: RuleDraft, _ intercepted: CoveredHosts) {
@@ -80,7 +100,7 @@ extension ConfigurationReading {
         .warning, setting.source, setting.keyBegin,
         "[rule.\(key)] does nothing in a rule that denies every request")
     }
-    for key in ["deny_addresses", "tunnel_sni", "upgrade", "route"] {
+    for key in ["deny_addresses", "tunnel_sni", "upgrade", "upgrades", "route"] {
       rule.settings[key].map { warning($0, "it does nothing in a rule that denies every request") }
     }
   }

@@ -18,6 +18,7 @@ struct RuleDraft {
   var connect: ConnectTreatment? = nil
   var tunnelSNI: TunnelSNI? = nil
   var upgrade = false
+  var upgrades: UpgradeList? = nil
   /// Names of routes, in order; what they refer to is looked up when every file has been read.
   var routes: [(value: String, setting: Setting)] = []
   var denyAddresses: AddressSet? = nil
@@ -40,12 +41,16 @@ struct RuleDraft {
   ) -> Rule {
     Rule(
       name: name, location: location, conditions: conditions, action: action, reason: reason, enforce: enforce,
-      connect: connect, tunnelSNI: tunnelSNI, upgrade: upgrade, routes: routes, denyAddresses: denyAddresses,
+      connect: connect, tunnelSNI: tunnelSNI, upgrade: upgrade, upgrades: upgrades, routes: routes,
+      denyAddresses: denyAddresses,
       request: request.policy(inheriting: inherited), security: security, response: response)
   }
 
   /// Whether it speaks of requests and is passed over when a tunnel is asked for, unless it sets `connect`.
   var isAboutRequests: Bool { !(conditions.methods.isEmpty && conditions.paths.isEmpty) }
+
+  /// Whether requests that it matches are refused.
+  var denies: Bool { action == .deny && enforce }
 
   func matches(_ scheme: Scheme) -> Bool { conditions.schemes.isEmpty || conditions.schemes.contains(scheme) }
 }
@@ -112,6 +117,7 @@ extension ConfigurationReading {
     case "connect": draft.connect = choice(setting, ConnectTreatment.self)
     case "tunnel_sni": draft.tunnelSNI = choice(setting, TunnelSNI.self)
     case "upgrade": draft.upgrade = boolean(setting) ?? false
+    case "upgrades": draft.upgrades = upgrades(setting)
     case "route": draft.routes = routeNames(setting)
     case "deny_addresses": draft.denyAddresses = addressSet(setting)
     case "request": draft.request = table(setting).map(requestDraft) ?? RequestDraft()
@@ -230,11 +236,7 @@ extension ConfigurationReading {
         error(element, fault)
         return nil
       }
-      let pattern = PathPattern(text)
-      if pattern.neverMatches {
-        warning(element, "\(text.quoted) never matches: paths are compared without empty segments, '.' and '..'")
-      }
-      return (pattern, element)
+      return (PathPattern(text), element)
     }
     warnOfRepetition(paths) { $0.description.quoted }
     return paths.map(\.value)

@@ -30,13 +30,14 @@ public struct SerializerExplanation: Sendable {
 extension Policy {
   func serializerExplanation(of decision: Decision, method: String) -> SerializerExplanation {
     let request = request(of: decision)
-    let isInURI = request.serialization?.methodsInURI.contains(Array(method.utf8)) ?? false
+    let serialization = EchoMethod.includes(Array(method.utf8).span) ? nil : request.serialization
+    let isInURI = serialization?.methodsInURI.contains(Array(method.utf8)) ?? false
     let placement: SerializerExplanation.Placement = isInURI ? .query : .body
     var list = ParameterList(
-      secretNames: request.secretParameters, writesEmpty: !isInURI && request.serialization?.format != .http)
-    for entry in request.serialization?.parameters ?? [] { list.add(entry, of: nil) }
+      secretNames: request.secretParameters, writesEmpty: !isInURI && serialization?.format != .http)
+    for entry in serialization?.parameters ?? [] { list.add(entry, of: nil) }
     return SerializerExplanation(
-      serialization: request.serialization, placement: placement, parameters: list.parameters,
+      serialization: serialization, placement: placement, parameters: list.parameters,
       serviceType: request.serviceType, throttle: request.throttle, allowsCellularAccess: request.allowsCellularAccess,
       isEnforced: decision.rule.map { rules[$0].enforce } ?? true)
   }

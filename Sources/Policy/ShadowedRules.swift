@@ -15,7 +15,7 @@ struct ShadowedRules {
   private struct Entry {
     let conditions: Rule.Conditions
     let hosts: CoveredHosts
-    let paths: [[UInt8]]
+    let paths: PathCondition
     let matchesTunnels: Bool
     let number: Int
   }
@@ -26,10 +26,13 @@ struct ShadowedRules {
   private var blockLengths: Set<Int> = []
 
   /// The number of the earlier rule that holds whenever this one does, if there is one; remembers the rule either way.
-  mutating func shadow(of conditions: Rule.Conditions, connect: ConnectTreatment?, number: Int) -> Int? {
+  /// `denies`: as `PathCondition` has it.
+  mutating func shadow(
+    of conditions: Rule.Conditions, connect: ConnectTreatment?, denies: Bool, number: Int
+  ) -> Int? {
     let entry = Entry(
       conditions: conditions, hosts: CoveredHosts(conditions.hosts),
-      paths: conditions.paths.map(\.example),
+      paths: PathCondition(conditions.paths, denies: denies),
       matchesTunnels: connect != nil || (conditions.methods.isEmpty && conditions.paths.isEmpty),
       number: number)
     // Of a rule whose users are all unknown it has been said that nobody is meant by them.
@@ -92,10 +95,17 @@ struct ShadowedRules {
     return narrow.users?.allSatisfy(users.contains) ?? false
   }
 
-  /// A pattern that matches another's text, its `*` taken for a letter, matches whatever that one does.
+  /// A pattern that matches another's text, its `*` taken for an octet of no pattern, matches whatever that one does. A rule
+  /// that denies matches where any reading of a path does; one that allows, which needs all of them, does not cover it.
   private static func coversPaths(_ wide: Entry, _ narrow: Entry) -> Bool {
-    if wide.paths.isEmpty { return true }
-    return !narrow.paths.isEmpty
-      && narrow.paths.allSatisfy { text in wide.conditions.paths.contains { $0.matches(text.span) } }
+    if wide.paths.patterns.isEmpty { return true }
+    if narrow.paths.patterns.isEmpty || narrow.paths.denies && !wide.paths.denies { return false }
+    return narrow.paths.patterns.allSatisfy { pattern in
+      let examples = pattern.examples
+      return Escapes.ways.indices.allSatisfy { way in
+        let example = examples[examples.count == 1 ? 0 : way]
+        return wide.paths.patterns.contains { $0.matches(example.span, way: way) }
+      }
+    }
   }
 }

@@ -237,6 +237,7 @@ extension Decision.Reason {
     case .addressDenied: "address-denied"
     case .defaultAllow: "default"
     case .defaultDeny: "default-denies"
+    case .methodRefused: "method-refused"
     }
   }
 }

@@ -40,7 +40,8 @@ extension Session {
     _ outputs: inout Outputs
   ) -> Action {
     // RFC 9110, 9.3.8: TRACE has no content, and echoes what it is given.
-    guard let serialization = edits.serialization, workspace.request.knownMethod != .trace else {
+    let isEcho = EchoMethod.includes(bytes.extracting(workspace.request.method))
+    guard let serialization = edits.serialization, !isEcho else {
       return send(bytes, edits, &workspace, &outputs)
     }
     switch work(bytes, serialization, workspace) {

@@ -71,7 +71,7 @@ extension Session {
   }
 
   /// How long bytes of a plain tunnel may be held.
-  var heldDeadline: Int64? {
+  var helloDeadline: Int64? {
     guard let inspected, inspected.isPlain else { return nil }
     return inspected.heldSince.map { $0 + policy.configuration.timeouts.tlsHandshakeMilliseconds }
   }

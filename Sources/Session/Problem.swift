@@ -10,7 +10,7 @@ public struct Problem: Sendable, Equatable {
   /// What went wrong.
   public enum Kind: Sendable, CaseIterable {
     case malformedRequest, headTooLarge, slowRequest, clientNotIdentified
-    case denied, authenticationRequired, addressDenied, schemeNotSupported, loop
+    case denied, methodNotAllowed, authenticationRequired, addressDenied, schemeNotSupported, loop
     case nameNotFound, nameFailed, nameTimeout
     case connectionRefused, connectionTimeout, connectionFailed, notReachable, connectionClosed
     case malformedResponse, responseHeadTooLarge, responseTimeout, exchangeTimeout, stalled
@@ -26,6 +26,7 @@ public struct Problem: Sendable, Equatable {
       switch self {
       case .malformedRequest: 400
       case .denied, .addressDenied: 403
+      case .methodNotAllowed: 405
       case .authenticationRequired: 407
       case .slowRequest, .stalled: 408
       case .requestBodyTooLarge: 413
@@ -52,6 +53,7 @@ public struct Problem: Sendable, Equatable {
       case .slowRequest: "The request did not come in time"
       case .clientNotIdentified: "The proxy could not find out in time who asks"
       case .denied: "The policy denies this request"
+      case .methodNotAllowed: "The policy does not allow the method"
       case .authenticationRequired: "The proxy asks for credentials"
       case .addressDenied: "The policy denies the address of this host"
       case .schemeNotSupported: "The scheme of the target is not supported"
@@ -117,7 +119,7 @@ public struct Problem: Sendable, Equatable {
       case .certificateUntrusted, .certificateExpired, .certificateNotYetValid, .certificateNameMismatch,
         .certificateRevoked, .revocationUnknown, .pinMismatch, .pinsExpired:
         "tls_certificate_error"
-      case .denied, .authenticationRequired, .cellularNotAllowed: "http_request_denied"
+      case .denied, .methodNotAllowed, .authenticationRequired, .cellularNotAllowed: "http_request_denied"
       case .addressDenied: "destination_ip_prohibited"
       case .loop: "proxy_loop_detected"
       case .nameNotFound, .nameFailed: "dns_error"
@@ -151,7 +153,7 @@ public struct Problem: Sendable, Equatable {
       case .authenticationRequired, .parentAuthentication: "-1013"
       case .unacceptableContentType, .malformedContent, .undecodableContent: "-1016"
       case .cellularNotAllowed: "-1020"
-      case .denied, .addressDenied: "-1102"
+      case .denied, .methodNotAllowed, .addressDenied: "-1102"
       case .requestBodyTooLarge, .responseBodyTooLarge: "-1103"
       case .tlsFailed, .tlsAlert, .interceptionFailed: "-1200"
       case .certificateExpired: "-1201"
@@ -170,6 +172,7 @@ public struct Problem: Sendable, Equatable {
       case .slowRequest: "slow-request"
       case .clientNotIdentified: "client-not-identified"
       case .denied: "denied"
+      case .methodNotAllowed: "method-not-allowed"
       case .authenticationRequired: "authentication-required"
       case .addressDenied: "address-denied"
       case .schemeNotSupported: "scheme-not-supported"
@@ -225,14 +228,18 @@ public struct Problem: Sendable, Equatable {
   public let violations: [ResponseViolation]
   /// The status that the next hop answered with, where that is why (RFC 9209, 2.1.4).
   public let receivedStatus: Int?
+  /// The methods that are allowed, where one is not (RFC 9110, 15.5.6).
+  public let allowed: [String]
 
   public init(
-    _ kind: Kind, _ detail: String, violations: [ResponseViolation] = [], receivedStatus: Int? = nil
+    _ kind: Kind, _ detail: String, violations: [ResponseViolation] = [], receivedStatus: Int? = nil,
+    allowed: [String] = []
   ) {
     self.kind = kind
     self.detail = detail
     self.violations = violations
     self.receivedStatus = receivedStatus
+    self.allowed = allowed
   }
 }
 

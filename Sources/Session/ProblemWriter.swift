@@ -42,6 +42,13 @@ struct ProblemWriter {
       out.append(proxyName)
       out.append("\", charset=\"UTF-8\"")
     }
+    if problem.kind == .methodNotAllowed {
+      out.append("\r\nAllow: ")
+      for (index, method) in problem.allowed.enumerated() {
+        if index > 0 { out.append(", ") }
+        out.append(Array(method.utf8))
+      }
+    }
     if problem.kind.status == 503 {
       out.append("\r\nRetry-After: ")
       out.append(decimal: Self.retryAfterSeconds)

@@ -92,6 +92,7 @@ extension Session {
       return policy.treatment(of: decision) == .intercept
         ? intercept(bytes, workspace) : .connect
     }
+    if let problem = deniedUpgrade(bytes, workspace) { return answer(problem, &workspace, &outputs) }
     return prepare(bytes, headBytes: headBytes, edits, &workspace, &outputs)
   }
 
@@ -208,6 +209,7 @@ extension Session {
   }
 
   private func denial(of decision: Decision) -> Problem {
+    if decision.reason == .methodRefused { return refusedEcho(decision) }
     guard let rule = decision.rule.map({ policy.rules[$0] }) else {
       return Problem(.denied, "No rule allows this request, and the default is to deny.")
     }

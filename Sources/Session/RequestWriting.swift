@@ -31,8 +31,10 @@ extension Session {
     outputs.toUpstream.append("\r\n")
     writeMaxForwards(bytes, &workspace.request, to: &outputs.toUpstream)
     workspace.request.fields.write(bytes, to: &outputs.toUpstream)
-    for line in edits.fields.set { outputs.toUpstream.append(line.line) }
-    for line in edits.fields.defaults where !workspace.request.fields.contains(line.name, in: bytes) {
+    // What the answer would bring back to the client does not leave.
+    let adds = !EchoMethod.includes(bytes.extracting(workspace.request.method))
+    for line in edits.fields.set where adds { outputs.toUpstream.append(line.line) }
+    for line in edits.fields.defaults where adds && !workspace.request.fields.contains(line.name, in: bytes) {
       if type == nil || line.name != Self.contentTypeName { outputs.toUpstream.append(line.line) }
     }
     if let type {
@@ -99,34 +101,9 @@ extension Session {
   private func query(
     _ bytes: Span<UInt8>, _ serialization: RequestSerialization?, _ head: borrowing RequestHead
   ) -> [UInt8] {
-    guard let serialization, head.knownMethod != .trace, serialization.isInURI(bytes.extracting(head.method)) else {
-      return []
-    }
+    let method = bytes.extracting(head.method)
+    guard let serialization, !EchoMethod.includes(method), serialization.isInURI(method) else { return [] }
     return serialization.query
-  }
-
-  /// RFC 9110, 7.8.
-  private mutating func noteUpgrade(_ bytes: Span<UInt8>, _ workspace: borrowing Workspace) {
-    guard workspace.request.options.upgrade, workspace.request.minorVersion == 1,
-      Self.relayedProtocol(workspace.request.fields, bytes) != nil
-    else { return }
-    flags.insert(.wantsUpgrade)
-    flags.remove(.mayRetry)
-  }
-
-  /// The one protocol that Upgrade names, where it is relayed. HTTP in another guise (h2, h2c, h3, SPDY, and TLS, which
-  /// holds it) is not, for it would carry requests past the policy; a choice of several is not, for nobody could say what the tunnel holds.
-  static func relayedProtocol(_ fields: FieldSection, _ bytes: Span<UInt8>) -> Range<Int>? {
-    guard let value = fields.first(.upgrade) else { return nil }
-    var elements = ListElements(value)
-    guard let name = elements.next(bytes), elements.next(bytes) == nil else { return nil }
-    for index in name where !bytes[index].isTokenCharacter && bytes[index] != 0x2f { return nil }
-    func begins(_ text: StaticString) -> Bool {
-      name.count >= text.utf8CodeUnitCount
-        && bytes.equals(name.prefix(text.utf8CodeUnitCount), ignoringCase: text)
-    }
-    let isHTTP = begins("h2") || begins("h3") || begins("hq") || begins("http") || begins("spdy") || begins("tls")
-    return isHTTP ? nil : name
   }
 
   private func dropEdited(_ bytes: Span<UInt8>, _ edits: RequestPolicy, _ fields: inout FieldSection) {

@@ -82,7 +82,8 @@ extension Session {
     if workspace.response.status == 101 {
       // RFC 9110, 7.8: not before the request is through, for the rest of it would become the tunnel's first bytes.
       guard flags.contains(.wantsUpgrade), request == .done, workspace.response.options.upgrade,
-        let name = Self.relayedProtocol(workspace.response.fields, bytes)
+        let name = Self.relayedProtocol(workspace.response.fields, bytes),
+        bytes.equals(name, ignoringCase: askedProtocol.span)
       else {
         return Step(consumed: bytes.count, action: refuseResponse(.unexpectedSwitch, &workspace, &outputs))
       }

@@ -108,6 +108,8 @@ public struct Session: ~Copyable {
   public internal(set) var passedVia: [UInt8] = []
   /// The parent proxy that the request under way left to, in absolute-form; nil: none.
   var parent: String? = nil
+  /// The protocol that Upgrade of the request under way asks for, in lower case; empty: none.
+  var askedProtocol: [UInt8] = []
   /// Last moment at which a byte moved, or the conversation entered its phase.
   var lastProgress: Int64
   /// An exchange of this connection is over.

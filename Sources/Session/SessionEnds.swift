@@ -27,7 +27,7 @@ extension Session {
           + (response == .head && request == .done
             ? timeouts.responseHeaderMilliseconds : timeouts.bodyStallMilliseconds)
       case .tunnel:
-        heldDeadline ?? lastProgress
+        helloDeadline ?? lastProgress
           + (inspected?.isPlain ?? true ? timeouts.tunnelIdleMilliseconds : timeouts.tlsHandshakeMilliseconds)
       case .over: lastProgress + Self.lingerMilliseconds
       }
@@ -91,7 +91,7 @@ extension Session {
         Problem(.responseTimeout, "\(destination(outputs)) did not begin a response within \(limit) ms."),
         &workspace, &outputs)
     case .tunnel:
-      if let heldDeadline, now >= heldDeadline { return heldTooLong() }
+      if let helloDeadline, now >= helloDeadline { return heldTooLong() }
       return endOfTunnel(inspected?.isPlain ?? true ? .tunnelIdle : .stalled)
     }
   }
@@ -144,6 +144,7 @@ extension Session {
     inspected = nil
     parent = nil
     passedVia = []
+    askedProtocol = []
     held = nil
     pace = nil
     pacedBody = ByteBuffer()

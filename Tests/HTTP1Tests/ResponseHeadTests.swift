@@ -150,11 +150,11 @@ private func ok(_ lines: String..., version: String = "1.1") -> String {
       refused: .transferEncodingInHTTP10),
     Row(
       "a Connection that names Content-Length", ok("Connection: Content-Length", "Content-Length: 5"),
-      refused: .connectionNamesFraming),
+      refused: .connectionNamesContent),
     Row(
       "a Connection that names Transfer-Encoding",
       ok("Connection: transfer-encoding", "Transfer-Encoding: chunked"),
-      refused: .connectionNamesFraming),
+      refused: .connectionNamesContent),
     Row(
       "33 connection options", ok("Connection: " + (1...33).map { "o\($0)" }.joined(separator: ",")),
       refused: .tooManyConnectionOptions),
@@ -201,7 +201,7 @@ private func ok(_ lines: String..., version: String = "1.1") -> String {
   /// What is wrong elsewhere is wrong in a grant too.
   @Test func aConnectIsGrantedByAHeadThatMakesSense() {
     for (lines, fault) in [
-      ("X : y\r\n", .spaceBeforeColon), ("Connection: content-length\r\n", .connectionNamesFraming),
+      ("X : y\r\n", .spaceBeforeColon), ("Connection: content-length\r\n", .connectionNamesContent),
       ("X: \u{0}\r\n", .controlCharacter),
     ] as [(String, MessageFault)] {
       let verdict = readResponse(Self.framing(200, lines).span, toConnect: true)

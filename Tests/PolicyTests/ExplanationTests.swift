@@ -197,7 +197,7 @@ import Testing
       try explain("GET", .http, "api.example", 80, "/v1").json
         == "{\"request\": \"GET http://api.example:80/v1\", \"verdict\": \"allow\", \"decision\": \"rule\", "
         + "\"rule\": {\"name\": \"api\", \"file\": \"s.toml\", \"line\": 19, \"enforce\": true, \"reason\": null}, "
-        + "\"passed_over\": ["
+        + "\"path_reading\": null, \"passed_over\": ["
         + "{\"rule\": \"intranet\", \"file\": \"s.toml\", \"line\": 3, \"condition\": \"hosts\", "
         + "\"expected\": \"**.corp.example, 10.0.0.0/8\", \"seen\": \"api.example\"}, "
         + "{\"rule\": \"ports\", \"file\": \"s.toml\", \"line\": 6, \"condition\": \"ports\", "
@@ -209,7 +209,8 @@ import Testing
         + "\"actions\": {\"remove\": [\"referer\"], \"set\": [{\"name\": \"X-Token\", \"value\": null}, "
         + "{\"name\": \"Accept-Encoding\", \"value\": null}, {\"name\": \"User-Agent\", \"value\": \"kiosk\"}, "
         + "{\"name\": \"Authorization\", \"value\": null}], \"default\": [{\"name\": \"Accept\", \"value\": \"*/*\"}], "
-        + "\"timeout_ms\": 90000, \"cookies\": false, \"assurance\": null, \"security\": null}, \"address\": null}\n")
+        + "\"timeout_ms\": 90000, \"upgrades\": null, \"cookies\": false, \"assurance\": null, \"security\": null}, \"address\": null}\n"
+    )
     #expect(
       try explain("CONNECT", .https, "127.0.0.1", 443, "").json.hasSuffix(
         "\"actions\": {\"connect\": \"tunnel\", \"tunnel_sni\": \"match\", \"requires_tls\": true, "

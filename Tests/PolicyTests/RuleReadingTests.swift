@@ -133,8 +133,10 @@ import Testing
       "3:46: error: 'paths' in [rule]: expected a path that begins with '/' or '*', found ''"),
     LoadRow(
       "paths that are never compared", "[[rule]]\nname = \"a\"\npaths = [\"/a//b\", \"/x/../y\"]",
-      "3:10: warning: 'paths' in [rule]: '/a//b' never matches: paths are compared without empty segments, '.' and '..'",
-      "3:19: warning: 'paths' in [rule]: '/x/../y' never matches: paths are compared without empty segments, '.' and '..'"
+      "3:10: warning: 'paths' in [rule]: '/a//b' never matches: servers read such a path without empty segments, "
+        + "'.' and '..' as well, and a rule that allows matches where all readings do",
+      "3:19: warning: 'paths' in [rule]: '/x/../y' never matches: servers read such a path without empty segments, "
+        + "'.' and '..' as well, and a rule that allows matches where all readings do"
     ),
     LoadRow(
       "too many wildcards", "[[rule]]\nname = \"a\"\npaths = [\"/\(String(repeating: "*a", count: 17))\"]",

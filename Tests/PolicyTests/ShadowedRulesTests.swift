@@ -53,6 +53,15 @@ import Testing
     Row("methods do not cover all methods", "methods = ['GET']", "", false),
     Row("paths", "paths = ['/a/*']", "paths = ['/a/b', '/a/*/c']", true),
     Row("a path that is wider", "paths = ['/a/*']", "paths = ['/*']", false),
+    Row("what denies takes any reading", "paths = ['/a/*']", "paths = ['/a/b']\naction = 'deny'", false),
+    Row("what denies covers what allows", "paths = ['/a/*']\naction = 'deny'", "paths = ['/a/b']", true),
+    Row("both deny", "paths = ['/a/*']\naction = 'deny'", "paths = ['/a/b']\naction = 'deny'", true),
+    Row(
+      "what is not enforced does not deny", "paths = ['/a/*']\naction = 'deny'\nenforce = false",
+      "paths = ['/a/b']\naction = 'deny'", false),
+    Row("no paths cover any", "", "paths = ['/a/b']\naction = 'deny'", true),
+    Row("an escape that one server decodes", "paths = ['/a/b']", "paths = ['/a%2Fb']", false),
+    Row("the same escape", "paths = ['/a%2fb']", "paths = ['/a%2Fb']", true),
     Row("a wildcard is not matched by a letter", "paths = ['/a']", "paths = ['/*']", false),
     Row(
       "paths and methods together", "paths = ['/a*']\nmethods = ['GET']",

@@ -326,16 +326,16 @@ import Testing
         < HTTP/1.1 400 malformed-request ref=REF001
         < Date: Sun, 06 Nov 1994 08:49:37 GMT
         < Content-Type: application/problem+json
-        < Content-Length: 258
+        < Content-Length: 296
         < Cache-Control: no-store
-        < Proxy-Status: sallyport; error=http_request_error; details="The request names Host,
-             Content-Length or Transfer-Encoding in its Connection field."
+        < Proxy-Status: sallyport; error=http_request_error; details="The request names a field in its
+             Connection field that is meant for every recipient, such as Host, Content-Type or Cookie."
         < Connection: close
         <
         < content: {"type":"urn:sallyport:problem:malformed-request","title":"The request is
-             malformed","status":400,"detail":"The request names Host, Content-Length or
-             Transfer-Encoding in its Connection field.","error":"http_request_error","nsurlError":-1000
-            ,"ref":"REF001"}\n
+             malformed","status":400,"detail":"The request names a field in its Connection field that
+             is meant for every recipient, such as Host, Content-Type or
+             Cookie.","error":"http_request_error","nsurlError":-1000,"ref":"REF001"}\n
         end (400 malformed-request): client linger
         """#)
   }

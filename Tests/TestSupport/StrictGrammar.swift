@@ -97,7 +97,7 @@ public enum StrictGrammar {
     let bytes = Array(bytes.starts(with: [13, 10]) ? bytes.dropFirst(2) : bytes[...])
     guard endOfHead(bytes, from: 0) == bytes.count, let head = head(bytes) else { return false }
     let parts = head.startLine.split(separator: 32, omittingEmptySubsequences: false).map { Array($0) }
-    guard parts.count == 3, isToken(parts[0]) else { return false }
+    guard parts.count == 3, isToken(parts[0]), isMethodCased(parts[0]) else { return false }
     guard parts[2] == Array("HTTP/1.1".utf8) || parts[2] == Array("HTTP/1.0".utf8) else { return false }
     guard !parts[1].isEmpty, parts[1].allSatisfy({ targetBytes.contains($0) }) else { return false }
     let isCurrent = parts[2].last == 0x31
@@ -107,6 +107,13 @@ public enum StrictGrammar {
     guard let length = framing(head, isCurrent: isCurrent) else { return false }
     let method = String(decoding: parts[0], as: UTF8.self)
     return !["CONNECT", "TRACE"].contains(method) || length == "none" || length == "0"
+  }
+
+  /// Methods are case-sensitive; one that is known but for its case is none.
+  private static func isMethodCased(_ method: [UInt8]) -> Bool {
+    let known = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "CONNECT", "OPTIONS", "TRACE", "TRACK"]
+    let text = String(decoding: method, as: UTF8.self)
+    return known.contains(text) || !known.contains(text.uppercased())
   }
 
   private static func isTarget(_ target: [UInt8], method: [UInt8]) -> Bool {

@@ -1,0 +1,44 @@
+// What `explain` says of the readings of a path: the one that settled a condition, and how it comes about. Tests:
+// PathExplanationTests.
+
+import Bytes
+
+/// A reading of a path, as people read it.
+public struct PathReadingText: Hashable, Sendable, CustomStringConvertible {
+  /// Empty where the path has more readings than are looked at.
+  public let path: String
+  /// What was done to the path: "decoded, dot segments removed".
+  public let how: String
+
+  public var description: String { path.isEmpty ? how : how.isEmpty ? path : "\(path) (\(how))" }
+
+  var json: JSONText { .object([("path", .string(path)), ("how", .string(how))]) }
+
+  static let unreadable = PathReadingText(
+    path: "",
+    how: "a path with more than \(PathReadings.mostReadings) readings, or \(PathReadings.mostOctets) bytes of them")
+}
+
+extension PathReadings {
+  fileprivate func text(_ reading: Reading) -> PathReadingText {
+    PathReadingText(path: octets.span.extracting(reading.octets).string, how: reading.words)
+  }
+}
+
+extension PathCondition {
+  /// The reading by which a rule that denies matches; nil where it does not deny, or every reading matches.
+  func denyingReading(_ readings: PathReadings) -> PathReadingText? {
+    if !denies || patterns.isEmpty { return nil }
+    if readings.isUnreadable { return .unreadable }
+    let all = PathCondition(patterns, denies: false)
+    if all.decidingReading(readings) == nil { return nil }
+    return decidingReading(readings).map(readings.text)
+  }
+
+  /// What is seen where the condition does not hold: the path, or the reading of it that no pattern matches.
+  func seen(_ path: Span<UInt8>, _ readings: PathReadings) -> String {
+    if readings.isUnreadable { return PathReadingText.unreadable.description }
+    if denies { return path.isEmpty ? "/" : path.string }
+    return decidingReading(readings).map { readings.text($0).description } ?? path.string
+  }
+}

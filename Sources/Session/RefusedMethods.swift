@@ -1,0 +1,56 @@
+// What a rule refuses of requests that it allows otherwise: a method whose answer would hold its secrets, and Upgrade to a
+// protocol that it does not list. Tests: RefusedMethodsTests.
+
+import Bytes
+import HTTP1
+import Policy
+
+extension Session {
+  /// RFC 9110, 15.5.6.
+  func refusedEcho(_ decision: Decision) -> Problem {
+    let keeper = decision.rule.map { "rule \(policy.rules[$0].name)" } ?? "[defaults.request]"
+    return Problem(
+      .methodNotAllowed,
+      "The server answers this method with the request as it arrives, and \(keeper) adds a secret to it.",
+      allowed: policy.otherMethods(of: decision))
+  }
+
+  /// Upgrade to a protocol that the rule does not list is refused, not dropped: the server would answer as if nobody had asked,
+  /// and the program would report that, not what its operator forbids. What is never relayed (HTTP itself, which Java's
+  /// client asks for with every request) is dropped as ever, and is no reason to refuse.
+  mutating func deniedUpgrade(_ bytes: Span<UInt8>, _ workspace: borrowing Workspace) -> Problem? {
+    guard let rule, let upgrades = rule.upgrades, let name = Self.requestedUpgrade(bytes, workspace),
+      !upgrades.allows(bytes.extracting(name))
+    else { return nil }
+    if !rule.enforce {
+      record.report = .denied
+      return nil
+    }
+    let asked = bytes.extracting(name).string
+    return Problem(.denied, "Rule \(rule.name) does not allow Upgrade to \(asked); it allows: \(upgrades).")
+  }
+
+  /// RFC 9110, 7.8.
+  mutating func noteUpgrade(_ bytes: Span<UInt8>, _ workspace: borrowing Workspace) {
+    guard let name = Self.requestedUpgrade(bytes, workspace) else { return }
+    askedProtocol = name.map { bytes[$0].asciiLowercased }
+    flags.insert(.wantsUpgrade)
+    flags.remove(.mayRetry)
+  }
+
+  /// The protocol that a request asks for and that is relayed.
+  private static func requestedUpgrade(_ bytes: Span<UInt8>, _ workspace: borrowing Workspace) -> Range<Int>? {
+    guard workspace.request.options.upgrade, workspace.request.minorVersion == 1 else { return nil }
+    return relayedProtocol(workspace.request.fields, bytes)
+  }
+
+  /// The one protocol that Upgrade names, where it is relayed. HTTP in another guise is not, because it would carry requests
+  /// past the policy; a choice of several is not, because nobody could say what the tunnel holds.
+  static func relayedProtocol(_ fields: FieldSection, _ bytes: Span<UInt8>) -> Range<Int>? {
+    guard let value = fields.first(.upgrade) else { return nil }
+    var elements = ListElements(value)
+    guard let name = elements.next(bytes), elements.next(bytes) == nil else { return nil }
+    for index in name where !bytes[index].isTokenCharacter && bytes[index] != 0x2f { return nil }
+    return UpgradeList.isHTTP(bytes.extracting(name)) ? nil : name
+  }
+}
