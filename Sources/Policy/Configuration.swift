@@ -114,6 +114,14 @@ public enum TrustSource: Hashable, Sendable {
   /// The system's anchors. They are not read here: loading them takes 18 ms, and the program does it once.
   case system
   case anchors(TrustAnchors)
+
+  /// What is trusted beside the system's anchors, in PEM.
+  public var pem: [UInt8] {
+    switch self {
+    case .system: []
+    case .anchors(let anchors): anchors.pem
+    }
+  }
 }
 
 /// [authority]: the local authority of connect = "intercept". The program loads it.
@@ -122,6 +130,8 @@ public struct AuthoritySettings: Hashable, Sendable {
   public var directory = "/var/lib/sallyport/authority"
   /// The authority's private key, as it was given. Never printed.
   public var key: [UInt8]? = nil
+  /// `key` stands in for one that this user may not read.
+  public var isKeyWithheld = false
 
   public init() {}
 }

@@ -159,10 +159,18 @@ public final class Daemon: AdminHost {
     switch LocalListener.open(admin.socket, mode: Self.adminMode) {
     case .success(let listener): return listener
     case .failure(let error):
-      if admin.isGiven { throw StartFailure(description: "cannot listen on \(admin.socket): \(error)") }
+      if admin.isGiven {
+        throw StartFailure(description: "cannot listen on \(admin.socket): \(error)\(Self.advice(admin, error))")
+      }
       settings.log.event(.debug, "no admin API: \(admin.socket): \(error)")
       return nil
     }
+  }
+
+  private static func advice(_ admin: AdminSettings, _ error: SystemError) -> String {
+    if error.isInUse { return " by a daemon that answers there; stop it, or change 'socket' in [admin]" }
+    if error.isAbsence { return "; make its directory, or change 'socket' in [admin]" }
+    return ""
   }
 
   /// For its owner and group, as policy-file says.
@@ -186,11 +194,19 @@ public final class Daemon: AdminHost {
           log.event(.warning, "not listening on \(text(address)): \(error)")
           continue
         }
-        throw StartFailure(description: "cannot listen on \(text(address)): \(error)")
+        throw StartFailure(description: "cannot listen on \(text(address)): \(error)\(advice(address, error))")
       }
     }
     guard !listeners.isEmpty else { throw StartFailure(description: "none of the listen addresses exists here") }
     return listeners
+  }
+
+  /// What to do where an address cannot be listened on.
+  private static func advice(_ address: SocketAddress, _ error: SystemError) -> String {
+    if error.isDenial { return "; ports below 1024 need CAP_NET_BIND_SERVICE" }
+    guard error.isInUse else { return "" }
+    let holder = PortHolder.listening(on: address).map { " by \($0)" } ?? ""
+    return "\(holder); stop that, or change 'listen' in [proxy]"
   }
 
   private static func openShared(_ addresses: [SocketAddress]) throws(StartFailure) -> [Listener] {
