@@ -13,8 +13,8 @@ public enum JavaTrustStore {
   /// Java hashes this after the password.
   private static let salt = "Mighty Aphrodite"
 
-  /// A store of the certificates of a PEM text; nil where it holds none. The same text gives the same bytes: entries are
-  /// numbered, and made at the beginning of 1970.
+  /// A store of the certificates of a PEM text; nil where it holds none. The same text gives the same bytes:
+  /// entries are numbered, and made at the beginning of 1970.
   public static func make(pem: [UInt8]) -> [UInt8]? {
     guard case .success(let certificates) = Certificate.readDER(pem), !certificates.isEmpty else { return nil }
     var store: [UInt8] = []

@@ -1,5 +1,5 @@
-// Who listens on a port of this machine, from /proc: for messages of commands and of a start that fails. Everyone may read
-// which sockets there are and whose; of which process one is, its owner and root. Tests: test_commands.py.
+// Who listens on a port of this machine, from /proc: for messages of commands and of a start that fails. Everyone may
+// read which sockets there are and whose. Which process has one, its owner and root may. Tests: test_commands.py.
 
 import Glibc
 

@@ -1,6 +1,5 @@
-// What a command is: its name, its options, the ways to write it, and what its help says. Parsing, `--help`, suggestions
-// and `help --json`, by which the manual and the completions are tested, all come from here. The commands themselves:
-// CommandTable.
+// What a command is: its name, its options, the ways to write it, and what its help says. Parsing, help, suggestions and
+// `help --json`, by which the manual and the completions are tested, all come from here. The commands: CommandTable.
 
 import Policy
 

@@ -1,7 +1,7 @@
 // sallyport env: the variables that point programs at the proxy, and at the local authority's certificates where there
 // is one.
 //
-// A program that is told of no proxy goes straight out. So whatever goes wrong, variables are printed: where the address
+// A program that is told of no proxy goes straight out. So variables are printed whatever goes wrong: where the address
 // of the proxy cannot be known, those of an address that refuses every connection. No secret is read.
 // Tests: test_env.py, test_ca.py.
 

@@ -1,6 +1,6 @@
-// What `sallyport env` prints: variables and comments, in the language of a shell, a unit, a file of variables, or JSON.
-// Variables come first: a shell that is given all lines as one, by an `eval` without quotes, takes what follows the first
-// comment for part of it. Tests: test_env.py.
+// What `sallyport env` prints: variables and comments, in the language of a shell, a unit, a file of variables, or
+// JSON. Variables come first: a shell that is given all lines as one, by an `eval` without quotes, takes what follows
+// the first comment for part of it. Tests: test_env.py.
 
 /// The language of the lines.
 enum Shell: String, CaseIterable {

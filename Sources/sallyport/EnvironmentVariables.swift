@@ -14,8 +14,8 @@ struct ProxyVariables {
   /// Loopback, and a port on which only root could listen. Port 0 would not do: some programs take it for the default.
   static let refusal = "127.0.0.1:1"
 
-  /// Both spellings: curl heeds only the lower case of http_proxy, others only the upper case. What is not HTTP, such as
-  /// ftp:// of curl and wget, goes to the proxy too, which refuses it.
+  /// Both spellings: curl heeds only the lower case of http_proxy, others only the upper case. What is not HTTP,
+  /// such as ftp:// of curl and wget, goes to the proxy too, which refuses it.
   private static let names = ["http_proxy", "https_proxy", "ftp_proxy", "all_proxy"]
   private static let direct = "localhost,127.0.0.1,::1"
 
