@@ -124,6 +124,14 @@ public enum TrustSource: Hashable, Sendable {
     case .anchors(let anchors): anchors.profile
     }
   }
+
+  /// What is trusted beside the system's anchors, in PEM.
+  public var pem: [UInt8] {
+    switch self {
+    case .system: []
+    case .anchors(let anchors): anchors.pem
+    }
+  }
 }
 
 /// [authority]: the local authority of connect = "intercept". The program loads it.
@@ -132,6 +140,8 @@ public struct AuthoritySettings: Hashable, Sendable {
   public var directory = "/var/lib/sallyport/authority"
   /// The authority's private key, as it was given. Never printed.
   public var key: [UInt8]? = nil
+  /// `key` stands in for one that this user may not read.
+  public var isKeyWithheld = false
 
   public init() {}
 }

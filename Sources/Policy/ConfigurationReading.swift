@@ -54,6 +54,9 @@ final class ConfigurationReading {
   static let mostDiagnostics = 10_000
 
   let files: any PolicyFiles
+  let secretUse: SecretUse
+  /// Values of secrets that were not read; what they are made into is never sent.
+  var withheldSecrets: Set<SourceLocation> = []
   var configuration = Configuration()
   var defaultRequest = RequestDraft()
   var defaultSecurity = SecurityDraft()
@@ -97,8 +100,9 @@ final class ConfigurationReading {
   var listen: [(address: ListenAddress, setting: Setting)] = []
   var saysCredentials = false
 
-  init(files: any PolicyFiles) {
+  init(files: any PolicyFiles, secrets: SecretUse = .required) {
     self.files = files
+    secretUse = secrets
     now = files.now
   }
 
@@ -158,6 +162,10 @@ final class ConfigurationReading {
 
   func warning(_ setting: Setting, _ message: String) {
     report(.warning, setting.source, setting.value.begin, "\(setting.title): \(message)")
+  }
+
+  func note(_ setting: Setting, _ message: String) {
+    report(.note, setting.source, setting.value.begin, "\(setting.title): \(message)")
   }
 
   // MARK: Names

@@ -117,6 +117,10 @@ extension ConfigurationReading {
   private func readCredentials(_ setting: Setting) {
     saysCredentials = true
     guard let bytes = secret(setting) else { return }
+    if isWithheld(setting) {
+      configuration.proxy.credentials = [ProxyCredential(userAndPassword: Array("withheld:withheld".utf8))]
+      return
+    }
     var users: Set<[UInt8]> = []
     let lines = bytes.split(separator: 0x0a, omittingEmptySubsequences: false)
     for (index, raw) in lines.enumerated() {

@@ -9,7 +9,11 @@
 
 /// One finding. Its texts hold no control character and no secret.
 public struct Diagnostic: Hashable, Sendable {
-  public enum Severity: String, Sendable, CaseIterable { case error, warning }
+  public enum Severity: String, Sendable, CaseIterable {
+    case error, warning
+    /// Nothing is wrong: what this run of the program could not look at.
+    case note
+  }
 
   public let severity: Severity
   /// Line 0 stands for the file as a whole.

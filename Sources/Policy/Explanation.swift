@@ -300,14 +300,21 @@ extension Explanation.Field {
 
 extension Explanation {
   /// One object in one line, with a final newline. `value` of a field is null where it is hidden.
-  public var json: String {
-    JSONText.object([
+  public var json: String { json(inside: nil) }
+
+  /// `inside`: of the request in the tunnel that this one explains.
+  public func json(inside: Explanation?) -> String {
+    JSONText.object(members + (inside.map { [("inside", .object($0.members))] } ?? [])).text + "\n"
+  }
+
+  private var members: [(String, JSONText)] {
+    [
       ("request", .string(request)), ("verdict", .string(decision.verdict == .allow ? "allow" : "deny")),
       ("decision", .string(decision.reason.rawValue)), ("rule", ruleJSON),
       ("path_reading", pathReading?.json ?? .null), ("passed_over", .array(passedOver.map(\.json))),
       ("assumed", .array(assumptions.map(\.json))),
       ("actions", actionsJSON), ("address", addressJSON),
-    ]).text + "\n"
+    ]
   }
 
   private var ruleJSON: JSONText {

@@ -4,8 +4,13 @@
 /// Why something could not be read, in words: "No such file or directory".
 public struct FileFault: Error, Hashable, Sendable, CustomStringConvertible {
   public let description: String
+  /// It is there, or may be, and this user may not read it. Another user may.
+  public let isDenied: Bool
 
-  public init(_ description: String) { self.description = description }
+  public init(_ description: String, isDenied: Bool = false) {
+    self.description = description
+    self.isDenied = isDenied
+  }
 }
 
 /// Files, environment, credentials and users, as the loader asks for them. Paths are as the operator wrote them, joined to the

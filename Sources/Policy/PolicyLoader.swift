@@ -25,11 +25,11 @@ public enum PolicyLoader {
   public static let mostFiles = 4096
 
   /// Loads the file at `path` and all it includes; nil: the built-in defaults, without any file.
-  public static func load(path: String?, files: some PolicyFiles) -> LoadResult {
+  public static func load(path: String?, files: some PolicyFiles, secrets: SecretUse = .required) -> LoadResult {
     guard let path else {
       return LoadResult(policy: Policy(), diagnostics: [], files: [], adminSocket: AdminSettings.standardSocket)
     }
-    let reading = ConfigurationReading(files: files)
+    let reading = ConfigurationReading(files: files, secrets: secrets)
     reading.readMainFile(path)
     reading.checkRules()
     return LoadResult(

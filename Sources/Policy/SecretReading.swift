@@ -3,6 +3,17 @@
 // What is read here goes into the policy and nowhere else: no message quotes it, and the excerpt of the line where it
 // stands in place is hidden by `SourceText`. Tests: SecretTests.
 
+/// What a load does about secrets. A policy that was loaded without them is for looking at, not for requests.
+public enum SecretUse: Sendable {
+  /// Each is read, and one that cannot be is an error: the daemon.
+  case required
+  /// Each is read where this user may; a note says which may not: `check` and `explain`. The service may run as another
+  /// user, with credentials from systemd and an environment of its own.
+  case inspected
+  /// None is read: commands that look for an address or a directory.
+  case unneeded
+}
+
 /// A value that may be a secret, as it was given.
 struct GivenValue {
   var bytes: [UInt8]
@@ -67,15 +78,34 @@ extension ConfigurationReading {
       return nil
     }
     guard let name = string(reference) else { return nil }
+    if secretUse == .unneeded { return withhold(reference, of: setting) }
     switch reference.key {
-    case "file": return fileSecret(reference, name)
-    case "credential": return credentialSecret(reference, name)
-    default: return environmentSecret(reference, name)
+    case "file": return fileSecret(reference, of: setting, name)
+    case "credential": return credentialSecret(reference, of: setting, name)
+    default: return environmentSecret(reference, of: setting, name)
     }
   }
 
-  private func fileSecret(_ setting: Setting, _ name: String) -> [UInt8]? {
+  /// In the place of a secret that was not read: fits wherever a text does.
+  private static let standIn = Array("withheld".utf8)
+
+  /// Whether the value of this setting is a secret that was not read.
+  func isWithheld(_ setting: Setting) -> Bool {
+    withheldSecrets.contains(setting.source.location(setting.value.begin))
+  }
+
+  /// Goes on without the secret; `cause` says why it cannot be read here, nil where nobody asked for it.
+  private func withhold(_ setting: Setting, of owner: Setting, because cause: String? = nil) -> [UInt8] {
+    withheldSecrets.insert(owner.source.location(owner.value.begin))
+    if let cause { note(setting, "not readable by you: the service reads it (\(cause))") }
+    return Self.standIn
+  }
+
+  private func fileSecret(_ setting: Setting, of owner: Setting, _ name: String) -> [UInt8]? {
     guard let path = path(setting, name) else { return nil }
+    if secretUse == .inspected, case .failure(let fault) = secretFile(path), fault.isDenied {
+      return withhold(setting, of: owner, because: "\(path.quoted): \(fault)")
+    }
     guard let bytes = secretBytes(setting, path) else { return nil }
     if isReadableByOthers(path), warnedFiles.insert(path).inserted {
       warning(setting, "others can read \(path.quoted), which holds a secret; give it mode 0600 or 0640")
@@ -83,13 +113,16 @@ extension ConfigurationReading {
     return nonEmpty(bytes, "the file \(path.quoted)", setting)
   }
 
-  private func credentialSecret(_ setting: Setting, _ name: String) -> [UInt8]? {
+  private func credentialSecret(_ setting: Setting, of owner: Setting, _ name: String) -> [UInt8]? {
     let isName = !name.isEmpty && name != "." && name != ".." && !name.utf8.contains { $0 == 0x2f || $0 == 0 }
     guard isName else {
       error(setting, "expected the name of a credential, without '/', found \(name.quoted)")
       return nil
     }
     guard let directory = files.credentialsDirectory else {
+      if secretUse == .inspected {
+        return withhold(setting, of: owner, because: "the credential \(name.quoted) of systemd")
+      }
       error(
         setting,
         "the credential \(name.quoted) is not there: $CREDENTIALS_DIRECTORY is not set; "
@@ -100,12 +133,15 @@ extension ConfigurationReading {
     return bytes.flatMap { nonEmpty($0, "the credential \(name.quoted)", setting) }
   }
 
-  private func environmentSecret(_ setting: Setting, _ name: String) -> [UInt8]? {
+  private func environmentSecret(_ setting: Setting, of owner: Setting, _ name: String) -> [UInt8]? {
     guard !name.isEmpty, !name.utf8.contains(where: { $0 == 0x3d || $0 == 0 }) else {
       error(setting, "expected the name of an environment variable, found \(name.quoted)")
       return nil
     }
     guard let bytes = files.environment(name) else {
+      if secretUse == .inspected {
+        return withhold(setting, of: owner, because: "your environment has no variable \(name.quoted)")
+      }
       error(setting, "the environment has no variable \(name.quoted)")
       return nil
     }
@@ -114,9 +150,7 @@ extension ConfigurationReading {
 
   /// The file's bytes without a final newline; read once however many rules name it.
   private func secretBytes(_ setting: Setting, _ path: String) -> [UInt8]? {
-    let content = secrets[path] ?? files.read(path, limit: Self.largestSecretBytes)
-    secrets[path] = content
-    switch content {
+    switch secretFile(path) {
     case .success(let bytes):
       noteRead(path)
       return Self.withoutFinalNewline(bytes)
@@ -124,6 +158,12 @@ extension ConfigurationReading {
       error(setting, "cannot read \(path.quoted): \(fault)")
       return nil
     }
+  }
+
+  private func secretFile(_ path: String) -> Result<[UInt8], FileFault> {
+    let content = secrets[path] ?? files.read(path, limit: Self.largestSecretBytes)
+    secrets[path] = content
+    return content
   }
 
   private func nonEmpty(_ bytes: [UInt8], _ name: String, _ setting: Setting) -> [UInt8]? {

@@ -194,6 +194,10 @@ extension ConfigurationReading {
       return nil
     }
     guard let place = keys["certificate"], let path, let key else { return nil }
+    if let place = keys["key"], isWithheld(place) {
+      if let setting = keys["certificate"] { _ = certificates(setting, file: path) }
+      return nil
+    }
     return clientIdentity(setting, certificate: path, at: place, key: key)
   }
 

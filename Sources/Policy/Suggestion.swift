@@ -1,13 +1,13 @@
 // "did you mean …?": the known name that comes nearest to an unknown one.
 
-enum Suggestion {
+public enum Suggestion {
   /// Longest word that is compared; no name of the configuration is half as long.
   private static let longestWord = 40
   /// Most edits between a slip of the keyboard and what was meant.
   private static let mostEdits = 2
 
   /// The candidate that `word` is most likely a slip of, or nil. Case and '-' for '_' do not count.
-  static func nearest(to word: String, among candidates: [String]) -> String? {
+  public static func nearest(to word: String, among candidates: [String]) -> String? {
     let word = normalized(word)
     guard let first = word.utf8.first, word.utf8.count <= longestWord else { return nil }
     // A number is near to every other and a slip of none: the weakest TLS version must not be what is proposed.

@@ -24,7 +24,9 @@ extension ConfigurationReading {
     for setting in table.settings {
       switch setting.key {
       case "directory": readAuthorityDirectory(setting)
-      case "key": configuration.authority.key = secret(setting)
+      case "key":
+        configuration.authority.key = secret(setting)
+        configuration.authority.isKeyWithheld = isWithheld(setting)
       default: unread(setting, of: .authority)
       }
     }

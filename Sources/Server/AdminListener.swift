@@ -51,10 +51,18 @@ struct AdminListener {
     switch LocalListener.open(admin.socket, mode: socketMode) {
     case .success(let listener): return listener.descriptor
     case .failure(let error):
-      if admin.isGiven { throw StartFailure(description: "cannot listen on \(admin.socket): \(error)") }
+      if admin.isGiven {
+        throw StartFailure(description: "cannot listen on \(admin.socket): \(error)\(advice(error))")
+      }
       log.event(.debug, "no admin API: \(admin.socket): \(error)")
       return nil
     }
+  }
+
+  private static func advice(_ error: SystemError) -> String {
+    if error.isInUse { return " by a daemon that answers there; stop it, or change 'socket' in [admin]" }
+    if error.isAbsence { return "; make its directory, or change 'socket' in [admin]" }
+    return ""
   }
 
   /// For its owner and group: who may connect may read.

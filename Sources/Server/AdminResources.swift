@@ -87,6 +87,8 @@ enum AdminResources {
       ("version", .string(state.version)), ("started", .string(time(state.startedWall))),
       ("uptime_seconds", .number(Int(facts.uptimeSeconds))), ("listen", .array(state.addresses.map { .string($0) })),
       ("metrics", state.metricsAddress.map { .string($0) } ?? .null),
+      ("proxy_credentials", .boolean(!state.policy.configuration.proxy.credentials.isEmpty)),
+      ("authority", .string(state.policy.configuration.authority.directory)),
       ("workers", .number(state.workers)), ("draining", .boolean(state.isDraining)),
       ("reachability", .string(facts.network.status.rawValue)), ("waiting", .number(facts.network.waiting)),
       (

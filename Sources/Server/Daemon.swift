@@ -173,11 +173,19 @@ public final class Daemon: AdminHost {
           log.event(.warning, "not listening on \(text(address)): \(error)")
           continue
         }
-        throw StartFailure(description: "cannot listen on \(text(address)): \(error)")
+        throw StartFailure(description: "cannot listen on \(text(address)): \(error)\(advice(address, error))")
       }
     }
     guard !listeners.isEmpty else { throw StartFailure(description: "none of the listen addresses exists here") }
     return listeners
+  }
+
+  /// What to do where an address cannot be listened on.
+  private static func advice(_ address: SocketAddress, _ error: SystemError) -> String {
+    if error.isDenial { return "; ports below 1024 need CAP_NET_BIND_SERVICE" }
+    guard error.isInUse else { return "" }
+    let holder = PortHolder.listening(on: address).map { " by \($0)" } ?? ""
+    return "\(holder); stop that, or change 'listen' in [proxy]"
   }
 
   private static func openShared(_ addresses: [SocketAddress]) throws(StartFailure) -> [Listener] {

@@ -197,6 +197,10 @@ extension Files {
 extension SystemError {
   /// There is no such file.
   public var isAbsence: Bool { number == ENOENT }
+  /// Another user may.
+  public var isDenial: Bool { number == EACCES || number == EPERM }
+  /// The address has a socket already.
+  public var isInUse: Bool { number == EADDRINUSE }
   /// There is such a file already.
   public var isPresence: Bool { number == EEXIST }
 }

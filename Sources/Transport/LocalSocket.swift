@@ -74,6 +74,11 @@ public struct LocalConnection {
     return false
   }
 
+  /// Waits for more, at most this long; false where nothing comes.
+  public func waits(milliseconds: Int32) -> Bool {
+    Poll.either(descriptor, descriptor, milliseconds: milliseconds).one
+  }
+
   private static let readBytes = 16 << 10
 
   public func close() { descriptor.close() }

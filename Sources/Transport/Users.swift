@@ -25,4 +25,13 @@ public enum Users {
       size *= 2
     }
   }
+
+  /// The name of the user of this number, for messages; nil where there is none, or nobody says.
+  public static func name(of number: UInt32) -> String? {
+    var entry = passwd()
+    var found: UnsafeMutablePointer<passwd>? = nil
+    var buffer = [CChar](repeating: 0, count: 16 << 10)
+    guard getpwuid_r(number, &entry, &buffer, buffer.count, &found) == 0, found != nil else { return nil }
+    return String(cString: entry.pw_name)
+  }
 }

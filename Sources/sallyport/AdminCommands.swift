@@ -5,24 +5,24 @@ import Bytes
 import Policy
 import Transport
 
-nonisolated func statusCommand(_ arguments: [String]) throws -> Int32 {
-  let options = try AdminOptions(arguments)
-  try options.arguments.refuseOperands()
+nonisolated func statusCommand(_ arguments: Arguments) throws -> Int32 {
+  let options = AdminOptions(arguments)
+  try arguments.refuseOperands()
   return try options.pass(on: "GET", "/v1/status")
 }
 
-nonisolated func reloadCommand(_ arguments: [String]) throws -> Int32 {
-  let options = try AdminOptions(arguments)
-  try options.arguments.refuseOperands()
+nonisolated func reloadCommand(_ arguments: Arguments) throws -> Int32 {
+  let options = AdminOptions(arguments)
+  try arguments.refuseOperands()
   return try options.pass(on: "POST", "/v1/reload")
 }
 
-nonisolated func eventsCommand(_ arguments: [String]) throws -> Int32 {
-  let valued = AdminOptions.valued.union(["kind"])
-  let options = AdminOptions(try Arguments(arguments, valued: valued, flags: ["json"]))
-  try options.arguments.refuseOperands()
-  let query = options.arguments.values["kind"].map { "?kind=\(AdminOptions.encoded($0))" } ?? ""
-  return try options.pass(on: "GET", "/v1/events\(query)")
+nonisolated func eventsCommand(_ arguments: Arguments) throws -> Int32 {
+  let options = AdminOptions(arguments)
+  try arguments.refuseOperands()
+  let query = arguments.values["kind"].map { "?kind=\(AdminOptions.encoded($0))" } ?? ""
+  let path = "/v1/events\(query)"
+  return try options.wantsJSON ? options.passObjects(on: "GET", path) : options.pass(on: "GET", path)
 }
 
 /// `explain REF`: the line of the log of a recent exchange.
@@ -32,29 +32,15 @@ nonisolated func explainReference(_ reference: String, _ arguments: Arguments) t
 
 /// How the daemon is reached, and how it is to answer.
 struct AdminOptions {
-  static let valued: Set<String> = ["config", "socket"]
-
   let arguments: Arguments
-
-  init(_ arguments: [String]) throws {
-    self.init(try Arguments(arguments, valued: Self.valued, flags: ["json"]))
-  }
 
   init(_ arguments: Arguments) { self.arguments = arguments }
 
-  /// Refuses two ways to name the daemon.
-  func checked() throws -> AdminOptions {
-    if arguments.values["socket"] != nil, arguments.values["config"] != nil {
-      throw UsageError(message: "'--config' and '--socket' both name the daemon; expected one of them")
-    }
-    return self
-  }
-
   /// --socket, else what the configuration says.
-  private func socketPath() -> String {
+  var socketPath: String {
     if let path = arguments.values["socket"] { return path }
     // A configuration with a mistake elsewhere still says where the daemon listens; what is wrong the daemon tells.
-    return ConfigurationFile.load(arguments.values["config"]).adminSocket
+    return ConfigurationFile.load(arguments.values["config"], secrets: .unneeded).adminSocket
   }
 
   var wantsJSON: Bool { arguments.flags.contains("json") }
@@ -76,10 +62,10 @@ struct AdminOptions {
 
   /// Sends a request; nil where that was not possible, which has been said.
   func open(_ method: String, _ path: String) throws -> AdminExchange? {
-    let socket = try checked().socketPath()
+    let socket = socketPath
     switch LocalConnection.open(socket) {
     case .failure(let error):
-      Output.complain("sallyport: cannot reach the daemon at \(socket): \(error)\n")
+      Output.complain("sallyport: cannot reach the daemon at \(socket): \(error)\(advice(error))\n")
       return nil
     case .success(let connection):
       let accepted = wantsJSON ? "application/json" : "text/plain"
@@ -89,6 +75,33 @@ struct AdminOptions {
       Output.complain("sallyport: the daemon closed the connection\n")
       return nil
     }
+  }
+
+  /// Sends one request and prints each event that comes back as an object with its kind, one a line.
+  fileprivate func passObjects(on method: String, _ path: String) throws -> Int32 {
+    guard var exchange = try open(method, path) else { return 1 }
+    defer { exchange.close() }
+    guard let head = exchange.readHead(), head.status == 200 else {
+      Output.complain("sallyport: the daemon does not report events: \(exchange.takeText())\n")
+      return 1
+    }
+    var kind = ""
+    while let line = exchange.readLine() {
+      if line.hasPrefix("event: ") { kind = String(line.dropFirst("event: ".count)) }
+      guard line.hasPrefix("data: {") else { continue }
+      let members = line.dropFirst("data: {".count)
+      Output.answer("{\"kind\":\"\(kind)\"\(members.hasPrefix("}") ? "" : ",")\(members)\n")
+    }
+    return 0
+  }
+
+  /// What to do where the daemon cannot be reached.
+  private func advice(_ error: SystemError) -> String {
+    if error.isDenial { return "; root and the socket's group (sallyport) may use it" }
+    if error.isAbsence, arguments.values["socket"] == nil {
+      return "; is it running, with a 'socket' in [admin]? Name its configuration with -c FILE, or --socket PATH"
+    }
+    return "; is it running?"
   }
 
   /// Percent-encoding of what stands in a query (RFC 3986, 3.4), but for the comma between words.

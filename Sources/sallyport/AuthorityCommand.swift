@@ -11,45 +11,43 @@ import Policy
 import Security
 import Transport
 
-nonisolated func authorityCommand(_ arguments: [String]) throws -> Int32 {
-  let rest = Array(arguments.dropFirst())
-  switch arguments.first {
-  case "init": return try initCommand(rest)
-  case "activate": return try activateCommand(rest)
-  case "show": return try showCommand(rest)
-  case "export": return try exportCommand(rest)
-  case let other:
-    let seen = other.map { ", not '\($0)'" } ?? ""
-    throw UsageError(message: "'ca' takes init, activate, show or export\(seen)")
-  }
+/// Where the authority is, and its key if that is elsewhere: --directory, else what the configuration says. nil: the
+/// configuration has errors, which have been printed. Of its secrets only the key counts here.
+private func authorityDirectory(_ options: Arguments) -> AuthorityPlace? {
+  if let named = options.values["directory"] { return AuthorityPlace(directory: AuthorityDirectory(path: named)) }
+  let result = ConfigurationFile.load(options.values["config"], secrets: .inspected)
+  for diagnostic in result.diagnostics where diagnostic.severity != .note { Output.complain("\(diagnostic)\n") }
+  guard let configuration = result.policy?.configuration else { return nil }
+  let settings = configuration.authority
+  return AuthorityPlace(
+    directory: AuthorityDirectory(path: settings.directory), key: settings.key, isKeyWithheld: settings.isKeyWithheld,
+    anchors: configuration.trust.pem)
 }
 
-/// Where the authority is, and its key if that is elsewhere: --directory, else what the configuration says. nil: the
-/// configuration has errors, which have been printed.
-private func authorityDirectory(_ options: Arguments) -> (directory: AuthorityDirectory, key: [UInt8]?)? {
-  if let named = options.values["directory"] { return (AuthorityDirectory(path: named), nil) }
-  guard let policy = ConfigurationFile.loadOrComplain(options.values["config"]) else { return nil }
-  let settings = policy.configuration.authority
-  return (AuthorityDirectory(path: settings.directory), settings.key)
+private struct AuthorityPlace {
+  let directory: AuthorityDirectory
+  var key: [UInt8]? = nil
+  var isKeyWithheld = false
+  /// Of [trust], in PEM.
+  var anchors: [UInt8] = []
 }
 
 private var now: Int64 { Clock.wall / 1_000 }
 
 // MARK: init
 
-private func initCommand(_ arguments: [String]) throws -> Int32 {
-  var arguments = arguments
-  let permitted = try Arguments.take(every: "permit", from: &arguments).map(permittedSubtree)
-  let options = try Arguments(arguments, valued: ["config", "directory"])
+nonisolated func authorityInitCommand(_ options: Arguments) throws -> Int32 {
+  let permitted = try (options.lists["permit"] ?? []).map(permittedSubtree)
   try options.refuseOperands()
-  guard let (directory, key) = authorityDirectory(options) else { return 1 }
+  guard let place = authorityDirectory(options) else { return 1 }
+  let directory = place.directory
   let role = try directory.establish(permitted: permitted, host: hostName(), date: Dates.day(now), at: now)
   guard let made = try directory.certificate(role).get() else { return 1 }
   Output.answer("\(directory.certificatePath(role))\n" + facts(made.certificate))
   Output.answer("  key          \(directory.keyPath(role)), not encrypted, mode 0600\n\n")
   Output.answer(role == .active ? firstSteps(directory) : nextSteps)
-  if key != nil { Output.answer("The configuration takes the key from elsewhere: put this one there.\n") }
-  reportTrustFiles(try TrustFiles(directory, at: now))
+  if place.key != nil { Output.answer("The configuration takes the key from elsewhere: put this one there.\n") }
+  reportTrustFiles(try TrustFiles(directory, anchors: place.anchors, at: now))
   return 0
 }
 
@@ -94,10 +92,13 @@ private let nextSteps = """
 
 // MARK: activate
 
-private func activateCommand(_ arguments: [String]) throws -> Int32 {
-  let options = try Arguments(arguments, valued: ["config", "directory"], flags: ["previous"])
+nonisolated func authorityActivateCommand(_ options: Arguments) throws -> Int32 {
   try options.refuseOperands()
-  guard let (directory, key) = authorityDirectory(options) else { return 1 }
+  guard let place = authorityDirectory(options) else { return 1 }
+  let (directory, key) = (place.directory, place.key)
+  if place.isKeyWithheld {
+    throw AuthorityDirectoryFault("'key' in [authority]: not readable by you: run this as the user of the service")
+  }
   let incoming: AuthorityDirectory.Role = options.flags.contains("previous") ? .previous : .next
   try directory.activate(incoming, key: key, at: now)
   guard let active = try directory.certificate(.active).get() else { return 1 }
@@ -108,7 +109,7 @@ private func activateCommand(_ arguments: [String]) throws -> Int32 {
   if let key, case .failure(let fault) = directory.load(key: key, at: now) {
     Output.complain("sallyport: \(fault); put the key of this authority there before the daemon reloads\n")
   }
-  reportTrustFiles(try TrustFiles(directory, at: now))
+  reportTrustFiles(try TrustFiles(directory, anchors: place.anchors, at: now))
   return 0
 }
 
@@ -128,17 +129,17 @@ private func reportTrustFiles(_ files: TrustFiles) {
 
 // MARK: show
 
-private func showCommand(_ arguments: [String]) throws -> Int32 {
-  let options = try Arguments(arguments, valued: ["config", "directory"], flags: ["json"])
+nonisolated func authorityShowCommand(_ options: Arguments) throws -> Int32 {
   try options.refuseOperands()
-  guard let (directory, key) = authorityDirectory(options) else { return 1 }
+  guard let place = authorityDirectory(options) else { return 1 }
+  let directory = place.directory
   let members = try directory.live(at: now)
   if options.flags.contains("json") {
-    Output.answer(JSON.array(members.map { json($0, directory, key) }).text + "\n")
+    Output.answer(JSON.array(members.map { json($0, place) }).text + "\n")
   } else {
     let texts = members.map { member in
       "\(member.role): \(directory.certificatePath(member.role))\n" + facts(member.certificate)
-        + "  key          \(keyStatus(member.role, directory, key))\n"
+        + "  key          \(keyStatus(member.role, place))\n"
     }
     Output.answer(texts.joined(separator: "\n"))
   }
@@ -162,8 +163,10 @@ private func facts(_ authority: AuthorityCertificate) -> String {
 private func list(_ subtrees: [NameSubtree]) -> String { subtrees.map(\.description).joined(separator: ", ") }
 
 /// Where the key of an authority is, and whether it fits; never the key.
-private func keyStatus(_ role: AuthorityDirectory.Role, _ directory: AuthorityDirectory, _ key: [UInt8]?) -> String {
-  if role == .active, let key {
+private func keyStatus(_ role: AuthorityDirectory.Role, _ place: AuthorityPlace) -> String {
+  let directory = place.directory
+  if role == .active, let key = place.key {
+    if place.isKeyWithheld { return "from the configuration, not readable by you" }
     let fault = keyFault(role, directory, key)
     return "from the configuration" + (fault.map { ": \($0)" } ?? "")
   }
@@ -184,13 +187,14 @@ private func keyFault(_ role: AuthorityDirectory.Role, _ directory: AuthorityDir
   }
 }
 
-private func json(_ member: AuthorityDirectory.Member, _ directory: AuthorityDirectory, _ key: [UInt8]?) -> JSON {
+private func json(_ member: AuthorityDirectory.Member, _ place: AuthorityPlace) -> JSON {
+  let directory = place.directory
   let authority = member.certificate
   let certificate = authority.certificate
   return .object([
     ("role", .string("\(member.role)")),
     ("certificate", .string(directory.certificatePath(member.role))),
-    ("key", .string(keyStatus(member.role, directory, key))),
+    ("key", .string(keyStatus(member.role, place))),
     ("subject", .string(certificate.subject)),
     ("serial", .string(certificate.serialNumber)),
     ("fingerprint_sha256", .string(colons(authority.fingerprint))),
@@ -209,21 +213,17 @@ private func colons(_ bytes: [UInt8]) -> String {
 
 // MARK: export
 
-private func exportCommand(_ arguments: [String]) throws -> Int32 {
-  let options = try Arguments(
-    arguments, valued: ["config", "directory", "format", "output", "only"], flags: ["bundle"])
+nonisolated func authorityExportCommand(_ options: Arguments) throws -> Int32 {
   try options.refuseOperands()
   let format = options.values["format"] ?? "pem"
-  guard ["pem", "der"].contains(format) else {
-    throw UsageError(message: "'--format' takes pem or der, not '\(format)'")
-  }
   let isBundle = options.flags.contains("bundle")
   let role = try options.values["only"].map(readRole)
   if isBundle && (format == "der" || role != nil) {
     throw UsageError(message: "'--bundle' goes with neither '--only' nor '--format der'")
   }
-  guard let (directory, _) = authorityDirectory(options) else { return 1 }
-  let bytes = isBundle ? try bundle(directory) : try export(directory, format, role)
+  guard let place = authorityDirectory(options) else { return 1 }
+  let directory = place.directory
+  let bytes = isBundle ? try bundle(place) : try export(directory, format, role)
   guard let file = options.values["output"] else {
     Output.answer(bytes: bytes)
     return 0
@@ -241,8 +241,8 @@ private func readRole(_ text: String) throws -> AuthorityDirectory.Role {
   return role
 }
 
-private func bundle(_ directory: AuthorityDirectory) throws -> [UInt8] {
-  guard let bundle = try TrustFiles(directory, at: now).bundle else {
+private func bundle(_ place: AuthorityPlace) throws -> [UInt8] {
+  guard let bundle = try TrustFiles(place.directory, anchors: place.anchors, at: now).bundle else {
     throw AuthorityDirectoryFault("the system has no bundle of anchors to merge with")
   }
   return bundle

@@ -4,11 +4,13 @@
 //   next.pem       next.key        one that waits, so that clients can learn to trust it before it signs
 //   previous.pem   previous.key    the one that signed before; clients may still know no other
 //   authorities.pem                the certificates of all that live, for programs that add a file to what they trust
-//   bundle.pem                     the same behind the system's anchors, for programs in which a file replaces those
+//   bundle.pem                     the same after the anchors of the system and of [trust], for programs in which a
+//                                  file replaces those
+//   truststore.jks                 the same for Java
 //
 // A roll-over is `ca init` (makes next), time for clients to get the new bundle, then `ca activate` (next signs, the
 // old one becomes previous). `ca activate --previous` goes back. Nothing that exists is ever overwritten but what can
-// be made again: the last two files, and a previous authority when there is a newer one.
+// be made again: the last three files, and a previous authority when there is a newer one.
 //
 // Each file appears in one step, and the steps of an activation are in an order that leaves a state which the same
 // command completes, wherever it was interrupted.
@@ -58,6 +60,7 @@ struct AuthorityDirectory {
   func keyPath(_ role: Role) -> String { "\(path)/\(role.rawValue).key" }
   var authoritiesPath: String { "\(path)/authorities.pem" }
   var bundlePath: String { "\(path)/bundle.pem" }
+  var javaStorePath: String { "\(path)/truststore.jks" }
 
   var hasAuthority: Bool { Files.isReadable(certificatePath(.active)) }
 

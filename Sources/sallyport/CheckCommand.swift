@@ -2,13 +2,15 @@
 
 import Policy
 
-nonisolated func checkCommand(_ arguments: [String]) throws -> Int32 {
-  let options = try Arguments(arguments, valued: ["config"], flags: ["strict", "json"])
-  try options.refuseOperands()
-  let result = ConfigurationFile.load(options.values["config"])
+nonisolated func checkCommand(_ options: Arguments) throws -> Int32 {
+  try options.refuseOperands(after: 1)
+  if let named = options.values["config"], let operand = options.operands.first {
+    throw UsageError(message: "'--config \(named)' and '\(operand)' both name the configuration; expected one of them")
+  }
+  let result = ConfigurationFile.load(options.operands.first ?? options.values["config"], secrets: .inspected)
   let diagnostics = result.diagnostics + [result.policy?.authorityDiagnostic()].compactMap { $0 }
   let errors = diagnostics.filter { $0.severity == .error }.count
-  let warnings = diagnostics.count - errors
+  let warnings = diagnostics.filter { $0.severity == .warning }.count
   if options.flags.contains("json") {
     Output.answer(Diagnostic.json(diagnostics))
   } else {

@@ -6,7 +6,7 @@ import Transport
 /// Reads configuration files from the system.
 struct SystemFiles: PolicyFiles, Sendable {
   func read(_ path: String, limit: Int) -> Result<[UInt8], FileFault> {
-    Files.read(path, limit: limit).mapError { FileFault($0.description) }
+    Files.read(path, limit: limit).mapError { FileFault($0.description, isDenied: $0.isDenial) }
   }
 
   func expand(_ pattern: String, in directory: String) -> Result<[String], FileFault> {
@@ -49,13 +49,13 @@ enum ConfigurationFile {
     named ?? (Files.isAbsent(standard) ? nil : standard)
   }
 
-  static func load(_ named: String?) -> LoadResult {
-    PolicyLoader.load(path: path(named), files: SystemFiles())
+  static func load(_ named: String?, secrets: SecretUse = .required) -> LoadResult {
+    PolicyLoader.load(path: path(named), files: SystemFiles(), secrets: secrets)
   }
 
-  /// Loads for a command that needs a policy: prints what is wrong, and answers nil where that are errors.
-  static func loadOrComplain(_ named: String?) -> Policy? {
-    let result = load(named)
+  /// Loads for a command that needs a policy: prints what is wrong, and returns nil where that are errors.
+  static func loadOrComplain(_ named: String?, secrets: SecretUse = .required) -> Policy? {
+    let result = load(named, secrets: secrets)
     for diagnostic in result.diagnostics { Output.complain("\(diagnostic)\n") }
     return result.policy
   }

@@ -1,162 +1,218 @@
 // sallyport env: the variables that point programs at the proxy, and at the local authority's certificates where there
-// is one. Every line is valid input for the shell that was named; hints are comments. Tests: test_commands.py,
-// test_ca.py.
+// is one.
+//
+// A program that is told of no proxy goes straight out. So variables are printed whatever goes wrong: where the address
+// of the proxy cannot be known, those of an address that refuses every connection. No secret is read.
+// Tests: test_env.py, test_ca.py.
 
 import Bytes
 import Policy
 import Transport
 
-nonisolated func environmentCommand(_ arguments: [String]) throws -> Int32 {
-  let options = try Arguments(arguments, valued: ["config", "shell"])
+nonisolated func environmentCommand(_ options: Arguments) throws -> Int32 {
   try options.refuseOperands()
-  let name = options.values["shell"] ?? "sh"
-  guard let shell = Shell(rawValue: name) else {
-    throw UsageError(message: "'--shell' takes sh, fish or systemd, not '\(name)'")
+  let shell = options.values["shell"].flatMap(Shell.init) ?? .sh
+  let place = try ProxyPlace.find(options)
+  var text = EnvironmentText()
+  ProxyVariables(host: place.address.address.description, authority: "\(place.address)", port: place.address.port)
+    .write(to: &text)
+  if let directory = place.authority, directory.hasAuthority {
+    try AuthorityVariables(directory, place).write(to: &text)
+  } else {
+    text.set(JavaOptions.variable, JavaOptions(place.address.address.description, place.address.port).text)
   }
-  guard let policy = ConfigurationFile.loadOrComplain(options.values["config"]) else { return 1 }
-  guard let address = reachableAddress(policy.configuration.proxy.listen) else {
-    Output.complain("sallyport: the port is chosen when the daemon starts (listen has port 0)\n")
-    return 1
-  }
-  if !policy.configuration.proxy.credentials.isEmpty {
-    Output.answer(
-      shell.comment("The proxy asks for credentials: write http://USER:PASSWORD@\(address) for http://\(address)."))
-  }
-  for (name, value) in proxyVariables(address) { Output.answer(shell.line(name, value)) }
-  let directory = AuthorityDirectory(path: policy.configuration.authority.directory)
-  if directory.hasAuthority { try Output.answer(AuthorityVariables(directory, proxy: address).text(shell)) }
+  for remark in place.remarks { text.remark(remark) }
+  for remark in ProgramRemarks.all("\(place.address)") { text.remark(remark) }
+  Output.answer(text.text(shell))
   return 0
 }
 
-/// The first address with a port of its own; one that stands for all addresses is reached over loopback.
-private func reachableAddress(_ listen: [ListenAddress]) -> ListenAddress? {
-  guard let first = listen.first(where: { $0.port != 0 }) else { return nil }
-  guard first.address.isUnspecified else { return first }
-  let loopback = first.address.isIPv4 ? IPAddress(ipv4: 0x7f00_0001) : IPAddress(ipv6High: 0, low: 1)
-  return ListenAddress(address: loopback, port: first.port)
+/// Runs `env`; where it fails, what it prints still keeps programs from going around the proxy.
+nonisolated func failingClosed(_ arguments: [String], _ command: Command) throws -> Int32 {
+  do {
+    return try execute(command, arguments)
+  } catch {
+    Output.answer(ProxyVariables.refusing.text(shell(in: arguments)))
+    throw error
+  }
 }
 
-/// Both spellings: curl heeds only the lower case of http_proxy, others only the upper case.
-private func proxyVariables(_ address: ListenAddress) -> [(String, String)] {
-  let proxy = "http://\(address)"
-  let direct = "localhost,127.0.0.1,::1"
-  return [
-    ("http_proxy", proxy), ("https_proxy", proxy), ("HTTP_PROXY", proxy), ("HTTPS_PROXY", proxy),
-    ("no_proxy", direct), ("NO_PROXY", direct),
-  ]
+/// The language that was asked for, as far as a command line with a mistake says.
+private nonisolated func shell(in arguments: [String]) -> Shell {
+  for (index, argument) in arguments.enumerated() {
+    if argument.hasPrefix("--shell=") { return Shell(rawValue: String(argument.dropFirst("--shell=".count))) ?? .sh }
+    if argument == "--shell", index + 1 < arguments.count { return Shell(rawValue: arguments[index + 1]) ?? .sh }
+  }
+  return .sh
 }
 
-/// The language of the lines.
-enum Shell: String {
-  case sh, fish
-  /// Lines of a unit.
-  case systemd
+/// Why the address of the proxy cannot be known.
+struct EnvironmentFailure: Error, CustomStringConvertible {
+  let description: String
+}
 
-  func line(_ name: String, _ value: String) -> String {
+// MARK: Where the proxy is
+
+/// Where programs find the proxy, and how that is known.
+struct ProxyPlace {
+  let address: ListenAddress
+  /// nil where nothing says where it is.
+  var authority: AuthorityDirectory? = nil
+  /// Of [trust], in PEM; nil where the configuration cannot be read here, and the daemon's own files hold.
+  var anchors: [UInt8]? = nil
+  var remarks: [String] = []
+
+  /// The daemon says where it listens; without one, the configuration does.
+  static func find(_ options: Arguments) throws -> ProxyPlace {
+    let result = ConfigurationFile.load(options.values["config"], secrets: .unneeded)
+    let socket = options.values["socket"] ?? result.adminSocket
+    let answer = DaemonAnswer.ask(socket)
+    if case .told(let daemon) = answer {
+      guard let address = reachable(daemon.listen) else {
+        throw EnvironmentFailure(description: "the daemon at \(socket) listens nowhere")
+      }
+      return place(address, hasCredentials: daemon.hasCredentials, result.policy, daemon.authority)
+    }
+    if options.values["socket"] != nil {
+      throw EnvironmentFailure(description: "cannot ask the daemon at \(socket): \(answer.fault)")
+    }
+    guard let policy = result.policy else {
+      for diagnostic in result.diagnostics where diagnostic.severity == .error { Output.complain("\(diagnostic)\n") }
+      throw EnvironmentFailure(
+        description: "the configuration cannot be taken, and no daemon answers at \(socket): \(answer.fault)")
+    }
+    return try configured(policy, socket, answer)
+  }
+
+  /// By the configuration alone.
+  private static func configured(_ policy: Policy, _ socket: String, _ answer: DaemonAnswer) throws -> ProxyPlace {
+    let proxy = policy.configuration.proxy
+    guard let address = reachable(proxy.listen) else {
+      throw EnvironmentFailure(
+        description: "the port is chosen when the daemon starts ('listen' has port 0), and no daemon answers at "
+          + "\(socket): \(answer.fault)")
+    }
+    let isHeld = PortHolder.listening(on: SocketAddress(address)) != nil
+    if !isHeld, case .denied = answer {
+      throw EnvironmentFailure(
+        description: "nothing listens on \(address), where the configuration has the proxy, and you may not ask the "
+          + "daemon at \(socket); run this as root or a member of the socket's group (sallyport)")
+    }
+    var place = place(address, hasCredentials: !proxy.credentials.isEmpty, policy, nil)
+    place.remarks.append("No daemon answers at \(socket) (\(answer.fault)): the address is that of the configuration.")
+    if !isHeld {
+      Output.complain("sallyport: nothing listens on \(address) yet; until the proxy runs, connections are refused\n")
+    }
+    return place
+  }
+
+  private static func place(
+    _ address: ListenAddress, hasCredentials: Bool, _ policy: Policy?, _ directory: String?
+  ) -> ProxyPlace {
+    var place = ProxyPlace(address: address)
+    place.authority = (policy?.configuration.authority.directory ?? directory).map { AuthorityDirectory(path: $0) }
+    place.anchors = policy?.configuration.trust.pem
+    if hasCredentials {
+      place.remarks.append(
+        "The proxy asks for credentials: write http://USER:PASSWORD@\(address) for http://\(address).")
+    }
+    return place
+  }
+
+  /// The first address with a port of its own; one that stands for all addresses is reached over loopback.
+  private static func reachable(_ listen: [ListenAddress]) -> ListenAddress? {
+    guard let first = listen.first(where: { $0.port != 0 }) else { return nil }
+    guard first.address.isUnspecified else { return first }
+    let loopback = first.address.isIPv4 ? IPAddress(ipv4: 0x7f00_0001) : IPAddress(ipv6High: 0, low: 1)
+    return ListenAddress(address: loopback, port: first.port)
+  }
+}
+
+extension SocketAddress {
+  fileprivate init(_ listen: ListenAddress) {
+    let address = listen.address
+    self.init(
+      high: address.isIPv4 ? 0 : address.high, low: address.isIPv4 ? address.low & 0xffff_ffff : address.low,
+      port: listen.port, isIPv4: address.isIPv4)
+  }
+}
+
+/// What the daemon says of itself.
+enum DaemonAnswer {
+  struct Facts {
+    let listen: [ListenAddress]
+    let hasCredentials: Bool
+    let authority: String?
+  }
+
+  case told(Facts)
+  /// This user may not ask.
+  case denied(SystemError)
+  case none(String)
+
+  /// How long a daemon may take that has to be started first.
+  private static let patienceMilliseconds: Int32 = 5_000
+
+  var fault: String {
     switch self {
-    case .sh: "export \(name)=\(quoted(value))\n"
-    case .fish: "set -gx \(name) \(quoted(value))\n"
-    case .systemd: "Environment=\(quoted("\(name)=\(value)"))\n"
+    case .told: "it answers"
+    case .denied(let error): "\(error)"
+    case .none(let fault): fault
     }
   }
 
-  /// One line, whatever a path in it holds.
-  func comment(_ text: String) -> String { "# \(String(text.map { $0.isNewline ? " " : $0 }))\n" }
-
-  /// As one word that means just these characters.
-  func quoted(_ value: String) -> String {
-    switch self {
-    case .sh: "'" + Self.escaping(value, ["'": #"'\''"#]) + "'"
-    case .fish: "'" + Self.escaping(value, ["'": #"\'"#, #"\"#: #"\\"#]) + "'"
-    case .systemd: "\"" + Self.escaping(value, ["\"": #"\""#, #"\"#: #"\\"#, "%": "%%", "\n": #"\n"#]) + "\""
+  static func ask(_ socket: String) -> DaemonAnswer {
+    switch LocalConnection.open(socket) {
+    case .failure(let error): return error.isDenial ? .denied(error) : .none("\(error)")
+    case .success(let connection):
+      defer { connection.close() }
+      let request =
+        "GET /v1/status HTTP/1.1\r\nHost: sallyport\r\nAccept: application/json\r\nConnection: close\r\n\r\n"
+      guard connection.send(request) else { return .none("it closed the connection") }
+      var answer = ByteBuffer()
+      while connection.waits(milliseconds: patienceMilliseconds) {
+        guard connection.receive(into: &answer) else { return read(answer.bytes.string) }
+      }
+      return .none("it did not answer within \(patienceMilliseconds / 1_000) s")
     }
   }
 
-  private static func escaping(_ text: String, _ escapes: [Character: String]) -> String {
-    text.map { escapes[$0] ?? String($0) }.joined()
+  private static func read(_ text: String) -> DaemonAnswer {
+    guard text.hasPrefix("HTTP/1.1 200 ") else { return .none("it answered '\(text.prefix { $0 != "\r" })'") }
+    let listen = strings("listen", in: text).compactMap(ListenAddress.init(told:))
+    let yes = "\"proxy_credentials\": true"
+    return .told(
+      Facts(
+        listen: listen, hasCredentials: text.contains(yes), authority: strings("authority", in: text).first))
+  }
+
+  /// The strings of a member that is a string or an array of them: in what the daemon writes, none of them has escapes
+  /// but in a path, which is left out then.
+  private static func strings(_ name: String, in text: String) -> [String] {
+    guard let begin = text.firstRange(of: "\"\(name)\": ")?.upperBound else { return [] }
+    let rest = text[begin...]
+    if rest.hasPrefix("[") {
+      let parts = rest.split(separator: "\"", omittingEmptySubsequences: false)
+      var found: [String] = []
+      // Between the quotation marks stand strings and separators by turns.
+      for index in stride(from: 1, to: parts.count, by: 2) {
+        found.append(String(parts[index]))
+        if index + 1 < parts.count, parts[index + 1].hasPrefix("]") { break }
+      }
+      return found
+    }
+    guard rest.hasPrefix("\"") else { return [] }
+    let value = String(rest.dropFirst().prefix { $0 != "\"" })
+    return value.contains("\\") ? [] : [value]
   }
 }
 
-/// The variables by which programs are told whom to trust.
-struct AuthorityVariables {
-  /// Their file is added to what the program trusts.
-  static let additive = [
-    "NODE_EXTRA_CA_CERTS",  // Node.js
-    "DENO_CERT",  // Deno
-  ]
-
-  /// Their file takes the place of what the program trusts.
-  static let replacing = [
-    "SSL_CERT_FILE",  // OpenSSL, and so Python, Ruby, PHP; also Go, curl, Rust's native certificates, uv
-    "CURL_CA_BUNDLE",  // curl; requests
-    "REQUESTS_CA_BUNDLE",  // Python's requests, and what is built on it
-    "PIP_CERT",  // pip
-    "GIT_SSL_CAINFO",  // git
-    "AWS_CA_BUNDLE",  // the AWS command line, boto3
-    "CARGO_HTTP_CAINFO",  // Cargo
-    "CLOUDSDK_CORE_CUSTOM_CA_CERTS_FILE",  // gcloud
-    "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH",  // gRPC
-    "HTTPLIB2_CA_CERTS",  // Python's httplib2
-    "NIX_SSL_CERT_FILE",  // Nix
-  ]
-
-  private let directory: AuthorityDirectory
-  private let proxy: ListenAddress
-  private let states: (authorities: TrustFiles.State, bundle: TrustFiles.State)
-  private let hasSystemBundle: Bool
-
-  /// Brings the files up to date first, where this user may.
-  init(_ directory: AuthorityDirectory, proxy: ListenAddress) throws {
-    let files = try TrustFiles(directory, at: Clock.wall / 1_000)
-    self.directory = directory
-    self.proxy = proxy
-    states = files.refresh()
-    hasSystemBundle = files.bundle != nil
-  }
-
-  func text(_ shell: Shell) -> String {
-    lines(shell, Self.additive, directory.authoritiesPath, states.authorities)
-      + lines(shell, Self.replacing, directory.bundlePath, states.bundle)
-      + java(shell)
-  }
-
-  private func lines(_ shell: Shell, _ names: [String], _ path: String, _ state: TrustFiles.State) -> String {
-    let variables = names.map { shell.line($0, path) }.joined()
-    switch state {
-    case .current: return variables
-    case .stale:
-      Output.complain("sallyport: \(path) is out of date: \(advice(path))\n")
-      return shell.comment("\(path) is out of date: \(advice(path))") + variables
-    case .absent:
-      return shell.comment(
-        "\(path) does not exist, without which \(names.joined(separator: ", ")) are not set: \(advice(path))")
-    }
-  }
-
-  private func advice(_ path: String) -> String {
-    if path == directory.bundlePath && !hasSystemBundle {
-      return "the system has no bundle of anchors to merge with; Debian's is in the package ca-certificates"
-    }
-    return "run 'sallyport env' once as a user who may write there"
-  }
-
-  /// Java reads no variable for this, but properties, and a trust store of a form of its own.
-  private func java(_ shell: Shell) -> String {
-    let store = "\(directory.path)/truststore.p12"
-    let storeWord = Shell.sh.quoted(store)
-    let (host, port) = (proxy.address.description, proxy.port)
-    let properties = [
-      "javax.net.ssl.trustStore=\(store)", "javax.net.ssl.trustStorePassword=changeit", "http.proxyHost=\(host)",
-      "http.proxyPort=\(port)", "https.proxyHost=\(host)", "https.proxyPort=\(port)",
-    ]
-    let hints = [
-      "Java reads a trust store of its own; make one of what it trusts and the local authority, once:",
-      "  keytool -importkeystore -noprompt -srckeystore \"$JAVA_HOME/lib/security/cacerts\" -srcstorepass changeit"
-        + " -destkeystore \(storeWord) -deststoretype PKCS12 -deststorepass changeit",
-      "  keytool -importcert -noprompt -alias sallyport -file \(Shell.sh.quoted(directory.certificatePath(.active)))"
-        + " -keystore \(storeWord) -storepass changeit",
-      "and then set JAVA_TOOL_OPTIONS to: " + properties.map { "-D\($0)" }.joined(separator: " "),
-    ]
-    return hints.map(shell.comment).joined()
+extension ListenAddress {
+  /// `127.0.0.1:3128`, `[::1]:3128`
+  fileprivate init?(told text: String) {
+    guard let colon = text.lastIndex(of: ":"), let port = UInt16(text[text.index(after: colon)...]) else { return nil }
+    let host = text[..<colon].drop { $0 == "[" }.prefix { $0 != "]" }
+    guard let address = IPAddress(String(host)) else { return nil }
+    self.init(address: address, port: port)
   }
 }

@@ -7,32 +7,51 @@ import Policy
 import Reachability
 import Transport
 
-nonisolated func explainCommand(_ arguments: [String]) throws -> Int32 {
-  let options = try Arguments(arguments, valued: ["config", "socket", "user", "unit", "when"], flags: ["json"])
-  if options.operands.count == 1 {
+nonisolated func explainCommand(_ options: Arguments) throws -> Int32 {
+  guard let first = options.operands.first else {
+    throw UsageError(message: "a URL, METHOD and URL, or the reference of a recent request was expected")
+  }
+  if options.operands.count == 1, !first.contains("://") {
+    try refuseWhatIsNoReference(first)
     for name in ["user", "unit", "when"] where options.values[name] != nil {
       throw UsageError(message: "'--\(name)' belongs to METHOD and URL; of a reference it is known")
     }
-    return try explainReference(options.operands[0], options)
+    return try explainReference(first, options)
   }
-  guard options.operands.count == 2 else {
-    throw UsageError(message: "METHOD and URL, or the reference of an exchange, were expected")
-  }
-  let request = try readRequest(method: options.operands[0], url: options.operands[1])
+  try options.refuseOperands(after: 2)
+  let named = options.operands.count == 1 ? ["GET", first] : options.operands
+  let request = try readRequest(method: named[0], url: named[1])
   let asker = Asker(client: try readClient(options), link: try options.values["when"].map(readLink))
-  guard let policy = ConfigurationFile.loadOrComplain(options.values["config"]) else { return 1 }
+  guard let policy = ConfigurationFile.loadOrComplain(options.values["config"], secrets: .inspected) else { return 1 }
   let isInside = request.isHTTPS && !request.isTunnel
   if isInside {
     Output.complain("sallyport: programs reach https:// through CONNECT, which is what is explained\n")
   }
-  var explanations = [policy.explain(isInside ? request.tunnel : request, asker)]
-  if isInside, explanations[0].security?.treatment == .intercept { explanations.append(policy.explain(request, asker)) }
-  let isJSON = options.flags.contains("json")
-  for (index, explanation) in explanations.enumerated() {
-    if index > 0, !isJSON { Output.answer("\ninside the tunnel:\n\n") }
-    Output.answer(isJSON ? explanation.json : explanation.description)
+  let outer = policy.explain(isInside ? request.tunnel : request, asker)
+  let inner = isInside && outer.security?.treatment == .intercept ? policy.explain(request, asker) : nil
+  if options.flags.contains("json") {
+    Output.answer(outer.json(inside: inner))
+  } else {
+    Output.answer(outer.description)
+    if let inner { Output.answer("\ninside the tunnel:\n\n\(inner.description)") }
   }
-  return explanations.allSatisfy(\.isYes) ? 0 : 1
+  return outer.isYes && inner?.isYes != false ? 0 : deniedStatus
+}
+
+/// The exit status where the policy says no; 1 is for what failed.
+private let deniedStatus: Int32 = 3
+
+/// One operand that is no URL is a reference, unless it looks like something else that people type.
+private func refuseWhatIsNoReference(_ text: String) throws {
+  guard text.contains(where: { ".:/[".contains($0) }) else { return }
+  let parts = text.split(separator: ":")
+  if parts.count == 2, !text.contains("/"), UInt16(parts[1]) != nil {
+    throw UsageError(
+      message: "'\(text)' is neither a URL nor a reference; did you mean 'CONNECT \(text)' or 'http://\(text)/'?")
+  }
+  let path = text.hasPrefix("/") ? "HOST\(text)" : text
+  throw UsageError(
+    message: "'\(text)' is neither a URL nor a reference; did you mean 'https://\(path)' or 'http://\(path)'?")
 }
 
 extension Explanation {

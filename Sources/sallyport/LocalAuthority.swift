@@ -16,14 +16,15 @@ extension Policy {
     let seconds = Clock.wall / 1000
     return authorityDirectory.load(key: configuration.authority.key, at: seconds).map { authority in
       // Best effort: 'sallyport env' tells of files that have grown old.
-      _ = try? TrustFiles(authorityDirectory, at: seconds).refresh()
+      _ = try? TrustFiles(authorityDirectory, anchors: configuration.trust.pem, at: seconds).refresh()
       return authority
     }
   }
 
   /// What would keep the daemon from starting. Whoever is not root may be unable to read a key that the daemon can.
   func authorityDiagnostic() -> Diagnostic? {
-    guard let rule = interceptingRule,
+    // The key is not this user's to look at: the loader has said so.
+    guard let rule = interceptingRule, !configuration.authority.isKeyWithheld,
       case .failure(let fault) = authorityDirectory.load(key: configuration.authority.key, at: Clock.wall / 1000)
     else { return nil }
     let severity: Diagnostic.Severity = authorityDirectory.hasAuthority && !Process.isRoot ? .warning : .error

@@ -8,11 +8,9 @@ import Policy
 import Security
 import Transport
 
-nonisolated func pinCommand(_ arguments: [String]) throws -> Int32 {
-  var arguments = arguments
-  let files = try Arguments.take(every: "file", from: &arguments)
-  let options = try Arguments(arguments, valued: ["server-name", "anchors"], flags: ["json"])
-  if options.operands.count > 1 { throw UsageError(message: "unexpected '\(options.operands[1])'") }
+nonisolated func pinCommand(_ options: Arguments) throws -> Int32 {
+  let files = options.lists["file"] ?? []
+  try options.refuseOperands(after: 1)
   let host = try options.operands.first.map { try HostOperand($0, defaultPort: 443) }
   guard host != nil || !files.isEmpty else { throw UsageError(message: "HOST or HOST:PORT was expected, or --file") }
   let name = try options.values["server-name"].map { try HostOperand.read($0, of: $0) }

@@ -1,7 +1,8 @@
 // The program: arguments to a command, a command to an exit status.
 //
-// 0 done, 1 the answer is no or it failed, 2 wrong usage.
+// 0 done, 1 the answer is no or it failed, 2 wrong usage, 3 denied (explain).
 
+import Policy
 import Transport
 
 @main
@@ -13,6 +14,15 @@ struct Program {
 /// Why the arguments make no command.
 struct UsageError: Error {
   let message: String
+  /// The command whose help says more; nil: the program's.
+  var command: String? = nil
+
+  init(message: String) { self.message = message }
+
+  init(_ message: String, _ command: Command) {
+    self.message = message
+    self.command = command.name
+  }
 }
 
 /// Where a command writes what it has to say.
@@ -22,31 +32,77 @@ enum Output {
   static func complain(_ text: String) { Files.write(text, to: 2) }
 }
 
+/// The known word that is most likely meant; nil where none comes near.
+nonisolated func nearestWord(to word: String, among candidates: [String]) -> String? {
+  Suggestion.nearest(to: word, among: candidates)
+}
+
 nonisolated func dispatch(_ arguments: [String]) -> Int32 {
+  var name: String? = nil
   do {
-    guard let name = arguments.first else { throw UsageError(message: "a command was expected") }
-    let rest = Array(arguments.dropFirst())
-    switch name {
-    case "run": return try runCommand(rest)
-    case "check": return try checkCommand(rest)
-    case "explain": return try explainCommand(rest)
-    case "pin": return try pinCommand(rest)
-    case "ca": return try authorityCommand(rest)
-    case "env": return try environmentCommand(rest)
-    case "version", "--version", "-V": return try versionCommand(rest)
-    case "help", "--help", "-h": return try helpCommand(rest)
-    case "status": return try statusCommand(rest)
-    case "reload": return try reloadCommand(rest)
-    case "events": return try eventsCommand(rest)
-    case "reachability": return try reachabilityCommand(rest)
-    default:
-      throw UsageError(message: "unknown command '\(name)'")
+    let (command, rest) = try find(arguments)
+    guard let command else {
+      Output.answer(rest.first.flatMap(Help.text) ?? Help.overview)
+      return 0
     }
+    name = command.name
+    return try run(command, rest)
   } catch let error as UsageError {
-    Output.complain("sallyport: \(error.message)\nTry 'sallyport help'.\n")
+    let topic = error.command ?? name
+    Output.complain("sallyport: \(error.message)\(consequence(of: name))\n")
+    Output.complain("Try 'sallyport \(topic.map { "\($0) --help" } ?? "--help")'.\n")
     return 2
   } catch {
-    Output.complain("sallyport: \(error)\n")
+    Output.complain("sallyport: \(error)\(consequence(of: name))\n")
     return 1
   }
+}
+
+/// What a command has printed all the same.
+private nonisolated func consequence(of name: String?) -> String {
+  name == "env" ? "\nsallyport: the variables name \(ProxyVariables.refusal), which refuses every connection" : ""
+}
+
+/// The command, and what follows its name. No command: help, on what follows or on all.
+private nonisolated func find(_ arguments: [String]) throws -> (Command?, [String]) {
+  guard let first = arguments.first else {
+    throw UsageError(message: "a command was expected, such as 'run', 'check' or 'explain'")
+  }
+  let rest = Array(arguments.dropFirst())
+  if isHelp(first) { return (nil, []) }
+  if ["--version", "-V"].contains(first) { return (CommandTable.command(named: "version"), rest) }
+  if let command = CommandTable.command(named: first) { return (command, rest) }
+  let parts = CommandTable.parts(of: first)
+  guard let family = CommandTable.families.first(where: { $0.name == first }) else {
+    throw UsageError(message: Help.unknown(first))
+  }
+  // Options may stand before the second word, too.
+  if let index = rest.firstIndex(where: { word in parts.contains { $0.name == "\(first) \(word)" } }),
+    let command = CommandTable.command(named: "\(first) \(rest[index])")
+  {
+    return (command, Array(rest[..<index] + rest[(index + 1)...]))
+  }
+  if rest.contains(where: isHelp) { return (nil, [family.name]) }
+  let words = parts.map { String($0.name.dropFirst(first.count + 1)) }
+  let seen = rest.first { !$0.hasPrefix("-") }
+  let nearest = seen.flatMap { nearestWord(to: $0, among: words) }.map { "; did you mean '\(first) \($0)'?" } ?? ""
+  throw UsageError(
+    message: "'\(first)' takes \(Arguments.alternatives(words))" + (seen.map { ", not '\($0)'" } ?? "") + nearest)
+}
+
+private nonisolated func isHelp(_ word: String) -> Bool { word == "--help" || word == "-h" }
+
+private nonisolated func run(_ command: Command, _ rest: [String]) throws -> Int32 {
+  // Whoever evaluates what `env` prints must not go on without it.
+  if command.name == "env" { return try failingClosed(rest, command) }
+  return try execute(command, rest)
+}
+
+nonisolated func execute(_ command: Command, _ rest: [String]) throws -> Int32 {
+  let arguments = try Arguments(rest, of: command)
+  if arguments.flags.contains(CommandTable.help.name) {
+    Output.answer(command.help)
+    return 0
+  }
+  return try command.run(arguments)
 }

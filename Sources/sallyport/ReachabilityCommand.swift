@@ -5,10 +5,9 @@
 
 import Transport
 
-nonisolated func reachabilityCommand(_ arguments: [String]) throws -> Int32 {
-  let options = AdminOptions(
-    try Arguments(arguments, valued: AdminOptions.valued, flags: ["json", "watch"]))
-  if options.arguments.operands.count > 1 { throw UsageError(message: "unexpected '\(options.arguments.operands[1])'") }
+nonisolated func reachabilityCommand(_ arguments: Arguments) throws -> Int32 {
+  let options = AdminOptions(arguments)
+  try arguments.refuseOperands(after: 1)
   let host = try options.arguments.operands.first.map { try HostOperand.read($0, of: $0).host }
   let path = "/v1/reachability" + (host.map { "?host=\(AdminOptions.encoded($0))" } ?? "")
   guard options.arguments.flags.contains("watch") else { return try options.pass(on: "GET", path) }

@@ -5,8 +5,7 @@ import Security
 import Server
 import Transport
 
-nonisolated func runCommand(_ arguments: [String]) throws -> Int32 {
-  let options = try Arguments(arguments, valued: ["config"])
+nonisolated func runCommand(_ options: Arguments) throws -> Int32 {
   try options.refuseOperands()
   // Before any thread: they inherit which signals are blocked, and share the environment that tells of the sockets.
   let signals = Signals()
@@ -20,7 +19,7 @@ nonisolated func runCommand(_ arguments: [String]) throws -> Int32 {
   // A reload reads the same file: one that is gone since is an error, and not the built-in defaults.
   let named = ConfigurationFile.path(options.values["config"])
   guard let policy = ConfigurationFile.loadOrComplain(named) else {
-    Output.complain("sallyport: not started, for the configuration has errors\n")
+    Output.complain("sallyport: not started: the configuration has errors\n")
     return 1
   }
   let authority: Authority?

@@ -1,9 +1,11 @@
-// The files that programs are pointed at so that they trust the local authority: authorities.pem and bundle.pem.
+// The files that programs are pointed at so that they trust the local authority: authorities.pem, bundle.pem, and
+// truststore.jks for Java.
 //
 // Both can be made anew at any time: commands that change an authority do, and `sallyport env` does where it may write.
 // What the files should say is compared with what they say, not dates with dates, so that an update of the system's
 // anchors, a roll-over and an authority that expired are all seen.
 
+import Security
 import Transport
 
 struct TrustFiles {
@@ -28,22 +30,43 @@ struct TrustFiles {
     case absent
   }
 
+  struct States {
+    let authorities: State
+    let bundle: State
+    let javaStore: State
+  }
+
   let directory: AuthorityDirectory
   /// The certificates of the authorities that live.
   let authorities: [UInt8]
-  /// Those behind the system's anchors; nil where the system has no bundle.
+  /// Those after the anchors of the system and of [trust]; nil where the system has no bundle.
   let bundle: [UInt8]?
+  /// The same for Java.
+  let javaStore: [UInt8]?
 
-  init(_ directory: AuthorityDirectory, at seconds: Int64) throws {
+  /// `anchors`: those of [trust], in PEM.
+  init(_ directory: AuthorityDirectory, anchors: [UInt8], at seconds: Int64) throws {
     self.directory = directory
     let live = try directory.live(at: seconds).reduce(into: [UInt8]()) { $0 = Self.joined($0, $1.text) }
     authorities = live
-    bundle = Self.systemAnchors().map { Self.joined($0, live) }
+    bundle = Self.systemAnchors().map { Self.joined(Self.joined($0, anchors), live) }
+    javaStore = bundle.flatMap { JavaTrustStore.make(pem: $0) }
   }
 
   /// Writes what has changed, where it may be written.
-  func refresh() -> (authorities: State, bundle: State) {
-    (Self.refresh(directory.authoritiesPath, authorities), Self.refresh(directory.bundlePath, bundle))
+  func refresh() -> States {
+    States(
+      authorities: Self.refresh(directory.authoritiesPath, authorities),
+      bundle: Self.refresh(directory.bundlePath, bundle),
+      javaStore: Self.refresh(directory.javaStorePath, javaStore))
+  }
+
+  /// What is there, where it is not known what should be.
+  static func found(in directory: AuthorityDirectory) -> States {
+    func state(_ path: String) -> State { Files.isReadable(path) ? .current : .absent }
+    return States(
+      authorities: state(directory.authoritiesPath), bundle: state(directory.bundlePath),
+      javaStore: state(directory.javaStorePath))
   }
 
   private static func refresh(_ path: String, _ wanted: [UInt8]?) -> State {
@@ -61,7 +84,7 @@ struct TrustFiles {
     return nil
   }
 
-  /// PEM texts one behind the other, each on lines of its own.
+  /// PEM texts one after the other, each on lines of its own.
   private static func joined(_ first: [UInt8], _ second: [UInt8]) -> [UInt8] {
     first.isEmpty || first.last == 0x0a ? first + second : first + [0x0a] + second
   }

@@ -74,7 +74,9 @@ def test_init_makes_a_certificate_and_its_key(sallyport_binary, tmp_path):
     need("openssl")
     directory = tmp_path / "not" / "there" / "yet"
     init(directory)
-    assert sorted(snapshot(directory)) == ["authorities.pem", "authority.key", "authority.pem", "bundle.pem"]
+    assert sorted(snapshot(directory)) == [
+        "authorities.pem", "authority.key", "authority.pem", "bundle.pem", "truststore.jks",
+    ]
     assert (mode(directory / "authority.key"), mode(directory / "authority.pem")) == (0o600, 0o644)
     assert public_key(directory / "authority.key") == public_key(directory / "authority.pem")
     assert (directory / "authority.key").read_bytes().startswith(b"-----BEGIN PRIVATE KEY-----\n")
@@ -688,33 +690,51 @@ def test_env_with_an_authority_that_is_none_fails(authority, tmp_path):
     assert not set(variables(done.stdout)) & {*ADDITIVE, *REPLACING}
 
 
-def test_what_env_says_to_java_works(authority, tmp_path):
-    need("keytool", "java")
-    home = Path(shutil.which("java")).resolve().parents[1]
-    if not (home / "lib/security/cacerts").exists():
-        pytest.skip(f"no trust store below {home}")
-    script = env(configure(tmp_path, authority))
-    lines = [line.removeprefix("# ").strip() for line in script.splitlines() if "keytool -import" in line]
-    assert len(lines) == 2
-    for line in lines:
-        subprocess.run(
-            ["sh", "-euc", line],
-            check=True,
-            capture_output=True,
-            env={**clean_environment(), "JAVA_HOME": str(home)},
-        )
-    (options,) = re.findall(r"^# and then set JAVA_TOOL_OPTIONS to: (.*)", script, re.MULTILINE)
-    store = dict(option.removeprefix("-D").split("=", 1) for option in options.split())
+def test_java_trusts_the_authority_and_the_systems_anchors(authority, tmp_path):
+    need("keytool")
+    options = shlex.split(variables(env(configure(tmp_path, authority)))["JAVA_TOOL_OPTIONS"])
+    store = dict(option.removeprefix("-D").split("=", 1) for option in options)
     assert store["https.proxyHost"] == "127.0.0.1" and store["https.proxyPort"] == "3128"
+    path, password = store["javax.net.ssl.trustStore"], store["javax.net.ssl.trustStorePassword"]
+    assert path == str(authority / "truststore.jks") and mode(Path(path)) == 0o644
     listed = subprocess.run(
-        ["keytool", "-list", "-keystore", store["javax.net.ssl.trustStore"]]
-        + ["-storepass", store["javax.net.ssl.trustStorePassword"]],
-        check=True,
-        capture_output=True,
-        text=True,
+        ["keytool", "-list", "-v", "-keystore", path, "-storepass", password],
+        check=True, capture_output=True, text=True,
     ).stdout
-    assert re.search(r"^sallyport, .*trustedCertEntry", listed, re.MULTILINE)
-    assert int(re.search(r"contains (\d+) entries", listed)[1]) > 50
+    assert "CN=Sallyport local authority" in listed
+    wanted = (authority / "bundle.pem").read_text().count("BEGIN CERTIFICATE")
+    assert int(re.search(r"contains (\d+) entries", listed)[1]) == wanted > 50
+    refused = subprocess.run(
+        ["keytool", "-list", "-keystore", path, "-storepass", "another"], capture_output=True, text=True
+    )
+    assert refused.returncode != 0
+
+
+def test_an_odd_path_of_a_trust_store_reaches_java(sallyport_binary, tmp_path):
+    need("java")
+    authority = init(tmp_path / "it's \"odd\" here")
+    options = variables(env(configure(tmp_path, authority)))["JAVA_TOOL_OPTIONS"]
+    done = subprocess.run(
+        ["java", "-XshowSettings:properties", "-version"], capture_output=True, text=True,
+        env={**clean_environment(), "JAVA_TOOL_OPTIONS": options},
+    )
+    assert f"javax.net.ssl.trustStore = {authority}/truststore.jks" in done.stderr
+
+
+def test_the_bundle_holds_the_anchors_of_trust_too(authority, tmp_path):
+    """Programs check the certificates in plain tunnels themselves, by what the bundle says."""
+    (tmp_path / "corporate.pem").write_bytes(certify("Corporate root", authority=True).pem)
+    configuration = tmp_path / "sallyport.toml"
+    configuration.write_text(
+        f'[trust]\nanchors = "corporate.pem"\n[authority]\ndirectory = {json.dumps(str(authority))}\n'
+    )
+    before = (authority / "bundle.pem").read_bytes()
+    found = variables(env(configuration))
+    after = Path(found["SSL_CERT_FILE"]).read_bytes()
+    assert after.count(b"BEGIN CERTIFICATE") == before.count(b"BEGIN CERTIFICATE") + 1
+    assert (tmp_path / "corporate.pem").read_bytes() in after
+    exported = ca("export", "--bundle", "--config", configuration)
+    assert exported.stdout.encode() == after
 
 
 # Usage

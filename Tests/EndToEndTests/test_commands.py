@@ -1,4 +1,5 @@
-"""check, explain, env, version and help: what they print, and how they exit (0 done, 1 the answer is no, 2 wrong usage).
+"""check, explain, env, version and help: what they print, and how they exit (0 done, 1 the answer is no, 2 wrong usage,
+3 denied).
 
 The diagnostics are the greater part: every error of every file in one pass, each with file, line, column, the line
 itself and a caret, and a suggestion for a near miss. `run` refuses to start on the same errors.
@@ -7,9 +8,11 @@ itself and a caret, and a suggestion for a near miss. `run` refuses to start on 
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -187,11 +190,6 @@ ERRORS = {
         RULE + '[rule.request]\nuser_agent = { file = "absent" }\n',
         4,
         ["absent"],
-    ),
-    "a secret of the environment that is not there": (
-        RULE + '[rule.request]\nuser_agent = { env = "NOT_THERE" }\n',
-        4,
-        ["NOT_THERE"],
     ),
     "a secret from two places": (
         RULE + '[rule.request]\nuser_agent = { env = "A", file = "b" }\n',
@@ -547,13 +545,13 @@ EXPLAINED = {
     ),
     "a denial": (
         ["POST", "http://api.test/v2/x"],
-        1,
+        3,
         ["no-uploads", "sallyport.toml:9", "This machine uploads nothing."],
     ),
-    "the default": (["GET", "http://elsewhere.test/"], 1, ["default", "updates", "no-uploads", "api"]),
+    "the default": (["GET", "http://elsewhere.test/"], 3, ["default", "updates", "no-uploads", "api"]),
     "a tunnel": (["CONNECT", "shop.test:443"], 0, ["tunnels", "sallyport.toml:23", "tunnel"]),
     "https, which is a tunnel": (["GET", "https://shop.test/"], 0, ["tunnels"]),
-    "a tunnel to another port": (["CONNECT", "shop.test:22"], 1, ["default"]),
+    "a tunnel to another port": (["CONNECT", "shop.test:22"], 3, ["default"]),
 }
 
 
@@ -568,7 +566,7 @@ def test_explain_names_the_rule_and_the_reasons(name, sallyport_binary, tmp_path
 
 
 @pytest.mark.parametrize("name", EXPLAINED)
-def test_explain_exits_with_1_when_the_answer_is_no(name, sallyport_binary, tmp_path):
+def test_explain_exits_with_3_when_the_answer_is_no(name, sallyport_binary, tmp_path):
     arguments, status, _ = EXPLAINED[name]
     (tmp_path / "sallyport.toml").write_text(POLICY)
     explain(tmp_path, *arguments, expect=status)
@@ -603,8 +601,8 @@ route = ["office", "direct"]
 """
 
 ASKED = {
-    "a user by name": (["--user", "root", "GET", "http://user.test/"], 1, ["by-user"], ["asked without"]),
-    "a user by number": (["--user", "4711", "GET", "http://user.test/"], 1, ["by-user"], ["asked without"]),
+    "a user by name": (["--user", "root", "GET", "http://user.test/"], 3, ["by-user"], ["asked without"]),
+    "a user by number": (["--user", "4711", "GET", "http://user.test/"], 3, ["by-user"], ["asked without"]),
     "another user": (
         ["--user", "4712", "GET", "http://user.test/"],
         0,
@@ -617,7 +615,7 @@ ASKED = {
         ["seen a client that is not known", "asked without --user", "'by-user' (sallyport.toml:6)"],
         ["--unit", "--when"],
     ),
-    "a unit": (["--unit", "kiosk.service", "GET", "http://unit.test/"], 1, ["by-unit"], ["asked without"]),
+    "a unit": (["--unit", "kiosk.service", "GET", "http://unit.test/"], 3, ["by-unit"], ["asked without"]),
     "a unit of a user who is not named": (
         ["--unit", "kiosk.service", "GET", "http://user.test/"],
         0,
@@ -630,7 +628,7 @@ ASKED = {
         ["asked without --unit"],
         ["--user"],
     ),
-    "a link": (["--when=wwan", "GET", "http://link.test/"], 1, ["by-link"], ["asked without"]),
+    "a link": (["--when=wwan", "GET", "http://link.test/"], 3, ["by-link"], ["asked without"]),
     "another link": (["--when=wifi", "GET", "http://link.test/"], 0, ["expected wwan, seen wifi"], ["asked without"]),
     "a link that is not named": (["GET", "http://link.test/"], 0, ["asked without --when"], ["--user"]),
 }
@@ -651,7 +649,7 @@ def test_explain_for_a_client_and_a_link(name, sallyport_binary, tmp_path):
         (["--user", "no-such-user"], "no user named 'no-such-user'"),
         (["--user", "4294967295"], "no user named '4294967295'"),
         (["--unit", "kiosk"], "did you mean 'kiosk.service'?"),
-        (["--when", "lte"], "unknown, not-reachable, wwan, wifi, wired"),
+        (["--when", "lte"], "unknown, not-reachable, wwan, wifi or wired"),
         (["--when"], "'--when' needs a value"),
     ],
 )
@@ -742,7 +740,20 @@ USAGE = {
     "a command that there is not": (["frobnicate"], 2, r"frobnicate"),
     "an option that there is not": (["check", "--frobnicate"], 2, r"--frobnicate"),
     "an option without its value": (["run", "--config"], 2, r"--config"),
-    "an argument too many": (["check", "surplus"], 2, r"surplus"),
+    "an argument too many": (["check", "one", "surplus"], 2, r"surplus"),
+    "a file named twice": (["check", "-c", "one", "two"], 2, r"'--config one' and 'two' both name"),
+    "two ways to the daemon": (["status", "-c", "a", "--socket", "b"], 2, r"'--config' and '--socket' both name"),
+    "a command, almost": (["chekc"], 2, r"unknown command 'chekc'; did you mean 'check'\?"),
+    "help on a command, almost": (["help", "statsu"], 2, r"did you mean 'status'\?"),
+    "a part of ca, almost": (["ca", "exprot"], 2, r"init, activate, show or export, not 'exprot'; did you mean 'ca export'\?"),
+    "an option, almost": (["check", "--stric"], 2, r"unknown option '--stric' of 'check'; did you mean '--strict'\?"),
+    "an option of another command": (["env", "--strict"], 2, r"expected --config, --socket, --shell or --help"),
+    "a letter that there is not": (["check", "-x"], 2, r"unknown option '-x'"),
+    "a flag with a value": (["check", "--json=yes"], 2, r"'--json' takes no value"),
+    "a value, almost": (["env", "--shell", "fis"], 2, r"did you mean 'fish'\?"),
+    "explain of a name": (["explain", "a.test"], 2, r"did you mean 'https://a\.test' or 'http://a\.test'\?"),
+    "explain of a name and a port": (["explain", "a.test:443"], 2, r"did you mean 'CONNECT a\.test:443'"),
+    "where to read more": (["check", "--frobnicate"], 2, r"Try 'sallyport check --help'\."),
     "an argument too many for version": (["version", "surplus"], 2, r"surplus"),
     "explain of nothing": (["explain"], 2, r"(?i)method|url|explain"),
     "explain of what is no URL": (["explain", "GET", "nonsense"], 2, r"nonsense"),
@@ -758,6 +769,122 @@ def test_usage(name, sallyport_binary):
     assert done.returncode == status, done.stdout + done.stderr
     output = done.stdout if status == 0 else done.stderr
     assert re.search(expected, output), f"{done.stdout!r} {done.stderr!r}"
+
+
+def command_names() -> list[str]:
+    return [entry["name"] for entry in json.loads(command("help", "--json").stdout)]
+
+
+def test_every_command_has_help(sallyport_binary):
+    assert "ca export" in command_names() and "explain" in command_names()
+    for entry in json.loads(command("help", "--json").stdout):
+        name = entry["name"].split()
+        pages = [command(*name, "--help"), command(*name, "-h"), command("help", *name)]
+        assert {(page.returncode, page.stderr) for page in pages} == {(0, "")}
+        assert len({page.stdout for page in pages}) == 1
+        text = pages[0].stdout
+        assert text.startswith(f"usage: sallyport {entry['name']}")
+        assert max(map(len, text.splitlines())) <= 100
+        for option in entry["options"]:
+            assert f" {option['name']}" in text and option["summary"] in text
+        # What a command says of itself is what it takes.
+        for option in entry["options"]:
+            refused = command(*name, f"{option['name']}-not")
+            assert refused.returncode == 2
+
+
+def test_help_is_given_whatever_else_is_wrong(sallyport_binary):
+    for arguments in (["check", "a", "b", "c", "--help"], ["status", "-h", "-c", "a", "--socket", "b"], ["ca", "-h"]):
+        done = command(*arguments)
+        assert (done.returncode, done.stderr) == (0, "") and done.stdout.startswith("usage: ")
+
+
+def test_the_file_is_named_in_four_ways(sallyport_binary, tmp_path):
+    (tmp_path / "x.toml").write_text("[proxy]\nlisen = []\n")
+    for arguments in (["x.toml"], ["-c", "x.toml"], ["-cx.toml"], ["--config=x.toml"], ["--", "x.toml"]):
+        done = command("check", *arguments, cwd=tmp_path)
+        assert done.returncode == 1 and done.stdout.startswith("x.toml:2:1: error: "), done
+
+
+def test_explain_of_a_url_is_a_get(sallyport_binary, tmp_path):
+    (tmp_path / "sallyport.toml").write_text(POLICY)
+    assert explain(tmp_path, "http://api.test/v2/x") == explain(tmp_path, "GET", "http://api.test/v2/x")
+    assert "no rule matches" in explain(tmp_path, "http://elsewhere.test/", expect=3)
+
+
+def test_json_is_one_document(sallyport_binary, tmp_path):
+    """Of a request in a tunnel that is intercepted, too."""
+    (tmp_path / "sallyport.toml").write_text(
+        f'[authority]\ndirectory = "{tmp_path}/authority"\n\n[[rule]]\nname = "seen"\nconnect = "intercept"\npaths = ["/*"]\n'
+    )
+    assert command("ca", "init", "--directory", tmp_path / "authority").returncode == 0
+    for url in ("http://a.test/", "https://a.test/x"):
+        done = command("explain", "--json", "-c", "sallyport.toml", url, cwd=tmp_path)
+        found = json.loads(done.stdout)
+        assert found["verdict"] == "allow"
+        assert found.get("inside", {}).get("request", "") == ("GET https://a.test:443/x" if "https" in url else "")
+    for arguments in (["check", "--json", "sallyport.toml"], ["help", "--json"], ["ca", "show", "--json", "-c", "sallyport.toml"]):
+        json.loads(command(*arguments, cwd=tmp_path).stdout)
+
+
+UNREADABLE = {
+    "a file": ('{ file = "secret" }', "'file'", "secret': Permission denied"),
+    "a credential": ('{ credential = "api" }', "'credential'", "the credential 'api' of systemd"),
+    "a variable": ('{ env = "NOT_HERE" }', "'env'", "your environment has no variable 'NOT_HERE'"),
+}
+
+
+@pytest.mark.parametrize("kind", UNREADABLE)
+def test_secrets_that_only_the_service_may_read_are_notes(kind, sallyport_binary):
+    """check and explain go on without them; run does not."""
+    secret, key, cause = UNREADABLE[kind]
+    directory = Path(tempfile.mkdtemp(prefix="sallyport-"))
+    try:
+        directory.chmod(0o755)
+        (directory / "secret").write_text("very-secret")
+        (directory / "secret").chmod(0o600)
+        (directory / "s.toml").write_text(
+            f'[proxy]\ndefault = "deny"\ncredentials = {secret}\n{RULE}hosts = ["a.test"]\n'
+            f'[rule.request]\nauthorization = {{ username = "ada", password = {secret} }}\n'
+        )
+        (directory / "s.toml").chmod(0o644)
+        prefix = ()
+        if kind == "a file":
+            need("setpriv")
+            prefix = ("setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups")
+            if subprocess.run([*prefix, sallyport_binary, "version"], capture_output=True).returncode != 0:
+                pytest.skip("no other user here that may run the program")
+
+        def ask(*arguments) -> subprocess.CompletedProcess:
+            return subprocess.run(
+                [*prefix, sallyport_binary, *arguments], capture_output=True, text=True, cwd=directory,
+                env=clean_environment(),
+            )
+
+        done = ask("check", "--strict", "s.toml")
+        assert done.returncode == 0, done.stdout
+        notes = re.findall(r"^s\.toml:\d+:\d+: note: (.*)$", done.stdout, re.MULTILINE)
+        assert len(notes) == 2 and all("not readable by you: the service reads it" in note for note in notes)
+        assert all(note.startswith(key) and cause in note for note in notes), notes
+        assert done.stdout.endswith("0 errors, 0 warnings\n")
+        done = ask("explain", "-c", "s.toml", "http://a.test/")
+        assert done.returncode == 0 and "set Authorization: (value hidden)" in done.stdout
+        assert "not readable by you" in done.stderr
+        refused = ask("run", "-c", "s.toml")
+        assert refused.returncode == 1 and "error: " in refused.stderr and "not started" in refused.stderr
+    finally:
+        shutil.rmtree(directory)
+
+
+def test_a_port_that_is_taken_is_said_to_be_by_whom(sallyport_binary, tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        (tmp_path / "s.toml").write_text(f'[proxy]\nlisten = ["127.0.0.1:{port}"]\n')
+        done = command("run", "-c", "s.toml", cwd=tmp_path)
+    assert done.returncode == 1
+    program = Path("/proc/self/comm").read_text().strip()
+    assert f"cannot listen on 127.0.0.1:{port}: Address already in use by {program} (process {os.getpid()}, user " in done.stderr
+    assert "change 'listen' in [proxy]" in done.stderr
 
 
 def test_run_works_with_no_file_at_all(sallyport_binary, tmp_path):

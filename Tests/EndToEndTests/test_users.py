@@ -187,11 +187,11 @@ ASKED = {
     "a user by name": (["--user", "daemon"], "people", 0),
     "a user by number": (["--user", str(NUMBERED)], "people", 0),
     "a name by its number": (["--user", str(NAMED)], "people", 0),
-    "another user": (["--user", "root"], "rest", 1),
+    "another user": (["--user", "root"], "rest", 3),
     "a unit": (["--unit", "kiosk.service"], "kiosk", 0),
-    "another unit": (["--unit", "other.service"], "rest", 1),
+    "another unit": (["--unit", "other.service"], "rest", 3),
     "a user and a unit": (["--user", "root", "--unit", "kiosk.service"], "kiosk", 0),
-    "nobody that is known": ([], "rest", 1),
+    "nobody that is known": ([], "rest", 3),
 }
 
 

@@ -20,7 +20,7 @@ struct DictionaryFiles: PolicyFiles {
   init(_ texts: [String: String] = [:]) { files = texts.mapValues { Array($0.utf8) } }
 
   func read(_ path: String, limit: Int) -> Result<[UInt8], FileFault> {
-    if let fault = unreadable[path] { return .failure(FileFault(fault)) }
+    if let fault = unreadable[path] { return .failure(FileFault(fault, isDenied: true)) }
     guard let bytes = files[path] else { return .failure(FileFault("No such file or directory")) }
     return bytes.count <= limit
       ? .success(bytes) : .failure(FileFault("the file has more than \(limit) bytes"))

@@ -391,4 +391,68 @@ import Testing
         """
       ])
   }
+
+  // MARK: Secrets that this run may not read
+
+  /// Every place in which a secret may stand.
+  private func everywhere(_ secret: String) -> String {
+    """
+    [proxy]
+    credentials = \(secret)
+    [authority]
+    key = \(secret)
+    [routes.office]
+    via = "http://proxy.example:3128"
+    credentials = { username = \(secret), password = \(secret) }
+    [[rule]]
+    name = "r"
+    route = ["office"]
+    [rule.request]
+    user_agent = \(secret)
+    headers.set = { X-Key = \(secret) }
+    authorization = { username = \(secret), password = \(secret) }
+    parameters = { key = \(secret) }
+    """
+  }
+
+  private func load(_ secret: String, secrets: SecretUse) -> LoadResult {
+    var files = world
+    files.credentialsDirectory = nil
+    files.files["etc/s.toml"] = Array(everywhere(secret).utf8)
+    return PolicyLoader.load(path: "etc/s.toml", files: files, secrets: secrets)
+  }
+
+  @Test(arguments: [
+    ("{ file = \"closed\" }", "not readable by you: the service reads it ('etc/closed': Permission denied)"),
+    ("{ credential = \"api\" }", "not readable by you: the service reads it (the credential 'api' of systemd)"),
+    ("{ env = \"GONE\" }", "not readable by you: the service reads it (your environment has no variable 'GONE')"),
+  ]) func whatOnlyTheServiceCanReadIsANote(secret: String, note: String) throws {
+    let inspected = load(secret, secrets: .inspected)
+    #expect(inspected.diagnostics.count == 9)
+    for diagnostic in inspected.diagnostics {
+      #expect(diagnostic.severity == .note)
+      #expect(diagnostic.message.hasSuffix(note), "\(diagnostic)")
+    }
+    let policy = try #require(inspected.policy)
+    #expect(policy.configuration.authority.isKeyWithheld)
+    #expect(policy.configuration.proxy.credentials.count == 1)
+    // The daemon does not start on the same.
+    let required = load(secret, secrets: .required)
+    #expect(required.policy == nil)
+    #expect(!required.diagnostics.contains { $0.severity == .note })
+  }
+
+  @Test(arguments: ["{ file = \"closed\" }", "{ file = \"none\" }", "{ credential = \"api\" }", "{ env = \"GONE\" }"])
+  func whoNeedsNoSecretReadsNone(secret: String) {
+    let result = load(secret, secrets: .unneeded)
+    #expect(result.policy != nil)
+    #expect(result.diagnostics == [])
+    #expect(result.files == ["etc/s.toml"])
+  }
+
+  @Test func aFileThatIsNotThereIsAnErrorForEveryoneWhoLooks() {
+    let result = load("{ file = \"none\" }", secrets: .inspected)
+    #expect(result.policy == nil)
+    #expect(result.diagnostics.contains { $0.severity == .error && $0.message.contains("No such file or directory") })
+  }
 }

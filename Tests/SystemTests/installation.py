@@ -1,5 +1,6 @@
 """What the tests of the installation share: where the project and its program are."""
 
+import json
 import os
 import re
 import shutil
@@ -59,6 +60,11 @@ def commands() -> list[str]:
     need_binary()
     listed = re.findall(r"^  ([a-z]+)  +\S", run(BINARY, "help").stdout, re.MULTILINE)
     return list(dict.fromkeys([*listed, *DAEMON_COMMANDS]))
+
+
+def command_table() -> list[dict]:
+    """Every command with its options, as the program has them."""
+    return json.loads(run(BINARY, "help", "--json").stdout)
 
 
 def usage(command: str) -> str:

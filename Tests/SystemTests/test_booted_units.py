@@ -152,4 +152,4 @@ def test_explain_says_what_a_unit_would_get(guarded):
     for unit, rule in (("kiosk.service", "kiosk"), ("batch.slice", "batch"), ("other.service", "nobody-else")):
         explained = guarded(f"sallyport explain --unit {unit} GET http://127.0.0.1/", check=False)
         assert f"'{rule}'" in explained.stdout, explained.stdout
-        assert explained.returncode == (1 if rule == "nobody-else" else 0)
+        assert explained.returncode == (3 if rule == "nobody-else" else 0)

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from installation import SYSTEMD, commands, need, options, run, usage
+from installation import BINARY, SYSTEMD, command_table, commands, need, run
 
 COMPLETIONS = SYSTEMD / "completions"
 SHELLS = ["bash", "zsh", "fish"]
@@ -134,30 +134,47 @@ def test_every_command_is_offered(shell, place):
 @pytest.mark.parametrize("shell", SHELLS)
 @pytest.mark.parametrize(
     "command",
-    ["run", "check", "explain", "pin", "env", "status", "reload", "events", "reachability"]
+    ["run", "check", "explain", "pin", "ca init", "ca activate", "ca show", "ca export", "env", "status", "reload",
+     "events", "reachability", "version", "help"],
 )
-def test_every_option_of_the_help_is_offered(shell, command, place):
-    daemon = {"--config", "--socket", "--json"} if command in ("status", "reload", "events", "reachability") else set()
-    wanted = options(usage(command)) | daemon
-    assert wanted, f"nothing is known of {command}"
-    assert wanted <= offered(shell, command, "--", directory=place)
+def test_every_option_of_a_command_is_offered(shell, command, place):
+    """The program's own table says which there are, and what values they take."""
+    (entry,) = [entry for entry in command_table() if entry["name"] == command]
+    wanted = {option["name"] for option in entry["options"]}
+    assert "--help" in wanted
+    assert wanted == {word for word in offered(shell, *command.split(), "--", directory=place) if word.startswith("--")}
+
+
+def test_every_command_of_the_table_is_tried():
+    (mark,) = [
+        mark for mark in test_every_option_of_a_command_is_offered.pytestmark if mark.args[0] == "command"
+    ]
+    assert [entry["name"] for entry in command_table()] == mark.args[1]
+
+
+VALUES = [
+    (entry["name"], option["name"], option["choices"])
+    for entry in (command_table() if BINARY.exists() else [])
+    for option in entry["options"]
+    if option["choices"]
+]
 
 
 @pytest.mark.parametrize("shell", SHELLS)
-@pytest.mark.parametrize("part", ["init", "activate", "show", "export"])
-def test_every_option_of_ca_is_offered(shell, part, place):
-    own = [line for line in usage("ca").splitlines() if f"ca {part}" in line]
-    wanted = options(own[0]) | {"--directory", "--config"}
-    assert wanted <= offered(shell, "ca", part, "--", directory=place)
+@pytest.mark.parametrize("command, option, choices", VALUES, ids=lambda value: str(value)[:20])
+def test_every_value_of_an_option_is_offered(shell, command, option, choices, place):
+    assert set(choices) == offered(shell, *command.split(), option, "", directory=place)
 
 
 # What is typed, what must be offered, and what must not.
 ROWS = {
     "a prefix narrows commands": (["re"], {"reload", "reachability"}, {"run", "check"}),
-    "an option of another command is not offered": (["env", "--"], {"--shell"}, {"--strict", "--socket"}),
-    "the languages of --shell": (["env", "--shell", ""], {"sh", "fish", "systemd"}, {"--config"}),
-    "the languages of --shell=": (["env", "--shell="], {"sh", "fish", "systemd"}, {"--config"}),
+    "an option of another command is not offered": (["env", "--"], {"--shell"}, {"--strict", "--json"}),
+    "the languages of --shell": (["env", "--shell", ""], {"sh", "bash", "zsh", "fish", "systemd", "env-file", "json"}, {"--config"}),
+    "the languages of --shell=": (["env", "--shell="], {"sh", "bash", "zsh", "fish", "systemd", "env-file", "json"}, {"--config"}),
     "a language that is begun": (["env", "--shell=fi"], {"fish"}, {"sh"}),
+    "files behind -c": (["run", "-c", "pol"], {"policy.toml"}, set()),
+    "files to check": (["check", "pol"], {"policy.toml"}, set()),
     "files behind --config": (["check", "--config", "pol"], {"policy.toml"}, {"--strict"}),
     "a command behind an option's value": (["help", ""], {"run", "reachability"}, set()),
     "what ca does": (["ca", ""], {"init", "activate", "show", "export"}, {"run"}),

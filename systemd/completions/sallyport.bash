@@ -15,13 +15,13 @@ __sallyport_files() {
 # Of an option, what its value may be; fails for an option that takes none.
 __sallyport_value() {
     case $1 in
-        --config | --anchors | --file | --output | --socket) __sallyport_files ;;
+        -c | --config | --anchors | --file | --output | --socket) __sallyport_files ;;
         --directory)
             compopt -o filenames 2>/dev/null
             local path
             while IFS= read -r path; do COMPREPLY+=("$path"); done < <(compgen -d -- "$current")
             ;;
-        --shell) __sallyport_words "sh fish systemd" ;;
+        --shell) __sallyport_words "sh bash zsh fish systemd env-file json" ;;
         --format) __sallyport_words "pem der" ;;
         --only) __sallyport_words "active next previous" ;;
         --kind)
@@ -42,18 +42,21 @@ __sallyport_value() {
 
 __sallyport_options() {
     case $1 in
-        run) echo "--config" ;;
-        check) echo "--config --strict --json" ;;
-        explain) echo "--config --socket --user --unit --when --json" ;;
-        pin) echo "--file --server-name --anchors --json" ;;
-        "ca init") echo "--permit --directory --config" ;;
-        "ca activate") echo "--previous --directory --config" ;;
-        "ca show") echo "--json --directory --config" ;;
-        "ca export") echo "--format --only --bundle --output --directory --config" ;;
-        env) echo "--config --shell" ;;
-        status | reload) echo "--config --socket --json" ;;
-        events) echo "--config --socket --kind --json" ;;
-        reachability) echo "--config --socket --watch --json" ;;
+        run) echo "--config --help" ;;
+        check) echo "--config --strict --json --help" ;;
+        explain) echo "--config --socket --user --unit --when --json --help" ;;
+        pin) echo "--file --server-name --anchors --json --help" ;;
+        ca) echo "--help" ;;
+        "ca init") echo "--permit --directory --config --help" ;;
+        "ca activate") echo "--previous --directory --config --help" ;;
+        "ca show") echo "--json --directory --config --help" ;;
+        "ca export") echo "--format --only --bundle --output --directory --config --help" ;;
+        env) echo "--config --socket --shell --help" ;;
+        status | reload) echo "--config --socket --json --help" ;;
+        events) echo "--config --socket --kind --json --help" ;;
+        reachability) echo "--config --socket --watch --json --help" ;;
+        version) echo "--help" ;;
+        help) echo "--json --help" ;;
     esac
 }
 
@@ -77,9 +80,9 @@ __sallyport() {
     for word in "${words[@]}"; do
         if [[ $skip == 1 ]]; then
             skip=0
-        elif [[ $word == --* ]]; then
+        elif [[ $word == -* ]]; then
             case $word in
-                --config | --anchors | --file | --output | --socket | --directory | --shell | --format | --only | \
+                -c | --config | --anchors | --file | --output | --socket | --directory | --shell | --format | --only | \
                     --kind | --when | --user | --unit | --permit | --server-name) skip=1 ;;
             esac
         elif [[ -z $command ]]; then
@@ -102,6 +105,7 @@ __sallyport() {
     fi
     case $command in
         ca) __sallyport_words "init activate show export" ;;
+        check) if [[ $operands == 0 ]]; then __sallyport_files; fi ;;
         help) if [[ $operands == 0 ]]; then __sallyport_words "$commands"; fi ;;
         explain)
             if [[ $operands == 0 ]]; then

@@ -6,7 +6,7 @@ function __sallyport_words
     for word in (commandline -opc)[2..]
         if test $is_value = 1
             set is_value 0
-        else if string match -qr -- '^--(config|socket|anchors|file|output|directory|shell|format|only|kind|user|unit|when|permit|server-name)$' $word
+        else if string match -qr -- '^(-c|--(config|socket|anchors|file|output|directory|shell|format|only|kind|user|unit|when|permit|server-name))$' $word
             set is_value 1
         else if not string match -q -- '-*' $word
             echo $word
@@ -55,10 +55,12 @@ complete -c sallyport -n __sallyport_behind -a '(__sallyport_commands)'
 complete -c sallyport -n '__sallyport_behind help' -a '(__sallyport_commands)'
 
 # Options that several commands have.
-complete -c sallyport -n '__sallyport_in run check explain ca env status reload events reachability' -l config -r -F -d 'Configuration file'
-complete -c sallyport -n '__sallyport_in explain status reload events reachability' -l socket -r -F -d 'Socket of the daemon'
-complete -c sallyport -n '__sallyport_in check explain pin status reload events reachability' -l json -d 'Print JSON'
+complete -c sallyport -n 'not __sallyport_behind' -s h -l help -d 'Print help on the command'
+complete -c sallyport -n '__sallyport_in run check explain ca env status reload events reachability' -s c -l config -r -F -d 'Configuration file'
+complete -c sallyport -n '__sallyport_in explain env status reload events reachability' -l socket -r -F -d 'Socket of the daemon'
+complete -c sallyport -n '__sallyport_in check explain pin status reload events reachability help' -l json -d 'Print JSON'
 
+complete -c sallyport -n '__sallyport_behind check' -F
 complete -c sallyport -n '__sallyport_in check' -l strict -d 'Exit 1 on a warning too'
 
 complete -c sallyport -n '__sallyport_behind explain' -a 'GET HEAD POST PUT DELETE OPTIONS PATCH TRACE CONNECT'
@@ -84,7 +86,7 @@ complete -c sallyport -n '__sallyport_at ca export' -l only -x -a 'active next p
 complete -c sallyport -n '__sallyport_at ca export' -l bundle -d 'Behind the anchors of the system'
 complete -c sallyport -n '__sallyport_at ca export' -l output -r -F -d 'File to write'
 
-complete -c sallyport -n '__sallyport_in env' -l shell -x -a 'sh fish systemd' -d 'Language of the lines'
+complete -c sallyport -n '__sallyport_in env' -l shell -x -a 'sh bash zsh fish systemd env-file json' -d 'Language of the lines'
 
 complete -c sallyport -n '__sallyport_in events' -l kind -x -a '(__fish_append , begun progress finished violation pin-mismatch wait reachability reload)' -d 'Kinds of events'
 

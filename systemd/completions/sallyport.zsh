@@ -8,8 +8,10 @@ _sallyport_authority() {
     '*:: :->rest'
   [[ $state == rest ]] || return
   local -a place=(
-    '(--config)--directory=[directory of the authority]:directory:_directories'
-    '(--directory)--config=[configuration file]:file:_files -g "*.toml(-.)"'
+    '(--config -c)--directory=[directory of the authority]:directory:_directories'
+    '(--directory -c)--config=[configuration file]:file:_files -g "*.toml(-.)"'
+    '(--directory --config)-c[configuration file]:file:_files -g "*.toml(-.)"'
+    '(- *)'{-h,--help}'[print help]'
   )
   case $line[1] in
     init) _arguments '*--permit=[limit what it may sign for]:name, address or block:_hosts' $place ;;
@@ -49,20 +51,30 @@ _sallyport() {
     '1:command:->command' \
     '*:: :->rest' && return
 
-  local -a configuration=('--config=[configuration file]:file:_files -g "*.toml(-.)"')
-  local -a json=('--json[print JSON]')
-  local -a daemon=(
-    '(--socket)--config=[configuration file]:file:_files -g "*.toml(-.)"'
-    '(--config)--socket=[socket of the daemon]:socket:_files'
-    $json
+  local -a help=('(- *)'{-h,--help}'[print help]')
+  local -a configuration=(
+    '(-c)--config=[configuration file]:file:_files -g "*.toml(-.)"'
+    '(--config)-c[configuration file]:file:_files -g "*.toml(-.)"'
+    $help
   )
+  local -a json=('--json[print JSON]')
+  local -a place=(
+    '(--socket -c)--config=[configuration file]:file:_files -g "*.toml(-.)"'
+    '(--socket --config)-c[configuration file]:file:_files -g "*.toml(-.)"'
+    '(--config -c)--socket=[socket of the daemon]:socket:_files'
+    $help
+  )
+  local -a daemon=($place $json)
   case $state in
     command) _describe -t commands command commands ;;
     rest)
       curcontext="${curcontext%:*:*}:sallyport-$line[1]:"
       case $line[1] in
         run) _arguments $configuration ;;
-        check) _arguments $configuration $json '--strict[exit 1 on a warning too]' ;;
+        check)
+          _arguments $configuration $json '--strict[exit 1 on a warning too]' \
+            '1:configuration file:_files -g "*.toml(-.)"'
+          ;;
         explain)
           _arguments $daemon \
             '--user=[the local user that asks]:user:_users' \
@@ -72,21 +84,22 @@ _sallyport() {
             '2:URL:_urls'
           ;;
         pin)
-          _arguments $json \
+          _arguments $json $help \
             '*--file=[certificates, PEM or DER]:file:_files' \
             '--server-name=[the name to ask for]:name:_hosts' \
             '--anchors=[whom to trust]:file:_files' \
             '1:host:_hosts'
           ;;
         ca) _sallyport_authority ;;
-        env) _arguments $configuration '--shell=[language of the lines]:shell:(sh fish systemd)' ;;
+        env) _arguments $place '--shell=[language of the lines]:shell:(sh bash zsh fish systemd env-file json)' ;;
         status | reload) _arguments $daemon ;;
         events)
           _arguments $daemon \
             '--kind=[kinds of events]:kind:_sequence compadd - begun progress finished violation pin-mismatch wait reachability reload'
           ;;
         reachability) _arguments $daemon '--watch[print each change]' '1:host:_hosts' ;;
-        help) _arguments '1:command:->topic' ; [[ $state == topic ]] && _describe -t commands command commands ;;
+        version) [[ $PREFIX == -* ]] && _arguments $help ;;
+        help) _arguments $help $json '1:command:->topic' ; [[ $state == topic ]] && _describe -t commands command commands ;;
       esac
       ;;
   esac

@@ -1,0 +1,269 @@
+// The commands: what each is called, what it takes, and what it does. Tests: test_commands.py; test_manual.py and
+// test_completions.py compare the manual and the completions with it.
+
+import Reachability
+
+enum CommandTable {
+  static let all: [Command] = [
+    run, check, explain, pin, caInit, caActivate, caShow, caExport, env, status, reload, events, reachability,
+    versionCommand, helpCommand,
+  ]
+
+  /// Commands that come in parts of two words, and what to say of all of them.
+  static let families: [(name: String, summary: String, text: String)] = [
+    ("ca", "make, show and export the local authority for connect = \"intercept\"", authorityText)
+  ]
+
+  static func command(named name: String) -> Command? { all.first { $0.name == name } }
+
+  /// `ca init`, … of `ca`.
+  static func parts(of family: String) -> [Command] { all.filter { $0.name.hasPrefix(family + " ") } }
+
+  // MARK: Options
+
+  static let help = CommandOption(name: "help", letter: "h", summary: "print this")
+  private static let config = CommandOption(
+    name: "config", letter: "c", value: "FILE", summary: "the configuration, in place of /etc/sallyport/sallyport.toml")
+  private static let json = CommandOption(name: "json", summary: "print one JSON document")
+  private static let jsonLines = CommandOption(name: "json", summary: "print one JSON object a line")
+  /// What a command that asks the daemon takes to find it.
+  private static let daemon = [
+    CommandOption(
+      name: "config", letter: "c", value: "FILE", group: "the daemon", summary: "the daemon of this configuration"),
+    CommandOption(name: "socket", value: "PATH", group: "the daemon", summary: "the daemon with this socket"),
+  ]
+  private static let authority = [
+    CommandOption(
+      name: "directory", value: "DIRECTORY", group: "the authority", summary: "the directory of the authority"),
+    CommandOption(
+      name: "config", letter: "c", value: "FILE", group: "the authority",
+      summary: "the configuration whose [authority] says where it is"),
+  ]
+
+  // MARK: The policy
+
+  private static let run = Command(
+    name: "run", summary: "start the proxy", forms: [CommandForm(options: [config])],
+    text: """
+      Starts the proxy in the foreground. When it is ready it prints one line with the addresses it
+      listens on. The log goes to standard error: text on a terminal, one JSON object a line otherwise.
+
+      SIGHUP reads the configuration again. With an error in it nothing changes, and the log says so.
+      SIGTERM or SIGINT stops: requests under way may finish, up to timeouts.drain. A second one ends
+      at once.
+      """, run: runCommand)
+
+  private static let check = Command(
+    name: "check", summary: "report everything that is wrong with the configuration",
+    forms: [
+      CommandForm(
+        operands: "[FILE]",
+        options: [config, CommandOption(name: "strict", summary: "exit 1 on a warning too"), json])
+    ],
+    text: """
+      Prints every error and warning of the configuration, or of FILE, and of the files it includes,
+      with file, line and column. Secrets that only the service may read are notes.
+      Exits 1 when there is an error, with --strict when there is a warning too.
+      """, run: checkCommand)
+
+  private static let explain = Command(
+    name: "explain", summary: "say which rule decides a request, and why",
+    forms: [
+      CommandForm(
+        operands: "[METHOD] URL",
+        options: [
+          config,
+          CommandOption(name: "user", value: "USER", summary: "who asks, by name or number"),
+          CommandOption(name: "unit", value: "UNIT", summary: "the systemd unit that asks"),
+          CommandOption(
+            name: "when", value: "KIND", choices: ReachabilityStatus.allCases.map(\.rawValue),
+            summary: "the link that the machine leaves by"),
+          json,
+        ]),
+      CommandForm(operands: "REF", options: daemon + [json]),
+    ],
+    text: """
+      Says which rule decides the request, where it stands, why each rule before it does not match,
+      and what will be done. Without METHOD it is a GET. For a tunnel: sallyport explain CONNECT
+      HOST:443, or an https:// URL. What --user, --unit and --when leave out is taken for unknown.
+      KIND is wired, wifi, wwan, unknown or not-reachable.
+
+      REF is the reference of a recent request, as in a reason phrase or a line of the log: the running
+      proxy says what it decided.
+
+      Exits 0 where the request is allowed, 3 where it is denied, 1 where that cannot be said.
+      """, run: explainCommand)
+
+  private static let pin = Command(
+    name: "pin", summary: "show the certificates of a server, and a table of pins to paste",
+    forms: [
+      CommandForm(operands: "HOST[:PORT]", options: pinOptions),
+      CommandForm(
+        operands: "[HOST]",
+        options: [
+          CommandOption(name: "file", value: "FILE", repeats: true, summary: "certificates, PEM or DER, leaf first")
+        ] + pinOptions),
+    ],
+    text: """
+      Shows each certificate that the server sends, or that the files hold: whom it is for, until when,
+      its key, its pin, and what a pin on it is worth; whether the chain leads to the system's anchors,
+      or those of --anchors, and is for the name. The table at the end is for the configuration: the
+      leaf's pin and a backup. Nothing goes through the proxy.
+
+      Exits 1 where there are no certificates to show.
+      """, run: pinCommand)
+
+  private static let pinOptions = [
+    CommandOption(name: "server-name", value: "NAME", summary: "ask the server for this name, and check it"),
+    CommandOption(name: "anchors", value: "FILE", summary: "trust these, in place of the system's"), json,
+  ]
+
+  // MARK: The local authority
+
+  private static let authorityText = """
+    init makes the authority that signs for intercepted hosts: authority.pem, and authority.key, which
+    nobody else may read. show says what is there, export prints the certificates for programs to trust.
+
+    A roll-over: 'ca init' makes the next authority beside the present one, and programs get both from
+    'env' and 'ca export'. 'ca activate' lets the next one sign. The old one stays as previous.pem, and
+    'ca activate --previous' goes back to it. Delete it and previous.key when all is well.
+    """
+
+  private static let caInit = Command(
+    name: "ca init", summary: "make an authority, or the next one",
+    forms: [
+      CommandForm(
+        options: [
+          CommandOption(
+            name: "permit", value: "NAME", repeats: true, summary: "limit what it may sign for")
+        ] + authority)
+    ],
+    text: """
+      Makes the authority that signs for intercepted hosts, or the next one where one exists.
+      NAME is a name, which permits all below it too, an address or a CIDR block. Clients refuse
+      anything else that it signs. Without --permit it may sign for every host.
+      """, run: authorityInitCommand)
+
+  private static let caActivate = Command(
+    name: "ca activate", summary: "let the next one sign",
+    forms: [
+      CommandForm(
+        options: [CommandOption(name: "previous", summary: "go back to the authority before")] + authority)
+    ],
+    text: "The next authority signs once the daemon reloads. The present one stays as previous.pem.",
+    run: authorityActivateCommand)
+
+  private static let caShow = Command(
+    name: "ca show", summary: "say what is there", forms: [CommandForm(options: [json] + authority)],
+    text: "Prints what the certificates of the authorities say, and where their keys are.",
+    run: authorityShowCommand)
+
+  private static let caExport = Command(
+    name: "ca export", summary: "print the certificates for programs to trust",
+    forms: [
+      CommandForm(
+        options: [
+          CommandOption(
+            name: "format", value: "pem|der", choices: ["pem", "der"], summary: "form of the certificates"),
+          CommandOption(
+            name: "only", value: "active|next|previous", choices: ["active", "next", "previous"],
+            summary: "one of the authorities"),
+          CommandOption(name: "bundle", summary: "after the anchors of the system and of [trust]"),
+          CommandOption(name: "output", value: "FILE", summary: "write to this file"),
+        ] + authority)
+    ],
+    text: """
+      Prints the certificates of the authorities. --bundle is for programs in which a file takes the
+      place of the anchors they have.
+      """, run: authorityExportCommand)
+
+  // MARK: Programs
+
+  private static let env = Command(
+    name: "env", summary: "print the variables that point programs at the proxy",
+    forms: [
+      CommandForm(
+        options: daemon + [
+          CommandOption(
+            name: "shell", value: "SHELL", choices: Shell.allCases.map(\.rawValue), summary: "the language of the lines"
+          )
+        ])
+    ],
+    text: """
+      Prints the variables that point programs at the proxy, where it listens now if it runs, and at
+      the certificates of the local authority where there is one. A comment names each well-known
+      program that needs more.
+
+        eval "$(sallyport env)"                                sh, bash, zsh
+        sallyport env --shell fish | source                    fish
+        sallyport env --shell systemd                          lines of a unit
+        sallyport env --shell env-file >proxy.env              docker run --env-file, node --env-file
+        sallyport env --shell json                             one JSON object
+
+      Where it cannot know the address it prints variables that point at one which refuses every
+      connection, so that no program goes around the proxy, says why, and exits 1.
+      """, run: environmentCommand)
+
+  // MARK: The daemon
+
+  private static let status = Command(
+    name: "status", summary: "show what the running proxy does", forms: [CommandForm(options: daemon + [json])],
+    text: """
+      Asks the running proxy what it does: since when, with which policy, how many connections, what
+      each rule allowed and refused, which pins expire soon, and why the last reload failed, if it did.
+      """, run: statusCommand)
+
+  private static let reload = Command(
+    name: "reload", summary: "have it read its configuration again", forms: [CommandForm(options: daemon + [json])],
+    text: """
+      Has the running proxy read its configuration again. With an error in it nothing changes, the
+      errors are printed, and the exit status is 1.
+      """, run: reloadCommand)
+
+  private static let events = Command(
+    name: "events", summary: "print what happens in it, as it happens",
+    forms: [
+      CommandForm(
+        options: daemon + [
+          CommandOption(name: "kind", value: "KIND,…", summary: "only these, between commas"), jsonLines,
+        ])
+    ],
+    text: """
+      Prints what happens in the running proxy until it is interrupted. The kinds:
+        begun         a request or tunnel has been decided
+        progress      how far one is that takes its time
+        finished      one is over
+        violation     what passed although it violates its rule
+        pin-mismatch  a certificate without a pinned key was seen
+        wait          a request waits for a path, or goes on
+        reachability  the network has changed
+        reload        the configuration was read again
+      """, run: eventsCommand)
+
+  private static let reachability = Command(
+    name: "reachability", summary: "show by what kind of link it reaches the network, or a host",
+    forms: [
+      CommandForm(
+        operands: "[HOST]",
+        options: [CommandOption(name: "watch", summary: "go on with a line for each change")] + daemon + [
+          CommandOption(name: "json", summary: "print JSON: one document, with --watch one a line")
+        ])
+    ],
+    text: """
+      Asks the running proxy by what kind of link the machine is reached, which interfaces and routes
+      there are, and which of them are passed over; of HOST, by which interface each of its addresses
+      is reached. Exits 1 where HOST cannot be reached.
+      """, run: reachabilityCommand)
+
+  // MARK: The program
+
+  private static let versionCommand = Command(
+    name: "version", summary: "print the version", forms: [CommandForm(options: [])], text: "Prints the version.",
+    run: printVersion)
+
+  private static let helpCommand = Command(
+    name: "help", summary: "print this, or more on a command",
+    forms: [CommandForm(operands: "[COMMAND]", options: [json])],
+    text: "Prints what sallyport or one of its commands does; --json, all commands with their options.",
+    run: printHelp)
+}

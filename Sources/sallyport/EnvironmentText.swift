@@ -1,0 +1,67 @@
+// What `sallyport env` prints: variables and comments, in the language of a shell, a unit, a file of variables, or
+// JSON. Variables come first: a shell that is given all lines as one, by an `eval` without quotes, takes what follows
+// the first comment for part of it. Tests: test_env.py.
+
+/// The language of the lines.
+enum Shell: String, CaseIterable {
+  case sh, bash, zsh, fish
+  /// Lines of a unit.
+  case systemd
+  /// What docker run, podman run and node take as --env-file: values as they are, to the end of the line.
+  case envFile = "env-file"
+  case json
+
+  /// One assignment; nil where the language cannot say this value.
+  func line(_ name: String, _ value: String) -> String? {
+    switch self {
+    case .sh, .bash, .zsh: "export \(name)=\(quoted(value))\n"
+    case .fish: "set -gx \(name) \(quoted(value))\n"
+    case .systemd: "Environment=\(quoted("\(name)=\(value)"))\n"
+    case .envFile: value.contains(where: \.isNewline) ? nil : "\(name)=\(value)\n"
+    case .json: nil
+    }
+  }
+
+  /// One line, whatever a path in it holds.
+  func comment(_ text: String) -> String {
+    self == .json ? "" : "# \(String(text.map { $0.isNewline ? " " : $0 }))\n"
+  }
+
+  /// As one word that means just these characters.
+  func quoted(_ value: String) -> String {
+    switch self {
+    case .sh, .bash, .zsh: "'" + Self.escaping(value, ["'": #"'\''"#]) + "'"
+    case .fish: "'" + Self.escaping(value, ["'": #"\'"#, #"\"#: #"\\"#]) + "'"
+    case .systemd: "\"" + Self.escaping(value, ["\"": #"\""#, #"\"#: #"\\"#, "%": "%%", "\n": #"\n"#]) + "\""
+    case .envFile, .json: value
+    }
+  }
+
+  private static func escaping(_ text: String, _ escapes: [Character: String]) -> String {
+    text.map { escapes[$0] ?? String($0) }.joined()
+  }
+}
+
+/// Variables and comments, as they are put together.
+struct EnvironmentText {
+  private var variables: [(name: String, value: String)] = []
+  private var comments: [String] = []
+
+  mutating func set(_ name: String, _ value: String) { variables.append((name, value)) }
+
+  mutating func remark(_ text: String) { comments.append(text) }
+
+  func text(_ shell: Shell) -> String {
+    if shell == .json { return JSON.object(variables.map { ($0.name, .string($0.value)) }).text + "\n" }
+    var lines = ""
+    var remarks = ""
+    for (name, value) in variables {
+      if let line = shell.line(name, value) {
+        lines += line
+      } else {
+        remarks += shell.comment("\(name) is not set: its value has a line feed, which this form cannot hold.")
+      }
+    }
+    return lines + remarks + comments.map(shell.comment).joined()
+  }
+}
