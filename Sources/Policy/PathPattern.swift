@@ -51,14 +51,14 @@ public struct PathPattern: Hashable, Sendable, CustomStringConvertible {
   func matches(_ path: Span<UInt8>, way: Int = decodedForm, isLoose: Bool = false) -> Bool {
     if matches(path, count: path.count, way, ignoresCase: isLoose) { return true }
     if !isLoose || path.isEmpty { return false }
-    if path[path.count - 1] != 0x2f { return matches(path, count: path.count + 1, way, ignoresCase: true) }
+    if path[path.count - 1] != 0x2f { return false }
     var count = path.count
     while count > 1, path[count - 1] == 0x2f { count -= 1 }
     return matches(path, count: count, way, ignoresCase: true)
   }
 
-  /// The first `count` octets of `path`, where one that is behind its end is a slash. Greedy with one point of return: linear
-  /// in the path for one `*`, at most pattern × path for many.
+  /// The first `count` octets of `path`. Greedy with one point of return: linear in the path for one `*`, at most pattern × path
+  /// for many.
   private func matches(_ path: Span<UInt8>, count: Int, _ way: Int, ignoresCase: Bool) -> Bool {
     let form = forms[forms.count == 1 ? 0 : way]
     let pattern = form.span
@@ -67,7 +67,7 @@ public struct PathPattern: Hashable, Sendable, CustomStringConvertible {
     var star: Int? = nil
     var resume = 0
     while index < count {
-      let octet = index < path.count ? path[index] : 0x2f
+      let octet = path[index]
       if at < pattern.count, pattern[at] == Self.wildcard {
         star = at
         at += 1
@@ -96,10 +96,9 @@ public struct PathPattern: Hashable, Sendable, CustomStringConvertible {
 /// The condition `paths` of a rule. Empty: any path.
 struct PathCondition: Sendable {
   let patterns: [PathPattern]
-  /// Of a rule that denies: it matches where any reading of the path does, without regard to case, as Express routes, and to a
-  /// slash at the end, which Express drops from `/admin/`, and Tomcat and Jetty add to `/admin` where a handler is for
-  /// `/admin/*`. Any other matches where all readings do, to the letter. A rule that would deny but is not enforced lets
-  /// pass what it matches, and adds what it adds: it is one of the others.
+  /// Of a rule that denies: it matches where any reading of the path does, without regard to case, as Express routes, and to
+  /// slashes at the end, which Express drops from `/admin/`. Any other matches where all readings do, to the letter. A rule
+  /// that would deny but is not enforced lets pass what it matches, and adds what it adds: it is one of the others.
   let denies: Bool
   private let hasForms: Bool
 

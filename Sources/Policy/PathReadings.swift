@@ -11,7 +11,7 @@
 // the end of a segment cut (Windows), slashes merged and dot segments removed, in either order. A step that changes nothing
 // adds nothing, so an ordinary path has one reading, which is the path itself: it is looked at once, and copied nowhere.
 //
-// Case, and a slash at the end, are no readings: Express, Tomcat and Jetty disregard them, but a rule that allows
+// Case, and a slash at the end, are no readings: Express disregards both, but a rule that allows
 // `/public/` must not fail on it. Rules that deny compare so (`PathPattern`). Tests: PathReadingsTests.
 
 import Bytes
@@ -30,7 +30,8 @@ struct Escapes: OptionSet, Hashable, Sendable {
   static let decoded = Escapes(rawValue: 1 << 2)
   /// All are decoded, and `%uXXXX` too (Jetty, servers on Windows).
   static let wide = Escapes(rawValue: 1 << 3)
-  /// All are decoded, and what comes of it is again (nginx that hands `$uri` to another server).
+  /// All are decoded, and of what comes of it those of `/ \ . ;` again: with them a path climbs out where nginx hands `$uri`
+  /// to another server. None of the servers that were measured decodes twice by itself.
   static let twice = Escapes(rawValue: 1 << 4)
 
   static let all: Escapes = [.kept, .keptSlash, .decoded, .wide, .twice]
@@ -202,7 +203,7 @@ extension PathReadings {
     var out: [UInt8] = []
     swap(&out, &once)
     out.removeAll(keepingCapacity: true)
-    Self.decode(scratch.span, .decoded, into: &out)
+    Self.decodeStructure(scratch.span, into: &out)
     swap(&out, &once)
     swap(&once, &scratch)
   }
@@ -220,7 +221,7 @@ extension PathReadings {
     if way == .twice {
       var once: [UInt8] = []
       decode(path, .decoded, into: &once)
-      return decode(once.span, .decoded, into: &out)
+      return decodeStructure(once.span, into: &out)
     }
     var index = 0
     while index < path.count {
@@ -237,6 +238,20 @@ extension PathReadings {
       } else if way == .wide, path[index] == 0x25, let scalar = wideEscape(path, index + 1) {
         index += 6
         for octet in UTF8.encode(scalar) ?? UTF8.encodedReplacementCharacter { out.append(octet) }
+      } else {
+        out.append(path[index])
+        index += 1
+      }
+    }
+  }
+
+  /// Appends `path` with the escapes of `/ \ . ;` decoded.
+  private static func decodeStructure(_ path: Span<UInt8>, into out: inout [UInt8]) {
+    var index = 0
+    while index < path.count {
+      if path[index] == 0x25, let octet = escaped(path, index + 1), octet != 0x25, isStructure(octet) {
+        out.append(octet)
+        index += 3
       } else {
         out.append(path[index])
         index += 1
