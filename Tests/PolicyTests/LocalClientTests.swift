@@ -16,7 +16,7 @@ import Testing
     let method = Array("GET".utf8)
     let path = Array((isTunnel ? "" : "/").utf8)
     var workspace = DecisionWorkspace()
-    workspace.host = try #require(CanonicalHost("h.test"))
+    workspace.host = canonical("h.test")
     let facts = RequestFacts(
       scheme: isTunnel ? .https : .http, port: 80, method: method.span, path: path.span, isTunnel: isTunnel,
       client: client)
