@@ -53,10 +53,14 @@ final class HeldBody {
   /// seventeen minutes. The slowest links that people still use, 9,600 bit/s, carry more.
   static let leastBytesPerSecond: Int64 = 1024
 
+  /// The rate is looked at after this time, in milliseconds, or after one pause that the policy allows: a body of a few
+  /// bytes may come in pieces.
+  static let leastGraceMilliseconds: Int64 = 5_000
+
   /// When so much of the content must be there that the rate is kept, `grace` being how long it may pause.
   func deadline(grace: Int64) -> Int64 {
     guard let begunAt else { return .max }
-    return begunAt + grace + Int64(content.count) * 1000 / Self.leastBytesPerSecond
+    return begunAt + max(grace, Self.leastGraceMilliseconds) + Int64(content.count) * 1000 / Self.leastBytesPerSecond
   }
 
   func contentCame(now: Int64) { if begunAt == nil { begunAt = now } }
