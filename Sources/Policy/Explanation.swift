@@ -57,6 +57,8 @@ public struct Explanation: Sendable {
   public let assumptions: [Assumption]
   /// nil for a name: then every address that it resolves to is asked about.
   public let address: AddressVerdict?
+  /// What has to be said before all else.
+  public var note: String? = nil
 }
 
 extension Policy {
@@ -211,7 +213,9 @@ extension Explanation.Field {
 extension Explanation: CustomStringConvertible {
   /// What a person reads; ends with a newline.
   public var description: String {
-    let lines = [request, "", verdictLine] + reasonLines + passedOverLines + assumptionLines + actionLines
+    let lines =
+      (note.map { [$0, ""] } ?? []) + [request, "", verdictLine] + reasonLines + passedOverLines + assumptionLines
+      + actionLines
     return lines.map(\.printable).joined(separator: "\n") + "\n"
   }
 
@@ -285,12 +289,15 @@ extension Explanation.Field {
 extension Explanation {
   /// One object in one line, with a final newline. `value` of a field is null where it is hidden.
   public var json: String {
-    JSONText.object([
-      ("request", .string(request)), ("verdict", .string(decision.verdict == .allow ? "allow" : "deny")),
-      ("decision", .string(decision.reason.rawValue)), ("rule", ruleJSON),
-      ("passed_over", .array(passedOver.map(\.json))), ("assumed", .array(assumptions.map(\.json))),
-      ("actions", actionsJSON), ("address", addressJSON),
-    ]).text + "\n"
+    let members: [(String, JSONText)] = note.map { [("note", .string($0))] } ?? []
+    return JSONText.object(
+      members + [
+        ("request", .string(request)), ("verdict", .string(decision.verdict == .allow ? "allow" : "deny")),
+        ("decision", .string(decision.reason.rawValue)), ("rule", ruleJSON),
+        ("passed_over", .array(passedOver.map(\.json))), ("assumed", .array(assumptions.map(\.json))),
+        ("actions", actionsJSON), ("address", addressJSON),
+      ]
+    ).text + "\n"
   }
 
   private var ruleJSON: JSONText {

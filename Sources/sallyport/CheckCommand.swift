@@ -6,7 +6,9 @@ nonisolated func checkCommand(_ arguments: [String]) throws -> Int32 {
   let options = try Arguments(arguments, valued: ["config"], flags: ["strict", "json"])
   try options.refuseOperands()
   let result = ConfigurationFile.load(options.values["config"])
-  let diagnostics = result.diagnostics + [result.policy?.authorityDiagnostic()].compactMap { $0 }
+  let diagnostics =
+    result.diagnostics + [result.policy?.authorityDiagnostic()].compactMap { $0 }
+    + (result.policy.flatMap { policy in policy.authorityCertificate.map(policy.permitDiagnostics) } ?? [])
   let errors = diagnostics.filter { $0.severity == .error }.count
   let warnings = diagnostics.count - errors
   if options.flags.contains("json") {

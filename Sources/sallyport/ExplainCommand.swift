@@ -26,7 +26,19 @@ nonisolated func explainCommand(_ arguments: [String]) throws -> Int32 {
     Output.complain("sallyport: programs reach https:// through CONNECT, which is what is explained\n")
   }
   var explanations = [policy.explain(isInside ? request.tunnel : request, asker)]
-  if isInside, explanations[0].security?.treatment == .intercept { explanations.append(policy.explain(request, asker)) }
+  if isInside {
+    let inside = policy.explain(request, asker)
+    if explanations[0].security?.treatment == .intercept {
+      explanations.append(inside)
+    } else {
+      explanations[0].note = inside.note(through: explanations[0])
+    }
+  }
+  if let authority = policy.authorityCertificate,
+    let note = policy.permitNote(authority, explanations[0], request.host)
+  {
+    explanations[0].note = note
+  }
   let isJSON = options.flags.contains("json")
   for (index, explanation) in explanations.enumerated() {
     if index > 0, !isJSON { Output.answer("\ninside the tunnel:\n\n") }
