@@ -61,6 +61,8 @@ public struct Explanation: Sendable {
   public let assumptions: [Assumption]
   /// nil for a name: then every address that it resolves to is asked about.
   public let address: AddressVerdict?
+  /// What has to be said before all else.
+  public var note: String? = nil
 }
 
 extension Policy {
@@ -218,7 +220,9 @@ extension Explanation.Field {
 extension Explanation: CustomStringConvertible {
   /// What a person reads; ends with a newline.
   public var description: String {
-    let lines = [request, "", verdictLine] + reasonLines + passedOverLines + assumptionLines + actionLines
+    let lines =
+      (note.map { [$0, ""] } ?? []) + [request, "", verdictLine] + reasonLines + passedOverLines + assumptionLines
+      + actionLines
     return lines.map(\.printable).joined(separator: "\n") + "\n"
   }
 
@@ -308,7 +312,8 @@ extension Explanation {
   }
 
   private var members: [(String, JSONText)] {
-    [
+    let note: [(String, JSONText)] = self.note.map { [("note", .string($0))] } ?? []
+    return note + [
       ("request", .string(request)), ("verdict", .string(decision.verdict == .allow ? "allow" : "deny")),
       ("decision", .string(decision.reason.rawValue)), ("rule", ruleJSON),
       ("path_reading", pathReading?.json ?? .null), ("passed_over", .array(passedOver.map(\.json))),

@@ -16,6 +16,8 @@ struct HeaderEdit {
 
 /// What a request table says; nil where it is silent.
 struct RequestDraft {
+  /// Where each key stands.
+  var settings: [String: Setting] = [:]
   var timeoutMilliseconds: Int64? = nil
   var cookies: Bool? = nil
   var edits: [HeaderEdit] = []
@@ -65,6 +67,7 @@ extension ConfigurationReading {
   func requestDraft(_ table: ConfigurationTable) -> RequestDraft {
     var draft = RequestDraft()
     for setting in table.settings {
+      draft.settings[setting.key] = setting
       switch setting.key {
       case "headers": draft.edits += self.table(setting).map(headerEdits) ?? []
       case "user_agent": draft.edits += [userAgent(setting)].compactMap { $0 }

@@ -12,13 +12,13 @@ extension ConfigurationReading {
       checkSecurity(&rules[index])
       checkSerializers(&rules[index])
     }
-    var intercepted = CoveredHosts()
-    for rule in rules where rule.isSound && rule.connect == .intercept { intercepted.insert(rule.conditions.hosts) }
+    let outcomes = tunnelOutcomes()
     var shadowed = ShadowedRules()
     for (number, rule) in rules.enumerated() where rule.isSound {
-      warnOfIdleKeys(rule, intercepted)
-      warnOfIdleSerializers(rule, intercepted)
+      warnOfIdleKeys(rule)
+      warnOfIdleSerializers(rule)
       warnOfIdlePaths(rule)
+      warnOfTunnels(number, outcomes)
       warnOfShadow(
         rule,
         shadowed.shadow(of: rule.conditions, connect: rule.connect, denies: rule.denies, number: number))
@@ -55,8 +55,7 @@ extension ConfigurationReading {
     }
   }
 
-  /// `intercepted`: the hosts of rules that open tunnels, inside of which every request is matched anew.
-  private func warnOfIdleKeys(_ rule: RuleDraft, _ intercepted: CoveredHosts) {
+  private func warnOfIdleKeys(_ rule: RuleDraft) {
     let denies = rule.action == .deny || rule.connect == .deny
     if !denies {
       rule.settings["reason"].map { warning($0, "it is never shown, for the rule denies nothing") }
@@ -66,9 +65,9 @@ extension ConfigurationReading {
     if rule.upgrade, !rule.matches(.http), let setting = rule.settings["upgrade"] {
       warning(setting, "it does nothing, for 'schemes' leaves out http")
     }
-    warnOfConnect(rule, intercepted)
+    warnOfConnect(rule)
     warnOfIdleNameCheck(rule)
-    if rule.action == .allow || !rule.enforce { warnOfPins(rule, intercepted) }
+    if rule.action == .allow || !rule.enforce { warnOfPins(rule) }
   }
 
   /// What a rule that denies nothing can still refuse: tunnels by their port or their first bytes, addresses, answers that take too long, certificates, and bodies
@@ -105,10 +104,8 @@ extension ConfigurationReading {
     }
   }
 
-  private func warnOfConnect(_ rule: RuleDraft, _ intercepted: CoveredHosts) {
-    guard let connect = rule.connect, let setting = rule.settings["connect"] else {
-      return warnOfUndeniedTunnels(rule, intercepted)
-    }
+  private func warnOfConnect(_ rule: RuleDraft) {
+    guard let connect = rule.connect, let setting = rule.settings["connect"] else { return }
     if !rule.matches(.https) {
       warning(setting, "a tunnel counts as https, which 'schemes' leaves out, so that this is never used")
     } else if rule.action == .deny, connect != .deny {
@@ -138,28 +135,10 @@ extension ConfigurationReading {
     }
   }
 
-  private func warnOfUndeniedTunnels(_ rule: RuleDraft, _ intercepted: CoveredHosts) {
-    guard rule.isAboutRequests, rule.action == .deny, rule.conditions.schemes == [.https],
-      !intercepted.covers(rule.conditions.hosts), let setting = rule.settings["schemes"]
-    else { return }
-    warning(
-      setting,
-      "a rule with 'methods' or 'paths' is passed over when a tunnel is asked for, so that https requests in tunnels "
-        + "are not denied; 'connect = \"deny\"' would deny the tunnels, and \"intercept\" open them")
-  }
-
   // MARK: Security that does not reach a tunnel
 
-  private func warnOfPins(_ rule: RuleDraft, _ intercepted: CoveredHosts) {
+  private func warnOfPins(_ rule: RuleDraft) {
     guard let own = rule.security, rule.matches(.https) else { return }
-    if rule.namesPins, rule.isAboutRequests, rule.connect == nil, !intercepted.covers(rule.conditions.hosts),
-      let setting = own.settings["pins"]
-    {
-      warning(
-        setting,
-        "no tunnel is held to these pins, for a rule with 'methods' or 'paths' is passed over when one is asked for; "
-          + "name them in a rule without, or set 'connect'")
-    }
     if rule.verifiesTunnels, let setting = own.settings["client_certificate"] {
       warning(
         setting,

@@ -66,30 +66,16 @@ extension ConfigurationReading {
     }
   }
 
-  /// `intercepted`: the hosts of rules that open tunnels.
-  func warnOfIdleSerializers(_ rule: RuleDraft, _ intercepted: CoveredHosts) {
+  func warnOfIdleSerializers(_ rule: RuleDraft) {
     if rule.action == .deny, rule.enforce { return }
-    let reach = intercepted.isEmpty ? tunnelsOnly(rule) : nil
     if let own = rule.request.serializer {
       let effective = SerializerDraft.merged(own, inheriting: defaultRequest.serializer) ?? own
       warnOfIdleSerializer(own, effective: effective)
-      for key in ["parameters", "transcode"] where effective.serialization != nil {
-        if let reach, let setting = own.settings[key] { warning(setting, reach) }
-      }
     }
-    guard let own = rule.response, let setting = rule.settings["response"] else { return }
+    guard let own = rule.response else { return }
     let effective = ResponseDraft.merged(own, inheriting: defaultResponse) ?? own
     warnOfBodiesUnchecked(own, effective: effective)
     warnOfNullsKept(own, effective: effective)
-    if let reach { report(.warning, setting.source, setting.keyBegin, "[rule.response]: \(reach)") }
-  }
-
-  /// What is to be said of a rule to which requests come in tunnels only, but for those few that name https:// to the
-  /// proxy itself; nil of any other rule.
-  private func tunnelsOnly(_ rule: RuleDraft) -> String? {
-    guard rule.conditions.schemes == [.https], rule.connect != .deny else { return nil }
-    return "it does nothing in tunnels, through which programs reach https, for no rule opens one; "
-      + "'connect = \"intercept\"' does"
   }
 
   // MARK: Requests

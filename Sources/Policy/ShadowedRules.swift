@@ -52,14 +52,14 @@ struct ShadowedRules {
   private func candidates(for entry: Entry) -> [Int] {
     let first = entry.hosts.isAny ? HostPattern.any : entry.conditions.hosts[0]
     var numbers: [Int] = []
-    for pattern in covering(first) {
+    for pattern in Self.covering(first, blockLengths: blockLengths) {
       numbers += byHost[pattern]?.prefix(Self.mostCandidates) ?? []
     }
     return Array(numbers.sorted().prefix(Self.mostCandidates))
   }
 
   /// Every pattern that matches whatever `pattern` does and may stand in the table.
-  private func covering(_ pattern: HostPattern) -> [HostPattern] {
+  static func covering(_ pattern: HostPattern, blockLengths: Set<Int>) -> [HostPattern] {
     guard case .block(let block) = pattern else { return [.any] + CoveredHosts.covering(pattern) }
     return [.any]
       + blockLengths.filter { $0 <= block.length }.compactMap {
@@ -82,13 +82,13 @@ struct ShadowedRules {
     schemes.isEmpty || schemes.contains(scheme)
   }
 
-  private static func covers<Element: Equatable>(_ wide: [Element], _ narrow: [Element]) -> Bool {
+  static func covers<Element: Equatable>(_ wide: [Element], _ narrow: [Element]) -> Bool {
     wide.isEmpty || (!narrow.isEmpty && narrow.allSatisfy(wide.contains))
   }
 
   /// Of users the numbers are compared, whatever names stand for them. A client meets either list by any one element, so
   /// that only a list which holds the other covers it.
-  private static func coversClients(_ wide: Rule.Conditions, _ narrow: Rule.Conditions) -> Bool {
+  static func coversClients(_ wide: Rule.Conditions, _ narrow: Rule.Conditions) -> Bool {
     guard covers(wide.units, narrow.units) else { return false }
     // Beside users, units count that without them do not (LocalClient).
     guard let users = wide.users else { return wide.units.isEmpty || narrow.users == nil }

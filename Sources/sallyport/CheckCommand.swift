@@ -8,7 +8,9 @@ nonisolated func checkCommand(_ options: Arguments) throws -> Int32 {
     throw UsageError(message: "'--config \(named)' and '\(operand)' both name the configuration; expected one of them")
   }
   let result = ConfigurationFile.load(options.operands.first ?? options.values["config"], secrets: .inspected)
-  let diagnostics = result.diagnostics + [result.policy?.authorityDiagnostic()].compactMap { $0 }
+  let diagnostics =
+    result.diagnostics + [result.policy?.authorityDiagnostic()].compactMap { $0 }
+    + (result.policy.flatMap { policy in policy.authorityCertificate.map(policy.permitDiagnostics) } ?? [])
   let errors = diagnostics.filter { $0.severity == .error }.count
   let warnings = diagnostics.filter { $0.severity == .warning }.count
   if options.flags.contains("json") {

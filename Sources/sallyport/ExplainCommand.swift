@@ -27,8 +27,15 @@ nonisolated func explainCommand(_ options: Arguments) throws -> Int32 {
   if isInside {
     Output.complain("sallyport: programs reach https:// through CONNECT, which is what is explained\n")
   }
-  let outer = policy.explain(isInside ? request.tunnel : request, asker)
-  let inner = isInside && outer.security?.treatment == .intercept ? policy.explain(request, asker) : nil
+  var outer = policy.explain(isInside ? request.tunnel : request, asker)
+  var inner = isInside ? policy.explain(request, asker) : nil
+  if let inside = inner, outer.security?.treatment != .intercept {
+    outer.note = inside.note(through: outer)
+    inner = nil
+  }
+  if let authority = policy.authorityCertificate, let note = policy.permitNote(authority, outer, request.host) {
+    outer.note = note
+  }
   if options.flags.contains("json") {
     Output.answer(outer.json(inside: inner))
   } else {

@@ -21,6 +21,14 @@ extension Policy {
     }
   }
 
+  /// The certificate of the authority that signs; nil where no rule needs one, or it cannot be read.
+  var authorityCertificate: AuthorityCertificate? {
+    guard interceptingRule != nil, case .success(let member?) = authorityDirectory.certificate(.active) else {
+      return nil
+    }
+    return member.certificate
+  }
+
   /// What would keep the daemon from starting. Whoever is not root may be unable to read a key that the daemon can.
   func authorityDiagnostic() -> Diagnostic? {
     // The key is not this user's to look at: the loader has said so.

@@ -391,8 +391,10 @@ def test_a_denied_host_is_denied_at_connect(intercepting, secure_client):
 
 def test_what_no_rule_lets_through_is_denied_inside(intercepting, inside, origin):
     """default = "deny": the rule for the tunnel has paths, and what is not one of them goes nowhere."""
-    policy = rule("listed", 'hosts = ["a.test"]', 'paths = ["/yes/*"]', 'connect = "intercept"')
     server = origin()
+    policy = rule(
+        "listed", 'hosts = ["a.test"]', f"ports = [{server.port}]", 'paths = ["/yes/*"]', 'connect = "intercept"'
+    )
 
     def start(policy):
         return intercepting(policy, proxy='default = "deny"')

@@ -126,12 +126,9 @@ def test_a_reason_that_is_not_ascii_is_told_in_the_body(ruled, raw_client):
 
 def test_what_no_rule_matches_is_denied_by_default(ruled, raw_origin, raw_client):
     """The sandbox: only what is listed goes out, tunnels included."""
-    rules = '[[rule]]\nname = "listed"\nhosts = ["listed.test"]\n'
-    proxy, origin, tunnel = (
-        ruled(rules, 'default = "deny"'),
-        raw_origin(answering(OK)),
-        raw_origin(tunnel_echo),
-    )
+    origin, tunnel = raw_origin(answering(OK)), raw_origin(tunnel_echo)
+    ports = f"ports = [{origin.port}, {tunnel.port}]"
+    proxy = ruled(f'[[rule]]\nname = "listed"\nhosts = ["listed.test"]\n{ports}\n', 'default = "deny"')
     client = raw_client(proxy)
     assert client.exchange(get("listed.test", origin.port)).body == b"ok"
     check_problem(client.exchange(get("other.test", origin.port)), 403, error="http_request_denied")

@@ -85,11 +85,14 @@ def test_the_first_rule_that_holds_decides(guarded, raw_origin, client_of):
 
 
 def test_a_tunnel_is_its_users(guarded, raw_origin, client_of):
-    proxy, origin = guarded(rule_of("numbered", NUMBERED), DENY), raw_origin(tunnel_echo)
+    origin = raw_origin(tunnel_echo)
+    listed = rule_of("numbered", NUMBERED).replace("users", f"ports = [{origin.port}]\nusers", 1)
+    proxy = guarded(listed, DENY)
     client = client_of(proxy, NUMBERED)
     assert client.exchange(connect(origin)).status == 200
-    client.send(b"sally")
-    assert client.receive_exactly(5) == b"sally"
+    # A line: a word without an end could still become a request, of which the rule speaks.
+    client.send(b"sally\n")
+    assert client.receive_exactly(6) == b"sally\n"
     client.close()
     line = proxy.access(lambda line: line["method"] == "CONNECT")
     assert (line["user"], line["rule"]) == (str(NUMBERED), "numbered")

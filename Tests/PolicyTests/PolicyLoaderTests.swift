@@ -10,7 +10,7 @@ import Testing
   }
 
   private func said(_ result: LoadResult) -> [String] {
-    result.diagnostics.map {
+    result.diagnostics.filter { !$0.isAboutTunnels }.map {
       "\($0.location.file):\($0.location.line):\($0.location.column): \($0.severity.rawValue): \($0.message)"
     }
   }

@@ -266,12 +266,6 @@ import Testing
       "[[rule]]\nname = \"a\"\nhosts = [\"x.a\"]\nschemes = [\"https\"]\npaths = [\"/admin*\"]\naction = \"deny\"\n"
         + "[[rule]]\nname = \"b\"\nhosts = [\"**.a\"]\nconnect = \"intercept\""),
     LoadRow(
-      "a denial that tunnels get around",
-      "[[rule]]\nname = \"a\"\nschemes = [\"https\"]\npaths = [\"/admin*\"]\naction = \"deny\"",
-      "3:11: warning: 'schemes' in [rule]: a rule with 'methods' or 'paths' is passed over when a tunnel is asked for, "
-        + "so that https requests in tunnels are not denied; 'connect = \"deny\"' would deny the tunnels, "
-        + "and \"intercept\" open them"),
-    LoadRow(
       "a rule with an error is not warned of as well",
       "[[rule]]\nname = \"a\"\naction = \"dney\"\nreason = \"x\"",
       "3:10: error: 'action' in [rule]: expected \"allow\" or \"deny\", found 'dney'; did you mean 'deny'?"),

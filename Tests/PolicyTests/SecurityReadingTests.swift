@@ -384,7 +384,9 @@ import Testing
       "7:8: warning: 'pins' in [rule.security]: \(noTunnel)"),
     LoadRow("the same with connect", pins + rule("methods = [\"GET\"]\nconnect = \"verify\"", "pins = \"p\"")),
     LoadRow(
-      "the same where no tunnel is meant", pins + rule("methods = [\"GET\"]\nschemes = [\"http\"]", "pins = \"p\"")),
+      "the same where no tunnel is meant", pins + rule("methods = [\"GET\"]\nschemes = [\"http\"]", "pins = \"p\""),
+      "8:8: warning: 'pins' in [rule.security]: they have no effect: requests of this rule leave without TLS. "
+        + "Set upgrade = true, or leave 'schemes' out"),
     LoadRow(
       "the same inside tunnels that are intercepted",
       pins + rule("hosts = [\"x.a\"]\nmethods = [\"GET\"]", "pins = \"p\"")

@@ -12,7 +12,7 @@ import Testing
   /// `line:column: severity: message` of each diagnostic. What parameters hold is hidden in excerpts, so that whole rows
   /// cannot be compared where there are any.
   private func said(_ source: String, _ files: DictionaryFiles = DictionaryFiles()) -> [String] {
-    load(source, files).diagnostics.map {
+    load(source, files).diagnostics.filter { !$0.isAboutTunnels }.map {
       "\($0.location.line):\($0.location.column): \($0.severity.rawValue): \($0.message)"
     }
   }
@@ -268,9 +268,6 @@ import Testing
   private static let reencode =
     "it does nothing with serializer = \"http\", which writes forms as they are; \"json\" and \"plist\" re-encode them"
   private static let neither = "it does nothing, for there are neither 'parameters' nor 'transcode = true'"
-  private static let unread =
-    "it does nothing in tunnels, through which programs reach https, for no rule opens one; "
-    + "'connect = \"intercept\"' does"
 
   static let idle: [LoadRow] = [
     LoadRow(
@@ -305,14 +302,6 @@ import Testing
       "5:29: warning: 'parameters_in_uri' in [rule.request]: it does nothing, for there are no 'parameters'"),
     LoadRow("the form that is written anyway", rule + "request.serializer = \"http\""),
     LoadRow("a default that rules may use", "[defaults.request]\nserializer = \"json\"\non_conflict = \"pass\""),
-    LoadRow(
-      "tunnels that nobody opens",
-      rule + "schemes = [\"https\"]\nrequest.serializer = \"json\"\nrequest.transcode = true",
-      "5:21: warning: 'transcode' in [rule.request]: \(unread)"),
-    LoadRow(
-      "a response in tunnels that nobody opens",
-      rule + "schemes = [\"https\"]\nconnect = \"verify\"\n[rule.response]",
-      "5:7: warning: [rule.response]: \(unread)"),
     LoadRow("tunnels that the rule opens", rule + "schemes = [\"https\"]\nconnect = \"intercept\"\n[rule.response]"),
     LoadRow(
       "tunnels that another rule opens",
@@ -327,11 +316,4 @@ import Testing
   ]
 
   @Test(arguments: idle) func idleRows(row: LoadRow) { row.check() }
-
-  @Test func parametersInTunnelsThatNobodyOpens() {
-    #expect(
-      said(Self.rule + "schemes = [\"https\"]\nrequest.parameters = { a = 1 }") == [
-        "4:22: warning: 'parameters' in [rule.request]: \(Self.unread)"
-      ])
-  }
 }

@@ -1,0 +1,180 @@
+// What of a rule has no effect on https, as programs reach it through tunnels that nobody opens; what it sends in the clear;
+// and pins where no TLS is. One warning a rule and deciding rule, where the first of the keys stands. Tests: TunnelChecksTests.
+
+import Bytes
+
+extension ConfigurationReading {
+  /// Most hosts that a warning names.
+  private static let mostHostsNamed = 4
+
+  func tunnelOutcomes() -> TunnelOutcomes {
+    let pins = defaultSecurity.pinSet?.isPinning ?? false
+    let isClosed = configuration.proxy.defaultAction == .deny
+    return TunnelOutcomes(
+      rules.map { rule in
+        TunnelOutcomes.Entry(
+          conditions: rule.conditions, connect: rule.connect, treatment: treatment(rule), enforces: rule.enforce,
+          isSound: rule.isSound)
+      }, treatmentOfOthers: isClosed ? .deny : pins ? .verify : .tunnel, listsPorts: isClosed)
+  }
+
+  private func treatment(_ rule: RuleDraft) -> ConnectTreatment {
+    if rule.enforce, rule.action == .deny || rule.connect == .deny { return .deny }
+    if let connect = rule.connect, connect != .deny { return connect }
+    return (rule.effectiveSecurity ?? defaultSecurity).pinSet?.isPinning ?? false ? .verify : .tunnel
+  }
+
+  func warnOfTunnels(_ number: Int, _ outcomes: TunnelOutcomes) {
+    let rule = rules[number]
+    warnOfSecrets(rule)
+    warnOfPinsWithoutTLS(rule)
+    var keys = keysAboutRequests(rule)
+    let isAllowList = rule.isAboutRequests && rule.action == .allow && rule.connect == nil
+    let limits = rule.isAboutRequests && rule.connect != nil && rule.action == .allow
+    let namesPins = rule.isAboutRequests && rule.connect == nil && rule.security?.pinSet?.isPinning ?? false
+    if keys.isEmpty && !isAllowList && !limits { return }
+    let findings = outcomes.findings(of: number)
+    if limits, [.tunnel, .verify].contains(rule.connect), outcomes.deniesTheRest(of: number) {
+      keys = keysOfConditions(rule) + keys
+    }
+    let opaque = findings.filter { [.tunnel, .verify].contains($0.outcome.treatment) }
+    if !keys.isEmpty { for finding in opaque { warn(keys, finding, number) } }
+    if isAllowList, !findings.isEmpty, findings.allSatisfy({ $0.outcome.treatment == .deny }) {
+      warnOfUnusable(rule, findings[0], number)
+    }
+    if namesPins, rule.action == .allow || !rule.enforce, !opaque.isEmpty, let setting = rule.security?.settings["pins"]
+    {
+      warning(
+        setting,
+        "no tunnel is held to these pins, for a rule with 'methods' or 'paths' is passed over when one is asked for; "
+          + "name them in a rule without, or set 'connect'")
+    }
+  }
+
+  // MARK: Keys that speak of requests
+
+  /// A key, or a table, as a warning names it.
+  private struct Key {
+    let name: String
+    let setting: Setting
+  }
+
+  private func keysOfConditions(_ rule: RuleDraft) -> [Key] {
+    ["methods", "paths"].compactMap { key in rule.settings[key].map { Key(name: key.quoted, setting: $0) } }
+  }
+
+  private func keysAboutRequests(_ rule: RuleDraft) -> [Key] {
+    if rule.action == .deny, rule.isAboutRequests, rule.connect == nil { return keysOfConditions(rule) }
+    if rule.action == .deny, rule.enforce { return [] }
+    var keys: [Key] = []
+    func add(_ key: String) {
+      if let setting = rule.request.settings[key] { keys.append(Key(name: key.quoted, setting: setting)) }
+    }
+    if rule.request.edits.contains(where: {
+      $0.setting.table.hasSuffix(".headers") || $0.setting.table.contains(".headers.")
+    }) {
+      add("headers")
+    }
+    for key in ["user_agent", "accept_language", "authorization"] { add(key) }
+    if SerializerDraft.merged(rule.request.serializer, inheriting: defaultRequest.serializer)?.serialization != nil {
+      let own = ["parameters", "transcode"].filter { rule.request.settings[$0] != nil }
+      for key in own.isEmpty ? ["serializer"] : own { add(key) }
+    }
+    if rule.request.cookies == false { add("cookies") }
+    if rule.request.throttle != nil { add("throttle") }
+    if let setting = rule.settings["response"] { keys.append(Key(name: "[rule.response]", setting: setting)) }
+    return keys
+  }
+
+  // MARK: Warnings
+
+  private func warn(_ keys: [Key], _ finding: TunnelOutcomes.Finding, _ number: Int) {
+    let names = keys.map(\.name)
+    let subject =
+      names.count == 1 ? "\(names[0]) has" : names.dropLast().joined(separator: ", ") + " and \(names.last ?? "") have"
+    report(
+      .warning, keys[0].setting.source, keys[0].setting.keyBegin,
+      "\(subject) no effect on https\(place(finding)): programs reach it through tunnels, and "
+        + "\(closing(finding.outcome, number)). \(advice(finding.outcome, number))")
+  }
+
+  private func warnOfUnusable(_ rule: RuleDraft, _ finding: TunnelOutcomes.Finding, _ number: Int) {
+    guard let key = keysOfConditions(rule).first else { return }
+    let reason =
+      finding.outcome.rule == nil ? "no rule allows one" : "\(decider(finding.outcome, number)) denies them"
+    report(
+      .warning, key.setting.source, key.setting.keyBegin,
+      "this rule allows no https: programs reach it through tunnels, and \(reason). Set connect = \"intercept\""
+        + (rule.conditions.schemes.isEmpty ? ", or schemes = [\"http\"] where only http is meant" : ""))
+  }
+
+  private func place(_ finding: TunnelOutcomes.Finding) -> String {
+    if finding.isEveryHost { return "" }
+    let named = finding.hosts.prefix(Self.mostHostsNamed).joined(separator: ", ")
+    let rest = finding.hosts.count - Self.mostHostsNamed
+    return " for " + (rest > 0 ? "\(named) and \(rest) more" : named)
+  }
+
+  private func closing(_ outcome: TunnelOutcomes.Outcome, _ number: Int) -> String {
+    outcome.rule == nil ? "no rule opens them" : decider(outcome, number) + " leaves them closed"
+  }
+
+  private func decider(_ outcome: TunnelOutcomes.Outcome, _ number: Int) -> String {
+    guard let rule = outcome.rule else { return "the default" }
+    return rule == number ? "this rule" : "rule \(rules[rule].name.quoted) (\(rules[rule].location))"
+  }
+
+  /// The line to add, and where: in this rule, unless an earlier one decides, or it denies, which would deny tunnels too.
+  private func advice(_ outcome: TunnelOutcomes.Outcome, _ number: Int) -> String {
+    let line = "connect = \"intercept\""
+    if let rule = outcome.rule, rule < number || rules[number].action == .deny && rule != number {
+      return "Set \(line) in rule \(rules[rule].name.quoted)."
+    }
+    if rules[number].action == .deny { return "Add a rule for these hosts with \(line)." }
+    return "Set \(line)."
+  }
+
+  // MARK: Secrets and pins
+
+  private func warnOfSecrets(_ rule: RuleDraft) {
+    guard rule.action == .allow || !rule.enforce, rule.matches(.http), !rule.upgrade,
+      rule.conditions.ports != [Scheme.https.defaultPort], !isOfThisMachine(rule.conditions.hosts)
+    else { return }
+    var told: Set<String> = []
+    func warn(_ setting: Setting) {
+      guard told.insert("\(setting.table) \(setting.key)").inserted else { return }
+      report(
+        .warning, setting.source, setting.keyBegin,
+        "\(setting.title): the secret leaves in the clear where a program asks for http. Set upgrade = true, or "
+          + "schemes = [\"https\"]")
+    }
+    for edit in rule.request.edits where edit.value.isSecret { warn(edit.setting) }
+    if rule.request.serializer?.secretNames.isEmpty == false, let setting = rule.request.settings["parameters"] {
+      warn(setting)
+    }
+  }
+
+  /// What never leaves the machine is read by no one on the way.
+  private func isOfThisMachine(_ hosts: [HostPattern]) -> Bool {
+    !hosts.isEmpty
+      && hosts.allSatisfy { host in
+        switch host {
+        case .name(let name), .oneLabelBelow(let name), .atOrBelow(let name):
+          name == "localhost" || name.hasSuffix(".localhost")
+        case .block(let block):
+          block.address.isIPv4
+            ? block.length >= 8 && block.address.description.hasPrefix("127.") : block.address.description == "::1"
+        case .any: false
+        }
+      }
+  }
+
+  private func warnOfPinsWithoutTLS(_ rule: RuleDraft) {
+    guard rule.security?.pinSet?.isPinning ?? false, rule.conditions.schemes == [.http], !rule.upgrade,
+      rule.action == .allow || !rule.enforce, let setting = rule.security?.settings["pins"]
+    else { return }
+    warning(
+      setting,
+      "they have no effect: requests of this rule leave without TLS. Set upgrade = true, or leave 'schemes' out")
+  }
+}
