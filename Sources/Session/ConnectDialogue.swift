@@ -16,7 +16,8 @@ struct ConnectDialogue: Sendable {
   private let hasCredentials: Bool
   /// What is still to be sent.
   private var request: [UInt8]
-  private var informationalCount = 0
+  /// What 1xx responses took: together no more than one head may.
+  private var informationalBytes = 0
 
   init(_ parent: Route.Parent, host: CanonicalHost, port: UInt16, via: [UInt8], limits: HeadLimits) {
     place = ParentPlace(parent, host: host, port: port)
@@ -41,10 +42,10 @@ struct ConnectDialogue: Sendable {
       case .complete(let count):
         consumed += count
         if !head.isInformational { return answered(head, rest, consumed: consumed) }
-        informationalCount += 1
         // What would follow is no HTTP.
         if head.status == 101 { return .refused(malformed(.unexpectedSwitch)) }
-        if informationalCount > Session.maximumInformational { return .refused(malformed(.unexpectedInformational)) }
+        informationalBytes += count
+        if informationalBytes > limits.bytes { return .refused(malformed(.unexpectedInformational)) }
       }
     }
     return .wants(consumed: consumed)

@@ -26,7 +26,7 @@ extension Session {
           + (inspected == nil ? timeouts.tunnelIdleMilliseconds : timeouts.tlsHandshakeMilliseconds)
       case .over: lastProgress + Self.lingerMilliseconds
       }
-    return min(own, exchangeDeadline, clientGoneAt)
+    return min(own, exchangeDeadline, clientGoneAt, held?.textDeadline ?? .max)
   }
 
   /// How long nothing of an answer may come for a client that has closed its sending direction, in milliseconds: long
@@ -56,6 +56,7 @@ extension Session {
         return .read
       }
       if now >= clientGoneAt { return breakOff(.clientLeft) }
+      if let action = rejectWaiting(&workspace, &outputs) { return action }
       if flags.contains(.responseBegun) {
         return breakOff(now >= exchangeDeadline ? .exchangeTimeout : .stalled)
       }
@@ -121,7 +122,10 @@ extension Session {
     clientGoneAt = .max
     request = .head
     response = .head
-    informationalCount = 0
+    informational = InformationalAllowance()
+    namedInRequest = []
+    namedInResponse = []
+    if !isRepeatAwaited { expectation = [] }
     inspected = nil
     parent = nil
     passedVia = []
