@@ -19,13 +19,13 @@ extension Session {
       bytes.equals(value, ignoringCase: "100-continue")
     else { return }
     flags.insert(.expectsContinue)
-    expectation = Self.requestLine(bytes, workspace.request)
+    hop.expectation = Self.requestLine(bytes, workspace.request)
   }
 
   /// Whether the answer is a refusal that ends the request before its body has begun. Then the request is over.
   mutating func refusesExpectation(_ status: Int) -> Bool {
     guard status == Self.expectationFailed, flags.contains(.expectsContinue), !flags.contains(.bodyBegun),
-      flags.contains(.clientPersists), informational.isUntouched, pacedBody.isEmpty
+      flags.contains(.clientPersists), hop.informational.isUntouched, pacedBody.isEmpty
     else { return false }
     request = .done
     // It still waits for the body there.
@@ -39,9 +39,9 @@ extension Session {
 
   /// What is wrong with a request after one whose expectation was refused; nil: nothing.
   mutating func unawaited(_ bytes: Span<UInt8>, _ workspace: borrowing Workspace) -> Problem? {
-    if expectation.isEmpty { return nil }
-    let awaited = expectation
-    expectation = []
+    if hop.expectation.isEmpty { return nil }
+    let awaited = hop.expectation
+    hop.expectation = []
     if awaited == Self.requestLine(bytes, workspace.request) { return nil }
     return Problem(
       .malformedRequest,

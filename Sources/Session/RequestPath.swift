@@ -119,7 +119,7 @@ extension Session {
       flags.insert(.bindsConnection)
       flags.remove(.mayRetry)
     }
-    if workspace.request.options.namesFields { namedInRequest = workspace.request.fields.connectionOptions(bytes) }
+    if workspace.request.options.namesFields { hop.namedInRequest = workspace.request.fields.connectionOptions(bytes) }
     noteExpectation(bytes, workspace)
     if Self.prefersText(workspace.request.fields, bytes) { flags.insert(.prefersText) }
     writeText(bytes, workspace.request, &workspace.pool, &outputs.text)
@@ -314,7 +314,7 @@ extension Session {
 
   /// What the rule takes out of the head does not come in by the back door.
   private func dropEditedTrailers(_ bytes: Span<UInt8>, _ trailers: inout FieldSection) {
-    trailers.drop(namedIn: namedInRequest, bytes)
+    trailers.drop(namedIn: hop.namedInRequest, bytes)
     guard let decision = record.decision else { return }
     let edits = policy.request(of: decision)
     if !edits.cookies { trailers.drop(.cookie) }

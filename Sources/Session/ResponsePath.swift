@@ -120,7 +120,7 @@ extension Session {
       enterTunnel()
       return .tunnel
     }
-    guard informational.take(bytes.count, now: now, burst: headLimits.bytes) else {
+    guard hop.informational.take(bytes.count, now: now, burst: headLimits.bytes) else {
       return refuseResponse(.unexpectedInformational, &workspace, &outputs)
     }
     if !flags.contains(.clientIsHTTP10) {
@@ -140,7 +140,9 @@ extension Session {
     let mayKeep = workspace.response.isPersistent && (parent == nil || workspace.response.options.keepAlive)
     // Where a head had to be mended, the next one may begin where its sender did not mean it to.
     if mayKeep, record.mended.isEmpty, !bindsConnection(bytes, workspace) { flags.insert(.upstreamPersists) }
-    if workspace.response.options.namesFields { namedInResponse = workspace.response.fields.connectionOptions(bytes) }
+    if workspace.response.options.namesFields {
+      hop.namedInResponse = workspace.response.fields.connectionOptions(bytes)
+    }
     response = Self.progress(of: workspace.response.framing)
     var edits = ResponseHeadEdits()
     switch judgeHead(bytes, workspace, outputs) {
@@ -362,7 +364,7 @@ extension Session {
     case .complete(let end):
       response = .done
       if flags.contains(.removesSetCookie) { workspace.trailers.drop(.setCookie) }
-      workspace.trailers.drop(namedIn: namedInResponse, bytes)
+      workspace.trailers.drop(namedIn: hop.namedInResponse, bytes)
       if held != nil {
         if end < bytes.count { flags.remove(.upstreamPersists) }
         holdTrailers(bytes, workspace)

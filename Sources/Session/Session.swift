@@ -179,13 +179,7 @@ public struct Session: ~Copyable {
     static let awaitsRepeat = Flags(rawValue: 1 << 23)
   }
 
-  /// What 1xx responses of the exchange may cost.
-  var informational = InformationalAllowance()
-  /// What Connection of the request and of the response named: such fields end at this hop among the trailers too.
-  var namedInRequest: [UInt8] = []
-  var namedInResponse: [UInt8] = []
-  /// Method and target of a request whose body is waited for; kept after 417, since only this request may come again.
-  var expectation: [UInt8] = []
+  var hop = HopState()
   /// Bytes of the head that have been looked at so far.
   var headBytesSeen = 0
 
@@ -479,7 +473,7 @@ public struct Session: ~Copyable {
   private mutating func upstreamEndedBeforeResponse(
     alert: String? = nil, loss: String? = nil, _ workspace: inout Workspace, _ outputs: inout Outputs
   ) -> Action {
-    if flags.contains(.reused), flags.contains(.mayRetry), informational.isUntouched {
+    if flags.contains(.reused), flags.contains(.mayRetry), hop.informational.isUntouched {
       // RFC 9112, 9.3.1: once, on a new connection, for the method is idempotent and nothing came back.
       flags.remove([.mayRetry, .dropsRequest])
       record.isRetried = true

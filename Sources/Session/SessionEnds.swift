@@ -122,10 +122,7 @@ extension Session {
     clientGoneAt = .max
     request = .head
     response = .head
-    informational = InformationalAllowance()
-    namedInRequest = []
-    namedInResponse = []
-    if !isRepeatAwaited { expectation = [] }
+    hop = HopState(expectation: isRepeatAwaited ? hop.expectation : [])
     inspected = nil
     parent = nil
     passedVia = []
