@@ -11,13 +11,15 @@ struct ConnectDialogue: Sendable {
   /// Most authentication schemes of the parent that are named: more than are registered in practice.
   static let mostSchemes = 8
 
+  /// 1xx responses to one CONNECT: nothing is worked on that could show progress.
+  static let mostInformational = 16
+
   private let place: ParentPlace
   private let limits: HeadLimits
   private let hasCredentials: Bool
   /// What is still to be sent.
   private var request: [UInt8]
-  /// What 1xx responses took: together no more than one head may.
-  private var informationalBytes = 0
+  private var informationalCount = 0
 
   init(_ parent: Route.Parent, host: CanonicalHost, port: UInt16, via: [UInt8], limits: HeadLimits) {
     place = ParentPlace(parent, host: host, port: port)
@@ -42,10 +44,10 @@ struct ConnectDialogue: Sendable {
       case .complete(let count):
         consumed += count
         if !head.isInformational { return answered(head, rest, consumed: consumed) }
+        informationalCount += 1
         // What would follow is no HTTP.
         if head.status == 101 { return .refused(malformed(.unexpectedSwitch)) }
-        informationalBytes += count
-        if informationalBytes > limits.bytes { return .refused(malformed(.unexpectedInformational)) }
+        if informationalCount > Self.mostInformational { return .refused(malformed(.unexpectedInformational)) }
       }
     }
     return .wants(consumed: consumed)

@@ -75,7 +75,7 @@ import Testing
         < Content-Length: 0
         < Via: 1.1 sallyport
         <
-        end (417): client keep, upstream closed
+        end (417): client keep, upstream closed within the request
         connect a.example:80
         > POST / HTTP/1.1
         > Host: a.example
