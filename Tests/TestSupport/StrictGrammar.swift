@@ -103,7 +103,7 @@ public enum StrictGrammar {
       return false
     }
     guard !parts[1].isEmpty, parts[1].allSatisfy({ targetBytes.contains($0) }) else { return false }
-    let isCurrent = parts[2].last == 0x31
+    let isCurrent = parts[2].last != 0x30
     guard isTarget(parts[1], method: parts[0]), isHostRight(head, parts[1], isCurrent: isCurrent) else {
       return false
     }
