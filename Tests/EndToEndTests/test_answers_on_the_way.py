@@ -226,6 +226,7 @@ def test_curl_digest(sallyport, raw_origin):
     proxy, origin = sallyport(policy=policy(response=STRICT_JSON)), raw_origin(script)
     done = curl(proxy, "--digest", "-u", "u:p", f"http://{origin.authority}/private")
     assert (done.returncode, done.stdout) == (0, b'{"welcome": true}'), done
+    proxy.access(lambda line: line["status"] == 200)
     assert [line["status"] for line in proxy.access_lines()] == [401, 200]
 
 

@@ -162,6 +162,7 @@ def test_a_login_with_curl(origin, secure_proxy, tmp_path):  # noqa: F811
         ["curl", *arguments, "-d", "user=u", url], capture_output=True, env=clean_environment(), timeout=40
     )
     assert done.stdout == b'{"hello": "you"}', done
+    proxy.access(lambda line: line["target"].endswith("/home"))
     assert all(line["rule"] == "up" and line["target"].startswith("http://") for line in proxy.access_lines())
     assert [request.target for request in server.requests()] == [b"/login", b"/home"]
 

@@ -458,7 +458,8 @@ import Testing
              http://a.example/: expected content type application/json, text/json, text/javascript,
              seen text/html.","rule":"json","error":"http_protocol_error","nsurlError":-1016,"violations
             ":[{"subject":"content_type","expected":"application/json, text/json,
-             text/javascript","seen":"text/html","nsurlError":-1016}],"ref":"REF006"}\n
+             text/javascript","seen":"text/html","nsurlError":-1016}],"upstream":{"status":200,"type":"t
+            ext/html","text":null},"ref":"REF006"}\n
         end (502 unacceptable-content-type): client keep, upstream kept
         connect a.example:80
         > GET / HTTP/1.1

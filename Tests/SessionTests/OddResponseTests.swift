@@ -104,7 +104,7 @@ import Testing
         .client(Self.expecting), .opened, .upstream(Self.refusal), .client(other),
       ])
       #expect(transcript.contains("end (417): client keep, upstream closed"))
-      #expect(transcript.contains("end (400): client linger"))
+      #expect(transcript.contains("end (400 malformed-request): client linger"))
       #expect(stage.faults.isEmpty, "\(stage.faults)")
     }
   }
