@@ -186,6 +186,32 @@ public struct FieldSection: Sendable {
     }
   }
 
+  /// Undoes the drop of every line of this field. Whether there is one.
+  public mutating func keep(_ field: KnownField) -> Bool {
+    var isThere = false
+    for index in lines.indices where lines[index].known == field {
+      lines[index].isDropped = false
+      isThere = true
+    }
+    return isThere
+  }
+
+  /// The Connection fields as one list, for what comes when their bytes are gone.
+  public func connectionOptions(_ bytes: Span<UInt8>) -> [UInt8] {
+    var options: [UInt8] = []
+    for index in lines.indices where lines[index].known == .connection {
+      if !options.isEmpty { options.append(0x2c) }
+      options += bytes.extracting(lines[index].value).array
+    }
+    return options
+  }
+
+  /// Drops the lines whose names stand in a list (RFC 9110, 7.6.1).
+  public mutating func drop(namedIn list: [UInt8], _ bytes: Span<UInt8>) {
+    var elements = ListElements(0..<list.count)
+    while let element = elements.next(list.span) { drop(list[element].map(\.asciiLowercased), in: bytes) }
+  }
+
   /// Drops every line of this field.
   public mutating func drop(_ field: KnownField) {
     for index in lines.indices where lines[index].known == field { lines[index].isDropped = true }

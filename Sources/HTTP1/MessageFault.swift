@@ -1,5 +1,5 @@
-// Everything for which a message is refused. Nothing here is ever repaired: a proxy that enforces a policy must not
-// guess what the next server would have read.
+// Everything for which a message is refused. Of a request nothing is ever mended: a proxy that enforces a policy must not
+// guess what the next server would have read. Of a response some of it is (HeadMender).
 
 /// Why a message is refused. The raw value is the stable word that logs and tests know; `sentence` is for people.
 public enum MessageFault: String, Error, Equatable, Sendable, CaseIterable {
@@ -13,6 +13,7 @@ public enum MessageFault: String, Error, Equatable, Sendable, CaseIterable {
   case badHost = "bad-host"
   case badPort = "bad-port"
   case badVersion = "bad-version"
+  case unsupportedVersion = "unsupported-version"
   case badStatusLine = "bad-status-line"
   // Lines and fields (RFC 9112, 2.2 and 5).
   case bareLineFeed = "bare-lf"
@@ -62,6 +63,7 @@ public enum MessageFault: String, Error, Equatable, Sendable, CaseIterable {
     case .badHost: "names a host that is malformed"
     case .badPort: "names a port that is not a number from 1 to 65535"
     case .badVersion: "does not say HTTP/1.1 or HTTP/1.0"
+    case .unsupportedVersion: "says a version that is not spoken here; HTTP/1.1 was expected"
     case .badStatusLine: "begins with something that is no status line (HTTP/1.1, a space, three digits, a space)"
     case .bareLineFeed: "has a line that ends with LF alone; CR LF was expected"
     case .bareCarriageReturn: "has a CR that no LF follows"

@@ -116,13 +116,17 @@ public struct RequestHead: Sendable {
       }
       return .incomplete
     }
-    guard bytes.equals(at..<versionEnd - 1, "HTTP/1."), bytes[versionEnd - 1] | 1 == 0x31 else {
+    guard bytes.equals(at..<versionEnd - 1, "HTTP/1."), bytes[versionEnd - 1].isASCIIDigit else {
       for index in at..<versionEnd where !Self.mayBeVersion(bytes[index], at: index - at) {
         return breakOff(bytes, index, otherwise: .badVersion)
       }
-      return .invalid(.badVersion)
+      guard bytes[versionEnd] == 0x0d, bytes[versionEnd + 1] == 0x0a else {
+        return breakOff(bytes, versionEnd, otherwise: .badVersion)
+      }
+      return .invalid(.unsupportedVersion)
     }
-    minorVersion = Int(bytes[versionEnd - 1] & 1)
+    // A higher minor version is one that this reader knows the messages of (RFC 9110, 2.5).
+    minorVersion = bytes[versionEnd - 1] == 0x30 ? 0 : 1
     guard bytes[versionEnd] == 0x0d, bytes[versionEnd + 1] == 0x0a else {
       return breakOff(bytes, versionEnd, otherwise: .badVersion)
     }
@@ -143,9 +147,8 @@ public struct RequestHead: Sendable {
     case 1, 2: byte == 0x54
     case 3: byte == 0x50
     case 4: byte == 0x2f
-    case 5: byte == 0x31
     case 6: byte == 0x2e
-    default: byte | 1 == 0x31
+    default: byte.isASCIIDigit
     }
   }
 
@@ -251,7 +254,7 @@ public struct RequestHead: Sendable {
     switch HostAndPort.read(bytes, range) {
     case .failure(let fault): return fault
     case .success(let parts):
-      authority = range
+      authority = parts.authority
       host = parts.host
       port = parts.port
       return nil
@@ -273,7 +276,7 @@ public struct RequestHead: Sendable {
       guard case .success(let parts) = HostAndPort.read(bytes, value) else { return .malformedHostField }
       // Inside a tunnel Host says which server is meant, for the target does not.
       if form == .origin {
-        authority = value
+        authority = parts.authority
         host = parts.host
         port = parts.port
       }
@@ -300,7 +303,11 @@ func breakOff(_ bytes: Span<UInt8>, _ at: Int, otherwise: MessageFault) -> HeadP
 /// `host [ ":" port ]`, as targets and Host write it. The host's spelling is the policy's to judge; here only its shape.
 public struct HostAndPort: Sendable, Equatable {
   public let host: Range<Int>
+  /// nil: none, or an empty one, which stands for that of the scheme (RFC 3986, 3.2.3).
   public let port: UInt16?
+
+  /// Both as they are written, without the colon of an empty port.
+  public let authority: Range<Int>
 
   public static func read(_ bytes: Span<UInt8>, _ range: Range<Int>) -> Result<HostAndPort, MessageFault> {
     var at = range.lowerBound
@@ -320,17 +327,18 @@ public struct HostAndPort: Sendable, Equatable {
     }
     let host = range.lowerBound..<at
     guard !host.isEmpty else { return .failure(.badHost) }
-    if at == range.upperBound { return .success(HostAndPort(host: host, port: nil)) }
+    if at == range.upperBound { return .success(HostAndPort(host: host, port: nil, authority: host)) }
     guard bytes[at] == 0x3a else { return .failure(.badHost) }
     var port = 0
     let digits = at + 1..<range.upperBound
-    guard !digits.isEmpty, digits.count <= 5 else { return .failure(.badPort) }
+    if digits.isEmpty { return .success(HostAndPort(host: host, port: nil, authority: host)) }
+    guard digits.count <= 5 else { return .failure(.badPort) }
     for index in digits {
       guard bytes[index].isASCIIDigit else { return .failure(.badPort) }
       port = port * 10 + Int(bytes[index] & 0xf)
     }
     guard port > 0, port <= 65535 else { return .failure(.badPort) }
-    return .success(HostAndPort(host: host, port: UInt16(port)))
+    return .success(HostAndPort(host: host, port: UInt16(port), authority: range))
   }
 }
 

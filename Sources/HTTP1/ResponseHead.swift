@@ -1,4 +1,5 @@
-// The head of a response as a proxy reads it (RFC 9112, 4): as strict as that of a request.
+// The head of a response as a proxy reads it (RFC 9112, 4): as strict as that of a request, or mended first where its reader
+// wants that (HeadMender).
 
 import Bytes
 
@@ -11,6 +12,8 @@ public struct ResponseHead: Sendable {
   public var fields = FieldSection()
   public private(set) var options = ConnectionOptions()
   public private(set) var framing = BodyFraming.none
+  /// What had to be mended before the head could be read.
+  public private(set) var mendings: HeadMendings = []
 
   public init() {}
 
@@ -18,10 +21,35 @@ public struct ResponseHead: Sendable {
   public mutating func read(
     _ bytes: Span<UInt8>, limits: HeadLimits, toHead: Bool, toConnect: Bool = false
   ) -> HeadProgress {
+    mendings = []
     let window = bytes.count > limits.bytes ? bytes.extracting(0..<limits.bytes) : bytes
     let progress = readLines(window, limits: limits, toHead: toHead, toConnect: toConnect)
     if progress == .incomplete && bytes.count >= limits.bytes { return .invalid(.headTooLarge) }
     return progress
+  }
+
+  /// Reads a head as `read` does. One that breaks the grammar and can be mended is written to `mended`, which holds nothing
+  /// yet, and the ranges are offsets into that; else nothing is written there. `complete`: how many of `bytes` it took.
+  public mutating func readMending(
+    _ bytes: Span<UInt8>, limits: HeadLimits, toHead: Bool, into mended: inout ByteBuffer
+  ) -> HeadProgress {
+    let progress = read(bytes, limits: limits, toHead: toHead)
+    guard case .invalid(let fault) = progress, fault.mayBeMended else { return progress }
+    var mender = HeadMender(bytes.count > limits.bytes ? bytes.extracting(0..<limits.bytes) : bytes)
+    let result = mender.mend(fields: limits.fields, into: &mended)
+    guard case .complete = result else {
+      mended.removeAll()
+      return result == .incomplete && bytes.count >= limits.bytes ? .invalid(.headTooLarge) : result
+    }
+    // Longer by a CR for each LF, so that the limit, which what came has kept, is not asked again.
+    let again = read(
+      mended.bytes, limits: HeadLimits(bytes: mended.count, fields: limits.fields), toHead: toHead)
+    if case .invalid = again {
+      mended.removeAll()
+      return again
+    }
+    mendings = mender.mendings
+    return result
   }
 
   private mutating func readLines(
@@ -33,7 +61,8 @@ public struct ResponseHead: Sendable {
       return breakOff(bytes, index, otherwise: .badStatusLine)
     }
     guard bytes.count > 12 else { return .incomplete }
-    minorVersion = Int(bytes[7] & 1)
+    // A higher minor version is one that this reader knows the messages of (RFC 9110, 2.5).
+    minorVersion = bytes[7] == 0x30 ? 0 : 1
     status = Int(bytes[9] & 0xf) * 100 + Int(bytes[10] & 0xf) * 10 + Int(bytes[11] & 0xf)
     // Above 599 no status is defined, yet servers send them and clients read them as 5xx (RFC 9110, 15).
     if status < 100 { return .invalid(.badStatusLine) }
@@ -57,7 +86,10 @@ public struct ResponseHead: Sendable {
     }
   }
 
-  private static func mayStand(_ byte: UInt8, at index: Int) -> Bool {
+  /// Bytes of the version at the beginning of a status line.
+  static let versionBytes = 8
+
+  static func mayStand(_ byte: UInt8, at index: Int) -> Bool {
     switch index {
     case 0: byte == 0x48
     case 1, 2: byte == 0x54
@@ -65,7 +97,7 @@ public struct ResponseHead: Sendable {
     case 4: byte == 0x2f
     case 5: byte == 0x31
     case 6: byte == 0x2e
-    case 7: byte | 1 == 0x31
+    case 7: byte.isASCIIDigit
     case 8, 12: byte == 0x20
     default: byte.isASCIIDigit
     }

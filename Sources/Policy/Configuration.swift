@@ -67,7 +67,7 @@ public struct ProxySettings: Hashable, Sendable {
 /// [proxy.limits]
 public struct Limits: Hashable, Sendable {
   public var connections = 10_000
-  public var headerBytes = 32 << 10
+  public var headerBytes = 64 << 10
   public var headers = 128
   /// Most of one body that is held to be checked or re-written.
   public var bufferedBodyBytes = 1 << 20

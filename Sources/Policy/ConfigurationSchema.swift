@@ -52,6 +52,8 @@ extension TableSchema {
   static let secret = TableSchema(["file", "credential", "env"])
   static let response = TableSchema([
     "serializer", "acceptable_status", "acceptable_content_types", "remove_nulls", "on_violation", "oversize",
+    "malformed",
+    "parts", "json",
   ])
   static let violation = TableSchema(["status", "content_type", "body"])
   static let route = TableSchema(["via", "credentials", "when", "interface", "unreachable", "wait", "security"])

@@ -31,14 +31,25 @@ extension Policy {
 // MARK: As text
 
 extension ResponseExplanation {
-  var lines: [String] {
+  var lines: [String] { serialization.judges ? judgementLines : ["  response: not judged", "  \(malformedLine)"] }
+
+  private var malformedLine: String {
+    "malformed head: \(serialization.malformed == .mend ? "mended where it can be" : text(.reject))"
+  }
+
+  private var judgementLines: [String] {
     let kinds = serialization.kinds.map(\.rawValue).joined(separator: ", ")
     var lines = [
       "response: \(kinds)\(serialization.kinds.count > 1 ? ", of which the first that accepts decides" : "")"
     ]
     lines.append("status: \(serialization.acceptableStatus), else \(text(serialization.onStatus))")
     lines.append("content type: \(typesText), else \(text(serialization.onContentType))")
-    if looksAtBodies { lines.append("body: well-formed, else \(text(serialization.onBody))") }
+    if looksAtBodies {
+      let root = wantsContainer ? ", and JSON an object or an array" : ""
+      lines.append("body: well-formed\(root), else \(text(serialization.onBody))")
+    }
+    if serialization.parts == .judge { lines.append("parts (206): judged as whole responses are") }
+    if serialization.malformed == .reject { lines.append(malformedLine) }
     if removesNulls { lines.append("nulls: removed from JSON") }
     if looksAtBodies || removesNulls {
       let size = Quantity.size.text(Int64(bufferedBodyBytes))
@@ -46,6 +57,8 @@ extension ResponseExplanation {
     }
     return lines.map { "  \($0)" }
   }
+
+  private var wantsContainer: Bool { serialization.jsonRoot == .container && serialization.kinds.contains(.json) }
 
   private func text(_ reaction: ResponseSerialization.Reaction) -> String {
     switch reaction {
@@ -82,6 +95,8 @@ extension ResponseExplanation {
           ("acceptable_status", Self.json(of: serialization.acceptableStatus)),
           ("acceptable_content_types", .object(types)), ("remove_nulls", .boolean(serialization.removesNulls)),
           ("on_violation", reactionsJSON), ("oversize", .string(serialization.onOversize.rawValue)),
+          ("malformed", .string(serialization.malformed.rawValue)), ("parts", .string(serialization.parts.rawValue)),
+          ("json", .string(serialization.jsonRoot.rawValue)),
           ("buffered_body_bytes", .number(bufferedBodyBytes)), ("enforce", .boolean(isEnforced)),
         ])
       )

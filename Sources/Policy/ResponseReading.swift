@@ -19,6 +19,11 @@ final class ResponseDraft {
   var onContentType: Reaction? = nil
   var onBody: Reaction? = nil
   var onOversize: Reaction? = nil
+  var malformed: ResponseSerialization.Malformed? = nil
+  var parts: ResponseSerialization.Parts? = nil
+  var jsonRoot: ResponseSerialization.JSONRoot? = nil
+  /// Whether responses are judged by it. A table of nothing but `malformed` is about heads alone.
+  private(set) lazy var judges = settings.isEmpty || settings.keys.contains { $0 != "malformed" }
 
   init() {}
 
@@ -33,6 +38,10 @@ final class ResponseDraft {
     onContentType = own.onContentType ?? inherited.onContentType
     onBody = own.onBody ?? inherited.onBody
     onOversize = own.onOversize ?? inherited.onOversize
+    malformed = own.malformed ?? inherited.malformed
+    parts = own.parts ?? inherited.parts
+    jsonRoot = own.jsonRoot ?? inherited.jsonRoot
+    judges = own.judges || inherited.judges
   }
 
   /// nil where neither table is there: responses are not looked at.
@@ -48,7 +57,9 @@ final class ResponseDraft {
       kinds: kinds ?? standard.kinds, acceptableStatus: acceptableStatus ?? standard.acceptableStatus,
       acceptableTypes: acceptableTypes, removesNulls: removesNulls ?? standard.removesNulls,
       onStatus: onStatus ?? standard.onStatus, onContentType: onContentType ?? standard.onContentType,
-      onBody: onBody ?? standard.onBody, onOversize: onOversize ?? standard.onOversize)
+      onBody: onBody ?? standard.onBody, onOversize: onOversize ?? standard.onOversize,
+      malformed: malformed ?? standard.malformed, parts: parts ?? standard.parts,
+      jsonRoot: jsonRoot ?? standard.jsonRoot, judges: judges)
   }()
 }
 
@@ -64,6 +75,9 @@ extension ConfigurationReading {
       case "remove_nulls": draft.removesNulls = boolean(setting)
       case "on_violation": self.table(setting).map { readReactions($0, draft) }
       case "oversize": draft.onOversize = choice(setting, ResponseSerialization.Reaction.self)
+      case "malformed": draft.malformed = choice(setting, ResponseSerialization.Malformed.self)
+      case "parts": draft.parts = choice(setting, ResponseSerialization.Parts.self)
+      case "json": draft.jsonRoot = choice(setting, ResponseSerialization.JSONRoot.self)
       default: unread(setting, of: .response)
       }
     }
@@ -136,13 +150,13 @@ extension ConfigurationReading {
   }
 
   private static let statusExpectation =
-    "a status code such as 304, or a range such as \"200-299\", "
+    "a status code such as 304 or \"304\", or a range such as \"200-299\", "
     + "from \(StatusRanges.legal.lowerBound) to \(StatusRanges.legal.upperBound)"
 
   private func statusRange(_ setting: Setting, _ text: String) -> ClosedRange<Int>? {
     let codes = text.utf8.split(separator: 0x2d, omittingEmptySubsequences: false).map { Self.status(String($0)) }
     if codes.count == 1, let code = codes[0] {
-      error(setting, "expected \(Self.statusExpectation); write \(code) without quotes")
+      return code...code
     } else if codes.count == 2, let first = codes[0], let last = codes[1] {
       if first <= last { return first...last }
       error(setting, "the range \(text.quoted) is empty; did you mean '\(last)-\(first)'?")

@@ -63,6 +63,8 @@ extension ConfigurationReading {
       warnOfBodiesUnchecked(own, effective: own)
       let isUsed = rules.contains { $0.response?.kinds?.contains(.json) ?? false && $0.response?.removesNulls == nil }
       if !isUsed { warnOfNullsKept(own, effective: own) }
+      let asksRoot = rules.contains { $0.response?.kinds?.contains(.json) ?? false && $0.response?.jsonRoot == nil }
+      if !asksRoot { warnOfRootUnasked(own, effective: own) }
     }
   }
 
@@ -76,6 +78,7 @@ extension ConfigurationReading {
     let effective = ResponseDraft.merged(own, inheriting: defaultResponse) ?? own
     warnOfBodiesUnchecked(own, effective: effective)
     warnOfNullsKept(own, effective: effective)
+    warnOfRootUnasked(own, effective: effective)
   }
 
   // MARK: Requests
@@ -120,6 +123,16 @@ extension ConfigurationReading {
       !(effective.kinds ?? [.http]).contains(.json)
     else { return }
     warning(setting, "it does nothing, for no serializer is \"json\"")
+  }
+}
+
+extension ConfigurationReading {
+  private func warnOfRootUnasked(_ own: ResponseDraft, effective: ResponseDraft) {
+    guard own.jsonRoot != nil, let setting = own.settings["json"],
+      effective.settings["serializer"] == nil || effective.kinds != nil,
+      !(effective.kinds ?? [.http]).contains(.json)
+    else { return }
+    warning(setting, "this has no effect: no serializer is \"json\"")
   }
 }
 

@@ -106,4 +106,19 @@ extension JSONScanner {
     default: "the byte 0x" + (byte < 0x10 ? "0" : "") + String(byte, radix: 16)
     }
   }
+
+  /// What is wrong with a valid text whose value should be an object or an array; nil: nothing.
+  static func rootFault(in text: Span<UInt8>) -> ContentFault? {
+    var at = 0
+    while at < text.count, [0x20, 0x09, 0x0a, 0x0d].contains(text[at]) { at += 1 }
+    guard at < text.count, text[at] != 0x7b, text[at] != 0x5b else { return nil }
+    let seen =
+      switch text[at] {
+      case 0x22: "a string"
+      case 0x66, 0x74: "a boolean"
+      case 0x6e: "null"
+      default: "a number"
+      }
+    return ContentFault("expected an object or an array, found \(seen)", offset: at, place: text.place(of: at))
+  }
 }

@@ -153,18 +153,42 @@ extension ResponseSerialization {
   ) -> ContentFault? {
     switch kind {
     case .http: return nil
-    case .json where removesNulls:
-      switch JSONNulls.remove(from: content.bytes, depth: limits.jsonDepth, to: &rewritten) {
-      case .failure(let fault): return fault
-      case .success(let removed):
-        if !removed { rewritten.removeAll() }
-        return nil
-      }
-    case .json: return tools.json.check(&content, depth: limits.jsonDepth)
+    case .json:
+      return jsonFault(in: &content, removesNulls: removesNulls, limits, &tools, &rewritten)
     case .xml: return XMLCheck.check(content.bytes, charset: charset)
     case .plist: return PropertyListCheck.check(content.bytes, charset: charset)
     case .image: return ImageCheck.check(content.bytes, maximumPixels: limits.imagePixels)
     }
+  }
+
+  /// JSON in another encoding than plain UTF-8 is judged in UTF-8, and what is written anew goes back into its own.
+  private func jsonFault(
+    in content: inout ByteBuffer, removesNulls: Bool, _ limits: ContentLimits, _ tools: inout ContentTools,
+    _ rewritten: inout ByteBuffer
+  ) -> ContentFault? {
+    let encoding = JSONEncodingForm(of: content.bytes)
+    if encoding == .utf8 { return utf8Fault(in: &content, removesNulls: removesNulls, limits, &tools, &rewritten) }
+    var text = ByteBuffer()
+    if let fault = encoding.decode(content.bytes, into: &text) { return fault }
+    var other = ByteBuffer()
+    if let fault = utf8Fault(in: &text, removesNulls: removesNulls, limits, &tools, &other) { return fault }
+    if !other.isEmpty { encoding.encode(other.bytes, into: &rewritten) }
+    return nil
+  }
+
+  private func utf8Fault(
+    in content: inout ByteBuffer, removesNulls: Bool, _ limits: ContentLimits, _ tools: inout ContentTools,
+    _ rewritten: inout ByteBuffer
+  ) -> ContentFault? {
+    if removesNulls {
+      switch JSONNulls.remove(from: content.bytes, depth: limits.jsonDepth, to: &rewritten) {
+      case .failure(let fault): return fault
+      case .success(let removed): if !removed { rewritten.removeAll() }
+      }
+    } else if let fault = tools.json.check(&content, depth: limits.jsonDepth) {
+      return fault
+    }
+    return jsonRoot == .container ? JSONScanner.rootFault(in: content.bytes) : nil
   }
 
   /// Whether a serializer asks what encoding a Content-Type names.

@@ -1,4 +1,4 @@
-// `acceptable_status`: inclusive ranges of status codes, as `"200-299"` or `304`.
+// `acceptable_status`: inclusive ranges of status codes, as `"200-299"`, `304` or `"304"`.
 
 /// A set of status codes (RFC 9110, 15), 100 to 999.
 public struct StatusRanges: Hashable, Sendable, CustomStringConvertible {

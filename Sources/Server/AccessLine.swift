@@ -94,6 +94,8 @@ struct AccessLine {
     } else {
       out.append("null")
     }
+    out.append(",\"mended\":")
+    if record.mended.isEmpty { out.append("null") } else { out.append(json: record.mended.text) }
     out.append(",\"error\":")
     if let token = record.outcome.token {
       out.append("\"")
@@ -180,6 +182,10 @@ struct AccessLine {
     if let violation = record.violation {
       out.append(" violation=")
       out.append(violation.token)
+    }
+    if !record.mended.isEmpty {
+      out.append(" mended=")
+      out.append(record.mended.text)
     }
     if let token = record.outcome.token {
       out.append(" error=")

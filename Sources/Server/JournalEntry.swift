@@ -100,6 +100,7 @@ extension AccessLine {
     if let assurance = record.assurance { write(field: "SALLYPORT_ASSURANCE=", assurance.token, &out) }
     if let report = record.report { write(field: "SALLYPORT_REPORT=", report.token, &out) }
     if let violation = record.violation { write(field: "SALLYPORT_VIOLATION=", violation.token, &out) }
+    if !record.mended.isEmpty { write(field: "SALLYPORT_MENDED=", record.mended.text, &out) }
     if let token = record.outcome.token { write(field: "SALLYPORT_ERROR=", token, &out) }
     out.append("\n")
   }

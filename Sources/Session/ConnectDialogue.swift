@@ -11,6 +11,9 @@ struct ConnectDialogue: Sendable {
   /// Most authentication schemes of the parent that are named: more than are registered in practice.
   static let mostSchemes = 8
 
+  /// 1xx responses to one CONNECT: nothing is worked on that could show progress.
+  static let mostInformational = 16
+
   private let place: ParentPlace
   private let limits: HeadLimits
   private let hasCredentials: Bool
@@ -44,7 +47,7 @@ struct ConnectDialogue: Sendable {
         informationalCount += 1
         // What would follow is no HTTP.
         if head.status == 101 { return .refused(malformed(.unexpectedSwitch)) }
-        if informationalCount > Session.maximumInformational { return .refused(malformed(.unexpectedInformational)) }
+        if informationalCount > Self.mostInformational { return .refused(malformed(.unexpectedInformational)) }
       }
     }
     return .wants(consumed: consumed)

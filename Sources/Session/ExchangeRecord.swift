@@ -1,6 +1,7 @@
 // What one request or tunnel was, decided and cost: the source of its one line in the access log.
 
 import Bytes
+import HTTP1
 import Policy
 
 /// The facts of an exchange. Times are milliseconds of the loop's monotonic clock; -1 where a step did not happen.
@@ -28,6 +29,8 @@ public struct ExchangeRecord: Sendable {
   public internal(set) var isForgiven = false
   /// What the response showed against its rule, and passed with all the same.
   public internal(set) var violation: Problem.Kind? = nil
+  /// What of the heads of its responses had to be mended.
+  public internal(set) var mended: HeadMendings = []
   public var firstByteMilliseconds: Int64 = -1
   /// Who asked; nil where nobody had to know, or could.
   public internal(set) var client: LocalClient? = nil

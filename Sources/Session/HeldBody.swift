@@ -21,6 +21,9 @@ final class HeldBody {
   var trailers = ByteBuffer()
   /// What the head of a response shows; nil for a request.
   var judgement: HeadJudgement? = nil
+  /// When a response is rejected whose content is only waited for so that its client is told how it begins; nil: the content
+  /// has still to be judged.
+  var textDeadline: Int64? = nil
   /// The encoding that Content-Type names, where a serializer asks for it.
   var charset: [UInt8]? = nil
   private let budget: ByteBudget

@@ -35,11 +35,27 @@ struct ResponseHeadEdits {
   var isDecoded = false
   /// What Proxy-Status says of it.
   var violations: [ResponseViolation] = []
+  /// Why the response was not held against its rule.
+  var unjudged: Unjudged? = nil
+}
+
+/// Responses that are not the answer but a step on the way to it, or a piece of it: NSURLSession shows its serializers none
+/// of the first two.
+enum Unjudged: String {
+  /// 3xx with Location.
+  case redirect
+  /// 401 with WWW-Authenticate, and 407.
+  case challenge
+  /// 206 (RFC 9110, 15.3.7).
+  case part
 }
 
 extension Session {
   /// What the response is held to; nil where it is not looked at.
-  private var checks: ResponseSerialization? { record.decision.flatMap { policy.response(of: $0) } }
+  private var checks: ResponseSerialization? {
+    guard let response = record.decision.flatMap({ policy.response(of: $0) }), response.judges else { return nil }
+    return response
+  }
 
   var contentLimits: ContentLimits {
     let limits = policy.configuration.limits
@@ -50,7 +66,7 @@ extension Session {
   /// What is to be done with a response after its head.
   enum HeadVerdict {
     case passes(ResponseHeadEdits)
-    case rejected(Problem)
+    case rejected(HeadJudgement)
     case holds(HeadJudgement)
   }
 
@@ -60,10 +76,11 @@ extension Session {
     guard let checks, workspace.response.status != 204, workspace.response.status != 304 else {
       return .passes(ResponseHeadEdits())
     }
+    if let unjudged = unjudged(bytes, workspace, checks) { return .passes(ResponseHeadEdits(unjudged: unjudged)) }
     let judgement = checks.judgeHead(
       status: workspace.response.status, contentType: workspace.response.fields.only(.contentType), in: bytes,
       hasContent: response != .done)
-    if rejects(judgement.violations) { return .rejected(problem(of: judgement.violations, outputs)) }
+    if rejects(judgement.violations) { return .rejected(judgement) }
     if judgement.looksAtContent { return .holds(judgement) }
     var edits = ResponseHeadEdits()
     edits.violations = judgement.violations
@@ -75,6 +92,21 @@ extension Session {
     return .passes(edits)
   }
 
+  /// Why the response is not held against `checks`; nil: it is.
+  private func unjudged(
+    _ bytes: Span<UInt8>, _ workspace: borrowing Workspace, _ checks: ResponseSerialization
+  ) -> Unjudged? {
+    switch workspace.response.status {
+    case 206: checks.parts == .pass ? .part : nil
+    case 300..<400: workspace.response.fields.contains(Self.locationName, in: bytes) ? .redirect : nil
+    case 401: workspace.response.fields.first(.wwwAuthenticate) == nil ? nil : .challenge
+    case 407: .challenge
+    default: nil
+    }
+  }
+
+  static let locationName = Array("location".utf8)
+
   /// Whether one of them says reject, under a rule that blocks.
   private func rejects(_ violations: [ResponseViolation]) -> Bool {
     guard enforces, let checks else { return false }
@@ -82,43 +114,92 @@ extension Session {
   }
 
   /// The problem that tells of all violations, and is named after the first.
-  private func problem(of violations: [ResponseViolation], _ outputs: borrowing Outputs) -> Problem {
+  private func problem(
+    of violations: [ResponseViolation], _ upstream: Problem.Upstream, _ outputs: borrowing Outputs
+  ) -> Problem {
     let sentences = violations.map(\.sentence).joined(separator: "; ")
     return Problem(
       violations.first.map { Problem.Kind($0.subject) } ?? .malformedContent,
-      "The response of \(destination(outputs)): \(sentences).", violations: violations)
+      "The response of \(destination(outputs)): \(sentences).", violations: violations,
+      receivedStatus: upstream.status, upstream: upstream)
   }
 
   // MARK: Holding
 
   /// Begins to hold the content of the response whose head has been read.
   mutating func hold(
-    _ bytes: Span<UInt8>, headBytes: Int, _ judgement: HeadJudgement, _ workspace: inout Workspace,
-    _ outputs: inout Outputs
-  ) -> Step {
-    let held = HeldBody(workspace.heldBytes)
-    self.held = held
-    held.judgement = judgement
-    workspace.pool.lend(&held.head, headBytes)
-    held.head.append(bytes.extracting(0..<headBytes))
+    _ bytes: Span<UInt8>, _ judgement: HeadJudgement, _ workspace: inout Workspace, _ outputs: inout Outputs
+  ) -> Action {
+    let held = heldBody(bytes, judgement, &workspace)
     held.charset = charset(bytes, workspace)
     if case .length(let length) = response, length > UInt64(contentLimits.heldBytes) {
-      let violation = oversize("\(length) bytes")
-      return Step(consumed: headBytes, action: settle([violation], &workspace, &outputs))
+      return settle([oversize("\(length) bytes")], &workspace, &outputs)
     }
     switch Self.codings(bytes, workspace.response.fields) {
     case .codings(let codings):
       if !codings.isEmpty { held.decode(codings) }
     case .unknown(let name):
-      return Step(consumed: headBytes, action: settle([uncheckable("'\(name)'")], &workspace, &outputs))
+      return settle([uncheckable("'\(name)'")], &workspace, &outputs)
     case .tooMany:
       let seen = "more than \(ContentEncoding.mostCodings) codings"
-      return Step(consumed: headBytes, action: settle([uncheckable(seen)], &workspace, &outputs))
+      return settle([uncheckable(seen)], &workspace, &outputs)
     }
     guard held.account(ofAll: heldLimit) else {
-      return Step(consumed: headBytes, action: refuseToHold(&workspace, &outputs))
+      return refuseToHold(&workspace, &outputs)
     }
-    return Step(consumed: headBytes, action: .read)
+    return .read
+  }
+
+  private mutating func heldBody(
+    _ bytes: Span<UInt8>, _ judgement: HeadJudgement, _ workspace: inout Workspace
+  ) -> HeldBody {
+    let held = HeldBody(workspace.heldBytes)
+    self.held = held
+    held.judgement = judgement
+    workspace.pool.lend(&held.head, bytes.count)
+    held.head.append(bytes)
+    return held
+  }
+
+  /// Rejects a response for what its head says, once it is known how its content begins: that is what a person looks for.
+  mutating func reject(
+    _ bytes: Span<UInt8>, _ judgement: HeadJudgement, now: Int64, _ workspace: inout Workspace,
+    _ outputs: inout Outputs
+  ) -> Action {
+    let held = heldBody(bytes, judgement, &workspace)
+    held.textDeadline = now + Self.textMilliseconds
+    guard response != .done, case .codings(let codings) = Self.codings(bytes, workspace.response.fields) else {
+      return settle([], &workspace, &outputs)
+    }
+    if !codings.isEmpty { held.decode(codings) }
+    guard held.account(ofAll: heldLimit) else {
+      return settle([], &workspace, &outputs)
+    }
+    return .read
+  }
+
+  /// Most bytes of the content of a rejected response that its client is told.
+  static let textBytes = 1024
+  /// How long they are waited for, in milliseconds: of an origin that answers at all the first of them follow its head at once.
+  static let textMilliseconds: Int64 = 500
+
+  /// Takes a piece of a response that is rejected.
+  private mutating func takeText(
+    _ piece: Span<UInt8>, _ held: HeldBody, _ workspace: inout Workspace, _ outputs: inout Outputs
+  ) -> Action? {
+    let piece = piece.extracting(first: min(piece.count, 2 * Self.textBytes))
+    held.append(piece, &workspace.pool)
+    let isEnough: Bool
+    switch held.decodeMore(piece, limit: contentLimits.heldBytes, &workspace.pool) {
+    case .needsMore: isEnough = max(held.plain.count, held.content.count) >= Self.textBytes
+    case .exceedsLimit, .fault: isEnough = true
+    }
+    return isEnough ? settle([], &workspace, &outputs) : nil
+  }
+
+  /// Rejects a response of which no more text is waited for; nil where there is none.
+  mutating func rejectWaiting(_ workspace: inout Workspace, _ outputs: inout Outputs) -> Action? {
+    held?.textDeadline == nil ? nil : settle([], &workspace, &outputs)
   }
 
   /// The server takes as much of `bytes` as there is of content.
@@ -156,6 +237,7 @@ extension Session {
     _ piece: Span<UInt8>, _ workspace: inout Workspace, _ outputs: inout Outputs
   ) -> Action? {
     guard let held else { return .read }
+    if held.textDeadline != nil { return takeText(piece, held, &workspace, &outputs) }
     let limits = contentLimits
     let ofAll = heldLimit
     guard held.content.count + piece.count <= limits.heldBytes else {
@@ -222,6 +304,7 @@ extension Session {
   /// All of the content is there.
   mutating func judgeHeld(_ workspace: inout Workspace, _ outputs: inout Outputs) -> Action {
     guard let held, let checks, let judgement = held.judgement else { return endOfResponse() }
+    if held.textDeadline != nil { return settle([], &workspace, &outputs) }
     if let fault = held.finishDecoding() { return settle([undecodable(fault)], &workspace, &outputs) }
     var rewritten = ByteBuffer()
     let verdict = checks.judgeContent(
@@ -247,13 +330,19 @@ extension Session {
   ) -> Action {
     guard let held, let judgement = held.judgement else { return .read }
     let violations = judgement.violations + found
-    if rejects(violations) { return answer(problem(of: violations, outputs), &workspace, &outputs) }
-    note(violations)
-    // Other responses have been read in between. What was read once can be read again.
+    // Other responses have been read in between. What was read once can be read again; mended, it may be longer than a head
+    // of the wire.
     var head = held.takeHead()
-    guard workspace.response.read(head.bytes, limits: headLimits, toHead: false) == .complete(count: head.count) else {
+    let limits = HeadLimits(bytes: head.count, fields: policy.configuration.limits.headers)
+    guard workspace.response.read(head.bytes, limits: limits, toHead: false) == .complete(count: head.count) else {
       preconditionFailure("a head that was read once is malformed")
     }
+    if rejects(violations) {
+      let upstream = upstream(head.bytes, held, workspace)
+      workspace.pool.reclaim(&head)
+      return answer(problem(of: violations, upstream, outputs), &workspace, &outputs)
+    }
+    note(violations)
     var edits = ResponseHeadEdits()
     edits.violations = violations
     edits.isRewritten = held.isRewritten
@@ -272,6 +361,31 @@ extension Session {
     writeHeldContent(held, edits.framing, &workspace, &outputs)
     releaseHeld(&workspace)
     return response == .done ? endOfResponse() : .read
+  }
+
+  /// What the client is told of a response that it does not get.
+  private func upstream(
+    _ head: Span<UInt8>, _ held: HeldBody, _ workspace: borrowing Workspace
+  ) -> Problem.Upstream {
+    Problem.Upstream(
+      status: workspace.response.status,
+      type: workspace.response.fields.only(.contentType).map { head.extracting($0).string },
+      text: Self.text(held.plain.bytes))
+  }
+
+  /// The beginning of content that is text; nil where it is none, or empty.
+  static func text(_ content: Span<UInt8>) -> String? {
+    let begin = content.extracting(first: min(content.count, textBytes))
+    if begin.isEmpty { return nil }
+    var end = begin.count
+    // A character that the limit cuts is left out.
+    if content.count > end, let lead = (max(0, end - 4)..<end).last(where: { begin[$0] & 0xc0 != 0x80 }),
+      begin[lead] >= 0xc0
+    {
+      end = lead
+    }
+    for index in 0..<end where begin[index] < 0x20 && !(0x09...0x0d).contains(begin[index]) { return nil }
+    return begin.extracting(0..<end).string
   }
 
   private mutating func writeHeldContent(

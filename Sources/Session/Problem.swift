@@ -9,7 +9,7 @@ import Serialization
 public struct Problem: Sendable, Equatable {
   /// What went wrong.
   public enum Kind: Sendable, CaseIterable {
-    case malformedRequest, headTooLarge, slowRequest, clientNotIdentified
+    case malformedRequest, headTooLarge, slowRequest, versionNotSupported, clientNotIdentified
     case denied, methodNotAllowed, authenticationRequired, addressDenied, schemeNotSupported, loop
     case nameNotFound, nameFailed, nameTimeout
     case connectionRefused, connectionTimeout, connectionFailed, notReachable, connectionClosed
@@ -34,6 +34,7 @@ public struct Problem: Sendable, Equatable {
       case .misdirected: 421
       case .headTooLarge: 431
       case .schemeNotSupported: 501
+      case .versionNotSupported: 505
       case .loop, .nameNotFound, .nameFailed, .connectionRefused, .connectionFailed, .connectionClosed,
         .malformedResponse, .responseHeadTooLarge, .tlsFailed, .tlsAlert, .certificateUntrusted, .certificateExpired,
         .certificateNotYetValid, .certificateNameMismatch, .certificateRevoked, .revocationUnknown, .pinMismatch,
@@ -52,6 +53,7 @@ public struct Problem: Sendable, Equatable {
       case .headTooLarge: "The head of the request is too large"
       case .slowRequest: "The request did not come in time"
       case .clientNotIdentified: "The proxy could not find out in time who asks"
+      case .versionNotSupported: "The version of HTTP is not supported"
       case .denied: "The policy denies this request"
       case .methodNotAllowed: "The policy does not allow the method"
       case .authenticationRequired: "The proxy asks for credentials"
@@ -104,7 +106,8 @@ public struct Problem: Sendable, Equatable {
     /// The registered proxy error type (RFC 9209, 2.3).
     public var errorType: StaticString {
       switch self {
-      case .malformedRequest, .headTooLarge, .slowRequest, .schemeNotSupported, .stalled: "http_request_error"
+      case .malformedRequest, .headTooLarge, .slowRequest, .versionNotSupported, .schemeNotSupported, .stalled:
+        "http_request_error"
       case .misdirected, .requestBodyTooLarge, .unsupportedBody: "http_request_error"
       case .heldBodiesSpent, .clientNotIdentified: "proxy_internal_response"
       case .incompleteResponse: "http_response_incomplete"
@@ -139,7 +142,7 @@ public struct Problem: Sendable, Equatable {
     var nsurlError: StaticString {
       switch self {
       case .heldBodiesSpent: "-1"
-      case .malformedRequest, .headTooLarge, .misdirected, .unsupportedBody: "-1000"
+      case .malformedRequest, .headTooLarge, .versionNotSupported, .misdirected, .unsupportedBody: "-1000"
       case .slowRequest, .nameTimeout, .connectionTimeout, .responseTimeout, .exchangeTimeout, .stalled, .tlsTimeout,
         .hostBusy, .clientNotIdentified:
         "-1001"
@@ -171,6 +174,7 @@ public struct Problem: Sendable, Equatable {
       case .headTooLarge: "head-too-large"
       case .slowRequest: "slow-request"
       case .clientNotIdentified: "client-not-identified"
+      case .versionNotSupported: "version-not-supported"
       case .denied: "denied"
       case .methodNotAllowed: "method-not-allowed"
       case .authenticationRequired: "authentication-required"
@@ -230,20 +234,37 @@ public struct Problem: Sendable, Equatable {
   public let receivedStatus: Int?
   /// The methods that are allowed, where one is not (RFC 9110, 15.5.6).
   public let allowed: [String]
+  /// What was answered, where it is rejected.
+  public let upstream: Upstream?
+
+  /// A response that does not reach the client, as far as the client is told of it.
+  public struct Upstream: Sendable, Equatable {
+    public let status: Int
+    /// Value of Content-Type; nil where there is none.
+    public let type: String?
+    /// How its content begins; nil where it has none, or is no text.
+    public let text: String?
+  }
 
   public init(
     _ kind: Kind, _ detail: String, violations: [ResponseViolation] = [], receivedStatus: Int? = nil,
-    allowed: [String] = []
+    allowed: [String] = [], upstream: Upstream? = nil
   ) {
     self.kind = kind
     self.detail = detail
     self.violations = violations
     self.receivedStatus = receivedStatus
     self.allowed = allowed
+    self.upstream = upstream
   }
 }
 
 extension Problem.Kind {
+  /// What a request with such a fault is answered.
+  init(ofRequest fault: MessageFault) {
+    self = fault == .unsupportedVersion ? .versionNotSupported : fault.isHeadLimit ? .headTooLarge : .malformedRequest
+  }
+
   /// What a response with such a violation is.
   init(_ subject: ResponseViolation.Subject) {
     switch subject {

@@ -94,6 +94,7 @@ struct ProblemWriter {
     out.append("\",\"nsurlError\":")
     out.append(problem.kind.nsurlError)
     if !problem.violations.isEmpty { writeViolations(&out) }
+    if let upstream = problem.upstream { write(upstream, &out) }
     out.append(",\"ref\":\"")
     reference.write(to: &out)
     out.append("\"}\n")
@@ -116,6 +117,16 @@ struct ProblemWriter {
     out.append("]")
   }
 
+  private func write(_ upstream: Problem.Upstream, _ out: inout ByteBuffer) {
+    out.append(",\"upstream\":{\"status\":")
+    out.append(decimal: UInt64(upstream.status))
+    out.append(",\"type\":")
+    if let type = upstream.type { out.append(json: type) } else { out.append("null") }
+    out.append(",\"text\":")
+    if let text = upstream.text { out.append(json: text) } else { out.append("null") }
+    out.append("}")
+  }
+
   private func writeText(_ out: inout ByteBuffer) {
     out.append(problem.kind.title)
     out.append(".\n")
@@ -124,16 +135,29 @@ struct ProblemWriter {
       out.append("\nrule: ")
       out.append(rule)
     }
+    if let upstream = problem.upstream {
+      out.append("\nupstream: ")
+      out.append(decimal: UInt64(upstream.status))
+      if let type = upstream.type {
+        out.append(" ")
+        out.append(type)
+      }
+    }
     out.append("\nref: ")
     reference.write(to: &out)
     out.append(0x0a)
+    if let text = problem.upstream?.text {
+      out.append(0x0a)
+      out.append(text)
+      out.append(0x0a)
+    }
   }
 }
 
 extension ByteBuffer {
   /// Appends one element of Proxy-Status (RFC 9209, 2).
   mutating func append(
-    proxyStatusOf name: [UInt8], error: StaticString, receivedStatus: Int? = nil, details: String, rule: String?
+    proxyStatusOf name: [UInt8], error: StaticString?, receivedStatus: Int? = nil, details: String, rule: String?
   ) {
     // A name that is no Token of RFC 8941 is written as a String.
     if let first = name.first, first.isASCIILetter || first == 0x2a {
@@ -141,8 +165,10 @@ extension ByteBuffer {
     } else {
       append(structured: String(decoding: name, as: UTF8.self))
     }
-    append("; error=")
-    append(error)
+    if let error {
+      append("; error=")
+      append(error)
+    }
     if let receivedStatus {
       append("; received-status=")
       append(decimal: UInt64(max(0, receivedStatus)))

@@ -25,7 +25,7 @@ extension Session {
     case .incomplete:
       return Step(consumed: 0, action: .read)
     case .invalid(let fault):
-      let kind: Problem.Kind = fault.isHeadLimit ? .headTooLarge : .malformedRequest
+      let kind = Problem.Kind(ofRequest: fault)
       beginRecord(now: now, &workspace)
       request = .head
       record.bytesIn = UInt64(bytes.count)
@@ -33,6 +33,10 @@ extension Session {
       let action = answer(Problem(kind, "The request \(fault.sentence)."), &workspace, &outputs)
       return Step(consumed: bytes.count, action: action)
     case .complete(let count):
+      if let problem = unawaited(bytes, workspace) {
+        return Step(consumed: bytes.count, action: refuse(problem, now: now, &workspace, &outputs))
+      }
+      if count < bytes.count { flags.insert(.bodyBegun) }
       let action = begin(bytes, headBytes: count, now: now, &workspace, &outputs)
       guard phase == .collecting else { return Step(consumed: count, action: action) }
       let step = collect(bytes.extracting(count..<bytes.count), now: now, &workspace, &outputs)
@@ -139,7 +143,8 @@ extension Session {
       flags.insert(.bindsConnection)
       flags.remove(.mayRetry)
     }
-    if workspace.request.options.namesFields { flags.insert(.dropsRequestTrailers) }
+    if workspace.request.options.namesFields { hop.namedInRequest = workspace.request.fields.connectionOptions(bytes) }
+    noteExpectation(bytes, workspace)
     if Self.prefersText(workspace.request.fields, bytes) { flags.insert(.prefersText) }
     writeText(bytes, workspace.request, &workspace.pool, &outputs.text)
   }
@@ -340,7 +345,7 @@ extension Session {
 
   /// What the rule takes out of the head does not come in by the back door.
   private func dropEditedTrailers(_ bytes: Span<UInt8>, _ trailers: inout FieldSection) {
-    if flags.contains(.dropsRequestTrailers) { return trailers.lines.removeAll(keepingCapacity: true) }
+    trailers.drop(namedIn: hop.namedInRequest, bytes)
     guard let decision = record.decision else { return }
     let edits = policy.request(of: decision)
     if !edits.cookies { trailers.drop(.cookie) }

@@ -41,7 +41,13 @@ extension Session {
       flags.remove(.mayRetry)
       if outputs.replay.capacity != 0 { workspace.pool.reclaim(&outputs.replay) }
     }
-    switch workspace.response.read(bytes, limits: headLimits, toHead: flags.contains(.isHead)) {
+    var mended = ByteBuffer()
+    var progress = workspace.response.read(bytes, limits: headLimits, toHead: flags.contains(.isHead))
+    if case .invalid = progress, mendsHeads {
+      progress = workspace.response.readMending(
+        bytes, limits: headLimits, toHead: flags.contains(.isHead), into: &mended)
+    }
+    switch progress {
     case .incomplete:
       return Step(consumed: 0, action: .read)
     case .invalid(let fault):
@@ -49,11 +55,36 @@ extension Session {
     case .complete(let count):
       lastProgress = now
       if record.firstByteMilliseconds < 0 { record.firstByteMilliseconds = now - record.begun }
-      if workspace.response.isInformational {
-        return informational(bytes, headBytes: count, &workspace, &outputs)
+      let rest = bytes.count - count
+      let action: Action
+      if workspace.response.mendings.isEmpty {
+        action = readHead(bytes.extracting(0..<count), rest: rest, now: now, &workspace, &outputs)
+      } else {
+        note(workspace.response.mendings)
+        action = readHead(mended.bytes, rest: rest, now: now, &workspace, &outputs)
       }
-      return final(bytes, headBytes: count, &workspace, &outputs)
+      return Step(consumed: count, action: action)
     }
+  }
+
+  /// A whole head, which may have been mended; `rest`: how many bytes have come after it.
+  private mutating func readHead(
+    _ head: Span<UInt8>, rest: Int, now: Int64, _ workspace: inout Workspace, _ outputs: inout Outputs
+  ) -> Action {
+    workspace.response.isInformational
+      ? informational(head, now: now, &workspace, &outputs) : final(head, rest: rest, now: now, &workspace, &outputs)
+  }
+
+  /// Whether a head that breaks the grammar is mended where it can be. A rule that is not enforced lets it pass, too.
+  private var mendsHeads: Bool { !rejectsMalformedHeads || !enforces }
+
+  private var rejectsMalformedHeads: Bool {
+    record.decision.flatMap { policy.response(of: $0) }?.malformed == .reject
+  }
+
+  private mutating func note(_ mendings: HeadMendings) {
+    record.mended.formUnion(mendings)
+    if rejectsMalformedHeads { record.report = .malformedResponse }
   }
 
   /// NTLM and Negotiate authenticate the connection, not the request: one that may be somebody's is nobody else's.
@@ -77,70 +108,69 @@ extension Session {
 
   /// RFC 9110, 15.2: every 1xx is passed on, except to a client of HTTP/1.0.
   private mutating func informational(
-    _ bytes: Span<UInt8>, headBytes: Int, _ workspace: inout Workspace, _ outputs: inout Outputs
-  ) -> Step {
+    _ bytes: Span<UInt8>, now: Int64, _ workspace: inout Workspace, _ outputs: inout Outputs
+  ) -> Action {
     if workspace.response.status == 101 {
       // RFC 9110, 7.8: not before the request is through, for the rest of it would become the tunnel's first bytes.
       guard flags.contains(.wantsUpgrade), request == .done, workspace.response.options.upgrade,
         let name = Self.relayedProtocol(workspace.response.fields, bytes),
         bytes.equals(name, ignoringCase: askedProtocol.span)
-      else {
-        return Step(consumed: bytes.count, action: refuseResponse(.unexpectedSwitch, &workspace, &outputs))
-      }
+      else { return refuseResponse(.unexpectedSwitch, &workspace, &outputs) }
       record.status = 101
       writeResponseHead(
         bytes, ResponseHeadEdits(connection: "Connection: Upgrade\r\n"), upgrade: name, &workspace, &outputs)
       enterTunnel()
-      return Step(consumed: headBytes, action: .tunnel)
+      return .tunnel
     }
-    informationalCount += 1
-    if informationalCount > Self.maximumInformational {
-      return Step(consumed: bytes.count, action: refuseResponse(.unexpectedInformational, &workspace, &outputs))
+    guard hop.informational.take(bytes.count, now: now, burst: headLimits.bytes) else {
+      return refuseResponse(.unexpectedInformational, &workspace, &outputs)
     }
     if !flags.contains(.clientIsHTTP10) {
       writeResponseHead(bytes, ResponseHeadEdits(), &workspace, &outputs)
     }
-    return Step(consumed: headBytes, action: .read)
+    return .read
   }
 
   private mutating func final(
-    _ bytes: Span<UInt8>, headBytes: Int, _ workspace: inout Workspace, _ outputs: inout Outputs
-  ) -> Step {
+    _ bytes: Span<UInt8>, rest: Int, now: Int64, _ workspace: inout Workspace, _ outputs: inout Outputs
+  ) -> Action {
     record.status = workspace.response.status
     if let parent, workspace.response.status == 407 {
       // To the client it would read as if this proxy asked for credentials.
-      return Step(consumed: bytes.count, action: answer(parentWantsCredentials(parent, outputs), &workspace, &outputs))
+      return answer(parentWantsCredentials(parent, outputs), &workspace, &outputs)
     }
     let mayKeep = workspace.response.isPersistent && (parent == nil || workspace.response.options.keepAlive)
-    if mayKeep, !bindsConnection(bytes, workspace) { flags.insert(.upstreamPersists) }
-    if workspace.response.options.namesFields { flags.insert(.dropsResponseTrailers) }
+    // Where a head had to be mended, the next one may begin where its sender did not mean it to.
+    if mayKeep, record.mended.isEmpty, !bindsConnection(bytes, workspace) { flags.insert(.upstreamPersists) }
+    if workspace.response.options.namesFields {
+      hop.namedInResponse = workspace.response.fields.connectionOptions(bytes)
+    }
     response = Self.progress(of: workspace.response.framing)
     var edits = ResponseHeadEdits()
     switch judgeHead(bytes, workspace, outputs) {
     case .passes(let passing):
       edits = passing
       note(edits.violations)
-    case .rejected(let problem):
-      return Step(consumed: headBytes, action: answer(problem, &workspace, &outputs))
+    case .rejected(let judgement):
+      return reject(bytes, judgement, now: now, &workspace, &outputs)
     case .holds(let judgement):
-      return hold(bytes, headBytes: headBytes, judgement, &workspace, &outputs)
+      return hold(bytes, judgement, &workspace, &outputs)
     }
     flags.insert(.responseBegun)
     prepareFraming(workspace.response.framing)
     // A request whose body is still on its way cannot be followed by another on this connection for certain.
-    if request != .done { flags.remove(.clientPersists) }
+    if request != .done, !refusesExpectation(workspace.response.status) { flags.remove(.clientPersists) }
     edits.connection = connectionLine
     writeResponseHead(bytes, edits, &workspace, &outputs)
-    let rest = bytes.count - headBytes
     switch response {
     case .done:
-      return Step(consumed: headBytes, action: request == .done && rest == 0 ? endOfResponse() : endOrDiscard(rest))
+      return request == .done && rest == 0 ? endOfResponse() : endOrDiscard(rest)
     case .length(let remaining):
-      return Step(consumed: headBytes, action: rest > 0 ? .forward(count: Int(min(remaining, UInt64(rest)))) : .read)
+      return rest > 0 ? .forward(count: Int(min(remaining, UInt64(rest)))) : .read
     case .untilClose:
-      return Step(consumed: headBytes, action: rest > 0 ? .forward(count: rest) : .read)
+      return rest > 0 ? .forward(count: rest) : .read
     case .chunked, .head, .trailers:
-      return Step(consumed: headBytes, action: .read)
+      return .read
     }
   }
 
@@ -193,6 +223,9 @@ extension Session {
     if flags.contains(.removesSetCookie) { workspace.response.fields.drop(.setCookie) }
     if edits.framing != .asItCame { workspace.response.fields.drop(.contentLength) }
     if edits.isDecoded { workspace.response.fields.drop(.contentEncoding) }
+    // RFC 9110, 15.5.22: 426 says by its Upgrade what to speak instead.
+    let keepsUpgrade = workspace.response.status == 426 && workspace.response.fields.keep(.upgrade)
+    let told = workspace.response.isInformational ? [] : upgradedFields(bytes, &workspace, outputs)
     let tag = edits.isRewritten ? dropDigests(bytes, &workspace.response.fields) : nil
     outputs.toClient.append("HTTP/1.1 ")
     outputs.toClient.append(decimal: UInt64(workspace.response.status), width: 3)
@@ -200,6 +233,7 @@ extension Session {
     outputs.toClient.append(bytes.extracting(workspace.response.reason))
     outputs.toClient.append("\r\n")
     workspace.response.fields.write(bytes, to: &outputs.toClient)
+    outputs.toClient.append(told)
     // RFC 9110, 6.6.1: who passes on a response without a date says when it came.
     if !workspace.response.isInformational, workspace.response.fields.first(.date) == nil {
       outputs.toClient.append("Date: ")
@@ -212,7 +246,8 @@ extension Session {
       outputs.toClient.append("\r\n")
     }
     writeFraming(edits.framing, workspace, &outputs)
-    if !edits.violations.isEmpty { writeViolations(edits.violations, workspace, &outputs) }
+    if !workspace.response.isInformational { writeProxyStatus(edits, workspace, &outputs) }
+    if keepsUpgrade { outputs.toClient.append("Connection: Upgrade\r\n") }
     outputs.toClient.append(edits.connection)
     if let upgrade {
       outputs.toClient.append("Upgrade: ")
@@ -244,13 +279,18 @@ extension Session {
     }
   }
 
-  private func writeViolations(
-    _ violations: [ResponseViolation], _ workspace: borrowing Workspace, _ outputs: inout Outputs
+  /// What the client is to know of the response: why it was not judged, what it violates, what was mended.
+  private func writeProxyStatus(
+    _ edits: ResponseHeadEdits, _ workspace: borrowing Workspace, _ outputs: inout Outputs
   ) {
+    if edits.violations.isEmpty, edits.unjudged == nil, record.mended.isEmpty { return }
+    var details = edits.violations.map(\.sentence)
+    if let unjudged = edits.unjudged { details.append("not judged: \(unjudged.rawValue)") }
+    if !record.mended.isEmpty { details.append("mended: \(record.mended.text)") }
     outputs.toClient.append("Proxy-Status: ")
     outputs.toClient.append(
-      proxyStatusOf: workspace.name, error: Problem.Kind(violations[0].subject).errorType,
-      details: violations.map(\.sentence).joined(separator: "; "), rule: rule?.name)
+      proxyStatusOf: workspace.name, error: edits.violations.first.map { Problem.Kind($0.subject).errorType },
+      details: details.joined(separator: "; "), rule: rule?.name)
     outputs.toClient.append("\r\n")
   }
 
@@ -326,7 +366,7 @@ extension Session {
     case .complete(let end):
       response = .done
       if flags.contains(.removesSetCookie) { workspace.trailers.drop(.setCookie) }
-      if flags.contains(.dropsResponseTrailers) { workspace.trailers.lines.removeAll(keepingCapacity: true) }
+      workspace.trailers.drop(namedIn: hop.namedInResponse, bytes)
       if held != nil {
         if end < bytes.count { flags.remove(.upstreamPersists) }
         holdTrailers(bytes, workspace)

@@ -170,9 +170,10 @@ public struct Session: ~Copyable {
     static let lastExchange = Flags(rawValue: 1 << 15)
     /// The credentials of the request are those of the connection that it leaves by.
     static let bindsConnection = Flags(rawValue: 1 << 16)
-    /// Connection named fields, which end at this hop among the trailers too.
-    static let dropsRequestTrailers = Flags(rawValue: 1 << 17)
-    static let dropsResponseTrailers = Flags(rawValue: 1 << 18)
+    /// The client waits with its body for 100, or for an answer that spares it the body.
+    static let expectsContinue = Flags(rawValue: 1 << 17)
+    /// Something of the body of the request has come.
+    static let bodyBegun = Flags(rawValue: 1 << 18)
     /// The upstream is spoken to under TLS.
     static let upstreamTLS = Flags(rawValue: 1 << 19)
     /// The tunnel's upstream is verified before the client hears of it.
@@ -181,11 +182,11 @@ public struct Session: ~Copyable {
     static let upgraded = Flags(rawValue: 1 << 21)
     /// The client says that it wants to keep the connection, and is to hear it: to some, silence is no promise.
     static let asksToKeep = Flags(rawValue: 1 << 22)
+    /// The expectation of the request was refused: only the same request may follow.
+    static let awaitsRepeat = Flags(rawValue: 1 << 23)
   }
 
-  /// 1xx responses that are passed on within one exchange: 103 may come a few times, no server needs more than this.
-  static let maximumInformational = 16
-  var informationalCount: UInt8 = 0
+  var hop = HopState()
   /// Bytes of the head that have been looked at so far.
   var headBytesSeen = 0
 
@@ -275,8 +276,10 @@ public struct Session: ~Copyable {
     case .connecting:
       return Step(consumed: 0, action: .hold)
     case .collecting:
+      if !bytes.isEmpty { flags.insert(.bodyBegun) }
       return collect(bytes, now: now, &workspace, &outputs)
     case .exchanging:
+      if !bytes.isEmpty { flags.insert(.bodyBegun) }
       return readRequestBody(bytes, now: now, &workspace, &outputs)
     case .tunnel:
       if flags.contains(.dropsRequest) {
@@ -439,6 +442,7 @@ public struct Session: ~Copyable {
         return held == nil ? endOfResponse() : judgeHeld(&workspace, &outputs)
       case .length, .chunked, .trailers, .untilClose:
         if held != nil {
+          if let action = rejectWaiting(&workspace, &outputs) { return action }
           let detail = "\(destination(outputs)) closed the connection within the body of the response."
           return answer(Problem(.incompleteResponse, detail), &workspace, &outputs)
         }
@@ -478,7 +482,7 @@ public struct Session: ~Copyable {
   private mutating func upstreamEndedBeforeResponse(
     alert: String? = nil, loss: String? = nil, _ workspace: inout Workspace, _ outputs: inout Outputs
   ) -> Action {
-    if flags.contains(.reused), flags.contains(.mayRetry), informationalCount == 0 {
+    if flags.contains(.reused), flags.contains(.mayRetry), hop.informational.isUntouched {
       // RFC 9112, 9.3.1: once, on a new connection, for the method is idempotent and nothing came back.
       flags.remove([.mayRetry, .dropsRequest])
       record.isRetried = true

@@ -31,7 +31,8 @@ extension Session {
           + (inspected?.isPlain ?? true ? timeouts.tunnelIdleMilliseconds : timeouts.tlsHandshakeMilliseconds)
       case .over: lastProgress + Self.lingerMilliseconds
       }
-    return min(own, exchangeDeadline, clientGoneAt, phase == .exchanging ? heldDeadline : .max)
+    return min(
+      own, exchangeDeadline, clientGoneAt, phase == .exchanging ? heldDeadline : .max, held?.textDeadline ?? .max)
   }
 
   /// How long nothing of an answer may come for a client that has closed its sending direction, in milliseconds: long
@@ -61,6 +62,7 @@ extension Session {
         return .read
       }
       if now >= clientGoneAt { return breakOff(.clientLeft) }
+      if let action = rejectWaiting(&workspace, &outputs) { return action }
       if flags.contains(.responseBegun) {
         return breakOff(now >= exchangeDeadline ? .exchangeTimeout : .stalled)
       }
@@ -140,7 +142,7 @@ extension Session {
     clientGoneAt = .max
     request = .head
     response = .head
-    informationalCount = 0
+    hop = HopState(expectation: isRepeatAwaited ? hop.expectation : [])
     inspected = nil
     parent = nil
     passedVia = []

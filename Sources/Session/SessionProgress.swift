@@ -18,6 +18,7 @@ extension Session {
     lastProgress = now
     record.bytesIn &+= UInt64(count)
     pace?.spent(count, now: now)
+    if phase == .exchanging { flags.insert(.bodyBegun) }
     if case .length(let remaining) = request, phase == .exchanging {
       let left = remaining - UInt64(count)
       request = left == 0 ? .done : .length(remaining: left)

@@ -297,7 +297,7 @@ def read_request(data: bytes, at: int = 0) -> Message:
 def read_response_head(data: bytes, at: int = 0, asked: Message | None = None) -> Message:
     """Status line and fields of the answer to `asked` (None: as to a GET of HTTP/1.1)."""
     line, end = read_line(data, at, "status line")
-    match = re.fullmatch(rb"(HTTP/1\.[01]) ([1-5][0-9][0-9]) (.*)", line, re.DOTALL)
+    match = re.fullmatch(rb"(HTTP/1\.[01]) ([1-9][0-9][0-9]) (.*)", line, re.DOTALL)
     if not match or not REASON.fullmatch(match[3]):
         raise Violation(at, "status line is not version SP status SP reason", line)
     message = Message(version=match[1], fields=[], status=int(match[2]), reason=match[3], start=at)

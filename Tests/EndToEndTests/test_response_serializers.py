@@ -242,14 +242,14 @@ def test_a_rejected_answer_is_said_in_plain_text_where_that_is_preferred(ask):
 
 
 def test_nothing_of_a_rejected_answer_reaches_the_client(ask):
-    """Neither its body nor its fields: a cookie, a redirect or a validator of it would say that it was fine."""
+    """None of its fields: a cookie, a redirect or a validator of it would say that it was fine. How its content begins is
+    told as text, in the problem."""
     lines = 'Set-Cookie: a=b\r\nETag: "x"\r\nLocation: /x\r\nCache-Control: max-age=9\r\nX-Own: y\r\n'
-    got = ask(f'serializer = "json"\n{REJECT_ALL}', answer(b'["secret' + b"x" * 500, lines=lines))
-    rejected(got)
+    got = ask(f'serializer = "json"\n{REJECT_ALL}', answer(b'["' + b"x" * 5000, lines=lines))
+    assert rejected(got).body["upstream"]["text"] == '["' + "x" * 1022
     for name in ("Set-Cookie", "ETag", "Location", "X-Own", "Content-Encoding"):
         assert got.values(name) == []
     assert got.values("Cache-Control") != [b"max-age=9"]
-    assert b"xxxx" not in got.body
 
 
 def test_an_annotation_comes_behind_those_of_others(ask):
@@ -331,7 +331,6 @@ FAULTS = {
     "no UTF-8": ("json", b'["\xff"]', ("line 1",)),
     "an overlong letter": ("json", b'["\xc0\xaf"]', ("line 1",)),
     "a surrogate in UTF-8": ("json", b'["\xed\xa0\x80"]', ("line 1",)),
-    "UTF-16": ("json", "[1]".encode("utf-16-le"), ("line 1",)),
     "white space alone": ("json", b" \n", ()),
     "a form feed": ("json", b"\x0c[]", ("line 1", "column 1")),
     "deeper than json_depth": ("json", b"[" * (DEPTH + 1) + b"]" * (DEPTH + 1), ("line 1",)),

@@ -115,7 +115,7 @@ INVALID_RESPONSES = {
     "nobody asked": (OK + b"Content-Length: 0\r\n\r\n" + OK, [GET]),
     "no space behind the status": (b"HTTP/1.1 200\r\nContent-Length: 0\r\n\r\n", [GET]),
     "a status of two digits": (b"HTTP/1.1 20 OK\r\n\r\n", [GET]),
-    "a status of 600": (b"HTTP/1.1 600 OK\r\n\r\n", [GET]),
+    "a status below 100": (b"HTTP/1.1 099 OK\r\n\r\n", [GET]),
     "HTTP/2": (b"HTTP/2 200 OK\r\n\r\n", [GET]),
     "HTTP/0.9": (b"<html>\r\n", [GET]),
     "NUL in the reason": (b"HTTP/1.1 200 O\0K\r\n\r\n", [GET]),

@@ -108,7 +108,8 @@ import Testing
       var bytes = version
       bytes[place] = 1
       Self.tryEveryByte(line("GET http://a/ " + String(decoding: bytes, as: UTF8.self))) { byte in
-        if byte == version[place] || (place == 7 && byte == 0x30) { return nil }
+        if byte == version[place] || (place == 7 && byte.isASCIIDigit) { return nil }
+        if place == 5, byte.isASCIIDigit { return .unsupportedVersion }
         return Self.fault(byte, otherwise: .badVersion)
       }
     }

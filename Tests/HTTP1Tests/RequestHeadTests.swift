@@ -91,6 +91,14 @@ func line(_ line: String) -> String { line + "\r\nHost: a.example\r\n\r\n" }
       "the largest port", line("GET http://a.example:65535/ HTTP/1.1"),
       "GET http a.example 65535 '/' '/' 1.1 no body, keeps"),
     Row(
+      "an empty port is that of the scheme", line("GET http://a.example:/p HTTP/1.1"),
+      "GET http a.example - '/p' '/p' 1.1 no body, keeps"),
+    Row(
+      "HTTP/1.2 is read as HTTP/1.1", line("GET http://a.example/ HTTP/1.2"),
+      "GET http a.example - '/' '/' 1.1 no body, keeps"),
+    Row(
+      "HTTP/1.9, too", line("GET http://a.example/ HTTP/1.9"), "GET http a.example - '/' '/' 1.1 no body, keeps"),
+    Row(
       "a port with leading zeros", line("GET http://a.example:00080/ HTTP/1.1"),
       "GET http a.example 80 '/' '/' 1.1 no body, keeps"),
     Row(
@@ -239,7 +247,6 @@ func line(_ line: String) -> String { line + "\r\nHost: a.example\r\n\r\n" }
     Row("a name between brackets", line("GET http://[a.example]/ HTTP/1.1"), refused: .badHost),
     Row("a zone", line("GET http://[fe80::1%25eth0]/ HTTP/1.1"), refused: .badHost),
     Row("something behind the bracket", line("GET http://[::1]x/ HTTP/1.1"), refused: .badHost),
-    Row("an empty port", line("GET http://a.example:/ HTTP/1.1"), refused: .badPort),
     Row("port zero", line("GET http://a.example:0/ HTTP/1.1"), refused: .badPort),
     Row("a port beyond 65535", line("GET http://a.example:65536/ HTTP/1.1"), refused: .badPort),
     Row("a port of six digits", line("GET http://a.example:000080/ HTTP/1.1"), refused: .badPort),
@@ -252,9 +259,11 @@ func line(_ line: String) -> String { line + "\r\nHost: a.example\r\n\r\n" }
     Row("a tunnel to nothing", line("CONNECT :443 HTTP/1.1"), refused: .badHost),
     Row("a tunnel to an asterisk", line("CONNECT *:443 HTTP/1.1"), refused: .badHost),
     // The version.
-    Row("HTTP/2.0", line("GET http://a.example/ HTTP/2.0"), refused: .badVersion),
-    Row("the preface of HTTP/2", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", refused: .badVersion),
-    Row("HTTP/1.2", line("GET http://a.example/ HTTP/1.2"), refused: .badVersion),
+    Row("HTTP/2.0", line("GET http://a.example/ HTTP/2.0"), refused: .unsupportedVersion),
+    Row("HTTP/3.1", line("GET http://a.example/ HTTP/3.1"), refused: .unsupportedVersion),
+    Row("HTTP/0.9", line("GET http://a.example/ HTTP/0.9"), refused: .unsupportedVersion),
+    Row("the preface of HTTP/2", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", refused: .unsupportedVersion),
+    Row("HTTP/2.0 and a bare LF", "GET http://a.example/ HTTP/2.0\n\n", refused: .bareLineFeed),
     Row("a known method in small letters", line("get http://a.example/ HTTP/1.1"), refused: .methodCase),
     Row("a known method in some small letters", line("dElETE http://a.example/ HTTP/1.1"), refused: .methodCase),
     Row("CONNECT in small letters", line("connect a.example:443 HTTP/1.1"), refused: .methodCase),

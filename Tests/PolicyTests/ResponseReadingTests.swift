@@ -125,7 +125,8 @@ import Testing
   // MARK: Rows
 
   private static let kinds = "\"http\", \"json\", \"xml\", \"plist\" or \"image\""
-  private static let status = "a status code such as 304, or a range such as \"200-299\", from 100 to 999"
+  private static let status =
+    "a status code such as 304 or \"304\", or a range such as \"200-299\", from 100 to 999"
 
   static let rows: [LoadRow] = [
     LoadRow(
@@ -154,6 +155,9 @@ import Testing
       on_violation = { status = "deny", content_type = "rejects", body = 1, size = "reject" }
       oversize = "anotate"
       serialiser = "json"
+      malformed = "repair"
+      parts = true
+      json = "object"
       """,
       "2:14: error: 'serializer' in [defaults.response]: expected \(kinds), found 'jsn'; did you mean 'json'?",
       "3:27: error: 'status' in [defaults.response.on_violation]: expected \"reject\" or \"annotate\", found 'deny'",
@@ -163,7 +167,14 @@ import Testing
       "3:71: error: unknown key 'size' in [defaults.response.on_violation]",
       "4:12: error: 'oversize' in [defaults.response]: expected \"reject\" or \"annotate\", found 'anotate'; "
         + "did you mean 'annotate'?",
-      "5:1: error: unknown key 'serialiser' in [defaults.response]; did you mean 'serializer'?"),
+      "5:1: error: unknown key 'serialiser' in [defaults.response]; did you mean 'serializer'?",
+      "6:13: error: 'malformed' in [defaults.response]: expected \"mend\" or \"reject\", found 'repair'",
+      "7:9: error: 'parts' in [defaults.response]: expected a string, found a boolean",
+      "8:8: error: 'json' in [defaults.response]: expected \"any\" or \"container\", found 'object'"),
+    LoadRow(
+      "a kind of JSON that no serializer asks for",
+      "[[rule]]\nname = \"a\"\nresponse.serializer = \"xml\"\nresponse.json = \"container\"",
+      "4:17: warning: 'json' in [rule.response]: this has no effect: no serializer is \"json\""),
     LoadRow(
       "lists of serializers",
       "[[rule]]\nname = \"a\"\nresponse.serializer = [\"json\", \"xml\", \"json\", \"html\", 1]",
@@ -179,12 +190,12 @@ import Testing
       "4:28: error: 'acceptable_content_types' in [defaults.response]: an empty list accepts no response; "
         + "write [\"*/*\"] to accept any type"),
     LoadRow(
-      "codes that are none", "[defaults.response]\nacceptable_status = [99, 1000, -200, true, \"200\", \"2xx\"]",
+      "codes that are none", "[defaults.response]\nacceptable_status = [99, 1000, -200, true, \"099\", \"2xx\"]",
       "2:22: error: 'acceptable_status' in [defaults.response]: expected an integer from 100 to 999, found 99",
       "2:26: error: 'acceptable_status' in [defaults.response]: expected an integer from 100 to 999, found 1000",
       "2:32: error: 'acceptable_status' in [defaults.response]: expected an integer from 100 to 999, found -200",
       "2:38: error: 'acceptable_status' in [defaults.response]: expected \(status), found a boolean",
-      "2:44: error: 'acceptable_status' in [defaults.response]: expected \(status); write 200 without quotes",
+      "2:44: error: 'acceptable_status' in [defaults.response]: expected \(status), found '099'",
       "2:51: error: 'acceptable_status' in [defaults.response]: expected \(status), found '2xx'"),
     LoadRow(
       "ranges that are none",

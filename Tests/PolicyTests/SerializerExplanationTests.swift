@@ -193,7 +193,8 @@ import Testing
         == ", \"response\": {\"serializer\": [\"plist\", \"http\"], \"acceptable_status\": [\"200\", \"204\"], "
         + "\"acceptable_content_types\": {\"plist\": [\"application/x-plist\"], \"http\": [\"*/*\"]}, "
         + "\"remove_nulls\": false, \"on_violation\": {\"status\": \"annotate\", \"content_type\": \"reject\", "
-        + "\"body\": \"reject\"}, \"oversize\": \"annotate\", \"buffered_body_bytes\": 1048576, \"enforce\": false}")
+        + "\"body\": \"reject\"}, \"oversize\": \"annotate\", \"malformed\": \"mend\", \"parts\": \"pass\", "
+        + "\"json\": \"any\", \"buffered_body_bytes\": 1048576, \"enforce\": false}")
     #expect(try actions("", "GET") == "")
   }
 }

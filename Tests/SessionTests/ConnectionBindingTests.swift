@@ -86,6 +86,7 @@ import Testing
         >
         > chunked: x
         > last chunk
+        > trailer X-Sum: 1
         < HTTP/1.1 200 OK
         < Date: today
         < Transfer-Encoding: chunked

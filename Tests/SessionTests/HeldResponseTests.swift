@@ -188,11 +188,11 @@ import Testing
         < HTTP/1.1 502 malformed-content rule=json ref=REF002
         < Date: Sun, 06 Nov 1994 08:49:37 GMT
         < Content-Type: application/problem+json
-        < Content-Length: 552
+        < Content-Length: 616
         < Cache-Control: no-store
-        < Proxy-Status: sallyport; error=http_protocol_error; details="The response of
-             http://a.example/: expected well-formed JSON, seen a fault at line 1, column 3: expected
-             ',' or ']' behind an element, found the end of the body."; rule="json"
+        < Proxy-Status: sallyport; error=http_protocol_error; received-status=200; details="The
+             response of http://a.example/: expected well-formed JSON, seen a fault at line 1, column
+             3: expected ',' or ']' behind an element, found the end of the body."; rule="json"
         <
         < content: {"type":"urn:sallyport:problem:malformed-content","title":"The content of the
              response is malformed","status":502,"detail":"The response of http://a.example/: expected
@@ -200,7 +200,8 @@ import Testing
              found the end of the body.","rule":"json","error":"http_protocol_error","nsurlError":-1016,
             "violations":[{"subject":"body","expected":"well-formed JSON","seen":"a fault at line 1,
              column 3: expected ',' or ']' behind an element, found the end of the
-             body","nsurlError":-1016}],"ref":"REF002"}\n
+             body","nsurlError":-1016}],"upstream":{"status":200,"type":"application/json","text":"[1"},
+            "ref":"REF002"}\n
         end (502 malformed-content): client keep, upstream closed
         connect a.example:80
         > GET / HTTP/1.1
@@ -237,18 +238,19 @@ import Testing
         < HTTP/1.1 502 malformed-content rule=json ref=REF001
         < Date: Sun, 06 Nov 1994 08:49:37 GMT
         < Content-Type: application/problem+json
-        < Content-Length: 496
+        < Content-Length: 565
         < Cache-Control: no-store
-        < Proxy-Status: sallyport; error=http_protocol_error; details="The response of
-             http://a.example/: expected well-formed JSON, seen a fault at line 1, column 5: expected
-             ':' behind a key, found '}'."; rule="json"
+        < Proxy-Status: sallyport; error=http_protocol_error; received-status=200; details="The
+             response of http://a.example/: expected well-formed JSON, seen a fault at line 1, column
+             5: expected ':' behind a key, found '}'."; rule="json"
         <
         < content: {"type":"urn:sallyport:problem:malformed-content","title":"The content of the
              response is malformed","status":502,"detail":"The response of http://a.example/: expected
              well-formed JSON, seen a fault at line 1, column 5: expected ':' behind a key, found
              '}'.","rule":"json","error":"http_protocol_error","nsurlError":-1016,"violations":[{"subjec
             t":"body","expected":"well-formed JSON","seen":"a fault at line 1, column 5: expected ':'
-             behind a key, found '}'","nsurlError":-1016}],"ref":"REF001"}\n
+             behind a key, found '}'","nsurlError":-1016}],"upstream":{"status":200,"type":"application/
+            json","text":"{\\"a\\"}"},"ref":"REF001"}\n
         end (502 malformed-content): client keep, upstream kept
         connect a.example:80
         > GET / HTTP/1.1
@@ -281,10 +283,10 @@ import Testing
         < HTTP/1.1 502 unacceptable-status rule=json ref=REF001
         < Date: Sun, 06 Nov 1994 08:49:37 GMT
         < Content-Type: application/problem+json
-        < Content-Length: 606
+        < Content-Length: 679
         < Cache-Control: no-store
-        < Proxy-Status: sallyport; error=http_protocol_error; details="The response of
-             http://a.example/: expected status 200-299, seen 503; expected content type
+        < Proxy-Status: sallyport; error=http_protocol_error; received-status=503; details="The
+             response of http://a.example/: expected status 200-299, seen 503; expected content type
              application/json, text/json, text/javascript, seen text/html; charset=utf-8."; rule="json"
         <
         < content: {"type":"urn:sallyport:problem:unacceptable-status","title":"The status of the
@@ -293,8 +295,9 @@ import Testing
              text/javascript, seen text/html; charset=utf-8.","rule":"json","error":"http_protocol_error
             ","nsurlError":-1011,"violations":[{"subject":"status","expected":"200-299","seen":"503","ns
             urlError":-1011},{"subject":"content_type","expected":"application/json, text/json,
-             text/javascript","seen":"text/html; charset=utf-8","nsurlError":-1016}],"ref":"REF001"}\n
-        end (502 unacceptable-status): client keep, upstream closed
+             text/javascript","seen":"text/html; charset=utf-8","nsurlError":-1016}],"upstream":{"status
+            ":503,"type":"text/html; charset=utf-8","text":"<p>"},"ref":"REF001"}\n
+        end (502 unacceptable-status): client keep, upstream kept
         """#)
   }
 
@@ -398,11 +401,11 @@ import Testing
         < HTTP/1.1 502 unacceptable-content-type rule=json ref=REF002
         < Date: Sun, 06 Nov 1994 08:49:37 GMT
         < Content-Type: application/problem+json
-        < Content-Length: 479
+        < Content-Length: 536
         < Cache-Control: no-store
-        < Proxy-Status: sallyport; error=http_protocol_error; details="The response of
-             http://a.example/: expected content type application/json, text/json, text/javascript,
-             seen text/html."; rule="json"
+        < Proxy-Status: sallyport; error=http_protocol_error; received-status=200; details="The
+             response of http://a.example/: expected content type application/json, text/json,
+             text/javascript, seen text/html."; rule="json"
         <
         end (502 unacceptable-content-type): client keep, upstream kept
         connect a.example:80
@@ -444,18 +447,19 @@ import Testing
         < HTTP/1.1 502 unacceptable-content-type rule=json ref=REF006
         < Date: Sun, 06 Nov 1994 08:49:37 GMT
         < Content-Type: application/problem+json
-        < Content-Length: 479
+        < Content-Length: 536
         < Cache-Control: no-store
-        < Proxy-Status: sallyport; error=http_protocol_error; details="The response of
-             http://a.example/: expected content type application/json, text/json, text/javascript,
-             seen text/html."; rule="json"
+        < Proxy-Status: sallyport; error=http_protocol_error; received-status=200; details="The
+             response of http://a.example/: expected content type application/json, text/json,
+             text/javascript, seen text/html."; rule="json"
         <
         < content: {"type":"urn:sallyport:problem:unacceptable-content-type","title":"The content type
              of the response is not acceptable","status":502,"detail":"The response of
              http://a.example/: expected content type application/json, text/json, text/javascript,
              seen text/html.","rule":"json","error":"http_protocol_error","nsurlError":-1016,"violations
             ":[{"subject":"content_type","expected":"application/json, text/json,
-             text/javascript","seen":"text/html","nsurlError":-1016}],"ref":"REF006"}\n
+             text/javascript","seen":"text/html","nsurlError":-1016}],"upstream":{"status":200,"type":"t
+            ext/html","text":null},"ref":"REF006"}\n
         end (502 unacceptable-content-type): client keep, upstream kept
         connect a.example:80
         > GET / HTTP/1.1
@@ -520,11 +524,11 @@ import Testing
         < HTTP/1.1 502 malformed-content rule=nulls ref=REF003
         < Date: Sun, 06 Nov 1994 08:49:37 GMT
         < Content-Type: application/problem+json
-        < Content-Length: 557
+        < Content-Length: 624
         < Cache-Control: no-store
-        < Proxy-Status: sallyport; error=http_protocol_error; details="The response of
-             http://nulls.example/: expected well-formed JSON, seen a fault at line 1, column 6:
-             expected ',' or ']' behind an element, found the end of the body."; rule="nulls"
+        < Proxy-Status: sallyport; error=http_protocol_error; received-status=200; details="The
+             response of http://nulls.example/: expected well-formed JSON, seen a fault at line 1,
+             column 6: expected ',' or ']' behind an element, found the end of the body."; rule="nulls"
         <
         < content: {"type":"urn:sallyport:problem:malformed-content","title":"The content of the
              response is malformed","status":502,"detail":"The response of http://nulls.example/:
@@ -532,7 +536,8 @@ import Testing
              element, found the end of the body.","rule":"nulls","error":"http_protocol_error","nsurlErr
             or":-1016,"violations":[{"subject":"body","expected":"well-formed JSON","seen":"a fault at
              line 1, column 6: expected ',' or ']' behind an element, found the end of the
-             body","nsurlError":-1016}],"ref":"REF003"}\n
+             body","nsurlError":-1016}],"upstream":{"status":200,"type":"application/json","text":"[null
+            "},"ref":"REF003"}\n
         end (502 malformed-content): client keep, upstream kept
         """#)
   }
@@ -610,18 +615,19 @@ import Testing
         < HTTP/1.1 502 response-body-too-large rule=strict ref=REF003
         < Date: Sun, 06 Nov 1994 08:49:37 GMT
         < Content-Type: application/problem+json
-        < Content-Length: 443
+        < Content-Length: 507
         < Cache-Control: no-store
-        < Proxy-Status: sallyport; error=http_response_body_size; details="The response of
-             http://strict.example/: expected content of at most 1024 bytes, seen 1025 bytes.";
-             rule="strict"
+        < Proxy-Status: sallyport; error=http_response_body_size; received-status=200; details="The
+             response of http://strict.example/: expected content of at most 1024 bytes, seen 1025
+             bytes."; rule="strict"
         <
         < content: {"type":"urn:sallyport:problem:response-body-too-large","title":"The content of the
              response is too large to be checked","status":502,"detail":"The response of
              http://strict.example/: expected content of at most 1024 bytes, seen 1025
              bytes.","rule":"strict","error":"http_response_body_size","nsurlError":-1103,"violations":[
             {"subject":"size","expected":"content of at most 1024 bytes","seen":"1025
-             bytes","nsurlError":-1103}],"ref":"REF003"}\n
+             bytes","nsurlError":-1103}],"upstream":{"status":200,"type":"application/json","text":null}
+            ,"ref":"REF003"}\n
         end (502 response-body-too-large): client keep, upstream closed
         connect strict.example:80
         > GET / HTTP/1.1
@@ -631,17 +637,30 @@ import Testing
         < HTTP/1.1 502 response-body-too-large rule=strict ref=REF004
         < Date: Sun, 06 Nov 1994 08:49:37 GMT
         < Content-Type: application/problem+json
-        < Content-Length: 431
+        < Content-Length: 1517
         < Cache-Control: no-store
-        < Proxy-Status: sallyport; error=http_response_body_size; details="The response of
-             http://strict.example/: expected content of at most 1024 bytes, seen more."; rule="strict"
+        < Proxy-Status: sallyport; error=http_response_body_size; received-status=200; details="The
+             response of http://strict.example/: expected content of at most 1024 bytes, seen more.";
+             rule="strict"
         <
         < content: {"type":"urn:sallyport:problem:response-body-too-large","title":"The content of the
              response is too large to be checked","status":502,"detail":"The response of
              http://strict.example/: expected content of at most 1024 bytes, seen
              more.","rule":"strict","error":"http_response_body_size","nsurlError":-1103,"violations":[{
             "subject":"size","expected":"content of at most 1024
-             bytes","seen":"more","nsurlError":-1103}],"ref":"REF004"}\n
+             bytes","seen":"more","nsurlError":-1103}],"upstream":{"status":200,"type":"application/json
+            ","text":"2222222222222222222222222222222222222222222222222222222222222222222222222222222222
+            22222222222222222222222222222222222222222222222222222222222222222222222222222222222222222222
+            22222222222222222222222222222222222222222222222222222222222222222222222222222222222222222222
+            22222222222222222222222222222222222222222222222222222222222222222222222222222222222222222222
+            22222222222222222222222222222222222222222222222222222222222222222222222222222222222222222222
+            22222222222222222222222222222222222222222222222222222222222222222222222222222222222222222222
+            22222222222222222222222222222222222222222222222222222222222222222222222222222222222222222222
+            22222222222222222222222222222222222222222222222222222222222222222222222222222222222222222222
+            22222222222222222222222222222222222222222222222222222222222222222222222222222222222222222222
+            22222222222222222222222222222222222222222222222222222222222222222222222222222222222222222222
+            22222222222222222222222222222222222222222222222222222222222222222222222222222222222222222222
+            2222222222222222222222"},"ref":"REF004"}\n
         end (502 response-body-too-large): client keep, upstream closed
         """#)
   }
@@ -746,18 +765,19 @@ import Testing
         < HTTP/1.1 502 undecodable-content rule=json ref=REF001
         < Date: Sun, 06 Nov 1994 08:49:37 GMT
         < Content-Type: application/problem+json
-        < Content-Length: 474
+        < Content-Length: 538
         < Cache-Control: no-store
-        < Proxy-Status: sallyport; error=http_response_content_coding; details="The response of
-             http://a.example/: expected a Content-Encoding of gzip, deflate, br or zstd, seen
-             'compress'."; rule="json"
+        < Proxy-Status: sallyport; error=http_response_content_coding; received-status=200;
+             details="The response of http://a.example/: expected a Content-Encoding of gzip, deflate,
+             br or zstd, seen 'compress'."; rule="json"
         <
         < content: {"type":"urn:sallyport:problem:undecodable-content","title":"The content of the
              response cannot be decoded","status":502,"detail":"The response of http://a.example/:
              expected a Content-Encoding of gzip, deflate, br or zstd, seen
              'compress'.","rule":"json","error":"http_response_content_coding","nsurlError":-1016,"viola
             tions":[{"subject":"content_coding","expected":"a Content-Encoding of gzip, deflate, br or
-             zstd","seen":"'compress'","nsurlError":-1016}],"ref":"REF001"}\n
+             zstd","seen":"'compress'","nsurlError":-1016}],"upstream":{"status":200,"type":"application
+            /json","text":null},"ref":"REF001"}\n
         end (502 undecodable-content): client keep, upstream closed
         connect a.example:80
         > GET / HTTP/1.1
@@ -767,11 +787,12 @@ import Testing
         < HTTP/1.1 502 undecodable-content rule=json ref=REF002
         < Date: Sun, 06 Nov 1994 08:49:37 GMT
         < Content-Type: application/problem+json
-        < Content-Length: 592
+        < Content-Length: 656
         < Cache-Control: no-store
-        < Proxy-Status: sallyport; error=http_response_content_coding; details="The response of
-             http://a.example/: expected content in its Content-Encoding, seen a fault at byte 1:
-             expected gzip data, which begins with 1f 8b 08, found 61 as byte 2."; rule="json"
+        < Proxy-Status: sallyport; error=http_response_content_coding; received-status=200;
+             details="The response of http://a.example/: expected content in its Content-Encoding, seen
+             a fault at byte 1: expected gzip data, which begins with 1f 8b 08, found 61 as byte 2.";
+             rule="json"
         <
         < content: {"type":"urn:sallyport:problem:undecodable-content","title":"The content of the
              response cannot be decoded","status":502,"detail":"The response of http://a.example/:
@@ -780,7 +801,8 @@ import Testing
              2.","rule":"json","error":"http_response_content_coding","nsurlError":-1016,"violations":[{
             "subject":"content_coding","expected":"content in its Content-Encoding","seen":"a fault at
              byte 1: expected gzip data, which begins with 1f 8b 08, found 61 as byte
-             2","nsurlError":-1016}],"ref":"REF002"}\n
+             2","nsurlError":-1016}],"upstream":{"status":200,"type":"application/json","text":null},"re
+            f":"REF002"}\n
         end (502 undecodable-content): client keep, upstream closed
         connect lenient.example:80
         > GET / HTTP/1.1

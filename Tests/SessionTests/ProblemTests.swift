@@ -374,7 +374,7 @@ import Testing
       [.client("GET http://a.example/?s3cret"), .timeOut],
       [.client(good), .failed(.connectionRefused, "a.example port 80 refused the connection.")],
       [.client(good), .opened, .upstreamEnds], [.client(good), .opened, .timeOut],
-      [.client(good), .opened, .upstream("HTTP/1.1 200 OK\r\nSet-Cookie : s3cret\r\n\r\n")],
+      [.client(good), .opened, .upstream("HTTP/1.1 200 OK\r\nSet-Cookie: s3cret\u{0}\r\n\r\n")],
       [.client(good), .opened, .upstream("s3cret")],
       [.client(post + "7\r\ns3cret!\r\ns3cret\r\n"), .opened],
       [.client(post + "7\r\ns3c"), .opened, .timeOut],

@@ -420,7 +420,6 @@ import Testing
 
   @Test(arguments: [
     Wire(head("GET http://a.example/ HTTP/1.1", "Host : a.example")),
-    Wire(head("GET http://a.example/ HTTP/2.0")),
     Wire(
       head("GET http://a.example/ HTTP/1.1", "Host: a", "Content-Length: 1", "Transfer-Encoding: chunked")
         + "1"),

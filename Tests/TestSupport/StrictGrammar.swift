@@ -98,9 +98,12 @@ public enum StrictGrammar {
     guard endOfHead(bytes, from: 0) == bytes.count, let head = head(bytes) else { return false }
     let parts = head.startLine.split(separator: 32, omittingEmptySubsequences: false).map { Array($0) }
     guard parts.count == 3, isToken(parts[0]), isMethodCased(parts[0]) else { return false }
-    guard parts[2] == Array("HTTP/1.1".utf8) || parts[2] == Array("HTTP/1.0".utf8) else { return false }
+    // RFC 9110, 2.5: any minor version of the one major version that is spoken.
+    guard parts[2].count == 8, parts[2].starts(with: "HTTP/1.".utf8), (48...57).contains(parts[2].last ?? 0) else {
+      return false
+    }
     guard !parts[1].isEmpty, parts[1].allSatisfy({ targetBytes.contains($0) }) else { return false }
-    let isCurrent = parts[2].last == 0x31
+    let isCurrent = parts[2].last != 0x30
     guard isTarget(parts[1], method: parts[0]), isHostRight(head, parts[1], isCurrent: isCurrent) else {
       return false
     }
@@ -146,7 +149,8 @@ public enum StrictGrammar {
       return false
     }
     guard let port else { return !needsPort }
-    guard !port.isEmpty, port.count <= 5, port.allSatisfy({ (48...57).contains($0) }),
+    if port.isEmpty { return !needsPort }
+    guard port.count <= 5, port.allSatisfy({ (48...57).contains($0) }),
       let number = Int(String(decoding: port, as: UTF8.self))
     else { return false }
     return number >= 1 && number <= 65535

@@ -1,4 +1,4 @@
-// Fuzzes request heads, response heads and trailer sections: no input may crash, and what a prefix says is final.
+// Fuzzes request heads, response heads, strict and mended, and trailer sections: no input may crash, and what a prefix says is final.
 //
 // Run: make fuzz. The first byte of the input chooses the reader.
 
@@ -28,7 +28,7 @@ public func fuzzHeads(_ data: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
   guard count > 1 else { return 0 }
   let bytes = Array(UnsafeBufferPointer(start: data + 1, count: count - 1))
   let limits = HeadLimits(bytes: 4096, fields: 32)
-  let choice = data[0] % 3
+  let choice = data[0] % 4
   let whole = read(choice, bytes.span, limits)
   // A prefix is unfinished, or it has the verdict of the whole: nothing that follows may change it.
   var length = 0
@@ -50,6 +50,18 @@ private func read(_ choice: UInt8, _ bytes: Span<UInt8>, _ limits: HeadLimits) -
   case 1:
     var head = ResponseHead()
     return head.read(bytes, limits: limits, toHead: false)
+  case 2:
+    var head = ResponseHead()
+    var mended = ByteBuffer()
+    let progress = head.readMending(bytes, limits: limits, toHead: false, into: &mended)
+    if case .complete = progress, !head.mendings.isEmpty {
+      var again = ResponseHead()
+      let whole = HeadLimits(bytes: mended.count, fields: limits.fields)
+      if again.read(mended.bytes, limits: whole, toHead: false) != .complete(count: mended.count) {
+        fatalError("what was mended is not strict")
+      }
+    }
+    return progress
   default:
     var fields = FieldSection()
     return TrailerReader.read(bytes, from: 0, limits: limits, into: &fields)

@@ -1,0 +1,55 @@
+// 417 in answer to Expect: 100-continue, before anything of the body has come (RFC 9110, 10.1.1 and 15.5.18). A client such
+// as curl then sends its request again, without Expect and on the same connection, and the body never comes; so that the
+// connection is kept, the request counts as over.
+//
+// A client that has begun its body at the same moment has sent bytes that would be read as a request, and who chose that body
+// may be somebody else. Hence only the request that was refused may follow: its method and target, letter by letter; all else
+// is answered 400 and the end of the connection. How it is tested: RefusedExpectationTests.
+
+import Bytes
+import HTTP1
+
+extension Session {
+  /// 417 Expectation Failed.
+  private static let expectationFailed = 417
+
+  /// Remembers what a client asks for that waits with its body.
+  mutating func noteExpectation(_ bytes: Span<UInt8>, _ workspace: borrowing Workspace) {
+    guard request != .done, workspace.request.minorVersion == 1, let value = workspace.request.fields.first(.expect),
+      bytes.equals(value, ignoringCase: "100-continue")
+    else { return }
+    flags.insert(.expectsContinue)
+    hop.expectation = Self.requestLine(bytes, workspace.request)
+  }
+
+  /// Whether the answer is a refusal that ends the request before its body has begun. Then the request is over.
+  mutating func refusesExpectation(_ status: Int) -> Bool {
+    guard status == Self.expectationFailed, flags.contains(.expectsContinue), !flags.contains(.bodyBegun),
+      flags.contains(.clientPersists), hop.informational.isUntouched, pacedBody.isEmpty
+    else { return false }
+    request = .done
+    // It still waits for the body there.
+    flags.remove(.upstreamPersists)
+    flags.insert(.awaitsRepeat)
+    return true
+  }
+
+  /// Whether only the request that was refused may come.
+  var isRepeatAwaited: Bool { flags.contains(.awaitsRepeat) && flags.contains(.clientPersists) }
+
+  /// What is wrong with a request after one whose expectation was refused; nil: nothing.
+  mutating func unawaited(_ bytes: Span<UInt8>, _ workspace: borrowing Workspace) -> Problem? {
+    if hop.expectation.isEmpty { return nil }
+    let awaited = hop.expectation
+    hop.expectation = []
+    if awaited == Self.requestLine(bytes, workspace.request) { return nil }
+    return Problem(
+      .malformedRequest,
+      "After 417, on the same connection, the proxy expects the same method and target again, and saw others: "
+        + "they may be the body of the request before. Send other requests on a new connection.")
+  }
+
+  private static func requestLine(_ bytes: Span<UInt8>, _ head: borrowing RequestHead) -> [UInt8] {
+    bytes.extracting(head.method.lowerBound..<head.target.upperBound).array
+  }
+}

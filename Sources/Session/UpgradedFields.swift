@@ -1,0 +1,160 @@
+// Answers to requests that left as https although the program asked by http (`upgrade = true`): what in their heads speaks of
+// https is told in the terms of the program, so that it stays within the rule, its pins and its credentials.
+//
+//   Location, Content-Location, Refresh   https://HOST/… of the same host and port goes back as http://HOST/…
+//   Set-Cookie                            Secure goes, since a cookie with it is not taken from http; so do SameSite=None and
+//                                         Partitioned, which mean nothing without it
+//   Strict-Transport-Security             goes
+//
+// Nothing is loosened where it would let something leave in the clear: a URL is only rewritten, and Secure only taken off,
+// where policy upgrades what the program will ask for then. A cookie for more hosts than the rule upgrades loses its Domain.
+// How it is tested: UpgradedFieldsTests, test_upgraded_answers.py.
+
+import Bytes
+import HTTP1
+import Policy
+
+extension Session {
+  private static let transportSecurityName = Array("strict-transport-security".utf8)
+  /// Stands for any label of a host, any segment of a path: no rule names it.
+  private static let anything = Array("any--sallyport".utf8)
+
+  /// Drops the fields that are told anew, and returns them as they are told: lines with their ends.
+  mutating func upgradedFields(
+    _ bytes: Span<UInt8>, _ workspace: inout Workspace, _ outputs: borrowing Outputs
+  ) -> [UInt8] {
+    let target = outputs.text.bytes.extracting(record.target)
+    let method = outputs.text.bytes.extracting(record.method)
+    let prefix = "http://".utf8.count
+    guard flags.contains(.upgraded), target.count > prefix else { return [] }
+    let end = target.firstIndex(of: 0x2f, from: prefix) ?? target.count
+    let authority = target.extracting(prefix..<end)
+    guard case .success(let asked) = HostAndPort.read(authority, 0..<authority.count) else { return [] }
+    let host = authority.extracting(asked.host)
+    var told: [UInt8] = []
+    workspace.response.fields.drop(Self.transportSecurityName, in: bytes)
+    for index in workspace.response.fields.lines.indices where !workspace.response.fields.lines[index].isDropped {
+      let line = workspace.response.fields.lines[index]
+      var replaced: [UInt8]? = nil
+      if line.known == .setCookie {
+        replaced = cookie(bytes.extracting(line.value), host, asked.port, &workspace)
+        // Cookies of one name count by their order, so that all of them move.
+        if replaced == nil { replaced = bytes.extracting(line.value).array }
+      } else if bytes.equals(line.name, ignoringCase: "location") {
+        replaced = url(bytes, line.value, authority, asked, methods: [method.array, Self.get], &workspace)
+      } else if bytes.equals(line.name, ignoringCase: "content-location") {
+        replaced = url(bytes, line.value, authority, asked, methods: [Self.get], &workspace)
+      } else if bytes.equals(line.name, ignoringCase: "refresh") {
+        let place = Self.urlOfRefresh(bytes, line.value)
+        if let new = url(bytes, place, authority, asked, methods: [Self.get], &workspace) {
+          replaced = bytes.extracting(line.value.lowerBound..<place.lowerBound).array + new
+          replaced! += bytes.extracting(place.upperBound..<line.value.upperBound).array
+        }
+      }
+      guard let replaced else { continue }
+      workspace.response.fields.lines[index].isDropped = true
+      told += bytes.extracting(line.name).array + [0x3a, 0x20] + replaced + [0x0d, 0x0a]
+    }
+    return told
+  }
+
+  private static let get = Array("GET".utf8)
+
+  // MARK: URLs
+
+  /// A URL of the same server as the program asks for it; nil where it is another's, or policy would not upgrade it again.
+  private mutating func url(
+    _ bytes: Span<UInt8>, _ range: Range<Int>, _ authority: Span<UInt8>, _ asked: HostAndPort, methods: [[UInt8]],
+    _ workspace: inout Workspace
+  ) -> [UInt8]? {
+    let scheme = "https://".utf8.count
+    guard range.count > scheme,
+      bytes.equals(range.lowerBound..<range.lowerBound + scheme, ignoringCase: "https://")
+    else { return nil }
+    var end = range.lowerBound + scheme
+    while end < range.upperBound, ![0x2f, 0x3f, 0x23, 0x5c].contains(bytes[end]) { end += 1 }
+    let named = range.lowerBound + scheme..<end
+    guard case .success(let parts) = HostAndPort.read(bytes, named),
+      (parts.port ?? Scheme.https.defaultPort) == port,
+      bytes.extracting(parts.host).array.map(\.asciiLowercased)
+        == authority.extracting(asked.host).array.map(\.asciiLowercased)
+    else { return nil }
+    var pathEnd = end
+    while pathEnd < range.upperBound, bytes[pathEnd] != 0x3f, bytes[pathEnd] != 0x23 { pathEnd += 1 }
+    let path = bytes.extracting(end..<pathEnd).array
+    for method in methods
+    where !isUpgraded(authority.extracting(asked.host).array, asked.port, method, path, &workspace) { return nil }
+    return Array("http://".utf8) + authority.array + bytes.extracting(end..<range.upperBound).array
+  }
+
+  /// Whether a request of the program for this would be upgraded by a rule, as the one under way was.
+  private mutating func isUpgraded(
+    _ host: [UInt8], _ port: UInt16?, _ method: [UInt8], _ path: [UInt8], _ workspace: inout Workspace
+  ) -> Bool {
+    guard workspace.decisions.host.set(host.span) == nil else { return false }
+    let decision = policy.decide(
+      RequestFacts(
+        scheme: .http, port: port ?? Scheme.http.defaultPort, method: method.span, path: path.span, isTunnel: false,
+        client: client, link: workspace.link), &workspace.decisions)
+    guard decision.verdict == .allow, let rule = decision.rule else { return false }
+    return policy.rules[rule].upgrade
+  }
+
+  /// Where the URL of a Refresh stands: `5; url=https://…`, in quotes or not.
+  private static func urlOfRefresh(_ bytes: Span<UInt8>, _ value: Range<Int>) -> Range<Int> {
+    var at = value.lowerBound
+    while at < value.upperBound, bytes[at] != 0x3b, bytes[at] != 0x2c { at += 1 }
+    at = min(at + 1, value.upperBound)
+    while at < value.upperBound, bytes[at].isBlank { at += 1 }
+    if at + 4 <= value.upperBound, bytes.equals(at..<at + 3, ignoringCase: "url") {
+      var equals = at + 3
+      while equals < value.upperBound, bytes[equals].isBlank { equals += 1 }
+      if equals < value.upperBound, bytes[equals] == 0x3d { at = equals + 1 }
+      while at < value.upperBound, bytes[at].isBlank { at += 1 }
+    }
+    guard at < value.upperBound, bytes[at] == 0x22 || bytes[at] == 0x27 else { return at..<value.upperBound }
+    let begin = at + 1
+    var end = begin
+    while end < value.upperBound, bytes[end] != bytes[at] { end += 1 }
+    return begin..<end
+  }
+
+  // MARK: Cookies
+
+  /// A cookie as http may have it (RFC 6265, 5.2); nil where it stays as it is.
+  private mutating func cookie(
+    _ value: Span<UInt8>, _ host: Span<UInt8>, _ port: UInt16?, _ workspace: inout Workspace
+  ) -> [UInt8]? {
+    let pieces = value.array.split(separator: 0x3b, omittingEmptySubsequences: false).map { Array($0) }
+    let attributes = pieces.dropFirst().map { Self.attribute($0) }
+    guard attributes.contains(where: { $0.name == "secure" }) else { return nil }
+    let path = attributes.last { $0.name == "path" }?.value ?? []
+    guard isUpgraded(host.array, port, Self.get, Self.anyPath(under: path), &workspace) else { return nil }
+    let domain = attributes.last { $0.name == "domain" }?.value ?? []
+    let bare = domain.first == 0x2e ? Array(domain.dropFirst()) : domain
+    let isWide =
+      isUpgraded(bare, port, Self.get, Self.anyPath(under: path), &workspace)
+      && isUpgraded(Self.anything + [0x2e] + bare, port, Self.get, Self.anyPath(under: path), &workspace)
+    var kept = pieces[0]
+    for (piece, attribute) in zip(pieces.dropFirst(), attributes) {
+      switch attribute.name {
+      case "secure", "partitioned": continue
+      case "samesite" where String(decoding: attribute.value.map(\.asciiLowercased), as: UTF8.self) == "none": continue
+      case "domain" where !isWide: continue
+      default: kept += [0x3b] + piece
+      }
+    }
+    return kept
+  }
+
+  private static func anyPath(under path: [UInt8]) -> [UInt8] {
+    (path.first == 0x2f ? path : [0x2f]) + (path.last == 0x2f ? [] : [0x2f]) + anything
+  }
+
+  private static func attribute(_ piece: [UInt8]) -> (name: String, value: [UInt8]) {
+    let equals = piece.firstIndex(of: 0x3d) ?? piece.count
+    let name = piece.span.trimmingBlanks(0..<equals)
+    let value = piece.span.trimmingBlanks(min(equals + 1, piece.count)..<piece.count)
+    return (String(decoding: piece[name].map(\.asciiLowercased), as: UTF8.self), Array(piece[value]))
+  }
+}
