@@ -28,7 +28,7 @@ public struct Explanation: Sendable {
   public struct AddressVerdict: Hashable, Sendable {
     public let address: IPAddress
     /// nil: it may be connected to.
-    public let block: AddressBlock?
+    public let block: AddressMatch?
     /// Whether the list is the rule's own and not that of [proxy].
     public let isOfRule: Bool
   }
@@ -60,10 +60,10 @@ public struct Explanation: Sendable {
 
 extension Policy {
   /// Explains a request. `path` is without the query, and empty for a tunnel. Without `client` it is that of one who is
-  /// not known; without `link`, of a machine whose link is not.
+  /// not known; without `link`, of a machine whose link is not. `own`: the addresses of the machine.
   public func explain(
     method: String, scheme: Scheme, host: CanonicalHost, port: UInt16, path: String, isTunnel: Bool,
-    client: LocalClient? = nil, link: ReachabilityStatus? = nil
+    client: LocalClient? = nil, link: ReachabilityStatus? = nil, own: OwnAddresses = .unknown
   ) -> Explanation {
     let methodBytes = Array(method.utf8)
     let pathBytes = Array(path.utf8)
@@ -94,12 +94,12 @@ extension Policy {
         link: link)
       return rule.firstFailure(facts, path: canonicalPath, host: host) == nil
     }
-    return explanation(of: decision, seen, isTunnel: isTunnel, passedOver, assumptions)
+    return explanation(of: decision, seen, isTunnel: isTunnel, passedOver, assumptions, own)
   }
 
   private func explanation(
     of decision: Decision, _ seen: Seen, isTunnel: Bool, _ passedOver: [Explanation.PassedOver],
-    _ assumptions: [Explanation.Assumption]
+    _ assumptions: [Explanation.Assumption], _ own: OwnAddresses
   ) -> Explanation {
     let edits = request(of: decision)
     let tls = securityExplanation(of: decision, scheme: seen.scheme, port: seen.port, isTunnel: isTunnel)
@@ -117,7 +117,7 @@ extension Policy {
       routes: routeExplanation(of: decision), assumptions: assumptions,
       address: seen.host.address.map {
         Explanation.AddressVerdict(
-          address: $0, block: denyingBlock($0, rule: decision.rule),
+          address: $0, block: denyingBlock($0, rule: decision.rule, isOwn: own.contains),
           isOfRule: decision.rule.map { rules[$0].enforce && rules[$0].denyAddresses != nil } ?? false)
       })
   }
@@ -263,7 +263,15 @@ extension Explanation: CustomStringConvertible {
     guard let address else { return [] }
     let list = "deny_addresses of \(address.isOfRule ? "the rule" : "[proxy]")"
     guard let block = address.block else { return ["  \(address.address) is not in \(list)"] }
-    return ["  \(address.address) is in \(block), which \(list) names: it is not connected to"]
+    switch block {
+    case .block: return ["  \(address.address) is in \(block), which \(list) names: it is not connected to"]
+    case .own:
+      return ["  \(address.address) is an address of this machine, which \(list) names: it is not connected to"]
+    case .possiblyOwn:
+      return [
+        "  \(address.address) may be an address of this machine, which \(list) names: it is not connected to where it is"
+      ]
+    }
   }
 }
 

@@ -248,10 +248,14 @@ final class Connector {
   }
 
   /// Whether a connection that has become free serves this exchange.
-  func canUse(_ upstream: Upstream) -> Bool { !needsFresh && upstream.destination === carrier && permits(upstream) }
+  func canUse(_ upstream: Upstream, _ worker: Worker) -> Bool {
+    !needsFresh && upstream.destination === carrier
+      && (upstream.destination.isParent || denial(of: upstream.address, by: upstream.path, worker) == nil)
+  }
 
-  private func permits(_ upstream: Upstream) -> Bool {
-    upstream.destination.isParent || policy.denyingBlock(IPAddress(upstream.address), rule: rule) == nil
+  /// What forbids connecting to the address; nil: nothing.
+  func denial(of address: SocketAddress, by path: NetworkPath, _ worker: Worker) -> AddressMatch? {
+    policy.denyingBlock(IPAddress(address), rule: rule) { worker.paths.isOwn($0, by: path) }
   }
 
   private func mayRely(_ worker: Worker) -> Bool { carrier.security?.mayRely(at: worker.seconds) ?? true }

@@ -78,6 +78,8 @@ struct SocketOwners: ~Copyable {
   private var sequence: UInt32 = 0
   private var request = ByteBuffer()
   private var answer = ByteBuffer()
+  /// Clients that left before they were known.
+  var departures = RepeatedEvent()
 
   init() {
     if case .success(let opened) = NetlinkSocket.open(.socketDiagnosis) { socket = opened } else { socket = nil }
@@ -136,7 +138,7 @@ extension Conversation {
       return true
     case .left:
       // Else whoever closes behind a request would pass the rules that deny it. Nobody is left to read an answer.
-      worker.shared.log.event(.info, "a client left before it was known who it is, and is not served: \(peer)")
+      noteDeparture(worker)
       close(worker)
       return false
     }
@@ -151,6 +153,13 @@ extension Conversation {
     let generation = worker.generation(slot)
     worker.shared.clients.lookUp(key) { mailbox.post(.identified(slot: slot, generation: generation, $0)) }
     return false
+  }
+
+  private func noteDeparture(_ worker: Worker) {
+    guard let others = worker.owners.departures.happened(now: worker.now) else { return }
+    let more = others == 0 ? "" : "; \(others) more since the last such line"
+    worker.shared.log.event(
+      .info, "the client at \(text(of: peer)) left before it was known who it is, and is not served\(more)")
   }
 
   func identified(_ client: LocalClient, _ worker: Worker) {

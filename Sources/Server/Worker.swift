@@ -101,7 +101,10 @@ final class Worker {
       name: live.policy.configuration.proxy.name, mark: mark,
       references: ReferenceSource(seed: Process.random >> 8, index: index, of: shared.mailboxes.count),
       heldBytes: shared.heldBytes)
-    if let network { workspace.link = network.state.status }
+    if let network {
+      workspace.link = network.state.status
+      workspace.own = network.own
+    }
     takeRoutes(live)
     for listener in listeners {
       let slot = occupy(.listener(listener))

@@ -332,8 +332,12 @@ public struct Session: ~Copyable {
     record.route = way.route
     adjustPace(to: way.link)
     if way.link == .wwan, !mayUseCellular { record.report = .cellularNotAllowed }
-    if let rule = record.decision?.rule, policy.wouldDeny(address, rule: rule) {
+    if let rule = record.decision?.rule,
+      policy.wouldDeny(
+        address, rule: rule, isOwn: { way.leadsHome ? true : workspace.own.contains($0) })
+    {
       record.decision = Decision(verdict: .allow, reason: .ruleWouldDeny, rule: rule)
+      record.report = .addressDenied
     }
     lastProgress = now
     if flags.contains(.isTunnel) {

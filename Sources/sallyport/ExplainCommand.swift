@@ -5,6 +5,7 @@ import Bytes
 import HTTP1
 import Policy
 import Reachability
+import Server
 import Transport
 
 nonisolated func explainCommand(_ arguments: [String]) throws -> Int32 {
@@ -43,7 +44,8 @@ extension Policy {
   fileprivate func explain(_ request: NamedRequest, _ asker: Asker) -> Explanation {
     explain(
       method: request.method, scheme: request.isHTTPS ? .https : .http, host: request.host, port: request.port,
-      path: request.path, isTunnel: request.isTunnel, client: asker.client, link: asker.link)
+      path: request.path, isTunnel: request.isTunnel, client: asker.client, link: asker.link,
+      own: request.host.address == nil ? .unknown : MachineAddresses.read())
   }
 }
 
