@@ -35,13 +35,15 @@ final class Connector {
   }
 
   /// Why a route was not taken.
-  enum Cause {
+  enum Cause: Equatable {
     /// It cannot be used on this network.
     case unusable
     /// It was tried.
     case failed
     /// It was tried, and its parent is not to be tried again at once.
     case dead
+    /// Its parent, which took the connection, has said nothing of the destination since then.
+    case silent(since: Int64)
     /// That is the answer, whatever other routes there are.
     case final
   }
@@ -65,6 +67,8 @@ final class Connector {
   var stage = Stage.idle
   var timerDue: Int64 = .max
   var begunAt: Int64
+  /// When the parent was asked for the destination.
+  var greetedAt: Int64 = 0
   /// A connection that another exchange gave up for this one.
   var reserved: Upstream? = nil
   let isTunnel: Bool
@@ -136,7 +140,13 @@ final class Connector {
   func routeFailed(_ failure: UpstreamFailure, _ cause: Cause, _ worker: Worker) {
     guard conversation != nil else { return }
     leaveRoute(worker)
-    if cause == .dead, route.parent != nil { worker.shared.health.failed(route.route, now: worker.now) }
+    if route.parent != nil {
+      switch cause {
+      case .dead: worker.shared.health.failed(route.route, now: worker.now)
+      case .silent(let begun): worker.shared.health.wasSilent(route.route, since: begun, now: worker.now)
+      case .unusable, .failed, .final: break
+      }
+    }
     if cause == .final { return fail(failure, worker) }
     noteOut(cause, worker)
     failures.append(Failure(route: route.route.name, problem: failure.problem, cause: cause))
@@ -150,8 +160,9 @@ final class Connector {
 
   private func noteOut(_ cause: Cause, _ worker: Worker) {
     guard routes.count > 1, route.parent != nil, cause != .failed else { return }
-    route.outUntil =
-      worker.shared.health.deadUntil(route.route, now: worker.now) ?? (worker.now + Self.outMilliseconds)
+    let deadUntil = worker.shared.health.deadUntil(route.route, now: worker.now)
+    if case .silent = cause, deadUntil == nil { return }
+    route.outUntil = deadUntil ?? (worker.now + Self.outMilliseconds)
   }
 
   /// No route is left.
@@ -368,7 +379,7 @@ final class Connector {
       routeFailed(UpstreamFailure(.tlsTimeout, detail), isParent ? .dead : .failed, worker)
     case .greeting:
       let detail = "\(place) said nothing of \(destination.name) within \(timeouts.connectMilliseconds) ms."
-      routeFailed(UpstreamFailure(.connectionTimeout, detail), .dead, worker)
+      routeFailed(UpstreamFailure(.connectionTimeout, detail), .silent(since: greetedAt), worker)
     case .waiting:
       worker.waiting.removeAll { $0 === self }
       stage = .idle
@@ -401,7 +412,7 @@ final class Connector {
     upstream.report = tls?.report.map { Problem.Kind($0.kind) }
     upstream.isForgiven = tls?.isForgiven ?? false
     hasPlace = false
-    if route.parent != nil { worker.shared.health.succeeded(route.route) }
+    if route.parent != nil { worker.shared.health.succeeded(route.route, now: worker.now) }
     if wait != nil { tellOfWait(.resumed, worker) }
     cancel(worker)
     conversation.connected(upstream, early: &line.early, worker)

@@ -75,6 +75,7 @@ extension Connector {
     let talk = ParentHandshake(
       parent, host: CanonicalHost(canonical: destination.host, address: destination.literal), port: destination.port,
       via: via, limits: HeadLimits(bytes: limits.headerBytes, fields: limits.headers))
+    greetedAt = worker.now
     setTimer(worker.now + policy.configuration.timeouts.connectMilliseconds, worker)
     hear(line, talk, worker)
   }
@@ -94,6 +95,7 @@ extension Connector {
         stage = .idle
         return verify(line, worker)
       case .refused(let refusal):
+        worker.shared.health.answered(route.route, now: worker.now)
         stage = .greeting(line, talk)
         return refused(refusal, worker)
       }

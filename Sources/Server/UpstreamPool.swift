@@ -43,6 +43,7 @@ extension Worker {
     else { return close(upstream) }
     upstream.owner = nil
     upstream.isReserved = false
+    upstream.route.noteAnswer(self)
     saveSessions(of: upstream)
     if upstream.holdsPlace, let waiter = shared.quota.takeFirst(destination.place, of: index) {
       handOver(upstream, to: waiter)

@@ -190,7 +190,7 @@ import Testing
     LoadRow(
       "a class that is near a known one", "[proxy]\ndeny_addresses = [\"link_local\"]",
       "2:19: error: 'deny_addresses' in [proxy]: expected \"link-local\", \"multicast\", \"unspecified\", \"loopback\", "
-        + "\"private\" or \"cgnat\", an address or a CIDR block, found 'link_local'; did you mean 'link-local'?"
+        + "\"private\", \"cgnat\" or \"self\", an address or a CIDR block, found 'link_local'; did you mean 'link-local'?"
     ),
     LoadRow(
       "a block with host bits", "[proxy]\ndeny_addresses = [\"10.1.2.3/8\", \"fe80::1/10\"]",
