@@ -86,7 +86,7 @@ public struct AddressSet: Hashable, Sendable {
       return true
     }
     guard let block = AddressBlock(text) else { return false }
-    blocks.append(block)
+    blocks.append(block.unmapped)
     return true
   }
 

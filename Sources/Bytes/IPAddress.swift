@@ -274,6 +274,13 @@ public struct AddressBlock: Hashable, Sendable {
     return IPAddress(ipv6High: address.high & mask(length), low: address.low & mask(length - 64))
   }
 
+  /// The same block of IPv4 addresses where all of it is IPv4-mapped (RFC 4291, 2.5.5.2) and it is smaller than all of
+  /// IPv4, which ::ffff:0:0/96 stands for in its mapped form alone.
+  public var unmapped: AddressBlock {
+    guard length > 96, let mapped = address.mappedIPv4 else { return self }
+    return AddressBlock(address: mapped, length: length - 96) ?? self
+  }
+
   public func contains(_ other: IPAddress) -> Bool {
     other.isIPv4 == address.isIPv4 && Self.masked(other, length) == address
   }

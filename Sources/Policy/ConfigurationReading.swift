@@ -65,6 +65,8 @@ final class ConfigurationReading {
   var routes: [String: RouteDraft] = [:]
   var rules: [RuleDraft] = []
   private(set) var filesRead: [String] = []
+  /// Those that hold configuration, and not a secret or a certificate.
+  private(set) var configurationFiles = 0
   private var namesRead: Set<String> = []
   private var found: [(file: Int, position: TOMLPosition, diagnostic: Diagnostic)] = []
   private var fileNumbers: [String: Int] = [:]
@@ -100,6 +102,11 @@ final class ConfigurationReading {
   init(files: any PolicyFiles) {
     self.files = files
     now = files.now
+  }
+
+  func noteConfiguration(_ path: String) {
+    noteRead(path)
+    configurationFiles += 1
   }
 
   func noteRead(_ path: String) {

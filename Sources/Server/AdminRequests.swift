@@ -21,7 +21,19 @@ extension AdminServer {
     case reachability
   }
 
+  /// The names that the query of a resource may have.
+  private static func queryNames(_ path: String) -> [String] {
+    switch path {
+    case "/v1/events": ["kind", "rule", "user", "ref"]
+    case "/v1/reachability": ["host"]
+    default: []
+    }
+  }
+
   func answer(_ request: AdminRequest, _ connection: AdminConnection) {
+    if let fault = AdminQuery.fault(in: request.query, expecting: Self.queryNames(request.path)) {
+      return refuse(400, fault.sentence, connection)
+    }
     switch (request.method, request.path) {
     case ("GET", "/v1/status"): inquire(.statistics, .status, connection)
     case ("GET", "/v1/rules"): inquire(.statistics, .rules, connection)
@@ -68,10 +80,18 @@ extension AdminServer {
         return refuse(400, "'\(Self.cut(fault.word))' is no kind of event; expected one of \(known)", connection)
       }
     }
+    var filter = EventFilter()
+    for (name, part) in [("rule", \EventFilter.rule), ("user", \EventFilter.user), ("ref", \EventFilter.reference)] {
+      switch AdminQuery.values(of: name, in: request.query) {
+      case .failure(let fault): return refuse(400, fault.sentence, connection)
+      case .success(let values) where values.count > 1: return refuse(400, "expected one '\(name)' in the query", connection)
+      case .success(let values): filter[keyPath: part] = values.first
+      }
+    }
     guard mayWatch() else {
       return refuse(503, "\(Self.mostWatchers) readers of events are there, as many as may be", connection)
     }
-    connection.beginEvents(kinds)
+    connection.beginEvents(kinds, filter)
     watchersChanged()
   }
 

@@ -18,11 +18,13 @@ nonisolated func reloadCommand(_ arguments: [String]) throws -> Int32 {
 }
 
 nonisolated func eventsCommand(_ arguments: [String]) throws -> Int32 {
-  let valued = AdminOptions.valued.union(["kind"])
+  let valued = AdminOptions.valued.union(["kind", "rule", "user", "ref"])
   let options = AdminOptions(try Arguments(arguments, valued: valued, flags: ["json"]))
   try options.arguments.refuseOperands()
-  let query = options.arguments.values["kind"].map { "?kind=\(AdminOptions.encoded($0))" } ?? ""
-  return try options.pass(on: "GET", "/v1/events\(query)")
+  let query = ["kind", "rule", "user", "ref"].compactMap { name in
+    options.arguments.values[name].map { "\(name)=\(AdminOptions.encoded($0))" }
+  }
+  return try options.pass(on: "GET", "/v1/events" + (query.isEmpty ? "" : "?\(query.joined(separator: "&"))"))
 }
 
 /// `explain REF`: the line of the log of a recent exchange.
