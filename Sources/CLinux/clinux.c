@@ -164,10 +164,13 @@ int cl_connect_local(const char *path) {
   socklen_t length = to_sockaddr_un(path, &address);
   int fd = (int)RETRY(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   if (fd < 0) return fd;
+  // Where the queue of a listener is full, connect(2) waits for room: who does not take connections has hung.
+  struct timeval limit = {.tv_sec = 10};
+  setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
   ptrdiff_t result = RETRY(connect(fd, (struct sockaddr *)&address, length));
   if (result < 0) {
     close(fd);
-    return (int)result;
+    return (int)(result == -EAGAIN ? -ETIMEDOUT : result);
   }
   return fd;
 }

@@ -84,7 +84,8 @@ extension AdminServer {
     for (name, part) in [("rule", \EventFilter.rule), ("user", \EventFilter.user), ("ref", \EventFilter.reference)] {
       switch AdminQuery.values(of: name, in: request.query) {
       case .failure(let fault): return refuse(400, fault.sentence, connection)
-      case .success(let values) where values.count > 1: return refuse(400, "expected one '\(name)' in the query", connection)
+      case .success(let values) where values.count > 1:
+        return refuse(400, "expected one '\(name)' in the query", connection)
       case .success(let values): filter[keyPath: part] = values.first
       }
     }
@@ -135,11 +136,18 @@ extension AdminServer {
   // MARK: Reload
 
   private func reload(wantsText: Bool) -> AdminPage {
-    let faults = host.reloadNow()
-    let rules = host.state.policy.rules.count
-    if faults.isEmpty {
-      return wantsText
-        ? .text("reloaded: \(StatusPage.plural(rules, "rule"))\n") : .json(.object([("rules", .number(rules))]))
+    let faults: [String]
+    switch host.reloadNow() {
+    case .done(let warnings):
+      let rules = host.state.policy.rules.count
+      if wantsText {
+        return .text((warnings + ["reloaded: \(StatusPage.plural(rules, "rule"))\n"]).joined(separator: "\n"))
+      }
+      return .json(.object([("rules", .number(rules)), ("warnings", .array(warnings.map { .string($0) }))]))
+    case .stopping:
+      let detail = "the proxy is stopping; the configuration is not read again"
+      return wantsText ? .text(detail + "\n", status: 503) : .problem(503, detail)
+    case .failed(let found): faults = found
     }
     let detail = "the configuration has errors; nothing has changed"
     if wantsText { return .text((faults + [detail]).joined(separator: "\n") + "\n", status: 422) }

@@ -102,12 +102,16 @@ extension Session {
     flags.remove(.clientPersists)
   }
 
-  /// The time for draining is over.
-  public mutating func shutDown() -> Action {
+  /// The time for draining is over. Who waits for an answer that has not begun is told.
+  public mutating func shutDown(_ workspace: inout Workspace, _ outputs: inout Outputs) -> Action {
     switch phase {
-    case .idle, .head, .over: .close
-    case .collecting, .connecting, .exchanging: breakOff(.shutDown)
-    case .tunnel: endOfTunnel(.shutDown)
+    case .idle, .head, .over: return .close
+    case .collecting, .connecting, .exchanging:
+      if flags.contains(.responseBegun) { return breakOff(.shutDown) }
+      return answer(
+        Problem(.shuttingDown, "The proxy is stopping, and the request was not answered in the time that it gives."),
+        &workspace, &outputs)
+    case .tunnel: return endOfTunnel(.shutDown)
     }
   }
 

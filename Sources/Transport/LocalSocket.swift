@@ -58,6 +58,9 @@ public struct LocalConnection {
     return true
   }
 
+  /// Waits for something to be read, at most this long; false where nothing came.
+  public func awaits(milliseconds: Int32) -> Bool { Poll.readable(descriptor, milliseconds: milliseconds) }
+
   /// Waits for more and appends it; false at the end.
   public func receive(into buffer: inout ByteBuffer) -> Bool {
     buffer.reserve(Self.readBytes)

@@ -66,7 +66,11 @@ struct AdminOptions {
     guard var exchange = try open(method, path) else { return 1 }
     defer { exchange.close() }
     guard let head = exchange.readHead() else {
-      Output.complain("sallyport: the daemon closed the connection without an answer\n")
+      Output.complain(
+        exchange.hasWaitedInVain
+          ? "sallyport: the daemon took the request and did not answer within \(AdminExchange.answerMilliseconds / 1000) s; "
+            + "see 'systemctl status sallyport' and its log\n"
+          : "sallyport: the daemon closed the connection without an answer\n")
       return 1
     }
     repeat {
@@ -115,8 +119,14 @@ struct AdminExchange: ~Copyable {
     let saysNo: Bool
   }
 
+  /// How long the first byte of an answer may take, in milliseconds. A reload that reads thousands of files takes some
+  /// seconds; what takes longer than this has hung.
+  static let answerMilliseconds: Int32 = 15_000
+
   private let connection: LocalConnection
   private var answer = ByteBuffer()
+  /// No answer came in time.
+  private(set) var hasWaitedInVain = false
 
   init(_ connection: LocalConnection) { self.connection = connection }
 
@@ -127,6 +137,10 @@ struct AdminExchange: ~Copyable {
 
   /// Waits for the head of the answer; nil where none comes.
   mutating func readHead() -> Head? {
+    guard connection.awaits(milliseconds: Self.answerMilliseconds) else {
+      hasWaitedInVain = true
+      return nil
+    }
     while receive() {
       guard let end = Self.endOfHead(answer.bytes) else { continue }
       let text = answer.bytes.extracting(0..<end).string

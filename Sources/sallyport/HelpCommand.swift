@@ -132,7 +132,8 @@ private nonisolated let topics: [String: String] = [
 
   """,
   "events": """
-  usage: sallyport events [--config FILE | --socket PATH] [--kind KIND,…] [--json]
+  usage: sallyport events [--config FILE | --socket PATH] [--kind KIND,…] [--rule NAME] [--user USER]
+                          [--ref REF] [--json]
 
   Prints what happens in the running proxy until it is interrupted. The kinds:
     begun         a request or tunnel has been decided
@@ -143,7 +144,8 @@ private nonisolated let topics: [String: String] = [
     wait          a request waits for a path, or goes on
     reachability  the network has changed
     reload        the configuration was read again
-  --kind takes some of them, between commas; without it all are printed. With --json as server-sent events.
+  --kind takes some of them, between commas; without it all are printed. --rule, --user and --ref choose those of the
+  requests that a rule decided, a user sent, or that have a reference. With --json as server-sent events.
 
   """,
   "reachability": """

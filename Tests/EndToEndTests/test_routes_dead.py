@@ -232,7 +232,7 @@ def test_the_marks_are_shown(scripted_parent, routed, raw_client, tmp_path):
     def shown() -> dict:
         return {entry["name"]: entry for entry in admin.json("/v1/reachability")["routes"]}
 
-    assert shown()["first"] == {"name": "first", "via": f"http://office.test:{port}", "dead_for_ms": None}
+    assert shown()["first"] == {"name": "first", "via": f"http://office.test:{port}", "dead_for_ms": None, "unusable": None}
     ask_until(client, lambda: shown()["first"]["dead_for_ms"])
     assert shown()["second"]["dead_for_ms"] is None
 

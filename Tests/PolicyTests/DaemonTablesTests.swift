@@ -111,7 +111,8 @@ import Testing
       "2:31: error: 'listen' in [proxy]: '[::1]' has no port; write \"[::1]:3128\""),
     LoadRow(
       "a port without an address", "[proxy]\nlisten = [\":3128\"]",
-      "2:11: error: 'listen' in [proxy]: ':3128' has no address; write \"0.0.0.0:3128\" for every address"),
+      "2:11: error: 'listen' in [proxy]: ':3128' has no address; write \"127.0.0.1:3128\", which only this machine reaches"
+    ),
     LoadRow(
       "a port beyond the last, or in another form",
       "[proxy]\nlisten = [\"127.0.0.1:65536\", \"127.0.0.1:080\", \"127.0.0.1:\"]",

@@ -52,7 +52,7 @@ __sallyport_options() {
         "ca export") echo "--format --only --bundle --output --directory --config" ;;
         env) echo "--config --shell" ;;
         status | reload) echo "--config --socket --json" ;;
-        events) echo "--config --socket --kind --json" ;;
+        events) echo "--config --socket --kind --rule --user --ref --json" ;;
         reachability) echo "--config --socket --watch --json" ;;
     esac
 }

@@ -86,6 +86,9 @@ complete -c sallyport -n '__sallyport_at ca export' -l output -r -F -d 'File to 
 
 complete -c sallyport -n '__sallyport_in env' -l shell -x -a 'sh fish systemd' -d 'Language of the lines'
 
+complete -c sallyport -n '__sallyport_in events' -l rule -x -d 'Only of this rule'
+complete -c sallyport -n '__sallyport_in events' -l user -x -a '(__fish_complete_users)' -d 'Only of this user'
+complete -c sallyport -n '__sallyport_in events' -l ref -x -d 'Only of this exchange'
 complete -c sallyport -n '__sallyport_in events' -l kind -x -a '(__fish_append , begun progress finished violation pin-mismatch wait reachability reload)' -d 'Kinds of events'
 
 complete -c sallyport -n '__sallyport_behind reachability' -a '(__fish_print_hostnames)'

@@ -83,6 +83,7 @@ _sallyport() {
         status | reload) _arguments $daemon ;;
         events)
           _arguments $daemon \
+            '--rule=[only of this rule]:rule:' '--user=[only of this user]:user:_users' '--ref=[only of this exchange]:reference:' \
             '--kind=[kinds of events]:kind:_sequence compadd - begun progress finished violation pin-mismatch wait reachability reload'
           ;;
         reachability) _arguments $daemon '--watch[print each change]' '1:host:_hosts' ;;
