@@ -11,6 +11,8 @@ public enum MessageFault: String, Error, Equatable, Sendable, CaseIterable {
   case userInformationInTarget = "userinfo-in-target"
   case badHost = "bad-host"
   case badPort = "bad-port"
+  case missingPort = "missing-port"
+  case connectInTunnel = "connect-in-tunnel"
   case badVersion = "bad-version"
   case badStatusLine = "bad-status-line"
   // Lines and fields (RFC 9112, 2.2 and 5).
@@ -59,6 +61,8 @@ public enum MessageFault: String, Error, Equatable, Sendable, CaseIterable {
     case .userInformationInTarget: "carries user information before the host of its target"
     case .badHost: "names a host that is malformed"
     case .badPort: "names a port that is not a number from 1 to 65535"
+    case .missingPort: "is a CONNECT whose target names no port; host:port was expected"
+    case .connectInTunnel: "is a CONNECT inside a tunnel; another tunnel needs a connection of its own"
     case .badVersion: "does not say HTTP/1.1 or HTTP/1.0"
     case .badStatusLine: "begins with something that is no status line (HTTP/1.1, a space, three digits, a space)"
     case .bareLineFeed: "has a line that ends with LF alone; CR LF was expected"

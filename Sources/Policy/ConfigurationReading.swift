@@ -177,6 +177,10 @@ final class ConfigurationReading {
     }
     if let nearest = Suggestion.nearest(to: setting.key, among: schema.names) {
       message += "; did you mean '\(nearest)'?"
+    } else if setting.table == "rule",
+      let table = TableSchema.ofRule.first(where: { $0.schema.names.contains(setting.key) })
+    {
+      message += "; it stands in [rule.\(table.name)]: write '\(table.name).\(setting.key)'"
     }
     report(.error, setting.source, setting.keyBegin, message)
   }

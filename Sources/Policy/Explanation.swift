@@ -61,9 +61,10 @@ public struct Explanation: Sendable {
 extension Policy {
   /// Explains a request. `path` is without the query, and empty for a tunnel. Without `client` it is that of one who is
   /// not known; without `link`, of a machine whose link is not. `own`: the addresses of the machine.
+  /// `query`, with its question mark, is shown and decides nothing.
   public func explain(
     method: String, scheme: Scheme, host: CanonicalHost, port: UInt16, path: String, isTunnel: Bool,
-    client: LocalClient? = nil, link: ReachabilityStatus? = nil, own: OwnAddresses = .unknown
+    client: LocalClient? = nil, link: ReachabilityStatus? = nil, own: OwnAddresses = .unknown, query: String = ""
   ) -> Explanation {
     let methodBytes = Array(method.utf8)
     let pathBytes = Array(path.utf8)
@@ -76,7 +77,8 @@ extension Policy {
     canonicalPath.set(pathBytes.span)
     let decision = decide(facts, &workspace)
     let seen = Seen(
-      method: method, scheme: scheme, host: host, port: port, path: path, client: client, link: link ?? .unknown)
+      method: method, scheme: scheme, host: host, port: port, path: path, query: query, client: client,
+      link: link ?? .unknown)
     var passedOver: [Explanation.PassedOver] = []
     for rule in rules[..<(decision.rule ?? rules.count)] {
       guard let condition = rule.firstFailure(facts, path: canonicalPath, host: host) else { continue }
@@ -130,6 +132,7 @@ private struct Seen {
   let host: CanonicalHost
   let port: UInt16
   let path: String
+  let query: String
   let client: LocalClient?
   let link: ReachabilityStatus
 
@@ -137,7 +140,7 @@ private struct Seen {
 
   func request(isTunnel: Bool) -> String {
     let authority = host.address.map { !$0.isIPv4 } == true ? "[\(hostText)]:\(port)" : "\(hostText):\(port)"
-    return isTunnel ? "CONNECT \(authority)" : "\(method) \(scheme.rawValue)://\(authority)\(path)"
+    return isTunnel ? "CONNECT \(authority)" : "\(method) \(scheme.rawValue)://\(authority)\(path)\(query)"
   }
 
   func text(for condition: Rule.Condition) -> String {

@@ -68,11 +68,12 @@ private nonisolated let topics: [String: String] = [
 
   """,
   "explain": """
-  usage: sallyport explain [--config FILE] [--json] [--user USER] [--unit UNIT] [--when KIND] METHOD URL
+  usage: sallyport explain [--config FILE] [--json] [--user USER] [--unit UNIT] [--when KIND] [--absolute] METHOD URL
          sallyport explain [--config FILE | --socket PATH] [--json] REF
 
   Says which rule decides the request, where it stands, why each rule before it does not match, and what will be done.
   For a tunnel: sallyport explain CONNECT host:443, or any method with an https:// URL. Exits 1 where it is denied.
+  With --absolute an https:// URL is explained as a program sends it that uses no CONNECT.
   --user (a name or a number) and --unit (of systemd) say who asks, --when by what link the machine leaves: wired, wifi,
   wwan, unknown or not-reachable. What is left out is taken for unknown.
   REF is the reference of a recent request, as in a reason phrase or a log line: the running proxy says what it decided.

@@ -206,3 +206,72 @@ def test_a_host_written_as_a_mapped_address_is_the_ipv4_one(sallyport, raw_origi
         check_problem(raw_client(proxy).exchange(get(host, 80)), 403, rule="no")
     origin = raw_origin(answering(OK))
     assert raw_client(proxy).exchange(get("127.0.0.1", origin.port)).status == 200
+
+
+# explain
+
+PATHS = """
+[[rule]]
+name = "no-admin"
+hosts = ["a.test"]
+paths = ["/admin/*"]
+action = "deny"
+[[rule]]
+name = "rest"
+hosts = ["a.test"]
+"""
+
+
+@pytest.fixture
+def explain(tmp_path):
+    def run(*arguments: str):
+        (tmp_path / "sallyport.toml").write_text(PATHS)
+        return command("explain", "--config", tmp_path / "sallyport.toml", *arguments)
+
+    return run
+
+
+def test_explain_says_where_a_request_without_connect_is_decided_otherwise(sallyport_binary, explain):
+    tunnel = explain("GET", "https://a.test/admin/x")
+    assert tunnel.returncode == 0 and tunnel.stdout.startswith("CONNECT a.test:443\n")
+    assert "without CONNECT, is denied by rule 'no-admin'" in tunnel.stderr and "--absolute" in tunnel.stderr
+    request = explain("--absolute", "GET", "https://a.test/admin/x")
+    assert request.returncode != 0 and request.stdout.startswith("GET https://a.test:443/admin/x\n")
+    assert "denied by rule 'no-admin'" in request.stdout and "CONNECT" not in request.stderr
+    assert "--absolute" not in explain("GET", "https://a.test/x").stderr
+
+
+def test_explain_keeps_the_query(sallyport_binary, explain):
+    done = explain("GET", "http://a.test/b?c=d&e")
+    assert done.stdout.startswith("GET http://a.test:80/b?c=d&e\n")
+    assert explain("GET", "http://a.test?c").stdout.startswith("GET http://a.test:80?c\n")
+
+
+def test_explain_takes_names_in_any_script(sallyport_binary, explain):
+    assert explain("GET", "http://bücher.example/").stdout.startswith("GET http://xn--bcher-kva.example:80/\n")
+    assert explain("CONNECT", "bücher.example:443").stdout.startswith("CONNECT xn--bcher-kva.example:443\n")
+
+
+# Words
+
+
+def test_a_request_that_is_malformed_is_told_why(sallyport, raw_client):
+    proxy = sallyport()
+    problem = check_problem(raw_client(proxy).exchange(b"CONNECT a.test HTTP/1.1\r\nHost: a.test\r\n\r\n"), 400)
+    assert "names no port" in problem.body["detail"]
+
+
+def test_a_key_of_a_table_of_the_rule_is_known_there(tmp_path):
+    file = tmp_path / "sallyport.toml"
+    file.write_text('[[rule]]\nname = "a"\npins = "p"\nuser_agent = "x"\n')
+    done = command("check", "--config", file)
+    assert "write 'security.pins'" in done.stdout and "write 'request.user_agent'" in done.stdout
+
+
+def test_what_is_no_socket_is_not_in_use(tmp_path):
+    (tmp_path / "admin.sock").write_text("mine")
+    file = tmp_path / "sallyport.toml"
+    file.write_text(f'[proxy]\nlisten = ["127.0.0.1:0"]\n[admin]\nsocket = "{tmp_path}/admin.sock"\n')
+    done = command("run", "--config", file)
+    assert done.returncode == 1 and "non-socket" in done.stderr and "in use" not in done.stderr
+    assert (tmp_path / "admin.sock").read_text() == "mine"

@@ -44,7 +44,7 @@ __sallyport_options() {
     case $1 in
         run) echo "--config" ;;
         check) echo "--config --strict --json" ;;
-        explain) echo "--config --socket --user --unit --when --json" ;;
+        explain) echo "--config --socket --user --unit --when --absolute --json" ;;
         pin) echo "--file --server-name --anchors --json" ;;
         "ca init") echo "--permit --directory --config" ;;
         "ca activate") echo "--previous --directory --config" ;;

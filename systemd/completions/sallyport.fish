@@ -86,6 +86,7 @@ complete -c sallyport -n '__sallyport_at ca export' -l output -r -F -d 'File to 
 
 complete -c sallyport -n '__sallyport_in env' -l shell -x -a 'sh fish systemd' -d 'Language of the lines'
 
+complete -c sallyport -n '__sallyport_in explain' -l absolute -d 'As sent without CONNECT'
 complete -c sallyport -n '__sallyport_in events' -l rule -x -d 'Only of this rule'
 complete -c sallyport -n '__sallyport_in events' -l user -x -a '(__fish_complete_users)' -d 'Only of this user'
 complete -c sallyport -n '__sallyport_in events' -l ref -x -d 'Only of this exchange'

@@ -68,6 +68,7 @@ _sallyport() {
             '--user=[the local user that asks]:user:_users' \
             '--unit=[the unit that asks]:unit' \
             '--when=[the link that the machine leaves by]:kind:(unknown not-reachable wwan wifi wired)' \
+            '--absolute[as sent without CONNECT]' \
             '1:method or reference:(GET HEAD POST PUT DELETE OPTIONS PATCH TRACE CONNECT)' \
             '2:URL:_urls'
           ;;
