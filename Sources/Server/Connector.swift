@@ -147,7 +147,7 @@ final class Connector {
       case .unusable, .failed, .final: break
       }
     }
-    if cause == .final { return fail(failure, worker) }
+    if cause == .final { return fail(failure, by: route.route, worker) }
     noteOut(cause, worker)
     failures.append(Failure(route: route.route.name, problem: failure.problem, cause: cause))
     if cause != .unusable, index + 1 < routes.count { conversation?.tellOfFallBack(route.route.name, failure, worker) }
@@ -185,7 +185,8 @@ final class Connector {
       tellOfWait(.expired, worker)
       if tried == nil, kind != .cellularNotAllowed { kind = .notReachable }
     }
-    fail(UpstreamFailure(kind, detail, receivedStatus: last.problem.receivedStatus), worker)
+    let route = tried.flatMap { tried in listed.first { $0.route.name == tried.route }?.route }
+    fail(UpstreamFailure(kind, detail, receivedStatus: last.problem.receivedStatus), by: route, worker)
   }
 
   // MARK: Waiting for the network
@@ -217,7 +218,7 @@ final class Connector {
     guard case .waiting = stage else { return }
     tellOfWait(.left, worker)
     let detail = "The client ended its side of the connection while its request waited for the network."
-    fail(UpstreamFailure(.notReachable, detail), worker)
+    fail(UpstreamFailure(.notReachable, detail), by: nil, worker)
   }
 
   /// The network is another: whoever waits begins again, and what comes from an address that is gone is given up.
@@ -418,8 +419,10 @@ final class Connector {
     conversation.connected(upstream, early: &line.early, worker)
   }
 
-  private func fail(_ failure: UpstreamFailure, _ worker: Worker) {
+  private func fail(_ failure: UpstreamFailure, by route: Route?, _ worker: Worker) {
     guard let conversation else { return }
+    // Where a parent failed, its route is what an operator looks for.
+    if let route, route.parent != nil { conversation.session.noteRefused(route: route.name) }
     wait = nil
     cancel(worker)
     conversation.connectFailed(failure, worker)

@@ -434,7 +434,7 @@ public struct Session: ~Copyable {
         return held == nil ? endOfResponse() : judgeHeld(&workspace, &outputs)
       case .length, .chunked, .trailers, .untilClose:
         if held != nil {
-          let detail = "\(destination(outputs)) closed the connection within the body of the response."
+          let detail = "\(responder(outputs)) closed the connection within the body of the response."
           return answer(Problem(.incompleteResponse, detail), &workspace, &outputs)
         }
         return breakOff(.upstreamBrokeOff)
@@ -492,7 +492,7 @@ public struct Session: ~Copyable {
     }
     let what = flags.contains(.reused) ? "a kept connection" : "the connection"
     return answer(
-      Problem(.connectionClosed, "\(destination(outputs)) closed \(what) before the head of a response was complete."),
+      Problem(.connectionClosed, "\(responder(outputs)) closed \(what) before the head of a response was complete."),
       &workspace, &outputs)
   }
 }

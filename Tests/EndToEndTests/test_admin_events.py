@@ -47,6 +47,9 @@ def test_events_of_what_happens(administered, raw_origin, raw_client):
             while not events or events[-1].data.get("done") is not False:
                 events.append(watcher.next())
             finished = [event.data for event in events if event.kind == "finished"]
+            # The log tells when an exchange began, the event when it ended.
+            assert all(event["time"] >= line["time"] for event, line in zip(finished, proxy.access_lines()))
+            finished = [event | {"time": line["time"]} for event, line in zip(finished, proxy.access_lines())]
             assert finished == [denied, annotated, lenient]
             violations = [event.data["id"] for event in events if event.kind == "violation"]
             assert violations in ([annotated["id"]], [annotated["id"], lenient["id"]])

@@ -63,12 +63,12 @@ import Testing
       user_agent = "theirs"
       accept_language = ["en"]
       """)
-    let inherited = ["set User-Agent: theirs", "set Accept-Language: en"]
+    let inherited = ["set User-Agent: theirs", "set Accept-Language: en;q=1"]
     for request in [policy.defaultRequest, policy.rules[0].request, policy.rules[2].request] {
       #expect(lines(request.fields) == inherited)
       #expect(request.timeoutMilliseconds == 1000 && !request.cookies)
     }
-    #expect(lines(policy.rules[1].request.fields) == ["set Accept-Language: en", "set User-Agent: mine"])
+    #expect(lines(policy.rules[1].request.fields) == ["set Accept-Language: en;q=1", "set User-Agent: mine"])
     #expect(policy.rules[1].request.timeoutMilliseconds == 1000 && policy.rules[1].request.cookies)
   }
 
