@@ -1,4 +1,4 @@
-// Addresses, blocks of them, and the sets that `deny_addresses` names.
+// Addresses, and blocks of them.
 
 /// An IPv4 or IPv6 address as a value. IPv4 is kept as the low 32 bits of `low`.
 public struct IPAddress: Hashable, Sendable {
@@ -21,15 +21,44 @@ public struct IPAddress: Hashable, Sendable {
   /// Bits of an address of this family.
   public var width: Int { isIPv4 ? 32 : 128 }
 
-  /// The IPv4 address inside an IPv4-mapped (RFC 4291), IPv4-compatible, NAT64 (RFC 6052, RFC 8215) or 6to4 (RFC 3056) address.
+  /// The IPv4 address inside an IPv4-mapped (RFC 4291), IPv4-compatible, NAT64 (RFC 6052) or 6to4 (RFC 3056) address, and
+  /// inside one of 64:ff9b:1::/48 (RFC 8215) its last 32 bits, which is one of the places where that may have it.
   public var embeddedIPv4: IPAddress? {
     if isIPv4 { return nil }
     let lowest = UInt32(truncatingIfNeeded: low)
     if high == 0 && (low >> 32 == 0xffff || low >> 32 == 0) && low > 1 { return IPAddress(ipv4: lowest) }
     if high == 0x0064_ff9b_0000_0000 && low >> 32 == 0 { return IPAddress(ipv4: lowest) }
-    if high >> 16 == 0x0064_ff9b_0001 { return IPAddress(ipv4: lowest) }
+    if isOfLocalNAT64 { return IPAddress(ipv4: lowest) }
     if high >> 48 == 0x2002 { return IPAddress(ipv4: UInt32(truncatingIfNeeded: high >> 16)) }
     return nil
+  }
+
+  /// Whether a translator of the network's own may stand behind it (RFC 8215).
+  private var isOfLocalNAT64: Bool { !isIPv4 && high >> 16 == 0x0064_ff9b_0001 }
+
+  /// Whether `body` holds for the address, or for an IPv4 address that it embeds.
+  ///
+  /// A network divides 64:ff9b:1::/48 as it likes: an address there may embed another at each place that RFC 6052, 2.2,
+  /// has for a prefix of 48, 56, 64 or 96 bits (those for 32 and 40 overlap the /48 itself). Only the translator knows
+  /// which one counts, so all do. What no TCP connection reaches, 0.0.0.0/8 and 224.0.0.0/4, is what one form reads as at
+  /// the place of another: it counts where there is nothing else.
+  public func anyReading(_ body: (IPAddress) -> Bool) -> Bool {
+    if body(self) { return true }
+    guard let embedded = embeddedIPv4 else { return false }
+    if !isOfLocalNAT64 { return body(embedded) }
+    // Bits 64 to 71 are never part of the address.
+    let places: InlineArray<4, UInt64> = [
+      high << 16 & 0xffff_0000 | low >> 40 & 0xffff, high << 24 & 0xff00_0000 | low >> 32 & 0x00ff_ffff,
+      low >> 24 & 0xffff_ffff, embedded.low,
+    ]
+    var isReachable = false
+    for index in places.indices {
+      let reading = IPAddress(ipv4: UInt32(truncatingIfNeeded: places[index]))
+      if reading.low >> 24 == 0 || reading.low >> 28 == 0xe { continue }
+      isReachable = true
+      if body(reading) { return true }
+    }
+    return !isReachable && body(embedded)
   }
 
   /// The IPv4 address of an IPv4-mapped one (::ffff:0:0/96): the kernel connects to that one.
@@ -245,6 +274,13 @@ public struct AddressBlock: Hashable, Sendable {
     return IPAddress(ipv6High: address.high & mask(length), low: address.low & mask(length - 64))
   }
 
+  /// The same block of IPv4 addresses where all of it is IPv4-mapped (RFC 4291, 2.5.5.2) and it is smaller than all of
+  /// IPv4, which ::ffff:0:0/96 stands for in its mapped form alone.
+  public var unmapped: AddressBlock {
+    guard length > 96, let mapped = address.mappedIPv4 else { return self }
+    return AddressBlock(address: mapped, length: length - 96) ?? self
+  }
+
   public func contains(_ other: IPAddress) -> Bool {
     other.isIPv4 == address.isIPv4 && Self.masked(other, length) == address
   }
@@ -252,43 +288,4 @@ public struct AddressBlock: Hashable, Sendable {
 
 extension AddressBlock: CustomStringConvertible {
   public var description: String { "\(address)/\(length)" }
-}
-
-/// The addresses that `deny_addresses` lists: named classes and blocks.
-public struct AddressSet: Hashable, Sendable {
-  /// Names that `deny_addresses` takes, with the blocks of each (IANA special-purpose registries).
-  public static let named: [(name: String, blocks: [String])] = [
-    ("link-local", ["169.254.0.0/16", "fe80::/10"]),
-    ("multicast", ["224.0.0.0/4", "255.255.255.255/32", "ff00::/8"]),
-    ("unspecified", ["0.0.0.0/8", "::/128"]),
-    // Who connects to 0.0.0.0 or :: reaches the machine itself (Linux).
-    ("loopback", ["127.0.0.0/8", "::1/128", "0.0.0.0/32", "::/128"]),
-    ("private", ["10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "fc00::/7"]),
-    ("cgnat", ["100.64.0.0/10"]),
-  ]
-
-  public private(set) var blocks: [AddressBlock] = []
-
-  public init() {}
-
-  /// Adds a named class or a block; false where `text` is neither.
-  public mutating func insert(_ text: String) -> Bool {
-    if let known = Self.named.first(where: { $0.name == text }) {
-      blocks += known.blocks.compactMap { AddressBlock($0) }
-      return true
-    }
-    guard let block = AddressBlock(text) else { return false }
-    blocks.append(block)
-    return true
-  }
-
-  /// The block that `address`, or the IPv4 address embedded in it, belongs to.
-  public func firstBlock(containing address: IPAddress) -> AddressBlock? {
-    let embedded = address.embeddedIPv4
-    for block in blocks {
-      if block.contains(address) { return block }
-      if let embedded, block.contains(embedded) { return block }
-    }
-    return nil
-  }
 }

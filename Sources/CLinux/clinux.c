@@ -42,6 +42,7 @@ _Static_assert(CL_ETIMEDOUT == ETIMEDOUT && CL_EHOSTUNREACH == EHOSTUNREACH, "er
 _Static_assert(CL_ENETUNREACH == ENETUNREACH && CL_EACCES == EACCES && CL_EPERM == EPERM, "errno");
 _Static_assert(CL_ENETDOWN == ENETDOWN && CL_ENODEV == ENODEV && CL_EMSGSIZE == EMSGSIZE, "errno");
 _Static_assert(CL_NETLINK_ROUTE == NETLINK_ROUTE && CL_NETLINK_SOCK_DIAG == NETLINK_SOCK_DIAG, "netlink");
+_Static_assert(CL_EEXIST == EEXIST && CL_ENOTSOCK == ENOTSOCK, "errno");
 _Static_assert(CL_EINVAL == EINVAL && CL_EADDRINUSE == EADDRINUSE, "errno");
 _Static_assert(CL_SOCK_STREAM == SOCK_STREAM, "socket types");
 _Static_assert(CL_EADDRNOTAVAIL == EADDRNOTAVAIL && CL_EAFNOSUPPORT == EAFNOSUPPORT, "errno");
@@ -178,10 +179,13 @@ int cl_connect_local(const char *path) {
   socklen_t length = to_sockaddr_un(path, &address);
   int fd = (int)RETRY(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   if (fd < 0) return fd;
+  // Where the queue of a listener is full, connect(2) waits for room: who does not take connections has hung.
+  struct timeval limit = {.tv_sec = 10};
+  setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
   ptrdiff_t result = RETRY(connect(fd, (struct sockaddr *)&address, length));
   if (result < 0) {
     close(fd);
-    return (int)result;
+    return (int)(result == -EAGAIN ? -ETIMEDOUT : result);
   }
   return fd;
 }

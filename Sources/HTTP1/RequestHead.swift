@@ -52,12 +52,20 @@ public struct RequestHead: Sendable {
 
   public init() {}
 
-  /// Empty lines that are passed over before a request line (RFC 9112, 2.2): one that an old client sends behind a body.
-  static let emptyLinesPassedOver = 1
+  /// Empty lines that are passed over before a request line (RFC 9112, 2.2, asks for at least one): old clients send one
+  /// behind a body, and some two. A bound, since what follows without end is no request.
+  static let emptyLinesPassedOver = 4
 
-  /// Whether nothing but such a line has come, or a part of one: no request has begun.
+  /// Whether nothing but such lines have come, or a part of one: no request has begun.
   public static func isPassedOver(_ bytes: Span<UInt8>) -> Bool {
-    bytes.isEmpty || bytes[0] == 0x0d && (bytes.count == 1 || bytes.count == 2 && bytes[1] == 0x0a)
+    let at = endOfEmptyLines(bytes)
+    return at == bytes.count || at + 1 == bytes.count && bytes[at] == 0x0d && at < 2 * emptyLinesPassedOver
+  }
+
+  private static func endOfEmptyLines(_ bytes: Span<UInt8>) -> Int {
+    var at = 0
+    while at < 2 * emptyLinesPassedOver, bytes.count >= at + 2, bytes[at] == 0x0d, bytes[at + 1] == 0x0a { at += 2 }
+    return at
   }
 
   public static func isPassedOver(_ buffer: borrowing ByteBuffer) -> Bool { isPassedOver(buffer.bytes) }
@@ -79,9 +87,8 @@ public struct RequestHead: Sendable {
   private mutating func readLines(_ bytes: Span<UInt8>, limits: HeadLimits) -> HeadProgress {
     minorVersion = 1
     understood = .nothing
-    var at = 0
-    if bytes.count >= 2, bytes[0] == 0x0d, bytes[1] == 0x0a { at = 2 * Self.emptyLinesPassedOver }
-    if bytes.count == 1, bytes[0] == 0x0d { return .incomplete }
+    var at = Self.endOfEmptyLines(bytes)
+    if bytes.count == at + 1, bytes[at] == 0x0d { return .incomplete }
 
     // 1. Method: a token, and one space.
     let methodStart = at
@@ -205,11 +212,11 @@ public struct RequestHead: Sendable {
     pathAndQuery = path
     isHTTPS = false
     if knownMethod == .connect {
-      if isInTunnel { return .badMethod }
+      if isInTunnel { return .connectInTunnel }
       form = .authority
       isHTTPS = true
       if let fault = readAuthority(bytes, target) { return fault }
-      return port == nil ? .badPort : nil
+      return port == nil ? .missingPort : nil
     }
     if target.count == 1, bytes[target.lowerBound] == 0x2a {
       form = .asterisk

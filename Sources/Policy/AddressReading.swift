@@ -29,7 +29,7 @@ extension ConfigurationReading {
   private static func addressExpectation(_ text: String, _ host: String) -> String {
     let examples = "such as \"127.0.0.1:3128\" or \"[::1]:3128\""
     if text.hasPrefix(":"), !text.dropFirst().contains(":") {
-      return "\(text.quoted) has no address; write \"0.0.0.0\(text)\" for every address"
+      return "\(text.quoted) has no address; write \"127.0.0.1\(text)\", which only this machine reaches"
     }
     let isName = host.utf8.contains { ($0 | 0x20) >= 0x61 && ($0 | 0x20) <= 0x7a } && !host.contains(":")
     if isName {

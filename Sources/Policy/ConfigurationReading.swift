@@ -68,6 +68,8 @@ final class ConfigurationReading {
   var routes: [String: RouteDraft] = [:]
   var rules: [RuleDraft] = []
   private(set) var filesRead: [String] = []
+  /// Those that hold configuration, and not a secret or a certificate.
+  private(set) var configurationFiles = 0
   private var namesRead: Set<String> = []
   private var found: [(file: Int, position: TOMLPosition, diagnostic: Diagnostic)] = []
   private var fileNumbers: [String: Int] = [:]
@@ -104,6 +106,11 @@ final class ConfigurationReading {
     self.files = files
     secretUse = secrets
     now = files.now
+  }
+
+  func noteConfiguration(_ path: String) {
+    noteRead(path)
+    configurationFiles += 1
   }
 
   func noteRead(_ path: String) {
@@ -178,6 +185,10 @@ final class ConfigurationReading {
     }
     if let nearest = Suggestion.nearest(to: setting.key, among: schema.names) {
       message += "; did you mean '\(nearest)'?"
+    } else if setting.table == "rule",
+      let table = TableSchema.ofRule.first(where: { $0.schema.names.contains(setting.key) })
+    {
+      message += "; it stands in [rule.\(table.name)]: write '\(table.name).\(setting.key)'"
     }
     report(.error, setting.source, setting.keyBegin, message)
   }

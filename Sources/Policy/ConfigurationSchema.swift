@@ -36,6 +36,10 @@ extension TableSchema {
     "name", "hosts", "ports", "methods", "paths", "schemes", "users", "units", "when", "action", "reason", "enforce",
     "connect", "tunnel_sni", "upgrade", "upgrades", "route", "deny_addresses", "security", "request", "response",
   ])
+  /// The tables of a rule, whose keys are often written in the rule itself.
+  static let ofRule: [(name: String, schema: TableSchema)] = [
+    ("security", .security), ("request", .request), ("response", .response),
+  ]
   static let security = TableSchema([
     "pins", "allow_invalid_certificates", "validates_domain_name", "anchors", "profile", "min_tls", "max_tls",
     "ciphers", "server_name", "client_certificate", "revocation", "crl_file",

@@ -28,7 +28,7 @@ public struct Explanation: Sendable {
   public struct AddressVerdict: Hashable, Sendable {
     public let address: IPAddress
     /// nil: it may be connected to.
-    public let block: AddressBlock?
+    public let block: AddressMatch?
     /// Whether the list is the rule's own and not that of [proxy].
     public let isOfRule: Bool
   }
@@ -67,10 +67,11 @@ public struct Explanation: Sendable {
 
 extension Policy {
   /// Explains a request. `path` is without the query, and empty for a tunnel. Without `client` it is that of one who is
-  /// not known; without `link`, of a machine whose link is not.
+  /// not known; without `link`, of a machine whose link is not. `own`: the addresses of the machine.
+  /// `query`, with its question mark, is shown and decides nothing.
   public func explain(
     method: String, scheme: Scheme, host: CanonicalHost, port: UInt16, path: String, isTunnel: Bool,
-    client: LocalClient? = nil, link: ReachabilityStatus? = nil
+    client: LocalClient? = nil, link: ReachabilityStatus? = nil, own: OwnAddresses = .unknown, query: String = ""
   ) -> Explanation {
     let methodBytes = Array(method.utf8)
     let pathBytes = Array(path.utf8)
@@ -83,7 +84,8 @@ extension Policy {
     if !isTunnel { paths.set(pathBytes.span) }
     let decision = decide(facts, &workspace)
     let seen = Seen(
-      method: method, scheme: scheme, host: host, port: port, path: path, client: client, link: link ?? .unknown)
+      method: method, scheme: scheme, host: host, port: port, path: path, query: query, client: client,
+      link: link ?? .unknown)
     var passedOver: [Explanation.PassedOver] = []
     for rule in rules[..<(decision.rule ?? rules.count)] {
       guard let condition = rule.firstFailure(facts, paths: paths, host: host) else { continue }
@@ -102,12 +104,12 @@ extension Policy {
       return rule.firstFailure(facts, paths: paths, host: host) == nil
     }
     let reading = decision.rule.flatMap { rules[$0].pathCondition.denyingReading(paths) }
-    return explanation(of: decision, seen, isTunnel: isTunnel, passedOver, reading, assumptions)
+    return explanation(of: decision, seen, isTunnel: isTunnel, passedOver, reading, assumptions, own)
   }
 
   private func explanation(
     of decision: Decision, _ seen: Seen, isTunnel: Bool, _ passedOver: [Explanation.PassedOver],
-    _ pathReading: PathReadingText?, _ assumptions: [Explanation.Assumption]
+    _ pathReading: PathReadingText?, _ assumptions: [Explanation.Assumption], _ own: OwnAddresses
   ) -> Explanation {
     let edits = request(of: decision)
     let tls = securityExplanation(
@@ -128,7 +130,7 @@ extension Policy {
       routes: routeExplanation(of: decision), assumptions: assumptions,
       address: seen.host.address.map {
         Explanation.AddressVerdict(
-          address: $0, block: denyingBlock($0, rule: decision.rule),
+          address: $0, block: denyingBlock($0, rule: decision.rule, isOwn: own.contains),
           isOfRule: decision.rule.map { rules[$0].enforce && rules[$0].denyAddresses != nil } ?? false)
       })
   }
@@ -141,6 +143,7 @@ private struct Seen {
   let host: CanonicalHost
   let port: UInt16
   let path: String
+  let query: String
   let client: LocalClient?
   let link: ReachabilityStatus
 
@@ -148,7 +151,7 @@ private struct Seen {
 
   func request(isTunnel: Bool) -> String {
     let authority = host.address.map { !$0.isIPv4 } == true ? "[\(hostText)]:\(port)" : "\(hostText):\(port)"
-    return isTunnel ? "CONNECT \(authority)" : "\(method) \(scheme.rawValue)://\(authority)\(path)"
+    return isTunnel ? "CONNECT \(authority)" : "\(method) \(scheme.rawValue)://\(authority)\(path)\(query)"
   }
 
   func text(for condition: Rule.Condition) -> String {
@@ -288,7 +291,15 @@ extension Explanation: CustomStringConvertible {
     guard let address else { return [] }
     let list = "deny_addresses of \(address.isOfRule ? "the rule" : "[proxy]")"
     guard let block = address.block else { return ["  \(address.address) is not in \(list)"] }
-    return ["  \(address.address) is in \(block), which \(list) names: it is not connected to"]
+    switch block {
+    case .block: return ["  \(address.address) is in \(block), which \(list) names: it is not connected to"]
+    case .own:
+      return ["  \(address.address) is an address of this machine, which \(list) names: it is not connected to"]
+    case .possiblyOwn:
+      return [
+        "  \(address.address) may be an address of this machine, which \(list) names: it is not connected to where it is"
+      ]
+    }
   }
 }
 

@@ -23,14 +23,14 @@ extension HostPattern {
   private static func pattern(_ text: String) throws(HostPatternFault) -> HostPattern {
     if text == "*" { return .any }
     if let fault = shapeFault(text) { throw HostPatternFault(description: fault) }
-    if let block = AddressBlock(text) { return .block(block) }
+    if let block = AddressBlock(text) { return .block(block.unmapped) }
     if let fault = AddressBlockText.fault(text) { throw HostPatternFault(description: fault) }
     if let fault = urlFault(text) ?? portFault(text) { throw HostPatternFault(description: fault) }
     if text.hasPrefix("**.") { return .atOrBelow(try name(below: text.dropFirst(3), of: text)) }
     if text.hasPrefix("*.") { return .oneLabelBelow(try name(below: text.dropFirst(2), of: text)) }
     let host = try canonical(text, of: text)
     if let address = host.address, let block = AddressBlock(address: address, length: address.width) {
-      return .block(block)
+      return .block(block.unmapped)
     }
     return .name(host.bytes.span.string)
   }

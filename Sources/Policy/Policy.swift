@@ -206,18 +206,21 @@ public final class Policy: Sendable {
     return security(of: decision).isPinning ? .verify : .tunnel
   }
 
-  /// The block that forbids connecting to `address` for a request of rule `rule`, if any. A rule that is not enforced
-  /// forbids nothing; what [proxy] denies stays denied.
-  public func denyingBlock(_ address: IPAddress, rule: Int?) -> AddressBlock? {
-    if let rule, rules[rule].enforce, let own = rules[rule].denyAddresses {
-      return own.firstBlock(containing: address)
-    }
-    return configuration.proxy.denyAddresses.firstBlock(containing: address)
+  /// The addresses that a request of rule `rule` must not connect to. A rule that is not enforced forbids nothing; what
+  /// [proxy] denies stays denied.
+  public func deniedAddresses(rule: Int?) -> AddressSet {
+    if let rule, rules[rule].enforce, let own = rules[rule].denyAddresses { return own }
+    return configuration.proxy.denyAddresses
+  }
+
+  /// What forbids connecting to `address` for a request of rule `rule`; nil: nothing. `isOwn`: see `AddressSet.match`.
+  public func denyingBlock(_ address: IPAddress, rule: Int?, isOwn: (IPAddress) -> Bool?) -> AddressMatch? {
+    deniedAddresses(rule: rule).match(address, isOwn: isOwn)
   }
 
   /// Whether the rule would have forbidden `address`, were it enforced.
-  public func wouldDeny(_ address: IPAddress, rule: Int) -> Bool {
-    !rules[rule].enforce && rules[rule].denyAddresses?.firstBlock(containing: address) != nil
+  public func wouldDeny(_ address: IPAddress, rule: Int, isOwn: (IPAddress) -> Bool?) -> Bool {
+    !rules[rule].enforce && rules[rule].denyAddresses?.match(address, isOwn: isOwn) != nil
   }
 }
 

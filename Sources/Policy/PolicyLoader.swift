@@ -14,6 +14,8 @@ public struct LoadResult: Sendable {
   public let diagnostics: [Diagnostic]
   /// Every file that was read: configuration and secrets, in the order of reading.
   public let files: [String]
+  /// How many of the files hold configuration, and not a secret or a certificate.
+  public let configurationFiles: Int
   /// Where the daemon's socket is, as far as could be read: a mistake elsewhere does not hide it.
   public let adminSocket: String
 }
@@ -27,14 +29,16 @@ public enum PolicyLoader {
   /// Loads the file at `path` and all it includes; nil: the built-in defaults, without any file.
   public static func load(path: String?, files: some PolicyFiles, secrets: SecretUse = .required) -> LoadResult {
     guard let path else {
-      return LoadResult(policy: Policy(), diagnostics: [], files: [], adminSocket: AdminSettings.standardSocket)
+      return LoadResult(
+        policy: Policy(), diagnostics: [], files: [], configurationFiles: 0, adminSocket: AdminSettings.standardSocket)
     }
     let reading = ConfigurationReading(files: files, secrets: secrets)
     reading.readMainFile(path)
     reading.checkRules()
     return LoadResult(
       policy: reading.errorCount == 0 ? reading.policy() : nil, diagnostics: reading.diagnostics,
-      files: reading.filesRead, adminSocket: reading.configuration.admin.socket)
+      files: reading.filesRead, configurationFiles: reading.configurationFiles,
+      adminSocket: reading.configuration.admin.socket)
   }
 }
 
@@ -122,7 +126,7 @@ extension ConfigurationReading {
   }
 
   private func parse(_ path: String, _ bytes: [UInt8]) -> ConfigurationTable? {
-    noteRead(path)
+    noteConfiguration(path)
     let source = SourceText(name: path, bytes: bytes)
     announce(source)
     switch TOMLDocument.parse(bytes) {

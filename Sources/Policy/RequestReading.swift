@@ -170,7 +170,8 @@ extension ConfigurationReading {
       warning(texts[Self.mostLanguages].setting, text)
     }
     let weighted = texts.prefix(Self.mostLanguages).enumerated().map { index, entry in
-      index == 0 ? entry.text : "\(entry.text);q=0.\(10 - index)"
+      // As AFHTTPRequestSerializer writes it ("%@;q=%0.1g"), the first with its weight too.
+      index == 0 ? "\(entry.text);q=1" : "\(entry.text);q=0.\(10 - index)"
     }
     let value = GivenValue(bytes: Array(weighted.joined(separator: ", ").utf8), isSecret: false)
     return HeaderEdit(kind: .set, name: "Accept-Language", value: value, setting: setting)

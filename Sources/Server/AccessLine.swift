@@ -12,6 +12,8 @@ struct AccessLine {
   let rule: String?
   let client: SocketAddress
   let totalMilliseconds: Int64
+  /// The moment that the line tells, in milliseconds since 1970; nil: when the exchange began.
+  var wall: Int64? = nil
 
   /// `text` holds method and target, at the record's ranges.
   func write(_ format: LineFormat, text: borrowing ByteBuffer, to out: inout ByteBuffer) {
@@ -24,7 +26,7 @@ struct AccessLine {
 
   private func writeJSON(_ text: Span<UInt8>, _ out: inout ByteBuffer) {
     out.append("{\"time\":\"")
-    out.appendTimestamp(record.begunWall)
+    out.appendTimestamp(wall ?? record.begunWall)
     out.append("\",\"id\":\"")
     record.reference.write(to: &out)
     out.append("\",\"client\":\"")

@@ -51,6 +51,7 @@ final class AdminConnection {
   private var hasAsked = false
   /// The kinds of events that it reads; nil where it reads none.
   private(set) var watched: EventKinds? = nil
+  private var filter = EventFilter()
   /// The client has closed its sending direction.
   private var hasEnded = false
   /// It waits to be bidden to send a body (RFC 9110, 10.1.1), and has been.
@@ -182,7 +183,8 @@ final class AdminConnection {
     if !isHead { output.append(contentsOf: body) }
   }
 
-  func beginEvents(_ kinds: EventKinds) {
+  func beginEvents(_ kinds: EventKinds, _ filter: EventFilter) {
+    self.filter = filter
     let type = wantsText ? "text/plain; charset=utf-8" : "text/event-stream"
     writeHead(200, type)
     output.append("Connection: close\r\n\r\n")
@@ -201,6 +203,7 @@ final class AdminConnection {
 
   /// false: the reader is too slow, and has lost the event.
   func offer(_ event: ProxyEvent) -> Bool {
+    if !filter.wants(event) { return true }
     guard output.count + event.json.utf8.count <= AdminServer.mostWaitingBytes else {
       lostEvents += 1
       return false

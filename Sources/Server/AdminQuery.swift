@@ -7,8 +7,25 @@ enum AdminQuery {
     let sentence: String
   }
 
-  /// The values of a name, in order. They are printable ASCII: kinds of events and hosts are nothing else. Other names are
-  /// passed over.
+  /// What is wrong with the names of a query: of a misspelt one the answer would be about something else.
+  static func fault(in query: String, expecting names: [String]) -> Fault? {
+    for part in query.split(separator: "&") {
+      let name = part.prefix { $0 != "=" }
+      if let decoded = decoded(name), names.contains(decoded) { continue }
+      let expected = names.isEmpty ? "this resource takes no query" : "expected \(alternatives(names))"
+      return Fault(sentence: "unknown name '\(name.prefix(longestName))' in the query; \(expected)")
+    }
+    return nil
+  }
+
+  /// As much of an unknown name as a message can bear.
+  private static let longestName = 40
+
+  private static func alternatives(_ names: [String]) -> String {
+    names.count < 2 ? names.joined() : "\(names.dropLast().joined(separator: ", ")) or \(names[names.count - 1])"
+  }
+
+  /// The values of a name, in order. They are printable ASCII: kinds of events, hosts and names of rules are nothing else.
   static func values(of name: String, in query: String) -> Result<[String], Fault> {
     var values: [String] = []
     for part in query.split(separator: "&") {

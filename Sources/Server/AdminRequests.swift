@@ -21,10 +21,22 @@ extension AdminServer {
     case reachability
   }
 
+  /// The names that the query of a resource may have.
+  private static func queryNames(_ path: String) -> [String] {
+    switch path {
+    case "/v1/events": ["kind", "rule", "user", "ref"]
+    case "/v1/reachability": ["host"]
+    default: []
+    }
+  }
+
   func answer(_ request: AdminRequest, _ connection: AdminConnection) {
     let userID = connection.kind == .socket ? connection.descriptor.peerUserID : nil
     if let refusal = rights(of: connection, userID).refusal(request, userID: userID) {
       return refuse(refusal.status, refusal.detail, connection)
+    }
+    if let fault = AdminQuery.fault(in: request.query, expecting: Self.queryNames(request.path)) {
+      return refuse(400, fault.sentence, connection)
     }
     if connection.kind == .metrics, let scraped, scraped.until > Clock.monotonic {
       return connection.write(scraped.page)
@@ -84,10 +96,19 @@ extension AdminServer {
         return refuse(400, "'\(Self.cut(fault.word))' is no kind of event; expected one of \(known)", connection)
       }
     }
+    var filter = EventFilter()
+    for (name, part) in [("rule", \EventFilter.rule), ("user", \EventFilter.user), ("ref", \EventFilter.reference)] {
+      switch AdminQuery.values(of: name, in: request.query) {
+      case .failure(let fault): return refuse(400, fault.sentence, connection)
+      case .success(let values) where values.count > 1:
+        return refuse(400, "expected one '\(name)' in the query", connection)
+      case .success(let values): filter[keyPath: part] = values.first
+      }
+    }
     guard mayWatch(connection) else {
       return refuse(503, "\(Self.mostWatchers) readers of events are there, as many as may be", connection)
     }
-    connection.beginEvents(kinds)
+    connection.beginEvents(kinds, filter)
     watchersChanged()
   }
 
@@ -131,11 +152,18 @@ extension AdminServer {
   // MARK: Reload
 
   private func reload(wantsText: Bool) -> AdminPage {
-    let faults = host.reloadNow()
-    let rules = host.state.policy.rules.count
-    if faults.isEmpty {
-      return wantsText
-        ? .text("reloaded: \(StatusPage.plural(rules, "rule"))\n") : .json(.object([("rules", .number(rules))]))
+    let faults: [String]
+    switch host.reloadNow() {
+    case .done(let warnings):
+      let rules = host.state.policy.rules.count
+      if wantsText {
+        return .text((warnings + ["reloaded: \(StatusPage.plural(rules, "rule"))\n"]).joined(separator: "\n"))
+      }
+      return .json(.object([("rules", .number(rules)), ("warnings", .array(warnings.map { .string($0) }))]))
+    case .stopping:
+      let detail = "the proxy is stopping; the configuration is not read again"
+      return wantsText ? .text(detail + "\n", status: 503) : .problem(503, detail)
+    case .failed(let found): faults = found
     }
     let detail = "the configuration has errors; nothing has changed"
     if wantsText { return .text((faults + [detail]).joined(separator: "\n") + "\n", status: 422) }

@@ -223,6 +223,7 @@ enum AdminResources {
             .object([
               ("name", .string(route.name)), ("via", .string(route.via)),
               ("dead_for_ms", route.deadForMilliseconds.map { .number(Int($0)) } ?? .null),
+              ("unusable", route.unusable.map { .string($0) } ?? .null),
             ])
           })
       ),

@@ -17,12 +17,21 @@ protocol AdminHost: AnyObject {
   /// What is known of the network just now, for /metrics and the status.
   var network: NetworkFacts { get }
   func ask(_ question: Question, inquiry: UInt64)
-  /// Reads the configuration again; answers what is wrong with it, nothing where it is in force now.
-  func reloadNow() -> [String]
+  /// Reads the configuration again.
+  func reloadNow() -> ReloadOutcome
   func drainNow()
   /// Reachability of the machine, and of `host` where there is one: a name in A-labels and lower case, or an address. nil:
   /// the answer comes later, as `AdminServer.answered(_:inquiry:_:)`, and must.
   func reachability(of host: String?, inquiry: UInt64) -> ReachabilityReport?
+}
+
+/// What came of reading the configuration again.
+enum ReloadOutcome: Sendable, Equatable {
+  /// It is in force, or will be where it says that a restart is needed for a part.
+  case done(warnings: [String])
+  case failed([String])
+  /// The proxy is stopping, and reads nothing again.
+  case stopping
 }
 
 final class AdminServer {

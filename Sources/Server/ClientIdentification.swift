@@ -96,18 +96,22 @@ extension Conversation {
 
   /// Else whoever closes behind a request would pass the rules that deny it. Nobody is left to read an answer.
   private func leaveUnserved(_ worker: Worker) {
-    worker.shared.log.event(.info, "a client left before it was known who it is, and is not served: \(peer)")
+    if let others = worker.departures.happened(now: worker.now) {
+      let more = others == 0 ? "" : "; \(others) more since the last such line"
+      worker.shared.log.event(
+        .info, "the client at \(text(of: peer)) left before it was known who it is, and is not served\(more)")
+    }
     close(worker)
   }
 }
 
 extension Worker {
-  /// How often the log says why clients are unknown, in milliseconds; the line of each request says that one is.
-  static let unknownMilliseconds: Int64 = 1000
-
+  /// The line of each request says that its client is unknown; this one says why, now and then.
   func tellOfUnknown(_ peer: SocketAddress, _ reason: String) {
-    guard now >= tellsOfUnknownFrom else { return }
-    tellsOfUnknownFrom = now + Self.unknownMilliseconds
-    shared.log.event(.warning, "cannot look up who \(peer) is: \(reason); rules with users or units refuse it")
+    guard let others = unknowns.happened(now: now) else { return }
+    let more = others == 0 ? "" : "; \(others) more since the last such line"
+    shared.log.event(
+      .warning,
+      "cannot look up who the client at \(AdminResources.text(peer)) is: \(reason); rules with users or units refuse it\(more)")
   }
 }

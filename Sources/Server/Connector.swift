@@ -35,13 +35,15 @@ final class Connector {
   }
 
   /// Why a route was not taken.
-  enum Cause {
+  enum Cause: Equatable {
     /// It cannot be used on this network.
     case unusable
     /// It was tried.
     case failed
     /// It was tried, and its parent is not to be tried again at once.
     case dead
+    /// Its parent, which took the connection, has said nothing of the destination since then.
+    case silent(since: Int64)
     /// That is the answer, whatever other routes there are.
     case final
   }
@@ -65,6 +67,8 @@ final class Connector {
   var stage = Stage.idle
   var timerDue: Int64 = .max
   var begunAt: Int64
+  /// When the parent was asked for the destination.
+  var greetedAt: Int64 = 0
   /// A connection that another exchange gave up for this one.
   var reserved: Upstream? = nil
   let isTunnel: Bool
@@ -142,8 +146,14 @@ final class Connector {
   func routeFailed(_ failure: UpstreamFailure, _ cause: Cause, _ worker: Worker) {
     guard conversation != nil else { return }
     leaveRoute(worker)
-    if cause == .dead, route.parent != nil { worker.shared.health.failed(route.route, now: worker.now) }
-    if cause == .final { return fail(failure, worker) }
+    if route.parent != nil {
+      switch cause {
+      case .dead: worker.shared.health.failed(route.route, now: worker.now)
+      case .silent(let begun): worker.shared.health.wasSilent(route.route, since: begun, now: worker.now)
+      case .unusable, .failed, .final: break
+      }
+    }
+    if cause == .final { return fail(failure, by: route.route, worker) }
     noteOut(cause, worker)
     failures.append(Failure(route: route.route.name, problem: failure.problem, cause: cause))
     if cause != .unusable, index + 1 < routes.count { conversation?.tellOfFallBack(route.route.name, failure, worker) }
@@ -156,8 +166,9 @@ final class Connector {
 
   private func noteOut(_ cause: Cause, _ worker: Worker) {
     guard routes.count > 1, route.parent != nil, cause != .failed else { return }
-    route.outUntil =
-      worker.shared.health.deadUntil(route.route, now: worker.now) ?? (worker.now + Self.outMilliseconds)
+    let deadUntil = worker.shared.health.deadUntil(route.route, now: worker.now)
+    if case .silent = cause, deadUntil == nil { return }
+    route.outUntil = deadUntil ?? (worker.now + Self.outMilliseconds)
   }
 
   /// No route is left.
@@ -180,7 +191,8 @@ final class Connector {
       tellOfWait(.expired, worker)
       if tried == nil, kind != .cellularNotAllowed { kind = .notReachable }
     }
-    fail(UpstreamFailure(kind, detail, receivedStatus: last.problem.receivedStatus), worker)
+    let route = tried.flatMap { tried in listed.first { $0.route.name == tried.route }?.route }
+    fail(UpstreamFailure(kind, detail, receivedStatus: last.problem.receivedStatus), by: route, worker)
   }
 
   // MARK: Waiting for the network
@@ -212,7 +224,7 @@ final class Connector {
     guard case .waiting = stage else { return }
     tellOfWait(.left, worker)
     let detail = "The client ended its side of the connection while its request waited for the network."
-    fail(UpstreamFailure(.notReachable, detail), worker)
+    fail(UpstreamFailure(.notReachable, detail), by: nil, worker)
   }
 
   /// The network is another: whoever waits begins again, and what comes from an address that is gone is given up.
@@ -258,10 +270,14 @@ final class Connector {
   }
 
   /// Whether a connection that has become free serves this exchange.
-  func canUse(_ upstream: Upstream) -> Bool { !needsFresh && upstream.destination === carrier && permits(upstream) }
+  func canUse(_ upstream: Upstream, _ worker: Worker) -> Bool {
+    !needsFresh && upstream.destination === carrier
+      && (upstream.destination.isParent || denial(of: upstream.address, by: upstream.path, worker) == nil)
+  }
 
-  private func permits(_ upstream: Upstream) -> Bool {
-    upstream.destination.isParent || policy.denyingBlock(IPAddress(upstream.address), rule: rule) == nil
+  /// What forbids connecting to the address; nil: nothing.
+  func denial(of address: SocketAddress, by path: NetworkPath, _ worker: Worker) -> AddressMatch? {
+    policy.denyingBlock(IPAddress(address), rule: rule) { worker.paths.isOwn($0, by: path) }
   }
 
   private func mayRely(_ worker: Worker) -> Bool { carrier.security?.mayRely(at: worker.seconds) ?? true }
@@ -375,7 +391,7 @@ final class Connector {
       routeFailed(UpstreamFailure(.tlsTimeout, detail), isParent ? .dead : .failed, worker)
     case .greeting:
       let detail = "\(place) said nothing of \(destination.name) within \(timeouts.connectMilliseconds) ms."
-      routeFailed(UpstreamFailure(.connectionTimeout, detail), .dead, worker)
+      routeFailed(UpstreamFailure(.connectionTimeout, detail), .silent(since: greetedAt), worker)
     case .waiting:
       worker.waiting.removeAll { $0 === self }
       stage = .idle
@@ -409,14 +425,16 @@ final class Connector {
     upstream.report = tls?.report.map { Problem.Kind($0.kind) }
     upstream.isForgiven = tls?.isForgiven ?? false
     hasPlace = false
-    if route.parent != nil { worker.shared.health.succeeded(route.route) }
+    if route.parent != nil { worker.shared.health.succeeded(route.route, now: worker.now) }
     if wait != nil { tellOfWait(.resumed, worker) }
     cancel(worker)
     conversation.connected(upstream, early: &line.early, worker)
   }
 
-  private func fail(_ failure: UpstreamFailure, _ worker: Worker) {
+  private func fail(_ failure: UpstreamFailure, by route: Route?, _ worker: Worker) {
     guard let conversation else { return }
+    // Where a parent failed, its route is what an operator looks for.
+    if let route, route.parent != nil { conversation.session.noteRefused(route: route.name) }
     wait = nil
     cancel(worker)
     conversation.connectFailed(failure, worker)

@@ -65,13 +65,13 @@ extension Connector {
     var refusal: (failure: UpstreamFailure, cause: Cause)? = nil
     for address in addresses.prefix(ConnectionRace.longestCandidates) {
       let candidate = address.with(port: target.port)
-      if route.parent == nil, let block = policy.denyingBlock(IPAddress(candidate), rule: rule) {
-        let detail = "\(target.name) is at \(IPAddress(candidate)), which is in \(block), which deny_addresses lists."
+      let path = worker.paths.path(to: IPAddress(candidate), by: route.route.interface)
+      if route.parent == nil, let match = denial(of: candidate, by: path, worker) {
+        let detail = "\(target.name) is at \(IPAddress(candidate)), which \(match.sentence)."
         refusal = (UpstreamFailure(.addressDenied, detail), .final)
       } else if isOwnListener(candidate, worker) {
         return routeFailed(UpstreamFailure(.loop, "\(place) is this proxy itself."), .final, worker)
       } else {
-        let path = worker.paths.path(to: IPAddress(candidate), by: route.route.interface)
         if let failure = unusable(path, IPAddress(candidate)) {
           if refusal?.cause != .final { refusal = (failure, .unusable) }
         } else {
@@ -117,13 +117,12 @@ extension Connector {
 
   /// A listener on all addresses is met on any address of this machine; loopback is known, others show when connected.
   private func isOwnListener(_ candidate: SocketAddress, _ worker: Worker) -> Bool {
-    let ip = IPAddress(candidate).embeddedIPv4 ?? IPAddress(candidate)
     for listener in worker.shared.listenAddresses where listener.port == candidate.port {
       let own = IPAddress(listener)
-      if own == ip || (own.isUnspecified && (ip.isLoopback || ip.isUnspecified)) || (ip.isUnspecified && own.isLoopback)
-      {
-        return true
+      let isMet = IPAddress(candidate).anyReading { ip in
+        own == ip || (own.isUnspecified && (ip.isLoopback || ip.isUnspecified)) || (ip.isUnspecified && own.isLoopback)
       }
+      if isMet { return true }
     }
     return false
   }

@@ -19,6 +19,11 @@ extension Connector {
       line.close(worker)
       return routeFailed(UpstreamFailure(.loop, "\(place) is this proxy itself."), .final, worker)
     }
+    if route.parent == nil, policy.deniedAddresses(rule: rule).includesOwn, comesFromItself(line) {
+      line.close(worker)
+      let detail = "\(target.name) is at \(IPAddress(line.address)), which \(AddressMatch.own.sentence)."
+      return routeFailed(UpstreamFailure(.addressDenied, detail), .final, worker)
+    }
     if !isVerified { conversation?.noteConnectTime(worker.now - race.begunAt) }
     if route.parent != nil { conversation?.noteParent(line.address, route: route.route.name) }
     if let security = route.security, let parent = route.parent {
@@ -34,10 +39,15 @@ extension Connector {
 
   private func isOwnMachine(_ line: Line, _ worker: Worker) -> Bool {
     guard
-      worker.shared.listenAddresses.contains(where: { $0.port == line.address.port && IPAddress($0).isUnspecified }),
-      let local = line.stream.descriptor.localAddress
+      worker.shared.listenAddresses.contains(where: { $0.port == line.address.port && IPAddress($0).isUnspecified })
     else { return false }
-    return IPAddress(local) == IPAddress(line.address)
+    return comesFromItself(line)
+  }
+
+  /// Whether both ends have one address, as on a connection of a machine with itself. Seen even where the address came to
+  /// the machine a moment ago.
+  private func comesFromItself(_ line: Line) -> Bool {
+    line.stream.descriptor.localAddress.map { IPAddress($0) == IPAddress(line.address) } ?? false
   }
 
   // MARK: The parent
@@ -65,6 +75,7 @@ extension Connector {
     let talk = ParentHandshake(
       parent, host: CanonicalHost(canonical: destination.host, address: destination.literal), port: destination.port,
       via: via, limits: HeadLimits(bytes: limits.headerBytes, fields: limits.headers))
+    greetedAt = worker.now
     setTimer(worker.now + policy.configuration.timeouts.connectMilliseconds, worker)
     hear(line, talk, worker)
   }
@@ -84,6 +95,7 @@ extension Connector {
         stage = .idle
         return verify(line, worker)
       case .refused(let refusal):
+        worker.shared.health.answered(route.route, now: worker.now)
         stage = .greeting(line, talk)
         return refused(refusal, worker)
       }

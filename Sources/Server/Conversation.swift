@@ -222,7 +222,11 @@ final class Conversation {
 
   func shutDown(_ worker: Worker) {
     if flags.contains(.closed) { return }
-    if ending == nil { perform(session.shutDown(), worker) }
+    if ending == nil {
+      perform(session.shutDown(&worker.workspace, &outputs), worker)
+      // As much as the socket takes at once: there is no other time.
+      settle(worker)
+    }
     giveUpSending(worker)
   }
 

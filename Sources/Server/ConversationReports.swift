@@ -36,7 +36,14 @@ extension Conversation {
 
   func tellOfPins(_ detail: String, _ worker: Worker) {
     guard worker.shared.events.wants(.pinMismatch) else { return }
-    worker.shared.events.post(.pinMismatch, ofThis + [("detail", .string(detail))])
+    worker.shared.events.post(.pinMismatch, about: subject, ofThis + [("detail", .string(detail))])
+  }
+
+  /// By which a reader of events chooses those of this exchange.
+  var subject: EventSubject {
+    EventSubject(
+      reference: session.record.reference.text, rule: session.ruleName, user: session.record.client?.user,
+      userID: session.record.client?.userID)
   }
 
   /// By which events of one exchange are found.
@@ -76,10 +83,12 @@ extension Conversation {
     let isViolation = session.record.violation != nil && events.wants(.violation)
     guard isViolation || events.wants(.finished) else { return }
     var line = ByteBuffer()
-    AccessLine(record: session.record, rule: session.ruleName, client: peer, totalMilliseconds: milliseconds).write(
-      .json, text: outputs.text, to: &line)
-    events.post(.finished, json: line.bytes.string)
-    if isViolation { events.post(.violation, json: line.bytes.string) }
+    // The log tells when the exchange began; an event, when it happened.
+    AccessLine(
+      record: session.record, rule: session.ruleName, client: peer, totalMilliseconds: milliseconds, wall: Clock.wall
+    ).write(.json, text: outputs.text, to: &line)
+    events.post(.finished, about: subject, json: line.bytes.string)
+    if isViolation { events.post(.violation, about: subject, json: line.bytes.string) }
   }
 
   /// Tells those who watch what has been decided of a request or tunnel.
@@ -87,7 +96,7 @@ extension Conversation {
     guard worker.shared.events.wants(.begun) else { return }
     var json = ByteBuffer()
     BeginningLine(record: session.record, rule: session.rule?.name, client: peer).write(text: outputs.text, to: &json)
-    worker.shared.events.post(.begun, json: json.bytes.string)
+    worker.shared.events.post(.begun, about: subject, json: json.bytes.string)
   }
 }
 
@@ -105,7 +114,7 @@ extension Conversation {
     }
     guard worker.shared.events.wants(.wait) else { return }
     worker.shared.events.post(
-      .wait,
+      .wait, about: subject,
       ofThis + [
         ("host", .string(host)), ("state", .string(state.rawValue)), ("reason", .string(reason)),
         ("waited_ms", .number(Int(milliseconds))),

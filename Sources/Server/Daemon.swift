@@ -352,7 +352,8 @@ public final class Daemon: AdminHost {
     let now = Clock.monotonic
     report.routes = state.policy.routes.map { route in
       ReachabilityReport.Route(
-        route, deadForMilliseconds: shared.health.deadUntil(route, now: now).map { $0 - now })
+        route, deadForMilliseconds: shared.health.deadUntil(route, now: now).map { $0 - now },
+        unusable: hosts.obstacle(of: route))
     }
     report.waiting = waitingRequests
     guard let host else { return report }
@@ -374,13 +375,14 @@ public final class Daemon: AdminHost {
 
   func drainNow() { if !state.isDraining { stop(after: state.policy.configuration.timeouts.drainMilliseconds) } }
 
-  func reloadNow() -> [String] {
-    if state.isDraining { return ["the proxy is stopping"] }
+  func reloadNow() -> ReloadOutcome {
+    if state.isDraining { return .stopping }
     service.reloadBegan()
     let reasons: [String]
-    switch prepare() {
+    var warnings: [String] = []
+    switch prepare(&warnings) {
     case .success(let (policy, live)):
-      put(policy, live)
+      put(policy, live, &warnings)
       reasons = []
       service.reloaded(rules: policy.rules.count)
     case .failure(let fault):
@@ -395,13 +397,13 @@ public final class Daemon: AdminHost {
       .reload,
       [
         ("done", .boolean(reasons.isEmpty)), ("rules", .number(state.policy.rules.count)),
-        ("errors", .array(reasons.map { .string($0) })),
+        ("errors", .array(reasons.map { .string($0) })), ("warnings", .array(warnings.map { .string($0) })),
       ])
-    return reasons
+    return reasons.isEmpty ? .done(warnings: warnings) : .failed(reasons)
   }
 
   /// Everything that can fail of a reload. What failed has been logged.
-  private func prepare() -> Result<(Policy, LivePolicy), ReloadFault> {
+  private func prepare(_ warnings: inout [String]) -> Result<(Policy, LivePolicy), ReloadFault> {
     let loaded: LoadedPolicy
     switch settings.reload(settings.log) {
     case .success(let read): loaded = read
@@ -413,7 +415,12 @@ public final class Daemon: AdminHost {
       settings.log.event(.error, "reload: \(fault); nothing has changed")
       return .failure(ReloadFault([fault]))
     }
-    switch maker.make(loaded, complain: { settings.log.event(.warning, $0) }) {
+    warnings = loaded.warnings
+    let complain: (String) -> Void = {
+      self.settings.log.event(.warning, $0)
+      warnings.append($0)
+    }
+    switch maker.make(loaded, complain: complain) {
     case .success(let live): return .success((loaded.policy, live))
     case .failure(let fault):
       settings.log.event(.error, "reload: TLS cannot be set up: \(fault); nothing has changed")
@@ -421,7 +428,7 @@ public final class Daemon: AdminHost {
     }
   }
 
-  private func put(_ policy: Policy, _ live: LivePolicy) {
+  private func put(_ policy: Policy, _ live: LivePolicy, _ warnings: inout [String]) {
     let old = state.policy.configuration
     let new = policy.configuration
     if old.proxy.listen != new.proxy.listen || old.proxy.workers != new.proxy.workers
@@ -429,10 +436,10 @@ public final class Daemon: AdminHost {
       || old.admin.metrics != new.admin.metrics
       || old.log.format != new.log.format
     {
-      settings.log.event(
-        .warning,
-        "reload: listen, workers, name, the socket and metrics of [admin] and the log's format take effect only at a restart"
-      )
+      let warning =
+        "listen, workers, name, the socket and metrics of [admin] and the log's format take effect only at a restart"
+      settings.log.event(.warning, "reload: \(warning)")
+      warnings.append(warning)
     }
     settings.log.setLevel(policy.configuration.log.level)
     shared.resolver.configure(Self.resolverSettings(policy))

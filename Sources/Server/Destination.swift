@@ -200,7 +200,7 @@ final class Upstream {
     self.address = address
     self.destination = destination
     way = UpstreamWay(
-      route: route.route.name, link: path.status,
+      route: route.route.name, link: path.status, leadsHome: path.leadsHome,
       parent: destination.isParent ? route.route.parent?.authority : nil,
       parentLines: destination.isParent ? route.parentLines : [])
   }

@@ -30,6 +30,34 @@ struct ProxyEvent: Sendable {
   let kind: Kind
   /// A JSON object, without a line end.
   let json: String
+  /// The exchange that it is about; nil where it is about none.
+  var subject: EventSubject? = nil
+}
+
+/// An exchange, as events are chosen by it.
+struct EventSubject: Sendable, Equatable {
+  let reference: String
+  let rule: String?
+  /// Name and number of the client's user, where they are known.
+  var user: String? = nil
+  var userID: UInt32? = nil
+}
+
+/// Which events a reader wants of those of its kinds.
+struct EventFilter: Sendable, Equatable {
+  var rule: String? = nil
+  /// A name or a number.
+  var user: String? = nil
+  var reference: String? = nil
+
+  func wants(_ event: ProxyEvent) -> Bool {
+    if self == EventFilter() { return true }
+    guard let subject = event.subject else { return false }
+    if let rule, subject.rule != rule { return false }
+    if let reference, subject.reference != reference { return false }
+    if let user, subject.user != user, subject.userID.map({ "\($0)" }) != user { return false }
+    return true
+  }
 }
 
 /// Kinds of events that somebody wants.
@@ -93,20 +121,22 @@ final class EventHub: Sendable {
   func noteLost(_ count: Int) { lost.add(UInt64(count), ordering: .relaxed) }
 
   /// An object of `members`, with the moment before them.
-  func post(_ kind: ProxyEvent.Kind, _ members: [(String, JSONText)]) {
+  func post(_ kind: ProxyEvent.Kind, about subject: EventSubject? = nil, _ members: [(String, JSONText)]) {
     guard wants(kind) else { return }
-    post(kind, json: JSONText.object([("time", .string(AdminResources.time(Clock.wall)))] + members).text)
+    let json = JSONText.object([("time", .string(AdminResources.time(Clock.wall)))] + members).text
+    post(kind, about: subject, json: json)
   }
 
   /// `json` may end with a line feed.
-  func post(_ kind: ProxyEvent.Kind, json: String) {
+  func post(_ kind: ProxyEvent.Kind, about subject: EventSubject? = nil, json: String) {
     guard wants(kind) else { return }
     if waiting.add(1, ordering: .relaxed).newValue > Self.mostWaiting {
       waiting.subtract(1, ordering: .relaxed)
       dropped.withLock { $0[kind, default: 0] += 1 }
       return
     }
-    mailbox.post(ProxyEvent(kind: kind, json: json.hasSuffix("\n") ? String(json.dropLast()) : json))
+    mailbox.post(
+      ProxyEvent(kind: kind, json: json.hasSuffix("\n") ? String(json.dropLast()) : json, subject: subject))
   }
 
   /// What has happened, and how many events of each kind found no room behind it.

@@ -124,7 +124,7 @@ extension Conversation {
     worker.shared.log.event(.warning, what)
   }
 
-  private func text(of address: SocketAddress) -> String {
+  func text(of address: SocketAddress) -> String {
     var text = ByteBuffer()
     text.append(address)
     return text.bytes.string

@@ -45,10 +45,13 @@ final class OriginSecurity: Sendable {
 public struct LoadedPolicy: Sendable {
   public let policy: Policy
   public let authority: Authority?
+  /// What is doubtful of the configuration, in sentences.
+  public let warnings: [String]
 
-  public init(policy: Policy, authority: Authority?) {
+  public init(policy: Policy, authority: Authority?, warnings: [String] = []) {
     self.policy = policy
     self.authority = authority
+    self.warnings = warnings
   }
 }
 

@@ -10,6 +10,7 @@ extension Worker {
   func take(_ change: NetworkMonitor.Change) {
     paths.take(change.view)
     workspace.link = change.view.state.status
+    workspace.own = change.view.own
     for state in routeStates.values { state.outUntil = 0 }
     if change.shows { forgetNames() }
     if change.isSettled { endWhatIsLost() }

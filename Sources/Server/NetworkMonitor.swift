@@ -58,6 +58,17 @@ final class NetworkMonitor: Sendable {
   func name(_ interfaces: [String: ReachabilityStatus]) { mailbox.post(.named(interfaces)) }
 }
 
+/// This machine's addresses, for a command.
+public enum MachineAddresses {
+  /// Asks the kernel, and waits for the answer.
+  public static func read() -> OwnAddresses {
+    guard case .success(let sockets) = MonitorSockets.open() else { return .unknown }
+    defer { sockets.close() }
+    var reading = NetworkReading(sockets, named: [:])
+    return reading.readAll().map { NetworkView($0).own } ?? .unknown
+  }
+}
+
 private struct MonitorSockets: Sendable {
   /// Room for messages that wait: some thousands of route changes.
   static let receiveBytes: Int32 = 4 << 20
@@ -77,6 +88,11 @@ private struct MonitorSockets: Sendable {
         return .failure(error)
       }
     }
+  }
+
+  func close() {
+    changes.close()
+    questions.close()
   }
 }
 

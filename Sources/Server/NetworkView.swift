@@ -9,10 +9,12 @@ import Transport
 /// The state of the network at one moment, for all loops.
 final class NetworkView: Sendable {
   let state: NetworkState
+  let own: OwnAddresses
   private let indices: [String: Int32]
 
   init(_ state: NetworkState) {
     self.state = state
+    own = OwnAddresses(state.addresses.values.reduce(into: []) { $0.formUnion($1) })
     indices = Dictionary(state.links.values.map { ($0.name, $0.index) }) { first, _ in first }
   }
 
@@ -24,6 +26,9 @@ struct NetworkPath: Equatable {
   let status: ReachabilityStatus
   /// Index of the interface; nil where it is not known.
   let interface: Int32?
+
+  /// Whether the routing table says that they do not leave: the address is this machine's, or is routed to it.
+  var leadsHome: Bool { interface == Link.loopbackIndex }
 
   static let loopback = NetworkPath(status: .wired, interface: nil)
   static let unknown = NetworkPath(status: .unknown, interface: nil)
@@ -78,6 +83,11 @@ struct NetworkPaths: ~Copyable {
     if paths.count >= Self.mostPaths { paths.removeAll(keepingCapacity: true) }
     paths[key] = found
     return found
+  }
+
+  /// Whether a connection to `address` by `path` ends at this machine; nil where that is not known.
+  func isOwn(_ address: IPAddress, by path: NetworkPath) -> Bool? {
+    path.leadsHome ? true : (view?.own ?? .unknown).contains(address)
   }
 
   /// The path to an address, and the address that packets leave from, where either is known.

@@ -51,6 +51,8 @@ struct PinWatch {
         warnings.append("pin set '\(set.name)' \(when)")
       }
       for certificate in set.certificates {
+        // Its server shows another one of the set by now.
+        if sighting(of: certificate, in: set)?.isSuperseded ?? false { continue }
         guard let when = Self.when(certificate.notAfter, seconds) else { continue }
         warnings.append(
           "pin set '\(set.name)': the pinned certificate \(certificate.subject) \(when)"

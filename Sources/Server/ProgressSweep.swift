@@ -75,6 +75,6 @@ extension Conversation {
       ageMilliseconds: ageMilliseconds)
     var json = ByteBuffer()
     line.write(to: &json)
-    worker.shared.events.post(.progress, json: json.bytes.string)
+    worker.shared.events.post(.progress, about: subject, json: json.bytes.string)
   }
 }

@@ -34,6 +34,8 @@ struct ReachabilityReport: Sendable, Equatable {
     let via: String
     /// For how long it is still passed over after a failure; nil where it is not.
     let deadForMilliseconds: Int64?
+    /// Why it cannot be taken on this network, as far as is known without a look-up; nil: it can.
+    var unusable: String? = nil
   }
 
   /// A host that was asked for.
@@ -103,9 +105,10 @@ extension ReachabilityReport.Path {
 }
 
 extension ReachabilityReport.Route {
-  init(_ route: Route, deadForMilliseconds: Int64?) {
+  init(_ route: Route, deadForMilliseconds: Int64?, unusable: String?) {
     name = route.name
     via = route.parent.map { "\($0.kind.rawValue)://\($0.authority)" } ?? "direct"
     self.deadForMilliseconds = deadForMilliseconds
+    self.unusable = unusable
   }
 }

@@ -15,6 +15,8 @@ final class RouteState {
   let parent: Destination?
   /// Until when other routes are better tried first. A connector has found out, and whoever takes kept connections need not.
   var outUntil: Int64 = 0
+  /// When this loop last said that the parent had answered.
+  private var saidAnswerAt = -RouteState.answerMilliseconds
   /// Whether the policy in force has it.
   fileprivate(set) var isInForce: Bool
   /// What the head of a request has more for an http parent: credentials, and that the connection may be kept.
@@ -35,6 +37,16 @@ final class RouteState {
   /// Whether it takes requests in absolute-form, so that one connection serves many origins.
   var takesAbsoluteForm: Bool { route.parent.map { $0.kind != .socks5 } ?? false }
 
+  /// How often a loop says that a parent answers, in milliseconds: a small part of any time that is waited for an answer.
+  private static let answerMilliseconds: Int64 = 100
+
+  /// A request that it took has been answered.
+  func noteAnswer(_ worker: Worker) {
+    guard parent != nil, worker.now - saidAnswerAt >= Self.answerMilliseconds else { return }
+    saidAnswerAt = worker.now
+    worker.shared.health.answered(route, now: worker.now)
+  }
+
   /// How errors name what is connected to; nil where it is the destination itself.
   var place: String? { route.parent.map { "the parent \($0.authority) of route '\(route.name)'" } }
 }
@@ -53,6 +65,8 @@ final class RouteHealth: Sendable {
   }
 
   private let marks = Locked<[String: Mark]>([:])
+  /// When the parent of a route answered last, whatever it answered.
+  private let answers = Locked<[String: Int64]>([:])
 
   /// Until when the parent of `route` is passed over; nil: it is not.
   func deadUntil(_ route: Route, now: Int64) -> Int64? {
@@ -71,7 +85,22 @@ final class RouteHealth: Sendable {
     }
   }
 
-  func succeeded(_ route: Route) { marks.withLock { $0[route.name] = nil } }
+  /// The parent took a connection and said nothing of the destination that it was asked for since `begun`.
+  ///
+  /// Where it has answered another meanwhile, that says something of the destination and nothing of the parent: else one
+  /// client could send all the others round a parent by asking it for what does not answer.
+  func wasSilent(_ route: Route, since begun: Int64, now: Int64) {
+    if answers.withLock({ $0[route.name] }).map({ $0 >= begun }) ?? false { return }
+    failed(route, now: now)
+  }
+
+  /// The parent answered, if only that it will not.
+  func answered(_ route: Route, now: Int64) { answers.withLock { $0[route.name] = max($0[route.name] ?? now, now) } }
+
+  func succeeded(_ route: Route, now: Int64) {
+    marks.withLock { $0[route.name] = nil }
+    answered(route, now: now)
+  }
 
   /// On another network everything may be alive again.
   func forget() { marks.withLock { $0 = [:] } }

@@ -49,6 +49,7 @@ extension Worker {
       upstream.holder = nil
       shared.quota.rest(destination.place, of: holder)
     }
+    upstream.route.noteAnswer(self)
     saveSessions(of: upstream)
     if upstream.holdsPlace, let waiter = shared.quota.takeFirst(destination.place, of: index) {
       handOver(upstream, to: waiter)
@@ -67,7 +68,7 @@ extension Worker {
   /// The waiter goes on in a turn of its own, with this connection where it can use it, else with its place.
   private func handOver(_ upstream: Upstream, to waiter: ConnectionQuota.Waiter) {
     guard generations[waiter.slot] == waiter.generation, case .connector(let connector) = occupants[waiter.slot],
-      connector.canUse(upstream), upstream.stream.isSilent
+      connector.canUse(upstream, self), upstream.stream.isSilent
     else {
       close(upstream, leavesPlace: false)
       let place = upstream.destination.place
@@ -116,7 +117,8 @@ extension Worker {
       if !allowsCellular, upstream.path.status == .wwan { return nil }
       destination.idle.removeLast()
       let isDenied =
-        !destination.isParent && policy.denyingBlock(IPAddress(upstream.address), rule: rule) != nil
+        !destination.isParent
+        && policy.denyingBlock(IPAddress(upstream.address), rule: rule) { paths.isOwn($0, by: upstream.path) } != nil
       if isDenied || !stillLeads(upstream) || !upstream.stream.isSilent
         || !(destination.security?.mayRely(at: seconds) ?? true)
         || !(upstream.route.security?.mayRely(at: seconds) ?? true)

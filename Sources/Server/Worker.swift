@@ -73,8 +73,9 @@ final class Worker {
   var progress = ProgressSweep()
   var paths: NetworkPaths
   var owners = SocketOwners()
-  /// When the log may say again that a client is unknown.
-  var tellsOfUnknownFrom: Int64 = .min
+  /// Clients that left before they were known, and clients that could not be looked up.
+  var departures = RepeatedEvent()
+  var unknowns = RepeatedEvent()
   /// Connectors that wait for the network to change, in order.
   var waiting: [Connector] = []
   let onlyDirect = [RouteState(.direct, security: nil)]
@@ -116,7 +117,10 @@ final class Worker {
       name: live.policy.configuration.proxy.name, mark: mark,
       references: ReferenceSource(seed: Process.random >> 8, index: index, of: shared.mailboxes.count),
       heldBytes: shared.heldBytes)
-    if let network { workspace.link = network.state.status }
+    if let network {
+      workspace.link = network.state.status
+      workspace.own = network.own
+    }
     takeRoutes(live)
     for listener in listeners {
       let slot = occupy(.listener(listener))

@@ -14,7 +14,7 @@ public struct Problem: Sendable, Equatable {
     case nameNotFound, nameFailed, nameTimeout
     case connectionRefused, connectionTimeout, connectionFailed, notReachable, connectionClosed
     case malformedResponse, responseHeadTooLarge, responseTimeout, exchangeTimeout, stalled
-    case hostBusy, misdirected, interceptionFailed
+    case hostBusy, misdirected, interceptionFailed, shuttingDown
     case cellularNotAllowed, parentRefused, parentAuthentication, parentFailed
     case requestBodyTooLarge, unsupportedBody, heldBodiesSpent, incompleteResponse
     case unacceptableStatus, unacceptableContentType, malformedContent, undecodableContent, responseBodyTooLarge
@@ -42,7 +42,7 @@ public struct Problem: Sendable, Equatable {
         .malformedContent, .undecodableContent, .responseBodyTooLarge, .parentRefused, .parentAuthentication,
         .parentFailed:
         502
-      case .notReachable, .cellularNotAllowed, .hostBusy, .heldBodiesSpent, .clientNotIdentified: 503
+      case .notReachable, .cellularNotAllowed, .hostBusy, .heldBodiesSpent, .clientNotIdentified, .shuttingDown: 503
       case .nameTimeout, .connectionTimeout, .responseTimeout, .exchangeTimeout, .tlsTimeout: 504
       }
     }
@@ -74,6 +74,7 @@ public struct Problem: Sendable, Equatable {
       case .exchangeTimeout: "The exchange took longer than its rule allows"
       case .stalled: "The body of the request did not come in time"
       case .hostBusy: "Too many connections to the host are open"
+      case .shuttingDown: "The proxy is stopping"
       case .interceptionFailed: "The proxy cannot play the part of the host"
       case .cellularNotAllowed: "The policy does not allow this request over a cellular link"
       case .parentRefused: "The parent proxy refused the connection to the host"
@@ -116,6 +117,7 @@ public struct Problem: Sendable, Equatable {
       case .responseBodyTooLarge: "http_response_body_size"
       case .interceptionFailed, .parentAuthentication: "proxy_configuration_error"
       case .hostBusy: "connection_limit_reached"
+      case .shuttingDown: "proxy_internal_error"
       case .tlsFailed: "tls_protocol_error"
       case .tlsAlert: "tls_alert_received"
       case .tlsTimeout: "connection_timeout"
@@ -148,7 +150,7 @@ public struct Problem: Sendable, Equatable {
         "-1001"
       case .schemeNotSupported: "-1002"
       case .nameNotFound, .nameFailed: "-1003"
-      case .connectionRefused, .connectionFailed, .parentRefused: "-1004"
+      case .connectionRefused, .connectionFailed, .parentRefused, .shuttingDown: "-1004"
       case .connectionClosed, .incompleteResponse: "-1005"
       case .loop: "-1007"
       case .notReachable: "-1009"
@@ -195,6 +197,7 @@ public struct Problem: Sendable, Equatable {
       case .exchangeTimeout: "exchange-timeout"
       case .stalled: "stalled"
       case .hostBusy: "host-busy"
+      case .shuttingDown: "shutting-down"
       case .interceptionFailed: "interception-failed"
       case .cellularNotAllowed: "cellular-not-allowed"
       case .parentRefused: "parent-refused"

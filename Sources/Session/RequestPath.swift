@@ -234,9 +234,9 @@ extension Session {
   /// A literal address is judged before anything is opened.
   private func deniedLiteral(_ workspace: borrowing Workspace, _ decision: Decision) -> Problem? {
     guard let address = workspace.decisions.host.address,
-      let block = policy.denyingBlock(address, rule: decision.rule)
+      let match = policy.denyingBlock(address, rule: decision.rule, isOwn: workspace.own.contains)
     else { return nil }
-    return Problem(.addressDenied, "\(address) is in \(block), which deny_addresses lists.")
+    return Problem(.addressDenied, "\(address) \(match.sentence).")
   }
 
   // MARK: The body

@@ -103,7 +103,7 @@ extension Session {
     flags.remove(.clientPersists)
     let kind: Problem.Kind = fault.isHeadLimit ? .responseHeadTooLarge : .malformedResponse
     return answer(
-      Problem(kind, "The response of \(destination(outputs)) \(fault.sentence)."), &workspace, &outputs)
+      Problem(kind, "The response of \(respondent(outputs)) \(fault.sentence)."), &workspace, &outputs)
   }
 
   /// RFC 9110, 15.2: every 1xx is passed on, except to a client of HTTP/1.0.
@@ -353,7 +353,7 @@ extension Session {
     flags.remove(.clientPersists)
     let kind: Problem.Kind = fault.isHeadLimit ? .responseHeadTooLarge : .malformedResponse
     return answer(
-      Problem(kind, "The body of the response of \(destination(outputs)) \(fault.sentence)."), &workspace, &outputs)
+      Problem(kind, "The body of the response of \(respondent(outputs)) \(fault.sentence)."), &workspace, &outputs)
   }
 
   private mutating func readResponseTrailers(

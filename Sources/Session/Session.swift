@@ -344,8 +344,12 @@ public struct Session: ~Copyable {
     record.route = way.route
     adjustPace(to: way.link)
     if way.link == .wwan, !mayUseCellular { record.report = .cellularNotAllowed }
-    if let rule = record.decision?.rule, policy.wouldDeny(address, rule: rule) {
+    if let rule = record.decision?.rule,
+      policy.wouldDeny(
+        address, rule: rule, isOwn: { way.leadsHome ? true : workspace.own.contains($0) })
+    {
       record.decision = Decision(verdict: .allow, reason: .ruleWouldDeny, rule: rule)
+      record.report = .addressDenied
     }
     lastProgress = now
     if flags.contains(.isTunnel) {
@@ -443,7 +447,7 @@ public struct Session: ~Copyable {
       case .length, .chunked, .trailers, .untilClose:
         if held != nil {
           if let action = rejectWaiting(&workspace, &outputs) { return action }
-          let detail = "\(destination(outputs)) closed the connection within the body of the response."
+          let detail = "\(responder(outputs)) closed the connection within the body of the response."
           return answer(Problem(.incompleteResponse, detail), &workspace, &outputs)
         }
         return breakOff(.upstreamBrokeOff)
@@ -501,7 +505,7 @@ public struct Session: ~Copyable {
     }
     let what = flags.contains(.reused) ? "a kept connection" : "the connection"
     return answer(
-      Problem(.connectionClosed, "\(destination(outputs)) closed \(what) before the head of a response was complete."),
+      Problem(.connectionClosed, "\(responder(outputs)) closed \(what) before the head of a response was complete."),
       &workspace, &outputs)
   }
 }

@@ -74,7 +74,7 @@ extension Session {
       }
       if phase == .exchanging, upstreamIsFull || !outputs.toUpstream.isEmpty {
         let limit = request == .done ? timeouts.responseHeaderMilliseconds : timeouts.bodyStallMilliseconds
-        let detail = "\(destination(outputs)) took no byte of the request for \(limit) ms."
+        let detail = "\(responder(outputs)) took no byte of the request for \(limit) ms."
         return answer(Problem(.responseTimeout, detail), &workspace, &outputs)
       }
       if now >= heldDeadline { return answer(tooSlowToHold(outputs), &workspace, &outputs) }
@@ -85,12 +85,12 @@ extension Session {
       }
       if held != nil {
         let detail =
-          "\(destination(outputs)) sent no byte of the response body for \(timeouts.bodyStallMilliseconds) ms."
+          "\(responder(outputs)) sent no byte of the response body for \(timeouts.bodyStallMilliseconds) ms."
         return answer(Problem(.responseTimeout, detail), &workspace, &outputs)
       }
       let limit = timeouts.responseHeaderMilliseconds
       return answer(
-        Problem(.responseTimeout, "\(destination(outputs)) did not begin a response within \(limit) ms."),
+        Problem(.responseTimeout, "\(responder(outputs)) did not begin a response within \(limit) ms."),
         &workspace, &outputs)
     case .tunnel:
       if let helloDeadline, now >= helloDeadline { return heldTooLong() }
@@ -117,8 +117,18 @@ extension Session {
     flags.remove(.clientPersists)
   }
 
-  /// The time for draining is over.
-  public mutating func shutDown() -> Action { breakOffNow(.shutDown) }
+  /// The time for draining is over. Who waits for an answer that has not begun is told.
+  public mutating func shutDown(_ workspace: inout Workspace, _ outputs: inout Outputs) -> Action {
+    switch phase {
+    case .collecting, .connecting, .exchanging:
+      if flags.contains(.responseBegun) { return breakOff(.shutDown) }
+      expectLastExchange()
+      return answer(
+        Problem(.shuttingDown, "The proxy is stopping, and the request was not answered in the time that it gives."),
+        &workspace, &outputs)
+    case .idle, .head, .over, .tunnel: return breakOffNow(.shutDown)
+    }
+  }
 
   /// Another client waits for what this one holds above its share.
   public mutating func displaced() -> Action { breakOffNow(.displaced) }
@@ -227,6 +237,21 @@ extension Session {
       response == .done && request == .done && flags.contains(.upstreamPersists) && pacedBody.isEmpty
     releaseHeld(&workspace)
     return .end(Ending(client: persists ? .keep : .linger, keepsUpstream: keepsUpstream))
+  }
+
+  /// Who answers on the connection, at the beginning of a sentence: a parent that takes requests in absolute-form, else the
+  /// destination.
+  func responder(_ outputs: borrowing Outputs) -> String {
+    parent == nil ? destination(outputs) : "The \(parentText(outputs))"
+  }
+
+  /// The same within a sentence.
+  func respondent(_ outputs: borrowing Outputs) -> String {
+    parent == nil ? destination(outputs) : "the \(parentText(outputs))"
+  }
+
+  private func parentText(_ outputs: borrowing Outputs) -> String {
+    "parent \(parent ?? "") of route '\(record.route ?? "-")', asked for \(destination(outputs)),"
   }
 
   /// The destination as the log names it, for the text of an error.

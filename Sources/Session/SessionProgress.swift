@@ -49,6 +49,9 @@ extension Session {
     record.upstreamPort = port
   }
 
+  /// No connection came of the route that was tried last.
+  public mutating func noteRefused(route: String) { if record.route == nil { record.route = route } }
+
   /// How many bytes the request will have been, with its head, as `record.bytesIn` counts them; nil where nobody knows.
   public var expectedBytesIn: UInt64? {
     if isTunnel { return nil }

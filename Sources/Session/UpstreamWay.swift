@@ -9,6 +9,8 @@ public struct UpstreamWay: Sendable {
   public let route: String
   /// The kind of link that it leaves by.
   public let link: ReachabilityStatus
+  /// Whether it leads to this machine itself.
+  public let leadsHome: Bool
   /// The parent proxy, `proxy.office.example:3128`, to which requests leave in absolute-form (RFC 9112, 3.2.2); nil: they leave
   /// to the destination.
   public let parent: String?
@@ -16,10 +18,12 @@ public struct UpstreamWay: Sendable {
   public let parentLines: [UInt8]
 
   public init(
-    route: String, link: ReachabilityStatus = .unknown, parent: String? = nil, parentLines: [UInt8] = []
+    route: String, link: ReachabilityStatus = .unknown, leadsHome: Bool = false, parent: String? = nil,
+    parentLines: [UInt8] = []
   ) {
     self.route = route
     self.link = link
+    self.leadsHome = leadsHome
     self.parent = parent
     self.parentLines = parentLines
   }

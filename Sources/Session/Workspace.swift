@@ -23,6 +23,8 @@ public struct Workspace: ~Copyable {
   public let name: [UInt8]
   /// By what link the machine's default route leaves, kept up by the loop.
   public var link = ReachabilityStatus.unknown
+  /// This machine's addresses, kept up by the loop.
+  public var own = OwnAddresses.unknown
   /// `Sun, 06 Nov 1994 08:49:37 GMT`, kept up by the loop.
   public private(set) var date: ByteBuffer
   private var dateSecond: Int64 = -1

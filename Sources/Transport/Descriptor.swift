@@ -113,6 +113,8 @@ public struct SystemError: Error, Equatable, Sendable, CustomStringConvertible {
 
   public init(_ number: Int32) { self.number = number }
 
+  /// What has the name is no socket.
+  public static let noSocket = SystemError(CL_ENOTSOCK)
   public static let noMemory = SystemError(CL_ENOMEM)
   /// Something that should have answered did not.
   public static let noAnswer = SystemError(CL_ETIMEDOUT)

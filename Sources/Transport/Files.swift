@@ -13,6 +13,10 @@ public enum Files {
     let number = open(path, O_RDONLY | O_CLOEXEC)
     guard number >= 0 else { return .failure(SystemError(errno)) }
     defer { Glibc.close(number) }
+    return readAll(number, limit: limit)
+  }
+
+  private static func readAll(_ number: Int32, limit: Int) -> Result<[UInt8], SystemError> {
     var bytes: [UInt8] = []
     let part = 64 << 10
     while true {
@@ -58,6 +62,12 @@ public enum Files {
   }
 
   public static func exists(_ path: String) -> Bool { access(path, F_OK) == 0 }
+
+  /// Whether something has the name, if only a link that leads nowhere.
+  public static func isThere(_ path: String) -> Bool {
+    var status = stat()
+    return lstat(path, &status) == 0
+  }
 
   /// Whether there is surely nothing of this name: what cannot be looked at, or leads nowhere, is something.
   public static func isAbsent(_ path: String) -> Bool {
@@ -107,30 +117,45 @@ extension Files {
 
   /// A second name for a file; the first one stays. A file that has the name already goes.
   public static func copyName(_ path: String, to other: String) -> Result<Void, SystemError> {
-    let draft = draftPath(for: other)
-    guard Glibc.link(path, draft) == 0 else { return failure() }
-    // rename(2) does nothing where both are names of one file already.
-    defer { unlink(draft) }
-    return move(draft, to: other)
+    inDirectory(of: path, and: other) { directory, from, to in
+      let draft = draftName(for: to)
+      guard linkat(directory.number, from, directory.number, draft, 0) == 0 else { return failure() }
+      // renameat(2) does nothing where both are names of one file already.
+      defer { unlinkat(directory.number, draft, 0) }
+      return renameat(directory.number, draft, directory.number, to) == 0 ? synchronize(directory) : failure()
+    }
   }
 
-  /// In one step; a file that has the name already goes.
+  /// In one step, within one directory; a file that has the name already goes.
   public static func move(_ path: String, to other: String) -> Result<Void, SystemError> {
-    rename(path, other) == 0 ? synchronize(directory: directory(of: other)) : failure()
+    inDirectory(of: path, and: other) { directory, from, to in
+      renameat(directory.number, from, directory.number, to) == 0 ? synchronize(directory) : failure()
+    }
   }
 
   public static func remove(_ path: String) -> Result<Void, SystemError> {
-    unlink(path) == 0 ? synchronize(directory: directory(of: path)) : failure()
+    inDirectory(of: path, and: path) { directory, name, _ in
+      unlinkat(directory.number, name, 0) == 0 ? synchronize(directory) : failure()
+    }
   }
 
-  /// Makes a directory, and those above it that are missing; one that is there stays as it is.
+  /// Makes a directory, and those above it that are missing; one that is there stays as it is. What root makes in a
+  /// directory that is another's is that other's.
   public static func createDirectory(_ path: String, mode: UInt32) -> Result<Void, SystemError> {
-    if exists(path) { return .success(()) }
-    let parent = directory(of: path)
-    if parent != path, case .failure(let error) = createDirectory(parent, mode: mode) { return .failure(error) }
-    guard mkdir(path, mode) == 0 || errno == EEXIST else { return failure() }
-    guard let owner = ownerToTakeOver(from: parent) else { return .success(()) }
-    return chown(path, owner.user, owner.group) == 0 ? .success(()) : failure()
+    switch GuardedPath.open(directory: path, making: mode) {
+    case .success: .success(())
+    case .failure(let error): .failure(error)
+    }
+  }
+
+  /// The bytes of a file that may stand in a directory of another user, and its permission bits. See `GuardedPath`.
+  public static func readGuarded(_ path: String, limit: Int) -> Result<(bytes: [UInt8], mode: UInt32), SystemError> {
+    switch GuardedPath.open(file: path) {
+    case .failure(let error): return .failure(error)
+    case .success(let (number, mode)):
+      defer { Glibc.close(number) }
+      return readAll(number, limit: limit).map { ($0, mode) }
+    }
   }
 
   public static func isReadable(_ path: String) -> Bool { access(path, R_OK) == 0 }
@@ -141,55 +166,53 @@ extension Files {
   private static func write(
     _ path: String, _ bytes: [UInt8], mode: UInt32, existing: Existing
   ) -> Result<Void, SystemError> {
-    let draft = draftPath(for: path)
-    let number = open(draft, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0o600)
-    guard number >= 0 else { return failure() }
-    defer { unlink(draft) }
-    let written = fill(number, bytes, mode: mode, owner: ownerToTakeOver(from: directory(of: path)))
-    Glibc.close(number)
-    if case .failure = written { return written }
-    switch existing {
-    // link(2) does not replace.
-    case .stays: guard Glibc.link(draft, path) == 0 else { return failure() }
-    case .goes: guard rename(draft, path) == 0 else { return failure() }
+    inDirectory(of: path, and: path) { directory, name, _ in
+      let draft = draftName(for: name)
+      let flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC
+      let number = openat(directory.number, draft, flags, 0o600)
+      guard number >= 0 else { return failure() }
+      defer { unlinkat(directory.number, draft, 0) }
+      let written = fill(number, bytes, mode: mode, in: directory)
+      Glibc.close(number)
+      if case .failure = written { return written }
+      switch existing {
+      // linkat(2) does not replace.
+      case .stays: guard linkat(directory.number, draft, directory.number, name, 0) == 0 else { return failure() }
+      case .goes: guard renameat(directory.number, draft, directory.number, name) == 0 else { return failure() }
+      }
+      return synchronize(directory)
     }
-    return synchronize(directory: directory(of: path))
   }
 
+  /// What root makes in a directory that is another's is that other's, so that the daemon can read what an administrator
+  /// makes for it. Nobody else can give files away.
   private static func fill(
-    _ number: Int32, _ bytes: [UInt8], mode: UInt32, owner: (user: uid_t, group: gid_t)?
+    _ number: Int32, _ bytes: [UInt8], mode: UInt32, in directory: borrowing OpenDirectory
   ) -> Result<Void, SystemError> {
     if case .failure(let error) = writeAll(bytes, to: number) { return .failure(error) }
-    if let owner, fchown(number, owner.user, owner.group) != 0 { return failure() }
+    if geteuid() == 0, fchown(number, directory.owner, directory.group) != 0 { return failure() }
     return fchmod(number, mode) == 0 && fsync(number) == 0 ? .success(()) : failure()
   }
 
-  /// What root makes in a directory that is another's is that other's, so that the daemon can read what an
-  /// administrator makes for it. Nobody else can give files away.
-  private static func ownerToTakeOver(from directory: String) -> (user: uid_t, group: gid_t)? {
-    var status = stat()
-    guard geteuid() == 0, stat(directory, &status) == 0 else { return nil }
-    return (status.st_uid, status.st_gid)
+  /// Opens the directory of both paths, and calls `body` with it and their names in it.
+  private static func inDirectory(
+    of path: String, and other: String,
+    _ body: (borrowing OpenDirectory, String, String) -> Result<Void, SystemError>
+  ) -> Result<Void, SystemError> {
+    let (directory, name) = GuardedPath.parent(of: path)
+    let (second, otherName) = GuardedPath.parent(of: other)
+    guard directory == second else { return .failure(SystemError(EXDEV)) }
+    switch GuardedPath.open(directory: directory) {
+    case .failure(let error): return .failure(error)
+    case .success(let opened): return body(opened, name, otherName)
+    }
   }
 
-  private static func synchronize(directory path: String) -> Result<Void, SystemError> {
-    let number = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
-    guard number >= 0 else { return failure() }
-    defer { Glibc.close(number) }
-    return fsync(number) == 0 || errno == EINVAL ? .success(()) : failure()
+  private static func synchronize(_ directory: borrowing OpenDirectory) -> Result<Void, SystemError> {
+    fsync(directory.number) == 0 || errno == EINVAL ? .success(()) : failure()
   }
 
-  private static func draftPath(for path: String) -> String {
-    let name = path.split(separator: "/").last.map(String.init) ?? ""
-    return "\(directory(of: path))/.\(name).\(String(Process.random, radix: 36))"
-  }
-
-  private static func directory(of path: String) -> String {
-    var trimmed = path[...]
-    while trimmed.count > 1, trimmed.last == "/" { trimmed.removeLast() }
-    guard let slash = trimmed.lastIndex(of: "/") else { return "." }
-    return slash == trimmed.startIndex ? "/" : String(trimmed[..<slash])
-  }
+  private static func draftName(for name: String) -> String { ".\(name).\(String(Process.random, radix: 36))" }
 
   private static func failure() -> Result<Void, SystemError> { .failure(SystemError(errno)) }
 }
@@ -203,4 +226,6 @@ extension SystemError {
   public var isInUse: Bool { number == EADDRINUSE }
   /// There is such a file already.
   public var isPresence: Bool { number == EEXIST }
+  /// A symbolic link was met that is not followed, see `GuardedPath`.
+  public var isForeignLink: Bool { number == ELOOP }
 }

@@ -20,7 +20,13 @@ public struct LocalListener: Sendable {
     if number == -CL_EADDRINUSE {
       let other = cl_connect_local(path)
       if other >= 0 { _ = cl_close(other) }
-      if other == -CL_ECONNREFUSED, cl_unlink_socket(path) >= 0 { number = cl_listen_local(path, mode, backlog) }
+      if other == -CL_ECONNREFUSED {
+        switch cl_unlink_socket(path) {
+        case 0...: number = cl_listen_local(path, mode, backlog)
+        case -CL_EEXIST: return .failure(.noSocket)
+        default: break
+        }
+      }
     }
     return number >= 0
       ? .success(LocalListener(descriptor: Descriptor(number: number))) : .failure(SystemError(-number))
@@ -66,6 +72,9 @@ public struct LocalConnection {
     }
     return true
   }
+
+  /// Waits for something to be read, at most this long; false where nothing came.
+  public func awaits(milliseconds: Int32) -> Bool { Poll.readable(descriptor, milliseconds: milliseconds) }
 
   /// Waits for more and appends it; false at the end.
   public func receive(into buffer: inout ByteBuffer) -> Bool {

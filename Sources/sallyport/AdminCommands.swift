@@ -20,8 +20,10 @@ nonisolated func reloadCommand(_ arguments: Arguments) throws -> Int32 {
 nonisolated func eventsCommand(_ arguments: Arguments) throws -> Int32 {
   let options = AdminOptions(arguments)
   try arguments.refuseOperands()
-  let query = arguments.values["kind"].map { "?kind=\(AdminOptions.encoded($0))" } ?? ""
-  let path = "/v1/events\(query)"
+  let query = ["kind", "rule", "user", "ref"].compactMap { name in
+    arguments.values[name].map { "\(name)=\(AdminOptions.encoded($0))" }
+  }
+  let path = "/v1/events" + (query.isEmpty ? "" : "?\(query.joined(separator: "&"))")
   return try options.wantsJSON ? options.passObjects(on: "GET", path) : options.pass(on: "GET", path)
 }
 
@@ -50,7 +52,11 @@ struct AdminOptions {
     guard var exchange = try open(method, path) else { return 1 }
     defer { exchange.close() }
     guard let head = exchange.readHead() else {
-      Output.complain("sallyport: the daemon closed the connection without an answer\n")
+      Output.complain(
+        exchange.hasWaitedInVain
+          ? "sallyport: the daemon took the request and did not answer within \(AdminExchange.answerMilliseconds / 1000) s; "
+            + "see 'systemctl status sallyport' and its log\n"
+          : "sallyport: the daemon closed the connection without an answer\n")
       return 1
     }
     repeat {
@@ -126,8 +132,14 @@ struct AdminExchange: ~Copyable {
     let saysNo: Bool
   }
 
+  /// How long the first byte of an answer may take, in milliseconds. A reload that reads thousands of files takes some
+  /// seconds; what takes longer than this has hung.
+  static let answerMilliseconds: Int32 = 15_000
+
   private let connection: LocalConnection
   private var answer = ByteBuffer()
+  /// No answer came in time.
+  private(set) var hasWaitedInVain = false
 
   init(_ connection: LocalConnection) { self.connection = connection }
 
@@ -138,6 +150,10 @@ struct AdminExchange: ~Copyable {
 
   /// Waits for the head of the answer; nil where none comes.
   mutating func readHead() -> Head? {
+    guard connection.awaits(milliseconds: Self.answerMilliseconds) else {
+      hasWaitedInVain = true
+      return nil
+    }
     while receive() {
       guard let end = Self.endOfHead(answer.bytes) else { continue }
       let text = answer.bytes.extracting(0..<end).string

@@ -26,7 +26,13 @@ struct AuthorityDirectoryFault: Error, CustomStringConvertible {
   init(_ description: String) { self.description = description }
 
   init(_ path: String, _ fault: AuthorityFault) { self.init("\(path): \(fault)") }
-  init(cannot verb: String, _ path: String, _ error: SystemError) { self.init("cannot \(verb) \(path): \(error)") }
+  init(cannot verb: String, _ path: String, _ error: SystemError) {
+    let why =
+      error.isForeignLink
+      ? "a symbolic link stands there, or on the way, that another user could have put there; it is not followed"
+      : "\(error)"
+    self.init("cannot \(verb) \(path): \(why)")
+  }
 }
 
 struct AuthorityDirectory {
@@ -69,10 +75,10 @@ struct AuthorityDirectory {
   /// nil where there is no such file.
   func certificate(_ role: Role) -> Result<Member?, AuthorityDirectoryFault> {
     let file = certificatePath(role)
-    switch Files.read(file, limit: Self.largestFileBytes) {
+    switch Files.readGuarded(file, limit: Self.largestFileBytes) {
     case .failure(let error) where error.isAbsence: return .success(nil)
     case .failure(let error): return .failure(AuthorityDirectoryFault(cannot: "read", file, error))
-    case .success(let text):
+    case .success(let (text, _)):
       return AuthorityCertificate.read(text)
         .map { Member(role: role, certificate: $0, text: text) }
         .mapError { AuthorityDirectoryFault(file, $0) }
@@ -118,23 +124,24 @@ struct AuthorityDirectory {
 
   func readKey(_ role: Role) -> Result<[UInt8], AuthorityDirectoryFault> {
     let file = keyPath(role)
-    if let mode = Files.mode(file), mode & Self.exposingBits != 0 {
+    switch Files.readGuarded(file, limit: Self.largestFileBytes) {
+    case .failure(let error): return .failure(AuthorityDirectoryFault(cannot: "read", file, error))
+    case .success(let (_, mode)) where mode & Self.exposingBits != 0:
       let digits = String(mode, radix: 8)
       return .failure(
         AuthorityDirectoryFault(
           "\(file) has mode 0\(digits): the key must not be open to all, nor writable by its group; chmod 0600 it, "
             + "and make another authority if somebody may have read it"))
+    case .success(let (bytes, _)): return .success(bytes)
     }
-    return Files.read(file, limit: Self.largestFileBytes)
-      .mapError { AuthorityDirectoryFault(cannot: "read", file, $0) }
   }
 
   // MARK: Making
 
   /// Makes an authority: the one that signs where there is none, else the next one. Answers which it is.
   func establish(permitted: [NameSubtree], host: String, date: String, at seconds: Int64) throws -> Role {
-    let role: Role = Files.exists(certificatePath(.active)) ? .next : .active
-    for file in [certificatePath(role), keyPath(role)] where Files.exists(file) { throw Self.inTheWay(file, role) }
+    let role: Role = Files.isThere(certificatePath(.active)) ? .next : .active
+    for file in [certificatePath(role), keyPath(role)] where Files.isThere(file) { throw Self.inTheWay(file, role) }
     let made: NewAuthority
     switch Authority.make(host: host, date: date, permitted: permitted, at: seconds) {
     case .success(let authority): made = authority
@@ -174,7 +181,7 @@ struct AuthorityDirectory {
       throw AuthorityDirectoryFault(
         "there is no \(certificatePath(incoming)) to activate; 'sallyport ca init' makes one")
     }
-    if outgoing == .next, Files.exists(certificatePath(.next)) {
+    if outgoing == .next, Files.isThere(certificatePath(.next)) {
       throw AuthorityDirectoryFault("\(certificatePath(.next)) is in the way: move it away first")
     }
     switch try whereKeyIs(of: member, incoming, key, seconds) {
@@ -183,7 +190,7 @@ struct AuthorityDirectory {
       try step("replace", keyPath(.active), Files.move(keyPath(incoming), to: keyPath(.active)))
     case .elsewhere:
       try keep(outgoing)
-      if Files.exists(keyPath(.active)) { try step("remove", keyPath(.active), Files.remove(keyPath(.active))) }
+      if Files.isThere(keyPath(.active)) { try step("remove", keyPath(.active), Files.remove(keyPath(.active))) }
     case .alreadyInPlace: break
     }
     try step("replace", certificatePath(.active), Files.move(certificatePath(incoming), to: certificatePath(.active)))
@@ -206,11 +213,11 @@ struct AuthorityDirectory {
       case .failure(let fault): fault
       }
     }
-    if Files.exists(keyPath(role)) {
+    if Files.isThere(keyPath(role)) {
       if let fault = fits(try readKey(role).get()) { throw AuthorityDirectoryFault(certificatePath(role), fault) }
       return .inFile
     }
-    if Files.exists(keyPath(.active)), fits(try readKey(.active).get()) == nil { return .alreadyInPlace }
+    if Files.isThere(keyPath(.active)), fits(try readKey(.active).get()) == nil { return .alreadyInPlace }
     if let configured, fits(configured) == nil { return .elsewhere }
     throw AuthorityDirectoryFault(
       "\(keyPath(role)) is missing, and no other key is that of \(certificatePath(role))")
@@ -220,9 +227,9 @@ struct AuthorityDirectory {
   private func keep(_ outgoing: Role) throws {
     let pairs = [(certificatePath(.active), certificatePath(outgoing)), (keyPath(.active), keyPath(outgoing))]
     for (from, to) in pairs {
-      if Files.exists(from) {
+      if Files.isThere(from) {
         try step("write", to, Files.copyName(from, to: to))
-      } else if Files.exists(to) {
+      } else if Files.isThere(to) {
         try step("remove", to, Files.remove(to))
       }
     }

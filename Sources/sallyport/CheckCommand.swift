@@ -7,7 +7,8 @@ nonisolated func checkCommand(_ options: Arguments) throws -> Int32 {
   if let named = options.values["config"], let operand = options.operands.first {
     throw UsageError(message: "'--config \(named)' and '\(operand)' both name the configuration; expected one of them")
   }
-  let result = ConfigurationFile.load(options.operands.first ?? options.values["config"], secrets: .inspected)
+  let path = ConfigurationFile.path(options.operands.first ?? options.values["config"])
+  let result = ConfigurationFile.load(path, secrets: .inspected)
   let diagnostics =
     result.diagnostics + [result.policy?.authorityDiagnostic()].compactMap { $0 }
     + (result.policy.flatMap { policy in policy.authorityCertificate.map(policy.permitDiagnostics) } ?? [])
@@ -17,14 +18,16 @@ nonisolated func checkCommand(_ options: Arguments) throws -> Int32 {
     Output.answer(Diagnostic.json(diagnostics))
   } else {
     for diagnostic in diagnostics { Output.answer("\(diagnostic)\n") }
-    Output.answer(summary(result, errors: errors, warnings: warnings))
+    Output.answer(summary(path, result, errors: errors, warnings: warnings))
   }
   return errors > 0 || (warnings > 0 && options.flags.contains("strict")) ? 1 : 0
 }
 
-private func summary(_ result: LoadResult, errors: Int, warnings: Int) -> String {
+private func summary(_ path: String?, _ result: LoadResult, errors: Int, warnings: Int) -> String {
   func count(_ number: Int, _ noun: String) -> String { "\(number) \(noun)\(number == 1 ? "" : "s")" }
-  let files = result.files.isEmpty ? "built-in defaults" : count(result.files.count, "file")
+  let files =
+    path == nil
+    ? "built-in defaults" : result.configurationFiles == 0 ? "nothing read" : count(result.configurationFiles, "file")
   let rules = result.policy.map { ", " + count($0.rules.count, "rule") } ?? ""
   return "\(files)\(rules): \(count(errors, "error")), \(count(warnings, "warning"))\n"
 }

@@ -78,6 +78,7 @@ enum CommandTable {
           CommandOption(
             name: "when", value: "KIND", choices: ReachabilityStatus.allCases.map(\.rawValue),
             summary: "the link that the machine leaves by"),
+          CommandOption(name: "absolute", summary: "explain an https:// URL as sent without CONNECT"),
           json,
         ]),
       CommandForm(operands: "REF", options: daemon + [json]),
@@ -225,7 +226,11 @@ enum CommandTable {
     forms: [
       CommandForm(
         options: daemon + [
-          CommandOption(name: "kind", value: "KIND,…", summary: "only these, between commas"), jsonLines,
+          CommandOption(name: "kind", value: "KIND,…", summary: "only these, between commas"),
+          CommandOption(name: "rule", value: "NAME", summary: "only of requests that this rule decided"),
+          CommandOption(name: "user", value: "USER", summary: "only of requests of this user"),
+          CommandOption(name: "ref", value: "REF", summary: "only of the exchange with this reference"),
+          jsonLines,
         ])
     ],
     text: """

@@ -5,6 +5,7 @@ import Bytes
 import HTTP1
 import Policy
 import Reachability
+import Server
 import Transport
 
 nonisolated func explainCommand(_ options: Arguments) throws -> Int32 {
@@ -23,12 +24,13 @@ nonisolated func explainCommand(_ options: Arguments) throws -> Int32 {
   let request = try readRequest(method: named[0], url: named[1])
   let asker = Asker(client: try readClient(options), link: try options.values["when"].map(readLink))
   guard let policy = ConfigurationFile.loadOrComplain(options.values["config"], secrets: .inspected) else { return 1 }
-  let isInside = request.isHTTPS && !request.isTunnel
+  let isInside = request.isHTTPS && !request.isTunnel && !options.flags.contains("absolute")
   if isInside {
     Output.complain("sallyport: programs reach https:// through CONNECT, which is what is explained\n")
   }
   var outer = policy.explain(isInside ? request.tunnel : request, asker)
   var inner = isInside ? policy.explain(request, asker) : nil
+  if let inner { sayWhatDiffers(outer, inner) }
   if let inside = inner, outer.security?.treatment != .intercept {
     outer.note = inside.note(through: outer)
     inner = nil
@@ -61,6 +63,17 @@ private func refuseWhatIsNoReference(_ text: String) throws {
     message: "'\(text)' is neither a URL nor a reference; did you mean 'https://\(path)' or 'http://\(path)'?")
 }
 
+/// BusyBox wget, axel and older axios send `GET https://…` in absolute-form, without CONNECT: a rule with methods or paths
+/// may decide that the other way.
+private func sayWhatDiffers(_ tunnel: Explanation, _ request: Explanation) {
+  guard tunnel.isYes != request.isYes || tunnel.rule?.name != request.rule?.name else { return }
+  let verdict = request.isYes ? "allowed" : "denied"
+  let rule = request.rule.map { "rule '\($0.name)'" } ?? "no rule"
+  Output.complain(
+    "sallyport: a program that sends the request itself, without CONNECT, is \(verdict) by \(rule); --absolute explains that\n"
+  )
+}
+
 extension Explanation {
   fileprivate var isYes: Bool { decision.verdict == .allow && address?.block == nil }
 }
@@ -69,7 +82,8 @@ extension Policy {
   fileprivate func explain(_ request: NamedRequest, _ asker: Asker) -> Explanation {
     explain(
       method: request.method, scheme: request.isHTTPS ? .https : .http, host: request.host, port: request.port,
-      path: request.path, isTunnel: request.isTunnel, client: asker.client, link: asker.link)
+      path: request.path, isTunnel: request.isTunnel, client: asker.client, link: asker.link,
+      own: request.host.address == nil ? .unknown : MachineAddresses.read(), query: request.query)
   }
 }
 
@@ -120,16 +134,19 @@ private struct NamedRequest {
   let host: CanonicalHost
   let port: UInt16
   let path: String
+  /// With its question mark; empty where there is none.
+  let query: String
   let isTunnel: Bool
 
   /// The CONNECT by which the request reaches an https origin.
   var tunnel: NamedRequest {
-    NamedRequest(method: "CONNECT", isHTTPS: true, host: host, port: port, path: "", isTunnel: true)
+    NamedRequest(method: "CONNECT", isHTTPS: true, host: host, port: port, path: "", query: "", isTunnel: true)
   }
 }
 
 /// Reads method and URL with the daemon's own parser, so that both see the same.
 private func readRequest(method: String, url: String) throws -> NamedRequest {
+  let url = try asciiURL(url)
   let text = Array("\(method) \(url) HTTP/1.1\r\nHost: explain\r\n\r\n".utf8)
   var head = RequestHead()
   let limits = HeadLimits(bytes: .max, fields: 1)
@@ -144,5 +161,18 @@ private func readRequest(method: String, url: String) throws -> NamedRequest {
   }
   return NamedRequest(
     method: method, isHTTPS: head.isHTTPS, host: host, port: head.port ?? (head.isHTTPS ? 443 : 80),
-    path: text.span.extracting(head.path).string, isTunnel: head.form == .authority)
+    path: text.span.extracting(head.path).string,
+    query: text.span.extracting(head.path.upperBound..<max(head.path.upperBound, head.pathAndQuery.upperBound)).string,
+    isTunnel: head.form == .authority)
+}
+
+/// The URL with the A-labels of its host, as programs send it.
+private func asciiURL(_ url: String) throws -> String {
+  var rest = url[...]
+  if let scheme = url.firstRange(of: "://") { rest = url[scheme.upperBound...] }
+  let host = rest.prefix { !"/?#:".contains($0) }
+  switch InternationalName.asciiForm(of: String(host)) {
+  case .success(let ascii): return url[..<host.startIndex] + ascii + url[host.endIndex...]
+  case .failure(let fault): throw UsageError(message: "the host of '\(url)' is no host name: \(fault)")
+  }
 }

@@ -18,7 +18,9 @@ nonisolated func runCommand(_ options: Arguments) throws -> Int32 {
   }
   // A reload reads the same file: one that is gone since is an error, and not the built-in defaults.
   let named = ConfigurationFile.path(options.values["config"])
-  guard let policy = ConfigurationFile.loadOrComplain(named) else {
+  let read = ConfigurationFile.load(named)
+  guard let policy = read.policy else {
+    for diagnostic in read.diagnostics { Output.complain("\(diagnostic)\n") }
     Output.complain("sallyport: not started: the configuration has errors\n")
     return 1
   }
@@ -31,6 +33,10 @@ nonisolated func runCommand(_ options: Arguments) throws -> Int32 {
   }
   let log = LogWriter(output: 2, format: lineFormat(policy.configuration.log.format))
   log.setLevel(policy.configuration.log.level)
+  for warning in read.diagnostics {
+    // The line with its caret is for people; what reads a log reads one form.
+    if log.format == .text { Output.complain("\(warning)\n") } else { log.event(.warning, warning.sentence) }
+  }
   let loaded = LoadedPolicy(policy: policy, authority: authority)
   let settings = DaemonSettings(loaded, version: version, log: log, inherited: inherited) { log in
     let result = ConfigurationFile.load(named)
@@ -41,7 +47,8 @@ nonisolated func runCommand(_ options: Arguments) throws -> Int32 {
       return .failure(ReloadFault(result.diagnostics.filter { $0.severity == .error }.map(\.sentence)))
     }
     switch policy.loadAuthority() {
-    case .success(let authority): return .success(LoadedPolicy(policy: policy, authority: authority))
+    case .success(let authority):
+      return .success(LoadedPolicy(policy: policy, authority: authority, warnings: result.diagnostics.map(\.sentence)))
     case .failure(let fault):
       log.event(.error, "a rule intercepts and \(fault)")
       return .failure(ReloadFault(["a rule intercepts and \(fault)"]))

@@ -70,7 +70,7 @@ struct TrustFiles {
   }
 
   private static func refresh(_ path: String, _ wanted: [UInt8]?) -> State {
-    let found = try? Files.read(path, limit: largestBundleBytes).get()
+    let found = try? Files.readGuarded(path, limit: largestBundleBytes).get().bytes
     guard let wanted else { return found == nil ? .absent : .stale }
     if found == wanted { return .current }
     if case .success = Files.replace(path, wanted, mode: mode) { return .current }

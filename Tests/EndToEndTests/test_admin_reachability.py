@@ -42,7 +42,7 @@ def test_the_machine(administered):
     machine = proxy.admin.json("/v1/reachability")
     assert set(machine) == MACHINE
     check_machine(machine)
-    office = {"name": "office", "via": "http://proxy.office.test:3128", "dead_for_ms": None}
+    office = {"name": "office", "via": "http://proxy.office.test:3128", "dead_for_ms": None, "unusable": None}
     assert office in machine["routes"] and {route["name"] for route in machine["routes"]} <= {"office", "direct"}
     assert proxy.admin.json("/v1/status")["reachability"] == machine["status"]
     metrics = samples(proxy)

@@ -260,7 +260,7 @@ def test_the_command_for_a_program(reaching, links):
     done = reachability(proxy, "--json")
     assert done.returncode == 0 and json.loads(done.stdout) == proxy.admin.json("/v1/reachability")
     assert json.loads(done.stdout)["routes"] == [
-        {"name": "office", "via": "http://10.1.0.1:3128", "dead_for_ms": None}
+        {"name": "office", "via": "http://10.1.0.1:3128", "dead_for_ms": None, "unusable": None}
     ]
     done = reachability(proxy, FAR[0], "--json")
     assert done.returncode == 0 and json.loads(done.stdout)["destination"] == {

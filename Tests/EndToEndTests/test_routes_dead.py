@@ -6,6 +6,7 @@ decides nothing and the test begins anew.
 """
 
 import subprocess
+import threading
 import time
 
 import pytest
@@ -231,6 +232,48 @@ def test_the_marks_are_shown(scripted_parent, routed, raw_client, tmp_path):
     def shown() -> dict:
         return {entry["name"]: entry for entry in admin.json("/v1/reachability")["routes"]}
 
-    assert shown()["first"] == {"name": "first", "via": f"http://office.test:{port}", "dead_for_ms": None}
+    assert shown()["first"] == {"name": "first", "via": f"http://office.test:{port}", "dead_for_ms": None, "unusable": None}
     ask_until(client, lambda: shown()["first"]["dead_for_ms"])
     assert shown()["second"]["dead_for_ms"] is None
+
+
+# Silent about one destination
+
+
+@pytest.mark.parametrize("others", [False, True], ids=["alone", "beside others"])
+def test_a_parent_that_hangs_on_destinations_serves_the_others(
+    others, scripted_parent, routed, raw_origin, raw_client
+):
+    """As one that waits for an address. No client must send all the others round a parent by asking it for those.
+
+    Where nothing else comes back from it, it may as well be dead, and is marked.
+    """
+    hung = threading.Semaphore(0)
+
+    def script(connection) -> None:
+        request = connection.read_request()
+        if request.target.startswith(b"hangs"):
+            hung.release()
+            connection.wait_for_end()
+            return
+        connection.send(b"HTTP/1.1 200 OK\r\n\r\n")
+        connection.switch_protocol()
+        connection.wait_for_end()
+
+    first, origin = scripted_parent(script), raw_origin(tunnel_echo)
+    here = Answer(a=["127.0.0.1"])
+    known = {f"hangs{number}.test": here for number in range(3)}
+    limits = 'workers = 1\n[proxy.timeouts]\nconnect = "500ms"'
+    proxy = routed(route("first", first.via), "first", "direct", known={**KNOWN, "a.test": here, **known}, proxy=limits)
+    clients = []
+    for name in known:
+        clients.append(raw_client(proxy))
+        clients[-1].send(ask("CONNECT", origin.port, host=name))
+        assert hung.acquire(timeout=DEADLINE_SECONDS)
+    if others:
+        assert raw_client(proxy).exchange(ask("CONNECT", origin.port)).status == 200
+    for client in clients:
+        assert client.answer().status == 200, "direct is its second way"
+    before = len(first.requests())
+    assert raw_client(proxy).exchange(ask("CONNECT", origin.port)).status == 200
+    assert len(first.requests()) - before == (1 if others else 0)

@@ -334,3 +334,27 @@ def test_no_password_is_anywhere_in_the_log(scripted_parent, routed, raw_client)
     proxy = routed('[log]\nlevel = "debug"\n' + route("office", parent.via, ADA), "office")
     for way in ("CONNECT", "https"):
         check_problem(exchange(raw_client(proxy), way, 443), 502)
+
+
+def test_a_parent_that_refuses_the_connection_is_in_the_line(routed, raw_client):
+    """Its route is what an operator looks for, though there was no connection."""
+    proxy = routed(route("office", f"http://office.test:{unused_port()}"), "office", proxy="workers = 1")
+    check_problem(raw_client(proxy).exchange(ask("GET", 8080)), 502)
+    assert proxy.access(lambda line: line["error"] == "connection-refused")["route"] == "office"
+
+
+@pytest.mark.parametrize(
+    "answer, words",
+    [(b"nonsense\r\n\r\n", "The response of the parent"), (b"HTTP/1.1 200 OK\r\n", "The parent")],
+    ids=["nonsense", "half a head"],
+)
+def test_what_a_parent_does_wrong_is_said_of_the_parent(answer, words, scripted_parent, routed, raw_client):
+    def script(connection) -> None:
+        connection.read_request()
+        connection.send(answer)
+        connection.close()
+
+    parent = scripted_parent(script)
+    proxy = routed(route("office", parent.via), "office", proxy="workers = 1")
+    problem = check_problem(raw_client(proxy).exchange(ask("POST", 8080, lines="Content-Length: 0\r\n")), 502)
+    assert f"{words} office.test:{parent.port} of route 'office', asked for " in problem.body["detail"]

@@ -57,6 +57,9 @@ func line(_ line: String) -> String { line + "\r\nHost: a.example\r\n\r\n" }
 @Suite struct RequestHeadTests {
   static let accepted: [Row] = [
     Row("a plain request", get(), "GET http a.example - '/' '/' 1.1 no body, keeps"),
+    Row("two empty lines before it", "\r\n\r\n" + get(), "GET http a.example - '/' '/' 1.1 no body, keeps"),
+    Row(
+      "four empty lines before it", "\r\n\r\n\r\n\r\n" + get(), "GET http a.example - '/' '/' 1.1 no body, keeps"),
     Row("one empty line before it", "\r\n" + get(), "GET http a.example - '/' '/' 1.1 no body, keeps"),
     Row(
       "a port, a path and a query", line("PUT http://a.example:8080/p/q?r=s?t HTTP/1.1"),
@@ -194,7 +197,7 @@ func line(_ line: String) -> String { line + "\r\nHost: a.example\r\n\r\n" }
     Row("a tab behind the method", line("GET\thttp://a.example/ HTTP/1.1"), refused: .badMethod),
     Row("a NUL in the method", line("GE\u{0}T http://a.example/ HTTP/1.1"), refused: .controlCharacter),
     Row("a line of one word", "GET\r\n\r\n", refused: .badMethod),
-    Row("two empty lines before the request", "\r\n\r\n" + get(), refused: .badMethod),
+    Row("five empty lines before the request", "\r\n\r\n\r\n\r\n\r\n" + get(), refused: .badMethod),
     Row("a bare LF before the request", "\n" + get(), refused: .bareLineFeed),
     Row("a bare CR before the request", "\r" + get(), refused: .bareCarriageReturn),
     Row("a TLS ClientHello", "\u{16}\u{3}\u{1}\u{2}\u{0}\u{1}", refused: .controlCharacter),
@@ -252,7 +255,7 @@ func line(_ line: String) -> String { line + "\r\nHost: a.example\r\n\r\n" }
     Row("a port of six digits", line("GET http://a.example:000080/ HTTP/1.1"), refused: .badPort),
     Row("a port with a sign", line("GET http://a.example:+80/ HTTP/1.1"), refused: .badPort),
     Row("two ports", line("GET http://a.example:80:80/ HTTP/1.1"), refused: .badPort),
-    Row("a tunnel without a port", line("CONNECT a.example HTTP/1.1"), refused: .badPort),
+    Row("a tunnel without a port", line("CONNECT a.example HTTP/1.1"), refused: .missingPort),
     Row("a tunnel with an empty port", line("CONNECT a.example: HTTP/1.1"), refused: .badPort),
     Row("a tunnel with a URL", line("CONNECT http://a.example:443/ HTTP/1.1"), refused: .badPort),
     Row("a tunnel with a path", line("CONNECT a.example:443/ HTTP/1.1"), refused: .badPort),

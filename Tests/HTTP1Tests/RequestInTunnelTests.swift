@@ -19,7 +19,7 @@ import Testing
       "absolute-form, which every server takes", line("GET https://a.example/p HTTP/1.1"),
       "GET https a.example - '/p' '/p' 1.1 no body, keeps"),
     Row("the server as a whole", line("OPTIONS * HTTP/1.1"), "OPTIONS * 1.1 no body, keeps"),
-    Row("a tunnel in the tunnel", line("CONNECT a.example:443 HTTP/1.1"), refused: .badMethod),
+    Row("a tunnel in the tunnel", line("CONNECT a.example:443 HTTP/1.1"), refused: .connectInTunnel),
     Row("a backslash in the path", line("GET /a\\b HTTP/1.1"), refused: .badTarget),
     Row("no Host", "GET / HTTP/1.1\r\n\r\n", refused: .missingHost),
     Row("two Hosts", "GET / HTTP/1.1\r\nHost: a.example\r\nHost: a.example\r\n\r\n", refused: .severalHosts),

@@ -113,7 +113,8 @@ import Testing
       "2:31: error: 'listen' in [proxy]: '[::1]' has no port; write \"[::1]:3128\""),
     LoadRow(
       "a port without an address", "[proxy]\nlisten = [\":3128\"]",
-      "2:11: error: 'listen' in [proxy]: ':3128' has no address; write \"0.0.0.0:3128\" for every address"),
+      "2:11: error: 'listen' in [proxy]: ':3128' has no address; write \"127.0.0.1:3128\", which only this machine reaches"
+    ),
     LoadRow(
       "a port beyond the last, or in another form",
       "[proxy]\nlisten = [\"127.0.0.1:65536\", \"127.0.0.1:080\", \"127.0.0.1:\"]",
@@ -192,7 +193,7 @@ import Testing
     LoadRow(
       "a class that is near a known one", "[proxy]\ndeny_addresses = [\"link_local\"]",
       "2:19: error: 'deny_addresses' in [proxy]: expected \"link-local\", \"multicast\", \"unspecified\", \"loopback\", "
-        + "\"private\" or \"cgnat\", an address or a CIDR block, found 'link_local'; did you mean 'link-local'?"
+        + "\"private\", \"cgnat\" or \"self\", an address or a CIDR block, found 'link_local'; did you mean 'link-local'?"
     ),
     LoadRow(
       "a block with host bits", "[proxy]\ndeny_addresses = [\"10.1.2.3/8\", \"fe80::1/10\"]",

@@ -129,11 +129,11 @@ func rule(
       "[[rule]]\nname = 'a'\nports = [2]\ndeny_addresses = ['10.0.0.0/8']\n[[rule]]\nname = 'b'")
     let metadata = try #require(IPAddress("169.254.169.254"))
     let inside = try #require(IPAddress("::ffff:10.0.0.1"))
-    #expect(policy.denyingBlock(metadata, rule: 0) == nil)
-    #expect(policy.denyingBlock(inside, rule: 0)?.description == "10.0.0.0/8")
-    #expect(policy.denyingBlock(metadata, rule: 1)?.description == "169.254.0.0/16")
-    #expect(policy.denyingBlock(metadata, rule: nil)?.description == "169.254.0.0/16")
-    #expect(policy.denyingBlock(inside, rule: nil) == nil)
+    #expect(policy.denyingBlock(metadata, rule: 0, isOwn: { _ in false }) == nil)
+    #expect(policy.denyingBlock(inside, rule: 0, isOwn: { _ in false })?.description == "10.0.0.0/8")
+    #expect(policy.denyingBlock(metadata, rule: 1, isOwn: { _ in false })?.description == "169.254.0.0/16")
+    #expect(policy.denyingBlock(metadata, rule: nil, isOwn: { _ in false })?.description == "169.254.0.0/16")
+    #expect(policy.denyingBlock(inside, rule: nil, isOwn: { _ in false }) == nil)
   }
 
   @Test func theLongestAdditionIsKnown() throws {

@@ -24,7 +24,7 @@ import Testing
     #expect(
       lines(request.fields) == [
         "remove referer", "remove via", "set X-Client: kiosk-7", "set X-Empty: ", "set User-Agent: kiosk/7",
-        "set Accept-Language: en-GB, de;q=0.9, *;q=0.8",
+        "set Accept-Language: en-GB;q=1, de;q=0.9, *;q=0.8",
         // The example of RFC 7617, 2.
         "set Authorization: Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ==", "default Accept: */*",
       ])
@@ -63,12 +63,12 @@ import Testing
       user_agent = "theirs"
       accept_language = ["en"]
       """)
-    let inherited = ["set User-Agent: theirs", "set Accept-Language: en"]
+    let inherited = ["set User-Agent: theirs", "set Accept-Language: en;q=1"]
     for request in [policy.defaultRequest, policy.rules[0].request, policy.rules[2].request] {
       #expect(lines(request.fields) == inherited)
       #expect(request.timeoutMilliseconds == 1000 && !request.cookies)
     }
-    #expect(lines(policy.rules[1].request.fields) == ["set Accept-Language: en", "set User-Agent: mine"])
+    #expect(lines(policy.rules[1].request.fields) == ["set Accept-Language: en;q=1", "set User-Agent: mine"])
     #expect(policy.rules[1].request.timeoutMilliseconds == 1000 && policy.rules[1].request.cookies)
   }
 
@@ -246,7 +246,7 @@ import Testing
     let request = try loaded(
       "[defaults.request]\naccept_language = [\"a\", \"b\", \"c\", \"d\", \"e\", \"f\"]"
     ).defaultRequest
-    #expect(lines(request.fields) == ["set Accept-Language: a, b;q=0.9, c;q=0.8, d;q=0.7, e;q=0.6, f;q=0.5"])
+    #expect(lines(request.fields) == ["set Accept-Language: a;q=1, b;q=0.9, c;q=0.8, d;q=0.7, e;q=0.6, f;q=0.5"])
   }
 
   @Test(arguments: [

@@ -177,7 +177,7 @@ import Testing
     LoadRow(
       "an address set of a rule", "[[rule]]\nname = \"a\"\ndeny_addresses = [\"privat\"]",
       "3:19: error: 'deny_addresses' in [rule]: expected \"link-local\", \"multicast\", \"unspecified\", \"loopback\", "
-        + "\"private\" or \"cgnat\", an address or a CIDR block, found 'privat'; did you mean 'private'?"),
+        + "\"private\", \"cgnat\" or \"self\", an address or a CIDR block, found 'privat'; did you mean 'private'?"),
   ]
 
   @Test(arguments: treatments) func treatmentRows(row: LoadRow) { row.check() }

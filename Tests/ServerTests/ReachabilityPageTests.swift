@@ -17,7 +17,7 @@ import Testing
     ],
     routes: [
       .init(name: "office", via: "http://proxy.office.example:3128", deadForMilliseconds: nil),
-      .init(name: "b", via: "direct", deadForMilliseconds: 1001),
+      .init(name: "b", via: "direct", deadForMilliseconds: 1001, unusable: "there is no interface eth9"),
     ],
     waiting: 1,
     destination: .init(
@@ -32,8 +32,8 @@ import Testing
         + #""interfaces": [{"name": "eth0", "kind": "wired", "up": true, "carrier": true, "addresses": ["10.0.0.2"]}, "#
         + #"{"name": "wlan0", "kind": "wifi", "up": true, "carrier": false, "addresses": []}, "#
         + #"{"name": "ppp0", "kind": "wwan", "up": false, "carrier": false, "addresses": []}], "#
-        + #""routes": [{"name": "office", "via": "http://proxy.office.example:3128", "dead_for_ms": null}, "#
-        + #"{"name": "b", "via": "direct", "dead_for_ms": 1001}], "waiting": 1, "#
+        + #""routes": [{"name": "office", "via": "http://proxy.office.example:3128", "dead_for_ms": null, "unusable": null}, "#
+        + #"{"name": "b", "via": "direct", "dead_for_ms": 1001, "unusable": "there is no interface eth9"}], "waiting": 1, "#
         + #""destination": {"host": "example.com", "status": "wired", "error": null, "addresses": "#
         + #"[{"address": "10.0.0.9", "status": "wired", "interface": "eth0", "source": "10.0.0.2"}]}}"#)
   }
@@ -59,7 +59,7 @@ import Testing
 
         routes:
           office  http://proxy.office.example:3128
-          b       direct  passed over for 2 s
+          b       direct  passed over for 2 s  not usable: there is no interface eth9
 
         example.com: wired
           10.0.0.9  wired by eth0 from 10.0.0.2

@@ -38,7 +38,7 @@ import Testing
   @Test func anAnswerForgetsAllFailures() {
     health.failed(office, now: 0)
     health.failed(office, now: 1000)
-    health.succeeded(office)
+    health.succeeded(office, now: 1000)
     #expect(health.deadUntil(office, now: 1000) == nil)
     health.failed(office, now: 1000)
     #expect(health.deadUntil(office, now: 1000) == 2000)
@@ -47,7 +47,7 @@ import Testing
   @Test func oneParentSaysNothingOfAnother() {
     health.failed(office, now: 0)
     #expect(health.deadUntil(home, now: 0) == nil)
-    health.succeeded(home)
+    health.succeeded(home, now: 0)
     #expect(health.deadUntil(office, now: 0) == 1000)
   }
 
@@ -57,5 +57,25 @@ import Testing
     for route in [office, home] { #expect(health.deadUntil(route, now: 0) == nil) }
     health.failed(home, now: 0)
     #expect(health.deadUntil(home, now: 0) == 1000)
+  }
+
+  // MARK: Silence
+
+  @Test func aParentThatAnswersNobodyIsDead() {
+    health.answered(office, now: 99)
+    health.answered(home, now: 150)
+    health.wasSilent(office, since: 100, now: 10_100)
+    #expect(health.deadUntil(office, now: 10_100) == 11_100)
+  }
+
+  @Test func aParentThatAnswersOthersIsNotHoweverManyDestinationsAreSilent() {
+    for time in [100, 5000, 9000] as [Int64] {
+      health.answered(office, now: time + 1)
+      health.wasSilent(office, since: time, now: time + 10_000)
+      #expect(health.deadUntil(office, now: time + 10_000) == nil)
+    }
+    health.succeeded(office, now: 20_000)
+    health.wasSilent(office, since: 19_000, now: 29_000)
+    #expect(health.deadUntil(office, now: 29_000) == nil)
   }
 }

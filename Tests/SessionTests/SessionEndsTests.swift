@@ -617,7 +617,7 @@ import Testing
         < HTTP/1.1 504 exchange-timeout ref=REF001
         < Date: Sun, 06 Nov 1994 08:49:37 GMT
         < Content-Type: application/problem+json
-        < Content-Length: 258
+        < Content-Length: 251
         < Cache-Control: no-store
         < Proxy-Status: sallyport; error=http_response_timeout; details="http://a.example/x did not
              finish within the rule's 10000 ms."
@@ -642,7 +642,7 @@ import Testing
         < HTTP/1.1 504 exchange-timeout ref=REF001
         < Date: Sun, 06 Nov 1994 08:49:37 GMT
         < Content-Type: application/problem+json
-        < Content-Length: 258
+        < Content-Length: 251
         < Cache-Control: no-store
         < Proxy-Status: sallyport; error=http_response_timeout; details="http://a.example/x did not
              finish within the rule's 10000 ms."
@@ -698,7 +698,7 @@ import Testing
         < HTTP/1.1 504 exchange-timeout ref=REF002
         < Date: Sun, 06 Nov 1994 08:49:37 GMT
         < Content-Type: application/problem+json
-        < Content-Length: 258
+        < Content-Length: 251
         < Cache-Control: no-store
         < Proxy-Status: sallyport; error=http_response_timeout; details="http://a.example/x did not
              finish within the rule's 10000 ms."
@@ -879,7 +879,21 @@ import Testing
       gives: #"""
         connect a.example:80
         the proxy shuts down
-        end (0 shut-down): client abort
+        < HTTP/1.1 503 shutting-down ref=REF001
+        < Date: Sun, 06 Nov 1994 08:49:37 GMT
+        < Content-Type: application/problem+json
+        < Content-Length: 251
+        < Cache-Control: no-store
+        < Proxy-Status: sallyport; error=proxy_internal_error; details="The proxy is stopping, and the
+             request was not answered in the time that it gives."
+        < Retry-After: 10
+        < Connection: close
+        <
+        < content: {"type":"urn:sallyport:problem:shutting-down","title":"The proxy is
+             stopping","status":503,"detail":"The proxy is stopping, and the request was not answered
+             in the time that it gives.","error":"proxy_internal_error","nsurlError":-1004,"ref":"REF001
+            "}\n
+        end (503 shutting-down): client linger
         """#)
     play(
       .client(get), .opened, .shutDown,
@@ -890,7 +904,21 @@ import Testing
         > Via: 1.1 sallyport (7F3K2A9Q)
         >
         the proxy shuts down
-        end (0 shut-down): client abort, upstream closed
+        < HTTP/1.1 503 shutting-down ref=REF001
+        < Date: Sun, 06 Nov 1994 08:49:37 GMT
+        < Content-Type: application/problem+json
+        < Content-Length: 251
+        < Cache-Control: no-store
+        < Proxy-Status: sallyport; error=proxy_internal_error; details="The proxy is stopping, and the
+             request was not answered in the time that it gives."
+        < Retry-After: 10
+        < Connection: close
+        <
+        < content: {"type":"urn:sallyport:problem:shutting-down","title":"The proxy is
+             stopping","status":503,"detail":"The proxy is stopping, and the request was not answered
+             in the time that it gives.","error":"proxy_internal_error","nsurlError":-1004,"ref":"REF001
+            "}\n
+        end (503 shutting-down): client linger, upstream closed
         """#)
     play(
       .client(get), .opened, .upstream(head("HTTP/1.1 200 OK", "Date: today", "Content-Length: 5") + "he"),

@@ -207,7 +207,7 @@ final class Stage {
       perform(session.drain())
     case .shutDown:
       lines.append("the proxy shuts down")
-      perform(session.shutDown())
+      perform(session.shutDown(&workspace, &outputs))
     case .reload(let policy): self.policy = policy
     case .refusesCertificates(let kind): certificateRefusal = kind
     case .cannotIntercept(let detail): interceptionFailure = detail

@@ -185,7 +185,7 @@ import Testing
     state.reportedFault = .client(.plainHTTP)
     var setting = Setting()
     var session = Session(resuming: state, policy: plainPolicy, now: 9000, &setting.workspace, &setting.outputs)
-    _ = session.shutDown()
+    _ = session.shutDown(&setting.workspace, &setting.outputs)
     #expect(session.record.outcome == .tunnelFaultReported(.client(.plainHTTP)))
   }
 }

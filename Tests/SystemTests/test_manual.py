@@ -112,6 +112,8 @@ def test_groff_warns_of_nothing(page):
     environment = {**os.environ, "LC_ALL": "C.UTF-8", "MANROFFSEQ": "", "MANWIDTH": "80"}
     done = run("man", "--warnings", "-E", "UTF-8", "-l", "-Tutf8", "-Z", page, env=environment)
     assert done.stderr == ""
+    done = run("groff", "-ww", "-man", "-Tutf8", page, env=environment)
+    assert done.stderr == ""
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

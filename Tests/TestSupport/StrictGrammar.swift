@@ -94,7 +94,9 @@ public enum StrictGrammar {
 
   /// Whether `bytes` are the whole head of a request that a forward proxy may take.
   public static func isProxyRequest(_ bytes: [UInt8]) -> Bool {
-    let bytes = Array(bytes.starts(with: [13, 10]) ? bytes.dropFirst(2) : bytes[...])
+    var rest = bytes[...]
+    for _ in 0..<4 where rest.starts(with: [13, 10]) { rest = rest.dropFirst(2) }
+    let bytes = Array(rest)
     guard endOfHead(bytes, from: 0) == bytes.count, let head = head(bytes) else { return false }
     let parts = head.startLine.split(separator: 32, omittingEmptySubsequences: false).map { Array($0) }
     guard parts.count == 3, isToken(parts[0]), isMethodCased(parts[0]) else { return false }

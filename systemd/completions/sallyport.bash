@@ -44,7 +44,7 @@ __sallyport_options() {
     case $1 in
         run) echo "--config --help" ;;
         check) echo "--config --strict --json --help" ;;
-        explain) echo "--config --socket --user --unit --when --json --help" ;;
+        explain) echo "--config --socket --user --unit --when --absolute --json --help" ;;
         pin) echo "--file --server-name --anchors --json --help" ;;
         ca) echo "--help" ;;
         "ca init") echo "--permit --directory --config --help" ;;
@@ -53,7 +53,7 @@ __sallyport_options() {
         "ca export") echo "--format --only --bundle --output --directory --config --help" ;;
         env) echo "--config --socket --shell --help" ;;
         status | reload) echo "--config --socket --json --help" ;;
-        events) echo "--config --socket --kind --json --help" ;;
+        events) echo "--config --socket --kind --rule --user --ref --json --help" ;;
         reachability) echo "--config --socket --watch --json --help" ;;
         version) echo "--help" ;;
         help) echo "--json --help" ;;

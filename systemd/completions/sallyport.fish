@@ -88,6 +88,10 @@ complete -c sallyport -n '__sallyport_at ca export' -l output -r -F -d 'File to 
 
 complete -c sallyport -n '__sallyport_in env' -l shell -x -a 'sh bash zsh fish systemd env-file json' -d 'Language of the lines'
 
+complete -c sallyport -n '__sallyport_in explain' -l absolute -d 'As sent without CONNECT'
+complete -c sallyport -n '__sallyport_in events' -l rule -x -d 'Only of this rule'
+complete -c sallyport -n '__sallyport_in events' -l user -x -a '(__fish_complete_users)' -d 'Only of this user'
+complete -c sallyport -n '__sallyport_in events' -l ref -x -d 'Only of this exchange'
 complete -c sallyport -n '__sallyport_in events' -l kind -x -a '(__fish_append , begun progress finished violation pin-mismatch wait reachability reload)' -d 'Kinds of events'
 
 complete -c sallyport -n '__sallyport_behind reachability' -a '(__fish_print_hostnames)'

@@ -80,6 +80,7 @@ _sallyport() {
             '--user=[the local user that asks]:user:_users' \
             '--unit=[the unit that asks]:unit' \
             '--when=[the link that the machine leaves by]:kind:(unknown not-reachable wwan wifi wired)' \
+            '--absolute[as sent without CONNECT]' \
             '1:method or reference:(GET HEAD POST PUT DELETE OPTIONS PATCH TRACE CONNECT)' \
             '2:URL:_urls'
           ;;
@@ -95,6 +96,7 @@ _sallyport() {
         status | reload) _arguments $daemon ;;
         events)
           _arguments $daemon \
+            '--rule=[only of this rule]:rule:' '--user=[only of this user]:user:_users' '--ref=[only of this exchange]:reference:' \
             '--kind=[kinds of events]:kind:_sequence compadd - begun progress finished violation pin-mismatch wait reachability reload'
           ;;
         reachability) _arguments $daemon '--watch[print each change]' '1:host:_hosts' ;;
