@@ -29,14 +29,16 @@ public enum PolicyLoader {
   /// Loads the file at `path` and all it includes; nil: the built-in defaults, without any file.
   public static func load(path: String?, files: some PolicyFiles) -> LoadResult {
     guard let path else {
-      return LoadResult(policy: Policy(), diagnostics: [], files: [], configurationFiles: 0, adminSocket: AdminSettings.standardSocket)
+      return LoadResult(
+        policy: Policy(), diagnostics: [], files: [], configurationFiles: 0, adminSocket: AdminSettings.standardSocket)
     }
     let reading = ConfigurationReading(files: files)
     reading.readMainFile(path)
     reading.checkRules()
     return LoadResult(
       policy: reading.errorCount == 0 ? reading.policy() : nil, diagnostics: reading.diagnostics,
-      files: reading.filesRead, configurationFiles: reading.configurationFiles, adminSocket: reading.configuration.admin.socket)
+      files: reading.filesRead, configurationFiles: reading.configurationFiles,
+      adminSocket: reading.configuration.admin.socket)
   }
 }
 
