@@ -617,7 +617,7 @@ import Testing
         < HTTP/1.1 504 exchange-timeout ref=REF001
         < Date: Sun, 06 Nov 1994 08:49:37 GMT
         < Content-Type: application/problem+json
-        < Content-Length: 251
+        < Content-Length: 258
         < Cache-Control: no-store
         < Proxy-Status: sallyport; error=http_response_timeout; details="http://a.example/x did not
              finish within the rule's 10000 ms."
@@ -642,7 +642,7 @@ import Testing
         < HTTP/1.1 504 exchange-timeout ref=REF001
         < Date: Sun, 06 Nov 1994 08:49:37 GMT
         < Content-Type: application/problem+json
-        < Content-Length: 251
+        < Content-Length: 258
         < Cache-Control: no-store
         < Proxy-Status: sallyport; error=http_response_timeout; details="http://a.example/x did not
              finish within the rule's 10000 ms."
@@ -698,7 +698,7 @@ import Testing
         < HTTP/1.1 504 exchange-timeout ref=REF002
         < Date: Sun, 06 Nov 1994 08:49:37 GMT
         < Content-Type: application/problem+json
-        < Content-Length: 251
+        < Content-Length: 258
         < Cache-Control: no-store
         < Proxy-Status: sallyport; error=http_response_timeout; details="http://a.example/x did not
              finish within the rule's 10000 ms."
