@@ -43,6 +43,8 @@ struct TunnelOutcomes {
   private let treatmentOfOthers: ConnectTreatment
   private let listsPorts: Bool
   private var byHost: [HostPattern: [Int]] = [:]
+  /// Of those, the rules that decide tunnels.
+  private var decidingByHost: [HostPattern: [Int]] = [:]
   private var blockLengths: Set<Int> = []
   /// Patterns of rules that decide tunnels, in the order of the rules: the first of them, those of addresses, and by each
   /// name that they are at or below.
@@ -59,6 +61,7 @@ struct TunnelOutcomes {
     for (number, entry) in entries.enumerated() {
       for pattern in entry.conditions.hosts.isEmpty ? [.any] : Set(entry.conditions.hosts) {
         byHost[pattern, default: []].append(number)
+        if entry.decidesTunnels { decidingByHost[pattern, default: []].append(number) }
         if case .block(let block) = pattern { blockLengths.insert(block.length) }
       }
       guard entry.decidesTunnels else { continue }
@@ -128,7 +131,8 @@ struct TunnelOutcomes {
   private func outcomes(of number: Int, to host: HostPattern, _ port: UInt16) -> Set<Outcome>? {
     let rule = entries[number]
     var outcomes: Set<Outcome> = []
-    for candidate in candidates(host) {
+    let (candidates, isWhole) = candidates(host)
+    for candidate in candidates {
       let entry = entries[candidate]
       if candidate == number {
         guard entry.decidesTunnels else { continue }
@@ -149,6 +153,7 @@ struct TunnelOutcomes {
       outcomes.insert(Outcome(rule: candidate, treatment: treatment(entry, port)))
       if covers { return outcomes }
     }
+    guard isWhole else { return nil }
     outcomes.insert(Outcome(rule: nil, treatment: treatmentOfOthers))
     return outcomes
   }
@@ -158,7 +163,7 @@ struct TunnelOutcomes {
     if treatmentOfOthers == .deny { return true }
     let patterns = entries[number].conditions.hosts.isEmpty ? [.any] : entries[number].conditions.hosts
     return patterns.flatMap(Self.specimens).contains { host, _ in
-      candidates(host).contains { candidate in
+      candidates(host).numbers.contains { candidate in
         candidate > number && entries[candidate].allowsHTTPS && entries[candidate].connect == nil
           && entries[candidate].treatment == .deny
       }
@@ -232,16 +237,21 @@ struct TunnelOutcomes {
     return Array(found.prefix(Self.mostNarrower))
   }
 
-  /// The rules that match a host, in their order.
-  private func candidates(_ host: HostPattern) -> [Int] {
-    var numbers: [Int] = byHost[.any] ?? []
-    for pattern in ShadowedRules.covering(host, blockLengths: blockLengths) where pattern != .any {
-      numbers += byHost[pattern] ?? []
+  /// The first rules that match a host and the first that decide its tunnels, in their order, and whether these are all.
+  private func candidates(_ host: HostPattern) -> (numbers: [Int], isWhole: Bool) {
+    var numbers: [Int] = []
+    var count = 0
+    for pattern in ShadowedRules.covering(host, blockLengths: blockLengths) {
+      numbers += byHost[pattern]?.prefix(Self.mostCandidates) ?? []
+      let list = decidingByHost[pattern] ?? []
+      numbers += list.prefix(Self.mostCandidates)
+      count += list.count
     }
     var last = -1
-    return numbers.sorted().prefix(Self.mostCandidates).filter { number in
+    let first = numbers.sorted().filter { number in
       defer { last = number }
       return number != last
     }
+    return (first, count <= Self.mostCandidates)
   }
 }

@@ -430,21 +430,23 @@ def test_a_file_that_is_named_and_not_there_is_an_error(sallyport_binary, tmp_pa
     assert done.returncode == 1 and "absent.toml" in done.stdout + done.stderr
 
 
+# Nothing of it is lost in tunnels, and no secret leaves in the clear.
+OVER_TLS = RULE + 'schemes = ["http"]\nupgrade = true\n'
 WARNINGS = {
     "a user who is not there": (RULE + 'users = ["no-such-user"]\n', 3),
     "a route that no rule lists": ('[routes.a]\nvia = "direct"\n' + RULE, 1),
     "a secret that others can read": (
-        RULE + '[rule.request]\nauthorization = { username = "a", password = { file = "open" } }\n',
-        4,
+        OVER_TLS + '[rule.request]\nauthorization = { username = "a", password = { file = "open" } }\n',
+        6,
     ),
     "a secret in place": (
-        RULE + '[rule.request]\nauthorization = { username = "a", password = "in-the-open" }\n',
-        4,
+        OVER_TLS + '[rule.request]\nauthorization = { username = "a", password = "in-the-open" }\n',
+        6,
     ),
     "a rule that can never match": (RULE + '[[rule]]\nname = "s"\nhosts = ["a.test"]\n', 3),
     "more languages than six": (
-        RULE + '[rule.request]\naccept_language = ["a", "b", "c", "d", "e", "f", "g"]\n',
-        4,
+        OVER_TLS + '[rule.request]\naccept_language = ["a", "b", "c", "d", "e", "f", "g"]\n',
+        6,
     ),
 }
 

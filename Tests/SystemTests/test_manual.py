@@ -193,7 +193,7 @@ def test_examples_are_sound(tmp_path):
     need_binary()
     examples = (MANUAL / "sallyport.toml.5").read_text().split(".Sh EXAMPLES")[1].split(".Sh")[0]
     text = "\n".join(re.findall(r"^\.Bd -literal[^\n]*\n(.*?)^\.Ed", examples, re.DOTALL | re.MULTILINE))
-    assert text.count("[[rule]]") == 3
+    assert text.count("[[rule]]") == 4
     configuration = tmp_path / "sallyport.toml"
     configuration.write_text(text)
     (tmp_path / "maps-key").write_text("secret")
