@@ -220,16 +220,6 @@ final class Conversation {
     settle(worker)
   }
 
-  func shutDown(_ worker: Worker) {
-    if flags.contains(.closed) { return }
-    if ending == nil {
-      perform(session.shutDown(&worker.workspace, &outputs), worker)
-      // As much as the socket takes at once: there is no other time.
-      settle(worker)
-    }
-    giveUpSending(worker)
-  }
-
   // MARK: Actions
 
   func perform(_ action: Action, otherIsUpstream: Bool = true, _ worker: Worker) {

@@ -39,23 +39,23 @@ struct HostReachability: ~Copyable {
   }
 
   /// Why a route cannot be taken on this network; nil where it can, or nothing is known. Where its parent has a name, or
-  /// it leads straight, the machine's default route stands for the way: a destination may still be reached by another.
+  /// it leads straight, only a look-up would tell the way: there the default route stands for it.
   mutating func obstacle(of route: Route) -> String? {
     guard let state = paths.view?.state else { return nil }
-    var status = state.status
+    let words = route.links.map(\.rawValue).joined(separator: " or ")
+    func fits(_ status: ReachabilityStatus) -> Bool { route.links.isEmpty || route.links.contains(status) }
     if let name = route.interface {
-      guard let link = state.links.values.first(where: { $0.name == name }) else {
-        return "there is no interface \(name)"
-      }
+      let named = state.links.values.first { $0.name == name }
+      guard let link = named else { return "there is no interface \(name)" }
       if !link.isUsable { return link.isUp ? "interface \(name) has no carrier" : "interface \(name) is down" }
-      status = link.isLoopback ? .wired : state.kinds[link.index] ?? .unknown
     }
-    if let address = route.parent?.host.address { status = paths.path(to: address, by: route.interface).status }
-    if status == .notReachable {
-      return route.parent == nil ? "the network is not reachable" : "its parent is not reachable"
+    if let address = route.parent?.host.address {
+      let status = paths.path(to: address, by: route.interface).status
+      if status == .notReachable { return "its parent is not reachable" }
+      return fits(status) ? nil : "reached by \(status.rawValue), and 'when' asks for \(words)"
     }
-    guard !route.links.isEmpty, !route.links.contains(status) else { return nil }
-    return "reached by \(status.rawValue), and 'when' asks for \(route.links.map(\.rawValue).joined(separator: " or "))"
+    if route.interface != nil || fits(state.status) { return nil }
+    return "the default route is \(state.status.rawValue), and 'when' asks for \(words)"
   }
 
   mutating func destination(_ host: String, _ answer: NameAnswer) -> ReachabilityReport.Destination {
