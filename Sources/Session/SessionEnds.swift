@@ -75,7 +75,9 @@ extension Session {
         let detail = "\(destination(outputs)) took no byte of the request for \(limit) ms."
         return answer(Problem(.responseTimeout, detail), &workspace, &outputs)
       }
-      if now >= heldDeadline { return answer(tooSlowToHold(outputs), &workspace, &outputs) }
+      if now >= heldDeadline, now < lastProgress + timeouts.bodyStallMilliseconds {
+        return answer(tooSlowToHold(outputs), &workspace, &outputs)
+      }
       if request != .done {
         return answer(
           Problem(.stalled, "No byte of the request body moved for \(timeouts.bodyStallMilliseconds) ms."),
