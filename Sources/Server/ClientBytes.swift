@@ -90,8 +90,8 @@ extension Conversation {
   /// Requests of one connection that one turn of the loop begins. One after another is how nearly all clients ask; four
   /// serve those that pipeline, and take some tens of microseconds of those who ask for nothing but refusals.
   static let requestsPerTurn = 4
-  /// Requests behind others of the same connection that one turn begins, of all clients: a few milliseconds.
-  static let pipelinedPerTurn = 256
+  /// Requests behind others of the same connection that one turn begins, of all clients: a millisecond at most.
+  static let pipelinedPerTurn = 64
   /// What is read where the head of a request is expected: most fit in a tenth of it, and a client that sends many at once
   /// makes the proxy keep no more.
   static let requestHeadBytes = 16 << 10

@@ -31,7 +31,7 @@ final class Worker {
   /// Connections taken in one turn, for the same reason.
   static let acceptsPerTurn = 16
   /// Clients that are looked at again in one turn, because they have asked for more than their part of the turn before.
-  static let restingPerTurn = 64
+  static let restingPerTurn = 16
   /// How long the loop sleeps while only clients rest that the log is too slow for, in milliseconds.
   static let logPauseMilliseconds: Int32 = 5
   /// How long accepting rests where no descriptor was left, in milliseconds, unless one is freed before.

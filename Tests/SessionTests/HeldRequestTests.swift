@@ -604,7 +604,7 @@ import Testing
         < content: {"type":"urn:sallyport:problem:stalled","title":"The body of the request did not
              come in time","status":408,"detail":"The request body came at less than 1024 bytes a
              second, too slowly to be held.","rule":"json","error":"http_request_error","nsurlError":-10
-             01,"ref":"REF001"}\n
+            01,"ref":"REF001"}\n
         end (408 stalled): client linger
         """#)
   }
