@@ -52,13 +52,14 @@ extension Conversation {
     flags.remove(.sawClientInput)
     var goesOn = true
     var begun = 0
+    let isShort = worker.heldIsShort
     while goesOn, flags.isDisjoint(with: [.closed, .startsClientHandshake]), ending == nil {
       if session.isIdle {
         if live !== worker.live { live = worker.live }
         if !input.isEmpty, mustRest(afterBeginning: begun, worker) || !knowsClient(worker) { return }
         begun += 1
       }
-      if worker.heldIsShort || session.heldOverdraft > 0 { prepareToHold(worker) }
+      if isShort || session.heldOverdraft > 0 { prepareToHold(worker) }
       let isUndecided = session.record.decision == nil
       let step = session.clientReceived(
         input.bytes, now: worker.now, policy: live.policy, &worker.workspace, &outputs)

@@ -82,11 +82,11 @@ final class Worker {
   /// Clients of which bytes are to be read that no event will announce.
   private var again: [(slot: Int, generation: UInt32)] = []
   /// Clients that have had their part of a turn and have more requests here, in order.
-  private var resting = RestingClients()
+  @exclusivity(unchecked) private var resting = RestingClients()
   /// Requests of this turn that came right behind another of the same connection.
-  var pipelinedInTurn = 0
+  @exclusivity(unchecked) var pipelinedInTurn = 0
   /// See `heldIsShort`.
-  private(set) var ampleHeldBytes: Int
+  @exclusivity(unchecked) private(set) var ampleHeldBytes: Int
   /// Which connections are closed where a client has to give some back.
   var idlest = IdlestClients()
 

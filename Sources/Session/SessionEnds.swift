@@ -31,7 +31,8 @@ extension Session {
           + (inspected == nil ? timeouts.tunnelIdleMilliseconds : timeouts.tlsHandshakeMilliseconds)
       case .over: lastProgress + Self.lingerMilliseconds
       }
-    return min(own, exchangeDeadline, clientGoneAt, phase == .exchanging ? heldDeadline : .max)
+    let end = min(own, exchangeDeadline, clientGoneAt)
+    return held != nil && phase == .exchanging ? min(end, heldDeadline) : end
   }
 
   /// How long nothing of an answer may come for a client that has closed its sending direction, in milliseconds: long
