@@ -59,6 +59,7 @@ extension Conversation {
     flags.remove(.sawClientInput)
     var goesOn = true
     var begun = 0
+    let isShort = worker.heldIsShort
     while goesOn, flags.isDisjoint(with: [.closed, .startsClientHandshake]), ending == nil {
       if session.isIdle {
         if live !== worker.live {
@@ -69,7 +70,7 @@ extension Conversation {
         if !input.isEmpty, mustRest(afterBeginning: begun, worker) || !knowsClient(worker) { return }
         begun += 1
       }
-      if worker.heldIsShort || session.heldOverdraft > 0 { prepareToHold(worker) }
+      if isShort || session.heldOverdraft > 0 { prepareToHold(worker) }
       let isUndecided = session.record.decision == nil
       let step = session.clientReceived(
         input.bytes, now: worker.now, policy: live.policy, &worker.workspace, &outputs)
@@ -101,8 +102,8 @@ extension Conversation {
   /// Requests of one connection that one turn of the loop begins. One after another is how nearly all clients ask; four
   /// serve those that pipeline, and take some tens of microseconds of those who ask for nothing but refusals.
   static let requestsPerTurn = 4
-  /// Requests behind others of the same connection that one turn begins, of all clients: a few milliseconds.
-  static let pipelinedPerTurn = 256
+  /// Requests behind others of the same connection that one turn begins, of all clients: a millisecond at most.
+  static let pipelinedPerTurn = 64
   /// What is read where the head of a request is expected: most fit in a tenth of it, and a client that sends many at once
   /// makes the proxy keep no more.
   static let requestHeadBytes = 16 << 10

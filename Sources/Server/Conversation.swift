@@ -46,9 +46,9 @@ final class Conversation {
   /// Whose it is; nil until that has to be known.
   var identity: Claimant?
   /// What counts for it of the memory for held bodies, in bytes.
-  var accountedHeld = 0
+  @exclusivity(unchecked) var accountedHeld = 0
   /// What the client's socket takes at once, in about, counted down from what the kernel said last.
-  var clientRoom = 0
+  @exclusivity(unchecked) var clientRoom = 0
 
   struct Flags: OptionSet {
     let rawValue: UInt32
@@ -370,7 +370,7 @@ final class Conversation {
   func complete(_ ending: Ending, _ worker: Worker) {
     self.ending = nil
     log(worker)
-    if case .problem = session.record.outcome { flags.insert(.wasRefused) } else { flags.remove(.wasRefused) }
+    if session.answeredItself { flags.insert(.wasRefused) } else { flags.remove(.wasRefused) }
     worker.workspace.pool.reclaim(&outputs.text)
     streams?.abandon(&worker.pipes)
     let keeps =

@@ -66,8 +66,9 @@ extension Conversation {
   func pumpUpstream(_ input: inout ByteBuffer, _ worker: Worker) {
     flags.remove(.sawUpstreamInput)
     var goesOn = true
+    let isShort = worker.heldIsShort
     while goesOn, upstream != nil, ending == nil {
-      if worker.heldIsShort || session.heldOverdraft > 0 { prepareToHold(worker) }
+      if isShort || session.heldOverdraft > 0 { prepareToHold(worker) }
       let step = session.upstreamReceived(input.bytes, now: worker.now, &worker.workspace, &outputs)
       input.consume(step.consumed)
       if session.holdsBody || accountedHeld > 0 { accountHeld(worker) }

@@ -31,7 +31,7 @@ final class Worker {
   /// Connections taken in one turn, for the same reason.
   static let acceptsPerTurn = 16
   /// Clients that are looked at again in one turn, because they have asked for more than their part of the turn before.
-  static let restingPerTurn = 64
+  static let restingPerTurn = 16
   /// How long the loop sleeps while only clients rest that the log is too slow for, in milliseconds.
   static let logPauseMilliseconds: Int32 = 5
   /// How long accepting rests where no descriptor was left, in milliseconds, unless one is freed before.
@@ -85,11 +85,11 @@ final class Worker {
   /// Clients of which bytes are to be read that no event will announce.
   private var again: [(slot: Int, generation: UInt32)] = []
   /// Clients that have had their part of a turn and have more requests here, in order.
-  private var resting = RestingClients()
+  @exclusivity(unchecked) private var resting = RestingClients()
   /// Requests of this turn that came right behind another of the same connection.
-  var pipelinedInTurn = 0
+  @exclusivity(unchecked) var pipelinedInTurn = 0
   /// See `heldIsShort`.
-  private(set) var ampleHeldBytes: Int
+  @exclusivity(unchecked) private(set) var ampleHeldBytes: Int
   /// Which connections are closed where a client has to give some back.
   var idlest = IdlestClients()
 

@@ -282,6 +282,7 @@ extension Session {
   var heldLimit: Int { policy.configuration.limits.heldBodiesBytes + heldOverdraft }
 
   /// When more of the body that is held must have come; the end of time where none is.
+  @inline(never)
   var heldDeadline: Int64 {
     held?.deadline(grace: policy.configuration.timeouts.bodyStallMilliseconds) ?? .max
   }

@@ -31,8 +31,9 @@ extension Session {
           + (inspected?.isPlain ?? true ? timeouts.tunnelIdleMilliseconds : timeouts.tlsHandshakeMilliseconds)
       case .over: lastProgress + Self.lingerMilliseconds
       }
-    return min(
-      own, exchangeDeadline, clientGoneAt, phase == .exchanging ? heldDeadline : .max, held?.textDeadline ?? .max)
+    let end = min(own, exchangeDeadline, clientGoneAt)
+    guard let held, phase == .exchanging else { return end }
+    return min(end, heldDeadline, held.textDeadline ?? .max)
   }
 
   /// How long nothing of an answer may come for a client that has closed its sending direction, in milliseconds: long
@@ -77,7 +78,9 @@ extension Session {
         let detail = "\(responder(outputs)) took no byte of the request for \(limit) ms."
         return answer(Problem(.responseTimeout, detail), &workspace, &outputs)
       }
-      if now >= heldDeadline { return answer(tooSlowToHold(outputs), &workspace, &outputs) }
+      if now >= heldDeadline, now < lastProgress + timeouts.bodyStallMilliseconds {
+        return answer(tooSlowToHold(outputs), &workspace, &outputs)
+      }
       if request != .done {
         return answer(
           Problem(.stalled, "No byte of the request body moved for \(timeouts.bodyStallMilliseconds) ms."),

@@ -9,6 +9,11 @@ extension Session {
   public var awaitsHead: Bool { phase == .idle || phase == .head }
   /// When a byte moved last, or the conversation entered its phase.
   public var quietSince: Int64 { lastProgress }
+  /// Whether the answer of the exchange is the proxy's own.
+  public var answeredItself: Bool {
+    if case .problem = record.outcome { return true }
+    return false
+  }
   /// Whether a body is held; how much memory it takes of what all held bodies share.
   public var holdsBody: Bool { held != nil }
   public var heldBytes: Int { held?.taken ?? 0 }

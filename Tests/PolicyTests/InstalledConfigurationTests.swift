@@ -47,15 +47,19 @@ import Testing
         return String(line)
       }
       keys.insert(String(key))
-      // There is no file of users by default, no key from elsewhere, and no timeout of a whole exchange.
-      return ["credentials", "key"].contains(String(key)) || body.contains("\"5m\"") && key == "timeout"
+      // There is no file of users by default, no key from elsewhere, no address of metrics, nobody who may more than
+      // others, and no timeout of a whole exchange.
+      return ["credentials", "key", "metrics", "operators"].contains(String(key)) || body.contains("\"5m\"") && key == "timeout"
         ? String(line) : String(body)
     }
     let result = PolicyLoader.load(
       path: "s.toml", files: DictionaryFiles(["s.toml": lines.joined(separator: "\n")]))
     #expect(result.diagnostics.map(\.description) == [])
-    #expect(result.policy?.configuration == Configuration())
-    let schemas: [TableSchema] = [.proxy, .limits, .timeouts, .dns, .trust, .authority, .log]
+    var expectedConfiguration = Configuration()
+    // The anchors of the system have it by themselves.
+    expectedConfiguration.trustProfile = .public
+    #expect(result.policy?.configuration == expectedConfiguration)
+    let schemas: [TableSchema] = [.proxy, .limits, .timeouts, .dns, .trust, .authority, .log, .admin]
     let expected = Set(schemas.flatMap(\.names)).subtracting(["limits", "timeouts"])
     #expect(expected.subtracting(keys) == [])
   }

@@ -595,7 +595,7 @@ import Testing
         < HTTP/1.1 408 stalled rule=json ref=REF001
         < Date: Sun, 06 Nov 1994 08:49:37 GMT
         < Content-Type: application/problem+json
-        < Content-Length: 281
+        < Content-Length: 276
         < Cache-Control: no-store
         < Proxy-Status: sallyport; error=http_request_error; details="The request body came at less
              than 1024 bytes a second, too slowly to be held."; rule="json"
@@ -603,7 +603,8 @@ import Testing
         <
         < content: {"type":"urn:sallyport:problem:stalled","title":"The body of the request did not
              come in time","status":408,"detail":"The request body came at less than 1024 bytes a
-             second, too slowly to be held.","rule":"json","error":"http_request_error","nsurlError":-1001,"ref":"REF001"}\n
+             second, too slowly to be held.","rule":"json","error":"http_request_error","nsurlError":-10
+            01,"ref":"REF001"}\n
         end (408 stalled): client linger
         """#)
   }

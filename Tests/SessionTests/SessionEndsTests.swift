@@ -306,11 +306,12 @@ import Testing
     tunnel_idle = "5s"
     """)
 
+  /// It has the time of a head: it has no kept connection to be idle on.
   @Test func aClientThatSaysNothingIsClosed() {
     play(
       .timeOut, policy: Self.times,
       gives: #"""
-        after 2000 ms
+        after 1000 ms
         close
         """#)
   }
@@ -360,7 +361,7 @@ import Testing
 
   @Test func aHeadThatIsSlowIsAnswered408() {
     play(
-      .pass(1900), .client("GET "), .pass(999), .client("http://"), .timeOut, policy: Self.times,
+      .pass(900), .client("GET "), .pass(999), .client("http://"), .timeOut, policy: Self.times,
       gives: #"""
         after 1 ms
         < HTTP/1.1 408 slow-request ref=REF001
