@@ -33,7 +33,7 @@ REQUESTS = 400
 MOST_SECONDS = 0.1
 CONNECTIONS = 10_050
 PIPELINING, SLOW_READERS, SLOW_BODIES, TUNNELS, NAMES_SECOND = 512, 8_000, 80, 400, 4_000
-HELD_BYTES = (1 << 20) - 4096
+HELD_BYTES = (1 << 20) - 1024
 DESCRIPTORS = 16_000
 
 CONFIGURATION = """
@@ -192,12 +192,12 @@ def attack_pipelining(proxy, *_):
 
 
 def attack_bodies(proxy, origin_host, _):
-    fields = f"Content-Type: application/x-www-form-urlencoded\r\nContent-Length: {HELD_BYTES + 2000}\r\n"
+    fields = f"Content-Type: application/x-www-form-urlencoded\r\nContent-Length: {1 << 20}\r\n"
     clients = []
     for _ in range(SLOW_BODIES):
         clients.append(connected(proxy))
         try:
-            clients[-1].sendall(request(origin_host, "/held", "POST", fields, b"k=" + b"x" * HELD_BYTES))
+            clients[-1].sendall(request(origin_host, "/held", "POST", fields, b"k=" + b"x" * (HELD_BYTES - 2)))
         except OSError:
             pass
     say("taken")
