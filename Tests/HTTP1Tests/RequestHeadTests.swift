@@ -256,7 +256,7 @@ func line(_ line: String) -> String { line + "\r\nHost: a.example\r\n\r\n" }
     Row("a port with a sign", line("GET http://a.example:+80/ HTTP/1.1"), refused: .badPort),
     Row("two ports", line("GET http://a.example:80:80/ HTTP/1.1"), refused: .badPort),
     Row("a tunnel without a port", line("CONNECT a.example HTTP/1.1"), refused: .missingPort),
-    Row("a tunnel with an empty port", line("CONNECT a.example: HTTP/1.1"), refused: .badPort),
+    Row("a tunnel with an empty port", line("CONNECT a.example: HTTP/1.1"), refused: .missingPort),
     Row("a tunnel with a URL", line("CONNECT http://a.example:443/ HTTP/1.1"), refused: .badPort),
     Row("a tunnel with a path", line("CONNECT a.example:443/ HTTP/1.1"), refused: .badPort),
     Row("a tunnel to nothing", line("CONNECT :443 HTTP/1.1"), refused: .badHost),
