@@ -112,6 +112,7 @@ extension Worker {
     let more = others == 0 ? "" : "; \(others) more since the last such line"
     shared.log.event(
       .warning,
-      "cannot look up who the client at \(AdminResources.text(peer)) is: \(reason); rules with users or units refuse it\(more)")
+      "cannot look up who the client at \(AdminResources.text(peer)) is: \(reason); rules with users or units refuse it\(more)"
+    )
   }
 }

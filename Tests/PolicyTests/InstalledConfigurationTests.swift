@@ -49,8 +49,10 @@ import Testing
       keys.insert(String(key))
       // There is no file of users by default, no key from elsewhere, no address of metrics, nobody who may more than
       // others, and no timeout of a whole exchange.
-      return ["credentials", "key", "metrics", "operators"].contains(String(key)) || body.contains("\"5m\"") && key == "timeout"
-        ? String(line) : String(body)
+      let isExample =
+        ["credentials", "key", "metrics", "operators"].contains(String(key))
+        || body.contains("\"5m\"") && key == "timeout"
+      return isExample ? String(line) : String(body)
     }
     let result = PolicyLoader.load(
       path: "s.toml", files: DictionaryFiles(["s.toml": lines.joined(separator: "\n")]))
