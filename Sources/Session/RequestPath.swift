@@ -233,9 +233,10 @@ extension Session {
 
   /// A literal address is judged before anything is opened.
   private func deniedLiteral(_ workspace: borrowing Workspace, _ decision: Decision) -> Problem? {
-    guard let address = workspace.decisions.host.address,
-      let match = policy.denyingBlock(address, rule: decision.rule, isOwn: workspace.own.contains)
-    else { return nil }
+    guard let address = workspace.decisions.host.address else { return nil }
+    // A closure on the stack: a reference to the method would be allocated for each request.
+    let own = workspace.own
+    guard let match = policy.denyingBlock(address, rule: decision.rule, isOwn: { own.contains($0) }) else { return nil }
     return Problem(.addressDenied, "\(address) \(match.sentence).")
   }
 

@@ -418,7 +418,7 @@ def test_userinfo_of_a_refused_target_is_never_logged(target, sallyport, raw_ori
 def test_cookies_of_an_answer_are_never_logged(sallyport, raw_origin, raw_client):
     proxy = sallyport(policy='[log]\nlevel = "debug"\n')
     proxy.secrets.append(WORD)
-    for answer in (OK, b"HTTP/1.1 200 OK\r\nX : y\r\n\r\n"):
+    for answer in (OK, b"HTTP/1.1 200 OK\r\nX: \0y\r\n\r\n"):
         answer = answer.replace(b"OK\r\n", f"OK\r\nSet-Cookie: session={WORD}\r\n".encode(), 1)
         raw_client(proxy).exchange(get(raw_origin(answering(answer))))
     proxy.log.wait_for_several(2, lambda line: "total_ms" in line)

@@ -154,7 +154,6 @@ METHODS = [
     ("/metrics", "PATCH", b"GET"),
     ("/v1/decisions/AAAAAA", "POST", b"GET"),
     ("/v1/status", "FROBNICATE", b"GET"),
-    ("/v1/status", "get", b"GET"),
     ("/v1/reload", "GET", b"POST"),
     ("/v1/reload", "HEAD", b"POST"),
     ("/v1/drain", "GET", b"POST"),
@@ -181,8 +180,9 @@ def test_a_path_that_there_is_not(path, administered):
     assert answer.status == 404 and json.loads(answer.body)["status"] == 404
 
 
-def test_a_query_does_not_change_the_resource(administered):
-    assert administered().admin.ask("/v1/status?pretty=1").status == 200
+def test_a_query_that_a_resource_has_not_is_400(administered):
+    answer = administered().admin.ask("/v1/status?pretty=1")
+    assert answer.status == 400 and "'pretty'" in json.loads(answer.body)["detail"]
 
 
 def test_every_answer_says_when_and_that_it_is_not_to_be_kept(administered):

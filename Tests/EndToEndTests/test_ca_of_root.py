@@ -132,7 +132,7 @@ def test_links_of_root_in_roots_directories_are_followed(sallyport_binary, tmp_p
     (tmp_path / "second").symlink_to(tmp_path / "lib")
     directory = init(tmp_path / "second" / "authority")
     assert sorted(os.listdir(real / "authority")) == sorted(
-        ["authorities.pem", "authority.key", "authority.pem", "bundle.pem"]
+        ["authorities.pem", "authority.key", "authority.pem", "bundle.pem", "truststore.jks"]
     )
     for path in [real / "authority", *(real / "authority").iterdir()]:
         assert (path.stat().st_uid, path.stat().st_gid) == HOSTILE, path

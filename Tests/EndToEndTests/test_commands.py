@@ -847,6 +847,7 @@ def test_secrets_that_only_the_service_may_read_are_notes(kind, sallyport_binary
         (directory / "secret").chmod(0o600)
         (directory / "s.toml").write_text(
             f'[proxy]\ndefault = "deny"\ncredentials = {secret}\n{RULE}hosts = ["a.test"]\n'
+            'schemes = ["http"]\nupgrade = true\n'
             f'[rule.request]\nauthorization = {{ username = "ada", password = {secret} }}\n'
         )
         (directory / "s.toml").chmod(0o644)

@@ -90,7 +90,7 @@ ODD_BUT_RIGHT = {
     "a Host in capitals": (b"GET http://ORIGIN/ HTTP/1.1\r\nHOST: ORIGIN\r\n\r\n", b"/"),
     "a Host with blanks around it": (b"GET http://ORIGIN/ HTTP/1.1\r\nHost:\t ORIGIN \t\r\n\r\n", b"/"),
     "HTTP/1.0 without Host": (b"GET http://ORIGIN/ HTTP/1.0\r\n\r\n", b"/"),
-    "a method in small letters": (b"get http://ORIGIN/ HTTP/1.1\r\nHost: ORIGIN\r\n\r\n", b"/"),
+    "a method in small letters": (b"m-search http://ORIGIN/ HTTP/1.1\r\nHost: ORIGIN\r\n\r\n", b"/"),
     "a method that nobody knows": (b"M-SEARCH http://ORIGIN/ HTTP/1.1\r\nHost: ORIGIN\r\n\r\n", b"/"),
     "a name of odd token bytes": (
         b"GET http://ORIGIN/ HTTP/1.1\r\nHost: ORIGIN\r\n!#$%&'*+-.^_`|~: x\r\n\r\n",

@@ -464,7 +464,6 @@ def test_port_443_needs_no_port_in_host(intercepting, inside, tls_origin, world)
         b"GET /\r\n\r\n",
         b"POST / HTTP/1.1\r\nHost: a.test\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
         b"\x16\x03\x01\x02\x00\x01\x00",
-        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
     ],
     ids=str,
 )
@@ -476,6 +475,15 @@ def test_malformed_requests_inside_are_400(data, intercepting, inside, origin):
     assert problem.reference
     assert client.wait_for_end() == "closed"
     assert not server.requests()
+
+
+def test_another_version_inside_is_505(intercepting, inside, origin):
+    """ALPN offered HTTP/1.1 alone: a client that says the preface of HTTP/2 all the same is told the version."""
+    server = origin()
+    client = inside(intercepting(), "a.test", server.port)
+    client.send(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
+    check_problem(client.answer(), 505)
+    assert client.wait_for_end() == "closed" and not server.requests()
 
 
 def test_credentials_are_for_connect_and_not_inside(intercepting, secure_client, origin, authority, world):

@@ -119,7 +119,7 @@ FAILURES = {
     "garbage": Failure(says(b"\x00\x01\x02 what is this\r\n\r\n"), NO_ANSWER, ENDED),
     "the greeting of another protocol": Failure(says(b"SSH-2.0-OpenSSH_9.2\r\n"), NO_ANSWER, ENDED),
     "a malformed head": Failure(says(b"HTTP/1.1 200 OK\r\nX Y: z\r\n\r\n"), NO_ANSWER, ENDED),
-    "a bare line feed": Failure(says(b"HTTP/1.1 200 OK\nX: y\n\n"), NO_ANSWER, ENDED),
+    "a bare carriage return": Failure(says(b"HTTP/1.1 200 OK\r\nX: y\rz\r\n\r\n"), NO_ANSWER, ENDED),
     "a head above the limit": Failure(
         says(b"HTTP/1.1 200 OK\r\n" + b"X: %s\r\n" % (b"y" * 1000) * 70 + b"\r\n"),
         *[(502, {"parent-failed"}, HEAD_SIZE), (502, set(), HEAD_SIZE)],

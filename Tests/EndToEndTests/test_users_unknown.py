@@ -102,7 +102,7 @@ def test_who_is_forgotten_while_all_connections_are_taken(guarded, raw_origin, c
         holder.close()
     other = client_of(proxy, ROOT)
     assert way_of(other.exchange(get(origin, "/own"))).rule == "-"
-    proxy.log.wait_for(lambda line: "client left before" in str(line))
+    proxy.log.wait_for(lambda line: "left before it was known" in str(line))
     assert [request.target for request in origin.requests()] == [b"/own"]
 
 
@@ -202,7 +202,7 @@ def test_a_socket_whose_interface_hides_it_and_that_is_closed(network, sallyport
             wait_until_forgotten({port})
         with contextlib.closing(UserClient(proxy.address, ROOT)) as other:
             assert way_of(other.exchange(get(origin, "/own", lines=CREDENTIALS))).rule == "rest"
-        proxy.log.wait_for(lambda line: "client left before" in str(line))
+        proxy.log.wait_for(lambda line: "left before it was known" in str(line))
     assert [request.target for request in origin.requests()] == [b"/own"]
 
 
@@ -449,7 +449,7 @@ def test_a_look_up_that_does_not_end_is_a_503(slow_names, guarded, raw_origin, c
     other.send(get(origin))
     other.close()
     other.looked_at = False
-    proxy.log.wait_for(lambda line: "client left before" in str(line))
+    proxy.log.wait_for(lambda line: "left before it was known" in str(line))
     assert len(origin.requests()) == 2
 
 
