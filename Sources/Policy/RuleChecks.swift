@@ -21,7 +21,9 @@ extension ConfigurationReading {
       warnOfTunnels(number, outcomes)
       warnOfShadow(
         rule,
-        shadowed.shadow(of: rule.conditions, connect: rule.connect, denies: rule.denies, number: number))
+        shadowed.shadow(
+          of: rule.conditions, connect: rule.connect, denies: rule.denies,
+          refusesTunnels: rule.connect == .deny && rule.enforce, number: number))
     }
     warnOfIdleDefaultSerializers()
     warnOfUnusedPins()

@@ -16,6 +16,8 @@ struct ShadowedRules {
     let conditions: Rule.Conditions
     let hosts: CoveredHosts
     let paths: PathCondition
+    /// Whether it refuses something, and so matches clients in doubt.
+    let isStrict: Bool
     let matchesTunnels: Bool
     let number: Int
   }
@@ -28,11 +30,11 @@ struct ShadowedRules {
   /// The number of the earlier rule that holds whenever this one does, if there is one; remembers the rule either way.
   /// `denies`: as `PathCondition` has it.
   mutating func shadow(
-    of conditions: Rule.Conditions, connect: ConnectTreatment?, denies: Bool, number: Int
+    of conditions: Rule.Conditions, connect: ConnectTreatment?, denies: Bool, refusesTunnels: Bool, number: Int
   ) -> Int? {
     let entry = Entry(
       conditions: conditions, hosts: CoveredHosts(conditions.hosts),
-      paths: PathCondition(conditions.paths, denies: denies),
+      paths: PathCondition(conditions.paths, denies: denies), isStrict: denies || refusesTunnels,
       matchesTunnels: connect != nil || (conditions.methods.isEmpty && conditions.paths.isEmpty),
       number: number)
     // Of a rule whose users are all unknown it has been said that nobody is meant by them.
@@ -74,8 +76,16 @@ struct ShadowedRules {
     return covers(wide.conditions.ports, narrow.conditions.ports)
       && covers(wide.conditions.schemes, narrow.conditions.schemes)
       && covers(wide.conditions.methods, narrow.conditions.methods)
+      && coversDoubt(wide, narrow)
       && coversClients(wide.conditions, narrow.conditions) && covers(wide.conditions.links, narrow.conditions.links)
       && coversPaths(wide, narrow) && wide.hosts.covers(narrow.conditions.hosts)
+  }
+
+  /// Of a client in doubt a rule that refuses matches, and no other does: what asks who the client is and allows does not
+  /// cover one that refuses.
+  private static func coversDoubt(_ wide: Entry, _ narrow: Entry) -> Bool {
+    let asks = wide.conditions.users != nil || !wide.conditions.units.isEmpty
+    return !asks || wide.isStrict || !narrow.isStrict
   }
 
   private static func allows(_ schemes: [Scheme], _ scheme: Scheme) -> Bool {

@@ -82,6 +82,7 @@ extension ConfigurationReading {
     }
     if rule.request.cookies == false { add("cookies") }
     if rule.request.throttle != nil { add("throttle") }
+    if let setting = rule.settings["upgrades"] { keys.append(Key(name: "upgrades".quoted, setting: setting)) }
     if let setting = rule.settings["response"] { keys.append(Key(name: "[rule.response]", setting: setting)) }
     return keys
   }

@@ -71,6 +71,9 @@ final class AdminConnection {
     return true
   }
 
+  /// The request that is being answered is HEAD: there is nothing after the head of its answer.
+  var answersHead: Bool { isHead }
+
   /// Nothing that it may still say is waited for.
   var expectsNothing: Bool {
     switch phase {

@@ -105,7 +105,7 @@ extension AdminServer {
       case .success(let values): filter[keyPath: part] = values.first
       }
     }
-    guard mayWatch(connection) else {
+    guard connection.answersHead || mayWatch(connection) else {
       return refuse(503, "\(Self.mostWatchers) readers of events are there, as many as may be", connection)
     }
     connection.beginEvents(kinds, filter)

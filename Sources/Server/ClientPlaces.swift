@@ -184,6 +184,10 @@ extension Worker {
 
   /// Gives free places to those that wait.
   func admitWaiting() {
+    // One that is over at once comes back here: the loop below goes on with what it has given back.
+    if isAdmitting { return }
+    isAdmitting = true
+    defer { isAdmitting = false }
     while shared.places.hasWaiting, shared.reserveConnection(limits) {
       guard let next = shared.places.takeNext() else {
         shared.connections.subtract(1, ordering: .relaxed)

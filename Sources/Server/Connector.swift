@@ -473,13 +473,13 @@ final class Connector {
     hasPlace = false
     if let reserved {
       self.reserved = nil
-      // Closed, its place is the waiter's, which is leaving.
-      reserved.holder = identity
-      if reserved.isClosed {
-        worker.shared.quota.leave(carrier.place, of: identity)
-      } else {
-        worker.keep(reserved)
-      }
+      // Its place comes with the message that is on its way, which finds nobody here that waits, and gives it back.
+      if !reserved.isClosed { worker.close(reserved, leavesPlace: false) }
     }
+  }
+
+  /// Whether a place that was granted is still waited for.
+  func awaits(_ place: ConnectionQuota.Place) -> Bool {
+    if case .queued = stage { carrier.place == place } else { false }
   }
 }

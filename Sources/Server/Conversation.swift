@@ -183,7 +183,7 @@ final class Conversation {
   /// `early`: what the destination has said already.
   func connected(_ upstream: Upstream, early: inout ByteBuffer, _ worker: Worker) {
     connector = nil
-    if leavesQueue(upstream, worker) { return }
+    if leavesQueue(upstream, hasEarly: !early.isEmpty, worker) { return }
     swap(&upstreamInput, &early)
     attach(upstream, reused: false, worker)
   }
@@ -209,6 +209,8 @@ final class Conversation {
     if clientHandshake != nil { return close(worker) }
     // Its requests are here: they are answered in their turn.
     if flags.contains(.rests) { return }
+    // So is a request whose client is looked up.
+    if flags.contains(.awaitsNames) { return session.expectLastExchange() }
     // A request that is here already gets its answer.
     if session.isIdle, canReadClient { readClient(worker) }
     if flags.contains(.closed) { return }
@@ -435,7 +437,7 @@ final class Conversation {
 
   // MARK: After every event
 
-  var deadline: Int64 { clientHandshake?.deadline ?? min(session.deadline, namesDeadline) }
+  var deadline: Int64 { clientHandshake?.deadline ?? (flags.contains(.awaitsNames) ? namesDeadline : session.deadline) }
 
   /// Goes on with bytes that waited, then says what the poller and the timers are to watch.
   func settle(_ worker: Worker) {

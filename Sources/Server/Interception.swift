@@ -89,7 +89,13 @@ extension Conversation {
       session.handshakeDone(now: worker.now)
       // The first request often comes with the end of the handshake.
       readClient(worker)
-      if worker.isDraining, !flags.contains(.closed) { perform(session.drain(), worker) }
+      guard worker.isDraining, !flags.contains(.closed) else { return }
+      // A request that is here, and waits for its turn or for the names of its client, is answered.
+      if flags.isDisjoint(with: [.awaitsNames, .rests]) {
+        perform(session.drain(), worker)
+      } else {
+        session.expectLastExchange()
+      }
     case .failed(let failure):
       noteRefusal(failure, of: handshake.host, worker)
       close(worker)

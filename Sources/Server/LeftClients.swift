@@ -24,9 +24,10 @@ extension Conversation {
 
   /// There is an upstream for the request. Where its client has left meanwhile, the request is over, and the upstream is for
   /// the next one. Only a request that has waited is looked at: one that has not is sent as if no proxy were there.
-  func leavesQueue(_ upstream: Upstream, _ worker: Worker) -> Bool {
+  /// `hasEarly`: the upstream has said something already, which would be taken for an answer to the next.
+  func leavesQueue(_ upstream: Upstream, hasEarly: Bool = false, _ worker: Worker) -> Bool {
     guard worker.now > session.record.begun || flags.contains(.clientHalfClosed), hasLeft(worker) else { return false }
-    if session.isTunnel { worker.close(upstream) } else { worker.keep(upstream) }
+    if session.isTunnel || hasEarly { worker.close(upstream) } else { worker.keep(upstream) }
     endLeft(worker)
     return true
   }

@@ -73,6 +73,8 @@ final class Worker {
   var progress = ProgressSweep()
   var paths: NetworkPaths
   var owners = SocketOwners()
+  /// Connections that waited for a place are being given one.
+  var isAdmitting = false
   /// Clients that left before they were known, and clients that could not be looked up.
   var departures = RepeatedEvent()
   var unknowns = RepeatedEvent()
@@ -234,7 +236,7 @@ final class Worker {
       case .yieldHeldBody(let identity): displaceHolder(identity)
       case .yieldPlace(let place, let identity): displaceUser(of: place, identity)
       case .place(let slot, let generation, let place, let identity):
-        if generations[slot] == generation, case .connector(let connector) = occupants[slot] {
+        if generations[slot] == generation, case .connector(let connector) = occupants[slot], connector.awaits(place) {
           connector.placeGranted(self)
         } else {
           shared.quota.leave(place, of: identity)

@@ -36,8 +36,8 @@ extension Session {
       if let problem = unawaited(bytes, workspace) {
         return Step(consumed: bytes.count, action: refuse(problem, now: now, &workspace, &outputs))
       }
-      if count < bytes.count { flags.insert(.bodyBegun) }
       let action = begin(bytes, headBytes: count, now: now, &workspace, &outputs)
+      if count < bytes.count { flags.insert(.bodyBegun) }
       guard phase == .collecting else { return Step(consumed: count, action: action) }
       let step = collect(bytes.extracting(count..<bytes.count), now: now, &workspace, &outputs)
       return Step(consumed: count + step.consumed, action: step.action)

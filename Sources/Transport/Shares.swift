@@ -25,10 +25,12 @@ public struct Shares<Identity: Hashable & Sendable>: Sendable {
   }
 
   public mutating func giveBack(_ count: Int = 1, of identity: Identity) {
-    guard let before = held[identity] else { preconditionFailure("given back by a client that holds nothing") }
-    precondition(before >= count, "more given back than was taken")
-    held[identity] = before == count ? nil : before - count
-    total -= count
+    let before = held[identity] ?? 0
+    // A count that is wrong is a fault of ours, and no reason for a shipped daemon to end.
+    assert(before >= count, "more given back than was taken")
+    let given = min(before, count)
+    held[identity] = before == given ? nil : before - given
+    total -= given
   }
 
   /// How much of `limit` one identity may hold while others wait: at least one, so that a small limit still serves.

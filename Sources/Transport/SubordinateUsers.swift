@@ -24,6 +24,9 @@ public struct SubordinateUsers: Sendable {
   /// Owners whose numbers are looked up when the file is read: people who log in to one machine. What belongs to others
   /// counts for the first number of its range.
   static let mostNumbers = 1000
+  /// How long their numbers are looked up, in milliseconds: signals and the watchdog wait for it at a reload. A directory
+  /// service that does not answer is asked once.
+  static let numbersMilliseconds: Int64 = 2000
   /// Whether the file could be read, or there is none.
   public private(set) var isKnown = true
 
@@ -65,10 +68,19 @@ public struct SubordinateUsers: Sendable {
   /// May ask a directory service.
   private mutating func lookUpNumbers() {
     var numbers: [String: UInt32] = [:]
+    let deadline = Clock.monotonic + Self.numbersMilliseconds
+    var answers = true
     for index in ranges.indices {
       let owner = ranges[index].owner
       if numbers[owner] == nil, numbers.count < Self.mostNumbers {
-        let found: UInt32? = if case .success(let number) = Users.number(of: owner) { number } else { nil }
+        var found: UInt32? = nil
+        if answers {
+          switch Users.number(of: owner) {
+          case .success(let number): found = number
+          case .failure: answers = false
+          }
+          if Clock.monotonic >= deadline { answers = false }
+        }
         numbers[owner] = found ?? UInt32(owner) ?? ranges[index].first
       }
       ranges[index].number = numbers[owner]

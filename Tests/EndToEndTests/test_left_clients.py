@@ -4,11 +4,14 @@ What it waits for: a place among the client connections, a connection to its hos
 sending direction; only the kernel knows which of them is gone.
 """
 
+import threading
+
 import pytest
 
 from dns_server import Answer
+from journal import DEADLINE_SECONDS
 from origins import answering, tunnel_echo
-from reachability_world import connect, get
+from reachability_world import connect, get, stopped
 from test_limits import limits
 from users_world import STRANGER, client_of, guarded
 
@@ -147,4 +150,34 @@ def test_a_close_right_behind_the_request(tries, guarded, raw_origin, client_of)
     later = client_of(proxy, STRANGER)
     for _ in range(LATER):
         later.exchange(get(origin, "/later"))
+    assert b"/left" not in [request.target for request in origin.requests()]
+
+
+def test_a_connection_is_on_its_way_to_a_client_that_leaves(guarded, raw_origin, client_of):
+    """The place of a connection that is handed over is given back once, whoever leaves meanwhile: twice ended the daemon."""
+    proxy = guarded(limits("connections_per_host = 1"))
+    arrived, turns = threading.Semaphore(0), threading.Semaphore(0)
+
+    def one_at_a_time(connection) -> None:
+        while True:
+            connection.read_request()
+            arrived.release()
+            assert turns.acquire(timeout=DEADLINE_SECONDS)
+            connection.send(OK)
+
+    origin = raw_origin(one_at_a_time)
+    for number in range(10):
+        first, second = client_of(proxy, STRANGER), client_of(proxy, STRANGER)
+        first.send(get(origin, f"/first{number}"))
+        assert arrived.acquire(timeout=DEADLINE_SECONDS)
+        second.send(get(origin, "/left"))
+        proxy.admin.json("/v1/status")  # the loop has turned: the request is in the queue
+        with stopped(proxy):
+            turns.release()
+            first.looked_at = second.looked_at = False
+            second.reset()
+        assert first.answer().status == 200
+        first.close()
+    turns.release()
+    assert client_of(proxy, STRANGER).exchange(get(origin, "/last")).status == 200
     assert b"/left" not in [request.target for request in origin.requests()]

@@ -555,14 +555,14 @@ def test_tunnels_move_while_requests_finish(service, raw_origin, raw_client, tun
 
 
 def test_the_deadline_hands_over_too(service, raw_origin, raw_client, tunnel):
-    """A request that never ends is cut when the time for draining is over; the tunnel beside it is not."""
+    """A request that never ends is answered 503 when the time for draining is over; the tunnel beside it goes on."""
     proxy = service.start(proxy='[proxy.timeouts]\ndrain = "500ms"')
     client, asking = tunnel(proxy, raw_origin(tunnel_echo)), raw_client(proxy)
     never = raw_origin(lambda connection: (connection.read_request(), connection.wait_for_end()))
     asking.send(f"GET {never.url}/ HTTP/1.1\r\nHost: {never.authority}\r\n\r\n".encode())
     never.wait_for("accepted")
     service.restart()
-    assert proxy.access()["error"] == "shut-down"
+    assert proxy.access()["error"] == "shutting-down"
     echoed(client, b"here")
 
 
@@ -575,7 +575,7 @@ def test_a_second_signal_hands_over_at_once(service, raw_origin, raw_client, tun
     proxy.terminate()
     service.manager.messages.wait_for(lambda message: "STOPPING" in message)
     service.restart()
-    assert proxy.access()["error"] == "shut-down"
+    assert proxy.access()["error"] == "shutting-down"
     echoed(client, b"here")
 
 

@@ -102,7 +102,7 @@ def test_who_is_forgotten_while_all_connections_are_taken(guarded, raw_origin, c
         holder.close()
     other = client_of(proxy, ROOT)
     assert way_of(other.exchange(get(origin, "/own"))).rule == "-"
-    proxy.log.wait_for(lambda line: "left before it was known" in str(line))
+    proxy.admin.asked_until("/v1/connections", lambda all: len(all) == 1)
     assert [request.target for request in origin.requests()] == [b"/own"]
 
 
