@@ -96,10 +96,11 @@ def env(*arguments, prefix: tuple[str, ...] = (), **extra: str) -> subprocess.Co
 
 def values(script: str, interpreter: str = "sh") -> dict[str, str]:
     """What the lines set in a shell that knew none of them."""
-    done = subprocess.run(
-        [interpreter, "-c", script + "\nenv -0"],
-        capture_output=True, text=True, env={"PATH": os.environ["PATH"], "HOME": "/nonexistent"}, check=True,
-    )
+    with tempfile.TemporaryDirectory() as home:  # fish writes into it
+        done = subprocess.run(
+            [interpreter, "-c", script + "\nenv -0"],
+            capture_output=True, text=True, env={"PATH": os.environ["PATH"], "HOME": home}, check=True,
+        )
     assert done.stderr == ""
     return dict(entry.split("=", 1) for entry in done.stdout.split("\0") if "=" in entry)
 

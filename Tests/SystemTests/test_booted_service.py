@@ -74,7 +74,7 @@ def test_a_start_with_an_error_in_the_configuration_fails_and_says_where(machine
     assert machine("systemctl start sallyport.service", check=False).returncode != 0
     said = [entry["MESSAGE"] for entry in machine.entries("--unit=sallyport.service")]
     assert COMPLAINT in said, said
-    assert "sallyport: not started, for the configuration has errors" in said
+    assert "sallyport: not started: the configuration has errors" in said
 
 
 def test_stop_lets_a_request_under_way_finish(serving, origin, client):

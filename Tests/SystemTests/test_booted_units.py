@@ -112,9 +112,10 @@ def test_a_client_gets_the_rule_of_its_unit(guarded, web, name):
     assert line["status"] == (403 if rule == "nobody-else" else 200)
 
 
-def test_a_client_in_no_unit_is_of_no_unit(guarded, web):
+def test_a_client_outside_of_the_machines_tree_is_of_an_unknown_unit(guarded, web):
+    """It entered the machine and stayed in the control group of the host, which nobody inside can look up."""
     line = asked(guarded, web, "env")
-    assert (line["rule"], line["unit"], line["user"], line["status"]) == ("nobody-else", None, "root", 403)
+    assert (line["rule"], line["unit"], line["user"], line["status"]) == ("nobody-else", "unknown", "root", 403)
 
 
 def test_clients_at_once_are_told_apart(guarded, web):

@@ -57,6 +57,8 @@ FILES = {
     "./usr/share/bash-completion/completions/sallyport": "-rw-r--r--",
     "./usr/share/fish/vendor_completions.d/sallyport.fish": "-rw-r--r--",
     "./usr/share/zsh/vendor-completions/_sallyport": "-rw-r--r--",
+    "./usr/share/sallyport/grafana/sallyport.json": "-rw-r--r--",
+    "./usr/share/sallyport/prometheus/sallyport.rules.yml": "-rw-r--r--",
     "./usr/share/man/man1/sallyport.1.gz": "-rw-r--r--",
     "./usr/share/man/man5/sallyport.toml.5.gz": "-rw-r--r--",
     "./usr/share/man/man7/sallyport-admin.7.gz": "-rw-r--r--",
