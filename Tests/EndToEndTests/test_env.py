@@ -102,7 +102,8 @@ def values(script: str, interpreter: str = "sh") -> dict[str, str]:
             capture_output=True, text=True, env={"PATH": os.environ["PATH"], "HOME": home}, check=True,
         )
     assert done.stderr == ""
-    return dict(entry.split("=", 1) for entry in done.stdout.split("\0") if "=" in entry)
+    found = dict(entry.split("=", 1) for entry in done.stdout.split("\0") if "=" in entry)
+    return {name: value for name, value in found.items() if value != home}
 
 
 JAVA = """
