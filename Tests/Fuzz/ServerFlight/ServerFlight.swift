@@ -42,7 +42,7 @@ private struct Inspected: Equatable {
 
 /// Shows the bytes as a session does, until something is decided.
 private func inspect(_ bytes: [UInt8], offers: UInt8, seed: UInt64?) -> Inspected {
-  var inspection = TunnelInspection(serverNames: [], wantsStaple: offers & 1 != 0)
+  var inspection = TunnelInspection(serverNames: [], for: .certificates(wantsStaple: offers & 1 != 0))
   let hello = clientHello(offersTLS13: offers & 2 != 0, offersTicket: offers & 4 != 0)
   guard case .forward(hello.count) = inspection.clientReceived(hello.span) else { fatalError("the hello did not pass") }
   var shown = 0
