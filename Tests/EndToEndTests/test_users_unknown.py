@@ -58,24 +58,28 @@ def over(made: socket.socket, address: tuple, sent: bytes = b"") -> RawClient:
 # Closing in time
 
 
-def wait_until_forgotten(ports: set[int]) -> None:
-    """Until the kernel has no socket of these ports any more, nor what is left of one."""
+def wait_until_forgotten(ways: set[tuple[int, int]]) -> None:
+    """Until the kernel has no socket from the first to the second port of these any more, nor what is left of one.
+
+    A port alone says too little: a connection to elsewhere, long closed, may have come from the same one.
+    """
     end = time.monotonic() + DEADLINE_SECONDS
     while time.monotonic() < end:
         lines = Path("/proc/thread-self/net/tcp").read_text().splitlines()[1:]
-        if not ports & {int(line.split()[1].rpartition(":")[2], 16) for line in lines}:
+        known = {tuple(int(place.rpartition(":")[2], 16) for place in line.split()[1:3]) for line in lines}
+        if not ways & known:
             return
-    raise AssertionError("the kernel knows closed connections for ever")
+    raise AssertionError(f"the kernel knows closed connections for ever: {ways & known}")
 
 
-def leave_without_a_trace(client: UserClient, request: bytes) -> int:
+def leave_without_a_trace(client: UserClient, request: bytes) -> tuple[int, int]:
     """The request stands in the proxy's queue, and the socket it came from is forgotten after a second."""
     client.socket.setsockopt(socket.IPPROTO_TCP, TCP_LINGER2, 1)
     client.send(request)
-    port = client.port
+    way = client.port, client.socket.getpeername()[1]
     client.close()
     client.looked_at = False
-    return port
+    return way
 
 
 @pytest.mark.parametrize("method", ["GET", "CONNECT"])
@@ -197,9 +201,9 @@ def test_a_socket_whose_interface_hides_it_and_that_is_closed(network, sallyport
             made.setsockopt(socket.IPPROTO_TCP, TCP_LINGER2, 1)
             made.connect(proxy.address)
             made.send(get(origin, "/secret", lines=CREDENTIALS))
-            port = made.getsockname()[1]
+            way = made.getsockname()[1], made.getpeername()[1]
             made.close()
-            wait_until_forgotten({port})
+            wait_until_forgotten({way})
         with contextlib.closing(UserClient(proxy.address, ROOT)) as other:
             assert way_of(other.exchange(get(origin, "/own", lines=CREDENTIALS))).rule == "rest"
         proxy.log.wait_for(lambda line: "left before it was known" in str(line))
