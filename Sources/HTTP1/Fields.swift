@@ -227,6 +227,14 @@ public struct FieldSection: Sendable {
     return found
   }
 
+  /// The values of this field where it comes more than once; else none, without an allocation.
+  public func repeated(_ field: KnownField) -> [Range<Int>] {
+    var count = 0
+    for index in lines.indices where lines[index].known == field { count += 1 }
+    if count < 2 { return [] }
+    return lines.indices.filter { lines[$0].known == field }.map { lines[$0].value }
+  }
+
   /// The value of the first line of this field.
   public func first(_ field: KnownField) -> Range<Int>? {
     for index in lines.indices where lines[index].known == field { return lines[index].value }

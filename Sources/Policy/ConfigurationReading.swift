@@ -95,6 +95,8 @@ final class ConfigurationReading {
 
   /// Where each name of a rule stands.
   var ruleNames: [String: SourceLocation] = [:]
+  /// Where each key stands of the tables that any file may add to.
+  private var keysOfAnyFile: [String: SourceLocation] = [:]
   var mainFile = ""
   var included: Set<String> = []
 
@@ -106,6 +108,25 @@ final class ConfigurationReading {
     self.files = files
     secretUse = secrets
     now = files.now
+  }
+
+  /// The table without the keys that another file says, each of which is an error: a key of [defaults], [log] and [proxy]
+  /// stands in one file. `names` are tables of their own, whose keys are told apart.
+  func once(_ table: ConfigurationTable, besides names: Set<String> = []) -> ConfigurationTable {
+    let entries = table.entries.filter { entry in
+      let setting = Setting(source: table.source, table: table.path, entry: entry)
+      let path = table.path(of: entry.key)
+      if names.contains(entry.key) { return true }
+      if let other = keysOfAnyFile[path] {
+        report(
+          .error, setting.source, setting.keyBegin,
+          "\(setting.title) stands at \(other) already; a key of this table stands in one file")
+        return false
+      }
+      keysOfAnyFile[path] = setting.source.location(setting.keyBegin)
+      return true
+    }
+    return ConfigurationTable(source: table.source, path: table.path, begin: table.begin, entries: entries)
   }
 
   func noteConfiguration(_ path: String) {

@@ -36,7 +36,7 @@ extension ConfigurationReading {
   // MARK: [proxy]
 
   func readProxy(_ table: ConfigurationTable) {
-    for setting in table.settings {
+    for setting in once(table, besides: ["limits", "timeouts"]).settings {
       switch setting.key {
       case "listen": readListen(setting)
       case "workers": readWorkers(setting)
@@ -48,12 +48,11 @@ extension ConfigurationReading {
       case "credentials": readCredentials(setting)
       case "deny_addresses":
         configuration.proxy.denyAddresses = addressSet(setting) ?? configuration.proxy.denyAddresses
-      case "limits": self.table(setting).map(readLimits)
-      case "timeouts": self.table(setting).map(readTimeouts)
+      case "limits": self.table(setting).map { readLimits(once($0)) }
+      case "timeouts": self.table(setting).map { readTimeouts(once($0)) }
       default: unread(setting, of: .proxy)
       }
     }
-    checkRemoteListening()
   }
 
   private func readListen(_ setting: Setting) {
@@ -74,8 +73,9 @@ extension ConfigurationReading {
     configuration.proxy.listen = listen.map(\.address)
   }
 
-  /// What listens to other machines must be asked for twice: by `allow_remote`, and by `credentials`.
-  private func checkRemoteListening() {
+  /// What listens to other machines must be asked for twice: by `allow_remote`, and by `credentials`. These keys may stand
+  /// in different files, so that it is checked when all have been read.
+  func checkRemoteListening() {
     for (address, setting) in listen where !address.address.isLoopback {
       var missing: [String] = []
       if !configuration.proxy.allowRemote { missing.append("'allow_remote = true'") }
@@ -257,7 +257,7 @@ extension ConfigurationReading {
   }
 
   func readLog(_ table: ConfigurationTable) {
-    for setting in table.settings {
+    for setting in once(table).settings {
       switch setting.key {
       case "format": set(&configuration.log.format, choice(setting, LogSettings.Format.self))
       case "level": set(&configuration.log.level, choice(setting, LogSettings.Level.self))

@@ -84,16 +84,14 @@ extension ConfigurationReading {
       var includes: [Setting] = []
       for setting in root.settings { readMain(setting, &includes) }
       for setting in includes { include(setting) }
+      checkRemoteListening()
     }
   }
 
   private func readMain(_ setting: Setting, _ includes: inout [Setting]) {
     switch setting.key {
     case "include": includes.append(setting)
-    case "proxy": table(setting).map(readProxy)
     case "dns": table(setting).map(readNameServices)
-    case "log": table(setting).map(readLog)
-    case "defaults": table(setting).map(readDefaults)
     case "trust": table(setting).map(readTrust)
     case "authority": table(setting).map(readAuthority)
     case "admin": table(setting).map(readAdmin)
@@ -103,7 +101,7 @@ extension ConfigurationReading {
   }
 
   private func readDefaults(_ table: ConfigurationTable) {
-    for setting in table.settings {
+    for setting in once(table).settings {
       switch setting.key {
       case "request": defaultRequest = self.table(setting).map(requestDraft) ?? RequestDraft()
       case "security": defaultSecurity = self.table(setting).map(securityDraft) ?? SecurityDraft()
@@ -118,6 +116,9 @@ extension ConfigurationReading {
   /// Reads the tables that may stand in any of the files.
   private func readShared(_ setting: Setting) {
     switch setting.key {
+    case "proxy": table(setting).map(readProxy)
+    case "log": table(setting).map(readLog)
+    case "defaults": table(setting).map(readDefaults)
     case "rule": readRules(setting)
     case "pins": readPins(setting)
     case "routes": readRoutes(setting)
@@ -197,14 +198,16 @@ extension ConfigurationReading {
   }
 
   private func readIncluded(_ setting: Setting) {
-    let isMainOnly =
-      TableSchema.root.names.contains(setting.key) && !["rule", "pins", "routes"].contains(setting.key)
+    let isMainOnly = TableSchema.root.names.contains(setting.key) && !Self.namesInAnyFile.contains(setting.key)
     guard isMainOnly else { return readShared(setting) }
     let isKey = setting.key == "include"
     let title = isKey ? "'include'" : "[\(setting.key)]"
     report(
       .error, setting.source, setting.keyBegin,
-      "\(title) may stand only in the main file, \(mainFile); an included file holds [[rule]], [pins.*] and [routes.*]"
-    )
+      "\(title) may stand only in the main file, \(mainFile); an included file holds [[rule]], [pins.*], "
+        + "[routes.*], [defaults], [log] and [proxy]")
   }
+
+  /// What an included file may hold.
+  private static let namesInAnyFile: Set<String> = ["rule", "pins", "routes", "defaults", "log", "proxy"]
 }

@@ -95,6 +95,18 @@ extension MediaType {
     let text = bytes.extracting(field.prefix(longestShown)).array.map { $0 < 0x20 || $0 >= 0x7f ? 0x3f : $0 }
     return text.span.string
   }
+
+  /// Most values of a repeated Content-Type that an error quotes: two are the fault.
+  private static let mostShown = 3
+
+  /// The values of a Content-Type that comes more than once, as an error shows them.
+  static func shown(repeated fields: [Range<Int>], in bytes: Span<UInt8>) -> String {
+    var text = "\(fields.count) Content-Type fields"
+    for (index, field) in fields.prefix(mostShown).enumerated() {
+      text += (index == 0 ? ": " : ", ") + shown(field, in: bytes)
+    }
+    return fields.count > mostShown ? text + ", …" : text
+  }
 }
 
 extension MediaType.Charset {

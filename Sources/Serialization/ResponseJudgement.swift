@@ -68,8 +68,9 @@ extension ResponseSerialization {
 
   /// Judges status and type. `contentType` is where the value stands in `bytes`, nil where the field is not there, or comes
   /// twice; `hasContent` is false where nothing follows the head.
+  /// `repeated`: where the values stand of a Content-Type that comes more than once.
   public func judgeHead(
-    status: Int, contentType: Range<Int>?, in bytes: Span<UInt8>, hasContent: Bool
+    status: Int, contentType: Range<Int>?, repeated: [Range<Int>] = [], in bytes: Span<UInt8>, hasContent: Bool
   ) -> HeadJudgement {
     var judgement = HeadJudgement()
     if !acceptableStatus.contains(status) {
@@ -82,7 +83,9 @@ extension ResponseSerialization {
     if judgement.candidates.isEmpty {
       judgement.violations.append(
         ResponseViolation(
-          .contentType, expected: acceptableTypesDescription, seen: MediaType.shown(contentType, in: bytes)))
+          .contentType, expected: acceptableTypesDescription,
+          seen: repeated.isEmpty
+            ? MediaType.shown(contentType, in: bytes) : MediaType.shown(repeated: repeated, in: bytes)))
       judgement.candidates = kinds.reduce(into: []) { $0.insert(.only($1)) }
     }
     judgement.looksAtContent = hasContent && looksAtContent(judgement.candidates)

@@ -78,8 +78,8 @@ extension Session {
     }
     if let unjudged = unjudged(bytes, workspace, checks) { return .passes(ResponseHeadEdits(unjudged: unjudged)) }
     let judgement = checks.judgeHead(
-      status: workspace.response.status, contentType: workspace.response.fields.only(.contentType), in: bytes,
-      hasContent: response != .done)
+      status: workspace.response.status, contentType: workspace.response.fields.only(.contentType),
+      repeated: workspace.response.fields.repeated(.contentType), in: bytes, hasContent: response != .done)
     if rejects(judgement.violations) { return .rejected(judgement) }
     if judgement.looksAtContent { return .holds(judgement) }
     var edits = ResponseHeadEdits()

@@ -139,6 +139,9 @@ def test_two_fields_of_a_type_are_a_violation(ask):
     """Clients differ in which they take. Silent in the specification."""
     got = ask(f'serializer = "json"\n{REJECT_ALL}', answer(VALID_JSON, lines="Content-Type: text/html\r\n"))
     rejected(got)
+    (violation,) = json.loads(got.body)["violations"]
+    assert violation["seen"].startswith("2 Content-Type fields: "), violation
+    assert "text/html" in violation["seen"] and "application/json" in violation["seen"]
 
 
 STATUSES = {

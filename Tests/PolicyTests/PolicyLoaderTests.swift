@@ -165,7 +165,8 @@ import Testing
       "etc/a.toml": "include = []\n[proxy]\n[log]\n[defaults.request]\n[reachability]\n[prxy]",
     ])
     let tail =
-      "may stand only in the main file, etc/s.toml; an included file holds [[rule]], [pins.*] and [routes.*]"
+      "may stand only in the main file, etc/s.toml; an included file holds [[rule]], [pins.*], [routes.*], "
+      + "[defaults], [log] and [proxy]"
     #expect(
       said(result) == [
         "etc/s.toml:1:12: error: 'include': cannot read 'etc/none.toml': No such file or directory",
@@ -174,9 +175,6 @@ import Testing
         "etc/s.toml:1:65: error: 'include': expected a string, found an integer",
         "etc/s.toml:1:68: error: 'include': expected a path, found ''",
         "etc/a.toml:1:1: error: 'include' \(tail)",
-        "etc/a.toml:2:2: error: [proxy] \(tail)",
-        "etc/a.toml:3:2: error: [log] \(tail)",
-        "etc/a.toml:4:2: error: [defaults] \(tail)",
         "etc/a.toml:5:2: error: [reachability] \(tail)",
         "etc/a.toml:6:2: error: unknown table [prxy]; did you mean 'proxy'?",
       ])
@@ -207,6 +205,39 @@ import Testing
       "etc/b.toml": "[[rule]]\nname = \"a\"",
     ])
     #expect(result.policy?.rules[0].request.cookies == false)
+  }
+
+  @Test func defaultsLogAndProxyMayStandInAnyFile() throws {
+    let result = load(
+      [
+        "etc/s.toml": "include = [\"a.toml\", \"b.toml\"]\n[proxy]\nlisten = [\"10.0.0.1:1\"]\nlimits.connections = 9",
+        "etc/a.toml":
+          "proxy.default = \"deny\"\nproxy.allow_remote = true\nlog.level = \"error\"\ndefaults.request.cookies = false",
+        "etc/b.toml": "[proxy]\ncredentials = { file = \"secret\" }\nlimits.held_bodies = \"2MiB\"\nlog.access = false",
+        "etc/secret": "a:b",
+      ].mapValues { $0.replacing("\nlog.access", with: "\n[log]\naccess") })
+    #expect(said(result) == [])
+    let policy = try #require(result.policy)
+    #expect(policy.configuration.proxy.defaultAction == .deny && policy.configuration.log.level == .error)
+    #expect(!policy.configuration.log.access && !policy.defaultRequest.cookies)
+    #expect(policy.configuration.limits.heldBodiesBytes == 2 << 20)
+  }
+
+  @Test func aKeyStandsInOneFile() {
+    let result = load([
+      "etc/s.toml": "include = [\"a.toml\", \"b.toml\"]\n[proxy]\ndefault = \"deny\"\n[log]\nlevel = \"error\"",
+      "etc/a.toml": "[proxy]\ndefault = \"allow\"\nlimits.connections = 9\n[defaults.request]\ncookies = true",
+      "etc/b.toml": "log.level = \"info\"\nproxy.limits.connections = 8\n[defaults.request]\ntimeout = \"1s\"",
+    ])
+    let tail = "already; a key of this table stands in one file"
+    #expect(
+      said(result) == [
+        "etc/a.toml:2:1: error: 'default' in [proxy] stands at etc/s.toml:3 \(tail)",
+        "etc/b.toml:1:5: error: 'level' in [log] stands at etc/s.toml:5 \(tail)",
+        "etc/b.toml:2:14: error: 'connections' in [proxy.limits] stands at etc/a.toml:3 \(tail)",
+        "etc/b.toml:3:11: error: 'request' in [defaults] stands at etc/a.toml:4 \(tail)",
+      ])
+    #expect(result.policy == nil)
   }
 
   @Test func aFileMayNotBeTooLarge() {
