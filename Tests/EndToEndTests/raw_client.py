@@ -14,9 +14,12 @@ class Ended(Exception):
 class RawClient:
     """One connection to the proxy."""
 
-    def __init__(self, address: tuple[str, int], receive_buffer: int | None = None):
+    def __init__(
+        self, address: tuple[str, int], receive_buffer: int | None = None, made: socket.socket | None = None
+    ):
+        """On a socket of its own, or on one that another has made."""
         family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
-        self.socket = socket.socket(family, socket.SOCK_STREAM)
+        self.socket = made or socket.socket(family, socket.SOCK_STREAM)
         if receive_buffer:
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
         self.socket.settimeout(DEADLINE_SECONDS)

@@ -1,29 +1,16 @@
-"""On every way to an origin: secrets that do not come back, fields that Connection takes away, methods, and Upgrade.
-
-A way is plain http, http that a rule upgrades, an intercepted tunnel, and each kind of parent, with and without TLS behind
-it. Every request of a way goes by one rule, `kept`, or by what [defaults.request] says where a test asks for that.
-"""
+"""On every way to an origin: secrets that do not come back, fields that Connection takes away, methods, and Upgrade."""
 
 import pytest
 
-from origins import answering, unused_port
-from parents import by, route, routed
+from origins import answering
+from parents import route, routed
 from problems import check_problem
 from proxy import command
 from raw_client import RawClient
-from scripted_parents import relaying, scripted_parent, scripted_secure_parent, socks_server
-from tls_world import (
-    OK,
-    authority,
-    client_context,
-    rule,
-    secure_client,
-    secure_proxy,
-    tls_origin,
-    world,
-)
+from scripted_parents import scripted_parent, scripted_secure_parent, socks_server
+from tls_world import OK, authority, rule, secure_client, secure_proxy, tls_origin, world
+from ways import SECRET, way
 
-SECRET = "open-sesame"
 AUTHORIZATION = f'authorization = {{ username = "u", password = "{SECRET}" }}'
 SECRETS = {
     "authorization": AUTHORIZATION,
@@ -31,7 +18,6 @@ SECRETS = {
     "a default of a field": 'headers.default = { X-Token = { env = "HIDDEN" } }',
     "a parameter": 'parameters = { api_key = { env = "HIDDEN" } }',
 }
-WAYS = ["plain", "upgrade", "intercept", "http parent", "https parent", "socks5", "upgrade by parent"]
 
 
 def tracing(connection) -> None:
@@ -41,85 +27,6 @@ def tracing(connection) -> None:
         echo = bytes(connection.received[asked.start : asked.end])
         connection.send(b"HTTP/1.1 200 OK\r\nContent-Type: message/http\r\nContent-Length: %d\r\n\r\n" % len(echo))
         connection.send(echo)
-
-
-class Way:
-    """A proxy whose every request takes one way to one origin."""
-
-    def __init__(self, name: str, proxy, origin, parent, port: int, enter):
-        self.name, self.proxy, self.origin, self.parent, self.port = name, proxy, origin, parent, port
-        self.enter = enter
-
-    def head(self, method: str, lines: str = "", path: str = "/x") -> bytes:
-        place = f"a.test:{self.port}"
-        target = path if self.name == "intercept" else f"http://{place}{path}"
-        return f"{method} {target} HTTP/1.1\r\nHost: {place}\r\n{lines}\r\n".encode()
-
-    def ask(self, method: str, lines: str = "", path: str = "/x"):
-        return self.enter().exchange(self.head(method, lines, path))
-
-    @property
-    def requests(self) -> list:
-        return [message for message in self.origin.requests() if message.method != b"CONNECT"]
-
-
-@pytest.fixture(params=WAYS)
-def way(
-    request,
-    routed,
-    secure_proxy,
-    raw_origin,
-    raw_client,
-    tls_origin,
-    scripted_parent,
-    scripted_secure_parent,
-    socks_server,
-    secure_client,
-    authority,
-    world,
-):
-    """A function that starts the way of this test: `way(script, request="lines of [rule.request]")`."""
-    name = request.param
-
-    def start(script=answering(OK), *lines: str, request: str = "", defaults: str = "") -> Way:
-        def kept(*more: str) -> str:
-            inherited = f"[defaults.request]\n{defaults}\n" if defaults else ""
-            return inherited + rule("kept", *more, *lines, request=request)
-
-        environment = {"environment": {"HIDDEN": SECRET}}
-        secured = world.context(world.leaf("a.test"))
-        parent = None
-        if name in ("plain", "upgrade", "intercept"):
-            origin = raw_origin(script) if name == "plain" else tls_origin(script, secured)
-            more = {"plain": [], "upgrade": ["upgrade = true"], "intercept": ['connect = "intercept"']}[name]
-            policy = (authority.table if name == "intercept" else "") + kept(*more)
-            proxy = secure_proxy(policy, **environment)
-        else:
-            if name == "http parent":
-                origin = parent = scripted_parent(script)
-            elif name == "https parent":
-                origin = parent = scripted_secure_parent(world.context(world.leaf("office.test")), script)
-            elif name == "socks5":
-                origin, parent = raw_origin(script), socks_server()
-            else:
-                origin, parent = tls_origin(script, secured), scripted_parent(relaying)
-            table = route("office", parent.via)
-            more = ["upgrade = true"] if name == "upgrade by parent" else []
-            proxy = routed(table, rules=kept(by("office"), *more), **environment)
-        port = origin.port if origin is not parent else unused_port()
-        proxy.secrets.append(SECRET)
-
-        def enter() -> RawClient:
-            if name != "intercept":
-                return raw_client(proxy)
-            client = secure_client(proxy)
-            assert client.tunnel("a.test", port).status == 200
-            client.shake_hands(client_context(authority.file), "a.test")
-            return client
-
-        return Way(name, proxy, origin, parent, port, enter)
-
-    return start
 
 
 # Secrets

@@ -41,18 +41,9 @@ TCP_LINGER2 = 8
 NOT_THE_STRANGER = rule_of("denied", STRANGER, action="deny")
 
 
-def over(made: socket.socket, address: tuple, sent: bytes = b"") -> RawClient:
+def over(made: socket.socket, address: tuple) -> RawClient:
     """A raw client on a socket that another has made."""
-    made.connect(address)
-    client = RawClient.__new__(RawClient)
-    client.socket = made
-    client.sent, client.received = bytearray(), bytearray()
-    client.read_to = client.answered = client.asked_of = 0
-    client.asked_cache = []
-    client.ended = None
-    if sent:
-        client.send(sent)
-    return client
+    return RawClient(address, made=made)
 
 
 # Closing in time
