@@ -86,21 +86,6 @@ public struct Limits: Hashable, Sendable {
   public init() {}
 }
 
-/// [proxy.timeouts]
-public struct Timeouts: Hashable, Sendable {
-  public var clientHeaderMilliseconds: Int64 = 10_000
-  public var clientIdleMilliseconds: Int64 = 300_000
-  public var connectMilliseconds: Int64 = 10_000
-  public var tlsHandshakeMilliseconds: Int64 = 10_000
-  public var responseHeaderMilliseconds: Int64 = 60_000
-  public var bodyStallMilliseconds: Int64 = 60_000
-  public var upstreamIdleMilliseconds: Int64 = 60_000
-  public var tunnelIdleMilliseconds: Int64 = 3_600_000
-  public var drainMilliseconds: Int64 = 30_000
-
-  public init() {}
-}
-
 /// [dns]
 public struct NameServices: Hashable, Sendable {
   /// Name servers with their ports; empty: the system's resolv.conf.

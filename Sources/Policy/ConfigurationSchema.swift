@@ -21,10 +21,8 @@ extension TableSchema {
     "connections", "header_bytes", "headers", "buffered_body", "idle_per_host", "held_bodies", "json_depth",
     "image_pixels", "connections_per_host", "share",
   ])
-  static let timeouts = TableSchema([
-    "client_header", "client_idle", "connect", "tls_handshake", "response_header", "body_stall", "upstream_idle",
-    "tunnel_idle", "drain",
-  ])
+  static let timeouts = TableSchema(Timeout.allCases.map(\.rawValue))
+  static let ruleTimeouts = TableSchema(Timeout.ofRule.map(\.rawValue))
   static let dns = TableSchema(["servers", "timeout", "cache"])
   static let log = TableSchema(["format", "level", "access"])
   static let admin = TableSchema(["socket", "metrics", "operators"])
@@ -34,11 +32,12 @@ extension TableSchema {
   static let reachability = TableSchema(["interfaces"])
   static let rule = TableSchema([
     "name", "hosts", "ports", "methods", "paths", "schemes", "users", "units", "when", "action", "reason", "enforce",
-    "connect", "tunnel_sni", "upgrade", "upgrades", "route", "deny_addresses", "security", "request", "response",
+    "connect", "tunnel_sni", "upgrade", "upgrades", "route", "deny_addresses", "timeouts", "security", "request",
+    "response",
   ])
   /// The tables of a rule, whose keys are often written in the rule itself.
   static let ofRule: [(name: String, schema: TableSchema)] = [
-    ("security", .security), ("request", .request), ("response", .response),
+    ("timeouts", .ruleTimeouts), ("security", .security), ("request", .request), ("response", .response),
   ]
   static let security = TableSchema([
     "pins", "allow_invalid_certificates", "validates_domain_name", "anchors", "profile", "min_tls", "max_tls",

@@ -1,4 +1,4 @@
-// [proxy], [proxy.limits], [proxy.timeouts], [dns] and [log]: the tables of the main file, one function each.
+// [proxy], [proxy.limits], [dns] and [log]: the tables of the main file, one function each.
 // Tests: DaemonTablesTests.
 
 import Bytes
@@ -148,7 +148,7 @@ extension ConfigurationReading {
     return nil
   }
 
-  // MARK: [proxy.limits] and [proxy.timeouts]
+  // MARK: [proxy.limits]
 
   private func readLimits(_ table: ConfigurationTable) {
     let errorsBefore = errorCount
@@ -205,27 +205,6 @@ extension ConfigurationReading {
       error(held, "\(heldText) is below 'buffered_body', which is \(bufferedText)\(place)")
     } else if let buffered {
       error(buffered, "\(bufferedText) is above 'held_bodies', which is \(heldText) when it is not set")
-    }
-  }
-
-  private func readTimeouts(_ table: ConfigurationTable) {
-    for setting in table.settings {
-      guard TableSchema.timeouts.names.contains(setting.key) else {
-        unread(setting, of: .timeouts)
-        continue
-      }
-      guard let value = quantity(setting, .duration, in: Bounds.duration) else { continue }
-      switch setting.key {
-      case "client_header": configuration.timeouts.clientHeaderMilliseconds = value
-      case "client_idle": configuration.timeouts.clientIdleMilliseconds = value
-      case "connect": configuration.timeouts.connectMilliseconds = value
-      case "tls_handshake": configuration.timeouts.tlsHandshakeMilliseconds = value
-      case "response_header": configuration.timeouts.responseHeaderMilliseconds = value
-      case "body_stall": configuration.timeouts.bodyStallMilliseconds = value
-      case "upstream_idle": configuration.timeouts.upstreamIdleMilliseconds = value
-      case "tunnel_idle": configuration.timeouts.tunnelIdleMilliseconds = value
-      default: configuration.timeouts.drainMilliseconds = value
-      }
     }
   }
 

@@ -271,7 +271,8 @@ extension Explanation: CustomStringConvertible {
 
   private var actionLines: [String] {
     if decision.verdict == .deny { return [] }
-    let lines = (isTunnel ? [] : requestLines) + (security?.lines ?? []) + (routes?.lines ?? []) + addressLines
+    let timeouts = rule?.timeouts.map { ["  timeouts: \($0.text)"] } ?? []
+    let lines = (isTunnel ? [] : requestLines) + timeouts + (security?.lines ?? []) + (routes?.lines ?? []) + addressLines
     return ["", "what will be done:"] + (lines.isEmpty ? ["  the request is forwarded as it came"] : lines)
   }
 
@@ -345,7 +346,8 @@ extension Explanation {
   private var actionsJSON: JSONText {
     if decision.verdict == .deny { return .null }
     let tls = security?.json ?? [("assurance", .null), ("security", .null)]
-    let ways = routes?.json ?? []
+    let timeouts = rule?.timeouts.map { [("timeouts", $0.json)] } ?? []
+    let ways = timeouts + (routes?.json ?? [])
     if isTunnel { return .object(tls + ways) }
     return .object(
       [

@@ -103,6 +103,8 @@ public final class Policy: Sendable {
   private let rulesSpeakOfRequests: [Bool]
   /// Whether a rule asks who the client is.
   public let asksForClient: Bool
+  /// Whether a rule has time-outs of its own.
+  let rulesHaveTimeouts: Bool
   /// Every route that a rule lists and that has a table, each once, in the order of the rules.
   public let routes: [Route]
 
@@ -122,6 +124,7 @@ public final class Policy: Sendable {
       digests.insert($0.digest).inserted
     }
     asksForClient = rules.contains { $0.conditions.users != nil || !$0.conditions.units.isEmpty }
+    rulesHaveTimeouts = rules.contains { $0.timeouts != nil }
     index = RuleIndex(rules: rules)
     looksAtPaths = rules.contains { !$0.conditions.paths.isEmpty }
     defaultsSpeakOfRequests = defaultRequest.speaksOfRequests || defaultResponse != nil

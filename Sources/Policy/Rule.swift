@@ -70,6 +70,8 @@ public final class Rule: Sendable {
   public let routes: [Route]
   /// Instead of [proxy] deny_addresses; nil: the rule does not say.
   public let denyAddresses: AddressSet?
+  /// [rule.timeouts]; nil: the rule does not say.
+  public let timeouts: RuleTimeouts?
   public let request: RequestPolicy
   /// [rule.security] over [defaults.security]. Rules that say the same share one object.
   public let security: SecurityPolicy
@@ -87,7 +89,7 @@ public final class Rule: Sendable {
     name: String, location: SourceLocation, conditions: Conditions = Conditions(), action: RuleAction = .allow,
     reason: String? = nil, enforce: Bool = true, connect: ConnectTreatment? = nil,
     tunnelSNI: TunnelSNI? = nil, upgrade: Bool = false, upgrades: UpgradeList? = nil, routes: [Route] = [],
-    denyAddresses: AddressSet? = nil,
+    denyAddresses: AddressSet? = nil, timeouts: RuleTimeouts? = nil,
     request: RequestPolicy = RequestPolicy(),
     security: SecurityPolicy = .standard, response: ResponseSerialization? = nil
   ) {
@@ -100,6 +102,7 @@ public final class Rule: Sendable {
     self.connect = connect
     self.tunnelSNI = tunnelSNI
     self.denyAddresses = denyAddresses
+    self.timeouts = timeouts
     self.request = request
     self.upgrade = upgrade
     self.upgrades = upgrades

@@ -95,7 +95,7 @@ extension ConfigurationReading {
   }
 
   private func warnOfDeadKeys(_ rule: RuleDraft) {
-    for key in ["request", "security", "response"] {
+    for key in ["timeouts", "request", "security", "response"] {
       guard let setting = rule.settings[key] else { continue }
       report(
         .warning, setting.source, setting.keyBegin,

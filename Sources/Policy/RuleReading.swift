@@ -22,6 +22,8 @@ struct RuleDraft {
   /// Names of routes, in order; what they refer to is looked up when every file has been read.
   var routes: [(value: String, setting: Setting)] = []
   var denyAddresses: AddressSet? = nil
+  /// nil: the rule says nothing of its own.
+  var timeouts: TimeoutDraft? = nil
   var request = RequestDraft()
   /// nil: the rule says nothing of its own.
   var security: SecurityDraft? = nil
@@ -37,12 +39,12 @@ struct RuleDraft {
   var location: SourceLocation { source.location(begin) }
 
   func rule(
-    inheriting inherited: RequestDraft, routes: [Route], security: SecurityPolicy, response: ResponseSerialization?
+    inheriting inherited: RequestDraft, timeouts inheritedTimeouts: Timeouts, routes: [Route], security: SecurityPolicy, response: ResponseSerialization?
   ) -> Rule {
     Rule(
       name: name, location: location, conditions: conditions, action: action, reason: reason, enforce: enforce,
       connect: connect, tunnelSNI: tunnelSNI, upgrade: upgrade, upgrades: upgrades, routes: routes,
-      denyAddresses: denyAddresses,
+      denyAddresses: denyAddresses, timeouts: timeouts?.timeouts(inheriting: inheritedTimeouts),
       request: request.policy(inheriting: inherited), security: security, response: response)
   }
 
@@ -120,6 +122,7 @@ extension ConfigurationReading {
     case "upgrades": draft.upgrades = upgrades(setting)
     case "route": draft.routes = routeNames(setting)
     case "deny_addresses": draft.denyAddresses = addressSet(setting)
+    case "timeouts": draft.timeouts = table(setting).map(timeoutDraft)
     case "request": draft.request = table(setting).map(requestDraft) ?? RequestDraft()
     case "security": draft.security = table(setting).map(securityDraft)
     case "response": draft.response = table(setting).map(responseDraft)

@@ -60,6 +60,7 @@ final class Connector {
   private(set) var destination: Destination
   var conversation: Conversation?
   let policy: Policy
+  private(set) lazy var timeouts = policy.timeouts(of: rule)
   let rule: Int?
   /// By what security policy the destination of a tunnel is to be verified before it is opened.
   let verification: OriginSecurity?
@@ -256,7 +257,7 @@ final class Connector {
       return findKept(worker)
     }
     stage = .queued
-    setTimer(worker.now + policy.configuration.timeouts.responseHeaderMilliseconds, worker)
+    setTimer(worker.now + timeouts.responseHeaderMilliseconds, worker)
     // Kept connections that nobody uses give way. Those that are kept later see who waits.
     for mailbox in worker.shared.mailboxes {
       mailbox.post(.yieldIdle(carrier.place))
@@ -369,7 +370,7 @@ final class Connector {
   }
 
   private func passTime(_ worker: Worker) {
-    let timeouts = policy.configuration.timeouts
+    let timeouts = self.timeouts
     switch stage {
     case .racing(var race):
       if worker.now < race.deadline {

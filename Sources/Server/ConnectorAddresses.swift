@@ -89,7 +89,7 @@ extension Connector {
   func race(_ candidates: [Candidate], _ worker: Worker) {
     var race = ConnectionRace(
       candidates, ConnectionRace.Manner(codePoint: codePoint, interface: route.route.interface), at: worker.now,
-      within: policy.configuration.timeouts.connectMilliseconds)
+      within: timeouts.connectMilliseconds)
     let line = race.attemptNext(for: self, worker)
     go(on: race, line, worker)
   }

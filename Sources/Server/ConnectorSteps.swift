@@ -76,7 +76,7 @@ extension Connector {
       parent, host: CanonicalHost(canonical: destination.host, address: destination.literal), port: destination.port,
       via: via, limits: HeadLimits(bytes: limits.headerBytes, fields: limits.headers))
     greetedAt = worker.now
-    setTimer(worker.now + policy.configuration.timeouts.connectMilliseconds, worker)
+    setTimer(worker.now + timeouts.connectMilliseconds, worker)
     hear(line, talk, worker)
   }
 
@@ -143,7 +143,7 @@ extension Connector {
       begunAt = worker.now
       return running.join(self)
     }
-    let limit = policy.configuration.timeouts.tlsHandshakeMilliseconds
+    let limit = timeouts.tlsHandshakeMilliseconds
     let probe = TunnelProbe(key, verification, destination, handshakeMilliseconds: limit)
     stage = .probing(nil, line.candidate, probe)
     begunAt = worker.now
@@ -198,7 +198,7 @@ extension Connector {
   ) -> OriginHandshake? {
     let session = security.mayRely(at: worker.seconds) ? worker.sessions.take(for: peer, now: worker.now) : nil
     begunAt = worker.now
-    setTimer(worker.now + policy.configuration.timeouts.tlsHandshakeMilliseconds, worker)
+    setTimer(worker.now + timeouts.tlsHandshakeMilliseconds, worker)
     return OriginHandshake.begin(line.stream, to: peer, security, resuming: session, worker)
   }
 

@@ -349,7 +349,11 @@ final class Conversation {
       let isClean =
         ending.keepsUpstream && !leaves && upstreamInput.isEmpty && outputs.toUpstream.isEmpty
         && !flags.contains(.upstreamEnded) && !flags.contains(.upstreamBroken)
-      if isClean { worker.keep(upstream) } else { worker.close(upstream) }
+      if isClean {
+        worker.keep(upstream, idle: session.timeouts.upstreamIdleMilliseconds)
+      } else {
+        worker.close(upstream)
+      }
       self.upstream = nil
     }
     if let destination { worker.releaseDestination(destination) }

@@ -37,8 +37,9 @@ extension Worker {
     destinations.release(upstream.destination, now: now)
   }
 
-  /// Keeps a connection for the next request to its destination; one that waits for a place gets it first.
-  func keep(_ upstream: Upstream) {
+  /// Keeps a connection for the next request to its destination; one that waits for a place gets it first. `idle`: for how
+  /// long at most, by the rule of the exchange that it served last; nil: of none.
+  func keep(_ upstream: Upstream, idle milliseconds: Int64? = nil) {
     let destination = upstream.destination
     guard destination.idle.count < policy.configuration.limits.idlePerHost, drainDeadline == nil,
       destination.security.map(live.contains) ?? true, upstream.route.isInForce
@@ -59,7 +60,7 @@ extension Worker {
     update(upstream.descriptor, &upstream.interest, .read, upstream.slot)
     // Most are never used again, and many may come at once: a new one rests from the beginning.
     if upstream.keptUntil == 0 { upstream.stream.tls?.rest() }
-    upstream.keptUntil = now + policy.configuration.timeouts.upstreamIdleMilliseconds
+    upstream.keptUntil = now + (milliseconds ?? policy.configuration.timeouts.upstreamIdleMilliseconds)
     let rest = upstream.stream.tls == nil ? .max : now + Self.buffersMilliseconds
     timers.set(upstream.slot, min(rest, upstream.keptUntil))
     destination.idle.append(upstream)

@@ -284,7 +284,7 @@ extension Session {
   /// When more of the body that is held must have come; the end of time where none is.
   @inline(never)
   var heldDeadline: Int64 {
-    held?.deadline(grace: policy.configuration.timeouts.bodyStallMilliseconds) ?? .max
+    held?.deadline(grace: timeouts.bodyStallMilliseconds) ?? .max
   }
 
   /// Another client holds less than its share and waits for memory: this body gives up its own.

@@ -73,7 +73,7 @@ extension Session {
   /// How long bytes of a plain tunnel may be held.
   var helloDeadline: Int64? {
     guard let inspected, inspected.isPlain else { return nil }
-    return inspected.heldSince.map { $0 + policy.configuration.timeouts.tlsHandshakeMilliseconds }
+    return inspected.heldSince.map { $0 + timeouts.tlsHandshakeMilliseconds }
   }
 
   /// The client has closed its sending direction. What it has said is to be shown once more, and then passes or is refused;

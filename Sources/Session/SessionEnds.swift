@@ -7,9 +7,12 @@ import Policy
 extension Session {
   // MARK: Time
 
+  /// Those of the rule that decided the exchange under way, else those of all.
+  public var timeouts: Timeouts { policy.timeouts(of: record.decision?.rule) }
+
   /// When `timedOut` has to be called, unless something moves before.
   public var deadline: Int64 {
-    let timeouts = policy.configuration.timeouts
+    let timeouts = self.timeouts
     let own: Int64 =
       switch phase {
       // Who has said nothing yet has no kept connection to be idle on.
@@ -49,7 +52,7 @@ extension Session {
   public mutating func timedOut(
     now: Int64, upstreamIsFull: Bool = false, _ workspace: inout Workspace, _ outputs: inout Outputs
   ) -> Action {
-    let timeouts = policy.configuration.timeouts
+    let timeouts = self.timeouts
     switch phase {
     case .idle, .over:
       return .close
@@ -74,8 +77,8 @@ extension Session {
           &workspace, &outputs)
       }
       if phase == .exchanging, upstreamIsFull || !outputs.toUpstream.isEmpty {
-        let limit = request == .done ? timeouts.responseHeaderMilliseconds : timeouts.bodyStallMilliseconds
-        let detail = "\(responder(outputs)) took no byte of the request for \(limit) ms."
+        let detail =
+          "\(responder(outputs)) took no byte of the request for \(text(request == .done ? .responseHeader : .bodyStall))."
         return answer(Problem(.responseTimeout, detail), &workspace, &outputs)
       }
       if now >= heldDeadline, now < lastProgress + timeouts.bodyStallMilliseconds {
@@ -83,22 +86,27 @@ extension Session {
       }
       if request != .done {
         return answer(
-          Problem(.stalled, "No byte of the request body moved for \(timeouts.bodyStallMilliseconds) ms."),
+          Problem(.stalled, "No byte of the request body moved for \(text(.bodyStall))."),
           &workspace, &outputs)
       }
       if held != nil {
         let detail =
-          "\(responder(outputs)) sent no byte of the response body for \(timeouts.bodyStallMilliseconds) ms."
+          "\(responder(outputs)) sent no byte of the response body for \(text(.bodyStall))."
         return answer(Problem(.responseTimeout, detail), &workspace, &outputs)
       }
-      let limit = timeouts.responseHeaderMilliseconds
       return answer(
-        Problem(.responseTimeout, "\(responder(outputs)) did not begin a response within \(limit) ms."),
+        Problem(.responseTimeout, "\(responder(outputs)) did not begin a response within \(text(.responseHeader))."),
         &workspace, &outputs)
     case .tunnel:
       if let helloDeadline, now >= helloDeadline { return heldTooLong() }
       return endOfTunnel(inspected?.isPlain ?? true ? .tunnelIdle : .stalled)
     }
+  }
+
+  /// `60000 ms`, and whose word it is where it is the rule's.
+  private func text(_ timeout: Timeout) -> String {
+    let isOwn = rule?.timeouts?.own.contains(timeout) ?? false
+    return "\(isOwn ? "the rule's " : "")\(timeouts[timeout]) ms"
   }
 
   private func tooSlowToHold(_ outputs: borrowing Outputs) -> Problem {

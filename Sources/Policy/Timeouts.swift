@@ -1,0 +1,146 @@
+// How long things may take: [proxy.timeouts] for all, [rule.timeouts] for what one rule decides.
+//
+// A rule's are whole: what it does not say it takes from [proxy.timeouts], so that whoever asks asks once. Tests:
+// TimeoutTests.
+
+/// A time-out by its key.
+public enum Timeout: String, Sendable, CaseIterable {
+  /// From the first byte of a request to the end of its head.
+  case clientHeader = "client_header"
+  /// Between two requests of a connection.
+  case clientIdle = "client_idle"
+  /// Until an upstream accepts a connection.
+  case connect
+  /// For one TLS handshake.
+  case tlsHandshake = "tls_handshake"
+  /// From the end of a request to the head of its response.
+  case responseHeader = "response_header"
+  /// Without a byte either way within a body.
+  case bodyStall = "body_stall"
+  /// How long an upstream connection is kept that nobody uses.
+  case upstreamIdle = "upstream_idle"
+  /// Without a byte either way within a tunnel.
+  case tunnelIdle = "tunnel_idle"
+  /// For requests under way when the daemon stops.
+  case drain
+
+  /// Those of a rule: the others run where no rule has decided yet, or for all at once.
+  public static let ofRule = allCases.filter { ![.clientHeader, .clientIdle, .drain].contains($0) }
+  /// Those of a rule that say nothing of a tunnel, where nobody sees requests or responses.
+  static let ofRequests: [Timeout] = [.responseHeader, .bodyStall, .upstreamIdle]
+}
+
+/// [proxy.timeouts], in milliseconds.
+public struct Timeouts: Hashable, Sendable {
+  public var clientHeaderMilliseconds: Int64 = 10_000
+  public var clientIdleMilliseconds: Int64 = 300_000
+  public var connectMilliseconds: Int64 = 10_000
+  public var tlsHandshakeMilliseconds: Int64 = 10_000
+  public var responseHeaderMilliseconds: Int64 = 60_000
+  public var bodyStallMilliseconds: Int64 = 60_000
+  public var upstreamIdleMilliseconds: Int64 = 60_000
+  public var tunnelIdleMilliseconds: Int64 = 3_600_000
+  public var drainMilliseconds: Int64 = 30_000
+
+  public init() {}
+
+  /// In milliseconds.
+  public subscript(_ timeout: Timeout) -> Int64 {
+    get {
+      switch timeout {
+      case .clientHeader: clientHeaderMilliseconds
+      case .clientIdle: clientIdleMilliseconds
+      case .connect: connectMilliseconds
+      case .tlsHandshake: tlsHandshakeMilliseconds
+      case .responseHeader: responseHeaderMilliseconds
+      case .bodyStall: bodyStallMilliseconds
+      case .upstreamIdle: upstreamIdleMilliseconds
+      case .tunnelIdle: tunnelIdleMilliseconds
+      case .drain: drainMilliseconds
+      }
+    }
+    set {
+      switch timeout {
+      case .clientHeader: clientHeaderMilliseconds = newValue
+      case .clientIdle: clientIdleMilliseconds = newValue
+      case .connect: connectMilliseconds = newValue
+      case .tlsHandshake: tlsHandshakeMilliseconds = newValue
+      case .responseHeader: responseHeaderMilliseconds = newValue
+      case .bodyStall: bodyStallMilliseconds = newValue
+      case .upstreamIdle: upstreamIdleMilliseconds = newValue
+      case .tunnelIdle: tunnelIdleMilliseconds = newValue
+      case .drain: drainMilliseconds = newValue
+      }
+    }
+  }
+}
+
+/// [rule.timeouts].
+public struct RuleTimeouts: Hashable, Sendable {
+  /// What holds for the rule.
+  public let values: Timeouts
+  /// What it says itself, in the order of the keys.
+  public let own: [Timeout]
+
+  /// `response_header 10m, tunnel_idle 2h`.
+  var text: String {
+    own.map { "\($0.rawValue) \(Quantity.duration.text(values[$0]))" }.joined(separator: ", ")
+  }
+
+  var json: JSONText { .object(own.map { ("\($0.rawValue)_ms", .number(Int(values[$0]))) }) }
+}
+
+extension Policy {
+  /// What holds for the exchange that the rule of this number decided; nil: for one that none did.
+  public func timeouts(of rule: Int?) -> Timeouts {
+    guard rulesHaveTimeouts, let rule, let own = rules[rule].timeouts else { return configuration.timeouts }
+    return own.values
+  }
+}
+
+// MARK: Reading
+
+/// [rule.timeouts] as the file says it.
+struct TimeoutDraft {
+  var values: [Timeout: Int64] = [:]
+  /// Where each key stands.
+  var settings: [Timeout: Setting] = [:]
+
+  func timeouts(inheriting inherited: Timeouts) -> RuleTimeouts {
+    var values = inherited
+    for (timeout, milliseconds) in self.values { values[timeout] = milliseconds }
+    return RuleTimeouts(values: values, own: Timeout.ofRule.filter { self.values[$0] != nil })
+  }
+}
+
+extension ConfigurationReading {
+  func readTimeouts(_ table: ConfigurationTable) {
+    for setting in table.settings {
+      guard let timeout = Timeout(rawValue: setting.key) else {
+        unread(setting, of: .timeouts)
+        continue
+      }
+      if let value = quantity(setting, .duration, in: Bounds.duration) { configuration.timeouts[timeout] = value }
+    }
+  }
+
+  func timeoutDraft(_ table: ConfigurationTable) -> TimeoutDraft {
+    var draft = TimeoutDraft()
+    for setting in table.settings {
+      guard let timeout = Timeout(rawValue: setting.key) else {
+        unread(setting, of: .ruleTimeouts)
+        continue
+      }
+      guard Timeout.ofRule.contains(timeout) else {
+        let reason = timeout == .drain ? "it is for the whole proxy" : "it runs before a rule has decided"
+        report(
+          .error, setting.source, setting.keyBegin,
+          "'\(setting.key)' in [rule.timeouts]: \(reason), and stands in [proxy.timeouts] alone")
+        continue
+      }
+      draft.settings[timeout] = setting
+      if let value = quantity(setting, .duration, in: Bounds.duration) { draft.values[timeout] = value }
+    }
+    return draft
+  }
+}
