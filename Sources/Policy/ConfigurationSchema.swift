@@ -21,8 +21,13 @@ extension TableSchema {
     "connections", "header_bytes", "headers", "buffered_body", "idle_per_host", "held_bodies", "json_depth",
     "image_pixels", "connections_per_host", "share",
   ])
-  static let timeouts = TableSchema(Timeout.allCases.map(\.rawValue))
-  static let ruleTimeouts = TableSchema(Timeout.ofRule.map(\.rawValue))
+  static let timeouts = TableSchema([
+    "client_header", "client_idle", "connect", "tls_handshake", "response_header", "body_stall", "upstream_idle",
+    "tunnel_idle", "drain",
+  ])
+  static let ruleTimeouts = TableSchema([
+    "connect", "tls_handshake", "response_header", "body_stall", "upstream_idle", "tunnel_idle",
+  ])
   static let dns = TableSchema(["servers", "timeout", "cache"])
   static let log = TableSchema(["format", "level", "access"])
   static let admin = TableSchema(["socket", "metrics", "operators"])

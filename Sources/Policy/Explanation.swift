@@ -272,7 +272,8 @@ extension Explanation: CustomStringConvertible {
   private var actionLines: [String] {
     if decision.verdict == .deny { return [] }
     let timeouts = rule?.timeouts.map { ["  timeouts: \($0.text)"] } ?? []
-    let lines = (isTunnel ? [] : requestLines) + timeouts + (security?.lines ?? []) + (routes?.lines ?? []) + addressLines
+    let lines =
+      (isTunnel ? [] : requestLines) + timeouts + (security?.lines ?? []) + (routes?.lines ?? []) + addressLines
     return ["", "what will be done:"] + (lines.isEmpty ? ["  the request is forwarded as it came"] : lines)
   }
 

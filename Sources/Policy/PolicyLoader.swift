@@ -58,7 +58,8 @@ extension ConfigurationReading {
       interned[security.digest] = security
       let response = ResponseDraft.merged(draft.response, inheriting: defaultResponse)
       return draft.rule(
-        inheriting: defaultRequest, timeouts: configuration.timeouts, routes: draft.routes.map { route($0.value, among: routes) }, security: security,
+        inheriting: defaultRequest, timeouts: configuration.timeouts,
+        routes: draft.routes.map { route($0.value, among: routes) }, security: security,
         response: response?.serialization)
     }
     return Policy(

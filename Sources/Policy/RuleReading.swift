@@ -39,7 +39,8 @@ struct RuleDraft {
   var location: SourceLocation { source.location(begin) }
 
   func rule(
-    inheriting inherited: RequestDraft, timeouts inheritedTimeouts: Timeouts, routes: [Route], security: SecurityPolicy, response: ResponseSerialization?
+    inheriting inherited: RequestDraft, timeouts inheritedTimeouts: Timeouts, routes: [Route], security: SecurityPolicy,
+    response: ResponseSerialization?
   ) -> Rule {
     Rule(
       name: name, location: location, conditions: conditions, action: action, reason: reason, enforce: enforce,

@@ -72,14 +72,18 @@ def way(
 ):
     """A function that starts the way of this test: `way(script, request="lines of [rule.request]")`.
 
-    `before` and `after` are rules around the one that takes the way.
+    `before` and `after` are rules around the one that takes the way; as a function, `before` gets the lines of a rule that
+    make it take the same way.
     """
     name = request.param
 
-    def start(script=answering(OK), *lines: str, request: str = "", defaults: str = "", before: str = "", after: str = "") -> Way:
+    def start(
+        script=answering(OK), *lines: str, request: str = "", defaults: str = "", before="", after: str = ""
+    ) -> Way:
         def kept(*more: str) -> str:
             inherited = f"[defaults.request]\n{defaults}\n" if defaults else ""
-            return inherited + before + rule("kept", *more, *lines, request=request) + after
+            ahead = before(*more) if callable(before) else before
+            return inherited + ahead + rule("kept", *more, *lines, request=request) + after
 
         environment = {"environment": {"HIDDEN": SECRET}}
         secured = world.context(world.leaf("a.test"))
