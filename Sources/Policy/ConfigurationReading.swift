@@ -204,12 +204,12 @@ final class ConfigurationReading {
     if setting.table.isEmpty, case .table = setting.value.content {
       message = "unknown table [\(setting.key)]"
     }
-    if let nearest = Suggestion.nearest(to: setting.key, among: schema.names) {
-      message += "; did you mean '\(nearest)'?"
-    } else if setting.table == "rule",
+    if setting.table == "rule",
       let table = TableSchema.ofRule.first(where: { $0.schema.names.contains(setting.key) })
     {
       message += "; it stands in [rule.\(table.name)]: write '\(table.name).\(setting.key)'"
+    } else if let nearest = Suggestion.nearest(to: setting.key, among: schema.names) {
+      message += "; did you mean '\(nearest)'?"
     }
     report(.error, setting.source, setting.keyBegin, message)
   }

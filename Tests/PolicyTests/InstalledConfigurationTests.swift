@@ -92,12 +92,16 @@ import Testing
         "example", "payments", "no-admin", "intranet", "old-agents", "no-metadata", "package-mirrors", "code",
         "maps", "telemetry", "not-on-cellular", "weather",
       ])
-    let tables = ["request", "security", "response", "headers"]
+    let tables = ["request", "security", "response", "headers", "timeouts"]
     for schema in [TableSchema.rule, .request, .security, .response, .pins, .route] {
       for key in schema.names where !tables.contains(key) {
         let isShown = example.contains("# \(key) = ")
         #expect(isShown, "\(key)")
       }
+    }
+    for key in TableSchema.ruleTimeouts.names {
+      let isNamed = example.contains(key)
+      #expect(isNamed, "\(key)")
     }
     for key in TableSchema.throttle.names + TableSchema.violation.names {
       let isShown = example.contains("\(key) = ")

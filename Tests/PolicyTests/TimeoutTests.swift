@@ -10,6 +10,7 @@ import Testing
       """
       [[rule]]
       name = "a"
+      hosts = ["a.example"]
       [rule.timeouts]
       response_header = "10m"
       tunnel_idle = "2h"
@@ -66,7 +67,7 @@ import Testing
     ),
     (
       "hosts = [\"a.test\"]\ntimeouts.response_header = \"1s\"\ntimeouts.tunnel_idle = \"1s\"",
-      "4:10: warning: 'timeouts.response_header' has no effect on https for a.test"
+      "4:10: warning: 'timeouts.response_header' has no effect on https: programs reach it through tunnels"
     ),
   ]) func whatIsWrongIsSaid(lines: String, expected: String) {
     let seen = diagnostics(lines)
