@@ -44,6 +44,8 @@ public struct Explanation: Sendable {
   public let pathReading: PathReadingText?
   /// `upgrades` of the rule; nil: it does not say.
   public let upgrades: UpgradeList?
+  /// Where answers may lead; nil: anywhere.
+  public let redirects: Redirects?
   public let removed: [String]
   public let set: [Field]
   public let defaults: [Field]
@@ -121,6 +123,7 @@ extension Policy {
       request: seen.request(isTunnel: isTunnel), isTunnel: isTunnel, port: seen.port,
       decision: decision, rule: decision.rule.map { rules[$0] }, passedOver: passedOver, pathReading: pathReading,
       upgrades: decision.rule.flatMap { rules[$0].upgrades },
+      redirects: decision.rule.flatMap { rules[$0].redirects == .pass ? nil : rules[$0].redirects },
       removed: edits.fields.removed.filter { !written.contains($0) }.map { $0.span.string },
       set: isEcho ? [] : edits.fields.set.map(Explanation.Field.init),
       defaults: isEcho ? [] : edits.fields.defaults.map(Explanation.Field.init),
@@ -286,6 +289,7 @@ extension Explanation: CustomStringConvertible {
     }
     if !cookies { lines.append("  cookies: Cookie and Set-Cookie are removed") }
     if let upgrades { lines.append("  upgrades: \(upgrades)") }
+    if let redirects { lines.append("  redirects: \(redirects.text)") }
     return lines + (serializer?.lines ?? []) + (response?.lines ?? [])
   }
 
@@ -357,7 +361,8 @@ extension Explanation {
         ("timeout_ms", timeoutMilliseconds.map { .number(Int($0)) } ?? .null),
         ("upgrades", upgrades.map { .array($0.protocols.map(JSONText.string)) } ?? .null),
         ("cookies", .boolean(cookies)),
-      ] + (serializer?.json ?? []) + (response?.json ?? []) + tls + ways)
+      ] + (redirects.map { [("redirects", .string($0.rawValue))] } ?? []) + (serializer?.json ?? [])
+        + (response?.json ?? []) + tls + ways)
   }
 
   private var addressJSON: JSONText {

@@ -66,6 +66,8 @@ public final class Rule: Sendable {
   public let upgrade: Bool
   /// Protocols that Upgrade may ask for; nil: any but HTTP itself.
   public let upgrades: UpgradeList?
+  /// What an answer may lead the program to.
+  public let redirects: Redirects
   /// Ways to the destination, the first that holds is taken. Empty: straight.
   public let routes: [Route]
   /// Instead of [proxy] deny_addresses; nil: the rule does not say.
@@ -88,7 +90,8 @@ public final class Rule: Sendable {
   public init(
     name: String, location: SourceLocation, conditions: Conditions = Conditions(), action: RuleAction = .allow,
     reason: String? = nil, enforce: Bool = true, connect: ConnectTreatment? = nil,
-    tunnelSNI: TunnelSNI? = nil, upgrade: Bool = false, upgrades: UpgradeList? = nil, routes: [Route] = [],
+    tunnelSNI: TunnelSNI? = nil, upgrade: Bool = false, upgrades: UpgradeList? = nil, redirects: Redirects = .pass,
+    routes: [Route] = [],
     denyAddresses: AddressSet? = nil, timeouts: RuleTimeouts? = nil,
     request: RequestPolicy = RequestPolicy(),
     security: SecurityPolicy = .standard, response: ResponseSerialization? = nil
@@ -106,6 +109,7 @@ public final class Rule: Sendable {
     self.request = request
     self.upgrade = upgrade
     self.upgrades = upgrades
+    self.redirects = redirects
     self.routes = routes
     self.security = security
     self.response = response

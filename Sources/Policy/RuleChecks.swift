@@ -75,7 +75,8 @@ extension ConfigurationReading {
   /// What a rule that denies nothing can still refuse: tunnels by their port or their first bytes, addresses, answers that take too long, certificates, and bodies
   /// and responses that its serializers do not take.
   private func warnOfIdleEnforce(_ rule: RuleDraft) {
-    guard rule.denyAddresses == nil, rule.request.timeoutMilliseconds == nil, rule.security == nil,
+    guard rule.denyAddresses == nil, rule.redirects == .pass, rule.request.timeoutMilliseconds == nil,
+      rule.security == nil,
       rule.response == nil, defaultResponse == nil,
       rule.request.allowsCellularAccess ?? defaultRequest.allowsCellularAccess ?? true, rule.request.serializer == nil,
       defaultRequest.serializer == nil,
@@ -101,7 +102,7 @@ extension ConfigurationReading {
         .warning, setting.source, setting.keyBegin,
         "[rule.\(key)] does nothing in a rule that denies every request")
     }
-    for key in ["deny_addresses", "tunnel_sni", "upgrade", "upgrades", "route"] {
+    for key in ["deny_addresses", "tunnel_sni", "upgrade", "upgrades", "redirects", "route"] {
       rule.settings[key].map { warning($0, "it does nothing in a rule that denies every request") }
     }
   }

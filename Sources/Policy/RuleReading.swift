@@ -19,6 +19,7 @@ struct RuleDraft {
   var tunnelSNI: TunnelSNI? = nil
   var upgrade = false
   var upgrades: UpgradeList? = nil
+  var redirects = Redirects.pass
   /// Names of routes, in order; what they refer to is looked up when every file has been read.
   var routes: [(value: String, setting: Setting)] = []
   var denyAddresses: AddressSet? = nil
@@ -44,7 +45,8 @@ struct RuleDraft {
   ) -> Rule {
     Rule(
       name: name, location: location, conditions: conditions, action: action, reason: reason, enforce: enforce,
-      connect: connect, tunnelSNI: tunnelSNI, upgrade: upgrade, upgrades: upgrades, routes: routes,
+      connect: connect, tunnelSNI: tunnelSNI, upgrade: upgrade, upgrades: upgrades, redirects: redirects,
+      routes: routes,
       denyAddresses: denyAddresses, timeouts: timeouts?.timeouts(inheriting: inheritedTimeouts),
       request: request.policy(inheriting: inherited), security: security, response: response)
   }
@@ -121,6 +123,7 @@ extension ConfigurationReading {
     case "tunnel_sni": draft.tunnelSNI = choice(setting, TunnelSNI.self)
     case "upgrade": draft.upgrade = boolean(setting) ?? false
     case "upgrades": draft.upgrades = upgrades(setting)
+    case "redirects": draft.redirects = choice(setting, Redirects.self) ?? .deny
     case "route": draft.routes = routeNames(setting)
     case "deny_addresses": draft.denyAddresses = addressSet(setting)
     case "timeouts": draft.timeouts = table(setting).map(timeoutDraft)

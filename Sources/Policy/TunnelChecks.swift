@@ -83,6 +83,9 @@ extension ConfigurationReading {
     if rule.request.cookies == false { add("cookies") }
     if rule.request.throttle != nil { add("throttle") }
     if let setting = rule.settings["upgrades"] { keys.append(Key(name: "upgrades".quoted, setting: setting)) }
+    if rule.redirects != .pass, let setting = rule.settings["redirects"] {
+      keys.append(Key(name: "redirects".quoted, setting: setting))
+    }
     for timeout in Timeout.ofRequests {
       guard let setting = rule.timeouts?.settings[timeout] else { continue }
       keys.append(Key(name: "timeouts.\(timeout.rawValue)".quoted, setting: setting))

@@ -18,6 +18,7 @@ public struct Problem: Sendable, Equatable {
     case cellularNotAllowed, parentRefused, parentAuthentication, parentFailed
     case requestBodyTooLarge, unsupportedBody, heldBodiesSpent, incompleteResponse
     case unacceptableStatus, unacceptableContentType, malformedContent, undecodableContent, responseBodyTooLarge
+    case redirectRefused
     case tlsFailed, tlsAlert, tlsTimeout
     case certificateUntrusted, certificateExpired, certificateNotYetValid, certificateNameMismatch
     case certificateRevoked, revocationUnknown, pinMismatch, pinsExpired
@@ -39,8 +40,8 @@ public struct Problem: Sendable, Equatable {
         .malformedResponse, .responseHeadTooLarge, .tlsFailed, .tlsAlert, .certificateUntrusted, .certificateExpired,
         .certificateNotYetValid, .certificateNameMismatch, .certificateRevoked, .revocationUnknown, .pinMismatch,
         .pinsExpired, .interceptionFailed, .incompleteResponse, .unacceptableStatus, .unacceptableContentType,
-        .malformedContent, .undecodableContent, .responseBodyTooLarge, .parentRefused, .parentAuthentication,
-        .parentFailed:
+        .malformedContent, .undecodableContent, .responseBodyTooLarge, .redirectRefused, .parentRefused,
+        .parentAuthentication, .parentFailed:
         502
       case .notReachable, .cellularNotAllowed, .hostBusy, .heldBodiesSpent, .clientNotIdentified, .shuttingDown: 503
       case .nameTimeout, .connectionTimeout, .responseTimeout, .exchangeTimeout, .tlsTimeout: 504
@@ -90,6 +91,7 @@ public struct Problem: Sendable, Equatable {
       case .malformedContent: "The content of the response is malformed"
       case .undecodableContent: "The content of the response cannot be decoded"
       case .responseBodyTooLarge: "The content of the response is too large to be checked"
+      case .redirectRefused: "The response leads to where the policy does not allow"
       case .tlsFailed: "The TLS handshake with the host failed"
       case .tlsAlert: "The host broke the TLS handshake off"
       case .tlsTimeout: "The TLS handshake with the host took too long"
@@ -112,7 +114,7 @@ public struct Problem: Sendable, Equatable {
       case .misdirected, .requestBodyTooLarge, .unsupportedBody: "http_request_error"
       case .heldBodiesSpent, .clientNotIdentified: "proxy_internal_response"
       case .incompleteResponse: "http_response_incomplete"
-      case .unacceptableStatus, .unacceptableContentType, .malformedContent: "http_protocol_error"
+      case .unacceptableStatus, .unacceptableContentType, .malformedContent, .redirectRefused: "http_protocol_error"
       case .undecodableContent: "http_response_content_coding"
       case .responseBodyTooLarge: "http_response_body_size"
       case .interceptionFailed, .parentAuthentication: "proxy_configuration_error"
@@ -153,6 +155,7 @@ public struct Problem: Sendable, Equatable {
       case .connectionRefused, .connectionFailed, .parentRefused, .shuttingDown: "-1004"
       case .connectionClosed, .incompleteResponse: "-1005"
       case .loop: "-1007"
+      case .redirectRefused: "-1010"
       case .notReachable: "-1009"
       case .malformedResponse, .responseHeadTooLarge, .unacceptableStatus, .parentFailed: "-1011"
       case .authenticationRequired, .parentAuthentication: "-1013"
@@ -213,6 +216,7 @@ public struct Problem: Sendable, Equatable {
       case .malformedContent: "malformed-content"
       case .undecodableContent: "undecodable-content"
       case .responseBodyTooLarge: "response-body-too-large"
+      case .redirectRefused: "redirect-refused"
       case .tlsFailed: "tls-failed"
       case .tlsAlert: "tls-alert"
       case .tlsTimeout: "tls-timeout"

@@ -146,6 +146,7 @@ extension Session {
       hop.namedInResponse = workspace.response.fields.connectionOptions(bytes)
     }
     response = Self.progress(of: workspace.response.framing)
+    if let problem = judgeRedirects(bytes, workspace, outputs) { return answer(problem, &workspace, &outputs) }
     var edits = ResponseHeadEdits()
     switch judgeHead(bytes, workspace, outputs) {
     case .passes(let passing):

@@ -1,0 +1,87 @@
+// `redirects` of a rule, held against the head of an answer: Location of every 3xx, and Refresh of any status. Both are judged
+// as the origin sent them, before `upgrade` tells them anew. Content-Location leads no client anywhere, nor does Location of
+// another status: with 201 it names what was made. How it is tested: RedirectTargetTests, RedirectsTests, test_redirects.py.
+
+import Bytes
+import HTTP1
+import Policy
+
+extension Session {
+  private static let refreshName = Array("refresh".utf8)
+  /// Longest part of a reference in bytes that a problem shows: enough for any host.
+  private static let longestShownReference = 280
+
+  /// Why the answer whose head has been read is refused for where it leads; nil: it is not. What a rule that is not enforced
+  /// would have refused is noted.
+  mutating func judgeRedirects(
+    _ bytes: Span<UInt8>, _ workspace: borrowing Workspace, _ outputs: borrowing Outputs
+  ) -> Problem? {
+    guard let redirects = rule?.redirects, redirects != .pass else { return nil }
+    let sent = sentURL(outputs)
+    let isRedirect = (300..<400).contains(workspace.response.status)
+    let seen =
+      (isRedirect ? refused(Self.locationName, redirects, sent, bytes, workspace) : nil)
+      ?? refused(Self.refreshName, redirects, sent, bytes, workspace)
+    guard let seen else { return nil }
+    guard enforces else {
+      record.report = .redirectRefused
+      return nil
+    }
+    let type = workspace.response.fields.only(.contentType).map { bytes.extracting($0).string }
+    return Problem(
+      .redirectRefused,
+      "The response of \(destination(outputs)): expected \(sent.expectation(of: redirects)), seen \(seen).",
+      receivedStatus: workspace.response.status,
+      upstream: Problem.Upstream(status: workspace.response.status, type: type, text: nil))
+  }
+
+  /// What was seen that is refused; nil: nothing. Of two fields clients follow the first or the last.
+  private func refused(
+    _ name: [UInt8], _ redirects: Redirects, _ sent: SentURL, _ bytes: Span<UInt8>, _ workspace: borrowing Workspace
+  ) -> String? {
+    let title = name == Self.refreshName ? "Refresh" : "Location"
+    var value: Range<Int>? = nil
+    for index in workspace.response.fields.lines.indices {
+      let line = workspace.response.fields.lines[index]
+      guard bytes.equals(line.name, ignoringCase: name.span) else { continue }
+      if value != nil { return "more than one \(title)" }
+      value = line.value
+    }
+    guard let value else { return nil }
+    let said = bytes.extracting(value)
+    let target = name == Self.refreshName ? RedirectTarget.read(refresh: said) : RedirectTarget.read(said)
+    return sent.mayLead(to: target, by: redirects) ? nil : "\(title) '\(Self.shown(said))'"
+  }
+
+  /// A reference for people: without its query, without user information, and with nothing that a terminal would obey.
+  static func shown(_ reference: Span<UInt8>) -> String {
+    var text: [UInt8] = []
+    for index in 0..<min(reference.count, longestShownReference) {
+      let byte = reference[index]
+      if byte == 0x3f || byte == 0x23 { break }
+      if byte == 0x40 {
+        var begin = text.count
+        while begin > 0, text[begin - 1] != 0x2f, text[begin - 1] != 0x5c { begin -= 1 }
+        text.removeSubrange(begin...)
+        continue
+      }
+      text.append(byte >= 0x20 && byte < 0x7f ? byte : 0x3f)
+    }
+    return text.span.string
+  }
+
+  /// The URL that the request under way left for. Without a host, where that cannot be read, no URL is on the same one.
+  private func sentURL(_ outputs: borrowing Outputs) -> SentURL {
+    let scheme: Scheme = flags.contains(.upstreamTLS) ? .https : .http
+    var host: [UInt8] = []
+    let target = outputs.text.bytes.extracting(record.target)
+    if let colon = target.firstIndex(of: 0x3a), colon + 3 <= target.count {
+      let end = target.firstIndex(of: 0x2f, from: colon + 3) ?? target.count
+      if case .success(let asked) = HostAndPort.read(target, colon + 3..<end) {
+        host = target.extracting(asked.host).array.map(\.asciiLowercased)
+      }
+    }
+    return SentURL(
+      scheme: scheme, host: host, port: port, programScheme: flags.contains(.upgraded) ? .http : scheme)
+  }
+}
