@@ -56,7 +56,7 @@ extension TableSchema {
   ])
   static let throttle = TableSchema(["packet", "delay", "rate", "when"])
   static let headers = TableSchema(["default", "set", "remove"])
-  static let authorization = TableSchema(["username", "password"])
+  static let authorization = TableSchema(["scheme", "username", "password"])
   static let secret = TableSchema(["file", "credential", "env"])
   static let response = TableSchema([
     "serializer", "acceptable_status", "acceptable_content_types", "remove_nulls", "on_violation", "oversize",

@@ -18,7 +18,7 @@ public enum EchoMethod {
 extension RequestPolicy {
   /// Whether it adds what the client is not to know: a field or a parameter from a secret, or one whose name says so.
   var carriesSecret: Bool {
-    !secretParameters.isEmpty
+    digest != nil || !secretParameters.isEmpty
       || (fields.set + fields.defaults).contains { $0.isSecret || SecretWords.covers($0.name.span.string) }
   }
 }

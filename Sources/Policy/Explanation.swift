@@ -47,6 +47,8 @@ public struct Explanation: Sendable {
   /// Where answers may lead; nil: anywhere.
   public let redirects: Redirects?
   public let removed: [String]
+  /// Whether a Digest challenge of the origin is answered here.
+  public let answersDigest: Bool
   public let set: [Field]
   public let defaults: [Field]
   public let timeoutMilliseconds: Int64?
@@ -124,7 +126,9 @@ extension Policy {
       decision: decision, rule: decision.rule.map { rules[$0] }, passedOver: passedOver, pathReading: pathReading,
       upgrades: decision.rule.flatMap { rules[$0].upgrades },
       redirects: decision.rule.flatMap { rules[$0].redirects == .pass ? nil : rules[$0].redirects },
-      removed: edits.fields.removed.filter { !written.contains($0) }.map { $0.span.string },
+      removed: edits.fields.removed.filter { !written.contains($0) }.map { $0.span.string }
+        .filter { edits.digest == nil || $0 != "authorization" },
+      answersDigest: edits.digest != nil,
       set: isEcho ? [] : edits.fields.set.map(Explanation.Field.init),
       defaults: isEcho ? [] : edits.fields.defaults.map(Explanation.Field.init),
       timeoutMilliseconds: edits.timeoutMilliseconds, cookies: edits.cookies,
@@ -284,6 +288,7 @@ extension Explanation: CustomStringConvertible {
     var lines = removed.map { "  remove \($0)" }
     lines += set.map { "  set \($0.text)" }
     lines += defaults.map { "  default \($0.text)" }
+    if answersDigest { lines.append("  authorization: digest, where the origin asks for it (credentials hidden)") }
     if let timeoutMilliseconds {
       lines.append("  timeout \(Quantity.duration.text(timeoutMilliseconds)), whole exchange")
     }
@@ -358,6 +363,7 @@ extension Explanation {
       [
         ("remove", .array(removed.map(JSONText.string))), ("set", .array(set.map(\.json))),
         ("default", .array(defaults.map(\.json))),
+        ("authorization", answersDigest ? .string("digest") : .null),
         ("timeout_ms", timeoutMilliseconds.map { .number(Int($0)) } ?? .null),
         ("upgrades", upgrades.map { .array($0.protocols.map(JSONText.string)) } ?? .null),
         ("cookies", .boolean(cookies)),

@@ -1,6 +1,8 @@
 // [rule.request] and [defaults.request], and how the first inherits from the second: key by key, header fields name by
 // name, the rule's word before the default's. Parameters and bodies are in SerializerReading, `throttle` in
-// ThrottleReading. Tests: RequestReadingTests.
+// ThrottleReading, `authorization` in AuthorizationReading. Tests: RequestReadingTests.
+
+import Security
 
 /// One edit of the header section as the file says it.
 struct HeaderEdit {
@@ -9,6 +11,8 @@ struct HeaderEdit {
   let kind: Kind
   let name: String
   var value = GivenValue(bytes: [], isSecret: false)
+  /// The value is made for each request, of these.
+  var digest: DigestCredentials? = nil
   let setting: Setting
 
   var lowercaseName: String { name.lowercased() }
@@ -38,18 +42,24 @@ struct RequestDraft {
     let serializer = SerializerDraft.merged(serializer, inheriting: inherited.serializer)
     policy.serialization = serializer?.serialization
     policy.secretParameters = serializer?.secretNames ?? []
-    policy.fields = fields(inheriting: inherited)
+    let merged = merged(inheriting: inherited)
+    policy.fields = fields(of: merged)
+    policy.digest = merged.last { $0.digest != nil }?.digest
     return policy
   }
 
-  private func fields(inheriting inherited: RequestDraft) -> FieldEdits {
-    var fields = FieldEdits()
+  private func merged(inheriting inherited: RequestDraft) -> [HeaderEdit] {
     let own = Set(edits.map(\.lowercaseName))
-    let merged = inherited.edits.filter { !own.contains($0.lowercaseName) } + edits
+    return inherited.edits.filter { !own.contains($0.lowercaseName) } + edits
+  }
+
+  private func fields(of merged: [HeaderEdit]) -> FieldEdits {
+    var fields = FieldEdits()
     let replaced = Set(merged.filter { $0.kind == .set }.map(\.lowercaseName))
     for edit in merged {
       switch edit.kind {
       case .remove: fields.remove(edit.name)
+      case .set where edit.digest != nil: fields.remove(edit.name)
       case .set: fields.set(edit.name, edit.value.bytes, isSecret: edit.value.isSecret)
       case .standard:
         if replaced.contains(edit.lowercaseName) { continue }
@@ -184,52 +194,6 @@ extension ConfigurationReading {
       let isAllowed = part.allSatisfy { $0.isASCIILetter || (index > 0 && $0.isASCIIDigit) }
       return (1...8).contains(part.count) && (isAllowed || (index > 0 && part.elementsEqual([0x2a])))
     }
-  }
-
-  // MARK: Authorization
-
-  /// Basic (RFC 7617). Nothing of it is ever quoted: people put passwords into the wrong key.
-  private func authorization(_ setting: Setting) -> HeaderEdit? {
-    guard case .table = setting.value.content, let table = table(setting) else {
-      expected("a table with 'username' and 'password'", setting)
-      return nil
-    }
-    var user: [UInt8]? = nil
-    var password: [UInt8]? = nil
-    for entry in table.settings {
-      switch entry.key {
-      case "username": user = stringOrSecret(entry, mayBeSecret: false)?.bytes ?? []
-      case "password": password = secret(entry) ?? []
-      default: unread(entry, of: .authorization)
-      }
-      if let fault = Self.basicFault(
-        entry.key == "username" ? user : password, isUser: entry.key == "username")
-      {
-        error(entry, fault)
-      }
-    }
-    guard let user, let password else {
-      let missing = [user == nil ? "'username'" : nil, password == nil ? "'password'" : nil].compactMap { $0 }
-      error(setting, "\(missing.joined(separator: " and ")) must be there")
-      return nil
-    }
-    let value = Array("Basic ".utf8) + Base64.encode(user + [0x3a] + password)
-    if let fault = FieldSyntax.fault(ofValue: value) {
-      error(setting, fault)
-      return nil
-    }
-    return HeaderEdit(
-      kind: .set, name: "Authorization", value: GivenValue(bytes: value, isSecret: true), setting: setting)
-  }
-
-  /// What keeps user name or password from being sent by Basic; nil where there is none, or nothing does.
-  static func basicFault(_ bytes: [UInt8]?, isUser: Bool) -> String? {
-    guard let bytes else { return nil }
-    if isUser, bytes.contains(0x3a) { return "a user name must not hold ':' (RFC 7617, 2)" }
-    if bytes.contains(where: { $0 < 0x20 || $0 == 0x7f }) {
-      return "it must not hold control characters (RFC 7617, 2)"
-    }
-    return nil
   }
 
   // MARK: Conflicts

@@ -132,6 +132,8 @@ public struct RequestPolicy: Sendable {
   public var cookies = true
   /// What is done to the fields of the head.
   public var fields = FieldEdits()
+  /// What a Digest challenge of the origin is answered with; nil: challenges are the client's to answer.
+  public var digest: DigestCredentials? = nil
   /// Parameters and bodies; nil: both are left as they are.
   public var serialization: RequestSerialization? = nil
   /// Names of parameters, as a form has them, whose values `explain` does not tell.

@@ -149,14 +149,18 @@ extension ConfigurationReading {
       rule.conditions.ports != [Scheme.https.defaultPort], !isOfThisMachine(rule.conditions.hosts)
     else { return }
     var told: Set<String> = []
-    func warn(_ setting: Setting) {
+    func warn(_ setting: Setting, isDigest: Bool = false) {
       guard told.insert("\(setting.table) \(setting.key)").inserted else { return }
+      // Digest hides the password from those who listen, not from those who then guess it.
+      let what =
+        isDigest
+        ? "digest answers, from which a weak password can be guessed, leave in the clear"
+        : "the secret leaves in the clear"
       report(
         .warning, setting.source, setting.keyBegin,
-        "\(setting.title): the secret leaves in the clear where a program asks for http. Set upgrade = true, or "
-          + "schemes = [\"https\"]")
+        "\(setting.title): \(what) where a program asks for http. Set upgrade = true, or schemes = [\"https\"]")
     }
-    for edit in rule.request.edits where edit.value.isSecret { warn(edit.setting) }
+    for edit in rule.request.edits where edit.value.isSecret { warn(edit.setting, isDigest: edit.digest != nil) }
     if rule.request.serializer?.secretNames.isEmpty == false, let setting = rule.request.settings["parameters"] {
       warn(setting)
     }

@@ -15,6 +15,8 @@ final class HeldBody {
   private var decoder: ContentDecoder? = nil
   private var codings: [ContentCoding] = []
   private(set) var isRewritten = false
+  /// A serializer is to write it anew; false: it is held only so that it can leave again.
+  var isForSerializer = false
   /// The codings are gone, for the client does not take them.
   private(set) var isDecoded = false
   /// The trailer section, as it may leave.

@@ -42,26 +42,33 @@ extension Session {
     // RFC 9110, 9.3.8: TRACE has no content, and echoes what it is given.
     let isEcho = EchoMethod.includes(bytes.extracting(workspace.request.method))
     guard let serialization = edits.serialization, !isEcho else {
-      return send(bytes, edits, &workspace, &outputs)
+      return send(bytes, headBytes: headBytes, edits, &workspace, &outputs)
     }
     switch work(bytes, serialization, workspace) {
-    case .nothing: return send(bytes, edits, &workspace, &outputs)
+    case .nothing: return send(bytes, headBytes: headBytes, edits, &workspace, &outputs)
     case .made:
+      challenged?.body = .made(serialization.body)
       let body = RequestBodyEdits(length: serialization.body.count, type: .ifAbsent(serialization.contentType))
       writeRequest(bytes, edits, body, &workspace, &outputs)
       sendMade(serialization.body.span, &outputs)
       phase = .connecting
       return .connect
-    case .held: return beginCollecting(bytes, headBytes: headBytes, &workspace, &outputs)
+    case .held:
+      let action = beginCollecting(bytes, headBytes: headBytes, &workspace, &outputs)
+      held?.isForSerializer = true
+      return action
     case .conflict(let conflict):
       if let problem = problem(of: conflict, serialization) { return answer(problem, &workspace, &outputs) }
-      return send(bytes, edits, &workspace, &outputs)
+      return send(bytes, headBytes: headBytes, edits, &workspace, &outputs)
     }
   }
 
   private mutating func send(
-    _ bytes: Span<UInt8>, _ edits: RequestPolicy, _ workspace: inout Workspace, _ outputs: inout Outputs
+    _ bytes: Span<UInt8>, headBytes: Int, _ edits: RequestPolicy, _ workspace: inout Workspace,
+    _ outputs: inout Outputs
   ) -> Action {
+    if collectsForChallenge(workspace) { return beginCollecting(bytes, headBytes: headBytes, &workspace, &outputs) }
+    if request != .done { challenged?.body = .streamed }
     writeRequest(bytes, edits, RequestBodyEdits(), &workspace, &outputs)
     phase = .connecting
     return .connect
@@ -91,7 +98,7 @@ extension Session {
   }
 
   /// Sends a body that was made here, at a pace where the rule sets one.
-  private mutating func sendMade(_ body: Span<UInt8>, _ outputs: inout Outputs) {
+  mutating func sendMade(_ body: Span<UInt8>, _ outputs: inout Outputs) {
     if pace == nil {
       outputs.toUpstream.append(body)
       if body.count > Self.longestReplayedBody { flags.remove(.mayRetry) }
@@ -102,6 +109,9 @@ extension Session {
   }
 
   // MARK: Collecting
+
+  /// Whether the body is collected for the serializer, and not only to be kept.
+  private var isSerialized: Bool { held?.isForSerializer ?? false }
 
   private mutating func beginCollecting(
     _ bytes: Span<UInt8>, headBytes: Int, _ workspace: inout Workspace, _ outputs: inout Outputs
@@ -151,8 +161,9 @@ extension Session {
   mutating func collect(
     _ piece: Span<UInt8>, _ workspace: inout Workspace, _ outputs: inout Outputs
   ) -> Action? {
-    guard let held, let serialization else { return .connect }
+    guard let held else { return .connect }
     guard held.content.count + piece.count <= contentLimits.heldBytes else {
+      guard let serialization, isSerialized else { return leaveAsItCame(&workspace, &outputs) }
       return passOn(serialization.tooLarge("more", contentLimits), &workspace, &outputs)
     }
     guard held.account(ofAll: heldLimit, adding: piece.count) else {
@@ -166,7 +177,7 @@ extension Session {
   mutating func finishCollecting(_ workspace: inout Workspace, _ outputs: inout Outputs) -> Action {
     guard let held, let decision = record.decision else { preconditionFailure("nothing was collected") }
     let edits = policy.request(of: decision)
-    guard let serialization = edits.serialization else { preconditionFailure("nothing asks for the body") }
+    guard let serialization = edits.serialization, isSerialized else { return leaveAsItCame(&workspace, &outputs) }
     var head = held.takeHead()
     readAgain(head.bytes, &workspace)
     var body = ByteBuffer()
@@ -186,7 +197,7 @@ extension Session {
       writeRequest(head.bytes, edits, bodyEdits, &workspace, &outputs)
       workspace.pool.reclaim(&head)
       sendMade(body.bytes, &outputs)
-      releaseHeld(&workspace)
+      keepForChallenge(body.bytes, &workspace)
       phase = .connecting
       return .connect
     }
@@ -196,10 +207,14 @@ extension Session {
   private mutating func passOn(
     _ conflict: SerializationConflict, _ workspace: inout Workspace, _ outputs: inout Outputs
   ) -> Action {
-    guard let held, let decision = record.decision, let serialization else {
-      preconditionFailure("nothing was collected")
-    }
+    guard let serialization else { preconditionFailure("nothing was collected") }
     if let problem = problem(of: conflict, serialization) { return answer(problem, &workspace, &outputs) }
+    return leaveAsItCame(&workspace, &outputs)
+  }
+
+  /// What has been collected leaves as it came, whole or with the rest of it behind.
+  private mutating func leaveAsItCame(_ workspace: inout Workspace, _ outputs: inout Outputs) -> Action {
+    guard let held, let decision = record.decision else { preconditionFailure("nothing was collected") }
     var head = held.takeHead()
     readAgain(head.bytes, &workspace)
     // A chunked body that is complete has its end behind it; what is still to come follows on its own.
@@ -207,19 +222,40 @@ extension Session {
     writeRequest(
       head.bytes, policy.request(of: decision), RequestBodyEdits(hasContinued: true), &workspace, &outputs)
     workspace.pool.reclaim(&head)
+    var body = workspace.pool.take(held.content.count + held.trailers.count + ChunkedDecoder.longestSizeLine)
     if isChunked {
-      outputs.toUpstream.appendChunk(held.content.bytes)
+      body.appendChunk(held.content.bytes)
       if request == .done {
-        outputs.toUpstream.append("0\r\n")
-        outputs.toUpstream.append(contentsOf: held.trailers)
-        outputs.toUpstream.append("\r\n")
+        body.append("0\r\n")
+        body.append(contentsOf: held.trailers)
+        body.append("\r\n")
       }
     } else {
-      outputs.toUpstream.append(contentsOf: held.content)
+      body.append(contentsOf: held.content)
     }
-    releaseHeld(&workspace)
+    if challenged != nil, request == .done {
+      sendMade(body.bytes, &outputs)
+    } else {
+      outputs.toUpstream.append(contentsOf: body)
+    }
+    keepForChallenge(body.bytes, &workspace)
+    workspace.pool.reclaim(&body)
     phase = .connecting
     return .connect
+  }
+
+  /// The body that was held has left, as `body`. Where a challenge may be answered it is kept, if it is whole.
+  private mutating func keepForChallenge(_ body: Span<UInt8>, _ workspace: inout Workspace) {
+    defer { held = nil }
+    held?.release(&workspace.pool)
+    guard let challenged, let held else { return }
+    guard request == .done else {
+      challenged.body = .streamed
+      return
+    }
+    workspace.pool.lend(&challenged.content, body.count)
+    challenged.content.append(body)
+    challenged.body = .held(held)
   }
 
   /// Reads the head that was held again, and says once more which host it is for. It was read once, so that it can be.

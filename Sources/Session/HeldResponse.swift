@@ -289,6 +289,11 @@ extension Session {
 
   /// Another client holds less than its share and waits for memory: this body gives up its own.
   public mutating func giveUpHeld(_ workspace: inout Workspace, _ outputs: inout Outputs) -> Action {
+    if held == nil, let challenged {
+      // It has left, and only cannot leave again.
+      challenged.release(&workspace.pool)
+      return .hold
+    }
     precondition(held != nil, "a body was to be given up that is not held")
     return refuseToHold(&workspace, &outputs)
   }
@@ -428,5 +433,6 @@ extension Session {
   public mutating func releaseHeld(_ workspace: inout Workspace) {
     held?.release(&workspace.pool)
     held = nil
+    challenged?.release(&workspace.pool)
   }
 }

@@ -36,6 +36,19 @@ public enum ParentRequest {
     return true
   }
 
+  /// Puts `lines`, whole ones, behind Host of the head at the front of `output`, as a session prepares it for an origin.
+  public static func insert(_ lines: [UInt8], into output: inout ByteBuffer, _ pool: inout BufferPool) {
+    guard let first = endOfLine(output.bytes, from: 0), let second = endOfLine(output.bytes, from: first + 2) else {
+      preconditionFailure("a head that was written here has no Host")
+    }
+    var extended = pool.take(output.count + lines.count)
+    extended.append(output.bytes.extracting(0..<second + 2))
+    extended.append(lines)
+    extended.append(output.bytes.extracting(second + 2..<output.count))
+    swap(&output, &extended)
+    pool.reclaim(&extended)
+  }
+
   private static let scheme: StaticString = "http://"
   private static let version: StaticString = " HTTP/1.1"
   private static let hostName: StaticString = "Host: "

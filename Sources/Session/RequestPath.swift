@@ -88,6 +88,7 @@ extension Session {
     let edits = policy.request(of: decision)
     if let timeout = edits.timeoutMilliseconds, rule?.enforce ?? true { exchangeDeadline = now + timeout }
     if !edits.cookies { flags.insert(.removesSetCookie) }
+    noteChallenges(edits, workspace)
     if let throttle = edits.throttle { pace = UploadPace(throttle) }
     if rule?.hasParents ?? false { noteVia(bytes, workspace.request.fields) }
     if policy.response(of: decision)?.removesNulls ?? false { noteAcceptedCodings(bytes, workspace.request.fields) }

@@ -55,6 +55,10 @@ extension Session {
     outputs.toUpstream.append(workspace.request.minorVersion == 1 ? "1 " : "0 ")
     outputs.toUpstream.append(workspace.via)
     outputs.toUpstream.append("\r\n\r\n")
+    if let challenged {
+      workspace.pool.lend(&challenged.head, outputs.toUpstream.count)
+      challenged.head.append(contentsOf: outputs.toUpstream)
+    }
   }
 
   private static let contentTypeName = Array("content-type".utf8)

@@ -9,6 +9,7 @@ extension Session {
   mutating func readResponse(
     _ bytes: Span<UInt8>, now: Int64, _ workspace: inout Workspace, _ outputs: inout Outputs
   ) -> Step {
+    if flags.contains(.dropsResponse) { return dropResponse(bytes, now: now, &workspace, &outputs) }
     switch response {
     case .head:
       return readResponseHead(bytes, now: now, &workspace, &outputs)
@@ -63,7 +64,8 @@ extension Session {
         note(workspace.response.mendings)
         action = readHead(mended.bytes, rest: rest, now: now, &workspace, &outputs)
       }
-      return Step(consumed: count, action: action)
+      // What follows on a connection that is given up is nobody's.
+      return Step(consumed: action == .reconnect ? bytes.count : count, action: action)
     }
   }
 
@@ -122,6 +124,11 @@ extension Session {
       enterTunnel()
       return .tunnel
     }
+    if flags.contains(.awaitsContinue), workspace.response.status == 100 {
+      // The answer to an expectation of the proxy's own.
+      flags.remove(.awaitsContinue)
+      return .read
+    }
     guard hop.informational.take(bytes.count, now: now, burst: headLimits.bytes) else {
       return refuseResponse(.unexpectedInformational, &workspace, &outputs)
     }
@@ -146,6 +153,8 @@ extension Session {
       hop.namedInResponse = workspace.response.fields.connectionOptions(bytes)
     }
     response = Self.progress(of: workspace.response.framing)
+    if let action = answerChallenge(bytes, rest: rest, now: now, &workspace, &outputs) { return action }
+    flags.remove(.awaitsContinue)
     if let problem = judgeRedirects(bytes, workspace, outputs) { return answer(problem, &workspace, &outputs) }
     var edits = ResponseHeadEdits()
     switch judgeHead(bytes, workspace, outputs) {
@@ -222,6 +231,7 @@ extension Session {
       workspace.response.fields.drop(.contentLength)
     }
     if flags.contains(.removesSetCookie) { workspace.response.fields.drop(.setCookie) }
+    if challenged != nil { workspace.response.fields.drop(Self.authenticationInfo, in: bytes) }
     if edits.framing != .asItCame { workspace.response.fields.drop(.contentLength) }
     if edits.isDecoded { workspace.response.fields.drop(.contentEncoding) }
     // RFC 9110, 15.5.22: 426 says by its Upgrade what to speak instead.
@@ -284,8 +294,10 @@ extension Session {
   private func writeProxyStatus(
     _ edits: ResponseHeadEdits, _ workspace: borrowing Workspace, _ outputs: inout Outputs
   ) {
-    if edits.violations.isEmpty, edits.unjudged == nil, record.mended.isEmpty { return }
+    let remark = challenged?.remark
+    if edits.violations.isEmpty, edits.unjudged == nil, record.mended.isEmpty, remark == nil { return }
     var details = edits.violations.map(\.sentence)
+    if let remark { details.append(remark) }
     if let unjudged = edits.unjudged { details.append("not judged: \(unjudged.rawValue)") }
     if !record.mended.isEmpty { details.append("mended: \(record.mended.text)") }
     outputs.toClient.append("Proxy-Status: ")
@@ -367,6 +379,7 @@ extension Session {
     case .complete(let end):
       response = .done
       if flags.contains(.removesSetCookie) { workspace.trailers.drop(.setCookie) }
+      if challenged != nil { workspace.trailers.drop(Self.authenticationInfo, in: bytes) }
       workspace.trailers.drop(namedIn: hop.namedInResponse, bytes)
       if held != nil {
         if end < bytes.count { flags.remove(.upstreamPersists) }

@@ -70,6 +70,9 @@ public struct Session: ~Copyable {
   /// The body that is held until it has been looked at: of the request while it is collected, else of the response.
   var held: HeldBody? = nil
 
+  /// The request and the credentials that the proxy answers a challenge with; nil: challenges are the client's.
+  var challenged: ChallengedRequest? = nil
+
   /// What codings the client takes, where its response may be written anew.
   var accepts = AcceptEncoding()
 
@@ -126,6 +129,10 @@ public struct Session: ~Copyable {
     static let asksToKeep = Flags(rawValue: 1 << 22)
     /// The expectation of the request was refused: only the same request may follow.
     static let awaitsRepeat = Flags(rawValue: 1 << 23)
+    /// The body rests until the origin bids the proxy to go on, or has had its time.
+    static let awaitsContinue = Flags(rawValue: 1 << 24)
+    /// The response is a challenge that has been understood: nothing of it passes.
+    static let dropsResponse = Flags(rawValue: 1 << 25)
   }
 
   var hop = HopState()
@@ -160,7 +167,7 @@ public struct Session: ~Copyable {
     case .idle, .head, .tunnel, .over: true
     case .connecting: false
     case .collecting: request != .done
-    case .exchanging: request != .done && pace?.resumesAt == nil
+    case .exchanging: request != .done && pace?.resumesAt == nil && !flags.contains(.awaitsContinue)
     }
   }
   /// Whether the connection to the destination is under TLS, by the policy of `security`.
@@ -186,7 +193,7 @@ public struct Session: ~Copyable {
 
   /// Bytes of content that will pass unchanged from the upstream, for the choice of how to move them.
   public var unchangedResponseBytes: UInt64 {
-    if held != nil { return 0 }
+    if held != nil || flags.contains(.dropsResponse) { return 0 }
     return switch response {
     case .length(let remaining): remaining
     case .untilClose: .max
@@ -195,7 +202,9 @@ public struct Session: ~Copyable {
   }
 
   public var unchangedRequestBytes: UInt64 {
-    if case .length(let remaining) = request, !flags.contains(.dropsRequest), pace == nil { return remaining }
+    if case .length(let remaining) = request, flags.isDisjoint(with: [.dropsRequest, .awaitsContinue]), pace == nil {
+      return remaining
+    }
     return 0
   }
 
@@ -302,24 +311,34 @@ public struct Session: ~Copyable {
       return .tunnel
     }
     phase = .exchanging
-    if reused {
-      flags.insert(.reused)
-      if flags.contains(.mayRetry) {
-        workspace.pool.lend(&outputs.replay, outputs.toUpstream.count)
-        outputs.replay.append(contentsOf: outputs.toUpstream)
-      }
-    } else {
-      flags.remove(.reused)
-    }
-    // Behind the replay, for another try may go another way.
+    if reused { flags.insert(.reused) } else { flags.remove(.reused) }
     parent = way.parent
+    challenged?.parentLines = way.parent == nil ? nil : way.parentLines
+    if let problem = leave(parentLines: way.parentLines, now: now, &workspace, &outputs) { return problem }
+    return request == .done ? .hold : .read
+  }
+
+  /// What stands in `outputs.toUpstream` leaves by the connection that there is. `parentLines`: see `UpstreamWay`. An action
+  /// where it cannot.
+  mutating func leave(
+    parentLines: [UInt8], now: Int64, _ workspace: inout Workspace, _ outputs: inout Outputs
+  ) -> Action? {
+    if flags.contains(.reused), flags.contains(.mayRetry) {
+      workspace.pool.lend(&outputs.replay, outputs.toUpstream.count)
+      outputs.replay.append(contentsOf: outputs.toUpstream)
+    }
+    // Behind the replay, because another try may go another way, and takes another answer to the challenge.
+    let lines = challengeLines(&workspace)
     if parent != nil {
-      guard ParentRequest.rewrite(&outputs.toUpstream, adding: way.parentLines, &workspace.pool) else {
+      let added = lines.isEmpty ? parentLines : lines + parentLines
+      guard ParentRequest.rewrite(&outputs.toUpstream, adding: added, &workspace.pool) else {
         return answer(Problem(.parentFailed, "The request cannot be written for a parent."), &workspace, &outputs)
       }
+    } else if !lines.isEmpty {
+      ParentRequest.insert(lines, into: &outputs.toUpstream, &workspace.pool)
     }
     sendPaced(now: now, &workspace, &outputs)
-    return request == .done ? .hold : .read
+    return nil
   }
 
   /// The proxy can play the part of the host: the tunnel is granted, and nothing is opened upstream before a request comes.
@@ -387,6 +406,7 @@ public struct Session: ~Copyable {
         response = .done
         return held == nil ? endOfResponse() : judgeHeld(&workspace, &outputs)
       case .length, .chunked, .trailers, .untilClose:
+        if let action = endedWithinChallenge(&workspace, &outputs) { return action }
         if held != nil {
           if let action = rejectWaiting(&workspace, &outputs) { return action }
           let detail = "\(responder(outputs)) closed the connection within the body of the response."

@@ -27,8 +27,10 @@ extension Session {
       case .exchanging:
         pace?.resumesAt
           ?? lastProgress
-          + (response == .head && request == .done
-            ? timeouts.responseHeaderMilliseconds : timeouts.bodyStallMilliseconds)
+          + (flags.contains(.awaitsContinue)
+            ? ChallengedRequest.expectationMilliseconds
+            : response == .head && request == .done
+              ? timeouts.responseHeaderMilliseconds : timeouts.bodyStallMilliseconds)
       case .tunnel:
         helloDeadline ?? lastProgress
           + (inspected?.isPlain ?? true ? timeouts.tunnelIdleMilliseconds : timeouts.tlsHandshakeMilliseconds)
@@ -66,6 +68,12 @@ extension Session {
         return .read
       }
       if now >= clientGoneAt { return breakOff(.clientLeft) }
+      if flags.contains(.awaitsContinue), now < exchangeDeadline {
+        // RFC 9110, 10.1.1: a server that knows nothing of the expectation waits for the body.
+        flags.remove(.awaitsContinue)
+        lastProgress = now
+        return .read
+      }
       if let action = rejectWaiting(&workspace, &outputs) { return action }
       if flags.contains(.responseBegun) {
         return breakOff(now >= exchangeDeadline ? .exchangeTimeout : .stalled)
@@ -169,6 +177,7 @@ extension Session {
     passedVia = []
     askedProtocol = []
     held = nil
+    challenged = nil
     pace = nil
     pacedBody = ByteBuffer()
     flags = []

@@ -15,8 +15,8 @@ extension Session {
     return false
   }
   /// Whether a body is held; how much memory it takes of what all held bodies share.
-  public var holdsBody: Bool { held != nil }
-  public var heldBytes: Int { held?.taken ?? 0 }
+  public var holdsBody: Bool { held != nil || challenged != nil }
+  public var heldBytes: Int { (held?.taken ?? 0) + (challenged?.heldBytes ?? 0) }
 
   /// The server has moved `count` bytes of this side as they are, after `.forward` or on its own.
   public mutating func clientForwarded(_ count: Int, now: Int64) {

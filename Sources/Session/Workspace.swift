@@ -4,6 +4,7 @@ import Bytes
 import HTTP1
 import Policy
 import Reachability
+import Security
 import Serialization
 
 /// Scratch storage and the identity of the proxy. One a loop, lent to each call of a session.
@@ -14,6 +15,8 @@ public struct Workspace: ~Copyable {
   public var response = ResponseHead()
   public var trailers = FieldSection()
   public var references: ReferenceSource
+  /// Nonces that origins gave.
+  public var nonces = NonceMemory()
   /// What looks at bodies.
   var tools = ContentTools()
   /// The memory of all bodies that are held, of all loops.

@@ -40,6 +40,7 @@ import Testing
 
   @Test(arguments: [
     ("authorization = { username = \"u\", password = \"HUNTER2\" }", ""),
+    ("authorization = { scheme = \"digest\", username = \"u\", password = \"HUNTER2\" }", ""),
     ("headers.set = { X-Token = { env = \"HIDDEN\" } }", ""),
     ("headers.default = { X-Other = { env = \"HIDDEN\" } }", ""),
     ("headers.set = { Authorization = \"Bearer HUNTER2\" }", ""),

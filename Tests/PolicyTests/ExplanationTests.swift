@@ -209,7 +209,7 @@ import Testing
         + "\"actions\": {\"remove\": [\"referer\"], \"set\": [{\"name\": \"X-Token\", \"value\": null}, "
         + "{\"name\": \"Accept-Encoding\", \"value\": null}, {\"name\": \"User-Agent\", \"value\": \"kiosk\"}, "
         + "{\"name\": \"Authorization\", \"value\": null}], \"default\": [{\"name\": \"Accept\", \"value\": \"*/*\"}], "
-        + "\"timeout_ms\": 90000, \"upgrades\": null, \"cookies\": false, \"assurance\": null, \"security\": null}, \"address\": null}\n"
+        + "\"authorization\": null, \"timeout_ms\": 90000, \"upgrades\": null, \"cookies\": false, \"assurance\": null, \"security\": null}, \"address\": null}\n"
     )
     #expect(
       try explain("CONNECT", .https, "127.0.0.1", 443, "").json.hasSuffix(

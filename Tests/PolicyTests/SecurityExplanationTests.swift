@@ -195,7 +195,8 @@ import Testing
         + "\"client_certificate\": \"CN=kiosk-7\", \"revocation\": \"crl\", \"enforce\": true}}")
     #expect(
       try actions("upgrade = true", "GET", .http)
-        == "{\"remove\": [], \"set\": [], \"default\": [], \"timeout_ms\": null, \"upgrades\": null, \"cookies\": true, "
+        == "{\"remove\": [], \"set\": [], \"default\": [], \"authorization\": null, \"timeout_ms\": null, "
+        + "\"upgrades\": null, \"cookies\": true, "
         + "\"upgrade\": {\"port\": 443}, \"assurance\": [\"exact\"], \"security\": {\"pins\": null, "
         + "\"allow_invalid_certificates\": false, \"validates_domain_name\": true, \"anchors\": \"system\", "
         + "\"profile\": \"public\", \"min_tls\": \"1.2\", \"max_tls\": \"1.3\", \"ciphers\": null, \"server_name\": null, "

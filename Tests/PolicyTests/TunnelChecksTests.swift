@@ -113,6 +113,12 @@ import Testing
       "a secret", rule("a", "connect = \"intercept\"\nrequest.\(secret)"),
       "'authorization' in [rule.request]: the secret leaves in the clear where a program asks for http. "
         + "Set upgrade = true, or schemes = [\"https\"]"),
+    Row(
+      "digest",
+      rule(
+        "a", "connect = \"intercept\"\nrequest.\(secret.replacing("username", with: "scheme = \"digest\", username"))"),
+      "'authorization' in [rule.request]: digest answers, from which a weak password can be guessed, leave in the clear "
+        + "where a program asks for http. Set upgrade = true, or schemes = [\"https\"]"),
     Row("a secret over TLS", rule("a", "connect = \"intercept\"\nupgrade = true\nrequest.\(secret)")),
     Row("a secret of https", rule("a", "schemes = [\"https\"]\nconnect = \"intercept\"\nrequest.\(secret)")),
     Row(

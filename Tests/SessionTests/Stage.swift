@@ -110,6 +110,7 @@ final class Stage {
     workspace = Workspace(
       name: "sallyport", mark: Self.mark, references: ReferenceSource(seed: 0, index: 0, of: 1))
     workspace.setWallClock(milliseconds: 784_111_777_000)
+    workspace.nonces.chance = { 0 }
   }
 
   /// What the exchange under way is expected to come to, of the client and to it.

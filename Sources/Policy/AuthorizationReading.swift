@@ -1,0 +1,95 @@
+// `authorization` of [rule.request] and [defaults.request]: user name and password for an origin, sent unasked by Basic
+// (RFC 7617), or in answer to its challenge by Digest (RFC 7616). Tests: AuthorizationReadingTests.
+
+import Security
+
+extension Bounds {
+  /// Of a user name of Digest, in bytes: it stands in the head of every request, which holds much else.
+  static let longestDigestUser = 1024
+}
+
+extension ConfigurationReading {
+  /// `scheme` of `authorization`, and of the credentials of a route.
+  enum AuthorizationScheme: String, CaseIterable {
+    /// RFC 7617: sent unasked.
+    case basic
+    /// RFC 7616: in answer to a challenge.
+    case digest
+  }
+
+  /// Nothing of it is ever quoted: people put passwords into the wrong key.
+  func authorization(_ setting: Setting) -> HeaderEdit? {
+    guard case .table = setting.value.content, let table = table(setting) else {
+      expected("a table with 'username' and 'password'", setting)
+      return nil
+    }
+    var scheme: AuthorizationScheme? = .basic
+    var user: [UInt8]? = nil
+    var password: [UInt8]? = nil
+    for entry in table.settings where entry.key == "scheme" { scheme = authorizationScheme(entry) }
+    for entry in table.settings {
+      switch entry.key {
+      case "scheme": continue
+      case "username": user = stringOrSecret(entry, mayBeSecret: false)?.bytes ?? []
+      case "password": password = secret(entry) ?? []
+      default: unread(entry, of: .authorization)
+      }
+      if let fault = Self.fault(
+        ofCredential: entry.key == "username" ? user : password, isUser: entry.key == "username", scheme ?? .basic)
+      {
+        error(entry, fault)
+      }
+    }
+    guard let user, let password else {
+      let missing = [user == nil ? "'username'" : nil, password == nil ? "'password'" : nil].compactMap { $0 }
+      error(setting, "\(missing.joined(separator: " and ")) must be there")
+      return nil
+    }
+    guard let scheme else { return nil }
+    if scheme == .digest {
+      return HeaderEdit(
+        kind: .set, name: "Authorization", value: GivenValue(bytes: [], isSecret: true),
+        digest: DigestCredentials(username: user, password: password), setting: setting)
+    }
+    let value = Array("Basic ".utf8) + Base64.encode(user + [0x3a] + password)
+    if let fault = FieldSyntax.fault(ofValue: value) {
+      error(setting, fault)
+      return nil
+    }
+    return HeaderEdit(
+      kind: .set, name: "Authorization", value: GivenValue(bytes: value, isSecret: true), setting: setting)
+  }
+
+  /// nil: it is none, and its error has been reported.
+  func authorizationScheme(_ setting: Setting) -> AuthorizationScheme? {
+    guard let text = string(setting) else { return nil }
+    if let scheme = AuthorizationScheme(rawValue: text) { return scheme }
+    error(setting, "expected \(Self.alternatives(AuthorizationScheme.allCases.map(\.rawValue)))")
+    return nil
+  }
+
+  /// What keeps user name or password from being sent by the scheme; nil where there is none, or nothing does.
+  static func fault(ofCredential bytes: [UInt8]?, isUser: Bool, _ scheme: AuthorizationScheme) -> String? {
+    if scheme == .basic { return basicFault(bytes, isUser: isUser) }
+    guard let bytes else { return nil }
+    // The hash is over `user:realm:password`, of which a colon in the name would make another.
+    if isUser, bytes.contains(0x3a) { return "a user name must not hold ':' (RFC 7616, 3.4.2)" }
+    if bytes.contains(where: { $0 < 0x20 || $0 == 0x7f }) {
+      return "it must not hold control characters (RFC 7616, 4)"
+    }
+    if isUser, bytes.count > Bounds.longestDigestUser {
+      return "expected at most \(Bounds.longestDigestUser) bytes, found \(bytes.count)"
+    }
+    return nil
+  }
+
+  /// What keeps user name or password from being sent by Basic; nil where there is none, or nothing does.
+  static func basicFault(_ bytes: [UInt8]?, isUser: Bool) -> String? {
+    guard let bytes else { return nil }
+    if isUser, bytes.contains(0x3a) { return "a user name must not hold ':' (RFC 7617, 2)" }
+    if bytes.contains(where: { $0 < 0x20 || $0 == 0x7f }) {
+      return "it must not hold control characters (RFC 7617, 2)"
+    }
+    return nil
+  }
+}

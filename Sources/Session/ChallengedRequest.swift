@@ -1,0 +1,327 @@
+// A request that the proxy authenticates itself, where its origin asks for it: kept until the answer to it has begun, so that
+// it can be sent again with credentials (RFC 9110, 11.6).
+//
+//   leaves bare, or with a nonce that is known → 401 → (choose) → leaves again with the answer → 401, stale → once more
+//                                                   │                                          └ 401 → passes: refused
+//                                                   └ nothing to choose → passes, Proxy-Status says why
+//
+// Its body is collected first, as far as one may be held. What is longer streams: with a nonce that is known at once, else
+// it waits for the origin's word with `Expect: 100-continue`. Tests: ChallengedRequestTests.
+
+import Bytes
+import HTTP1
+import Policy
+import Security
+
+/// One request and its credentials. A class, so that a session whose rule has none pays a word.
+final class ChallengedRequest {
+  /// With what the request has left last.
+  enum Sent {
+    case bare
+    /// With a nonce of an earlier exchange.
+    case remembered
+    /// With the answer to a challenge of this one.
+    case answered
+    /// The same, after the first answer was stale.
+    case answeredAgain
+  }
+
+  enum Body {
+    case none
+    /// Made here, the same for all requests of the rule.
+    case made([UInt8])
+    /// `content`, accounted for by the body that was held.
+    case held(HeldBody)
+    /// It streams: it cannot be sent twice.
+    case streamed
+  }
+
+  let credentials: DigestCredentials
+  let place: NonceMemory.Place
+  var sent = Sent.bare
+  /// As it leaves to the origin, without credentials.
+  var head = ByteBuffer()
+  var body = Body.none
+  /// The body as it leaves, framing and trailers with it, where it was held.
+  var content = ByteBuffer()
+  /// How far the body was when the request left: as long as it is there, nothing of it has been sent.
+  var begun = Session.Progress.done
+  /// It may leave a second time where a kept connection turns out dead.
+  var mayRetry = false
+  /// The pace that its body leaves at.
+  var pace: UploadPace? = nil
+  /// Lines for the parent that it leaves by; nil: it leaves by none.
+  var parentLines: [UInt8]? = nil
+  /// Content of the challenge that has been dropped, in bytes.
+  var dropped: UInt64 = 0
+  /// What the client is told where the origin's 401 passes.
+  var remark: String? = nil
+
+  init(_ credentials: DigestCredentials, for place: NonceMemory.Place) {
+    self.credentials = credentials
+    self.place = place
+  }
+
+  /// Content of a challenge that is read to keep its connection, in bytes: pages of servers are shorter, and what is longer
+  /// costs more than a connection.
+  static let mostDropped: UInt64 = 64 << 10
+
+  /// How long a body that streams waits for 100 or a challenge, in milliseconds: an origin that knows the expectation says
+  /// something at once, and one that does not would wait for the body.
+  static let expectationMilliseconds: Int64 = 1000
+
+  /// Method and target as they stand in the first line.
+  var requestLine: (method: [UInt8], target: [UInt8]) {
+    var line = ByteBuffer()
+    swap(&line, &head)
+    defer { swap(&line, &head) }
+    guard let first = line.bytes.firstIndex(of: 0x20), let second = line.bytes.firstIndex(of: 0x20, from: first + 1)
+    else { return ([], []) }
+    return (line.bytes.extracting(0..<first).array, line.bytes.extracting(first + 1..<second).array)
+  }
+
+  var heldBytes: Int {
+    if case .held(let held) = body { return held.taken }
+    return 0
+  }
+
+  /// Its answer has begun, or its memory is wanted for another: it cannot be sent again.
+  func release(_ pool: inout BufferPool) {
+    pool.reclaim(&head)
+    if case .held = body {
+      body = .streamed
+      pool.reclaim(&content)
+    }
+  }
+}
+
+extension Session {
+  /// Begins to keep the request of a rule that answers challenges.
+  mutating func noteChallenges(_ edits: RequestPolicy, _ workspace: borrowing Workspace) {
+    guard let credentials = edits.digest, !flags.contains(.isTunnel) else { return }
+    challenged = ChallengedRequest(
+      credentials,
+      for: NonceMemory.Place(
+        keeper: rule?.name, isSecure: flags.contains(.upstreamTLS), host: workspace.decisions.host.bytes.span.array,
+        port: port))
+  }
+
+  /// Whether the body of the request is to be collected before it leaves, so that it can leave again.
+  func collectsForChallenge(_ workspace: borrowing Workspace) -> Bool {
+    guard challenged != nil else { return false }
+    return switch request {
+    case .length(let length): length <= UInt64(contentLimits.heldBytes)
+    case .chunked: true
+    case .head, .trailers, .untilClose, .done: false
+    }
+  }
+
+  // MARK: Leaving
+
+  /// What the request has more on its way, whole lines: credentials where a nonce is known; for a body that can leave only
+  /// once and would leave without, an expectation.
+  mutating func challengeLines(_ workspace: inout Workspace) -> [UInt8] {
+    guard let challenged else { return [] }
+    challenged.begun = request
+    challenged.mayRetry = flags.contains(.mayRetry)
+    if challenged.sent == .bare { challenged.pace = pace }
+    let line = challenged.requestLine
+    if let answer = workspace.nonces.answer(
+      for: challenged.place, method: line.method, target: line.target, challenged.credentials)
+    {
+      if challenged.sent == .bare { challenged.sent = .remembered }
+      return Array("Authorization: ".utf8) + answer + [0x0d, 0x0a]
+    }
+    guard case .streamed = challenged.body, case .length = request, !flags.contains(.expectsContinue) else { return [] }
+    flags.insert(.awaitsContinue)
+    return Array("Expect: 100-continue\r\n".utf8)
+  }
+
+  /// The request as it left without credentials, its body with it; false: it is not kept any more.
+  private mutating func writeAgain(
+    _ challenged: ChallengedRequest, _ workspace: inout Workspace, _ outputs: inout Outputs
+  ) -> Bool {
+    outputs.toUpstream.removeAll()
+    workspace.pool.lend(&outputs.toUpstream, challenged.head.count)
+    outputs.toUpstream.append(contentsOf: challenged.head)
+    pace = challenged.pace
+    switch challenged.body {
+    case .none: break
+    case .made(let body): sendMade(body.span, &outputs)
+    case .held:
+      var content = ByteBuffer()
+      swap(&content, &challenged.content)
+      sendMade(content.bytes, &outputs)
+      swap(&content, &challenged.content)
+    case .streamed: return request == challenged.begun && request != .done
+    }
+    return request == .done
+  }
+
+  // MARK: The challenge
+
+  /// The final response to a request that is kept. An action where it is a challenge that is answered; nil: it passes.
+  mutating func answerChallenge(
+    _ bytes: Span<UInt8>, rest: Int, now: Int64, _ workspace: inout Workspace, _ outputs: inout Outputs
+  ) -> Action? {
+    guard let challenged else { return nil }
+    guard workspace.response.status == 401 else {
+      noteNextNonce(bytes, challenged, &workspace)
+      challenged.release(&workspace.pool)
+      return nil
+    }
+    switch DigestChallenge.choose(Self.values(of: .wwwAuthenticate, bytes, workspace.response.fields)) {
+    case .failure(let fault):
+      workspace.nonces.forget(challenged.place)
+      challenged.remark = "the rule's digest credentials were not sent: \(fault.text)"
+    case .success(let challenge):
+      let isAnswered = [.answered, .answeredAgain].contains(challenged.sent)
+      guard !isAnswered || challenge.isStale && challenged.sent == .answered else {
+        // Sent at once they would count as another try of a wrong password with every request.
+        workspace.nonces.forget(challenged.place)
+        challenged.remark = "the rule's digest credentials were refused"
+        break
+      }
+      workspace.nonces.remember(challenge, for: challenged.place)
+      if let action = sendAgain(challenged, rest: rest, now: now, &workspace, &outputs) {
+        challenged.sent = isAnswered ? .answeredAgain : .answered
+        return action
+      }
+      challenged.remark =
+        "the rule's digest credentials were not sent: the body, which had begun to leave, is longer than buffered_body, and "
+        + "is not kept; they go with the next request at once"
+    }
+    challenged.release(&workspace.pool)
+    return nil
+  }
+
+  /// nil: it cannot be.
+  private mutating func sendAgain(
+    _ challenged: ChallengedRequest, rest: Int, now: Int64, _ workspace: inout Workspace, _ outputs: inout Outputs
+  ) -> Action? {
+    let hasLeft = outputs.toUpstream.isEmpty && pacedBody.isEmpty
+    let mayKeep = flags.contains(.upstreamPersists) && request == .done && hasLeft && !flags.contains(.dropsRequest)
+    if case .streamed = challenged.body, request == .done || request != challenged.begun { return nil }
+    hop.namedInResponse = []
+    hop.informational = InformationalAllowance()
+    flags.remove(.awaitsContinue)
+    let dropsLength = if case .length(let length) = response { length <= ChallengedRequest.mostDropped } else { false }
+    let dropsChunks = if case .chunked = response { true } else { false }
+    if mayKeep, response == .done, rest == 0 {
+      return leaveAgain(challenged, now: now, &workspace, &outputs)
+    }
+    if mayKeep, dropsLength || dropsChunks {
+      challenged.dropped = 0
+      flags.insert(.dropsResponse)
+      return .read
+    }
+    return leaveOnAnother(challenged, &workspace, &outputs)
+  }
+
+  /// On the connection that the challenge came by.
+  private mutating func leaveAgain(
+    _ challenged: ChallengedRequest, now: Int64, _ workspace: inout Workspace, _ outputs: inout Outputs
+  ) -> Action {
+    guard writeAgain(challenged, &workspace, &outputs) else { return refuseToHold(&workspace, &outputs) }
+    flags.remove([.dropsResponse, .upstreamPersists])
+    response = .head
+    lastProgress = now
+    // An origin may close it after a challenge as after any other exchange.
+    flags.insert(.reused)
+    if challenged.mayRetry { flags.insert(.mayRetry) }
+    return leave(parentLines: challenged.parentLines ?? [], now: now, &workspace, &outputs) ?? .read
+  }
+
+  private mutating func leaveOnAnother(
+    _ challenged: ChallengedRequest, _ workspace: inout Workspace, _ outputs: inout Outputs
+  ) -> Action {
+    guard writeAgain(challenged, &workspace, &outputs) else { return refuseToHold(&workspace, &outputs) }
+    flags.remove([.dropsResponse, .upstreamPersists, .dropsRequest])
+    response = .head
+    phase = .connecting
+    return .reconnect
+  }
+
+  /// Content of a challenge that has been understood: nothing of it passes.
+  mutating func dropResponse(
+    _ bytes: Span<UInt8>, now: Int64, _ workspace: inout Workspace, _ outputs: inout Outputs
+  ) -> Step {
+    guard let challenged else { preconditionFailure("a response is dropped that no request asked for") }
+    noteProgress(now)
+    var consumed = 0
+    switch response {
+    case .length(let remaining):
+      consumed = Int(min(remaining, UInt64(bytes.count)))
+      response = remaining == UInt64(consumed) ? .done : .length(remaining: remaining - UInt64(consumed))
+    case .chunked(var decoder):
+      consumed = dropChunks(bytes, &decoder, challenged)
+      if case .chunked = response { response = .chunked(decoder) }
+    case .head, .trailers, .untilClose, .done: break
+    }
+    if case .trailers = response {
+      switch TrailerReader.read(bytes, from: consumed, limits: headLimits, into: &workspace.trailers) {
+      case .incomplete: return Step(consumed: consumed, action: .read)
+      case .invalid: response = .head
+      case .complete(let end):
+        consumed = end
+        response = .done
+      }
+    }
+    if response == .done, consumed == bytes.count {
+      return Step(
+        consumed: consumed, action: leaveAgain(challenged, now: now, &workspace, &outputs))
+    }
+    if response == .done || response == .head || challenged.dropped > ChallengedRequest.mostDropped {
+      return Step(consumed: bytes.count, action: leaveOnAnother(challenged, &workspace, &outputs))
+    }
+    return Step(consumed: consumed, action: .read)
+  }
+
+  /// The number of bytes that are done with. `response` is the head again where they break the coding.
+  private mutating func dropChunks(
+    _ bytes: Span<UInt8>, _ decoder: inout ChunkedDecoder, _ challenged: ChallengedRequest
+  ) -> Int {
+    var at = 0
+    while true {
+      switch decoder.next(bytes, from: at) {
+      case .data(let range):
+        at = range.upperBound
+        challenged.dropped += UInt64(range.count)
+      case .needMore(let consumed): return consumed
+      case .lastChunk(let consumed):
+        response = .trailers
+        return consumed
+      case .invalid:
+        response = .head
+        return bytes.count
+      }
+    }
+  }
+
+  /// The connection ended within a challenge that has been understood; nil: it was something else.
+  mutating func endedWithinChallenge(_ workspace: inout Workspace, _ outputs: inout Outputs) -> Action? {
+    guard flags.contains(.dropsResponse), let challenged else { return nil }
+    return leaveOnAnother(challenged, &workspace, &outputs)
+  }
+
+  /// RFC 7616, 3.5.
+  private func noteNextNonce(
+    _ bytes: Span<UInt8>, _ challenged: ChallengedRequest, _ workspace: inout Workspace
+  ) {
+    guard challenged.sent != .bare else { return }
+    for line in workspace.response.fields.lines
+    where bytes.equals(line.name, ignoringCase: Self.authenticationInfo.span) {
+      guard let next = AuthenticationChallenge.readParameters(bytes.extracting(line.value).array)?["nextnonce"] else {
+        continue
+      }
+      workspace.nonces.take(next: next, for: challenged.place)
+    }
+  }
+
+  /// What the server proves with it concerns the password of the rule, and helps to guess it.
+  static let authenticationInfo = Array("authentication-info".utf8)
+
+  static func values(of name: KnownField, _ bytes: Span<UInt8>, _ fields: FieldSection) -> [[UInt8]] {
+    fields.lines.filter { $0.known == name }.map { bytes.extracting($0.value).array }
+  }
+}
