@@ -8,6 +8,7 @@ extension ConfigurationReading {
   func checkDefaultSerializers() {
     guard let own = defaultRequest.serializer else { return }
     checkXML(own, effective: own)
+    checkStyle(own, effective: own)
   }
 
   /// Checks what comes of the rule's serializer together with what it inherits.
@@ -17,6 +18,7 @@ extension ConfigurationReading {
     let effective = SerializerDraft.merged(own, inheriting: defaultRequest.serializer) ?? own
     checkSize(own, effective: effective)
     checkXML(own, effective: effective)
+    checkStyle(own, effective: effective)
     if errorCount > errorsBefore { rule.isSound = false }
   }
 
@@ -28,6 +30,26 @@ extension ConfigurationReading {
       let excess = effective.parameters?.size.excess
     else { return }
     error(setting, "expected \(excess), together with the parameters of [defaults.request]")
+  }
+
+  /// Whether the style has a way to write the parameters, and they are not too long then.
+  private func checkStyle(_ own: SerializerDraft, effective: SerializerDraft) {
+    guard let setting = own.settings["query_style"] ?? own.settings["parameters"],
+      let serialization = effective.serialization
+    else { return }
+    if serialization.style.arrays == .comma {
+      for entry in serialization.parameters where entry.value.nestsInArrays {
+        let name = String(decoding: entry.key, as: UTF8.self).quoted
+        error(
+          setting,
+          "arrays = \"comma\" has no way to write a table or an array in an array, which the parameter \(name) holds")
+      }
+    }
+    let most = ParameterSize.mostEncodedBytes
+    // What is too long in any style has been reported where it was read.
+    if serialization.query.count > most, effective.parameters?.size.excess == nil {
+      error(setting, "expected at most \(most) bytes of parameters when written in this style")
+    }
   }
 
   private func checkXML(_ own: SerializerDraft, effective: SerializerDraft) {
@@ -94,6 +116,7 @@ extension ConfigurationReading {
     let idle = "it does nothing, for there are neither 'parameters' nor 'transcode = true'"
     if own.format ?? .http != .http { own.settings["serializer"].map { warning($0, idle) } }
     own.settings["on_conflict"].map { warning($0, idle) }
+    own.settings["query_style"].map { warning($0, idle) }
   }
 
   private func warnOfIdleTranscoding(_ own: SerializerDraft) {
@@ -133,6 +156,17 @@ extension ConfigurationReading {
       !(effective.kinds ?? [.http]).contains(.json)
     else { return }
     warning(setting, "this has no effect: no serializer is \"json\"")
+  }
+}
+
+extension ParameterValue {
+  /// Whether an array in it holds a table or an array.
+  fileprivate var nestsInArrays: Bool {
+    switch self {
+    case .array(let elements): elements.contains(where: \.isContainer)
+    case .dictionary(let entries): entries.contains { $0.value.nestsInArrays }
+    case .string, .integer, .real, .boolean: false
+    }
   }
 }
 

@@ -33,9 +33,11 @@ extension Policy {
     let serialization = EchoMethod.includes(Array(method.utf8).span) ? nil : request.serialization
     let isInURI = serialization?.methodsInURI.contains(Array(method.utf8)) ?? false
     let placement: SerializerExplanation.Placement = isInURI ? .query : .body
+    let isForm = isInURI || serialization?.format == .http
     var list = ParameterList(
-      secretNames: request.secretParameters, writesEmpty: !isInURI && serialization?.format != .http)
-    for entry in serialization?.parameters ?? [] { list.add(entry, of: nil) }
+      secretNames: request.secretParameters, style: isForm ? serialization?.style ?? QueryStyle() : QueryStyle(),
+      writesEmpty: !isForm)
+    for entry in serialization?.parameters ?? [] { list.add(entry) }
     return SerializerExplanation(
       serialization: serialization, placement: placement, parameters: list.parameters,
       serviceType: request.serviceType, throttle: request.throttle, allowsCellularAccess: request.allowsCellularAccess,
@@ -45,21 +47,36 @@ extension Policy {
 
 /// The values of a tree with their names. The reader of the configuration bounds how deep it is.
 private struct ParameterList {
+  /// As `ParameterName` has them.
   let secretNames: Set<String>
+  let style: QueryStyle
   /// Whether the serializer writes tables and arrays that are empty: a form has nothing for them.
   let writesEmpty: Bool
   private(set) var parameters: [SerializerExplanation.Parameter] = []
 
-  init(secretNames: Set<String>, writesEmpty: Bool) {
+  /// The name of a value: as it is known among the secrets, and as it is written.
+  private struct Name {
+    let known: String
+    let written: String
+  }
+
+  init(secretNames: Set<String>, style: QueryStyle, writesEmpty: Bool) {
     self.secretNames = secretNames
+    self.style = style
     self.writesEmpty = writesEmpty
   }
 
-  mutating func add(_ entry: ParameterEntry, of table: String?) {
-    add(entry.value, ParameterName.member(String(decoding: entry.key, as: UTF8.self), of: table))
+  mutating func add(_ entry: ParameterEntry) { add(entry, of: nil) }
+
+  private mutating func add(_ entry: ParameterEntry, of table: Name?) {
+    let key = String(decoding: entry.key, as: UTF8.self)
+    add(
+      entry.value,
+      Name(
+        known: ParameterName.member(key, of: table?.known), written: ParameterName.member(key, of: table?.written)))
   }
 
-  private mutating func add(_ value: ParameterValue, _ name: String) {
+  private mutating func add(_ value: ParameterValue, _ name: Name) {
     switch value {
     case .string(let text): append(name, String(decoding: text, as: UTF8.self))
     case .integer(let number): append(name, "\(number)")
@@ -67,7 +84,11 @@ private struct ParameterList {
     case .boolean(let value): append(name, value ? "true" : "false")
     case .array(let values):
       if values.isEmpty, writesEmpty { append(name, "[]") }
-      for value in values { add(value, ParameterName.element(of: name)) }
+      for (index, value) in values.enumerated() {
+        let element = Name(
+          known: ParameterName.element(of: name.known), written: style.elementName(name.written, at: index))
+        add(value, element)
+      }
     case .dictionary(let entries):
       if entries.isEmpty, writesEmpty { append(name, "{}") }
       for entry in entries { add(entry, of: name) }
@@ -80,9 +101,10 @@ private struct ParameterList {
     return text.hasSuffix(".0") ? String(text.dropLast(2)) : text
   }
 
-  private mutating func append(_ name: String, _ value: String) {
+  private mutating func append(_ name: Name, _ value: String) {
     parameters.append(
-      SerializerExplanation.Parameter(name: name, value: secretNames.contains(name) ? nil : value))
+      SerializerExplanation.Parameter(
+        name: name.written, value: secretNames.contains(name.known) ? nil : value))
   }
 }
 
@@ -98,6 +120,12 @@ extension SerializerExplanation {
       lines.append(
         "parameters: \(placement == .query ? "in the query" : "in the body, \(serialization.format.phrase)")")
       lines += parameters.map { "parameter \($0.name): \($0.value ?? "(value hidden)")" }
+    }
+    let style = serialization.style
+    if style != QueryStyle() {
+      lines.append(
+        "query style: arrays \"\(style.arrays.rawValue)\", booleans \"\(style.booleans.rawValue)\", "
+          + "space \"\(style.space.rawValue)\"")
     }
     if serialization.transcodes {
       lines.append("transcode: a body that is a form is sent \(serialization.format.phrase)")
@@ -169,8 +197,18 @@ extension SerializerExplanation {
             .object([("name", .string($0.name)), ("value", $0.value.map(JSONText.string) ?? .null)])
           })
       ),
-      ("parameters_in", .string(placement.rawValue)), ("transcode", .boolean(serialization.transcodes)),
+      ("parameters_in", .string(placement.rawValue)), ("query_style", serialization.style.json),
+      ("transcode", .boolean(serialization.transcodes)),
       ("on_conflict", .string(serialization.onConflict.rawValue)), ("enforce", .boolean(isEnforced)),
+    ])
+  }
+}
+
+extension QueryStyle {
+  fileprivate var json: JSONText {
+    .object([
+      ("arrays", .string(arrays.rawValue)), ("booleans", .string(booleans.rawValue)),
+      ("space", .string(space.rawValue)),
     ])
   }
 }

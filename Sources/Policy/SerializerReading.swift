@@ -11,6 +11,7 @@ final class SerializerDraft {
   var format: RequestSerialization.Format? = nil
   var parameters: ParameterDraft? = nil
   var methodsInURI: [String]? = nil
+  var queryStyle: QueryStyleDraft? = nil
   var transcodes: Bool? = nil
   var onConflict: RequestSerialization.ConflictReaction? = nil
 
@@ -22,6 +23,7 @@ final class SerializerDraft {
     format = own.format ?? inherited.format
     parameters = (own.parameters ?? ParameterDraft()).inheriting(inherited.parameters ?? ParameterDraft())
     methodsInURI = own.methodsInURI ?? inherited.methodsInURI
+    queryStyle = (own.queryStyle ?? QueryStyleDraft()).inheriting(inherited.queryStyle ?? QueryStyleDraft())
     transcodes = own.transcodes ?? inherited.transcodes
     onConflict = own.onConflict ?? inherited.onConflict
   }
@@ -38,7 +40,8 @@ final class SerializerDraft {
     let serialization = RequestSerialization(
       format: format, parameters: parameters?.parameters.map(\.entry) ?? [],
       methodsInURI: methodsInURI ?? RequestSerialization.standardMethodsInURI,
-      transcodes: transcodes ?? false && format != .http, onConflict: onConflict ?? .reject)
+      transcodes: transcodes ?? false && format != .http, onConflict: onConflict ?? .reject,
+      style: queryStyle?.style ?? QueryStyle())
     return serialization.isNothing ? nil : serialization
   }()
 
@@ -55,6 +58,7 @@ extension ConfigurationReading {
     case "serializer": serializer.format = choice(setting, RequestSerialization.Format.self)
     case "parameters": serializer.parameters = parameters(setting)
     case "parameters_in_uri": serializer.methodsInURI = methodsInURI(setting)
+    case "query_style": serializer.queryStyle = queryStyle(setting)
     case "transcode": serializer.transcodes = boolean(setting)
     case "on_conflict": serializer.onConflict = choice(setting, RequestSerialization.ConflictReaction.self)
     default: return unread(setting, of: .request)

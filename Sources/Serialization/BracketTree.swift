@@ -6,7 +6,8 @@
 // that has no value at this place, as Rack reads it, which joins the keys of a dictionary that AFNetworking wrote
 // apart. So an array in an array takes all that follows, and what does not fit begins a new element. A name without
 // brackets at its end that comes again makes an array of its values: so AFNetworking writes a set, and browsers what
-// is chosen in a list. Nothing is ever left out: what fits nowhere is a fault.
+// is chosen in a list. Where arrays are written with indices, a dictionary whose keys are the numbers from 0 on, without
+// a gap, is an array. Nothing is ever left out: what fits nowhere is a fault.
 //
 // Nodes are in one array, linked by index, and keys are looked up in one dictionary, so that a name costs what it is
 // long and a tree what it holds. Tests: FormDecodingTests; fuzzed by Queries and Transcoding.
@@ -59,7 +60,13 @@ struct BracketTree {
   /// What stands before the first bracket of the name in hand, and between each pair of brackets.
   private var segments: [Range<Int>] = []
 
-  init(maximumNodes: Int = Self.maximumNodes) { self.maximumNodes = maximumNodes }
+  /// How arrays are written in what is read.
+  let arrays: QueryStyle.Arrays
+
+  init(arrays: QueryStyle.Arrays = .brackets, maximumNodes: Int = Self.maximumNodes) {
+    self.arrays = arrays
+    self.maximumNodes = maximumNodes
+  }
 
   /// The tree. Values are strings.
   var entries: [ParameterEntry] { entries(of: Self.root) }
@@ -198,12 +205,27 @@ struct BracketTree {
   private func value(of node: Int) -> ParameterValue {
     switch nodes[node].kind {
     case .value: return .string(nodes[node].value)
-    case .dictionary: return .dictionary(entries(of: node))
+    case .dictionary:
+      let entries = entries(of: node)
+      return (arrays == .indices ? elements(of: entries).map(ParameterValue.array) : nil) ?? .dictionary(entries)
     case .array, .values:
       var elements: [ParameterValue] = []
       forEachChild(of: node) { elements.append(value(of: $0)) }
       return .array(elements)
     }
+  }
+
+  /// The elements of an array whose entries have their indices for keys, whatever order they came in; nil where some key is
+  /// no index, or one is missing.
+  private func elements(of entries: [ParameterEntry]) -> [ParameterValue]? {
+    var elements = [ParameterValue?](repeating: nil, count: entries.count)
+    for entry in entries {
+      let text = String(decoding: entry.key, as: UTF8.self)
+      // No key comes twice, and an index is written in one way.
+      guard let index = Int(text), String(index) == text, elements.indices.contains(index) else { return nil }
+      elements[index] = entry.value
+    }
+    return elements.compactMap(\.self)
   }
 
   private func forEachChild(of node: Int, _ body: (Int) -> Void) {

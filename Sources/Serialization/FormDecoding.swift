@@ -10,9 +10,12 @@ import Bytes
 public enum FormDecoding {
   /// The pairs of a form as a tree with strings for values: `a=1`, `a[b]=1`, `a[]=1`, `a[][b]=1`, with or without
   /// percent-encoded brackets. Keys stay in the order in which they first come. Empty pairs are passed over, and a pair
-  /// without `=` has an empty value. A fault is at the byte of the body where it shows.
-  public static func decode(_ body: Span<UInt8>) -> Result<[ParameterEntry], ContentFault> {
-    var tree = BracketTree()
+  /// without `=` has an empty value. Arrays that are written as `style` has them are read as arrays too. A fault is at
+  /// the byte of the body where it shows.
+  public static func decode(
+    _ body: Span<UInt8>, _ style: QueryStyle = QueryStyle()
+  ) -> Result<[ParameterEntry], ContentFault> {
+    var tree = BracketTree(arrays: style.arrays)
     if let fault = decode(body, into: &tree) { return .failure(fault) }
     return .success(tree.entries)
   }
@@ -32,14 +35,29 @@ public enum FormDecoding {
   ) -> ContentFault? {
     let equals = body.extracting(pair).firstIndex(of: UInt8(ascii: "=")).map { pair.lowerBound + $0 }
     let name = pair.lowerBound..<(equals ?? pair.upperBound)
-    let value = (equals.map { $0 + 1 } ?? pair.upperBound)..<pair.upperBound
-    switch (decoded(name, of: body), decoded(value, of: body)) {
-    case (.failure(let fault), _), (_, .failure(let fault)): return fault
-    case (.success(let key), .success(let text)):
-      return tree.insert(key, text).map {
-        ContentFault($0.reason, offset: offset(ofDecoded: $0.index, in: name, of: body))
-      }
+    let key: [UInt8]
+    switch decoded(name, of: body) {
+    case .failure(let fault): return fault
+    case .success(let text): key = text
     }
+    var at = equals.map { $0 + 1 } ?? pair.upperBound
+    while true {
+      let end = tree.arrays == .comma ? endOfElement(from: at, in: pair, of: body) : pair.upperBound
+      switch decoded(at..<end, of: body) {
+      case .failure(let fault): return fault
+      case .success(let text):
+        if let fault = tree.insert(key, text) {
+          return ContentFault(fault.reason, offset: offset(ofDecoded: fault.index, in: name, of: body))
+        }
+      }
+      if end == pair.upperBound { return nil }
+      at = end + 1
+    }
+  }
+
+  /// Where the comma stands that ends an element, or the pair ends. One that is percent-encoded is the element's own.
+  private static func endOfElement(from: Int, in pair: Range<Int>, of body: Span<UInt8>) -> Int {
+    body.extracting(from..<pair.upperBound).firstIndex(of: UInt8(ascii: ",")).map { from + $0 } ?? pair.upperBound
   }
 
   /// The text of a name or value, which is UTF-8.

@@ -36,16 +36,20 @@ public enum MultipartFormData: Equatable, Sendable {
   case invalid(ContentFault)
 
   /// Reads a whole body. Names in bracket syntax mean what they mean in a form.
-  public static func read(_ body: Span<UInt8>, _ boundary: MultipartBoundary) -> MultipartFormData {
+  public static func read(
+    _ body: Span<UInt8>, _ boundary: MultipartBoundary, _ style: QueryStyle = QueryStyle()
+  ) -> MultipartFormData {
     do throws(ContentFault) {
-      return try parts(body, boundary.delimiter.span)
+      return try parts(body, boundary.delimiter.span, style)
     } catch {
       return .invalid(error)
     }
   }
 
-  private static func parts(_ body: Span<UInt8>, _ delimiter: Span<UInt8>) throws(ContentFault) -> MultipartFormData {
-    var tree = BracketTree()
+  private static func parts(
+    _ body: Span<UInt8>, _ delimiter: Span<UInt8>, _ style: QueryStyle
+  ) throws(ContentFault) -> MultipartFormData {
+    var tree = BracketTree(arrays: style.arrays)
     var at = try endOfFirstBoundary(body, delimiter)
     while try boundary(body, endsAt: &at) == .precedesPart {
       let begin = at

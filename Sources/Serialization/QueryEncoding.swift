@@ -1,18 +1,25 @@
-// Parameters in a query or a form, to the byte as AFNetworking 3 and 4 write them (AFQueryStringFromParameters).
+// Parameters in a query or a form, to the byte as AFNetworking 3 and 4 write them (AFQueryStringFromParameters), unless a
+// style says otherwise.
 //
-// The field of a pair, brackets and all, is percent-encoded as one text, so that `a[b]` becomes `a%5Bb%5D`. Containers
-// that are empty leave no trace. Tests: QueryEncodingTests; fuzzed by Queries.
+// The field of a pair, brackets and all, is percent-encoded as one text, so that `a[b]` becomes `a%5Bb%5D`. Tests: QueryEncodingTests; fuzzed by Queries.
 
 import Bytes
 
 /// AFNetworking's encoding of parameters.
 public enum QueryEncoding {
-  /// `a=1&b%5Bc%5D=2`: dictionaries as `a[b]` with their keys sorted by code point, arrays as `a[]` in order. Goes as
-  /// deep as the tree, whose depth the reader of the configuration or `FormDecoding` has bounded.
-  public static func encode(_ parameters: [ParameterEntry]) -> [UInt8] {
-    var writer = PairWriter()
-    writer.write(parameters, between: "", "")
-    return writer.pairs
+  /// `a=1&b%5Bc%5D=2`: the pairs of the tree in this style, percent-encoded.
+  public static func encode(_ parameters: [ParameterEntry], _ style: QueryStyle = QueryStyle()) -> [UInt8] {
+    var out: [UInt8] = []
+    for pair in style.pairs(parameters) {
+      if !out.isEmpty { out.append(UInt8(ascii: "&")) }
+      out.append(encoded: pair.name, style.space)
+      out.append(UInt8(ascii: "="))
+      for (index, value) in pair.values.enumerated() {
+        if index > 0 { out.append(UInt8(ascii: ",")) }
+        out.append(encoded: value, style.space)
+      }
+    }
+    return out
   }
 
   /// Writes the target of a request with `query` behind its own query and before a fragment. Where there is a question
@@ -42,62 +49,14 @@ public enum FormBody {
   }
 }
 
-private struct PairWriter {
-  var pairs: [UInt8] = []
-  /// The field of the value that is being written, percent-encoded.
-  private var field: [UInt8] = []
-
-  /// The keys of the root stand bare, those further in between brackets.
-  mutating func write(_ entries: [ParameterEntry], between open: String, _ close: String) {
-    let outer = field.count
-    // The bytes of UTF-8 sort as the code points do.
-    for entry in entries.sorted(by: { $0.key.lexicographicallyPrecedes($1.key) }) {
-      field += open.utf8
-      field.append(encoded: entry.key)
-      field += close.utf8
-      write(entry.value)
-      field.removeLast(field.count - outer)
-    }
-  }
-
-  private mutating func write(_ value: ParameterValue) {
-    switch value {
-    case .dictionary(let entries): write(entries, between: "%5B", "%5D")
-    case .array(let elements): write(elements)
-    case .string(let text): writePair(text)
-    case .integer(let number): writePair(Array(String(number).utf8))
-    case .real(let number): writePair(decimal(number))
-    case .boolean(let truth): writePair([truth ? UInt8(ascii: "1") : UInt8(ascii: "0")])
-    }
-  }
-
-  private mutating func write(_ elements: [ParameterValue]) {
-    let outer = field.count
-    field += "%5B%5D".utf8
-    for element in elements { write(element) }
-    field.removeLast(field.count - outer)
-  }
-
-  private mutating func writePair(_ value: [UInt8]) {
-    if !pairs.isEmpty { pairs.append(UInt8(ascii: "&")) }
-    pairs += field
-    pairs.append(UInt8(ascii: "="))
-    pairs.append(encoded: value)
-  }
-
-  /// The shortest decimal that reads back, as `description` has it; of a whole number without its `.0`.
-  private func decimal(_ number: Double) -> [UInt8] {
-    let text = number.description
-    return Array((text.hasSuffix(".0") ? text.dropLast(2) : text[...]).utf8)
-  }
-}
-
 extension [UInt8] {
-  /// Appends bytes with all but the unreserved ones as `%` and two digits.
-  fileprivate mutating func append(encoded bytes: [UInt8]) {
+  /// Appends bytes with all but the unreserved ones as `%` and two digits, and spaces as the style has them.
+  fileprivate mutating func append(encoded bytes: [UInt8], _ space: QueryStyle.Space) {
     for byte in bytes {
       if byte.isUnreserved {
         append(byte)
+      } else if byte == 0x20, space == .plus {
+        append(UInt8(ascii: "+"))
       } else {
         append(UInt8(ascii: "%"))
         append((byte >> 4).upperCaseDigit)

@@ -130,7 +130,7 @@ extension RequestSerialization {
     adding merged: [ParameterEntry], to out: inout ByteBuffer
   ) -> Result<RewrittenBody, SerializationConflict> {
     var fields: [ParameterEntry]
-    switch Self.fields(of: body, type, contentType, in: head) {
+    switch formFields(of: body, type, contentType, in: head) {
     case .failure(let conflict): return .failure(conflict)
     case .success(let decoded): fields = decoded
     }
@@ -150,11 +150,11 @@ extension RequestSerialization {
     return .success(.ofSerializersType)
   }
 
-  private static func fields(
+  private func formFields(
     of body: Span<UInt8>, _ type: BodyType, _ contentType: Range<Int>?, in head: Span<UInt8>
   ) -> Result<[ParameterEntry], SerializationConflict> {
     guard type == .multipart, let contentType else {
-      return FormDecoding.decode(body).mapError {
+      return FormDecoding.decode(body, style).mapError {
         SerializationConflict(.type, "Expected a form, seen a fault at \($0.sentence).")
       }
     }
@@ -162,7 +162,7 @@ extension RequestSerialization {
     guard let mediaType = MediaType(value), let boundary = MultipartBoundary(mediaType, in: value) else {
       return .failure(SerializationConflict(.type, "Expected multipart/form-data with a boundary, seen none."))
     }
-    switch MultipartFormData.read(body, boundary) {
+    switch MultipartFormData.read(body, boundary, style) {
     case .fields(let fields): return .success(fields)
     case .holdsFile(let name):
       return .failure(

@@ -16,6 +16,8 @@ public struct RequestSerialization: Sendable {
   /// A form body is re-encoded by the serializer.
   public let transcodes: Bool
   public let onConflict: ConflictReaction
+  /// How parameters are written into queries and forms, and arrays of forms are read.
+  public let style: QueryStyle
   /// The parameters as a query, percent-encoded.
   public let query: [UInt8]
   /// The parameters as a body of their own.
@@ -23,14 +25,15 @@ public struct RequestSerialization: Sendable {
 
   public init(
     format: Format = .http, parameters: [ParameterEntry] = [], methodsInURI: [String] = Self.standardMethodsInURI,
-    transcodes: Bool = false, onConflict: ConflictReaction = .reject
+    transcodes: Bool = false, onConflict: ConflictReaction = .reject, style: QueryStyle = QueryStyle()
   ) {
     self.format = format
     self.parameters = parameters
     self.methodsInURI = methodsInURI.map { Array($0.utf8) }
     self.transcodes = transcodes
     self.onConflict = onConflict
-    query = QueryEncoding.encode(parameters)
+    self.style = style
+    query = QueryEncoding.encode(parameters, style)
     body = Self.body(format, parameters, query)
   }
 

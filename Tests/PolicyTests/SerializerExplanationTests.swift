@@ -51,6 +51,31 @@ import Testing
     }
   }
 
+  @Test func namesAreThoseOfTheStyleAndSecretsStaySecret() throws {
+    let request = "[rule.request]\nparameters = { a = [1, { env = \"KEY\" }], b = [{ token = \"HUNTER2\" }] }\n"
+    func told(_ arrays: String, _ method: String = "GET", _ more: String = "") throws -> [String] {
+      let style = "query_style = { arrays = \"\(arrays)\", booleans = \"true/false\" }\n"
+      return try lines(request + style + more, method)
+    }
+    func style(_ arrays: String) -> String {
+      "query style: arrays \"\(arrays)\", booleans \"true/false\", space \"%20\""
+    }
+    #expect(
+      try told("indices") == [
+        "parameters: in the query", "parameter a[0]: (value hidden)", "parameter a[1]: (value hidden)",
+        "parameter b[0][token]: (value hidden)", style("indices"),
+      ])
+    #expect(
+      try told("repeat") == [
+        "parameters: in the query", "parameter a: (value hidden)", "parameter a: (value hidden)",
+        "parameter b[token]: (value hidden)", style("repeat"),
+      ])
+    #expect(
+      try told("repeat", "POST", "serializer = \"json\"")[1...2] == [
+        "parameter a[]: (value hidden)", "parameter a[]: (value hidden)",
+      ])
+  }
+
   @Test func theRuleSaysWhichMethodsHaveThemInTheQuery() throws {
     let request = "[rule.request]\nparameters = { a = \"x\" }\nserializer = \"plist\"\n"
     #expect(try lines(request + "parameters_in_uri = [\"POST\"]", "POST")[0] == "parameters: in the query")
@@ -182,7 +207,8 @@ import Testing
         allows_cellular_access = false
         """, "POST")
         == ", \"serialization\": {\"serializer\": \"json\", \"parameters\": [{\"name\": \"a\", \"value\": \"x\"}, "
-        + "{\"name\": \"token\", \"value\": null}], \"parameters_in\": \"body\", \"transcode\": false, "
+        + "{\"name\": \"token\", \"value\": null}], \"parameters_in\": \"body\", "
+        + "\"query_style\": {\"arrays\": \"brackets\", \"booleans\": \"1/0\", \"space\": \"%20\"}, \"transcode\": false, "
         + "\"on_conflict\": \"reject\", \"enforce\": true}, \"service_type\": \"background\", "
         + "\"throttle\": {\"packet_bytes\": 1024, \"delay_ms\": 2000, \"when\": [\"wifi\"]}, "
         + "\"allows_cellular_access\": false")

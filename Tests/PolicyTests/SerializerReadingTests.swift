@@ -32,6 +32,7 @@ import Testing
         serializer = "plist"
         parameters = { a = 1 }
         parameters_in_uri = ["GET", "PURGE"]
+        query_style = { arrays = "indices", booleans = "true/false", space = "+" }
         transcode = true
         on_conflict = "pass"
         allows_cellular_access = true
@@ -44,6 +45,7 @@ import Testing
     #expect(serialization.parameters == [ParameterEntry("a", .integer(1))])
     #expect(serialization.methodsInURI == ["GET", "PURGE"].map { Array($0.utf8) })
     #expect(serialization.transcodes && serialization.onConflict == .pass)
+    #expect(serialization.style == QueryStyle(arrays: .indices, booleans: .words, space: .plus))
     #expect(request.allowsCellularAccess && request.serviceType == .voice)
     #expect(request.throttle == Throttle(packetBytes: 16 << 10, delayMilliseconds: 200))
   }
@@ -139,6 +141,66 @@ import Testing
     #expect(own.throttle == Throttle(packetBytes: 52_428, delayMilliseconds: 50))
   }
 
+  @Test func aRuleInheritsTheStyleKeyByKey() throws {
+    let policy = try loaded(
+      """
+      [defaults.request]
+      parameters = { a = [1, true] }
+      query_style = { arrays = "repeat", booleans = "true/false" }
+      [[rule]]
+      name = "silent"
+      hosts = ["a"]
+      [[rule]]
+      name = "speaks"
+      hosts = ["b"]
+      [rule.request.query_style]
+      arrays = "comma"
+      space = "+"
+      """)
+    let inherited = try #require(policy.rules[0].request.serialization)
+    #expect(inherited.style == QueryStyle(arrays: .repeat, booleans: .words))
+    #expect(inherited.query == Array("a=1&a=true".utf8))
+    let own = try #require(policy.rules[1].request.serialization)
+    #expect(own.style == QueryStyle(arrays: .comma, booleans: .words, space: .plus))
+    #expect(own.query == Array("a=1,true".utf8))
+  }
+
+  @Test func everyStyleIsTaken() throws {
+    func style(_ line: String) throws -> QueryStyle? {
+      let policy = try loaded("[defaults.request]\nparameters = { a = 1 }\nquery_style = { \(line) }")
+      return policy.defaultRequest.serialization?.style
+    }
+    for arrays in QueryStyle.Arrays.allCases {
+      #expect(try style("arrays = '\(arrays.rawValue)'") == QueryStyle(arrays: arrays))
+    }
+    for booleans in QueryStyle.Booleans.allCases {
+      #expect(try style("booleans = '\(booleans.rawValue)'") == QueryStyle(booleans: booleans))
+    }
+    for space in QueryStyle.Space.allCases {
+      #expect(try style("space = '\(space.rawValue)'") == QueryStyle(space: space))
+    }
+  }
+
+  /// What fits as brackets may be too long with indices: a name of 8 bytes, 600 times, of one to three digits each.
+  @Test func parametersAreMeasuredInTheirStyle() {
+    let list = (0..<990).map { _ in "1" }.joined(separator: ", ")
+    let parameters = "parameters = { abcde = [\(list)] }\n"
+    #expect(said("[defaults.request]\n" + parameters) == [])
+    let text = "expected at most 16384 bytes of parameters when written in this style"
+    let style = "query_style = { arrays = \"indices\" }\n"
+    #expect(
+      said("[defaults.request]\n" + parameters + style) == ["3:15: error: 'query_style' in [defaults.request]: \(text)"]
+    )
+    #expect(
+      said("[defaults.request]\n" + parameters + Self.rule + "[rule.request]\n" + style) == [
+        "6:15: error: 'query_style' in [rule.request]: \(text)"
+      ])
+    #expect(
+      said("[defaults.request]\n" + style + Self.rule + "[rule.request]\n" + parameters) == [
+        "6:14: error: 'parameters' in [rule.request]: \(text)"
+      ])
+  }
+
   @Test func cellularAccessIsInheritedToo() throws {
     let policy = try #require(
       load(
@@ -208,6 +270,25 @@ import Testing
       "2:50: error: 'parameters_in_uri' in [defaults.request]: expected a string, found an integer",
       "2:53: warning: 'parameters_in_uri' in [defaults.request]: nothing is added to a CONNECT, which asks for a tunnel"
     ),
+    LoadRow(
+      "a style that is none",
+      """
+      [defaults.request]
+      query_style = "repeat"
+      [[rule]]
+      name = "a"
+      [rule.request.query_style]
+      arrays = "bracket"
+      booleans = true
+      space = " "
+      array = "comma"
+      """,
+      "2:15: error: 'query_style' in [defaults.request]: expected a table, found a string",
+      "6:10: error: 'arrays' in [rule.request.query_style]: expected \"brackets\", \"repeat\", \"indices\" or \"comma\", "
+        + "found 'bracket'; did you mean 'brackets'?",
+      "7:12: error: 'booleans' in [rule.request.query_style]: expected a string, found a boolean",
+      "8:9: error: 'space' in [rule.request.query_style]: expected \"%20\" or \"+\", found ' '; did you mean '+'?",
+      "9:1: error: unknown key 'array' in [rule.request.query_style]; did you mean 'arrays'?"),
     LoadRow(
       "half a throttle",
       """
@@ -300,6 +381,12 @@ import Testing
       "3:22: warning: 'serializer' in [rule.request]: \(neither)",
       "4:23: warning: 'on_conflict' in [rule.request]: \(neither)",
       "5:29: warning: 'parameters_in_uri' in [rule.request]: it does nothing, for there are no 'parameters'"),
+    LoadRow(
+      "a style of nothing", rule + "request.query_style = { arrays = \"repeat\" }",
+      "3:23: warning: 'query_style' in [rule.request]: \(neither)"),
+    LoadRow(
+      "a style of forms that are read",
+      rule + "request.query_style = { arrays = \"repeat\" }\nrequest.serializer = \"json\"\nrequest.transcode = true"),
     LoadRow("the form that is written anyway", rule + "request.serializer = \"http\""),
     LoadRow("a default that rules may use", "[defaults.request]\nserializer = \"json\"\non_conflict = \"pass\""),
     LoadRow("tunnels that the rule opens", rule + "schemes = [\"https\"]\nconnect = \"intercept\"\n[rule.response]"),
@@ -316,4 +403,22 @@ import Testing
   ]
 
   @Test(arguments: idle) func idleRows(row: LoadRow) { row.check() }
+
+  @Test func commasHaveNoWayToWriteContainers() {
+    func text(_ name: String) -> String {
+      "arrays = \"comma\" has no way to write a table or an array in an array, which the parameter '\(name)' holds"
+    }
+    let style = "query_style = { arrays = \"comma\" }\n"
+    for value in ["[[1]]", "[1, { b = 2 }]", "{ b = { c = [[]] } }"] {
+      #expect(
+        said("[defaults.request]\nparameters = { a = \(value), c = 1 }\n" + style) == [
+          "3:15: error: 'query_style' in [defaults.request]: \(text("a"))"
+        ])
+      #expect(
+        said("[defaults.request]\n" + style + Self.rule + "request.parameters = { a = \(value) }") == [
+          "5:22: error: 'parameters' in [rule.request]: \(text("a"))"
+        ])
+    }
+    #expect(said("[defaults.request]\nparameters = { a = [1, 2], b = { c = [3] } }\n" + style) == [])
+  }
 }

@@ -34,6 +34,7 @@ PLACES = {
     "clientCertificate": ("[rule.security]", "client_certificate."),
     "pins": ("[pins.NAME]", ""),
     "request": ("[rule.request]", ""),
+    "queryStyle": ("[rule.request]", "query_style."),
     "throttle": ("[rule.request]", "throttle."),
     "headers": ("[rule.request]", "headers."),
     "authorization": ("[rule.request]", "authorization."),
@@ -48,6 +49,7 @@ PLACES = {
 # Keys whose value is a table, described by the keys of that table.
 CONTAINERS = {
     ("security", "client_certificate"),
+    ("request", "query_style"),
     ("request", "throttle"),
     ("request", "headers"),
     ("request", "authorization"),

@@ -1,0 +1,36 @@
+// `query_style` of a request table, and how a rule inherits it: key by key. Tests: SerializerReadingTests.
+
+import Serialization
+
+/// What `query_style` of one table says; nil where it is silent.
+struct QueryStyleDraft {
+  var arrays: QueryStyle.Arrays? = nil
+  var booleans: QueryStyle.Booleans? = nil
+  var space: QueryStyle.Space? = nil
+
+  /// What holds for a table that says this and inherits the rest.
+  func inheriting(_ inherited: QueryStyleDraft) -> QueryStyleDraft {
+    QueryStyleDraft(
+      arrays: arrays ?? inherited.arrays, booleans: booleans ?? inherited.booleans, space: space ?? inherited.space)
+  }
+
+  var style: QueryStyle {
+    QueryStyle(arrays: arrays ?? .brackets, booleans: booleans ?? .digits, space: space ?? .percent)
+  }
+}
+
+extension ConfigurationReading {
+  func queryStyle(_ setting: Setting) -> QueryStyleDraft? {
+    guard let table = table(setting) else { return nil }
+    var draft = QueryStyleDraft()
+    for entry in table.settings {
+      switch entry.key {
+      case "arrays": draft.arrays = choice(entry, QueryStyle.Arrays.self)
+      case "booleans": draft.booleans = choice(entry, QueryStyle.Booleans.self)
+      case "space": draft.space = choice(entry, QueryStyle.Space.self)
+      default: unread(entry, of: .queryStyle)
+      }
+    }
+    return draft
+  }
+}
