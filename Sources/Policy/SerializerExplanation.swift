@@ -119,6 +119,9 @@ extension SerializerExplanation {
     if !parameters.isEmpty {
       lines.append(
         "parameters: \(placement == .query ? "in the query" : "in the body, \(serialization.format.phrase)")")
+      if placement == .body, !serialization.transcodes {
+        lines.append("multipart/form-data: the parameters are parts of their own, before those of the body")
+      }
       lines += parameters.map { "parameter \($0.name): \($0.value ?? "(value hidden)")" }
     }
     let style = serialization.style

@@ -15,6 +15,18 @@ struct FormDataDisposition {
 
   /// Reads a field value that stands at `offset` of the body.
   static func read(_ value: Span<UInt8>, offset: Int) throws(ContentFault) -> FormDataDisposition {
+    let (name, isFile) = try parameters(value, offset: offset)
+    return FormDataDisposition(name: try text(of: name, in: value, offset: offset), isFile: isFile)
+  }
+
+  /// Checks all but the encoding of the name.
+  static func check(_ value: Span<UInt8>, offset: Int) throws(ContentFault) {
+    _ = try parameters(value, offset: offset)
+  }
+
+  private static func parameters(
+    _ value: Span<UInt8>, offset: Int
+  ) throws(ContentFault) -> (name: ParameterList.Parameter, isFile: Bool) {
     let type = 0..<value.endOfToken(from: 0)
     guard value.equals(type, ignoringCase: "form-data") else {
       throw ContentFault("expected the disposition form-data, found \(Seen.text(value))", offset: offset)
@@ -37,7 +49,7 @@ struct FormDataDisposition {
       }
     }
     guard let name else { throw ContentFault("expected a name in Content-Disposition, found none", offset: offset) }
-    return FormDataDisposition(name: try text(of: name, in: value, offset: offset), isFile: isFile)
+    return (name, isFile)
   }
 
   private enum Kind { case name, file }

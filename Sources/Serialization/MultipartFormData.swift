@@ -46,6 +46,22 @@ public enum MultipartFormData: Equatable, Sendable {
     }
   }
 
+  /// What is malformed in a body, files among its parts or not; nil where nothing is. What the parts hold, and in which
+  /// encoding, is not looked at.
+  static func fault(in body: Span<UInt8>, _ boundary: MultipartBoundary) -> ContentFault? {
+    let delimiter = boundary.delimiter.span
+    do throws(ContentFault) {
+      var at = try endOfFirstBoundary(body, delimiter)
+      while try Self.boundary(body, endsAt: &at) == .precedesPart {
+        try PartHeader.check(body, at: &at)
+        at = try endOfContent(body, from: at, delimiter) + delimiter.count
+      }
+      return nil
+    } catch {
+      return error
+    }
+  }
+
   private static func parts(
     _ body: Span<UInt8>, _ delimiter: Span<UInt8>, _ style: QueryStyle
   ) throws(ContentFault) -> MultipartFormData {

@@ -26,11 +26,24 @@ struct PartHeader {
   /// Reads the header that begins at `at`; then `at` is where the content of the part begins.
   static func read(_ body: Span<UInt8>, at: inout Int) throws(ContentFault) -> PartHeader {
     let begin = at
+    return try header(try fields(body, at: &at), of: body, at: begin)
+  }
+
+  /// Checks the header that begins at `at`, of a part that is left as it is: its lines, and that it has a name.
+  static func check(_ body: Span<UInt8>, at: inout Int) throws(ContentFault) {
+    let begin = at
+    let fields = try fields(body, at: &at)
+    let place = try disposition(fields, at: begin)
+    try FormDataDisposition.check(body.extracting(place), offset: place.lowerBound)
+  }
+
+  private static func fields(_ body: Span<UInt8>, at: inout Int) throws(ContentFault) -> Fields {
+    let begin = at
     let window = body.extracting(0..<min(body.count, begin + maximumBytes))
     var fields = Fields()
     for _ in 0...maximumFields {
       guard let line = try readLine(window, isCut: window.count < body.count, at: &at) else {
-        return try header(fields, of: body, at: begin)
+        return fields
       }
       try fields.note(window, line)
     }
@@ -106,15 +119,18 @@ struct PartHeader {
   // MARK: Fields
 
   private static func header(_ fields: Fields, of body: Span<UInt8>, at begin: Int) throws(ContentFault) -> PartHeader {
-    guard let place = fields.disposition else {
-      throw ContentFault("expected a Content-Disposition in the header of a part, found none", offset: begin)
-    }
+    let place = try disposition(fields, at: begin)
     let disposition = try FormDataDisposition.read(body.extracting(place), offset: place.lowerBound)
     // A file is left alone with all that is said of it.
     if disposition.isFile { return PartHeader(name: disposition.name, content: .file) }
     if let place = fields.transferEncoding { try checkTransferEncoding(body, place) }
     guard let place = fields.type else { return PartHeader(name: disposition.name, content: .text) }
     return PartHeader(name: disposition.name, content: try content(body, place))
+  }
+
+  private static func disposition(_ fields: Fields, at begin: Int) throws(ContentFault) -> Range<Int> {
+    if let place = fields.disposition { return place }
+    throw ContentFault("expected a Content-Disposition in the header of a part, found none", offset: begin)
   }
 
   /// The three that leave bytes as they are.

@@ -73,7 +73,8 @@ extension RequestSerialization {
     }
     // Whether there is a body at all only its end shows; without one there is nothing that is of the wrong type.
     if contentLength == nil, contentType == nil, merges { return .held }
-    if !transcodesThis, type != ownType {
+    // What is not transcoded is merged: into a multipart body whatever the serializer, as AFNetworking's all do.
+    if !transcodesThis, type != ownType, type != .multipart {
       let seen = MediaType.shown(contentType, in: head)
       return .conflict(
         SerializationConflict(.type, "Expected a body of type \(expectedTypes), seen content type \(seen)."))
@@ -119,8 +120,29 @@ extension RequestSerialization {
       case .notADictionary(let kind): return conflict("a property list of a dictionary", kind.words)
       case .invalid(let fault): return conflict("a property list", "a fault at \(fault.sentence)")
       }
-    case .multipart, .other: return conflict(expectedTypes, "another type")
+    case .multipart: return addParts(to: body, contentType, in: head, &out)
+    case .other: return conflict(expectedTypes, "another type")
     }
+  }
+
+  private func addParts(
+    to body: Span<UInt8>, _ contentType: Range<Int>?, in head: Span<UInt8>, _ out: inout ByteBuffer
+  ) -> Result<RewrittenBody, SerializationConflict> {
+    guard let contentType, let boundary = Self.boundary(head.extracting(contentType)) else {
+      return conflict("multipart/form-data with a boundary", "none")
+    }
+    switch MultipartMerging.merge(pairs, into: body, boundary, to: &out) {
+    case .merged: return .success(.ofSameType)
+    case .invalid(let fault): return conflict("multipart/form-data", "a fault at \(fault.sentence)")
+    case .boundaryInPart(let name):
+      return conflict(
+        "a boundary that stands in no parameter",
+        "one that stands in '\(MediaType.shown(0..<name.count, in: name.span))'")
+    }
+  }
+
+  private static func boundary(_ value: Span<UInt8>) -> MultipartBoundary? {
+    MediaType(value).flatMap { MultipartBoundary($0, in: value) }
   }
 
   // MARK: Forms into JSON and property lists
@@ -159,7 +181,7 @@ extension RequestSerialization {
       }
     }
     let value = head.extracting(contentType)
-    guard let mediaType = MediaType(value), let boundary = MultipartBoundary(mediaType, in: value) else {
+    guard let boundary = Self.boundary(value) else {
       return .failure(SerializationConflict(.type, "Expected multipart/form-data with a boundary, seen none."))
     }
     switch MultipartFormData.read(body, boundary, style) {
@@ -196,7 +218,7 @@ extension RequestSerialization {
   private var expectedTypes: String {
     let own = contentType.span.string
     return transcodes && format != .http
-      ? "\(own), application/x-www-form-urlencoded or multipart/form-data" : own
+      ? "\(own), application/x-www-form-urlencoded or multipart/form-data" : "\(own) or multipart/form-data"
   }
 
   private static func bodyType(_ field: Range<Int>?, in head: Span<UInt8>) -> BodyType {

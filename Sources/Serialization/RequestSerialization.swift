@@ -18,6 +18,8 @@ public struct RequestSerialization: Sendable {
   public let onConflict: ConflictReaction
   /// How parameters are written into queries and forms, and arrays of forms are read.
   public let style: QueryStyle
+  /// The parameters as parts of a multipart body have them.
+  let pairs: [QueryPair]
   /// The parameters as a query, percent-encoded.
   public let query: [UInt8]
   /// The parameters as a body of their own.
@@ -33,6 +35,7 @@ public struct RequestSerialization: Sendable {
     self.transcodes = transcodes
     self.onConflict = onConflict
     self.style = style
+    pairs = style.pairs(parameters)
     query = QueryEncoding.encode(parameters, style)
     body = Self.body(format, parameters, query)
   }

@@ -40,8 +40,8 @@ CONFLICTS = {
     "a form's rule and text": ('serializer = "http"', "text/plain", b"a=b", 415),
     "a form's rule and JSON": ('serializer = "http"', JSON, b"{}", 415),
     "a form's rule and a plist": ('serializer = "http"', PLIST, plistlib.dumps({}), 415),
-    # Silent in the specification: a multipart body is no form that parameters are appended to.
-    "a form's rule and multipart": ('serializer = "http"', MULTIPART, PART, 415),
+    "a form's rule and multipart without an end": ('serializer = "http"', MULTIPART, PART[:-6], 415),
+    "a rule for JSON and multipart of another boundary": ('serializer = "json"', MULTIPART + "x", PART, 415),
     "a form's rule and a body without a type": ('serializer = "http"', None, b"a=b", 415),
     "a form's rule and a type that is none": ('serializer = "http"', "form", b"a=b", 415),
     "a rule for JSON and a form": ('serializer = "json"', FORM, b"a=b", 415),

@@ -30,6 +30,8 @@ import Testing
     list = [1, { env = "KEY" }], n = 2.0, r = 0.5, password = 7 }
     """
 
+  private static let multipart = "multipart/form-data: the parameters are parts of their own, before those of the body"
+
   @Test func parametersAreToldWithoutTheirSecrets() throws {
     let named = [
       "parameter api_key: (value hidden)", "parameter filter[lang][]: en", "parameter filter[lang][]: de",
@@ -39,10 +41,13 @@ import Testing
     #expect(try lines("[rule.request]\n\(Self.parameters)") == ["parameters: in the query"] + named)
     #expect(
       try lines("[rule.request]\n\(Self.parameters)", "POST")
-        == ["parameters: in the body, as a form"] + named + ["on conflict: the request is rejected (413, 415)"])
+        == ["parameters: in the body, as a form", Self.multipart] + named + [
+          "on conflict: the request is rejected (413, 415)"
+        ])
     #expect(
       try lines("[rule.request]\non_conflict = \"pass\"\nserializer = \"json\"\n\(Self.parameters)", "POST")
-        == ["parameters: in the body, as JSON"] + named[..<3] + ["parameter filter[none]: {}"] + named[3...]
+        == ["parameters: in the body, as JSON", Self.multipart] + named[..<3] + ["parameter filter[none]: {}"]
+        + named[3...]
         + ["on conflict: the request passes as it came"])
     for method in ["GET", "POST"] {
       let explanation = try explain("[rule.request]\nserializer = \"plist\"\n\(Self.parameters)", method)
@@ -71,7 +76,7 @@ import Testing
         "parameter b[token]: (value hidden)", style("repeat"),
       ])
     #expect(
-      try told("repeat", "POST", "serializer = \"json\"")[1...2] == [
+      try told("repeat", "POST", "serializer = \"json\"")[2...3] == [
         "parameter a[]: (value hidden)", "parameter a[]: (value hidden)",
       ])
   }

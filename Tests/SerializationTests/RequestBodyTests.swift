@@ -70,6 +70,14 @@ import Testing
     #expect(work(http, Self.form, length: 3, isCoded: true) == "type")
     #expect(work(serialization(.json), Self.form, length: 3) == "type")
     #expect(work(serialization(.json), "application/vnd.a+json", length: 3) == "held")
+    for format in RequestSerialization.Format.allCases {
+      let type = "multipart/form-data; boundary=x"
+      #expect(work(serialization(format), type, length: 3) == "held")
+      #expect(work(serialization(format), type, method: "GET", length: 3) == "nothing")
+      #expect(work(serialization(format), type, length: 65) == "size")
+      #expect(work(serialization(format), type, length: 3, isCoded: true) == "type")
+      #expect(work(serialization(format), "multipart/mixed; boundary=x", length: 3) == "type")
+    }
     #expect(work(serialization(.plist), "application/x-plist", length: 3) == "held")
   }
 
@@ -101,6 +109,28 @@ import Testing
       rewrite(transcoding, "multipart/form-data; boundary=x", multipart)
         == "new type: {\"a\":\"1\",\"k\":\"v w\",\"n\":[1,true]}")
     #expect(rewrite(serialization(.plist, transcodes: true), Self.form, "a=1").contains("<key>a</key>"))
+  }
+
+  @Test func partsAreAddedToAMultipartBody() {
+    let file = "--x\r\nContent-Disposition: form-data; name=\"a\"; filename=\"b\"\r\n\r\n1\r\n--x--\r\n"
+    func part(_ name: String, _ value: String) -> String {
+      "--x\r\nContent-Disposition: form-data; name=\"\(name)\"\r\n\r\n\(value)\r\n"
+    }
+    for format in RequestSerialization.Format.allCases {
+      #expect(
+        rewrite(serialization(format), "multipart/form-data; boundary=x", file)
+          == part("k", "v w") + part("n[]", "1") + part("n[]", "1") + file)
+      #expect(
+        rewrite(serialization(format), "multipart/form-data", file)
+          == "Expected multipart/form-data with a boundary, seen none.")
+      #expect(
+        rewrite(serialization(format), "multipart/form-data; boundary=y", file)
+          == "Expected multipart/form-data, seen a fault at byte 0: expected the boundary that the Content-Type names.")
+    }
+    let held = serialization(.http, parameters: [ParameterEntry(key: [0x6b], value: .string(Array("--x".utf8)))])
+    #expect(
+      rewrite(held, "multipart/form-data; boundary=x", file)
+        == "Expected a boundary that stands in no parameter, seen one that stands in 'k'.")
   }
 
   @Test func whatCannotBeSaysWhatWasExpectedAndSeen() {
