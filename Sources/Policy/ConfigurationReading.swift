@@ -77,6 +77,8 @@ final class ConfigurationReading {
 
   /// Files of secrets, as they were read.
   var secrets: [String: Result<[UInt8], FileFault>] = [:]
+  /// Files of answers, as they were read.
+  var answerFiles: [String: Result<[UInt8], FileFault>] = [:]
   /// Files of secrets that a warning has named.
   var warnedFiles: Set<String> = []
   private var exposure: [String: Bool] = [:]

@@ -61,9 +61,9 @@ extension TableSchema {
   static let secret = TableSchema(["file", "credential", "env"])
   static let response = TableSchema([
     "serializer", "acceptable_status", "acceptable_content_types", "remove_nulls", "on_violation", "oversize",
-    "malformed",
-    "parts", "json",
+    "malformed", "parts", "json", "answer",
   ])
+  static let answer = TableSchema(["file", "type", "when"])
   static let violation = TableSchema(["status", "content_type", "body"])
   static let route = TableSchema(["via", "credentials", "when", "interface", "unreachable", "wait", "security"])
   static let routeCredentials = TableSchema(["username", "password"])

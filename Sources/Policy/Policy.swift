@@ -92,6 +92,8 @@ public final class Policy: Sendable {
   public let defaultSecurity: SecurityPolicy
   /// For requests that no rule matches: [defaults.response]; nil: responses are not looked at.
   public let defaultResponse: ResponseSerialization?
+  /// For requests that no rule matches: `answer` of [defaults.response].
+  let defaultAnswer: SubstituteAnswer?
   /// Every security policy that a request can come under, each digest once, the default first.
   public let securityPolicies: [SecurityPolicy]
   /// Most bytes that the edits of any rule add to a head.
@@ -110,13 +112,15 @@ public final class Policy: Sendable {
 
   public init(
     configuration: Configuration = Configuration(), rules: [Rule] = [], defaultRequest: RequestPolicy = RequestPolicy(),
-    defaultSecurity: SecurityPolicy = .standard, defaultResponse: ResponseSerialization? = nil
+    defaultSecurity: SecurityPolicy = .standard, defaultResponse: ResponseSerialization? = nil,
+    defaultAnswer: SubstituteAnswer? = nil
   ) {
     self.configuration = configuration
     self.rules = rules
     self.defaultRequest = defaultRequest
     self.defaultSecurity = defaultSecurity
     self.defaultResponse = defaultResponse
+    self.defaultAnswer = defaultAnswer
     var digests: Set<[UInt8]> = []
     var known: Set<Route> = [.direct]
     routes = rules.flatMap(\.routes).filter { known.insert($0).inserted }

@@ -60,11 +60,11 @@ extension ConfigurationReading {
       return draft.rule(
         inheriting: defaultRequest, timeouts: configuration.timeouts,
         routes: draft.routes.map { route($0.value, among: routes) }, security: security,
-        response: response?.serialization)
+        response: response?.serialization, answer: response?.answer)
     }
     return Policy(
       configuration: configuration, rules: rules, defaultRequest: defaultRequest.policy(), defaultSecurity: standard,
-      defaultResponse: defaultResponse?.serialization)
+      defaultResponse: defaultResponse?.serialization, defaultAnswer: defaultResponse?.answer)
   }
 
   /// A name that refers to nothing has been an error: to go straight in its place would be a way around the parents.

@@ -10,6 +10,8 @@ public struct ResponseExplanation: Sendable {
   public let bufferedBodyBytes: Int
   /// false: what would be rejected is let pass, and logged.
   public let isEnforced: Bool
+  /// What is sent where the origin fails.
+  public let answer: SubstituteAnswer?
 
   /// Whether any serializer looks at bodies. "http" accepts whatever came before it.
   var looksAtBodies: Bool { !serialization.kinds.contains(.http) }
@@ -23,7 +25,7 @@ extension Policy {
     response(of: decision).map {
       ResponseExplanation(
         serialization: $0, bufferedBodyBytes: configuration.limits.bufferedBodyBytes,
-        isEnforced: decision.rule.map { rules[$0].enforce } ?? true)
+        isEnforced: decision.rule.map { rules[$0].enforce } ?? true, answer: substituteAnswer(of: decision))
     }
   }
 }
@@ -31,7 +33,10 @@ extension Policy {
 // MARK: As text
 
 extension ResponseExplanation {
-  var lines: [String] { serialization.judges ? judgementLines : ["  response: not judged", "  \(malformedLine)"] }
+  var lines: [String] {
+    let judgement = serialization.judges ? judgementLines : ["  response: not judged", "  \(malformedLine)"]
+    return judgement + (answer.map { ["  answer: \($0.text)"] } ?? [])
+  }
 
   private var malformedLine: String {
     "malformed head: \(serialization.malformed == .mend ? "mended where it can be" : text(.reject))"
@@ -90,15 +95,16 @@ extension ResponseExplanation {
     return [
       (
         "response",
-        .object([
-          ("serializer", .array(serialization.kinds.map { .string($0.rawValue) })),
-          ("acceptable_status", Self.json(of: serialization.acceptableStatus)),
-          ("acceptable_content_types", .object(types)), ("remove_nulls", .boolean(serialization.removesNulls)),
-          ("on_violation", reactionsJSON), ("oversize", .string(serialization.onOversize.rawValue)),
-          ("malformed", .string(serialization.malformed.rawValue)), ("parts", .string(serialization.parts.rawValue)),
-          ("json", .string(serialization.jsonRoot.rawValue)),
-          ("buffered_body_bytes", .number(bufferedBodyBytes)), ("enforce", .boolean(isEnforced)),
-        ])
+        .object(
+          [
+            ("serializer", .array(serialization.kinds.map { .string($0.rawValue) })),
+            ("acceptable_status", Self.json(of: serialization.acceptableStatus)),
+            ("acceptable_content_types", .object(types)), ("remove_nulls", .boolean(serialization.removesNulls)),
+            ("on_violation", reactionsJSON), ("oversize", .string(serialization.onOversize.rawValue)),
+            ("malformed", .string(serialization.malformed.rawValue)), ("parts", .string(serialization.parts.rawValue)),
+            ("json", .string(serialization.jsonRoot.rawValue)),
+            ("buffered_body_bytes", .number(bufferedBodyBytes)), ("enforce", .boolean(isEnforced)),
+          ] + (answer.map { [("answer", $0.json)] } ?? []))
       )
     ]
   }

@@ -22,8 +22,10 @@ final class ResponseDraft {
   var malformed: ResponseSerialization.Malformed? = nil
   var parts: ResponseSerialization.Parts? = nil
   var jsonRoot: ResponseSerialization.JSONRoot? = nil
-  /// Whether responses are judged by it. A table of nothing but `malformed` is about heads alone.
-  private(set) lazy var judges = settings.isEmpty || settings.keys.contains { $0 != "malformed" }
+  var answer: SubstituteAnswer? = nil
+  /// Whether responses are judged by it. `malformed` is about heads alone, and `answer` about those that do not come.
+  private(set) lazy var judges =
+    settings.isEmpty || settings.keys.contains { $0 != "malformed" && $0 != "answer" }
 
   init() {}
 
@@ -41,6 +43,7 @@ final class ResponseDraft {
     malformed = own.malformed ?? inherited.malformed
     parts = own.parts ?? inherited.parts
     jsonRoot = own.jsonRoot ?? inherited.jsonRoot
+    answer = own.answer ?? inherited.answer
     judges = own.judges || inherited.judges
   }
 
@@ -78,6 +81,7 @@ extension ConfigurationReading {
       case "malformed": draft.malformed = choice(setting, ResponseSerialization.Malformed.self)
       case "parts": draft.parts = choice(setting, ResponseSerialization.Parts.self)
       case "json": draft.jsonRoot = choice(setting, ResponseSerialization.JSONRoot.self)
+      case "answer": draft.answer = substituteAnswer(setting)
       default: unread(setting, of: .response)
       }
     }

@@ -79,6 +79,8 @@ public final class Rule: Sendable {
   public let security: SecurityPolicy
   /// [rule.response] over [defaults.response]; nil: responses are not looked at.
   public let response: ResponseSerialization?
+  /// What is sent where the origin fails; nil: the proxy's own words, or the origin's.
+  public let answer: SubstituteAnswer?
 
   /// Whether a route of it leads to a parent proxy.
   public let hasParents: Bool
@@ -94,7 +96,8 @@ public final class Rule: Sendable {
     routes: [Route] = [],
     denyAddresses: AddressSet? = nil, timeouts: RuleTimeouts? = nil,
     request: RequestPolicy = RequestPolicy(),
-    security: SecurityPolicy = .standard, response: ResponseSerialization? = nil
+    security: SecurityPolicy = .standard, response: ResponseSerialization? = nil,
+    answer: SubstituteAnswer? = nil
   ) {
     self.name = name
     self.location = location
@@ -113,6 +116,7 @@ public final class Rule: Sendable {
     self.routes = routes
     self.security = security
     self.response = response
+    self.answer = answer
     hasParents = routes.contains { $0.parent != nil }
     methodBytes = conditions.methods.map { Array($0.utf8) }
     pathCondition = PathCondition(conditions.paths, denies: action == .deny && enforce)

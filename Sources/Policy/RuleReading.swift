@@ -41,14 +41,14 @@ struct RuleDraft {
 
   func rule(
     inheriting inherited: RequestDraft, timeouts inheritedTimeouts: Timeouts, routes: [Route], security: SecurityPolicy,
-    response: ResponseSerialization?
+    response: ResponseSerialization?, answer: SubstituteAnswer?
   ) -> Rule {
     Rule(
       name: name, location: location, conditions: conditions, action: action, reason: reason, enforce: enforce,
       connect: connect, tunnelSNI: tunnelSNI, upgrade: upgrade, upgrades: upgrades, redirects: redirects,
       routes: routes,
       denyAddresses: denyAddresses, timeouts: timeouts?.timeouts(inheriting: inheritedTimeouts),
-      request: request.policy(inheriting: inherited), security: security, response: response)
+      request: request.policy(inheriting: inherited), security: security, response: response, answer: answer)
   }
 
   /// Whether it speaks of requests and is passed over when a tunnel is asked for, unless it sets `connect`.

@@ -82,6 +82,7 @@ extension ConfigurationReading {
       if !isUsed { warnOfIdleTranscoding(own) }
     }
     if let own = defaultResponse {
+      if !rules.contains(where: { $0.response?.judges ?? false }) { warnOfIdleAnswer(own, effective: own) }
       warnOfBodiesUnchecked(own, effective: own)
       let isUsed = rules.contains { $0.response?.kinds?.contains(.json) ?? false && $0.response?.removesNulls == nil }
       if !isUsed { warnOfNullsKept(own, effective: own) }
@@ -101,6 +102,7 @@ extension ConfigurationReading {
     warnOfBodiesUnchecked(own, effective: effective)
     warnOfNullsKept(own, effective: effective)
     warnOfRootUnasked(own, effective: effective)
+    warnOfIdleAnswer(own, effective: effective)
   }
 
   // MARK: Requests

@@ -18,7 +18,7 @@ public struct Problem: Sendable, Equatable {
     case cellularNotAllowed, parentRefused, parentAuthentication, parentFailed
     case requestBodyTooLarge, unsupportedBody, heldBodiesSpent, incompleteResponse
     case unacceptableStatus, unacceptableContentType, malformedContent, undecodableContent, responseBodyTooLarge
-    case redirectRefused
+    case redirectRefused, originFailed
     case tlsFailed, tlsAlert, tlsTimeout
     case certificateUntrusted, certificateExpired, certificateNotYetValid, certificateNameMismatch
     case certificateRevoked, revocationUnknown, pinMismatch, pinsExpired
@@ -40,7 +40,7 @@ public struct Problem: Sendable, Equatable {
         .malformedResponse, .responseHeadTooLarge, .tlsFailed, .tlsAlert, .certificateUntrusted, .certificateExpired,
         .certificateNotYetValid, .certificateNameMismatch, .certificateRevoked, .revocationUnknown, .pinMismatch,
         .pinsExpired, .interceptionFailed, .incompleteResponse, .unacceptableStatus, .unacceptableContentType,
-        .malformedContent, .undecodableContent, .responseBodyTooLarge, .redirectRefused, .parentRefused,
+        .malformedContent, .undecodableContent, .responseBodyTooLarge, .redirectRefused, .originFailed, .parentRefused,
         .parentAuthentication, .parentFailed:
         502
       case .notReachable, .cellularNotAllowed, .hostBusy, .heldBodiesSpent, .clientNotIdentified, .shuttingDown: 503
@@ -92,6 +92,7 @@ public struct Problem: Sendable, Equatable {
       case .undecodableContent: "The content of the response cannot be decoded"
       case .responseBodyTooLarge: "The content of the response is too large to be checked"
       case .redirectRefused: "The response leads to where the policy does not allow"
+      case .originFailed: "The host answered that it fails"
       case .tlsFailed: "The TLS handshake with the host failed"
       case .tlsAlert: "The host broke the TLS handshake off"
       case .tlsTimeout: "The TLS handshake with the host took too long"
@@ -133,7 +134,7 @@ public struct Problem: Sendable, Equatable {
       case .nameTimeout: "dns_timeout"
       case .connectionRefused: "connection_refused"
       case .connectionTimeout: "connection_timeout"
-      case .connectionFailed, .parentRefused: "destination_unavailable"
+      case .connectionFailed, .parentRefused, .originFailed: "destination_unavailable"
       case .notReachable: "destination_ip_unroutable"
       case .connectionClosed: "connection_terminated"
       case .malformedResponse, .parentFailed: "http_protocol_error"
@@ -157,7 +158,7 @@ public struct Problem: Sendable, Equatable {
       case .loop: "-1007"
       case .redirectRefused: "-1010"
       case .notReachable: "-1009"
-      case .malformedResponse, .responseHeadTooLarge, .unacceptableStatus, .parentFailed: "-1011"
+      case .malformedResponse, .responseHeadTooLarge, .unacceptableStatus, .parentFailed, .originFailed: "-1011"
       case .authenticationRequired, .parentAuthentication: "-1013"
       case .unacceptableContentType, .malformedContent, .undecodableContent: "-1016"
       case .cellularNotAllowed: "-1020"
@@ -217,6 +218,7 @@ public struct Problem: Sendable, Equatable {
       case .undecodableContent: "undecodable-content"
       case .responseBodyTooLarge: "response-body-too-large"
       case .redirectRefused: "redirect-refused"
+      case .originFailed: "origin-failed"
       case .tlsFailed: "tls-failed"
       case .tlsAlert: "tls-alert"
       case .tlsTimeout: "tls-timeout"
@@ -243,6 +245,9 @@ public struct Problem: Sendable, Equatable {
   public let allowed: [String]
   /// What was answered, where it is rejected.
   public let upstream: Upstream?
+
+  /// What the client is answered with: the origin's own status, where that is why.
+  public var status: Int { kind == .originFailed ? receivedStatus ?? kind.status : kind.status }
 
   /// A response that does not reach the client, as far as the client is told of it.
   public struct Upstream: Sendable, Equatable {

@@ -3,6 +3,7 @@
 
 import Bytes
 import HTTP1
+import Policy
 
 /// How a problem is put on the wire.
 struct ProblemWriter {
@@ -20,21 +21,29 @@ struct ProblemWriter {
   let prefersText: Bool
   let isHead: Bool
   let closes: Bool
+  /// What is sent as the body, instead of what the proxy says.
+  var substitute: SubstituteAnswer? = nil
 
   /// Appends the whole response.
   func write(to out: inout ByteBuffer, date: Span<UInt8>) {
     var body = ByteBuffer()
-    if prefersText { writeText(&body) } else { writeJSON(&body) }
+    if substitute == nil {
+      if prefersText { writeText(&body) } else { writeJSON(&body) }
+    }
     out.append("HTTP/1.1 ")
-    out.append(decimal: UInt64(problem.kind.status))
+    out.append(decimal: UInt64(problem.status))
     out.append(0x20)
     writeReason(&out)
     out.append("\r\nDate: ")
     out.append(date)
     out.append("\r\nContent-Type: ")
-    out.append(prefersText ? "text/plain; charset=utf-8" : "application/problem+json")
+    if let substitute {
+      out.append(substitute.type)
+    } else {
+      out.append(prefersText ? "text/plain; charset=utf-8" : "application/problem+json")
+    }
     out.append("\r\nContent-Length: ")
-    out.append(decimal: UInt64(body.count))
+    out.append(decimal: UInt64(substitute?.content.count ?? body.count))
     out.append("\r\nCache-Control: no-store\r\nProxy-Status: ")
     writeProxyStatus(&out)
     if problem.kind == .authenticationRequired {
@@ -49,12 +58,13 @@ struct ProblemWriter {
         out.append(Array(method.utf8))
       }
     }
-    if problem.kind.status == 503 {
+    if problem.status == 503 {
       out.append("\r\nRetry-After: ")
       out.append(decimal: Self.retryAfterSeconds)
     }
     out.append(closes ? "\r\nConnection: close\r\n\r\n" : "\r\n\r\n")
-    if !isHead { out.append(body.bytes) }
+    if isHead { return }
+    if let substitute { out.append(substitute.content) } else { out.append(body.bytes) }
   }
 
   /// `denied rule=payments ref=7F3K2A`
@@ -82,7 +92,7 @@ struct ProblemWriter {
     out.append("\",\"title\":\"")
     out.append(problem.kind.title)
     out.append("\",\"status\":")
-    out.append(decimal: UInt64(problem.kind.status))
+    out.append(decimal: UInt64(problem.status))
     out.append(",\"detail\":")
     out.append(json: problem.detail)
     if let rule {

@@ -156,6 +156,7 @@ extension Session {
     if let action = answerChallenge(bytes, rest: rest, now: now, &workspace, &outputs) { return action }
     flags.remove(.awaitsContinue)
     if let problem = judgeRedirects(bytes, workspace, outputs) { return answer(problem, &workspace, &outputs) }
+    if let problem = judgeFailure(bytes, workspace, outputs) { return answer(problem, &workspace, &outputs) }
     var edits = ResponseHeadEdits()
     switch judgeHead(bytes, workspace, outputs) {
     case .passes(let passing):

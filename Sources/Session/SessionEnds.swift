@@ -243,13 +243,14 @@ extension Session {
     if problem.kind == .addressDenied {
       record.decision = Decision(verdict: .deny, reason: .addressDenied, rule: record.decision?.rule)
     }
-    record.status = problem.kind.status
+    record.status = problem.status
     phase = .exchanging
     workspace.pool.lend(&outputs.toClient, BufferPool.smallestBlock)
     let before = outputs.toClient.count
     ProblemWriter(
       problem: problem, rule: rule?.name, reference: record.reference, proxyName: workspace.name,
-      prefersText: flags.contains(.prefersText), isHead: flags.contains(.isHead), closes: !persists
+      prefersText: flags.contains(.prefersText), isHead: flags.contains(.isHead), closes: !persists,
+      substitute: substitute(for: problem)
     ).write(to: &outputs.toClient, date: workspace.date.bytes)
     record.bytesOut &+= UInt64(outputs.toClient.count - before)
     // What came of a response has been read to its end, where its content was judged.

@@ -81,7 +81,7 @@ import Testing
       "s.toml": lines.joined(separator: "\n"), "/c/api-password": "x", "/c/kiosk-key": TestCertificates.clientKey,
       "/etc/sallyport/private-ca.pem": TestCertificates.one, "/etc/sallyport/kiosk.pem": TestCertificates.client,
       "/etc/sallyport/private-ca.crl": TestCertificates.revocationList,
-      "/etc/sallyport/pins/payments/a.cer": TestCertificates.two,
+      "/etc/sallyport/pins/payments/a.cer": TestCertificates.two, "/etc/sallyport/offline.html": "offline",
     ])
     files.credentialsDirectory = "/c"
     let result = PolicyLoader.load(path: "s.toml", files: files)
@@ -103,7 +103,7 @@ import Testing
       let isNamed = example.contains(key)
       #expect(isNamed, "\(key)")
     }
-    for key in TableSchema.throttle.names + TableSchema.violation.names {
+    for key in TableSchema.throttle.names + TableSchema.violation.names + TableSchema.answer.names {
       let isShown = example.contains("\(key) = ")
       #expect(isShown, "\(key)")
     }

@@ -9,7 +9,9 @@ private struct OneFile: PolicyFiles {
   let bytes: [UInt8]
   let credentialsDirectory: String? = nil
 
-  func read(_ path: String, limit: Int) -> Result<[UInt8], FileFault> { .success(bytes) }
+  func read(_ path: String, limit: Int) -> Result<[UInt8], FileFault> {
+    .success(path == "sallyport.toml" ? bytes : Array("<p>offline".utf8))
+  }
   func expand(_ pattern: String, in directory: String) -> Result<[String], FileFault> { .success([]) }
   func isReadableByOthers(_ path: String) -> Bool { false }
   func environment(_ name: String) -> [UInt8]? { nil }

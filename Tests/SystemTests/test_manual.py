@@ -40,6 +40,7 @@ PLACES = {
     "authorization": ("[rule.request]", "authorization."),
     "response": ("[rule.response]", ""),
     "violation": ("[rule.response]", "on_violation."),
+    "answer": ("[rule.response]", "answer."),
     "secret": ("Secrets", ""),
     "admin": ("[admin]", ""),
     "reachability": ("[reachability]", ""),
@@ -54,6 +55,7 @@ CONTAINERS = {
     ("request", "headers"),
     ("request", "authorization"),
     ("response", "on_violation"),
+    ("response", "answer"),
     ("route", "credentials"),
 }
 

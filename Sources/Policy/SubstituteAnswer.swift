@@ -1,0 +1,140 @@
+// `answer` of [rule.response]: what a client gets where its origin fails, instead of the proxy's own words or the origin's.
+//
+// The file is read when the configuration is, once however many rules name it, so that no loop ever waits for a disk and
+// what is sent is what was there when the policy was checked. Tests: SubstituteAnswerTests.
+
+import Bytes
+import Serialization
+
+/// A file that is sent where an origin fails.
+public struct SubstituteAnswer: Sendable {
+  /// When it is sent.
+  public enum Occasion: String, Sendable, CaseIterable {
+    /// Nothing of a response came: name, connection, time, or an end before it. Not certificates and pins: who cannot show
+    /// that it is the origin is not an origin that fails.
+    case unreachable
+    /// The origin answered with a status of 500 to 599.
+    case serverError = "5xx"
+    /// The checks of [rule.response] reject the response.
+    case violation
+  }
+
+  /// As the configuration names it, seen from the working directory.
+  public let path: String
+  /// Value of Content-Type.
+  public let type: String
+  public let content: [UInt8]
+  /// In the order of the file.
+  public let occasions: [Occasion]
+
+  public init(path: String, type: String, content: [UInt8], occasions: [Occasion]) {
+    self.path = path
+    self.type = type
+    self.content = content
+    self.occasions = occasions
+  }
+
+  /// `offline.html (text/html, 120B) where unreachable, 5xx`.
+  var text: String {
+    let occasions = occasions.map(\.rawValue).joined(separator: ", ")
+    return "\(path) (\(type), \(Quantity.size.text(Int64(content.count)))) where \(occasions)"
+  }
+
+  var json: JSONText {
+    .object([
+      ("file", .string(path)), ("type", .string(type)), ("bytes", .number(content.count)),
+      ("when", .array(occasions.map { .string($0.rawValue) })),
+    ])
+  }
+}
+
+// MARK: Reading
+
+extension ConfigurationReading {
+  /// Largest file of an answer in bytes: a page with its pictures inside; each client that is sent one holds a copy.
+  static let largestAnswerBytes = 1 << 20
+  static let standardOccasions: [SubstituteAnswer.Occasion] = [.unreachable, .serverError]
+
+  /// nil after an error.
+  func substituteAnswer(_ setting: Setting) -> SubstituteAnswer? {
+    guard let table = table(setting) else { return nil }
+    var given: [String: Setting] = [:]
+    var file: (path: String, content: [UInt8])? = nil
+    var type: String? = nil
+    var occasions: [SubstituteAnswer.Occasion]? = Self.standardOccasions
+    for setting in table.settings {
+      given[setting.key] = setting
+      switch setting.key {
+      case "file": file = answerFile(setting)
+      case "type": type = contentType(setting)
+      case "when": occasions = answerOccasions(setting)
+      default: unread(setting, of: .answer)
+      }
+    }
+    for key in ["file", "type"] where given[key] == nil {
+      error(setting, "expected a table with 'file' and 'type', found none of the name \(key.quoted)")
+    }
+    guard let file, let type, let occasions else { return nil }
+    return SubstituteAnswer(path: file.path, type: type, content: file.content, occasions: occasions)
+  }
+
+  private func answerFile(_ setting: Setting) -> (path: String, content: [UInt8])? {
+    guard let text = string(setting), let path = path(setting, text) else { return nil }
+    if secretUse == .unneeded { return (path, []) }
+    let read = answerFiles[path] ?? files.read(path, limit: Self.largestAnswerBytes)
+    answerFiles[path] = read
+    switch read {
+    case .success(let content):
+      noteRead(path)
+      return (path, content)
+    case .failure(let fault):
+      if fault.isDenied, secretUse == .inspected {
+        note(setting, "not readable by you: the service reads it (\(path.quoted): \(fault))")
+        return (path, [])
+      }
+      error(setting, "cannot read \(path.quoted), of \(Self.largestAnswerBytes >> 20) MiB at most: \(fault)")
+      return nil
+    }
+  }
+
+  /// One type, with its parameters.
+  private func contentType(_ setting: Setting) -> String? {
+    guard let text = string(setting) else { return nil }
+    let bytes = Array(text.utf8)
+    guard MediaType(bytes.span) != nil, bytes.allSatisfy({ $0 >= 0x20 && $0 < 0x7f }), !text.hasPrefix("*") else {
+      error(setting, "expected a media type such as \"text/html; charset=utf-8\", found \(text.quoted)")
+      return nil
+    }
+    return text
+  }
+
+  private func answerOccasions(_ setting: Setting) -> [SubstituteAnswer.Occasion]? {
+    guard let elements = array(setting, of: "strings") else { return nil }
+    let read = elements.compactMap { element in
+      choice(element, SubstituteAnswer.Occasion.self).map { (value: $0, setting: element) }
+    }
+    if elements.isEmpty {
+      error(setting, "an empty list never sends the file; leave the key out for [\"unreachable\", \"5xx\"]")
+    }
+    warnOfRepetition(read) { $0.rawValue.quoted }
+    var seen: Set<SubstituteAnswer.Occasion> = []
+    let distinct = read.map(\.value).filter { seen.insert($0).inserted }
+    return distinct.isEmpty ? nil : distinct
+  }
+
+  /// What no check looks at violates nothing.
+  func warnOfIdleAnswer(_ own: ResponseDraft, effective: ResponseDraft) {
+    guard let answer = own.answer, answer.occasions.contains(.violation), !effective.judges,
+      let setting = own.settings["answer"]
+    else { return }
+    warning(setting, "\"violation\" never comes: nothing in [rule.response] says what a response is held to")
+  }
+}
+
+extension Policy {
+  /// What is sent where the origin of a request of `decision` fails; nil: what is sent without it.
+  public func substituteAnswer(of decision: Decision) -> SubstituteAnswer? {
+    guard let rule = decision.rule else { return defaultAnswer }
+    return rules[rule].answer
+  }
+}
