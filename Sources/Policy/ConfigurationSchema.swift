@@ -55,7 +55,7 @@ extension TableSchema {
     "accept_language", "authorization", "timeout", "allows_cellular_access", "cookies", "service_type", "throttle",
   ])
   static let queryStyle = TableSchema(["arrays", "booleans", "space"])
-  static let throttle = TableSchema(["packet", "delay", "rate", "when"])
+  static let throttle = TableSchema(["packet", "delay", "rate", "download", "when"])
   static let headers = TableSchema(["default", "set", "remove"])
   static let authorization = TableSchema(["scheme", "username", "password"])
   static let secret = TableSchema(["file", "credential", "env"])

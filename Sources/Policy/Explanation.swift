@@ -53,7 +53,8 @@ public struct Explanation: Sendable {
   public let defaults: [Field]
   public let timeoutMilliseconds: Int64?
   public let cookies: Bool
-  /// Parameters, bodies and their pace; nil for a tunnel and for what is denied.
+  /// Parameters and bodies, and how bytes are sent; of a tunnel only that. nil for what is denied, and for a tunnel that is
+  /// intercepted: each request in it has its own.
   public let serializer: SerializerExplanation?
   /// What the response is held to; nil where nothing is looked at.
   public let response: ResponseExplanation?
@@ -132,7 +133,7 @@ extension Policy {
       set: isEcho ? [] : edits.fields.set.map(Explanation.Field.init),
       defaults: isEcho ? [] : edits.fields.defaults.map(Explanation.Field.init),
       timeoutMilliseconds: edits.timeoutMilliseconds, cookies: edits.cookies,
-      serializer: isLookedInto ? serializerExplanation(of: decision, method: seen.method) : nil,
+      serializer: sendingExplanation(of: decision, seen, isTunnel: isTunnel),
       response: isLookedInto ? responseExplanation(of: decision) : nil, security: tls,
       routes: routeExplanation(of: decision), assumptions: assumptions,
       address: seen.host.address.map {
@@ -140,6 +141,13 @@ extension Policy {
           address: $0, block: denyingBlock($0, rule: decision.rule, isOwn: own.contains),
           isOfRule: decision.rule.map { rules[$0].enforce && rules[$0].denyAddresses != nil } ?? false)
       })
+  }
+
+  /// What is done to parameters and bodies, and how bytes are sent; nil where that is the word of another request.
+  private func sendingExplanation(of decision: Decision, _ seen: Seen, isTunnel: Bool) -> SerializerExplanation? {
+    if decision.verdict == .deny { return nil }
+    if !isTunnel { return serializerExplanation(of: decision, method: seen.method) }
+    return treatment(of: decision) == .intercept ? nil : closedTunnelExplanation(of: decision)
   }
 }
 
@@ -280,7 +288,8 @@ extension Explanation: CustomStringConvertible {
     if decision.verdict == .deny { return [] }
     let timeouts = rule?.timeouts.map { ["  timeouts: \($0.text)"] } ?? []
     let lines =
-      (isTunnel ? [] : requestLines) + timeouts + (security?.lines ?? []) + (routes?.lines ?? []) + addressLines
+      (isTunnel ? serializer?.lines ?? [] : requestLines) + timeouts + (security?.lines ?? []) + (routes?.lines ?? [])
+      + addressLines
     return ["", "what will be done:"] + (lines.isEmpty ? ["  the request is forwarded as it came"] : lines)
   }
 
@@ -358,7 +367,7 @@ extension Explanation {
     let tls = security?.json ?? [("assurance", .null), ("security", .null)]
     let timeouts = rule?.timeouts.map { [("timeouts", $0.json)] } ?? []
     let ways = timeouts + (routes?.json ?? [])
-    if isTunnel { return .object(tls + ways) }
+    if isTunnel { return .object((serializer?.json ?? []) + tls + ways) }
     return .object(
       [
         ("remove", .array(removed.map(JSONText.string))), ("set", .array(set.map(\.json))),

@@ -143,7 +143,7 @@ public struct RequestPolicy: Sendable {
   /// Names of parameters, as a form has them, whose values `explain` does not tell.
   public var secretParameters: Set<String> = []
   public var serviceType = ServiceType.standard
-  /// Pace of uploads; nil: none.
+  /// Pace of what moves either way; nil: none.
   public var throttle: Throttle? = nil
   /// false: 503 while the destination is reached by a cellular link.
   public var allowsCellularAccess = true
@@ -168,16 +168,29 @@ public enum ServiceType: String, Sendable, CaseIterable {
   }
 }
 
-/// `throttle`: after each packet of a request body nothing is sent for a while.
+/// `throttle`: the pace of request bodies, of responses, and of tunnels both ways.
 public struct Throttle: Hashable, Sendable {
-  public let packetBytes: Int
-  public let delayMilliseconds: Int64
+  /// After each packet nothing is sent for a while.
+  public struct Upload: Hashable, Sendable {
+    public let packetBytes: Int
+    public let delayMilliseconds: Int64
+
+    public init(packetBytes: Int, delayMilliseconds: Int64) {
+      self.packetBytes = packetBytes
+      self.delayMilliseconds = delayMilliseconds
+    }
+  }
+
+  /// Towards the destination: request bodies, and what the client says in a tunnel; nil: as fast as it goes.
+  public let upload: Upload?
+  /// Bytes a second towards the client: responses, and what the destination says in a tunnel; nil: as fast as they come.
+  public let downloadBytesPerSecond: Int64?
   /// Kinds of link by which the destination, or the parent on the way to it, must be reached for it to hold; empty: any.
   public let links: [ReachabilityStatus]
 
-  public init(packetBytes: Int, delayMilliseconds: Int64, links: [ReachabilityStatus] = []) {
-    self.packetBytes = packetBytes
-    self.delayMilliseconds = delayMilliseconds
+  public init(upload: Upload?, downloadBytesPerSecond: Int64? = nil, links: [ReachabilityStatus] = []) {
+    self.upload = upload
+    self.downloadBytesPerSecond = downloadBytesPerSecond
     self.links = links
   }
 }

@@ -28,6 +28,15 @@ public struct SerializerExplanation: Sendable {
 }
 
 extension Policy {
+  /// Of a tunnel that stays closed: how its bytes are sent.
+  func closedTunnelExplanation(of decision: Decision) -> SerializerExplanation {
+    let request = request(of: decision)
+    return SerializerExplanation(
+      serialization: nil, placement: .body, parameters: [], serviceType: request.serviceType,
+      throttle: request.throttle, allowsCellularAccess: request.allowsCellularAccess,
+      isEnforced: decision.rule.map { rules[$0].enforce } ?? true)
+  }
+
   func serializerExplanation(of decision: Decision, method: String) -> SerializerExplanation {
     let request = request(of: decision)
     let serialization = EchoMethod.includes(Array(method.utf8).span) ? nil : request.serialization
@@ -153,11 +162,9 @@ extension SerializerExplanation {
       lines.append("service type: \(serviceType.rawValue), DSCP \(serviceType.codePoint)")
     }
     if let throttle {
-      let packet = Quantity.size.text(Int64(throttle.packetBytes))
-      let delay = Quantity.duration.text(throttle.delayMilliseconds)
       let links = RouteExplanation.alternatives(throttle.links)
       lines.append(
-        "throttle: after \(packet) of a request body nothing is sent for \(delay)"
+        "throttle: \(throttle.phrases.joined(separator: "; "))"
           + (links.isEmpty ? "" : ", while the destination or the parent is reached by \(links)"))
     }
     if !allowsCellularAccess {
@@ -217,9 +224,24 @@ extension QueryStyle {
 }
 
 extension Throttle {
+  fileprivate var phrases: [String] {
+    var phrases: [String] = []
+    if let upload {
+      let packet = Quantity.size.text(Int64(upload.packetBytes))
+      let delay = Quantity.duration.text(upload.delayMilliseconds)
+      phrases.append("after each \(packet) towards the destination nothing is sent to it for \(delay)")
+    }
+    if let downloadBytesPerSecond {
+      phrases.append("\(Quantity.size.text(downloadBytesPerSecond)) a second towards the client")
+    }
+    return phrases
+  }
+
   fileprivate var json: JSONText {
     .object([
-      ("packet_bytes", .number(packetBytes)), ("delay_ms", .number(Int(delayMilliseconds))),
+      ("packet_bytes", upload.map { .number($0.packetBytes) } ?? .null),
+      ("delay_ms", upload.map { .number(Int($0.delayMilliseconds)) } ?? .null),
+      ("download_bytes_per_second", downloadBytesPerSecond.map { .number(Int($0)) } ?? .null),
       ("when", .array(links.map { .string($0.rawValue) })),
     ])
   }

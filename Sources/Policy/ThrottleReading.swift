@@ -1,22 +1,23 @@
-// `throttle` of a request table: either a packet and a delay, AFNetworking's throttleBandwidthWithPacketSize:delay:, or a
-// rate, which is turned into the two here. Tests: SerializerReadingTests.
+// `throttle` of a request table. Towards the destination: either a packet and a delay, AFNetworking's
+// throttleBandwidthWithPacketSize:delay:, or a rate, which is turned into the two here. Towards the client: `download`.
+// Tests: SerializerReadingTests.
 
 import Reachability
 
-extension Throttle {
+extension Throttle.Upload {
   /// Twenty packets a second: smooth, and far from what a timer costs.
   private static let stepMilliseconds: Int64 = 50
   /// Smallest packet of a rate, in bytes: below it heads of packets and system calls outweigh what is sent.
   private static let smallestPacket: Int64 = 1 << 10
 
   /// A pace in bytes a second, at least 1: a packet every 50 ms, or of a slow pace a packet of 1 KiB less often.
-  init(bytesPerSecond: Int64, links: [ReachabilityStatus]) {
+  init(bytesPerSecond: Int64) {
     let packet = bytesPerSecond / (1000 / Self.stepMilliseconds)
     if packet >= Self.smallestPacket {
-      self.init(packetBytes: Int(packet), delayMilliseconds: Self.stepMilliseconds, links: links)
+      self.init(packetBytes: Int(packet), delayMilliseconds: Self.stepMilliseconds)
     } else {
       let delay = (Self.smallestPacket * 1000 + bytesPerSecond - 1) / bytesPerSecond
-      self.init(packetBytes: Int(Self.smallestPacket), delayMilliseconds: delay, links: links)
+      self.init(packetBytes: Int(Self.smallestPacket), delayMilliseconds: delay)
     }
   }
 }
@@ -43,22 +44,30 @@ extension ConfigurationReading {
       case "packet": values["packet"] = quantity(entry, .size, in: Bounds.throttlePacket)
       case "delay": values["delay"] = quantity(entry, .duration, in: Bounds.throttleDelay)
       case "rate": values["rate"] = quantity(entry, .size, in: Bounds.throttleRate)
+      case "download": values["download"] = quantity(entry, .size, in: Bounds.throttleRate)
       case "when": links = self.links(entry)
       default: unread(entry, of: .throttle)
       }
     }
     guard errorCount == errorsBefore else { return nil }
-    return throttle(setting, keys, values, links)
+    if values.isEmpty {
+      error(setting, "expected 'packet' and 'delay', 'rate', or 'download'")
+      return nil
+    }
+    let upload = upload(setting, keys, values)
+    guard errorCount == errorsBefore else { return nil }
+    return Throttle(upload: upload, downloadBytesPerSecond: values["download"], links: links)
   }
 
-  private func throttle(
-    _ setting: Setting, _ keys: [String: Setting], _ values: [String: Int64], _ links: [ReachabilityStatus]
-  ) -> Throttle? {
+  /// nil: nothing is said of uploads, or what is said is an error.
+  private func upload(
+    _ setting: Setting, _ keys: [String: Setting], _ values: [String: Int64]
+  ) -> Throttle.Upload? {
     switch (values["packet"], values["delay"], values["rate"]) {
-    case (nil, nil, let rate?): return Throttle(bytesPerSecond: rate, links: links)
+    case (nil, nil, let rate?): return Throttle.Upload(bytesPerSecond: rate)
     case (let packet?, let delay?, nil):
-      return Throttle(packetBytes: Int(packet), delayMilliseconds: delay, links: links)
-    case (nil, nil, nil): error(setting, "expected 'packet' and 'delay', or 'rate'")
+      return Throttle.Upload(packetBytes: Int(packet), delayMilliseconds: delay)
+    case (nil, nil, nil): break
     case (_?, nil, nil): error(setting, "'delay' must be there, as 'packet' is")
     case (nil, _?, nil): error(setting, "'packet' must be there, as 'delay' is")
     case (_, _, _?):

@@ -81,7 +81,6 @@ extension ConfigurationReading {
       for key in own.isEmpty ? ["serializer", "query_style"] : own { add(key) }
     }
     if rule.request.cookies == false { add("cookies") }
-    if rule.request.throttle != nil { add("throttle") }
     if let setting = rule.settings["upgrades"] { keys.append(Key(name: "upgrades".quoted, setting: setting)) }
     if rule.redirects != .pass, let setting = rule.settings["redirects"] {
       keys.append(Key(name: "redirects".quoted, setting: setting))

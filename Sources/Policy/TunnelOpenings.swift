@@ -64,7 +64,7 @@ extension Rule {
 }
 
 extension RequestPolicy {
-  /// Whether it changes or holds back requests that are read. A time-out, the mark of the bytes and cellular access hold for
-  /// tunnels too.
-  var speaksOfRequests: Bool { !cookies || !fields.isEmpty || digest != nil || serialization != nil || throttle != nil }
+  /// Whether it changes or holds back requests that are read. A time-out, the mark of the bytes, their pace and cellular access
+  /// hold for tunnels too.
+  var speaksOfRequests: Bool { !cookies || !fields.isEmpty || digest != nil || serialization != nil }
 }

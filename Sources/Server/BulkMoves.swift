@@ -1,5 +1,8 @@
 // Long bodies and bulk tunnels of a conversation, moved through pipes (splice(2)) without being copied.
 //
+// Bytes that have a pace are read and written: then what one turn moves is bounded by what the pace allows, and the session
+// sees all of it.
+//
 // It pays from some tens of kilobytes on. A pipe is lent for as long as bytes move; while it holds any, the side they came
 // from is not read.
 
@@ -23,7 +26,7 @@ extension Conversation {
     }
     let remaining: UInt64
     if session.isInTunnel {
-      guard flags.contains(.responseIsBulk), !session.looksAtUpstreamBytes else { return false }
+      guard flags.contains(.responseIsBulk), !session.looksAtUpstreamBytes, !session.pacesDownload else { return false }
       remaining = .max
     } else {
       remaining = session.unchangedResponseBytes
@@ -71,7 +74,7 @@ extension Conversation {
     }
     let remaining: UInt64
     if session.isInTunnel {
-      guard flags.contains(.requestIsBulk), !session.isInspecting else { return false }
+      guard flags.contains(.requestIsBulk), !session.isInspecting, !session.pacesUpload else { return false }
       remaining = .max
     } else {
       remaining = session.unchangedRequestBytes

@@ -21,7 +21,8 @@ extension Conversation {
   func readClient(_ worker: Worker) {
     if spliceRequest(worker) { return }
     // What waits behind a head is other requests, which are kept meanwhile.
-    let room = session.awaitsHead ? Self.requestHeadBytes : Worker.readBytes
+    var room = session.awaitsHead ? Self.requestHeadBytes : Worker.readBytes
+    if let allowed = session.uploadAllowance { room = min(room, max(allowed, Self.leastReadBytes)) }
     var input = takeInput(&clientInput, room, worker)
     switch stream.read(into: &input) {
     case .moved(let count):
@@ -165,7 +166,8 @@ extension Conversation {
 
   func upstreamSent(_ worker: Worker) {
     worker.workspace.pool.reclaim(&outputs.toUpstream)
-    if flags.contains(.closesUpstreamWrite), !(streams?.holdsRequest ?? false) {
+    // During a pause bytes of the client may still wait for its end.
+    if flags.contains(.closesUpstreamWrite), !(streams?.holdsRequest ?? false), !session.uploadRests {
       flags.remove(.closesUpstreamWrite)
       upstream?.stream.shutdownWrite()
     }
@@ -179,7 +181,9 @@ extension Conversation {
   /// An event of a client whose bytes cannot be used now.
   func clientUnreadable(_ readiness: Readiness, _ worker: Worker) {
     if flags.contains(.awaitsNames) { return clientMovedMeanwhile(readiness, worker) }
-    if readiness.isBroken, ending == nil, session.isPaused {
+    // In a tunnel whose other direction has ended both ends may have closed in order.
+    let isCut = session.isPaused || session.isInTunnel && session.uploadRests && !flags.contains(.upstreamEnded)
+    if readiness.isBroken, ending == nil, isCut {
       // It is not waited for what it may still have said: most of what was to come never will.
       perform(session.clientFailed(), worker)
       return

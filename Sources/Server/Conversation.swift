@@ -169,13 +169,17 @@ final class Conversation {
     }
     if clientHandshake != nil { return giveUpClientHandshake(worker) }
     if flags.contains(.awaitsNames), worker.now >= namesDeadline { return giveUpIdentifying(worker) }
-    if ending != nil {
+    if ending == nil {
+      let isFull = streams?.holdsRequest ?? false
+      perform(session.timedOut(now: worker.now, upstreamIsFull: isFull, &worker.workspace, &outputs), worker)
+      // Where the pause of a download is over.
+      if session.pacesDownload { flushClient(worker) }
+    } else if session.resumeDownload(now: worker.now) {
+      flushClient(worker)
+    } else {
       // What is left cannot be sent: the client does not read.
       perform(session.clientFailed(), worker)
       giveUpSending(worker)
-    } else {
-      let isFull = streams?.holdsRequest ?? false
-      perform(session.timedOut(now: worker.now, upstreamIsFull: isFull, &worker.workspace, &outputs), worker)
     }
     settle(worker)
   }
@@ -470,6 +474,7 @@ final class Conversation {
       }
     }
     if flags.contains(.closed) { return }
+    if flags.contains(.closesUpstreamWrite), outputs.toUpstream.isEmpty, clientInput.isEmpty { upstreamSent(worker) }
     watchClient(worker)
     watchUpstream(worker)
     if stream.hasMore && canReadClient || upstream?.stream.hasMore ?? false && canReadUpstream {

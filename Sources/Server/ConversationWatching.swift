@@ -17,7 +17,7 @@ extension Conversation {
     } else if session.awaitsOnlyUpstream || flags.contains(.awaitsNames), !flags.contains(.clientHalfClosed) {
       wanted = .peerClosed
     }
-    if !outputs.toClient.isEmpty || streams?.holdsResponse ?? false { wanted.insert(.write) }
+    if !outputs.toClient.isEmpty || streams?.holdsResponse ?? false, !session.downloadRests { wanted.insert(.write) }
     worker.update(descriptor, &interest, wanted, slot)
   }
 

@@ -7,7 +7,7 @@ import Transport
 extension Conversation {
   var canReadUpstream: Bool {
     ending == nil && !flags.contains(.upstreamEnded) && upstream != nil && outputs.toClient.isEmpty
-      && !(streams?.holdsResponse ?? false)
+      && !(streams?.holdsResponse ?? false) && !session.downloadRests
   }
 
   func readUpstream(_ worker: Worker) {
@@ -15,9 +15,13 @@ extension Conversation {
     guard let upstream else { return }
     // Behind the head of a long body the rest is better not copied: then little more than the head is read.
     let isAtHead = session.awaitsResponseHead
-    let room =
+    var room =
       isAtHead && upstream.sendsLongBodies && upstream.stream.isBare && stream.isBare
       ? Self.headBytes : responseRoom
+    // What is held leaves at its pace later.
+    if let allowed = session.downloadAllowance(now: worker.now), !session.holdsBody {
+      room = min(room, max(allowed, Self.leastReadBytes))
+    }
     var input = takeInput(&upstreamInput, room, worker)
     switch upstream.stream.read(into: &input) {
     case .moved(let count):
@@ -100,6 +104,7 @@ extension Conversation {
   }
 
   func forwardToClient(_ input: inout ByteBuffer, _ count: Int, _ worker: Worker) {
+    if session.pacesDownload { return forwardPaced(&input, count, worker) }
     let head = outputs.toClient.count
     var sent = 0
     switch stream.write(outputs.toClient, then: input.bytes.extracting(0..<count)) {
@@ -122,13 +127,35 @@ extension Conversation {
     session.upstreamForwarded(count, now: worker.now)
   }
 
+  /// As `forwardToClient`; `flushClient` sends as much of it as may leave.
+  private func forwardPaced(_ input: inout ByteBuffer, _ count: Int, _ worker: Worker) {
+    worker.workspace.pool.lend(&outputs.toClient, count)
+    outputs.toClient.append(input.bytes.extracting(0..<count))
+    input.consume(count)
+    session.upstreamForwarded(count, now: worker.now)
+  }
+
+  /// Sends what waits for the client, as far as its pace allows.
+  private func sendToClient(_ worker: Worker) -> Transfer {
+    guard let allowed = session.downloadAllowance(now: worker.now), allowed < outputs.toClient.count else {
+      return stream.write(outputs.toClient)
+    }
+    if allowed == 0 { return .wouldBlock }
+    let nothing = ByteBuffer()
+    var waiting = ByteBuffer()
+    swap(&waiting, &outputs.toClient)
+    defer { swap(&waiting, &outputs.toClient) }
+    return stream.write(nothing, then: waiting.bytes.extracting(first: allowed))
+  }
+
   func flushClient(_ worker: Worker) {
     if flags.contains(.closed) { return }
     if !outputs.toClient.isEmpty {
-      switch stream.write(outputs.toClient) {
+      switch sendToClient(worker) {
       case .moved(let count):
         clientRoom -= count + Self.writeOverheadBytes
         outputs.toClient.consume(count)
+        session.clientTook(count, now: worker.now)
         session.progressed(now: worker.now)
       case .wouldBlock: return
       case .ended, .failed:

@@ -48,8 +48,6 @@ final class ChallengedRequest {
   var begun = Session.Progress.done
   /// It may leave a second time where a kept connection turns out dead.
   var mayRetry = false
-  /// The pace that its body leaves at.
-  var pace: UploadPace? = nil
   /// Lines for the parent that it leaves by; nil: it leaves by none.
   var parentLines: [UInt8]? = nil
   /// Content of the challenge that has been dropped, in bytes.
@@ -124,7 +122,6 @@ extension Session {
     guard let challenged else { return [] }
     challenged.begun = request
     challenged.mayRetry = flags.contains(.mayRetry)
-    if challenged.sent == .bare { challenged.pace = pace }
     let line = challenged.requestLine
     if let answer = workspace.nonces.answer(
       for: challenged.place, method: line.method, target: line.target, challenged.credentials)
@@ -144,7 +141,6 @@ extension Session {
     outputs.toUpstream.removeAll()
     workspace.pool.lend(&outputs.toUpstream, challenged.head.count)
     outputs.toUpstream.append(contentsOf: challenged.head)
-    pace = challenged.pace
     switch challenged.body {
     case .none: break
     case .made(let body): sendMade(body.span, &outputs)

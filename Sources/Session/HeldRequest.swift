@@ -99,12 +99,12 @@ extension Session {
 
   /// Sends a body that was made here, at a pace where the rule sets one.
   mutating func sendMade(_ body: Span<UInt8>, _ outputs: inout Outputs) {
-    if pace == nil {
-      outputs.toUpstream.append(body)
-      if body.count > Self.longestReplayedBody { flags.remove(.mayRetry) }
-    } else {
+    if pacing?.isForUploads ?? false {
       pacedBody.append(body)
       flags.remove(.mayRetry)
+    } else {
+      outputs.toUpstream.append(body)
+      if body.count > Self.longestReplayedBody { flags.remove(.mayRetry) }
     }
   }
 

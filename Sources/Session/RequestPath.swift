@@ -89,7 +89,7 @@ extension Session {
     if let timeout = edits.timeoutMilliseconds, rule?.enforce ?? true { exchangeDeadline = now + timeout }
     if !edits.cookies { flags.insert(.removesSetCookie) }
     noteChallenges(edits, workspace)
-    if let throttle = edits.throttle { pace = UploadPace(throttle) }
+    if let throttle = edits.throttle { pacing = Pacing(throttle) }
     if rule?.hasParents ?? false { noteVia(bytes, workspace.request.fields) }
     if policy.response(of: decision)?.removesNulls ?? false { noteAcceptedCodings(bytes, workspace.request.fields) }
     if flags.contains(.isTunnel) {
@@ -253,18 +253,16 @@ extension Session {
       let count = Int(min(remaining, UInt64(bytes.count)))
       if count == 0 { return Step(consumed: 0, action: .read) }
       if flags.contains(.dropsRequest) {
-        pace = nil
         clientForwarded(count, now: now)
         return Step(consumed: count, action: request == .done ? .hold : .read)
       }
-      guard let pace else { return Step(consumed: 0, action: .forward(count: count)) }
-      let allowed = pace.allowance(of: count)
+      let allowed = pacing?.upload?.allowance(of: count) ?? count
       return Step(consumed: 0, action: allowed > 0 ? .forward(count: allowed) : .hold)
     case .chunked(var decoder):
       var step: Step
-      if let pace, !flags.contains(.dropsRequest), phase == .exchanging, !bytes.isEmpty {
+      if let pace = pacing?.upload, phase == .exchanging, !bytes.isEmpty {
         step = readPacedChunks(bytes, pace.allowance(of: bytes.count), &decoder, &workspace, &outputs)
-        self.pace?.spent(step.consumed, now: now)
+        pacing?.upload?.spent(step.consumed, now: now)
       } else {
         step = readChunks(bytes, &decoder, &workspace, &outputs)
       }

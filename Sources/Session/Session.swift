@@ -76,8 +76,8 @@ public struct Session: ~Copyable {
   /// What codings the client takes, where its response may be written anew.
   var accepts = AcceptEncoding()
 
-  /// The pace of the upload; nil: as fast as it goes.
-  var pace: UploadPace? = nil
+  /// The pace of either direction; nil: as fast as it goes.
+  var pacing: Pacing? = nil
 
   /// What is left of a body that was written anew and leaves at a pace.
   var pacedBody = ByteBuffer()
@@ -152,7 +152,7 @@ public struct Session: ~Copyable {
   public var isTunnel: Bool { flags.contains(.isTunnel) || phase == .tunnel }
   public var isInTunnel: Bool { phase == .tunnel }
   /// Whether the upload rests, at the pace of its rule.
-  public var isPaused: Bool { phase == .exchanging && pace?.resumesAt != nil }
+  public var isPaused: Bool { phase == .exchanging && uploadRests }
   public var isCollecting: Bool { phase == .collecting }
   public var isConnecting: Bool { phase == .connecting }
   /// Whether a dead connection costs only another try, so that one need not be looked at before it is used again.
@@ -164,10 +164,11 @@ public struct Session: ~Copyable {
   /// Whether bytes of the client can be used now.
   public var wantsClientBytes: Bool {
     switch phase {
-    case .idle, .head, .tunnel, .over: true
+    case .idle, .head, .over: true
     case .connecting: false
     case .collecting: request != .done
-    case .exchanging: request != .done && pace?.resumesAt == nil && !flags.contains(.awaitsContinue)
+    case .exchanging: request != .done && !uploadRests && !flags.contains(.awaitsContinue)
+    case .tunnel: !uploadRests
     }
   }
   /// Whether the connection to the destination is under TLS, by the policy of `security`.
@@ -193,7 +194,7 @@ public struct Session: ~Copyable {
 
   /// Bytes of content that will pass unchanged from the upstream, for the choice of how to move them.
   public var unchangedResponseBytes: UInt64 {
-    if held != nil || flags.contains(.dropsResponse) { return 0 }
+    if held != nil || flags.contains(.dropsResponse) || pacesDownload { return 0 }
     return switch response {
     case .length(let remaining): remaining
     case .untilClose: .max
@@ -202,7 +203,7 @@ public struct Session: ~Copyable {
   }
 
   public var unchangedRequestBytes: UInt64 {
-    if case .length(let remaining) = request, flags.isDisjoint(with: [.dropsRequest, .awaitsContinue]), pace == nil {
+    if case .length(let remaining) = request, flags.isDisjoint(with: [.dropsRequest, .awaitsContinue]), !pacesUpload {
       return remaining
     }
     return 0
@@ -238,7 +239,9 @@ public struct Session: ~Copyable {
         return Step(consumed: bytes.count, action: .read)
       }
       if let inspected { return inspect(client: bytes, inspected, now: now, &workspace, &outputs) }
-      return bytes.isEmpty ? Step(consumed: 0, action: .read) : Step(consumed: 0, action: .forward(count: bytes.count))
+      if bytes.isEmpty { return Step(consumed: 0, action: .read) }
+      let allowed = pacing?.upload?.allowance(of: bytes.count) ?? bytes.count
+      return Step(consumed: 0, action: allowed > 0 ? .forward(count: allowed) : .hold)
     case .over:
       return Step(consumed: bytes.count, action: .read)
     }
@@ -293,7 +296,7 @@ public struct Session: ~Copyable {
     record.upstreamPort = port
     record.isReused = reused
     record.route = way.route
-    adjustPace(to: way.link)
+    beginPace(on: way.link, now: now)
     if way.link == .wwan, !mayUseCellular { record.report = .cellularNotAllowed }
     if let rule = record.decision?.rule,
       policy.wouldDeny(
@@ -432,12 +435,14 @@ public struct Session: ~Copyable {
     case .exchanging:
       if keepsReplay, response == .head { return upstreamEndedBeforeResponse(&workspace, &outputs) }
       flags.insert(.dropsRequest)
+      endUploadPace()
       outputs.toUpstream.removeAll()
       pacedBody = ByteBuffer()
       return .read
     case .tunnel:
       // Its last words may be on the way: it is read to its end.
       flags.insert(.dropsRequest)
+      endUploadPace()
       outputs.toUpstream.removeAll()
       return .read
     case .idle, .head, .collecting, .connecting, .over:

@@ -25,14 +25,14 @@ extension Session {
       case .connecting: .max
       case .collecting: min(lastProgress + timeouts.bodyStallMilliseconds, heldDeadline)
       case .exchanging:
-        pace?.resumesAt
+        pauseEnd
           ?? lastProgress
           + (flags.contains(.awaitsContinue)
             ? ChallengedRequest.expectationMilliseconds
             : response == .head && request == .done
               ? timeouts.responseHeaderMilliseconds : timeouts.bodyStallMilliseconds)
       case .tunnel:
-        helloDeadline ?? lastProgress
+        pauseEnd.map { min($0, helloDeadline ?? .max) } ?? helloDeadline ?? lastProgress
           + (inspected?.isPlain ?? true ? timeouts.tunnelIdleMilliseconds : timeouts.tlsHandshakeMilliseconds)
       case .over: lastProgress + Self.lingerMilliseconds
       }
@@ -54,6 +54,7 @@ extension Session {
   public mutating func timedOut(
     now: Int64, upstreamIsFull: Bool = false, _ workspace: inout Workspace, _ outputs: inout Outputs
   ) -> Action {
+    if resumePace(now: now, &workspace, &outputs) { return .read }
     let timeouts = self.timeouts
     switch phase {
     case .idle, .over:
@@ -62,11 +63,6 @@ extension Session {
       let detail = "The head of the request was not complete after \(timeouts.clientHeaderMilliseconds) ms."
       return refuse(Problem(.slowRequest, detail), now: now, &workspace, &outputs)
     case .collecting, .connecting, .exchanging:
-      if pace?.resume(now: now) ?? false {
-        lastProgress = now
-        sendPaced(now: now, &workspace, &outputs)
-        return .read
-      }
       if now >= clientGoneAt { return breakOff(.clientLeft) }
       if flags.contains(.awaitsContinue), now < exchangeDeadline {
         // RFC 9110, 10.1.1: a server that knows nothing of the expectation waits for the body.
@@ -178,7 +174,7 @@ extension Session {
     askedProtocol = []
     held = nil
     challenged = nil
-    pace = nil
+    pacing = nil
     pacedBody = ByteBuffer()
     flags = []
     record = ExchangeRecord()
@@ -189,6 +185,7 @@ extension Session {
 
   /// The response is complete.
   mutating func endOfResponse() -> Action {
+    endUploadPace()
     let whole = request == .done
     let keeps = flags.contains(.upstreamPersists) && whole && !flags.contains(.dropsRequest) && pacedBody.isEmpty
     return .end(
@@ -198,6 +195,7 @@ extension Session {
   /// Ends an exchange that cannot be completed, without a word that could be taken for its end. Where the framing shows
   /// that something is missing the client gets all there is; where only the end of the connection would, a reset.
   mutating func breakOff(_ outcome: Outcome) -> Action {
+    endUploadPace()
     record.outcome = outcome
     if !flags.contains(.responseBegun) { record.status = 0 }
     var showsCut = outcome != .clientLeft && flags.contains(.responseBegun)
@@ -210,6 +208,7 @@ extension Session {
   }
 
   mutating func endOfTunnel(_ outcome: Outcome) -> Action {
+    endUploadPace()
     // What a rule that is not enforced would have refused is what its operator waits to read, however the tunnel ends.
     if case .tunnelFaultReported = record.outcome {} else { record.outcome = outcome }
     return .end(Ending(client: outcome == .done ? .close : .abort, keepsUpstream: false))
@@ -245,6 +244,8 @@ extension Session {
     }
     record.status = problem.status
     phase = .exchanging
+    // The proxy's own words leave at once.
+    pacing = nil
     workspace.pool.lend(&outputs.toClient, BufferPool.smallestBlock)
     let before = outputs.toClient.count
     ProblemWriter(

@@ -22,7 +22,7 @@ extension Session {
   public mutating func clientForwarded(_ count: Int, now: Int64) {
     lastProgress = now
     record.bytesIn &+= UInt64(count)
-    pace?.spent(count, now: now)
+    pacing?.upload?.spent(count, now: now)
     if phase == .exchanging { flags.insert(.bodyBegun) }
     if case .length(let remaining) = request, phase == .exchanging {
       let left = remaining - UInt64(count)

@@ -52,7 +52,8 @@ extension Session {
   }
 
   /// A tunnel of the process before, under the policy of this one: it was allowed when it was opened, and stays so, as over
-  /// a reload. Bytes that were waiting stand in `outputs` again.
+  /// a reload. Bytes that were waiting stand in `outputs` again. Its pace is that of the rule in force, once the caller has said
+  /// by `beginPace` what link it takes.
   public init(
     resuming state: TunnelState, policy: Policy, now: Int64, _ workspace: inout Workspace, _ outputs: inout Outputs
   ) {
@@ -66,6 +67,7 @@ extension Session {
     if rule == nil { formerRule = state.rule }
     record.decision = Decision(verdict: .allow, reason: state.reason, rule: rule)
     resumeRecord(state, now: now)
+    if let decision = record.decision { pacing = policy.request(of: decision).throttle.map { Pacing($0) } }
     workspace.pool.lend(&outputs.text, BufferPool.smallestBlock)
     outputs.text.append(state.method)
     outputs.text.append(state.target)

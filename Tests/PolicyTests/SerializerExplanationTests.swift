@@ -113,14 +113,31 @@ import Testing
         allows_cellular_access = false
         """) == [
           "service type: video, DSCP 34",
-          "throttle: after 16KiB of a request body nothing is sent for 200ms, while the destination or the parent is "
-            + "reached by wwan or unknown",
+          "throttle: after each 16KiB towards the destination nothing is sent to it for 200ms, while the destination or "
+            + "the parent is reached by wwan or unknown",
           "cellular access: not allowed; 503 while the destination or the parent is reached by wwan",
         ])
     #expect(
       try lines("request.throttle = { rate = \"64KiB\" }") == [
-        "throttle: after 3276B of a request body nothing is sent for 50ms"
+        "throttle: after each 3276B towards the destination nothing is sent to it for 50ms"
       ])
+    #expect(
+      try lines("request.throttle = { rate = \"64KiB\", download = \"1MiB\" }") == [
+        "throttle: after each 3276B towards the destination nothing is sent to it for 50ms; 1MiB a second towards the "
+          + "client"
+      ])
+  }
+
+  @Test func aClosedTunnelIsToldHowItsBytesAreSent() throws {
+    let request = "[rule.request]\nthrottle = { download = \"1MiB\" }\nservice_type = \"video\"\nparameters = { a = 1 }"
+    let told = ["service type: video, DSCP 34", "throttle: 1MiB a second towards the client"]
+    #expect(try Array(lines(request, "CONNECT").prefix(2)) == told)
+    #expect(
+      try explain(request, "CONNECT").json.contains(
+        "\"service_type\": \"video\", \"throttle\": {\"packet_bytes\": null, \"delay_ms\": null, "
+          + "\"download_bytes_per_second\": 1048576, \"when\": []}"))
+    // Each request inside has its own.
+    #expect(try lines("connect = \"intercept\"\n" + request, "CONNECT").allSatisfy { !told.contains($0) })
   }
 
   // MARK: Responses
@@ -179,7 +196,7 @@ import Testing
   @Test func aTunnelAndADenialHaveNoneOfIt() throws {
     let body = "[rule.request]\nparameters = { a = 1 }\nservice_type = \"voice\"\n[rule.response]"
     for explanation in [try explain(body, "CONNECT", .https), try explain("action = \"deny\"\n\(body)")] {
-      #expect(explanation.serializer == nil && explanation.response == nil)
+      #expect(explanation.serializer?.serialization == nil && explanation.response == nil)
       #expect(!explanation.json.contains("serializ") && !explanation.description.contains("parameter"))
     }
   }
@@ -215,7 +232,8 @@ import Testing
         + "{\"name\": \"token\", \"value\": null}], \"parameters_in\": \"body\", "
         + "\"query_style\": {\"arrays\": \"brackets\", \"booleans\": \"1/0\", \"space\": \"%20\"}, \"transcode\": false, "
         + "\"on_conflict\": \"reject\", \"enforce\": true}, \"service_type\": \"background\", "
-        + "\"throttle\": {\"packet_bytes\": 1024, \"delay_ms\": 2000, \"when\": [\"wifi\"]}, "
+        + "\"throttle\": {\"packet_bytes\": 1024, \"delay_ms\": 2000, \"download_bytes_per_second\": null, \"when\": "
+        + "[\"wifi\"]}, "
         + "\"allows_cellular_access\": false")
     #expect(
       try actions(

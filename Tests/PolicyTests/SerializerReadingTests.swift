@@ -47,7 +47,7 @@ import Testing
     #expect(serialization.transcodes && serialization.onConflict == .pass)
     #expect(serialization.style == QueryStyle(arrays: .indices, booleans: .words, space: .plus))
     #expect(request.allowsCellularAccess && request.serviceType == .voice)
-    #expect(request.throttle == Throttle(packetBytes: 16 << 10, delayMilliseconds: 200))
+    #expect(request.throttle == Throttle(upload: Throttle.Upload(packetBytes: 16 << 10, delayMilliseconds: 200)))
   }
 
   @Test func aSilentTableChangesNothing() throws {
@@ -125,7 +125,7 @@ import Testing
           ParameterEntry("a", .integer(2)), ParameterEntry("b", .dictionary([ParameterEntry("x", .integer(1))])),
           ParameterEntry("token", .text("t")),
         ])
-      #expect(request.throttle == Throttle(packetBytes: 1024, delayMilliseconds: 1))
+      #expect(request.throttle == Throttle(upload: Throttle.Upload(packetBytes: 1024, delayMilliseconds: 1)))
       #expect(request.secretParameters == ["token"])
     }
     let own = policy.rules[1].request
@@ -138,7 +138,7 @@ import Testing
         ParameterEntry("c", .integer(4)),
         ParameterEntry("token", .text("u")),
       ])
-    #expect(own.throttle == Throttle(packetBytes: 52_428, delayMilliseconds: 50))
+    #expect(own.throttle == Throttle(upload: Throttle.Upload(packetBytes: 52_428, delayMilliseconds: 50)))
   }
 
   @Test func aRuleInheritsTheStyleKeyByKey() throws {
@@ -222,7 +222,25 @@ import Testing
     ] as [(String, Int, Int64)])
   func aRateIsAPacketAndADelay(text: String, packet: Int, delay: Int64) throws {
     let policy = try loaded("[defaults.request]\nthrottle = \(text)")
-    #expect(policy.defaultRequest.throttle == Throttle(packetBytes: packet, delayMilliseconds: delay))
+    #expect(
+      policy.defaultRequest.throttle == Throttle(upload: Throttle.Upload(packetBytes: packet, delayMilliseconds: delay))
+    )
+  }
+
+  @Test(
+    arguments: [
+      ("{ download = '1MiB' }", nil, 1 << 20, []),
+      ("{ download = '1KiB', when = ['wwan'] }", nil, 1 << 10, [.wwan]),
+      ("{ packet = '1KiB', delay = '1s', download = '1GiB' }", 1000, 1 << 30, []),
+      ("{ rate = '1KiB', download = '2KiB' }", 1000, 2 << 10, []),
+    ] as [(String, Int64?, Int64, [ReachabilityStatus])])
+  func aDownloadStandsAloneOrBesideAnUpload(
+    text: String, delay: Int64?, download: Int64, links: [ReachabilityStatus]
+  ) throws {
+    let policy = try loaded("[defaults.request]\nthrottle = \(text)")
+    let upload = delay.map { Throttle.Upload(packetBytes: 1024, delayMilliseconds: $0) }
+    #expect(
+      policy.defaultRequest.throttle == Throttle(upload: upload, downloadBytesPerSecond: download, links: links))
   }
 
   @Test func theLinksAreKept() throws {
@@ -306,12 +324,16 @@ import Testing
       [[rule]]
       name = "d"
       request.throttle = { when = ["wifi"] }
+      [[rule]]
+      name = "e"
+      request.throttle = { delay = "1s", download = "1MiB" }
       """,
-      "2:12: error: 'throttle' in [defaults.request]: expected 'packet' and 'delay', or 'rate'",
+      "2:12: error: 'throttle' in [defaults.request]: expected 'packet' and 'delay', 'rate', or 'download'",
       "5:20: error: 'throttle' in [rule.request]: 'delay' must be there, as 'packet' is",
       "8:20: error: 'throttle' in [rule.request]: 'packet' must be there, as 'delay' is",
       "11:29: error: 'rate' in [rule.request.throttle]: it stands in place of 'packet' and 'delay', not beside them",
-      "14:20: error: 'throttle' in [rule.request]: expected 'packet' and 'delay', or 'rate'"),
+      "14:20: error: 'throttle' in [rule.request]: expected 'packet' and 'delay', 'rate', or 'download'",
+      "17:20: error: 'throttle' in [rule.request]: 'packet' must be there, as 'delay' is"),
     LoadRow(
       "a throttle out of range",
       """
@@ -319,12 +341,14 @@ import Testing
       packet = "1023B"
       delay = "61s"
       rate = "2GiB"
+      download = "1023B"
       burst = 1
       """,
       "2:10: error: 'packet' in [defaults.request.throttle]: expected a size from 1KiB to 64MiB, found '1023B'",
       "3:9: error: 'delay' in [defaults.request.throttle]: expected a duration from 1ms to 1m, found '61s'",
       "4:8: error: 'rate' in [defaults.request.throttle]: expected a size from 1KiB to 1GiB, found '2GiB'",
-      "5:1: error: unknown key 'burst' in [defaults.request.throttle]"),
+      "5:12: error: 'download' in [defaults.request.throttle]: expected a size from 1KiB to 1GiB, found '1023B'",
+      "6:1: error: unknown key 'burst' in [defaults.request.throttle]"),
     LoadRow(
       "links", "[defaults.request.throttle]\nrate = \"1KiB\"\nwhen = [\"wifi\", \"wlan\", \"wifi\", 4]",
       "3:17: error: 'when' in [defaults.request.throttle]: expected \"unknown\", \"not-reachable\", \"wwan\", \"wifi\" or "

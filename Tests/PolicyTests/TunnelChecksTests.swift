@@ -40,8 +40,11 @@ import Testing
       "several keys",
       rule(
         "a",
-        "[rule.request]\nuser_agent = \"x\"\nparameters = { a = 1 }\nthrottle = { rate = \"1MiB\" }\n[rule.response]"),
-      idle("'user_agent', 'parameters', 'throttle' and [rule.response] have", own)),
+        "[rule.request]\nuser_agent = \"x\"\nparameters = { a = 1 }\n[rule.response]"),
+      idle("'user_agent', 'parameters' and [rule.response] have", own)),
+    Row(
+      "what holds for tunnels too",
+      rule("a", "request.throttle = { rate = \"1MiB\", download = \"1MiB\" }\nrequest.service_type = \"video\"")),
     Row(
       "a denial before an allowance",
       rule("no", "hosts = [\"a\"]\npaths = [\"/admin/*\"]\naction = \"deny\"") + rule("a", "hosts = [\"a\"]"),

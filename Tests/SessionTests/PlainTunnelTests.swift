@@ -250,7 +250,7 @@ import Testing
   static let speakers: [(more: String, speaks: Bool)] = [
     ("methods = [\"GET\"]", true), ("paths = [\"/x\"]", true), ("schemes = [\"http\"]", true),
     ("upgrade = true", true), ("request.cookies = false", true), ("request.user_agent = \"x\"", true),
-    ("request.parameters = { a = 1 }", true), ("request.throttle = { rate = \"64KiB\" }", true),
+    ("request.parameters = { a = 1 }", true), ("request.throttle = { rate = \"64KiB\" }", false),
     ("response.serializer = \"json\"", true), ("ports = [80]\npaths = [\"/x\"]", true),
     ("schemes = [\"https\"]", false), ("request.timeout = \"30s\"", false), ("deny_addresses = [\"private\"]", false),
     ("users = [\"root\"]\nmethods = [\"GET\"]", true), ("hosts = [\"b.example\"]\nmethods = [\"GET\"]", false),

@@ -26,7 +26,7 @@ import Testing
     """)
 
   @Test func aPacketIsFollowedByARest() {
-    var pace = UploadPace(Throttle(packetBytes: 10, delayMilliseconds: 5))
+    var pace = UploadPace(Throttle.Upload(packetBytes: 10, delayMilliseconds: 5))
     #expect(pace.allowance(of: 100) == 10)
     pace.spent(4, now: 0)
     #expect(pace.allowance(of: 100) == 6)
@@ -38,6 +38,18 @@ import Testing
     let due = pace.resume(now: 6)
     #expect(!early && due)
     #expect(pace.allowance(of: 3) == 3)
+  }
+
+  @Test func whatLeavesAtOnceIsPaidForPacketByPacket() {
+    for (count, pause, left) in [(9, nil, 1), (10, 5, 10), (15, 5, 5), (20, 10, 10), (39, 15, 1)]
+      as [(Int, Int64?, Int)]
+    {
+      var pace = UploadPace(Throttle.Upload(packetBytes: 10, delayMilliseconds: 5))
+      pace.spent(count, now: 100)
+      #expect(pace.resumesAt == pause.map { 100 + $0 }, "\(count)")
+      _ = pace.resume(now: 200)
+      #expect(pace.allowance(of: 100) == left, "\(count)")
+    }
   }
 
   /// Plays an upload, lets the pauses pass, and answers how many there were.

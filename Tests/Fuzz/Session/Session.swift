@@ -281,7 +281,8 @@ private let fuzzPolicy: Policy = {
   var passing = edits
   passing.serialization = RequestSerialization(
     parameters: [ParameterEntry(key: Array("k".utf8), value: .integer(1))], onConflict: .pass)
-  passing.throttle = Throttle(packetBytes: 1 << 20, delayMilliseconds: 1)
+  passing.throttle = Throttle(
+    upload: Throttle.Upload(packetBytes: 1 << 20, delayMilliseconds: 1), downloadBytesPerSecond: 1 << 20)
   let place = SourceLocation(file: "fuzz", line: 1, column: 1)
   return Policy(
     configuration: configuration,

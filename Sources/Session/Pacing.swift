@@ -1,0 +1,111 @@
+// `throttle` of an exchange or a tunnel: what leaves for the destination rests after each packet, what leaves for the client
+// keeps a rate. The session says how much may move and when it goes on; the server moves no more, watches neither side
+// meanwhile, and sets its timer. Tests: PacingTests, UploadPaceTests, Tests/EndToEndTests/test_pace.py.
+
+import Bytes
+import Policy
+import Reachability
+
+/// The two paces. An object, so that sessions without any pay one word for them.
+final class Pacing {
+  private let throttle: Throttle
+  /// nil, both: as fast as it goes.
+  var upload: UploadPace? = nil
+  var download: DownloadPace? = nil
+
+  init(_ throttle: Throttle) { self.throttle = throttle }
+
+  /// Whether uploads have a pace, by whatever link.
+  var isForUploads: Bool { throttle.upload != nil }
+
+  /// What is for certain kinds of link does not hold on others. On one of which nothing is known it does.
+  func begin(on link: ReachabilityStatus, now: Int64) {
+    let holds = throttle.links.isEmpty || link == .unknown || throttle.links.contains(link)
+    upload = holds ? throttle.upload.map { UploadPace($0) } : nil
+    download = holds ? throttle.downloadBytesPerSecond.map { DownloadPace(bytesPerSecond: $0, now: now) } : nil
+  }
+}
+
+extension Session {
+  /// The destination has been reached, by such a link: from here bytes keep the pace of the rule. `owing`: bytes for the
+  /// destination that have been read already.
+  public mutating func beginPace(on link: ReachabilityStatus, owing: Int = 0, now: Int64) {
+    pacing?.begin(on: link, now: now)
+    if owing > 0 { pacing?.upload?.spent(owing, now: now) }
+  }
+
+  // MARK: Towards the destination
+
+  /// Whether what the client sends has a pace, so that the session has to see it.
+  public var pacesUpload: Bool { pacing?.upload != nil }
+
+  /// How many bytes of the client can be used at once; nil: any number.
+  public var uploadAllowance: Int? { pacing?.upload?.allowance(of: .max) }
+
+  /// When the pause of the upload ends; nil: there is none, or nothing that waits for its end.
+  var uploadResumesAt: Int64? {
+    guard let end = pacing?.upload?.resumesAt else { return nil }
+    switch phase {
+    case .tunnel: return end
+    // After the last byte nothing is waited for.
+    case .exchanging: return request == .done && pacedBody.isEmpty ? nil : end
+    case .idle, .head, .collecting, .connecting, .over: return nil
+    }
+  }
+
+  public var uploadRests: Bool { uploadResumesAt != nil }
+
+  /// What ends takes no more of the client.
+  mutating func endUploadPace() { pacing?.upload = nil }
+
+  /// Sends as much of a body that was made here as may leave now.
+  mutating func sendPaced(now: Int64, _ workspace: inout Workspace, _ outputs: inout Outputs) {
+    let allowed = pacing?.upload?.allowance(of: pacedBody.count) ?? pacedBody.count
+    if allowed == 0 { return }
+    workspace.pool.lend(&outputs.toUpstream, allowed)
+    outputs.toUpstream.append(pacedBody.bytes.extracting(first: allowed))
+    pacedBody.consume(allowed)
+    pacing?.upload?.spent(allowed, now: now)
+  }
+
+  // MARK: Towards the client
+
+  /// Whether what leaves for the client has a pace.
+  public var pacesDownload: Bool { pacing?.download != nil }
+
+  public var downloadRests: Bool { pacing?.download?.resumesAt != nil }
+
+  /// How many bytes may leave for the client now; nil: any number.
+  public func downloadAllowance(now: Int64) -> Int? { pacing?.download?.allowance(of: .max, now: now) }
+
+  /// `count` bytes have left for the client.
+  public mutating func clientTook(_ count: Int, now: Int64) { pacing?.download?.spent(count, now: now) }
+
+  /// The deadline has passed: whether it was the end of a pause, after which more may leave for the client.
+  public mutating func resumeDownload(now: Int64) -> Bool {
+    guard pacing?.download?.resume(now: now) ?? false else { return false }
+    lastProgress = now
+    return true
+  }
+
+  // MARK: Both
+
+  /// When the first pause ends; nil: there is none.
+  var pauseEnd: Int64? {
+    guard let pacing else { return nil }
+    guard let upload = uploadResumesAt else { return pacing.download?.resumesAt }
+    return min(upload, pacing.download?.resumesAt ?? .max)
+  }
+
+  /// Ends the pauses that are over; false: none is. A pause is no time in which nothing moved.
+  mutating func resumePace(now: Int64, _ workspace: inout Workspace, _ outputs: inout Outputs) -> Bool {
+    guard let pacing else { return false }
+    let downloads = resumeDownload(now: now)
+    let uploads = uploadResumesAt != nil && pacing.upload?.resume(now: now) ?? false
+    if uploads {
+      lastProgress = now
+      sendPaced(now: now, &workspace, &outputs)
+    }
+    return uploads || downloads
+  }
+}
