@@ -37,7 +37,8 @@ extension TableSchema {
   static let reachability = TableSchema(["interfaces"])
   static let rule = TableSchema([
     "name", "hosts", "ports", "methods", "paths", "schemes", "users", "units", "when", "action", "reason", "enforce",
-    "connect", "tunnel_sni", "upgrade", "upgrades", "redirects", "route", "deny_addresses", "timeouts", "security",
+    "connect", "tunnel_sni", "upgrade", "upgrades", "redirects", "target", "route", "deny_addresses", "timeouts",
+    "security",
     "request", "response",
   ])
   /// The tables of a rule, whose keys are often written in the rule itself.

@@ -33,6 +33,15 @@ public struct Explanation: Sendable {
     public let isOfRule: Bool
   }
 
+  /// Where `target` of a rule leads.
+  public struct Mapped: Hashable, Sendable {
+    public let url: String
+    public let rule: String
+    public let location: SourceLocation
+    /// How the path leads out of the base path, where that is why the request is denied.
+    public let escape: PathReadingText?
+  }
+
   public let request: String
   public let isTunnel: Bool
   public let port: UInt16
@@ -44,6 +53,8 @@ public struct Explanation: Sendable {
   public let pathReading: PathReadingText?
   /// `upgrades` of the rule; nil: it does not say.
   public let upgrades: UpgradeList?
+  /// The URL that the request goes to by `target` of the rule, or would go to, and that rule; nil: to its own.
+  public let mapped: Mapped?
   /// Where answers may lead; nil: anywhere.
   public let redirects: Redirects?
   public let removed: [String]
@@ -87,12 +98,15 @@ extension Policy {
     workspace.host = host
     var paths = PathReadings()
     if !isTunnel { paths.set(pathBytes.span) }
-    let decision = decide(facts, &workspace)
+    let asked = decide(facts, &workspace)
+    let mapping = self.mapping(of: asked, facts, &workspace)
+    let objection = mapping?.objection.flatMap { $0.verdict == .deny ? $0 : nil }
+    let decision = objection ?? asked
     let seen = Seen(
       method: method, scheme: scheme, host: host, port: port, path: path, query: query, client: client,
       link: link ?? .unknown)
     var passedOver: [Explanation.PassedOver] = []
-    for rule in rules[..<(decision.rule ?? rules.count)] {
+    for rule in rules[..<(asked.rule ?? rules.count)] {
       guard let condition = rule.firstFailure(facts, paths: paths, host: host) else { continue }
       passedOver.append(
         Explanation.PassedOver(
@@ -101,24 +115,34 @@ extension Policy {
           seen: condition == .paths ? rule.pathCondition.seen(pathBytes.span, paths) : seen.text(for: condition)))
     }
     let open = OpenQuestion(client: client, link: link)
-    let assumptions = open.assumptions(of: rules.prefix(decision.rule.map { $0 + 1 } ?? rules.count)) {
+    let assumptions = open.assumptions(of: rules.prefix(asked.rule.map { $0 + 1 } ?? rules.count)) {
       rule, client, link in
       let facts = RequestFacts(
         scheme: scheme, port: port, method: methodBytes.span, path: pathBytes.span, isTunnel: isTunnel, client: client,
         link: link)
       return rule.firstFailure(facts, paths: paths, host: host) == nil
     }
-    let reading = decision.rule.flatMap { rules[$0].pathCondition.denyingReading(paths) }
-    return explanation(of: decision, seen, isTunnel: isTunnel, passedOver, reading, assumptions, own)
+    let reading = asked.rule.flatMap { rules[$0].pathCondition.denyingReading(paths) }
+    let mapped = mapping.flatMap { mapping in
+      asked.rule.map { number in
+        Explanation.Mapped(
+          url: mapping.target.url(of: mapping.path) + query, rule: rules[number].name,
+          location: rules[number].location, escape: objection == nil ? nil : mapping.escape)
+      }
+    }
+    return explanation(
+      of: decision, seen, to: mapping?.target, mapped, isTunnel: isTunnel, passedOver, reading, assumptions, own)
   }
 
   private func explanation(
-    of decision: Decision, _ seen: Seen, isTunnel: Bool, _ passedOver: [Explanation.PassedOver],
+    of decision: Decision, _ seen: Seen, to target: RuleTarget?, _ mapped: Explanation.Mapped?, isTunnel: Bool,
+    _ passedOver: [Explanation.PassedOver],
     _ pathReading: PathReadingText?, _ assumptions: [Explanation.Assumption], _ own: OwnAddresses
   ) -> Explanation {
     let edits = request(of: decision)
     let tls = securityExplanation(
-      of: decision, scheme: seen.scheme, host: seen.host, port: seen.port, isTunnel: isTunnel)
+      of: decision, scheme: target?.scheme ?? seen.scheme, host: target?.host ?? seen.host,
+      port: target?.port ?? seen.port, isTunnel: isTunnel)
     let written = Set(edits.fields.set.map(\.name))
     let isLookedInto = !isTunnel && decision.verdict == .allow
     let isEcho = EchoMethod.includes(Array(seen.method.utf8).span)
@@ -126,6 +150,7 @@ extension Policy {
       request: seen.request(isTunnel: isTunnel), isTunnel: isTunnel, port: seen.port,
       decision: decision, rule: decision.rule.map { rules[$0] }, passedOver: passedOver, pathReading: pathReading,
       upgrades: decision.rule.flatMap { rules[$0].upgrades },
+      mapped: mapped,
       redirects: decision.rule.flatMap { rules[$0].redirects == .pass ? nil : rules[$0].redirects },
       removed: edits.fields.removed.filter { !written.contains($0) }.map { $0.span.string }
         .filter { edits.digest == nil || $0 != "authorization" },
@@ -136,7 +161,7 @@ extension Policy {
       serializer: sendingExplanation(of: decision, seen, isTunnel: isTunnel),
       response: isLookedInto ? responseExplanation(of: decision) : nil, security: tls,
       routes: routeExplanation(of: decision), assumptions: assumptions,
-      address: seen.host.address.map {
+      address: (target?.host ?? seen.host).address.map {
         Explanation.AddressVerdict(
           address: $0, block: denyingBlock($0, rule: decision.rule, isOwn: own.contains),
           isOfRule: decision.rule.map { rules[$0].enforce && rules[$0].denyAddresses != nil } ?? false)
@@ -257,6 +282,7 @@ extension Explanation: CustomStringConvertible {
     case .portNotListed:
       "denied by \(ruleText): with 'default' = \"deny\" tunnels go to port 443 and to ports that the rule lists; "
         + "add 'ports = [443, \(port)]'"
+    case .outsideTarget: "denied by \(ruleText): the path leads out of its target"
     case .ruleWouldDeny: "allowed: \(ruleText) would deny, but enforce = false, so that it is only logged"
     case .defaultAllow: "allowed: no rule matches, and 'default' in [proxy] is \"allow\""
     case .defaultDeny: "denied: no rule matches, and 'default' in [proxy] is \"deny\""
@@ -267,8 +293,15 @@ extension Explanation: CustomStringConvertible {
 
   private var reasonLines: [String] {
     guard decision.verdict == .deny else { return [] }
-    let reading = pathReading.map { ["  path read as \($0)"] } ?? []
-    guard decision.reason != .methodRefused, decision.reason != .portNotListed, let reason = rule?.reason else {
+    var reading = pathReading.map { ["  path read as \($0)"] } ?? []
+    if let mapped {
+      reading.append(
+        "  the request would go to \(mapped.url), by 'target' of rule '\(mapped.rule)' (\(mapped.location))")
+      if let escape = mapped.escape { reading.append("  path read as \(escape)") }
+    }
+    guard decision.reason != .methodRefused, decision.reason != .portNotListed,
+      decision.reason != .outsideTarget, let reason = rule?.reason
+    else {
       return reading
     }
     return reading + ["  reason shown to the client: \(reason)"]
@@ -294,7 +327,7 @@ extension Explanation: CustomStringConvertible {
   }
 
   private var requestLines: [String] {
-    var lines = removed.map { "  remove \($0)" }
+    var lines = (mapped.map { ["  target: \($0.url)"] } ?? []) + removed.map { "  remove \($0)" }
     lines += set.map { "  set \($0.text)" }
     lines += defaults.map { "  default \($0.text)" }
     if answersDigest { lines.append("  authorization: digest, where the origin asks for it (credentials hidden)") }
@@ -347,10 +380,10 @@ extension Explanation {
     return note + [
       ("request", .string(request)), ("verdict", .string(decision.verdict == .allow ? "allow" : "deny")),
       ("decision", .string(decision.reason.rawValue)), ("rule", ruleJSON),
-      ("path_reading", pathReading?.json ?? .null), ("passed_over", .array(passedOver.map(\.json))),
+      ("path_reading", (pathReading ?? mapped?.escape)?.json ?? .null), ("passed_over", .array(passedOver.map(\.json))),
       ("assumed", .array(assumptions.map(\.json))),
       ("actions", actionsJSON), ("address", addressJSON),
-    ]
+    ] + (mapped.map { [("target", .string($0.url))] } ?? [])
   }
 
   private var ruleJSON: JSONText {

@@ -20,6 +20,12 @@ public struct PathReadingText: Hashable, Sendable, CustomStringConvertible {
 }
 
 extension PathReadings {
+  /// The first reading for whose octets `matches` holds; a path with more than are looked at has one of any kind.
+  func reading(where matches: (ArraySlice<UInt8>) -> Bool) -> PathReadingText? {
+    if isUnreadable { return .unreadable }
+    return readings.first { matches(octets[$0.octets]) }.map(text)
+  }
+
   fileprivate func text(_ reading: Reading) -> PathReadingText {
     PathReadingText(path: octets.span.extracting(reading.octets).string, how: reading.words)
   }

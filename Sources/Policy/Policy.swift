@@ -59,6 +59,8 @@ public struct Decision: Equatable, Sendable {
     case connectDenied = "connect-denied"
     /// Only what is listed goes out, and the rule that would allow the tunnel does not list its port.
     case portNotListed = "port-not-listed"
+    /// The rule has a target, and the path leads out of its base path.
+    case outsideTarget = "outside-target"
     /// A rule would deny, but its `enforce` is false.
     case ruleWouldDeny = "rule-would-deny"
     /// The address of the destination is one that deny_addresses lists.

@@ -68,6 +68,8 @@ public final class Rule: Sendable {
   public let upgrades: UpgradeList?
   /// What an answer may lead the program to.
   public let redirects: Redirects
+  /// The base URL that requests go to; nil: to the host that they name.
+  public let target: RuleTarget?
   /// Ways to the destination, the first that holds is taken. Empty: straight.
   public let routes: [Route]
   /// Instead of [proxy] deny_addresses; nil: the rule does not say.
@@ -93,7 +95,7 @@ public final class Rule: Sendable {
     name: String, location: SourceLocation, conditions: Conditions = Conditions(), action: RuleAction = .allow,
     reason: String? = nil, enforce: Bool = true, connect: ConnectTreatment? = nil,
     tunnelSNI: TunnelSNI? = nil, upgrade: Bool = false, upgrades: UpgradeList? = nil, redirects: Redirects = .pass,
-    routes: [Route] = [],
+    target: RuleTarget? = nil, routes: [Route] = [],
     denyAddresses: AddressSet? = nil, timeouts: RuleTimeouts? = nil,
     request: RequestPolicy = RequestPolicy(),
     security: SecurityPolicy = .standard, response: ResponseSerialization? = nil,
@@ -113,6 +115,7 @@ public final class Rule: Sendable {
     self.upgrade = upgrade
     self.upgrades = upgrades
     self.redirects = redirects
+    self.target = target
     self.routes = routes
     self.security = security
     self.response = response

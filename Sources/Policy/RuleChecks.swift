@@ -18,6 +18,7 @@ extension ConfigurationReading {
       warnOfIdleKeys(rule)
       warnOfIdleSerializers(rule)
       warnOfIdlePaths(rule)
+      checkTarget(rule)
       warnOfTunnels(number, outcomes)
       warnOfShadow(
         rule,
@@ -75,7 +76,8 @@ extension ConfigurationReading {
   /// What a rule that denies nothing can still refuse: tunnels by their port or their first bytes, addresses, answers that take too long, certificates, and bodies
   /// and responses that its serializers do not take.
   private func warnOfIdleEnforce(_ rule: RuleDraft) {
-    guard rule.denyAddresses == nil, rule.redirects == .pass, rule.request.timeoutMilliseconds == nil,
+    guard rule.denyAddresses == nil, rule.redirects == .pass, rule.target == nil,
+      rule.request.timeoutMilliseconds == nil,
       rule.security == nil,
       rule.response == nil, defaultResponse == nil,
       rule.request.allowsCellularAccess ?? defaultRequest.allowsCellularAccess ?? true, rule.request.serializer == nil,
@@ -102,7 +104,7 @@ extension ConfigurationReading {
         .warning, setting.source, setting.keyBegin,
         "[rule.\(key)] does nothing in a rule that denies every request")
     }
-    for key in ["deny_addresses", "tunnel_sni", "upgrade", "upgrades", "redirects", "route"] {
+    for key in ["deny_addresses", "tunnel_sni", "upgrade", "upgrades", "redirects", "target", "route"] {
       rule.settings[key].map { warning($0, "it does nothing in a rule that denies every request") }
     }
   }

@@ -20,6 +20,7 @@ struct RuleDraft {
   var upgrade = false
   var upgrades: UpgradeList? = nil
   var redirects = Redirects.pass
+  var target: RuleTarget? = nil
   /// Names of routes, in order; what they refer to is looked up when every file has been read.
   var routes: [(value: String, setting: Setting)] = []
   var denyAddresses: AddressSet? = nil
@@ -46,7 +47,7 @@ struct RuleDraft {
     Rule(
       name: name, location: location, conditions: conditions, action: action, reason: reason, enforce: enforce,
       connect: connect, tunnelSNI: tunnelSNI, upgrade: upgrade, upgrades: upgrades, redirects: redirects,
-      routes: routes,
+      target: target, routes: routes,
       denyAddresses: denyAddresses, timeouts: timeouts?.timeouts(inheriting: inheritedTimeouts),
       request: request.policy(inheriting: inherited), security: security, response: response, answer: answer)
   }
@@ -124,6 +125,7 @@ extension ConfigurationReading {
     case "upgrade": draft.upgrade = boolean(setting) ?? false
     case "upgrades": draft.upgrades = upgrades(setting)
     case "redirects": draft.redirects = choice(setting, Redirects.self) ?? .deny
+    case "target": draft.target = ruleTarget(setting)
     case "route": draft.routes = routeNames(setting)
     case "deny_addresses": draft.denyAddresses = addressSet(setting)
     case "timeouts": draft.timeouts = table(setting).map(timeoutDraft)

@@ -61,7 +61,7 @@ extension Policy {
     of decision: Decision, scheme: Scheme, host: CanonicalHost, port: UInt16, isTunnel: Bool
   ) -> SecurityExplanation? {
     let rule = decision.rule.map { rules[$0] }
-    let isUpgraded = !isTunnel && scheme == .http && rule?.upgrade ?? false
+    let isUpgraded = !isTunnel && scheme == .http && rule?.target == nil && rule?.upgrade ?? false
     guard decision.verdict == .allow, isTunnel || isUpgraded || scheme == .https else { return nil }
     let treatment = isTunnel ? treatment(of: decision) : nil
     var workspace = DecisionWorkspace()

@@ -85,6 +85,7 @@ extension ConfigurationReading {
     if rule.redirects != .pass, let setting = rule.settings["redirects"] {
       keys.append(Key(name: "redirects".quoted, setting: setting))
     }
+    if let setting = rule.settings["target"] { keys.append(Key(name: "target".quoted, setting: setting)) }
     for timeout in Timeout.ofRequests {
       guard let setting = rule.timeouts?.settings[timeout] else { continue }
       keys.append(Key(name: "timeouts.\(timeout.rawValue)".quoted, setting: setting))
@@ -144,8 +145,9 @@ extension ConfigurationReading {
   // MARK: Secrets and pins
 
   private func warnOfSecrets(_ rule: RuleDraft) {
-    guard rule.action == .allow || !rule.enforce, rule.matches(.http), !rule.upgrade,
-      rule.conditions.ports != [Scheme.https.defaultPort], !isOfThisMachine(rule.conditions.hosts)
+    guard rule.action == .allow || !rule.enforce,
+      rule.leavesByTLS == false || rule.leavesByTLS == nil && rule.matches(.http),
+      rule.conditions.ports != [Scheme.https.defaultPort], !isOfThisMachine(rule)
     else { return }
     var told: Set<String> = []
     func warn(_ setting: Setting, isDigest: Bool = false) {
@@ -165,9 +167,14 @@ extension ConfigurationReading {
     }
   }
 
+  private static func pattern(_ host: CanonicalHost) -> HostPattern {
+    host.address.flatMap { AddressBlock("\($0)") }.map(HostPattern.block) ?? .name(host.bytes.span.string)
+  }
+
   /// What never leaves the machine is read by no one on the way.
-  private func isOfThisMachine(_ hosts: [HostPattern]) -> Bool {
-    !hosts.isEmpty
+  private func isOfThisMachine(_ rule: RuleDraft) -> Bool {
+    let hosts = rule.target.map { [Self.pattern($0.host)] } ?? rule.conditions.hosts
+    return !hosts.isEmpty
       && hosts.allSatisfy { host in
         switch host {
         case .name(let name), .oneLabelBelow(let name), .atOrBelow(let name):
@@ -181,7 +188,8 @@ extension ConfigurationReading {
   }
 
   private func warnOfPinsWithoutTLS(_ rule: RuleDraft) {
-    guard rule.security?.pinSet?.isPinning ?? false, rule.conditions.schemes == [.http], !rule.upgrade,
+    guard rule.security?.pinSet?.isPinning ?? false,
+      rule.leavesByTLS == false || rule.leavesByTLS == nil && rule.conditions.schemes == [.http],
       rule.action == .allow || !rule.enforce, let setting = rule.security?.settings["pins"]
     else { return }
     warning(

@@ -59,7 +59,8 @@ extension Rule {
   var speaksOfRequests: Bool {
     if !conditions.methods.isEmpty || !conditions.paths.isEmpty || conditions.schemes == [.http] { return true }
     if action == .deny && enforce { return false }
-    return upgrade || upgrades != nil || redirects != .pass || request.speaksOfRequests || response != nil
+    return upgrade || upgrades != nil || redirects != .pass || target != nil || request.speaksOfRequests
+      || response != nil
   }
 }
 

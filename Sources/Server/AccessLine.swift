@@ -242,6 +242,7 @@ extension Decision.Reason {
     case .connectDenied: "connect-denied"
     case .portNotListed: "port-not-listed"
     case .ruleWouldDeny: "rule-would-deny"
+    case .outsideTarget: "outside-target"
     case .addressDenied: "address-denied"
     case .defaultAllow: "default"
     case .defaultDeny: "default-denies"

@@ -264,5 +264,6 @@ extension Session {
     guard progress == .complete(count: head.count), setHost(head, &workspace) == nil else {
       preconditionFailure("a head that was read once is malformed")
     }
+    setMappedHost(&workspace)
   }
 }

@@ -81,6 +81,10 @@ extension Session {
         host = target.extracting(asked.host).array.map(\.asciiLowercased)
       }
     }
+    if let mapped = self.target {
+      let asked: Scheme = target.count > 4 && target[4] == 0x73 ? .https : .http
+      return SentURL(scheme: mapped.scheme, host: mapped.name, port: mapped.port, programScheme: asked)
+    }
     return SentURL(
       scheme: scheme, host: host, port: port, programScheme: flags.contains(.upgraded) ? .http : scheme)
   }

@@ -83,6 +83,7 @@ extension Session {
     record.decision = decision
     if decision.reason == .ruleWouldDeny { record.report = .denied }
     if decision.verdict == .deny { return answer(denial(of: decision), &workspace, &outputs) }
+    if let problem = mapRequest(bytes, decision, &workspace) { return answer(problem, &workspace, &outputs) }
     noteSecurity(decision, &workspace)
     if let problem = deniedLiteral(workspace, decision) { return answer(problem, &workspace, &outputs) }
     let edits = policy.request(of: decision)
@@ -101,7 +102,7 @@ extension Session {
     return prepare(bytes, headBytes: headBytes, edits, &workspace, &outputs)
   }
 
-  private func isSecure(_ head: borrowing RequestHead) -> Bool { head.isHTTPS || interior != nil }
+  func isSecure(_ head: borrowing RequestHead) -> Bool { head.isHTTPS || interior != nil }
 
   /// How the destination is spoken to.
   private mutating func noteSecurity(_ decision: Decision, _ workspace: inout Workspace) {
@@ -111,6 +112,8 @@ extension Session {
       case .tunnel: prepareBeginning(decision, &workspace)
       case .intercept, .deny: break
       }
+    } else if let target {
+      if target.scheme == .https { flags.insert(.upstreamTLS) }
     } else if isSecure(workspace.request) {
       flags.insert(.upstreamTLS)
     } else if rule?.upgrade ?? false {

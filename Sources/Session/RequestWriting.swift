@@ -20,7 +20,9 @@ extension Session {
     outputs.toUpstream.append(0x20)
     writeTarget(bytes, edits.serialization, workspace, to: &outputs.toUpstream)
     outputs.toUpstream.append(" HTTP/1.1\r\nHost: ")
-    if let interior, workspace.request.authority.isEmpty {
+    if let target {
+      outputs.toUpstream.append(target.authority)
+    } else if let interior, workspace.request.authority.isEmpty {
       outputs.toUpstream.append(interior.authority)
     } else if flags.contains(.upgraded), workspace.request.port == Scheme.http.defaultPort {
       // The port goes with the scheme: 443 is what an https origin expects unsaid.
@@ -91,8 +93,11 @@ extension Session {
     _ bytes: Span<UInt8>, _ serialization: RequestSerialization?, _ workspace: borrowing Workspace,
     to out: inout ByteBuffer
   ) {
-    let target = bytes.extracting(workspace.request.pathAndQuery)
     let query = query(bytes, serialization, workspace.request)
+    if let mapped = mappedTarget(bytes, workspace.request) {
+      return query.isEmpty ? out.append(mapped) : QueryEncoding.append(query: query, to: mapped.span, into: &out)
+    }
+    let target = bytes.extracting(workspace.request.pathAndQuery)
     if target.isEmpty, query.isEmpty {
       // RFC 9112, 3.2.4: OPTIONS without a path asks for the server as a whole.
       return out.append(workspace.request.knownMethod == .options ? "*" : "/")

@@ -237,7 +237,7 @@ extension Session {
     if edits.isDecoded { workspace.response.fields.drop(.contentEncoding) }
     // RFC 9110, 15.5.22: 426 says by its Upgrade what to speak instead.
     let keepsUpgrade = workspace.response.status == 426 && workspace.response.fields.keep(.upgrade)
-    let told = workspace.response.isInformational ? [] : upgradedFields(bytes, &workspace, outputs)
+    let told = workspace.response.isInformational ? [] : fieldsToldAnew(bytes, &workspace, outputs)
     let tag = edits.isRewritten ? dropDigests(bytes, &workspace.response.fields) : nil
     outputs.toClient.append("HTTP/1.1 ")
     outputs.toClient.append(decimal: UInt64(workspace.response.status), width: 3)

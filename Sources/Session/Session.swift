@@ -129,6 +129,8 @@ public struct Session: ~Copyable {
     static let asksToKeep = Flags(rawValue: 1 << 22)
     /// The expectation of the request was refused: only the same request may follow.
     static let awaitsRepeat = Flags(rawValue: 1 << 23)
+    /// The request leaves for the target of its rule.
+    static let mapped = Flags(rawValue: 1 << 26)
     /// The body rests until the origin bids the proxy to go on, or has had its time.
     static let awaitsContinue = Flags(rawValue: 1 << 24)
     /// The response is a challenge that has been understood: nothing of it passes.

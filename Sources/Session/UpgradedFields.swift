@@ -15,9 +15,17 @@ import HTTP1
 import Policy
 
 extension Session {
-  private static let transportSecurityName = Array("strict-transport-security".utf8)
+  static let transportSecurityName = Array("strict-transport-security".utf8)
   /// Stands for any label of a host, any segment of a path: no rule names it.
   private static let anything = Array("any--sallyport".utf8)
+
+  /// What the program is to know in its own terms, because its request left for another URL.
+  mutating func fieldsToldAnew(
+    _ bytes: Span<UInt8>, _ workspace: inout Workspace, _ outputs: borrowing Outputs
+  ) -> [UInt8] {
+    if let target { return mappedFields(bytes, target, &workspace, outputs) }
+    return upgradedFields(bytes, &workspace, outputs)
+  }
 
   /// Drops the fields that are told anew, and returns them as they are told: lines with their ends.
   mutating func upgradedFields(
@@ -58,7 +66,7 @@ extension Session {
     return told
   }
 
-  private static let get = Array("GET".utf8)
+  static let get = Array("GET".utf8)
 
   // MARK: URLs
 
@@ -88,7 +96,7 @@ extension Session {
   }
 
   /// Whether a request of the program for this would be upgraded by a rule, as the one under way was.
-  private mutating func isUpgraded(
+  mutating func isUpgraded(
     _ host: [UInt8], _ port: UInt16?, _ method: [UInt8], _ path: [UInt8], _ workspace: inout Workspace
   ) -> Bool {
     guard workspace.decisions.host.set(host.span) == nil else { return false }
@@ -97,11 +105,11 @@ extension Session {
         scheme: .http, port: port ?? Scheme.http.defaultPort, method: method.span, path: path.span, isTunnel: false,
         client: client, link: workspace.link), &workspace.decisions)
     guard decision.verdict == .allow, let rule = decision.rule else { return false }
-    return policy.rules[rule].upgrade
+    return policy.rules[rule].leavesByTLS
   }
 
   /// Where the URL of a Refresh stands: `5; url=https://…`, in quotes or not.
-  private static func urlOfRefresh(_ bytes: Span<UInt8>, _ value: Range<Int>) -> Range<Int> {
+  static func urlOfRefresh(_ bytes: Span<UInt8>, _ value: Range<Int>) -> Range<Int> {
     var at = value.lowerBound
     while at < value.upperBound, bytes[at] != 0x3b, bytes[at] != 0x2c { at += 1 }
     at = min(at + 1, value.upperBound)
@@ -147,11 +155,11 @@ extension Session {
     return kept
   }
 
-  private static func anyPath(under path: [UInt8]) -> [UInt8] {
+  static func anyPath(under path: [UInt8]) -> [UInt8] {
     (path.first == 0x2f ? path : [0x2f]) + (path.last == 0x2f ? [] : [0x2f]) + anything
   }
 
-  private static func attribute(_ piece: [UInt8]) -> (name: String, value: [UInt8]) {
+  static func attribute(_ piece: [UInt8]) -> (name: String, value: [UInt8]) {
     let equals = piece.firstIndex(of: 0x3d) ?? piece.count
     let name = piece.span.trimmingBlanks(0..<equals)
     let value = piece.span.trimmingBlanks(min(equals + 1, piece.count)..<piece.count)

@@ -72,7 +72,7 @@ def way(
 ):
     """A function that starts the way of this test: `way(script, request="lines of [rule.request]")`.
 
-    `before` and `after` are rules around the one that takes the way; as a function, `before` gets the lines of a rule that
+    {SCHEME} and {PORT} in `lines` are those of the origin. `before` and `after` are rules around the one that takes the way; as a function, `before` gets the lines of a rule that
     make it take the same way.
     """
     name = request.param
@@ -83,13 +83,16 @@ def way(
         def kept(*more: str) -> str:
             inherited = f"[defaults.request]\n{defaults}\n" if defaults else ""
             ahead = before(*more) if callable(before) else before
-            return inherited + ahead + rule("kept", *more, *lines, request=request) + after
+            own = [line.replace("{SCHEME}", scheme).replace("{PORT}", str(port)) for line in lines]
+            return inherited + ahead + rule("kept", *more, *own, request=request) + after
 
         environment = {"environment": {"HIDDEN": SECRET}}
         secured = world.context(world.leaf("a.test"))
         parent = None
+        scheme = "https" if name in ("upgrade", "intercept", "upgrade by parent") else "http"
         if name in ("plain", "upgrade", "intercept"):
             origin = raw_origin(script) if name == "plain" else tls_origin(script, secured)
+            port = origin.port
             more = {"plain": [], "upgrade": ["upgrade = true"], "intercept": ['connect = "intercept"']}[name]
             policy = (authority.table if name == "intercept" else "") + kept(*more)
             proxy = secure_proxy(policy, **environment)
@@ -102,18 +105,18 @@ def way(
                 origin, parent = raw_origin(script), socks_server()
             else:
                 origin, parent = tls_origin(script, secured), scripted_parent(relaying)
+            port = origin.port if origin is not parent else unused_port()
             table = route("office", parent.via)
             more = ["upgrade = true"] if name == "upgrade by parent" else []
             proxy = routed(table, rules=kept(by("office"), *more), **environment)
-        port = origin.port if origin is not parent else unused_port()
         proxy.secrets.append(SECRET)
 
-        def enter(made: socket.socket | None = None) -> RawClient:
+        def enter(made: socket.socket | None = None, host: str = "a.test") -> RawClient:
             if name != "intercept":
                 return raw_client(proxy, made=made)
             client = secure_client(proxy, made=made)
-            assert client.tunnel("a.test", port).status == 200
-            client.shake_hands(client_context(authority.file), "a.test")
+            assert client.tunnel(host, port).status == 200
+            client.shake_hands(client_context(authority.file), host)
             return client
 
         return Way(name, proxy, origin, parent, port, enter)

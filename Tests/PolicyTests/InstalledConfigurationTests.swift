@@ -90,7 +90,7 @@ import Testing
     #expect(
       policy.rules.map(\.name) == [
         "example", "payments", "no-admin", "intranet", "old-agents", "no-metadata", "package-mirrors", "code",
-        "maps", "telemetry", "not-on-cellular", "weather",
+        "maps", "telemetry", "not-on-cellular", "weather", "api",
       ])
     let tables = ["request", "security", "response", "headers", "timeouts"]
     for schema in [TableSchema.rule, .request, .security, .response, .pins, .route] {

@@ -1,0 +1,209 @@
+// `target` of a rule: a base URL to which its requests go, so that a short name on the machine stands for a host, a port, a
+// scheme and the beginning of a path.
+//
+// The base path ends with a slash, whether or not it is written with one, and the path of a request is appended to it without
+// the slash that it begins with, as AFNetworking joins relative paths to its baseURL: `/users` becomes `/v2/users`. The query
+// stays as it is. What servers may make of the joined path (PathReadings) must lie below the base path, or the request is
+// denied; and policy is asked once more for the URL that comes of it, where a rule that denies counts. A rule that is reached
+// so does not map again. Tests: RuleTargetTests.
+
+import Bytes
+
+/// A base URL.
+public struct RuleTarget: Hashable, Sendable, CustomStringConvertible {
+  public let scheme: Scheme
+  public let host: CanonicalHost
+  public let port: UInt16
+  /// Begins and ends with a slash, and has one reading.
+  public let path: [UInt8]
+  /// The host as an authority has it: lower case, an IPv6 address between brackets.
+  public let name: [UInt8]
+  /// Name, and port where it is not the scheme's: the value of Host.
+  public let authority: [UInt8]
+
+  init(scheme: Scheme, host: CanonicalHost, port: UInt16, path: [UInt8]) {
+    self.scheme = scheme
+    self.host = host
+    self.port = port
+    self.path = path
+    let isIPv6 = host.address.map { !$0.isIPv4 } ?? false
+    name = isIPv6 ? [0x5b] + host.copiedBytes + [0x5d] : host.copiedBytes
+    authority = port == scheme.defaultPort ? name : name + Array(":\(port)".utf8)
+  }
+
+  public var description: String { url(of: path) }
+
+  /// The whole URL of a path on this host.
+  public func url(of path: [UInt8]) -> String {
+    "\(scheme.rawValue)://\(String(decoding: authority + path, as: UTF8.self))"
+  }
+
+  /// The path of a request, without its query, joined to the base path.
+  public func joined(_ path: Span<UInt8>) -> [UInt8] {
+    var joined = self.path
+    for index in 0..<path.count where index > 0 || path[0] != 0x2f { joined.append(path[index]) }
+    return joined
+  }
+
+  /// The reading of a joined path that lies outside the base path; nil: none does.
+  public func escape(_ joined: [UInt8]) -> PathReadingText? {
+    if path.count == 1 { return nil }
+    var readings = PathReadings()
+    readings.set(joined.span)
+    return readings.reading(where: { !$0.starts(with: path) })
+  }
+}
+
+/// Where a request of a rule with a target goes.
+public struct RequestMapping: Sendable {
+  public let target: RuleTarget
+  /// The joined path, without the query.
+  public let path: [UInt8]
+  /// What policy says of it; nil: nothing against it. Its verdict is to allow where the rule that speaks is not enforced.
+  public let objection: Decision?
+  /// How the path climbs out of the base path, where that is the objection.
+  public let escape: PathReadingText?
+}
+
+extension Policy {
+  /// Where a request that `decision` allows goes; nil: to the host that it names. The host in `workspace` is that of the target
+  /// then.
+  public func mapping(
+    of decision: Decision, _ facts: borrowing RequestFacts, _ workspace: inout DecisionWorkspace
+  ) -> RequestMapping? {
+    guard !facts.isTunnel, decision.verdict == .allow, let number = decision.rule, let target = rules[number].target
+    else { return nil }
+    let path = target.joined(facts.path)
+    _ = workspace.host.set(target.name.span)
+    if let escape = target.escape(path) {
+      let enforces = rules[number].enforce
+      let objection = Decision(
+        verdict: enforces ? .deny : .allow, reason: enforces ? .outsideTarget : .ruleWouldDeny, rule: number)
+      return RequestMapping(target: target, path: path, objection: objection, escape: escape)
+    }
+    let again = decide(
+      RequestFacts(
+        scheme: target.scheme, port: target.port, method: facts.method, path: path.span, isTunnel: false,
+        client: facts.client, link: facts.link), &workspace)
+    // That no rule speaks of the target is no objection: the rule that maps does.
+    let denies = again.reason == .ruleDenies || again.reason == .ruleWouldDeny
+    return RequestMapping(target: target, path: path, objection: denies ? again : nil, escape: nil)
+  }
+}
+
+// MARK: Reading
+
+/// Why a text is no base URL, with what to write instead. Holds no password.
+struct RuleTargetFault: Error, Hashable, Sendable {
+  let description: String
+
+  init(_ description: String) { self.description = description }
+}
+
+extension RuleTarget {
+  static let expectation = "a base URL such as \"https://api.example.com/v2/\""
+
+  init(_ text: String) throws(RuleTargetFault) {
+    if text.utf8.contains(0x40) {
+      throw RuleTargetFault("a user name and a password do not stand in the URL; [rule.request] has 'authorization'")
+    }
+    guard let colon = text.firstIndex(of: ":"), text[colon...].hasPrefix("://"),
+      let scheme = Scheme(rawValue: text[..<colon].lowercased())
+    else { throw RuleTargetFault("expected \(Self.expectation), found \(text.quoted)") }
+    let rest = text[colon...].dropFirst(3)
+    let authority = rest.prefix { $0 != "/" && $0 != "?" && $0 != "#" }
+    let path = rest[authority.endIndex...]
+    if path.contains("?") || path.contains("#") {
+      throw RuleTargetFault(
+        "expected \(Self.expectation), found a query or a fragment; parameters stand in [rule.request]")
+    }
+    let isBracketed = authority.hasPrefix("[")
+    let end =
+      (isBracketed ? authority.firstIndex(of: "]").map(authority.index(after:)) : authority.firstIndex(of: ":"))
+      ?? authority.endIndex
+    let behind = authority[end...]
+    guard behind.isEmpty || behind.hasPrefix(":") else {
+      throw RuleTargetFault("expected \(Self.expectation), found \(text.quoted)")
+    }
+    var port = scheme.defaultPort
+    if !behind.isEmpty {
+      let digits = String(behind.dropFirst())
+      guard let number = Int(digits), String(number) == digits, Bounds.ports.contains(number) else {
+        throw RuleTargetFault(
+          "expected a port from \(Bounds.ports.lowerBound) to \(Bounds.ports.upperBound), found \(digits.quoted)")
+      }
+      port = UInt16(number)
+    }
+    self.init(
+      scheme: scheme, host: try Self.host(authority[..<end], of: text), port: port, path: try Self.basePath(path))
+  }
+
+  private static func host(_ name: Substring, of text: String) throws(RuleTargetFault) -> CanonicalHost {
+    if name.isEmpty { throw RuleTargetFault("\(text.quoted) names no host") }
+    guard case .success(let ascii) = InternationalName.asciiForm(of: String(name)) else {
+      throw RuleTargetFault("\(String(name).quoted) is no internationalized host name")
+    }
+    var host = CanonicalHost()
+    if let fault = host.set(Array(ascii.utf8).span) {
+      throw RuleTargetFault("expected \(fault.expectation), found \(text.quoted)")
+    }
+    return host
+  }
+
+  /// With the slash at its end. Only a path that all servers read alike can be one to stay below.
+  private static func basePath(_ text: Substring) throws(RuleTargetFault) -> [UInt8] {
+    var path = Array(text.utf8)
+    if path.last != 0x2f { path.append(0x2f) }
+    let isPlain = path.allSatisfy { byte in
+      switch byte {
+      // ! $ & ' ( ) * + , - . / 0-9 : = A-Z _ a-z ~
+      case 0x21, 0x24, 0x26...0x3a, 0x3d, 0x41...0x5a, 0x5f, 0x61...0x7a, 0x7e: true
+      default: false
+      }
+    }
+    guard isPlain, PathReadings.isOrdinary(path.span) else {
+      throw RuleTargetFault(
+        "expected a path without escapes, ';', empty segments and dots at the end of one, found "
+          + String(text).quoted)
+    }
+    return path
+  }
+}
+
+extension ConfigurationReading {
+  func ruleTarget(_ setting: Setting) -> RuleTarget? {
+    guard let text = string(setting) else { return nil }
+    do throws(RuleTargetFault) {
+      return try RuleTarget(text)
+    } catch {
+      self.error(setting, error.description)
+      return nil
+    }
+  }
+
+  /// What a rule with a target says in vain, or to its harm.
+  func checkTarget(_ rule: RuleDraft) {
+    guard let target = rule.target, let setting = rule.settings["target"], rule.action == .allow || !rule.enforce else {
+      return
+    }
+    if rule.upgrade, let upgrade = rule.settings["upgrade"] {
+      warning(upgrade, "it does nothing: 'target' says by which scheme requests leave")
+    }
+    if target.scheme == .http, rule.matches(.https), rule.connect == .intercept {
+      warning(setting, "requests for https leave in the clear: the target is http")
+    }
+  }
+}
+
+extension RuleDraft {
+  /// Whether every request of it leaves under TLS; nil: as the program asks.
+  var leavesByTLS: Bool? {
+    if let target { return target.scheme == .https }
+    return upgrade ? true : nil
+  }
+}
+
+extension Rule {
+  /// Whether a request that the program sends by http leaves under TLS.
+  public var leavesByTLS: Bool { target.map { $0.scheme == .https } ?? upgrade }
+}

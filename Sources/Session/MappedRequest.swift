@@ -1,0 +1,64 @@
+// Requests of a rule with a `target`: they leave for another URL than they came with. What of the answer names that URL is told
+// in terms of the one that the program asked for, since it knows no other (`MappedFields`).
+//
+// Host, port, scheme, path and the value of Host are the target's; so is the name that the certificate is verified for. The
+// line of the log has what the program asked. Tests: MappedRequestTests.
+
+import Bytes
+import HTTP1
+import Policy
+
+extension Session {
+  /// Where the request under way goes, where its rule has a target; nil: to the host that it names.
+  var target: RuleTarget? { flags.contains(.mapped) ? rule?.target : nil }
+
+  /// Turns a request that its rule maps to its target. An objection of policy is answered.
+  mutating func mapRequest(
+    _ bytes: Span<UInt8>, _ decision: Decision, _ workspace: inout Workspace
+  ) -> Problem? {
+    guard rule?.target != nil, !flags.contains(.isTunnel) else { return nil }
+    let mapping = policy.mapping(
+      of: decision,
+      RequestFacts(
+        scheme: isSecure(workspace.request) ? .https : .http, port: port,
+        method: bytes.extracting(workspace.request.method), path: bytes.extracting(workspace.request.path),
+        isTunnel: false, client: client, link: workspace.link), &workspace.decisions)
+    guard let mapping else { return nil }
+    if let objection = mapping.objection {
+      if objection.verdict == .allow {
+        record.report = .denied
+      } else {
+        record.decision = objection
+        return problem(of: mapping, by: objection)
+      }
+    }
+    flags.insert(.mapped)
+    setMappedHost(&workspace)
+    return nil
+  }
+
+  /// Says that the request is for the target, to those who connect.
+  mutating func setMappedHost(_ workspace: inout Workspace) {
+    guard let target else { return }
+    _ = workspace.decisions.host.set(target.name.span)
+    port = target.port
+  }
+
+  private func problem(of mapping: RequestMapping, by objection: Decision) -> Problem {
+    let name = objection.rule.map { policy.rules[$0].name } ?? ""
+    if let escape = mapping.escape {
+      return Problem(
+        .denied, "Rule \(name) sends requests below \(mapping.target); the path, read as \(escape), leads out of it.")
+    }
+    let url = mapping.target.url(of: mapping.path)
+    let reason = objection.rule.flatMap { policy.rules[$0].reason }.map { " \($0)" } ?? ""
+    return Problem(.denied, "The request would go to \(url), and rule \(name) denies that.\(reason)")
+  }
+
+  /// The target in origin-form, without the parameters of the rule; nil: as it came.
+  func mappedTarget(_ bytes: Span<UInt8>, _ head: borrowing RequestHead) -> [UInt8]? {
+    guard let target, head.form != .asterisk else { return nil }
+    return target.joined(bytes.extracting(head.path))
+      + bytes.extracting(head.path.upperBound..<max(head.path.upperBound, head.pathAndQuery.upperBound)).array
+  }
+}
