@@ -49,6 +49,8 @@ public struct Explanation: Sendable {
   /// The rule that decides; nil where none matches.
   public let rule: Rule?
   public let passedOver: [PassedOver]
+  /// How many more rules come before the one that decides than `passedOver` has.
+  public let passedOverMore: Int
   /// The reading of the path by which a rule denies; nil where all readings agree, and for what no rule denies.
   public let pathReading: PathReadingText?
   /// `upgrades` of the rule; nil: it does not say.
@@ -84,10 +86,12 @@ public struct Explanation: Sendable {
 extension Policy {
   /// Explains a request. `path` is without the query, and empty for a tunnel. Without `client` it is that of one who is
   /// not known; without `link`, of a machine whose link is not. `own`: the addresses of the machine.
-  /// `query`, with its question mark, is shown and decides nothing.
+  /// `query`, with its question mark, is shown and decides nothing. Of the rules that do not match `mostPassedOver` are
+  /// looked at.
   public func explain(
     method: String, scheme: Scheme, host: CanonicalHost, port: UInt16, path: String, isTunnel: Bool,
-    client: LocalClient? = nil, link: ReachabilityStatus? = nil, own: OwnAddresses = .unknown, query: String = ""
+    client: LocalClient? = nil, link: ReachabilityStatus? = nil, own: OwnAddresses = .unknown, query: String = "",
+    atMost mostPassedOver: Int = .max
   ) -> Explanation {
     let methodBytes = Array(method.utf8)
     let pathBytes = Array(path.utf8)
@@ -106,7 +110,8 @@ extension Policy {
       method: method, scheme: scheme, host: host, port: port, path: path, query: query, client: client,
       link: link ?? .unknown)
     var passedOver: [Explanation.PassedOver] = []
-    for rule in rules[..<(asked.rule ?? rules.count)] {
+    let before = asked.rule ?? rules.count
+    for rule in rules[..<min(before, mostPassedOver)] {
       guard let condition = rule.firstFailure(facts, paths: paths, host: host) else { continue }
       passedOver.append(
         Explanation.PassedOver(
@@ -131,12 +136,13 @@ extension Policy {
       }
     }
     return explanation(
-      of: decision, seen, to: mapping?.target, mapped, isTunnel: isTunnel, passedOver, reading, assumptions, own)
+      of: decision, seen, to: mapping?.target, mapped, isTunnel: isTunnel, passedOver,
+      before - min(before, mostPassedOver), reading, assumptions, own)
   }
 
   private func explanation(
     of decision: Decision, _ seen: Seen, to target: RuleTarget?, _ mapped: Explanation.Mapped?, isTunnel: Bool,
-    _ passedOver: [Explanation.PassedOver],
+    _ passedOver: [Explanation.PassedOver], _ passedOverMore: Int,
     _ pathReading: PathReadingText?, _ assumptions: [Explanation.Assumption], _ own: OwnAddresses
   ) -> Explanation {
     let edits = request(of: decision)
@@ -148,7 +154,8 @@ extension Policy {
     let isEcho = EchoMethod.includes(Array(seen.method.utf8).span)
     return Explanation(
       request: seen.request(isTunnel: isTunnel), isTunnel: isTunnel, port: seen.port,
-      decision: decision, rule: decision.rule.map { rules[$0] }, passedOver: passedOver, pathReading: pathReading,
+      decision: decision, rule: decision.rule.map { rules[$0] }, passedOver: passedOver,
+      passedOverMore: passedOverMore, pathReading: pathReading,
       upgrades: decision.rule.flatMap { rules[$0].upgrades },
       mapped: mapped,
       redirects: decision.rule.flatMap { rules[$0].redirects == .pass ? nil : rules[$0].redirects },
@@ -312,7 +319,7 @@ extension Explanation: CustomStringConvertible {
     return ["", rule == nil ? "rules that do not match:" : "rules before it that do not match:"]
       + passedOver.map {
         "  \($0.rule) (\($0.location)): \($0.condition.rawValue): expected \($0.expected), seen \($0.seen)"
-      }
+      } + (passedOverMore > 0 ? ["  and \(passedOverMore) more"] : [])
   }
 
   private var assumptionLines: [String] { assumptions.isEmpty ? [] : [""] + assumptions.map(\.text) }
@@ -375,12 +382,15 @@ extension Explanation {
     JSONText.object(members + (inside.map { [("inside", .object($0.members))] } ?? [])).text + "\n"
   }
 
+  public var value: JSONText { .object(members) }
+
   private var members: [(String, JSONText)] {
     let note: [(String, JSONText)] = self.note.map { [("note", .string($0))] } ?? []
     return note + [
-      ("request", .string(request)), ("verdict", .string(decision.verdict == .allow ? "allow" : "deny")),
-      ("decision", .string(decision.reason.rawValue)), ("rule", ruleJSON),
+      ("request", .string(request)), ("decision", .string(decision.verdict == .allow ? "allow" : "deny")),
+      ("reason", .string(decision.reason.rawValue)), ("rule", ruleJSON),
       ("path_reading", (pathReading ?? mapped?.escape)?.json ?? .null), ("passed_over", .array(passedOver.map(\.json))),
+      ("passed_over_more", .number(passedOverMore)),
       ("assumed", .array(assumptions.map(\.json))),
       ("actions", actionsJSON), ("address", addressJSON),
     ] + (mapped.map { [("target", .string($0.url))] } ?? [])

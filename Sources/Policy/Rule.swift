@@ -52,6 +52,8 @@ public final class Rule: Sendable {
 
   public let name: String
   public let location: SourceLocation
+  /// The same as a text: `/etc/sallyport/sallyport.toml:12`.
+  public let place: String
   public let conditions: Conditions
   public let action: RuleAction
   /// Shown to the client by a rule that denies.
@@ -103,6 +105,7 @@ public final class Rule: Sendable {
   ) {
     self.name = name
     self.location = location
+    place = location.description
     self.conditions = conditions
     self.action = action
     self.reason = reason

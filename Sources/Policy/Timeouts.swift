@@ -81,6 +81,16 @@ public struct RuleTimeouts: Hashable, Sendable {
   public let values: Timeouts
   /// What it says itself, in the order of the keys.
   public let own: [Timeout]
+  /// What holds where the rule is not enforced: it ends nothing sooner than it would have ended without the rule.
+  let lenient: Timeouts
+
+  init(values: Timeouts, own: [Timeout], inherited: Timeouts) {
+    self.values = values
+    self.own = own
+    var lenient = values
+    for timeout in own { lenient[timeout] = max(values[timeout], inherited[timeout]) }
+    self.lenient = lenient
+  }
 
   /// `response_header 10m, tunnel_idle 2h`.
   var text: String {
@@ -94,7 +104,7 @@ extension Policy {
   /// What holds for the exchange that the rule of this number decided; nil: for one that none did.
   public func timeouts(of rule: Int?) -> Timeouts {
     guard rulesHaveTimeouts, let rule, let own = rules[rule].timeouts else { return configuration.timeouts }
-    return own.values
+    return rules[rule].enforce ? own.values : own.lenient
   }
 }
 
@@ -109,7 +119,8 @@ struct TimeoutDraft {
   func timeouts(inheriting inherited: Timeouts) -> RuleTimeouts {
     var values = inherited
     for (timeout, milliseconds) in self.values { values[timeout] = milliseconds }
-    return RuleTimeouts(values: values, own: Timeout.ofRule.filter { self.values[$0] != nil })
+    return RuleTimeouts(
+      values: values, own: Timeout.ofRule.filter { self.values[$0] != nil }, inherited: inherited)
   }
 }
 

@@ -17,7 +17,10 @@ enum HostCheck {
       names.isEmpty
       ? "one that names no host (its subject, \(title(leaf)), does not count)"
       : "one for \(listed(names, atMost: listedNameLimit))"
-    return TrustFailure(.nameMismatch, "expected a certificate for \(text(identity)), found \(found)")
+    return TrustFailure(
+      .nameMismatch, "expected a certificate for \(text(identity)), found \(found)",
+      difference: Difference(
+        expected: text(identity), seen: names.isEmpty ? title(leaf) : names.joined(separator: ", ")))
   }
 
   private static func holds(_ leaf: OpaquePointer, _ identity: ReferenceIdentity) -> Bool {

@@ -1,6 +1,7 @@
 // Step 3 of the order of evaluation: whether a chain carries what a pin set asks for. Only a verified chain counts: a
 // certificate that is merely shown proves nothing, for anybody can show it. Tests: DecisionTableTests, PinEvaluationTests.
 
+import Bytes
 import COpenSSL
 
 struct PinEvaluation {
@@ -69,7 +70,8 @@ struct PinEvaluation {
     return .failure(
       TrustFailure(
         .pinMismatch,
-        "expected a key of the pin set '\(set.name)' (\(Self.list(configured))); \(found) has \(Self.list(seen))"))
+        "expected a key of the pin set '\(set.name)' (\(Self.list(configured))); \(found) has \(Self.list(seen))",
+        difference: Difference(expected: Self.list(configured), seen: Self.list(seen))))
   }
 
   /// Verifies the chain again with the pinned certificates as its only anchors.
@@ -98,7 +100,8 @@ struct PinEvaluation {
     return TrustFailure(
       .pinMismatch,
       "expected a chain to a certificate of the pin set '\(set.name)' (\(Self.list(configured))); "
-        + "the server has \(Self.list(seen)); \(reason)")
+        + "the server has \(Self.list(seen)); \(reason)",
+      difference: Difference(expected: Self.list(configured), seen: Self.list(seen)))
   }
 
   private mutating func look(for pins: Set<PublicKeyPin>, on path: [OpaquePointer]) {

@@ -5,6 +5,7 @@
 // bounded by PathSearch. Nothing here waits or allocates without a limit.
 // Tests: DecisionTableTests state the rule a second time and compare; BetterTLSTests; one file for each part.
 
+import Bytes
 import COpenSSL
 
 /// What a server's certificate must be for.
@@ -35,10 +36,13 @@ public struct TrustFailure: Error, Hashable, Sendable {
   /// A sentence: what was expected, what was seen. For a mismatch, the pins that were seen beside those configured, and
   /// the certificate each belongs to. Printable ASCII and "…".
   public let detail: String
+  /// The same in two parts, where it has them.
+  public let difference: Difference?
 
-  public init(_ kind: Kind, _ detail: String) {
+  public init(_ kind: Kind, _ detail: String, difference: Difference? = nil) {
     self.kind = kind
     self.detail = detail
+    self.difference = difference
   }
 }
 

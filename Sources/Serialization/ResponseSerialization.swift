@@ -34,6 +34,8 @@ public struct ResponseSerialization: Sendable {
 
   /// In order; the first that accepts a response decides.
   public let kinds: [Kind]
+  /// The same as a text: `json` or `json,http`.
+  public let name: String
   public let acceptableStatus: StatusRanges
   /// nil: each serializer's own list.
   public let acceptableTypes: [MediaRange]?
@@ -55,6 +57,7 @@ public struct ResponseSerialization: Sendable {
     malformed: Malformed = .mend, parts: Parts = .pass, jsonRoot: JSONRoot = .any, judges: Bool = true
   ) {
     self.kinds = kinds
+    name = kinds.map(\.rawValue).joined(separator: ",")
     self.acceptableStatus = acceptableStatus
     self.acceptableTypes = acceptableTypes
     self.removesNulls = removesNulls

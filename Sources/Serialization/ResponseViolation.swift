@@ -1,5 +1,7 @@
 // What is wrong with a response, in words that say what was expected and what was seen.
 
+import Bytes
+
 /// One way in which a response is not what its rule accepts.
 public struct ResponseViolation: Equatable, Sendable {
   public enum Subject: String, Sendable, CaseIterable {
@@ -22,6 +24,8 @@ public struct ResponseViolation: Equatable, Sendable {
     self.expected = expected
     self.seen = seen
   }
+
+  public var difference: Difference { Difference(expected: expected, seen: seen) }
 
   /// `expected status 200-299, seen 503`
   public var sentence: String {

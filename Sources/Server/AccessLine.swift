@@ -1,4 +1,5 @@
-// The one line that is written for each request or tunnel. Nothing is allocated for it in a steady state.
+// The facts of an exchange, each once: the line of the access log, the entry of the journal, and what events and the admin
+// API say of it. Nothing is allocated for it in a steady state. Tests: AccessLineTests.
 
 import Bytes
 import HTTP1
@@ -12,195 +13,111 @@ struct AccessLine {
   let rule: String?
   let client: SocketAddress
   let totalMilliseconds: Int64
+  /// File and line of the rule.
+  var place: String? = nil
+  /// The pins that the certificate of the origin was held to.
+  var pins: String? = nil
   /// The moment that the line tells, in milliseconds since 1970; nil: when the exchange began.
   var wall: Int64? = nil
 
-  /// `text` holds method and target, at the record's ranges.
+  /// `text` holds method, target and the type of the response, at the record's ranges.
   func write(_ format: LineFormat, text: borrowing ByteBuffer, to out: inout ByteBuffer) {
     switch format {
-    case .json: writeJSON(text.bytes, &out)
-    case .text: writeText(text.bytes, &out)
+    case .json:
+      writeMembers(text, to: &out)
+      out.append("}\n")
+    case .text:
+      out.appendTimestamp(wall ?? record.begunWall)
+      out.append(" ")
+      write(TextFacts(), text.bytes, &out)
+      out.append("\n")
     case .journal: writeJournal(text.bytes, &out)
     }
   }
 
-  private func writeJSON(_ text: Span<UInt8>, _ out: inout ByteBuffer) {
+  /// The JSON object without its last brace.
+  func writeMembers(_ text: borrowing ByteBuffer, to out: inout ByteBuffer) {
+    writeTime(&out)
+    write(JSONFacts(), text.bytes, &out)
+  }
+
+  /// Of an exchange that goes on: what has been decided.
+  func writeBeginning(_ text: borrowing ByteBuffer, to out: inout ByteBuffer) {
+    writeTime(&out)
+    writeRequest(JSONFacts(), text.bytes, &out)
+    writeDecision(JSONFacts(), &out)
+    out.append("}")
+  }
+
+  private func writeTime(_ out: inout ByteBuffer) {
     out.append("{\"time\":\"")
     out.appendTimestamp(wall ?? record.begunWall)
-    out.append("\",\"id\":\"")
-    record.reference.write(to: &out)
-    out.append("\",\"client\":\"")
-    out.append(client)
-    out.append("\",\"user\":")
-    if let client = record.client { writeUser(client, &out) } else { out.append("null") }
-    out.append(",\"unit\":")
-    if let unit = record.client?.unit { out.append(json: unit) } else { out.append("null") }
-    out.append(",\"method\":")
-    write(json: text.extracting(record.method), &out)
-    out.append(",\"target\":")
-    write(json: text.extracting(record.target), &out)
-    out.append(",\"rule\":")
-    if let rule { out.append(json: rule) } else { out.append("null") }
-    out.append(",\"decision\":")
-    if let decision = record.decision {
-      out.append(decision.verdict == .allow ? "\"allow\",\"reason\":\"" : "\"deny\",\"reason\":\"")
-      out.append(decision.reason.token)
-      out.append("\"")
-    } else {
-      out.append("null,\"reason\":null")
-    }
-    out.append(",\"route\":")
-    if let route = record.route { out.append(json: route) } else { out.append("null") }
-    out.append(",\"upstream\":")
-    if let upstream = record.upstream {
-      out.append("\"")
-      out.append(SocketAddress(upstream, port: record.upstreamPort))
-      out.append("\"")
-    } else {
-      out.append("null")
-    }
-    out.append(record.isReused ? ",\"reused\":true" : ",\"reused\":false")
-    out.append(record.isRetried ? ",\"retried\":true" : ",\"retried\":false")
-    out.append(",\"status\":")
-    out.append(decimal: UInt64(record.status))
-    out.append(",\"bytes_in\":")
-    out.append(decimal: record.bytesIn)
-    out.append(",\"bytes_out\":")
-    out.append(decimal: record.bytesOut)
-    write(json: ",\"name_ms\":", record.nameMilliseconds, &out)
-    write(json: ",\"connect_ms\":", record.connectMilliseconds, &out)
-    write(json: ",\"tls_ms\":", record.tlsMilliseconds, &out)
-    write(json: ",\"first_byte_ms\":", record.firstByteMilliseconds, &out)
-    write(json: ",\"total_ms\":", totalMilliseconds, &out)
-    out.append(",\"assurance\":")
-    if let assurance = record.assurance {
-      out.append("\"")
-      out.append(assurance.token)
-      out.append("\"")
-    } else {
-      out.append("null")
-    }
-    out.append(",\"report\":")
-    if let report = record.report {
-      out.append("\"")
-      out.append(report.token)
-      out.append("\"")
-    } else {
-      out.append("null")
-    }
-    out.append(",\"violation\":")
-    if let violation = record.violation {
-      out.append("\"")
-      out.append(violation.token)
-      out.append("\"")
-    } else {
-      out.append("null")
-    }
-    out.append(",\"mended\":")
-    if record.mended.isEmpty { out.append("null") } else { out.append(json: record.mended.text) }
-    out.append(",\"error\":")
-    if let token = record.outcome.token {
-      out.append("\"")
-      out.append(token)
-      out.append("\"}\n")
-    } else {
-      out.append("null}\n")
-    }
-  }
-
-  private func writeUser(_ client: LocalClient, _ out: inout ByteBuffer) {
-    if let user = client.user { return out.append(json: user) }
-    out.append("\"")
-    out.append(decimal: UInt64(client.userID))
     out.append("\"")
   }
 
-  private func write(json text: Span<UInt8>, _ out: inout ByteBuffer) {
-    if text.isEmpty { out.append("null") } else { out.append(json: text) }
+  /// All but the time.
+  func write(_ facts: some FactWriter, _ text: Span<UInt8>, _ out: inout ByteBuffer) {
+    writeRequest(facts, text, &out)
+    facts.number("status", UInt64(record.status), isBare: true, &out)
+    writeDecision(facts, &out)
+    facts.word("outcome", record.outcome.word, &out)
+    facts.word("detail", record.finding?.detail, &out)
+    facts.word("expected", record.finding?.difference?.expected, &out)
+    facts.word("seen", record.finding?.difference?.seen, &out)
+    facts.word("report", record.report?.token, &out)
+    facts.word("violation", record.violation?.token, &out)
+    facts.word("serializer", record.serializer, &out)
+    facts.word("mended", record.mended.isEmpty ? nil : record.mended.text, &out)
+    facts.word("route", record.route, &out)
+    facts.address("upstream", record.upstream.map { SocketAddress($0, port: record.upstreamPort) }, &out)
+    facts.truth("reused", record.isReused, &out)
+    facts.truth("retried", record.isRetried, &out)
+    facts.word("assurance", record.assurance?.token, &out)
+    facts.word("pins", record.assurance == nil ? nil : pins, &out)
+    facts.number("upstream_status", record.upstreamStatus > 0 ? UInt64(record.upstreamStatus) : nil, &out)
+    facts.text("upstream_type", text.extracting(record.upstreamType), &out)
+    facts.number("bytes_in", record.bytesIn, &out)
+    facts.number("bytes_out", record.bytesOut, &out)
+    facts.milliseconds("name_ms", record.nameMilliseconds, &out)
+    facts.milliseconds("connect_ms", record.connectMilliseconds, &out)
+    facts.milliseconds("tls_ms", record.tlsMilliseconds, &out)
+    facts.milliseconds("first_byte_ms", record.firstByteMilliseconds, &out)
+    facts.milliseconds("total_ms", max(0, totalMilliseconds), &out)
   }
 
-  private func write(json key: StaticString, _ milliseconds: Int64, _ out: inout ByteBuffer) {
-    out.append(key)
-    if milliseconds < 0 { out.append("null") } else { out.append(decimal: UInt64(milliseconds)) }
+  private func writeRequest(_ facts: some FactWriter, _ text: Span<UInt8>, _ out: inout ByteBuffer) {
+    facts.reference("ref", record.reference, &out)
+    facts.address("client", client, isBare: true, &out)
+    facts.text("method", text.extracting(record.method), isBare: true, &out)
+    facts.text("target", text.extracting(record.target), isBare: true, &out)
   }
 
-  private func writeText(_ text: Span<UInt8>, _ out: inout ByteBuffer) {
-    out.appendTimestamp(record.begunWall)
-    out.append(" ")
-    writeTextWithoutTime(text, &out)
+  private func writeDecision(_ facts: some FactWriter, _ out: inout ByteBuffer) {
+    if let client = record.client, client.user == nil {
+      facts.word("user", "\(client.userID)", &out)
+    } else {
+      facts.word("user", record.client?.user, &out)
+    }
+    facts.word("unit", record.client?.unit, &out)
+    facts.word("program", record.program, &out)
+    facts.word("proxy_user", record.proxyUser, &out)
+    facts.word("rule", rule, &out)
+    facts.word("place", place, &out)
+    facts.word("decision", record.decision.map { $0.verdict == .allow ? "allow" : "deny" }, &out)
+    facts.word("reason", record.decision?.reason.token, &out)
   }
+}
 
-  /// For what bears a time of its own.
-  func writeTextWithoutTime(_ text: Span<UInt8>, _ out: inout ByteBuffer) {
-    record.reference.write(to: &out)
-    out.append(" ")
-    out.append(client)
-    out.append(" ")
-    if record.method.isEmpty { out.append("-") } else { out.append(text.extracting(record.method)) }
-    out.append(" ")
-    if record.target.isEmpty { out.append("-") } else { out.append(text.extracting(record.target)) }
-    out.append(" ")
-    out.append(decimal: UInt64(record.status))
-    out.append(" rule=")
-    if let rule { out.append(rule) } else { out.append("-") }
-    if let decision = record.decision {
-      out.append(decision.verdict == .allow ? " allow:" : " deny:")
-      out.append(decision.reason.token)
-    }
-    if let client = record.client {
-      out.append(" user=")
-      if let user = client.user { out.append(user) } else { out.append(decimal: UInt64(client.userID)) }
-      if let unit = client.unit {
-        out.append(" unit=")
-        // Whoever may make control groups names them.
-        out.append(printable: unit)
-      }
-    }
-    if let upstream = record.upstream {
-      out.append(" route=")
-      out.append(record.route ?? "-")
-      out.append(" upstream=")
-      out.append(SocketAddress(upstream, port: record.upstreamPort))
-      if record.isReused { out.append(" reused") }
-      if record.isRetried { out.append(" retried") }
-    }
-    out.append(" in=")
-    out.append(decimal: record.bytesIn)
-    out.append(" out=")
-    out.append(decimal: record.bytesOut)
-    write(text: " name=", record.nameMilliseconds, &out)
-    write(text: " connect=", record.connectMilliseconds, &out)
-    write(text: " tls=", record.tlsMilliseconds, &out)
-    write(text: " first=", record.firstByteMilliseconds, &out)
-    write(text: " total=", totalMilliseconds, &out)
-    if let assurance = record.assurance {
-      out.append(" assurance=")
-      out.append(assurance.token)
-    }
-    if let report = record.report {
-      out.append(" report=")
-      out.append(report.token)
-    }
-    if let violation = record.violation {
-      out.append(" violation=")
-      out.append(violation.token)
-    }
-    if !record.mended.isEmpty {
-      out.append(" mended=")
-      out.append(record.mended.text)
-    }
-    if let token = record.outcome.token {
-      out.append(" error=")
-      out.append(token)
-    }
-    out.append("\n")
-  }
-
-  private func write(text key: StaticString, _ milliseconds: Int64, _ out: inout ByteBuffer) {
-    if milliseconds < 0 { return }
-    out.append(key)
-    out.append(decimal: UInt64(milliseconds))
-    out.append("ms")
+extension AccessLine {
+  /// `policy`: the one that decided, with the rule that the record names.
+  init(
+    _ record: ExchangeRecord, rule: String?, of policy: Policy, client: SocketAddress, totalMilliseconds: Int64,
+    wall: Int64? = nil
+  ) {
+    self.init(
+      record: record, rule: rule, client: client, totalMilliseconds: totalMilliseconds,
+      place: record.decision?.rule.map { policy.rules[$0].place },
+      pins: record.decision.flatMap { policy.security(of: $0).settings.pinSet?.name }, wall: wall)
   }
 }
 

@@ -278,16 +278,41 @@ enum AdminResources {
 
   // MARK: GET /v1/decisions/REF
 
-  /// The line of the log; nil where no loop remembers the exchange.
+  /// Rules before the deciding one of which it is told why they did not match: a page of them.
+  static let mostPassedOver = 32
+
+  /// The line of the log, and what `explain` says of the request by the policy that decided it; nil where no loop remembers
+  /// the exchange.
   static func decision(_ found: RecentDecision?, _ format: LineFormat) -> String? {
     guard let found else { return nil }
     var text = ByteBuffer()
     text.append(found.text)
-    var line = ByteBuffer()
-    AccessLine(
-      record: found.record, rule: found.rule, client: found.client, totalMilliseconds: found.totalMilliseconds
-    ).write(format, text: text, to: &line)
-    return line.bytes.string
+    let line = AccessLine(
+      found.record, rule: found.rule, of: found.policy, client: found.client,
+      totalMilliseconds: found.totalMilliseconds)
+    let explanation = explanation(of: found)
+    var out = ByteBuffer()
+    if format == .json {
+      line.writeMembers(text, to: &out)
+      out.append(",\"explanation\":")
+      out.append(explanation?.value.text ?? "null")
+      out.append("}\n")
+    } else {
+      line.write(format, text: text, to: &out)
+      if let explanation { out.append("\n\(explanation)") }
+    }
+    return out.bytes.string
+  }
+
+  /// nil where no rule was asked: the request could not be read, or was for the proxy itself.
+  private static func explanation(of found: RecentDecision) -> Explanation? {
+    let record = found.record
+    guard record.decision != nil, !record.target.isEmpty else { return nil }
+    let text = found.text.span
+    let request = NamedRequest.read(
+      method: text.extracting(record.method).string, url: text.extracting(record.target).string)
+    guard case .success(let request) = request else { return nil }
+    return found.policy.explain(request, client: record.client, link: record.link, atMost: mostPassedOver)
   }
 
   // MARK: Parts

@@ -193,7 +193,10 @@ final class Connector {
       if tried == nil, kind != .cellularNotAllowed { kind = .notReachable }
     }
     let route = tried.flatMap { tried in listed.first { $0.route.name == tried.route }?.route }
-    fail(UpstreamFailure(kind, detail, receivedStatus: last.problem.receivedStatus), by: route, worker)
+    fail(
+      UpstreamFailure(
+        kind, detail, difference: last.problem.difference, receivedStatus: last.problem.receivedStatus),
+      by: route, worker)
   }
 
   // MARK: Waiting for the network
@@ -423,7 +426,7 @@ final class Connector {
     worker.update(upstream.descriptor, &upstream.interest, .read, upstream.slot)
     upstream.holdsPlace = hasPlace
     upstream.holder = hasPlace ? identity : nil
-    upstream.report = tls?.report.map { Problem.Kind($0.kind) }
+    upstream.report = tls?.report.map { (Problem.Kind($0.kind), Finding($0, of: destination.name)) }
     upstream.isForgiven = tls?.isForgiven ?? false
     hasPlace = false
     if route.parent != nil { worker.shared.health.succeeded(route.route, now: worker.now) }

@@ -160,10 +160,11 @@ extension Connector {
       case .abandoned: return
       case .failed(let failure):
         if verification?.enforces ?? true { return routeFailed(failure, .failed, worker) }
-        conversation?.report(failure.problem.kind, failure.problem.detail, isForgiven: true, worker)
+        conversation?.report(
+          failure.problem.kind, Finding(failure.problem.detail, failure.problem.difference), isForgiven: true, worker)
       case .seen(let report?, let isForgiven):
         conversation?.report(
-          Problem.Kind(report.kind), "\(destination.name): \(report.detail)", isForgiven: isForgiven, worker)
+          Problem.Kind(report.kind), Finding(report, of: destination.name), isForgiven: isForgiven, worker)
       case .seen(nil, _): break
       }
       stage = .idle
@@ -219,7 +220,6 @@ extension Connector {
     if tls.stream.isResumed { worker.statistics.resumptions += 1 } else { worker.statistics.handshakes += 1 }
     conversation?.noteTLSTime(worker.now - begunAt)
     guard let report = tls.report else { return }
-    conversation?.report(
-      Problem.Kind(report.kind), "\(name): \(report.detail)", isForgiven: tls.isForgiven, worker)
+    conversation?.report(Problem.Kind(report.kind), Finding(report, of: name), isForgiven: tls.isForgiven, worker)
   }
 }

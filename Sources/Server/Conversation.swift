@@ -315,7 +315,9 @@ final class Conversation {
     }
     if reused { worker.statistics.upstreamsReused += 1 } else { worker.statistics.upstreamsOpened += 1 }
     mark(upstream, reused: reused)
-    if let report = upstream.report { session.noteReport(report, isForgiven: upstream.isForgiven) }
+    if let report = upstream.report {
+      session.noteReport(report.kind, report.finding, isForgiven: upstream.isForgiven)
+    }
     flags.remove([.upstreamEnded, .upstreamUnwatched, .upstreamBroken, .sawUpstreamInput])
     let action = session.upstreamOpened(
       reused: reused, address: IPAddress(upstream.address), port: upstream.address.port, by: upstream.way,

@@ -14,10 +14,10 @@ extension Conversation {
   func noteTLSTime(_ milliseconds: Int64) { session.noteTLSTime(milliseconds) }
 
   /// Tells what a rule or a pin set that only reports would have refused.
-  func report(_ kind: Problem.Kind, _ detail: String, isForgiven: Bool, _ worker: Worker) {
-    session.noteReport(kind, isForgiven: isForgiven)
-    if kind == .pinMismatch { tellOfPins(detail, worker) }
-    worker.shared.log.event(.warning, "\(tag) would be refused: \(detail)")
+  func report(_ kind: Problem.Kind, _ finding: Finding, isForgiven: Bool, _ worker: Worker) {
+    session.noteReport(kind, finding, isForgiven: isForgiven)
+    if kind == .pinMismatch { tellOfPins(finding.detail, worker) }
+    worker.shared.log.event(.warning, "\(tag) would be refused: \(finding.detail)")
   }
 
   /// `ref=7F3K2A rule=payments`: by which lines of one exchange are found.
@@ -60,6 +60,7 @@ extension Conversation {
       worker.shared.log.event(.warning, "\(tag) would be refused: \(fault.sentence)")
     default: break
     }
+    session.noteWhole(now: worker.now)
     let rule = session.ruleName
     let milliseconds = worker.now - session.record.begun
     let begun = session.record.begunMicroseconds
@@ -67,11 +68,17 @@ extension Conversation {
       session.record, rule: rule, isTunnel: session.isTunnel,
       microseconds: begun > 0 ? worker.workspace.turnMicroseconds - begun : milliseconds * 1000)
     worker.recent.note(
-      session.record, rule: rule, client: peer, totalMilliseconds: milliseconds, text: outputs.text.bytes)
+      session.record, rule: rule, policy: session.policy, client: peer, totalMilliseconds: milliseconds,
+      text: outputs.text.bytes)
     tell(milliseconds, worker)
     guard session.policy.configuration.log.access else { return }
-    AccessLine(record: session.record, rule: rule, client: peer, totalMilliseconds: milliseconds).write(
-      worker.shared.log.format, text: outputs.text, to: &worker.logLines)
+    line(milliseconds).write(worker.shared.log.format, text: outputs.text, to: &worker.logLines)
+  }
+
+  private func line(_ milliseconds: Int64, wall: Int64? = nil) -> AccessLine {
+    AccessLine(
+      session.record, rule: session.ruleName, of: session.policy, client: peer, totalMilliseconds: milliseconds,
+      wall: wall)
   }
 
   /// Tells those who watch that the exchange is over.
@@ -84,9 +91,7 @@ extension Conversation {
     guard isViolation || events.wants(.finished) else { return }
     var line = ByteBuffer()
     // The log tells when the exchange began; an event, when it happened.
-    AccessLine(
-      record: session.record, rule: session.ruleName, client: peer, totalMilliseconds: milliseconds, wall: Clock.wall
-    ).write(.json, text: outputs.text, to: &line)
+    self.line(milliseconds, wall: Clock.wall).write(.json, text: outputs.text, to: &line)
     events.post(.finished, about: subject, json: line.bytes.string)
     if isViolation { events.post(.violation, about: subject, json: line.bytes.string) }
   }
@@ -95,7 +100,7 @@ extension Conversation {
   func tellBeginning(_ worker: Worker) {
     guard worker.shared.events.wants(.begun) else { return }
     var json = ByteBuffer()
-    BeginningLine(record: session.record, rule: session.rule?.name, client: peer).write(text: outputs.text, to: &json)
+    line(0).writeBeginning(outputs.text, to: &json)
     worker.shared.events.post(.begun, about: subject, json: json.bytes.string)
   }
 }

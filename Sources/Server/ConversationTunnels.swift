@@ -12,6 +12,8 @@ extension Conversation {
     if session.verifiesTunnel {
       return tunnelSecurity.looksAtCertificates && !session.record.isForgiven ? .probe : .sni
     }
+    // A request in absolute-form is in the clear behind the parent, however the parent was reached.
+    if upstream.way.parent != nil { return nil }
     return upstream.destination.security.map { $0.looksAtCertificates && !upstream.isForgiven ? .exact : .none }
   }
 
@@ -27,21 +29,21 @@ extension Conversation {
         policy.evaluate(
           chain, for: destination.identity(policy), systemAnchors: security.anchors, at: worker.seconds)
       }
-    var refusal: Problem.Kind? = nil
+    var refusal: Problem? = nil
     switch verdict {
     case .success(let success):
       worker.shared.notePins(
         success, policy, at: "\(destination.name) port \(destination.port)", seconds: worker.seconds)
       if let found = success.report {
-        report(Problem.Kind(found.kind), "\(destination.name): \(found.detail)", isForgiven: false, worker)
+        report(Problem.Kind(found.kind), Finding(found, of: destination.name), isForgiven: false, worker)
       }
     case .failure(let failure):
-      refusal = Problem.Kind(failure.kind)
+      refusal = UpstreamFailure(failure, of: destination.name).problem
       if security.enforces {
         worker.shared.log.event(
           .warning, "\(tag) \(failure.kind): the certificate in the tunnel to \(destination.name): \(failure.detail)")
       } else {
-        report(Problem.Kind(failure.kind), "\(destination.name): \(failure.detail)", isForgiven: true, worker)
+        report(Problem.Kind(failure.kind), Finding(failure, of: destination.name), isForgiven: true, worker)
       }
     }
     perform(session.tunnelJudged(refusal, &worker.workspace, &outputs), worker)

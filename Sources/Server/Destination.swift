@@ -179,7 +179,7 @@ final class Upstream {
   /// For whom; nil while it is kept.
   var holder: Claimant? = nil
   /// What the security policy would have refused of its certificate, were it or its pins enforced.
-  var report: Problem.Kind? = nil
+  var report: (kind: Problem.Kind, finding: Finding)? = nil
   /// Whether the rule, unenforced, let pass what its policy refuses.
   var isForgiven = false
   /// Whether a connector that waited for a place is about to take it.

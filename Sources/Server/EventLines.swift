@@ -6,42 +6,6 @@ import Policy
 import Session
 import Transport
 
-/// `begun`: what has been decided.
-struct BeginningLine {
-  let record: ExchangeRecord
-  /// The rule that decided; nil where none matched.
-  let rule: String?
-  let client: SocketAddress
-
-  /// `text` holds method and target, at the record's ranges.
-  func write(text: borrowing ByteBuffer, to out: inout ByteBuffer) {
-    out.append("{\"time\":\"")
-    out.appendTimestamp(record.begunWall)
-    out.append("\",\"ref\":\"")
-    record.reference.write(to: &out)
-    out.append("\",\"client\":\"")
-    out.append(client)
-    out.append("\",\"method\":")
-    write(text.bytes.extracting(record.method), &out)
-    out.append(",\"target\":")
-    write(text.bytes.extracting(record.target), &out)
-    out.append(",\"rule\":")
-    if let rule { out.append(json: rule) } else { out.append("null") }
-    out.append(",\"decision\":")
-    if let decision = record.decision {
-      out.append(decision.verdict == .allow ? "\"allow\",\"reason\":\"" : "\"deny\",\"reason\":\"")
-      out.append(decision.reason.token)
-      out.append("\"}")
-    } else {
-      out.append("null,\"reason\":null}")
-    }
-  }
-
-  private func write(_ text: Span<UInt8>, _ out: inout ByteBuffer) {
-    if text.isEmpty { out.append("null") } else { out.append(json: text) }
-  }
-}
-
 /// `progress`: how far it is.
 struct ProgressLine {
   /// Milliseconds since 1970.

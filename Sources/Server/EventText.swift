@@ -7,7 +7,7 @@
 
 enum EventText {
   /// Members that need no name.
-  private static let bare: Set<String> = ["time", "id", "ref", "client", "method", "target", "status", "state", "host"]
+  private static let bare: Set<String> = ["time", "ref", "client", "method", "target", "status", "state", "host"]
   /// Members of which only the unusual is worth a word.
   private static let quiet: Set<String> = ["reused", "retried"]
   private static let kindWidth = 12

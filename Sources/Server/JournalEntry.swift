@@ -73,35 +73,12 @@ extension AccessLine {
   /// The fields by which requests are looked for, behind the line of the text form.
   func writeJournal(_ text: Span<UInt8>, _ out: inout ByteBuffer) {
     out.append("MESSAGE=")
-    writeTextWithoutTime(text, &out)
-    out.append("PRIORITY=")
+    write(TextFacts(), text, &out)
+    out.append("\nPRIORITY=")
     out.append(priority.digit)
-    out.append("\nSALLYPORT_REF=")
-    record.reference.write(to: &out)
-    out.append("\nSALLYPORT_CLIENT=")
-    out.append(client)
     out.append("\n")
-    writeClientFields(&out)
-    writeRequestFields(text, &out)
-    if let rule { write(field: "SALLYPORT_RULE=", rule, &out) }
-    if let decision = record.decision {
-      write(field: "SALLYPORT_DECISION=", decision.verdict == .allow ? "allow" : "deny", &out)
-      write(field: "SALLYPORT_REASON=", decision.reason.token, &out)
-    }
-    writeUpstreamFields(&out)
-    write(field: "SALLYPORT_STATUS=", UInt64(record.status), &out)
-    write(field: "SALLYPORT_BYTES_IN=", record.bytesIn, &out)
-    write(field: "SALLYPORT_BYTES_OUT=", record.bytesOut, &out)
-    write(field: "SALLYPORT_NAME_MS=", milliseconds: record.nameMilliseconds, &out)
-    write(field: "SALLYPORT_CONNECT_MS=", milliseconds: record.connectMilliseconds, &out)
-    write(field: "SALLYPORT_TLS_MS=", milliseconds: record.tlsMilliseconds, &out)
-    write(field: "SALLYPORT_FIRST_BYTE_MS=", milliseconds: record.firstByteMilliseconds, &out)
-    write(field: "SALLYPORT_TOTAL_MS=", milliseconds: max(0, totalMilliseconds), &out)
-    if let assurance = record.assurance { write(field: "SALLYPORT_ASSURANCE=", assurance.token, &out) }
-    if let report = record.report { write(field: "SALLYPORT_REPORT=", report.token, &out) }
-    if let violation = record.violation { write(field: "SALLYPORT_VIOLATION=", violation.token, &out) }
-    if !record.mended.isEmpty { write(field: "SALLYPORT_MENDED=", record.mended.text, &out) }
-    if let token = record.outcome.token { write(field: "SALLYPORT_ERROR=", token, &out) }
+    write(JournalFacts(), text, &out)
+    writeHost(text.extracting(record.target), &out)
     out.append("\n")
   }
 
@@ -109,42 +86,11 @@ extension AccessLine {
     record.outcome.token == nil && record.report == nil && record.violation == nil ? .information : .notice
   }
 
-  private func writeClientFields(_ out: inout ByteBuffer) {
-    guard let client = record.client else { return }
-    if let user = client.user {
-      write(field: "SALLYPORT_USER=", user, &out)
-    } else {
-      write(field: "SALLYPORT_USER=", UInt64(client.userID), &out)
-    }
-    // Whoever may make control groups names them, but never with a line feed: the kernel forbids it.
-    if let unit = client.unit { write(field: "SALLYPORT_UNIT=", unit, &out) }
-  }
-
-  private func writeUpstreamFields(_ out: inout ByteBuffer) {
-    if let route = record.route { write(field: "SALLYPORT_ROUTE=", route, &out) }
-    guard let upstream = record.upstream else { return }
-    out.append("SALLYPORT_UPSTREAM=")
-    out.append(SocketAddress(upstream, port: record.upstreamPort))
-    out.append("\n")
-    if record.isReused { out.append("SALLYPORT_REUSED=true\n") }
-    if record.isRetried { out.append("SALLYPORT_RETRIED=true\n") }
-  }
-
-  private func writeRequestFields(_ text: Span<UInt8>, _ out: inout ByteBuffer) {
-    if !record.method.isEmpty {
-      out.append("SALLYPORT_METHOD=")
-      out.append(text.extracting(record.method))
-      out.append("\n")
-    }
-    let target = text.extracting(record.target)
-    if target.isEmpty { return }
-    out.append("SALLYPORT_TARGET=")
-    out.append(target)
-    out.append("\n")
+  /// The host alone: the journal compares values byte by byte.
+  private func writeHost(_ target: Span<UInt8>, _ out: inout ByteBuffer) {
     let host = Self.host(in: target)
     if host.isEmpty { return }
     out.append("SALLYPORT_HOST=")
-    // The journal compares values byte by byte.
     for index in host {
       let byte = target[index]
       out.append(byte >= 0x41 && byte <= 0x5a ? byte | 0x20 : byte)
@@ -166,28 +112,5 @@ extension AccessLine {
       return begin + 1..<(authority.firstIndex(of: 0x5d) ?? authority.count) + begin
     }
     return begin..<(authority.firstIndex(of: 0x3a) ?? authority.count) + begin
-  }
-
-  private func write(field name: StaticString, _ value: StaticString, _ out: inout ByteBuffer) {
-    out.append(name)
-    out.append(value)
-    out.append("\n")
-  }
-
-  private func write(field name: StaticString, _ value: String, _ out: inout ByteBuffer) {
-    out.append(name)
-    out.append(value)
-    out.append("\n")
-  }
-
-  /// No field where it has not been measured.
-  private func write(field name: StaticString, milliseconds: Int64, _ out: inout ByteBuffer) {
-    if milliseconds >= 0 { write(field: name, UInt64(milliseconds), &out) }
-  }
-
-  private func write(field name: StaticString, _ value: UInt64, _ out: inout ByteBuffer) {
-    out.append(name)
-    out.append(decimal: value)
-    out.append("\n")
   }
 }

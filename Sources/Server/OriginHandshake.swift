@@ -101,7 +101,13 @@ extension SharedState {
 
 extension UpstreamFailure {
   init(_ failure: TrustFailure, of place: String) {
-    self.init(Problem.Kind(failure.kind), "\(place): \(failure.detail)")
+    self.init(Problem.Kind(failure.kind), "\(place): \(failure.detail)", difference: failure.difference)
+  }
+}
+
+extension Finding {
+  convenience init(_ failure: TrustFailure, of place: String) {
+    self.init("\(place): \(failure.detail)", failure.difference)
   }
 }
 

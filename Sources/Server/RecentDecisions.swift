@@ -4,6 +4,7 @@
 // allocates nothing. A record whose text has been written over is gone. Tests: RecentDecisionsTests.
 
 import Bytes
+import Policy
 import Session
 import Transport
 
@@ -11,6 +12,8 @@ import Transport
 struct RecentDecision: Sendable {
   let record: ExchangeRecord
   let rule: String?
+  /// By which it was decided.
+  let policy: Policy
   let client: SocketAddress
   let totalMilliseconds: Int64
   /// Method and target, at the record's ranges.
@@ -26,6 +29,7 @@ struct RecentDecisions: ~Copyable {
   private struct Entry {
     let record: ExchangeRecord
     let rule: String?
+    let policy: Policy
     let client: SocketAddress
     let totalMilliseconds: Int64
     /// Where its text begins in all that was ever written.
@@ -39,14 +43,16 @@ struct RecentDecisions: ~Copyable {
   private var written = 0
 
   mutating func note(
-    _ record: ExchangeRecord, rule: String?, client: SocketAddress, totalMilliseconds: Int64, text: Span<UInt8>
+    _ record: ExchangeRecord, rule: String?, policy: Policy, client: SocketAddress, totalMilliseconds: Int64,
+    text: Span<UInt8>
   ) {
     if texts.isEmpty {
       texts = [UInt8](repeating: 0, count: Self.textBytes)
       entries.reserveCapacity(Self.mostEntries)
     }
     let entry = Entry(
-      record: record, rule: rule, client: client, totalMilliseconds: totalMilliseconds, textBegin: written,
+      record: record, rule: rule, policy: policy, client: client, totalMilliseconds: totalMilliseconds,
+      textBegin: written,
       textCount: min(text.count, Self.textBytes))
     let begin = written % Self.textBytes
     let beforeEnd = min(entry.textCount, Self.textBytes - begin)
@@ -70,7 +76,8 @@ struct RecentDecisions: ~Copyable {
     }
     return found.map { entry in
       RecentDecision(
-        record: entry.record, rule: entry.rule, client: entry.client, totalMilliseconds: entry.totalMilliseconds,
+        record: entry.record, rule: entry.rule, policy: entry.policy, client: entry.client,
+        totalMilliseconds: entry.totalMilliseconds,
         text: (0..<entry.textCount).map { texts[(entry.textBegin + $0) % Self.textBytes] })
     }
   }

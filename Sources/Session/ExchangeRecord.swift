@@ -3,6 +3,7 @@
 import Bytes
 import HTTP1
 import Policy
+import Reachability
 
 /// The facts of an exchange. Times are milliseconds of the loop's monotonic clock; -1 where a step did not happen.
 public struct ExchangeRecord: Sendable {
@@ -16,6 +17,14 @@ public struct ExchangeRecord: Sendable {
   public var decision: Decision? = nil
   /// Status of the answer that the client got; 0 where it got none.
   public var status = 0
+  /// Of the last response that came of the upstream; 0 where none came.
+  public internal(set) var upstreamStatus = 0
+  /// Where its Content-Type stands in the text that goes with the record; empty where it has none, or several.
+  public internal(set) var upstreamType: Range<Int> = 0..<0
+  /// The serializers that the response, or the body of the request, was held to: `json`. nil: to none.
+  public internal(set) var serializer: String? = nil
+  /// By what link the machine's default route left when the policy was asked.
+  public internal(set) var link = ReachabilityStatus.unknown
   public var bytesIn: UInt64 = 0
   public var bytesOut: UInt64 = 0
   public var nameMilliseconds: Int64 = -1
@@ -25,6 +34,8 @@ public struct ExchangeRecord: Sendable {
   public var assurance: Assurance? = nil
   /// What the security policy would have refused, were its rule or its pins enforced; nil where there is nothing.
   public internal(set) var report: Problem.Kind? = nil
+  /// Why the exchange failed, or what `report` and `violation` are about; nil where nothing is to be said.
+  public internal(set) var finding: Finding? = nil
   /// Whether the rule, unenforced, let pass what its policy refuses.
   public internal(set) var isForgiven = false
   /// What the response showed against its rule, and passed with all the same.
@@ -34,6 +45,10 @@ public struct ExchangeRecord: Sendable {
   public var firstByteMilliseconds: Int64 = -1
   /// Who asked; nil where nobody had to know, or could.
   public internal(set) var client: LocalClient? = nil
+  /// Path of the executable that asked, as the kernel has it; nil where nobody had to know, or could.
+  public internal(set) var program: String? = nil
+  /// The user that the client named in Proxy-Authorization, with the right password; nil where it named none.
+  public internal(set) var proxyUser: String? = nil
   /// Name of the route that was taken; nil where nothing was opened.
   public internal(set) var route: String? = nil
   public var isReused = false
@@ -47,6 +62,22 @@ public struct ExchangeRecord: Sendable {
   public var target: Range<Int> = 0..<0
 
   public init() {}
+}
+
+/// What was found wrong with an exchange.
+public final class Finding: Sendable {
+  /// A sentence without a secret.
+  public let detail: String
+  /// The same in two parts, where it has them.
+  public let difference: Difference?
+
+  public init(_ detail: String, _ difference: Difference? = nil) {
+    self.detail = detail
+    self.difference = difference
+  }
+
+  convenience init(_ problem: Problem) { self.init(problem.detail, problem.difference) }
+  convenience init(_ fault: TunnelFault) { self.init(fault.sentence, fault.difference) }
 }
 
 /// How much of the policy's trust in a certificate holds for the connection that carries the bytes.
@@ -89,7 +120,10 @@ public enum Outcome: Equatable, Sendable {
   /// The server's certificate in the tunnel is refused.
   case tunnelRefused(Problem.Kind)
 
-  /// The stable word of the log; nil where nothing went wrong.
+  /// The stable word of the log: `done`, or what went wrong.
+  public var word: String { token ?? "done" }
+
+  /// Of what went wrong; nil where nothing did.
   public var token: String? {
     switch self {
     case .done: nil

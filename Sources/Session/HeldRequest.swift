@@ -92,8 +92,14 @@ extension Session {
   /// The answer to a conflict; nil where the rule lets the request pass as it came.
   private mutating func problem(of conflict: SerializationConflict, _ serialization: RequestSerialization) -> Problem? {
     let kind: Problem.Kind = conflict.subject == .size ? .requestBodyTooLarge : .unsupportedBody
-    if enforces, serialization.onConflict == .reject { return Problem(kind, conflict.detail) }
+    let problem = Problem(kind, conflict.detail)
+    record.serializer = serialization.format.rawValue
+    if serialization.onConflict == .reject {
+      if enforces { return problem }
+      record.report = kind
+    }
     record.violation = kind
+    record.finding = Finding(problem)
     return nil
   }
 

@@ -57,6 +57,8 @@ extension Session {
     return response
   }
 
+  mutating func noteSerializer() { if let checks { record.serializer = checks.name } }
+
   var contentLimits: ContentLimits {
     let limits = policy.configuration.limits
     return ContentLimits(
@@ -426,7 +428,12 @@ extension Session {
 
   /// What a response shows that passes all the same.
   mutating func note(_ violations: [ResponseViolation]) {
-    if let first = violations.first { record.violation = Problem.Kind(first.subject) }
+    guard let first = violations.first else { return }
+    record.violation = Problem.Kind(first.subject)
+    record.finding = Finding("The response: \(violations.map(\.sentence).joined(separator: "; ")).", first.difference)
+    if !enforces, let checks, let refused = violations.first(where: { checks.reaction(to: $0.subject) == .reject }) {
+      record.report = Problem.Kind(refused.subject)
+    }
   }
 
   /// Gives back the memory of a body that is held, if one is.

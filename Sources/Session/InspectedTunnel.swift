@@ -191,13 +191,14 @@ extension Session {
 
   /// The certificates in the tunnel have been held against the policy; `refusal` nil: they satisfy it.
   public mutating func tunnelJudged(
-    _ refusal: Problem.Kind?, _ workspace: inout Workspace, _ outputs: inout Outputs
+    _ refusal: Problem?, _ workspace: inout Workspace, _ outputs: inout Outputs
   ) -> Action {
     guard let inspected else { preconditionFailure("a verdict that nobody asked for") }
     if let refusal, enforces {
       self.inspected = nil
       sayAlert(.badCertificate, &workspace, &outputs)
-      record.outcome = .tunnelRefused(refusal)
+      record.outcome = .tunnelRefused(refusal.kind)
+      record.finding = Finding(refusal)
       return .end(Ending(client: .linger, keepsUpstream: false))
     }
     inspected.inspection.accept()
@@ -214,6 +215,7 @@ extension Session {
   ) -> Action {
     inspected = nil
     record.outcome = .tunnelFault(fault)
+    record.finding = Finding(fault)
     switch fault {
     case .client, .clearRequest: break
     case .server, .versionNotAllowed: sayAlert(.handshakeFailure, &workspace, &outputs)
@@ -228,6 +230,7 @@ extension Session {
     if enforces { return endOfTunnel(.stalled) }
     inspected = nil
     record.outcome = .tunnelFaultReported(.client(.truncated))
+    record.finding = Finding(.client(.truncated))
     return .read
   }
 
@@ -236,6 +239,7 @@ extension Session {
     inspected = nil
     record.assurance = Assurance.none
     record.outcome = .tunnelFaultReported(fault)
+    record.finding = Finding(fault)
     return bytes.isEmpty ? Step(consumed: 0, action: .read) : Step(consumed: 0, action: .forward(count: bytes.count))
   }
 

@@ -237,6 +237,8 @@ public struct Problem: Sendable, Equatable {
   public let kind: Kind
   /// A sentence: what was expected, what was seen. Holds no secret.
   public let detail: String
+  /// The same in two parts, where it has them.
+  public let difference: Difference?
   /// What is wrong with a response that is rejected, one by one.
   public let violations: [ResponseViolation]
   /// The status that the next hop answered with, where that is why (RFC 9209, 2.1.4).
@@ -259,11 +261,12 @@ public struct Problem: Sendable, Equatable {
   }
 
   public init(
-    _ kind: Kind, _ detail: String, violations: [ResponseViolation] = [], receivedStatus: Int? = nil,
-    allowed: [String] = [], upstream: Upstream? = nil
+    _ kind: Kind, _ detail: String, difference: Difference? = nil, violations: [ResponseViolation] = [],
+    receivedStatus: Int? = nil, allowed: [String] = [], upstream: Upstream? = nil
   ) {
     self.kind = kind
     self.detail = detail
+    self.difference = difference ?? violations.first?.difference
     self.violations = violations
     self.receivedStatus = receivedStatus
     self.allowed = allowed

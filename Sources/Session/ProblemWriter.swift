@@ -103,6 +103,12 @@ struct ProblemWriter {
     out.append(problem.kind.errorType)
     out.append("\",\"nsurlError\":")
     out.append(problem.kind.nsurlError)
+    if problem.violations.isEmpty, let difference = problem.difference {
+      out.append(",\"expected\":")
+      out.append(json: difference.expected)
+      out.append(",\"seen\":")
+      out.append(json: difference.seen)
+    }
     if !problem.violations.isEmpty { writeViolations(&out) }
     if let upstream = problem.upstream { write(upstream, &out) }
     out.append(",\"ref\":\"")

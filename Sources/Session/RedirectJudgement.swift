@@ -23,16 +23,17 @@ extension Session {
       (isRedirect ? refused(Self.locationName, redirects, sent, bytes, workspace) : nil)
       ?? refused(Self.refreshName, redirects, sent, bytes, workspace)
     guard let seen else { return nil }
-    guard enforces else {
-      record.report = .redirectRefused
-      return nil
-    }
     let type = workspace.response.fields.only(.contentType).map { bytes.extracting($0).string }
-    return Problem(
+    let difference = Difference(expected: sent.expectation(of: redirects), seen: seen)
+    let problem = Problem(
       .redirectRefused,
-      "The response of \(destination(outputs)): expected \(sent.expectation(of: redirects)), seen \(seen).",
-      receivedStatus: workspace.response.status,
+      "The response of \(destination(outputs)): expected \(difference.expected), seen \(difference.seen).",
+      difference: difference, receivedStatus: workspace.response.status,
       upstream: Problem.Upstream(status: workspace.response.status, type: type, text: nil))
+    if enforces { return problem }
+    record.report = problem.kind
+    record.finding = Finding(problem)
+    return nil
   }
 
   /// What was seen that is refused; nil: nothing. Of two fields clients follow the first or the last.

@@ -22,12 +22,14 @@ extension Session {
     guard let rule, let upgrades = rule.upgrades, let name = Self.requestedUpgrade(bytes, workspace),
       !upgrades.allows(bytes.extracting(name))
     else { return nil }
-    if !rule.enforce {
-      record.report = .denied
-      return nil
-    }
     let asked = bytes.extracting(name).string
-    return Problem(.denied, "Rule \(rule.name) does not allow Upgrade to \(asked); it allows: \(upgrades).")
+    let problem = Problem(
+      .denied, "Rule \(rule.name) does not allow Upgrade to \(asked); it allows: \(upgrades).",
+      difference: Difference(expected: "\(upgrades)", seen: asked))
+    if rule.enforce { return problem }
+    record.report = problem.kind
+    record.finding = Finding(problem)
+    return nil
   }
 
   /// RFC 9110, 7.8.

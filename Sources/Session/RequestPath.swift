@@ -81,6 +81,7 @@ extension Session {
         method: bytes.extracting(workspace.request.method), path: bytes.extracting(workspace.request.path),
         isTunnel: flags.contains(.isTunnel), client: client, link: workspace.link), &workspace.decisions)
     record.decision = decision
+    record.link = workspace.link
     if decision.reason == .ruleWouldDeny { record.report = .denied }
     if decision.verdict == .deny { return answer(denial(of: decision), &workspace, &outputs) }
     if let problem = mapRequest(bytes, decision, &workspace) { return answer(problem, &workspace, &outputs) }
@@ -88,6 +89,7 @@ extension Session {
     if let problem = deniedLiteral(workspace, decision) { return answer(problem, &workspace, &outputs) }
     let edits = policy.request(of: decision)
     if let timeout = edits.timeoutMilliseconds, rule?.enforce ?? true { exchangeDeadline = now + timeout }
+    prepareReports(edits)
     if !edits.cookies { flags.insert(.removesSetCookie) }
     noteChallenges(edits, workspace)
     if let throttle = edits.throttle { pacing = Pacing(throttle) }

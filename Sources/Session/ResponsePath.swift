@@ -54,6 +54,7 @@ extension Session {
     case .invalid(let fault):
       return Step(consumed: bytes.count, action: refuseResponse(fault, &workspace, &outputs))
     case .complete(let count):
+      noteQuiet(until: now)
       lastProgress = now
       if record.firstByteMilliseconds < 0 { record.firstByteMilliseconds = now - record.begun }
       let rest = bytes.count - count
@@ -86,7 +87,10 @@ extension Session {
 
   private mutating func note(_ mendings: HeadMendings) {
     record.mended.formUnion(mendings)
-    if rejectsMalformedHeads { record.report = .malformedResponse }
+    if rejectsMalformedHeads {
+      record.report = .malformedResponse
+      record.finding = Finding("The head of the response was mended: \(mendings.text).")
+    }
   }
 
   /// NTLM and Negotiate authenticate the connection, not the request: one that may be somebody's is nobody else's.
@@ -142,6 +146,7 @@ extension Session {
     _ bytes: Span<UInt8>, rest: Int, now: Int64, _ workspace: inout Workspace, _ outputs: inout Outputs
   ) -> Action {
     record.status = workspace.response.status
+    noteOrigin(bytes, workspace, &outputs)
     if let parent, workspace.response.status == 407 {
       // To the client it would read as if this proxy asked for credentials.
       return answer(parentWantsCredentials(parent, outputs), &workspace, &outputs)
@@ -161,10 +166,13 @@ extension Session {
     switch judgeHead(bytes, workspace, outputs) {
     case .passes(let passing):
       edits = passing
+      if edits.unjudged == nil { noteSerializer() }
       note(edits.violations)
     case .rejected(let judgement):
+      noteSerializer()
       return reject(bytes, judgement, now: now, &workspace, &outputs)
     case .holds(let judgement):
+      noteSerializer()
       return hold(bytes, judgement, &workspace, &outputs)
     }
     flags.insert(.responseBegun)
@@ -184,6 +192,19 @@ extension Session {
       return .read
     }
   }
+
+  /// What the line says of the response as it came, whatever the client gets.
+  private mutating func noteOrigin(_ bytes: Span<UInt8>, _ workspace: borrowing Workspace, _ outputs: inout Outputs) {
+    record.upstreamStatus = workspace.response.status
+    guard let type = workspace.response.fields.only(.contentType) else { return }
+    // Of a request that was sent twice the second answer counts; the first came to nothing.
+    let begin = outputs.text.count
+    outputs.text.append(bytes.extracting(type.prefix(Self.longestLoggedType)))
+    record.upstreamType = begin..<outputs.text.count
+  }
+
+  /// Longest Content-Type in bytes that a line of the log holds; those that are in use are shorter.
+  static let longestLoggedType = 100
 
   /// What the client is told of its connection.
   var connectionLine: StaticString {
@@ -361,7 +382,10 @@ extension Session {
   private mutating func refuseResponseBody(
     _ fault: MessageFault, _ workspace: inout Workspace, _ outputs: inout Outputs
   ) -> Action {
-    guard record.bytesOut == UInt64(outputs.toClient.count) else { return breakOff(.malformedBody) }
+    guard record.bytesOut == UInt64(outputs.toClient.count) else {
+      record.finding = Finding("The body of the response of \(respondent(outputs)) \(fault.sentence).")
+      return breakOff(.malformedBody)
+    }
     outputs.toClient.removeAll()
     record.bytesOut = 0
     flags.remove(.clientPersists)

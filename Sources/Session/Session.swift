@@ -135,6 +135,8 @@ public struct Session: ~Copyable {
     static let awaitsContinue = Flags(rawValue: 1 << 24)
     /// The response is a challenge that has been understood: nothing of it passes.
     static let dropsResponse = Flags(rawValue: 1 << 25)
+    /// The rule has time-outs, and is not enforced.
+    static let reportsTimes = Flags(rawValue: 1 << 26)
   }
 
   var hop = HopState()
@@ -299,13 +301,17 @@ public struct Session: ~Copyable {
     record.isReused = reused
     record.route = way.route
     beginPace(on: way.link, now: now)
-    if way.link == .wwan, !mayUseCellular { record.report = .cellularNotAllowed }
+    if way.link == .wwan, !mayUseCellular {
+      record.report = .cellularNotAllowed
+      record.finding = Finding("The request left by a cellular link, which the policy does not allow it.")
+    }
     if let rule = record.decision?.rule,
       policy.wouldDeny(
         address, rule: rule, isOwn: { way.leadsHome ? true : workspace.own.contains($0) })
     {
       record.decision = Decision(verdict: .allow, reason: .ruleWouldDeny, rule: rule)
       record.report = .addressDenied
+      record.finding = Finding("\(address) is an address that the rule denies.")
     }
     lastProgress = now
     if flags.contains(.isTunnel) {

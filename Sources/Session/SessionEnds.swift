@@ -109,7 +109,7 @@ extension Session {
 
   /// `60000 ms`, and whose word it is where it is the rule's.
   private func text(_ timeout: Timeout) -> String {
-    let isOwn = rule?.timeouts?.own.contains(timeout) ?? false
+    let isOwn = rule?.timeouts.map { $0.own.contains(timeout) && $0.values[timeout] == timeouts[timeout] } ?? false
     return "\(isOwn ? "the rule's " : "")\(timeouts[timeout]) ms"
   }
 
@@ -239,6 +239,7 @@ extension Session {
     let persists =
       flags.contains(.clientPersists) && request == .done
     record.outcome = .problem(problem.kind)
+    record.finding = Finding(problem)
     if problem.kind == .addressDenied {
       record.decision = Decision(verdict: .deny, reason: .addressDenied, rule: record.decision?.rule)
     }

@@ -20,6 +20,7 @@ extension Session {
 
   /// The server has moved `count` bytes of this side as they are, after `.forward` or on its own.
   public mutating func clientForwarded(_ count: Int, now: Int64) {
+    noteQuiet(until: now)
     lastProgress = now
     record.bytesIn &+= UInt64(count)
     pacing?.upload?.spent(count, now: now)
@@ -40,6 +41,7 @@ extension Session {
   }
 
   mutating func noteProgress(_ now: Int64) {
+    noteQuiet(until: now)
     lastProgress = now
     if clientGoneAt != .max { clientGoneAt = now + Self.halfClosedMilliseconds }
   }
@@ -79,12 +81,19 @@ extension Session {
 
   /// How long the look-up of the name, the connecting, and the TLS handshake took.
   public mutating func noteNameTime(_ milliseconds: Int64) { record.nameMilliseconds = milliseconds }
-  public mutating func noteConnectTime(_ milliseconds: Int64) { record.connectMilliseconds = milliseconds }
-  public mutating func noteReport(_ kind: Problem.Kind, isForgiven: Bool) {
+  public mutating func noteConnectTime(_ milliseconds: Int64) {
+    record.connectMilliseconds = milliseconds
+    noteTime(milliseconds, of: .connect)
+  }
+  public mutating func noteReport(_ kind: Problem.Kind, _ finding: Finding?, isForgiven: Bool) {
     record.report = kind
+    record.finding = finding
     record.isForgiven = isForgiven
   }
-  public mutating func noteTLSTime(_ milliseconds: Int64) { record.tlsMilliseconds = milliseconds }
+  public mutating func noteTLSTime(_ milliseconds: Int64) {
+    record.tlsMilliseconds = milliseconds
+    noteTime(milliseconds, of: .tlsHandshake)
+  }
 
   /// Whether both directions are through: to be asked after forwarding.
   public mutating func endIfComplete() -> Action? {

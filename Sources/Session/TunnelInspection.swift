@@ -77,6 +77,19 @@ public enum TunnelFault: Error, Equatable, Sendable {
     }
   }
 
+  /// Both in a few words, where it is about a value that was expected.
+  public var difference: Difference? {
+    switch self {
+    case .client, .server: nil
+    case .missingServerName(let expected): Difference(expected: expected, seen: "no server name")
+    case .unexpectedServerName(let seen): Difference(expected: "no server name", seen: seen)
+    case .otherServerName(let seen, let expected), .changedServerName(let seen, let expected),
+      .versionNotAllowed(let seen, let expected):
+      Difference(expected: expected, seen: seen)
+    case .clearRequest(let method): Difference(expected: "TLS or another protocol than HTTP", seen: method)
+    }
+  }
+
   /// What was expected and what was seen. Names are printable ASCII.
   public var sentence: String {
     switch self {

@@ -105,7 +105,10 @@ extension Session {
     }
     record.assurance = state.assurance
     record.report = state.report
-    if let fault = state.reportedFault { record.outcome = .tunnelFaultReported(fault) }
+    if let fault = state.reportedFault {
+      record.outcome = .tunnelFaultReported(fault)
+      record.finding = Finding(fault)
+    }
   }
 
   private static func resume(_ bytes: [UInt8], _ output: inout ByteBuffer, _ workspace: inout Workspace) {

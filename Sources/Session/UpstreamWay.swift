@@ -1,5 +1,6 @@
 // How a connection leads to its destination, as far as a session has to know.
 
+import Bytes
 import Policy
 import Reachability
 
@@ -35,8 +36,10 @@ public struct UpstreamWay: Sendable {
 public struct UpstreamFailure: Error, Sendable {
   public let problem: Problem
 
-  public init(_ kind: Problem.Kind, _ detail: String, receivedStatus: Int? = nil) {
-    problem = Problem(kind, detail, receivedStatus: receivedStatus)
+  public init(
+    _ kind: Problem.Kind, _ detail: String, difference: Difference? = nil, receivedStatus: Int? = nil
+  ) {
+    problem = Problem(kind, detail, difference: difference, receivedStatus: receivedStatus)
   }
 }
 

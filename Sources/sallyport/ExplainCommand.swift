@@ -81,9 +81,8 @@ extension Explanation {
 extension Policy {
   fileprivate func explain(_ request: NamedRequest, _ asker: Asker) -> Explanation {
     explain(
-      method: request.method, scheme: request.isHTTPS ? .https : .http, host: request.host, port: request.port,
-      path: request.path, isTunnel: request.isTunnel, client: asker.client, link: asker.link,
-      own: request.host.address == nil ? .unknown : MachineAddresses.read(), query: request.query)
+      request, client: asker.client, link: asker.link,
+      own: request.host.address == nil ? .unknown : MachineAddresses.read())
   }
 }
 
@@ -127,43 +126,12 @@ private func readLink(_ text: String) throws -> ReachabilityStatus {
 
 // MARK: The request
 
-/// A request as the daemon would read it.
-private struct NamedRequest {
-  let method: String
-  let isHTTPS: Bool
-  let host: CanonicalHost
-  let port: UInt16
-  let path: String
-  /// With its question mark; empty where there is none.
-  let query: String
-  let isTunnel: Bool
-
-  /// The CONNECT by which the request reaches an https origin.
-  var tunnel: NamedRequest {
-    NamedRequest(method: "CONNECT", isHTTPS: true, host: host, port: port, path: "", query: "", isTunnel: true)
-  }
-}
-
 /// Reads method and URL with the daemon's own parser, so that both see the same.
 private func readRequest(method: String, url: String) throws -> NamedRequest {
-  let url = try asciiURL(url)
-  let text = Array("\(method) \(url) HTTP/1.1\r\nHost: explain\r\n\r\n".utf8)
-  var head = RequestHead()
-  let limits = HeadLimits(bytes: .max, fields: 1)
-  switch head.read(text.span, limits: limits) {
-  case .complete: break
-  case .incomplete: throw UsageError(message: "'\(method) \(url)' is no request")
-  case .invalid(let fault): throw UsageError(message: "the request '\(method) \(url)' \(fault.sentence)")
+  switch NamedRequest.read(method: method, url: try asciiURL(url)) {
+  case .success(let request): return request
+  case .failure(let fault): throw UsageError(message: fault.sentence)
   }
-  var host = CanonicalHost()
-  if let fault = host.set(text.span.extracting(head.host)) {
-    throw UsageError(message: "the host of '\(url)' is malformed; expected \(fault.expectation)")
-  }
-  return NamedRequest(
-    method: method, isHTTPS: head.isHTTPS, host: host, port: head.port ?? (head.isHTTPS ? 443 : 80),
-    path: text.span.extracting(head.path).string,
-    query: text.span.extracting(head.path.upperBound..<max(head.path.upperBound, head.pathAndQuery.upperBound)).string,
-    isTunnel: head.form == .authority)
 }
 
 /// The URL with the A-labels of its host, as programs send it.

@@ -773,7 +773,7 @@ def run_client(options: dict):
 
 LINE = re.compile(
     rb'"method":("[^"]*"|null),"target":(?:"http://[^/"]+/k/([\w-]+)/(\d+)/[^"]*"|"([^"]*)"|null)'
-    rb'.*?"retried":(true|false),"status":(\d+),.*?"error":(?:"([^"]*)"|null)\}$')
+    rb',"status":(\d+),.*?"outcome":"([^"]*)",.*?"retried":(true|false),')
 
 
 class Log:
@@ -818,7 +818,7 @@ class Log:
             elif "were dropped" in text:
                 self.dropped += 1
             return
-        _, kind, number, target, retried, status, error = found.groups()
+        _, kind, number, target, status, outcome, retried = found.groups()
         self.lines += 1
         if kind:
             name = kind.decode()
@@ -828,7 +828,7 @@ class Log:
         self.counts[name] += 1
         if retried == b"true":
             self.retried[name] += 1
-        if name in GOOD_KINDS and (status != b"200" or error):
+        if name in GOOD_KINDS and (status != b"200" or outcome != b"done"):
             self.failed[name] += 1
             self.unexpected.append(line.decode(errors="replace"))
 

@@ -140,7 +140,7 @@ class Proxy:
 
     def access_of(self, reference: str) -> dict:
         """The access line of the answer that carried this reference."""
-        return self.access(lambda line: line.get("id") == reference)
+        return self.access(lambda line: line.get("ref") == reference)
 
     # What is done to it
 

@@ -18,7 +18,7 @@ from problems import check_problem
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 FIELDS = {
     "time": str,
-    "id": str,
+    "ref": str,
     "client": str,
     "user": (str, type(None)),
     "method": (str, type(None)),
@@ -37,7 +37,22 @@ FIELDS = {
     "tls_ms": (int, float, type(None)),
     "first_byte_ms": (int, float, type(None)),
     "total_ms": (int, float),
-    "error": (str, type(None)),
+    "unit": (str, type(None)),
+    "program": (str, type(None)),
+    "proxy_user": (str, type(None)),
+    "place": (str, type(None)),
+    "outcome": str,
+    "detail": (str, type(None)),
+    "expected": (str, type(None)),
+    "seen": (str, type(None)),
+    "report": (str, type(None)),
+    "violation": (str, type(None)),
+    "serializer": (str, type(None)),
+    "mended": (str, type(None)),
+    "assurance": (str, type(None)),
+    "pins": (str, type(None)),
+    "upstream_status": (int, type(None)),
+    "upstream_type": (str, type(None)),
 }
 
 
@@ -84,12 +99,12 @@ def test_the_line_of_a_request(proxy, raw_origin, raw_client):
     assert (
         before.timestamp() - 1 <= datetime.fromisoformat(line["time"]).timestamp() <= before.timestamp() + 20
     )
-    assert re.fullmatch(r"[0-9A-Z]{6}", line["id"])
+    assert re.fullmatch(r"[0-9A-Z]{6}", line["ref"])
     assert line["client"] == "%s:%d" % client.socket.getsockname()
     assert (line["method"], line["status"]) == ("POST", 200)
     assert line["target"] == f"{origin.url}/path", "the target without its query"
     assert (line["rule"], line["decision"], line["route"]) == (None, "allow", "direct")
-    assert (line["upstream"], line["reused"], line["error"]) == (origin.authority, False, None)
+    assert (line["upstream"], line["reused"], line["outcome"]) == (origin.authority, False, "done")
     assert 1000 <= line["bytes_in"] <= 1300 and 1000 <= line["bytes_out"] <= 1300
     assert line["connect_ms"] is not None and line["first_byte_ms"] is not None and line["tls_ms"] is None
     assert 0 <= line["first_byte_ms"] <= line["total_ms"] < 20_000
@@ -116,7 +131,7 @@ def test_the_line_of_a_tunnel_comes_when_it_ends(proxy, raw_origin, raw_client):
     line = check_fields(proxy.access())
     assert (line["method"], line["target"], line["status"]) == ("CONNECT", origin.authority, 200)
     assert 5000 <= line["bytes_in"] <= 5300 and 5000 <= line["bytes_out"] <= 5300
-    assert (line["upstream"], line["error"]) == (origin.authority, None)
+    assert (line["upstream"], line["outcome"]) == (origin.authority, "done")
 
 
 def test_the_line_of_a_name(sallyport, dns_server, raw_origin, raw_client):
@@ -319,7 +334,7 @@ def test_there_is_exactly_one_line(end, proxy, raw_origin, raw_client):
         assert line["method"] == method
     ours = status in (400, 431, 502) or status is None
     assert (
-        bool(line["error"]) == ours
+        (line["outcome"] != "done") == ours
     ), "an error is what went wrong on the proxy's way; a 500 of the origin is none"
 
 
@@ -332,7 +347,7 @@ def test_the_lines_of_pipelined_requests_are_one_each(proxy, raw_origin, raw_cli
     check_problem(client.answer(), 400)
     lines = settled_lines(proxy, raw_client, raw_origin)
     assert [line["status"] for line in lines] == [200] * 20 + [400]
-    assert len({line["id"] for line in lines}) == 21, "each has a reference of its own"
+    assert len({line["ref"] for line in lines}) == 21, "each has a reference of its own"
 
 
 def test_the_bytes_of_all_lines_are_the_bytes_that_moved(proxy, raw_origin, raw_client):

@@ -45,7 +45,7 @@ def test_status_counts_what_has_happened(used):
     assert (status["policy"]["rules"], status["policy"]["failure"]) == (6, None)
     exchanges = status["exchanges"]
     assert (exchanges["total"], exchanges["done"]) == (14, 9)
-    errors = Counter(line["error"] for line in lines if line["error"])
+    errors = Counter(line["outcome"] for line in lines if line["outcome"] != "done")
     assert exchanges["failed"] == errors and errors["denied"] == 2 and errors["connection-refused"] == 2
     assert sum(exchanges["failed"].values()) + exchanges["done"] == exchanges["total"]
     assert status["bytes"]["in"] == sum(line["bytes_in"] for line in lines)
@@ -181,7 +181,7 @@ def test_connections_say_what_each_does(administered, raw_origin, raw_client):
     assert asking.answer().status == 200
     asking.close()
     line = proxy.access(lambda line: "slow.test" in line["target"])
-    assert line["id"] == reference, "the reference is the one that the log line will have"
+    assert line["ref"] == reference, "the reference is the one that the log line will have"
     for client in (idle, tunnel, silent_one):
         client.close()
     proxy.admin.asked_until("/v1/connections", lambda all: all == [])
@@ -201,15 +201,21 @@ def test_a_decision_is_found_by_the_reference_of_the_reason_phrase(administered,
     proxy, origin = administered(DENY), raw_origin(answering(OK))
     refused = check_problem(ask_once(raw_client, proxy, get("x.ads.test", 80, "/secretless")), 403)
     decision = proxy.admin.json(f"/v1/decisions/{refused.reference}")
+    explanation = decision.pop("explanation")
     assert decision == proxy.access_of(refused.reference)
-    assert (decision["rule"], decision["decision"], decision["error"]) == ("no-ads", "deny", "denied")
+    assert (explanation["decision"], explanation["rule"]["name"]) == ("deny", "no-ads")
+    assert (decision["rule"], decision["decision"], decision["outcome"]) == ("no-ads", "deny", "denied")
     assert ask_once(raw_client, proxy, get("a.test", origin.port)).status == 200
     line = proxy.access(lambda line: line["status"] == 200)
-    assert proxy.admin.json(f"/v1/decisions/{line['id']}") == line
+    allowed = proxy.admin.json(f"/v1/decisions/{line['ref']}")
+    # Why each earlier rule did not decide.
+    assert [passed["rule"] for passed in allowed.pop("explanation")["passed_over"]] == ["no-ads"]
+    assert allowed == line
     done = command("explain", "--config", proxy.configuration, refused.reference)
-    assert done.returncode == 0 and "no-ads" in done.stdout and refused.reference in done.stdout
+    assert done.returncode == 0 and refused.reference in done.stdout
+    assert "\ndenied by rule 'no-ads' (" in done.stdout, "it prints what explain prints"
     done = command("explain", "--json", "--socket", proxy.admin.path, refused.reference)
-    assert done.returncode == 0 and json.loads(done.stdout) == decision
+    assert done.returncode == 0 and json.loads(done.stdout) == decision | {"explanation": explanation}
 
 
 @pytest.mark.parametrize(
@@ -235,7 +241,7 @@ def test_the_memory_of_decisions_is_bounded_and_keeps_the_latest(administered, r
     assert proxy.private_bytes() - before < 4 * 1024 * 1024
     last = check_problem(client.exchange(get("x.ads.test", 80)), 403).reference
     assert proxy.admin.ask(f"/v1/decisions/{first}").status == 404
-    assert proxy.admin.json(f"/v1/decisions/{last}")["id"] == last
+    assert proxy.admin.json(f"/v1/decisions/{last}")["ref"] == last
 
 
 # Reload
@@ -415,7 +421,7 @@ credentials = {{ username = "p", password = "{SECRETS['parent']}" }}
         f'authorization = {{ username = "u", password = "{SECRETS["password"]}", passwort = 1 }}\n',
     )
     assert proxy.admin.ask("/v1/reload", "POST").status == 422
-    lines = [line["id"] for line in proxy.log.wait_for_several(4, lambda entry: "total_ms" in entry)]
+    lines = [line["ref"] for line in proxy.log.wait_for_several(4, lambda entry: "total_ms" in entry)]
     paths = ["/v1/status", "/v1/rules", "/v1/pins", "/v1/connections", "/metrics", "/v1/reload"]
     pages = {path: proxy.admin.ask(path).body for path in paths + [f"/v1/decisions/{id}" for id in lines]}
     pages["text"] = proxy.admin.text("/v1/status").encode()

@@ -28,7 +28,10 @@ from test_policy import connect, get
 from tls_world import pins, rule, secure_client, secure_proxy, tls_origin, world
 
 
-BEGUN = {"time", "ref", "client", "method", "target", "rule", "decision", "reason"}
+BEGUN = {
+    "time", "ref", "client", "method", "target", "user", "unit", "program", "proxy_user", "rule", "place", "decision",
+    "reason",
+}
 
 
 def test_events_of_what_happens(administered, raw_origin, raw_client):
@@ -51,8 +54,8 @@ def test_events_of_what_happens(administered, raw_origin, raw_client):
             assert all(event["time"] >= line["time"] for event, line in zip(finished, proxy.access_lines()))
             finished = [event | {"time": line["time"]} for event, line in zip(finished, proxy.access_lines())]
             assert finished == [denied, annotated, lenient]
-            violations = [event.data["id"] for event in events if event.kind == "violation"]
-            assert violations in ([annotated["id"]], [annotated["id"], lenient["id"]])
+            violations = [event.data["ref"] for event in events if event.kind == "violation"]
+            assert violations in ([annotated["ref"]], [annotated["ref"], lenient["ref"]])
             reloads = [event.data for event in events if event.kind == "reload"]
             assert [reload["done"] for reload in reloads] == [True, False]
             assert reloads[0]["rules"] == 6 and reloads[0]["errors"] == []
@@ -60,11 +63,11 @@ def test_events_of_what_happens(administered, raw_origin, raw_client):
             assert {event.kind for event in events} == {"begun", "finished", "violation", "reload"}
             begun = [event.data for event in events if event.kind == "begun"]
             assert begun == [
-                {"ref": line["id"]} | {name: line[name] for name in BEGUN - {"ref"}} for line in finished
+                {"ref": line["ref"]} | {name: line[name] for name in BEGUN - {"ref"}} for line in finished
             ]
-            order = [(event.kind, event.data.get("ref") or event.data.get("id")) for event in events]
+            order = [(event.kind, event.data.get("ref")) for event in events]
             for line in finished:
-                assert order.index(("begun", line["id"])) < order.index(("finished", line["id"]))
+                assert order.index(("begun", line["ref"])) < order.index(("finished", line["ref"]))
 
 
 def test_a_pin_mismatch_is_an_event(secure_proxy, secure_client, tls_origin, world):
@@ -112,7 +115,7 @@ def test_events_as_text(administered, raw_client):
             line = watcher.next_line()
             assert line.startswith(f"{kind} ") and f" {reference} " in line and "rule=no-ads" in line, line
             assert " GET http://x.ads.test:80/ " in line and "{" not in line
-        assert " 403 " in line and "error=denied" in line
+        assert " 403 " in line and "outcome=denied" in line
         proxy.admin.ask("/v1/reload", "POST")
         assert re.fullmatch(rf"reload +{TIME.pattern} done=true rules=1", watcher.next_line())
 
@@ -121,7 +124,7 @@ def test_events_come_without_access_lines_too(administered, raw_client):
     proxy = administered(DENY + "[log]\naccess = false\n")
     with proxy.admin.events() as watcher:
         reference = check_problem(raw_client(proxy).exchange(get("x.ads.test", 80)), 403).reference
-        assert watcher.until("finished")["id"] == reference
+        assert watcher.until("finished")["ref"] == reference
 
 
 def test_an_event_stream_in_answer_to_head_and_http_1_0(administered, raw_admin, raw_client):
@@ -171,7 +174,7 @@ def test_watchers_are_limited_and_never_lock_an_operator_out(administered, raw_c
     watchers.append(proxy.admin.events())
     reference = check_problem(raw_client(proxy).exchange(get("x.ads.test", 80)), 403).reference
     for watcher in watchers:
-        assert watcher.until("finished")["id"] == reference
+        assert watcher.until("finished")["ref"] == reference
         watcher.close()
 
 
@@ -224,17 +227,17 @@ def test_everything_that_ends_has_begun(administered, raw_origin, raw_client):
         broken = raw_client(proxy)
         assert broken.exchange(b"nonsense\r\n\r\n").status == 400
         first, second = watcher.next(), watcher.next()
-        assert (first.kind, second.kind) == ("begun", "finished") and first.data["ref"] == second.data["id"]
+        assert (first.kind, second.kind) == ("begun", "finished") and first.data["ref"] == second.data["ref"]
         assert first.data["decision"] is None and first.data["reason"] is None and first.data["rule"] is None
         half = raw_client(proxy)
         half.send(b"GET http://a.test/ HT")
         half.half_close()
         assert half.answer().status == 400
         first, second = watcher.next(), watcher.next()
-        assert (first.kind, second.kind) == ("begun", "finished") and first.data["ref"] == second.data["id"]
+        assert (first.kind, second.kind) == ("begun", "finished") and first.data["ref"] == second.data["ref"]
         client.close()
         end = watcher.next()
-        assert end.kind == "finished" and end.data["id"] == tunnel.data["ref"]
+        assert end.kind == "finished" and end.data["ref"] == tunnel.data["ref"]
 
 
 def test_what_began_before_the_reader_came_only_ends_for_it(administered, raw_origin, raw_client):
@@ -352,7 +355,7 @@ def test_the_last_word_is_finished(administered, raw_origin, raw_client):
             assert client.exchange(connect("a.test", origin.port)).status == 200
         while len(over) < len(clients):
             event = watcher.next()
-            reference = event.data.get("ref") or event.data["id"]
+            reference = event.data.get("ref")
             assert reference not in over, f"{event} comes after its end"
             if event.kind == "begun":
                 begun.add(reference)

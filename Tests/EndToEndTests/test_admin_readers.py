@@ -76,9 +76,9 @@ def test_a_deaf_reader_takes_nothing_from_one_that_listens(administered, raw_cli
     # Once it has caught up, which it is told, it misses nothing.
     assert listening.until("lost")["count"] > 0
     wanted = [check_problem(client.exchange(get("x.ads.test", 80)), 403).reference for _ in range(100)]
-    finished = [listening.until("finished")["id"]]
+    finished = [listening.until("finished")["ref"]]
     while finished[-1] != wanted[-1]:
-        finished.append(listening.until("finished")["id"])
+        finished.append(listening.until("finished")["ref"])
     assert finished[-100:] == wanted
     deaf.close()
     listening.close()

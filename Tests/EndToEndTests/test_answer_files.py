@@ -66,7 +66,7 @@ def test_each_occasion(way, page):
     assert (well.status, well.body) == (200, b"{}")
     for path, error, status in [("busy", "origin-failed", 503), ("gone", "connection-closed", 502), ("broken", "malformed-content", 502)]:
         line = started.proxy.access(lambda line: line["target"].endswith(f"/{path}") and line["method"] == "GET")
-        assert (line["error"], line["status"], line["rule"]) == (error, status, "kept")
+        assert (line["outcome"], line["status"], line["rule"]) == (error, status, "kept")
 
 
 def test_only_the_occasions_that_are_listed(way, page):

@@ -57,7 +57,7 @@ def test_what_is_not_judged(name, ask):  # noqa: F811
     got = ask(STRICT_JSON + "\nremove_nulls = true", answer(HTML, "text/html", status, lines))
     as_it_came(got, HTML, status, "text/html")
     assert annotation(got) == {"details": f"not judged: {reason}", "rule": "r"}
-    assert got.line["status"] == status and got.line["error"] is None and got.line["violation"] is None
+    assert got.line["status"] == status and got.line["outcome"] == "done" and got.line["violation"] is None
     name, _, value = lines.strip().partition(": ")
     assert name == "Proxy-Authenticate" or got.value(name) == value.encode()
 
@@ -295,7 +295,7 @@ def test_an_empty_port_is_that_of_the_scheme(sallyport, raw_client):
     proxy = sallyport()
     client = raw_client(proxy)
     assert client.exchange(b"GET http://127.0.0.1:/ HTTP/1.1\r\nHost: 127.0.0.1:\r\n\r\n").status == 502
-    assert proxy.access()["error"] == "connection-refused" and proxy.access()["target"] == "http://127.0.0.1/"
+    assert proxy.access()["outcome"] == "connection-refused" and proxy.access()["target"] == "http://127.0.0.1/"
 
 
 @pytest.mark.parametrize("version", ["1.2", "1.9"])

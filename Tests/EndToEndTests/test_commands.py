@@ -823,7 +823,7 @@ def test_json_is_one_document(sallyport_binary, tmp_path):
     for url in ("http://a.test/", "https://a.test/x"):
         done = command("explain", "--json", "-c", "sallyport.toml", url, cwd=tmp_path)
         found = json.loads(done.stdout)
-        assert found["verdict"] == "allow"
+        assert found["decision"] == "allow"
         assert found.get("inside", {}).get("request", "") == ("GET https://a.test:443/x" if "https" in url else "")
     for arguments in (["check", "--json", "sallyport.toml"], ["help", "--json"], ["ca", "show", "--json", "-c", "sallyport.toml"]):
         json.loads(command(*arguments, cwd=tmp_path).stdout)

@@ -69,7 +69,7 @@ def test_waiting_for_a_connection_to_the_host(how, method, guarded, raw_origin, 
         if served:
             assert client.answer().status == 200
         else:
-            proxy.access(lambda line: line["error"] == "client-left")
+            proxy.access(lambda line: line["outcome"] == "client-left")
     else:
         later_client = client_of(proxy, STRANGER)
         check(origin, client, served, lambda: later_client.exchange(get(origin, "/later")))
@@ -110,7 +110,7 @@ def test_waiting_for_a_name(how, guarded, raw_origin, client_of, dns_server):
     later = client_of(proxy, STRANGER)
     check(origin, client, served, lambda: later.exchange(get(origin, "/later")))
     if not served:
-        proxy.access(lambda line: line["error"] == "client-left")
+        proxy.access(lambda line: line["outcome"] == "client-left")
 
 
 @HOW

@@ -76,16 +76,16 @@ def test_a_case(case, plain_proxy, get):
     verdict, _, words = case.entries["verdict"].partition(" ")
     answer, line = get(plain_proxy, case.name)
     if verdict == "cut":
-        assert answer is None and line["error"] == "upstream-broke-off"
+        assert answer is None and line["outcome"] == "upstream-broke-off"
         return
     if verdict == "refuse":
         # Where a fault stands in the body, the head may have left already.
-        assert answer is None and line["error"] == "malformed-body" or check_problem(answer, 502), line
-        assert line["error"] in ("malformed-response", "malformed-body", "connection-closed"), line
+        assert answer is None and line["outcome"] == "malformed-body" or check_problem(answer, 502), line
+        assert line["outcome"] in ("malformed-response", "malformed-body", "connection-closed"), line
         return
     fields = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in answer.fields]
     assert reading(answer.status, answer.body, fields) == case.entries["gets"]
-    assert line["error"] is None and line["mended"] == (words or None)
+    assert line["outcome"] == "done" and line["mended"] == (words or None)
     if words:
         assert annotation(answer)["details"] == f"mended: {words}"
     else:

@@ -40,7 +40,7 @@ def test_a_reader_chooses_exchanges(choice, administered, raw_origin, raw_client
             with Watcher(proxy.admin.path, query=f"?ref={reference}") as watcher:
                 ask_once(raw_client, proxy, get("x.ads.test", 80))
                 client.close()
-                assert watcher.until("finished")["id"] == reference
+                assert watcher.until("finished")["ref"] == reference
         return
     with Watcher(proxy.admin.path, query=f"?{users}") as watcher:
         ask_once(raw_client, proxy, get("b.test", origin.port))
@@ -163,7 +163,7 @@ def test_a_request_that_is_held_when_the_drain_ends_is_answered(way, sallyport, 
     proxy.terminate()
     problem = check_problem(client.answer(), 503)
     assert problem.token == "shutting-down"
-    assert proxy.access(lambda line: True)["error"] == "shutting-down"
+    assert proxy.access(lambda line: True)["outcome"] == "shutting-down"
     assert proxy.wait_for_exit() == 0
 
 

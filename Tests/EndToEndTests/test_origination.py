@@ -85,7 +85,7 @@ def test_an_https_request_in_absolute_form_is_sent_over_tls(origin, secure_proxy
     line = proxy.access(lambda line: line["status"] == 200)
     assert line["target"] == f"https://a.test:{server.port}/path"
     assert (line["method"], line["upstream"]) == ("GET", f"127.0.0.1:{server.port}")
-    assert line["tls_ms"] is not None and line["assurance"] == "exact" and line["error"] is None
+    assert line["tls_ms"] is not None and line["assurance"] == "exact" and line["outcome"] == "done"
 
 
 def test_a_head_that_comes_byte_by_byte(origin, secure_proxy, raw_client):
@@ -338,7 +338,7 @@ def test_a_private_authority_is_refused_by_default(origin, secure_proxy, raw_cli
     problem = refused(client.exchange(get("a.test", server.port, "/secret")), "certificate-untrusted", -1202)
     assert "a.test" in problem.details and "Issuing of the test" in problem.body["detail"]
     line = proxy.access_of(problem.reference)
-    assert (line["status"], line["error"], line["assurance"]) == (502, "certificate-untrusted", None)
+    assert (line["status"], line["outcome"], line["assurance"]) == (502, "certificate-untrusted", None)
     assert not server.handshakes and not server.bytes_of_requests()
     assert "/secret" not in str(server.failed_handshakes)
     refused(client.exchange(get("a.test", server.port)), "certificate-untrusted", -1202)
@@ -421,7 +421,7 @@ def test_a_certificate_that_is_refused(name, version, tls_origin, secure_proxy, 
     proxy = secure_proxy()
     problem = refused(raw_client(proxy).exchange(get("a.test", server.port)), token, nsurl_error)
     assert "a.test" in problem.body["detail"]
-    assert proxy.access_of(problem.reference)["error"] == token
+    assert proxy.access_of(problem.reference)["outcome"] == token
     assert not server.bytes_of_requests()
 
 
@@ -963,7 +963,7 @@ def test_an_origin_that_is_no_tls(name, secure_proxy, raw_origin, raw_client):
     problem = check_problem(answer, 502)
     assert problem.error in errors, problem
     assert "a.test" in problem.body["detail"]
-    assert proxy.access_of(problem.reference)["error"] == problem.token
+    assert proxy.access_of(problem.reference)["outcome"] == problem.token
     assert all(b"/secret" not in bytes(connection.received) for connection in server.connections)
 
 
@@ -1059,10 +1059,10 @@ def test_an_answer_that_ends_with_the_connection(polite, version, origin, secure
     client.send(get("a.test", server.port))
     if polite:
         assert client.answer().body == b"half of it"
-        assert proxy.access(lambda line: line["status"] == 200)["error"] is None
+        assert proxy.access(lambda line: line["status"] == 200)["outcome"] == "done"
         return
     assert client.wait_for_end() == "reset", bytes(client.received)
-    assert proxy.access()["error"], "the log does not say that the answer was cut short"
+    assert proxy.access()["outcome"] != "done", "the log does not say that the answer was cut short"
 
 
 @pytest.mark.parametrize("framing", ["length", "chunked"])
@@ -1099,7 +1099,7 @@ def test_an_answer_that_is_cut_short_is_not_passed_on_as_whole(framing, origin, 
     one.send(get("a.test", origin(script).port))
     with pytest.raises(Ended):
         one.answer()
-    assert proxy.access()["error"]
+    assert proxy.access()["outcome"] != "done"
 
 
 # The configuration

@@ -244,7 +244,7 @@ def test_a_client_that_leaves_a_paced_download_ends_it(sallyport, raw_origin, ra
     client.receive_some()
     client.reset()
     origin.wait_for("done")
-    assert proxy.access()["error"] == "client-left"
+    assert proxy.access()["outcome"] == "client-left"
 
 
 def test_a_tunnel_keeps_its_pace_over_a_restart(service, raw_origin, raw_client):

@@ -600,7 +600,7 @@ def test_a_mismatch_shows_the_pins_that_were_seen_beside_those_configured(
     problem = check_problem(answer, 502, error="tls_certificate_error", rule="pinned")
     assert (problem.token, problem.body["nsurlError"]) == ("pin-mismatch", -1202)
     line = proxy.access_of(problem.reference)
-    assert (line["error"], line["rule"], line["assurance"]) == ("pin-mismatch", "pinned", None)
+    assert (line["outcome"], line["rule"], line["assurance"]) == ("pin-mismatch", "pinned", None)
     logged = proxy.log.wait_for(
         lambda entry: entry.get("level") == "warning" and problem.reference in entry["message"]
     )

@@ -164,7 +164,7 @@ def test_a_tunnel_to_an_allowed_name_fronts_for_no_other(protocol, fronted, secu
     ]:
         wrong = s_client(proxy, fronted, protocol, "a.test", name)
         assert wrong.returncode != 0 and not is_ok(wrong)
-        line = proxy.access(lambda line: line["error"] == error)
+        line = proxy.access(lambda line: line["outcome"] == error)
         assert line["rule"] == "a" and line["status"] == 200 and line["assurance"] == "none"
         warning(proxy, "tunnel refused", *expected)
     assert (tmp_path / "access.log").read_text().count("\n") <= 1
@@ -224,7 +224,7 @@ def test_on_443_a_tunnel_begins_with_a_hello(peer, secure_proxy):
         client.sendall(says)
         read_to_end(client)
         assert server.wait_until_done() == b""
-        proxy.access(lambda line: line["error"] == error)
+        proxy.access(lambda line: line["outcome"] == error)
     right = hello("a.test")
     client = tunnel(proxy, "a.test", 443)
     client.sendall(right)
@@ -241,7 +241,7 @@ def test_a_hello_that_dribbles_ends(peer, secure_proxy):
     client = tunnel(proxy, "a.test", server.port)
     client.sendall(hello("a.test")[:40])
     read_to_end(client)
-    assert proxy.access(lambda line: line["error"] == "stalled")["bytes_out"] < 100
+    assert proxy.access(lambda line: line["outcome"] == "stalled")["bytes_out"] < 100
     assert server.wait_until_done() == b""
 
 
@@ -263,7 +263,7 @@ def test_a_server_that_speaks_first(more, peer, secure_proxy):
     client.shutdown(socket.SHUT_WR)
     assert server.wait_until_done() == b"SSH-2.0-client\r\n" + LARGE
     client.close()
-    assert proxy.access(lambda line: line["status"] == 200)["error"] is None
+    assert proxy.access(lambda line: line["status"] == 200)["outcome"] == "done"
 
 
 @pytest.mark.parametrize("says", [b"hello", b"hello there", b"EHLO a.test\r\n", b"\x16", bytes(9), b"\x80\x2e\x01\x01\x01"])
@@ -302,7 +302,7 @@ def test_a_request_in_the_clear_ends_the_tunnel(says, pace, peer, secure_proxy):
         pass
     assert read_to_end(client) == b""
     assert server.wait_until_done() == b""
-    assert proxy.access(lambda line: line["error"] == "clear-request")["rule"] is None
+    assert proxy.access(lambda line: line["outcome"] == "clear-request")["rule"] is None
     warning(proxy, "HTTP request in the clear")
 
 
@@ -372,10 +372,10 @@ def test_nothing_is_sent_through_a_parent_before_the_verdict(parent, peer, route
                 client.sendall(says)
             read_to_end(client)
             assert server.wait_until_done() == b""
-        proxy.access(lambda line: line["error"] == error)
+        proxy.access(lambda line: line["outcome"] == error)
     client = tunnel(proxy, "127.0.0.1", server.port)
     client.sendall(b"PING\n")
     assert client.recv(100) == b"pong"
     client.close()
     assert server.wait_until_done() == b"PING\n"
-    assert proxy.access(lambda line: line["error"] is None)["route"] == "office"
+    assert proxy.access(lambda line: line["outcome"] == "done")["route"] == "office"

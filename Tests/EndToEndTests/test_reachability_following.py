@@ -310,7 +310,7 @@ def test_a_long_download_is_not_disturbed_by_another_link(network, reaching, loc
         events_until(watcher, status_is("wifi"))
     assert client.nothing_came() and len(origin.connections) == 1
     line = proxy.access(lambda line: line["status"] == 200)
-    assert line["retried"] is False and line["error"] is None
+    assert line["retried"] is False and line["outcome"] == "done"
 
 
 @pytest.mark.parametrize("what", ["request", "tunnel"])
@@ -375,7 +375,7 @@ def test_a_request_whose_address_vanished_fails_at_once(
     answer = client.answer()
     check_ended_at_once(begun)
     problem = check_problem(answer, 503 if answer.status == 503 else 502)
-    assert proxy.access_of(problem.reference)["error"] == problem.token
+    assert proxy.access_of(problem.reference)["outcome"] == problem.token
     assert len(origin.connections) == 1, "a POST was sent twice"
 
 
@@ -435,7 +435,7 @@ def test_an_answer_whose_address_vanished_is_cut_short_at_once(
     with pytest.raises(Ended):
         client.answer()
     check_ended_at_once(begun)
-    assert proxy.access()["error"]
+    assert proxy.access()["outcome"] != "done"
 
 
 def test_a_tunnel_whose_address_vanished_ends_at_once(network, reaching, local_client, far_origin, listener):

@@ -68,7 +68,7 @@ def test_a_machine_without_any_link(network, reaching, local_client, far_origin,
     assert state["status"] == "not-reachable" and state["ipv4"] == state["ipv6"] == NOWHERE
     problem = refused_at_once(local_client, proxy, get(origin))
     line = proxy.access_of(problem.reference)
-    assert (line["status"], line["error"], line["upstream"], line["route"]) == (
+    assert (line["status"], line["outcome"], line["upstream"], line["route"]) == (
         503,
         "not-reachable",
         None,

@@ -195,7 +195,7 @@ def test_cellular_access_that_is_not_allowed(network, reaching, local_client, fa
             continue
         problem = check_cellular(client.exchange(get(origin)), "home")
         line = proxy.access_of(problem.reference)
-        assert (line["error"], line["upstream"]) == ("cellular-not-allowed", None)
+        assert (line["outcome"], line["upstream"]) == ("cellular-not-allowed", None)
         check_cellular(local_client(proxy).exchange(connect(origin)), "home")
     assert len(origin.connections) == 3, "one for each link that is allowed"
 

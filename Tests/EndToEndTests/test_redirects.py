@@ -112,7 +112,7 @@ def test_a_rule_that_is_not_enforced_reports(way):
     started = way(leading([(302, "Location: https://b.test/")]), 'redirects = "deny"', "enforce = false")
     assert started.ask("GET", path="/0").value("Location") == b"https://b.test/"
     line = started.proxy.access(lambda line: line["method"] == "GET")
-    assert (line["report"], line["error"], line["status"]) == ("redirect-refused", None, 302)
+    assert (line["report"], line["outcome"], line["status"]) == ("redirect-refused", "done", 302)
 
 
 # curl -L
@@ -153,7 +153,7 @@ def test_curl_goes_on_within_the_host_and_no_further(sallyport, raw_origin):
     assert (outside.returncode, outside.stdout) == (0, b"502 0"), outside
     assert curl(proxy, f"{begin}/out", "-f").returncode == 22
     assert [request.target for request in other.requests()] == []
-    line = proxy.access(lambda line: line["error"] == "redirect-refused")
+    line = proxy.access(lambda line: line["outcome"] == "redirect-refused")
     assert line["rule"] == "kept"
 
 

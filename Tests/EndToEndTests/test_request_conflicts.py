@@ -122,7 +122,7 @@ def test_a_conflict_is_refused(name, how, sallyport, raw_origin, raw_client):
     problem = check_problem(said, status, error="http_request_error", rule="r")
     line = proxy.access_of(problem.reference)
     assert (line["status"], line["rule"], line["upstream"]) == (status, "r", None)
-    assert line["error"] == problem.token
+    assert line["outcome"] == problem.token
     assert origin.requests() == []
     goes_on_or_is_closed(client, origin, said)
 

@@ -250,7 +250,7 @@ def test_a_coding(name, how, sallyport, raw_origin, raw_client):
     elif how == "reject":
         problem = rejected(got, "http_response_content_coding")
         assert coding.rpartition(", ")[2] in problem.body["detail"] or "coding" in problem.body["detail"]
-        assert proxy.access_of(problem.reference)["error"] == problem.token
+        assert proxy.access_of(problem.reference)["outcome"] == problem.token
     else:
         as_it_came(got, body)
         annotated(got)
@@ -409,7 +409,7 @@ def test_the_limit_of_a_held_body(size, oversize, framing, sallyport, raw_origin
             rejected(got)
         elif oversize == "reject":
             problem = rejected(got, "http_response_body_size", code=None)
-            assert proxy.access_of(problem.reference)["error"] == problem.token
+            assert proxy.access_of(problem.reference)["outcome"] == problem.token
         else:
             as_it_came(got, body)
             annotated(got)

@@ -128,7 +128,7 @@ def test_a_content_type(name, how, ask):
         return  # the type is known and the format is not among those that are checked: what becomes of it is open
     elif how == "reject":
         rejected(got, names=(essence,))
-        assert got.line["error"]
+        assert got.line["outcome"] != "done"
     else:
         as_it_came(got, body, content_type=content_type)
         annotated(got, names=(essence,))
@@ -171,7 +171,7 @@ def test_a_status(name, serializer, how, ask):
         accepted(got, VALID_JSON, status)
     elif how == "reject":
         rejected(got, code=BAD_SERVER_RESPONSE, names=(str(status),))
-        assert got.line["status"] == 502 and got.line["error"]
+        assert got.line["status"] == 502 and got.line["outcome"] != "done"
     else:
         as_it_came(got, VALID_JSON, status)
         annotated(got, names=(str(status),))
@@ -397,7 +397,7 @@ def test_a_fault_of_a_body(name, how, ask):
     got = ask(f'serializer = "{serializer}"\n{violation}', answer(body, content_type), limits=LIMITS)
     if how == "reject":
         problem = rejected(got, names=place)
-        assert got.line["error"] == problem.token
+        assert got.line["outcome"] == problem.token
     else:
         as_it_came(got, body, content_type=content_type)
         annotated(got, names=place)
@@ -534,7 +534,7 @@ def test_a_rule_that_is_not_enforced_rejects_nothing_and_is_logged(ask):
         response = f'serializer = "json"\noversize = "reject"\n{REJECT_ALL}'
         got = ask(response, said, conditions="enforce = false")
         assert (got.status, got.body) == ((500 if kind == "status" else 200), said.partition(b"\r\n\r\n")[2])
-        assert got.line["violation"] and got.line["error"] is None
+        assert got.line["violation"] and got.line["outcome"] == "done"
 
 
 def test_the_defaults_of_responses_hold_where_a_rule_is_silent(sallyport, raw_origin, raw_client):
@@ -569,9 +569,9 @@ def test_the_log_names_each_violation(sallyport, raw_origin, raw_client):
         for path in ("/status", "/type", "/body"):
             client.exchange(request(origin, path))
             line = proxy.access(lambda line: line["target"].endswith(path))
-            assert line["rule"] == "r" and bool(line["error"]) != bool(line["violation"])
+            assert line["rule"] == "r" and (line["outcome"] != "done") != bool(line["violation"])
             assert line["upstream"] == origin.authority
-            words.setdefault(path, set()).add(line["error"] or line["violation"])
+            words.setdefault(path, set()).add(line["violation"] or line["outcome"])
     assert all(len(word) == 1 for word in words.values()), words
     assert len(set().union(*words.values())) == 3, words
 

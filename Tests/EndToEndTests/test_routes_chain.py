@@ -47,9 +47,9 @@ def test_a_request_through_two(chain, raw_origin, raw_client):
     assert all(len(request.options("Via")) == 2 for request in origin.requests())
     assert len(origin.connections) == 1
     line = chain.access()
-    assert (line["route"], line["upstream"], line["error"]) == ("next", chain.next.authority, None)
+    assert (line["route"], line["upstream"], line["outcome"]) == ("next", chain.next.authority, "done")
     line = chain.next.access()
-    assert (line["route"], line["upstream"], line["error"]) == ("direct", origin.authority, None)
+    assert (line["route"], line["upstream"], line["outcome"]) == ("direct", origin.authority, "done")
     assert not chain.names.asked("a.test") and chain.next.names.asked("a.test")
 
 
@@ -60,7 +60,7 @@ def test_a_tunnel_through_two(chain, raw_origin, raw_client):
     assert client.receive_exactly(5) == b"sally"
     client.half_close()
     assert client.wait_for_end() == "closed"
-    assert chain.access()["error"] is None and chain.next.access()["error"] is None
+    assert chain.access()["outcome"] == "done" and chain.next.access()["outcome"] == "done"
 
 
 def test_origination_through_two(chain, tls_origin, raw_client, world):
@@ -155,7 +155,7 @@ def loop(request, routed):
 
 
 def is_loop(line: dict) -> bool:
-    return line["status"] == 502 and "loop" in (line["error"] or "")
+    return line["status"] == 502 and "loop" in line["outcome"]
 
 
 def test_a_request_that_comes_round_is_a_loop(loop, raw_client):
@@ -178,7 +178,7 @@ def test_a_tunnel_that_comes_round_is_a_loop(way, loop, raw_client):
     expected = ("parent-refused", "destination_unavailable", "other", "office.test", "502")
     refused(answer, 502, *expected, proxy_name=name)
     first.access(is_loop)
-    assert second.access()["error"] == "parent-refused"
+    assert second.access()["outcome"] == "parent-refused"
     first.access(lambda line: not is_loop(line))
     assert (len(first.access_lines()), len(second.access_lines())) == (2, 1), "it went round more than once"
 

@@ -161,7 +161,7 @@ def test_a_parent_that_fails(name, way, scripted_parent, routed, origin, raw_cli
     assert not answer.values("Proxy-Authenticate"), "nobody asks the client for the parent's password"
     assert PASSWORD not in problem.body["detail"]
     line = proxy.access_of(problem.reference)
-    assert (line["status"], line["error"], line["rule"]) == (status, problem.token, "routed")
+    assert (line["status"], line["outcome"], line["rule"]) == (status, problem.token, "routed")
     assert (line["route"], line["upstream"]) == ("office", f"127.0.0.1:{parent.port}")
     if tunnels(way):
         assert all(b"secret" not in connection.received for connection in parent.connections)
@@ -175,7 +175,7 @@ def test_a_parent_that_is_not_there(way, routed, origin, raw_client):
         exchange(raw_client(proxy), way, origin.port),
         *[502, "connection-refused", "connection_refused", "office", "office.test"],
     )
-    assert proxy.access_of(problem.reference)["error"] == "connection-refused"
+    assert proxy.access_of(problem.reference)["outcome"] == "connection-refused"
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -340,7 +340,7 @@ def test_a_parent_that_refuses_the_connection_is_in_the_line(routed, raw_client)
     """Its route is what an operator looks for, though there was no connection."""
     proxy = routed(route("office", f"http://office.test:{unused_port()}"), "office", proxy="workers = 1")
     check_problem(raw_client(proxy).exchange(ask("GET", 8080)), 502)
-    assert proxy.access(lambda line: line["error"] == "connection-refused")["route"] == "office"
+    assert proxy.access(lambda line: line["outcome"] == "connection-refused")["route"] == "office"
 
 
 @pytest.mark.parametrize(

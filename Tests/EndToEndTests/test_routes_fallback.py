@@ -156,7 +156,7 @@ def test_the_next_route_is_taken(name, way, second, firsts, listed, opened, scri
     client.close()
     assert len(parent.requests()) == (second == "parent")
     line = proxy.access()
-    assert line["route"] == ("second" if second == "parent" else "direct") and line["error"] is None
+    assert line["route"] == ("second" if second == "parent" else "direct") and line["outcome"] == "done"
     assert line["upstream"] == f"127.0.0.1:{parent.port if second == 'parent' else origin.port}"
 
 

@@ -91,7 +91,7 @@ def test_the_access_line_names_the_route_and_the_parent(office, http_parent, beh
     line = office.access()
     assert (line["route"], line["upstream"]) == ("office", f"127.0.0.1:{http_parent.port}")
     assert (line["rule"], line["decision"], line["status"]) == ("routed", "allow", 200)
-    assert line["target"] == f"http://a.test:{origin.port}/" and line["error"] is None
+    assert line["target"] == f"http://a.test:{origin.port}/" and line["outcome"] == "done"
 
 
 def test_a_tunnel_is_asked_for_with_connect(office, http_parent, raw_origin, raw_client):
@@ -107,7 +107,7 @@ def test_a_tunnel_is_asked_for_with_connect(office, http_parent, raw_origin, raw
     assert bytes(origin.connections[0].received) == b"\x00sally\r\n\r\n"
     line = office.access()
     assert (line["method"], line["status"], line["route"]) == ("CONNECT", 200, "office")
-    assert line["upstream"] == f"127.0.0.1:{http_parent.port}" and line["error"] is None
+    assert line["upstream"] == f"127.0.0.1:{http_parent.port}" and line["outcome"] == "done"
 
 
 def test_https_in_absolute_form_is_tls_inside_a_tunnel(office, http_parent, tls_origin, raw_client, world):

@@ -219,7 +219,7 @@ def test_a_server_that_takes_no_credentials_of_ours(name, method, office, raw_cl
         answer, 502, "parent-authentication", "proxy_configuration_error", "office", "office.test"
     )
     assert PASSWORD not in problem.body["detail"] and not server.asked
-    assert proxy.access_of(problem.reference)["error"] == "parent-authentication"
+    assert proxy.access_of(problem.reference)["outcome"] == "parent-authentication"
 
 
 # Replies
@@ -259,7 +259,7 @@ def test_a_reply_that_refuses(method, reply, office, raw_origin, raw_client):
         answer, 502, "parent-refused", "destination_unavailable", "office", "office.test", str(reply)
     )
     line = proxy.access_of(problem.reference)
-    assert (line["status"], line["error"]) == (502, "parent-refused")
+    assert (line["status"], line["outcome"]) == (502, "parent-refused")
     assert len(server.asked) == 1 and not origin.connections
 
 
@@ -294,7 +294,7 @@ def test_a_server_that_does_not_answer_as_it_must(name, method, office, raw_orig
     if "offered" in name:  # "took none of our methods" says it as well
         tokens, errors = tokens | {"parent-authentication"}, ERRORS_OF_METHODS
     problem = refused(answer, 502, tokens, errors, "office", "office.test")
-    assert proxy.access_of(problem.reference)["error"] == problem.token
+    assert proxy.access_of(problem.reference)["outcome"] == problem.token
     assert not origin.connections and b"secret" not in server.connections[0].received
 
 

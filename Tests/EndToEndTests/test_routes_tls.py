@@ -190,7 +190,7 @@ def test_a_certificate_of_a_parent_that_is_refused(
     problem = refused(answer, 502, token, "tls_certificate_error", "office", "office.test")
     assert problem.body["nsurlError"] == nsurl_error
     line = proxy.access_of(problem.reference)
-    assert (line["status"], line["error"]) == (502, token)
+    assert (line["status"], line["outcome"]) == (502, token)
     assert_nothing_was_said(parent)
 
 

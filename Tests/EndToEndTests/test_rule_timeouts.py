@@ -79,7 +79,7 @@ def test_a_body_that_stalls(way):
         client.wait_for_end()
     client.looked_at = False
     line = started.proxy.access(lambda line: line["method"] == "GET")
-    assert line["error"] == "stalled"
+    assert line["outcome"] == "stalled"
 
 
 @pytest.mark.parametrize("method", ["GET", "CONNECT"])

@@ -103,7 +103,7 @@ def test_a_connect_tunnel_goes_on(service, manager, raw_origin, tunnel):
     assert client.wait_for_end() == "closed"
     line = second.access()
     assert (line["method"], line["target"], line["rule"]) == ("CONNECT", origin.authority, "web")
-    assert (line["status"], line["error"], line["upstream"]) == (200, None, origin.authority)
+    assert (line["status"], line["outcome"], line["upstream"]) == (200, "done", origin.authority)
     assert (line["route"], line["decision"], line["reason"]) == ("direct", "allow", "rule")
     head = len(f"CONNECT {origin.authority} HTTP/1.1\r\nHost: {origin.authority}\r\n\r\n")
     assert line["bytes_in"] == head + 12
@@ -154,7 +154,7 @@ def test_the_reference_and_the_beginning_are_the_first_ones(service, raw_origin,
     client.half_close()
     assert client.wait_for_end() == "closed"
     line = third.access()
-    assert line["id"] in listed and len(line["id"]) == 6
+    assert line["ref"] in listed and len(line["ref"]) == 6
     assert line["total_ms"] >= (time.monotonic() - begun) * 1000 - 100
     assert time.strptime(line["time"][:19], "%Y-%m-%dT%H:%M:%S")
 
@@ -236,7 +236,7 @@ def test_no_byte_is_lost_of_streams_both_ways(service, raw_origin, tunnel, seed)
     for sender, receiver in (("client", "origin"), ("origin", "client")):
         assert results[receiver] == (streams[sender].count, streams[sender].digest.digest()), (sender, receiver)
     line = service.proxy.access()
-    assert line["error"] is None
+    assert line["outcome"] == "done"
     assert line["bytes_in"] > streams["client"].count and line["bytes_out"] > streams["origin"].count
 
 
@@ -283,7 +283,7 @@ def test_what_waits_in_the_proxy_both_ways_is_not_lost(service, raw_origin, tunn
     client.half_close()
     line = service.proxy.access()
     assert line["bytes_in"] > taken["client"] and line["bytes_out"] > taken["origin"]
-    assert line["error"] is None
+    assert line["outcome"] == "done"
 
 
 class Noting:
@@ -348,7 +348,7 @@ def test_a_tunnel_whose_client_has_said_all_goes_on(service, raw_origin, tunnel,
     assert client.receive_exactly(10) == b"the answer"
     assert client.wait_for_end() == "closed"
     assert got["data"] == sent
-    assert service.proxy.access()["error"] is None
+    assert service.proxy.access()["outcome"] == "done"
 
 
 def test_a_tunnel_whose_origin_has_said_all_goes_on(service, raw_origin, tunnel):
@@ -373,7 +373,7 @@ def test_a_tunnel_whose_origin_has_said_all_goes_on(service, raw_origin, tunnel)
     assert client.wait_for_end() == "closed" and got == sent["data"]
     service.restart()
     client.half_close()
-    assert service.proxy.access()["error"] is None
+    assert service.proxy.access()["outcome"] == "done"
 
 
 def test_both_ends_may_leave_while_no_daemon_runs(service, raw_origin, tunnel):
@@ -400,7 +400,7 @@ def test_both_ends_may_leave_while_no_daemon_runs(service, raw_origin, tunnel):
     assert client.receive_exactly(13) == b"the last word"
     assert client.wait_for_end() == "closed"
     assert origin.events.wait_for(lambda event: event[0] == b"farewell")
-    assert service.proxy.access()["error"] is None
+    assert service.proxy.access()["outcome"] == "done"
 
 
 def test_an_end_that_breaks_while_no_daemon_runs_is_logged(service, raw_origin, tunnel):
@@ -409,7 +409,7 @@ def test_an_end_that_breaks_while_no_daemon_runs_is_logged(service, raw_origin, 
     service.stop()
     client.reset()
     service.start()
-    assert service.proxy.access()["error"] == "client-left"
+    assert service.proxy.access()["outcome"] == "client-left"
     origin.wait_for("done")
 
 
@@ -424,7 +424,7 @@ def test_an_idle_tunnel_is_given_no_second_hour(service, raw_origin, tunnel):
     assert client.wait_for_end() == "reset"
     assert time.monotonic() - spoken >= 0.9
     line = service.proxy.access()
-    assert line["error"] == "tunnel-idle" and line["total_ms"] < 1000 * (time.monotonic() - spoken) + 1000
+    assert line["outcome"] == "tunnel-idle" and line["total_ms"] < 1000 * (time.monotonic() - spoken) + 1000
 
 
 def test_two_hundred_tunnels_go_on(service, raw_origin, tunnel):
@@ -439,7 +439,7 @@ def test_two_hundred_tunnels_go_on(service, raw_origin, tunnel):
         assert client.receive_exactly(len(expected)) == expected
         client.half_close()
     lines = service.proxy.log.wait_for_several(200, is_access)
-    assert len({line["id"] for line in lines}) == 200 and {line["error"] for line in lines} == {None}
+    assert len({line["ref"] for line in lines}) == 200 and {line["outcome"] for line in lines} == {"done"}
     assert talk(service.proxy)[0] == "200 open tunnels go on"
     assert len(origin.connections) == 200
 
@@ -461,12 +461,12 @@ def test_a_verified_tunnel_goes_on_once_it_is_not_looked_at_any_more(
     silent.close()
     assert first.wait_for_exit() == 0
     (line,) = first.access_lines()
-    assert line["error"] is not None
+    assert line["outcome"] != "done"
     second = start_passed([("proxy", listener), *manager.stored], environment=manager.environment)
     assert client.get_inside("a.test").body == b"ok"
     client.leave()
     line = second.access()
-    assert (line["rule"], line["assurance"], line["error"]) == ("verified", "probe", None)
+    assert (line["rule"], line["assurance"], line["outcome"]) == ("verified", "probe", "done")
 
 
 def test_a_tunnel_by_a_parent_goes_on_and_keeps_its_names(
@@ -487,7 +487,7 @@ def test_a_tunnel_by_a_parent_goes_on_and_keeps_its_names(
         client.half_close()
         line = service.proxy.access(lambda line: line["rule"] == name)
         assert (line["route"], line["upstream"]) == (name, parents[name].authority)
-        assert line["user"] == pwd.getpwuid(os.getuid()).pw_name and line["error"] is None
+        assert line["user"] == pwd.getpwuid(os.getuid()).pw_name and line["outcome"] == "done"
 
 
 # What the configuration says meanwhile
@@ -562,7 +562,7 @@ def test_the_deadline_hands_over_too(service, raw_origin, raw_client, tunnel):
     asking.send(f"GET {never.url}/ HTTP/1.1\r\nHost: {never.authority}\r\n\r\n".encode())
     never.wait_for("accepted")
     service.restart()
-    assert proxy.access()["error"] == "shutting-down"
+    assert proxy.access()["outcome"] == "shutting-down"
     echoed(client, b"here")
 
 
@@ -575,7 +575,7 @@ def test_a_second_signal_hands_over_at_once(service, raw_origin, raw_client, tun
     proxy.terminate()
     service.manager.messages.wait_for(lambda message: "STOPPING" in message)
     service.restart()
-    assert proxy.access()["error"] == "shutting-down"
+    assert proxy.access()["outcome"] == "shutting-down"
     echoed(client, b"here")
 
 
@@ -595,7 +595,7 @@ def test_without_a_store_tunnels_have_the_time_for_draining(service, raw_origin,
     proxy.terminate()
     assert other.wait_for_end() == "reset"
     assert proxy.wait_for_exit() == 0
-    assert {line["error"] for line in proxy.access_lines()} == {None, "shut-down"}
+    assert {line["outcome"] for line in proxy.access_lines()} == {"done", "shut-down"}
     assert talk(proxy)[-1] == "stopped"
 
 
@@ -606,7 +606,7 @@ def test_what_the_store_does_not_hold_ends_as_without_one(service, raw_origin, t
     origin = raw_origin(tunnel_echo)
     clients = [tunnel(proxy, origin) for _ in range(5)]
     service.restart()
-    assert [line["error"] for line in proxy.access_lines()] == ["shut-down"] * 2
+    assert [line["outcome"] for line in proxy.access_lines()] == ["shut-down"] * 2
     going_on = [client for client in clients if not readable(client.socket)]
     assert len(going_on) == 3
     for client in going_on:
@@ -632,7 +632,7 @@ def test_where_the_store_says_that_it_is_too_small_nothing_ends_before_it_must(s
     service.start()
     for client in clients[2:]:
         echoed(client, b"here")
-    assert [line["error"] for line in proxy.access_lines()] == [None, None]
+    assert [line["outcome"] for line in proxy.access_lines()] == ["done", "done"]
 
 
 def test_a_bus_that_does_not_answer_is_not_waited_for(service, raw_origin, tunnel, tmp_path):
@@ -671,7 +671,7 @@ def test_a_connection_under_tls_that_ends_here_is_not_kept(
     proxy.terminate()
     assert client.wait_for_end() == "reset"
     assert proxy.wait_for_exit() == 0
-    assert proxy.access()["error"] == "shut-down" and manager.stored == []
+    assert proxy.access()["outcome"] == "shut-down" and manager.stored == []
 
 
 # What comes back

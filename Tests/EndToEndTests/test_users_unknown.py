@@ -225,7 +225,7 @@ def test_a_control_group_that_was_removed(groups, guarded, raw_origin):
         check_problem(client.exchange(get(origin)), 403)
     assert other.access()["rule"] is None
     assert not origin.connections
-    explained = command("explain", "--socket", str(proxy.configuration.parent / "admin.sock"), "--json", line["id"])
+    explained = command("explain", "--socket", str(proxy.configuration.parent / "admin.sock"), "--json", line["ref"])
     assert json.loads(explained.stdout)["unit"] == "unknown", explained
 
 

@@ -96,7 +96,7 @@ def test_a_tunnel_opens_after_the_probe_and_carries_the_clients_own_tls(
     client.leave()
     line = proxy.access(lambda line: line["method"] == "CONNECT")
     assert (line["target"], line["rule"], line["status"]) == (f"a.test:{server.port}", "verified", 200)
-    assert line["assurance"] == ("exact" if version == TLS12 else "probe") and line["error"] is None
+    assert line["assurance"] == ("exact" if version == TLS12 else "probe") and line["outcome"] == "done"
     assert line["tls_ms"] is not None and line["bytes_in"] > 0 and line["bytes_out"] > 0
     (request,) = [connection for connection in server.connections if connection.received]
     assert b"Via" not in bytes(request.received)
@@ -449,7 +449,7 @@ def test_first_bytes_that_are_refused_reach_nobody(name, manner, tunnelled, secu
     after = client.unread()
     assert after == b"" or after[:1] == b"\x15", f"what came back is no alert: {after!r}"
     line = proxy.access(lambda line: line["method"] == "CONNECT")
-    assert line["status"] == 200 and line["error"], line
+    assert line["status"] == 200 and line["outcome"] != "done", line
     assert not any(bytes_of_tunnels(server)), "bytes went upstream"
     assert len(server.handshakes) <= 1
 
@@ -478,7 +478,7 @@ def test_a_client_that_does_not_finish_its_hello_is_closed(sent, tunnelled, secu
     assert client.tunnel("a.test", server.port).status == 200
     client.send(hello_with(A_TEST, VERSIONS_EXTENSION)[:sent])
     client.wait_for_end()
-    assert proxy.access(lambda line: line["method"] == "CONNECT")["error"]
+    assert proxy.access(lambda line: line["method"] == "CONNECT")["outcome"] != "done"
     assert not any(bytes_of_tunnels(server))
 
 
@@ -497,7 +497,7 @@ def test_a_name_is_not_expected_where_the_host_is_an_address(tunnelled, secure_p
     assert client.tunnel("127.0.0.1", server.port).status == 200
     client.send(hello_with(A_TEST, VERSIONS_EXTENSION))
     client.wait_for_end()
-    assert proxy.access(lambda line: line["method"] == "CONNECT")["error"]
+    assert proxy.access(lambda line: line["method"] == "CONNECT")["outcome"] != "done"
     assert not any(bytes_of_tunnels(server))
     assert [handshake.server_name for handshake in server.handshakes] == [None]
 
@@ -513,9 +513,9 @@ def test_the_reason_of_a_wrong_name_is_in_the_access_line(
         client.shake_hands(client_context(), server_name)
     client.looked_at = False
     line = proxy.access(lambda line: line["method"] == "CONNECT")
-    assert "server-name" in line["error"]
+    assert "server-name" in line["outcome"]
     logged = proxy.log.wait_for(
-        lambda entry: entry.get("level") == "warning" and line["id"] in entry["message"]
+        lambda entry: entry.get("level") == "warning" and line["ref"] in entry["message"]
     )
     assert "a.test" in logged["message"] and (server_name or "no server") in logged["message"]
 
@@ -543,7 +543,7 @@ def test_a_probe_that_is_not_answered_is_a_504(secure_proxy, secure_client, raw_
 
     proxy, server = secure_proxy('[proxy.timeouts]\ntls_handshake = "300ms"\n' + VERIFY), raw_origin(script)
     problem = check_problem(secure_client(proxy).tunnel("a.test", server.port), 504, rule="verified")
-    assert proxy.access_of(problem.reference)["error"] == problem.token
+    assert proxy.access_of(problem.reference)["outcome"] == problem.token
     seen = [bytes(connection.received) for connection in server.connections]
     assert all(data == b"" or data.startswith(b"\x16\x03\x01") for data in seen)
 
@@ -741,8 +741,8 @@ def test_under_tls_1_2_the_certificate_in_the_tunnel_itself_counts(
     line = proxy.access(lambda line: line["method"] == "CONNECT")
     tokens = {"another name": "certificate-name-mismatch", "another key": "pin-mismatch"}
     if manner in ("at once", "byte by byte", "a byte a record"):
-        assert line["error"] == tokens.get(name, "certificate-untrusted")
-    assert line["error"] and line["assurance"] != "exact"
+        assert line["outcome"] == tokens.get(name, "certificate-untrusted")
+    assert line["outcome"] != "done" and line["assurance"] != "exact"
     assert not server[0].bytes_of_requests() and len(server[0].handshakes) == 1
 
 
@@ -780,7 +780,7 @@ def test_a_tunnel_below_the_least_version_of_the_rule_is_refused(
             client_context(minimum_version=ssl.TLSVersion.TLSv1, maximum_version=maximum), "a.test"
         )
     client.looked_at = False
-    assert proxy.access(lambda line: line["method"] == "CONNECT")["error"]
+    assert proxy.access(lambda line: line["method"] == "CONNECT")["outcome"] != "done"
     assert not server.bytes_of_requests()
 
 
@@ -803,7 +803,7 @@ def test_a_handshake_without_a_certificate_is_refused(tunnelled, secure_proxy, s
     with pytest.raises(OSError):
         client.shake_hands(context, "a.test")
     client.looked_at = False
-    assert proxy.access(lambda line: line["method"] == "CONNECT")["error"]
+    assert proxy.access(lambda line: line["method"] == "CONNECT")["outcome"] != "done"
     assert not server.bytes_of_requests()
 
 
@@ -818,7 +818,7 @@ def test_an_origin_that_saves_its_evil_for_clients_of_tls_1_2(tunnelled, secure_
         client.shake_hands(client_context(maximum_version=TLS12), "a.test")
     client.looked_at = False
     line = proxy.access(lambda line: line["method"] == "CONNECT")
-    assert line["error"] == "certificate-name-mismatch"
+    assert line["outcome"] == "certificate-name-mismatch"
     assert not server.bytes_of_requests()
 
 

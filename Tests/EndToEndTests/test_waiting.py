@@ -86,7 +86,7 @@ def test_a_request_is_held_until_there_is_a_path(network, reaching, local_client
     assert resumed["ref"] == began["ref"] and resumed["waited_ms"] >= began["waited_ms"]
     assert waits.count() == 0
     line = proxy.access()
-    assert (line["id"], line["route"], line["error"]) == (began["ref"], "calm", None)
+    assert (line["ref"], line["route"], line["outcome"]) == (began["ref"], "calm", "done")
     assert way_of(client.exchange(get(origin))).connection == 0, "the next one does not wait"
 
 
@@ -259,7 +259,7 @@ def test_a_wait_that_runs_out(method, network, reaching, local_client, far_origi
     assert began["ref"] == expired["ref"] == problem.reference
     assert 380 <= expired["waited_ms"] < 1000 * AT_ONCE_SECONDS
     line = proxy.access_of(problem.reference)
-    assert (line["status"], line["error"], line["upstream"]) == (503, "not-reachable", None)
+    assert (line["status"], line["outcome"], line["upstream"]) == (503, "not-reachable", None)
     assert waits.count() == 0 and not origin.connections
 
 
@@ -409,7 +409,7 @@ def test_a_client_that_leaves_frees_its_place(
     leaving.looked_at = False
     left = waits.next("left")
     assert left["ref"] == began["ref"] and waits.count() == 1
-    assert proxy.access_of(began["ref"])["error"]
+    assert proxy.access_of(began["ref"])["outcome"] != "done"
     network.go_by(links["wifi"])
     assert way_of(staying.answer()).target == "/staying"
     assert len(origin.connections) == 1 and [r.target for r in origin.requests()] == [b"/staying"]

@@ -195,7 +195,7 @@ import Testing
   @Test func jsonSaysTheSame() throws {
     #expect(
       try explain("GET", .http, "api.example", 80, "/v1").json
-        == "{\"request\": \"GET http://api.example:80/v1\", \"verdict\": \"allow\", \"decision\": \"rule\", "
+        == "{\"request\": \"GET http://api.example:80/v1\", \"decision\": \"allow\", \"reason\": \"rule\", "
         + "\"rule\": {\"name\": \"api\", \"file\": \"s.toml\", \"line\": 19, \"enforce\": true, \"reason\": null}, "
         + "\"path_reading\": null, \"passed_over\": ["
         + "{\"rule\": \"intranet\", \"file\": \"s.toml\", \"line\": 3, \"condition\": \"hosts\", "
@@ -205,7 +205,7 @@ import Testing
         + "{\"rule\": \"requests\", \"file\": \"s.toml\", \"line\": 9, \"condition\": \"methods\", "
         + "\"expected\": \"POST\", \"seen\": \"GET\"}, "
         + "{\"rule\": \"paths\", \"file\": \"s.toml\", \"line\": 14, \"condition\": \"paths\", "
-        + "\"expected\": \"/v2/*\", \"seen\": \"/v1\"}], \"assumed\": [], "
+        + "\"expected\": \"/v2/*\", \"seen\": \"/v1\"}], \"passed_over_more\": 0, \"assumed\": [], "
         + "\"actions\": {\"remove\": [\"referer\"], \"set\": [{\"name\": \"X-Token\", \"value\": null}, "
         + "{\"name\": \"Accept-Encoding\", \"value\": null}, {\"name\": \"User-Agent\", \"value\": \"kiosk\"}, "
         + "{\"name\": \"Authorization\", \"value\": null}], \"default\": [{\"name\": \"Accept\", \"value\": \"*/*\"}], "

@@ -13,7 +13,8 @@ import Transport
     "events read as a line",
     arguments: [
       (
-        "finished", #"{"time":"T","id":"7F3K2A","method":"GET","target":"http://a/?b=c","status":403,"rule":"no-ads"}"#,
+        "finished",
+        #"{"time":"T","ref":"7F3K2A","method":"GET","target":"http://a/?b=c","status":403,"rule":"no-ads"}"#,
         "finished     T 7F3K2A GET http://a/?b=c 403 rule=no-ads"
       ),
       (
@@ -77,19 +78,21 @@ import Transport
     record.target = 3..<text.count
     record.decision = Decision(verdict: .deny, reason: .ruleDenies, rule: 0)
     var out = ByteBuffer()
-    BeginningLine(record: record, rule: "no\"ads", client: Self.client).write(text: text, to: &out)
+    AccessLine(record: record, rule: "no\"ads", client: Self.client, totalMilliseconds: 0, place: "/p.toml:3")
+      .writeBeginning(text, to: &out)
     #expect(
       out.bytes.string
         == #"{"time":"1970-01-01T00:00:00.000Z","ref":"000000","client":"127.0.0.1:4711","method":"GET","#
-        + #""target":"http://a.example/\"","rule":"no\"ads","decision":"deny","reason":"rule-denies"}"#)
+        + #""target":"http://a.example/\"","user":null,"unit":null,"program":null,"proxy_user":null,"#
+        + #""rule":"no\"ads","place":"/p.toml:3","decision":"deny","reason":"rule-denies"}"#)
   }
 
   @Test func whatBeginsWithoutARule() {
     let text = ByteBuffer()
     var out = ByteBuffer()
-    BeginningLine(record: ExchangeRecord(), rule: nil, client: Self.client).write(text: text, to: &out)
-    #expect(
-      out.bytes.string.hasSuffix(#","method":null,"target":null,"rule":null,"decision":null,"reason":null}"#))
+    AccessLine(record: ExchangeRecord(), rule: nil, client: Self.client, totalMilliseconds: 0)
+      .writeBeginning(text, to: &out)
+    #expect(out.bytes.string.hasSuffix(#","rule":null,"place":null,"decision":null,"reason":null}"#))
   }
 
   @Test(

@@ -66,14 +66,14 @@ import Transport
       record.upstreamPort = 8080
     }
     try #require(entries.count == 1)
-    let message = "MESSAGE=000000 127.0.0.1:4711 GET http://Shop.Example:8080/a?b 200 rule=- "
+    let message = "MESSAGE=000000 127.0.0.1:4711 GET http://Shop.Example:8080/a?b 200 outcome=done "
     #expect(entries[0][0].hasPrefix(message))
     #expect(
       entries[0].dropFirst() == [
         "PRIORITY=6", "SALLYPORT_REF=000000", "SALLYPORT_CLIENT=127.0.0.1:4711", "SALLYPORT_METHOD=GET",
-        "SALLYPORT_TARGET=http://Shop.Example:8080/a?b", "SALLYPORT_HOST=shop.example",
-        "SALLYPORT_UPSTREAM=192.0.2.1:8080", "SALLYPORT_STATUS=200", "SALLYPORT_BYTES_IN=7",
-        "SALLYPORT_BYTES_OUT=1099511627776", "SALLYPORT_TOTAL_MS=12",
+        "SALLYPORT_TARGET=http://Shop.Example:8080/a?b", "SALLYPORT_STATUS=200", "SALLYPORT_OUTCOME=done",
+        "SALLYPORT_UPSTREAM=192.0.2.1:8080", "SALLYPORT_BYTES_IN=7", "SALLYPORT_BYTES_OUT=1099511627776",
+        "SALLYPORT_TOTAL_MS=12", "SALLYPORT_HOST=shop.example",
       ])
   }
 
@@ -103,14 +103,14 @@ import Transport
     }
     try #require(entries.count == 1)
     #expect(entries[0].contains("SALLYPORT_USER=61184"))
-    #expect(entries[0][0].contains(" user=61184 unit=a [31m.service "))
+    #expect(entries[0][0].contains(#" user=61184 unit="a\u001b[31m.service" "#))
   }
 
   @Test func whatWentWrongIsSaidAndIsMoreThanInformation() throws {
     let entries = Self.access("", "") { $0.outcome = .clientLeft }
     try #require(entries.count == 1)
     #expect(entries[0].contains("PRIORITY=5"))
-    #expect(entries[0].contains("SALLYPORT_ERROR=client-left"))
+    #expect(entries[0].contains("SALLYPORT_OUTCOME=client-left"))
     #expect(!entries[0].contains { $0.hasPrefix("SALLYPORT_METHOD") || $0.hasPrefix("SALLYPORT_HOST") })
   }
 

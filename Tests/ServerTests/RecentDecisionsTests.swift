@@ -1,6 +1,7 @@
 // The ring of recent exchanges: what is found, and what has been written over.
 
 import Bytes
+import Policy
 import Testing
 import Transport
 
@@ -13,8 +14,8 @@ import Transport
     record.reference = Reference(value: value)
     let bytes = Array(text.utf8)
     recent.note(
-      record, rule: "r", client: SocketAddress(high: 0, low: 1, port: 2, isIPv4: true), totalMilliseconds: 3,
-      text: bytes.span)
+      record, rule: "r", policy: Policy(), client: SocketAddress(high: 0, low: 1, port: 2, isIPv4: true),
+      totalMilliseconds: 3, text: bytes.span)
   }
 
   @Test func whatWasNotedIsFound() {

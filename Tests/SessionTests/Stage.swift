@@ -390,7 +390,7 @@ final class Stage {
       }
     case .judge:
       lines.append("judge \(session.presentedCertificates?.certificates.count ?? 0) certificates")
-      perform(session.tunnelJudged(certificateRefusal, &workspace, &outputs))
+      perform(session.tunnelJudged(certificateRefusal.map { Problem($0, "refused") }, &workspace, &outputs))
     case .tunnel:
       toClient.becomeRaw()
       toUpstream?.becomeRaw()
@@ -424,6 +424,7 @@ final class Stage {
     let text = outputs.text.array
     let method = String(decoding: text[session.record.method], as: UTF8.self)
     let target = String(decoding: text[session.record.target], as: UTF8.self)
+    session.noteWhole(now: now)
     entries.append(Entry(record: session.record, text: method.isEmpty ? "" : "\(method) \(target)"))
     checkBoundary(ending)
     checkRecord()

@@ -63,7 +63,7 @@ def test_requests_are_found_by_the_rule_that_decided(used):
         assert entry["SALLYPORT_STATUS"] == "200" and entry["SALLYPORT_METHOD"] == "GET"
         assert entry["SALLYPORT_HOST"] == "127.0.0.1" and entry["SALLYPORT_DECISION"] == "allow"
         assert entry["SALLYPORT_CLIENT"].startswith("127.0.0.1:")
-        assert entry["PRIORITY"] == "6" and "SALLYPORT_ERROR" not in entry
+        assert (entry["PRIORITY"], entry["SALLYPORT_OUTCOME"]) == ("6", "done")
         assert entry["MESSAGE"].startswith(entry["SALLYPORT_REF"] + " ")
         # What the journal itself vouches for.
         assert entry["_SYSTEMD_UNIT"] == "sallyport.service" and entry["SYSLOG_IDENTIFIER"] == "sallyport"
@@ -71,12 +71,12 @@ def test_requests_are_found_by_the_rule_that_decided(used):
 
 
 def test_a_refusal_is_found_by_its_reference_host_and_priority(used, reference):
-    ways = (f"SALLYPORT_REF={reference}", "SALLYPORT_HOST=www.ads.test", "SALLYPORT_ERROR=denied", "--priority=notice")
+    ways = (f"SALLYPORT_REF={reference}", "SALLYPORT_HOST=www.ads.test", "SALLYPORT_OUTCOME=denied", "--priority=notice")
     for way in ways:
         (entry,) = used.entries("--unit=sallyport", "_TRANSPORT=journal", "_COMM=sallyport", way)[-1:]
         assert entry["SALLYPORT_REF"] == reference, way
         assert entry["SALLYPORT_RULE"] == "no-ads" and entry["PRIORITY"] == "5"
-    assert len(used.entries("SALLYPORT_ERROR=denied")) == 1
+    assert len(used.entries("SALLYPORT_OUTCOME=denied")) == 1
 
 
 def test_each_request_has_one_line_and_no_other_line_has_their_fields(used):

@@ -105,7 +105,7 @@ def test_many_tunnels_survive_restarts(serving, origin, tunnel, number):
         client.half_close()
     lines = wait_for_access_lines(serving, number)
     assert len({line["SALLYPORT_REF"] for line in lines}) == number
-    assert not [line for line in lines if "SALLYPORT_ERROR" in line]
+    assert {line["SALLYPORT_OUTCOME"] for line in lines} == {"done"}
 
 
 def test_tunnels_wait_while_a_configuration_is_mended(serving, origin, tunnel):
@@ -134,8 +134,8 @@ def test_a_stop_gives_tunnels_their_time_and_says_how_they_ended(serving, origin
     assert client.wait_for_end() == "closed"
     serving("systemctl kill --kill-whom=main --signal=SIGTERM sallyport.service")
     assert other.wait_for_end() == "reset"
-    errors = {line.get("SALLYPORT_ERROR") for line in wait_for_access_lines(serving, 2)}
-    assert errors == {None, "shut-down"}
+    outcomes = {line["SALLYPORT_OUTCOME"] for line in wait_for_access_lines(serving, 2)}
+    assert outcomes == {"done", "shut-down"}
 
 
 def test_the_store_of_the_unit_has_room_and_no_more(serving, origin, tunnel):
@@ -151,7 +151,7 @@ def test_the_store_of_the_unit_has_room_and_no_more(serving, origin, tunnel):
     begun = time.monotonic()
     serving(f"systemctl restart {SERVICE}")
     assert time.monotonic() - begun >= 2
-    assert [line["SALLYPORT_ERROR"] for line in access_lines(serving)] == ["shut-down"] * 2
+    assert [line["SALLYPORT_OUTCOME"] for line in access_lines(serving)] == ["shut-down"] * 2
     alive = [client for client in clients if client.nothing_came()]
     assert len(alive) == 3
     for client in alive:

@@ -37,8 +37,7 @@ SHAPES = [
     (r"\d+ kept", "N kept"),
     (r"^bytes        [\d.]+ \w+ from clients, [\d.]+ \w+ to clients$", "bytes"),
     (r"^memory       [\d.]+ MiB", "memory       N MiB"),
-    (r"\b(in|out)=\d+", r"\1=N"),
-    (r"\b(\w+)=\d+ms", r"\1=Nms"),
+    (r"\b(bytes_in|bytes_out|\w+_ms)=\d+", r"\1=N"),
     (r"Content-Length: \d+", "Content-Length: N"),
 ]
 

@@ -1,0 +1,208 @@
+// How the facts of an exchange are written: as members of a JSON object, as words of a line for people, as fields of the
+// journal. A name is the same in all three.
+
+import Bytes
+import HTTP1
+import Session
+import Transport
+
+/// Writes one fact after the other. `isBare`: a person knows without its name what it is.
+protocol FactWriter {
+  func reference(_ name: StaticString, _ value: Reference, _ out: inout ByteBuffer)
+  func address(_ name: StaticString, _ value: SocketAddress?, isBare: Bool, _ out: inout ByteBuffer)
+  /// Bytes of a message, which are printable ASCII where it was read; empty: there are none.
+  func text(_ name: StaticString, _ value: Span<UInt8>, isBare: Bool, _ out: inout ByteBuffer)
+  func word(_ name: StaticString, _ value: String?, _ out: inout ByteBuffer)
+  /// A word that needs no escapes.
+  func word(_ name: StaticString, _ value: StaticString?, _ out: inout ByteBuffer)
+  func number(_ name: StaticString, _ value: UInt64?, isBare: Bool, _ out: inout ByteBuffer)
+  func truth(_ name: StaticString, _ value: Bool, _ out: inout ByteBuffer)
+}
+
+extension FactWriter {
+  func address(_ name: StaticString, _ value: SocketAddress?, _ out: inout ByteBuffer) {
+    address(name, value, isBare: false, &out)
+  }
+
+  func text(_ name: StaticString, _ value: Span<UInt8>, _ out: inout ByteBuffer) {
+    text(name, value, isBare: false, &out)
+  }
+
+  func number(_ name: StaticString, _ value: UInt64?, _ out: inout ByteBuffer) {
+    number(name, value, isBare: false, &out)
+  }
+
+  /// -1: it did not happen.
+  func milliseconds(_ name: StaticString, _ value: Int64, _ out: inout ByteBuffer) {
+    number(name, value < 0 ? nil : UInt64(value), &out)
+  }
+}
+
+/// Members behind others of a JSON object.
+struct JSONFacts: FactWriter {
+  private func begin(_ name: StaticString, _ out: inout ByteBuffer) {
+    out.append(",\"")
+    out.append(name)
+    out.append("\":")
+  }
+
+  func reference(_ name: StaticString, _ value: Reference, _ out: inout ByteBuffer) {
+    begin(name, &out)
+    out.append("\"")
+    value.write(to: &out)
+    out.append("\"")
+  }
+
+  func address(_ name: StaticString, _ value: SocketAddress?, isBare: Bool, _ out: inout ByteBuffer) {
+    begin(name, &out)
+    guard let value else { return out.append("null") }
+    out.append("\"")
+    out.append(value)
+    out.append("\"")
+  }
+
+  func text(_ name: StaticString, _ value: Span<UInt8>, isBare: Bool, _ out: inout ByteBuffer) {
+    begin(name, &out)
+    if value.isEmpty { out.append("null") } else { out.append(json: value) }
+  }
+
+  func word(_ name: StaticString, _ value: String?, _ out: inout ByteBuffer) {
+    begin(name, &out)
+    if let value { out.append(json: value) } else { out.append("null") }
+  }
+
+  func word(_ name: StaticString, _ value: StaticString?, _ out: inout ByteBuffer) {
+    begin(name, &out)
+    guard let value else { return out.append("null") }
+    out.append("\"")
+    out.append(value)
+    out.append("\"")
+  }
+
+  func number(_ name: StaticString, _ value: UInt64?, isBare: Bool, _ out: inout ByteBuffer) {
+    begin(name, &out)
+    if let value { out.append(decimal: value) } else { out.append("null") }
+  }
+
+  func truth(_ name: StaticString, _ value: Bool, _ out: inout ByteBuffer) {
+    begin(name, &out)
+    out.append(value ? "true" : "false")
+  }
+}
+
+/// `name=value` behind a space, but for the reference, which comes first, and nothing where there is no value. What holds more than printable ASCII, or could be taken for another
+/// fact, stands between quotation marks.
+struct TextFacts: FactWriter {
+  private func begin(_ name: StaticString, isBare: Bool = false, _ out: inout ByteBuffer) {
+    out.append(" ")
+    if isBare { return }
+    out.append(name)
+    out.append("=")
+  }
+
+  func reference(_ name: StaticString, _ value: Reference, _ out: inout ByteBuffer) {
+    value.write(to: &out)
+  }
+
+  func address(_ name: StaticString, _ value: SocketAddress?, isBare: Bool, _ out: inout ByteBuffer) {
+    guard let value else { return }
+    begin(name, isBare: isBare, &out)
+    out.append(value)
+  }
+
+  func text(_ name: StaticString, _ value: Span<UInt8>, isBare: Bool, _ out: inout ByteBuffer) {
+    if value.isEmpty {
+      if isBare { out.append(" -") }
+      return
+    }
+    begin(name, isBare: isBare, &out)
+    var isPlain = true
+    // Of method and target nothing else was read.
+    for index in 0..<value.count where !isBare && !Self.isPlain(value[index]) { isPlain = false }
+    if isPlain { out.append(value) } else { out.append(json: value) }
+  }
+
+  func word(_ name: StaticString, _ value: String?, _ out: inout ByteBuffer) {
+    guard let value else { return }
+    begin(name, &out)
+    if !value.isEmpty, value.utf8.allSatisfy(Self.isPlain) { out.append(value) } else { out.append(json: value) }
+  }
+
+  func word(_ name: StaticString, _ value: StaticString?, _ out: inout ByteBuffer) {
+    guard let value else { return }
+    begin(name, &out)
+    out.append(value)
+  }
+
+  func number(_ name: StaticString, _ value: UInt64?, isBare: Bool, _ out: inout ByteBuffer) {
+    guard let value else { return }
+    begin(name, isBare: isBare, &out)
+    out.append(decimal: value)
+  }
+
+  func truth(_ name: StaticString, _ value: Bool, _ out: inout ByteBuffer) {
+    if !value { return }
+    out.append(" ")
+    out.append(name)
+  }
+
+  private static func isPlain(_ byte: UInt8) -> Bool { byte > 0x20 && byte < 0x7f && byte != 0x22 && byte != 0x5c }
+}
+
+/// `SALLYPORT_NAME=value`, a line each, and none where there is no value.
+struct JournalFacts: FactWriter {
+  private func begin(_ name: StaticString, _ out: inout ByteBuffer) {
+    out.append("SALLYPORT_")
+    name.withUTF8Buffer { bytes in
+      for byte in bytes { out.append(byte >= 0x61 && byte <= 0x7a ? byte & 0xdf : byte) }
+    }
+    out.append("=")
+  }
+
+  func reference(_ name: StaticString, _ value: Reference, _ out: inout ByteBuffer) {
+    begin(name, &out)
+    value.write(to: &out)
+    out.append("\n")
+  }
+
+  func address(_ name: StaticString, _ value: SocketAddress?, isBare: Bool, _ out: inout ByteBuffer) {
+    guard let value else { return }
+    begin(name, &out)
+    out.append(value)
+    out.append("\n")
+  }
+
+  func text(_ name: StaticString, _ value: Span<UInt8>, isBare: Bool, _ out: inout ByteBuffer) {
+    if value.isEmpty { return }
+    begin(name, &out)
+    for index in 0..<value.count { out.append(value[index] < 0x20 ? 0x20 : value[index]) }
+    out.append("\n")
+  }
+
+  func word(_ name: StaticString, _ value: String?, _ out: inout ByteBuffer) {
+    guard let value else { return }
+    begin(name, &out)
+    out.append(printable: value)
+    out.append("\n")
+  }
+
+  func word(_ name: StaticString, _ value: StaticString?, _ out: inout ByteBuffer) {
+    guard let value else { return }
+    begin(name, &out)
+    out.append(value)
+    out.append("\n")
+  }
+
+  func number(_ name: StaticString, _ value: UInt64?, isBare: Bool, _ out: inout ByteBuffer) {
+    guard let value else { return }
+    begin(name, &out)
+    out.append(decimal: value)
+    out.append("\n")
+  }
+
+  func truth(_ name: StaticString, _ value: Bool, _ out: inout ByteBuffer) {
+    if !value { return }
+    begin(name, &out)
+    out.append("true\n")
+  }
+}

@@ -1,0 +1,62 @@
+// A request that is known by its method and target alone, as `explain` gets it and as the log tells it, read by the parser
+// of requests: what it means is what it meant on the wire.
+
+import Bytes
+import HTTP1
+import Policy
+import Reachability
+
+/// What a policy can be asked about a request.
+public struct NamedRequest {
+  public struct Fault: Error {
+    public let sentence: String
+  }
+
+  public let method: String
+  public let isHTTPS: Bool
+  public let host: CanonicalHost
+  public let port: UInt16
+  public let path: String
+  /// With its question mark; empty where there is none.
+  public let query: String
+  public let isTunnel: Bool
+
+  /// The CONNECT by which the request reaches an https origin.
+  public var tunnel: NamedRequest {
+    NamedRequest(method: "CONNECT", isHTTPS: true, host: host, port: port, path: "", query: "", isTunnel: true)
+  }
+
+  /// `url`: an absolute URL, or host and port of a CONNECT; ASCII.
+  public static func read(method: String, url: String) -> Result<NamedRequest, Fault> {
+    let text = Array("\(method) \(url) HTTP/1.1\r\nHost: explain\r\n\r\n".utf8)
+    var head = RequestHead()
+    switch head.read(text.span, limits: HeadLimits(bytes: .max, fields: 1)) {
+    case .complete: break
+    case .incomplete: return .failure(Fault(sentence: "'\(method) \(url)' is no request"))
+    case .invalid(let fault):
+      return .failure(Fault(sentence: "the request '\(method) \(url)' \(fault.sentence)"))
+    }
+    var host = CanonicalHost()
+    if let fault = host.set(text.span.extracting(head.host)) {
+      return .failure(Fault(sentence: "the host of '\(url)' is malformed; expected \(fault.expectation)"))
+    }
+    let end = max(head.path.upperBound, head.pathAndQuery.upperBound)
+    return .success(
+      NamedRequest(
+        method: method, isHTTPS: head.isHTTPS, host: host, port: head.port ?? (head.isHTTPS ? 443 : 80),
+        path: text.span.extracting(head.path).string,
+        query: text.span.extracting(head.path.upperBound..<end).string, isTunnel: head.form == .authority))
+  }
+}
+
+extension Policy {
+  public func explain(
+    _ request: NamedRequest, client: LocalClient?, link: ReachabilityStatus?, own: OwnAddresses = .unknown,
+    atMost passedOver: Int = .max
+  ) -> Explanation {
+    explain(
+      method: request.method, scheme: request.isHTTPS ? .https : .http, host: request.host, port: request.port,
+      path: request.path, isTunnel: request.isTunnel, client: client, link: link, own: own, query: request.query,
+      atMost: passedOver)
+  }
+}

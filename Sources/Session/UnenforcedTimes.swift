@@ -1,0 +1,61 @@
+// The times that a rule allows and, not being enforced, lets an exchange overstep: what it would have ended is told.
+// Tests: UnenforcedTimesTests.
+
+import Bytes
+import HTTP1
+import Policy
+
+extension Session {
+  /// To be asked once the rule is known.
+  mutating func prepareReports(_ edits: RequestPolicy) {
+    guard let rule, !rule.enforce, rule.timeouts != nil || edits.timeoutMilliseconds != nil else { return }
+    flags.insert(.reportsTimes)
+  }
+
+  /// Something took so long for which the rule may have a time-out.
+  mutating func noteTime(_ milliseconds: Int64, of timeout: Timeout) {
+    guard flags.contains(.reportsTimes), let timeouts = rule?.timeouts, timeouts.own.contains(timeout) else { return }
+    report(milliseconds, above: timeouts.values[timeout], as: kind(of: timeout), timeout.rawValue)
+  }
+
+  /// Nothing moved until now.
+  mutating func noteQuiet(until now: Int64) {
+    if !flags.contains(.reportsTimes) { return }
+    switch phase {
+    case .tunnel: noteTime(now - lastProgress, of: .tunnelIdle)
+    case .exchanging:
+      let awaitsHead = response == .head && request == .done
+      noteTime(now - lastProgress, of: awaitsHead ? .responseHeader : .bodyStall)
+    case .collecting: noteTime(now - lastProgress, of: .bodyStall)
+    case .idle, .head, .connecting, .over: break
+    }
+  }
+
+  /// The exchange is over.
+  public mutating func noteWhole(now: Int64) {
+    // Of a tunnel it counts only the time until it is open.
+    guard flags.contains(.reportsTimes), !isTunnel, let most = rule?.request.timeoutMilliseconds else { return }
+    report(now - record.begun, above: most, as: .exchangeTimeout, "timeout")
+  }
+
+  private mutating func report(_ took: Int64, above most: Int64, as kind: Problem.Kind, _ key: String) {
+    // What came first would have ended the exchange.
+    guard took > most, record.report == nil else { return }
+    record.report = kind
+    // What ended it all the same is said first.
+    guard record.finding == nil else { return }
+    record.finding = Finding(
+      "The rule, were it enforced, would have ended the exchange: its \(key) is \(most) ms, and it took \(took) ms.",
+      Difference(expected: "\(key) of at most \(most) ms", seen: "\(took) ms"))
+  }
+
+  private func kind(of timeout: Timeout) -> Problem.Kind {
+    switch timeout {
+    case .connect: .connectionTimeout
+    case .tlsHandshake: .tlsTimeout
+    case .responseHeader: .responseTimeout
+    case .bodyStall: request == .done ? .responseTimeout : .stalled
+    case .tunnelIdle, .upstreamIdle, .clientHeader, .clientIdle, .drain: .exchangeTimeout
+    }
+  }
+}

@@ -1,0 +1,96 @@
+// The facts of an exchange in each of their three forms.
+
+import Bytes
+import HTTP1
+import Policy
+@testable import Session
+import Testing
+import Transport
+
+@testable import Server
+
+@Suite struct AccessLineTests {
+  private static func write(_ format: LineFormat, _ change: (inout ExchangeRecord) -> Void) -> String {
+    var text = ByteBuffer()
+    text.append("GEThttps://a.example/xapplication/json; charset=\"utf-8\"")
+    var record = ExchangeRecord()
+    record.reference = Reference(value: 0)
+    record.method = 0..<3
+    record.target = 3..<22
+    record.status = 502
+    change(&record)
+    let client = SocketAddress(high: 0, low: 0x7f00_0001, port: 4711, isIPv4: true)
+    let line = AccessLine(
+      record: record, rule: "the \"api\"", client: client, totalMilliseconds: 12, place: "/etc/s.toml:4", pins: "bank")
+    var out = ByteBuffer()
+    line.write(format, text: text, to: &out)
+    return out.bytes.string
+  }
+
+  private static func everything(_ record: inout ExchangeRecord) {
+    record.client = LocalClient(userID: 1001, user: "kiosk", cgroup: ["system.slice", "till.service"])
+    record.program = "/usr/bin/odd name"
+    record.proxyUser = "ci"
+    record.decision = Decision(verdict: .allow, reason: .rule, rule: 0)
+    record.outcome = .problem(.unacceptableContentType)
+    record.finding = Finding(
+      "expected content type application/json, seen text/html",
+      Difference(expected: "application/json", seen: "text/html"))
+    record.serializer = "json"
+    record.route = "direct"
+    record.upstream = IPAddress(ipv4: 0xc000_0201)
+    record.upstreamPort = 443
+    record.isReused = true
+    record.assurance = .exact
+    record.upstreamStatus = 200
+    record.upstreamType = 22..<55
+    record.bytesIn = 7
+    record.bytesOut = 8
+    record.tlsMilliseconds = 3
+  }
+
+  @Test func everyFactIsAMember() {
+    #expect(
+      Self.write(.json, Self.everything)
+        == #"{"time":"1970-01-01T00:00:00.000Z","ref":"000000","client":"127.0.0.1:4711","method":"GET","#
+        + #""target":"https://a.example/x","status":502,"user":"kiosk","unit":"till.service","#
+        + #""program":"/usr/bin/odd name","proxy_user":"ci","rule":"the \"api\"","place":"/etc/s.toml:4","#
+        + #""decision":"allow","reason":"rule","outcome":"unacceptable-content-type","#
+        + #""detail":"expected content type application/json, seen text/html","expected":"application/json","#
+        + #""seen":"text/html","report":null,"violation":null,"serializer":"json","mended":null,"route":"direct","#
+        + #""upstream":"192.0.2.1:443","reused":true,"retried":false,"assurance":"exact","pins":"bank","#
+        + #""upstream_status":200,"upstream_type":"application/json; charset=\"utf-8\"","bytes_in":7,"bytes_out":8,"#
+        + #""name_ms":null,"connect_ms":null,"tls_ms":3,"first_byte_ms":null,"total_ms":12}"# + "\n")
+  }
+
+  @Test func whatIsNotSaidInALineForPeopleIsLeftOutAndWhatCouldMisleadIsQuoted() {
+    #expect(
+      Self.write(.text, Self.everything)
+        == #"1970-01-01T00:00:00.000Z 000000 127.0.0.1:4711 GET https://a.example/x 502 user=kiosk "#
+        + #"unit=till.service program="/usr/bin/odd name" proxy_user=ci rule="the \"api\"" place=/etc/s.toml:4 "#
+        + #"decision=allow reason=rule outcome=unacceptable-content-type "#
+        + #"detail="expected content type application/json, seen text/html" expected=application/json "#
+        + #"seen=text/html serializer=json route=direct upstream=192.0.2.1:443 reused assurance=exact pins=bank "#
+        + #"upstream_status=200 upstream_type="application/json; charset=\"utf-8\"" bytes_in=7 bytes_out=8 tls_ms=3 "#
+        + "total_ms=12\n")
+  }
+
+  @Test func aFieldOfTheJournalHasTheSameName() {
+    let fields = Self.write(.journal, Self.everything)
+    for field in [
+      "SALLYPORT_PROGRAM=/usr/bin/odd name", "SALLYPORT_PROXY_USER=ci", "SALLYPORT_PLACE=/etc/s.toml:4",
+      "SALLYPORT_DECISION=allow", "SALLYPORT_OUTCOME=unacceptable-content-type", "SALLYPORT_EXPECTED=application/json",
+      "SALLYPORT_SEEN=text/html", "SALLYPORT_SERIALIZER=json", "SALLYPORT_PINS=bank", "SALLYPORT_UPSTREAM_STATUS=200",
+      "SALLYPORT_UPSTREAM_TYPE=application/json; charset=\"utf-8\"",
+    ] { #expect(fields.contains("\n\(field)\n"), "\(field)") }
+  }
+
+  /// Pins say something only of a certificate that was looked at.
+  @Test func inTheClearNothingIsHeldToPins() {
+    #expect(Self.write(.json) { $0.assurance = nil }.contains(#""pins":null"#))
+  }
+
+  @Test func anExchangeThatWentWellSaysSo() {
+    #expect(Self.write(.text) { _ in }.contains(" outcome=done "))
+  }
+}
