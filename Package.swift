@@ -23,7 +23,7 @@ let package = Package(
       swiftSettings: strict),
     .target(name: "Reachability", dependencies: ["Bytes"], swiftSettings: strict + memorySafe),
     .target(
-      name: "Serialization", dependencies: ["Bytes", "CJSON", "CXML", "CZlib", "CCodings"],
+      name: "Serialization", dependencies: ["Bytes", "CJSON", "CXML", "CZlib", "CCodings", "CIconv"],
       swiftSettings: strict + memorySafe),
     .target(
       name: "Transport", dependencies: ["Bytes", "CLinux", "CCAres", "COpenSSL", "CSystemd"], swiftSettings: strict),
@@ -46,6 +46,7 @@ let package = Package(
     .systemLibrary(name: "CCAres", pkgConfig: "libcares"),
     .systemLibrary(name: "CSystemd", pkgConfig: "libsystemd"),
     .systemLibrary(name: "CIDN2", pkgConfig: "libidn2"),
+    .systemLibrary(name: "CIconv"),
     .systemLibrary(name: "CXML", pkgConfig: "expat"),
     .systemLibrary(name: "CZlib", pkgConfig: "zlib"),
     .testTarget(

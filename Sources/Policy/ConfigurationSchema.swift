@@ -52,8 +52,9 @@ extension TableSchema {
   static let clientCertificate = TableSchema(["certificate", "key"])
   static let pins = TableSchema(["mode", "spki", "certificates", "expires", "on_expiry", "enforce"])
   static let request = TableSchema([
-    "serializer", "parameters", "parameters_in_uri", "query_style", "transcode", "on_conflict", "headers", "user_agent",
-    "accept_language", "authorization", "timeout", "allows_cellular_access", "cookies", "service_type", "throttle",
+    "serializer", "parameters", "parameters_in_uri", "query_style", "encoding", "transcode", "on_conflict", "headers",
+    "user_agent", "accept_language", "authorization", "timeout", "allows_cellular_access", "cookies", "service_type",
+    "throttle",
   ])
   static let queryStyle = TableSchema(["arrays", "booleans", "space"])
   static let throttle = TableSchema(["packet", "delay", "rate", "download", "when"])

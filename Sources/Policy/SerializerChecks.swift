@@ -8,6 +8,7 @@ extension ConfigurationReading {
   func checkDefaultSerializers() {
     guard let own = defaultRequest.serializer else { return }
     checkXML(own, effective: own)
+    checkEncoding(own, effective: own)
     checkStyle(own, effective: own)
   }
 
@@ -18,6 +19,7 @@ extension ConfigurationReading {
     let effective = SerializerDraft.merged(own, inheriting: defaultRequest.serializer) ?? own
     checkSize(own, effective: effective)
     checkXML(own, effective: effective)
+    checkEncoding(own, effective: effective)
     checkStyle(own, effective: effective)
     if errorCount > errorsBefore { rule.isSound = false }
   }
@@ -34,7 +36,7 @@ extension ConfigurationReading {
 
   /// Whether the style has a way to write the parameters, and they are not too long then.
   private func checkStyle(_ own: SerializerDraft, effective: SerializerDraft) {
-    guard let setting = own.settings["query_style"] ?? own.settings["parameters"],
+    guard let setting = own.settings["query_style"] ?? own.settings["encoding"] ?? own.settings["parameters"],
       let serialization = effective.serialization
     else { return }
     if serialization.style.arrays == .comma {
@@ -48,7 +50,22 @@ extension ConfigurationReading {
     let most = ParameterSize.mostEncodedBytes
     // What is too long in any style has been reported where it was read.
     if serialization.query.count > most, effective.parameters?.size.excess == nil {
-      error(setting, "expected at most \(most) bytes of parameters when written in this style")
+      error(setting, "expected at most \(most) bytes of parameters when written in this style and encoding")
+    }
+  }
+
+  /// Whether the encoding has every character of the parameters. Of a secret the name alone is told.
+  private func checkEncoding(_ own: SerializerDraft, effective: SerializerDraft) {
+    guard let encoding = effective.encoding?.encoding else { return }
+    let ownKeys = Set(own.parameters?.parameters.map(\.entry.key) ?? [])
+    for parameter in effective.parameters?.parameters ?? [] {
+      let entry = parameter.entry
+      if encoding.canEncode(entry.key), entry.value.fits(encoding) { continue }
+      let key = ownKeys.contains(entry.key) ? "parameters" : "encoding"
+      // Where both are inherited it has been told of [defaults.request].
+      guard let setting = own.settings[key] else { continue }
+      let name = String(decoding: entry.key, as: UTF8.self).quoted
+      error(setting, "the parameter \(name) holds a character that the encoding \(encoding.name.quoted) does not have")
     }
   }
 
@@ -119,6 +136,7 @@ extension ConfigurationReading {
     if own.format ?? .http != .http { own.settings["serializer"].map { warning($0, idle) } }
     own.settings["on_conflict"].map { warning($0, idle) }
     own.settings["query_style"].map { warning($0, idle) }
+    own.settings["encoding"].map { warning($0, idle) }
   }
 
   private func warnOfIdleTranscoding(_ own: SerializerDraft) {

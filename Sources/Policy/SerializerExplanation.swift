@@ -139,6 +139,9 @@ extension SerializerExplanation {
         "query style: arrays \"\(style.arrays.rawValue)\", booleans \"\(style.booleans.rawValue)\", "
           + "space \"\(style.space.rawValue)\"")
     }
+    if let encoding = serialization.encoding {
+      lines.append("encoding: \(encoding.name), of parameters in queries and forms, and of forms that are read")
+    }
     if serialization.transcodes {
       lines.append("transcode: a body that is a form is sent \(serialization.format.phrase)")
     }
@@ -208,6 +211,7 @@ extension SerializerExplanation {
           })
       ),
       ("parameters_in", .string(placement.rawValue)), ("query_style", serialization.style.json),
+      ("encoding", .string(serialization.encoding?.name ?? "utf-8")),
       ("transcode", .boolean(serialization.transcodes)),
       ("on_conflict", .string(serialization.onConflict.rawValue)), ("enforce", .boolean(isEnforced)),
     ])

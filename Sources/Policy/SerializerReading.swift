@@ -12,6 +12,7 @@ final class SerializerDraft {
   var parameters: ParameterDraft? = nil
   var methodsInURI: [String]? = nil
   var queryStyle: QueryStyleDraft? = nil
+  var encoding: EncodingDraft? = nil
   var transcodes: Bool? = nil
   var onConflict: RequestSerialization.ConflictReaction? = nil
 
@@ -24,6 +25,7 @@ final class SerializerDraft {
     parameters = (own.parameters ?? ParameterDraft()).inheriting(inherited.parameters ?? ParameterDraft())
     methodsInURI = own.methodsInURI ?? inherited.methodsInURI
     queryStyle = (own.queryStyle ?? QueryStyleDraft()).inheriting(inherited.queryStyle ?? QueryStyleDraft())
+    encoding = own.encoding ?? inherited.encoding
     transcodes = own.transcodes ?? inherited.transcodes
     onConflict = own.onConflict ?? inherited.onConflict
   }
@@ -41,7 +43,7 @@ final class SerializerDraft {
       format: format, parameters: parameters?.parameters.map(\.entry) ?? [],
       methodsInURI: methodsInURI ?? RequestSerialization.standardMethodsInURI,
       transcodes: transcodes ?? false && format != .http, onConflict: onConflict ?? .reject,
-      style: queryStyle?.style ?? QueryStyle())
+      style: queryStyle?.style ?? QueryStyle(), encoding: encoding?.encoding)
     return serialization.isNothing ? nil : serialization
   }()
 
@@ -59,6 +61,7 @@ extension ConfigurationReading {
     case "parameters": serializer.parameters = parameters(setting)
     case "parameters_in_uri": serializer.methodsInURI = methodsInURI(setting)
     case "query_style": serializer.queryStyle = queryStyle(setting)
+    case "encoding": serializer.encoding = encoding(setting)
     case "transcode": serializer.transcodes = boolean(setting)
     case "on_conflict": serializer.onConflict = choice(setting, RequestSerialization.ConflictReaction.self)
     default: return unread(setting, of: .request)

@@ -78,7 +78,7 @@ extension ConfigurationReading {
     for key in ["user_agent", "accept_language", "authorization"] { add(key) }
     if SerializerDraft.merged(rule.request.serializer, inheriting: defaultRequest.serializer)?.serialization != nil {
       let own = ["parameters", "transcode"].filter { rule.request.settings[$0] != nil }
-      for key in own.isEmpty ? ["serializer", "query_style"] : own { add(key) }
+      for key in own.isEmpty ? ["serializer", "query_style", "encoding"] : own { add(key) }
     }
     if rule.request.cookies == false { add("cookies") }
     if let setting = rule.settings["upgrades"] { keys.append(Key(name: "upgrades".quoted, setting: setting)) }

@@ -14,9 +14,11 @@ struct FormDataDisposition {
   let isFile: Bool
 
   /// Reads a field value that stands at `offset` of the body.
-  static func read(_ value: Span<UInt8>, offset: Int) throws(ContentFault) -> FormDataDisposition {
+  static func read(
+    _ value: Span<UInt8>, offset: Int, _ converter: TextConverter? = nil
+  ) throws(ContentFault) -> FormDataDisposition {
     let (name, isFile) = try parameters(value, offset: offset)
-    return FormDataDisposition(name: try text(of: name, in: value, offset: offset), isFile: isFile)
+    return FormDataDisposition(name: try text(of: name, in: value, offset: offset, converter), isFile: isFile)
   }
 
   /// Checks all but the encoding of the name.
@@ -67,14 +69,16 @@ struct FormDataDisposition {
   }
 
   private static func text(
-    of name: ParameterList.Parameter, in value: Span<UInt8>, offset: Int
+    of name: ParameterList.Parameter, in value: Span<UInt8>, offset: Int, _ converter: TextConverter?
   ) throws(ContentFault) -> [UInt8] {
     let text = name.spelling == .token ? value.extracting(name.value).array : unescaped(value.extracting(name.value))
-    if let invalid = text.span.firstInvalidUTF8 {
-      let seen = Seen.byte(text[invalid])
-      throw ContentFault("expected a name in UTF-8, found \(seen)", offset: offset + name.value.lowerBound)
+    switch TextConverter.utf8(text, by: converter) {
+    case .success(let text): return text
+    case .failure(let unfit):
+      let encoding = converter?.from ?? "UTF-8"
+      let seen = Seen.byte(text.span, at: unfit.index, orEnd: "its end")
+      throw ContentFault("expected a name in \(encoding), found \(seen)", offset: offset + name.value.lowerBound)
     }
-    return text
   }
 
   private static func unescaped(_ quoted: Span<UInt8>) -> [UInt8] {

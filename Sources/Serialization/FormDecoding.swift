@@ -1,7 +1,7 @@
 // An application/x-www-form-urlencoded body → a tree of parameters.
 //
 // Pairs are taken apart as the URL standard says, but nothing is repaired: a percent sign without two digits is a fault
-// here, and so is what is no UTF-8. What names mean is BracketTree's. Tests: FormDecodingTests; fuzzed by Queries and
+// here, and so is what is not in the encoding of the form. What names mean is BracketTree's. Tests: FormDecodingTests; fuzzed by Queries and
 // Transcoding.
 
 import Bytes
@@ -13,37 +13,45 @@ public enum FormDecoding {
   /// without `=` has an empty value. Arrays that are written as `style` has them are read as arrays too. A fault is at
   /// the byte of the body where it shows.
   public static func decode(
-    _ body: Span<UInt8>, _ style: QueryStyle = QueryStyle()
+    _ body: Span<UInt8>, _ style: QueryStyle = QueryStyle(), _ encoding: TextEncoding? = nil
   ) -> Result<[ParameterEntry], ContentFault> {
     var tree = BracketTree(arrays: style.arrays)
-    if let fault = decode(body, into: &tree) { return .failure(fault) }
-    return .success(tree.entries)
+    do throws(ContentFault) {
+      let converter = try encoding?.decoderOrFault()
+      if let fault = decode(body, converter, into: &tree) { return .failure(fault) }
+      return .success(tree.entries)
+    } catch {
+      return .failure(error)
+    }
   }
 
-  static func decode(_ body: Span<UInt8>, into tree: inout BracketTree) -> ContentFault? {
+  /// Without a converter it is in UTF-8.
+  static func decode(
+    _ body: Span<UInt8>, _ converter: TextConverter? = nil, into tree: inout BracketTree
+  ) -> ContentFault? {
     var at = 0
     while at < body.count {
       let end = body.firstIndex(of: UInt8(ascii: "&"), from: at) ?? body.count
-      if end > at, let fault = insert(at..<end, of: body, into: &tree) { return fault }
+      if end > at, let fault = insert(at..<end, of: body, converter, into: &tree) { return fault }
       at = end + 1
     }
     return nil
   }
 
   private static func insert(
-    _ pair: Range<Int>, of body: Span<UInt8>, into tree: inout BracketTree
+    _ pair: Range<Int>, of body: Span<UInt8>, _ converter: TextConverter?, into tree: inout BracketTree
   ) -> ContentFault? {
     let equals = body.extracting(pair).firstIndex(of: UInt8(ascii: "=")).map { pair.lowerBound + $0 }
     let name = pair.lowerBound..<(equals ?? pair.upperBound)
     let key: [UInt8]
-    switch decoded(name, of: body) {
+    switch decoded(name, of: body, converter) {
     case .failure(let fault): return fault
     case .success(let text): key = text
     }
     var at = equals.map { $0 + 1 } ?? pair.upperBound
     while true {
       let end = tree.arrays == .comma ? endOfElement(from: at, in: pair, of: body) : pair.upperBound
-      switch decoded(at..<end, of: body) {
+      switch decoded(at..<end, of: body, converter) {
       case .failure(let fault): return fault
       case .success(let text):
         if let fault = tree.insert(key, text) {
@@ -60,8 +68,10 @@ public enum FormDecoding {
     body.extracting(from..<pair.upperBound).firstIndex(of: UInt8(ascii: ",")).map { from + $0 } ?? pair.upperBound
   }
 
-  /// The text of a name or value, which is UTF-8.
-  private static func decoded(_ range: Range<Int>, of body: Span<UInt8>) -> Result<[UInt8], ContentFault> {
+  /// The text of a name or value in UTF-8.
+  private static func decoded(
+    _ range: Range<Int>, of body: Span<UInt8>, _ converter: TextConverter?
+  ) -> Result<[UInt8], ContentFault> {
     var text: [UInt8] = []
     text.reserveCapacity(range.count)
     var at = range.lowerBound
@@ -79,9 +89,13 @@ public enum FormDecoding {
       }
       at += 1
     }
-    guard let invalid = text.span.firstInvalidUTF8 else { return .success(text) }
-    let place = offset(ofDecoded: invalid, in: range, of: body)
-    return .failure(ContentFault("expected UTF-8, found \(Seen.byte(text[invalid]))", offset: place))
+    switch TextConverter.utf8(text, by: converter) {
+    case .success(let text): return .success(text)
+    case .failure(let unfit):
+      let seen = Seen.byte(text.span, at: unfit.index, orEnd: "its end")
+      let place = offset(ofDecoded: unfit.index, in: range, of: body)
+      return .failure(ContentFault("expected \(converter?.from ?? "UTF-8"), found \(seen)", offset: place))
+    }
   }
 
   /// The byte that a percent sign and two digits stand for.

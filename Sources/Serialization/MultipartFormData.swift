@@ -37,10 +37,11 @@ public enum MultipartFormData: Equatable, Sendable {
 
   /// Reads a whole body. Names in bracket syntax mean what they mean in a form.
   public static func read(
-    _ body: Span<UInt8>, _ boundary: MultipartBoundary, _ style: QueryStyle = QueryStyle()
+    _ body: Span<UInt8>, _ boundary: MultipartBoundary, _ style: QueryStyle = QueryStyle(),
+    _ encoding: TextEncoding? = nil
   ) -> MultipartFormData {
     do throws(ContentFault) {
-      return try parts(body, boundary.delimiter.span, style)
+      return try parts(body, boundary.delimiter.span, style, try encoding?.decoderOrFault())
     } catch {
       return .invalid(error)
     }
@@ -63,17 +64,16 @@ public enum MultipartFormData: Equatable, Sendable {
   }
 
   private static func parts(
-    _ body: Span<UInt8>, _ delimiter: Span<UInt8>, _ style: QueryStyle
+    _ body: Span<UInt8>, _ delimiter: Span<UInt8>, _ style: QueryStyle, _ converter: TextConverter?
   ) throws(ContentFault) -> MultipartFormData {
     var tree = BracketTree(arrays: style.arrays)
     var at = try endOfFirstBoundary(body, delimiter)
     while try boundary(body, endsAt: &at) == .precedesPart {
       let begin = at
-      let header = try PartHeader.read(body, at: &at)
+      let header = try PartHeader.read(body, at: &at, converter)
       if header.content == .file { return .holdsFile(name: header.name) }
       let value = at..<(try endOfContent(body, from: at, delimiter))
-      try check(body, value, header)
-      let text = body.extracting(value).array
+      let text = try text(body, value, header, converter)
       if let fault = tree.insert(header.name, text) { throw ContentFault(fault.reason, offset: begin) }
       at = value.upperBound + delimiter.count
     }
@@ -129,21 +129,40 @@ public enum MultipartFormData: Equatable, Sendable {
 
   // MARK: Values
 
-  private static func check(
-    _ body: Span<UInt8>, _ value: Range<Int>, _ header: PartHeader
-  ) throws(ContentFault) {
-    let text = body.extracting(value)
-    guard let invalid = header.content == .ascii ? text.firstBeyondASCII : text.firstInvalidUTF8 else {
-      return try checkCharsetField(text, header, at: value.lowerBound)
+  /// The value of a part in UTF-8.
+  private static func text(
+    _ body: Span<UInt8>, _ value: Range<Int>, _ header: PartHeader, _ converter: TextConverter?
+  ) throws(ContentFault) -> [UInt8] {
+    let text = body.extracting(value).array
+    let own = header.content == .text ? converter : nil
+    let invalid: Int
+    if header.content == .ascii, let index = text.span.firstBeyondASCII {
+      invalid = index
+    } else {
+      switch TextConverter.utf8(text, by: own) {
+      case .success(let read):
+        try checkCharsetField(read.span, header, converter, at: value.lowerBound)
+        return read
+      case .failure(let unfit): invalid = unfit.index
+      }
     }
-    let encoding = header.content == .ascii ? "US-ASCII" : "UTF-8"
-    throw ContentFault("expected \(encoding), found \(Seen.byte(text[invalid]))", offset: value.lowerBound + invalid)
+    let encoding = header.content == .ascii ? "US-ASCII" : own?.from ?? "UTF-8"
+    let seen = Seen.byte(text.span, at: invalid, orEnd: "the end of the value")
+    throw ContentFault("expected \(encoding), found \(seen)", offset: value.lowerBound + invalid)
   }
 
   /// A field `_charset_` says what the other values are encoded in (RFC 7578, 4.6).
-  private static func checkCharsetField(_ text: Span<UInt8>, _ header: PartHeader, at: Int) throws(ContentFault) {
-    guard header.name == Array("_charset_".utf8), MediaType.Charset(name: text) == .other else { return }
-    throw ContentFault("expected values in UTF-8 or US-ASCII, found the charset \(Seen.text(text))", offset: at)
+  private static func checkCharsetField(
+    _ text: Span<UInt8>, _ header: PartHeader, _ converter: TextConverter?, at: Int
+  ) throws(ContentFault) {
+    guard header.name == Array("_charset_".utf8) else { return }
+    if let converter {
+      if converter.isFrom(text) { return }
+    } else if MediaType.Charset(name: text) != .other {
+      return
+    }
+    let expected = converter?.from ?? "UTF-8 or US-ASCII"
+    throw ContentFault("expected values in \(expected), found the charset \(Seen.text(text))", offset: at)
   }
 }
 

@@ -12,8 +12,10 @@ struct PartHeader {
   static let maximumFields = 16
 
   enum Content: Equatable {
-    /// In UTF-8.
+    /// In the encoding of the form.
     case text
+    /// In UTF-8, as it says itself.
+    case utf8
     /// In US-ASCII.
     case ascii
     case file
@@ -24,9 +26,11 @@ struct PartHeader {
   let content: Content
 
   /// Reads the header that begins at `at`; then `at` is where the content of the part begins.
-  static func read(_ body: Span<UInt8>, at: inout Int) throws(ContentFault) -> PartHeader {
+  static func read(
+    _ body: Span<UInt8>, at: inout Int, _ converter: TextConverter? = nil
+  ) throws(ContentFault) -> PartHeader {
     let begin = at
-    return try header(try fields(body, at: &at), of: body, at: begin)
+    return try header(try fields(body, at: &at), of: body, at: begin, converter)
   }
 
   /// Checks the header that begins at `at`, of a part that is left as it is: its lines, and that it has a name.
@@ -118,14 +122,16 @@ struct PartHeader {
 
   // MARK: Fields
 
-  private static func header(_ fields: Fields, of body: Span<UInt8>, at begin: Int) throws(ContentFault) -> PartHeader {
+  private static func header(
+    _ fields: Fields, of body: Span<UInt8>, at begin: Int, _ converter: TextConverter?
+  ) throws(ContentFault) -> PartHeader {
     let place = try disposition(fields, at: begin)
-    let disposition = try FormDataDisposition.read(body.extracting(place), offset: place.lowerBound)
+    let disposition = try FormDataDisposition.read(body.extracting(place), offset: place.lowerBound, converter)
     // A file is left alone with all that is said of it.
     if disposition.isFile { return PartHeader(name: disposition.name, content: .file) }
     if let place = fields.transferEncoding { try checkTransferEncoding(body, place) }
     guard let place = fields.type else { return PartHeader(name: disposition.name, content: .text) }
-    return PartHeader(name: disposition.name, content: try content(body, place))
+    return PartHeader(name: disposition.name, content: try content(body, place, converter))
   }
 
   private static func disposition(_ fields: Fields, at begin: Int) throws(ContentFault) -> Range<Int> {
@@ -141,7 +147,9 @@ struct PartHeader {
     throw ContentFault("expected the transfer encoding 7bit, 8bit or binary, found \(seen)", offset: value.lowerBound)
   }
 
-  private static func content(_ body: Span<UInt8>, _ place: Range<Int>) throws(ContentFault) -> Content {
+  private static func content(
+    _ body: Span<UInt8>, _ place: Range<Int>, _ converter: TextConverter?
+  ) throws(ContentFault) -> Content {
     let value = body.extracting(place)
     guard let type = MediaType(value) else {
       throw ContentFault("expected a media type, found \(Seen.text(value))", offset: place.lowerBound)
@@ -151,12 +159,15 @@ struct PartHeader {
       throw ContentFault("expected a value, found parts within a part", offset: place.lowerBound)
     }
     switch type.charset(in: value) {
-    case .unstated, .utf8: return .text
+    case .unstated: return .text
+    case .utf8: return .utf8
     case .usASCII: return .ascii
     case .other:
       let name = type.parameter("charset", in: value) ?? []
+      if let converter, converter.isFrom(name.span) { return .text }
+      let expected = converter.map { "\($0.from), UTF-8 or US-ASCII" } ?? "UTF-8 or US-ASCII"
       let seen = Seen.text(name.span)
-      throw ContentFault("expected the charset UTF-8 or US-ASCII, found \(seen)", offset: place.lowerBound)
+      throw ContentFault("expected the charset \(expected), found \(seen)", offset: place.lowerBound)
     }
   }
 }

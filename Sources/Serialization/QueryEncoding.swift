@@ -9,14 +9,19 @@ import Bytes
 public enum QueryEncoding {
   /// `a=1&b%5Bc%5D=2`: the pairs of the tree in this style, percent-encoded.
   public static func encode(_ parameters: [ParameterEntry], _ style: QueryStyle = QueryStyle()) -> [UInt8] {
+    encode(style.pairs(parameters), style.space)
+  }
+
+  /// Pairs in whatever encoding their texts are in.
+  static func encode(_ pairs: [QueryPair], _ space: QueryStyle.Space) -> [UInt8] {
     var out: [UInt8] = []
-    for pair in style.pairs(parameters) {
+    for pair in pairs {
       if !out.isEmpty { out.append(UInt8(ascii: "&")) }
-      out.append(encoded: pair.name, style.space)
+      out.append(encoded: pair.name, space)
       out.append(UInt8(ascii: "="))
       for (index, value) in pair.values.enumerated() {
         if index > 0 { out.append(UInt8(ascii: ",")) }
-        out.append(encoded: value, style.space)
+        out.append(encoded: value, space)
       }
     }
     return out

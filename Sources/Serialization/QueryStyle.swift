@@ -55,12 +55,19 @@ public struct QueryStyle: Sendable, Equatable {
   }
 }
 
-/// A pair of a query or form, not escaped.
+/// A pair of a query or form, not escaped, in UTF-8 or another encoding.
 struct QueryPair: Equatable {
-  /// UTF-8, brackets and all.
+  /// Brackets and all.
   let name: [UInt8]
-  /// UTF-8. More than one, or one that is an array's: to be written with commas between.
+  /// More than one, or one that is an array's: to be written with commas between.
   let values: [[UInt8]]
+
+  /// The same in this encoding; nil where it does not have a character of it.
+  func encoded(_ encoding: TextEncoding) -> QueryPair? {
+    guard let name = try? encoding.encode(name).get() else { return nil }
+    let values = values.compactMap { try? encoding.encode($0).get() }
+    return values.count == self.values.count ? QueryPair(name: name, values: values) : nil
+  }
 }
 
 private struct PairList {

@@ -64,7 +64,12 @@ extension RequestSerialization {
     limits: ContentLimits
   ) -> BodyWork {
     let merges = !parameters.isEmpty && !isInURI(head.extracting(method))
-    if contentLength == 0 { return merges ? .made : .nothing }
+    if contentLength == 0 {
+      if merges, format == .http, case .failure(let conflict) = formEncoding(contentType, in: head) {
+        return .conflict(conflict)
+      }
+      return merges ? .made : .nothing
+    }
     let type = Self.bodyType(contentType, in: head)
     let transcodesThis = transcodes(type)
     if !merges && !transcodesThis { return .nothing }
@@ -98,15 +103,19 @@ extension RequestSerialization {
   ) -> Result<RewrittenBody, SerializationConflict> {
     let merged = isInURI(head.extracting(method)) ? [] : parameters
     if body.isEmpty {
-      if !merged.isEmpty { out.append(self.body) }
+      if !merged.isEmpty { out.append(madeBody(contentType, in: head)) }
       return .success(.ofSameType)
     }
     let type = Self.bodyType(contentType, in: head)
     if transcodes(type) { return transcode(body, type, contentType, in: head, adding: merged, to: &out) }
     switch type {
     case .form:
-      FormBody.merge(encoded: query, into: body, to: &out)
-      return .success(.ofSameType)
+      switch formEncoding(contentType, in: head) {
+      case .failure(let conflict): return .failure(conflict)
+      case .success(let encoding):
+        FormBody.merge(encoded: encoding == nil ? utf8Query : query, into: body, to: &out)
+        return .success(.ofSameType)
+      }
     case .json:
       switch JSONMerging.merge(merged, into: body, depth: limits.jsonDepth, to: &out) {
       case .merged: return .success(.ofSameType)
@@ -175,8 +184,13 @@ extension RequestSerialization {
   private func formFields(
     of body: Span<UInt8>, _ type: BodyType, _ contentType: Range<Int>?, in head: Span<UInt8>
   ) -> Result<[ParameterEntry], SerializationConflict> {
+    let encoding: TextEncoding?
+    switch formEncoding(contentType, in: head) {
+    case .failure(let conflict): return .failure(conflict)
+    case .success(let read): encoding = read
+    }
     guard type == .multipart, let contentType else {
-      return FormDecoding.decode(body, style).mapError {
+      return FormDecoding.decode(body, style, encoding).mapError {
         SerializationConflict(.type, "Expected a form, seen a fault at \($0.sentence).")
       }
     }
@@ -184,7 +198,7 @@ extension RequestSerialization {
     guard let boundary = Self.boundary(value) else {
       return .failure(SerializationConflict(.type, "Expected multipart/form-data with a boundary, seen none."))
     }
-    switch MultipartFormData.read(body, boundary, style) {
+    switch MultipartFormData.read(body, boundary, style, encoding) {
     case .fields(let fields): return .success(fields)
     case .holdsFile(let name):
       return .failure(
@@ -195,6 +209,31 @@ extension RequestSerialization {
       return .failure(
         SerializationConflict(.type, "Expected multipart/form-data, seen a fault at \(fault.sentence)."))
     }
+  }
+
+  /// The body of the parameters alone, in the encoding that the type names where the client has one.
+  public func madeBody(_ contentType: Range<Int>?, in head: Span<UInt8>) -> [UInt8] {
+    guard format == .http, encoding != nil, case .success(nil) = formEncoding(contentType, in: head) else {
+      return body
+    }
+    return utf8Query
+  }
+
+  /// The encoding of a form with this type: UTF-8, which is nil, where it says so, else the rule's. A form in a third one
+  /// can be neither read nor added to. Where the rule is silent a charset is not looked at.
+  private func formEncoding(
+    _ contentType: Range<Int>?, in head: Span<UInt8>
+  ) -> Result<TextEncoding?, SerializationConflict> {
+    guard let encoding, let contentType else { return .success(encoding) }
+    let value = head.extracting(contentType)
+    guard let type = MediaType(value), let name = type.parameter("charset", in: value) else {
+      return .success(encoding)
+    }
+    if encoding.isNamed(name.span) { return .success(encoding) }
+    if MediaType.Charset(name: name.span) != .other { return .success(nil) }
+    let seen = MediaType.shown(0..<name.count, in: name.span)
+    return .failure(
+      SerializationConflict(.type, "Expected a form in \(encoding.name) or UTF-8, seen the charset \(seen)."))
   }
 
   private func conflict(_ expected: String, _ seen: String) -> Result<RewrittenBody, SerializationConflict> {
@@ -216,7 +255,7 @@ extension RequestSerialization {
   }
 
   private var expectedTypes: String {
-    let own = contentType.span.string
+    let own = bareContentType.span.string
     return transcodes && format != .http
       ? "\(own), application/x-www-form-urlencoded or multipart/form-data" : "\(own) or multipart/form-data"
   }

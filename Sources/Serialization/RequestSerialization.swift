@@ -18,16 +18,21 @@ public struct RequestSerialization: Sendable {
   public let onConflict: ConflictReaction
   /// How parameters are written into queries and forms, and arrays of forms are read.
   public let style: QueryStyle
+  /// Of parameters in queries and forms, and of forms that are read; nil is UTF-8.
+  public let encoding: TextEncoding?
   /// The parameters as parts of a multipart body have them.
   let pairs: [QueryPair]
   /// The parameters as a query, percent-encoded.
   public let query: [UInt8]
+  /// The same from UTF-8, for a form that says that it is in it.
+  let utf8Query: [UInt8]
   /// The parameters as a body of their own.
   public let body: [UInt8]
 
   public init(
     format: Format = .http, parameters: [ParameterEntry] = [], methodsInURI: [String] = Self.standardMethodsInURI,
-    transcodes: Bool = false, onConflict: ConflictReaction = .reject, style: QueryStyle = QueryStyle()
+    transcodes: Bool = false, onConflict: ConflictReaction = .reject, style: QueryStyle = QueryStyle(),
+    encoding: TextEncoding? = nil
   ) {
     self.format = format
     self.parameters = parameters
@@ -35,8 +40,12 @@ public struct RequestSerialization: Sendable {
     self.transcodes = transcodes
     self.onConflict = onConflict
     self.style = style
-    pairs = style.pairs(parameters)
-    query = QueryEncoding.encode(parameters, style)
+    self.encoding = encoding
+    let texts = style.pairs(parameters)
+    // The reader of the configuration refuses what the encoding does not have.
+    pairs = encoding.map { encoding in texts.compactMap { $0.encoded(encoding) } } ?? texts
+    query = QueryEncoding.encode(pairs, style.space)
+    utf8Query = encoding == nil ? query : QueryEncoding.encode(texts, style.space)
     body = Self.body(format, parameters, query)
   }
 
@@ -50,14 +59,17 @@ public struct RequestSerialization: Sendable {
     return body.bytes.array
   }
 
-  /// What a body that the serializer makes is.
+  /// What a body that the serializer makes is. AFNetworking 2 names the charset of a form, later ones know UTF-8 only.
   public var contentType: [UInt8] {
     switch format {
-    case .http: Self.formType
+    case .http: encoding.map { Self.formType + "; charset=\($0.name)".utf8 } ?? Self.formType
     case .json: Self.jsonType
     case .plist: Self.plistType
     }
   }
+
+  /// The same without its parameters.
+  var bareContentType: [UInt8] { format == .http ? Self.formType : contentType }
 
   private static let formType = Array("application/x-www-form-urlencoded".utf8)
   private static let jsonType = Array("application/json".utf8)

@@ -48,9 +48,10 @@ extension Session {
     case .nothing: return send(bytes, headBytes: headBytes, edits, &workspace, &outputs)
     case .made:
       challenged?.body = .made(serialization.body)
-      let body = RequestBodyEdits(length: serialization.body.count, type: .ifAbsent(serialization.contentType))
+      let made = serialization.madeBody(workspace.request.fields.only(.contentType), in: bytes)
+      let body = RequestBodyEdits(length: made.count, type: .ifAbsent(serialization.contentType))
       writeRequest(bytes, edits, body, &workspace, &outputs)
-      sendMade(serialization.body.span, &outputs)
+      sendMade(made.span, &outputs)
       phase = .connecting
       return .connect
     case .held:

@@ -230,7 +230,8 @@ import Testing
         """, "POST")
         == ", \"serialization\": {\"serializer\": \"json\", \"parameters\": [{\"name\": \"a\", \"value\": \"x\"}, "
         + "{\"name\": \"token\", \"value\": null}], \"parameters_in\": \"body\", "
-        + "\"query_style\": {\"arrays\": \"brackets\", \"booleans\": \"1/0\", \"space\": \"%20\"}, \"transcode\": false, "
+        + "\"query_style\": {\"arrays\": \"brackets\", \"booleans\": \"1/0\", \"space\": \"%20\"}, "
+        + "\"encoding\": \"utf-8\", \"transcode\": false, "
         + "\"on_conflict\": \"reject\", \"enforce\": true}, \"service_type\": \"background\", "
         + "\"throttle\": {\"packet_bytes\": 1024, \"delay_ms\": 2000, \"download_bytes_per_second\": null, \"when\": "
         + "[\"wifi\"]}, "

@@ -181,12 +181,65 @@ import Testing
     }
   }
 
-  /// What fits as brackets may be too long with indices: a name of 8 bytes, 600 times, of one to three digits each.
+  @Test func anEncodingIsInheritedAndTakenBack() throws {
+    let policy = try loaded(
+      """
+      [defaults.request]
+      parameters = { k = "查" }
+      encoding = "GBK"
+      [[rule]]
+      name = "silent"
+      hosts = ["a"]
+      [[rule]]
+      name = "speaks"
+      hosts = ["b"]
+      [rule.request]
+      encoding = "utf-8"
+      [[rule]]
+      name = "another"
+      hosts = ["c"]
+      [rule.request]
+      encoding = "gb18030"
+      parameters = { k = "€" }
+      """)
+    let said = try policy.rules.map { rule in
+      let serialization = try #require(rule.request.serialization)
+      return [serialization.encoding?.name, String(decoding: serialization.query, as: UTF8.self)]
+    }
+    #expect(said == [["GBK", "k=%B2%E9"], [nil, "k=%E6%9F%A5"], ["gb18030", "k=%A2%E3"]])
+  }
+
+  /// Of each the name is told, and never the value: it may be a secret.
+  @Test func whatAnEncodingDoesNotHaveIsAnErrorWhereItIsSaid() {
+    func text(_ name: String, _ encoding: String) -> String {
+      "the parameter '\(name)' holds a character that the encoding '\(encoding)' does not have"
+    }
+    #expect(
+      said("[defaults.request]\nencoding = \"latin1\"\nparameters = { a = [\"ä\", { b = \"€\" }], c = \"ü\" }") == [
+        "3:14: error: 'parameters' in [defaults.request]: \(text("a", "latin1"))"
+      ])
+    #expect(
+      said("[defaults.request]\nparameters = { \"查\" = 1 }\n" + Self.rule + "request.encoding = \"latin1\"") == [
+        "5:20: error: 'encoding' in [rule.request]: \(text("查", "latin1"))"
+      ])
+    #expect(
+      said("[defaults.request]\nencoding = \"big5\"\n" + Self.rule + "request.parameters = { token = \"1ä2\" }") == [
+        "5:22: error: 'parameters' in [rule.request]: \(text("token", "big5"))"
+      ])
+    // What another rule sends in UTF-8 is no matter of this one.
+    #expect(
+      said(
+        "[defaults.request]\nencoding = \"latin1\"\n" + Self.rule
+          + "[rule.request]\nencoding = \"utf-8\"\nparameters = { a = \"€\" }")
+        == [])
+  }
+
+  /// What fits with brackets may be too long with indices.
   @Test func parametersAreMeasuredInTheirStyle() {
     let list = (0..<990).map { _ in "1" }.joined(separator: ", ")
     let parameters = "parameters = { abcde = [\(list)] }\n"
     #expect(said("[defaults.request]\n" + parameters) == [])
-    let text = "expected at most 16384 bytes of parameters when written in this style"
+    let text = "expected at most 16384 bytes of parameters when written in this style and encoding"
     let style = "query_style = { arrays = \"indices\" }\n"
     #expect(
       said("[defaults.request]\n" + parameters + style) == ["3:15: error: 'query_style' in [defaults.request]: \(text)"]
@@ -308,6 +361,30 @@ import Testing
       "8:9: error: 'space' in [rule.request.query_style]: expected \"%20\" or \"+\", found ' '; did you mean '+'?",
       "9:1: error: unknown key 'array' in [rule.request.query_style]; did you mean 'arrays'?"),
     LoadRow(
+      "encodings that are none",
+      """
+      [defaults.request]
+      encoding = 1
+      [[rule]]
+      name = "a"
+      request.encoding = "gbk//TRANSLIT"
+      [[rule]]
+      name = "b"
+      hosts = ["b"]
+      request.encoding = "klingon"
+      [[rule]]
+      name = "c"
+      hosts = ["c"]
+      request.encoding = "UTF-16"
+      """,
+      "2:12: error: 'encoding' in [defaults.request]: expected a string, found an integer",
+      "5:20: error: 'encoding' in [rule.request]: expected the name of an encoding, such as \"gb18030\", found "
+        + "'gbk//TRANSLIT'",
+      "9:20: error: 'encoding' in [rule.request]: expected an encoding that iconv(3) knows, found 'klingon'; 'iconv -l' "
+        + "lists those of this machine",
+      "13:20: error: 'encoding' in [rule.request]: expected an encoding in which letters, digits and the separators of a "
+        + "form are those of ASCII, found 'UTF-16'"),
+    LoadRow(
       "half a throttle",
       """
       [defaults.request]
@@ -411,6 +488,9 @@ import Testing
     LoadRow(
       "a style of forms that are read",
       rule + "request.query_style = { arrays = \"repeat\" }\nrequest.serializer = \"json\"\nrequest.transcode = true"),
+    LoadRow(
+      "an encoding of nothing", rule + "request.encoding = \"gbk\"",
+      "3:20: warning: 'encoding' in [rule.request]: \(neither)"),
     LoadRow("the form that is written anyway", rule + "request.serializer = \"http\""),
     LoadRow("a default that rules may use", "[defaults.request]\nserializer = \"json\"\non_conflict = \"pass\""),
     LoadRow("tunnels that the rule opens", rule + "schemes = [\"https\"]\nconnect = \"intercept\"\n[rule.response]"),

@@ -99,7 +99,7 @@ import Transport
   @Test func modulesKnowOnlyWhatIsBelowThem() {
     let below: [String: Set<String>] = [
       "Bytes": ["Glibc", "Synchronization"],
-      "Serialization": ["Bytes", "CJSON", "CCodings", "CXML", "CZlib"], "HTTP1": ["Bytes"],
+      "Serialization": ["Bytes", "CIconv", "CJSON", "CCodings", "CXML", "CZlib"], "HTTP1": ["Bytes"],
       "Security": ["Bytes", "COpenSSL", "Glibc"],
       "Reachability": ["Bytes"],
       "Policy": ["Bytes", "CTOML", "CIDN2", "Reachability", "Security", "Serialization"],
