@@ -42,6 +42,8 @@ public struct RequestHead: Sendable {
   public private(set) var path: Range<Int> = 0..<0
   /// From the path to the end of the target, with the query.
   public private(set) var pathAndQuery: Range<Int> = 0..<0
+  /// Whether the path holds bytes above 0x7F, which the caller allowed for: it must not leave so.
+  public private(set) var holdsRawPath = false
   /// 1 for HTTP/1.1, 0 for HTTP/1.0.
   public private(set) var minorVersion = 1
   /// How much of a head that is refused can be told.
@@ -73,10 +75,14 @@ public struct RequestHead: Sendable {
   /// Whether the head stands inside a tunnel that the proxy reads, where it plays the part of the origin server: the
   /// target is in origin-form then (RFC 9112, 3.2.1), and CONNECT is none of its methods.
   private var isInTunnel = false
+  private var takesRawPath = false
 
-  /// Reads a head from the beginning of `bytes`.
-  public mutating func read(_ bytes: Span<UInt8>, limits: HeadLimits, isInTunnel: Bool = false) -> HeadProgress {
+  /// Reads a head from the beginning of `bytes`. `takesRawPath`: bytes above 0x7F are no fault in a path, and there alone.
+  public mutating func read(
+    _ bytes: Span<UInt8>, limits: HeadLimits, isInTunnel: Bool = false, takesRawPath: Bool = false
+  ) -> HeadProgress {
     self.isInTunnel = isInTunnel
+    self.takesRawPath = takesRawPath
     let window = bytes.count > limits.bytes ? bytes.extracting(0..<limits.bytes) : bytes
     let progress = readLines(window, limits: limits)
     // The limit cuts a head that is fine so far, never one that is wrong already.
@@ -104,7 +110,7 @@ public struct RequestHead: Sendable {
     // 2. Target: characters of a URI, and one space.
     at &+= 1
     let targetStart = at
-    while at < bytes.count, bytes[at].isTargetCharacter { at &+= 1 }
+    while at < bytes.count, bytes[at].isTargetCharacter || takesRawPath && bytes[at] >= 0x80 { at &+= 1 }
     target = targetStart..<at
     guard at < bytes.count else { return .incomplete }
     guard bytes[at] == 0x20, !target.isEmpty else { return breakOff(bytes, at, otherwise: .badTarget) }
@@ -139,7 +145,8 @@ public struct RequestHead: Sendable {
     }
 
     if let fault = readTarget(bytes) { return .invalid(fault) }
-    understood = .target
+    // Who shows what was understood of a head that is refused shows no bytes that may be no text.
+    if !holdsRawPath { understood = .target }
 
     // 4. Fields.
     let progress = fields.read(bytes, from: versionEnd + 2, limits: limits)
@@ -211,6 +218,7 @@ public struct RequestHead: Sendable {
     path = target.upperBound..<target.upperBound
     pathAndQuery = path
     isHTTPS = false
+    holdsRawPath = false
     if knownMethod == .connect {
       if isInTunnel { return .connectInTunnel }
       form = .authority
@@ -251,6 +259,10 @@ public struct RequestHead: Sendable {
     pathAndQuery = at..<target.upperBound
     let query = bytes.extracting(pathAndQuery).firstIndex(of: 0x3f).map { at + $0 } ?? target.upperBound
     path = at..<query
+    if takesRawPath {
+      for index in query..<target.upperBound where bytes[index] >= 0x80 { return .badTarget }
+      for index in path where bytes[index] >= 0x80 { holdsRawPath = true }
+    }
     // Some servers read "\" in a path as "/", so that a rule on paths would see another path than they do.
     return bytes.extracting(path).firstIndex(of: 0x5c) == nil ? nil : .badTarget
   }

@@ -52,7 +52,8 @@ extension TableSchema {
   static let clientCertificate = TableSchema(["certificate", "key"])
   static let pins = TableSchema(["mode", "spki", "certificates", "expires", "on_expiry", "enforce"])
   static let request = TableSchema([
-    "serializer", "parameters", "parameters_in_uri", "query_style", "encoding", "transcode", "on_conflict", "headers",
+    "serializer", "parameters", "parameters_in_uri", "query_style", "encoding", "encode_path", "transcode",
+    "on_conflict", "headers",
     "user_agent", "accept_language", "authorization", "timeout", "allows_cellular_access", "cookies", "service_type",
     "throttle",
   ])

@@ -66,6 +66,8 @@ public struct Explanation: Sendable {
   public let defaults: [Field]
   public let timeoutMilliseconds: Int64?
   public let cookies: Bool
+  /// Bytes above 0x7F in the path are percent-encoded; false: a request with any is refused.
+  public let encodesPath: Bool
   /// Parameters and bodies, and how bytes are sent; of a tunnel only that. nil for what is denied, and for a tunnel that is
   /// intercepted: each request in it has its own.
   public let serializer: SerializerExplanation?
@@ -164,7 +166,7 @@ extension Policy {
       answersDigest: edits.digest != nil,
       set: isEcho ? [] : edits.fields.set.map(Explanation.Field.init),
       defaults: isEcho ? [] : edits.fields.defaults.map(Explanation.Field.init),
-      timeoutMilliseconds: edits.timeoutMilliseconds, cookies: edits.cookies,
+      timeoutMilliseconds: edits.timeoutMilliseconds, cookies: edits.cookies, encodesPath: edits.encodesPath,
       serializer: sendingExplanation(of: decision, seen, isTunnel: isTunnel),
       response: isLookedInto ? responseExplanation(of: decision) : nil, security: tls,
       routes: routeExplanation(of: decision), assumptions: assumptions,
@@ -342,6 +344,7 @@ extension Explanation: CustomStringConvertible {
       lines.append("  timeout \(Quantity.duration.text(timeoutMilliseconds)), whole exchange")
     }
     if !cookies { lines.append("  cookies: Cookie and Set-Cookie are removed") }
+    if encodesPath { lines.append("  path: bytes above 0x7f are percent-encoded") }
     if let upgrades { lines.append("  upgrades: \(upgrades)") }
     if let redirects { lines.append("  redirects: \(redirects.text)") }
     return lines + (serializer?.lines ?? []) + (response?.lines ?? [])
@@ -419,7 +422,8 @@ extension Explanation {
         ("timeout_ms", timeoutMilliseconds.map { .number(Int($0)) } ?? .null),
         ("upgrades", upgrades.map { .array($0.protocols.map(JSONText.string)) } ?? .null),
         ("cookies", .boolean(cookies)),
-      ] + (redirects.map { [("redirects", .string($0.rawValue))] } ?? []) + (serializer?.json ?? [])
+      ] + (encodesPath ? [("encode_path", .boolean(true))] : [])
+        + (redirects.map { [("redirects", .string($0.rawValue))] } ?? []) + (serializer?.json ?? [])
         + (response?.json ?? []) + tls + ways)
   }
 

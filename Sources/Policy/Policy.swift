@@ -107,6 +107,8 @@ public final class Policy: Sendable {
   private let rulesSpeakOfRequests: [Bool]
   /// Whether a rule asks who the client is.
   public let asksForClient: Bool
+  /// Whether a request with bytes above 0x7F in its path may be taken.
+  public let encodesPaths: Bool
   /// Whether a rule has time-outs of its own.
   let rulesHaveTimeouts: Bool
   /// Every route that a rule lists and that has a table, each once, in the order of the rules.
@@ -130,6 +132,7 @@ public final class Policy: Sendable {
       digests.insert($0.digest).inserted
     }
     asksForClient = rules.contains { $0.conditions.users != nil || !$0.conditions.units.isEmpty }
+    encodesPaths = defaultRequest.encodesPath || rules.contains { $0.request.encodesPath }
     rulesHaveTimeouts = rules.contains { $0.timeouts != nil }
     index = RuleIndex(rules: rules)
     looksAtPaths = rules.contains { !$0.conditions.paths.isEmpty }

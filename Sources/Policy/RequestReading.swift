@@ -24,6 +24,7 @@ struct RequestDraft {
   var settings: [String: Setting] = [:]
   var timeoutMilliseconds: Int64? = nil
   var cookies: Bool? = nil
+  var encodesPath: Bool? = nil
   var edits: [HeaderEdit] = []
   /// nil: nothing is said of parameters and bodies.
   var serializer: SerializerDraft? = nil
@@ -36,6 +37,7 @@ struct RequestDraft {
     var policy = RequestPolicy()
     policy.timeoutMilliseconds = timeoutMilliseconds ?? inherited.timeoutMilliseconds
     policy.cookies = cookies ?? inherited.cookies ?? true
+    policy.encodesPath = encodesPath ?? inherited.encodesPath ?? false
     policy.serviceType = serviceType ?? inherited.serviceType ?? .standard
     policy.throttle = throttle ?? inherited.throttle
     policy.allowsCellularAccess = allowsCellularAccess ?? inherited.allowsCellularAccess ?? true
@@ -85,6 +87,7 @@ extension ConfigurationReading {
       case "authorization": draft.edits += [authorization(setting)].compactMap { $0 }
       case "timeout": draft.timeoutMilliseconds = quantity(setting, .duration, in: Bounds.duration)
       case "cookies": draft.cookies = boolean(setting)
+      case "encode_path": draft.encodesPath = boolean(setting)
       case "service_type": draft.serviceType = choice(setting, ServiceType.self)
       case "throttle": draft.throttle = throttle(setting)
       case "allows_cellular_access": draft.allowsCellularAccess = boolean(setting)

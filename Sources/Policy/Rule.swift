@@ -140,6 +140,8 @@ public struct RequestPolicy: Sendable {
   public var timeoutMilliseconds: Int64? = nil
   /// false: Cookie is removed from requests and Set-Cookie from responses.
   public var cookies = true
+  /// Bytes above 0x7F in a path are percent-encoded; false: a request with any is refused.
+  public var encodesPath = false
   /// What is done to the fields of the head.
   public var fields = FieldEdits()
   /// What a Digest challenge of the origin is answered with; nil: challenges are the client's to answer.

@@ -81,6 +81,7 @@ extension ConfigurationReading {
       for key in own.isEmpty ? ["serializer", "query_style", "encoding"] : own { add(key) }
     }
     if rule.request.cookies == false { add("cookies") }
+    if rule.request.encodesPath == true { add("encode_path") }
     if let setting = rule.settings["upgrades"] { keys.append(Key(name: "upgrades".quoted, setting: setting)) }
     if rule.redirects != .pass, let setting = rule.settings["redirects"] {
       keys.append(Key(name: "redirects".quoted, setting: setting))

@@ -20,17 +20,29 @@ public struct NamedRequest {
   /// With its question mark; empty where there is none.
   public let query: String
   public let isTunnel: Bool
+  /// The path was written with bytes above 0x7F, which `path` has percent-encoded.
+  public let isRawPath: Bool
 
   /// The CONNECT by which the request reaches an https origin.
   public var tunnel: NamedRequest {
-    NamedRequest(method: "CONNECT", isHTTPS: true, host: host, port: port, path: "", query: "", isTunnel: true)
+    NamedRequest(
+      method: "CONNECT", isHTTPS: true, host: host, port: port, path: "", query: "", isTunnel: true, isRawPath: false)
   }
 
-  /// `url`: an absolute URL, or host and port of a CONNECT; ASCII.
+  /// `url`: an absolute URL, or host and port of a CONNECT; ASCII but for the path.
   public static func read(method: String, url: String) -> Result<NamedRequest, Fault> {
-    let text = Array("\(method) \(url) HTTP/1.1\r\nHost: explain\r\n\r\n".utf8)
+    var text = Array("\(method) \(url) HTTP/1.1\r\nHost: explain\r\n\r\n".utf8)
     var head = RequestHead()
-    switch head.read(text.span, limits: HeadLimits(bytes: .max, fields: 1)) {
+    let limits = HeadLimits(bytes: .max, fields: 1)
+    var progress = head.read(text.span, limits: limits, takesRawPath: true)
+    let isRawPath = head.holdsRawPath
+    if case .complete = progress, isRawPath {
+      var encoded = ByteBuffer()
+      RawPath.encode(text.span, path: head.path, to: &encoded)
+      text = encoded.bytes.array
+      progress = head.read(text.span, limits: limits)
+    }
+    switch progress {
     case .complete: break
     case .incomplete: return .failure(Fault(sentence: "'\(method) \(url)' is no request"))
     case .invalid(let fault):
@@ -45,7 +57,8 @@ public struct NamedRequest {
       NamedRequest(
         method: method, isHTTPS: head.isHTTPS, host: host, port: head.port ?? (head.isHTTPS ? 443 : 80),
         path: text.span.extracting(head.path).string,
-        query: text.span.extracting(head.path.upperBound..<end).string, isTunnel: head.form == .authority))
+        query: text.span.extracting(head.path.upperBound..<end).string, isTunnel: head.form == .authority,
+        isRawPath: isRawPath))
   }
 }
 

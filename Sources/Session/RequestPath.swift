@@ -21,7 +21,9 @@ extension Session {
     _ bytes: Span<UInt8>, now: Int64, _ workspace: inout Workspace, _ outputs: inout Outputs
   ) -> Step {
     headBytesSeen = bytes.count
-    switch workspace.request.read(bytes, limits: headLimits, isInTunnel: interior != nil) {
+    let progress = workspace.request.read(
+      bytes, limits: headLimits, isInTunnel: interior != nil, takesRawPath: policy.encodesPaths)
+    switch progress {
     case .incomplete:
       return Step(consumed: 0, action: .read)
     case .invalid(let fault):
@@ -36,7 +38,11 @@ extension Session {
       if let problem = unawaited(bytes, workspace) {
         return Step(consumed: bytes.count, action: refuse(problem, now: now, &workspace, &outputs))
       }
-      let action = begin(bytes, headBytes: count, now: now, &workspace, &outputs)
+      let action =
+        workspace.request.holdsRawPath
+        ? beginEncoded(bytes, headBytes: count, now: now, &workspace, &outputs)
+        : begin(bytes, headBytes: count, received: count, isEncoded: false, now: now, &workspace, &outputs)
+      if request == .head { return Step(consumed: bytes.count, action: action) }
       if count < bytes.count { flags.insert(.bodyBegun) }
       guard phase == .collecting else { return Step(consumed: count, action: action) }
       let step = collect(bytes.extracting(count..<bytes.count), now: now, &workspace, &outputs)
@@ -51,7 +57,8 @@ extension Session {
   ) -> Action {
     precondition(phase == .idle, "who asks is found out before a request is read")
     policy = current
-    _ = workspace.request.read(bytes, limits: headLimits, isInTunnel: interior != nil)
+    _ = workspace.request.read(
+      bytes, limits: headLimits, isInTunnel: interior != nil, takesRawPath: policy.encodesPaths)
     beginRecord(now: now, &workspace)
     // What has come is not read further, so the connection does not go on.
     request = .head
@@ -63,16 +70,20 @@ extension Session {
     return answer(Problem(.clientNotIdentified, detail), &workspace, &outputs)
   }
 
-  /// A whole head is there: judges it, decides, and prepares what leaves.
-  private mutating func begin(
-    _ bytes: Span<UInt8>, headBytes: Int, now: Int64, _ workspace: inout Workspace, _ outputs: inout Outputs
+  /// A whole head is there: judges it, decides, and prepares what leaves. It came in `received` bytes, and its path is
+  /// encoded by the proxy where `isEncoded` says so.
+  mutating func begin(
+    _ bytes: Span<UInt8>, headBytes: Int, received: Int, isEncoded: Bool, now: Int64, _ workspace: inout Workspace,
+    _ outputs: inout Outputs
   ) -> Action {
     beginRecord(now: now, &workspace)
-    record.bytesIn = UInt64(headBytes)
+    record.bytesIn = UInt64(received)
     lastProgress = now
     noteRequest(bytes, &workspace, &outputs)
     if let problem = judge(bytes, &workspace) { return answer(problem, &workspace, &outputs) }
     if workspace.request.form == .asterisk && interior == nil || isLastRecipient(bytes, workspace) {
+      // No rule is asked, so none takes the path.
+      if isEncoded { return answer(Self.rawPath, &workspace, &outputs) }
       return answerForItself(bytes, headBytes: headBytes, &workspace, &outputs)
     }
     let decision = policy.decide(
@@ -84,6 +95,7 @@ extension Session {
     record.link = workspace.link
     if decision.reason == .ruleWouldDeny { record.report = .denied }
     if decision.verdict == .deny { return answer(denial(of: decision), &workspace, &outputs) }
+    if isEncoded, !policy.request(of: decision).encodesPath { return answer(Self.rawPath, &workspace, &outputs) }
     if let problem = mapRequest(bytes, decision, &workspace) { return answer(problem, &workspace, &outputs) }
     noteSecurity(decision, &workspace)
     if let problem = deniedLiteral(workspace, decision) { return answer(problem, &workspace, &outputs) }

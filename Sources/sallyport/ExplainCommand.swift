@@ -38,13 +38,19 @@ nonisolated func explainCommand(_ options: Arguments) throws -> Int32 {
   if let authority = policy.authorityCertificate, let note = policy.permitNote(authority, outer, request.host) {
     outer.note = note
   }
+  let isRefused = request.isRawPath && (inner.map(\.refusesRawPath) ?? (!outer.isTunnel && outer.refusesRawPath))
+  if isRefused {
+    outer.note =
+      "The path has bytes above 0x7f. A program that sends them as they are is refused (400), as the rule has no "
+      + "encode_path = true; one that percent-encodes them, as browsers do, gets what follows."
+  }
   if options.flags.contains("json") {
     Output.answer(outer.json(inside: inner))
   } else {
     Output.answer(outer.description)
     if let inner { Output.answer("\ninside the tunnel:\n\n\(inner.description)") }
   }
-  return outer.isYes && inner?.isYes != false ? 0 : deniedStatus
+  return !isRefused && outer.isYes && inner?.isYes != false ? 0 : deniedStatus
 }
 
 /// The exit status where the policy says no; 1 is for what failed.
@@ -75,6 +81,8 @@ private func sayWhatDiffers(_ tunnel: Explanation, _ request: Explanation) {
 }
 
 extension Explanation {
+  /// Whether a request that the rule allows is refused for bytes above 0x7F in its path.
+  fileprivate var refusesRawPath: Bool { decision.verdict == .allow && !encodesPath }
   fileprivate var isYes: Bool { decision.verdict == .allow && address?.block == nil }
 }
 

@@ -5,6 +5,20 @@ import Testing
 @testable import Policy
 
 @Suite struct RequestReadingTests {
+  @Test func pathsAreEncodedWhereARuleOrTheDefaultsSaySo() throws {
+    let rule = "[[rule]]\nname = \"a\"\n"
+    let rows: [(source: String, ofRule: Bool, ofPolicy: Bool)] = [
+      (rule, false, false), (rule + "request.encode_path = true", true, true),
+      (rule + "request.encode_path = false", false, false),
+      ("[defaults.request]\nencode_path = true\n" + rule, true, true),
+      ("[defaults.request]\nencode_path = true\n" + rule + "request.encode_path = false", false, true),
+    ]
+    for row in rows {
+      let policy = try loaded(row.source)
+      #expect(policy.rules[0].request.encodesPath == row.ofRule && policy.encodesPaths == row.ofPolicy, "\(row.source)")
+    }
+  }
+
   private let rule = "[[rule]]\nname = \"a\"\n"
 
   @Test func everyKeyIsTaken() throws {

@@ -1,0 +1,25 @@
+// A path with bytes above 0x7F, which RFC 3986 does not allow, in percent-encoding. Tests: RawPathTests.
+
+import Bytes
+
+/// Encodes paths that came as they must not leave.
+public enum RawPath {
+  /// Writes a head with each byte above 0x7F of its path as `%` and two digits.
+  public static func encode(_ head: Span<UInt8>, path: Range<Int>, to out: inout ByteBuffer) {
+    out.append(head.extracting(0..<path.lowerBound))
+    for index in path {
+      let byte = head[index]
+      if byte < 0x80 {
+        out.append(byte)
+      } else {
+        out.append(UInt8(ascii: "%"))
+        out.append(upperCaseDigit(byte >> 4))
+        out.append(upperCaseDigit(byte & 0xf))
+      }
+    }
+    out.append(head.extracting(path.upperBound..<head.count))
+  }
+
+  /// The hexadecimal digit of a value below 16.
+  private static func upperCaseDigit(_ value: UInt8) -> UInt8 { value < 10 ? value + 0x30 : value + 0x37 }
+}
