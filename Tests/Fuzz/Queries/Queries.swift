@@ -1,6 +1,6 @@
 // Fuzzes media types, media ranges, and forms as queries. A type that is read is within its value and in its own
-// range; a form that is read, written and read again has lost no pair, and is the same tree unless an array holds
-// containers, whose ends brackets do not show; targets and forms grow by what is put behind them and nothing else.
+// range; a form that is read, written and read again has lost no pair, in any style, and is the same tree unless an array
+// holds containers, whose ends brackets do not show; targets and forms grow by what is put behind them and nothing else.
 //
 // Run: make fuzz. The first byte of the input chooses what is read.
 
@@ -32,7 +32,9 @@ public func fuzzQueries(_ data: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
   switch data[0] % 4 {
   case 0: readMediaType(bytes)
   case 1: readMediaRange(bytes)
-  case 2: readForm(bytes)
+  case 2:
+    data[0] / 4 % 3 == 0
+      ? readForm(bytes) : readForm(bytes, QueryStyle(arrays: data[0] / 4 % 3 == 1 ? .repeat : .indices))
   default: appendTo(bytes)
   }
   return 0
@@ -83,6 +85,18 @@ private func readForm(_ bytes: [UInt8]) {
       fatalError("read again, it differs")
     }
   }
+}
+
+/// A form in another style than brackets. With indices every tree comes back; a repeated field has no ends of arrays.
+private func readForm(_ bytes: [UInt8], _ style: QueryStyle) {
+  guard case .success(let entries) = FormDecoding.decode(bytes.span, style) else { return }
+  let query = QueryEncoding.encode(entries, style)
+  if pairs(query).count != pairs(bytes).count { fatalError("a pair got lost") }
+  if style.arrays != .indices || !isReadable(entries) { return }
+  guard case .success(let again) = FormDecoding.decode(query.span, style) else {
+    fatalError("read again, it is no form")
+  }
+  if sorted(.dictionary(again)) != sorted(.dictionary(entries)) { fatalError("read again, it differs") }
 }
 
 /// The target or form, a form feed, the parameters.
