@@ -3,6 +3,10 @@
 #define _GNU_SOURCE
 #include "parcel.h"
 
+#include <fcntl.h>
+#include <stdlib.h>
+#include <stdio.h>
+#include <limits.h>
 #include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -91,6 +95,29 @@ ptrdiff_t cl_regular_file_size(int fd) {
 ptrdiff_t cl_read_at(int fd, void *buffer, size_t count, size_t offset) {
   ptrdiff_t result;
   do result = pread(fd, buffer, count, (off_t)offset);
+  while (result < 0 && errno == EINTR);
+  return result < 0 ? -errno : result;
+}
+
+int cl_nameless_file(const char *directory) {
+  int fd = open(directory, O_TMPFILE | O_RDWR | O_EXCL | O_CLOEXEC, 0600);
+  if (fd >= 0) return fd;
+  // File systems that know no files without names: one that loses its name at once.
+  if (errno != EOPNOTSUPP && errno != EISDIR) return -errno;
+  char path[PATH_MAX];
+  int length = snprintf(path, sizeof path, "%s/sallyport-XXXXXX", directory);
+  if (length < 0 || (size_t)length >= sizeof path) return -ENAMETOOLONG;
+  fd = mkostemp(path, O_CLOEXEC);
+  if (fd < 0) return -errno;
+  if (unlink(path) == 0) return fd;
+  int error = errno;
+  close(fd);
+  return -error;
+}
+
+ptrdiff_t cl_write_at(int fd, const void *buffer, size_t count, size_t offset) {
+  ptrdiff_t result;
+  do result = pwrite(fd, buffer, count, (off_t)offset);
   while (result < 0 && errno == EINTR);
   return result < 0 ? -errno : result;
 }

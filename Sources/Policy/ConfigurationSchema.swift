@@ -54,7 +54,8 @@ extension TableSchema {
   static let request = TableSchema([
     "serializer", "parameters", "parameters_in_uri", "query_style", "encoding", "encode_path", "transcode",
     "on_conflict", "headers",
-    "user_agent", "accept_language", "authorization", "timeout", "allows_cellular_access", "cookies", "service_type",
+    "user_agent", "accept_language", "authorization", "timeout", "allows_cellular_access", "cookies",
+    "buffer_uploads", "service_type",
     "throttle",
   ])
   static let queryStyle = TableSchema(["arrays", "booleans", "space"])

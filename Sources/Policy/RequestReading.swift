@@ -28,6 +28,7 @@ struct RequestDraft {
   var edits: [HeaderEdit] = []
   /// nil: nothing is said of parameters and bodies.
   var serializer: SerializerDraft? = nil
+  var buffersUploads: Bool? = nil
   var serviceType: ServiceType? = nil
   var throttle: Throttle? = nil
   var allowsCellularAccess: Bool? = nil
@@ -38,6 +39,7 @@ struct RequestDraft {
     policy.timeoutMilliseconds = timeoutMilliseconds ?? inherited.timeoutMilliseconds
     policy.cookies = cookies ?? inherited.cookies ?? true
     policy.encodesPath = encodesPath ?? inherited.encodesPath ?? false
+    policy.buffersUploads = buffersUploads ?? inherited.buffersUploads ?? false
     policy.serviceType = serviceType ?? inherited.serviceType ?? .standard
     policy.throttle = throttle ?? inherited.throttle
     policy.allowsCellularAccess = allowsCellularAccess ?? inherited.allowsCellularAccess ?? true
@@ -88,6 +90,7 @@ extension ConfigurationReading {
       case "timeout": draft.timeoutMilliseconds = quantity(setting, .duration, in: Bounds.duration)
       case "cookies": draft.cookies = boolean(setting)
       case "encode_path": draft.encodesPath = boolean(setting)
+      case "buffer_uploads": draft.buffersUploads = boolean(setting)
       case "service_type": draft.serviceType = choice(setting, ServiceType.self)
       case "throttle": draft.throttle = throttle(setting)
       case "allows_cellular_access": draft.allowsCellularAccess = boolean(setting)

@@ -150,6 +150,8 @@ public struct RequestPolicy: Sendable {
   public var serialization: RequestSerialization? = nil
   /// Names of parameters, as a form has them, whose values `explain` does not tell.
   public var secretParameters: Set<String> = []
+  /// A body of unknown length is taken whole and leaves with its length.
+  public var buffersUploads = false
   public var serviceType = ServiceType.standard
   /// Pace of what moves either way; nil: none.
   public var throttle: Throttle? = nil

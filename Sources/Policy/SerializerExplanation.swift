@@ -20,6 +20,8 @@ public struct SerializerExplanation: Sendable {
   public let placement: Placement
   /// In the order in which they are written.
   public let parameters: [Parameter]
+  /// A body of unknown length leaves with its length.
+  public let buffersUploads: Bool
   public let serviceType: ServiceType
   public let throttle: Throttle?
   public let allowsCellularAccess: Bool
@@ -32,7 +34,7 @@ extension Policy {
   func closedTunnelExplanation(of decision: Decision) -> SerializerExplanation {
     let request = request(of: decision)
     return SerializerExplanation(
-      serialization: nil, placement: .body, parameters: [], serviceType: request.serviceType,
+      serialization: nil, placement: .body, parameters: [], buffersUploads: false, serviceType: request.serviceType,
       throttle: request.throttle, allowsCellularAccess: request.allowsCellularAccess,
       isEnforced: decision.rule.map { rules[$0].enforce } ?? true)
   }
@@ -49,7 +51,8 @@ extension Policy {
     for entry in serialization?.parameters ?? [] { list.add(entry) }
     return SerializerExplanation(
       serialization: serialization, placement: placement, parameters: list.parameters,
-      serviceType: request.serviceType, throttle: request.throttle, allowsCellularAccess: request.allowsCellularAccess,
+      buffersUploads: request.buffersUploads, serviceType: request.serviceType, throttle: request.throttle,
+      allowsCellularAccess: request.allowsCellularAccess,
       isEnforced: decision.rule.map { rules[$0].enforce } ?? true)
   }
 }
@@ -161,6 +164,9 @@ extension SerializerExplanation {
 
   private var connectionLines: [String] {
     var lines: [String] = []
+    if buffersUploads {
+      lines.append("uploads: a body of unknown length is taken whole, and leaves with its length and without trailers")
+    }
     if serviceType != .standard {
       lines.append("service type: \(serviceType.rawValue), DSCP \(serviceType.codePoint)")
     }
@@ -194,6 +200,7 @@ extension SerializerExplanation {
   var json: [(String, JSONText)] {
     var members: [(String, JSONText)] = []
     if let serialization { members.append(("serialization", json(of: serialization))) }
+    if buffersUploads { members.append(("buffer_uploads", .boolean(true))) }
     if serviceType != .standard { members.append(("service_type", .string(serviceType.rawValue))) }
     if let throttle { members.append(("throttle", throttle.json)) }
     if !allowsCellularAccess { members.append(("allows_cellular_access", .boolean(false))) }

@@ -82,6 +82,7 @@ extension ConfigurationReading {
     }
     if rule.request.cookies == false { add("cookies") }
     if rule.request.encodesPath == true { add("encode_path") }
+    if rule.request.buffersUploads == true { add("buffer_uploads") }
     if let setting = rule.settings["upgrades"] { keys.append(Key(name: "upgrades".quoted, setting: setting)) }
     if rule.redirects != .pass, let setting = rule.settings["redirects"] {
       keys.append(Key(name: "redirects".quoted, setting: setting))

@@ -67,5 +67,5 @@ extension Rule {
 extension RequestPolicy {
   /// Whether it changes or holds back requests that are read. A time-out, the mark of the bytes, their pace and cellular access
   /// hold for tunnels too.
-  var speaksOfRequests: Bool { !cookies || !fields.isEmpty || digest != nil || serialization != nil }
+  var speaksOfRequests: Bool { !cookies || !fields.isEmpty || digest != nil || serialization != nil || buffersUploads }
 }

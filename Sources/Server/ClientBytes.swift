@@ -22,6 +22,7 @@ extension Conversation {
     if spliceRequest(worker) { return }
     // What waits behind a head is other requests, which are kept meanwhile.
     var room = session.awaitsHead ? Self.requestHeadBytes : Worker.readBytes
+    if session.spools { room = min(room, Session.spooledReadBytes) }
     if let allowed = session.uploadAllowance { room = min(room, max(allowed, Self.leastReadBytes)) }
     var input = takeInput(&clientInput, room, worker)
     switch stream.read(into: &input) {

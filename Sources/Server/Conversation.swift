@@ -40,6 +40,8 @@ final class Conversation {
   /// The certificate for the host of a tunnel that is about to be intercepted.
   var leaf: Leaf?
   var clientHandshake: ClientHandshake?
+  /// What has a body that is taken whole, as far as it is more than may be held.
+  var spool: SpoolFile?
   /// Who the client is is being looked up, at most until the deadline.
   var lookUp: LookUp?
   var namesDeadline = Int64.max
@@ -433,6 +435,7 @@ final class Conversation {
     destination = nil
     streams?.abandon(&worker.pipes)
     streams = nil
+    closeSpool(worker)
     session.releaseHeld(&worker.workspace)
     worker.workspace.pool.reclaim(&clientInput)
     worker.workspace.pool.reclaim(&outputs.toClient)
@@ -476,6 +479,7 @@ final class Conversation {
       }
     }
     if flags.contains(.closed) { return }
+    if spool != nil || session.spools { moveSpool(worker) }
     if flags.contains(.closesUpstreamWrite), outputs.toUpstream.isEmpty, clientInput.isEmpty { upstreamSent(worker) }
     watchClient(worker)
     watchUpstream(worker)

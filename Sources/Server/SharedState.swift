@@ -12,6 +12,8 @@ enum WorkerMessage: Sendable {
   case resolved(slot: Int, generation: UInt32, NameAnswer)
   /// The names of a client.
   case identified(slot: Int, generation: UInt32, LookUp, LocalClient)
+  /// A step of the file of a body is done.
+  case spooled(slot: Int, generation: UInt32, SpoolFile, Spooler.Outcome)
   /// Links, addresses or routes have changed.
   case network(NetworkMonitor.Change)
   /// Another client waits for a connection: the idlest of this one's is closed.
@@ -75,6 +77,7 @@ final class SharedState: Sendable {
   let heldBytes = ByteBudget()
   /// What of these each client holds.
   let heldShares = Locked(Shares<Claimant>())
+  let spooler = Spooler(directory: Spooler.usualDirectory)
   let pins = PinSightings()
   /// Requests that wait for the network.
   let waitingRequests = Atomic<Int>(0)

@@ -231,6 +231,10 @@ final class Worker {
         if generations[slot] == generation, case .client(let conversation) = occupants[slot] {
           conversation.identified(client, by: lookUp, self)
         }
+      case .spooled(let slot, let generation, let file, let outcome):
+        if generations[slot] == generation, case .client(let conversation) = occupants[slot] {
+          conversation.spooled(file, outcome, self)
+        }
       case .network(let change): take(change)
       case .yieldClient(let identity): displaceIdlest(of: identity)
       case .yieldHeldBody(let identity): displaceHolder(identity)

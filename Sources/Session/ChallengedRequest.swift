@@ -195,7 +195,7 @@ extension Session {
   private mutating func sendAgain(
     _ challenged: ChallengedRequest, rest: Int, now: Int64, _ workspace: inout Workspace, _ outputs: inout Outputs
   ) -> Action? {
-    let hasLeft = outputs.toUpstream.isEmpty && pacedBody.isEmpty
+    let hasLeft = outputs.toUpstream.isEmpty && isBodyOut
     let mayKeep = flags.contains(.upstreamPersists) && request == .done && hasLeft && !flags.contains(.dropsRequest)
     if case .streamed = challenged.body, request == .done || request != challenged.begun { return nil }
     hop.namedInResponse = []

@@ -53,7 +53,8 @@ extension Problem {
       .methodNotAllowed, .authenticationRequired, .addressDenied, .schemeNotSupported, .loop, .malformedResponse,
       .responseHeadTooLarge, .stalled, .hostBusy, .misdirected, .interceptionFailed, .shuttingDown,
       .cellularNotAllowed, .parentAuthentication, .parentFailed, .requestBodyTooLarge, .unsupportedBody,
-      .heldBodiesSpent, .unacceptableStatus, .unacceptableContentType, .malformedContent, .undecodableContent,
+      .heldBodiesSpent, .spoolFailed, .unacceptableStatus, .unacceptableContentType, .malformedContent,
+      .undecodableContent,
       .responseBodyTooLarge, .redirectRefused, .tlsFailed, .tlsAlert, .certificateUntrusted, .certificateExpired,
       .certificateNotYetValid, .certificateNameMismatch, .certificateRevoked, .revocationUnknown, .pinMismatch,
       .pinsExpired:

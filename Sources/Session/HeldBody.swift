@@ -31,6 +31,8 @@ final class HeldBody {
   private let budget: ByteBudget
   /// Bytes that are taken of what all held bodies share.
   private(set) var taken = 0
+  /// Content that came and is in a file now, in bytes.
+  private var spooledBytes = 0
   /// When content of it came first, in the loop's clock; nil: none has.
   private var begunAt: Int64? = nil
   private var decoderBytes = 0
@@ -65,7 +67,8 @@ final class HeldBody {
   /// When so much of the content must be there that the rate is kept, `grace` being how long it may pause.
   func deadline(grace: Int64) -> Int64 {
     guard let begunAt else { return .max }
-    return begunAt + max(grace, Self.leastGraceMilliseconds) + Int64(content.count) * 1000 / Self.leastBytesPerSecond
+    return begunAt + max(grace, Self.leastGraceMilliseconds) + Int64(spooledBytes + content.count) * 1000
+      / Self.leastBytesPerSecond
   }
 
   func contentCame(now: Int64) { if begunAt == nil { begunAt = now } }
@@ -81,6 +84,20 @@ final class HeldBody {
       swap(&buffer, &larger)
     }
     buffer.append(piece)
+  }
+
+  /// Gives the content away: it counts on until `giveBack`.
+  func takeContent() -> ByteBuffer {
+    var taken = ByteBuffer()
+    swap(&taken, &content)
+    spooledBytes += taken.count
+    return taken
+  }
+
+  /// Nothing is held any more.
+  func giveBack() {
+    budget.giveBack(taken)
+    taken = 0
   }
 
   func dropLast(_ count: Int) { content.truncate(to: content.count - count) }

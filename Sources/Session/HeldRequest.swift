@@ -27,6 +27,8 @@ struct RequestBodyEdits {
   var type = TypeEdit.asItCame
   /// The proxy has bidden the client to go on.
   var hasContinued = false
+  /// The content is what came, although it has a length now, and no trailers.
+  var isAsItCame = false
 }
 
 extension Session {
@@ -68,6 +70,10 @@ extension Session {
     _ bytes: Span<UInt8>, headBytes: Int, _ edits: RequestPolicy, _ workspace: inout Workspace,
     _ outputs: inout Outputs
   ) -> Action {
+    if buffers(edits) {
+      spooled = SpooledBody()
+      return beginCollecting(bytes, headBytes: headBytes, &workspace, &outputs)
+    }
     if collectsForChallenge(workspace) { return beginCollecting(bytes, headBytes: headBytes, &workspace, &outputs) }
     if request != .done { challenged?.body = .streamed }
     writeRequest(bytes, edits, RequestBodyEdits(), &workspace, &outputs)
@@ -127,7 +133,8 @@ extension Session {
     self.held = held
     workspace.pool.lend(&held.head, headBytes)
     held.head.append(bytes.extracting(0..<headBytes))
-    guard held.account(ofAll: heldLimit) else {
+    // For its head; where even that is too much a body that goes to a file is no less welcome.
+    guard held.account(ofAll: heldLimit) || spooled != nil else {
       return refuseToHold(&workspace, &outputs)
     }
     if workspace.request.fields.first(.expect) != nil, !flags.contains(.clientIsHTTP10) {
@@ -169,8 +176,17 @@ extension Session {
     _ piece: Span<UInt8>, _ workspace: inout Workspace, _ outputs: inout Outputs
   ) -> Action? {
     guard let held else { return .connect }
+    if let spooled { return spool(piece, held, spooled, &workspace, &outputs) }
     guard held.content.count + piece.count <= contentLimits.heldBytes else {
       guard let serialization, isSerialized else { return leaveAsItCame(&workspace, &outputs) }
+      if let decision = record.decision, buffers(policy.request(of: decision)),
+        problem(of: serialization.tooLarge("more", contentLimits), serialization) == nil
+      {
+        // It passes as it came, but for its framing.
+        let spooled = SpooledBody()
+        self.spooled = spooled
+        return spool(piece, held, spooled, &workspace, &outputs)
+      }
       return passOn(serialization.tooLarge("more", contentLimits), &workspace, &outputs)
     }
     guard held.account(ofAll: heldLimit, adding: piece.count) else {
@@ -182,6 +198,7 @@ extension Session {
 
   /// The body is complete: writes it anew, and the head that goes before it.
   mutating func finishCollecting(_ workspace: inout Workspace, _ outputs: inout Outputs) -> Action {
+    if spooled != nil { return finishSpooling(&workspace, &outputs) }
     guard let held, let decision = record.decision else { preconditionFailure("nothing was collected") }
     let edits = policy.request(of: decision)
     guard let serialization = edits.serialization, isSerialized else { return leaveAsItCame(&workspace, &outputs) }
@@ -224,6 +241,11 @@ extension Session {
     guard let held, let decision = record.decision else { preconditionFailure("nothing was collected") }
     var head = held.takeHead()
     readAgain(head.bytes, &workspace)
+    if request == .done, workspace.request.framing == .chunked, policy.request(of: decision).buffersUploads {
+      swap(&head, &held.head)
+      spooled = SpooledBody()
+      return finishSpooling(&workspace, &outputs)
+    }
     // A chunked body that is complete has its end behind it; what is still to come follows on its own.
     let isChunked = workspace.request.framing == .chunked
     writeRequest(
@@ -252,7 +274,7 @@ extension Session {
   }
 
   /// The body that was held has left, as `body`. Where a challenge may be answered it is kept, if it is whole.
-  private mutating func keepForChallenge(_ body: Span<UInt8>, _ workspace: inout Workspace) {
+  mutating func keepForChallenge(_ body: Span<UInt8>, _ workspace: inout Workspace) {
     defer { held = nil }
     held?.release(&workspace.pool)
     guard let challenged, let held else { return }
@@ -266,7 +288,7 @@ extension Session {
   }
 
   /// Reads the head that was held again, and says once more which host it is for. It was read once, so that it can be.
-  private mutating func readAgain(_ head: Span<UInt8>, _ workspace: inout Workspace) {
+  mutating func readAgain(_ head: Span<UInt8>, _ workspace: inout Workspace) {
     let progress = workspace.request.read(head, limits: headLimits, isInTunnel: interior != nil)
     guard progress == .complete(count: head.count), setHost(head, &workspace) == nil else {
       preconditionFailure("a head that was read once is malformed")

@@ -297,6 +297,11 @@ extension Session {
       return .hold
     }
     precondition(held != nil, "a body was to be given up that is not held")
+    if let spooled, phase == .collecting {
+      spooled.spills = true
+      spooled.spillsAtOnce = true
+      return .read
+    }
     return refuseToHold(&workspace, &outputs)
   }
 

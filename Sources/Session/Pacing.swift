@@ -48,7 +48,7 @@ extension Session {
     switch phase {
     case .tunnel: return end
     // After the last byte nothing is waited for.
-    case .exchanging: return request == .done && pacedBody.isEmpty ? nil : end
+    case .exchanging: return request == .done && isBodyOut ? nil : end
     case .idle, .head, .collecting, .connecting, .over: return nil
     }
   }

@@ -16,7 +16,7 @@ public struct Problem: Sendable, Equatable {
     case malformedResponse, responseHeadTooLarge, responseTimeout, exchangeTimeout, stalled
     case hostBusy, misdirected, interceptionFailed, shuttingDown
     case cellularNotAllowed, parentRefused, parentAuthentication, parentFailed
-    case requestBodyTooLarge, unsupportedBody, heldBodiesSpent, incompleteResponse
+    case requestBodyTooLarge, unsupportedBody, heldBodiesSpent, spoolFailed, incompleteResponse
     case unacceptableStatus, unacceptableContentType, malformedContent, undecodableContent, responseBodyTooLarge
     case redirectRefused, originFailed
     case tlsFailed, tlsAlert, tlsTimeout
@@ -36,6 +36,7 @@ public struct Problem: Sendable, Equatable {
       case .headTooLarge: 431
       case .schemeNotSupported: 501
       case .versionNotSupported: 505
+      case .spoolFailed: 507
       case .loop, .nameNotFound, .nameFailed, .connectionRefused, .connectionFailed, .connectionClosed,
         .malformedResponse, .responseHeadTooLarge, .tlsFailed, .tlsAlert, .certificateUntrusted, .certificateExpired,
         .certificateNotYetValid, .certificateNameMismatch, .certificateRevoked, .revocationUnknown, .pinMismatch,
@@ -85,6 +86,7 @@ public struct Problem: Sendable, Equatable {
       case .requestBodyTooLarge: "The body of the request is too large to be re-written"
       case .unsupportedBody: "The body of the request cannot be re-written"
       case .heldBodiesSpent: "The proxy holds as many bodies as it may"
+      case .spoolFailed: "The proxy could not keep the body of the request"
       case .incompleteResponse: "The host broke the response off"
       case .unacceptableStatus: "The status of the response is not acceptable"
       case .unacceptableContentType: "The content type of the response is not acceptable"
@@ -120,7 +122,7 @@ public struct Problem: Sendable, Equatable {
       case .responseBodyTooLarge: "http_response_body_size"
       case .interceptionFailed, .parentAuthentication: "proxy_configuration_error"
       case .hostBusy: "connection_limit_reached"
-      case .shuttingDown: "proxy_internal_error"
+      case .shuttingDown, .spoolFailed: "proxy_internal_error"
       case .tlsFailed: "tls_protocol_error"
       case .tlsAlert: "tls_alert_received"
       case .tlsTimeout: "connection_timeout"
@@ -146,7 +148,7 @@ public struct Problem: Sendable, Equatable {
     /// The code that AFNetworking's users know the condition by (NSURLErrorDomain).
     var nsurlError: StaticString {
       switch self {
-      case .heldBodiesSpent: "-1"
+      case .heldBodiesSpent, .spoolFailed: "-1"
       case .malformedRequest, .headTooLarge, .versionNotSupported, .misdirected, .unsupportedBody: "-1000"
       case .slowRequest, .nameTimeout, .connectionTimeout, .responseTimeout, .exchangeTimeout, .stalled, .tlsTimeout,
         .hostBusy, .clientNotIdentified:
@@ -211,6 +213,7 @@ public struct Problem: Sendable, Equatable {
       case .requestBodyTooLarge: "request-body-too-large"
       case .unsupportedBody: "unsupported-body"
       case .heldBodiesSpent: "held-bodies-spent"
+      case .spoolFailed: "spool-failed"
       case .incompleteResponse: "incomplete-response"
       case .unacceptableStatus: "unacceptable-status"
       case .unacceptableContentType: "unacceptable-content-type"

@@ -25,7 +25,7 @@ extension Session {
   /// Whether the answer is a refusal that ends the request before its body has begun. Then the request is over.
   mutating func refusesExpectation(_ status: Int) -> Bool {
     guard status == Self.expectationFailed, flags.contains(.expectsContinue), !flags.contains(.bodyBegun),
-      flags.contains(.clientPersists), hop.informational.isUntouched, pacedBody.isEmpty
+      flags.contains(.clientPersists), hop.informational.isUntouched, isBodyOut
     else { return false }
     request = .done
     // It still waits for the body there.

@@ -63,6 +63,7 @@ extension Session {
     }
   }
 
+  private static let trailerName = Array("trailer".utf8)
   private static let contentTypeName = Array("content-type".utf8)
 
   /// The type that is written because of the body; nil where the one that came, or the rule's own word, stands. What the body
@@ -73,7 +74,7 @@ extension Session {
     if body.hasContinued { fields.drop(.expect) }
     if body.length != nil {
       fields.drop(.contentLength)
-      for name in Self.digestFields { fields.drop(name, in: bytes) }
+      for name in body.isAsItCame ? [Self.trailerName] : Self.digestFields { fields.drop(name, in: bytes) }
     }
     switch body.type {
     case .asItCame: return nil

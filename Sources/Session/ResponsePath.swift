@@ -118,7 +118,7 @@ extension Session {
   ) -> Action {
     if workspace.response.status == 101 {
       // RFC 9110, 7.8: not before the request is through, for the rest of it would become the tunnel's first bytes.
-      guard flags.contains(.wantsUpgrade), request == .done, pacedBody.isEmpty, workspace.response.options.upgrade,
+      guard flags.contains(.wantsUpgrade), request == .done, isBodyOut, workspace.response.options.upgrade,
         let name = Self.relayedProtocol(workspace.response.fields, bytes),
         bytes.equals(name, ignoringCase: askedProtocol.span)
       else { return refuseResponse(.unexpectedSwitch, &workspace, &outputs) }

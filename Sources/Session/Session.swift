@@ -82,6 +82,9 @@ public struct Session: ~Copyable {
   /// What is left of a body that was written anew and leaves at a pace.
   var pacedBody = ByteBuffer()
 
+  /// A body that is taken whole for its length, as far as it is in a file, until all of it has been read again.
+  var spooled: SpooledBody? = nil
+
   /// What is looked at of a tunnel that is verified, until it need not be any more.
   var inspected: InspectedTunnel? = nil
 
@@ -170,7 +173,7 @@ public struct Session: ~Copyable {
     switch phase {
     case .idle, .head, .over: true
     case .connecting: false
-    case .collecting: request != .done
+    case .collecting: request != .done && spooled?.move != .writing
     case .exchanging: request != .done && !uploadRests && !flags.contains(.awaitsContinue)
     case .tunnel: !uploadRests
     }
@@ -446,6 +449,7 @@ public struct Session: ~Copyable {
       endUploadPace()
       outputs.toUpstream.removeAll()
       pacedBody = ByteBuffer()
+      spooled = nil
       return .read
     case .tunnel:
       // Its last words may be on the way: it is read to its end.

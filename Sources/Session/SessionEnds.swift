@@ -85,6 +85,9 @@ extension Session {
           "\(responder(outputs)) took no byte of the request for \(text(request == .done ? .responseHeader : .bodyStall))."
         return answer(Problem(.responseTimeout, detail), &workspace, &outputs)
       }
+      if let spooled, spooled.move != .none {
+        return spoolFailed("it did not get on for \(timeouts.bodyStallMilliseconds) ms", &workspace, &outputs)
+      }
       if now >= heldDeadline, now < lastProgress + timeouts.bodyStallMilliseconds {
         return answer(tooSlowToHold(outputs), &workspace, &outputs)
       }
@@ -176,6 +179,7 @@ extension Session {
     challenged = nil
     pacing = nil
     pacedBody = ByteBuffer()
+    spooled = nil
     flags = []
     record = ExchangeRecord()
   }
@@ -187,7 +191,7 @@ extension Session {
   mutating func endOfResponse() -> Action {
     endUploadPace()
     let whole = request == .done
-    let keeps = flags.contains(.upstreamPersists) && whole && !flags.contains(.dropsRequest) && pacedBody.isEmpty
+    let keeps = flags.contains(.upstreamPersists) && whole && !flags.contains(.dropsRequest) && isBodyOut
     return .end(
       Ending(client: !whole ? .linger : flags.contains(.clientPersists) ? .keep : .close, keepsUpstream: keeps))
   }
@@ -247,6 +251,7 @@ extension Session {
     phase = .exchanging
     // The proxy's own words leave at once.
     pacing = nil
+    spooled = nil
     workspace.pool.lend(&outputs.toClient, BufferPool.smallestBlock)
     let before = outputs.toClient.count
     ProblemWriter(
@@ -257,7 +262,7 @@ extension Session {
     record.bytesOut &+= UInt64(outputs.toClient.count - before)
     // What came of a response has been read to its end, where its content was judged.
     let keepsUpstream =
-      response == .done && request == .done && flags.contains(.upstreamPersists) && pacedBody.isEmpty
+      response == .done && request == .done && flags.contains(.upstreamPersists) && isBodyOut
     releaseHeld(&workspace)
     return .end(Ending(client: persists ? .keep : .linger, keepsUpstream: keepsUpstream))
   }

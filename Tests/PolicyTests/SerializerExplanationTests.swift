@@ -128,6 +128,20 @@ import Testing
       ])
   }
 
+  @Test func bodiesThatAreTakenWholeAreTold() throws {
+    let request = "request.buffer_uploads = true"
+    #expect(
+      try lines(request, "POST") == [
+        "uploads: a body of unknown length is taken whole, and leaves with its length and without trailers"
+      ])
+    #expect(try explain(request, "POST").json.contains("\"buffer_uploads\": true"))
+    #expect(try !lines(request, "CONNECT").contains { $0.hasPrefix("uploads") })
+    // A rule may take back what the defaults say.
+    #expect(
+      try lines("request.buffer_uploads = false\n[defaults.request]\nbuffer_uploads = true", "POST")
+        == ["the request is forwarded as it came"])
+  }
+
   @Test func aClosedTunnelIsToldHowItsBytesAreSent() throws {
     let request = "[rule.request]\nthrottle = { download = \"1MiB\" }\nservice_type = \"video\"\nparameters = { a = 1 }"
     let told = ["service type: video, DSCP 34", "throttle: 1MiB a second towards the client"]

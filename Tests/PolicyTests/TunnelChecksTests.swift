@@ -43,6 +43,8 @@ import Testing
         "[rule.request]\nuser_agent = \"x\"\nparameters = { a = 1 }\n[rule.response]"),
       idle("'user_agent', 'parameters' and [rule.response] have", own)),
     Row(
+      "bodies that are taken whole", rule("a", "request.buffer_uploads = true"), idle("'buffer_uploads' has", own)),
+    Row(
       "what holds for tunnels too",
       rule("a", "request.throttle = { rate = \"1MiB\", download = \"1MiB\" }\nrequest.service_type = \"video\"")),
     Row(

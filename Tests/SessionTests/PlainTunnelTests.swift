@@ -255,6 +255,7 @@ import Testing
     ("schemes = [\"https\"]", false), ("request.timeout = \"30s\"", false), ("deny_addresses = [\"private\"]", false),
     ("users = [\"root\"]\nmethods = [\"GET\"]", true), ("hosts = [\"b.example\"]\nmethods = [\"GET\"]", false),
     ("hosts = [\"**.example\"]\nmethods = [\"GET\"]", true), ("request.service_type = \"video\"", false),
+    ("request.buffer_uploads = true", true),
   ]
 
   @Test(arguments: speakers.indices) func rulesSpeakOfRequests(index: Int) {

@@ -19,4 +19,9 @@ ptrdiff_t cl_regular_file_size(int fd);
 /// Reads at an offset, whatever the position of the file.
 ptrdiff_t cl_read_at(int fd, void *buffer, size_t count, size_t offset);
 
+/// A file without a name on the file system of `directory`, for its owner alone; the descriptor or -errno.
+int cl_nameless_file(const char *directory);
+/// Writes at an offset, whatever the position of the file. Less than `count` where the rest finds no room.
+ptrdiff_t cl_write_at(int fd, const void *buffer, size_t count, size_t offset);
+
 #endif
