@@ -37,8 +37,13 @@ public struct ListenAddress: Hashable, Sendable, CustomStringConvertible {
 public struct ProxyCredential: Hashable, Sendable {
   /// UTF-8 of `user:password`.
   public let userAndPassword: [UInt8]
+  /// What stands before the first colon (RFC 7617, 2).
+  public let user: String
 
-  public init(userAndPassword: [UInt8]) { self.userAndPassword = userAndPassword }
+  public init(userAndPassword: [UInt8]) {
+    self.userAndPassword = userAndPassword
+    user = String(decoding: userAndPassword.prefix { $0 != 0x3a }, as: UTF8.self)
+  }
 }
 
 /// [proxy]
@@ -147,6 +152,8 @@ public struct LogSettings: Hashable, Sendable {
   public var format = Format.auto
   public var level = Level.info
   public var access = true
+  /// Whether the log names the user, unit and program of each client, though no rule asks for them.
+  public var who = true
 
   public init() {}
 }

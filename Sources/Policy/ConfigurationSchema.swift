@@ -29,7 +29,7 @@ extension TableSchema {
     "connect", "tls_handshake", "response_header", "body_stall", "upstream_idle", "tunnel_idle",
   ])
   static let dns = TableSchema(["servers", "timeout", "cache"])
-  static let log = TableSchema(["format", "level", "access"])
+  static let log = TableSchema(["format", "level", "access", "who"])
   static let admin = TableSchema(["socket", "metrics", "operators"])
   static let trust = TableSchema(["anchors", "profile"])
   static let authority = TableSchema(["directory", "key"])

@@ -241,6 +241,7 @@ extension ConfigurationReading {
       case "format": set(&configuration.log.format, choice(setting, LogSettings.Format.self))
       case "level": set(&configuration.log.level, choice(setting, LogSettings.Level.self))
       case "access": set(&configuration.log.access, boolean(setting))
+      case "who": set(&configuration.log.who, boolean(setting))
       default: unread(setting, of: .log)
       }
     }

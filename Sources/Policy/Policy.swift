@@ -109,6 +109,8 @@ public final class Policy: Sendable {
   public let asksForClient: Bool
   /// Whether a request with bytes above 0x7F in its path may be taken.
   public let encodesPaths: Bool
+  /// Whether anybody wants to know who the client is: a rule, or the log.
+  public let namesClients: Bool
   /// Whether a rule has time-outs of its own.
   let rulesHaveTimeouts: Bool
   /// Every route that a rule lists and that has a table, each once, in the order of the rules.
@@ -133,6 +135,7 @@ public final class Policy: Sendable {
     }
     asksForClient = rules.contains { $0.conditions.users != nil || !$0.conditions.units.isEmpty }
     encodesPaths = defaultRequest.encodesPath || rules.contains { $0.request.encodesPath }
+    namesClients = asksForClient || configuration.log.who
     rulesHaveTimeouts = rules.contains { $0.timeouts != nil }
     index = RuleIndex(rules: rules)
     looksAtPaths = rules.contains { !$0.conditions.paths.isEmpty }

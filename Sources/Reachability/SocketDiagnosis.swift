@@ -20,8 +20,9 @@ import Bytes
 /// The user and the control group of a socket.
 public enum SocketOwner: Equatable, Sendable {
   /// `cgroup` is the ID of the cgroup2 that the socket was made in, which is the inode number of its directory; nil
-  /// where the kernel does not tell it (before 5.7, or built without).
-  case owner(userID: UInt32, cgroup: UInt64?)
+  /// where the kernel does not tell it (before 5.7, or built without). `inode` is the number of the socket's own, by which
+  /// the processes are found that hold it.
+  case owner(userID: UInt32, cgroup: UInt64?, inode: UInt32)
   case unknown(Doubt)
 
   /// Why nobody is named.
@@ -174,7 +175,7 @@ private struct DiagnosedSocket {
   var owner: SocketOwner {
     switch state {
     // TCP_ESTABLISHED, TCP_FIN_WAIT1, TCP_FIN_WAIT2.
-    case 1, 4, 5: inode == 0 ? .unknown(.orphan) : .owner(userID: userID, cgroup: cgroup)
+    case 1, 4, 5: inode == 0 ? .unknown(.orphan) : .owner(userID: userID, cgroup: cgroup, inode: inode)
     // TCP_TIME_WAIT: what becomes of an orphan.
     case 6: .unknown(.orphan)
     default: .unknown(.state(state))

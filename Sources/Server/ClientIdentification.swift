@@ -1,38 +1,46 @@
 // Who a client is, before its requests are decided: asked once for a connection, and where the answer is not the whole
-// one, again for each request, as nothing of what is unknown is remembered.
+// one, again for each request, as nothing of what is unknown is remembered. Where no rule asks, and only the log wants to
+// name it, nobody is refused for it, and nobody waits long.
 
 import Policy
 import Session
 import Transport
 
 extension Conversation {
-  /// Whether the client is known as far as the policy asks; where its names have to be looked up, it waits, and where
-  /// it is gone, so is the connection.
+  /// Whether the client is known as far as the policy and the log ask; where its names have to be looked up, it waits, and
+  /// where it is gone and a rule asks who it was, so is the connection.
   func knowsClient(_ worker: Worker) -> Bool {
-    if flags.contains(.identified) || !worker.policy.asksForClient { return true }
+    if flags.contains(.identified) || !worker.policy.namesClients { return true }
     if flags.contains(.awaitsNames) { return false }
     if flags.contains(.identifiedForNext) {
       flags.remove(.identifiedForNext)
       return true
     }
-    let key: LocalClients.Key
     switch worker.owners.owner(of: connection, now: worker.now) {
-    case .owner(let found):
-      key = found
-      if identity == nil { identity = .user(worker.shared.clients.principal(of: found.userID)) }
+    case .owner(let key, let inode): return knowsNames(of: key, inode, worker)
     case .nobody:
       session.client = nil
       flags.insert(.identified)
-      return true
     case .unknown(let reason):
-      worker.tellOfUnknown(peer, reason)
+      if worker.policy.asksForClient { worker.tellOfUnknown(peer, reason) }
       session.client = .unknown
-      return true
-    case .gone:
+    case .gone where worker.policy.asksForClient:
       leaveUnserved(worker)
       return false
+    case .gone:
+      // It has said what it wanted, and does not wait for the answer.
+      session.client = .unknown
+      flags.insert(.identified)
     }
-    if let client = worker.shared.clients.find(key, now: worker.now) {
+    return true
+  }
+
+  /// Whether the names of a client are at hand; else they are looked up, and with them its program, if there is time for that.
+  private func knowsNames(of key: LocalClients.Key, _ inode: UInt32, _ worker: Worker) -> Bool {
+    if identity == nil { identity = .user(worker.shared.clients.principal(of: key.userID)) }
+    let wantsProgram =
+      worker.policy.configuration.log.who && session.program == nil && worker.programLookUps.take(now: worker.now)
+    if !wantsProgram, let client = worker.shared.clients.find(key, now: worker.now) {
       take(client)
       flags.remove(.identifiedForNext)
       return true
@@ -40,22 +48,26 @@ extension Conversation {
     flags.insert(.awaitsNames)
     let lookUp = LookUp()
     self.lookUp = lookUp
-    namesDeadline = worker.now + LocalClients.deadlineMilliseconds
+    let patience =
+      worker.policy.asksForClient ? LocalClients.deadlineMilliseconds : LocalClients.logDeadlineMilliseconds
+    namesDeadline = worker.now + patience
+    session.client = LocalClient(userID: key.userID, user: nil, cgroup: nil)
     let mailbox = worker.shared.mailboxes[worker.index]
     let slot = self.slot
     let generation = worker.generation(slot)
-    worker.shared.clients.lookUp(
-      key,
-      LocalClients.Request(lookUp: lookUp) { mailbox.post(.identified(slot: slot, generation: generation, lookUp, $0)) }
-    )
+    let request = LocalClients.Request(lookUp: lookUp, inode: wantsProgram ? inode : nil) { client, program in
+      mailbox.post(.identified(slot: slot, generation: generation, lookUp, client, program: program))
+    }
+    worker.shared.clients.lookUp(key, request)
     return false
   }
 
-  func identified(_ client: LocalClient, by lookUp: LookUp, _ worker: Worker) {
+  func identified(_ client: LocalClient, _ program: String?, by lookUp: LookUp, _ worker: Worker) {
     // A look-up that was called off may have been over just then.
     guard self.lookUp === lookUp else { return }
     endLookUp()
-    if hasLeft(worker) { return leaveUnserved(worker) }
+    if worker.policy.asksForClient, hasLeft(worker) { return leaveUnserved(worker) }
+    session.program = program
     take(client)
     settle(worker)
   }
@@ -74,9 +86,14 @@ extension Conversation {
     flags.remove([.awaitsNames, .clientHalfClosed])
   }
 
-  /// Nobody says who the client is: the request is refused.
+  /// Nobody says who the client is: where a rule asks, the request is refused.
   func giveUpIdentifying(_ worker: Worker) {
     endLookUp()
+    guard worker.policy.asksForClient else {
+      // The log has its number.
+      flags.insert(.identifiedForNext)
+      return settle(worker)
+    }
     session.client = .unknown
     let action = session.clientNotIdentified(
       clientInput.bytes, after: LocalClients.deadlineMilliseconds, now: worker.now, policy: live.policy,
@@ -91,7 +108,9 @@ extension Conversation {
     guard readiness.peerClosed else { return }
     flags.insert(.clientHalfClosed)
     if readiness.isBroken { return leaveUnserved(worker) }
-    if case .gone = worker.owners.owner(of: connection, now: worker.now) { leaveUnserved(worker) }
+    if worker.policy.asksForClient, case .gone = worker.owners.owner(of: connection, now: worker.now) {
+      leaveUnserved(worker)
+    }
   }
 
   /// Else whoever closes behind a request would pass the rules that deny it. Nobody is left to read an answer.

@@ -279,7 +279,7 @@ extension Worker {
   /// of thousands of them.
   func identity(of connection: Accepted) -> Claimant? {
     switch owners.owner(of: connection, now: now) {
-    case .owner(let key): .user(shared.clients.principal(of: key.userID))
+    case .owner(let key, _): .user(shared.clients.principal(of: key.userID))
     case .nobody, .unknown: Claimant(IPAddress(connection.peer))
     case .gone: nil
     }

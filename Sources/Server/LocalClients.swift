@@ -18,8 +18,10 @@ final class LocalClients: Sendable {
 
   struct Request: Sendable {
     let lookUp: LookUp
-    /// Runs on the thread of the look-ups, and must only pass the answer on.
-    let completion: @Sendable (LocalClient) -> Void
+    /// The socket whose program is to be found; nil: none.
+    let inode: UInt32?
+    /// Runs on the thread of the look-ups, and must only pass the answer on: the client, and the path of its program.
+    let completion: @Sendable (LocalClient, String?) -> Void
   }
 
   private struct Known {
@@ -43,6 +45,8 @@ final class LocalClients: Sendable {
   /// How long a client waits for its look-up, in milliseconds: a directory service that is asked for a name answers in
   /// well under a second, or is not there.
   static let deadlineMilliseconds: Int64 = 5000
+  /// The same where nothing but the log asks: what takes longer is not worth a request's while.
+  static let logDeadlineMilliseconds: Int64 = 100
 
   private let memory = Locked(Memory())
   private let queue = Locked(LookUpQueue<Key, UInt32, Request>())
@@ -139,6 +143,7 @@ private final class LookUpThread {
   private let clients: LocalClients
   private var tree = ControlGroupTree()
   private var users: [UInt32: User] = [:]
+  private var programs = ProgramFinder()
   private var generation = 0
   private var subordinates = SubordinateUsers()
   private var walk: ControlGroupWalk?
@@ -242,7 +247,9 @@ private final class LookUpThread {
   }
 
   private func tell(_ client: LocalClient, _ entry: LocalClients.Entry) {
-    for request in entry.requests where request.lookUp.isWanted { request.completion(client) }
+    for request in entry.requests where request.lookUp.isWanted {
+      request.completion(client, request.inode.flatMap { programs.program(holding: $0, of: entry.key.userID) })
+    }
   }
 
   private func user(_ number: UInt32) -> User {

@@ -15,7 +15,7 @@ import Transport
 /// What one loop asks the kernel with.
 struct SocketOwners: ~Copyable {
   enum Answer {
-    case owner(LocalClients.Key)
+    case owner(LocalClients.Key, inode: UInt32)
     /// The client's address is not this machine's: it is elsewhere, or in another network namespace.
     case nobody
     /// The client's program is gone, and with it what could be known of it.
@@ -82,7 +82,8 @@ struct SocketOwners: ~Copyable {
 
   private static func answer(_ found: SocketOwner) -> Answer {
     switch found {
-    case .owner(let userID, let cgroup): .owner(LocalClients.Key(userID: userID, cgroup: cgroup))
+    case .owner(let userID, let cgroup, let inode):
+      .owner(LocalClients.Key(userID: userID, cgroup: cgroup), inode: inode)
     case .unknown(.orphan): .gone
     case .unknown(let doubt): .unknown("sock_diag: \(doubt)")
     }

@@ -73,6 +73,7 @@ final class Worker {
   var progress = ProgressSweep()
   var paths: NetworkPaths
   var owners = SocketOwners()
+  var programLookUps = LookUpAllowance()
   /// Connections that waited for a place are being given one.
   var isAdmitting = false
   /// Clients that left before they were known, and clients that could not be looked up.
@@ -227,9 +228,9 @@ final class Worker {
         statistics.note(answer)
         guard generations[slot] == generation, case .connector(let connector) = occupants[slot] else { continue }
         connector.resolved(answer, self)
-      case .identified(let slot, let generation, let lookUp, let client):
+      case .identified(let slot, let generation, let lookUp, let client, let program):
         if generations[slot] == generation, case .client(let conversation) = occupants[slot] {
-          conversation.identified(client, by: lookUp, self)
+          conversation.identified(client, program, by: lookUp, self)
         }
       case .spooled(let slot, let generation, let file, let outcome):
         if generations[slot] == generation, case .client(let conversation) = occupants[slot] {

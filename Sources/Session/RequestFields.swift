@@ -8,21 +8,21 @@ import Serialization
 extension Session {
   /// Whether Proxy-Authorization holds one of the credentials (RFC 7617). Every credential is compared whole, so that
   /// the time taken says nothing of how much was right.
-  static func isAuthorized(
+  static func credential(
     _ fields: FieldSection, _ bytes: Span<UInt8>, _ credentials: [ProxyCredential]
-  ) -> Bool {
+  ) -> ProxyCredential? {
     guard let value = fields.first(.proxyAuthorization), value.count > 6,
       bytes.equals(value.lowerBound..<value.lowerBound + 6, ignoringCase: "basic "),
       let given = decodeBase64(bytes, value.lowerBound + 6..<value.upperBound)
-    else { return false }
-    var matched = false
+    else { return nil }
+    var matched: ProxyCredential? = nil
     for credential in credentials {
       let expected = credential.userAndPassword
       var difference = expected.count ^ given.count
       for index in 0..<given.count where !expected.isEmpty {
         difference |= Int(given[index] ^ expected[index % expected.count])
       }
-      if difference == 0 { matched = true }
+      if difference == 0 { matched = credential }
     }
     return matched
   }

@@ -211,9 +211,13 @@ extension Session {
   private mutating func judge(_ bytes: Span<UInt8>, _ workspace: inout Workspace) -> Problem? {
     let credentials = policy.configuration.proxy.credentials
     if interior != nil { return judgeInterior(bytes, &workspace) }
-    if !credentials.isEmpty, !Self.isAuthorized(workspace.request.fields, bytes, credentials) {
-      return Problem(
-        .authenticationRequired, "Proxy-Authorization with Basic credentials that the proxy knows was expected.")
+    if !credentials.isEmpty {
+      guard let known = Self.credential(workspace.request.fields, bytes, credentials) else {
+        return Problem(
+          .authenticationRequired, "Proxy-Authorization with Basic credentials that the proxy knows was expected.")
+      }
+      proxyUser = known.user
+      record.proxyUser = known.user
     }
     if workspace.request.form == .asterisk { return nil }
     if let fault = setHost(bytes, &workspace) {

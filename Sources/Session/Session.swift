@@ -45,6 +45,10 @@ public struct Session: ~Copyable {
   public internal(set) var port: UInt16 = 0
   /// The program at the client's end; nil where it is not known. Set before the first request whose policy asks.
   public var client: LocalClient? = nil
+  /// Path of its executable; nil where it is not known.
+  public var program: String? = nil
+  /// The user that the client named last with the right password, to whom what is inside a tunnel belongs too.
+  var proxyUser: String? = nil
   /// What Via of the request says of the proxies before this one, with a comma behind each; kept where a parent may have to be
   /// told of them with CONNECT, for a loop of tunnels is seen by nothing else.
   public internal(set) var passedVia: [UInt8] = []

@@ -232,6 +232,8 @@ extension Session {
     record = ExchangeRecord()
     record.reference = workspace.references.take()
     record.client = client
+    record.program = program
+    if interior != nil { record.proxyUser = proxyUser }
     record.begun = now
     record.begunMicroseconds = workspace.turnMicroseconds
     record.begunWall = workspace.wallMilliseconds

@@ -166,7 +166,7 @@ private final class Connection {
   }
 
   private static func isOwn(_ owner: SocketOwner?) -> Bool {
-    if case .owner(let userID, cgroup: _)? = owner { return userID == getuid() }
+    if case .owner(let userID, cgroup: _, let inode)? = owner { return userID == getuid() && inode > 0 }
     return false
   }
 

@@ -23,13 +23,28 @@ import Testing
     var testDescription: String { name }
   }
 
+  /// As the kernel said it: in the byte order of the machine, at the end of the header.
+  private static func inode(_ socket: CapturedSocket) -> UInt32 {
+    (0..<4).reduce(0) { $0 | UInt32(socket.bytes[inode + $1]) << UInt32(8 * $1) }
+  }
+
+  private static let established = inode(.established)
+
   static let captured = [
-    Row("a client", .established, .owner(userID: 1234, cgroup: 1)),
-    Row("a client over IPv6", .establishedOverIPv6, .owner(userID: 1234, cgroup: 1)),
-    Row("an IPv6 socket connected to a mapped address", .dualStack, .owner(userID: 0, cgroup: 1)),
-    Row("a socket bound to the loopback", .boundToLoopback, .owner(userID: 0, cgroup: 1)),
-    Row("a client that has ended its writing", .endedWriting, .owner(userID: 1234, cgroup: 1)),
-    Row("and this is acknowledged", .endedWritingAcknowledged, .owner(userID: 1234, cgroup: 1)),
+    Row("a client", .established, .owner(userID: 1234, cgroup: 1, inode: inode(.established))),
+    Row(
+      "a client over IPv6", .establishedOverIPv6, .owner(userID: 1234, cgroup: 1, inode: inode(.establishedOverIPv6))),
+    Row(
+      "an IPv6 socket connected to a mapped address", .dualStack, .owner(userID: 0, cgroup: 1, inode: inode(.dualStack))
+    ),
+    Row(
+      "a socket bound to the loopback", .boundToLoopback, .owner(userID: 0, cgroup: 1, inode: inode(.boundToLoopback))),
+    Row(
+      "a client that has ended its writing", .endedWriting, .owner(userID: 1234, cgroup: 1, inode: inode(.endedWriting))
+    ),
+    Row(
+      "and this is acknowledged", .endedWritingAcknowledged,
+      .owner(userID: 1234, cgroup: 1, inode: inode(.endedWritingAcknowledged))),
     Row("a client that has closed", .closed, .unknown(.orphan)),
     Row("both have closed", .timeWait, .unknown(.orphan)),
     Row("the proxy has ended its writing", .closeWait, .unknown(.state(8))),
@@ -80,7 +95,7 @@ import Testing
         socket.bytes.span, sequence: 9, local: local, localPort: localPort, remote: remote, remotePort: remotePort)
     }
     let (port, proxy) = (socket.localPort, socket.remotePort)
-    #expect(asked("127.0.0.1", port, "127.0.0.1", proxy) == .owner(userID: 1234, cgroup: 1))
+    #expect(asked("127.0.0.1", port, "127.0.0.1", proxy) == .owner(userID: 1234, cgroup: 1, inode: Self.established))
     #expect(asked("127.0.0.2", port, "127.0.0.1", proxy) == .unknown(.mismatch))
     #expect(asked("127.0.0.1", port ^ 1, "127.0.0.1", proxy) == .unknown(.mismatch))
     #expect(asked("127.0.0.1", port, "127.0.0.2", proxy) == .unknown(.mismatch))
@@ -110,7 +125,7 @@ import Testing
     bytes[Self.state] = state
     let owner = read(.established, bytes)
     let nobody = SocketOwner.unknown(state == 6 ? .orphan : .state(state))
-    #expect(owner == (isServed ? .owner(userID: 1234, cgroup: 1) : nobody))
+    #expect(owner == (isServed ? .owner(userID: 1234, cgroup: 1, inode: Self.established) : nobody))
     bytes.replaceSubrange(Self.inode..<Self.inode + 4, with: [0, 0, 0, 0])
     #expect(read(.established, bytes) == (isServed ? .unknown(.orphan) : nobody))
   }
@@ -119,14 +134,14 @@ import Testing
   private static let header = Array(CapturedSocket.established.bytes[16..<16 + 72])
 
   static let byHand: [(String, [UInt8], SocketOwner?)] = [
-    ("without attributes", answer(header), .owner(userID: 1234, cgroup: nil)),
+    ("without attributes", answer(header), .owner(userID: 1234, cgroup: nil, inode: established)),
     (
       "a cgroup of eight bytes", answer(header + attribute(21, [1, 2, 3, 4, 5, 6, 7, 8])),
-      .owner(userID: 1234, cgroup: UInt64(littleEndian: 0x0807_0605_0403_0201))
+      .owner(userID: 1234, cgroup: UInt64(littleEndian: 0x0807_0605_0403_0201), inode: established)
     ),
     (
       "a cgroup of seven bytes", answer(header + attribute(21, [1, 2, 3, 4, 5, 6, 7])),
-      .owner(userID: 1234, cgroup: nil)
+      .owner(userID: 1234, cgroup: nil, inode: established)
     ),
     ("an attribute of length 0", answer(header + [0, 0, 21, 0]), .unknown(.malformed)),
     ("an attribute of length 3", answer(header + [3, 0, 21, 0]), .unknown(.malformed)),
@@ -144,7 +159,7 @@ import Testing
     ("nothing", [], nil),
     (
       "an answer to another before it", message(20, sequence: 8, header) + answer(header),
-      .owner(userID: 1234, cgroup: nil)
+      .owner(userID: 1234, cgroup: nil, inode: established)
     ),
   ]
 

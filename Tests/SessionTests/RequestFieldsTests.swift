@@ -41,17 +41,24 @@ private func withFields<Answer>(_ lines: [String], _ body: (FieldSection, Span<U
     ("three signs of padding", "Basic YTo===", false),
   ]) func credentialsAreCompared(what: String, value: String, matches: Bool) throws {
     let lines = value.isEmpty ? [] : ["Proxy-Authorization: \(value)"]
-    let seen = try withFields(lines) { Session.isAuthorized($0, $1, Self.known) }
+    let seen = try withFields(lines) { Session.credential($0, $1, Self.known) != nil }
     #expect(seen == matches)
+  }
+
+  @Test func theUserIsNamed() throws {
+    let seen = try withFields(["Proxy-Authorization: Basic a2lvc2s6czNjcmV0"]) {
+      Session.credential($0, $1, Self.known)
+    }
+    #expect(seen?.user == "kiosk")
   }
 
   @Test func onlyTheFirstFieldCounts() throws {
     let lines = ["Proxy-Authorization: Basic eDp5", "Proxy-Authorization: Basic dTpw"]
-    #expect(try !withFields(lines) { Session.isAuthorized($0, $1, Self.known) })
+    #expect(try withFields(lines) { Session.credential($0, $1, Self.known) } == nil)
   }
 
   @Test func authorizationForTheOriginIsNoneForTheProxy() throws {
-    #expect(try !withFields(["Authorization: Basic dTpw"]) { Session.isAuthorized($0, $1, Self.known) })
+    #expect(try withFields(["Authorization: Basic dTpw"]) { Session.credential($0, $1, Self.known) } == nil)
   }
 
   @Test func base64IsReadAsItIsWritten() {

@@ -36,7 +36,7 @@ public func fuzzSocketDiagnosis(_ data: UnsafePointer<UInt8>?, _ count: Int) -> 
   let answer = SocketDiagnosis.read(
     datagram.span, sequence: sequence, local: loopback, localPort: clientPort, remote: loopback,
     remotePort: proxyPort)
-  if case .owner(let userID, let cgroup)? = answer {
+  if case .owner(let userID, let cgroup, _)? = answer {
     let named = NetlinkAnswers(UnsafeRawBufferPointer(datagram)).contains { payload in
       names(payload, loopback, userID, cgroup)
     }
