@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+from urllib.parse import urljoin
 
 import pytest
 
@@ -162,3 +163,43 @@ def test_curl_goes_anywhere_by_default(sallyport, raw_origin):
     origin = raw_origin(walking({"/out": f"http://127.0.0.1:{other.port}/"}))
     done = curl(sallyport(policy=rule("kept")), f"http://127.0.0.1:{origin.port}/out")
     assert (done.returncode, done.stdout) == (0, b"home"), done
+
+
+# How clients read what passes
+
+SPELLINGS = """
+/b //b.test/ ///b.test/ /\\b.test/ \\\\b.test/ \\/b.test/ /.//b.test/ /..//b.test/ .//b.test/ /./\\b.test %2f%2fb.test/ /%2fb.test/
+/%5cb.test/ /%09/b.test/ ;//b.test/ ?//b.test/ #//b.test/ b.test:80/x b.test:x /@b.test/ @b.test/ http:b.test http:/b.test
+http:///b.test http:\\\\b.test BASE@b.test/ BASE.b.test/ BASE\\@b.test/ BASE#@b.test/ BASE?@b.test/ BASE;@b.test/ BASE%40b.test/
+BASE/@b.test/ BASE//b.test/ BASE/..//b.test/ BASE: BASE:@b.test/ BASE,b.test/ BASE%2eb.test/ BASE%00.b.test/ HOST.:PORT/ HOST:0PORT/
+HTTP://HOST:PORT/x http://u@HOST:PORT/ http://%31%32%37.0.0.1:PORT/ http://2130706433:PORT/ http://0x7f.1:PORT/ http://[::1]:PORT/
+""".split()
+
+
+def test_what_passes_stays_with_the_host_as_curl_and_python_read_it(secure_proxy, raw_origin):
+    need("curl")
+    places: list[str] = []
+
+    def script(connection) -> None:
+        while True:
+            place = places[int(connection.read_request().target.rpartition(b"/")[2])]
+            connection.send(f"HTTP/1.1 302 x\r\nLocation: {place}\r\nContent-Length: 0\r\n\r\n".encode())
+
+    origin = raw_origin(script)
+    base = f"http://127.0.0.1:{origin.port}"
+    for text in SPELLINGS:
+        places.append(text.replace("BASE", base).replace("HOST", "127.0.0.1").replace("PORT", str(origin.port)))
+    line = ["curl", "-q", "-sS", "--noproxy", "", "-w", "%{http_code} %{redirect_url}\\n", "-o", "/dev/null"]
+    line += ["--proxy", secure_proxy(rule("kept", 'redirects = "same-host"')).url]
+    read = {}
+    for number, place in enumerate(places):
+        url = f"{base}/d/{number}"
+        done = subprocess.run([*line, url], capture_output=True, text=True, env=clean_environment(), timeout=40)
+        status, _, following = done.stdout.strip().partition(" ")
+        if status == "502":
+            continue
+        read[place] = (following.replace("HTTP://", "http://"), urljoin(url, place).replace("HTTP://", "http://"))
+    assert 8 < len(read) < len(places) - 20, read
+    for place, leads in read.items():
+        for lead in leads:
+            assert lead == base or lead.startswith((f"{base}/", f"{base}?", f"{base}#")), (place, leads)
