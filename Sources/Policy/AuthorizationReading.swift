@@ -9,14 +9,6 @@ extension Bounds {
 }
 
 extension ConfigurationReading {
-  /// `scheme` of `authorization`, and of the credentials of a route.
-  enum AuthorizationScheme: String, CaseIterable {
-    /// RFC 7617: sent unasked.
-    case basic
-    /// RFC 7616: in answer to a challenge.
-    case digest
-  }
-
   /// Nothing of it is ever quoted: people put passwords into the wrong key.
   func authorization(_ setting: Setting) -> HeaderEdit? {
     guard case .table = setting.value.content, let table = table(setting) else {

@@ -73,14 +73,29 @@ public struct Route: Hashable, Sendable {
   }
 }
 
-/// User name and password for a parent: Basic (RFC 7617), or those of RFC 1929. Never printed.
+/// How credentials are shown to an HTTP server or parent.
+public enum AuthorizationScheme: String, Sendable, CaseIterable {
+  /// RFC 7617: sent unasked.
+  case basic
+  /// RFC 7616: in answer to a challenge.
+  case digest
+}
+
+/// User name and password for a parent: by a scheme of HTTP, or those of RFC 1929. Never printed.
 public struct RouteCredentials: Hashable, Sendable {
+  public let scheme: AuthorizationScheme
   public let username: [UInt8]
   public let password: [UInt8]
 
-  public init(username: [UInt8], password: [UInt8]) {
+  public init(username: [UInt8], password: [UInt8], scheme: AuthorizationScheme = .basic) {
+    self.scheme = scheme
     self.username = username
     self.password = password
+  }
+
+  /// What a challenge is answered with; nil: nothing, because the credentials are sent unasked.
+  public var digest: DigestCredentials? {
+    scheme == .digest ? DigestCredentials(username: username, password: password) : nil
   }
 
   /// `Basic dXNlcjpwYXNz` (RFC 7617, 2). A secret.

@@ -56,7 +56,9 @@ extension RouteExplanation {
 
   private static func text(_ route: Route) -> String {
     var parts = [route.parent == nil ? "straight to the destination" : "by \(route.via)"]
-    if route.parent?.credentials != nil { parts.append("with credentials") }
+    if let credentials = route.parent?.credentials {
+      parts.append(credentials.scheme == .digest ? "with credentials (digest)" : "with credentials")
+    }
     if !route.links.isEmpty { parts.append("where it is reached by \(alternatives(route.links))") }
     if let interface = route.interface { parts.append("from the interface \(interface)") }
     if let wait = route.waitMilliseconds {

@@ -144,21 +144,23 @@ extension ConfigurationReading {
       expected("a table with 'username' and 'password'", setting)
       return nil
     }
+    var scheme: AuthorizationScheme? = .basic
     var username: [UInt8]? = nil
     var password: [UInt8]? = nil
     var keys: Set<String> = []
     for entry in table.settings {
       keys.insert(entry.key)
       switch entry.key {
+      case "scheme": scheme = authorizationScheme(entry)
       case "username": username = stringOrSecret(entry, mayBeSecret: false)?.bytes
       case "password": password = secret(entry)
       default: unread(entry, of: .routeCredentials)
       }
     }
-    let missing = TableSchema.routeCredentials.names.filter { !keys.contains($0) }.map(\.quoted)
+    let missing = ["username", "password"].filter { !keys.contains($0) }.map(\.quoted)
     if !missing.isEmpty { error(setting, "\(missing.joined(separator: " and ")) must be there") }
-    guard let username, let password else { return nil }
-    return RouteCredentials(username: username, password: password)
+    guard let username, let password, let scheme else { return nil }
+    return RouteCredentials(username: username, password: password, scheme: scheme)
   }
 
   // MARK: A route as a whole
@@ -174,7 +176,7 @@ extension ConfigurationReading {
       refuseSecurity(draft, "what an origin is held to is for [rule.security] to say, and 'via' is \"direct\"")
     case .parent(let parent):
       if let setting = draft.settings["credentials"], let credentials = draft.credentials {
-        let fault = parent.kind == .socks5 ? Self.socksFault(credentials) : Self.basicFault(credentials)
+        let fault = parent.kind == .socks5 ? Self.socksFault(credentials) : Self.httpFault(credentials)
         if let fault { error(setting, fault) }
       }
       if parent.kind == .https { break }
@@ -191,14 +193,19 @@ extension ConfigurationReading {
   }
 
   /// Nothing of them is ever quoted: people put passwords into the wrong key.
-  private static func basicFault(_ credentials: RouteCredentials) -> String? {
-    if let fault = basicFault(credentials.username, isUser: true) { return "'username': \(fault)" }
-    if let fault = basicFault(credentials.password, isUser: false) { return "'password': \(fault)" }
+  private static func httpFault(_ credentials: RouteCredentials) -> String? {
+    let scheme = credentials.scheme
+    if let fault = fault(ofCredential: credentials.username, isUser: true, scheme) { return "'username': \(fault)" }
+    if let fault = fault(ofCredential: credentials.password, isUser: false, scheme) { return "'password': \(fault)" }
+    if scheme == .digest { return nil }
     return FieldSyntax.fault(
       ofValue: Array("Basic ".utf8) + Base64.encode(credentials.username + [0x3a] + credentials.password))
   }
 
   private static func socksFault(_ credentials: RouteCredentials) -> String? {
+    if credentials.scheme != .basic {
+      return "'scheme': SOCKS knows no schemes, only user name and password (RFC 1929); leave it out"
+    }
     let bounds = Bounds.socksCredential
     for (name, bytes) in [("username", credentials.username), ("password", credentials.password)]
     where !bounds.contains(bytes.count) {

@@ -88,6 +88,8 @@ public final class Rule: Sendable {
 
   /// Whether a route of it leads to a parent proxy.
   public let hasParents: Bool
+  /// Whether one of these is answered by Digest.
+  public let hasDigestParents: Bool
 
   /// The methods as bytes, so that matching compares and does not convert.
   let methodBytes: [[UInt8]]
@@ -124,6 +126,7 @@ public final class Rule: Sendable {
     self.response = response
     self.answer = answer
     hasParents = routes.contains { $0.parent != nil }
+    hasDigestParents = routes.contains { $0.parent?.credentials?.digest != nil }
     methodBytes = conditions.methods.map { Array($0.utf8) }
     pathCondition = PathCondition(conditions.paths, denies: action == .deny && enforce)
   }

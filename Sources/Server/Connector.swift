@@ -70,6 +70,8 @@ final class Connector {
   var begunAt: Int64
   /// When the parent was asked for the destination.
   var greetedAt: Int64 = 0
+  /// The tries of this connector at a parent that asks for Digest; nil: none has been asked for it.
+  var attempts: DigestAttempts? = nil
   /// A connection that another exchange gave up for this one.
   var reserved: Upstream? = nil
   let isTunnel: Bool

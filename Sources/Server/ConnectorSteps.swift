@@ -72,12 +72,50 @@ extension Connector {
     guard let parent = route.route.parent, !carrier.isParent else { return verify(line, worker) }
     let via = (conversation?.session.passedVia ?? []) + Array("1.1 ".utf8) + worker.workspace.via
     let limits = policy.configuration.limits
+    if attempts?.place != route.digest?.place { attempts = route.digest }
     let talk = ParentHandshake(
       parent, host: CanonicalHost(canonical: destination.host, address: destination.literal), port: destination.port,
-      via: via, limits: HeadLimits(bytes: limits.headerBytes, fields: limits.headers))
+      via: via, limits: HeadLimits(bytes: limits.headerBytes, fields: limits.headers),
+      authorization: authorization(worker))
     greetedAt = worker.now
     setTimer(worker.now + timeouts.connectMilliseconds, worker)
     hear(line, talk, worker)
+  }
+
+  /// The credentials for CONNECT to the destination, where a nonce of the parent is known.
+  private func authorization(_ worker: Worker) -> [UInt8]? {
+    guard attempts != nil else { return nil }
+    let host = String(decoding: destination.host, as: UTF8.self)
+    let authority =
+      destination.literal.map { !$0.isIPv4 } == true ? "[\(host)]:\(destination.port)" : "\(host):\(destination.port)"
+    return attempts?.answer(
+      method: Array("CONNECT".utf8), target: Array(authority.utf8), &worker.workspace.nonces)
+  }
+
+  /// A parent has asked for credentials by `lines`. Whether `talk` goes on.
+  private func answerChallenge(
+    _ lines: [[UInt8]], isKept: Bool, _ line: Line, _ talk: inout ParentHandshake, _ worker: Worker
+  ) -> Bool {
+    worker.shared.health.answered(route.route, now: worker.now)
+    stage = .greeting(line, talk)
+    if let fault = attempts?.challenged(by: lines, &worker.workspace.nonces) {
+      refused(talk.refused(credentials: fault), worker)
+      return false
+    }
+    guard isKept, line.early.isEmpty, let answer = authorization(worker) else {
+      askElsewhere(line, worker)
+      return false
+    }
+    talk.ask(with: answer)
+    return true
+  }
+
+  /// On a new connection to the same address.
+  private func askElsewhere(_ line: Line, _ worker: Worker) {
+    let candidate = line.candidate
+    stage = .idle
+    line.close(worker)
+    race([candidate], worker)
   }
 
   /// Bytes that are read of a parent's answer at once.
@@ -94,6 +132,10 @@ extension Connector {
         setTimer(.max, worker)
         stage = .idle
         return verify(line, worker)
+      case .challenged(let consumed, let lines, let isKept):
+        line.early.consume(consumed)
+        guard answerChallenge(lines, isKept: isKept, line, &talk, worker) else { return }
+        continue
       case .refused(let refusal):
         worker.shared.health.answered(route.route, now: worker.now)
         stage = .greeting(line, talk)
@@ -105,7 +147,12 @@ extension Connector {
       case .wouldBlock:
         let wanted: Interest = line.toParent.isEmpty ? .read : [.read, .write]
         return worker.update(line.stream.descriptor, &line.interest, wanted, line.slot)
-      case .ended, .failed: return refused(talk.ended(), worker)
+      case .ended, .failed:
+        if let lines = talk.unfinishedChallenge {
+          _ = answerChallenge(lines, isKept: false, line, &talk, worker)
+          return
+        }
+        return talk.mayAskElsewhere ? askElsewhere(line, worker) : refused(talk.ended(), worker)
       }
     }
   }

@@ -202,7 +202,8 @@ final class Upstream {
     way = UpstreamWay(
       route: route.route.name, link: path.status, leadsHome: path.leadsHome,
       parent: destination.isParent ? route.route.parent?.authority : nil,
-      parentLines: destination.isParent ? route.parentLines : [])
+      parentLines: destination.isParent ? route.parentLines : [],
+      digest: destination.isParent ? route.digest : nil)
   }
 
   var descriptor: Descriptor { stream.descriptor }

@@ -21,12 +21,24 @@ final class RouteState {
   fileprivate(set) var isInForce: Bool
   /// What the head of a request has more for an http parent: credentials, and that the connection may be kept.
   let parentLines: [UInt8]
+  /// What a Digest challenge of the parent is answered with; nil: none is.
+  let digest: DigestAttempts?
 
   init(_ route: Route, security: OriginSecurity?) {
     self.route = route
     self.security = security
     isInForce = route == .direct
-    parentLines = (route.parent?.credentials.map(ParentRequest.authorizationLine) ?? []) + Self.keepAliveLine
+    let unasked = route.parent?.credentials.flatMap { $0.scheme == .basic ? $0 : nil }
+    parentLines = (unasked.map(ParentRequest.authorizationLine) ?? []) + Self.keepAliveLine
+    digest = route.parent.flatMap { parent in
+      parent.credentials?.digest.map {
+        DigestAttempts(
+          $0,
+          for: NonceMemory.Place(
+            keeper: route.name, isParent: true, isSecure: parent.kind == .https, host: Array(parent.host.bytes),
+            port: parent.port))
+      }
+    }
     parent = route.parent.map { Destination($0.host, port: $0.port, security) }
   }
 

@@ -1,7 +1,7 @@
-// A request that the proxy authenticates itself, where its origin asks for it: kept until the answer to it has begun, so that
+// A request that the proxy authenticates itself, where its origin or its parent asks for it: kept until the answer to it has begun, so that
 // it can be sent again with credentials (RFC 9110, 11.6).
 //
-//   leaves bare, or with a nonce that is known → 401 → (choose) → leaves again with the answer → 401, stale → once more
+//   leaves bare, or with a nonce that is known → 401, 407 → (choose) → leaves again with the answer → 401, stale → once more
 //                                                   │                                          └ 401 → passes: refused
 //                                                   └ nothing to choose → passes, Proxy-Status says why
 //
@@ -15,17 +15,6 @@ import Security
 
 /// One request and its credentials. A class, so that a session whose rule has none pays a word.
 final class ChallengedRequest {
-  /// With what the request has left last.
-  enum Sent {
-    case bare
-    /// With a nonce of an earlier exchange.
-    case remembered
-    /// With the answer to a challenge of this one.
-    case answered
-    /// The same, after the first answer was stale.
-    case answeredAgain
-  }
-
   enum Body {
     case none
     /// Made here, the same for all requests of the rule.
@@ -36,9 +25,10 @@ final class ChallengedRequest {
     case streamed
   }
 
-  let credentials: DigestCredentials
-  let place: NonceMemory.Place
-  var sent = Sent.bare
+  /// At the origin; nil: its challenges are the client's.
+  var origin: DigestAttempts?
+  /// At the parent that it leaves by; nil: it asks for none that are answered so.
+  var parent: DigestAttempts? = nil
   /// As it leaves to the origin, without credentials.
   var head = ByteBuffer()
   var body = Body.none
@@ -52,13 +42,10 @@ final class ChallengedRequest {
   var parentLines: [UInt8]? = nil
   /// Content of the challenge that has been dropped, in bytes.
   var dropped: UInt64 = 0
-  /// What the client is told where the origin's 401 passes.
+  /// What became of the credentials where the challenge passes: "were refused".
   var remark: String? = nil
 
-  init(_ credentials: DigestCredentials, for place: NonceMemory.Place) {
-    self.credentials = credentials
-    self.place = place
-  }
+  init(_ origin: DigestAttempts?) { self.origin = origin }
 
   /// Content of a challenge that is read to keep its connection, in bytes: pages of servers are shorter, and what is longer
   /// costs more than a connection.
@@ -67,16 +54,6 @@ final class ChallengedRequest {
   /// How long a body that streams waits for 100 or a challenge, in milliseconds: an origin that knows the expectation says
   /// something at once, and one that does not would wait for the body.
   static let expectationMilliseconds: Int64 = 1000
-
-  /// Method and target as they stand in the first line.
-  var requestLine: (method: [UInt8], target: [UInt8]) {
-    var line = ByteBuffer()
-    swap(&line, &head)
-    defer { swap(&line, &head) }
-    guard let first = line.bytes.firstIndex(of: 0x20), let second = line.bytes.firstIndex(of: 0x20, from: first + 1)
-    else { return ([], []) }
-    return (line.bytes.extracting(0..<first).array, line.bytes.extracting(first + 1..<second).array)
-  }
 
   var heldBytes: Int {
     if case .held(let held) = body { return held.taken }
@@ -96,12 +73,15 @@ final class ChallengedRequest {
 extension Session {
   /// Begins to keep the request of a rule that answers challenges.
   mutating func noteChallenges(_ edits: RequestPolicy, _ workspace: borrowing Workspace) {
-    guard let credentials = edits.digest, !flags.contains(.isTunnel) else { return }
+    guard edits.digest != nil || rule?.hasDigestParents ?? false, !flags.contains(.isTunnel) else { return }
     challenged = ChallengedRequest(
-      credentials,
-      for: NonceMemory.Place(
-        keeper: rule?.name, isSecure: flags.contains(.upstreamTLS), host: workspace.decisions.host.bytes.span.array,
-        port: port))
+      edits.digest.map {
+        DigestAttempts(
+          $0,
+          for: NonceMemory.Place(
+            keeper: rule?.name, isSecure: flags.contains(.upstreamTLS),
+            host: workspace.decisions.host.copiedBytes, port: port))
+      })
   }
 
   /// Whether the body of the request is to be collected before it leaves, so that it can leave again.
@@ -116,22 +96,42 @@ extension Session {
 
   // MARK: Leaving
 
-  /// What the request has more on its way, whole lines: credentials where a nonce is known; for a body that can leave only
-  /// once and would leave without, an expectation.
-  mutating func challengeLines(_ workspace: inout Workspace) -> [UInt8] {
+  /// What the head in `outputs` has more on its way to the origin, whole lines: credentials where a nonce is known; for a body
+  /// that can leave only once and would leave without, an expectation.
+  mutating func challengeLines(_ workspace: inout Workspace, _ outputs: borrowing Outputs) -> [UInt8] {
     guard let challenged else { return [] }
     challenged.begun = request
     challenged.mayRetry = flags.contains(.mayRetry)
-    let line = challenged.requestLine
-    if let answer = workspace.nonces.answer(
-      for: challenged.place, method: line.method, target: line.target, challenged.credentials)
-    {
-      if challenged.sent == .bare { challenged.sent = .remembered }
-      return Array("Authorization: ".utf8) + answer + [0x0d, 0x0a]
+    var lines: [UInt8] = []
+    let line = Self.requestLine(outputs.toUpstream.bytes)
+    if let answer = challenged.origin?.answer(method: line.method, target: line.target, &workspace.nonces) {
+      lines = Array("Authorization: ".utf8) + answer + [0x0d, 0x0a]
     }
-    guard case .streamed = challenged.body, case .length = request, !flags.contains(.expectsContinue) else { return [] }
+    let isBare =
+      challenged.origin != nil && lines.isEmpty || challenged.parent.map { !workspace.nonces.knows($0.place) } ?? false
+    guard isBare, case .streamed = challenged.body, case .length = request, !flags.contains(.expectsContinue) else {
+      return lines
+    }
     flags.insert(.awaitsContinue)
-    return Array("Expect: 100-continue\r\n".utf8)
+    return lines + Array("Expect: 100-continue\r\n".utf8)
+  }
+
+  /// The credentials for the parent that the head in `outputs` has been written for.
+  mutating func addParentLine(_ workspace: inout Workspace, _ outputs: inout Outputs) {
+    guard let challenged, challenged.parent != nil else { return }
+    let line = Self.requestLine(outputs.toUpstream.bytes)
+    guard let answer = challenged.parent?.answer(method: line.method, target: line.target, &workspace.nonces) else {
+      return
+    }
+    ParentRequest.insert(ParentRequest.authorizationLine(answer), into: &outputs.toUpstream, &workspace.pool)
+  }
+
+  /// Method and target as they stand in the first line.
+  private static func requestLine(_ head: Span<UInt8>) -> (method: [UInt8], target: [UInt8]) {
+    guard let first = head.firstIndex(of: 0x20), let second = head.firstIndex(of: 0x20, from: first + 1) else {
+      return ([], [])
+    }
+    return (head.extracting(0..<first).array, head.extracting(first + 1..<second).array)
   }
 
   /// The request as it left without credentials, its body with it; false: it is not kept any more.
@@ -161,35 +161,26 @@ extension Session {
     _ bytes: Span<UInt8>, rest: Int, now: Int64, _ workspace: inout Workspace, _ outputs: inout Outputs
   ) -> Action? {
     guard let challenged else { return nil }
-    guard workspace.response.status == 401 else {
-      noteNextNonce(bytes, challenged, &workspace)
+    let fields = workspace.response.fields
+    let fault: String?
+    if workspace.response.status == 401, challenged.origin != nil {
+      fault = challenged.origin?.challenged(by: Self.values(of: .wwwAuthenticate, bytes, fields), &workspace.nonces)
+    } else if workspace.response.status == 407, challenged.parent != nil {
+      fault = challenged.parent?.challenged(by: Self.values(of: .proxyAuthenticate, bytes, fields), &workspace.nonces)
+    } else {
+      noteNextNonces(bytes, challenged, &workspace)
       challenged.release(&workspace.pool)
       return nil
     }
-    switch DigestChallenge.choose(Self.values(of: .wwwAuthenticate, bytes, workspace.response.fields)) {
-    case .failure(let fault):
-      workspace.nonces.forget(challenged.place)
-      challenged.remark = "the rule's digest credentials were not sent: \(fault.text)"
-    case .success(let challenge):
-      let isAnswered = [.answered, .answeredAgain].contains(challenged.sent)
-      guard !isAnswered || challenge.isStale && challenged.sent == .answered else {
-        // Sent at once they would count as another try of a wrong password with every request.
-        workspace.nonces.forget(challenged.place)
-        challenged.remark = "the rule's digest credentials were refused"
-        break
-      }
-      workspace.nonces.remember(challenge, for: challenged.place)
-      if let action = sendAgain(challenged, rest: rest, now: now, &workspace, &outputs) {
-        challenged.sent = isAnswered ? .answeredAgain : .answered
-        return action
-      }
-      challenged.remark =
-        "the rule's digest credentials were not sent: the body, which had begun to leave, is longer than buffered_body, and "
-        + "is not kept; they go with the next request at once"
-    }
+    if fault == nil, let action = sendAgain(challenged, rest: rest, now: now, &workspace, &outputs) { return action }
+    challenged.remark = fault ?? Self.notKept
     challenged.release(&workspace.pool)
     return nil
   }
+
+  private static let notKept =
+    "were not sent: the body, which had begun to leave, is longer than buffered_body, and is not kept; they go with the next "
+    + "request at once"
 
   /// nil: it cannot be.
   private mutating func sendAgain(
@@ -200,6 +191,8 @@ extension Session {
     if case .streamed = challenged.body, request == .done || request != challenged.begun { return nil }
     hop.namedInResponse = []
     hop.informational = InformationalAllowance()
+    // The answer to the second counts, which may have none.
+    record.upstreamType = 0..<0
     flags.remove(.awaitsContinue)
     let dropsLength = if case .length(let length) = response { length <= ChallengedRequest.mostDropped } else { false }
     let dropsChunks = if case .chunked = response { true } else { false }
@@ -301,21 +294,29 @@ extension Session {
   }
 
   /// RFC 7616, 3.5.
-  private func noteNextNonce(
+  private func noteNextNonces(
     _ bytes: Span<UInt8>, _ challenged: ChallengedRequest, _ workspace: inout Workspace
   ) {
-    guard challenged.sent != .bare else { return }
-    for line in workspace.response.fields.lines
-    where bytes.equals(line.name, ignoringCase: Self.authenticationInfo.span) {
-      guard let next = AuthenticationChallenge.readParameters(bytes.extracting(line.value).array)?["nextnonce"] else {
-        continue
+    for (attempts, name) in [
+      (challenged.origin, Self.authenticationInfo), (challenged.parent, Self.proxyAuthenticationInfo),
+    ] {
+      guard let attempts, attempts.hasAnswered else { continue }
+      for line in workspace.response.fields.lines where bytes.equals(line.name, ignoringCase: name.span) {
+        guard let next = AuthenticationChallenge.readParameters(bytes.extracting(line.value).array)?["nextnonce"] else {
+          continue
+        }
+        workspace.nonces.take(next: next, for: attempts.place)
       }
-      workspace.nonces.take(next: next, for: challenged.place)
     }
   }
 
-  /// What the server proves with it concerns the password of the rule, and helps to guess it.
-  static let authenticationInfo = Array("authentication-info".utf8)
+  /// Drops what the origin proves with the rule's password: it is of no use to the client, but to guess that.
+  func dropProofs(_ bytes: Span<UInt8>, _ fields: inout FieldSection) {
+    if challenged?.origin != nil { fields.drop(Self.authenticationInfo, in: bytes) }
+  }
+
+  private static let authenticationInfo = Array("authentication-info".utf8)
+  private static let proxyAuthenticationInfo = Array("proxy-authentication-info".utf8)
 
   static func values(of name: KnownField, _ bytes: Span<UInt8>, _ fields: FieldSection) -> [[UInt8]] {
     fields.lines.filter { $0.known == name }.map { bytes.extracting($0.value).array }

@@ -16,24 +16,37 @@ struct ConnectDialogue: Sendable {
 
   private let place: ParentPlace
   private let limits: HeadLimits
-  private let hasCredentials: Bool
+  private let scheme: AuthorizationScheme?
+  private let via: [UInt8]
   /// What is still to be sent.
-  private var request: [UInt8]
+  private var request: [UInt8] = []
   private var informationalCount = 0
+  /// A challenge whose content is still being read, and how much of that is left, in bytes.
+  private var challenge: (lines: [[UInt8]], remaining: UInt64)? = nil
 
-  init(_ parent: Route.Parent, host: CanonicalHost, port: UInt16, via: [UInt8], limits: HeadLimits) {
+  /// `authorization`: the answer to a Digest challenge of before; nil: none is known.
+  init(
+    _ parent: Route.Parent, host: CanonicalHost, port: UInt16, via: [UInt8], limits: HeadLimits, authorization: [UInt8]?
+  ) {
     place = ParentPlace(parent, host: host, port: port)
     self.limits = limits
-    hasCredentials = parent.credentials != nil
+    self.via = via
+    scheme = parent.credentials?.scheme
+    ask(with: scheme == .basic ? parent.credentials?.basic : authorization)
+  }
+
+  /// Asks, for the first time or again, after a challenge.
+  mutating func ask(with authorization: [UInt8]?) {
     let authority = place.destination
     request = Array("CONNECT \(authority) HTTP/1.1\r\nHost: \(authority)\r\n".utf8)
-    if let credentials = parent.credentials { request += ParentRequest.authorizationLine(credentials) }
+    if let authorization { request += ParentRequest.authorizationLine(authorization) }
     request += Array("Via: ".utf8) + via + Array("\r\n\r\n".utf8)
   }
 
   mutating func received(_ input: Span<UInt8>, _ output: inout ByteBuffer) -> ParentHandshake.Progress {
     output.append(request)
     request = []
+    if let challenge { return drop(challenge.lines, challenge.remaining, input.count, from: 0) }
     var consumed = 0
     var head = ResponseHead()
     while consumed < input.count {
@@ -54,11 +67,18 @@ struct ConnectDialogue: Sendable {
   }
 
   /// The parent's answer is there.
-  private func answered(
+  private mutating func answered(
     _ head: borrowing ResponseHead, _ bytes: Span<UInt8>, consumed: Int
   ) -> ParentHandshake.Progress {
     let status = head.status
     if (200..<300).contains(status) { return .open(consumed: consumed) }
+    if status == 407, scheme == .digest {
+      let lines = head.fields.lines.filter { $0.known == .proxyAuthenticate }.map { bytes.extracting($0.value).array }
+      if head.isPersistent, case .length(let length) = head.framing, length <= ChallengedRequest.mostDropped {
+        return drop(lines, length, bytes.count, from: consumed)
+      }
+      return .challenged(consumed: consumed, lines: lines, isKept: false)
+    }
     if status == 407 { return .refused(asked(head.fields, bytes)) }
     let reason = Self.told(bytes.extracting(head.reason))
     return .refused(
@@ -70,12 +90,33 @@ struct ConnectDialogue: Sendable {
         allowsNext: status >= 500, status: status))
   }
 
+  /// Reads the content of a challenge past, of which `count` bytes of input are there.
+  private mutating func drop(
+    _ lines: [[UInt8]], _ remaining: UInt64, _ count: Int, from consumed: Int
+  ) -> ParentHandshake.Progress {
+    let dropped = Int(min(remaining, UInt64(count - consumed)))
+    if remaining > UInt64(dropped) {
+      challenge = (lines, remaining - UInt64(dropped))
+      return .wants(consumed: consumed + dropped)
+    }
+    challenge = nil
+    return .challenged(consumed: consumed + dropped, lines: lines, isKept: true)
+  }
+
+  var challengeLines: [[UInt8]]? { challenge?.lines }
+
+  /// `fault`: what became of the credentials of the route, "were refused".
+  func refused(credentials fault: String) -> ParentRefusal {
+    ParentRefusal(
+      .parentAuthentication, "The digest credentials of its route \(fault), by \(place.parent) (407).", status: 407)
+  }
+
   private func asked(_ fields: FieldSection, _ bytes: Span<UInt8>) -> ParentRefusal {
     let schemes = Self.schemes(fields, bytes)
     let offer = schemes.isEmpty ? "." : "; it asks for \(schemes.joined(separator: " or "))."
     return ParentRefusal(
       .parentAuthentication,
-      (hasCredentials
+      (scheme != nil
         ? "The Basic credentials of its route are not what \(place.parent) takes"
         : "Credentials are expected by \(place.parent), and its route has none") + " (407)" + offer, status: 407)
   }

@@ -17,6 +17,9 @@ public struct ParentHandshake: Sendable {
     case wants(consumed: Int)
     /// What stands behind `consumed` bytes of the input are the destination's first bytes.
     case open(consumed: Int)
+    /// The parent asks for credentials by `lines` of Proxy-Authenticate, and its route has some for Digest. Say `ask(with:)` and
+    /// go on behind `consumed` bytes where the connection `isKept`; else a new one is needed.
+    case challenged(consumed: Int, lines: [[UInt8]], isKept: Bool)
     /// The parent's decision, or what it said makes no sense. It stays so.
     case refused(ParentRefusal)
   }
@@ -31,13 +34,19 @@ public struct ParentHandshake: Sendable {
   private var outcome: Progress? = nil
   /// Whether a part of the answer that is waited for is there.
   private var hasBegunAnswer = false
+  private var isRepeated = false
 
   /// `host`, `port`: the destination; a name goes to the parent as it is. `via`: the value of the Via element of CONNECT,
-  /// `1.1 sallyport (…)`. `limits`: of the head that answers CONNECT.
-  public init(_ parent: Route.Parent, host: CanonicalHost, port: UInt16, via: [UInt8], limits: HeadLimits) {
+  /// `1.1 sallyport (…)`. `limits`: of the head that answers CONNECT. `authorization`: the answer to a Digest challenge of the
+  /// parent's; nil: none is known.
+  public init(
+    _ parent: Route.Parent, host: CanonicalHost, port: UInt16, via: [UInt8], limits: HeadLimits,
+    authorization: [UInt8]? = nil
+  ) {
     switch parent.kind {
     case .http, .https:
-      dialogue = .connect(ConnectDialogue(parent, host: host, port: port, via: via, limits: limits))
+      dialogue = .connect(
+        ConnectDialogue(parent, host: host, port: port, via: via, limits: limits, authorization: authorization))
     case .socks5: dialogue = .socks(SOCKSDialogue(parent, host: host, port: port))
     }
   }
@@ -50,6 +59,7 @@ public struct ParentHandshake: Sendable {
     switch progress {
     case .wants(let consumed): hasBegunAnswer = consumed < input.count
     case .open: outcome = .open(consumed: 0)
+    case .challenged: hasBegunAnswer = false
     case .refused: outcome = progress
     }
     return progress
@@ -64,6 +74,31 @@ public struct ParentHandshake: Sendable {
       defer { dialogue = .socks(socks) }
       return socks.received(input, &output)
     }
+  }
+
+  /// Asks again on the same connection, after a challenge. `authorization`: the answer to it.
+  public mutating func ask(with authorization: [UInt8]) {
+    guard case .connect(var connect) = dialogue else { preconditionFailure("only CONNECT is challenged") }
+    connect.ask(with: authorization)
+    dialogue = .connect(connect)
+    isRepeated = true
+  }
+
+  /// Whether it was asked again on this connection, and nothing has come since: where that ends now, it had ended before.
+  public var mayAskElsewhere: Bool { isRepeated && !hasBegunAnswer && outcome == nil }
+
+  /// The lines of a challenge of which not all of the content has come; nil: there is none.
+  public var unfinishedChallenge: [[UInt8]]? {
+    if case .connect(let connect) = dialogue { return connect.challengeLines }
+    return nil
+  }
+
+  /// The credentials of the route will not do. `fault`: what became of them, "were refused".
+  public mutating func refused(credentials fault: String) -> ParentRefusal {
+    guard case .connect(let connect) = dialogue else { preconditionFailure("only CONNECT is challenged") }
+    let refusal = connect.refused(credentials: fault)
+    outcome = .refused(refusal)
+    return refusal
   }
 
   /// The parent closed the connection, or it broke.

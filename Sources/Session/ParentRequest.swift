@@ -8,7 +8,12 @@ import Policy
 public enum ParentRequest {
   /// `Proxy-Authorization: Basic …` with its CR LF (RFC 7617): made once for a route. A secret.
   public static func authorizationLine(_ credentials: RouteCredentials) -> [UInt8] {
-    Array("Proxy-Authorization: ".utf8) + credentials.basic + [0x0d, 0x0a]
+    authorizationLine(credentials.basic)
+  }
+
+  /// The same of a value that is made already.
+  static func authorizationLine(_ value: [UInt8]) -> [UInt8] {
+    Array("Proxy-Authorization: ".utf8) + value + [0x0d, 0x0a]
   }
 
   /// Turns the head at the front of `output`, as a session prepares it for an origin, into the one for an http parent: the

@@ -147,8 +147,7 @@ extension Session {
   ) -> Action {
     record.status = workspace.response.status
     noteOrigin(bytes, workspace, &outputs)
-    if let parent, workspace.response.status == 407 {
-      // To the client it would read as if this proxy asked for credentials.
+    if let parent, workspace.response.status == 407, challenged?.parent == nil {
       return answer(parentWantsCredentials(parent, outputs), &workspace, &outputs)
     }
     let mayKeep = workspace.response.isPersistent && (parent == nil || workspace.response.options.keepAlive)
@@ -160,6 +159,10 @@ extension Session {
     response = Self.progress(of: workspace.response.framing)
     if let action = answerChallenge(bytes, rest: rest, now: now, &workspace, &outputs) { return action }
     flags.remove(.awaitsContinue)
+    if let parent, workspace.response.status == 407 {
+      flags.remove(.upstreamPersists)
+      return answer(parentWantsCredentials(parent, outputs), &workspace, &outputs)
+    }
     if let problem = judgeRedirects(bytes, workspace, outputs) { return answer(problem, &workspace, &outputs) }
     if let problem = judgeFailure(bytes, workspace, outputs) { return answer(problem, &workspace, &outputs) }
     var edits = ResponseHeadEdits()
@@ -253,7 +256,7 @@ extension Session {
       workspace.response.fields.drop(.contentLength)
     }
     if flags.contains(.removesSetCookie) { workspace.response.fields.drop(.setCookie) }
-    if challenged != nil { workspace.response.fields.drop(Self.authenticationInfo, in: bytes) }
+    dropProofs(bytes, &workspace.response.fields)
     if edits.framing != .asItCame { workspace.response.fields.drop(.contentLength) }
     if edits.isDecoded { workspace.response.fields.drop(.contentEncoding) }
     // RFC 9110, 15.5.22: 426 says by its Upgrade what to speak instead.
@@ -319,7 +322,7 @@ extension Session {
     let remark = challenged?.remark
     if edits.violations.isEmpty, edits.unjudged == nil, record.mended.isEmpty, remark == nil { return }
     var details = edits.violations.map(\.sentence)
-    if let remark { details.append(remark) }
+    if let remark { details.append("the rule's digest credentials \(remark)") }
     if let unjudged = edits.unjudged { details.append("not judged: \(unjudged.rawValue)") }
     if !record.mended.isEmpty { details.append("mended: \(record.mended.text)") }
     outputs.toClient.append("Proxy-Status: ")
@@ -404,7 +407,7 @@ extension Session {
     case .complete(let end):
       response = .done
       if flags.contains(.removesSetCookie) { workspace.trailers.drop(.setCookie) }
-      if challenged != nil { workspace.trailers.drop(Self.authenticationInfo, in: bytes) }
+      dropProofs(bytes, &workspace.trailers)
       workspace.trailers.drop(namedIn: hop.namedInResponse, bytes)
       if held != nil {
         if end < bytes.count { flags.remove(.upstreamPersists) }

@@ -332,6 +332,7 @@ public struct Session: ~Copyable {
     if reused { flags.insert(.reused) } else { flags.remove(.reused) }
     parent = way.parent
     challenged?.parentLines = way.parent == nil ? nil : way.parentLines
+    if let challenged, challenged.parent?.place != way.digest?.place { challenged.parent = way.digest }
     if let problem = leave(parentLines: way.parentLines, now: now, &workspace, &outputs) { return problem }
     return request == .done ? .hold : .read
   }
@@ -346,12 +347,13 @@ public struct Session: ~Copyable {
       outputs.replay.append(contentsOf: outputs.toUpstream)
     }
     // Behind the replay, because another try may go another way, and takes another answer to the challenge.
-    let lines = challengeLines(&workspace)
+    let lines = challengeLines(&workspace, outputs)
     if parent != nil {
       let added = lines.isEmpty ? parentLines : lines + parentLines
       guard ParentRequest.rewrite(&outputs.toUpstream, adding: added, &workspace.pool) else {
         return answer(Problem(.parentFailed, "The request cannot be written for a parent."), &workspace, &outputs)
       }
+      addParentLine(&workspace, &outputs)
     } else if !lines.isEmpty {
       ParentRequest.insert(lines, into: &outputs.toUpstream, &workspace.pool)
     }

@@ -3,6 +3,7 @@
 import Bytes
 import Policy
 import Reachability
+import Security
 
 /// The way that a connection takes.
 public struct UpstreamWay: Sendable {
@@ -17,16 +18,19 @@ public struct UpstreamWay: Sendable {
   public let parent: String?
   /// Lines that the head has more for the parent, each with its line end.
   public let parentLines: [UInt8]
+  /// What a Digest challenge of the parent is answered with; nil: none is.
+  public let digest: DigestAttempts?
 
   public init(
     route: String, link: ReachabilityStatus = .unknown, leadsHome: Bool = false, parent: String? = nil,
-    parentLines: [UInt8] = []
+    parentLines: [UInt8] = [], digest: DigestAttempts? = nil
   ) {
     self.route = route
     self.link = link
     self.leadsHome = leadsHome
     self.parent = parent
     self.parentLines = parentLines
+    self.digest = digest
   }
 
   public static let direct = UpstreamWay(route: Route.direct.name)
@@ -44,12 +48,14 @@ public struct UpstreamFailure: Error, Sendable {
 }
 
 extension Session {
-  /// A parent's 407 is about the credentials of the route, which are not the client's.
+  /// A parent's 407 is about the credentials of the route, which are not the client's: to it the answer would read as if this
+  /// proxy asked for them.
   func parentWantsCredentials(_ parent: String, _ outputs: borrowing Outputs) -> Problem {
     Problem(
       .parentAuthentication,
-      "The parent \(parent) of route '\(record.route ?? "-")' answered 407 for \(destination(outputs)): it expects other "
-        + "credentials than it was given.",
+      "The parent \(parent) of route '\(record.route ?? "-")' answered 407 for \(destination(outputs)): "
+        + (challenged?.remark.map { "the route's digest credentials \($0)." }
+          ?? "it expects other credentials than it was given."),
       receivedStatus: 407)
   }
 }

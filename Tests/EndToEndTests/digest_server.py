@@ -138,6 +138,8 @@ class Digest:
 def guarding(digest: Digest, body: bytes = b"ok", challenge_body: bytes = b"who are you?", chunked=False, closes=False, also=()):
     """`also`: lines of other challenges, ahead of the one that counts. `closes`: the connection ends after a challenge."""
     names = digest.fields
+    # A parent is taken at its word alone, see RouteState.
+    kept = "Connection: keep-alive\r\n" if digest.status == 407 else ""
 
     def script(connection) -> None:
         while True:
@@ -150,18 +152,24 @@ def guarding(digest: Digest, body: bytes = b"ok", challenge_body: bytes = b"who 
             try:
                 if not values:
                     raise Refused("nothing")
-                digest.judge(values[0], request.method, target_at_origin(request.target))
+                target = target_at_origin(request.target) if digest.status == 401 else request.target
+                digest.judge(values[0], request.method, target)
             except Refused as why:
                 stale = str(why) == "stale"
             else:
+                if request.method == b"CONNECT":
+                    connection.switch_protocol()
+                    connection.send(b"HTTP/1.1 200 Opened\r\n\r\n")
+                    connection.wait_for_end()
+                    return
                 more = f'Authentication-Info: nextnonce="{plain(digest.nonce())}", rspauth="00"\r\n' if digest.names_next else ""
                 connection.send(
-                    f"HTTP/1.1 200 OK\r\n{more}Content-Length: {len(body)}\r\n\r\n".encode()
+                    f"HTTP/1.1 200 OK\r\n{more}{kept}Content-Length: {len(body)}\r\n\r\n".encode()
                     + (b"" if request.method == b"HEAD" else body)
                 )
                 continue
             lines = [*also, digest.challenge(stale)]
-            head = f"HTTP/1.1 {digest.status} Who\r\n" + "".join(f"{names[0]}: {line}\r\n" for line in lines)
+            head = f"HTTP/1.1 {digest.status} Who\r\n{'' if closes else kept}" + "".join(f"{names[0]}: {line}\r\n" for line in lines)
             if closes:
                 head += "Connection: close\r\n"
             if chunked:

@@ -290,6 +290,15 @@ acl known proxy_auth REQUIRED
 http_access allow known
 http_access deny all
 """
+SQUID_ASKS_FOR_DIGEST = """
+auth_param digest program /usr/lib/squid/digest_file_auth {directory}/passwords
+auth_param digest children 1 startup=1
+auth_param digest realm squid
+auth_param digest nonce_max_count 4
+acl known proxy_auth REQUIRED
+http_access allow known
+http_access deny all
+"""
 
 
 def start_squid(directory: Path, more: str) -> Program:
@@ -300,8 +309,9 @@ def start_squid(directory: Path, more: str) -> Program:
         ["openssl", "passwd", "-apr1", PASSWORD], capture_output=True, text=True, check=True
     )
     (directory / "users").write_text(f"{USER}:{hashed.stdout}")
+    (directory / "passwords").write_text(f"{USER}:{PASSWORD}\n")
     configuration.write_text((SQUID + more).format(port=port, directory=directory))
-    for path in (directory, directory / "users"):  # it leaves root for this user
+    for path in (directory, directory / "users", directory / "passwords"):  # it leaves root for this user
         subprocess.run(["chown", "proxy", path], check=True)
     for path in [directory, *directory.parents][:3]:  # pytest's directories are for their owner alone
         path.chmod(path.stat().st_mode | 0o055)
@@ -361,6 +371,7 @@ socks pass {{ from: 0.0.0.0/0 to: 0.0.0.0/0 log: connect error }}
 STARTS = {
     "tinyproxy": (start_tinyproxy, f"BasicAuth {USER} {PASSWORD}\n", "tinyproxy"),
     "squid": (start_squid, SQUID_ASKS, "squid.test"),
+    "digest squid": (start_squid, SQUID_ASKS_FOR_DIGEST, "squid.test"),
     "open tinyproxy": (start_tinyproxy, "", "tinyproxy"),
     "open squid": (start_squid, "http_access allow all\n", "squid.test"),
 }

@@ -46,6 +46,23 @@ import Testing
     #expect(settings.minimumVersion == .tls13 && settings.serverName == "office.example")
   }
 
+  @Test func digestCredentialsAreNotSentUnasked() throws {
+    let credentials = try route(
+      "via = \"http://p\"\ncredentials = { scheme = \"digest\", username = \"u\", password = \"p:\" }"
+    ).parent?.credentials
+    #expect(credentials?.digest?.username == Array("u".utf8) && credentials?.digest?.password == Array("p:".utf8))
+  }
+
+  @Test func aSchemeThatIsNone() {
+    let text =
+      "[routes.x]\nvia = \"http://p\"\ncredentials = { scheme = \"HUNTER2\", username = \"u\", password = \"p\" }\(Self.rule)"
+    let said = PolicyLoader.load(path: "s.toml", files: DictionaryFiles(["s.toml": text])).diagnostics
+    #expect(
+      said.map(\.sentence) == [
+        "s.toml:3:26: error: 'scheme' in [routes.x.credentials]: expected \"basic\" or \"digest\""
+      ])
+  }
+
   @Test func whatIsLeftOutIsTheStandard() throws {
     #expect(try route("via = \"direct\"") == Route(name: "x"))
     let plain = try route("via = \"http://[2001:db8::1]\"")
@@ -269,6 +286,12 @@ import Testing
     ("https", "u", "p\\u0007", "'password': it must not hold control characters (RFC 7617, 2)"),
     ("http", "u\\n", "p", "'username': it must not hold control characters (RFC 7617, 2)"),
     ("http", "u", String(repeating: "p", count: 13_000), "a header value may have at most 16384 bytes"),
+    ("digest http", "u:x", "p", "'username': a user name must not hold ':' (RFC 7616, 3.4.2)"),
+    ("digest https", "u", "p\\u0007", "'password': it must not hold control characters (RFC 7616, 4)"),
+    (
+      "digest socks5", "u", "p",
+      "'scheme': SOCKS knows no schemes, only user name and password (RFC 1929); leave it out"
+    ),
     ("socks5", "", "p", "'username': SOCKS takes 1 to 255 bytes (RFC 1929, 2), found 0"),
     (
       "socks5", String(repeating: "u", count: 256), "p",
@@ -279,8 +302,10 @@ import Testing
       "'password': SOCKS takes 1 to 255 bytes (RFC 1929, 2), found 256"
     ),
   ]) func credentialsFitTheProtocol(scheme: String, username: String, password: String, fault: String) {
+    let isDigest = scheme.hasPrefix("digest ")
     let text =
-      "[routes.x]\nvia = \"\(scheme)://p\"\ncredentials = { username = \"\(username)\", password = \"\(password)\" }\(Self.rule)"
+      "[routes.x]\nvia = \"\(scheme.replacing("digest ", with: ""))://p\"\ncredentials = { username = \"\(username)\", "
+      + "\(isDigest ? "scheme = \"digest\", " : "")password = \"\(password)\" }\(Self.rule)"
     let result = PolicyLoader.load(path: "s.toml", files: DictionaryFiles(["s.toml": text]))
     #expect(
       result.diagnostics.map(\.sentence) == ["s.toml:3:15: error: 'credentials' in [routes.x]: \(fault)"])

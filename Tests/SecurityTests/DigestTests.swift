@@ -187,3 +187,36 @@ import Testing
     #expect(memory.knows(place(0)) && memory.knows(place(1000)) && !memory.knows(place(1)))
   }
 }
+
+@Suite struct DigestAttemptsTests {
+  private static let place = NonceMemory.Place(keeper: "k", isSecure: true, host: [0x61], port: 443)
+  private static let bare = "Digest realm=r, nonce=n, qop=auth"
+  private static let stale = "Digest realm=r, nonce=m, qop=auth, stale=true"
+
+  /// Each row: whether a nonce is known, the challenges that come, and what is said of each.
+  @Test(
+    arguments: [
+      (false, [bare], [nil]),
+      (false, [bare, bare], [nil, "were refused"]),
+      (false, [bare, stale], [nil, nil]),
+      (false, [bare, stale, stale], [nil, nil, "were refused"]),
+      (true, [bare], [nil]),
+      (true, [stale, bare], [nil, "were refused"]),
+      (true, [stale, stale, stale], [nil, nil, "were refused"]),
+      (false, ["Basic realm=r"], ["were not sent: it offers basic, not Digest"]),
+      (true, [bare, "Basic realm=r"], [nil, "were not sent: it offers basic, not Digest"]),
+    ] as [(Bool, [String], [String?])])
+  func whatIsTried(isKnown: Bool, challenges: [String], expected: [String?]) throws {
+    var nonces = NonceMemory()
+    var attempts = DigestAttempts(DigestCredentials(username: [0x75], password: [0x70]), for: Self.place)
+    if isKnown { nonces.remember(try DigestChallenge.choose([Array(Self.bare.utf8)]).get(), for: Self.place) }
+    #expect((attempts.answer(method: [0x47], target: [0x2f], &nonces) != nil) == isKnown)
+    #expect(attempts.hasAnswered == isKnown)
+    for (challenge, fault) in zip(challenges, expected) {
+      #expect(attempts.challenged(by: [Array(challenge.utf8)], &nonces) == fault)
+      // What was refused is not sent at once by the next request.
+      #expect(nonces.knows(Self.place) == (fault == nil))
+      _ = attempts.answer(method: [0x47], target: [0x2f], &nonces)
+    }
+  }
+}

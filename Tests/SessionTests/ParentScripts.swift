@@ -75,6 +75,7 @@ struct ParentRehearsal {
     case .open(let consumed):
       pending.removeFirst(consumed)
       outcome = .open
+    case .challenged: preconditionFailure("ConnectChallengeTests has those")
     case .refused(let refusal): outcome = .refused(refusal)
     }
   }

@@ -47,6 +47,8 @@ public func fuzzParentHandshake(_ data: UnsafePointer<UInt8>?, _ count: Int) -> 
 private struct Outcome: Equatable {
   var sent: [UInt8] = []
   var isOpen = false
+  /// Lines of challenges that are answered.
+  var challenges: [[[UInt8]]] = []
   /// Why not; where the bytes decide nothing, what their end comes to.
   var refusal: ParentRefusal? = nil
   /// What is left for the destination.
@@ -56,7 +58,8 @@ private struct Outcome: Equatable {
 private func handshake(_ choice: UInt8) -> ParentHandshake {
   let kinds: [Route.Parent.Kind] = [.http, .socks5, .https, .socks5]
   let hosts = ["a.example", "192.0.2.1", "[2001:db8::1]", "xn--bcher-kva.example"]
-  let credentials = RouteCredentials(username: Array("kiosk".utf8), password: Array("s3cret".utf8))
+  let credentials = RouteCredentials(
+    username: Array("kiosk".utf8), password: Array("s3cret".utf8), scheme: choice & 64 == 0 ? .basic : .digest)
   let parent = Route.Parent(
     kind: kinds[Int(choice & 3)], host: canonical("proxy.example"), port: 3128,
     credentials: choice & 4 == 0 ? nil : credentials)
@@ -95,6 +98,16 @@ private func converse(_ handshake: ParentHandshake, _ bytes: [UInt8], by next: (
       outcome.isOpen = true
       outcome.rest = Array(bytes[(consumed + count)...])
       isDecided = true
+    case .challenged(let count, let lines, let isKept):
+      if count == 0 || count > window.count { fatalError("challenged after \(count) bytes of \(window.count)") }
+      consumed += count
+      outcome.challenges.append(lines)
+      if isKept {
+        handshake.ask(with: Array("Digest x".utf8))
+      } else {
+        outcome.refusal = handshake.refused(credentials: "were refused")
+        isDecided = true
+      }
     case .refused(let refusal):
       outcome.refusal = refusal
       isDecided = true
