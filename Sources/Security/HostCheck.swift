@@ -13,14 +13,11 @@ enum HostCheck {
   static func failure(of leaf: OpaquePointer, for identity: ReferenceIdentity) -> TrustFailure? {
     if holds(leaf, identity) { return nil }
     let names = hostNames(leaf).map(quotable)
-    let found =
-      names.isEmpty
-      ? "one that names no host (its subject, \(title(leaf)), does not count)"
-      : "one for \(listed(names, atMost: listedNameLimit))"
+    let seen = names.isEmpty ? title(leaf) : listed(names, atMost: listedNameLimit)
+    let found = names.isEmpty ? "one that names no host (its subject, \(seen), does not count)" : "one for \(seen)"
     return TrustFailure(
       .nameMismatch, "expected a certificate for \(text(identity)), found \(found)",
-      difference: Difference(
-        expected: text(identity), seen: names.isEmpty ? title(leaf) : names.joined(separator: ", ")))
+      difference: Difference(expected: text(identity), seen: seen))
   }
 
   private static func holds(_ leaf: OpaquePointer, _ identity: ReferenceIdentity) -> Bool {

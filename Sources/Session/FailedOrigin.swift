@@ -19,6 +19,18 @@ extension Session {
     return answer.occasions.contains(occasion) ? answer : nil
   }
 
+  /// The same, as long as there is memory for it: what a client that reads slowly has not taken yet counts as a held body does,
+  /// for a thousand of them would have a thousand copies.
+  mutating func accountedSubstitute(
+    for problem: Problem, _ workspace: borrowing Workspace
+  ) -> SubstituteAnswer? {
+    guard let answer = substitute(for: problem), !flags.contains(.isHead) else { return substitute(for: problem) }
+    let weight = HeldBody(workspace.heldBytes)
+    guard weight.account(ofAll: heldLimit, adding: answer.content.count) else { return nil }
+    substituteWeight = weight
+    return answer
+  }
+
   /// The origin has answered that it fails, and the rule has a file for that; nil: the response goes on. A rule that is not
   /// enforced lets the origin's own words pass.
   mutating func judgeFailure(
@@ -28,13 +40,13 @@ extension Session {
     guard (500..<600).contains(status), let decision = record.decision,
       let answer = policy.substituteAnswer(of: decision), answer.occasions.contains(.serverError)
     else { return nil }
-    guard enforces else {
-      record.report = .originFailed
-      return nil
-    }
-    return Problem(
+    let problem = Problem(
       .originFailed, "\(responder(outputs)) answered \(status); the rule's file is sent instead.",
       receivedStatus: status)
+    if enforces { return problem }
+    record.report = problem.kind
+    record.finding = Finding("\(responder(outputs)) answered \(status); the rule's file would have been sent instead.")
+    return nil
   }
 }
 

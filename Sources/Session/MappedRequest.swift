@@ -25,12 +25,13 @@ extension Session {
         isTunnel: false, client: client, link: workspace.link), &workspace.decisions)
     guard let mapping else { return nil }
     if let objection = mapping.objection {
-      if objection.verdict == .allow {
-        record.report = .denied
-      } else {
+      let problem = problem(of: mapping, by: objection)
+      if objection.verdict == .deny {
         record.decision = objection
-        return problem(of: mapping, by: objection)
+        return problem
       }
+      record.report = problem.kind
+      record.finding = Finding(problem)
     }
     flags.insert(.mapped)
     setMappedHost(&workspace)
@@ -48,7 +49,8 @@ extension Session {
     let name = objection.rule.map { policy.rules[$0].name } ?? ""
     if let escape = mapping.escape {
       return Problem(
-        .denied, "Rule \(name) sends requests below \(mapping.target); the path, read as \(escape), leads out of it.")
+        .denied, "Rule \(name) sends requests below \(mapping.target); the path, read as \(escape), leads out of it.",
+        difference: Difference(expected: "a path below \(mapping.target)", seen: "\(escape)"))
     }
     let url = mapping.target.url(of: mapping.path)
     let reason = objection.rule.flatMap { policy.rules[$0].reason }.map { " \($0)" } ?? ""

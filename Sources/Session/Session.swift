@@ -80,6 +80,9 @@ public struct Session: ~Copyable {
   /// What codings the client takes, where its response may be written anew.
   var accepts = AcceptEncoding()
 
+  /// The memory of a file that the client gets instead of an answer, until it has it.
+  var substituteWeight: HeldBody? = nil
+
   /// The pace of either direction; nil: as fast as it goes.
   var pacing: Pacing? = nil
 

@@ -176,6 +176,7 @@ extension Session {
     passedVia = []
     askedProtocol = []
     held = nil
+    substituteWeight = nil
     challenged = nil
     pacing = nil
     pacedBody = ByteBuffer()
@@ -259,7 +260,7 @@ extension Session {
     ProblemWriter(
       problem: problem, rule: rule?.name, reference: record.reference, proxyName: workspace.name,
       prefersText: flags.contains(.prefersText), isHead: flags.contains(.isHead), closes: !persists,
-      substitute: substitute(for: problem)
+      substitute: accountedSubstitute(for: problem, workspace)
     ).write(to: &outputs.toClient, date: workspace.date.bytes)
     record.bytesOut &+= UInt64(outputs.toClient.count - before)
     // What came of a response has been read to its end, where its content was judged.

@@ -57,7 +57,7 @@ import Testing
       #expect(seen.decision.verdict == .deny && seen.decision.reason == .methodRefused, "\(method)")
       #expect(seen.description.contains("rule 'a' (s.toml:"), "\(seen)")
       #expect(seen.description.contains("adds a secret to it (405)"), "\(seen)")
-      #expect(seen.json.contains("\"decision\": \"method-refused\""))
+      #expect(seen.json.contains("\"reason\": \"method-refused\""))
     }
     #expect(try explanation(request, rule, method: "GET").decision.verdict == .allow)
     #expect(try explanation(request, rule, method: "OPTIONS").decision.verdict == .allow)

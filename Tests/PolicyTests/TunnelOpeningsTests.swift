@@ -105,6 +105,6 @@ import Testing
       explanation.description.contains(
         "denied by rule 'r' (s.toml:2): with 'default' = \"deny\" tunnels go to port 443 and to ports that the rule lists; "
           + "add 'ports = [443, 22]'\n"))
-    #expect(explanation.json.contains("\"decision\": \"port-not-listed\""))
+    #expect(explanation.json.contains("\"reason\": \"port-not-listed\""))
   }
 }

@@ -1,7 +1,9 @@
 // `answer` of [rule.response] over whole conversations: the file with the status and the words of the failure, on each occasion,
 // and where it is not sent.
 
+import Bytes
 import Policy
+import TestSupport
 import Testing
 
 @testable import Session
@@ -306,5 +308,22 @@ import Testing
   @Test(arguments: [(403, false), (404, false), (407, false), (499, false), (500, true), (504, true), (599, true)])
   func whatAParentSaysIsItsDecisionOrAnOutage(status: Int, isOutage: Bool) {
     #expect(Problem(.parentRefused, "x", receivedStatus: status).occasion == (isOutage ? .unreachable : nil))
+  }
+
+  /// What the client has not taken yet counts as held bodies do, and where they take all there is it gets the proxy's own words.
+  @Test(arguments: [0, 1 << 40]) func theFileCountsUntilTheClientHasIt(takenByOthers: Int) {
+    let policy = Self.offline()
+    var workspace = Workspace(
+      name: "sallyport", mark: Stage.mark, references: ReferenceSource(seed: 0, index: 0, of: 1))
+    var outputs = Outputs()
+    var session = Session(policy: policy, now: 0)
+    _ = session.clientReceived(octets(get).span, now: 0, policy: policy, &workspace, &outputs)
+    _ = workspace.heldBytes.take(takenByOthers, limit: .max)
+    _ = session.upstreamFailed(UpstreamFailure(.connectionRefused, "It said no."), &workspace, &outputs)
+    let isFile = outputs.toClient.bytes.string.hasSuffix("<p>offline")
+    #expect(isFile == (takenByOthers == 0))
+    #expect(workspace.heldBytes.count - takenByOthers == (isFile ? 10 : 0))
+    session.reset(now: 0, keeps: true)
+    #expect(workspace.heldBytes.count == takenByOthers)
   }
 }

@@ -145,7 +145,7 @@ import Testing
         < HTTP/1.1 403 denied rule=api ref=REF001
         < Date: Sun, 06 Nov 1994 08:49:37 GMT
         < Content-Type: application/problem+json
-        < Content-Length: 313
+        < Content-Length: 412
         < Cache-Control: no-store
         < Proxy-Status: sallyport; error=http_request_denied; details="Rule api sends requests below
              https://real.example/v2/; the path, read as /admin (decoded, dot segments removed), leads
@@ -154,7 +154,9 @@ import Testing
         < content: {"type":"urn:sallyport:problem:denied","title":"The policy denies this
              request","status":403,"detail":"Rule api sends requests below https://real.example/v2/;
              the path, read as /admin (decoded, dot segments removed), leads out of
-             it.","rule":"api","error":"http_request_denied","nsurlError":-1102,"ref":"REF001"}\n
+             it.","rule":"api","error":"http_request_denied","nsurlError":-1102,"expected":"a path
+             below https://real.example/v2/","seen":"/admin (decoded, dot segments
+             removed)","ref":"REF001"}\n
         end (403 denied): client keep
         """#)
   }
@@ -250,7 +252,7 @@ import Testing
         < HTTP/1.1 502 redirect-refused rule=api ref=REF002
         < Date: Sun, 06 Nov 1994 08:49:37 GMT
         < Content-Type: application/problem+json
-        < Content-Length: 406
+        < Content-Length: 523
         < Cache-Control: no-store
         < Proxy-Status: sallyport; error=http_protocol_error; received-status=302; details="The
              response of http://api/x: expected a redirect within https://real.example:443 (redirects =
@@ -259,8 +261,10 @@ import Testing
         < content: {"type":"urn:sallyport:problem:redirect-refused","title":"The response leads to
              where the policy does not allow","status":502,"detail":"The response of http://api/x:
              expected a redirect within https://real.example:443 (redirects = \\"same-host\\"), seen
-             Location 'http://api/y'.","rule":"api","error":"http_protocol_error","nsurlError":-1010,"up
-            stream":{"status":302,"type":null,"text":null},"ref":"REF002"}\n
+             Location 'http://api/y'.","rule":"api","error":"http_protocol_error","nsurlError":-1010,"ex
+            pected":"a redirect within https://real.example:443 (redirects =
+             \\"same-host\\")","seen":"Location 'http://api/y'","upstream":{"status":302,"type":null,"te
+            xt":null},"ref":"REF002"}\n
         end (502 redirect-refused): client keep, upstream kept, assurance exact
         """#)
   }

@@ -26,7 +26,7 @@ import Testing
         < HTTP/1.1 502 redirect-refused rule=r ref=REF001
         < Date: Sun, 06 Nov 1994 08:49:37 GMT
         < Content-Type: application/problem+json
-        < Content-Length: 411
+        < Content-Length: 529
         < Cache-Control: no-store
         < Proxy-Status: sallyport; error=http_protocol_error; received-status=302; details="The
              response of http://a.example/x: expected a redirect within http://a.example:80 (redirects
@@ -36,7 +36,9 @@ import Testing
              where the policy does not allow","status":502,"detail":"The response of
              http://a.example/x: expected a redirect within http://a.example:80 (redirects =
              \\"same-host\\"), seen Location 'http://b.example/y'.","rule":"r","error":"http_protocol_er
-            ror","nsurlError":-1010,"upstream":{"status":302,"type":null,"text":null},"ref":"REF001"}\n
+            ror","nsurlError":-1010,"expected":"a redirect within http://a.example:80 (redirects =
+             \\"same-host\\")","seen":"Location 'http://b.example/y'","upstream":{"status":302,"type":nu
+            ll,"text":null},"ref":"REF001"}\n
         end (502 redirect-refused): client keep, upstream kept
         """#)
   }
@@ -74,7 +76,7 @@ import Testing
         < HTTP/1.1 502 redirect-refused rule=r ref=REF001
         < Date: Sun, 06 Nov 1994 08:49:37 GMT
         < Content-Type: application/problem+json
-        < Content-Length: 387
+        < Content-Length: 481
         < Cache-Control: no-store
         < Proxy-Status: sallyport; error=http_protocol_error; received-status=302; details="The
              response of http://a.example/x: expected a redirect to http (redirects =
@@ -83,8 +85,9 @@ import Testing
         < content: {"type":"urn:sallyport:problem:redirect-refused","title":"The response leads to
              where the policy does not allow","status":502,"detail":"The response of
              http://a.example/x: expected a redirect to http (redirects = \\"same-scheme\\"), seen more
-             than one Location.","rule":"r","error":"http_protocol_error","nsurlError":-1010,"upstream":
-            {"status":302,"type":null,"text":null},"ref":"REF001"}\n
+             than one Location.","rule":"r","error":"http_protocol_error","nsurlError":-1010,"expected":
+            "a redirect to http (redirects = \\"same-scheme\\")","seen":"more than one
+             Location","upstream":{"status":302,"type":null,"text":null},"ref":"REF001"}\n
         end (502 redirect-refused): client keep, upstream kept
         """#)
   }
@@ -124,7 +127,7 @@ import Testing
         < HTTP/1.1 502 redirect-refused rule=r ref=REF001
         < Date: Sun, 06 Nov 1994 08:49:37 GMT
         < Content-Type: application/problem+json
-        < Content-Length: 417
+        < Content-Length: 541
         < Cache-Control: no-store
         < Proxy-Status: sallyport; error=http_protocol_error; received-status=200; details="The
              response of http://a.example/x: expected a redirect within http://a.example:80 (redirects
@@ -134,8 +137,9 @@ import Testing
              where the policy does not allow","status":502,"detail":"The response of
              http://a.example/x: expected a redirect within http://a.example:80 (redirects =
              \\"same-host\\"), seen Refresh '0; url=https://b.example/'.","rule":"r","error":"http_proto
-            col_error","nsurlError":-1010,"upstream":{"status":200,"type":null,"text":null},"ref":"REF00
-            1"}\n
+            col_error","nsurlError":-1010,"expected":"a redirect within http://a.example:80 (redirects
+             = \\"same-host\\")","seen":"Refresh '0; url=https://b.example/'","upstream":{"status":200,"
+            type":null,"text":null},"ref":"REF001"}\n
         end (502 redirect-refused): client keep, upstream closed
         """#)
   }
@@ -174,7 +178,7 @@ import Testing
         < HTTP/1.1 502 redirect-refused rule=r ref=REF001
         < Date: Sun, 06 Nov 1994 08:49:37 GMT
         < Content-Type: application/problem+json
-        < Content-Length: 405
+        < Content-Length: 517
         < Cache-Control: no-store
         < Proxy-Status: sallyport; error=http_protocol_error; received-status=302; details="The
              response of http://a.example/x: expected a redirect within http://a.example:80 (redirects
@@ -184,7 +188,9 @@ import Testing
              where the policy does not allow","status":502,"detail":"The response of
              http://a.example/x: expected a redirect within http://a.example:80 (redirects =
              \\"same-host\\"), seen Location '/ /b.example'.","rule":"r","error":"http_protocol_error","
-            nsurlError":-1010,"upstream":{"status":302,"type":null,"text":null},"ref":"REF001"}\n
+            nsurlError":-1010,"expected":"a redirect within http://a.example:80 (redirects =
+             \\"same-host\\")","seen":"Location '/ /b.example'","upstream":{"status":302,"type":null,"te
+            xt":null},"ref":"REF001"}\n
         end (502 redirect-refused): client keep, upstream closed
         """#)
   }
