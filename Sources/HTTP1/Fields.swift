@@ -212,6 +212,33 @@ public struct FieldSection: Sendable {
     while let element = elements.next(list.span) { drop(list[element].map(\.asciiLowercased), in: bytes) }
   }
 
+  /// Takes names (in lower case) and those of a list of Connection out of what Trailer announces (RFC 9110, 6.6.2), for the
+  /// trailers will not have them. Answers the line that takes the place of those that there were; empty: none does, for all is
+  /// as it came, or nothing is announced any more.
+  public mutating func announceTrailers(
+    _ bytes: Span<UInt8>, without removed: [[UInt8]], _ namedInConnection: [UInt8]
+  ) -> [UInt8] {
+    if removed.isEmpty && namedInConnection.isEmpty { return [] }
+    var gone = removed
+    var options = ListElements(0..<namedInConnection.count)
+    while let option = options.next(namedInConnection.span) {
+      gone.append(namedInConnection[option].map(\.asciiLowercased))
+    }
+    var names: [[UInt8]] = []
+    var count = 0
+    for index in lines.indices where lines[index].known == .trailer && !lines[index].isDropped {
+      var elements = ListElements(lines[index].value)
+      while let element = elements.next(bytes) {
+        count += 1
+        let name = bytes.extracting(element).array
+        if !gone.contains(name.map(\.asciiLowercased)) { names.append(name) }
+      }
+    }
+    if names.count == count { return [] }
+    drop(.trailer)
+    return names.isEmpty ? [] : Array("Trailer: ".utf8) + Array(names.joined(separator: [0x2c, 0x20])) + [0x0d, 0x0a]
+  }
+
   /// Drops every line of this field.
   public mutating func drop(_ field: KnownField) {
     for index in lines.indices where lines[index].known == field { lines[index].isDropped = true }

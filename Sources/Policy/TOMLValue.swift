@@ -73,12 +73,28 @@ enum TOMLDocument {
     defer { ctoml_free(document) }
     var position = ctoml_position()
     if let description = ctoml_fault(document, &position) {
-      return .failure(TOMLFault(position: TOMLPosition(position), description: String(cString: description)))
+      let text = String(cString: description)
+      return .failure(TOMLFault(position: place(of: text, at: TOMLPosition(position), in: source), description: text))
     }
     var count = 0
     let first = ctoml_nodes(document, &count)
     var walk = Walk(nodes: UnsafeBufferPointer(start: first, count: count))
     return .success(walk.value())
+  }
+
+  /// toml++ names the place where it stopped. What it found wrong often ends there, and stands between quotation marks in what
+  /// it says: then the fault is where that begins.
+  private static func place(of description: String, at stop: TOMLPosition, in source: [UInt8]) -> TOMLPosition {
+    let parts = description.split(separator: "'", omittingEmptySubsequences: false)
+    let lines = source.split(separator: 0x0a, maxSplits: stop.line, omittingEmptySubsequences: false)
+    guard parts.count == 3, !parts[1].isEmpty, stop.line >= 1, stop.line <= lines.count else { return stop }
+    // Columns count characters; a line that has others than ASCII keeps the place that was named.
+    let line = Array(lines[stop.line - 1])
+    guard line.allSatisfy({ $0 < 0x80 }) else { return stop }
+    let quoted = Array(parts[1].utf8)
+    let last = min(line.count, stop.column) - quoted.count
+    guard last >= 0, let begin = (0...last).last(where: { line[$0...].starts(with: quoted) }) else { return stop }
+    return TOMLPosition(line: stop.line, column: begin + 1)
   }
 
   /// Takes values off the list of nodes. The shim bounds how deep they nest.

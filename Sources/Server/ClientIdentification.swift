@@ -39,7 +39,7 @@ extension Conversation {
   private func knowsNames(of key: LocalClients.Key, _ inode: UInt32, _ worker: Worker) -> Bool {
     if identity == nil { identity = .user(worker.shared.clients.principal(of: key.userID)) }
     let wantsProgram =
-      worker.policy.configuration.log.who && session.program == nil && worker.programLookUps.take(now: worker.now)
+      worker.policy.configuration.log.who && session.program == nil && worker.programLookUps.allows(now: worker.now)
     if !wantsProgram, let client = worker.shared.clients.find(key, now: worker.now) {
       take(client)
       flags.remove(.identifiedForNext)
@@ -55,8 +55,8 @@ extension Conversation {
     let mailbox = worker.shared.mailboxes[worker.index]
     let slot = self.slot
     let generation = worker.generation(slot)
-    let request = LocalClients.Request(lookUp: lookUp, inode: wantsProgram ? inode : nil) { client, program in
-      mailbox.post(.identified(slot: slot, generation: generation, lookUp, client, program: program))
+    let request = LocalClients.Request(lookUp: lookUp, inode: wantsProgram ? inode : nil) { client, search in
+      mailbox.post(.identified(slot: slot, generation: generation, lookUp, client, search))
     }
     worker.shared.clients.lookUp(key, request)
     return false

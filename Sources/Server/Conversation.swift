@@ -454,14 +454,16 @@ final class Conversation {
 
   /// Goes on with bytes that waited, then says what the poller and the timers are to watch.
   func settle(_ worker: Worker) {
-    if flags.contains(.startsClientHandshake) { beginClientHandshake(worker) }
     if session.isInspecting {
       flags.insert(.inspected)
     } else if flags.contains(.inspected) {
       // What was held back of either side may go now.
       flags.remove([.inspected, .sawClientInput, .sawUpstreamInput])
     }
-    while !flags.contains(.closed), clientHandshake == nil {
+    while true {
+      // The hello may have come with the CONNECT, and both have waited until it was known who the client is.
+      if flags.contains(.startsClientHandshake) { beginClientHandshake(worker) }
+      if flags.contains(.closed) || clientHandshake != nil { break }
       if !clientInput.isEmpty, flags.isDisjoint(with: [.sawClientInput, .awaitsNames, .rests]), ending == nil,
         session.wantsClientBytes, outputs.toUpstream.isEmpty
       {

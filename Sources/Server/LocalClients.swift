@@ -9,6 +9,12 @@
 import Policy
 import Transport
 
+/// What came of looking for the program of a client, and how long it took.
+struct ProgramSearch: Sendable {
+  var program: String? = nil
+  var microseconds: Int64 = 0
+}
+
 /// Names for ids, of all loops.
 final class LocalClients: Sendable {
   struct Key: Hashable, Sendable {
@@ -20,8 +26,8 @@ final class LocalClients: Sendable {
     let lookUp: LookUp
     /// The socket whose program is to be found; nil: none.
     let inode: UInt32?
-    /// Runs on the thread of the look-ups, and must only pass the answer on: the client, and the path of its program.
-    let completion: @Sendable (LocalClient, String?) -> Void
+    /// Runs on the thread of the look-ups, and must only pass the answer on: the client, and what came of the search.
+    let completion: @Sendable (LocalClient, ProgramSearch) -> Void
   }
 
   private struct Known {
@@ -248,7 +254,13 @@ private final class LookUpThread {
 
   private func tell(_ client: LocalClient, _ entry: LocalClients.Entry) {
     for request in entry.requests where request.lookUp.isWanted {
-      request.completion(client, request.inode.flatMap { programs.program(holding: $0, of: entry.key.userID) })
+      var search = ProgramSearch()
+      if let inode = request.inode {
+        let begun = Clock.monotonicMicroseconds
+        search.program = programs.program(holding: inode, of: entry.key.userID)
+        search.microseconds = Clock.monotonicMicroseconds - begun
+      }
+      request.completion(client, search)
     }
   }
 

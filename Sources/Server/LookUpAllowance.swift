@@ -1,22 +1,24 @@
-// How many programs are looked for: a search reads what a process has open, about a hundred microseconds of its thread and
-// of the client's time. A client that opens thousands of connections a second is known by its user and unit; its program is
-// not worth as much again as all else that is done for it. Tests: LookUpAllowanceTests.
+// How long is spent on looking for programs: a search reads what processes have open, a hundred microseconds where they are
+// few, and milliseconds where one of them has thousands of sockets. A client that opens connections without end is known by
+// its user and unit; its program is not worth as much again as all else that is done for it. Tests: LookUpAllowanceTests.
 
-/// A share of the look-ups of one loop, in milliseconds of its clock.
+/// A share of the time of the thread that searches, for one loop. What a search takes is known once it is over, and may exceed
+/// what was left; then there is none until that is made up for.
 struct LookUpAllowance {
-  /// Look-ups a second, and how many may come at once: some two hundredths of a core.
-  static let perSecond: Int64 = 200
-  static let burst: Int64 = 100
+  /// Microseconds of search for each millisecond that passes, a fiftieth of a core, and how much is saved up at most: a
+  /// second's worth of searches that take what most do.
+  static let perMillisecond: Int64 = 20
+  static let most: Int64 = 100_000
 
-  private var left = burst * 1000
+  private var left = most
   private var countedAt: Int64 = .min
 
-  /// Whether there is one, which is then taken.
-  mutating func take(now: Int64) -> Bool {
-    if countedAt != .min { left = min(Self.burst * 1000, left + max(0, now - countedAt) * Self.perSecond) }
+  /// Whether a search may begin.
+  mutating func allows(now: Int64) -> Bool {
+    if countedAt != .min { left = min(Self.most, left + max(0, now - countedAt) * Self.perMillisecond) }
     countedAt = now
-    guard left >= 1000 else { return false }
-    left -= 1000
-    return true
+    return left > 0
   }
+
+  mutating func spend(microseconds: Int64) { left -= microseconds }
 }

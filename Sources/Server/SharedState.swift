@@ -11,7 +11,7 @@ enum WorkerMessage: Sendable {
   case policy(LivePolicy)
   case resolved(slot: Int, generation: UInt32, NameAnswer)
   /// The names of a client.
-  case identified(slot: Int, generation: UInt32, LookUp, LocalClient, program: String?)
+  case identified(slot: Int, generation: UInt32, LookUp, LocalClient, ProgramSearch)
   /// A step of the file of a body is done.
   case spooled(slot: Int, generation: UInt32, SpoolFile, Spooler.Outcome)
   /// Links, addresses or routes have changed.

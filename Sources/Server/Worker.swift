@@ -228,9 +228,10 @@ final class Worker {
         statistics.note(answer)
         guard generations[slot] == generation, case .connector(let connector) = occupants[slot] else { continue }
         connector.resolved(answer, self)
-      case .identified(let slot, let generation, let lookUp, let client, let program):
+      case .identified(let slot, let generation, let lookUp, let client, let search):
+        programLookUps.spend(microseconds: search.microseconds)
         if generations[slot] == generation, case .client(let conversation) = occupants[slot] {
-          conversation.identified(client, program, by: lookUp, self)
+          conversation.identified(client, search.program, by: lookUp, self)
         }
       case .spooled(let slot, let generation, let file, let outcome):
         if generations[slot] == generation, case .client(let conversation) = occupants[slot] {

@@ -312,8 +312,10 @@ extension Session {
 
   /// Drops what the origin proves with the rule's password: it is of no use to the client, but to guess that.
   func dropProofs(_ bytes: Span<UInt8>, _ fields: inout FieldSection) {
-    if challenged?.origin != nil { fields.drop(Self.authenticationInfo, in: bytes) }
+    for name in removedProofs { fields.drop(name, in: bytes) }
   }
+
+  var removedProofs: [[UInt8]] { challenged?.origin == nil ? [] : [Self.authenticationInfo] }
 
   private static let authenticationInfo = Array("authentication-info".utf8)
   private static let proxyAuthenticationInfo = Array("proxy-authentication-info".utf8)

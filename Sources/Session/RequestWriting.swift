@@ -13,6 +13,11 @@ extension Session {
     noteUpgrade(bytes, workspace)
     dropEdited(bytes, edits, &workspace.request.fields)
     let type = typeLine(bytes, edits.fields, body, &workspace.request.fields)
+    let announced =
+      workspace.request.fields.first(.trailer) == nil
+      ? []
+      : workspace.request.fields.announceTrailers(
+        bytes, without: edits.fields.removed + (edits.cookies ? [] : [Self.cookieName]), hop.namedInRequest)
     workspace.pool.lend(
       &outputs.toUpstream,
       workspace.request.fields.lines.last.map { $0.line.upperBound + 256 } ?? 1024 + edits.fields.addedBytes)
@@ -33,6 +38,7 @@ extension Session {
     outputs.toUpstream.append("\r\n")
     writeMaxForwards(bytes, &workspace.request, to: &outputs.toUpstream)
     workspace.request.fields.write(bytes, to: &outputs.toUpstream)
+    outputs.toUpstream.append(announced)
     // What the answer would bring back to the client does not leave.
     let adds = !EchoMethod.includes(bytes.extracting(workspace.request.method))
     for line in edits.fields.set where adds { outputs.toUpstream.append(line.line) }
@@ -64,6 +70,7 @@ extension Session {
   }
 
   private static let trailerName = Array("trailer".utf8)
+  private static let cookieName = Array("cookie".utf8)
   private static let contentTypeName = Array("content-type".utf8)
 
   /// The type that is written because of the body; nil where the one that came, or the rule's own word, stands. What the body

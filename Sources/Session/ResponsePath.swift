@@ -263,6 +263,12 @@ extension Session {
     let keepsUpgrade = workspace.response.status == 426 && workspace.response.fields.keep(.upgrade)
     let told = workspace.response.isInformational ? [] : fieldsToldAnew(bytes, &workspace, outputs)
     let tag = edits.isRewritten ? dropDigests(bytes, &workspace.response.fields) : nil
+    // Without its chunked coding the content has no trailers.
+    if flags.contains(.unchunksResponse) { workspace.response.fields.drop(.trailer) }
+    let announced =
+      workspace.response.fields.first(.trailer) == nil
+      ? []
+      : workspace.response.fields.announceTrailers(bytes, without: removedTrailers, hop.namedInResponse)
     outputs.toClient.append("HTTP/1.1 ")
     outputs.toClient.append(decimal: UInt64(workspace.response.status), width: 3)
     outputs.toClient.append(0x20)
@@ -270,6 +276,7 @@ extension Session {
     outputs.toClient.append("\r\n")
     workspace.response.fields.write(bytes, to: &outputs.toClient)
     outputs.toClient.append(told)
+    outputs.toClient.append(announced)
     // RFC 9110, 6.6.1: who passes on a response without a date says when it came.
     if !workspace.response.isInformational, workspace.response.fields.first(.date) == nil {
       outputs.toClient.append("Date: ")
@@ -295,6 +302,11 @@ extension Session {
     outputs.toClient.append(workspace.name)
     outputs.toClient.append("\r\n\r\n")
     record.bytesOut &+= UInt64(outputs.toClient.count - before)
+  }
+
+  /// Names that the trailer section loses on its way to the client.
+  private var removedTrailers: [[UInt8]] {
+    (flags.contains(.removesSetCookie) ? [Array("set-cookie".utf8)] : []) + removedProofs
   }
 
   private func writeFraming(

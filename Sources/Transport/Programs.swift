@@ -73,13 +73,16 @@ public struct ProgramFinder {
   private static func holds(_ process: Int32, _ wanted: [UInt8]) -> Bool {
     guard let stream = opendir("/proc/\(process)/fd") else { return false }
     defer { closedir(stream) }
+    var descriptors: [Int32] = []
+    while let entry = readdir(stream) {
+      if let number = number(entry) { descriptors.append(number) }
+    }
     let directory = dirfd(stream)
     return withUnsafeTemporaryAllocation(of: CChar.self, capacity: 64) { room in
       guard let target = room.baseAddress else { return false }
-      while let entry = readdir(stream) {
-        let count = withUnsafePointer(to: &entry.pointee.d_name) {
-          $0.withMemoryRebound(to: CChar.self, capacity: 256) { readlinkat(directory, $0, target, room.count) }
-        }
+      // Of a process that has many the highest number is the youngest, more often than not.
+      for descriptor in descriptors.sorted(by: >) {
+        let count = readlinkat(directory, "\(descriptor)", target, room.count)
         guard count == wanted.count else { continue }
         if (0..<count).allSatisfy({ UInt8(bitPattern: room[$0]) == wanted[$0] }) { return true }
       }

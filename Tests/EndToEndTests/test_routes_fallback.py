@@ -172,7 +172,7 @@ def test_connect_answered_5xx_leads_on(way, status, firsts, listed, opened, raw_
     assert line["route"] == "direct"
     # The line is about the route that was taken; why not the first is told beside it.
     told = proxy.log.wait_for(lambda entry: "route 'first' failed, the next is tried" in str(entry))
-    assert told["level"] == "warning" and f"ref={line['id']} " in str(told) and str(status) in str(told)
+    assert told["level"] == "warning" and f"ref={line['ref']} " in str(told) and str(status) in str(told)
 
 
 @pytest.mark.parametrize("reply", [1, 3, 4, 5, 6])

@@ -328,4 +328,3 @@ def test_the_access_line_has_a_route_where_one_was_taken(scripted_parent, routed
     for path, taken in expected.items():
         line = proxy.access(lambda line, path=path: line["target"].endswith(path))
         assert (line["route"], line["upstream"]) == taken, line
-        assert line["user"] is None and line["unit"] is None, "no rule asks for them"

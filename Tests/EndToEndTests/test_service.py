@@ -356,7 +356,7 @@ def test_a_refusal_is_a_notice_with_its_error(sallyport, raw_client, journal):
     assert response.status == 403
     entry = journal.entries.wait_for(lambda entry: "SALLYPORT_REF" in entry)
     assert entry["PRIORITY"] == "5" and entry["SALLYPORT_DECISION"] == "deny"
-    assert entry["SALLYPORT_ERROR"] == "denied" and entry["SALLYPORT_HOST"] == "127.0.0.1"
+    assert entry["SALLYPORT_OUTCOME"] == "denied" and entry["SALLYPORT_HOST"] == "127.0.0.1"
 
 
 def test_what_is_not_of_a_request_has_its_level_as_priority(sallyport, journal):

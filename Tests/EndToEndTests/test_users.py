@@ -101,8 +101,8 @@ def test_a_tunnel_is_its_users(guarded, raw_origin, client_of):
     assert len(origin.connections) == 1
 
 
-def test_nobody_is_looked_up_where_no_rule_asks(guarded, raw_origin, client_of):
-    proxy, origin = guarded(rule_of("all")), raw_origin(tells_the_way)
+def test_nobody_is_looked_up_where_neither_a_rule_nor_the_log_asks(guarded, raw_origin, client_of):
+    proxy, origin = guarded("[log]\nwho = false\n" + rule_of("all")), raw_origin(tells_the_way)
     assert way_of(client_of(proxy, NUMBERED).exchange(get(origin))).rule == "all"
     line = proxy.access()
     assert (line["user"], line["unit"]) == (None, None)

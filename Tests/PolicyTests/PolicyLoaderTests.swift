@@ -98,7 +98,7 @@ import Testing
     ).check()
     LoadRow(
       "a key twice", "[log]\nlevel = \"info\"\nlevel = \"info\"",
-      "3:9: error: invalid TOML: key-value pair: cannot redefine existing string 'level'"
+      "3:1: error: invalid TOML: key-value pair: cannot redefine existing string 'level'"
     ).check()
   }
 

@@ -1,35 +1,47 @@
-// How many programs are looked for.
+// How long is spent on looking for programs.
 
 import Testing
 
 @testable import Server
 
 @Suite struct LookUpAllowanceTests {
-  private static func taken(_ allowance: inout LookUpAllowance, of count: Int, at now: Int64) -> Int {
-    var taken = 0
-    for _ in 0..<count where allowance.take(now: now) { taken += 1 }
-    return taken
+  private static func searches(_ allowance: inout LookUpAllowance, of microseconds: Int64, at now: Int64) -> Int {
+    var count = 0
+    while allowance.allows(now: now), count < 10_000 {
+      allowance.spend(microseconds: microseconds)
+      count += 1
+    }
+    return count
   }
 
-  @Test func aBurstAndThenSoManyASecond() {
+  @Test func aBurstAndThenAFiftiethOfTheTime() {
     var allowance = LookUpAllowance()
-    #expect(Self.taken(&allowance, of: 1000, at: 5) == Int(LookUpAllowance.burst))
-    #expect(Self.taken(&allowance, of: 1, at: 9) == 0, "a look-up takes five milliseconds to come back")
-    #expect(Self.taken(&allowance, of: 2, at: 10) == 1)
+    #expect(Self.searches(&allowance, of: 100, at: 5) == 1000)
+    #expect(Self.searches(&allowance, of: 100, at: 9) == 0 + 1, "eighty microseconds are left, and one search begins")
+    #expect(Self.searches(&allowance, of: 100, at: 10) == 0, "and is made up for")
     var second = 0
-    for now in Int64(11)...1010 { second += Self.taken(&allowance, of: 1, at: now) }
-    #expect(second == Int(LookUpAllowance.perSecond))
+    for now in Int64(11)...1010 { second += Self.searches(&allowance, of: 100, at: now) }
+    #expect(second == 200)
+  }
+
+  @Test func searchesThatTakeLongAreFew() {
+    var allowance = LookUpAllowance()
+    #expect(Self.searches(&allowance, of: 10_000, at: 0) == 10)
+    var minute = 0
+    for now in Int64(1)...60_000 { minute += Self.searches(&allowance, of: 10_000, at: now) }
+    #expect(minute == 120)
   }
 
   @Test func restSavesUpABurstAndNoMore() {
     var allowance = LookUpAllowance()
-    #expect(Self.taken(&allowance, of: 1000, at: 0) == Int(LookUpAllowance.burst))
-    #expect(Self.taken(&allowance, of: 1000, at: 3_600_000) == Int(LookUpAllowance.burst))
+    _ = Self.searches(&allowance, of: 100, at: 0)
+    #expect(Self.searches(&allowance, of: 100, at: 3_600_000) == 1000)
   }
 
   @Test func aClockThatStandsStillGivesNothing() {
     var allowance = LookUpAllowance()
-    _ = Self.taken(&allowance, of: 1000, at: 7)
-    #expect(Self.taken(&allowance, of: 1, at: 7) + Self.taken(&allowance, of: 1, at: 6) == 0)
+    _ = Self.searches(&allowance, of: 100, at: 7)
+    #expect(Self.searches(&allowance, of: 100, at: 7) == 0)
+    #expect(Self.searches(&allowance, of: 100, at: 6) == 0)
   }
 }

@@ -291,6 +291,33 @@ import Testing
         """#)
   }
 
+  /// RFC 9110, 6.6.2: only what comes is announced.
+  @Test func trailersThatARuleTakesOutAreNotAnnounced() {
+    play(
+      .client(head("GET http://a.example/x HTTP/1.1", "Host: a.example")), .opened,
+      .upstream(
+        head(
+          "HTTP/1.1 200 OK", "Date: today", "Transfer-Encoding: chunked", "Connection: x-hop",
+          "Trailer: X-Sum, set-cookie", "Trailer: X-Hop") + "0\r\nX-Sum: 1\r\nSet-Cookie: a=b\r\nX-Hop: 1\r\n\r\n"),
+      policy: policy("[[rule]]\nname = \"r\"\n[rule.request]\ncookies = false"),
+      gives: #"""
+        connect a.example:80
+        > GET /x HTTP/1.1
+        > Host: a.example
+        > Via: 1.1 sallyport (7F3K2A9Q)
+        >
+        < HTTP/1.1 200 OK
+        < Date: today
+        < Trailer: X-Sum
+        < Transfer-Encoding: chunked
+        < Via: 1.1 sallyport
+        <
+        < last chunk
+        < trailer X-Sum: 1
+        end (200): client keep, upstream kept
+        """#)
+  }
+
   @Test func anHTTP10ClientGetsNoChunks() {
     play(
       .client("GET http://a.example/ HTTP/1.0\r\nConnection: keep-alive\r\n\r\n"), .opened,
@@ -305,7 +332,6 @@ import Testing
         >
         < HTTP/1.1 200 OK
         < Date: today
-        < Trailer: X-Sum
         < Connection: close
         < Via: 1.1 sallyport
         <
