@@ -110,7 +110,10 @@ import Testing
       "a header that begins with '=', on which toml++ would abort", Array("[=proxy]".utf8), 1, 2,
       "Error while parsing key: expected bare key starting character or string delimiter, saw '='"),
     FaultRow(
-      "a key twice", Array("a = 1\na = 2".utf8), 2, 5,
+      "a number that is too large", Array("a = 1\nb = 1e400".utf8), 2, 5,
+      "Error while parsing floating-point: '1e400' could not be interpreted as a value"),
+    FaultRow(
+      "a key twice", Array("a = 1\na = 2".utf8), 2, 1,
       "Error while parsing key-value pair: cannot redefine existing integer 'a'"),
     FaultRow(
       "a string without an end", Array("a = \"x".utf8), 1, 7,
