@@ -20,7 +20,8 @@ extension Session {
 
   /// Nothing moved until now.
   mutating func noteQuiet(until now: Int64) {
-    if !flags.contains(.reportsTimes) { return }
+    // What rests at the pace of its rule is not quiet of itself.
+    if !flags.contains(.reportsTimes) || pacing != nil { return }
     switch phase {
     case .tunnel: noteTime(now - lastProgress, of: .tunnelIdle)
     case .exchanging:

@@ -37,6 +37,7 @@ SHAPES = [
     (r"\d+ kept", "N kept"),
     (r"^bytes        [\d.]+ \w+ from clients, [\d.]+ \w+ to clients$", "bytes"),
     (r"^memory       [\d.]+ MiB", "memory       N MiB"),
+    (r"\buser=\S+( unit=\S+)?", "user=USER"),
     (r"\b(bytes_in|bytes_out|\w+_ms)=\d+", r"\1=N"),
     (r"Content-Length: \d+", "Content-Length: N"),
 ]
