@@ -117,7 +117,8 @@ extension AccessLine {
     self.init(
       record: record, rule: rule, client: client, totalMilliseconds: totalMilliseconds,
       place: record.decision?.rule.map { policy.rules[$0].place },
-      pins: record.decision.flatMap { policy.security(of: $0).settings.pinSet?.name }, wall: wall)
+      pins: record.assurance == nil ? nil : record.decision.flatMap { policy.security(of: $0).settings.pinSet?.name },
+      wall: wall)
   }
 }
 
