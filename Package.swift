@@ -1,5 +1,5 @@
 // swift-tools-version: 6.2
-// The modules and what each is for: README.md, "The house". Imports point downwards only.
+// The modules and what each is for: CONTRIBUTING.md. Imports point downwards only.
 import PackageDescription
 
 let package = Package(
@@ -12,12 +12,15 @@ let package = Package(
       swiftSettings: strict),
     .target(
       name: "Server",
-      dependencies: ["Session", "Transport", "Security", "Reachability", "HTTP1", "Policy", "Bytes", "CLinux"],
+      dependencies: [
+        "Session", "Upstream", "Transport", "Security", "Reachability", "HTTP1", "Policy", "Bytes", "CLinux",
+      ],
       swiftSettings: strict),
     .target(
       name: "Session", dependencies: ["HTTP1", "Policy", "Serialization", "Security", "Reachability", "Bytes"],
       swiftSettings: strict + memorySafe),
     .target(name: "HTTP1", dependencies: ["Bytes"], swiftSettings: strict + memorySafe),
+    .target(name: "Upstream", swiftSettings: strict + memorySafe),
     .target(
       name: "Policy", dependencies: ["Security", "Serialization", "Reachability", "Bytes", "CTOML", "CIDN2"],
       swiftSettings: strict),
@@ -27,7 +30,7 @@ let package = Package(
       swiftSettings: strict + memorySafe),
     .target(
       name: "Transport", dependencies: ["Bytes", "CLinux", "CCAres", "COpenSSL", "CSystemd"], swiftSettings: strict),
-    .target(name: "Security", dependencies: ["Bytes", "COpenSSL"], swiftSettings: strict),
+    .target(name: "Security", dependencies: ["Bytes", "COpenSSL", "CGSSAPI"], swiftSettings: strict),
     .target(name: "Bytes", swiftSettings: strict),
     .target(name: "CLinux"),
     .target(
@@ -41,6 +44,7 @@ let package = Package(
       linkerSettings: [
         .linkedLibrary("z"), .linkedLibrary("brotlidec"), .linkedLibrary("brotlienc"), .linkedLibrary("zstd"),
       ]),
+    .target(name: "CGSSAPI"),
     .target(
       name: "COpenSSL", linkerSettings: [.linkedLibrary("ssl"), .linkedLibrary("crypto")]),
     .systemLibrary(name: "CCAres", pkgConfig: "libcares"),
@@ -49,6 +53,7 @@ let package = Package(
     .systemLibrary(name: "CIconv"),
     .systemLibrary(name: "CXML", pkgConfig: "expat"),
     .systemLibrary(name: "CZlib", pkgConfig: "zlib"),
+    .testTarget(name: "UpstreamTests", dependencies: ["Upstream"], swiftSettings: strict),
     .testTarget(
       name: "PolicyTests", dependencies: ["Policy", "Serialization", "Security", "Reachability", "Bytes"],
       swiftSettings: strict),

@@ -115,6 +115,17 @@ public struct ByteBuffer: ~Copyable, @unchecked Sendable {
     unsafe append(text.utf8Start, count: text.utf8CodeUnitCount)
   }
 
+  /// `,"name":`, before the value of a further member of a JSON object.
+  public mutating func append(member name: StaticString) {
+    let count = name.utf8CodeUnitCount
+    reserve(count + 4)
+    let place = unsafe base.unsafelyUnwrapped + Int(end)
+    unsafe place.storeBytes(of: (0x2c | 0x22 << 8 as UInt16).littleEndian, as: UInt16.self)
+    unsafe memcpy(place + 2, name.utf8Start, count)
+    unsafe (place + 2 + count).storeBytes(of: (0x22 | 0x3a << 8 as UInt16).littleEndian, as: UInt16.self)
+    end &+= UInt32(truncatingIfNeeded: count + 4)
+  }
+
   /// Disfavored, or a literal would be a `String`, with its reference counted and its bytes asked for.
   @_disfavoredOverload
   public mutating func append(_ text: String) {
@@ -138,21 +149,25 @@ public struct ByteBuffer: ~Copyable, @unchecked Sendable {
   /// Appends what is readable in another buffer.
   public mutating func append(contentsOf other: borrowing ByteBuffer) { append(other.bytes) }
 
-  /// The digits of the largest number.
-  private static let mostDigits = 20
-
   /// The number in decimal digits.
   public mutating func append(decimal value: UInt64) {
     if value < 10 { return append(UInt8(truncatingIfNeeded: value) &+ 0x30) }
-    var digits = InlineArray<20, UInt8>(repeating: 0)
-    var first = Self.mostDigits
-    var rest = value
+    var count = 2
+    var rest = value / 100
+    while rest > 0 {
+      count &+= 1
+      rest /= 10
+    }
+    reserve(count)
+    end &+= UInt32(truncatingIfNeeded: count)
+    var place = Int(end)
+    rest = value
     repeat {
-      first -= 1
-      digits[first] = UInt8(truncatingIfNeeded: rest % 10) &+ 0x30
+      place &-= 1
+      unsafe base.unsafelyUnwrapped.storeBytes(
+        of: UInt8(truncatingIfNeeded: rest % 10) &+ 0x30, toByteOffset: place, as: UInt8.self)
       rest /= 10
     } while rest > 0
-    append(digits.span.extracting(first..<Self.mostDigits))
   }
 
   /// The number in decimal digits, at least `width` of them.

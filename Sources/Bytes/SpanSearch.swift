@@ -25,6 +25,30 @@ extension Span where Element == UInt8 {
     return index
   }
 
+  /// Index of the first byte at or behind `from` that does not stand for itself in a string of JSON (RFC 8259, 7), or is DEL or
+  /// above, which some readers do not show; `count` where there is none.
+  public func firstJSONEscape(from: Int) -> Int {
+    let ones: UInt64 = 0x0101_0101_0101_0101
+    let highs: UInt64 = 0x8080_8080_8080_8080
+    var index = from
+    while index &+ 8 <= count {
+      let word = unsafe bytes.unsafeLoadUnaligned(fromByteOffset: index, as: UInt64.self)
+      let quote = word ^ (ones &* 0x22)
+      let backslash = word ^ (ones &* 0x5c)
+      let delete = word ^ (ones &* 0x7f)
+      let unusual =
+        (word &- ones &* 0x20) | (quote &- ones) | (backslash &- ones) | (delete &- ones) | word
+      if unusual & highs != 0 { break }
+      index &+= 8
+    }
+    while index < count {
+      let byte = self[index]
+      if byte < 0x20 || byte >= 0x7f || byte == 0x22 || byte == 0x5c { return index }
+      index &+= 1
+    }
+    return index
+  }
+
   /// Index of the first `byte` at or behind `from`.
   @inlinable
   public func firstIndex(of byte: UInt8, from: Int = 0) -> Int? {

@@ -18,7 +18,9 @@ extension ConfigurationReading {
     var scheme: AuthorizationScheme? = .basic
     var user: [UInt8]? = nil
     var password: [UInt8]? = nil
-    for entry in table.settings where entry.key == "scheme" { scheme = authorizationScheme(entry) }
+    for entry in table.settings where entry.key == "scheme" {
+      scheme = authorizationScheme(entry, among: [.basic, .digest])
+    }
     for entry in table.settings {
       switch entry.key {
       case "scheme": continue
@@ -53,10 +55,11 @@ extension ConfigurationReading {
   }
 
   /// nil: it is none, and its error has been reported.
-  func authorizationScheme(_ setting: Setting) -> AuthorizationScheme? {
+  func authorizationScheme(_ setting: Setting, among schemes: [AuthorizationScheme]) -> AuthorizationScheme? {
     guard let text = string(setting) else { return nil }
-    if let scheme = AuthorizationScheme(rawValue: text) { return scheme }
-    error(setting, "expected \(Self.alternatives(AuthorizationScheme.allCases.map(\.rawValue)))")
+    if let scheme = AuthorizationScheme(rawValue: text), schemes.contains(scheme) { return scheme }
+    let place = text == AuthorizationScheme.negotiate.rawValue ? "; Negotiate is for parents, in [routes]" : ""
+    error(setting, "expected \(Self.alternatives(schemes.map(\.rawValue)))\(place)")
     return nil
   }
 

@@ -2,7 +2,7 @@
 // anchors and client certificates, so that each is read once, and each that has expired is told once.
 //
 // A path with `*`, `?` or `[` is a pattern. Of a directory, a list of pins takes `*.cer`, as AFNetworking finds its
-// pinned certificates, and a list of anchors takes every file. Tests: CertificateReadingTests.
+// pinned certificates, and a list of anchors takes every file. Tests: PinReadingTests, TrustReadingTests.
 
 import Security
 

@@ -70,5 +70,5 @@ extension TableSchema {
   static let answer = TableSchema(["file", "type", "when"])
   static let violation = TableSchema(["status", "content_type", "body"])
   static let route = TableSchema(["via", "credentials", "when", "interface", "unreachable", "wait", "security"])
-  static let routeCredentials = TableSchema(["scheme", "username", "password"])
+  static let routeCredentials = TableSchema(["scheme", "username", "password", "keytab", "principal"])
 }

@@ -1,5 +1,5 @@
-// What `explain` says of the readings of a path: the one that settled a condition, and how it comes about. Tests:
-// PathExplanationTests.
+// What `explain` says of the readings of a path: the one that settled a condition, and how it comes about.
+// Tests: ExplanationTests, test_path_readings.py.
 
 import Bytes
 

@@ -15,14 +15,20 @@ public struct Route: Hashable, Sendable {
     public let host: CanonicalHost
     public let port: UInt16
     /// nil: the parent asks for none.
-    public let credentials: RouteCredentials?
+    public let credentials: ParentCredentials?
 
-    public init(kind: Kind, host: CanonicalHost, port: UInt16, credentials: RouteCredentials? = nil) {
+    public init(kind: Kind, host: CanonicalHost, port: UInt16, credentials: ParentCredentials? = nil) {
       self.kind = kind
       self.host = host
       self.port = port
       self.credentials = credentials
     }
+
+    /// User name and password for the parent; nil: it gets none.
+    public var password: RouteCredentials? { if case .password(let given) = credentials { given } else { nil } }
+
+    /// The client that Kerberos knows the proxy as at the parent; nil: it is asked for no ticket.
+    public var kerberos: KerberosClient? { if case .kerberos(let client) = credentials { client } else { nil } }
 
     /// `proxy.office.example:3128`
     public var authority: String {
@@ -73,12 +79,28 @@ public struct Route: Hashable, Sendable {
   }
 }
 
+/// What a parent is shown.
+public enum ParentCredentials: Hashable, Sendable {
+  case password(RouteCredentials)
+  /// RFC 4559.
+  case kerberos(KerberosClient)
+
+  public var scheme: AuthorizationScheme {
+    switch self {
+    case .password(let given): given.scheme
+    case .kerberos: .negotiate
+    }
+  }
+}
+
 /// How credentials are shown to an HTTP server or parent.
 public enum AuthorizationScheme: String, Sendable, CaseIterable {
   /// RFC 7617: sent unasked.
   case basic
   /// RFC 7616: in answer to a challenge.
   case digest
+  /// RFC 4559: a ticket of Kerberos for the parent, sent unasked.
+  case negotiate
 }
 
 /// User name and password for a parent: by a scheme of HTTP, or those of RFC 1929. Never printed.

@@ -57,7 +57,7 @@ extension RouteExplanation {
   private static func text(_ route: Route) -> String {
     var parts = [route.parent == nil ? "straight to the destination" : "by \(route.via)"]
     if let credentials = route.parent?.credentials {
-      parts.append(credentials.scheme == .digest ? "with credentials (digest)" : "with credentials")
+      parts.append("with credentials" + (credentials.scheme == .basic ? "" : " (\(credentials.scheme.rawValue))"))
     }
     if !route.links.isEmpty { parts.append("where it is reached by \(alternatives(route.links))") }
     if let interface = route.interface { parts.append("from the interface \(interface)") }

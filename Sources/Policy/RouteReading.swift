@@ -17,7 +17,7 @@ struct RouteDraft {
   var settings: [String: Setting] = [:]
   /// nil: `via` is missing or has an error.
   var way: Way? = nil
-  var credentials: RouteCredentials? = nil
+  var credentials: ParentCredentials? = nil
   var links: [ReachabilityStatus] = []
   var interface: String? = nil
   /// nil after an error.
@@ -139,10 +139,15 @@ extension ConfigurationReading {
     return links
   }
 
-  private func routeCredentials(_ setting: Setting) -> RouteCredentials? {
+  private func routeCredentials(_ setting: Setting) -> ParentCredentials? {
     guard case .table = setting.value.content, let table = table(setting) else {
       expected("a table with 'username' and 'password'", setting)
       return nil
+    }
+    if let entry = table.settings.first(where: { $0.key == "scheme" }),
+      case .string(AuthorizationScheme.negotiate.rawValue) = entry.value.content
+    {
+      return kerberosClient(table.settings, setting).map { .kerberos($0) }
     }
     var scheme: AuthorizationScheme? = .basic
     var username: [UInt8]? = nil
@@ -151,16 +156,17 @@ extension ConfigurationReading {
     for entry in table.settings {
       keys.insert(entry.key)
       switch entry.key {
-      case "scheme": scheme = authorizationScheme(entry)
+      case "scheme": scheme = authorizationScheme(entry, among: AuthorizationScheme.allCases)
       case "username": username = stringOrSecret(entry, mayBeSecret: false)?.bytes
       case "password": password = secret(entry)
+      case "keytab", "principal": refuseKerberosKey(entry)
       default: unread(entry, of: .routeCredentials)
       }
     }
     let missing = ["username", "password"].filter { !keys.contains($0) }.map(\.quoted)
     if !missing.isEmpty { error(setting, "\(missing.joined(separator: " and ")) must be there") }
     guard let username, let password, let scheme else { return nil }
-    return RouteCredentials(username: username, password: password, scheme: scheme)
+    return .password(RouteCredentials(username: username, password: password, scheme: scheme))
   }
 
   // MARK: A route as a whole
@@ -176,8 +182,7 @@ extension ConfigurationReading {
       refuseSecurity(draft, "what an origin is held to is for [rule.security] to say, and 'via' is \"direct\"")
     case .parent(let parent):
       if let setting = draft.settings["credentials"], let credentials = draft.credentials {
-        let fault = parent.kind == .socks5 ? Self.socksFault(credentials) : Self.httpFault(credentials)
-        if let fault { error(setting, fault) }
+        if let fault = Self.fault(of: credentials, at: parent) { error(setting, fault) }
       }
       if parent.kind == .https { break }
       refuseSecurity(
@@ -192,6 +197,19 @@ extension ConfigurationReading {
     report(.error, setting.source, setting.keyBegin, "[\(setting.table).security]: \(message)")
   }
 
+  private static func fault(of credentials: ParentCredentials, at parent: ParentAddress) -> String? {
+    switch credentials {
+    case .password(let given): return parent.kind == .socks5 ? socksFault(given) : httpFault(given)
+    case .kerberos where parent.kind == .socks5: return socksSchemeFault
+    case .kerberos where parent.host.address != nil:
+      return "a ticket is for a service of a host by its name, and 'via' names an address"
+    case .kerberos: return nil
+    }
+  }
+
+  private static let socksSchemeFault =
+    "'scheme': SOCKS knows no schemes, only user name and password (RFC 1929); leave it out"
+
   /// Nothing of them is ever quoted: people put passwords into the wrong key.
   private static func httpFault(_ credentials: RouteCredentials) -> String? {
     let scheme = credentials.scheme
@@ -203,9 +221,7 @@ extension ConfigurationReading {
   }
 
   private static func socksFault(_ credentials: RouteCredentials) -> String? {
-    if credentials.scheme != .basic {
-      return "'scheme': SOCKS knows no schemes, only user name and password (RFC 1929); leave it out"
-    }
+    if credentials.scheme != .basic { return socksSchemeFault }
     let bounds = Bounds.socksCredential
     for (name, bytes) in [("username", credentials.username), ("password", credentials.password)]
     where !bounds.contains(bytes.count) {

@@ -126,7 +126,7 @@ public final class Rule: Sendable {
     self.response = response
     self.answer = answer
     hasParents = routes.contains { $0.parent != nil }
-    hasDigestParents = routes.contains { $0.parent?.credentials?.digest != nil }
+    hasDigestParents = routes.contains { $0.parent?.password?.digest != nil }
     methodBytes = conditions.methods.map { Array($0.utf8) }
     pathCondition = PathCondition(conditions.paths, denies: action == .deny && enforce)
   }

@@ -107,30 +107,42 @@ extension ConfigurationReading {
       return withhold(setting, of: owner, because: "\(path.quoted): \(fault)")
     }
     guard let bytes = secretBytes(setting, path) else { return nil }
-    if isReadableByOthers(path), warnedFiles.insert(path).inserted {
-      warning(setting, "others can read \(path.quoted), which holds a secret; give it mode 0600 or 0640")
-    }
+    warnOfOtherReaders(of: path, setting)
     return nonEmpty(bytes, "the file \(path.quoted)", setting)
   }
 
+  func warnOfOtherReaders(of path: String, _ setting: Setting) {
+    if isReadableByOthers(path), warnedFiles.insert(path).inserted {
+      warning(setting, "others can read \(path.quoted), which holds a secret; give it mode 0600 or 0640")
+    }
+  }
+
   private func credentialSecret(_ setting: Setting, of owner: Setting, _ name: String) -> [UInt8]? {
-    let isName = !name.isEmpty && name != "." && name != ".." && !name.utf8.contains { $0 == 0x2f || $0 == 0 }
-    guard isName else {
+    if secretUse == .inspected, files.credentialsDirectory == nil, Self.isCredentialName(name) {
+      return withhold(setting, of: owner, because: "the credential \(name.quoted) of systemd")
+    }
+    guard let path = credentialPath(setting, name) else { return nil }
+    return secretBytes(setting, path).flatMap { nonEmpty($0, "the credential \(name.quoted)", setting) }
+  }
+
+  static func isCredentialName(_ name: String) -> Bool {
+    !name.isEmpty && name != "." && name != ".." && !name.utf8.contains { $0 == 0x2f || $0 == 0 }
+  }
+
+  /// Where systemd puts the credential; nil after an error.
+  func credentialPath(_ setting: Setting, _ name: String) -> String? {
+    guard Self.isCredentialName(name) else {
       error(setting, "expected the name of a credential, without '/', found \(name.quoted)")
       return nil
     }
     guard let directory = files.credentialsDirectory else {
-      if secretUse == .inspected {
-        return withhold(setting, of: owner, because: "the credential \(name.quoted) of systemd")
-      }
       error(
         setting,
         "the credential \(name.quoted) is not there: $CREDENTIALS_DIRECTORY is not set; "
           + "systemd sets it for a service with LoadCredential=")
       return nil
     }
-    let bytes = secretBytes(setting, ConfigurationPath.join(directory, name))
-    return bytes.flatMap { nonEmpty($0, "the credential \(name.quoted)", setting) }
+    return ConfigurationPath.join(directory, name)
   }
 
   private func environmentSecret(_ setting: Setting, of owner: Setting, _ name: String) -> [UInt8]? {
@@ -160,7 +172,7 @@ extension ConfigurationReading {
     }
   }
 
-  private func secretFile(_ path: String) -> Result<[UInt8], FileFault> {
+  func secretFile(_ path: String) -> Result<[UInt8], FileFault> {
     let content = secrets[path] ?? files.read(path, limit: Self.largestSecretBytes)
     secrets[path] = content
     return content

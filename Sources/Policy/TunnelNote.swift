@@ -1,5 +1,5 @@
 // What `explain` leads with, of an https URL: that what would be done with the request has no effect, as programs reach
-// https through a tunnel that stays closed. Tests: TunnelNoteTests.
+// https through a tunnel that stays closed. Tests: test_check_tunnels.py.
 
 extension Explanation {
   /// What has to be said before all else of a request that reaches its host through `tunnel`; nil where the tunnel is

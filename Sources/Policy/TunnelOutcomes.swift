@@ -3,7 +3,7 @@
 // intercepted.
 //
 // Hosts are judged by specimens: a name that a pattern matches and no narrower one does, and then each narrower pattern by
-// itself. A tunnel to port 443 is asked about where the rule names no ports. Tests: TunnelOutcomesTests.
+// itself. A tunnel to port 443 is asked about where the rule names no ports. Tests: TunnelChecksTests.
 
 import Bytes
 

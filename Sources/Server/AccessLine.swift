@@ -7,8 +7,9 @@ import Policy
 import Session
 import Transport
 
+/// What the record of an exchange does not hold of its line; the record is handed on beside it, for a copy of one costs as much
+/// as writing it.
 struct AccessLine {
-  let record: ExchangeRecord
   /// The rule that decided; nil where none matched.
   let rule: String?
   let client: SocketAddress
@@ -21,45 +22,50 @@ struct AccessLine {
   var wall: Int64? = nil
 
   /// `text` holds method, target and the type of the response, at the record's ranges.
-  func write(_ format: LineFormat, text: borrowing ByteBuffer, to out: inout ByteBuffer) {
+  func write(
+    _ record: borrowing ExchangeRecord, _ format: LineFormat, text: borrowing ByteBuffer, to out: inout ByteBuffer
+  ) {
     switch format {
     case .json:
-      writeMembers(text, to: &out)
+      writeTime(record, &out)
+      write(record, JSONFacts(writesNulls: false), text.bytes, &out)
       out.append("}\n")
     case .text:
       out.appendTimestamp(wall ?? record.begunWall)
       out.append(" ")
-      write(TextFacts(), text.bytes, &out)
+      write(record, TextFacts(), text.bytes, &out)
       out.append("\n")
-    case .journal: writeJournal(text.bytes, &out)
+    case .journal: writeJournal(record, text.bytes, &out)
     }
   }
 
-  /// The JSON object without its last brace.
-  func writeMembers(_ text: borrowing ByteBuffer, to out: inout ByteBuffer) {
-    writeTime(&out)
-    write(JSONFacts(), text.bytes, &out)
+  /// The JSON object without its last brace, with all its members.
+  func writeMembers(_ record: borrowing ExchangeRecord, _ text: borrowing ByteBuffer, to out: inout ByteBuffer) {
+    writeTime(record, &out)
+    write(record, JSONFacts(writesNulls: true), text.bytes, &out)
   }
 
   /// Of an exchange that goes on: what has been decided.
-  func writeBeginning(_ text: borrowing ByteBuffer, to out: inout ByteBuffer) {
-    writeTime(&out)
-    writeRequest(JSONFacts(), text.bytes, &out)
-    writeDecision(JSONFacts(), &out)
+  func writeBeginning(_ record: borrowing ExchangeRecord, _ text: borrowing ByteBuffer, to out: inout ByteBuffer) {
+    writeTime(record, &out)
+    let facts = JSONFacts(writesNulls: true)
+    writeRequest(record, facts, text.bytes, &out)
+    writeDecision(record, facts, &out)
     out.append("}")
   }
 
-  private func writeTime(_ out: inout ByteBuffer) {
+  private func writeTime(_ record: borrowing ExchangeRecord, _ out: inout ByteBuffer) {
     out.append("{\"time\":\"")
     out.appendTimestamp(wall ?? record.begunWall)
     out.append("\"")
   }
 
   /// All but the time.
-  func write(_ facts: some FactWriter, _ text: Span<UInt8>, _ out: inout ByteBuffer) {
-    writeRequest(facts, text, &out)
+  func write(_ record: borrowing ExchangeRecord, _ facts: some FactWriter, _ text: Span<UInt8>, _ out: inout ByteBuffer)
+  {
+    writeRequest(record, facts, text, &out)
     facts.number("status", UInt64(record.status), isBare: true, &out)
-    writeDecision(facts, &out)
+    writeDecision(record, facts, &out)
     facts.word("outcome", record.outcome.word, &out)
     facts.word("detail", record.finding?.detail, &out)
     facts.word("expected", record.finding?.difference?.expected, &out)
@@ -73,7 +79,7 @@ struct AccessLine {
     facts.truth("reused", record.isReused, &out)
     facts.truth("retried", record.isRetried, &out)
     facts.word("assurance", record.assurance?.token, &out)
-    facts.word("pins", record.assurance == nil ? nil : pins, &out)
+    facts.word("pins", pins, &out)
     facts.number("upstream_status", record.upstreamStatus > 0 ? UInt64(record.upstreamStatus) : nil, &out)
     facts.text("upstream_type", text.extracting(record.upstreamType), &out)
     facts.number("bytes_in", record.bytesIn, &out)
@@ -85,14 +91,18 @@ struct AccessLine {
     facts.milliseconds("total_ms", max(0, totalMilliseconds), &out)
   }
 
-  private func writeRequest(_ facts: some FactWriter, _ text: Span<UInt8>, _ out: inout ByteBuffer) {
+  private func writeRequest(
+    _ record: borrowing ExchangeRecord, _ facts: some FactWriter, _ text: Span<UInt8>, _ out: inout ByteBuffer
+  ) {
     facts.reference("ref", record.reference, &out)
     facts.address("client", client, isBare: true, &out)
     facts.text("method", text.extracting(record.method), isBare: true, &out)
     facts.text("target", text.extracting(record.target), isBare: true, &out)
   }
 
-  private func writeDecision(_ facts: some FactWriter, _ out: inout ByteBuffer) {
+  private func writeDecision(
+    _ record: borrowing ExchangeRecord, _ facts: some FactWriter, _ out: inout ByteBuffer
+  ) {
     if let client = record.client, client.user == nil {
       facts.word("user", "\(client.userID)", &out)
     } else {
@@ -111,12 +121,14 @@ struct AccessLine {
 extension AccessLine {
   /// `policy`: the one that decided, with the rule that the record names.
   init(
-    _ record: ExchangeRecord, rule: String?, of policy: Policy, client: SocketAddress, totalMilliseconds: Int64,
+    of record: borrowing ExchangeRecord, rule: String?, by policy: Policy, client: SocketAddress,
+    totalMilliseconds: Int64,
     wall: Int64? = nil
   ) {
     self.init(
-      record: record, rule: rule, client: client, totalMilliseconds: totalMilliseconds,
+      rule: rule, client: client, totalMilliseconds: totalMilliseconds,
       place: record.decision?.rule.map { policy.rules[$0].place },
+      // They say something only of a certificate that was looked at.
       pins: record.assurance == nil ? nil : record.decision.flatMap { policy.security(of: $0).settings.pinSet?.name },
       wall: wall)
   }

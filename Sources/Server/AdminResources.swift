@@ -288,17 +288,17 @@ enum AdminResources {
     var text = ByteBuffer()
     text.append(found.text)
     let line = AccessLine(
-      found.record, rule: found.rule, of: found.policy, client: found.client,
+      of: found.record, rule: found.rule, by: found.policy, client: found.client,
       totalMilliseconds: found.totalMilliseconds)
     let explanation = explanation(of: found)
     var out = ByteBuffer()
     if format == .json {
-      line.writeMembers(text, to: &out)
+      line.writeMembers(found.record, text, to: &out)
       out.append(",\"explanation\":")
       out.append(explanation?.value.text ?? "null")
       out.append("}\n")
     } else {
-      line.write(format, text: text, to: &out)
+      line.write(found.record, format, text: text, to: &out)
       if let explanation { out.append("\n\(explanation)") }
     }
     return out.bytes.string

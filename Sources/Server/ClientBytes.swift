@@ -56,6 +56,14 @@ extension Conversation {
     connector?.clientEnded(worker)
   }
 
+  /// Refuses the request that begins with `input`, the last of this connection.
+  func refuse(_ problem: Problem, _ input: borrowing ByteBuffer, _ worker: Worker) {
+    session.expectLastExchange()
+    let action = session.refuseUnread(
+      input.bytes, problem, now: worker.now, policy: live.policy, &worker.workspace, &outputs)
+    perform(action, worker)
+  }
+
   /// Shows the session what there is until it can use no more of it.
   func pumpClient(_ input: inout ByteBuffer, _ worker: Worker) {
     flags.remove(.sawClientInput)
@@ -68,6 +76,13 @@ extension Conversation {
           live = worker.live
           // Users may have other names, and subordinate users other owners.
           flags.remove([.identified, .identifiedForNext])
+        }
+        if !input.isEmpty, worker.isRefusing {
+          refuse(
+            Problem(.shuttingDown, "The proxy is drained, and takes no requests until it is started again."), input,
+            worker)
+          input.consume(input.count)
+          return
         }
         if !input.isEmpty, mustRest(afterBeginning: begun, worker) || !knowsClient(worker) { return }
         begun += 1

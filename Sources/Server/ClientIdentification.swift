@@ -22,8 +22,12 @@ extension Conversation {
       session.client = nil
       flags.insert(.identified)
     case .unknown(let reason):
-      if worker.policy.asksForClient { worker.tellOfUnknown(peer, reason) }
       session.client = .unknown
+      if worker.policy.asksForClient {
+        worker.tellOfUnknown(peer, reason)
+      } else {
+        flags.insert(.identified)
+      }
     case .gone where worker.policy.asksForClient:
       leaveUnserved(worker)
       return false
@@ -39,9 +43,10 @@ extension Conversation {
   private func knowsNames(of key: LocalClients.Key, _ inode: UInt32, _ worker: Worker) -> Bool {
     if identity == nil { identity = .user(worker.shared.clients.principal(of: key.userID)) }
     let wantsProgram =
-      worker.policy.configuration.log.who && session.program == nil && worker.programLookUps.allows(now: worker.now)
+      worker.policy.configuration.log.who && session.program == nil
+      && worker.shared.clients.mayLookForPrograms(now: worker.now)
     if !wantsProgram, let client = worker.shared.clients.find(key, now: worker.now) {
-      take(client)
+      take(client, worker)
       flags.remove(.identifiedForNext)
       return true
     }
@@ -55,8 +60,8 @@ extension Conversation {
     let mailbox = worker.shared.mailboxes[worker.index]
     let slot = self.slot
     let generation = worker.generation(slot)
-    let request = LocalClients.Request(lookUp: lookUp, inode: wantsProgram ? inode : nil) { client, search in
-      mailbox.post(.identified(slot: slot, generation: generation, lookUp, client, search))
+    let request = LocalClients.Request(lookUp: lookUp, inode: wantsProgram ? inode : nil) { client, program in
+      mailbox.post(.identified(slot: slot, generation: generation, lookUp, client, program: program))
     }
     worker.shared.clients.lookUp(key, request)
     return false
@@ -68,13 +73,14 @@ extension Conversation {
     endLookUp()
     if worker.policy.asksForClient, hasLeft(worker) { return leaveUnserved(worker) }
     session.program = program
-    take(client)
+    take(client, worker)
     settle(worker)
   }
 
-  private func take(_ client: LocalClient) {
+  /// What a rule asks for and is in doubt is looked up again for the next request; the log takes what there is.
+  private func take(_ client: LocalClient, _ worker: Worker) {
     session.client = client
-    flags.insert(client.outcome == .known ? .identified : .identifiedForNext)
+    flags.insert(client.outcome == .known || !worker.policy.asksForClient ? .identified : .identifiedForNext)
   }
 
   /// The look-up is over, or nobody waits for it any more.
@@ -91,14 +97,14 @@ extension Conversation {
     endLookUp()
     guard worker.policy.asksForClient else {
       // The log has its number.
-      flags.insert(.identifiedForNext)
+      flags.insert(.identified)
       return settle(worker)
     }
     session.client = .unknown
-    let action = session.clientNotIdentified(
-      clientInput.bytes, after: LocalClients.deadlineMilliseconds, now: worker.now, policy: live.policy,
-      &worker.workspace, &outputs)
-    perform(action, worker)
+    let detail =
+      "Rules of the policy ask which user or unit sends the request, and the look-up did not end within "
+      + "\(LocalClients.deadlineMilliseconds) ms. Try again."
+    refuse(Problem(.clientNotIdentified, detail), clientInput, worker)
     settle(worker)
   }
 

@@ -1,8 +1,8 @@
-// A race of connections to the addresses of one host (RFC 8305, "Happy Eyeballs"): the next is begun when the one before it
-// has failed, or has not answered for a while, and the first that is there is taken.
+// The connections of a race to the addresses of one host: opens what `AddressRace` asks for, and reports what came of it.
 
 import Bytes
 import Transport
+import Upstream
 
 /// An address that may be connected to, and by what it is reached.
 struct Candidate {
@@ -18,6 +18,8 @@ final class Line {
   /// What is registered with the poller.
   var interest: Interest?
   let begunAt: Int64
+  /// The ticket that the parent is shown.
+  var token: [UInt8]? = nil
   /// What a parent has said that is not for the proxy.
   var early = ByteBuffer()
   /// What a parent has yet to be told.
@@ -40,8 +42,6 @@ final class Line {
 }
 
 struct ConnectionRace {
-  /// RFC 8305, 5: the next address is tried when the one before it has not answered for this long.
-  static let attemptDelayMilliseconds: Int64 = 250
   /// Addresses of one name that are tried, so that a name with hundreds cannot make the proxy knock at all of them.
   static let longestCandidates = 16
 
@@ -51,17 +51,29 @@ struct ConnectionRace {
     let interface: String?
   }
 
+  enum Outcome {
+    case won(Line)
+    case rest(until: Int64)
+    case lost
+    case timedOut
+  }
+
   private struct Attempt {
     let slot: Int
     let descriptor: Descriptor
     let candidate: Candidate
   }
 
+  private enum Opening {
+    case connected(Line)
+    case underWay
+    case failed
+  }
+
   private let candidates: [Candidate]
   private let manner: Manner
   let begunAt: Int64
-  let deadline: Int64
-  private var next = 0
+  private var order: AddressRace
   private var attempts: [Attempt] = []
   /// Why the last one failed.
   private(set) var lastError: SystemError? = nil
@@ -70,64 +82,35 @@ struct ConnectionRace {
     self.candidates = candidates
     self.manner = manner
     begunAt = now
-    deadline = now + milliseconds
+    order = AddressRace(of: candidates.count, now: now, within: milliseconds)
   }
 
-  /// Whether no address is left that could answer.
-  var isLost: Bool { attempts.isEmpty && next >= candidates.count }
-
-  /// When something is to be done if nothing happens before.
-  func due(now: Int64) -> Int64 {
-    min(deadline, next < candidates.count ? now + Self.attemptDelayMilliseconds : .max)
+  mutating func begin(for connector: Connector, _ worker: Worker) -> Outcome {
+    proceed(order.begin(now: worker.now), for: connector, worker)
   }
 
-  /// Begins with the next address that can be begun with; answers a connection that is there at once.
-  mutating func attemptNext(for connector: Connector, _ worker: Worker) -> Line? {
-    while next < candidates.count {
-      let candidate = candidates[next]
-      next += 1
-      switch Outgoing.open(candidate.address, codePoint: manner.codePoint, interface: manner.interface) {
-      case .failure(let error):
-        lastError = error
-        if error.isExhaustion, worker.closeIdleUpstreams() { next -= 1 }
-      case .success(let outgoing):
-        let slot = worker.occupy(.attempt(connector))
-        let interest: Interest = outgoing.isConnected ? .read : .write
-        guard worker.register(outgoing.descriptor, interest, slot) else {
-          outgoing.descriptor.close()
-          worker.vacate(slot)
-          lastError = SystemError.noMemory
-          continue
-        }
-        if outgoing.isConnected {
-          return Line(slot: slot, candidate, outgoing.descriptor, interest: interest, at: worker.now)
-        }
-        attempts.append(Attempt(slot: slot, descriptor: outgoing.descriptor, candidate: candidate))
-        return nil
-      }
-    }
-    return nil
+  mutating func timePassed(for connector: Connector, _ worker: Worker) -> Outcome {
+    proceed(order.timePassed(now: worker.now), for: connector, worker)
   }
 
-  /// The descriptor of `slot` is connected, or is not: answers the connection, or begins with the next.
-  mutating func ready(_ slot: Int, for connector: Connector, _ worker: Worker) -> Line? {
+  /// The descriptor of `slot` is connected, or is not; nil: it has been given up.
+  mutating func ready(_ slot: Int, for connector: Connector, _ worker: Worker) -> Outcome? {
     guard let index = attempts.firstIndex(where: { $0.slot == slot }) else { return nil }
     let attempt = attempts.remove(at: index)
     let error = attempt.descriptor.connectError
     if error == 0 {
-      return Line(slot: slot, attempt.candidate, attempt.descriptor, interest: .write, at: worker.now)
+      return .won(Line(slot: slot, attempt.candidate, attempt.descriptor, interest: .write, at: worker.now))
     }
     drop(attempt, because: SystemError(error), worker)
-    return attemptNext(for: connector, worker)
+    return proceed(order.failed(now: worker.now), for: connector, worker)
   }
 
   /// Gives up the connections that come from addresses which this machine has lost.
-  mutating func networkChanged(for connector: Connector, _ worker: Worker) -> Line? {
+  mutating func networkChanged(for connector: Connector, _ worker: Worker) -> Outcome {
     let lost = attempts.filter { worker.hasLost($0.descriptor) }
-    if lost.isEmpty { return nil }
     attempts.removeAll { attempt in lost.contains { $0.slot == attempt.slot } }
     for attempt in lost { drop(attempt, because: .networkUnreachable, worker) }
-    return attempts.isEmpty ? attemptNext(for: connector, worker) : nil
+    return proceed(order.lost(lost.count, now: worker.now), for: connector, worker)
   }
 
   /// Closes what has not won.
@@ -137,7 +120,50 @@ struct ConnectionRace {
       worker.vacate(attempt.slot)
     }
     attempts = []
-    next = candidates.count
+  }
+
+  private mutating func proceed(_ action: AddressRace.Action, for connector: Connector, _ worker: Worker) -> Outcome {
+    var action = action
+    while true {
+      switch action {
+      case .attempt(let address):
+        switch open(candidates[address], for: connector, worker) {
+        case .connected(let line): return .won(line)
+        case .underWay: action = order.begun(now: worker.now)
+        case .failed: action = order.couldNotBegin(now: worker.now)
+        }
+      case .rest(let until): return .rest(until: until)
+      case .lost: return .lost
+      case .timedOut: return .timedOut
+      }
+    }
+  }
+
+  private mutating func open(_ candidate: Candidate, for connector: Connector, _ worker: Worker) -> Opening {
+    var opened = Outgoing.open(candidate.address, codePoint: manner.codePoint, interface: manner.interface)
+    // Each that is closed makes room for another try.
+    while case .failure(let error) = opened, error.isExhaustion, worker.closeIdleUpstreams() {
+      opened = Outgoing.open(candidate.address, codePoint: manner.codePoint, interface: manner.interface)
+    }
+    switch opened {
+    case .failure(let error):
+      lastError = error
+      return .failed
+    case .success(let outgoing):
+      let slot = worker.occupy(.attempt(connector))
+      let interest: Interest = outgoing.isConnected ? .read : .write
+      guard worker.register(outgoing.descriptor, interest, slot) else {
+        outgoing.descriptor.close()
+        worker.vacate(slot)
+        lastError = SystemError.noMemory
+        return .failed
+      }
+      if outgoing.isConnected {
+        return .connected(Line(slot: slot, candidate, outgoing.descriptor, interest: interest, at: worker.now))
+      }
+      attempts.append(Attempt(slot: slot, descriptor: outgoing.descriptor, candidate: candidate))
+      return .underWay
+    }
   }
 
   private mutating func drop(_ attempt: Attempt, because error: SystemError, _ worker: Worker) {

@@ -27,6 +27,8 @@ final class Connector {
     /// With an https parent.
     case parentHandshake(Line, OriginHandshake)
     case greeting(Line, ParentHandshake)
+    /// For a ticket that the parent is to be shown.
+    case awaitingToken(Line, LookUp)
     /// `line` nil: the probe was given this connector's own connection.
     case probing(Line?, Candidate, TunnelProbe)
     case handshake(Line, OriginHandshake)
@@ -242,9 +244,10 @@ final class Connector {
         stage = .idle
         start(worker)
       case .racing(var race):
-        let line = race.networkChanged(for: self, worker)
-        go(on: race, line, worker)
-      case .parentHandshake(let line, _), .greeting(let line, _), .handshake(let line, _), .probing(let line?, _, _):
+        let outcome = race.networkChanged(for: self, worker)
+        go(on: race, outcome, worker)
+      case .parentHandshake(let line, _), .awaitingToken(let line, _), .greeting(let line, _), .handshake(let line, _),
+        .probing(let line?, _, _):
         if worker.hasLost(line.stream.descriptor) {
           let detail = "\(place): the address it was reached from is gone."
           routeFailed(UpstreamFailure(.connectionFailed, detail), .failed, worker)
@@ -335,23 +338,29 @@ final class Connector {
     settling(worker) {
       switch stage {
       case .racing(var race):
-        let line = race.ready(attemptSlot, for: self, worker)
-        go(on: race, line, worker)
+        guard let outcome = race.ready(attemptSlot, for: self, worker) else { return }
+        go(on: race, outcome, worker)
       case .parentHandshake(let line, let tls): proceedWithParent(line, tls, worker)
       case .greeting(let line, let talk): hear(line, talk, worker)
       case .handshake(let line, let tls): proceed(line, tls, worker)
       // What the server says before the tunnel is granted waits.
-      case .probing(let line?, _, _): worker.update(line.stream.descriptor, &line.interest, nil, line.slot)
+      case .probing(let line?, _, _), .awaitingToken(let line, _):
+        worker.update(line.stream.descriptor, &line.interest, nil, line.slot)
       case .idle, .queued, .naming, .probing, .waiting: break
       }
     }
   }
 
-  func go(on race: ConnectionRace, _ line: Line?, _ worker: Worker) {
+  func go(on race: ConnectionRace, _ outcome: ConnectionRace.Outcome, _ worker: Worker) {
     stage = .racing(race)
-    if let line { return won(line, race, worker) }
-    if race.isLost { return raceLost(race, worker) }
-    setTimer(race.due(now: worker.now), worker)
+    switch outcome {
+    case .won(let line): won(line, race, worker)
+    case .lost: raceLost(race, worker)
+    case .rest(let until): setTimer(until, worker)
+    case .timedOut:
+      let detail = "\(place) did not answer within \(timeouts.connectMilliseconds) ms."
+      routeFailed(UpstreamFailure(.connectionTimeout, detail), .dead, worker)
+    }
   }
 
   private func raceLost(_ race: ConnectionRace, _ worker: Worker) {
@@ -378,12 +387,8 @@ final class Connector {
     let timeouts = self.timeouts
     switch stage {
     case .racing(var race):
-      if worker.now < race.deadline {
-        let line = race.attemptNext(for: self, worker)
-        return go(on: race, line, worker)
-      }
-      let detail = "\(place) did not answer within \(timeouts.connectMilliseconds) ms."
-      routeFailed(UpstreamFailure(.connectionTimeout, detail), .dead, worker)
+      let outcome = race.timePassed(for: self, worker)
+      go(on: race, outcome, worker)
     case .queued:
       let limit = policy.configuration.limits.connectionsPerHost
       let detail =
@@ -398,6 +403,9 @@ final class Connector {
     case .greeting:
       let detail = "\(place) said nothing of \(destination.name) within \(timeouts.connectMilliseconds) ms."
       routeFailed(UpstreamFailure(.connectionTimeout, detail), .silent(since: greetedAt), worker)
+    case .awaitingToken:
+      let detail = "\(place): no Kerberos ticket for it within \(timeouts.connectMilliseconds) ms."
+      routeFailed(UpstreamFailure(.parentAuthentication, detail), .failed, worker)
     case .waiting:
       worker.waiting.removeAll { $0 === self }
       stage = .idle
@@ -430,6 +438,7 @@ final class Connector {
     upstream.holder = hasPlace ? identity : nil
     upstream.report = tls?.report.map { (Problem.Kind($0.kind), Finding($0, of: destination.name)) }
     upstream.isForgiven = tls?.isForgiven ?? false
+    if let token = line.token, upstream.destination.isParent { upstream.show(token) }
     hasPlace = false
     if route.parent != nil { worker.shared.health.succeeded(route.route, now: worker.now) }
     if wait != nil { tellOfWait(.resumed, worker) }
@@ -464,6 +473,9 @@ final class Connector {
     switch stage {
     case .racing(var race): race.abandon(worker)
     case .parentHandshake(let line, _), .greeting(let line, _), .handshake(let line, _): line.close(worker)
+    case .awaitingToken(let line, let request):
+      request.callOff()
+      line.close(worker)
     case .probing(let line, _, let probe):
       probe.abandon(self, worker)
       line?.close(worker)

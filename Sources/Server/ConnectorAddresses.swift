@@ -90,8 +90,8 @@ extension Connector {
     var race = ConnectionRace(
       candidates, ConnectionRace.Manner(codePoint: codePoint, interface: route.route.interface), at: worker.now,
       within: timeouts.connectMilliseconds)
-    let line = race.attemptNext(for: self, worker)
-    go(on: race, line, worker)
+    let outcome = race.begin(for: self, worker)
+    go(on: race, outcome, worker)
   }
 
   /// Why the route does not hold by this path; nil where it does.

@@ -69,6 +69,9 @@ extension Connector {
 
   /// Says what opens the way to the destination, where the parent has to be told before a request comes.
   private func greet(_ line: Line, _ worker: Worker) {
+    if let parent = route.route.parent, let client = parent.kerberos, line.token == nil {
+      return askForToken(client, parent, line, worker)
+    }
     guard let parent = route.route.parent, !carrier.isParent else { return verify(line, worker) }
     let via = (conversation?.session.passedVia ?? []) + Array("1.1 ".utf8) + worker.workspace.via
     let limits = policy.configuration.limits
@@ -76,10 +79,41 @@ extension Connector {
     let talk = ParentHandshake(
       parent, host: CanonicalHost(canonical: destination.host, address: destination.literal), port: destination.port,
       via: via, limits: HeadLimits(bytes: limits.headerBytes, fields: limits.headers),
-      authorization: authorization(worker))
+      authorization: line.token ?? authorization(worker))
     greetedAt = worker.now
     setTimer(worker.now + timeouts.connectMilliseconds, worker)
     hear(line, talk, worker)
+  }
+
+  /// The connection is there before the ticket is asked for: one that the parent refuses costs none.
+  private func askForToken(_ client: KerberosClient, _ parent: Route.Parent, _ line: Line, _ worker: Worker) {
+    let request = LookUp()
+    stage = .awaitingToken(line, request)
+    setTimer(worker.now + timeouts.connectMilliseconds, worker)
+    let mailbox = worker.shared.mailboxes[worker.index]
+    let slot = self.slot
+    let generation = worker.generation(slot)
+    worker.shared.tokens.mint(for: client, at: parent).make(request) {
+      mailbox.post(.token(slot: slot, generation: generation, request, $0))
+    }
+  }
+
+  func tokenMade(_ outcome: TokenMint.Outcome, for request: LookUp, _ worker: Worker) {
+    settling(worker) {
+      // Another may be waited for by now.
+      guard case .awaitingToken(let line, let awaited) = stage, awaited === request else { return }
+      setTimer(.max, worker)
+      switch outcome {
+      case .success(let token):
+        line.token = token
+        stage = .idle
+        greet(line, worker)
+      case .failure(let fault):
+        let client = route.route.parent?.kerberos?.principal.map { " as \($0)" } ?? ""
+        let detail = "\(place): no Kerberos ticket for it\(client): \(fault.description)."
+        routeFailed(UpstreamFailure(.parentAuthentication, detail), .failed, worker)
+      }
+    }
   }
 
   /// The credentials for CONNECT to the destination, where a nonce of the parent is known.

@@ -325,6 +325,7 @@ final class Conversation {
       reused: reused, address: IPAddress(upstream.address), port: upstream.address.port, by: upstream.way,
       assurance: assurance(of: upstream), now: worker.now,
       &worker.workspace, &outputs)
+    upstream.shown()
     perform(action, worker)
   }
 

@@ -64,34 +64,36 @@ extension Conversation {
     let rule = session.ruleName
     let milliseconds = worker.now - session.record.begun
     let begun = session.record.begunMicroseconds
-    worker.statistics.note(
-      session.record, rule: rule, isTunnel: session.isTunnel,
-      microseconds: begun > 0 ? worker.workspace.turnMicroseconds - begun : milliseconds * 1000)
-    worker.recent.note(
-      session.record, rule: rule, policy: session.policy, client: peer, totalMilliseconds: milliseconds,
-      text: outputs.text.bytes)
-    tell(milliseconds, worker)
-    guard session.policy.configuration.log.access else { return }
-    line(milliseconds).write(worker.shared.log.format, text: outputs.text, to: &worker.logLines)
+    session.withRecord { record in
+      worker.statistics.note(
+        record, rule: rule, isTunnel: session.isTunnel,
+        microseconds: begun > 0 ? worker.workspace.turnMicroseconds - begun : milliseconds * 1000)
+      worker.recent.note(
+        record, rule: rule, policy: session.policy, client: peer, totalMilliseconds: milliseconds,
+        text: outputs.text.bytes)
+      tell(record, milliseconds, worker)
+      guard session.policy.configuration.log.access else { return }
+      line(of: record, milliseconds).write(record, worker.shared.log.format, text: outputs.text, to: &worker.logLines)
+    }
   }
 
-  private func line(_ milliseconds: Int64, wall: Int64? = nil) -> AccessLine {
+  private func line(of record: borrowing ExchangeRecord, _ milliseconds: Int64, wall: Int64? = nil) -> AccessLine {
     AccessLine(
-      session.record, rule: session.ruleName, of: session.policy, client: peer, totalMilliseconds: milliseconds,
-      wall: wall)
+      of: record, rule: session.ruleName, by: session.policy, client: peer, totalMilliseconds: milliseconds, wall: wall)
   }
 
   /// Tells those who watch that the exchange is over.
-  private func tell(_ milliseconds: Int64, _ worker: Worker) {
+  private func tell(_ record: borrowing ExchangeRecord, _ milliseconds: Int64, _ worker: Worker) {
     let events = worker.shared.events
     guard events.isWatched else { return }
     // What was refused before a rule was asked began just now, for whoever counts beginnings and ends.
-    if session.record.decision == nil { tellBeginning(worker) }
-    let isViolation = session.record.violation != nil && events.wants(.violation)
+    if record.decision == nil { tellBeginning(worker) }
+    let isViolation = record.violation != nil && events.wants(.violation)
     guard isViolation || events.wants(.finished) else { return }
     var line = ByteBuffer()
     // The log tells when the exchange began; an event, when it happened.
-    self.line(milliseconds, wall: Clock.wall).write(.json, text: outputs.text, to: &line)
+    self.line(of: record, milliseconds, wall: Clock.wall).writeMembers(record, outputs.text, to: &line)
+    line.append("}\n")
     events.post(.finished, about: subject, json: line.bytes.string)
     if isViolation { events.post(.violation, about: subject, json: line.bytes.string) }
   }
@@ -100,7 +102,7 @@ extension Conversation {
   func tellBeginning(_ worker: Worker) {
     guard worker.shared.events.wants(.begun) else { return }
     var json = ByteBuffer()
-    line(0).writeBeginning(outputs.text, to: &json)
+    line(of: session.record, 0).writeBeginning(session.record, outputs.text, to: &json)
     worker.shared.events.post(.begun, about: subject, json: json.bytes.string)
   }
 }

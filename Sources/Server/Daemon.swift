@@ -257,7 +257,7 @@ public final class Daemon: AdminHost {
     while let signal = signals.next() {
       switch signal {
       case .hangUp: _ = reloadNow()
-      case .terminate: stop(after: state.isDraining ? 0 : state.policy.configuration.timeouts.drainMilliseconds)
+      case .terminate: stop(after: state.isStopping ? 0 : state.policy.configuration.timeouts.drainMilliseconds)
       }
     }
   }
@@ -308,7 +308,8 @@ public final class Daemon: AdminHost {
   }
 
   private func stop(after milliseconds: Int64) {
-    let isRepeated = state.isDraining
+    let isRepeated = state.isStopping
+    state.isStopping = true
     state.isDraining = true
     settings.log.event(
       .info, milliseconds > 0 ? "stopping: requests under way have \(milliseconds) ms" : "stopping at once")
@@ -373,10 +374,21 @@ public final class Daemon: AdminHost {
     admin?.answered(report, inquiry: inquiry, poller)
   }
 
-  func drainNow() { if !state.isDraining { stop(after: state.policy.configuration.timeouts.drainMilliseconds) } }
+  func drainNow() {
+    if state.isDraining { return }
+    let milliseconds = state.policy.configuration.timeouts.drainMilliseconds
+    if settings.inherited.listeners.isEmpty { return stop(after: milliseconds) }
+    // Whoever holds the sockets starts the next daemon at the next connection: only one that goes on can stay drained.
+    state.isDraining = true
+    settings.log.event(
+      .info,
+      "drained: requests under way have \(milliseconds) ms, and others are refused until the service is restarted")
+    service.drained()
+    for mailbox in shared.mailboxes { mailbox.post(.refuse(deadline: Clock.monotonic + milliseconds)) }
+  }
 
   func reloadNow() -> ReloadOutcome {
-    if state.isDraining { return .stopping }
+    if state.isStopping { return .stopping }
     service.reloadBegan()
     let reasons: [String]
     var warnings: [String] = []

@@ -23,6 +23,7 @@ struct DaemonState {
   /// Changes of it that showed.
   var networkChanges = 0
   var isDraining = false
+  var isStopping = false
 }
 
 /// Why a reload changed nothing.

@@ -163,7 +163,9 @@ final class Upstream {
   /// By what it left this machine when it was opened.
   let path: NetworkPath
   /// The same, as the session of each request has to know it.
-  let way: UpstreamWay
+  private(set) var way: UpstreamWay
+  /// Whether its next request shows the parent a ticket.
+  private var showsToken = false
   /// The change of the network after which its path was last looked at.
   var checkedAt: UInt32 = 0
   /// What is registered with the poller; nil where nothing is.
@@ -207,6 +209,19 @@ final class Upstream {
   }
 
   var descriptor: Descriptor { stream.descriptor }
+
+  /// Shows the parent a ticket with the first request. It answers for those that follow on the connection (RFC 4559, 6).
+  func show(_ token: [UInt8]) {
+    way.parentLines = ParentRequest.authorizationLine(token) + route.parentLines
+    showsToken = true
+  }
+
+  /// A request has left.
+  func shown() {
+    if !showsToken { return }
+    way.parentLines = route.parentLines
+    showsToken = false
+  }
 
   /// What is spoken with the destination itself, where that is under TLS.
   var tls: TLSStream? { destination.security == nil ? nil : stream.tls }

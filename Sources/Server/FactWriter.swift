@@ -40,48 +40,59 @@ extension FactWriter {
 
 /// Members behind others of a JSON object.
 struct JSONFacts: FactWriter {
+  /// Whether what there is not is null: a reader of the API gets all members always. A line of the log has none of them, or
+  /// half of it were nulls.
+  let writesNulls: Bool
+
   private func begin(_ name: StaticString, _ out: inout ByteBuffer) {
-    out.append(",\"")
-    out.append(name)
-    out.append("\":")
+    out.append(member: name)
+  }
+
+  private func absent(_ name: StaticString, _ out: inout ByteBuffer) {
+    if !writesNulls { return }
+    begin(name, &out)
+    out.append("null")
   }
 
   func reference(_ name: StaticString, _ value: Reference, _ out: inout ByteBuffer) {
     begin(name, &out)
-    out.append("\"")
+    out.append(0x22)
     value.write(to: &out)
-    out.append("\"")
+    out.append(0x22)
   }
 
   func address(_ name: StaticString, _ value: SocketAddress?, isBare: Bool, _ out: inout ByteBuffer) {
+    guard let value else { return absent(name, &out) }
     begin(name, &out)
-    guard let value else { return out.append("null") }
-    out.append("\"")
+    out.append(0x22)
     out.append(value)
-    out.append("\"")
+    out.append(0x22)
   }
 
   func text(_ name: StaticString, _ value: Span<UInt8>, isBare: Bool, _ out: inout ByteBuffer) {
+    if value.isEmpty { return absent(name, &out) }
     begin(name, &out)
-    if value.isEmpty { out.append("null") } else { out.append(json: value) }
+    out.append(json: value)
   }
 
   func word(_ name: StaticString, _ value: String?, _ out: inout ByteBuffer) {
+    guard let value else { return absent(name, &out) }
     begin(name, &out)
-    if let value { out.append(json: value) } else { out.append("null") }
+    out.append(json: value)
   }
 
   func word(_ name: StaticString, _ value: StaticString?, _ out: inout ByteBuffer) {
+    guard let value else { return absent(name, &out) }
     begin(name, &out)
-    guard let value else { return out.append("null") }
-    out.append("\"")
+    out.append(0x22)
     out.append(value)
-    out.append("\"")
+    out.append(0x22)
   }
 
   func number(_ name: StaticString, _ value: UInt64?, isBare: Bool, _ out: inout ByteBuffer) {
+    guard let value else { return absent(name, &out) }
     begin(name, &out)
-    if let value { out.append(decimal: value) } else { out.append("null") }
+    out.append(decimal: value)
   }
 
   func truth(_ name: StaticString, _ value: Bool, _ out: inout ByteBuffer) {
@@ -90,8 +101,8 @@ struct JSONFacts: FactWriter {
   }
 }
 
-/// `name=value` behind a space, but for the reference, which comes first, and nothing where there is no value. What holds more than printable ASCII, or could be taken for another
-/// fact, stands between quotation marks.
+/// `name=value` behind a space, but for the reference, which comes first, and nothing where there is no value. What holds more
+/// than printable ASCII, or could be taken for another fact, stands between quotation marks.
 struct TextFacts: FactWriter {
   private func begin(_ name: StaticString, isBare: Bool = false, _ out: inout ByteBuffer) {
     out.append(" ")

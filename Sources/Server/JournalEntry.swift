@@ -71,18 +71,18 @@ extension ByteBuffer {
 
 extension AccessLine {
   /// The fields by which requests are looked for, behind the line of the text form.
-  func writeJournal(_ text: Span<UInt8>, _ out: inout ByteBuffer) {
+  func writeJournal(_ record: borrowing ExchangeRecord, _ text: Span<UInt8>, _ out: inout ByteBuffer) {
     out.append("MESSAGE=")
-    write(TextFacts(), text, &out)
+    write(record, TextFacts(), text, &out)
     out.append("\nPRIORITY=")
-    out.append(priority.digit)
+    out.append(Self.priority(of: record).digit)
     out.append("\n")
-    write(JournalFacts(), text, &out)
+    write(record, JournalFacts(), text, &out)
     writeHost(text.extracting(record.target), &out)
     out.append("\n")
   }
 
-  private var priority: JournalPriority {
+  private static func priority(of record: borrowing ExchangeRecord) -> JournalPriority {
     record.outcome.token == nil && record.report == nil && record.violation == nil ? .information : .notice
   }
 

@@ -9,12 +9,6 @@
 import Policy
 import Transport
 
-/// What came of looking for the program of a client, and how long it took.
-struct ProgramSearch: Sendable {
-  var program: String? = nil
-  var microseconds: Int64 = 0
-}
-
 /// Names for ids, of all loops.
 final class LocalClients: Sendable {
   struct Key: Hashable, Sendable {
@@ -26,8 +20,8 @@ final class LocalClients: Sendable {
     let lookUp: LookUp
     /// The socket whose program is to be found; nil: none.
     let inode: UInt32?
-    /// Runs on the thread of the look-ups, and must only pass the answer on: the client, and what came of the search.
-    let completion: @Sendable (LocalClient, ProgramSearch) -> Void
+    /// Runs on the thread of the look-ups, and must only pass the answer on: the client, and its program where it was found.
+    let completion: @Sendable (LocalClient, String?) -> Void
   }
 
   private struct Known {
@@ -56,6 +50,7 @@ final class LocalClients: Sendable {
 
   private let memory = Locked(Memory())
   private let queue = Locked(LookUpQueue<Key, UInt32, Request>())
+  private let allowance = Locked(LookUpAllowance())
   private let wake = Wake()
   /// The thread is started when it is first needed.
   private let isStarted = Locked(false)
@@ -66,6 +61,9 @@ final class LocalClients: Sendable {
 
   /// The user that answers for a user: a subordinate one counts as its owner, for turns and for shares.
   func principal(of userID: UInt32) -> UInt32 { memory.withLock { $0.subordinates.principal(of: userID) } }
+
+  /// Whether there is time to look for programs.
+  func mayLookForPrograms(now: Int64) -> Bool { allowance.withLock { $0.allows(now: now) } }
 
   /// Looks the names up.
   func lookUp(_ key: Key, _ request: Request) {
@@ -106,6 +104,8 @@ final class LocalClients: Sendable {
 
 extension LocalClients {
   typealias Entry = LookUpQueue<Key, UInt32, Request>.Entry
+
+  fileprivate func spend(microseconds: Int64) { allowance.withLock { $0.spend(microseconds: microseconds) } }
 
   fileprivate func next() -> Entry? { queue.withLock { $0.next() } }
 
@@ -254,14 +254,15 @@ private final class LookUpThread {
 
   private func tell(_ client: LocalClient, _ entry: LocalClients.Entry) {
     for request in entry.requests where request.lookUp.isWanted {
-      var search = ProgramSearch()
-      if let inode = request.inode {
-        let begun = Clock.monotonicMicroseconds
-        search.program = programs.program(holding: inode, of: entry.key.userID)
-        search.microseconds = Clock.monotonicMicroseconds - begun
-      }
-      request.completion(client, search)
+      request.completion(client, request.inode.flatMap { program(holding: $0, of: entry.key.userID) })
     }
+  }
+
+  private func program(holding inode: UInt32, of userID: UInt32) -> String? {
+    guard clients.mayLookForPrograms(now: Clock.monotonic) else { return nil }
+    let begun = Clock.monotonicMicroseconds
+    defer { clients.spend(microseconds: Clock.monotonicMicroseconds - begun) }
+    return programs.program(holding: inode, of: userID)
   }
 
   private func user(_ number: UInt32) -> User {

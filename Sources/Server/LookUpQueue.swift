@@ -3,7 +3,8 @@
 
 import Synchronization
 
-/// A client whose names are looked up. Its loop calls it off when the client is gone.
+/// What a loop has asked a thread for: the names of a client, a ticket of Kerberos. It is called off when nobody waits for it any
+/// more.
 final class LookUp: Sendable {
   private let isCalledOff = Atomic<Bool>(false)
 

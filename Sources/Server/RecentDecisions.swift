@@ -43,7 +43,7 @@ struct RecentDecisions: ~Copyable {
   private var written = 0
 
   mutating func note(
-    _ record: ExchangeRecord, rule: String?, policy: Policy, client: SocketAddress, totalMilliseconds: Int64,
+    _ record: borrowing ExchangeRecord, rule: String?, policy: Policy, client: SocketAddress, totalMilliseconds: Int64,
     text: Span<UInt8>
   ) {
     if texts.isEmpty {
@@ -51,9 +51,8 @@ struct RecentDecisions: ~Copyable {
       entries.reserveCapacity(Self.mostEntries)
     }
     let entry = Entry(
-      record: record, rule: rule, policy: policy, client: client, totalMilliseconds: totalMilliseconds,
-      textBegin: written,
-      textCount: min(text.count, Self.textBytes))
+      record: copy record, rule: rule, policy: policy, client: client, totalMilliseconds: totalMilliseconds,
+      textBegin: written, textCount: min(text.count, Self.textBytes))
     let begin = written % Self.textBytes
     let beforeEnd = min(entry.textCount, Self.textBytes - begin)
     var room = texts.mutableSpan

@@ -28,10 +28,10 @@ final class RouteState {
     self.route = route
     self.security = security
     isInForce = route == .direct
-    let unasked = route.parent?.credentials.flatMap { $0.scheme == .basic ? $0 : nil }
+    let unasked = route.parent?.password.flatMap { $0.scheme == .basic ? $0 : nil }
     parentLines = (unasked.map(ParentRequest.authorizationLine) ?? []) + Self.keepAliveLine
     digest = route.parent.flatMap { parent in
-      parent.credentials?.digest.map {
+      parent.password?.digest.map {
         DigestAttempts(
           $0,
           for: NonceMemory.Place(

@@ -41,6 +41,11 @@ struct ServiceManager {
     started()
   }
 
+  mutating func drained() {
+    status.drain()
+    Systemd.notify("STATUS=\(status.text)")
+  }
+
   mutating func stopping(milliseconds: Int64) {
     isStopping = true
     Systemd.notify("STOPPING=1\nSTATUS=\(ServiceStatus.stopping(milliseconds: milliseconds))")

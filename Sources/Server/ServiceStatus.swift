@@ -21,6 +21,8 @@ struct ServiceStatus {
   /// Since when the policy in force is in force.
   private var policyTime: String
   private var reload = Reload.none
+  /// It goes on, and refuses every request.
+  private(set) var isDrained = false
 
   init(addresses: [String], rules: Int, at time: String) {
     self.addresses = addresses
@@ -38,7 +40,11 @@ struct ServiceStatus {
     reload = .failed(at: time, because: Self.oneLine(fault))
   }
 
-  var text: String {
+  mutating func drain() { isDrained = true }
+
+  var text: String { isDrained ? "drained, refuses all requests; \(policyText)" : policyText }
+
+  private var policyText: String {
     let state = "\(addresses.joined(separator: ", ")); \(rules) \(rules == 1 ? "rule" : "rules")"
     switch reload {
     case .none: return state

@@ -11,7 +11,9 @@ enum WorkerMessage: Sendable {
   case policy(LivePolicy)
   case resolved(slot: Int, generation: UInt32, NameAnswer)
   /// The names of a client.
-  case identified(slot: Int, generation: UInt32, LookUp, LocalClient, ProgramSearch)
+  case identified(slot: Int, generation: UInt32, LookUp, LocalClient, program: String?)
+  /// A token of Kerberos for a parent.
+  case token(slot: Int, generation: UInt32, LookUp, TokenMint.Outcome)
   /// A step of the file of a body is done.
   case spooled(slot: Int, generation: UInt32, SpoolFile, Spooler.Outcome)
   /// Links, addresses or routes have changed.
@@ -34,6 +36,8 @@ enum WorkerMessage: Sendable {
   /// Takes no more connections, ends idle ones, and lets the others finish until the deadline. `handsOver`: systemd keeps
   /// tunnels.
   case drain(deadline: Int64, handsOver: Bool)
+  /// Refuses new requests, ends idle connections, and lets the others finish until the deadline. Goes on running.
+  case refuse(deadline: Int64)
   /// Nothing but tunnels is left anywhere.
   case handOver
   /// The answer goes to `SharedState.reports`, with the number of the inquiry.
@@ -77,6 +81,7 @@ final class SharedState: Sendable {
   let heldBytes = ByteBudget()
   /// What of these each client holds.
   let heldShares = Locked(Shares<Claimant>())
+  let tokens = TokenMints()
   let spooler = Spooler(directory: Spooler.usualDirectory)
   let pins = PinSightings()
   /// Requests that wait for the network.

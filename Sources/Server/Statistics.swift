@@ -110,7 +110,7 @@ struct Statistics: Sendable {
   /// What stands for the name of a rule where none matched. No rule is called so.
   static let noRule = ""
 
-  mutating func note(_ record: ExchangeRecord, rule name: String?, isTunnel: Bool, microseconds: Int64) {
+  mutating func note(_ record: borrowing ExchangeRecord, rule name: String?, isTunnel: Bool, microseconds: Int64) {
     let index = record.decision?.rule.map { $0 + 1 } ?? 0
     if index < names.count, names[index] == name ?? Self.noRule {
       Self.note(record, in: &inForce[index])
@@ -122,7 +122,7 @@ struct Statistics: Sendable {
     if record.isRetried { retries += 1 }
   }
 
-  private static func note(_ record: ExchangeRecord, in counts: inout RuleStatistics) {
+  private static func note(_ record: borrowing ExchangeRecord, in counts: inout RuleStatistics) {
     if let token = record.outcome.token { counts.failed[token, default: 0] += 1 } else { counts.done += 1 }
     if let violation = record.violation { counts.violations[violation.token.description, default: 0] += 1 }
     if let report = record.report { counts.reports[report.token.description, default: 0] += 1 }

@@ -22,6 +22,8 @@ extension Conversation {
     if let allowed = session.downloadAllowance(now: worker.now), !session.holdsBody {
       room = min(room, max(allowed, Self.leastReadBytes))
     }
+    // What is read ahead and finds no room either stays as long as the client likes.
+    upstream.stream.tls?.readAhead(clientRoom >= Worker.readBytes + TLSContext.readAheadBytes)
     var input = takeInput(&upstreamInput, room, worker)
     switch upstream.stream.read(into: &input) {
     case .moved(let count):

@@ -48,8 +48,8 @@ final class Worker {
   var now: Int64
   private(set) var live: LivePolicy
   private let poller: Poller
-  var occupants: [Occupant] = []
-  var generations: [UInt32] = []
+  @exclusivity(unchecked) var occupants: [Occupant] = []
+  @exclusivity(unchecked) var generations: [UInt32] = []
   private var freeSlots: [Int] = []
   @exclusivity(unchecked) var destinations: DestinationTable
   @exclusivity(unchecked) var logLines = ByteBuffer()
@@ -59,6 +59,10 @@ final class Worker {
   @exclusivity(unchecked) private var due: [Int] = []
   var clients = 0
   var drainDeadline: Int64? = nil
+  /// New requests are refused: the proxy has been drained, and others hold its listeners.
+  private(set) var isRefusing = false
+  /// Until when those have time that came before.
+  private var refusalDeadline: Int64? = nil
   private(set) var handsOver = false
   /// How many tunnels the daemon was told are left; nil: not told yet.
   var reportedTunnels: Int? = nil
@@ -70,10 +74,9 @@ final class Worker {
   var probes = TunnelProbes()
   @exclusivity(unchecked) var statistics: Statistics
   @exclusivity(unchecked) var recent = RecentDecisions()
-  var progress = ProgressSweep()
+  @exclusivity(unchecked) var progress = ProgressSweep()
   var paths: NetworkPaths
   var owners = SocketOwners()
-  var programLookUps = LookUpAllowance()
   /// Connections that waited for a place are being given one.
   var isAdmitting = false
   /// Clients that left before they were known, and clients that could not be looked up.
@@ -86,7 +89,7 @@ final class Worker {
   var ruleRoutes: [[RouteState]] = []
   var routeStates: [Route: RouteState] = [:]
   /// Clients of which bytes are to be read that no event will announce.
-  private var again: [(slot: Int, generation: UInt32)] = []
+  @exclusivity(unchecked) private var again: [(slot: Int, generation: UInt32)] = []
   /// Clients that have had their part of a turn and have more requests here, in order.
   @exclusivity(unchecked) private var resting = RestingClients()
   /// Requests of this turn that came right behind another of the same connection.
@@ -150,6 +153,7 @@ final class Worker {
       runTimers()
       shared.log.submit(&logLines)
       statistics.noteTurn(microseconds: Clock.monotonicMicroseconds - workspace.turnMicroseconds)
+      if let refusalDeadline, now >= refusalDeadline { endUnderWay() }
       if let drainDeadline { continueDraining(drainDeadline) }
     }
     shared.reports.post(.drained(worker: index, statistics))
@@ -158,6 +162,7 @@ final class Worker {
   private func waitMilliseconds() -> Int32 {
     var wait = timers.millisecondsUntilNext(now: now)
     if let drainDeadline { wait = min(wait ?? .max, max(0, min(drainDeadline, firstRequestDeadline) - now)) }
+    if let refusalDeadline { wait = min(wait ?? .max, max(0, refusalDeadline - now)) }
     let timer = wait.map { Int32(clamping: $0 + 1) } ?? -1
     if resting.isEmpty { return timer }
     let rest = shared.log.isBehind ? Self.logPauseMilliseconds : 0
@@ -228,11 +233,13 @@ final class Worker {
         statistics.note(answer)
         guard generations[slot] == generation, case .connector(let connector) = occupants[slot] else { continue }
         connector.resolved(answer, self)
-      case .identified(let slot, let generation, let lookUp, let client, let search):
-        programLookUps.spend(microseconds: search.microseconds)
+      case .identified(let slot, let generation, let lookUp, let client, let program):
         if generations[slot] == generation, case .client(let conversation) = occupants[slot] {
-          conversation.identified(client, search.program, by: lookUp, self)
+          conversation.identified(client, program, by: lookUp, self)
         }
+      case .token(let slot, let generation, let request, let outcome):
+        guard generations[slot] == generation, case .connector(let connector) = occupants[slot] else { continue }
+        connector.tokenMade(outcome, for: request, self)
       case .spooled(let slot, let generation, let file, let outcome):
         if generations[slot] == generation, case .client(let conversation) = occupants[slot] {
           conversation.spooled(file, outcome, self)
@@ -256,6 +263,10 @@ final class Worker {
       case .drain(let deadline, let handsOver):
         self.handsOver = handsOver
         startDraining(deadline)
+      case .refuse(let deadline):
+        isRefusing = true
+        refusalDeadline = deadline
+        drainAll()
       case .handOver: handOver()
       }
     }
@@ -437,6 +448,14 @@ final class Worker {
     }
   }
 
+  private func endUnderWay() {
+    refusalDeadline = nil
+    for slot in occupants.indices {
+      if case .client(let conversation) = occupants[slot] { conversation.shutDown(self) }
+    }
+    shared.log.submit(&logLines)
+  }
+
   private func continueDraining(_ deadline: Int64) {
     if now >= firstRequestDeadline {
       firstRequestDeadline = .max
@@ -445,10 +464,7 @@ final class Worker {
     }
     if now >= deadline {
       handOver()
-      for slot in occupants.indices {
-        if case .client(let conversation) = occupants[slot] { conversation.shutDown(self) }
-      }
-      shared.log.submit(&logLines)
+      endUnderWay()
     }
     reportTunnels()
     if clients == 0 || now >= deadline { finished = true }

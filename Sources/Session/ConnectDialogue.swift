@@ -24,7 +24,7 @@ struct ConnectDialogue: Sendable {
   /// A challenge whose content is still being read, and how much of that is left, in bytes.
   private var challenge: (lines: [[UInt8]], remaining: UInt64)? = nil
 
-  /// `authorization`: the answer to a Digest challenge of before; nil: none is known.
+  /// `authorization`: a ticket of Negotiate, or the answer to a Digest challenge of before; nil: none is known.
   init(
     _ parent: Route.Parent, host: CanonicalHost, port: UInt16, via: [UInt8], limits: HeadLimits, authorization: [UInt8]?
   ) {
@@ -32,7 +32,7 @@ struct ConnectDialogue: Sendable {
     self.limits = limits
     self.via = via
     scheme = parent.credentials?.scheme
-    ask(with: scheme == .basic ? parent.credentials?.basic : authorization)
+    ask(with: scheme == .basic ? parent.password?.basic : authorization)
   }
 
   /// Asks, for the first time or again, after a challenge.
@@ -116,9 +116,15 @@ struct ConnectDialogue: Sendable {
     let offer = schemes.isEmpty ? "." : "; it asks for \(schemes.joined(separator: " or "))."
     return ParentRefusal(
       .parentAuthentication,
-      (scheme != nil
-        ? "The Basic credentials of its route are not what \(place.parent) takes"
-        : "Credentials are expected by \(place.parent), and its route has none") + " (407)" + offer, status: 407)
+      refusal + " (407)" + offer, status: 407)
+  }
+
+  private var refusal: String {
+    switch scheme {
+    case nil: "Credentials are expected by \(place.parent), and its route has none"
+    case .negotiate: "The Kerberos ticket of its route is not what \(place.parent) takes"
+    case .basic, .digest: "The Basic credentials of its route are not what \(place.parent) takes"
+    }
   }
 
   /// The first word of each Proxy-Authenticate line: the scheme of its first challenge (RFC 9110, 11.7.1).

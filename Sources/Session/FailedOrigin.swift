@@ -24,7 +24,8 @@ extension Session {
   mutating func accountedSubstitute(
     for problem: Problem, _ workspace: borrowing Workspace
   ) -> SubstituteAnswer? {
-    guard let answer = substitute(for: problem), !flags.contains(.isHead) else { return substitute(for: problem) }
+    guard let answer = substitute(for: problem) else { return nil }
+    if flags.contains(.isHead) { return answer }
     let weight = HeldBody(workspace.heldBytes)
     guard weight.account(ofAll: heldLimit, adding: answer.content.count) else { return nil }
     substituteWeight = weight

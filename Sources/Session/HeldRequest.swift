@@ -49,8 +49,8 @@ extension Session {
     switch work(bytes, serialization, workspace) {
     case .nothing: return send(bytes, headBytes: headBytes, edits, &workspace, &outputs)
     case .made:
-      challenged?.body = .made(serialization.body)
       let made = serialization.madeBody(workspace.request.fields.only(.contentType), in: bytes)
+      challenged?.body = .made(made)
       let body = RequestBodyEdits(length: made.count, type: .ifAbsent(serialization.contentType))
       writeRequest(bytes, edits, body, &workspace, &outputs)
       sendMade(made.span, &outputs)

@@ -7,7 +7,7 @@
 //                                         asked by http and policy sends what it will ask for under TLS
 //   Strict-Transport-Security             goes: it is about another host
 //
-// What does not name the target plainly (RedirectTarget) stays as it came. Tests: MappedFieldsTests, test_target.py.
+// What does not name the target plainly (RedirectTarget) stays as it came. Tests: MappedRequestTests, test_target.py.
 
 import Bytes
 import HTTP1

@@ -2,7 +2,7 @@
 // 9110, 9.3.6) with an http or https parent, RFC 1928 with a socks5 one.
 //
 // A value: bytes in, bytes out, and nothing is waited for here. TLS to an https parent, time-outs and the choice of the
-// next route are its user's. Tests: ParentHandshakeTests, ConnectDialogueTests, SOCKSDialogueTests; fuzzed by
+// next route are its user's. Tests: ConnectDialogueTests, SOCKSDialogueTests; fuzzed by
 // Tests/Fuzz/ParentHandshake.
 
 import Bytes

@@ -12,7 +12,7 @@ public enum ParentRequest {
   }
 
   /// The same of a value that is made already.
-  static func authorizationLine(_ value: [UInt8]) -> [UInt8] {
+  public static func authorizationLine(_ value: [UInt8]) -> [UInt8] {
     Array("Proxy-Authorization: ".utf8) + value + [0x0d, 0x0a]
   }
 

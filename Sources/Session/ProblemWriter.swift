@@ -215,14 +215,13 @@ extension ByteBuffer {
     let bytes = text.utf8.span
     // What needs no escape, which is nearly always all of it, goes at once.
     var clean = 0
-    for index in 0..<bytes.count {
-      let byte = bytes[index]
-      if byte >= 0x20 && byte != 0x7f && byte != 0x22 && byte != 0x5c { continue }
+    while true {
+      let index = bytes.firstJSONEscape(from: clean)
       append(bytes.extracting(clean..<index))
-      appendJSONByte(byte)
+      if index == bytes.count { break }
+      appendJSONByte(bytes[index])
       clean = index + 1
     }
-    append(bytes.extracting(clean..<bytes.count))
     append(0x22)
   }
 
@@ -230,14 +229,13 @@ extension ByteBuffer {
   public mutating func append(json bytes: Span<UInt8>) {
     append(0x22)
     var clean = 0
-    for index in 0..<bytes.count {
-      let byte = bytes[index]
-      if byte >= 0x20 && byte < 0x7f && byte != 0x22 && byte != 0x5c { continue }
+    while true {
+      let index = bytes.firstJSONEscape(from: clean)
       append(bytes.extracting(clean..<index))
-      if byte < 0x80 { appendJSONByte(byte) } else { append("\u{fffd}") }
+      if index == bytes.count { break }
+      if bytes[index] < 0x80 { appendJSONByte(bytes[index]) } else { append("\u{fffd}") }
       clean = index + 1
     }
-    append(bytes.extracting(clean..<bytes.count))
     append(0x22)
   }
 

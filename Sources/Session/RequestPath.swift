@@ -50,12 +50,12 @@ extension Session {
     }
   }
 
-  /// It could not be found out in time who sends the request of which `bytes` are the beginning, and a rule asks for it.
-  public mutating func clientNotIdentified(
-    _ bytes: Span<UInt8>, after milliseconds: Int64, now: Int64, policy current: Policy, _ workspace: inout Workspace,
+  /// Refuses the request of which `bytes` are the beginning, before it is read and any rule is asked.
+  public mutating func refuseUnread(
+    _ bytes: Span<UInt8>, _ problem: Problem, now: Int64, policy current: Policy, _ workspace: inout Workspace,
     _ outputs: inout Outputs
   ) -> Action {
-    precondition(phase == .idle, "who asks is found out before a request is read")
+    precondition(phase == .idle, "a request that has been read is refused for what it is")
     policy = current
     _ = workspace.request.read(
       bytes, limits: headLimits, isInTunnel: interior != nil, takesRawPath: policy.encodesPaths)
@@ -64,10 +64,7 @@ extension Session {
     request = .head
     record.bytesIn = UInt64(bytes.count)
     noteReadable(bytes, &workspace, &outputs)
-    let detail =
-      "Rules of the policy ask which user or unit sends the request, and the look-up did not end within "
-      + "\(milliseconds) ms. Try again."
-    return answer(Problem(.clientNotIdentified, detail), &workspace, &outputs)
+    return answer(problem, &workspace, &outputs)
   }
 
   /// A whole head is there: judges it, decides, and prepares what leaves. It came in `received` bytes, and its path is

@@ -37,7 +37,7 @@ struct SOCKSDialogue: Sendable {
     place = ParentPlace(parent, host: host, port: port)
     self.host = host
     self.port = port
-    credentials = parent.credentials
+    credentials = parent.password
   }
 
   mutating func received(_ input: Span<UInt8>, _ output: inout ByteBuffer) -> ParentHandshake.Progress {

@@ -35,6 +35,7 @@ public struct Session: ~Copyable {
     case done
   }
 
+  private let byAddress = ByAddress()
   var phase = Phase.idle
   var request = Progress.head
   var response = Progress.head
@@ -146,8 +147,11 @@ public struct Session: ~Copyable {
     /// The response is a challenge that has been understood: nothing of it passes.
     static let dropsResponse = Flags(rawValue: 1 << 25)
     /// The rule has time-outs, and is not enforced.
-    static let reportsTimes = Flags(rawValue: 1 << 26)
+    static let reportsTimes = Flags(rawValue: 1 << 27)
   }
+
+  /// Lends the record: read as a property it would be copied, with a dozen references to count.
+  public borrowing func withRecord(_ body: (borrowing ExchangeRecord) -> Void) { body(record) }
 
   var hop = HopState()
   /// Bytes of the head that have been looked at so far.

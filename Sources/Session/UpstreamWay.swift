@@ -17,7 +17,7 @@ public struct UpstreamWay: Sendable {
   /// to the destination.
   public let parent: String?
   /// Lines that the head has more for the parent, each with its line end.
-  public let parentLines: [UInt8]
+  public var parentLines: [UInt8]
   /// What a Digest challenge of the parent is answered with; nil: none is.
   public let digest: DigestAttempts?
 

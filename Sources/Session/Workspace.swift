@@ -9,6 +9,7 @@ import Serialization
 
 /// Scratch storage and the identity of the proxy. One a loop, lent to each call of a session.
 public struct Workspace: ~Copyable {
+  private let byAddress = ByAddress()
   public var pool = BufferPool()
   public var decisions = DecisionWorkspace()
   public var request = RequestHead()

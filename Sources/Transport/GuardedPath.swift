@@ -7,7 +7,7 @@
 // it are theirs. Of a file in another's directory nothing is read that is not that other's, or root's under this one
 // name: a hard link to what only root may read is not.
 //
-// Tests: GuardedPathTests, test_ca_of_root.py.
+// Tests: test_ca_of_root.py.
 
 import CLinux
 import Glibc

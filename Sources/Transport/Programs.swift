@@ -15,6 +15,8 @@ public struct ProgramFinder {
   /// Processes of each user that are asked first, and users that they are kept of.
   static let mostRecent = 8
   static let mostUsers = 256
+  /// Descriptors between two looks at the clock: a tenth of a millisecond's worth.
+  static let descriptorsPerLook = 128
 
   private var recent: [UInt32: [Int32]] = [:]
 
@@ -22,17 +24,27 @@ public struct ProgramFinder {
 
   /// The path of the executable as the kernel has it, ` (deleted)` behind it where the file is gone; nil where it is hidden,
   /// or no process was found in time. A socket that several processes hold is that of the first that is found.
-  public mutating func program(holding inode: UInt32, of userID: UInt32) -> String? {
+  public mutating func program(
+    holding inode: UInt32, of userID: UInt32, within microseconds: Int64 = longestMicroseconds
+  ) -> String? {
     if inode == 0 { return nil }
-    let until = Clock.monotonicMicroseconds + Self.longestMicroseconds
-    let wanted = Array("socket:[\(inode)]".utf8)
+    let wanted = Wanted(
+      name: Array("socket:[\(inode)]".utf8), until: Clock.monotonicMicroseconds + microseconds)
     let known = recent[userID] ?? []
-    for process in known where Self.holds(process, wanted) { return remember(process, userID) }
+    for process in known where !wanted.isOverdue && Self.holds(process, wanted) { return remember(process, userID) }
     for process in Self.processes() where !known.contains(process) {
-      if Clock.monotonicMicroseconds > until { return nil }
+      if wanted.isOverdue { return nil }
       if Self.isOf(userID, process), Self.holds(process, wanted) { return remember(process, userID) }
     }
     return nil
+  }
+
+  /// What is searched for, and until when.
+  private struct Wanted {
+    let name: [UInt8]
+    let until: Int64
+
+    var isOverdue: Bool { Clock.monotonicMicroseconds > until }
   }
 
   private mutating func remember(_ process: Int32, _ userID: UInt32) -> String? {
@@ -70,21 +82,24 @@ public struct ProgramFinder {
     return stat("/proc/\(process)", &status) == 0 && status.st_uid == userID
   }
 
-  private static func holds(_ process: Int32, _ wanted: [UInt8]) -> Bool {
+  /// A process may hold hundreds of thousands of descriptors.
+  private static func holds(_ process: Int32, _ wanted: Wanted) -> Bool {
     guard let stream = opendir("/proc/\(process)/fd") else { return false }
     defer { closedir(stream) }
     var descriptors: [Int32] = []
     while let entry = readdir(stream) {
       if let number = number(entry) { descriptors.append(number) }
+      if descriptors.count.isMultiple(of: descriptorsPerLook), wanted.isOverdue { return false }
     }
     let directory = dirfd(stream)
     return withUnsafeTemporaryAllocation(of: CChar.self, capacity: 64) { room in
       guard let target = room.baseAddress else { return false }
       // Of a process that has many the highest number is the youngest, more often than not.
-      for descriptor in descriptors.sorted(by: >) {
+      for (index, descriptor) in descriptors.sorted(by: >).enumerated() {
+        if index.isMultiple(of: descriptorsPerLook), wanted.isOverdue { return false }
         let count = readlinkat(directory, "\(descriptor)", target, room.count)
-        guard count == wanted.count else { continue }
-        if (0..<count).allSatisfy({ UInt8(bitPattern: room[$0]) == wanted[$0] }) { return true }
+        guard count == wanted.name.count else { continue }
+        if (0..<count).allSatisfy({ UInt8(bitPattern: room[$0]) == wanted.name[$0] }) { return true }
       }
       return false
     }

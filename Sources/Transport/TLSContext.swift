@@ -43,7 +43,7 @@ public struct TLSSetupFault: Error, Sendable, CustomStringConvertible {
 public final class TLSContext: @unchecked Sendable {
   /// What one read(2) may bring: four records of the largest size with their headers, and the head of a response. Given back
   /// when it has been read out.
-  static let readAheadBytes = 68 << 10
+  public static let readAheadBytes = 68 << 10
   /// Tickets for each client: one, for a resumed connection gets the next; two would cost a twentieth of a handshake.
   static let tickets = 1
   /// ALPN (RFC 7301) in its wire form: the one protocol that is spoken.

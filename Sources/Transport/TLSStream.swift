@@ -73,6 +73,7 @@ public final class TLSStream {
   public private(set) var verifiedAt: Int64
   /// Bytes may be there although the descriptor is not readable.
   public private(set) var hasMore = false
+  private var readsAhead = true
   private var isOver = false
   /// The alert by which the peer ended the connection after the handshake, in OpenSSL's words.
   public private(set) var alert: String? = nil
@@ -230,6 +231,17 @@ public final class TLSStream {
   }
 
   // MARK: Bytes
+
+  /// Whether a read may bring more records than are asked for, up to `TLSContext.readAheadBytes`: fewer reads, and what nobody
+  /// takes for now is kept.
+  public func readAhead(_ isWanted: Bool) {
+    carrier?.readAhead(isWanted)
+    if readsAhead == isWanted { return }
+    readsAhead = isWanted
+    SSL_set_read_ahead(ssl, isWanted ? 1 : 0)
+    // Without it the buffer, which is given back whenever it has been read out, need hold one record.
+    SSL_set_default_read_buffer_len(ssl, isWanted ? TLSContext.readAheadBytes : 0)
+  }
 
   /// Reads into the tail of `buffer`, which must have room.
   public func read(into buffer: inout ByteBuffer) -> Transfer {

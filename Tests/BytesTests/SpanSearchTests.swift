@@ -128,4 +128,19 @@ import Testing
       #expect(byte.hexadecimalValue == (isHexadecimal ? UInt8(text, radix: 16) : nil))
     }
   }
+
+  /// Every byte, at every place of a word and behind it, alone and behind another that a borrow could come from.
+  @Test func whatMustBeEscapedInJSONIsFound() {
+    for byte in UInt8.min...UInt8.max {
+      let isEscaped = byte < 0x20 || byte >= 0x7f || byte == 0x22 || byte == 0x5c
+      for place in 0..<18 {
+        var text = [UInt8](repeating: 0x61, count: 18)
+        text[place] = byte
+        #expect(text.span.firstJSONEscape(from: 0) == (isEscaped ? place : 18))
+        text[17] = 0x22
+        #expect(text.span.firstJSONEscape(from: 0) == (isEscaped ? place : 17))
+      }
+    }
+    #expect([0x22, 0x61].span.firstJSONEscape(from: 1) == 2)
+  }
 }

@@ -134,3 +134,8 @@ class AdminClient:
             if predicate(answer):
                 return answer
             assert time.monotonic() < end, f"{path} does not come to what was expected, but stays {answer}"
+
+
+def said(members: dict) -> dict:
+    """What is not null of an answer: what a line of the log has of it."""
+    return {name: value for name, value in members.items() if value is not None}

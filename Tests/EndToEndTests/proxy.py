@@ -51,6 +51,13 @@ def command(*arguments: str | Path, cwd: Path | None = None, **extra: str) -> su
     )
 
 
+class Line(dict):
+    """A line of the log: what it does not say is None."""
+
+    def __missing__(self, member: str) -> None:
+        return None
+
+
 class Proxy:
     """A running `sallyport run`."""
 
@@ -109,7 +116,7 @@ class Proxy:
             text = line.decode("utf-8", "replace")
             self.raw_log.append(text)
             try:
-                entry = json.loads(text)
+                entry = Line(json.loads(text))
             except ValueError:
                 entry = {"not_json": text}
             self.log.append(entry)

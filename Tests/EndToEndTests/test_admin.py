@@ -24,7 +24,7 @@ from admin_world import (
     samples,
     used,
 )
-from admin_client import request
+from admin_client import request, said
 from journal import DEADLINE_SECONDS
 from origins import answering, tunnel_echo, unused_port
 from problems import check_problem
@@ -202,7 +202,7 @@ def test_a_decision_is_found_by_the_reference_of_the_reason_phrase(administered,
     refused = check_problem(ask_once(raw_client, proxy, get("x.ads.test", 80, "/secretless")), 403)
     decision = proxy.admin.json(f"/v1/decisions/{refused.reference}")
     explanation = decision.pop("explanation")
-    assert decision == proxy.access_of(refused.reference)
+    assert said(decision) == proxy.access_of(refused.reference)
     assert (explanation["decision"], explanation["rule"]["name"]) == ("deny", "no-ads")
     assert (decision["rule"], decision["decision"], decision["outcome"]) == ("no-ads", "deny", "denied")
     assert ask_once(raw_client, proxy, get("a.test", origin.port)).status == 200
@@ -210,7 +210,7 @@ def test_a_decision_is_found_by_the_reference_of_the_reason_phrase(administered,
     allowed = proxy.admin.json(f"/v1/decisions/{line['ref']}")
     # Why each earlier rule did not decide.
     assert [passed["rule"] for passed in allowed.pop("explanation")["passed_over"]] == ["no-ads"]
-    assert allowed == line
+    assert said(allowed) == line
     done = command("explain", "--config", proxy.configuration, refused.reference)
     assert done.returncode == 0 and refused.reference in done.stdout
     assert "\ndenied by rule 'no-ads' (" in done.stdout, "it prints what explain prints"

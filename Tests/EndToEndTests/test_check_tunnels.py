@@ -20,6 +20,7 @@ NO_COOKIES = "cookies = false"
 PARAMETERS = 'parameters = { k = "seen" }'
 AGENT = 'user_agent = "seen"'
 JSON_ONLY = '[rule.response]\nserializer = "json"\non_violation = { content_type = "reject" }\n'
+ANSWER = '[rule.response]\nanswer = { file = "offline.html", type = "text/html", when = ["5xx"] }\n'
 HOST = 'hosts = ["a.test"]'
 OTHER = 'hosts = ["b.test"]'
 OPEN = 'connect = "intercept"'
@@ -73,10 +74,18 @@ TABLE = {
         rule("r", HOST, 'methods = ["GET"]', "PORTS") + rule("t", HOST, 'schemes = ["https"]', OPEN, 'methods = ["GET"]', "PORTS"), CLOSED),
     "an allow-list of http": (rule("r", HOST, 'methods = ["GET"]', 'schemes = ["http"]', "PORTS"), CLOSED),
     "nothing about requests": (rule("r", HOST), ""),
+    "redirects": (rule("r", HOST, 'redirects = "deny"'), ""),
+    "redirects, intercepted": (rule("r", HOST, OPEN, 'redirects = "deny"'), ""),
+    "redirects, verified": (rule("r", HOST, 'connect = "verify"', 'redirects = "same-host"'), ""),
+    "an answer": (rule("r", HOST) + ANSWER, ""),
+    "an answer, intercepted": (rule("r", HOST, OPEN) + ANSWER, ""),
+    "a target": (rule("r", HOST, 'target = "PLAIN/v2/"'), ""),
+    "a target, intercepted": (rule("r", HOST, OPEN, 'target = "PLAIN/v2/"'), ""),
     "a time-out": (rule("r", HOST, request='timeout = "30s"'), ""),
     "a port that is not asked for": (rule("r", HOST, "ports = [80]", request=HEADERS), ""),
 }
-REQUESTS = [("GET", "/"), ("GET", "/admin/x"), ("DELETE", "/x"), ("PUT", "/x")]
+REQUESTS = [("GET", "/"), ("GET", "/admin/x"), ("DELETE", "/x"), ("PUT", "/x"), ("GET", "/moved"), ("GET", "/broken")]
+HEADS = {b"/moved": b"302 Found\r\nLocation: http://elsewhere.test/", b"/broken": b"503 Busy"}
 
 
 def echo(connection) -> None:
@@ -87,7 +96,8 @@ def echo(connection) -> None:
             "fields": sorted(f"{name.decode().lower()}: {value.decode()}" for name, value in request.fields),
         }).encode()
         connection.send(
-            b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body)
+            b"HTTP/1.1 %s\r\nContent-Type: text/plain\r\nContent-Length: %d\r\n\r\n%s"
+            % (HEADS.get(request.target, b"200 OK"), len(body), body)
         )
 
 
@@ -97,7 +107,11 @@ def effect(answer) -> str | None:
         return "no tunnel"
     if answer.status in (403, 502):
         return str(answer.status)
+    if answer.body == b"<p>offline</p>":
+        return "the file"
     said = json.loads(answer.body)
+    if "/v2/" in said["line"]:
+        return "the target"
     seen = [field for field in said["fields"] if field in ("x-rule: seen", "user-agent: seen")]
     seen += ["parameter"] if "k=seen" in said["line"] else []
     seen += ["no cookie"] if not any(field.startswith("cookie:") for field in said["fields"]) else []
@@ -111,8 +125,10 @@ def test_check_says_what_has_no_effect(
     secure = tls_origin(echo, world.context(world.leaf("a.test")), tunnelled=True)
     plain = raw_origin(echo)
     text, default = TABLE[name]
-    policy = text.replace("PORTS", f"ports = [443, {secure.port}, {plain.port}]")
-    proxy = secure_proxy(authority.table + policy, proxy=default)
+    policy = text.replace("PORTS", f"ports = [443, {secure.port}, {plain.port}]").replace("PLAIN", f"http://a.test:{plain.port}")
+    (tmp_path / "proxy").mkdir()
+    (tmp_path / "proxy" / "offline.html").write_text("<p>offline</p>")
+    proxy = secure_proxy(authority.table + policy, proxy=default, directory=tmp_path / "proxy")
     context = client_context(world.root_file, authority.file)
     by_http, by_https = [], []
     for method, path in REQUESTS:
@@ -140,6 +156,8 @@ def test_check_says_what_has_no_effect(
     closed = meant and not denies_tunnels and any(
         http is None and https == "no tunnel" for http, https in zip(by_http, by_https)
     )
+    if name in ("headers", "redirects", "an answer", "a target"):
+        assert lost, (by_http, by_https)  # the requests show it
     assert (bool(idle), bool(unusable)) == (lost, closed), (by_http, by_https, said)
 
 

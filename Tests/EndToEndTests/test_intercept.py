@@ -5,6 +5,7 @@ inside (rules, serializers, refusals, bodies, WebSocket), and a client that does
 policies and chains is in test_pins.py, real programs are in test_tls_clients.py.
 """
 
+import asyncio
 import hashlib
 import ssl
 import subprocess
@@ -12,8 +13,8 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-import websockets.sync.client
-import websockets.sync.server
+import websockets.asyncio.client
+import websockets.asyncio.server
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -658,30 +659,30 @@ def test_expect_100_continue_inside(intercepting, inside, origin):
 
 
 def test_a_websocket_inside(intercepting, authority, world):
-    """The library's own client and server, TLS on both sides, the proxy between."""
-    with websockets.sync.server.serve(
-        lambda connection: [connection.send(message) for message in connection],
-        "127.0.0.1",
-        0,
-        ssl=world.context(world.leaf("a.test")),
-        max_size=None,
-    ) as server:
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
-        thread.start()
-        port = server.socket.getsockname()[1]
-        proxy = intercepting()
-        with websockets.sync.client.connect(
-            f"wss://a.test:{port}/chat",
-            proxy=proxy.url,
-            ssl=ssl.create_default_context(cafile=authority.file),
-            max_size=None,
-        ) as peer:
-            peer.send("sally")
-            assert peer.recv(DEADLINE_SECONDS) == "sally"
-            peer.send(LARGE[:1_000_000])
-            assert peer.recv(DEADLINE_SECONDS) == LARGE[:1_000_000]
-        server.shutdown()
-        thread.join(DEADLINE_SECONDS)
+    """The library's own client and server, TLS on both sides, the proxy between.
+
+    On one thread: its client with threads reads and writes one SSL object at once, and now and then loses what it wrote.
+    """
+
+    async def echo(connection) -> None:
+        async for message in connection:
+            await connection.send(message)
+
+    async def converse(proxy: str) -> int:
+        context = world.context(world.leaf("a.test"))
+        async with websockets.asyncio.server.serve(echo, "127.0.0.1", 0, ssl=context, max_size=None) as server:
+            port = server.sockets[0].getsockname()[1]
+            trusting = ssl.create_default_context(cafile=authority.file)
+            async with websockets.asyncio.client.connect(
+                f"wss://a.test:{port}/chat", proxy=proxy, ssl=trusting, max_size=None
+            ) as peer:
+                for message in ("sally", LARGE[:1_000_000]):
+                    await peer.send(message)
+                    assert await asyncio.wait_for(peer.recv(), DEADLINE_SECONDS) == message
+            return port
+
+    proxy = intercepting()
+    port = asyncio.run(converse(proxy.url))
     line = proxy.access(lambda line: line["method"] == "GET")
     assert (line["status"], line["target"]) == (101, f"https://a.test:{port}/chat")
     assert line["bytes_in"] > 1_000_000 and line["bytes_out"] > 1_000_000

@@ -16,7 +16,9 @@ import pytest
 
 from conftest import need, with_mounts
 from journal import DEADLINE_SECONDS, Journal
-from origins import answering
+from admin_client import AdminClient
+from origins import answering, silent
+from problems import check_problem
 from proxy import binary, clean_environment
 from service import FakeJournal, StoppedThread, passing, threads
 
@@ -161,6 +163,61 @@ def test_a_passed_socket_replaces_listen(start_passed, raw_origin, raw_client, m
         client = raw_client(proxy)
         client.send(f"GET http://{origin.authority}/ HTTP/1.1\r\nHost: {origin.authority}\r\n\r\n".encode())
         assert client.answer().status == 200
+
+
+def test_a_drained_service_stays_drained(start_passed, raw_origin, raw_client, manager, tmp_path):
+    """Were it to end, systemd would start it again for the next connection."""
+    admin = tmp_path / "admin.sock"
+    released = threading.Event()
+
+    def script(connection) -> None:
+        connection.read_request()
+        released.wait(DEADLINE_SECONDS)
+        connection.send(ANSWER)
+
+    proxy = start_passed(
+        [("proxy", listening())], policy=f'[admin]\nsocket = "{admin}"\n', environment=manager.environment,
+        proxy="workers = 2")
+    origin = raw_origin(script)
+    request = f"GET http://{origin.authority}/ HTTP/1.1\r\nHost: {origin.authority}\r\n\r\n".encode()
+    busy, idle = raw_client(proxy), raw_client(proxy)
+    idle.send(b"OPTIONS * HTTP/1.1\r\nHost: a\r\nMax-Forwards: 0\r\n\r\n")
+    assert idle.answer().status == 200
+    busy.send(request)
+    origin.wait_for("accepted")
+    api = AdminClient(admin)
+    try:
+        assert api.ask("/v1/drain", "POST").status == 202
+        assert idle.wait_for_end() == "closed"
+        for _ in range(6):  # both loops
+            client = raw_client(proxy)
+            problem = check_problem(client.exchange(request), 503)
+            assert problem.token == "shutting-down" and "drained" in problem.body["detail"]
+            assert client.wait_for_end() == "closed"
+        tunnel = raw_client(proxy).exchange(b"CONNECT a.test:443 HTTP/1.1\r\nHost: a.test:443\r\n\r\n")
+        assert check_problem(tunnel, 503).token == "shutting-down"
+        assert api.json("/v1/status")["draining"] is True
+        assert api.ask("/v1/reload", "POST").status == 200
+        assert check_problem(raw_client(proxy).exchange(request), 503).token == "shutting-down"
+    finally:
+        released.set()
+    assert busy.answer().status == 200, "what was under way has its time"
+    said = manager.messages.wait_for(lambda message: message.get("STATUS", "").startswith("drained"))
+    assert "STOPPING" not in said and proxy.process.poll() is None
+    proxy.stop()
+
+
+def test_what_is_under_way_is_ended_when_a_drain_has_had_its_time(start_passed, raw_origin, raw_client, tmp_path):
+    admin = tmp_path / "admin.sock"
+    proxy = start_passed(
+        [("proxy", listening())], policy=f'[admin]\nsocket = "{admin}"\n[proxy.timeouts]\ndrain = "300ms"\n')
+    origin = raw_origin(silent)
+    client = raw_client(proxy)
+    client.send(f"GET http://{origin.authority}/ HTTP/1.1\r\nHost: {origin.authority}\r\n\r\n".encode())
+    origin.wait_for("accepted")
+    assert AdminClient(admin).ask("/v1/drain", "POST").status == 202
+    assert check_problem(client.answer(), 503).token == "shutting-down"
+    assert proxy.process.poll() is None
 
 
 def test_two_passed_sockets_are_both_served(start_passed):

@@ -3,11 +3,14 @@
 import base64
 import os
 import pwd
+import re
 import shutil
 import subprocess
+from pathlib import Path
 
 import pytest
 
+from conftest import with_mounts
 from journal import DEADLINE_SECONDS
 from origins import answering
 from parents import routed
@@ -107,3 +110,22 @@ def test_a_client_that_says_what_it_wants_and_leaves_is_served_where_no_rule_ask
     client.send(get("127.0.0.1", origin.port))
     client.close()
     assert proxy.access(lambda line: line["method"] == "GET")["decision"] == "allow"
+
+
+def test_where_no_rule_asks_a_client_is_looked_up_once(sallyport, raw_client, raw_origin):
+    """Without a tree of control groups nothing is certain, and of what is not certain nothing is remembered."""
+    proxy = sallyport(prefix=with_mounts("mount -t tmpfs none /sys/fs/cgroup"))
+    origin, client = raw_origin(answering(OK)), raw_client(proxy)
+    assert client.exchange(get("127.0.0.1", origin.port)).status == 200
+    before = turns_of_the_look_ups(proxy)
+    for _ in range(20):
+        assert client.exchange(get("127.0.0.1", origin.port)).status == 200
+    assert turns_of_the_look_ups(proxy) == before
+
+
+def turns_of_the_look_ups(proxy) -> int:
+    """How often the thread that looks clients up has gone to sleep."""
+    for task in Path(f"/proc/{proxy.process.pid}/task").iterdir():
+        if (task / "comm").read_text() == "clients\n":
+            return int(re.search(r"^voluntary_ctxt_switches:\s*(\d+)", (task / "status").read_text(), re.M)[1])
+    raise AssertionError("no thread looks clients up")

@@ -1,7 +1,7 @@
 """Why: by whose word, what was expected and what was seen, of whom; in the line of the log, in the event, in
 /v1/decisions/REF and in what `explain REF` prints."""
 
-from admin_client import AdminClient
+from admin_client import AdminClient, said
 from admin_world import ADMIN, administered
 from origins import answering, tunnel_echo
 from parents import routed
@@ -36,7 +36,7 @@ def everywhere(proxy, reference: str) -> dict:
     admin = AdminClient(proxy.configuration.parent / "admin.sock")
     decision = admin.json(f"/v1/decisions/{reference}")
     explanation = decision.pop("explanation")
-    assert decision == line
+    assert said(decision) == line
     assert (explanation["decision"], explanation["rule"]["name"]) == (line["decision"], line["rule"])
     explained = command("explain", "--config", proxy.configuration, reference).stdout
     assert f" {reference} " in explained.splitlines()[0]

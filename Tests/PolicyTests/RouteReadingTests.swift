@@ -38,7 +38,7 @@ import Testing
     #expect(route.name == "x")
     #expect(route.parent?.kind == .https && route.parent?.authority == "proxy.example:8443")
     #expect(
-      route.parent?.credentials
+      route.parent?.password
         == RouteCredentials(username: Array("kiosk".utf8), password: Array("hunter2".utf8)))
     #expect(route.links == [.wired, .wifi] && route.interface == "eth0.100" && route.waitMilliseconds == 90_000)
     let settings = route.security.settings
@@ -49,7 +49,7 @@ import Testing
   @Test func digestCredentialsAreNotSentUnasked() throws {
     let credentials = try route(
       "via = \"http://p\"\ncredentials = { scheme = \"digest\", username = \"u\", password = \"p:\" }"
-    ).parent?.credentials
+    ).parent?.password
     #expect(credentials?.digest?.username == Array("u".utf8) && credentials?.digest?.password == Array("p:".utf8))
   }
 
@@ -59,7 +59,7 @@ import Testing
     let said = PolicyLoader.load(path: "s.toml", files: DictionaryFiles(["s.toml": text])).diagnostics
     #expect(
       said.map(\.sentence) == [
-        "s.toml:3:26: error: 'scheme' in [routes.x.credentials]: expected \"basic\" or \"digest\""
+        "s.toml:3:26: error: 'scheme' in [routes.x.credentials]: expected \"basic\", \"digest\" or \"negotiate\""
       ])
   }
 
@@ -135,14 +135,14 @@ import Testing
   @Test(arguments: ["http", "https"]) func basicTakesAnyBytesButAFew(scheme: String) throws {
     let credentials = try route(
       "via = \"\(scheme)://p\"\ncredentials = { username = \"ü\", password = \"a:b \(String(repeating: "p", count: 300))\" }"
-    ).parent?.credentials
+    ).parent?.password
     #expect(credentials?.username == Array("ü".utf8) && credentials?.password.count == 304)
   }
 
   @Test func socksTakesColonsAndControls() throws {
     let credentials = try route(
       "via = \"socks5://p\"\ncredentials = { username = \"a:b\", password = \"\\u0001\(String(repeating: "p", count: 254))\" }"
-    ).parent?.credentials
+    ).parent?.password
     #expect(credentials?.username == Array("a:b".utf8) && credentials?.password.count == 255)
   }
 

@@ -78,8 +78,8 @@ import Transport
     record.target = 3..<text.count
     record.decision = Decision(verdict: .deny, reason: .ruleDenies, rule: 0)
     var out = ByteBuffer()
-    AccessLine(record: record, rule: "no\"ads", client: Self.client, totalMilliseconds: 0, place: "/p.toml:3")
-      .writeBeginning(text, to: &out)
+    AccessLine(rule: "no\"ads", client: Self.client, totalMilliseconds: 0, place: "/p.toml:3")
+      .writeBeginning(record, text, to: &out)
     #expect(
       out.bytes.string
         == #"{"time":"1970-01-01T00:00:00.000Z","ref":"000000","client":"127.0.0.1:4711","method":"GET","#
@@ -90,8 +90,8 @@ import Transport
   @Test func whatBeginsWithoutARule() {
     let text = ByteBuffer()
     var out = ByteBuffer()
-    AccessLine(record: ExchangeRecord(), rule: nil, client: Self.client, totalMilliseconds: 0)
-      .writeBeginning(text, to: &out)
+    AccessLine(rule: nil, client: Self.client, totalMilliseconds: 0)
+      .writeBeginning(ExchangeRecord(), text, to: &out)
     #expect(out.bytes.string.hasSuffix(#","rule":null,"place":null,"decision":null,"reason":null}"#))
   }
 

@@ -27,9 +27,9 @@ import Transport
     record.target = record.method.upperBound..<text.count
     change(&record)
     let client = SocketAddress(high: 0, low: 0x7f00_0001, port: 4711, isIPv4: true)
-    let line = AccessLine(record: record, rule: nil, client: client, totalMilliseconds: 12)
+    let line = AccessLine(rule: nil, client: client, totalMilliseconds: 12)
     var out = ByteBuffer()
-    line.write(.journal, text: text, to: &out)
+    line.write(record, .journal, text: text, to: &out)
     return entries(out.bytes)
   }
 

@@ -50,4 +50,11 @@ import Testing
   func stopping(_ milliseconds: Int64, _ text: String) {
     #expect(ServiceStatus.stopping(milliseconds: milliseconds) == text)
   }
+
+  @Test func drained() {
+    var status = Self.started()
+    let before = status.text
+    status.drain()
+    #expect(status.text == "drained, refuses all requests; \(before)")
+  }
 }

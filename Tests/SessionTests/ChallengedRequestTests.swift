@@ -99,6 +99,53 @@ import Testing
         """#)
   }
 
+  /// Digest and `encoding`: the body of the parameters follows what the client says of its charset.
+  @Test func aBodyThatIsMadeIsTheSameAgain() {
+    let rules = policy(
+      """
+      [[rule]]
+      name = "staff"
+      [rule.request]
+      authorization = { scheme = "digest", username = "u", password = "p" }
+      serializer = "http"
+      encoding = "iso-8859-1"
+      parameters = { k = "é" }
+      """)
+    let post = head(
+      "POST http://a.example/ HTTP/1.1", "Host: a.example",
+      "Content-Type: application/x-www-form-urlencoded; charset=utf-8",
+      "Content-Length: 0")
+    play(
+      .client(post), .opened, .upstream(challenge("n", "Content-Length: 0")), .upstream(ok), policy: rules,
+      gives: #"""
+        connect a.example:80
+        > POST / HTTP/1.1
+        > Host: a.example
+        > Content-Type: application/x-www-form-urlencoded; charset=utf-8
+        > Content-Length: 8
+        > Via: 1.1 sallyport (7F3K2A9Q)
+        >
+        > content: k=%C3%A9
+        > POST / HTTP/1.1
+        > Host: a.example
+        > Authorization: Digest username="u", realm="r", nonce="n", uri="/",
+             response="18d4c799c821e1e5b882e85fdb241078", cnonce="AAAAAAAAAAAAAAAAAAAAAA==", qop=auth,
+             nc=00000001
+        > Content-Type: application/x-www-form-urlencoded; charset=utf-8
+        > Content-Length: 8
+        > Via: 1.1 sallyport (7F3K2A9Q)
+        >
+        > content: k=%C3%A9
+        < HTTP/1.1 200 OK
+        < Date: today
+        < Content-Length: 2
+        < Via: 1.1 sallyport
+        <
+        < content: ok
+        end (200): client keep, upstream kept
+        """#)
+  }
+
   @Test func onAnotherConnection() {
     play(
       .client(get), .opened, .upstream(challenge("n", "Content-Length: 0", "Connection: close")), .opened,

@@ -13,7 +13,7 @@ import Testing
     ParentHandshake(
       Route.Parent(
         kind: .http, host: canonical("p.example"), port: 3128,
-        credentials: RouteCredentials(username: octets("u"), password: octets("p"), scheme: scheme)),
+        credentials: .password(RouteCredentials(username: octets("u"), password: octets("p"), scheme: scheme))),
       host: canonical("a.example"), port: 443, via: octets("1.1 x"), limits: HeadLimits(bytes: 1024, fields: 8),
       authorization: authorization.map { octets($0) })
   }

@@ -10,7 +10,8 @@ import Testing
 
 private let office = Route.Parent(kind: .http, host: canonical("proxy.example"), port: 3128)
 private let secret = Route.Parent(
-  kind: .https, host: canonical("[2001:db8::7]"), port: 443, credentials: RouteCredentials("Aladdin", "open sesame"))
+  kind: .https, host: canonical("[2001:db8::7]"), port: 443,
+  credentials: .password(RouteCredentials("Aladdin", "open sesame")))
 
 /// What is sent for a.example:443 without credentials.
 private let request = octets(

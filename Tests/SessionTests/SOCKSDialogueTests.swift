@@ -10,7 +10,8 @@ import Testing
 
 private let plain = Route.Parent(kind: .socks5, host: canonical("socks.example"), port: 1080)
 private let known = Route.Parent(
-  kind: .socks5, host: canonical("socks.example"), port: 1080, credentials: RouteCredentials("kiosk", "s3cret"))
+  kind: .socks5, host: canonical("socks.example"), port: 1080,
+  credentials: .password(RouteCredentials("kiosk", "s3cret")))
 
 private let place = "the parent socks5://socks.example:1080"
 private let hello: [UInt8] = [5, 1, 0]
@@ -53,8 +54,9 @@ private func name(of count: Int) -> String {
       sentence: "the longest credentials",
       parent: Route.Parent(
         kind: .socks5, host: canonical("socks.example"), port: 1080,
-        credentials: RouteCredentials(
-          username: [UInt8](repeating: 0, count: 255), password: [UInt8](repeating: 0xff, count: 255))),
+        credentials: .password(
+          RouteCredentials(
+            username: [UInt8](repeating: 0, count: 255), password: [UInt8](repeating: 0xff, count: 255)))),
       says: [[5, 2], [1, 0], granted],
       sends: helloWithCredentials + [1, 255] + [UInt8](repeating: 0, count: 255) + [255]
         + [UInt8](repeating: 0xff, count: 255) + request, outcome: .open),
@@ -154,7 +156,8 @@ private func name(of count: Int) -> String {
   func credentialsThatCannotBeSaidAreNotSaid(username: Int, password: Int) {
     let credentials = RouteCredentials(
       username: [UInt8](repeating: 0x75, count: username), password: [UInt8](repeating: 0x70, count: password))
-    let parent = Route.Parent(kind: .socks5, host: canonical("socks.example"), port: 1080, credentials: credentials)
+    let parent = Route.Parent(
+      kind: .socks5, host: canonical("socks.example"), port: 1080, credentials: .password(credentials))
     var handshake = ParentHandshake(
       parent, host: canonical("a.example"), port: 443, via: [], limits: HeadLimits(bytes: 1024, fields: 8))
     var output = ByteBuffer()

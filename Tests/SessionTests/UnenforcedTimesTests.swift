@@ -73,6 +73,22 @@ import Testing
     #expect(try #require(record.finding).detail.contains("tunnel_idle"))
   }
 
+  /// What an exchange is marked with stands apart: this one leaves for a target, and its end is late by a sweep's time.
+  @Test func aRuleThatIsEnforcedReportsNothing() throws {
+    let enforced = policy(
+      """
+      [[rule]]
+      name = "api"
+      target = "http://real.example/v2/"
+      [rule.timeouts]
+      body_stall = "2s"
+      """)
+    let stage = Stage(enforced, .whole)
+    _ = stage.play([.client(get), .opened, .upstream(Self.long + "o"), .pass(2001), .upstream("k")])
+    let record = try #require(stage.entries.last).record
+    #expect(record.outcome == .done && record.report == nil && record.finding == nil)
+  }
+
   @Test func whatKeepsTheTimesIsNotReported() throws {
     let whole = try record([.client(get), .opened, .pass(2000), .upstream(ok)])
     #expect(whole.report == nil && whole.finding == nil)

@@ -30,6 +30,7 @@ import Transport
 
   private static let swift = sources("Sources/*/*.swift")
   private static let tests = sources("Tests/*Tests/*.swift") + sources("Tests/TestSupport/*.swift")
+  private static let scripts = sources("Tests/*/*.py")
   private static let c = sources("Sources/*/*.c*") + sources("Sources/*/include/*.h")
 
   private static func holds(_ line: [UInt8], _ text: String) -> Bool {
@@ -59,6 +60,44 @@ import Transport
     for source in Self.swift {
       let places = source.places { Self.imported($0).map(names.contains) ?? false }
       #expect(places.isEmpty)
+    }
+  }
+
+  /// Two branches that each take the next bit merge without a word.
+  @Test func noBitOfASetMeansTwoThings() {
+    for source in Self.swift {
+      var taken: [String: Int] = [:]
+      // static let NAME = TYPE(rawValue: 1 << BIT)
+      for (index, line) in source.lines.enumerated() where Self.holds(line, "(rawValue: 1 << ") {
+        guard let equals = line.firstIndex(of: 0x3d) else { continue }
+        let before = taken.updateValue(index + 1, forKey: String(decoding: line[equals...], as: UTF8.self))
+        #expect(before == nil, "\(source.path):\(index + 1): the bit of line \(before ?? 0) again")
+      }
+    }
+  }
+
+  /// Whoever follows `Tests: XTests, test_y.py.` in the head of a file finds them.
+  @Test func theTestsThatAFileNamesAreThere() {
+    var known: Set<String> = []
+    for source in Self.tests {
+      if let name = source.path.split(separator: "/").last { known.insert(String(name.dropLast(".swift".count))) }
+      for line in source.lines where Self.holds(line, "Tests") && Self.holds(line, "struct ") {
+        let words = line.split { !($0 >= 0x41 && $0 <= 0x5a || $0 >= 0x61 && $0 <= 0x7a || $0 >= 0x30 && $0 <= 0x39) }
+        known.formUnion(words.map { String(decoding: $0, as: UTF8.self) })
+      }
+    }
+    for script in Self.scripts { if let name = script.path.split(separator: "/").last { known.insert(String(name)) } }
+    for source in Self.swift {
+      for line in source.lines where line.starts(with: Array("//".utf8)) && Self.holds(line, "Tests: ") {
+        let text = String(decoding: line, as: UTF8.self)
+        let names = text.split(separator: "Tests: ").last.map { $0.split { " ,;".contains($0) } } ?? []
+        for name in names.map({ $0.hasSuffix(".") ? $0.dropLast() : $0 })
+        where name.hasSuffix("Tests") || name.hasSuffix(".py") {
+          let file = name.split(separator: "/").last.map(String.init) ?? ""
+          let isThere = known.contains(file) || file.contains("*")
+          #expect(isThere, "\(source.path) names \(name)")
+        }
+      }
     }
   }
 
@@ -100,13 +139,14 @@ import Transport
     let below: [String: Set<String>] = [
       "Bytes": ["Glibc", "Synchronization"],
       "Serialization": ["Bytes", "CIconv", "CJSON", "CCodings", "CXML", "CZlib"], "HTTP1": ["Bytes"],
-      "Security": ["Bytes", "COpenSSL", "Glibc"],
-      "Reachability": ["Bytes"],
+      "Security": ["Bytes", "CGSSAPI", "COpenSSL", "Glibc"],
+      "Reachability": ["Bytes"], "Upstream": [],
       "Policy": ["Bytes", "CTOML", "CIDN2", "Reachability", "Security", "Serialization"],
       "Session": ["Bytes", "HTTP1", "Policy", "Reachability", "Security", "Serialization"],
       "Transport": ["Bytes", "CLinux", "CCAres", "COpenSSL", "CSystemd", "Glibc", "Synchronization"],
       "Server": [
-        "Bytes", "HTTP1", "Policy", "Reachability", "Security", "Session", "Transport", "Synchronization", "CLinux",
+        "Bytes", "HTTP1", "Policy", "Reachability", "Security", "Session", "Transport", "Upstream", "Synchronization",
+        "CLinux",
       ],
       "sallyport": ["Bytes", "HTTP1", "Policy", "Reachability", "Security", "Server", "Transport"],
     ]

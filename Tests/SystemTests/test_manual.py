@@ -249,7 +249,7 @@ def fields_of_the_log() -> list[str]:
     source = server_source("AccessLine.swift")
     whole, request, decision = (
         re.findall(r'facts\.\w+\(\s*"(\w+)"', function(source, name))
-        for name in ("write(_ facts", "writeRequest(", "writeDecision(")
+        for name in ("write(_ record: borrowing ExchangeRecord, _ facts", "writeRequest(", "writeDecision(")
     )
     assert whole[0] == "status" and len(whole) > 20, "the log is written in another way now; read it anew here"
     return ["time", *request, "status", *dict.fromkeys(decision), *whole[1:]]

@@ -95,7 +95,11 @@ import Testing
     let connection = try Connection()
     poller.watch(connection.far, [.read, .write], data: 1)
     connection.closeFar()
-    #expect(poller.wait(milliseconds: 0) == 0)
+    // A process that another test forks holds a copy of it until it executes its program.
+    let until = Clock.monotonic + Int64(patienceMilliseconds)
+    var count = poller.wait(milliseconds: 0)
+    while count > 0, Clock.monotonic < until { count = poller.wait(milliseconds: 0) }
+    #expect(count == 0)
   }
 
   @Test func addingTwiceIsRefused() throws {

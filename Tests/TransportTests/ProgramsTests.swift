@@ -43,4 +43,15 @@ import Testing
     var finder = ProgramFinder()
     #expect(finder.program(holding: Self.inode(descriptor), of: geteuid() &+ 4_000_000) == nil)
   }
+
+  /// Neither among the processes that had a socket lately nor among all.
+  @Test func nothingIsFoundWhenTheTimeIsOver() {
+    let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
+    defer { close(descriptor) }
+    let inode = Self.inode(descriptor)
+    var finder = ProgramFinder()
+    #expect(finder.program(holding: inode, of: geteuid(), within: -1) == nil)
+    #expect(finder.program(holding: inode, of: geteuid()) == Self.ownPath)
+    #expect(finder.program(holding: inode, of: geteuid(), within: -1) == nil)
+  }
 }

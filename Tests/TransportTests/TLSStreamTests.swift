@@ -97,6 +97,34 @@ extension TLSStream {
     #expect(try pair.client.readSome(pair.connection.near).1 == octets("and back"))
   }
 
+  /// Whatever part of a record has come, what was read of it is still there when the rest comes: its head alone, too.
+  @Test(arguments: [true, false]) func recordsThatComeByteByByte(readsAhead: Bool) throws {
+    let pair = try Pair()
+    pair.shakeHands()
+    pair.client.readAhead(readsAhead)
+    var buffer = ByteBuffer()
+    buffer.reserve(1000)
+    // The tickets that follow the handshake.
+    while pair.client.read(into: &buffer) != .wouldBlock {}
+    try pair.server.writeAll(octets("first"))
+    try pair.server.writeAll(octets(", second"))
+    _ = try #require(ready(pair.connection.near, .read))
+    var record = [UInt8](repeating: 0, count: 4096)
+    let count = recv(pair.connection.near.number, &record, record.count, 0)
+    #expect(count > 40)
+    for index in 0..<count {
+      #expect(send(pair.connection.far.number, [record[index]], 1, 0) == 1)
+      _ = try #require(ready(pair.connection.near, .read))
+      // What lies where a block was given back is overwritten by what takes it next.
+      let next = (0..<4).map { _ in [UInt8](repeating: 0xff, count: 16 << 10) }
+      let result = pair.client.read(into: &buffer)
+      #expect(next.count == 4)
+      if case .moved = result { continue }
+      #expect(result == .wouldBlock, "byte \(index)")
+    }
+    #expect(buffer.array == octets("first, second"))
+  }
+
   @Test func aRefusedChainEndsTheHandshakeBeforeAnythingElseLeaves() throws {
     let pair = try Pair()
     pair.verdict = false

@@ -62,7 +62,7 @@ private func handshake(_ choice: UInt8) -> ParentHandshake {
     username: Array("kiosk".utf8), password: Array("s3cret".utf8), scheme: choice & 64 == 0 ? .basic : .digest)
   let parent = Route.Parent(
     kind: kinds[Int(choice & 3)], host: canonical("proxy.example"), port: 3128,
-    credentials: choice & 4 == 0 ? nil : credentials)
+    credentials: choice & 4 == 0 ? nil : .password(credentials))
   return ParentHandshake(
     parent, host: canonical(hosts[Int(choice >> 3 & 3)]), port: 443, via: Array("1.1 fuzz (00000001)".utf8),
     limits: HeadLimits(bytes: choice & 32 == 0 ? 1024 : 64, fields: 8))

@@ -1,0 +1,91 @@
+// Tokens of Kerberos for parents. One is made for each connection to a parent that asks for Negotiate; making it may mean
+// to wait for a key distribution center, for as long as krb5.conf(5) says, so that each client of Kerberos has a thread: one
+// whose center does not answer keeps no other waiting.
+
+import Policy
+import Security
+import Transport
+
+/// Makes tokens for one client of Kerberos at one parent.
+final class TokenMint: Sendable {
+  typealias Outcome = Result<[UInt8], KerberosToken.Fault>
+
+  private struct Request {
+    let lookUp: LookUp
+    let completion: @Sendable (Outcome) -> Void
+  }
+
+  private struct Waiting {
+    var requests: [Request] = []
+    var isStarted = false
+  }
+
+  /// Between two looks for requests that have been called off: a center that does not answer holds the thread up for a minute,
+  /// and clients that give up meanwhile leave theirs behind.
+  private static let requestsPerSweep = 256
+
+  private let client: KerberosClient
+  private let host: String
+  private let waiting = Locked(Waiting())
+  private let wake = Wake()
+
+  init(_ client: KerberosClient, host: String) {
+    self.client = client
+    self.host = host
+  }
+
+  /// `completion` runs on the thread of the mint, and must only pass the outcome on. It does not where `lookUp` is called off.
+  func make(_ lookUp: LookUp, _ completion: @escaping @Sendable (Outcome) -> Void) {
+    let wasStarted = waiting.withLock { waiting in
+      if waiting.requests.count.isMultiple(of: Self.requestsPerSweep) {
+        waiting.requests.removeAll { !$0.lookUp.isWanted }
+      }
+      waiting.requests.append(Request(lookUp: lookUp, completion: completion))
+      defer { waiting.isStarted = true }
+      return waiting.isStarted
+    }
+    wake.signal()
+    if !wasStarted { startThread(named: "kerberos") { while true { Self.turn(self) } } }
+  }
+
+  /// See `startThread`.
+  @inline(never)
+  private static func turn(_ mint: TokenMint) {
+    _ = Poll.either(mint.wake.descriptor, mint.wake.descriptor, milliseconds: -1)
+    mint.wake.clear()
+    let requests = mint.waiting.withLock { waiting in
+      let taken = waiting.requests
+      waiting.requests = []
+      return taken
+    }
+    var outcome: Outcome? = nil
+    for request in requests where request.lookUp.isWanted {
+      // Who has waited for what failed has waited long enough.
+      if case .failure = outcome {
+      } else {
+        outcome = KerberosToken.make(keytab: mint.client.keytab, principal: mint.client.principal, host: mint.host)
+      }
+      if let outcome { request.completion(outcome) }
+    }
+  }
+}
+
+/// The mints of all loops, by whom they make tokens for and where.
+final class TokenMints: Sendable {
+  private struct Place: Hashable {
+    let client: KerberosClient
+    let host: String
+  }
+
+  private let mints = Locked<[Place: TokenMint]>([:])
+
+  func mint(for client: KerberosClient, at parent: Route.Parent) -> TokenMint {
+    let host = parent.host.bytes.span.string
+    return mints.withLock { mints in
+      if let known = mints[Place(client: client, host: host)] { return known }
+      let made = TokenMint(client, host: host)
+      mints[Place(client: client, host: host)] = made
+      return made
+    }
+  }
+}
