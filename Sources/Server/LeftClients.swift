@@ -23,10 +23,12 @@ extension Conversation {
   func hasLeft(_ worker: Worker) -> Bool { worker.owners.hasLeft(connection, now: worker.now) }
 
   /// There is an upstream for the request. Where its client has left meanwhile, the request is over, and the upstream is for
-  /// the next one. Only a request that has waited is looked at: one that has not is sent as if no proxy were there.
+  /// the next one. Only a request that has waited is looked at, be it for less than a millisecond: one that has not is sent
+  /// as if no proxy were there.
   /// `hasEarly`: the upstream has said something already, which would be taken for an answer to the next.
   func leavesQueue(_ upstream: Upstream, hasEarly: Bool = false, _ worker: Worker) -> Bool {
-    guard worker.now > session.record.begun || flags.contains(.clientHalfClosed), hasLeft(worker) else { return false }
+    let hasWaited = worker.workspace.turnMicroseconds > session.record.begunMicroseconds
+    guard hasWaited || flags.contains(.clientHalfClosed), hasLeft(worker) else { return false }
     if session.isTunnel || hasEarly { worker.close(upstream) } else { worker.keep(upstream) }
     endLeft(worker)
     return true
