@@ -98,6 +98,8 @@ final class Conversation {
     static let wasRefused = Flags(rawValue: 1 << 23)
     /// The kernel has been asked for the client, and it was gone.
     static let left = Flags(rawValue: 1 << 24)
+    /// The client's socket is full: nothing is read for it before it takes bytes again.
+    static let awaitsRoom = Flags(rawValue: 1 << 25)
   }
 
   /// Smallest room for a read behind bytes that are kept.
@@ -320,7 +322,7 @@ final class Conversation {
     if let report = upstream.report {
       session.noteReport(report.kind, report.finding, isForgiven: upstream.isForgiven)
     }
-    flags.remove([.upstreamEnded, .upstreamUnwatched, .upstreamBroken, .sawUpstreamInput])
+    flags.remove([.upstreamEnded, .upstreamUnwatched, .upstreamBroken, .sawUpstreamInput, .awaitsRoom])
     let action = session.upstreamOpened(
       reused: reused, address: IPAddress(upstream.address), port: upstream.address.port, by: upstream.way,
       assurance: assurance(of: upstream), now: worker.now,
@@ -394,7 +396,7 @@ final class Conversation {
         && (hasNextRequest || !worker.isDraining && !flags.contains(.clientEnded))
     session.reset(now: worker.now, keeps: keeps)
     flags.insert(.hasAsked)
-    flags.remove([.sawClientInput, .clientHalfClosed, .closesClientWrite, .closesUpstreamWrite])
+    flags.remove([.sawClientInput, .clientHalfClosed, .closesClientWrite, .closesUpstreamWrite, .awaitsRoom])
     switch ending.client {
     case .keep:
       if !keeps { close(worker) }

@@ -8,7 +8,11 @@ extension Conversation {
   func watchClient(_ worker: Worker) {
     if let clientHandshake { return worker.update(descriptor, &interest, clientHandshake.wants, slot) }
     if canReadClient { flags.remove([.clientUnwatched, .clientBroken]) }
-    if flags.contains(.clientBroken) { return worker.update(descriptor, &interest, nil, slot) }
+    if flags.contains(.clientBroken) {
+      // It will never say that it takes bytes: a write shows that it does not.
+      flags.remove(.awaitsRoom)
+      return worker.update(descriptor, &interest, nil, slot)
+    }
     var wanted: Interest = []
     if flags.contains(.clientEnded) {
       wanted = []
@@ -17,7 +21,8 @@ extension Conversation {
     } else if session.awaitsOnlyUpstream || flags.contains(.awaitsNames), !flags.contains(.clientHalfClosed) {
       wanted = .peerClosed
     }
-    if !outputs.toClient.isEmpty || streams?.holdsResponse ?? false, !session.downloadRests { wanted.insert(.write) }
+    let hasMore = !outputs.toClient.isEmpty || flags.contains(.awaitsRoom) || streams?.holdsResponse ?? false
+    if hasMore, !session.downloadRests { wanted.insert(.write) }
     worker.update(descriptor, &interest, wanted, slot)
   }
 

@@ -6,18 +6,22 @@ import Transport
 
 extension Conversation {
   var canReadUpstream: Bool {
-    ending == nil && !flags.contains(.upstreamEnded) && upstream != nil && outputs.toClient.isEmpty
+    ending == nil && flags.isDisjoint(with: [.upstreamEnded, .awaitsRoom]) && upstream != nil && outputs.toClient.isEmpty
       && !(streams?.holdsResponse ?? false) && !session.downloadRests
   }
 
-  func readUpstream(_ worker: Worker) {
+  /// `takesBytes`: the client's socket has just said so.
+  func readUpstream(takesBytes: Bool = false, _ worker: Worker) {
     if spliceResponse(worker) { return }
     guard let upstream else { return }
     // Behind the head of a long body the rest is better not copied: then little more than the head is read.
     let isAtHead = session.awaitsResponseHead
-    var room =
-      isAtHead && upstream.sendsLongBodies && upstream.stream.isBare && stream.isBare
-      ? Self.headBytes : responseRoom
+    let isBeforeSplicing = isAtHead && upstream.sendsLongBodies && upstream.stream.isBare && stream.isBare
+    var room = isBeforeSplicing ? Self.headBytes : responseRoom
+    if !isBeforeSplicing, !takesBytes, clientRoom < Self.leastRoom, !session.holdsBody, !flags.contains(.clientBroken) {
+      flags.insert(.awaitsRoom)
+      return
+    }
     // What is held leaves at its pace later.
     if let allowed = session.downloadAllowance(now: worker.now), !session.holdsBody {
       room = min(room, max(allowed, Self.leastReadBytes))
@@ -45,16 +49,17 @@ extension Conversation {
     }
   }
 
-  /// What is read for a client that takes nothing for now. It is kept until the client reads on, with a head and framing in
-  /// one block of 16 KiB.
+  /// What is read at least for a client whose socket takes bytes, in however small a buffer.
   static let slowReadBytes = 8 << 10
+  /// Less room than a record of TLS with its head needs is waited for: what the socket does not take would be kept for as
+  /// long as the client likes.
+  static let leastRoom = 18 << 10
   /// Above this the kernel need not be asked again.
   static let ampleRoom = 64 << 10
   /// What a write takes of the socket's room beyond its bytes: the kernel's own account of it.
   static let writeOverheadBytes = 2 << 10
 
-  /// How much is read of the upstream at once: no more than the client's socket takes, because what it does not take is
-  /// kept in memory, for as long as the client likes.
+  /// How much is read of the upstream at once: no more than the client's socket takes.
   private var responseRoom: Int {
     if clientRoom < Self.ampleRoom { clientRoom = descriptor.sendRoom }
     if clientRoom >= Worker.readBytes { return Worker.readBytes }
@@ -182,5 +187,9 @@ extension Conversation {
   func clientWritable(_ worker: Worker) {
     flushClient(worker)
     if outputs.toClient.isEmpty, streams?.holdsResponse ?? false { drainResponsePipe(worker) }
+    if flags.contains(.awaitsRoom), outputs.toClient.isEmpty {
+      flags.remove(.awaitsRoom)
+      if canReadUpstream { readUpstream(takesBytes: true, worker) }
+    }
   }
 }

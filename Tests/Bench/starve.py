@@ -15,12 +15,15 @@ status: 0 where that holds, 1 where not. Needs root, to be several users. Python
 
 import argparse
 import asyncio
+import ctypes
 import os
 import pathlib
 import re
 import resource
 import select
+import signal
 import socket
+import struct
 import subprocess
 import sys
 import tempfile
@@ -34,6 +37,8 @@ MOST_SECONDS = 0.1
 CONNECTIONS = 10_050
 PIPELINING, SLOW_READERS, SLOW_BODIES, TUNNELS, NAMES_SECOND = 512, 8_000, 80, 400, 4_000
 HELD_BYTES = (1 << 20) - 1024
+# More control groups than the proxy remembers, and as deep as the kernel lets anyone nest them within reason.
+GROUPS, GROUPS_A_NEST = 4_000, 100
 DESCRIPTORS = 16_000
 
 CONFIGURATION = """
@@ -52,6 +57,10 @@ format = "text"
 name = "no"
 hosts = ["denied.test"]
 action = "deny"
+[[rule]]
+name = "backup"
+hosts = ["backup.test"]
+units = ["backup.service"]
 [[rule]]
 name = "held"
 paths = ["/held"]
@@ -137,6 +146,8 @@ def request(host, path="/", method="GET", fields="", body=b""):
 def attack(kind, proxy, origin_host, socket_path):
     import encodings.idna  # noqa: F401  (afterwards the library cannot be read)
 
+    if kind == "groups":
+        return attack_groups(proxy, origin_host)
     os.setgid(ATTACKER)
     os.setuid(ATTACKER)
     {
@@ -264,6 +275,50 @@ def attack_events(_proxy, _origin, socket_path):
     sys.stdin.readline()
 
 
+def attack_groups(proxy, origin_host):
+    """A socket of the attacker in each of many nested groups, and all of them ask in turn, again and again."""
+    root, home = control_groups()
+    library, made, sockets = ctypes.CDLL(None), [root / f"starve-{os.getpid()}.service"], []
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    try:
+        nest = made[0]
+        nest.mkdir()
+        for number in range(GROUPS):
+            if number % GROUPS_A_NEST == 0:
+                nest = nest / "n"
+                nest.mkdir()
+                made.append(nest)
+            group = nest / f"g{number}"
+            group.mkdir()
+            made.append(group)
+            (group / "cgroup.procs").write_text("0")
+            library.setfsuid(ATTACKER)
+            sockets.append(socket.socket())
+            library.setfsuid(0)
+        (home / "cgroup.procs").write_text("0")
+        say("taken")
+        # A socket that is connected to nothing may connect again, and stays in the group that it was made in.
+        nothing = struct.pack("=H14x", socket.AF_UNSPEC)
+        while True:
+            for each in sockets:
+                each.connect(proxy)
+                each.send(request(origin_host))
+                each.recv(1 << 12)
+                library.connect(each.fileno(), nothing, len(nothing))
+    finally:
+        (home / "cgroup.procs").write_text("0")
+        for each in reversed(made):
+            each.rmdir()
+
+
+def control_groups():
+    """The root of the tree of version 2, and where this process is in it."""
+    mounted = [line.split()[1:3] for line in pathlib.Path("/proc/self/mounts").read_text().splitlines()]
+    root = next(pathlib.Path(place) for place, kind in mounted if kind == "cgroup2")
+    own = re.search(r"^0::/(.*)$", pathlib.Path("/proc/self/cgroup").read_text(), re.MULTILINE)
+    return root, root / own[1]
+
+
 def ask(kind, proxy, origin_host, socket_path):
     """The second user: a line with how many were refused, and the times in milliseconds."""
     import encodings.idna  # noqa: F401
@@ -365,13 +420,14 @@ def run(kind, binary):
             lines = (directory / "log").read_bytes()
             return int(refused), sorted(map(float, times)), busy, private, lines.count(b"were dropped")
         finally:
+            # An attacker has control groups to remove.
             for each in reversed(children):
-                each.kill()
+                each.terminate()
                 each.wait()
 
 
 def main():
-    kinds = ["alone", "idle", "pipelining", "bodies", "readers", "tunnels", "names", "events"]
+    kinds = ["alone", "idle", "pipelining", "bodies", "readers", "tunnels", "names", "events", "groups"]
     parser = argparse.ArgumentParser(description="One user attacks; what does another get?")
     parser.add_argument("--attacks", default=",".join(kinds), help=f"of {', '.join(kinds)}")
     parser.add_argument("--binary", type=pathlib.Path, default=DEFAULT_BINARY)
