@@ -158,7 +158,7 @@ final class AdminConnection {
     isHead = head.knownMethod == .head
     var bytes = ByteBuffer()
     swap(&bytes, &input)
-    wantsText = Session.prefersText(head.fields, bytes.bytes)
+    wantsText = Exchange.prefersText(head.fields, bytes.bytes)
     swap(&bytes, &input)
     let query = (head.path.upperBound..<head.pathAndQuery.upperBound).dropFirst()
     let request = AdminRequest(

@@ -25,18 +25,18 @@ extension Conversation {
       return false
     }
     let remaining: UInt64
-    if session.isInTunnel {
-      guard flags.contains(.responseIsBulk), !session.looksAtUpstreamBytes, !session.pacesDownload else { return false }
+    if session.exchange.isInTunnel {
+      guard flags.contains(.responseIsBulk), !session.exchange.looksAtUpstreamBytes, !session.exchange.pacesDownload else { return false }
       remaining = .max
     } else {
-      remaining = session.unchangedResponseBytes
+      remaining = session.exchange.unchangedResponseBytes
       guard remaining >= Self.leastSplicedBytes || streams?.responsePipe != nil && remaining > 0 else { return false }
     }
     guard let pipe = openStreams().takeResponsePipe(&worker.pipes) else { return false }
     let wanted = Int(min(remaining, UInt64(pipe.capacity)))
     switch upstream.descriptor.splice(to: pipe.writeEnd, count: wanted, more: false) {
     case .moved(let count):
-      if session.isInTunnel, count < Self.trickleBytes { flags.remove(.responseIsBulk) }
+      if session.exchange.isInTunnel, count < Self.trickleBytes { flags.remove(.responseIsBulk) }
       streams?.responseBytes = count
       drainResponsePipe(worker)
     case .wouldBlock: break
@@ -52,15 +52,15 @@ extension Conversation {
     case .moved(let count):
       streams.responseBytes -= count
       clientRoom -= count
-      session.upstreamForwarded(count, now: worker.now)
+      session.exchange.upstreamForwarded(count, now: worker.now)
     case .wouldBlock: return
     case .ended, .failed:
       perform(session.clientFailed(), worker)
       return
     }
     if streams.holdsResponse { return }
-    if session.isInTunnel, !flags.contains(.responseIsBulk) { streams.abandonResponse(&worker.pipes) }
-    if let action = session.endIfComplete() {
+    if session.exchange.isInTunnel, !flags.contains(.responseIsBulk) { streams.abandonResponse(&worker.pipes) }
+    if let action = session.exchange.endIfComplete() {
       finish(action, leaves: false, worker)
     } else {
       clientSent(worker)
@@ -73,18 +73,18 @@ extension Conversation {
       return false
     }
     let remaining: UInt64
-    if session.isInTunnel {
-      guard flags.contains(.requestIsBulk), !session.isInspecting, !session.pacesUpload else { return false }
+    if session.exchange.isInTunnel {
+      guard flags.contains(.requestIsBulk), !session.exchange.isInspecting, !session.exchange.pacesUpload else { return false }
       remaining = .max
     } else {
-      remaining = session.unchangedRequestBytes
+      remaining = session.exchange.unchangedRequestBytes
       guard remaining >= Self.leastSplicedBytes || streams?.requestPipe != nil && remaining > 0 else { return false }
     }
     guard let pipe = openStreams().takeRequestPipe(&worker.pipes) else { return false }
     let wanted = Int(min(remaining, UInt64(pipe.capacity)))
     switch descriptor.splice(to: pipe.writeEnd, count: wanted, more: false) {
     case .moved(let count):
-      if session.isInTunnel, count < Self.trickleBytes { flags.remove(.requestIsBulk) }
+      if session.exchange.isInTunnel, count < Self.trickleBytes { flags.remove(.requestIsBulk) }
       streams?.requestBytes = count
       drainRequestPipe(worker)
     case .wouldBlock: break
@@ -99,18 +99,18 @@ extension Conversation {
     switch pipe.readEnd.splice(to: upstream.descriptor, count: streams.requestBytes, more: false) {
     case .moved(let count):
       streams.requestBytes -= count
-      session.clientForwarded(count, now: worker.now)
+      session.exchange.clientForwarded(count, now: worker.now)
     case .wouldBlock: return
     case .ended, .failed:
       // The bytes in the pipe are lost to the upstream, and count as dropped.
-      session.clientForwarded(streams.requestBytes, now: worker.now)
+      session.exchange.clientForwarded(streams.requestBytes, now: worker.now)
       streams.abandonRequest(&worker.pipes)
-      perform(session.upstreamWriteFailed(&worker.workspace, &outputs), worker)
+      perform(session.exchange.upstreamWriteFailed(&worker.workspace, &outputs), worker)
       return
     }
     if streams.holdsRequest { return }
     // An idle tunnel keeps no pipe.
-    if session.isInTunnel, !flags.contains(.requestIsBulk) { streams.abandonRequest(&worker.pipes) }
+    if session.exchange.isInTunnel, !flags.contains(.requestIsBulk) { streams.abandonRequest(&worker.pipes) }
     upstreamSent(worker)
   }
 

@@ -22,8 +22,8 @@ extension Conversation {
     if spliceRequest(worker) { return }
     // What waits behind a head is other requests, which are kept meanwhile.
     var room = session.awaitsHead ? Self.requestHeadBytes : Worker.readBytes
-    if session.spools { room = min(room, Session.spooledReadBytes) }
-    if let allowed = session.uploadAllowance { room = min(room, max(allowed, Self.leastReadBytes)) }
+    if session.exchange.spools { room = min(room, Exchange.spooledReadBytes) }
+    if let allowed = session.exchange.uploadAllowance { room = min(room, max(allowed, Self.leastReadBytes)) }
     var input = takeInput(&clientInput, room, worker)
     switch stream.read(into: &input) {
     case .moved(let count):
@@ -44,12 +44,12 @@ extension Conversation {
   func clientStreamEnded(_ worker: Worker) {
     if flags.contains(.closed) { return }
     flags.insert(.clientEnded)
-    if !clientInput.isEmpty, session.clientSaidAll() {
+    if !clientInput.isEmpty, session.exchange.clientSaidAll() {
       var input = ByteBuffer()
       swap(&input, &clientInput)
       pumpClient(&input, worker)
       keepInput(&input, &clientInput, worker)
-      if flags.contains(.closed) || ending != nil || !session.isInTunnel { return }
+      if flags.contains(.closed) || ending != nil || !session.exchange.isInTunnel { return }
     }
     let action = session.clientEnded(now: worker.now, &worker.workspace, &outputs)
     perform(action, otherIsUpstream: true, worker)
@@ -87,13 +87,13 @@ extension Conversation {
         if !input.isEmpty, mustRest(afterBeginning: begun, worker) || !knowsClient(worker) { return }
         begun += 1
       }
-      if isShort || session.heldOverdraft > 0 { prepareToHold(worker) }
-      let isUndecided = session.record.decision == nil
+      if isShort || session.exchange.heldOverdraft > 0 { prepareToHold(worker) }
+      let isUndecided = session.exchange.record.decision == nil
       let step = session.clientReceived(
         input.bytes, now: worker.now, policy: live.policy, &worker.workspace, &outputs)
       input.consume(step.consumed)
-      if session.holdsBody || accountedHeld > 0 { accountHeld(worker) }
-      if isUndecided, session.record.decision != nil { tellBeginning(worker) }
+      if session.exchange.holdsBody || accountedHeld > 0 { accountHeld(worker) }
+      if isUndecided, session.exchange.record.decision != nil { tellBeginning(worker) }
       switch step.action {
       case .read:
         flags.insert(.sawClientInput)
@@ -104,7 +104,7 @@ extension Conversation {
         forwardToUpstream(&input, count, worker)
         goesOn = !input.isEmpty && outputs.toUpstream.isEmpty
       case .end:
-        finish(step.action, leaves: session.isTunnel && !input.isEmpty, worker)
+        finish(step.action, leaves: session.exchange.isTunnel && !input.isEmpty, worker)
         goesOn = !input.isEmpty && session.wantsClientBytes && outputs.toUpstream.isEmpty
       case .connect, .reconnect, .intercept, .judge, .tunnel, .closeOtherWrite, .close:
         perform(step.action, worker)
@@ -113,7 +113,7 @@ extension Conversation {
     }
     flushUpstream(worker)
     // A client that waits to be bidden to go on (RFC 9110, 10.1.1).
-    if session.isCollecting, !outputs.toClient.isEmpty { flushClient(worker) }
+    if session.exchange.isCollecting, !outputs.toClient.isEmpty { flushClient(worker) }
   }
 
   /// Requests of one connection that one turn of the loop begins. One after another is how nearly all clients ask; four
@@ -143,7 +143,7 @@ extension Conversation {
     guard let upstream else { preconditionFailure("bytes for an upstream that is not there") }
     let head = outputs.toUpstream.count
     var sent = 0
-    if session.keepsReplay { outputs.replay.append(input.bytes.extracting(0..<count)) }
+    if session.exchange.keepsReplay { outputs.replay.append(input.bytes.extracting(0..<count)) }
     switch upstream.stream.write(outputs.toUpstream, then: input.bytes.extracting(0..<count)) {
     case .moved(let moved):
       outputs.toUpstream.consume(min(head, moved))
@@ -152,8 +152,8 @@ extension Conversation {
     case .ended, .failed:
       // Consumed first: what can be sent again stands in the replay, the rest is dropped.
       input.consume(count)
-      session.clientForwarded(count, now: worker.now)
-      perform(session.upstreamWriteFailed(&worker.workspace, &outputs), worker)
+      session.exchange.clientForwarded(count, now: worker.now)
+      perform(session.exchange.upstreamWriteFailed(&worker.workspace, &outputs), worker)
       return
     }
     if sent < count {
@@ -163,7 +163,7 @@ extension Conversation {
       worker.workspace.pool.reclaim(&outputs.toUpstream)
     }
     input.consume(count)
-    session.clientForwarded(count, now: worker.now)
+    session.exchange.clientForwarded(count, now: worker.now)
   }
 
   func flushUpstream(_ worker: Worker) {
@@ -171,10 +171,10 @@ extension Conversation {
     switch upstream.stream.write(outputs.toUpstream) {
     case .moved(let count):
       outputs.toUpstream.consume(count)
-      session.progressed(now: worker.now)
+      session.exchange.progressed(now: worker.now)
     case .wouldBlock: return
     case .ended, .failed:
-      perform(session.upstreamWriteFailed(&worker.workspace, &outputs), worker)
+      perform(session.exchange.upstreamWriteFailed(&worker.workspace, &outputs), worker)
       return
     }
     if outputs.toUpstream.isEmpty { upstreamSent(worker) }
@@ -183,7 +183,7 @@ extension Conversation {
   func upstreamSent(_ worker: Worker) {
     worker.workspace.pool.reclaim(&outputs.toUpstream)
     // During a pause bytes of the client may still wait for its end.
-    if flags.contains(.closesUpstreamWrite), !(streams?.holdsRequest ?? false), !session.uploadRests {
+    if flags.contains(.closesUpstreamWrite), !(streams?.holdsRequest ?? false), !session.exchange.uploadRests {
       flags.remove(.closesUpstreamWrite)
       upstream?.stream.shutdownWrite()
     }
@@ -198,13 +198,13 @@ extension Conversation {
   func clientUnreadable(_ readiness: Readiness, _ worker: Worker) {
     if flags.contains(.awaitsNames) { return clientMovedMeanwhile(readiness, worker) }
     // In a tunnel whose other direction has ended both ends may have closed in order.
-    let isCut = session.isPaused || session.isInTunnel && session.uploadRests && !flags.contains(.upstreamEnded)
+    let isCut = session.exchange.isPaused || session.exchange.isInTunnel && session.exchange.uploadRests && !flags.contains(.upstreamEnded)
     if readiness.isBroken, ending == nil, isCut {
       // It is not waited for what it may still have said: most of what was to come never will.
       perform(session.clientFailed(), worker)
       return
     }
-    if readiness.isBroken, ending == nil, session.isInTunnel || !session.awaitsOnlyUpstream, !session.isConnecting {
+    if readiness.isBroken, ending == nil, session.exchange.isInTunnel || !session.exchange.awaitsOnlyUpstream, !session.exchange.isConnecting {
       // Both ends are closed, by a reset or in order: what has come before is still there to be read.
       flags.insert([.clientUnwatched, .clientBroken])
       return
@@ -214,9 +214,9 @@ extension Conversation {
       giveUpSending(worker)
       return
     }
-    if readiness.peerClosed, session.awaitsOnlyUpstream, ending == nil, !flags.contains(.clientHalfClosed) {
+    if readiness.peerClosed, session.exchange.awaitsOnlyUpstream, ending == nil, !flags.contains(.clientHalfClosed) {
       flags.insert(.clientHalfClosed)
-      if session.isConnecting, hasLeft(worker) { return perform(session.clientFailed(), worker) }
+      if session.exchange.isConnecting, hasLeft(worker) { return perform(session.clientFailed(), worker) }
       perform(session.clientEnded(now: worker.now, &worker.workspace, &outputs), worker)
       connector?.clientEnded(worker)
     }

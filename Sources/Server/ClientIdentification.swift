@@ -19,10 +19,10 @@ extension Conversation {
     switch worker.owners.owner(of: connection, now: worker.now) {
     case .owner(let key, let inode): return knowsNames(of: key, inode, worker)
     case .nobody:
-      session.client = nil
+      session.origin.client = nil
       flags.insert(.identified)
     case .unknown(let reason):
-      session.client = .unknown
+      session.origin.client = .unknown
       if worker.policy.asksForClient {
         worker.tellOfUnknown(peer, reason)
       } else {
@@ -33,7 +33,7 @@ extension Conversation {
       return false
     case .gone:
       // It has said what it wanted, and does not wait for the answer.
-      session.client = .unknown
+      session.origin.client = .unknown
       flags.insert(.identified)
     }
     return true
@@ -43,7 +43,7 @@ extension Conversation {
   private func knowsNames(of key: LocalClients.Key, _ inode: UInt32, _ worker: Worker) -> Bool {
     if identity == nil { identity = .user(worker.shared.clients.principal(of: key.userID)) }
     let wantsProgram =
-      worker.policy.configuration.log.who && session.program == nil
+      worker.policy.configuration.log.who && session.origin.program == nil
       && worker.shared.clients.mayLookForPrograms(now: worker.now)
     if !wantsProgram, let client = worker.shared.clients.find(key, now: worker.now) {
       take(client, worker)
@@ -56,7 +56,7 @@ extension Conversation {
     let patience =
       worker.policy.asksForClient ? LocalClients.deadlineMilliseconds : LocalClients.logDeadlineMilliseconds
     namesDeadline = worker.now + patience
-    session.client = LocalClient(userID: key.userID, user: nil, cgroup: nil)
+    session.origin.client = LocalClient(userID: key.userID, user: nil, cgroup: nil)
     let mailbox = worker.shared.mailboxes[worker.index]
     let slot = self.slot
     let generation = worker.generation(slot)
@@ -72,14 +72,14 @@ extension Conversation {
     guard self.lookUp === lookUp else { return }
     endLookUp()
     if worker.policy.asksForClient, hasLeft(worker) { return leaveUnserved(worker) }
-    session.program = program
+    session.origin.program = program
     take(client, worker)
     settle(worker)
   }
 
   /// What a rule asks for and is in doubt is looked up again for the next request; the log takes what there is.
   private func take(_ client: LocalClient, _ worker: Worker) {
-    session.client = client
+    session.origin.client = client
     flags.insert(client.outcome == .known || !worker.policy.asksForClient ? .identified : .identifiedForNext)
   }
 
@@ -100,7 +100,7 @@ extension Conversation {
       flags.insert(.identified)
       return settle(worker)
     }
-    session.client = .unknown
+    session.origin.client = .unknown
     let detail =
       "Rules of the policy ask which user or unit sends the request, and the look-up did not end within "
       + "\(LocalClients.deadlineMilliseconds) ms. Try again."

@@ -449,7 +449,7 @@ final class Connector {
   private func fail(_ failure: UpstreamFailure, by route: Route?, _ worker: Worker) {
     guard let conversation else { return }
     // Where a parent failed, its route is what an operator looks for.
-    if let route, route.parent != nil { conversation.session.noteRefused(route: route.name) }
+    if let route, route.parent != nil { conversation.session.exchange.noteRefused(route: route.name) }
     wait = nil
     cancel(worker)
     conversation.connectFailed(failure, worker)

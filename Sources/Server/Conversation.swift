@@ -177,8 +177,8 @@ final class Conversation {
       let isFull = streams?.holdsRequest ?? false
       perform(session.timedOut(now: worker.now, upstreamIsFull: isFull, &worker.workspace, &outputs), worker)
       // Where the pause of a download is over.
-      if session.pacesDownload { flushClient(worker) }
-    } else if session.resumeDownload(now: worker.now) {
+      if session.exchange.pacesDownload { flushClient(worker) }
+    } else if session.exchange.resumeDownload(now: worker.now) {
       flushClient(worker)
     } else {
       // What is left cannot be sent: the client does not read.
@@ -209,7 +209,7 @@ final class Conversation {
       worker.shared.log.event(.warning, "\(tag) \(failure.problem.kind.token): \(failure.problem.detail)")
       if failure.problem.kind == .pinMismatch { tellOfPins(failure.problem.detail, worker) }
     }
-    perform(session.upstreamFailed(failure, &worker.workspace, &outputs), worker)
+    perform(session.exchange.upstreamFailed(failure, &worker.workspace, &outputs), worker)
   }
 
   /// The proxy is stopping.
@@ -259,16 +259,16 @@ final class Conversation {
   }
 
   func connect(fresh: Bool, _ worker: Worker) {
-    let rule = session.record.decision?.rule
+    let rule = session.exchange.record.decision?.rule
     let routes = worker.routes(of: rule, live)
     let destination =
       self.destination
-      ?? worker.acquireDestination(port: session.port, originSecurity, by: worker.firstOpen(routes))
+      ?? worker.acquireDestination(port: session.exchange.port, originSecurity, by: worker.firstOpen(routes))
     self.destination = destination
-    if !fresh, !session.isTunnel {
+    if !fresh, !session.exchange.isTunnel {
       let carrier = destination.carrier(isTunnel: false)
-      if !worker.mustQueue(for: carrier, session.policy),
-        let kept = worker.takeIdle(carrier, rule: rule, allowsCellular: session.allowsCellularAccess, session.policy)
+      if !worker.mustQueue(for: carrier, session.exchange.policy),
+        let kept = worker.takeIdle(carrier, rule: rule, allowsCellular: session.exchange.allowsCellularAccess, session.exchange.policy)
       {
         attach(kept, reused: true, worker)
         return
@@ -277,8 +277,8 @@ final class Conversation {
     // A second try takes the way of the first: bytes of the request have left by it.
     let connector = Connector(
       destination, by: fresh ? destination.via.map { [$0] } ?? routes : routes, for: self, rule: rule, fresh: fresh,
-      isTunnel: session.isTunnel,
-      verifying: session.verifiesTunnel ? tunnelSecurity : nil, session.policy, worker)
+      isTunnel: session.exchange.isTunnel,
+      verifying: session.exchange.verifiesTunnel ? tunnelSecurity : nil, session.exchange.policy, worker)
     self.connector = connector
     connector.start(worker)
   }
@@ -297,7 +297,7 @@ final class Conversation {
   func networkChanged(_ worker: Worker) {
     guard let upstream, ending == nil, worker.hasLost(upstream.descriptor) else { return }
     flags.insert(.upstreamEnded)
-    let action = session.upstreamEnded(
+    let action = session.exchange.upstreamEnded(
       broken: true, loss: "the address of this machine that it was reached from is gone", now: worker.now,
       &worker.workspace, &outputs)
     perform(action, otherIsUpstream: false, worker)
@@ -306,7 +306,7 @@ final class Conversation {
 
   /// By what security policy the destination is spoken to; nil where no TLS is.
   private var originSecurity: OriginSecurity? {
-    session.usesTLS ? live.security(session.security, enforces: session.enforces) : nil
+    session.exchange.usesTLS ? live.security(session.exchange.security, enforces: session.exchange.enforces) : nil
   }
 
   func attach(_ upstream: Upstream, reused: Bool, _ worker: Worker) {
@@ -320,10 +320,10 @@ final class Conversation {
     if reused { worker.statistics.upstreamsReused += 1 } else { worker.statistics.upstreamsOpened += 1 }
     mark(upstream, reused: reused)
     if let report = upstream.report {
-      session.noteReport(report.kind, report.finding, isForgiven: upstream.isForgiven)
+      session.exchange.noteReport(report.kind, report.finding, isForgiven: upstream.isForgiven)
     }
     flags.remove([.upstreamEnded, .upstreamUnwatched, .upstreamBroken, .sawUpstreamInput, .awaitsRoom])
-    let action = session.upstreamOpened(
+    let action = session.exchange.upstreamOpened(
       reused: reused, address: IPAddress(upstream.address), port: upstream.address.port, by: upstream.way,
       assurance: assurance(of: upstream), now: worker.now,
       &worker.workspace, &outputs)
@@ -333,7 +333,7 @@ final class Conversation {
 
   /// A kept connection is marked as its last request asked for; a new one was opened with the mark.
   private func mark(_ upstream: Upstream, reused: Bool) {
-    let codePoint = session.serviceType.codePoint
+    let codePoint = session.exchange.serviceType.codePoint
     if reused, upstream.codePoint != codePoint {
       upstream.descriptor.mark(codePoint: codePoint, isIPv4: upstream.address.isIPv4)
     }
@@ -351,7 +351,7 @@ final class Conversation {
   func finish(_ action: Action, leaves: Bool, _ worker: Worker) {
     guard case .end(var ending) = action else { return perform(action, worker) }
     // What follows a CONNECT that was not granted was meant for the tunnel, and is not read as a request.
-    if session.isTunnel, ending.client == .keep, leaves || !clientInput.isEmpty || !stream.isSilent {
+    if session.exchange.isTunnel, ending.client == .keep, leaves || !clientInput.isEmpty || !stream.isSilent {
       ending = Ending(client: .linger, keepsUpstream: false)
     }
     connector?.abandon(worker)
@@ -361,7 +361,7 @@ final class Conversation {
         ending.keepsUpstream && !leaves && upstreamInput.isEmpty && outputs.toUpstream.isEmpty
         && !flags.contains(.upstreamEnded) && !flags.contains(.upstreamBroken)
       if isClean {
-        worker.keep(upstream, idle: session.timeouts.upstreamIdleMilliseconds)
+        worker.keep(upstream, idle: session.exchange.timeouts.upstreamIdleMilliseconds)
       } else {
         worker.close(upstream)
       }
@@ -369,7 +369,7 @@ final class Conversation {
     }
     if let destination { worker.releaseDestination(destination) }
     destination = nil
-    session.releaseHeld(&worker.workspace)
+    session.exchange.releaseHeld(&worker.workspace)
     discountHeld(worker)
     worker.workspace.pool.reclaim(&outputs.toUpstream)
     worker.workspace.pool.reclaim(&outputs.replay)
@@ -387,14 +387,14 @@ final class Conversation {
   func complete(_ ending: Ending, _ worker: Worker) {
     self.ending = nil
     log(worker)
-    if session.answeredItself { flags.insert(.wasRefused) } else { flags.remove(.wasRefused) }
+    if session.exchange.answeredItself { flags.insert(.wasRefused) } else { flags.remove(.wasRefused) }
     worker.workspace.pool.reclaim(&outputs.text)
     streams?.abandon(&worker.pipes)
     let keeps =
       ending.client == .intercept
       || ending.client == .keep
         && (hasNextRequest || !worker.isDraining && !flags.contains(.clientEnded))
-    session.reset(now: worker.now, keeps: keeps)
+    session.exchangeEnded(now: worker.now, keeps: keeps)
     flags.insert(.hasAsked)
     flags.remove([.sawClientInput, .clientHalfClosed, .closesClientWrite, .closesUpstreamWrite, .awaitsRoom])
     switch ending.client {
@@ -439,7 +439,7 @@ final class Conversation {
     streams?.abandon(&worker.pipes)
     streams = nil
     closeSpool(worker)
-    session.releaseHeld(&worker.workspace)
+    session.exchange.releaseHeld(&worker.workspace)
     worker.workspace.pool.reclaim(&clientInput)
     worker.workspace.pool.reclaim(&outputs.toClient)
     worker.workspace.pool.reclaim(&outputs.toUpstream)
@@ -457,7 +457,7 @@ final class Conversation {
 
   /// Goes on with bytes that waited, then says what the poller and the timers are to watch.
   func settle(_ worker: Worker) {
-    if session.isInspecting {
+    if session.exchange.isInspecting {
       flags.insert(.inspected)
     } else if flags.contains(.inspected) {
       // What was held back of either side may go now.
@@ -484,7 +484,7 @@ final class Conversation {
       }
     }
     if flags.contains(.closed) { return }
-    if spool != nil || session.spools { moveSpool(worker) }
+    if spool != nil || session.exchange.spools { moveSpool(worker) }
     if flags.contains(.closesUpstreamWrite), outputs.toUpstream.isEmpty, clientInput.isEmpty { upstreamSent(worker) }
     watchClient(worker)
     watchUpstream(worker)

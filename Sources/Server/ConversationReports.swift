@@ -6,16 +6,16 @@ import Session
 import Transport
 
 extension Conversation {
-  func noteNameTime(_ milliseconds: Int64) { session.noteNameTime(milliseconds) }
-  func noteConnectTime(_ milliseconds: Int64) { session.noteConnectTime(milliseconds) }
+  func noteNameTime(_ milliseconds: Int64) { session.exchange.noteNameTime(milliseconds) }
+  func noteConnectTime(_ milliseconds: Int64) { session.exchange.noteConnectTime(milliseconds) }
   func noteParent(_ address: SocketAddress, route: String) {
-    session.noteParent(IPAddress(address), port: address.port, route: route)
+    session.exchange.noteParent(IPAddress(address), port: address.port, route: route)
   }
-  func noteTLSTime(_ milliseconds: Int64) { session.noteTLSTime(milliseconds) }
+  func noteTLSTime(_ milliseconds: Int64) { session.exchange.noteTLSTime(milliseconds) }
 
   /// Tells what a rule or a pin set that only reports would have refused.
   func report(_ kind: Problem.Kind, _ finding: Finding, isForgiven: Bool, _ worker: Worker) {
-    session.noteReport(kind, finding, isForgiven: isForgiven)
+    session.exchange.noteReport(kind, finding, isForgiven: isForgiven)
     if kind == .pinMismatch { tellOfPins(finding.detail, worker) }
     worker.shared.log.event(.warning, "\(tag) would be refused: \(finding.detail)")
   }
@@ -23,8 +23,8 @@ extension Conversation {
   /// `ref=7F3K2A rule=payments`: by which lines of one exchange are found.
   var tag: String {
     var text = ByteBuffer()
-    session.record.reference.write(to: &text)
-    return "ref=\(text.bytes.string) rule=\(session.ruleName ?? "-")"
+    session.exchange.record.reference.write(to: &text)
+    return "ref=\(text.bytes.string) rule=\(session.exchange.ruleName ?? "-")"
   }
 
   /// Tells that another route is tried: the line of the exchange will be about that one alone.
@@ -42,44 +42,44 @@ extension Conversation {
   /// By which a reader of events chooses those of this exchange.
   var subject: EventSubject {
     EventSubject(
-      reference: session.record.reference.text, rule: session.ruleName, user: session.record.client?.user,
-      userID: session.record.client?.userID)
+      reference: session.exchange.record.reference.text, rule: session.exchange.ruleName, user: session.exchange.record.client?.user,
+      userID: session.exchange.record.client?.userID)
   }
 
   /// By which events of one exchange are found.
   private var ofThis: [(String, JSONText)] {
     var reference = ByteBuffer()
-    session.record.reference.write(to: &reference)
-    return [("ref", .string(reference.bytes.string)), ("rule", session.rule.map { .string($0.name) } ?? .null)]
+    session.exchange.record.reference.write(to: &reference)
+    return [("ref", .string(reference.bytes.string)), ("rule", session.exchange.rule.map { .string($0.name) } ?? .null)]
   }
 
   func log(_ worker: Worker) {
-    switch session.record.outcome {
+    switch session.exchange.record.outcome {
     case .tunnelFault(let fault): worker.shared.log.event(.warning, "\(tag) tunnel refused: \(fault.sentence)")
     case .tunnelFaultReported(let fault):
       worker.shared.log.event(.warning, "\(tag) would be refused: \(fault.sentence)")
     default: break
     }
-    session.noteWhole(now: worker.now)
-    let rule = session.ruleName
-    let milliseconds = worker.now - session.record.begun
-    let begun = session.record.begunMicroseconds
-    session.withRecord { record in
+    session.exchange.noteWhole(now: worker.now)
+    let rule = session.exchange.ruleName
+    let milliseconds = worker.now - session.exchange.record.begun
+    let begun = session.exchange.record.begunMicroseconds
+    session.exchange.withRecord { record in
       worker.statistics.note(
-        record, rule: rule, isTunnel: session.isTunnel,
+        record, rule: rule, isTunnel: session.exchange.isTunnel,
         microseconds: begun > 0 ? worker.workspace.turnMicroseconds - begun : milliseconds * 1000)
       worker.recent.note(
-        record, rule: rule, policy: session.policy, client: peer, totalMilliseconds: milliseconds,
+        record, rule: rule, policy: session.exchange.policy, client: peer, totalMilliseconds: milliseconds,
         text: outputs.text.bytes)
       tell(record, milliseconds, worker)
-      guard session.policy.configuration.log.access else { return }
+      guard session.exchange.policy.configuration.log.access else { return }
       line(of: record, milliseconds).write(record, worker.shared.log.format, text: outputs.text, to: &worker.logLines)
     }
   }
 
   private func line(of record: borrowing ExchangeRecord, _ milliseconds: Int64, wall: Int64? = nil) -> AccessLine {
     AccessLine(
-      of: record, rule: session.ruleName, by: session.policy, client: peer, totalMilliseconds: milliseconds, wall: wall)
+      of: record, rule: session.exchange.ruleName, by: session.exchange.policy, client: peer, totalMilliseconds: milliseconds, wall: wall)
   }
 
   /// Tells those who watch that the exchange is over.
@@ -102,7 +102,7 @@ extension Conversation {
   func tellBeginning(_ worker: Worker) {
     guard worker.shared.events.wants(.begun) else { return }
     var json = ByteBuffer()
-    line(of: session.record, 0).writeBeginning(session.record, outputs.text, to: &json)
+    line(of: session.exchange.record, 0).writeBeginning(session.exchange.record, outputs.text, to: &json)
     worker.shared.events.post(.begun, about: subject, json: json.bytes.string)
   }
 }

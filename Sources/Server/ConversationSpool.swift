@@ -7,12 +7,12 @@ import Transport
 extension Conversation {
   /// Posts the next step of the file, if there is one.
   func moveSpool(_ worker: Worker) {
-    guard session.spools else { return closeSpool(worker) }
+    guard session.exchange.spools else { return closeSpool(worker) }
     var bytes = ByteBuffer()
-    if let offset = session.takeForSpool(&bytes) {
+    if let offset = session.exchange.takeForSpool(&bytes) {
       post(.write(Array(bytes.bytes), at: offset), worker)
       worker.workspace.pool.reclaim(&bytes)
-    } else if outputs.toUpstream.isEmpty, upstream != nil, ending == nil, let piece = session.takeFromSpool() {
+    } else if outputs.toUpstream.isEmpty, upstream != nil, ending == nil, let piece = session.exchange.takeFromSpool() {
       post(.read(count: piece.count, at: piece.offset), worker)
     }
   }
@@ -30,18 +30,18 @@ extension Conversation {
   /// A step is done.
   func spooled(_ file: SpoolFile, _ outcome: Spooler.Outcome, _ worker: Worker) {
     // What it was for may be over.
-    guard spool === file, session.spools, ending == nil else { return }
+    guard spool === file, session.exchange.spools, ending == nil else { return }
     switch outcome {
     case .written:
-      session.spoolWritten(now: worker.now)
+      session.exchange.spoolWritten(now: worker.now)
       accountHeld(worker)
     case .read(let bytes):
-      session.spoolRead(bytes, now: worker.now, &worker.workspace, &outputs)
+      session.exchange.spoolRead(bytes, now: worker.now, &worker.workspace, &outputs)
       flushUpstream(worker)
     case .failed(let reason):
       let place = "\(worker.shared.spooler.directory): \(reason)"
       worker.shared.log.event(.warning, "\(tag) a body could not be kept in a file in \(place)")
-      perform(session.spoolFailed("in \(place)", &worker.workspace, &outputs), worker)
+      perform(session.exchange.spoolFailed("in \(place)", &worker.workspace, &outputs), worker)
     }
     settle(worker)
   }

@@ -9,21 +9,21 @@ import Transport
 
 extension Conversation {
   func assurance(of upstream: Upstream) -> Assurance? {
-    if session.verifiesTunnel {
-      return tunnelSecurity.looksAtCertificates && !session.record.isForgiven ? .probe : .sni
+    if session.exchange.verifiesTunnel {
+      return tunnelSecurity.looksAtCertificates && !session.exchange.record.isForgiven ? .probe : .sni
     }
     // A request in absolute-form is in the clear behind the parent, however the parent was reached.
     if upstream.way.parent != nil { return nil }
     return upstream.destination.security.map { $0.looksAtCertificates && !upstream.isForgiven ? .exact : .none }
   }
 
-  var tunnelSecurity: OriginSecurity { live.security(session.security, enforces: session.enforces) }
+  var tunnelSecurity: OriginSecurity { live.security(session.exchange.security, enforces: session.exchange.enforces) }
 
   /// The certificates in the tunnel itself are there to be seen, as they are up to TLS 1.2.
   func judgeTunnel(_ worker: Worker) {
-    guard let presented = session.presentedCertificates, let destination else { return }
+    guard let presented = session.exchange.presentedCertificates, let destination else { return }
     let security = tunnelSecurity
-    let policy = session.clientAsksForStaple ? security.policy : security.policyWithoutStaple
+    let policy = session.exchange.clientAsksForStaple ? security.policy : security.policyWithoutStaple
     let verdict = PresentedChain.decode(presented.certificates, stapledResponse: presented.stapledResponse)
       .flatMap { chain in
         policy.evaluate(
@@ -46,6 +46,6 @@ extension Conversation {
         report(Problem.Kind(failure.kind), Finding(failure, of: destination.name), isForgiven: true, worker)
       }
     }
-    perform(session.tunnelJudged(refusal, &worker.workspace, &outputs), worker)
+    perform(session.exchange.tunnelJudged(refusal, &worker.workspace, &outputs), worker)
   }
 }

@@ -18,11 +18,11 @@ extension Conversation {
       wanted = []
     } else if !flags.contains(.clientUnwatched) {
       wanted = .read
-    } else if session.awaitsOnlyUpstream || flags.contains(.awaitsNames), !flags.contains(.clientHalfClosed) {
+    } else if session.exchange.awaitsOnlyUpstream || flags.contains(.awaitsNames), !flags.contains(.clientHalfClosed) {
       wanted = .peerClosed
     }
     let hasMore = !outputs.toClient.isEmpty || flags.contains(.awaitsRoom) || streams?.holdsResponse ?? false
-    if hasMore, !session.downloadRests { wanted.insert(.write) }
+    if hasMore, !session.exchange.downloadRests { wanted.insert(.write) }
     worker.update(descriptor, &interest, wanted, slot)
   }
 

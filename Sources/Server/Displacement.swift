@@ -25,7 +25,7 @@ extension Worker {
     let allowance = Shares<Claimant>.allowance(of: limits.heldBodiesBytes, share: limits.share)
     while shared.heldBytes.count > limits.heldBodiesBytes,
       shared.heldShares.withLock({ $0.greediest(above: allowance) }) == identity,
-      let idlest = idlest(where: { $0.identity == identity && $0.session.heldBytes > 0 })
+      let idlest = idlest(where: { $0.identity == identity && $0.session.exchange.heldBytes > 0 })
     {
       idlest.giveUpHeld(self)
     }
@@ -38,7 +38,7 @@ extension Worker {
       guard let upstream = conversation.upstream else { return false }
       return upstream.holder == identity && upstream.holdsPlace && upstream.destination.place == place
     }
-    guard let found = idlest(where: { $0.session.isInTunnel && users($0) }) ?? idlest(where: users) else { return }
+    guard let found = idlest(where: { $0.session.exchange.isInTunnel && users($0) }) ?? idlest(where: users) else { return }
     statistics.clientsDisplaced += 1
     found.displace(self)
   }
@@ -56,11 +56,11 @@ extension Conversation {
   /// Before bytes that may be of a body that is held: as much as this client has left of its share it gets although all is taken, if
   /// others have more than theirs. They give it back in the turn after this one.
   func prepareToHold(_ worker: Worker) {
-    session.heldOverdraft = 0
+    session.exchange.heldOverdraft = 0
     guard worker.heldIsShort else { return }
     let limits = worker.policy.configuration.limits
     let identity = knownIdentity(worker)
-    session.heldOverdraft = worker.shared.heldShares.withLock { shares in
+    session.exchange.heldOverdraft = worker.shared.heldShares.withLock { shares in
       guard shares.whoYields(to: identity, of: limits.heldBodiesBytes, share: limits.share) != nil else { return 0 }
       let allowance = Shares<Claimant>.allowance(of: limits.heldBodiesBytes, share: limits.share)
       return allowance - shares.held(by: identity)
@@ -69,7 +69,7 @@ extension Conversation {
 
   /// Afterwards: what is held counts for the client, and whoever has to give some back is told.
   func accountHeld(_ worker: Worker) {
-    let held = session.heldBytes
+    let held = session.exchange.heldBytes
     guard held != accountedHeld else { return }
     let identity = knownIdentity(worker)
     let limits = worker.policy.configuration.limits
@@ -97,7 +97,7 @@ extension Conversation {
   }
 
   fileprivate func giveUpHeld(_ worker: Worker) {
-    perform(session.giveUpHeld(&worker.workspace, &outputs), worker)
+    perform(session.exchange.giveUpHeld(&worker.workspace, &outputs), worker)
     accountHeld(worker)
     settle(worker)
   }

@@ -64,7 +64,7 @@ extension Worker {
       switch occupant {
       case .client(let conversation):
         gauges.clients += 1
-        if conversation.session.isInTunnel { gauges.tunnels += 1 }
+        if conversation.session.exchange.isInTunnel { gauges.tunnels += 1 }
       case .upstream(let upstream):
         if upstream.owner == nil { gauges.idleUpstreams += 1 } else { gauges.busyUpstreams += 1 }
       case .free, .listener, .mailbox, .connector, .attempt, .probe, .acceptPause: break
@@ -86,12 +86,12 @@ extension Worker {
 
 extension Conversation {
   func summary(_ now: Int64) -> OpenConnection {
-    let record = session.record
+    let record = session.exchange.record
     let isOpen = session.isInExchange
     return OpenConnection(
-      client: peer, state: session.isInTunnel ? .tunnel : isOpen ? .request : .idle,
+      client: peer, state: session.exchange.isInTunnel ? .tunnel : isOpen ? .request : .idle,
       text: isOpen ? summaryText(record) : "", reference: isOpen ? record.reference : nil,
-      rule: isOpen ? session.ruleName : nil,
+      rule: isOpen ? session.exchange.ruleName : nil,
       upstream: record.upstream.map { SocketAddress($0, port: record.upstreamPort) }, bytesIn: record.bytesIn,
       bytesOut: record.bytesOut, ageMilliseconds: isOpen ? now - record.begun : nil)
   }

@@ -48,17 +48,17 @@ extension Conversation {
   func intercept(_ worker: Worker) {
     guard let interception = live.interception else {
       return perform(
-        session.upstreamFailed(
+        session.exchange.upstreamFailed(
           UpstreamFailure(.interceptionFailed, "No local authority is loaded; 'sallyport ca init' makes one."),
           &worker.workspace, &outputs), worker)
     }
     switch interception.leaf(for: ReferenceIdentity(worker.workspace.decisions.host), at: worker.seconds) {
     case .failure(let fault):
       let failure = UpstreamFailure(.interceptionFailed, "The host cannot be intercepted: \(fault).")
-      perform(session.upstreamFailed(failure, &worker.workspace, &outputs), worker)
+      perform(session.exchange.upstreamFailed(failure, &worker.workspace, &outputs), worker)
     case .success(let leaf):
       self.leaf = leaf
-      perform(session.interiorOpened(&worker.workspace, &outputs), worker)
+      perform(session.exchange.interiorOpened(&worker.workspace, &outputs), worker)
     }
   }
 

@@ -27,9 +27,9 @@ extension Conversation {
   /// as if no proxy were there.
   /// `hasEarly`: the upstream has said something already, which would be taken for an answer to the next.
   func leavesQueue(_ upstream: Upstream, hasEarly: Bool = false, _ worker: Worker) -> Bool {
-    let hasWaited = worker.workspace.turnMicroseconds > session.record.begunMicroseconds
+    let hasWaited = worker.workspace.turnMicroseconds > session.exchange.record.begunMicroseconds
     guard hasWaited || flags.contains(.clientHalfClosed), hasLeft(worker) else { return false }
-    if session.isTunnel || hasEarly { worker.close(upstream) } else { worker.keep(upstream) }
+    if session.exchange.isTunnel || hasEarly { worker.close(upstream) } else { worker.keep(upstream) }
     endLeft(worker)
     return true
   }

@@ -56,7 +56,7 @@ extension Worker {
         progress.forget(slot)
         continue
       }
-      let record = conversation.session.record
+      let record = conversation.session.exchange.record
       let age = now - record.begun
       if progress.tells(slot, record.reference, bytes: record.bytesIn &+ record.bytesOut, ageMilliseconds: age) {
         conversation.tellProgress(ageMilliseconds: age, self)
@@ -70,8 +70,8 @@ extension Worker {
 extension Conversation {
   func tellProgress(ageMilliseconds: Int64, _ worker: Worker) {
     let line = ProgressLine(
-      wall: Clock.wall, reference: session.record.reference, rule: session.rule?.name, bytesIn: session.record.bytesIn,
-      bytesOut: session.record.bytesOut, expectedIn: session.expectedBytesIn, expectedOut: session.expectedBytesOut,
+      wall: Clock.wall, reference: session.exchange.record.reference, rule: session.exchange.rule?.name, bytesIn: session.exchange.record.bytesIn,
+      bytesOut: session.exchange.record.bytesOut, expectedIn: session.exchange.expectedBytesIn, expectedOut: session.exchange.expectedBytesOut,
       ageMilliseconds: ageMilliseconds)
     var json = ByteBuffer()
     line.write(to: &json)

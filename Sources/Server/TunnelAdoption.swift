@@ -56,7 +56,7 @@ extension Conversation {
     if state.flags.contains(.closesClientWrite) { flags.insert(.closesClientWrite) }
     if state.flags.contains(.closesUpstreamWrite) { flags.insert(.closesUpstreamWrite) }
     let upstream = takeBack(tunnel, worker)
-    session.beginPace(on: upstream.way.link, owing: outputs.toUpstream.count, now: worker.now)
+    session.exchange.beginPace(on: upstream.way.link, owing: outputs.toUpstream.count, now: worker.now)
     guard worker.register(descriptor, .read, slot), worker.register(upstream.descriptor, .read, upstream.slot) else {
       return shutDown(worker)
     }

@@ -12,7 +12,7 @@ import Transport
 
 extension Conversation {
   var canBeHandedOver: Bool {
-    session.isPlainTunnel && ending == nil && clientHandshake == nil && !flags.contains(.closed) && stream.isBare
+    session.exchange.isPlainTunnel && ending == nil && clientHandshake == nil && !flags.contains(.closed) && stream.isBare
       && upstream?.stream.isBare ?? false && destination != nil
   }
 
@@ -21,7 +21,7 @@ extension Conversation {
     guard canBeHandedOver, let upstream, let destination else { return nil }
     gatherWaiting(worker)
     guard
-      var state = session.tunnelState(
+      var state = session.exchange.tunnelState(
         client: TunnelState.Place(IPAddress(peer), port: peer.port), host: destination.host,
         text: outputs.text.bytes)
     else { return nil }
@@ -43,21 +43,21 @@ extension Conversation {
   /// sent, then what is in a pipe or was not looked at.
   private func gatherWaiting(_ worker: Worker) {
     if let streams, streams.holdsResponse, let pipe = streams.responsePipe {
-      session.upstreamForwarded(pipe.empty(streams.responseBytes, into: &outputs.toClient), now: worker.now)
+      session.exchange.upstreamForwarded(pipe.empty(streams.responseBytes, into: &outputs.toClient), now: worker.now)
       streams.responseBytes = 0
     }
     if !upstreamInput.isEmpty {
       outputs.toClient.append(contentsOf: upstreamInput)
-      session.upstreamForwarded(upstreamInput.count, now: worker.now)
+      session.exchange.upstreamForwarded(upstreamInput.count, now: worker.now)
       worker.workspace.pool.reclaim(&upstreamInput)
     }
     if let streams, streams.holdsRequest, let pipe = streams.requestPipe {
-      session.clientForwarded(pipe.empty(streams.requestBytes, into: &outputs.toUpstream), now: worker.now)
+      session.exchange.clientForwarded(pipe.empty(streams.requestBytes, into: &outputs.toUpstream), now: worker.now)
       streams.requestBytes = 0
     }
     if !clientInput.isEmpty {
-      if !session.dropsRequest { outputs.toUpstream.append(contentsOf: clientInput) }
-      session.clientForwarded(clientInput.count, now: worker.now)
+      if !session.exchange.dropsRequest { outputs.toUpstream.append(contentsOf: clientInput) }
+      session.exchange.clientForwarded(clientInput.count, now: worker.now)
       worker.workspace.pool.reclaim(&clientInput)
     }
   }

@@ -7,7 +7,7 @@ import Transport
 extension Conversation {
   var canReadUpstream: Bool {
     ending == nil && flags.isDisjoint(with: [.upstreamEnded, .awaitsRoom]) && upstream != nil && outputs.toClient.isEmpty
-      && !(streams?.holdsResponse ?? false) && !session.downloadRests
+      && !(streams?.holdsResponse ?? false) && !session.exchange.downloadRests
   }
 
   /// `takesBytes`: the client's socket has just said so.
@@ -15,15 +15,15 @@ extension Conversation {
     if spliceResponse(worker) { return }
     guard let upstream else { return }
     // Behind the head of a long body the rest is better not copied: then little more than the head is read.
-    let isAtHead = session.awaitsResponseHead
+    let isAtHead = session.exchange.awaitsResponseHead
     let isBeforeSplicing = isAtHead && upstream.sendsLongBodies && upstream.stream.isBare && stream.isBare
     var room = isBeforeSplicing ? Self.headBytes : responseRoom
-    if !isBeforeSplicing, !takesBytes, clientRoom < Self.leastRoom, !session.holdsBody, !flags.contains(.clientBroken) {
+    if !isBeforeSplicing, !takesBytes, clientRoom < Self.leastRoom, !session.exchange.holdsBody, !flags.contains(.clientBroken) {
       flags.insert(.awaitsRoom)
       return
     }
     // What is held leaves at its pace later.
-    if let allowed = session.downloadAllowance(now: worker.now), !session.holdsBody {
+    if let allowed = session.exchange.downloadAllowance(now: worker.now), !session.exchange.holdsBody {
       room = min(room, max(allowed, Self.leastReadBytes))
     }
     // What is read ahead and finds no room either stays as long as the client likes.
@@ -35,7 +35,7 @@ extension Conversation {
       pumpUpstream(&input, worker)
       keepInput(&input, &upstreamInput, worker)
       if isAtHead {
-        upstream.sendsLongBodies = UInt64(count) &+ session.unchangedResponseBytes >= Self.leastSplicedBytes
+        upstream.sendsLongBodies = UInt64(count) &+ session.exchange.unchangedResponseBytes >= Self.leastSplicedBytes
         if upstream.sendsLongBodies, self.upstream === upstream, canReadUpstream { _ = spliceResponse(worker) }
       }
     case .wouldBlock:
@@ -69,7 +69,7 @@ extension Conversation {
 
   func upstreamStreamEnded(broken: Bool, _ worker: Worker) {
     flags.insert(.upstreamEnded)
-    let action = session.upstreamEnded(
+    let action = session.exchange.upstreamEnded(
       broken: broken, alert: broken ? upstream?.stream.tls?.alert : nil, now: worker.now, &worker.workspace, &outputs)
     perform(action, otherIsUpstream: false, worker)
   }
@@ -79,10 +79,10 @@ extension Conversation {
     var goesOn = true
     let isShort = worker.heldIsShort
     while goesOn, upstream != nil, ending == nil {
-      if isShort || session.heldOverdraft > 0 { prepareToHold(worker) }
-      let step = session.upstreamReceived(input.bytes, now: worker.now, &worker.workspace, &outputs)
+      if isShort || session.exchange.heldOverdraft > 0 { prepareToHold(worker) }
+      let step = session.exchange.upstreamReceived(input.bytes, now: worker.now, &worker.workspace, &outputs)
       input.consume(step.consumed)
-      if session.holdsBody || accountedHeld > 0 { accountHeld(worker) }
+      if session.exchange.holdsBody || accountedHeld > 0 { accountHeld(worker) }
       switch step.action {
       case .read:
         goesOn = step.consumed > 0 && !input.isEmpty
@@ -91,7 +91,7 @@ extension Conversation {
         goesOn = false
       case .forward(let count):
         forwardToClient(&input, count, worker)
-        if let action = session.endIfComplete() {
+        if let action = session.exchange.endIfComplete() {
           finish(action, leaves: !input.isEmpty, worker)
           goesOn = false
         } else {
@@ -111,7 +111,7 @@ extension Conversation {
   }
 
   func forwardToClient(_ input: inout ByteBuffer, _ count: Int, _ worker: Worker) {
-    if session.pacesDownload { return forwardPaced(&input, count, worker) }
+    if session.exchange.pacesDownload { return forwardPaced(&input, count, worker) }
     let head = outputs.toClient.count
     var sent = 0
     switch stream.write(outputs.toClient, then: input.bytes.extracting(0..<count)) {
@@ -131,7 +131,7 @@ extension Conversation {
       worker.workspace.pool.reclaim(&outputs.toClient)
     }
     input.consume(count)
-    session.upstreamForwarded(count, now: worker.now)
+    session.exchange.upstreamForwarded(count, now: worker.now)
   }
 
   /// As `forwardToClient`; `flushClient` sends as much of it as may leave.
@@ -139,12 +139,12 @@ extension Conversation {
     worker.workspace.pool.lend(&outputs.toClient, count)
     outputs.toClient.append(input.bytes.extracting(0..<count))
     input.consume(count)
-    session.upstreamForwarded(count, now: worker.now)
+    session.exchange.upstreamForwarded(count, now: worker.now)
   }
 
   /// Sends what waits for the client, as far as its pace allows.
   private func sendToClient(_ worker: Worker) -> Transfer {
-    guard let allowed = session.downloadAllowance(now: worker.now), allowed < outputs.toClient.count else {
+    guard let allowed = session.exchange.downloadAllowance(now: worker.now), allowed < outputs.toClient.count else {
       return stream.write(outputs.toClient)
     }
     if allowed == 0 { return .wouldBlock }
@@ -162,8 +162,8 @@ extension Conversation {
       case .moved(let count):
         clientRoom -= count + Self.writeOverheadBytes
         outputs.toClient.consume(count)
-        session.clientTook(count, now: worker.now)
-        session.progressed(now: worker.now)
+        session.exchange.clientTook(count, now: worker.now)
+        session.exchange.progressed(now: worker.now)
       case .wouldBlock: return
       case .ended, .failed:
         if ending == nil { perform(session.clientFailed(), worker) }

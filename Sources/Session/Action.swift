@@ -8,7 +8,7 @@ public enum Action: Equatable, Sendable {
   case hold
   /// Send the next `count` bytes of this side's input to the other side as they are, and go on with what follows.
   case forward(count: Int)
-  /// Find an upstream for the host in `Workspace.decisions` and `Session.port`; answer with `upstreamOpened` or `failed`.
+  /// Find an upstream for the host in `Workspace.decisions` and `Exchange.port`; answer with `upstreamOpened` or `failed`.
   case connect
   /// The connection was stale: close it and open a new one; answer as to `connect`.
   case reconnect
@@ -20,7 +20,7 @@ public enum Action: Equatable, Sendable {
   case tunnel
   /// Shut the other side's sending direction down once everything has been sent to it.
   case closeOtherWrite
-  /// The exchange is over: send what there is, write the log line, do with the connections as it says, call `reset`.
+  /// The exchange is over: send what there is, write the log line, do with the connections as it says, call `exchangeEnded`.
   case end(Ending)
   /// Close the client's connection; no exchange is open.
   case close

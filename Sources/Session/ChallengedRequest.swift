@@ -35,7 +35,7 @@ final class ChallengedRequest {
   /// The body as it leaves, framing and trailers with it, where it was held.
   var content = ByteBuffer()
   /// How far the body was when the request left: as long as it is there, nothing of it has been sent.
-  var begun = Session.Progress.done
+  var begun = Exchange.Progress.done
   /// It may leave a second time where a kept connection turns out dead.
   var mayRetry = false
   /// Lines for the parent that it leaves by; nil: it leaves by none.
@@ -70,7 +70,7 @@ final class ChallengedRequest {
   }
 }
 
-extension Session {
+extension Exchange {
   /// Begins to keep the request of a rule that answers challenges.
   mutating func noteChallenges(_ edits: RequestPolicy, _ workspace: borrowing Workspace) {
     guard edits.digest != nil || rule?.hasDigestParents ?? false, !flags.contains(.isTunnel) else { return }

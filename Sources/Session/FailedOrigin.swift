@@ -9,7 +9,7 @@ import Bytes
 import HTTP1
 import Policy
 
-extension Session {
+extension Exchange {
   /// The file that is sent instead of the body of `problem`; nil: its own body is.
   func substitute(for problem: Problem) -> SubstituteAnswer? {
     // No client shows the body of a refused CONNECT.

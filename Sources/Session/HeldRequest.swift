@@ -31,7 +31,7 @@ struct RequestBodyEdits {
   var isAsItCame = false
 }
 
-extension Session {
+extension Exchange {
   private var serialization: RequestSerialization? {
     record.decision.flatMap { policy.request(of: $0).serialization }
   }

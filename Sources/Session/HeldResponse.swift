@@ -50,7 +50,7 @@ enum Unjudged: String {
   case part
 }
 
-extension Session {
+extension Exchange {
   /// What the response is held to; nil where it is not looked at.
   private var checks: ResponseSerialization? {
     guard let response = record.decision.flatMap({ policy.response(of: $0) }), response.judges else { return nil }

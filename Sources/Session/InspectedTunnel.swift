@@ -34,7 +34,7 @@ final class InspectedTunnel {
   }
 }
 
-extension Session {
+extension Exchange {
   /// Whether bytes of the tunnel have to be seen before they are moved.
   public var isInspecting: Bool { inspected != nil }
 

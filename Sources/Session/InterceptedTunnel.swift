@@ -5,7 +5,7 @@ import Bytes
 import HTTP1
 import Policy
 
-extension Session {
+extension Exchange {
   /// An intercepted tunnel.
   public struct Interior: Sendable, Equatable {
     /// The host as CONNECT wrote it.

@@ -13,7 +13,7 @@ import Bytes
 import HTTP1
 import Policy
 
-extension Session {
+extension Exchange {
   /// Drops the fields that are told anew, and returns them as they are told: lines with their ends.
   mutating func mappedFields(
     _ bytes: Span<UInt8>, _ target: RuleTarget, _ workspace: inout Workspace, _ outputs: borrowing Outputs

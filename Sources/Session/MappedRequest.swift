@@ -8,7 +8,7 @@ import Bytes
 import HTTP1
 import Policy
 
-extension Session {
+extension Exchange {
   /// Where the request under way goes, where its rule has a target; nil: to the host that it names.
   var target: RuleTarget? { flags.contains(.mapped) ? rule?.target : nil }
 
@@ -22,7 +22,7 @@ extension Session {
       RequestFacts(
         scheme: isSecure(workspace.request) ? .https : .http, port: port,
         method: bytes.extracting(workspace.request.method), path: bytes.extracting(workspace.request.path),
-        isTunnel: false, client: client, link: workspace.link), &workspace.decisions)
+        isTunnel: false, client: record.client, link: workspace.link), &workspace.decisions)
     guard let mapping else { return nil }
     if let objection = mapping.objection {
       let problem = problem(of: mapping, by: objection)

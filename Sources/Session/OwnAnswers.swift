@@ -3,7 +3,7 @@
 import Bytes
 import HTTP1
 
-extension Session {
+extension Exchange {
   /// RFC 9110, 7.6.2: TRACE and OPTIONS that may go no further are answered here.
   func isLastRecipient(_ bytes: Span<UInt8>, _ workspace: borrowing Workspace) -> Bool {
     Self.maxForwards(bytes, workspace.request) == 0

@@ -26,7 +26,7 @@ final class Pacing {
   }
 }
 
-extension Session {
+extension Exchange {
   /// The destination has been reached, by such a link: from here bytes keep the pace of the rule. `owing`: bytes for the
   /// destination that have been read already.
   public mutating func beginPace(on link: ReachabilityStatus, owing: Int = 0, now: Int64) {
@@ -49,7 +49,7 @@ extension Session {
     case .tunnel: return end
     // After the last byte nothing is waited for.
     case .exchanging: return request == .done && isBodyOut ? nil : end
-    case .idle, .head, .collecting, .connecting, .over: return nil
+    case .head, .collecting, .connecting: return nil
     }
   }
 

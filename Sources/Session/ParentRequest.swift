@@ -58,7 +58,7 @@ public enum ParentRequest {
   private static let version: StaticString = " HTTP/1.1"
   private static let hostName: StaticString = "Host: "
 
-  /// Where the target and the authority are in `METHOD target HTTP/1.1`, `Host: authority`, as `Session.writeRequest` puts
+  /// Where the target and the authority are in `METHOD target HTTP/1.1`, `Host: authority`, as `Exchange.writeRequest` puts
   /// them.
   private static func parts(_ bytes: Span<UInt8>) -> (target: Range<Int>, authority: Range<Int>)? {
     guard let lineEnd = endOfLine(bytes, from: 0), let space = bytes.firstIndex(of: 0x20),

@@ -9,7 +9,7 @@ import Bytes
 import HTTP1
 import Policy
 
-extension Session {
+extension Exchange {
   /// `headBytes` of `bytes` are a head whose path holds bytes above 0x7F.
   mutating func beginEncoded(
     _ bytes: Span<UInt8>, headBytes: Int, now: Int64, _ workspace: inout Workspace, _ outputs: inout Outputs
@@ -23,7 +23,7 @@ extension Session {
     case .incomplete, .invalid:
       return refuse(
         Problem(.headTooLarge, "The request \(MessageFault.headTooLarge.sentence) once its path is percent-encoded."),
-        now: now, &workspace, &outputs)
+        bytesIn: bytes.count, &workspace, &outputs)
     }
   }
 

@@ -6,7 +6,7 @@ import Bytes
 import HTTP1
 import Policy
 
-extension Session {
+extension Exchange {
   private static let refreshName = Array("refresh".utf8)
   /// Longest part of a reference in bytes that a problem shows: enough for any host.
   private static let longestShownReference = 280

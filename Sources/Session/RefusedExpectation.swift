@@ -9,7 +9,7 @@
 import Bytes
 import HTTP1
 
-extension Session {
+extension Exchange {
   /// 417 Expectation Failed.
   private static let expectationFailed = 417
 
@@ -34,15 +34,14 @@ extension Session {
     return true
   }
 
-  /// Whether only the request that was refused may come.
-  var isRepeatAwaited: Bool { flags.contains(.awaitsRepeat) && flags.contains(.clientPersists) }
+  /// The request that alone may follow on the connection, as `requestLine` writes it; empty: any may.
+  var awaitedRepeat: [UInt8] {
+    flags.contains(.awaitsRepeat) && flags.contains(.clientPersists) ? hop.expectation : []
+  }
 
-  /// What is wrong with a request after one whose expectation was refused; nil: nothing.
-  mutating func unawaited(_ bytes: Span<UInt8>, _ workspace: borrowing Workspace) -> Problem? {
-    if hop.expectation.isEmpty { return nil }
-    let awaited = hop.expectation
-    hop.expectation = []
-    if awaited == Self.requestLine(bytes, workspace.request) { return nil }
+  /// What is wrong with a request after one whose expectation was refused, which was `awaited`.
+  static func unawaited(_ bytes: Span<UInt8>, by awaited: [UInt8], _ workspace: borrowing Workspace) -> Problem? {
+    if awaited.isEmpty || awaited == requestLine(bytes, workspace.request) { return nil }
     return Problem(
       .malformedRequest,
       "After 417, on the same connection, the proxy expects the same method and target again, and saw others: "

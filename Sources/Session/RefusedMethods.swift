@@ -5,7 +5,7 @@ import Bytes
 import HTTP1
 import Policy
 
-extension Session {
+extension Exchange {
   /// RFC 9110, 15.5.6.
   func refusedEcho(_ decision: Decision) -> Problem {
     let keeper = decision.rule.map { "rule \(policy.rules[$0].name)" } ?? "[defaults.request]"

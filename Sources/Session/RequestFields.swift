@@ -5,7 +5,7 @@ import HTTP1
 import Policy
 import Serialization
 
-extension Session {
+extension Exchange {
   /// Whether Proxy-Authorization holds one of the credentials (RFC 7617). Every credential is compared whole, so that
   /// the time taken says nothing of how much was right.
   static func credential(

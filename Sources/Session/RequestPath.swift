@@ -1,10 +1,10 @@
-// The way of a request through a session: read, judged, decided, and written anew for its origin.
+// The way of a request through an exchange: judged, decided, and written anew for its origin.
 
 import Bytes
 import HTTP1
 import Policy
 
-extension Session {
+extension Exchange {
   /// Longest body in bytes that is kept for a second try, until the response begins.
   static let longestReplayedBody: UInt64 = 16 << 10
   /// Longest path in bytes that a log line holds.
@@ -17,54 +17,28 @@ extension Session {
     HeadLimits(bytes: policy.configuration.limits.headerBytes, fields: policy.configuration.limits.headers)
   }
 
-  mutating func readRequestHead(
-    _ bytes: Span<UInt8>, now: Int64, _ workspace: inout Workspace, _ outputs: inout Outputs
+  /// The head of `workspace.request` stands in the first `count` of these bytes. Answers what is to be done, and how much of
+  /// what came with it has been used.
+  mutating func headReceived(
+    _ bytes: Span<UInt8>, headBytes count: Int, now: Int64, _ workspace: inout Workspace, _ outputs: inout Outputs
   ) -> Step {
-    headBytesSeen = bytes.count
-    let progress = workspace.request.read(
-      bytes, limits: headLimits, isInTunnel: interior != nil, takesRawPath: policy.encodesPaths)
-    switch progress {
-    case .incomplete:
-      return Step(consumed: 0, action: .read)
-    case .invalid(let fault):
-      let kind = Problem.Kind(ofRequest: fault)
-      beginRecord(now: now, &workspace)
-      request = .head
-      record.bytesIn = UInt64(bytes.count)
-      noteReadable(bytes, &workspace, &outputs)
-      let action = answer(Problem(kind, "The request \(fault.sentence)."), &workspace, &outputs)
-      return Step(consumed: bytes.count, action: action)
-    case .complete(let count):
-      if let problem = unawaited(bytes, workspace) {
-        return Step(consumed: bytes.count, action: refuse(problem, now: now, &workspace, &outputs))
-      }
-      let action =
-        workspace.request.holdsRawPath
-        ? beginEncoded(bytes, headBytes: count, now: now, &workspace, &outputs)
-        : begin(bytes, headBytes: count, received: count, isEncoded: false, now: now, &workspace, &outputs)
-      if request == .head { return Step(consumed: bytes.count, action: action) }
-      if count < bytes.count { flags.insert(.bodyBegun) }
-      guard phase == .collecting else { return Step(consumed: count, action: action) }
-      let step = collect(bytes.extracting(count..<bytes.count), now: now, &workspace, &outputs)
-      return Step(consumed: count + step.consumed, action: step.action)
-    }
+    let action =
+      workspace.request.holdsRawPath
+      ? beginEncoded(bytes, headBytes: count, now: now, &workspace, &outputs)
+      : begin(bytes, headBytes: count, received: count, isEncoded: false, now: now, &workspace, &outputs)
+    if request == .head { return Step(consumed: bytes.count, action: action) }
+    if count < bytes.count { flags.insert(.bodyBegun) }
+    guard phase == .collecting else { return Step(consumed: count, action: action) }
+    let step = collect(bytes.extracting(count..<bytes.count), now: now, &workspace, &outputs)
+    return Step(consumed: count + step.consumed, action: step.action)
   }
 
-  /// Refuses the request of which `bytes` are the beginning, before it is read and any rule is asked.
-  public mutating func refuseUnread(
-    _ bytes: Span<UInt8>, _ problem: Problem, now: Int64, policy current: Policy, _ workspace: inout Workspace,
-    _ outputs: inout Outputs
+  /// The head cannot be read, or is not to be: `bytes` are the beginning of it, or all.
+  mutating func headRefused(
+    _ bytes: Span<UInt8>, _ problem: Problem, _ workspace: inout Workspace, _ outputs: inout Outputs
   ) -> Action {
-    precondition(phase == .idle, "a request that has been read is refused for what it is")
-    policy = current
-    _ = workspace.request.read(
-      bytes, limits: headLimits, isInTunnel: interior != nil, takesRawPath: policy.encodesPaths)
-    beginRecord(now: now, &workspace)
-    // What has come is not read further, so the connection does not go on.
-    request = .head
-    record.bytesIn = UInt64(bytes.count)
     noteReadable(bytes, &workspace, &outputs)
-    return answer(problem, &workspace, &outputs)
+    return refuse(problem, bytesIn: bytes.count, &workspace, &outputs)
   }
 
   /// A whole head is there: judges it, decides, and prepares what leaves. It came in `received` bytes, and its path is
@@ -73,7 +47,6 @@ extension Session {
     _ bytes: Span<UInt8>, headBytes: Int, received: Int, isEncoded: Bool, now: Int64, _ workspace: inout Workspace,
     _ outputs: inout Outputs
   ) -> Action {
-    beginRecord(now: now, &workspace)
     record.bytesIn = UInt64(received)
     lastProgress = now
     noteRequest(bytes, &workspace, &outputs)
@@ -87,7 +60,7 @@ extension Session {
       RequestFacts(
         scheme: isSecure(workspace.request) ? .https : .http, port: port,
         method: bytes.extracting(workspace.request.method), path: bytes.extracting(workspace.request.path),
-        isTunnel: flags.contains(.isTunnel), client: client, link: workspace.link), &workspace.decisions)
+        isTunnel: flags.contains(.isTunnel), client: record.client, link: workspace.link), &workspace.decisions)
     record.decision = decision
     record.link = workspace.link
     if decision.reason == .ruleWouldDeny { record.report = .denied }
@@ -213,7 +186,6 @@ extension Session {
         return Problem(
           .authenticationRequired, "Proxy-Authorization with Basic credentials that the proxy knows was expected.")
       }
-      proxyUser = known.user
       record.proxyUser = known.user
     }
     if workspace.request.form == .asterisk { return nil }

@@ -5,7 +5,7 @@ import HTTP1
 import Policy
 import Serialization
 
-extension Session {
+extension Exchange {
   mutating func writeRequest(
     _ bytes: Span<UInt8>, _ edits: RequestPolicy, _ body: RequestBodyEdits, _ workspace: inout Workspace,
     _ outputs: inout Outputs

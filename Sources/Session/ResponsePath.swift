@@ -5,7 +5,7 @@ import HTTP1
 import Policy
 import Serialization
 
-extension Session {
+extension Exchange {
   mutating func readResponse(
     _ bytes: Span<UInt8>, now: Int64, _ workspace: inout Workspace, _ outputs: inout Outputs
   ) -> Step {

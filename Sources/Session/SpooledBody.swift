@@ -32,7 +32,7 @@ final class SpooledBody {
   var tail = ByteBuffer()
 }
 
-extension Session {
+extension Exchange {
   /// What is read of a client at once while its body is taken whole, in bytes: it may come when no more may be held.
   public static let spooledReadBytes = 64 << 10
 

@@ -6,7 +6,7 @@
 import Bytes
 import Policy
 
-extension Session {
+extension Exchange {
   /// Whether nothing is left to do but to move bytes both ways. The server knows whether it ends TLS of either side.
   public var isPlainTunnel: Bool { phase == .tunnel && inspected == nil && interior == nil }
 
@@ -54,7 +54,7 @@ extension Session {
   /// A tunnel of the process before, under the policy of this one: it was allowed when it was opened, and stays so, as over
   /// a reload. Bytes that were waiting stand in `outputs` again. Its pace is that of the rule in force, once the caller has said
   /// by `beginPace` what link it takes.
-  public init(
+  init(
     resuming state: TunnelState, policy: Policy, now: Int64, _ workspace: inout Workspace, _ outputs: inout Outputs
   ) {
     self.init(policy: policy, now: now)

@@ -5,7 +5,7 @@ import Bytes
 import HTTP1
 import Policy
 
-extension Session {
+extension Exchange {
   /// To be asked once the rule is known.
   mutating func prepareReports(_ edits: RequestPolicy) {
     guard let rule, !rule.enforce, rule.timeouts != nil || edits.timeoutMilliseconds != nil else { return }
@@ -28,7 +28,7 @@ extension Session {
       let awaitsHead = response == .head && request == .done
       noteTime(now - lastProgress, of: awaitsHead ? .responseHeader : .bodyStall)
     case .collecting: noteTime(now - lastProgress, of: .bodyStall)
-    case .idle, .head, .connecting, .over: break
+    case .head, .connecting: break
     }
   }
 

@@ -14,7 +14,7 @@ import Bytes
 import HTTP1
 import Policy
 
-extension Session {
+extension Exchange {
   static let transportSecurityName = Array("strict-transport-security".utf8)
   /// Stands for any label of a host, any segment of a path: no rule names it.
   private static let anything = Array("any--sallyport".utf8)
@@ -103,7 +103,7 @@ extension Session {
     let decision = policy.decide(
       RequestFacts(
         scheme: .http, port: port ?? Scheme.http.defaultPort, method: method.span, path: path.span, isTunnel: false,
-        client: client, link: workspace.link), &workspace.decisions)
+        client: record.client, link: workspace.link), &workspace.decisions)
     guard decision.verdict == .allow, let rule = decision.rule else { return false }
     return policy.rules[rule].leavesByTLS
   }

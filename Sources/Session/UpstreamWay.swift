@@ -47,7 +47,7 @@ public struct UpstreamFailure: Error, Sendable {
   }
 }
 
-extension Session {
+extension Exchange {
   /// A parent's 407 is about the credentials of the route, which are not the client's: to it the answer would read as if this
   /// proxy asked for them.
   func parentWantsCredentials(_ parent: String, _ outputs: borrowing Outputs) -> Problem {

@@ -319,11 +319,11 @@ import Testing
     var session = Session(policy: policy, now: 0)
     _ = session.clientReceived(octets(get).span, now: 0, policy: policy, &workspace, &outputs)
     _ = workspace.heldBytes.take(takenByOthers, limit: .max)
-    _ = session.upstreamFailed(UpstreamFailure(.connectionRefused, "It said no."), &workspace, &outputs)
+    _ = session.exchange.upstreamFailed(UpstreamFailure(.connectionRefused, "It said no."), &workspace, &outputs)
     let isFile = outputs.toClient.bytes.string.hasSuffix("<p>offline")
     #expect(isFile == (takenByOthers == 0))
     #expect(workspace.heldBytes.count - takenByOthers == (isFile ? 10 : 0))
-    session.reset(now: 0, keeps: true)
+    session.exchangeEnded(now: 0, keeps: true)
     #expect(workspace.heldBytes.count == takenByOthers)
   }
 }

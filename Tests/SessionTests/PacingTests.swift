@@ -27,7 +27,7 @@ import Testing
     var session = Session(policy: policy, now: 1000)
     let bytes = octets(request)
     _ = session.clientReceived(bytes.span, now: 1000, policy: policy, &setting.workspace, &setting.outputs)
-    _ = session.upstreamOpened(
+    _ = session.exchange.upstreamOpened(
       reused: false, address: IPAddress(ipv4: 0xc000_0201), port: 443, by: UpstreamWay(route: "direct", link: link),
       now: 1000, &setting.workspace, &setting.outputs)
     return session
@@ -54,28 +54,28 @@ import Testing
   @Test func whatIsReadOfAClientIsBoundedByThePacket() {
     var setting = Setting()
     var session = Self.opened(Self.connect, Self.rules("{ packet = \"1KiB\", delay = \"1m\" }"), &setting)
-    #expect(session.pacesUpload && !session.pacesDownload && session.uploadAllowance == 1024)
+    #expect(session.exchange.pacesUpload && !session.exchange.pacesDownload && session.exchange.uploadAllowance == 1024)
     let bytes = [UInt8](repeating: 7, count: 3000)
     let step = session.clientReceived(
-      bytes.span, now: 1000, policy: session.policy, &setting.workspace, &setting.outputs)
+      bytes.span, now: 1000, policy: session.exchange.policy, &setting.workspace, &setting.outputs)
     #expect(step == Step(consumed: 0, action: .forward(count: 1024)))
-    session.clientForwarded(1024, now: 1000)
-    #expect(session.uploadRests && !session.wantsClientBytes && session.deadline == 61_000)
+    session.exchange.clientForwarded(1024, now: 1000)
+    #expect(session.exchange.uploadRests && !session.wantsClientBytes && session.deadline == 61_000)
     let more = session.clientReceived(
-      bytes.span, now: 1000, policy: session.policy, &setting.workspace, &setting.outputs)
+      bytes.span, now: 1000, policy: session.exchange.policy, &setting.workspace, &setting.outputs)
     #expect(more == Step(consumed: 0, action: .hold))
     let action = session.timedOut(now: 61_000, &setting.workspace, &setting.outputs)
-    #expect(action == .read && session.wantsClientBytes && session.uploadAllowance == 1024)
+    #expect(action == .read && session.wantsClientBytes && session.exchange.uploadAllowance == 1024)
   }
 
   @Test func aPauseIsNoTimeInWhichNothingMoves() {
     let idle = "[proxy.timeouts]\ntunnel_idle = \"10s\""
     var setting = Setting()
     var session = Self.opened(Self.connect, Self.rules("{ packet = \"1KiB\", delay = \"1m\" }", idle), &setting)
-    session.clientForwarded(1024, now: 1000)
+    session.exchange.clientForwarded(1024, now: 1000)
     _ = session.timedOut(now: session.deadline, &setting.workspace, &setting.outputs)
     #expect(session.deadline == 61_000 + 10_000)
-    #expect(session.record.outcome == .done)
+    #expect(session.exchange.record.outcome == .done)
   }
 
   @Test func aTunnelOfAnotherLinkHasNoPace() {
@@ -83,7 +83,7 @@ import Testing
       var setting = Setting()
       let throttle = "{ rate = \"1MiB\", download = \"1MiB\", when = [\"wwan\"] }"
       let session = Self.opened(Self.connect, Self.rules(throttle), link: link, &setting)
-      #expect(session.pacesUpload == holds && session.pacesDownload == holds)
+      #expect(session.exchange.pacesUpload == holds && session.exchange.pacesDownload == holds)
     }
   }
 
@@ -94,10 +94,10 @@ import Testing
     state.reason = .rule
     let policy = Self.rules("{ packet = \"1KiB\", delay = \"1s\", download = \"1KiB\" }")
     var session = Session(resuming: state, policy: policy, now: 9000, &setting.workspace, &setting.outputs)
-    let isEarly = session.pacesUpload
+    let isEarly = session.exchange.pacesUpload
     #expect(!isEarly)
-    session.beginPace(on: .wifi, owing: 2048, now: 9000)
-    #expect(session.pacesDownload && session.uploadRests && session.deadline == 9000 + 2000)
+    session.exchange.beginPace(on: .wifi, owing: 2048, now: 9000)
+    #expect(session.exchange.pacesDownload && session.exchange.uploadRests && session.deadline == 9000 + 2000)
   }
 
   // MARK: Downloads
@@ -105,29 +105,29 @@ import Testing
   @Test func whatLeavesForTheClientIsPaidFor() {
     var setting = Setting()
     var session = Self.opened(Self.get, Self.rules("{ download = \"10KiB\" }"), &setting)
-    #expect(session.downloadAllowance(now: 1000) == 1024)
-    session.clientTook(1024, now: 1000)
-    #expect(session.downloadRests && session.deadline == 1100)
-    #expect(!session.pacesUpload && session.unchangedResponseBytes == 0)
-    let early = session.resumeDownload(now: 1099)
+    #expect(session.exchange.downloadAllowance(now: 1000) == 1024)
+    session.exchange.clientTook(1024, now: 1000)
+    #expect(session.exchange.downloadRests && session.deadline == 1100)
+    #expect(!session.exchange.pacesUpload && session.exchange.unchangedResponseBytes == 0)
+    let early = session.exchange.resumeDownload(now: 1099)
     #expect(!early)
     let action = session.timedOut(now: 1100, &setting.workspace, &setting.outputs)
-    #expect(action == .read && !session.downloadRests && session.downloadAllowance(now: 1100) == 1024)
+    #expect(action == .read && !session.exchange.downloadRests && session.exchange.downloadAllowance(now: 1100) == 1024)
     // The time for the head of the response counts from here.
-    #expect(session.deadline == 1100 + session.timeouts.responseHeaderMilliseconds)
+    #expect(session.deadline == 1100 + session.exchange.timeouts.responseHeaderMilliseconds)
   }
 
   @Test func anAnswerOfTheProxysOwnHasNoPace() {
     var setting = Setting()
     var session = Self.opened(Self.get, Self.rules("{ download = \"1KiB\" }"), &setting)
     let bytes = octets("HTTP/9.9 nonsense\r\n\r\n")
-    _ = session.upstreamReceived(bytes.span, now: 1000, &setting.workspace, &setting.outputs)
-    #expect(session.answeredItself && !session.pacesDownload && session.downloadAllowance(now: 1000) == nil)
+    _ = session.exchange.upstreamReceived(bytes.span, now: 1000, &setting.workspace, &setting.outputs)
+    #expect(session.exchange.answeredItself && !session.exchange.pacesDownload && session.exchange.downloadAllowance(now: 1000) == nil)
   }
 
   @Test func withoutAThrottleThereIsNone() {
     var setting = Setting()
     let session = Self.opened(Self.get, policy("[[rule]]\nname = \"r\""), &setting)
-    #expect(session.pacing == nil && session.uploadAllowance == nil && session.downloadAllowance(now: 0) == nil)
+    #expect(session.exchange.pacing == nil && session.exchange.uploadAllowance == nil && session.exchange.downloadAllowance(now: 0) == nil)
   }
 }

@@ -41,24 +41,24 @@ private func withFields<Answer>(_ lines: [String], _ body: (FieldSection, Span<U
     ("three signs of padding", "Basic YTo===", false),
   ]) func credentialsAreCompared(what: String, value: String, matches: Bool) throws {
     let lines = value.isEmpty ? [] : ["Proxy-Authorization: \(value)"]
-    let seen = try withFields(lines) { Session.credential($0, $1, Self.known) != nil }
+    let seen = try withFields(lines) { Exchange.credential($0, $1, Self.known) != nil }
     #expect(seen == matches)
   }
 
   @Test func theUserIsNamed() throws {
     let seen = try withFields(["Proxy-Authorization: Basic a2lvc2s6czNjcmV0"]) {
-      Session.credential($0, $1, Self.known)
+      Exchange.credential($0, $1, Self.known)
     }
     #expect(seen?.user == "kiosk")
   }
 
   @Test func onlyTheFirstFieldCounts() throws {
     let lines = ["Proxy-Authorization: Basic eDp5", "Proxy-Authorization: Basic dTpw"]
-    #expect(try withFields(lines) { Session.credential($0, $1, Self.known) } == nil)
+    #expect(try withFields(lines) { Exchange.credential($0, $1, Self.known) } == nil)
   }
 
   @Test func authorizationForTheOriginIsNoneForTheProxy() throws {
-    #expect(try withFields(["Authorization: Basic dTpw"]) { Session.credential($0, $1, Self.known) } == nil)
+    #expect(try withFields(["Authorization: Basic dTpw"]) { Exchange.credential($0, $1, Self.known) } == nil)
   }
 
   @Test func base64IsReadAsItIsWritten() {
@@ -74,7 +74,7 @@ private func withFields<Answer>(_ lines: [String], _ body: (FieldSection, Span<U
       }
       let padding = [UInt8](repeating: 0x3d, count: (4 - text.count % 4) % 4)
       for form in [text, text + padding, octets(" \t") + text] {
-        let decoded = Session.decodeBase64(form.span, 0..<form.count)
+        let decoded = Exchange.decodeBase64(form.span, 0..<form.count)
         #expect(decoded == bytes, "\(shown(form))")
       }
       // A character that is none of the alphabet's, at any place.
@@ -82,7 +82,7 @@ private func withFields<Answer>(_ lines: [String], _ body: (FieldSection, Span<U
         var other = text
         other[place] = octets("-_ .,=\u{0}\u{80}@`[{").randomElement(using: &generator) ?? 0
         if place == 0 && (other[0] == 0x20) || place >= text.count - 2 && other[place] == 0x3d { continue }
-        let decoded = Session.decodeBase64(other.span, 0..<other.count)
+        let decoded = Exchange.decodeBase64(other.span, 0..<other.count)
         #expect(decoded == nil, "\(shown(other))")
       }
     }
@@ -113,7 +113,7 @@ private func withFields<Answer>(_ lines: [String], _ body: (FieldSection, Span<U
     ] as [(String, [String], Bool)]) func aLoopIsSeen(what: String, values: [String], isLoop: Bool) throws
   {
     let own = octets("me (7F3K2A9Q)")
-    let seen = try withFields(values.map { "Via: \($0)" }) { Session.passage(octets("me"), own: own, $0, $1) }
+    let seen = try withFields(values.map { "Via: \($0)" }) { Exchange.passage(octets("me"), own: own, $0, $1) }
     #expect((seen != .new) == isLoop)
   }
 
@@ -142,12 +142,12 @@ private func withFields<Answer>(_ lines: [String], _ body: (FieldSection, Span<U
     ] as [(String?, Bool)]) func textIsPreferred(accept: String?, prefers: Bool) throws
   {
     let lines = accept.map { ["Accept: \($0)"] } ?? []
-    let seen = try withFields(lines) { Session.prefersText($0, $1) }
+    let seen = try withFields(lines) { Exchange.prefersText($0, $1) }
     #expect(seen == prefers)
   }
 
   @Test func severalAcceptFieldsAreOneList() throws {
     let lines = ["Accept: application/json;q=0.4", "Accept: text/plain;q=0.5"]
-    #expect(try withFields(lines) { Session.prefersText($0, $1) })
+    #expect(try withFields(lines) { Exchange.prefersText($0, $1) })
   }
 }

@@ -85,7 +85,7 @@ import Testing
     /// Shows all of it, and answers what the session says last.
     mutating func says(_ text: [UInt8]) -> Action {
       let step = session.clientReceived(
-        text.span, now: now, policy: session.policy, &workspace, &outputs)
+        text.span, now: now, policy: session.exchange.policy, &workspace, &outputs)
       #expect(step.consumed == text.count)
       return step.action
     }
@@ -95,7 +95,7 @@ import Testing
     }
 
     mutating func open() -> Action {
-      session.upstreamOpened(
+      session.exchange.upstreamOpened(
         reused: false, address: IPAddress(ipv4: 0xc000_0201), port: 80, now: now, &workspace, &outputs)
     }
   }
@@ -111,13 +111,13 @@ import Testing
     #expect(setting.says(Self.begin) == .read)
     // More than may be held, but not worth a write.
     #expect(setting.upload(2000) == .read)
-    #expect(setting.session.takeForSpool(&written) == nil)
+    #expect(setting.session.exchange.takeForSpool(&written) == nil)
     #expect(setting.upload(Self.piece) == .read)
-    #expect(setting.session.takeForSpool(&written) == 0)
+    #expect(setting.session.exchange.takeForSpool(&written) == 0)
     #expect(written.count == Self.piece + 2000)
     let reads = setting.session.wantsClientBytes
-    #expect(!reads && setting.session.takeForSpool(&written) == nil)
-    setting.session.spoolWritten(now: 1000)
+    #expect(!reads && setting.session.exchange.takeForSpool(&written) == nil)
+    setting.session.exchange.spoolWritten(now: 1000)
     #expect(setting.budget.count == 0)
     // The last of it stays.
     #expect(setting.upload(500) == .read)
@@ -128,16 +128,16 @@ import Testing
     #expect(head.contains("Content-Length: \(length)\r\n") && head.hasSuffix("\r\n\r\n"), "\(head)")
     setting.outputs.toUpstream.removeAll()
     var sent = 0
-    while let next = setting.session.takeFromSpool() {
-      #expect(next.offset == UInt64(sent) && setting.session.takeFromSpool() == nil)
+    while let next = setting.session.exchange.takeFromSpool() {
+      #expect(next.offset == UInt64(sent) && setting.session.exchange.takeFromSpool() == nil)
       let bytes = [UInt8](repeating: 0x62, count: next.count)
-      setting.session.spoolRead(bytes, now: 1000, &setting.workspace, &setting.outputs)
+      setting.session.exchange.spoolRead(bytes, now: 1000, &setting.workspace, &setting.outputs)
       sent += next.count
       let isLast = sent == Self.piece + 2000
       #expect(setting.outputs.toUpstream.count == next.count + (isLast ? 500 : 0))
       setting.outputs.toUpstream.removeAll()
     }
-    let spools = setting.session.spools
+    let spools = setting.session.exchange.spools
     #expect(sent == Self.piece + 2000 && !spools)
   }
 
@@ -150,7 +150,7 @@ import Testing
     #expect(setting.says(Self.begin) == .read)
     #expect(setting.upload(10) == .read)
     var written = ByteBuffer()
-    #expect(setting.session.takeForSpool(&written) == 0)
+    #expect(setting.session.exchange.takeForSpool(&written) == 0)
     #expect(written.count == 10 && setting.budget.count == 1 << 10)
   }
 
@@ -159,7 +159,7 @@ import Testing
     setting.fill()
     #expect(setting.open() == .hold)
     let answer = octets("HTTP/1.1 413 Too Large\r\nContent-Length: 0\r\n\r\n")
-    let step = setting.session.upstreamReceived(
+    let step = setting.session.exchange.upstreamReceived(
       answer.span, now: 1000, &setting.workspace, &setting.outputs)
     #expect(step.action == .end(Ending(client: .keep, keepsUpstream: false)))
   }
@@ -170,17 +170,17 @@ import Testing
       setting.fill(whole: exchanges)
       if exchanges {
         #expect(setting.open() == .hold)
-        _ = setting.session.takeFromSpool()
+        _ = setting.session.exchange.takeFromSpool()
       }
-      let action = setting.session.spoolFailed(
+      let action = setting.session.exchange.spoolFailed(
         "in /x: No space left on device", &setting.workspace, &setting.outputs)
       guard case .end(let ending) = action else {
         Issue.record("\(action)")
         continue
       }
       #expect(!ending.keepsUpstream)
-      #expect(setting.session.record.status == 507 && setting.session.record.outcome == .problem(.spoolFailed))
-      let spools = setting.session.spools
+      #expect(setting.session.exchange.record.status == 507 && setting.session.exchange.record.outcome == .problem(.spoolFailed))
+      let spools = setting.session.exchange.spools
       #expect(!spools)
     }
   }
@@ -189,11 +189,11 @@ import Testing
     var setting = Setting()
     setting.fill(whole: false, writes: false)
     var written = ByteBuffer()
-    _ = setting.session.takeForSpool(&written)
+    _ = setting.session.exchange.takeForSpool(&written)
     let due = setting.session.deadline
-    #expect(due == 1000 + setting.session.timeouts.bodyStallMilliseconds)
+    #expect(due == 1000 + setting.session.exchange.timeouts.bodyStallMilliseconds)
     _ = setting.session.timedOut(now: due, &setting.workspace, &setting.outputs)
-    #expect(setting.session.record.status == 507)
+    #expect(setting.session.exchange.record.status == 507)
   }
 
   @Test func anUploadOfAnHourIsNotTooSlow() {
@@ -202,7 +202,7 @@ import Testing
     setting.now += 100_000
     _ = setting.upload(100)
     // A quarter of a MiB has come, which at the least rate takes 256 s.
-    #expect(setting.session.deadline == setting.now + setting.session.timeouts.bodyStallMilliseconds)
+    #expect(setting.session.deadline == setting.now + setting.session.exchange.timeouts.bodyStallMilliseconds)
   }
 }
 
@@ -213,8 +213,8 @@ extension SpooledBodyTests.Setting {
     _ = upload(SpooledBody.pieceBytes)
     if !writes { return }
     var written = ByteBuffer()
-    _ = session.takeForSpool(&written)
-    session.spoolWritten(now: now)
+    _ = session.exchange.takeForSpool(&written)
+    session.exchange.spoolWritten(now: now)
     if whole { _ = says(SpooledBodyTests.end) }
   }
 }

@@ -114,7 +114,7 @@ final class Stage {
   }
 
   /// What the exchange under way is expected to come to, of the client and to it.
-  var expectedBytes: [UInt64?] { [session.expectedBytesIn, session.expectedBytesOut] }
+  var expectedBytes: [UInt64?] { [session.exchange.expectedBytesIn, session.exchange.expectedBytesOut] }
 
   /// Plays everything and answers the transcript.
   func play(_ happenings: [Happening]) -> String {
@@ -150,18 +150,18 @@ final class Stage {
     var words: [String] = []
     if session.isIdle { words.append("idle") }
     if session.isInExchange { words.append("in-exchange") }
-    if session.isConnecting { words.append("connecting") }
-    if session.isTunnel { words.append("tunnel") }
-    if session.isInTunnel { words.append("in-tunnel") }
-    if session.mayRetry { words.append("may-retry") }
-    if session.keepsReplay { words.append("keeps-replay") }
-    if session.awaitsOnlyUpstream { words.append("awaits-only-upstream") }
-    if session.awaitsResponseHead { words.append("awaits-response-head") }
+    if session.exchange.isConnecting { words.append("connecting") }
+    if session.exchange.isTunnel { words.append("tunnel") }
+    if session.exchange.isInTunnel { words.append("in-tunnel") }
+    if session.exchange.mayRetry { words.append("may-retry") }
+    if session.exchange.keepsReplay { words.append("keeps-replay") }
+    if session.exchange.awaitsOnlyUpstream { words.append("awaits-only-upstream") }
+    if session.exchange.awaitsResponseHead { words.append("awaits-response-head") }
     if session.wantsClientBytes { words.append("wants-client-bytes") }
-    if session.unchangedRequestBytes > 0 { words.append("request:\(session.unchangedRequestBytes)") }
-    if session.unchangedResponseBytes == .max { words.append("response:until-close") }
-    if (1..<UInt64.max).contains(session.unchangedResponseBytes) {
-      words.append("response:\(session.unchangedResponseBytes)")
+    if session.exchange.unchangedRequestBytes > 0 { words.append("request:\(session.exchange.unchangedRequestBytes)") }
+    if session.exchange.unchangedResponseBytes == .max { words.append("response:until-close") }
+    if (1..<UInt64.max).contains(session.exchange.unchangedResponseBytes) {
+      words.append("response:\(session.exchange.unchangedResponseBytes)")
     }
     return words.joined(separator: " ")
   }
@@ -187,13 +187,13 @@ final class Stage {
     case .failed(let kind, let detail):
       guard awaitsUpstream else { return faults.append("an upstream failed that nobody waits for") }
       awaitsUpstream = false
-      perform(session.upstreamFailed(UpstreamFailure(kind, detail), &workspace, &outputs))
+      perform(session.exchange.upstreamFailed(UpstreamFailure(kind, detail), &workspace, &outputs))
     case .clientEnds: clientEnd = .pending
     case .clientBreaks: perform(session.clientFailed())
     case .upstreamEnds: endUpstream(broken: false)
     case .upstreamBreaks: endUpstream(broken: true)
     case .upstreamTakesNoMore:
-      if toUpstream != nil { perform(session.upstreamWriteFailed(&workspace, &outputs)) }
+      if toUpstream != nil { perform(session.exchange.upstreamWriteFailed(&workspace, &outputs)) }
     case .upstreamReadsNothing: upstreamIsFull = true
     case .pass(let milliseconds):
       now += milliseconds
@@ -226,20 +226,20 @@ final class Stage {
     toUpstream = reader
     upstreamHasEnded = false
     upstreamInput = []
-    let action = session.upstreamOpened(
-      reused: reused, address: IPAddress(ipv4: 0xc000_0201), port: session.port, assurance: assurance, now: now,
+    let action = session.exchange.upstreamOpened(
+      reused: reused, address: IPAddress(ipv4: 0xc000_0201), port: session.exchange.port, assurance: assurance, now: now,
       &workspace, &outputs)
     perform(action)
   }
 
   /// What a server says of a connection whose certificate it has looked at.
-  private var assurance: Assurance? { session.verifiesTunnel ? .probe : session.usesTLS ? .exact : nil }
+  private var assurance: Assurance? { session.exchange.verifiesTunnel ? .probe : session.exchange.usesTLS ? .exact : nil }
 
   private func endUpstream(broken: Bool) {
     // A server hears of it only where it has a connection.
     guard toUpstream != nil else { return }
     upstreamHasEnded = true
-    perform(session.upstreamEnded(broken: broken, now: now, &workspace, &outputs), ofUpstream: true)
+    perform(session.exchange.upstreamEnded(broken: broken, now: now, &workspace, &outputs), ofUpstream: true)
   }
 
   // MARK: Moving
@@ -262,14 +262,14 @@ final class Stage {
   private func tellOfClientEnd() -> Bool {
     if session.wantsClientBytes {
       clientEnd = .told
-    } else if clientEnd == .pending, session.awaitsOnlyUpstream {
+    } else if clientEnd == .pending, session.exchange.awaitsOnlyUpstream {
       clientEnd = .announced
     } else {
       return false
     }
-    if !clientInput.isEmpty, session.clientSaidAll() {
+    if !clientInput.isEmpty, session.exchange.clientSaidAll() {
       pumpClient()
-      if isClosed || !session.isInTunnel { return true }
+      if isClosed || !session.exchange.isInTunnel { return true }
     }
     perform(session.clientEnded(now: now, &workspace, &outputs))
     return true
@@ -290,11 +290,11 @@ final class Stage {
       case .hold: goesOn = false
       case .forward(let count):
         flush()
-        if session.keepsReplay { outputs.replay.append(Array(clientInput.prefix(count))) }
+        if session.exchange.keepsReplay { outputs.replay.append(Array(clientInput.prefix(count))) }
         toUpstream?.feed(clientInput.prefix(count))
         taken += count
         clientInput.removeFirst(count)
-        session.clientForwarded(count, now: now)
+        session.exchange.clientForwarded(count, now: now)
         goesOn = !clientInput.isEmpty
       default:
         perform(step.action)
@@ -308,7 +308,7 @@ final class Stage {
     var goesOn = true
     while goesOn, !isClosed, toUpstream != nil {
       let input = upstreamInput
-      let step = session.upstreamReceived(input.span, now: now, &workspace, &outputs)
+      let step = session.exchange.upstreamReceived(input.span, now: now, &workspace, &outputs)
       upstreamInput.removeFirst(step.consumed)
       switch step.action {
       case .read:
@@ -320,8 +320,8 @@ final class Stage {
         toClient.feed(upstreamInput.prefix(count))
         sent += count
         upstreamInput.removeFirst(count)
-        session.upstreamForwarded(count, now: now)
-        if let action = session.endIfComplete() { perform(action) }
+        session.exchange.upstreamForwarded(count, now: now)
+        if let action = session.exchange.endIfComplete() { perform(action) }
         goesOn = !upstreamInput.isEmpty
       default:
         perform(step.action)
@@ -334,12 +334,12 @@ final class Stage {
   /// Remembers what the exchange is called.
   private func note() {
     var buffer = ByteBuffer()
-    session.record.reference.write(to: &buffer)
+    session.exchange.record.reference.write(to: &buffer)
     let reference = buffer.bytes.string
-    if session.record.begun != 0, !references.contains(reference) {
+    if session.exchange.record.begun != 0, !references.contains(reference) {
       references.append(reference)
       let text = outputs.text.array
-      toClient.method = String(decoding: text[session.record.method], as: UTF8.self)
+      toClient.method = String(decoding: text[session.exchange.record.method], as: UTF8.self)
     }
   }
 
@@ -350,13 +350,13 @@ final class Stage {
       toClient.feed(outputs.toClient.array)
       sent += outputs.toClient.count
       outputs.toClient.removeAll()
-      session.progressed(now: now)
+      session.exchange.progressed(now: now)
     }
     // Without a connection it waits.
     if let toUpstream, !outputs.toUpstream.isEmpty {
       toUpstream.feed(outputs.toUpstream.array)
       outputs.toUpstream.removeAll()
-      session.progressed(now: now)
+      session.exchange.progressed(now: now)
     }
     write()
   }
@@ -375,22 +375,22 @@ final class Stage {
     case .forward: faults.append("bytes to forward where none were shown")
     case .connect, .reconnect:
       let host = workspace.decisions.host.bytes
-      var what = session.usesTLS ? " under TLS" : ""
-      if session.isTunnel { what += session.verifiesTunnel ? " for a tunnel that is verified" : " for a tunnel" }
+      var what = session.exchange.usesTLS ? " under TLS" : ""
+      if session.exchange.isTunnel { what += session.exchange.verifiesTunnel ? " for a tunnel that is verified" : " for a tunnel" }
       if action == .reconnect { what += " once more" }
-      lines.append("connect \(String(decoding: host, as: UTF8.self)):\(session.port)\(what)")
+      lines.append("connect \(String(decoding: host, as: UTF8.self)):\(session.exchange.port)\(what)")
       awaitsUpstream = true
     case .intercept:
-      lines.append("intercept \(String(decoding: session.interior?.host ?? [], as: UTF8.self)):\(session.port)")
+      lines.append("intercept \(String(decoding: session.interior?.host ?? [], as: UTF8.self)):\(session.exchange.port)")
       if let interceptionFailure {
         let failure = UpstreamFailure(.interceptionFailed, interceptionFailure)
-        perform(session.upstreamFailed(failure, &workspace, &outputs))
+        perform(session.exchange.upstreamFailed(failure, &workspace, &outputs))
       } else {
-        perform(session.interiorOpened(&workspace, &outputs))
+        perform(session.exchange.interiorOpened(&workspace, &outputs))
       }
     case .judge:
-      lines.append("judge \(session.presentedCertificates?.certificates.count ?? 0) certificates")
-      perform(session.tunnelJudged(certificateRefusal.map { Problem($0, "refused") }, &workspace, &outputs))
+      lines.append("judge \(session.exchange.presentedCertificates?.certificates.count ?? 0) certificates")
+      perform(session.exchange.tunnelJudged(certificateRefusal.map { Problem($0, "refused") }, &workspace, &outputs))
     case .tunnel:
       toClient.becomeRaw()
       toUpstream?.becomeRaw()
@@ -408,9 +408,9 @@ final class Stage {
 
   private func end(_ ending: Ending) {
     let isClean = ending.keepsUpstream && upstreamInput.isEmpty && !upstreamHasEnded
-    var outcome = session.record.outcome.token.map { " \($0)" } ?? ""
-    if case .tunnelFaultReported = session.record.outcome { outcome += ", reported" }
-    var line = "end (\(session.record.status)\(outcome)): client \(ending.client)"
+    var outcome = session.exchange.record.outcome.token.map { " \($0)" } ?? ""
+    if case .tunnelFaultReported = session.exchange.record.outcome { outcome += ", reported" }
+    var line = "end (\(session.exchange.record.status)\(outcome)): client \(ending.client)"
     if let toUpstream {
       line += isClean ? ", upstream kept" : ", upstream closed"
       if toUpstream.isWithinMessage {
@@ -419,13 +419,13 @@ final class Stage {
       }
       faults += toUpstream.breaches
     }
-    if let assurance = session.record.assurance, assurance != .none { line += ", assurance \(assurance)" }
+    if let assurance = session.exchange.record.assurance, assurance != .none { line += ", assurance \(assurance)" }
     lines.append(line)
     let text = outputs.text.array
-    let method = String(decoding: text[session.record.method], as: UTF8.self)
-    let target = String(decoding: text[session.record.target], as: UTF8.self)
-    session.noteWhole(now: now)
-    entries.append(Entry(record: session.record, text: method.isEmpty ? "" : "\(method) \(target)"))
+    let method = String(decoding: text[session.exchange.record.method], as: UTF8.self)
+    let target = String(decoding: text[session.exchange.record.target], as: UTF8.self)
+    session.exchange.noteWhole(now: now)
+    entries.append(Entry(record: session.exchange.record, text: method.isEmpty ? "" : "\(method) \(target)"))
     checkBoundary(ending)
     checkRecord()
     toUpstream = nil
@@ -436,7 +436,7 @@ final class Stage {
     sent = 0
     taken = 0
     let keeps = [.keep, .intercept].contains(ending.client) && (clientEnd != .told || !clientInput.isEmpty)
-    session.reset(now: now, keeps: keeps)
+    session.exchangeEnded(now: now, keeps: keeps)
     if clientEnd == .announced { clientEnd = .pending }
     sawClientInput = false
     switch ending.client {
@@ -457,7 +457,7 @@ final class Stage {
     switch ending.client {
     case .keep, .intercept: faults.append("the client is kept within a response")
     case .close, .linger:
-      if !toClient.endsWithConnection && !session.isTunnel {
+      if !toClient.endsWithConnection && !session.exchange.isTunnel {
         faults.append("the client is closed on within a response")
       }
     case .abort: break
@@ -467,12 +467,12 @@ final class Stage {
   }
 
   private func checkRecord() {
-    if session.record.bytesOut != UInt64(sent) {
-      faults.append("the record counts \(session.record.bytesOut) bytes to the client, \(sent) were sent")
+    if session.exchange.record.bytesOut != UInt64(sent) {
+      faults.append("the record counts \(session.exchange.record.bytesOut) bytes to the client, \(sent) were sent")
     }
     // A head that was refused for what is missing has been looked at and not taken.
-    if session.record.bytesIn != UInt64(taken), session.record.bytesIn != UInt64(taken + clientInput.count) {
-      faults.append("the record counts \(session.record.bytesIn) bytes of the client, \(taken) were taken")
+    if session.exchange.record.bytesIn != UInt64(taken), session.exchange.record.bytesIn != UInt64(taken + clientInput.count) {
+      faults.append("the record counts \(session.exchange.record.bytesIn) bytes of the client, \(taken) were taken")
     }
   }
 

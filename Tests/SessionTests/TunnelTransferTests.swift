@@ -29,18 +29,18 @@ import Testing
     let step = session.clientReceived(
       bytes.span, now: 1000, policy: policy, &setting.workspace, &setting.outputs)
     #expect(step.action == .connect)
-    session.noteConnectTime(12)
-    _ = session.upstreamOpened(
+    session.exchange.noteConnectTime(12)
+    _ = session.exchange.upstreamOpened(
       reused: false, address: IPAddress(ipv4: 0xc000_0201), port: 443, now: 1012, &setting.workspace, &setting.outputs)
     if let answer {
       let bytes = TestSupport.octets(answer)
-      _ = session.upstreamReceived(bytes.span, now: 1020, &setting.workspace, &setting.outputs)
+      _ = session.exchange.upstreamReceived(bytes.span, now: 1020, &setting.workspace, &setting.outputs)
     }
     return session
   }
 
   private static func state(of session: borrowing Session, _ setting: borrowing Setting) -> TunnelState? {
-    session.tunnelState(client: client, host: Array("a.example".utf8), text: setting.outputs.text.bytes)
+    session.exchange.tunnelState(client: client, host: Array("a.example".utf8), text: setting.outputs.text.bytes)
   }
 
   private static let rules = policy("[[rule]]\nname = \"web\"\nhosts = [\"a.example\"]")
@@ -48,12 +48,12 @@ import Testing
   @Test func aTunnelByConnectIsDescribed() throws {
     var setting = Setting()
     var session = Self.opened(connect, Self.rules, &setting)
-    session.clientForwarded(5, now: 1100)
-    session.upstreamForwarded(7, now: 1200)
+    session.exchange.clientForwarded(5, now: 1100)
+    session.exchange.upstreamForwarded(7, now: 1200)
     let described = Self.state(of: session, setting)
     let state = try #require(described)
     #expect(state.flags == [])
-    #expect(state.reference == session.record.reference)
+    #expect(state.reference == session.exchange.record.reference)
     #expect((state.begun, state.begunWall, state.lastProgress) == (1000, 784_111_777_000, 1200))
     #expect((state.status, state.connectMilliseconds, state.nameMilliseconds) == (200, 12, -1))
     #expect(state.bytesIn == UInt64(connect.utf8.count) + 5)
@@ -80,12 +80,12 @@ import Testing
     var setting = Setting()
     let request = Self.opened(get, Self.rules, &setting)
     let ofRequest = Self.state(of: request, setting)
-    #expect(!request.isPlainTunnel && ofRequest == nil)
+    #expect(!request.exchange.isPlainTunnel && ofRequest == nil)
     let verify = policy("[[rule]]\nname = \"v\"\nhosts = [\"*\"]\nconnect = \"verify\"")
     var other = Setting()
     let inspected = Self.opened(connect, verify, &other)
     let ofInspected = Self.state(of: inspected, other)
-    #expect(inspected.isInTunnel && !inspected.isPlainTunnel && ofInspected == nil)
+    #expect(inspected.exchange.isInTunnel && !inspected.exchange.isPlainTunnel && ofInspected == nil)
   }
 
   /// Everything that a session can describe of itself it describes again after it was resumed.
@@ -103,9 +103,9 @@ import Testing
       var setting = Setting()
       let session = Session(
         resuming: state, policy: Self.rules, now: 9000, &setting.workspace, &setting.outputs)
-      let again = session.tunnelState(client: state.client, host: state.host, text: setting.outputs.text.bytes)
+      let again = session.exchange.tunnelState(client: state.client, host: state.host, text: setting.outputs.text.bytes)
       #expect(again == state)
-      #expect(session.record.decision?.rule == 0)
+      #expect(session.exchange.record.decision?.rule == 0)
     }
   }
 
@@ -127,8 +127,8 @@ import Testing
     var setting = Setting()
     let session = Session(
       resuming: state, policy: Self.rules, now: 9000, &setting.workspace, &setting.outputs)
-    #expect(session.rule == nil && session.ruleName == "gone")
-    #expect(session.record.decision == Decision(verdict: .allow, reason: .rule, rule: nil))
+    #expect(session.exchange.rule == nil && session.exchange.ruleName == "gone")
+    #expect(session.exchange.record.decision == Decision(verdict: .allow, reason: .rule, rule: nil))
   }
 
   @Test func theTimeOfIdlenessIsThePolicysFromTheLastByteOn() {
@@ -140,7 +140,7 @@ import Testing
     #expect(session.deadline == 5000 + 3_600_000)
     let action = session.timedOut(now: session.deadline, &setting.workspace, &setting.outputs)
     #expect(action == .end(Ending(client: .abort, keepsUpstream: false)))
-    #expect(session.record.outcome == .tunnelIdle)
+    #expect(session.exchange.record.outcome == .tunnelIdle)
   }
 
   @Test func aClockThatWentBackIsNoReasonToWaitLonger() {
@@ -149,7 +149,7 @@ import Testing
     var setting = Setting()
     let session = Session(resuming: state, policy: plainPolicy, now: 9000, &setting.workspace, &setting.outputs)
     #expect(session.deadline == 9000 + plainPolicy.configuration.timeouts.tunnelIdleMilliseconds)
-    #expect(session.record.begun == 9000)
+    #expect(session.exchange.record.begun == 9000)
   }
 
   /// Bytes go both ways, and the ends come as they come in any tunnel.
@@ -161,14 +161,14 @@ import Testing
     let up = session.clientReceived(
       bytes.span, now: 9000, policy: plainPolicy, &setting.workspace, &setting.outputs)
     #expect(up == Step(consumed: 0, action: .forward(count: 3)))
-    let down = session.upstreamReceived(bytes.span, now: 9000, &setting.workspace, &setting.outputs)
+    let down = session.exchange.upstreamReceived(bytes.span, now: 9000, &setting.workspace, &setting.outputs)
     #expect(down == Step(consumed: 0, action: .forward(count: 3)))
-    session.clientForwarded(3, now: 9001)
+    session.exchange.clientForwarded(3, now: 9001)
     let half = session.clientEnded(now: 9002, &setting.workspace, &setting.outputs)
     #expect(half == .closeOtherWrite)
-    let whole = session.upstreamEnded(broken: false, now: 9003, &setting.workspace, &setting.outputs)
+    let whole = session.exchange.upstreamEnded(broken: false, now: 9003, &setting.workspace, &setting.outputs)
     #expect(whole == .end(Ending(client: .close, keepsUpstream: false)))
-    #expect(session.record.outcome == .done && session.record.bytesIn == 3)
+    #expect(session.exchange.record.outcome == .done && session.exchange.record.bytesIn == 3)
   }
 
   @Test func anEndThatCameBeforeIsNotAwaitedAgain() {
@@ -176,7 +176,7 @@ import Testing
     state.flags = .clientEnded
     var setting = Setting()
     var session = Session(resuming: state, policy: plainPolicy, now: 9000, &setting.workspace, &setting.outputs)
-    let action = session.upstreamEnded(broken: false, now: 9003, &setting.workspace, &setting.outputs)
+    let action = session.exchange.upstreamEnded(broken: false, now: 9003, &setting.workspace, &setting.outputs)
     #expect(action == .end(Ending(client: .close, keepsUpstream: false)))
   }
 
@@ -186,6 +186,6 @@ import Testing
     var setting = Setting()
     var session = Session(resuming: state, policy: plainPolicy, now: 9000, &setting.workspace, &setting.outputs)
     _ = session.shutDown(&setting.workspace, &setting.outputs)
-    #expect(session.record.outcome == .tunnelFaultReported(.client(.plainHTTP)))
+    #expect(session.exchange.record.outcome == .tunnelFaultReported(.client(.plainHTTP)))
   }
 }

@@ -137,7 +137,7 @@ private struct Driver: ~Copyable {
         collect()
         outcomes[outcomes.count - 1].toUpstream += client.bytes[client.consumed..<client.consumed + count]
         client.consumed += count
-        session.clientForwarded(count, now: now)
+        session.exchange.clientForwarded(count, now: now)
         moved = true
       default:
         perform(step.action)
@@ -152,7 +152,7 @@ private struct Driver: ~Copyable {
     var moved = false
     while !isOver, hasUpstream, !upstreamEnded {
       let shown = upstream.bytes
-      let step = session.upstreamReceived(
+      let step = session.exchange.upstreamReceived(
         shown.span.extracting(upstream.window), now: now, &workspace, &outputs)
       upstream.consumed += step.consumed
       moved = moved || step.consumed > 0
@@ -162,7 +162,7 @@ private struct Driver: ~Copyable {
           if !upstream.showMore() {
             collect()
             upstreamEnded = true
-            perform(session.upstreamEnded(broken: false, now: now, &workspace, &outputs))
+            perform(session.exchange.upstreamEnded(broken: false, now: now, &workspace, &outputs))
             return true
           }
         }
@@ -171,8 +171,8 @@ private struct Driver: ~Copyable {
         collect()
         outcomes[outcomes.count - 1].toClient += upstream.bytes[upstream.consumed..<upstream.consumed + count]
         upstream.consumed += count
-        session.upstreamForwarded(count, now: now)
-        if let action = session.endIfComplete() { perform(action) }
+        session.exchange.upstreamForwarded(count, now: now)
+        if let action = session.exchange.endIfComplete() { perform(action) }
         moved = true
       default:
         perform(step.action)
@@ -189,11 +189,11 @@ private struct Driver: ~Copyable {
     case .read, .hold, .closeOtherWrite: break
     case .tunnel: outcomes[outcomes.count - 1].isTunnel = true
     case .forward: fatalError("bytes to forward, of nobody")
-    case .intercept: perform(session.interiorOpened(&workspace, &outputs))
-    case .judge: perform(session.tunnelJudged(nil, &workspace, &outputs))
+    case .intercept: perform(session.exchange.interiorOpened(&workspace, &outputs))
+    case .judge: perform(session.exchange.tunnelJudged(nil, &workspace, &outputs))
     case .connect, .reconnect:
       if action == .reconnect { hasUpstream = false }
-      let opened = session.upstreamOpened(
+      let opened = session.exchange.upstreamOpened(
         reused: false, address: IPAddress(ipv4: 1), port: 80, now: now, &workspace, &outputs)
       hasUpstream = true
       upstreamEnded = false
@@ -202,7 +202,7 @@ private struct Driver: ~Copyable {
       outcomes[outcomes.count - 1].client = ending.client
       hasUpstream = false
       outputs.replay.removeAll()
-      session.reset(now: now, keeps: [.keep, .intercept].contains(ending.client))
+      session.exchangeEnded(now: now, keeps: [.keep, .intercept].contains(ending.client))
       if [.keep, .intercept].contains(ending.client) { outcomes.append(Outcome()) } else { isOver = true }
     case .close: isOver = true
     }

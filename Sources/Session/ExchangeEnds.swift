@@ -4,25 +4,18 @@ import Bytes
 import HTTP1
 import Policy
 
-extension Session {
+extension Exchange {
   // MARK: Time
 
   /// Those of the rule that decided the exchange under way, else those of all.
   public var timeouts: Timeouts { policy.timeouts(of: record.decision?.rule) }
 
   /// When `timedOut` has to be called, unless something moves before.
-  public var deadline: Int64 {
+  var deadline: Int64 {
     let timeouts = self.timeouts
     let own: Int64 =
       switch phase {
-      // Who has said nothing yet has no kept connection to be idle on.
-      case .idle:
-        lastProgress
-          + (hasAsked
-            ? timeouts.clientIdleMilliseconds
-            : min(timeouts.clientIdleMilliseconds, timeouts.clientHeaderMilliseconds))
-      case .head: lastProgress + timeouts.clientHeaderMilliseconds
-      case .connecting: .max
+      case .head, .connecting: .max
       case .collecting: min(lastProgress + timeouts.bodyStallMilliseconds, heldDeadline)
       case .exchanging:
         pauseEnd
@@ -34,7 +27,6 @@ extension Session {
       case .tunnel:
         pauseEnd.map { min($0, helloDeadline ?? .max) } ?? helloDeadline ?? lastProgress
           + (inspected?.isPlain ?? true ? timeouts.tunnelIdleMilliseconds : timeouts.tlsHandshakeMilliseconds)
-      case .over: lastProgress + Self.lingerMilliseconds
       }
     let end = min(own, exchangeDeadline, clientGoneAt)
     guard let held, phase == .exchanging else { return end }
@@ -45,23 +37,16 @@ extension Session {
   /// enough for most origins to begin, short for one that works for nobody.
   static let halfClosedMilliseconds: Int64 = 5_000
 
-  /// How long a connection that is being closed is still read, in milliseconds: a client on the same machine, or one
-  /// round trip away, has read its answer by then.
-  public static let lingerMilliseconds: Int64 = 2_000
-
   /// The deadline has passed. `upstreamIsFull`: bytes of the request, besides those in `outputs`, wait for the upstream to
   /// take them.
-  public mutating func timedOut(
-    now: Int64, upstreamIsFull: Bool = false, _ workspace: inout Workspace, _ outputs: inout Outputs
+  mutating func timedOut(
+    now: Int64, upstreamIsFull: Bool, _ workspace: inout Workspace, _ outputs: inout Outputs
   ) -> Action {
     if resumePace(now: now, &workspace, &outputs) { return .read }
     let timeouts = self.timeouts
     switch phase {
-    case .idle, .over:
-      return .close
     case .head:
-      let detail = "The head of the request was not complete after \(timeouts.clientHeaderMilliseconds) ms."
-      return refuse(Problem(.slowRequest, detail), now: now, &workspace, &outputs)
+      preconditionFailure("nothing is due of an exchange that has not begun")
     case .collecting, .connecting, .exchanging:
       if now >= clientGoneAt { return breakOff(.clientLeft) }
       if flags.contains(.awaitsContinue), now < exchangeDeadline {
@@ -122,71 +107,27 @@ extension Session {
     return Problem(.responseTimeout, "The response body of \(destination(outputs)) came \(rate)")
   }
 
-  /// The proxy is stopping: the exchange under way may finish, and is the last.
-  public mutating func drain() -> Action {
-    if phase == .idle { return .close }
-    expectLastExchange()
-    return .read
-  }
-
-  /// The proxy is stopping, and a client that has asked for nothing yet may still do so: that exchange is the last.
-  public mutating func expectLastExchange() {
+  /// The proxy is stopping: this is the last exchange of its connection.
+  mutating func expectNoOther() {
     flags.insert(.lastExchange)
     flags.remove(.clientPersists)
   }
 
   /// The time for draining is over. Who waits for an answer that has not begun is told.
-  public mutating func shutDown(_ workspace: inout Workspace, _ outputs: inout Outputs) -> Action {
-    switch phase {
-    case .collecting, .connecting, .exchanging:
-      if flags.contains(.responseBegun) { return breakOff(.shutDown) }
-      expectLastExchange()
-      return answer(
-        Problem(.shuttingDown, "The proxy is stopping, and the request was not answered in the time that it gives."),
-        &workspace, &outputs)
-    case .idle, .head, .over, .tunnel: return breakOffNow(.shutDown)
-    }
+  mutating func shutDown(_ workspace: inout Workspace, _ outputs: inout Outputs) -> Action {
+    if phase == .tunnel || flags.contains(.responseBegun) { return breakOffNow(.shutDown) }
+    expectNoOther()
+    return answer(
+      Problem(.shuttingDown, "The proxy is stopping, and the request was not answered in the time that it gives."),
+      &workspace, &outputs)
   }
 
-  /// Another client waits for what this one holds above its share.
-  public mutating func displaced() -> Action { breakOffNow(.displaced) }
-
-  private mutating func breakOffNow(_ outcome: Outcome) -> Action {
-    switch phase {
-    case .idle, .head, .over: .close
-    case .collecting, .connecting, .exchanging: breakOff(outcome)
-    case .tunnel: endOfTunnel(outcome)
-    }
+  /// Ends it wherever it is.
+  mutating func breakOffNow(_ outcome: Outcome) -> Action {
+    phase == .tunnel ? endOfTunnel(outcome) : breakOff(outcome)
   }
 
   // MARK: Ends
-
-  /// After `.end` has been performed: ready for the next request, or only to be read out.
-  public mutating func reset(now: Int64, keeps: Bool) {
-    phase = keeps ? .idle : .over
-    hasAsked = true
-    lastProgress = now
-    exchangeDeadline = .max
-    clientGoneAt = .max
-    request = .head
-    response = .head
-    hop = HopState(expectation: isRepeatAwaited ? hop.expectation : [])
-    inspected = nil
-    parent = nil
-    passedVia = []
-    askedProtocol = []
-    held = nil
-    substituteWeight = nil
-    challenged = nil
-    pacing = nil
-    pacedBody = ByteBuffer()
-    spooled = nil
-    flags = []
-    record = ExchangeRecord()
-  }
-
-  /// The TLS handshake with the client of an intercepted tunnel is over: requests follow.
-  public mutating func handshakeDone(now: Int64) { lastProgress = now }
 
   /// The response is complete.
   mutating func endOfResponse() -> Action {
@@ -219,26 +160,13 @@ extension Session {
     return .end(Ending(client: outcome == .done ? .close : .abort, keepsUpstream: false))
   }
 
-  /// Begins an exchange for a request that could not be read, so that it is answered and logged like any other.
+  /// Answers a request that is not read any further, of which `count` bytes have come: the last of its connection.
   mutating func refuse(
-    _ problem: Problem, now: Int64, _ workspace: inout Workspace, _ outputs: inout Outputs
+    _ problem: Problem, bytesIn count: Int, _ workspace: inout Workspace, _ outputs: inout Outputs
   ) -> Action {
-    beginRecord(now: now, &workspace)
     request = .head
-    record.bytesIn = UInt64(headBytesSeen)
+    record.bytesIn = UInt64(count)
     return answer(problem, &workspace, &outputs)
-  }
-
-  mutating func beginRecord(now: Int64, _ workspace: inout Workspace) {
-    record = ExchangeRecord()
-    record.reference = workspace.references.take()
-    record.client = client
-    record.program = program
-    if interior != nil { record.proxyUser = proxyUser }
-    record.begun = now
-    record.begunMicroseconds = workspace.turnMicroseconds
-    record.begunWall = workspace.wallMilliseconds
-    flags = flags.intersection([.lastExchange])
   }
 
   /// Answers for the proxy itself. The client's connection is kept only where its request is wholly read.

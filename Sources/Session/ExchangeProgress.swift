@@ -1,14 +1,10 @@
-// What the server tells a session of bytes that it has moved, and of the time that things took.
+// What the server tells an exchange of bytes that it has moved, and of the time that things took.
 
 import Bytes
 import HTTP1
 import Policy
 
-extension Session {
-  /// Whether the head of a request is awaited, or has not come whole.
-  public var awaitsHead: Bool { phase == .idle || phase == .head }
-  /// When a byte moved last, or the conversation entered its phase.
-  public var quietSince: Int64 { lastProgress }
+extension Exchange {
   /// Whether the answer of the exchange is the proxy's own.
   public var answeredItself: Bool {
     if case .problem = record.outcome { return true }
