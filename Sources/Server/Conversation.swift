@@ -50,7 +50,7 @@ final class Conversation {
   /// What counts for it of the memory for held bodies, in bytes.
   @exclusivity(unchecked) var accountedHeld = 0
   /// What the client's socket takes at once, in about, counted down from what the kernel said last.
-  @exclusivity(unchecked) var clientRoom = 0
+  @exclusivity(unchecked) var clientRoom = freshRoom
 
   struct Flags: OptionSet {
     let rawValue: UInt32

@@ -54,6 +54,8 @@ extension Conversation {
   /// Less room than a record of TLS with its head needs is waited for: what the socket does not take would be kept for as
   /// long as the client likes.
   static let leastRoom = 18 << 10
+  /// What a socket takes at least that has sent nothing: of one it need not be asked.
+  static let freshRoom = 32 << 10
   /// Above this the kernel need not be asked again.
   static let ampleRoom = 64 << 10
   /// What a write takes of the socket's room beyond its bytes: the kernel's own account of it.
@@ -61,7 +63,7 @@ extension Conversation {
 
   /// How much is read of the upstream at once: no more than the client's socket takes.
   private var responseRoom: Int {
-    if clientRoom < Self.ampleRoom { clientRoom = descriptor.sendRoom }
+    if clientRoom < Self.ampleRoom, clientRoom != Self.freshRoom { clientRoom = descriptor.sendRoom }
     if clientRoom >= Worker.readBytes { return Worker.readBytes }
     // Blocks are powers of two, and are read full.
     return max(Self.slowReadBytes, 1 << (Int.bitWidth - 1 - max(1, clientRoom).leadingZeroBitCount))
