@@ -27,7 +27,15 @@ extension Span where Element == UInt8 {
 
   /// Index of the first byte at or behind `from` that does not stand for itself in a string of JSON (RFC 8259, 7), or is DEL or
   /// above, which some readers do not show; `count` where there is none.
-  public func firstJSONEscape(from: Int) -> Int {
+  public func firstJSONEscape(from: Int) -> Int { firstUnusual(from: from, below: 0x20) }
+
+  /// Whether a reader of a line takes it for one word, and sees all of it: no blank, no quotation mark or backslash, nothing but
+  /// ASCII that is printed.
+  public var isPlainWord: Bool { !isEmpty && firstUnusual(from: 0, below: 0x21) == count }
+
+  /// Index of the first byte below `least`, at or above DEL, or that is a quotation mark or a backslash.
+  @inline(__always)
+  private func firstUnusual(from: Int, below least: UInt8) -> Int {
     let ones: UInt64 = 0x0101_0101_0101_0101
     let highs: UInt64 = 0x8080_8080_8080_8080
     var index = from
@@ -37,13 +45,13 @@ extension Span where Element == UInt8 {
       let backslash = word ^ (ones &* 0x5c)
       let delete = word ^ (ones &* 0x7f)
       let unusual =
-        (word &- ones &* 0x20) | (quote &- ones) | (backslash &- ones) | (delete &- ones) | word
+        (word &- ones &* UInt64(least)) | (quote &- ones) | (backslash &- ones) | (delete &- ones) | word
       if unusual & highs != 0 { break }
       index &+= 8
     }
     while index < count {
       let byte = self[index]
-      if byte < 0x20 || byte >= 0x7f || byte == 0x22 || byte == 0x5c { return index }
+      if byte < least || byte >= 0x7f || byte == 0x22 || byte == 0x5c { return index }
       index &+= 1
     }
     return index

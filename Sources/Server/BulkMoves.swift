@@ -19,105 +19,62 @@ extension Conversation {
   static let bulkBytes = 64 << 10
   static let trickleBytes = 8 << 10
 
-  /// Moves a long body, or the bulk of a tunnel, from the upstream through a pipe. false: it is to be copied.
-  func spliceResponse(_ worker: Worker) -> Bool {
-    guard let upstream, upstream.stream.isBare, stream.isBare, upstreamInput.isEmpty, outputs.toClient.isEmpty else {
+  /// Moves a long body, or the bulk of a tunnel, from one end to the other through a pipe. false: it is to be copied.
+  func splice(from end: End, _ worker: Worker) -> Bool {
+    guard let upstream, upstream.stream.isBare, stream.isBare, waiting(for: end.other) == 0,
+      (end == .client ? clientInput.isEmpty : upstreamInput.isEmpty)
+    else { return false }
+    let remaining = end == .client ? session.exchange.unchangedRequestBytes : session.exchange.unchangedResponseBytes
+    if session.exchange.isInTunnel {
+      guard self[end].state.contains(.isBulk), !mustBeSeen(from: end) else { return false }
+    } else if remaining < Self.leastSplicedBytes, self[end].pipe == nil || remaining == 0 {
       return false
     }
-    let remaining: UInt64
-    if session.exchange.isInTunnel {
-      guard flags.contains(.responseIsBulk), !session.exchange.looksAtUpstreamBytes, !session.exchange.pacesDownload else { return false }
-      remaining = .max
-    } else {
-      remaining = session.exchange.unchangedResponseBytes
-      guard remaining >= Self.leastSplicedBytes || streams?.responsePipe != nil && remaining > 0 else { return false }
-    }
-    guard let pipe = openStreams().takeResponsePipe(&worker.pipes) else { return false }
-    let wanted = Int(min(remaining, UInt64(pipe.capacity)))
-    switch upstream.descriptor.splice(to: pipe.writeEnd, count: wanted, more: false) {
+    guard let pipe = self[end].takePipe(&worker.pipes) else { return false }
+    let wanted = session.exchange.isInTunnel ? pipe.capacity : Int(min(remaining, UInt64(pipe.capacity)))
+    switch (end == .client ? descriptor : upstream.descriptor).splice(to: pipe.writeEnd, count: wanted, more: false) {
     case .moved(let count):
-      if session.exchange.isInTunnel, count < Self.trickleBytes { flags.remove(.responseIsBulk) }
-      streams?.responseBytes = count
-      drainResponsePipe(worker)
+      if session.exchange.isInTunnel, count < Self.trickleBytes { self[end].state.remove(.isBulk) }
+      self[end].piped = count
+      drainPipe(from: end, worker)
     case .wouldBlock: break
-    case .ended: upstreamStreamEnded(broken: false, worker)
-    case .failed: upstreamStreamEnded(broken: true, worker)
+    case .ended: streamEnded(of: end, worker)
+    case .failed: streamFailed(of: end, worker)
     }
     return true
   }
 
-  func drainResponsePipe(_ worker: Worker) {
-    guard let streams, let pipe = streams.responsePipe, streams.holdsResponse else { return }
-    switch pipe.readEnd.splice(to: descriptor, count: streams.responseBytes, more: false) {
-    case .moved(let count):
-      streams.responseBytes -= count
-      clientRoom -= count
-      session.exchange.upstreamForwarded(count, now: worker.now)
-    case .wouldBlock: return
-    case .ended, .failed:
-      perform(session.clientFailed(), worker)
-      return
-    }
-    if streams.holdsResponse { return }
-    if session.exchange.isInTunnel, !flags.contains(.responseIsBulk) { streams.abandonResponse(&worker.pipes) }
-    if let action = session.exchange.endIfComplete() {
-      finish(action, leaves: false, worker)
-    } else {
-      clientSent(worker)
+  /// Whether the exchange has to see the bytes of a tunnel.
+  private func mustBeSeen(from end: End) -> Bool {
+    switch end {
+    case .client: session.exchange.isInspecting || session.exchange.pacesUpload
+    case .upstream: session.exchange.looksAtUpstreamBytes || session.exchange.pacesDownload
     }
   }
 
-  /// As `spliceResponse`, the other way.
-  func spliceRequest(_ worker: Worker) -> Bool {
-    guard let upstream, upstream.stream.isBare, stream.isBare, clientInput.isEmpty, outputs.toUpstream.isEmpty else {
-      return false
-    }
-    let remaining: UInt64
-    if session.exchange.isInTunnel {
-      guard flags.contains(.requestIsBulk), !session.exchange.isInspecting, !session.exchange.pacesUpload else { return false }
-      remaining = .max
-    } else {
-      remaining = session.exchange.unchangedRequestBytes
-      guard remaining >= Self.leastSplicedBytes || streams?.requestPipe != nil && remaining > 0 else { return false }
-    }
-    guard let pipe = openStreams().takeRequestPipe(&worker.pipes) else { return false }
-    let wanted = Int(min(remaining, UInt64(pipe.capacity)))
-    switch descriptor.splice(to: pipe.writeEnd, count: wanted, more: false) {
+  func drainPipe(from end: End, _ worker: Worker) {
+    guard let pipe = self[end].pipe, self[end].holdsPiped, let other = stream(of: end.other)?.descriptor else { return }
+    switch pipe.readEnd.splice(to: other, count: self[end].piped, more: false) {
     case .moved(let count):
-      if session.exchange.isInTunnel, count < Self.trickleBytes { flags.remove(.requestIsBulk) }
-      streams?.requestBytes = count
-      drainRequestPipe(worker)
-    case .wouldBlock: break
-    case .ended: clientStreamEnded(worker)
-    case .failed: perform(session.clientFailed(), worker)
-    }
-    return true
-  }
-
-  func drainRequestPipe(_ worker: Worker) {
-    guard let upstream, let streams, let pipe = streams.requestPipe, streams.holdsRequest else { return }
-    switch pipe.readEnd.splice(to: upstream.descriptor, count: streams.requestBytes, more: false) {
-    case .moved(let count):
-      streams.requestBytes -= count
-      session.exchange.clientForwarded(count, now: worker.now)
+      self[end].piped -= count
+      if end == .upstream { clientRoom -= count }
+      noteMoved(from: end, count, worker)
     case .wouldBlock: return
     case .ended, .failed:
       // The bytes in the pipe are lost to the upstream, and count as dropped.
-      session.exchange.clientForwarded(streams.requestBytes, now: worker.now)
-      streams.abandonRequest(&worker.pipes)
-      perform(session.exchange.upstreamWriteFailed(&worker.workspace, &outputs), worker)
-      return
+      if end == .client {
+        noteMoved(from: end, clientSide.piped, worker)
+        clientSide.givePipeBack(&worker.pipes)
+      }
+      return sendingFailed(to: end.other, worker)
     }
-    if streams.holdsRequest { return }
+    if self[end].holdsPiped { return }
     // An idle tunnel keeps no pipe.
-    if session.exchange.isInTunnel, !flags.contains(.requestIsBulk) { streams.abandonRequest(&worker.pipes) }
-    upstreamSent(worker)
-  }
-
-  func openStreams() -> SplicedStreams {
-    if let streams { return streams }
-    let opened = SplicedStreams()
-    streams = opened
-    return opened
+    if session.exchange.isInTunnel, !self[end].state.contains(.isBulk) { self[end].givePipeBack(&worker.pipes) }
+    if end == .upstream, let action = session.exchange.endIfComplete() {
+      finish(action, leaves: false, worker)
+    } else {
+      sent(to: end.other, worker)
+    }
   }
 }

@@ -1,6 +1,4 @@
-// From the client to the session, and on to the upstream: reading, pumping, sending.
-//
-// Write first: only what the socket does not take is kept, and while any of it is, the client is not read.
+// What the client says: read, and shown to the session.
 
 import Bytes
 import HTTP1
@@ -10,16 +8,17 @@ import Transport
 extension Conversation {
   var canReadClient: Bool {
     ending == nil && clientHandshake == nil
-      && flags.isDisjoint(with: [.clientEnded, .startsClientHandshake, .awaitsNames, .rests])
+      && flags.isDisjoint(with: [.startsClientHandshake, .rests]) && !identification.contains(.awaited)
+      && !clientSide.state.contains(.ended)
       && session.wantsClientBytes && outputs.toUpstream.isEmpty
-      && !(streams?.holdsRequest ?? false)
+      && !clientSide.holdsPiped
   }
 
   /// Whether another request has come already, or has begun to.
   var hasNextRequest: Bool { !RequestHead.isPassedOver(clientInput) }
 
   func readClient(_ worker: Worker) {
-    if spliceRequest(worker) { return }
+    if splice(from: .client, worker) { return }
     // What waits behind a head is other requests, which are kept meanwhile.
     var room = session.awaitsHead ? Self.requestHeadBytes : Worker.readBytes
     if session.exchange.spools { room = min(room, Exchange.spooledReadBytes) }
@@ -27,7 +26,7 @@ extension Conversation {
     var input = takeInput(&clientInput, room, worker)
     switch stream.read(into: &input) {
     case .moved(let count):
-      if count >= Self.bulkBytes { flags.insert(.requestIsBulk) }
+      if count >= Self.bulkBytes { clientSide.state.insert(.isBulk) }
       pumpClient(&input, worker)
       keepInput(&input, &clientInput, worker)
     case .wouldBlock:
@@ -41,9 +40,17 @@ extension Conversation {
     }
   }
 
+  func streamEnded(of end: End, _ worker: Worker) {
+    end == .client ? clientStreamEnded(worker) : upstreamStreamEnded(broken: false, worker)
+  }
+
+  func streamFailed(of end: End, _ worker: Worker) {
+    end == .client ? perform(session.clientFailed(), worker) : upstreamStreamEnded(broken: true, worker)
+  }
+
   func clientStreamEnded(_ worker: Worker) {
     if flags.contains(.closed) { return }
-    flags.insert(.clientEnded)
+    clientSide.state.insert(.ended)
     if !clientInput.isEmpty, session.exchange.clientSaidAll() {
       var input = ByteBuffer()
       swap(&input, &clientInput)
@@ -66,7 +73,7 @@ extension Conversation {
 
   /// Shows the session what there is until it can use no more of it.
   func pumpClient(_ input: inout ByteBuffer, _ worker: Worker) {
-    flags.remove(.sawClientInput)
+    clientSide.state.remove(.sawInput)
     var goesOn = true
     var begun = 0
     let isShort = worker.heldIsShort
@@ -75,7 +82,7 @@ extension Conversation {
         if live !== worker.live {
           live = worker.live
           // Users may have other names, and subordinate users other owners.
-          flags.remove([.identified, .identifiedForNext])
+          identification.remove([.identified, .identifiedForNext])
         }
         if !input.isEmpty, worker.isRefusing {
           refuse(
@@ -96,12 +103,12 @@ extension Conversation {
       if isUndecided, session.exchange.record.decision != nil { tellBeginning(worker) }
       switch step.action {
       case .read:
-        flags.insert(.sawClientInput)
+        clientSide.state.insert(.sawInput)
         goesOn = false
       case .hold:
         goesOn = false
       case .forward(let count):
-        forwardToUpstream(&input, count, worker)
+        forward(from: .client, &input, count, worker)
         goesOn = !input.isEmpty && outputs.toUpstream.isEmpty
       case .end:
         finish(step.action, leaves: session.exchange.isTunnel && !input.isEmpty, worker)
@@ -111,9 +118,9 @@ extension Conversation {
         goesOn = !input.isEmpty && session.wantsClientBytes && outputs.toUpstream.isEmpty
       }
     }
-    flushUpstream(worker)
+    flush(to: .upstream, worker)
     // A client that waits to be bidden to go on (RFC 9110, 10.1.1).
-    if session.exchange.isCollecting, !outputs.toClient.isEmpty { flushClient(worker) }
+    if session.exchange.isCollecting, !outputs.toClient.isEmpty { flush(to: .client, worker) }
   }
 
   /// Requests of one connection that one turn of the loop begins. One after another is how nearly all clients ask; four
@@ -138,75 +145,23 @@ extension Conversation {
     return true
   }
 
-  /// The next `count` bytes of the input go to the upstream, behind what waits already.
-  func forwardToUpstream(_ input: inout ByteBuffer, _ count: Int, _ worker: Worker) {
-    guard let upstream else { preconditionFailure("bytes for an upstream that is not there") }
-    let head = outputs.toUpstream.count
-    var sent = 0
-    if session.exchange.keepsReplay { outputs.replay.append(input.bytes.extracting(0..<count)) }
-    switch upstream.stream.write(outputs.toUpstream, then: input.bytes.extracting(0..<count)) {
-    case .moved(let moved):
-      outputs.toUpstream.consume(min(head, moved))
-      sent = max(0, moved - head)
-    case .wouldBlock: break
-    case .ended, .failed:
-      // Consumed first: what can be sent again stands in the replay, the rest is dropped.
-      input.consume(count)
-      session.exchange.clientForwarded(count, now: worker.now)
-      perform(session.exchange.upstreamWriteFailed(&worker.workspace, &outputs), worker)
-      return
-    }
-    if sent < count {
-      worker.workspace.pool.lend(&outputs.toUpstream, count - sent)
-      outputs.toUpstream.append(input.bytes.extracting(sent..<count))
-    } else {
-      worker.workspace.pool.reclaim(&outputs.toUpstream)
-    }
-    input.consume(count)
-    session.exchange.clientForwarded(count, now: worker.now)
-  }
-
-  func flushUpstream(_ worker: Worker) {
-    guard let upstream, !outputs.toUpstream.isEmpty else { return }
-    switch upstream.stream.write(outputs.toUpstream) {
-    case .moved(let count):
-      outputs.toUpstream.consume(count)
-      session.exchange.progressed(now: worker.now)
-    case .wouldBlock: return
-    case .ended, .failed:
-      perform(session.exchange.upstreamWriteFailed(&worker.workspace, &outputs), worker)
-      return
-    }
-    if outputs.toUpstream.isEmpty { upstreamSent(worker) }
-  }
-
-  func upstreamSent(_ worker: Worker) {
-    worker.workspace.pool.reclaim(&outputs.toUpstream)
-    // During a pause bytes of the client may still wait for its end.
-    if flags.contains(.closesUpstreamWrite), !(streams?.holdsRequest ?? false), !session.exchange.uploadRests {
-      flags.remove(.closesUpstreamWrite)
-      upstream?.stream.shutdownWrite()
-    }
-  }
-
-  func upstreamWritable(_ worker: Worker) {
-    flushUpstream(worker)
-    if outputs.toUpstream.isEmpty, streams?.holdsRequest ?? false { drainRequestPipe(worker) }
-  }
-
   /// An event of a client whose bytes cannot be used now.
   func clientUnreadable(_ readiness: Readiness, _ worker: Worker) {
-    if flags.contains(.awaitsNames) { return clientMovedMeanwhile(readiness, worker) }
+    if identification.contains(.awaited) { return clientMovedMeanwhile(readiness, worker) }
     // In a tunnel whose other direction has ended both ends may have closed in order.
-    let isCut = session.exchange.isPaused || session.exchange.isInTunnel && session.exchange.uploadRests && !flags.contains(.upstreamEnded)
+    let isCut =
+      session.exchange.isPaused
+      || session.exchange.isInTunnel && session.exchange.uploadRests && !upstreamSide.state.contains(.ended)
     if readiness.isBroken, ending == nil, isCut {
       // It is not waited for what it may still have said: most of what was to come never will.
       perform(session.clientFailed(), worker)
       return
     }
-    if readiness.isBroken, ending == nil, session.exchange.isInTunnel || !session.exchange.awaitsOnlyUpstream, !session.exchange.isConnecting {
+    if readiness.isBroken, ending == nil, session.exchange.isInTunnel || !session.exchange.awaitsOnlyUpstream,
+      !session.exchange.isConnecting
+    {
       // Both ends are closed, by a reset or in order: what has come before is still there to be read.
-      flags.insert([.clientUnwatched, .clientBroken])
+      clientSide.state.insert([.unwatched, .broken])
       return
     }
     if readiness.isBroken {
@@ -214,12 +169,12 @@ extension Conversation {
       giveUpSending(worker)
       return
     }
-    if readiness.peerClosed, session.exchange.awaitsOnlyUpstream, ending == nil, !flags.contains(.clientHalfClosed) {
-      flags.insert(.clientHalfClosed)
+    if readiness.peerClosed, session.exchange.awaitsOnlyUpstream, ending == nil, !isHalfClosed {
+      isHalfClosed = true
       if session.exchange.isConnecting, hasLeft(worker) { return perform(session.clientFailed(), worker) }
       perform(session.clientEnded(now: worker.now, &worker.workspace, &outputs), worker)
       connector?.clientEnded(worker)
     }
-    flags.insert(.clientUnwatched)
+    clientSide.state.insert(.unwatched)
   }
 }

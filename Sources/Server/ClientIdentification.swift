@@ -10,23 +10,23 @@ extension Conversation {
   /// Whether the client is known as far as the policy and the log ask; where its names have to be looked up, it waits, and
   /// where it is gone and a rule asks who it was, so is the connection.
   func knowsClient(_ worker: Worker) -> Bool {
-    if flags.contains(.identified) || !worker.policy.namesClients { return true }
-    if flags.contains(.awaitsNames) { return false }
-    if flags.contains(.identifiedForNext) {
-      flags.remove(.identifiedForNext)
+    if identification.contains(.identified) || !worker.policy.namesClients { return true }
+    if identification.contains(.awaited) { return false }
+    if identification.contains(.identifiedForNext) {
+      identification.remove(.identifiedForNext)
       return true
     }
     switch worker.owners.owner(of: connection, now: worker.now) {
     case .owner(let key, let inode): return knowsNames(of: key, inode, worker)
     case .nobody:
       session.origin.client = nil
-      flags.insert(.identified)
+      identification.insert(.identified)
     case .unknown(let reason):
       session.origin.client = .unknown
       if worker.policy.asksForClient {
         worker.tellOfUnknown(peer, reason)
       } else {
-        flags.insert(.identified)
+        identification.insert(.identified)
       }
     case .gone where worker.policy.asksForClient:
       leaveUnserved(worker)
@@ -34,7 +34,7 @@ extension Conversation {
     case .gone:
       // It has said what it wanted, and does not wait for the answer.
       session.origin.client = .unknown
-      flags.insert(.identified)
+      identification.insert(.identified)
     }
     return true
   }
@@ -47,10 +47,10 @@ extension Conversation {
       && worker.shared.clients.mayLookForPrograms(now: worker.now)
     if !wantsProgram, let client = worker.shared.clients.find(key, now: worker.now) {
       take(client, worker)
-      flags.remove(.identifiedForNext)
+      identification.remove(.identifiedForNext)
       return true
     }
-    flags.insert(.awaitsNames)
+    identification.insert(.awaited)
     let lookUp = LookUp()
     self.lookUp = lookUp
     let patience =
@@ -80,7 +80,7 @@ extension Conversation {
   /// What a rule asks for and is in doubt is looked up again for the next request; the log takes what there is.
   private func take(_ client: LocalClient, _ worker: Worker) {
     session.origin.client = client
-    flags.insert(client.outcome == .known || !worker.policy.asksForClient ? .identified : .identifiedForNext)
+    identification.insert(client.outcome == .known || !worker.policy.asksForClient ? .identified : .identifiedForNext)
   }
 
   /// The look-up is over, or nobody waits for it any more.
@@ -89,7 +89,8 @@ extension Conversation {
     lookUp = nil
     namesDeadline = .max
     // That it has closed its sending direction is told again once the session can hear of it.
-    flags.remove([.awaitsNames, .clientHalfClosed])
+    identification.remove(.awaited)
+    isHalfClosed = false
   }
 
   /// Nobody says who the client is: where a rule asks, the request is refused.
@@ -97,7 +98,7 @@ extension Conversation {
     endLookUp()
     guard worker.policy.asksForClient else {
       // The log has its number.
-      flags.insert(.identified)
+      identification.insert(.identified)
       return settle(worker)
     }
     session.origin.client = .unknown
@@ -110,9 +111,9 @@ extension Conversation {
 
   /// Something has happened to a client whose names are looked up. One that is gone is looked up no longer.
   func clientMovedMeanwhile(_ readiness: Readiness, _ worker: Worker) {
-    flags.insert(.clientUnwatched)
+    clientSide.state.insert(.unwatched)
     guard readiness.peerClosed else { return }
-    flags.insert(.clientHalfClosed)
+    isHalfClosed = true
     if readiness.isBroken { return leaveUnserved(worker) }
     if worker.policy.asksForClient, case .gone = worker.owners.owner(of: connection, now: worker.now) {
       leaveUnserved(worker)

@@ -252,16 +252,16 @@ extension Conversation {
   func knownIdentity(_ worker: Worker) -> Claimant {
     if let identity { return identity }
     let found = worker.identity(of: connection)
-    if found == nil { flags.insert(.left) }
+    if found == nil { identification.insert(.left) }
     let identity = found ?? Claimant(IPAddress(peer))
     self.identity = identity
     return identity
   }
 
   func countIdentity(_ worker: Worker) {
-    if !flags.isDisjoint(with: [.counted, .closed]) { return }
+    if flags.contains(.closed) || identification.contains(.counted) { return }
     worker.shared.places.count(knownIdentity(worker))
-    flags.insert(.counted)
+    identification.insert(.counted)
   }
 
   /// Gives up its place: another client waits that holds less.

@@ -143,7 +143,7 @@ final class Connector {
     guard index < routes.count else { return conclude(worker) }
     if destination.via !== route { destination = conversation.turn(to: route, worker) }
     guard let identity else { return findKept(worker) }
-    if conversation.flags.contains(.left) { return conversation.endLeft(worker) }
+    if conversation.identification.contains(.left) { return conversation.endLeft(worker) }
     enter(identity, worker)
   }
 

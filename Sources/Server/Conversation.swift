@@ -26,17 +26,23 @@ final class Conversation {
   var live: LivePolicy
   @exclusivity(unchecked) var session: Session
   @exclusivity(unchecked) var outputs = Outputs()
-  /// Bytes that the session has not consumed; whether it has seen all of them and wants more.
+  /// What has been read of either end and not been used.
   @exclusivity(unchecked) var clientInput = ByteBuffer()
   @exclusivity(unchecked) var upstreamInput = ByteBuffer()
+  @exclusivity(unchecked) var clientSide = Side()
+  @exclusivity(unchecked) var upstreamSide = Side()
   var flags = Flags()
+  var identification = Identification()
+  /// The client's end was announced while its bytes were not read.
+  var isHalfClosed = false
+  /// The client's socket is full: nothing is read for it before it takes bytes again.
+  @exclusivity(unchecked) var awaitsRoom = false
   @exclusivity(unchecked) var interest: Interest? = .read
   var upstream: Upstream?
   var connector: Connector?
   var destination: Destination?
   /// What is to be done once everything has been sent to the client.
   var ending: Ending?
-  var streams: SplicedStreams?
   /// The certificate for the host of a tunnel that is about to be intercepted.
   var leaf: Leaf?
   var clientHandshake: ClientHandshake?
@@ -53,53 +59,35 @@ final class Conversation {
   @exclusivity(unchecked) var clientRoom = freshRoom
 
   struct Flags: OptionSet {
-    let rawValue: UInt32
+    let rawValue: UInt8
 
-    static let sawClientInput = Flags(rawValue: 1 << 0)
-    static let sawUpstreamInput = Flags(rawValue: 1 << 1)
-    /// A readable event came that could not be used, and the registration was changed.
-    static let clientUnwatched = Flags(rawValue: 1 << 2)
-    static let upstreamUnwatched = Flags(rawValue: 1 << 3)
-    /// The end of the stream has been read.
-    static let clientEnded = Flags(rawValue: 1 << 4)
-    static let upstreamEnded = Flags(rawValue: 1 << 5)
-    /// The client's end was announced while its bytes were not read.
-    static let clientHalfClosed = Flags(rawValue: 1 << 6)
-    /// Both directions of the upstream are gone while its bytes cannot be read yet: nothing at all is registered.
-    static let upstreamBroken = Flags(rawValue: 1 << 7)
-    /// The sending direction is to be shut down once everything has been sent.
-    static let closesClientWrite = Flags(rawValue: 1 << 8)
-    static let closesUpstreamWrite = Flags(rawValue: 1 << 9)
-    static let closed = Flags(rawValue: 1 << 10)
-    /// The last read brought so much that moving without copying pays.
-    static let requestIsBulk = Flags(rawValue: 1 << 11)
-    static let responseIsBulk = Flags(rawValue: 1 << 12)
-    /// Both directions of the client are gone while its bytes cannot be used yet: nothing at all is registered.
-    static let clientBroken = Flags(rawValue: 1 << 13)
+    static let closed = Flags(rawValue: 1 << 0)
     /// The connection is to be closed so that the client sees that it did not get the whole.
-    static let aborts = Flags(rawValue: 1 << 14)
+    static let aborts = Flags(rawValue: 1 << 1)
     /// The client speaks TLS next; what it has said already is for that.
-    static let startsClientHandshake = Flags(rawValue: 1 << 15)
+    static let startsClientHandshake = Flags(rawValue: 1 << 2)
     /// The tunnel was being inspected when it was last looked at.
-    static let inspected = Flags(rawValue: 1 << 16)
-    /// An exchange of this connection is over.
-    static let hasAsked = Flags(rawValue: 1 << 17)
-    /// It is known whose the client's socket is.
-    static let identified = Flags(rawValue: 1 << 18)
-    /// The names of the client are looked up; it is not read.
-    static let awaitsNames = Flags(rawValue: 1 << 19)
-    /// What is known of the client is not all, and holds for its next request alone.
-    static let identifiedForNext = Flags(rawValue: 1 << 20)
-    /// It counts for its client in `limits.connections`.
-    static let counted = Flags(rawValue: 1 << 21)
+    static let inspected = Flags(rawValue: 1 << 3)
     /// It has had its part of the turn; what came of it waits for the next.
-    static let rests = Flags(rawValue: 1 << 22)
+    static let rests = Flags(rawValue: 1 << 4)
     /// The proxy answered its last request itself.
-    static let wasRefused = Flags(rawValue: 1 << 23)
+    static let wasRefused = Flags(rawValue: 1 << 5)
+  }
+
+  /// What is known of whose the connection is.
+  struct Identification: OptionSet {
+    let rawValue: UInt8
+
+    /// It is known whose the client's socket is.
+    static let identified = Identification(rawValue: 1 << 0)
+    /// What is known of the client is not all, and holds for its next request alone.
+    static let identifiedForNext = Identification(rawValue: 1 << 1)
+    /// The names of the client are looked up; it is not read.
+    static let awaited = Identification(rawValue: 1 << 2)
+    /// It counts for its client in `limits.connections`.
+    static let counted = Identification(rawValue: 1 << 3)
     /// The kernel has been asked for the client, and it was gone.
-    static let left = Flags(rawValue: 1 << 24)
-    /// The client's socket is full: nothing is read for it before it takes bytes again.
-    static let awaitsRoom = Flags(rawValue: 1 << 25)
+    static let left = Identification(rawValue: 1 << 4)
   }
 
   /// Smallest room for a read behind bytes that are kept.
@@ -128,7 +116,7 @@ final class Conversation {
       continueClientHandshake(worker)
       return settle(worker)
     }
-    if readiness.isWritable, interest?.contains(.write) ?? false { clientWritable(worker) }
+    if readiness.isWritable, interest?.contains(.write) ?? false { writable(.client, worker) }
     if readiness.isReadable, !flags.contains(.closed) {
       if canReadClient {
         readClient(worker)
@@ -141,13 +129,13 @@ final class Conversation {
 
   func upstreamReady(_ readiness: Readiness, _ worker: Worker) {
     guard let upstream else { return }
-    if readiness.isWritable, upstream.interest?.contains(.write) ?? false { upstreamWritable(worker) }
+    if readiness.isWritable, upstream.interest?.contains(.write) ?? false { writable(.upstream, worker) }
     if readiness.isReadable, self.upstream != nil {
       if canReadUpstream {
         readUpstream(worker)
       } else {
-        flags.insert(.upstreamUnwatched)
-        if readiness.isBroken { flags.insert(.upstreamBroken) }
+        upstreamSide.state.insert(.unwatched)
+        if readiness.isBroken { upstreamSide.state.insert(.broken) }
       }
     }
     settle(worker)
@@ -172,14 +160,14 @@ final class Conversation {
       return
     }
     if clientHandshake != nil { return giveUpClientHandshake(worker) }
-    if flags.contains(.awaitsNames), worker.now >= namesDeadline { return giveUpIdentifying(worker) }
+    if identification.contains(.awaited), worker.now >= namesDeadline { return giveUpIdentifying(worker) }
     if ending == nil {
-      let isFull = streams?.holdsRequest ?? false
+      let isFull = clientSide.holdsPiped
       perform(session.timedOut(now: worker.now, upstreamIsFull: isFull, &worker.workspace, &outputs), worker)
       // Where the pause of a download is over.
-      if session.exchange.pacesDownload { flushClient(worker) }
+      if session.exchange.pacesDownload { flush(to: .client, worker) }
     } else if session.exchange.resumeDownload(now: worker.now) {
-      flushClient(worker)
+      flush(to: .client, worker)
     } else {
       // What is left cannot be sent: the client does not read.
       perform(session.clientFailed(), worker)
@@ -218,11 +206,11 @@ final class Conversation {
     // Its requests are here: they are answered in their turn.
     if flags.contains(.rests) { return }
     // So is a request whose client is looked up.
-    if flags.contains(.awaitsNames) { return session.expectLastExchange() }
+    if identification.contains(.awaited) { return session.expectLastExchange() }
     // A request that is here already gets its answer.
     if session.isIdle, canReadClient { readClient(worker) }
     if flags.contains(.closed) { return }
-    if session.isIdle, !flags.contains(.hasAsked), worker.awaitsFirstRequests {
+    if session.isIdle, session.isNew, worker.awaitsFirstRequests {
       session.expectLastExchange()
     } else if ending == nil {
       perform(session.drain(), worker)
@@ -245,13 +233,13 @@ final class Conversation {
     case .tunnel:
       // Its line may not be written for days.
       worker.workspace.pool.compact(&outputs.text)
-      flushClient(worker)
+      flush(to: .client, worker)
     case .closeOtherWrite:
-      flags.insert(otherIsUpstream ? .closesUpstreamWrite : .closesClientWrite)
+      self[otherIsUpstream ? .upstream : .client].state.insert(.closesWrite)
       if otherIsUpstream {
-        if outputs.toUpstream.isEmpty { upstreamSent(worker) }
+        if outputs.toUpstream.isEmpty { sent(to: .upstream, worker) }
       } else {
-        flushClient(worker)
+        flush(to: .client, worker)
       }
     case .end: finish(action, leaves: false, worker)
     case .close: close(worker)
@@ -268,7 +256,8 @@ final class Conversation {
     if !fresh, !session.exchange.isTunnel {
       let carrier = destination.carrier(isTunnel: false)
       if !worker.mustQueue(for: carrier, session.exchange.policy),
-        let kept = worker.takeIdle(carrier, rule: rule, allowsCellular: session.exchange.allowsCellularAccess, session.exchange.policy)
+        let kept = worker.takeIdle(
+          carrier, rule: rule, allowsCellular: session.exchange.allowsCellularAccess, session.exchange.policy)
       {
         attach(kept, reused: true, worker)
         return
@@ -296,7 +285,7 @@ final class Conversation {
   /// The network is another: what comes from an address that this machine has no more is over.
   func networkChanged(_ worker: Worker) {
     guard let upstream, ending == nil, worker.hasLost(upstream.descriptor) else { return }
-    flags.insert(.upstreamEnded)
+    upstreamSide.state.insert(.ended)
     let action = session.exchange.upstreamEnded(
       broken: true, loss: "the address of this machine that it was reached from is gone", now: worker.now,
       &worker.workspace, &outputs)
@@ -322,7 +311,8 @@ final class Conversation {
     if let report = upstream.report {
       session.exchange.noteReport(report.kind, report.finding, isForgiven: upstream.isForgiven)
     }
-    flags.remove([.upstreamEnded, .upstreamUnwatched, .upstreamBroken, .sawUpstreamInput, .awaitsRoom])
+    upstreamSide.state.remove([.ended, .unwatched, .broken, .sawInput])
+    awaitsRoom = false
     let action = session.exchange.upstreamOpened(
       reused: reused, address: IPAddress(upstream.address), port: upstream.address.port, by: upstream.way,
       assurance: assurance(of: upstream), now: worker.now,
@@ -359,7 +349,7 @@ final class Conversation {
     if let upstream {
       let isClean =
         ending.keepsUpstream && !leaves && upstreamInput.isEmpty && outputs.toUpstream.isEmpty
-        && !flags.contains(.upstreamEnded) && !flags.contains(.upstreamBroken)
+        && !upstreamSide.state.contains(.ended) && !upstreamSide.state.contains(.broken)
       if isClean {
         worker.keep(upstream, idle: session.exchange.timeouts.upstreamIdleMilliseconds)
       } else {
@@ -374,13 +364,13 @@ final class Conversation {
     worker.workspace.pool.reclaim(&outputs.toUpstream)
     worker.workspace.pool.reclaim(&outputs.replay)
     worker.workspace.pool.reclaim(&upstreamInput)
-    streams?.abandonRequest(&worker.pipes)
+    clientSide.givePipeBack(&worker.pipes)
     if ending.client == .abort {
       outputs.toClient.removeAll()
-      streams?.abandonResponse(&worker.pipes)
+      upstreamSide.givePipeBack(&worker.pipes)
     }
     self.ending = ending
-    flushClient(worker)
+    flush(to: .client, worker)
   }
 
   /// Everything has been sent.
@@ -389,14 +379,16 @@ final class Conversation {
     log(worker)
     if session.exchange.answeredItself { flags.insert(.wasRefused) } else { flags.remove(.wasRefused) }
     worker.workspace.pool.reclaim(&outputs.text)
-    streams?.abandon(&worker.pipes)
+    giveBackPipes(worker)
     let keeps =
       ending.client == .intercept
       || ending.client == .keep
-        && (hasNextRequest || !worker.isDraining && !flags.contains(.clientEnded))
+        && (hasNextRequest || !worker.isDraining && !clientSide.state.contains(.ended))
     session.exchangeEnded(now: worker.now, keeps: keeps)
-    flags.insert(.hasAsked)
-    flags.remove([.sawClientInput, .clientHalfClosed, .closesClientWrite, .closesUpstreamWrite, .awaitsRoom])
+    clientSide.state.remove([.sawInput, .closesWrite])
+    upstreamSide.state.remove(.closesWrite)
+    isHalfClosed = false
+    awaitsRoom = false
     switch ending.client {
     case .keep:
       if !keeps { close(worker) }
@@ -406,7 +398,7 @@ final class Conversation {
       // Closing with bytes unread would send a reset, which destroys what the client has not read yet.
       worker.workspace.pool.reclaim(&clientInput)
       stream.shutdownWrite()
-      if flags.contains(.clientEnded) { close(worker) }
+      if clientSide.state.contains(.ended) { close(worker) }
     case .abort:
       flags.insert(.aborts)
       close(worker)
@@ -416,14 +408,19 @@ final class Conversation {
 
   /// Nothing of the client's is unread.
   private var canCloseAtOnce: Bool {
-    flags.contains(.clientEnded) || clientInput.isEmpty && stream.isSilent
+    clientSide.state.contains(.ended) || clientInput.isEmpty && stream.isSilent
+  }
+
+  private func giveBackPipes(_ worker: Worker) {
+    clientSide.givePipeBack(&worker.pipes)
+    upstreamSide.givePipeBack(&worker.pipes)
   }
 
   /// The rest of an answer cannot be delivered.
   func giveUpSending(_ worker: Worker) {
     guard let ending else { return }
     outputs.toClient.removeAll()
-    streams?.abandonResponse(&worker.pipes)
+    upstreamSide.givePipeBack(&worker.pipes)
     complete(Ending(client: .abort, keepsUpstream: ending.keepsUpstream), worker)
   }
 
@@ -436,8 +433,7 @@ final class Conversation {
     dropUpstream(worker)
     if let destination { worker.releaseDestination(destination) }
     destination = nil
-    streams?.abandon(&worker.pipes)
-    streams = nil
+    giveBackPipes(worker)
     closeSpool(worker)
     session.exchange.releaseHeld(&worker.workspace)
     worker.workspace.pool.reclaim(&clientInput)
@@ -446,14 +442,16 @@ final class Conversation {
     worker.workspace.pool.reclaim(&outputs.replay)
     worker.workspace.pool.reclaim(&outputs.text)
     if flags.contains(.aborts) { stream.abort() } else { stream.close() }
-    if flags.contains(.counted), let identity { worker.shared.places.discount(identity) }
+    if identification.contains(.counted), let identity { worker.shared.places.discount(identity) }
     discountHeld(worker)
     worker.clientClosed(slot)
   }
 
   // MARK: After every event
 
-  var deadline: Int64 { clientHandshake?.deadline ?? (flags.contains(.awaitsNames) ? namesDeadline : session.deadline) }
+  var deadline: Int64 {
+    clientHandshake?.deadline ?? (identification.contains(.awaited) ? namesDeadline : session.deadline)
+  }
 
   /// Goes on with bytes that waited, then says what the poller and the timers are to watch.
   func settle(_ worker: Worker) {
@@ -461,20 +459,22 @@ final class Conversation {
       flags.insert(.inspected)
     } else if flags.contains(.inspected) {
       // What was held back of either side may go now.
-      flags.remove([.inspected, .sawClientInput, .sawUpstreamInput])
+      flags.remove(.inspected)
+      clientSide.state.remove(.sawInput)
+      upstreamSide.state.remove(.sawInput)
     }
     while true {
       // The hello may have come with the CONNECT, and both have waited until it was known who the client is.
       if flags.contains(.startsClientHandshake) { beginClientHandshake(worker) }
       if flags.contains(.closed) || clientHandshake != nil { break }
-      if !clientInput.isEmpty, flags.isDisjoint(with: [.sawClientInput, .awaitsNames, .rests]), ending == nil,
-        session.wantsClientBytes, outputs.toUpstream.isEmpty
+      if !clientInput.isEmpty, !clientSide.state.contains(.sawInput), !identification.contains(.awaited),
+        !flags.contains(.rests), ending == nil, session.wantsClientBytes, outputs.toUpstream.isEmpty
       {
         var input = ByteBuffer()
         swap(&input, &clientInput)
         pumpClient(&input, worker)
         keepInput(&input, &clientInput, worker)
-      } else if !upstreamInput.isEmpty, !flags.contains(.sawUpstreamInput), canReadUpstream {
+      } else if !upstreamInput.isEmpty, !upstreamSide.state.contains(.sawInput), canReadUpstream {
         var input = ByteBuffer()
         swap(&input, &upstreamInput)
         pumpUpstream(&input, worker)
@@ -485,7 +485,9 @@ final class Conversation {
     }
     if flags.contains(.closed) { return }
     if spool != nil || session.exchange.spools { moveSpool(worker) }
-    if flags.contains(.closesUpstreamWrite), outputs.toUpstream.isEmpty, clientInput.isEmpty { upstreamSent(worker) }
+    if upstreamSide.state.contains(.closesWrite), outputs.toUpstream.isEmpty, clientInput.isEmpty {
+      sent(to: .upstream, worker)
+    }
     watchClient(worker)
     watchUpstream(worker)
     if stream.hasMore && canReadClient || upstream?.stream.hasMore ?? false && canReadUpstream {

@@ -42,7 +42,8 @@ extension Conversation {
   /// By which a reader of events chooses those of this exchange.
   var subject: EventSubject {
     EventSubject(
-      reference: session.exchange.record.reference.text, rule: session.exchange.ruleName, user: session.exchange.record.client?.user,
+      reference: session.exchange.record.reference.text, rule: session.exchange.ruleName,
+      user: session.exchange.record.client?.user,
       userID: session.exchange.record.client?.userID)
   }
 
@@ -50,7 +51,9 @@ extension Conversation {
   private var ofThis: [(String, JSONText)] {
     var reference = ByteBuffer()
     session.exchange.record.reference.write(to: &reference)
-    return [("ref", .string(reference.bytes.string)), ("rule", session.exchange.rule.map { .string($0.name) } ?? .null)]
+    return [
+      ("ref", .string(reference.bytes.string)), ("rule", session.exchange.rule.map { .string($0.name) } ?? .null),
+    ]
   }
 
   func log(_ worker: Worker) {
@@ -79,7 +82,8 @@ extension Conversation {
 
   private func line(of record: borrowing ExchangeRecord, _ milliseconds: Int64, wall: Int64? = nil) -> AccessLine {
     AccessLine(
-      of: record, rule: session.exchange.ruleName, by: session.exchange.policy, client: peer, totalMilliseconds: milliseconds, wall: wall)
+      of: record, rule: session.exchange.ruleName, by: session.exchange.policy, client: peer,
+      totalMilliseconds: milliseconds, wall: wall)
   }
 
   /// Tells those who watch that the exchange is over.

@@ -37,7 +37,7 @@ extension Conversation {
       accountHeld(worker)
     case .read(let bytes):
       session.exchange.spoolRead(bytes, now: worker.now, &worker.workspace, &outputs)
-      flushUpstream(worker)
+      flush(to: .upstream, worker)
     case .failed(let reason):
       let place = "\(worker.shared.spooler.directory): \(reason)"
       worker.shared.log.event(.warning, "\(tag) a body could not be kept in a file in \(place)")

@@ -7,35 +7,35 @@ import Transport
 extension Conversation {
   func watchClient(_ worker: Worker) {
     if let clientHandshake { return worker.update(descriptor, &interest, clientHandshake.wants, slot) }
-    if canReadClient { flags.remove([.clientUnwatched, .clientBroken]) }
-    if flags.contains(.clientBroken) {
+    if canReadClient { clientSide.state.remove([.unwatched, .broken]) }
+    if clientSide.state.contains(.broken) {
       // It will never say that it takes bytes: a write shows that it does not.
-      flags.remove(.awaitsRoom)
+      awaitsRoom = false
       return worker.update(descriptor, &interest, nil, slot)
     }
     var wanted: Interest = []
-    if flags.contains(.clientEnded) {
+    if clientSide.state.contains(.ended) {
       wanted = []
-    } else if !flags.contains(.clientUnwatched) {
+    } else if !clientSide.state.contains(.unwatched) {
       wanted = .read
-    } else if session.exchange.awaitsOnlyUpstream || flags.contains(.awaitsNames), !flags.contains(.clientHalfClosed) {
+    } else if session.exchange.awaitsOnlyUpstream || identification.contains(.awaited), !isHalfClosed {
       wanted = .peerClosed
     }
-    let hasMore = !outputs.toClient.isEmpty || flags.contains(.awaitsRoom) || streams?.holdsResponse ?? false
+    let hasMore = !outputs.toClient.isEmpty || awaitsRoom || upstreamSide.holdsPiped
     if hasMore, !session.exchange.downloadRests { wanted.insert(.write) }
     worker.update(descriptor, &interest, wanted, slot)
   }
 
   func watchUpstream(_ worker: Worker) {
     guard let upstream else { return }
-    if canReadUpstream { flags.remove([.upstreamUnwatched, .upstreamBroken]) }
+    if canReadUpstream { upstreamSide.state.remove([.unwatched, .broken]) }
     var wanted: Interest? = []
-    if flags.contains(.upstreamBroken) {
+    if upstreamSide.state.contains(.broken) {
       wanted = nil
-    } else if !flags.contains(.upstreamEnded), !flags.contains(.upstreamUnwatched) {
+    } else if !upstreamSide.state.contains(.ended), !upstreamSide.state.contains(.unwatched) {
       wanted = .read
     }
-    if !outputs.toUpstream.isEmpty || streams?.holdsRequest ?? false { wanted?.insert(.write) }
+    if !outputs.toUpstream.isEmpty || clientSide.holdsPiped { wanted?.insert(.write) }
     worker.update(upstream.descriptor, &upstream.interest, wanted, upstream.slot)
   }
 

@@ -38,7 +38,9 @@ extension Worker {
       guard let upstream = conversation.upstream else { return false }
       return upstream.holder == identity && upstream.holdsPlace && upstream.destination.place == place
     }
-    guard let found = idlest(where: { $0.session.exchange.isInTunnel && users($0) }) ?? idlest(where: users) else { return }
+    guard let found = idlest(where: { $0.session.exchange.isInTunnel && users($0) }) ?? idlest(where: users) else {
+      return
+    }
     statistics.clientsDisplaced += 1
     found.displace(self)
   }

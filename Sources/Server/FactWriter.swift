@@ -127,16 +127,15 @@ struct TextFacts: FactWriter {
       return
     }
     begin(name, isBare: isBare, &out)
-    var isPlain = true
     // Of method and target nothing else was read.
-    for index in 0..<value.count where !isBare && !Self.isPlain(value[index]) { isPlain = false }
-    if isPlain { out.append(value) } else { out.append(json: value) }
+    if isBare || value.isPlainWord { out.append(value) } else { out.append(json: value) }
   }
 
   func word(_ name: StaticString, _ value: String?, _ out: inout ByteBuffer) {
     guard let value else { return }
     begin(name, &out)
-    if !value.isEmpty, value.utf8.allSatisfy(Self.isPlain) { out.append(value) } else { out.append(json: value) }
+    let bytes = value.utf8.span
+    if bytes.isPlainWord { out.append(bytes) } else { out.append(json: value) }
   }
 
   func word(_ name: StaticString, _ value: StaticString?, _ out: inout ByteBuffer) {
@@ -156,8 +155,6 @@ struct TextFacts: FactWriter {
     out.append(" ")
     out.append(name)
   }
-
-  private static func isPlain(_ byte: UInt8) -> Bool { byte > 0x20 && byte < 0x7f && byte != 0x22 && byte != 0x5c }
 }
 
 /// `SALLYPORT_NAME=value`, a line each, and none where there is no value.

@@ -91,7 +91,7 @@ extension Conversation {
       readClient(worker)
       guard worker.isDraining, !flags.contains(.closed) else { return }
       // A request that is here, and waits for its turn or for the names of its client, is answered.
-      if flags.isDisjoint(with: [.awaitsNames, .rests]) {
+      if !flags.contains(.rests), !identification.contains(.awaited) {
         perform(session.drain(), worker)
       } else {
         session.expectLastExchange()

@@ -28,7 +28,7 @@ extension Conversation {
   /// `hasEarly`: the upstream has said something already, which would be taken for an answer to the next.
   func leavesQueue(_ upstream: Upstream, hasEarly: Bool = false, _ worker: Worker) -> Bool {
     let hasWaited = worker.workspace.turnMicroseconds > session.exchange.record.begunMicroseconds
-    guard hasWaited || flags.contains(.clientHalfClosed), hasLeft(worker) else { return false }
+    guard hasWaited || isHalfClosed, hasLeft(worker) else { return false }
     if session.exchange.isTunnel || hasEarly { worker.close(upstream) } else { worker.keep(upstream) }
     endLeft(worker)
     return true

@@ -50,19 +50,18 @@ extension Conversation {
   fileprivate func resume(_ tunnel: StoredTunnel, _ worker: Worker) {
     let state = tunnel.state
     session = Session(resuming: state, policy: live.policy, now: worker.now, &worker.workspace, &outputs)
-    flags.insert(.hasAsked)
-    if state.flags.contains(.clientEnded) { flags.insert(.clientEnded) }
-    if state.flags.contains(.upstreamEnded) { flags.insert(.upstreamEnded) }
-    if state.flags.contains(.closesClientWrite) { flags.insert(.closesClientWrite) }
-    if state.flags.contains(.closesUpstreamWrite) { flags.insert(.closesUpstreamWrite) }
+    if state.flags.contains(.clientEnded) { clientSide.state.insert(.ended) }
+    if state.flags.contains(.upstreamEnded) { upstreamSide.state.insert(.ended) }
+    if state.flags.contains(.closesClientWrite) { clientSide.state.insert(.closesWrite) }
+    if state.flags.contains(.closesUpstreamWrite) { upstreamSide.state.insert(.closesWrite) }
     let upstream = takeBack(tunnel, worker)
     session.exchange.beginPace(on: upstream.way.link, owing: outputs.toUpstream.count, now: worker.now)
     guard worker.register(descriptor, .read, slot), worker.register(upstream.descriptor, .read, upstream.slot) else {
       return shutDown(worker)
     }
-    flushClient(worker)
+    flush(to: .client, worker)
     if !self.flags.contains(.closed), self.upstream != nil {
-      if outputs.toUpstream.isEmpty { upstreamSent(worker) } else { flushUpstream(worker) }
+      if outputs.toUpstream.isEmpty { sent(to: .upstream, worker) } else { flush(to: .upstream, worker) }
     }
     settle(worker)
   }

@@ -12,7 +12,8 @@ import Transport
 
 extension Conversation {
   var canBeHandedOver: Bool {
-    session.exchange.isPlainTunnel && ending == nil && clientHandshake == nil && !flags.contains(.closed) && stream.isBare
+    session.exchange.isPlainTunnel && ending == nil && clientHandshake == nil && !flags.contains(.closed)
+      && stream.isBare
       && upstream?.stream.isBare ?? false && destination != nil
   }
 
@@ -28,8 +29,8 @@ extension Conversation {
     state.toClient = Array(outputs.toClient.bytes)
     state.toUpstream = Array(outputs.toUpstream.bytes)
     guard max(state.toClient.count, state.toUpstream.count) <= TunnelState.longestPending else { return nil }
-    if flags.contains(.closesClientWrite) { state.flags.insert(.closesClientWrite) }
-    if flags.contains(.closesUpstreamWrite) { state.flags.insert(.closesUpstreamWrite) }
+    if clientSide.state.contains(.closesWrite) { state.flags.insert(.closesClientWrite) }
+    if upstreamSide.state.contains(.closesWrite) { state.flags.insert(.closesUpstreamWrite) }
     guard let packed = StoredTunnel(state: state, client: descriptor, upstream: upstream.descriptor).pack() else {
       return nil
     }
@@ -42,18 +43,18 @@ extension Conversation {
   /// All that has been read of one side and not been sent to the other, in the order in which it came: what waits to be
   /// sent, then what is in a pipe or was not looked at.
   private func gatherWaiting(_ worker: Worker) {
-    if let streams, streams.holdsResponse, let pipe = streams.responsePipe {
-      session.exchange.upstreamForwarded(pipe.empty(streams.responseBytes, into: &outputs.toClient), now: worker.now)
-      streams.responseBytes = 0
+    if let pipe = upstreamSide.pipe, upstreamSide.holdsPiped {
+      session.exchange.upstreamForwarded(pipe.empty(upstreamSide.piped, into: &outputs.toClient), now: worker.now)
+      upstreamSide.piped = 0
     }
     if !upstreamInput.isEmpty {
       outputs.toClient.append(contentsOf: upstreamInput)
       session.exchange.upstreamForwarded(upstreamInput.count, now: worker.now)
       worker.workspace.pool.reclaim(&upstreamInput)
     }
-    if let streams, streams.holdsRequest, let pipe = streams.requestPipe {
-      session.exchange.clientForwarded(pipe.empty(streams.requestBytes, into: &outputs.toUpstream), now: worker.now)
-      streams.requestBytes = 0
+    if let pipe = clientSide.pipe, clientSide.holdsPiped {
+      session.exchange.clientForwarded(pipe.empty(clientSide.piped, into: &outputs.toUpstream), now: worker.now)
+      clientSide.piped = 0
     }
     if !clientInput.isEmpty {
       if !session.exchange.dropsRequest { outputs.toUpstream.append(contentsOf: clientInput) }

@@ -1,4 +1,4 @@
-// From the upstream to the session, and on to the client: reading, pumping, sending.
+// What the upstream says: read, and shown to the exchange.
 
 import Bytes
 import Session
@@ -6,20 +6,22 @@ import Transport
 
 extension Conversation {
   var canReadUpstream: Bool {
-    ending == nil && flags.isDisjoint(with: [.upstreamEnded, .awaitsRoom]) && upstream != nil && outputs.toClient.isEmpty
-      && !(streams?.holdsResponse ?? false) && !session.exchange.downloadRests
+    ending == nil && !upstreamSide.state.contains(.ended) && !awaitsRoom && upstream != nil && outputs.toClient.isEmpty
+      && !upstreamSide.holdsPiped && !session.exchange.downloadRests
   }
 
   /// `takesBytes`: the client's socket has just said so.
   func readUpstream(takesBytes: Bool = false, _ worker: Worker) {
-    if spliceResponse(worker) { return }
+    if splice(from: .upstream, worker) { return }
     guard let upstream else { return }
     // Behind the head of a long body the rest is better not copied: then little more than the head is read.
     let isAtHead = session.exchange.awaitsResponseHead
     let isBeforeSplicing = isAtHead && upstream.sendsLongBodies && upstream.stream.isBare && stream.isBare
     var room = isBeforeSplicing ? Self.headBytes : responseRoom
-    if !isBeforeSplicing, !takesBytes, clientRoom < Self.leastRoom, !session.exchange.holdsBody, !flags.contains(.clientBroken) {
-      flags.insert(.awaitsRoom)
+    if !isBeforeSplicing, !takesBytes, clientRoom < Self.leastRoom, !session.exchange.holdsBody,
+      !clientSide.state.contains(.broken)
+    {
+      awaitsRoom = true
       return
     }
     // What is held leaves at its pace later.
@@ -31,12 +33,12 @@ extension Conversation {
     var input = takeInput(&upstreamInput, room, worker)
     switch upstream.stream.read(into: &input) {
     case .moved(let count):
-      if count >= Self.bulkBytes { flags.insert(.responseIsBulk) }
+      if count >= Self.bulkBytes { upstreamSide.state.insert(.isBulk) }
       pumpUpstream(&input, worker)
       keepInput(&input, &upstreamInput, worker)
       if isAtHead {
         upstream.sendsLongBodies = UInt64(count) &+ session.exchange.unchangedResponseBytes >= Self.leastSplicedBytes
-        if upstream.sendsLongBodies, self.upstream === upstream, canReadUpstream { _ = spliceResponse(worker) }
+        if upstream.sendsLongBodies, self.upstream === upstream, canReadUpstream { _ = splice(from: .upstream, worker) }
       }
     case .wouldBlock:
       keepInput(&input, &upstreamInput, worker)
@@ -70,14 +72,14 @@ extension Conversation {
   }
 
   func upstreamStreamEnded(broken: Bool, _ worker: Worker) {
-    flags.insert(.upstreamEnded)
+    upstreamSide.state.insert(.ended)
     let action = session.exchange.upstreamEnded(
       broken: broken, alert: broken ? upstream?.stream.tls?.alert : nil, now: worker.now, &worker.workspace, &outputs)
     perform(action, otherIsUpstream: false, worker)
   }
 
   func pumpUpstream(_ input: inout ByteBuffer, _ worker: Worker) {
-    flags.remove(.sawUpstreamInput)
+    upstreamSide.state.remove(.sawInput)
     var goesOn = true
     let isShort = worker.heldIsShort
     while goesOn, upstream != nil, ending == nil {
@@ -88,11 +90,11 @@ extension Conversation {
       switch step.action {
       case .read:
         goesOn = step.consumed > 0 && !input.isEmpty
-        if !goesOn { flags.insert(.sawUpstreamInput) }
+        if !goesOn { upstreamSide.state.insert(.sawInput) }
       case .hold:
         goesOn = false
       case .forward(let count):
-        forwardToClient(&input, count, worker)
+        forward(from: .upstream, &input, count, worker)
         if let action = session.exchange.endIfComplete() {
           finish(action, leaves: !input.isEmpty, worker)
           goesOn = false
@@ -109,89 +111,6 @@ extension Conversation {
     }
     // Nobody will ask for what is left of a response that is over.
     if upstream == nil { input.removeAll() }
-    if ending == nil { flushClient(worker) }
-  }
-
-  func forwardToClient(_ input: inout ByteBuffer, _ count: Int, _ worker: Worker) {
-    if session.exchange.pacesDownload { return forwardPaced(&input, count, worker) }
-    let head = outputs.toClient.count
-    var sent = 0
-    switch stream.write(outputs.toClient, then: input.bytes.extracting(0..<count)) {
-    case .moved(let moved):
-      clientRoom -= moved + Self.writeOverheadBytes
-      outputs.toClient.consume(min(head, moved))
-      sent = max(0, moved - head)
-    case .wouldBlock: break
-    case .ended, .failed:
-      perform(session.clientFailed(), worker)
-      return
-    }
-    if sent < count {
-      worker.workspace.pool.lend(&outputs.toClient, count - sent)
-      outputs.toClient.append(input.bytes.extracting(sent..<count))
-    } else {
-      worker.workspace.pool.reclaim(&outputs.toClient)
-    }
-    input.consume(count)
-    session.exchange.upstreamForwarded(count, now: worker.now)
-  }
-
-  /// As `forwardToClient`; `flushClient` sends as much of it as may leave.
-  private func forwardPaced(_ input: inout ByteBuffer, _ count: Int, _ worker: Worker) {
-    worker.workspace.pool.lend(&outputs.toClient, count)
-    outputs.toClient.append(input.bytes.extracting(0..<count))
-    input.consume(count)
-    session.exchange.upstreamForwarded(count, now: worker.now)
-  }
-
-  /// Sends what waits for the client, as far as its pace allows.
-  private func sendToClient(_ worker: Worker) -> Transfer {
-    guard let allowed = session.exchange.downloadAllowance(now: worker.now), allowed < outputs.toClient.count else {
-      return stream.write(outputs.toClient)
-    }
-    if allowed == 0 { return .wouldBlock }
-    let nothing = ByteBuffer()
-    var waiting = ByteBuffer()
-    swap(&waiting, &outputs.toClient)
-    defer { swap(&waiting, &outputs.toClient) }
-    return stream.write(nothing, then: waiting.bytes.extracting(first: allowed))
-  }
-
-  func flushClient(_ worker: Worker) {
-    if flags.contains(.closed) { return }
-    if !outputs.toClient.isEmpty {
-      switch sendToClient(worker) {
-      case .moved(let count):
-        clientRoom -= count + Self.writeOverheadBytes
-        outputs.toClient.consume(count)
-        session.exchange.clientTook(count, now: worker.now)
-        session.exchange.progressed(now: worker.now)
-      case .wouldBlock: return
-      case .ended, .failed:
-        if ending == nil { perform(session.clientFailed(), worker) }
-        giveUpSending(worker)
-        return
-      }
-    }
-    if outputs.toClient.isEmpty { clientSent(worker) }
-  }
-
-  func clientSent(_ worker: Worker) {
-    worker.workspace.pool.reclaim(&outputs.toClient)
-    if streams?.holdsResponse ?? false { return }
-    if flags.contains(.closesClientWrite) {
-      flags.remove(.closesClientWrite)
-      stream.shutdownWrite()
-    }
-    if let ending { complete(ending, worker) }
-  }
-
-  func clientWritable(_ worker: Worker) {
-    flushClient(worker)
-    if outputs.toClient.isEmpty, streams?.holdsResponse ?? false { drainResponsePipe(worker) }
-    if flags.contains(.awaitsRoom), outputs.toClient.isEmpty {
-      flags.remove(.awaitsRoom)
-      if canReadUpstream { readUpstream(takesBytes: true, worker) }
-    }
+    if ending == nil { flush(to: .client, worker) }
   }
 }

@@ -61,6 +61,8 @@ public struct Session: ~Copyable {
   }
 
   public var isIdle: Bool { phase == .idle }
+  /// Whether nothing has been asked for on the connection yet.
+  public var isNew: Bool { !hasAsked }
   /// Whether an exchange has begun that has not been logged.
   public var isInExchange: Bool { phase == .exchange }
   /// Whether the head of a request is awaited, or has not come whole.
@@ -180,7 +182,6 @@ public struct Session: ~Copyable {
     case .idle:
       let timeouts = policy.configuration.timeouts
       // Who has said nothing yet has no kept connection to be idle on.
-      let isNew = !hasAsked
       return since
         + (isNew
           ? min(timeouts.clientIdleMilliseconds, timeouts.clientHeaderMilliseconds) : timeouts.clientIdleMilliseconds)

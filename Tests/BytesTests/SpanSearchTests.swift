@@ -27,6 +27,22 @@ import Testing
     }
   }
 
+  @Test func aPlainWordHasNoByteThatAReaderCouldTakeForAnother() {
+    let memory = GuardedMemory(capacity: 64)
+    #expect(!memory.lend([]) { $0.isPlainWord })
+    for count in 1...26 {
+      for place in 0..<count {
+        for value in 0...255 as ClosedRange<UInt8> {
+          var bytes = [UInt8](repeating: 0x61, count: count)
+          bytes[place] = value
+          let isPlain = memory.lend(bytes) { $0.isPlainWord }
+          let expected = value > 0x20 && value < 0x7f && value != 0x22 && value != 0x5c
+          if isPlain != expected { Issue.record("\(value) at \(place) of \(count)") }
+        }
+      }
+    }
+  }
+
   /// Neighbours are what a borrow of the subtraction could fool.
   @Test func everyPairOfNeighboursIsJudgedByItself() {
     let memory = GuardedMemory(capacity: 64)

@@ -122,12 +122,16 @@ import Testing
     var session = Self.opened(Self.get, Self.rules("{ download = \"1KiB\" }"), &setting)
     let bytes = octets("HTTP/9.9 nonsense\r\n\r\n")
     _ = session.exchange.upstreamReceived(bytes.span, now: 1000, &setting.workspace, &setting.outputs)
-    #expect(session.exchange.answeredItself && !session.exchange.pacesDownload && session.exchange.downloadAllowance(now: 1000) == nil)
+    #expect(
+      session.exchange.answeredItself && !session.exchange.pacesDownload
+        && session.exchange.downloadAllowance(now: 1000) == nil)
   }
 
   @Test func withoutAThrottleThereIsNone() {
     var setting = Setting()
     let session = Self.opened(Self.get, policy("[[rule]]\nname = \"r\""), &setting)
-    #expect(session.exchange.pacing == nil && session.exchange.uploadAllowance == nil && session.exchange.downloadAllowance(now: 0) == nil)
+    #expect(
+      session.exchange.pacing == nil && session.exchange.uploadAllowance == nil
+        && session.exchange.downloadAllowance(now: 0) == nil)
   }
 }

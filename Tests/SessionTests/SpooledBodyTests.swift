@@ -179,7 +179,9 @@ import Testing
         continue
       }
       #expect(!ending.keepsUpstream)
-      #expect(setting.session.exchange.record.status == 507 && setting.session.exchange.record.outcome == .problem(.spoolFailed))
+      #expect(
+        setting.session.exchange.record.status == 507
+          && setting.session.exchange.record.outcome == .problem(.spoolFailed))
       let spools = setting.session.exchange.spools
       #expect(!spools)
     }

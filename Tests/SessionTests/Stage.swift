@@ -227,13 +227,16 @@ final class Stage {
     upstreamHasEnded = false
     upstreamInput = []
     let action = session.exchange.upstreamOpened(
-      reused: reused, address: IPAddress(ipv4: 0xc000_0201), port: session.exchange.port, assurance: assurance, now: now,
+      reused: reused, address: IPAddress(ipv4: 0xc000_0201), port: session.exchange.port, assurance: assurance,
+      now: now,
       &workspace, &outputs)
     perform(action)
   }
 
   /// What a server says of a connection whose certificate it has looked at.
-  private var assurance: Assurance? { session.exchange.verifiesTunnel ? .probe : session.exchange.usesTLS ? .exact : nil }
+  private var assurance: Assurance? {
+    session.exchange.verifiesTunnel ? .probe : session.exchange.usesTLS ? .exact : nil
+  }
 
   private func endUpstream(broken: Bool) {
     // A server hears of it only where it has a connection.
@@ -376,12 +379,15 @@ final class Stage {
     case .connect, .reconnect:
       let host = workspace.decisions.host.bytes
       var what = session.exchange.usesTLS ? " under TLS" : ""
-      if session.exchange.isTunnel { what += session.exchange.verifiesTunnel ? " for a tunnel that is verified" : " for a tunnel" }
+      if session.exchange.isTunnel {
+        what += session.exchange.verifiesTunnel ? " for a tunnel that is verified" : " for a tunnel"
+      }
       if action == .reconnect { what += " once more" }
       lines.append("connect \(String(decoding: host, as: UTF8.self)):\(session.exchange.port)\(what)")
       awaitsUpstream = true
     case .intercept:
-      lines.append("intercept \(String(decoding: session.interior?.host ?? [], as: UTF8.self)):\(session.exchange.port)")
+      lines.append(
+        "intercept \(String(decoding: session.interior?.host ?? [], as: UTF8.self)):\(session.exchange.port)")
       if let interceptionFailure {
         let failure = UpstreamFailure(.interceptionFailed, interceptionFailure)
         perform(session.exchange.upstreamFailed(failure, &workspace, &outputs))
@@ -471,7 +477,9 @@ final class Stage {
       faults.append("the record counts \(session.exchange.record.bytesOut) bytes to the client, \(sent) were sent")
     }
     // A head that was refused for what is missing has been looked at and not taken.
-    if session.exchange.record.bytesIn != UInt64(taken), session.exchange.record.bytesIn != UInt64(taken + clientInput.count) {
+    if session.exchange.record.bytesIn != UInt64(taken),
+      session.exchange.record.bytesIn != UInt64(taken + clientInput.count)
+    {
       faults.append("the record counts \(session.exchange.record.bytesIn) bytes of the client, \(taken) were taken")
     }
   }
