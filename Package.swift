@@ -13,14 +13,15 @@ let package = Package(
     .target(
       name: "Server",
       dependencies: [
-        "Session", "Upstream", "Transport", "Security", "Reachability", "HTTP1", "Policy", "Bytes", "CLinux",
+        "Session", "Upstream", "Sharing", "Transport", "Security", "Reachability", "HTTP1", "Policy", "Bytes", "CLinux",
       ],
       swiftSettings: strict),
     .target(
       name: "Session", dependencies: ["HTTP1", "Policy", "Serialization", "Security", "Reachability", "Bytes"],
       swiftSettings: strict + memorySafe),
     .target(name: "HTTP1", dependencies: ["Bytes"], swiftSettings: strict + memorySafe),
-    .target(name: "Upstream", swiftSettings: strict + memorySafe),
+    .target(name: "Upstream", dependencies: ["Sharing"], swiftSettings: strict + memorySafe),
+    .target(name: "Sharing", dependencies: ["Bytes"], swiftSettings: strict + memorySafe),
     .target(
       name: "Policy", dependencies: ["Security", "Serialization", "Reachability", "Bytes", "CTOML", "CIDN2"],
       swiftSettings: strict),
@@ -29,7 +30,7 @@ let package = Package(
       name: "Serialization", dependencies: ["Bytes", "CJSON", "CXML", "CZlib", "CCodings", "CIconv"],
       swiftSettings: strict + memorySafe),
     .target(
-      name: "Transport", dependencies: ["Bytes", "CLinux", "CCAres", "COpenSSL", "CSystemd"], swiftSettings: strict),
+      name: "Transport", dependencies: ["Bytes", "Sharing", "CLinux", "CCAres", "COpenSSL", "CSystemd"], swiftSettings: strict),
     .target(name: "Security", dependencies: ["Bytes", "COpenSSL", "CGSSAPI"], swiftSettings: strict),
     .target(name: "Bytes", swiftSettings: strict),
     .target(name: "CLinux"),
@@ -53,7 +54,8 @@ let package = Package(
     .systemLibrary(name: "CIconv"),
     .systemLibrary(name: "CXML", pkgConfig: "expat"),
     .systemLibrary(name: "CZlib", pkgConfig: "zlib"),
-    .testTarget(name: "UpstreamTests", dependencies: ["Upstream"], swiftSettings: strict),
+    .testTarget(name: "UpstreamTests", dependencies: ["Upstream", "Sharing"], swiftSettings: strict),
+    .testTarget(name: "SharingTests", dependencies: ["Sharing", "Bytes"], swiftSettings: strict),
     .testTarget(
       name: "PolicyTests", dependencies: ["Policy", "Serialization", "Security", "Reachability", "Bytes"],
       swiftSettings: strict),

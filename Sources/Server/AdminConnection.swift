@@ -3,6 +3,7 @@
 import Bytes
 import HTTP1
 import Session
+import Sharing
 import Transport
 
 /// A request as the API sees it.

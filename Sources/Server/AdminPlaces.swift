@@ -1,6 +1,7 @@
 // Who makes way where every place of the admin API is taken, and when the loops are asked how far exchanges are. Pure.
 // Tests: AdminPlacesTests.
 
+import Sharing
 import Transport
 
 /// What a connection does with its place. Moments are of the monotonic clock.

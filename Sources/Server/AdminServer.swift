@@ -9,6 +9,7 @@ import Bytes
 import HTTP1
 import Policy
 import Session
+import Sharing
 import Transport
 
 /// What the API asks of the daemon.

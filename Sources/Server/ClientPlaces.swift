@@ -12,6 +12,7 @@
 import Bytes
 import Policy
 import Session
+import Sharing
 import Synchronization
 import Transport
 

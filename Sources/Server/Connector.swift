@@ -14,7 +14,9 @@ import Policy
 import Reachability
 import Security
 import Session
+import Sharing
 import Transport
+import Upstream
 
 final class Connector {
   /// What is under way.
@@ -50,12 +52,6 @@ final class Connector {
     case final
   }
 
-  private struct Failure {
-    let route: String
-    let problem: Problem
-    let cause: Cause
-  }
-
   /// Has the timer of the whole.
   let slot: Int
   /// Where to, by the route that is being tried.
@@ -82,17 +78,14 @@ final class Connector {
   let codePoint: UInt8
   let allowsCellular: Bool
   private let listed: [RouteState]
-  /// In the order in which they are tried: those that are dead come last.
-  private var routes: [RouteState] = []
-  private var index = 0
-  private var failures: [Failure] = []
+  private var choice: RouteChoice<UpstreamFailure>
   private var hasPlace = false
+  /// It has been said that it waits.
+  private var hasTold = false
   /// Whose the places are that it takes; nil where none are counted.
   private let identity: Claimant?
   /// What is being asked of the resolver.
   var lookUp: Resolver.LookUp? = nil
-  /// nil: it has not had to wait.
-  private var wait: (begunAt: Int64, deadline: Int64)? = nil
 
   /// `fresh`: no kept connection will do.
   init(
@@ -103,6 +96,7 @@ final class Connector {
     codePoint = request.serviceType.codePoint
     allowsCellular = request.allowsCellularAccess || !(rule.map { policy.rules[$0].enforce } ?? true)
     listed = routes
+    choice = RouteChoice(waits: routes.map(\.route.waitMilliseconds))
     self.verification = verification
     self.destination = destination
     self.conversation = conversation
@@ -116,7 +110,7 @@ final class Connector {
     worker.reoccupy(slot, .connector(self))
   }
 
-  var route: RouteState { routes[index] }
+  var route: RouteState { listed[choice.route] }
   /// Where connections lead by the route that is being tried: to a parent that takes requests, else to the destination.
   var carrier: Destination { destination.carrier(isTunnel: isTunnel) }
   /// What is looked up and connected to.
@@ -128,19 +122,25 @@ final class Connector {
 
   /// Begins. The outcome may come before this returns.
   func start(_ worker: Worker) {
-    let dead = listed.filter { $0.parent != nil && worker.shared.health.deadUntil($0.route, now: worker.now) != nil }
-    routes = dead.isEmpty ? listed : listed.filter { one in !dead.contains { $0 === one } } + dead
-    if routes.count > 1 {
-      for state in dead { state.outUntil = worker.shared.health.deadUntil(state.route, now: worker.now) ?? 0 }
+    var dead: [Int] = []
+    for (index, state) in listed.enumerated() where state.parent != nil {
+      guard let until = worker.shared.health.deadUntil(state.route, now: worker.now) else { continue }
+      dead.append(index)
+      if listed.count > 1 { state.outUntil = until }
     }
-    index = 0
-    failures = []
-    tryRoute(worker)
+    follow(choice.begin { dead.contains($0) }, worker)
+  }
+
+  private func follow(_ action: RouteChoice<UpstreamFailure>.Action, _ worker: Worker) {
+    switch action {
+    case .attempt: tryRoute(worker)
+    case .wait(let until): waitForChange(until, worker)
+    case .fail(let conclusion): conclude(conclusion, worker)
+    }
   }
 
   private func tryRoute(_ worker: Worker) {
     guard let conversation else { return }
-    guard index < routes.count else { return conclude(worker) }
     if destination.via !== route { destination = conversation.turn(to: route, worker) }
     guard let identity else { return findKept(worker) }
     if conversation.identification.contains(.left) { return conversation.endLeft(worker) }
@@ -158,56 +158,50 @@ final class Connector {
       case .unusable, .failed, .final: break
       }
     }
-    if cause == .final { return fail(failure, by: route.route, worker) }
-    noteOut(cause, worker)
-    failures.append(Failure(route: route.route.name, problem: failure.problem, cause: cause))
-    if cause != .unusable, index + 1 < routes.count { conversation?.tellOfFallBack(route.route.name, failure, worker) }
-    index += 1
-    tryRoute(worker)
+    let verdict: RouteChoice<UpstreamFailure>.Cause
+    switch cause {
+    case .final: verdict = .final
+    case .unusable: verdict = failure.problem.kind == .cellularNotAllowed ? .forbidden : .unusable
+    case .failed, .dead, .silent: verdict = .tried
+    }
+    if verdict != .final { noteOut(cause, worker) }
+    if verdict == .tried, choice.hasNext { conversation?.tellOfFallBack(route.route.name, failure, worker) }
+    follow(choice.failed(failure, verdict, now: worker.now), worker)
   }
 
   /// How long others need not look at a parent that cannot be used, in milliseconds, unless the network changes before.
   private static let outMilliseconds: Int64 = 1000
 
   private func noteOut(_ cause: Cause, _ worker: Worker) {
-    guard routes.count > 1, route.parent != nil, cause != .failed else { return }
+    guard listed.count > 1, route.parent != nil, cause != .failed else { return }
     let deadUntil = worker.shared.health.deadUntil(route.route, now: worker.now)
     if case .silent = cause, deadUntil == nil { return }
     route.outUntil = deadUntil ?? (worker.now + Self.outMilliseconds)
   }
 
-  /// No route is left.
-  private func conclude(_ worker: Worker) {
-    let tried = failures.last { $0.cause != .unusable }
-    if tried == nil, let longest = listed.compactMap(\.route.waitMilliseconds).max() {
-      let deadline = wait?.deadline ?? worker.now + longest
-      if worker.now < deadline { return waitForChange(deadline, worker) }
-    }
-    guard let last = tried ?? failures.first(where: { $0.problem.kind == .cellularNotAllowed }) ?? failures.last else {
-      preconditionFailure("no route was looked at")
-    }
-    var detail = last.problem.detail
-    if failures.count > 1 {
-      detail = failures.map { "\($0.route): \($0.problem.detail)" }.joined(separator: " ")
-    }
-    var kind = last.problem.kind
-    if let wait {
-      detail += " Waited \(worker.now - wait.begunAt) ms for another network."
+  private func conclude(_ conclusion: RouteChoice<UpstreamFailure>.Conclusion, _ worker: Worker) {
+    let last = conclusion.telling.failure.problem
+    var detail = conclusion.attempts.count > 1 ? describe(conclusion.attempts) : last.detail
+    var kind = last.kind
+    if let waited = conclusion.waitedMilliseconds {
+      detail += " Waited \(waited) ms for another network."
       tellOfWait(.expired, worker)
-      if tried == nil, kind != .cellularNotAllowed { kind = .notReachable }
+      if conclusion.telling.cause == .unusable { kind = .notReachable }
     }
-    let route = tried.flatMap { tried in listed.first { $0.route.name == tried.route }?.route }
-    fail(
-      UpstreamFailure(
-        kind, detail, difference: last.problem.difference, receivedStatus: last.problem.receivedStatus),
-      by: route, worker)
+    let failure = UpstreamFailure(
+      kind, detail, difference: last.difference, receivedStatus: last.receivedStatus)
+    fail(failure, by: conclusion.wasTried ? listed[conclusion.telling.route].route : nil, worker)
+  }
+
+  private func describe(_ attempts: [RouteChoice<UpstreamFailure>.Attempt]) -> String {
+    attempts.map { "\(listed[$0.route].route.name): \($0.failure.problem.detail)" }.joined(separator: " ")
   }
 
   // MARK: Waiting for the network
 
   private func waitForChange(_ deadline: Int64, _ worker: Worker) {
-    if wait == nil {
-      wait = (worker.now, deadline)
+    if !hasTold {
+      hasTold = true
       tellOfWait(.began, worker)
     }
     stage = .waiting
@@ -216,14 +210,14 @@ final class Connector {
   }
 
   func tellOfWait(_ state: WaitState, _ worker: Worker) {
-    guard let wait else { return }
+    guard let waited = choice.waitedMilliseconds(now: worker.now) else { return }
     let reason =
       switch state {
-      case .began, .expired: failures.map { "\($0.route): \($0.problem.detail)" }.joined(separator: " ")
+      case .began, .expired: describe(choice.failures)
       case .resumed: "Route '\(route.route.name)' can be taken."
       case .left: "The client left."
       }
-    conversation?.tellOfWait(state, destination.name, reason: reason, milliseconds: worker.now - wait.begunAt, worker)
+    conversation?.tellOfWait(state, destination.name, reason: reason, milliseconds: waited, worker)
   }
 
   /// The client has ended its side. It may only have said all it has to say, and then it is told; but what it asked for must
@@ -319,7 +313,7 @@ final class Connector {
 
   /// A kept connection saves all that follows. The conversation has looked by the first route already.
   private func findKept(_ worker: Worker) {
-    guard !needsFresh, index > 0 || wait != nil,
+    guard !needsFresh, choice.isLater,
       let kept = worker.takeIdle(carrier, rule: rule, allowsCellular: allowsCellular, policy)
     else { return lookUp(worker) }
     handOver(kept, worker)
@@ -327,7 +321,7 @@ final class Connector {
 
   private func handOver(_ upstream: Upstream, _ worker: Worker) {
     guard let conversation else { return }
-    if wait != nil { tellOfWait(.resumed, worker) }
+    if choice.hasWaited { tellOfWait(.resumed, worker) }
     cancel(worker)
     conversation.handedOver(upstream, worker)
   }
@@ -409,7 +403,7 @@ final class Connector {
     case .waiting:
       worker.waiting.removeAll { $0 === self }
       stage = .idle
-      conclude(worker)
+      follow(choice.timePassed(now: worker.now), worker)
     case .idle, .naming, .probing: break
     }
   }
@@ -441,7 +435,7 @@ final class Connector {
     if let token = line.token, upstream.destination.isParent { upstream.show(token) }
     hasPlace = false
     if route.parent != nil { worker.shared.health.succeeded(route.route, now: worker.now) }
-    if wait != nil { tellOfWait(.resumed, worker) }
+    if choice.hasWaited { tellOfWait(.resumed, worker) }
     cancel(worker)
     conversation.connected(upstream, early: &line.early, worker)
   }
@@ -450,7 +444,6 @@ final class Connector {
     guard let conversation else { return }
     // Where a parent failed, its route is what an operator looks for.
     if let route, route.parent != nil { conversation.session.exchange.noteRefused(route: route.name) }
-    wait = nil
     cancel(worker)
     conversation.connectFailed(failure, worker)
   }

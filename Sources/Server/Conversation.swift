@@ -14,6 +14,7 @@ import Bytes
 import Policy
 import Security
 import Session
+import Sharing
 import Transport
 
 final class Conversation {

@@ -8,7 +8,9 @@
 import Bytes
 import Policy
 import Session
+import Sharing
 import Transport
+import Upstream
 
 /// One host and port, under one security policy, by one route.
 final class Destination {

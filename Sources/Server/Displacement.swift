@@ -7,7 +7,9 @@
 import Bytes
 import Policy
 import Session
+import Sharing
 import Transport
+import Upstream
 
 extension Worker {
   /// What may be held of bodies before anybody is asked who it is: from there on one read, with what it decodes to, may be

@@ -5,6 +5,7 @@ import Policy
 import Security
 import Session
 import Transport
+import Upstream
 
 /// A route of one loop.
 final class RouteState {
@@ -63,59 +64,20 @@ final class RouteState {
   var place: String? { route.parent.map { "the parent \($0.authority) of route '\(route.name)'" } }
 }
 
-/// Parents that did not answer, of all loops: each is passed over for a while, as long as another route can be taken.
-final class RouteHealth: Sendable {
-  /// How long after the first failure, in milliseconds; doubled at each further one. Short, for a parent that is restarted
-  /// is back in a second or two.
-  static let firstMilliseconds: Int64 = 1000
-  /// The longest, after which a parent is tried by one request again.
-  static let longestMilliseconds: Int64 = 60_000
+/// Which parents are dead, as all loops know it.
+final class SharedHealth: Sendable {
+  private let health = Locked(RouteHealth())
 
-  private struct Mark {
-    var failures = 0
-    var deadUntil: Int64 = 0
-  }
+  // As of the health of routes.
 
-  private let marks = Locked<[String: Mark]>([:])
-  /// When the parent of a route answered last, whatever it answered.
-  private let answers = Locked<[String: Int64]>([:])
-
-  /// Until when the parent of `route` is passed over; nil: it is not.
-  func deadUntil(_ route: Route, now: Int64) -> Int64? {
-    marks.withLock { $0[route.name].flatMap { $0.deadUntil > now ? $0.deadUntil : nil } }
-  }
-
-  func failed(_ route: Route, now: Int64) {
-    marks.withLock { marks in
-      var mark = marks[route.name] ?? Mark()
-      // Requests that were under way together are one failure.
-      if mark.deadUntil > now { return }
-      let time = min(Self.longestMilliseconds, Self.firstMilliseconds << min(16, Int64(mark.failures)))
-      mark.failures += 1
-      mark.deadUntil = now + time
-      marks[route.name] = mark
-    }
-  }
-
-  /// The parent took a connection and said nothing of the destination that it was asked for since `begun`.
-  ///
-  /// Where it has answered another meanwhile, that says something of the destination and nothing of the parent: else one
-  /// client could send all the others round a parent by asking it for what does not answer.
+  func deadUntil(_ route: Route, now: Int64) -> Int64? { health.withLock { $0.deadUntil(route.name, now: now) } }
+  func failed(_ route: Route, now: Int64) { health.withLock { $0.failed(route.name, now: now) } }
   func wasSilent(_ route: Route, since begun: Int64, now: Int64) {
-    if answers.withLock({ $0[route.name] }).map({ $0 >= begun }) ?? false { return }
-    failed(route, now: now)
+    health.withLock { $0.wasSilent(route.name, since: begun, now: now) }
   }
-
-  /// The parent answered, if only that it will not.
-  func answered(_ route: Route, now: Int64) { answers.withLock { $0[route.name] = max($0[route.name] ?? now, now) } }
-
-  func succeeded(_ route: Route, now: Int64) {
-    marks.withLock { $0[route.name] = nil }
-    answered(route, now: now)
-  }
-
-  /// On another network everything may be alive again.
-  func forget() { marks.withLock { $0 = [:] } }
+  func answered(_ route: Route, now: Int64) { health.withLock { $0.answered(route.name, now: now) } }
+  func succeeded(_ route: Route, now: Int64) { health.withLock { $0.succeeded(route.name, now: now) } }
+  func forget() { health.withLock { $0.forget() } }
 }
 
 extension Worker {

@@ -3,8 +3,10 @@
 import Bytes
 import Policy
 import Session
+import Sharing
 import Synchronization
 import Transport
+import Upstream
 
 /// What other threads tell a worker.
 enum WorkerMessage: Sendable {
@@ -76,7 +78,7 @@ final class SharedState: Sendable {
   let mostClients: Int
   let mailboxes: [Mailbox<WorkerMessage>]
   let reports = Mailbox<WorkerReport>()
-  let quota: ConnectionQuota
+  let quota: SharedQuota
   let events = EventHub()
   let heldBytes = ByteBudget()
   /// What of these each client holds.
@@ -86,7 +88,7 @@ final class SharedState: Sendable {
   let pins = PinSightings()
   /// Requests that wait for the network.
   let waitingRequests = Atomic<Int>(0)
-  let health = RouteHealth()
+  let health = SharedHealth()
   let clients = LocalClients()
   private let dealing: Locked<Dealing>
 
@@ -120,9 +122,10 @@ final class SharedState: Sendable {
     let mailboxes = (0..<workers).map { _ in Mailbox<WorkerMessage>() }
     self.mailboxes = mailboxes
     dealing = Locked(.to(worker: 0))
-    quota = ConnectionQuota(limit: limits.connectionsPerHost, share: limits.share) { waiter, place in
+    quota = SharedQuota(limit: limits.connectionsPerHost, share: limits.share) { granted in
+      let waiter = granted.waiter
       mailboxes[waiter.worker].post(
-        .place(slot: waiter.slot, generation: waiter.generation, place, of: waiter.identity))
+        .place(slot: waiter.slot, generation: waiter.generation, granted.place, of: waiter.identity))
     }
   }
 

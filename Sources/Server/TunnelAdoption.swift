@@ -8,6 +8,7 @@ import Bytes
 import Policy
 import Session
 import Transport
+import Upstream
 
 extension SharedState {
   /// Takes over what systemd kept. Called once, when nothing can keep the daemon from starting any more and no loop runs.

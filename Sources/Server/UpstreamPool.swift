@@ -4,6 +4,7 @@ import Bytes
 import Policy
 import Reachability
 import Transport
+import Upstream
 
 extension Worker {
   func acquireDestination(port: UInt16, _ security: OriginSecurity?, by route: RouteState) -> Destination {

@@ -7,8 +7,10 @@
 import Bytes
 import Policy
 import Session
+import Sharing
 import Synchronization
 import Transport
+import Upstream
 
 final class Worker {
   /// What an event or a timer of a slot belongs to.

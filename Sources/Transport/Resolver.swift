@@ -10,6 +10,7 @@
 import CCAres
 import CLinux
 import Glibc
+import Sharing
 import Synchronization
 
 /// What a name came to.

@@ -1,5 +1,6 @@
 // Who makes way at the admin socket, and when loops are asked how far exchanges are.
 
+import Sharing
 import Testing
 import Transport
 

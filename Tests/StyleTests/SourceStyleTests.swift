@@ -140,13 +140,13 @@ import Transport
       "Bytes": ["Glibc", "Synchronization"],
       "Serialization": ["Bytes", "CIconv", "CJSON", "CCodings", "CXML", "CZlib"], "HTTP1": ["Bytes"],
       "Security": ["Bytes", "CGSSAPI", "COpenSSL", "Glibc"],
-      "Reachability": ["Bytes"], "Upstream": [],
+      "Reachability": ["Bytes"], "Sharing": ["Bytes"], "Upstream": ["Sharing"],
       "Policy": ["Bytes", "CTOML", "CIDN2", "Reachability", "Security", "Serialization"],
       "Session": ["Bytes", "HTTP1", "Policy", "Reachability", "Security", "Serialization"],
-      "Transport": ["Bytes", "CLinux", "CCAres", "COpenSSL", "CSystemd", "Glibc", "Synchronization"],
+      "Transport": ["Bytes", "Sharing", "CLinux", "CCAres", "COpenSSL", "CSystemd", "Glibc", "Synchronization"],
       "Server": [
-        "Bytes", "HTTP1", "Policy", "Reachability", "Security", "Session", "Transport", "Upstream", "Synchronization",
-        "CLinux",
+        "Bytes", "HTTP1", "Policy", "Reachability", "Security", "Session", "Sharing", "Transport", "Upstream",
+        "Synchronization", "CLinux",
       ],
       "sallyport": ["Bytes", "HTTP1", "Policy", "Reachability", "Security", "Server", "Transport"],
     ]

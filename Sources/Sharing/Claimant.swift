@@ -8,7 +8,7 @@ public enum Claimant: Hashable, Sendable {
   case address(IPAddress)
 
   /// The daemon itself, where it asks for something: (uid_t)-1 is no user (setreuid(2)).
-  static let daemon = Claimant.user(.max)
+  public static let daemon = Claimant.user(.max)
 
   /// A client that is known by its address alone. One IPv6 host has at least a /64 of addresses (RFC 4291, 2.5.1), and
   /// would be as many clients as it likes if each of them counted.

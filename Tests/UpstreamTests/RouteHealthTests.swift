@@ -1,20 +1,19 @@
 // How long a parent that does not answer is passed over.
 
-import Policy
 import Testing
 
-@testable import Server
+@testable import Upstream
 
 @Suite struct RouteHealthTests {
-  private let health = RouteHealth()
-  private let office = Route(name: "office")
-  private let home = Route(name: "home")
+  private let office = "office"
+  private let home = "home"
 
   @Test func whatNeverFailedIsTried() {
-    #expect(health.deadUntil(office, now: 0) == nil)
+    #expect(RouteHealth().deadUntil(office, now: 0) == nil)
   }
 
   @Test func eachFailureIsFollowedByTwiceThePauseUpToAMinute() {
+    var health = RouteHealth()
     var now: Int64 = 10_000
     var pauses: [Int64] = []
     for _ in 0..<9 {
@@ -29,6 +28,7 @@ import Testing
   }
 
   @Test func requestsThatWereUnderWayTogetherAreOneFailure() {
+    var health = RouteHealth()
     for _ in 0..<100 { health.failed(office, now: 5) }
     #expect(health.deadUntil(office, now: 5) == 1005)
     health.failed(office, now: 1005)
@@ -36,6 +36,7 @@ import Testing
   }
 
   @Test func anAnswerForgetsAllFailures() {
+    var health = RouteHealth()
     health.failed(office, now: 0)
     health.failed(office, now: 1000)
     health.succeeded(office, now: 1000)
@@ -45,6 +46,7 @@ import Testing
   }
 
   @Test func oneParentSaysNothingOfAnother() {
+    var health = RouteHealth()
     health.failed(office, now: 0)
     #expect(health.deadUntil(home, now: 0) == nil)
     health.succeeded(home, now: 0)
@@ -52,6 +54,7 @@ import Testing
   }
 
   @Test func anotherNetworkForgetsThemAll() {
+    var health = RouteHealth()
     for route in [office, home] { health.failed(route, now: 0) }
     health.forget()
     for route in [office, home] { #expect(health.deadUntil(route, now: 0) == nil) }
@@ -62,6 +65,7 @@ import Testing
   // MARK: Silence
 
   @Test func aParentThatAnswersNobodyIsDead() {
+    var health = RouteHealth()
     health.answered(office, now: 99)
     health.answered(home, now: 150)
     health.wasSilent(office, since: 100, now: 10_100)
@@ -69,6 +73,7 @@ import Testing
   }
 
   @Test func aParentThatAnswersOthersIsNotHoweverManyDestinationsAreSilent() {
+    var health = RouteHealth()
     for time in [100, 5000, 9000] as [Int64] {
       health.answered(office, now: time + 1)
       health.wasSilent(office, since: time, now: time + 10_000)

@@ -3,7 +3,7 @@
 import Bytes
 import Testing
 
-@testable import Transport
+@testable import Sharing
 
 @Suite struct SharesTests {
   private func shares(_ held: [String: Int]) -> Shares<String> {
