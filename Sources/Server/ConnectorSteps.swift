@@ -7,6 +7,7 @@ import Policy
 import Security
 import Session
 import Transport
+import Upstream
 
 extension Connector {
   /// A connection has won the race.
@@ -56,7 +57,7 @@ extension Connector {
     switch tls.proceed() {
     case .wants(let wanted): worker.update(line.stream.descriptor, &line.interest, wanted, line.slot)
     case .failed(let failure):
-      route.parent.map { worker.sessions.forget($0) }
+      if let key = route.parent?.key { worker.sessions.forget(key) }
       routeFailed(UpstreamFailure(failure.problem.kind, "\(place): \(failure.problem.detail)"), .dead, worker)
     case .done:
       note(tls, line, of: place, worker)
@@ -215,17 +216,18 @@ extension Connector {
 
   private func verify(_ line: Line, _ worker: Worker) {
     guard let verification, !isVerified else { return secure(line, worker) }
-    let key = ProbeKey(
-      host: destination.host, port: destination.port, address: line.address, route: route.route.name,
-      security: ObjectIdentifier(verification))
-    if worker.probes.isTrusted(key, now: worker.now, seconds: worker.seconds) { return deliver(line, worker) }
+    let origin = OriginKey(host: destination.host, port: destination.port, security: verification)
+    let key = ProbeKey(origin: origin, address: line.address, route: route.route.name)
+    if verification.mayRely(at: worker.seconds), worker.probes.isTrusted(key, now: worker.now) {
+      return deliver(line, worker)
+    }
     if let running = worker.probes.running(key) {
       stage = .probing(line, line.candidate, running)
       begunAt = worker.now
       return running.join(self)
     }
     let limit = timeouts.tlsHandshakeMilliseconds
-    let probe = TunnelProbe(key, verification, destination, handshakeMilliseconds: limit)
+    let probe = TunnelProbe(key, destination, handshakeMilliseconds: limit)
     stage = .probing(nil, line.candidate, probe)
     begunAt = worker.now
     worker.statistics.handshakes += 1
@@ -278,7 +280,8 @@ extension Connector {
   private func beginTLS(
     _ line: Line, with peer: Destination, _ security: OriginSecurity, _ worker: Worker
   ) -> OriginHandshake? {
-    let session = security.mayRely(at: worker.seconds) ? worker.sessions.take(for: peer, now: worker.now) : nil
+    let mayResume = security.mayRely(at: worker.seconds)
+    let session = mayResume ? peer.key.flatMap { worker.sessions.take(for: $0, now: worker.now) } : nil
     begunAt = worker.now
     setTimer(worker.now + timeouts.tlsHandshakeMilliseconds, worker)
     return OriginHandshake.begin(line.stream, to: peer, security, resuming: session, worker)
@@ -288,7 +291,7 @@ extension Connector {
     switch tls.proceed() {
     case .wants(let wanted): worker.update(line.stream.descriptor, &line.interest, wanted, line.slot)
     case .failed(let failure):
-      worker.sessions.forget(destination)
+      if let key = destination.key { worker.sessions.forget(key) }
       routeFailed(failure, .failed, worker)
     case .done:
       note(tls, line, of: destination.name, worker)

@@ -12,6 +12,26 @@ import Sharing
 import Transport
 import Upstream
 
+/// A host and port under one security policy: what a verdict on its certificate holds for. Two policies are the same where
+/// they are one object.
+struct OriginKey: Hashable {
+  let host: [UInt8]
+  let port: UInt16
+  let security: OriginSecurity
+
+  static func == (left: OriginKey, right: OriginKey) -> Bool {
+    left.security === right.security && left.port == right.port && left.host == right.host
+  }
+
+  func hash(into hasher: inout Hasher) {
+    hasher.combine(ObjectIdentifier(security))
+    hasher.combine(port)
+    hasher.combine(host)
+  }
+}
+
+extension TLSSession: Resumable {}
+
 /// One host and port, under one security policy, by one route.
 final class Destination {
   let host: [UInt8]
@@ -53,6 +73,8 @@ final class Destination {
   }
 
   var isParent: Bool { via == nil }
+  /// nil where no TLS is spoken.
+  var key: OriginKey? { security.map { OriginKey(host: host, port: port, security: $0) } }
 
   /// Where its connections lead and are kept: to the parent, where that takes requests in absolute-form.
   func carrier(isTunnel: Bool) -> Destination {

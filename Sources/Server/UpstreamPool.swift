@@ -103,11 +103,11 @@ extension Worker {
 
   private func saveSessions(of upstream: Upstream) {
     // What was let pass is judged anew each time; what belongs to a policy that is gone serves nobody.
-    if let tls = upstream.tls, upstream.report == nil, upstream.destination.security.map(live.contains) ?? false {
-      for session in tls.takeSessions() { sessions.insert(session, for: upstream.destination) }
+    if let tls = upstream.tls, upstream.report == nil, let key = upstream.destination.key, live.contains(key.security) {
+      for session in tls.takeSessions() { sessions.insert(session, for: key) }
     }
-    if let tls = upstream.parentTLS, let parent = upstream.route.parent, upstream.route.isInForce {
-      for session in tls.takeSessions() { sessions.insert(session, for: parent) }
+    if let tls = upstream.parentTLS, let key = upstream.route.parent?.key, upstream.route.isInForce {
+      for session in tls.takeSessions() { sessions.insert(session, for: key) }
     }
   }
 
@@ -138,7 +138,7 @@ extension Worker {
   /// Whether a verdict on the chain behind the connection, or behind what carries it, is no longer relied on.
   private func isTooOld(_ tls: TLSStream?) -> Bool {
     guard let tls else { return false }
-    return now - tls.verifiedAt >= TLSSessionCache.longestMilliseconds || isTooOld(tls.carrier)
+    return now - tls.verifiedAt >= longestReliance || isTooOld(tls.carrier)
   }
 
   /// Closes every kept connection, for descriptors are needed. Answers whether there was one.

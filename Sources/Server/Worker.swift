@@ -72,8 +72,8 @@ final class Worker {
   private var firstRequestDeadline: Int64 = .max
   private var finished = false
   @exclusivity(unchecked) var pipes = PipePool()
-  var sessions = TLSSessionCache()
-  var probes = TunnelProbes()
+  var sessions = SessionMemory<OriginKey, TLSSession>()
+  var probes = ProbeMemory<ProbeKey, TunnelProbe>()
   @exclusivity(unchecked) var statistics: Statistics
   @exclusivity(unchecked) var recent = RecentDecisions()
   @exclusivity(unchecked) var progress = ProgressSweep()
@@ -281,8 +281,8 @@ final class Worker {
     statistics.take(live.policy)
     takeRoutes(live)
     admitWaiting()
-    sessions.removeAll { !live.contains($0) }
-    probes.removeAll { !live.contains($0) }
+    sessions.removeAll { !live.contains($0.security) }
+    probes.removeAll { !live.contains($0.origin.security) }
     for case .upstream(let upstream) in occupants where upstream.owner == nil {
       if !(upstream.destination.security.map(live.contains) ?? true) || !upstream.route.isInForce { dropIdle(upstream) }
     }
