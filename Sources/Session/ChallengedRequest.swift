@@ -73,13 +73,13 @@ final class ChallengedRequest {
 extension Exchange {
   /// Begins to keep the request of a rule that answers challenges.
   mutating func noteChallenges(_ edits: RequestPolicy, _ workspace: borrowing Workspace) {
-    guard edits.digest != nil || rule?.hasDigestParents ?? false, !flags.contains(.isTunnel) else { return }
+    guard edits.digest != nil || rule?.hasDigestParents ?? false, !asked.contains(.isTunnel) else { return }
     challenged = ChallengedRequest(
       edits.digest.map {
         DigestAttempts(
           $0,
           for: NonceMemory.Place(
-            keeper: rule?.name, isSecure: flags.contains(.upstreamTLS),
+            keeper: rule?.name, isSecure: way.contains(.isSecure),
             host: workspace.decisions.host.copiedBytes, port: port))
       })
   }
@@ -101,7 +101,7 @@ extension Exchange {
   mutating func challengeLines(_ workspace: inout Workspace, _ outputs: borrowing Outputs) -> [UInt8] {
     guard let challenged else { return [] }
     challenged.begun = request
-    challenged.mayRetry = flags.contains(.mayRetry)
+    challenged.mayRetry = carrier.contains(.mayRetry)
     var lines: [UInt8] = []
     let line = Self.requestLine(outputs.toUpstream.bytes)
     if let answer = challenged.origin?.answer(method: line.method, target: line.target, &workspace.nonces) {
@@ -109,10 +109,10 @@ extension Exchange {
     }
     let isBare =
       challenged.origin != nil && lines.isEmpty || challenged.parent.map { !workspace.nonces.knows($0.place) } ?? false
-    guard isBare, case .streamed = challenged.body, case .length = request, !flags.contains(.expectsContinue) else {
+    guard isBare, case .streamed = challenged.body, case .length = request, !asked.contains(.expectsContinue) else {
       return lines
     }
-    flags.insert(.awaitsContinue)
+    carrier.insert(.awaitsContinue)
     return lines + Array("Expect: 100-continue\r\n".utf8)
   }
 
@@ -187,13 +187,13 @@ extension Exchange {
     _ challenged: ChallengedRequest, rest: Int, now: Int64, _ workspace: inout Workspace, _ outputs: inout Outputs
   ) -> Action? {
     let hasLeft = outputs.toUpstream.isEmpty && isBodyOut
-    let mayKeep = flags.contains(.upstreamPersists) && request == .done && hasLeft && !flags.contains(.dropsRequest)
+    let mayKeep = carrier.contains(.persists) && request == .done && hasLeft && !carrier.contains(.dropsRequest)
     if case .streamed = challenged.body, request == .done || request != challenged.begun { return nil }
     hop.namedInResponse = []
     hop.informational = InformationalAllowance()
     // The answer to the second counts, which may have none.
     record.upstreamType = 0..<0
-    flags.remove(.awaitsContinue)
+    carrier.remove(.awaitsContinue)
     let dropsLength = if case .length(let length) = response { length <= ChallengedRequest.mostDropped } else { false }
     let dropsChunks = if case .chunked = response { true } else { false }
     if mayKeep, response == .done, rest == 0 {
@@ -201,7 +201,7 @@ extension Exchange {
     }
     if mayKeep, dropsLength || dropsChunks {
       challenged.dropped = 0
-      flags.insert(.dropsResponse)
+      delivery.insert(.isDropped)
       return .read
     }
     return leaveOnAnother(challenged, &workspace, &outputs)
@@ -212,12 +212,13 @@ extension Exchange {
     _ challenged: ChallengedRequest, now: Int64, _ workspace: inout Workspace, _ outputs: inout Outputs
   ) -> Action {
     guard writeAgain(challenged, &workspace, &outputs) else { return refuseToHold(&workspace, &outputs) }
-    flags.remove([.dropsResponse, .upstreamPersists])
+    delivery.remove(.isDropped)
+    carrier.remove(.persists)
     response = .head
     lastProgress = now
     // An origin may close it after a challenge as after any other exchange.
-    flags.insert(.reused)
-    if challenged.mayRetry { flags.insert(.mayRetry) }
+    carrier.insert(.isReused)
+    if challenged.mayRetry { carrier.insert(.mayRetry) }
     return leave(parentLines: challenged.parentLines ?? [], now: now, &workspace, &outputs) ?? .read
   }
 
@@ -225,7 +226,8 @@ extension Exchange {
     _ challenged: ChallengedRequest, _ workspace: inout Workspace, _ outputs: inout Outputs
   ) -> Action {
     guard writeAgain(challenged, &workspace, &outputs) else { return refuseToHold(&workspace, &outputs) }
-    flags.remove([.dropsResponse, .upstreamPersists, .dropsRequest])
+    delivery.remove(.isDropped)
+    carrier.remove([.persists, .dropsRequest])
     response = .head
     phase = .connecting
     return .reconnect
@@ -289,7 +291,7 @@ extension Exchange {
 
   /// The connection ended within a challenge that has been understood; nil: it was something else.
   mutating func endedWithinChallenge(_ workspace: inout Workspace, _ outputs: inout Outputs) -> Action? {
-    guard flags.contains(.dropsResponse), let challenged else { return nil }
+    guard delivery.contains(.isDropped), let challenged else { return nil }
     return leaveOnAnother(challenged, &workspace, &outputs)
   }
 

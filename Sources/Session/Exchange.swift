@@ -62,7 +62,13 @@ public struct Exchange: ~Copyable {
   var exchangeDeadline = Int64.max
   /// When a client that has closed its sending direction counts as gone.
   var clientGoneAt = Int64.max
-  var flags = Flags()
+  var terms = ClientTerms()
+  var asked = RequestTraits()
+  var way = WayTraits()
+  var carrier = CarrierTraits()
+  var delivery = ResponseTraits()
+  /// Which directions of the tunnel have ended.
+  var ends = TunnelEnds()
   /// The tunnel that the proxy reads and that the request is inside of, or is about to open.
   public internal(set) var interior: Interior? = nil
 
@@ -93,57 +99,6 @@ public struct Exchange: ~Copyable {
   /// The rule by which a tunnel of an earlier process was allowed, where the policy in force has none of its name.
   var formerRule: String? = nil
 
-  /// Facts of the exchange that are yes or no.
-  struct Flags: OptionSet {
-    let rawValue: UInt32
-
-    static let clientPersists = Flags(rawValue: 1 << 0)
-    static let clientIsHTTP10 = Flags(rawValue: 1 << 1)
-    static let isHead = Flags(rawValue: 1 << 2)
-    static let isTunnel = Flags(rawValue: 1 << 3)
-    static let wantsUpgrade = Flags(rawValue: 1 << 4)
-    static let upstreamPersists = Flags(rawValue: 1 << 5)
-    /// The response head has begun to leave for the client.
-    static let responseBegun = Flags(rawValue: 1 << 6)
-    /// What is left of the request body is read and dropped, for the upstream takes no more.
-    static let dropsRequest = Flags(rawValue: 1 << 7)
-    /// The request may be sent a second time if a reused connection turns out dead.
-    static let mayRetry = Flags(rawValue: 1 << 8)
-    static let reused = Flags(rawValue: 1 << 9)
-    /// Content leaves without its chunked coding, for a client of HTTP/1.0.
-    static let unchunksResponse = Flags(rawValue: 1 << 10)
-    static let clientEnded = Flags(rawValue: 1 << 11)
-    static let upstreamEnded = Flags(rawValue: 1 << 12)
-    static let prefersText = Flags(rawValue: 1 << 13)
-    static let removesSetCookie = Flags(rawValue: 1 << 14)
-    /// The proxy is stopping: this exchange is the last of its connection.
-    static let lastExchange = Flags(rawValue: 1 << 15)
-    /// The credentials of the request are those of the connection that it leaves by.
-    static let bindsConnection = Flags(rawValue: 1 << 16)
-    /// The client waits with its body for 100, or for an answer that spares it the body.
-    static let expectsContinue = Flags(rawValue: 1 << 17)
-    /// Something of the body of the request has come.
-    static let bodyBegun = Flags(rawValue: 1 << 18)
-    /// The upstream is spoken to under TLS.
-    static let upstreamTLS = Flags(rawValue: 1 << 19)
-    /// The tunnel's upstream is verified before the client hears of it.
-    static let verifiesTunnel = Flags(rawValue: 1 << 20)
-    /// An http:// request leaves as https.
-    static let upgraded = Flags(rawValue: 1 << 21)
-    /// The client says that it wants to keep the connection, and is to hear it: to some, silence is no promise.
-    static let asksToKeep = Flags(rawValue: 1 << 22)
-    /// The expectation of the request was refused: only the same request may follow.
-    static let awaitsRepeat = Flags(rawValue: 1 << 23)
-    /// The request leaves for the target of its rule.
-    static let mapped = Flags(rawValue: 1 << 26)
-    /// The body rests until the origin bids the proxy to go on, or has had its time.
-    static let awaitsContinue = Flags(rawValue: 1 << 24)
-    /// The response is a challenge that has been understood: nothing of it passes.
-    static let dropsResponse = Flags(rawValue: 1 << 25)
-    /// The rule has time-outs, and is not enforced.
-    static let reportsTimes = Flags(rawValue: 1 << 27)
-  }
-
   /// Lends the record: read as a property it would be copied, with a dozen references to count.
   public borrowing func withRecord(_ body: (borrowing ExchangeRecord) -> Void) { body(record) }
 
@@ -163,7 +118,7 @@ public struct Exchange: ~Copyable {
     policy = current
     lastProgress = now
     interior = origin.interior
-    if origin.isLast { flags.insert(.lastExchange) }
+    if origin.isLast { terms.insert(.isLast) }
     record.reference = workspace.references.take()
     record.client = origin.client
     record.program = origin.program
@@ -173,16 +128,16 @@ public struct Exchange: ~Copyable {
     record.begunWall = workspace.wallMilliseconds
   }
 
-  public var isTunnel: Bool { flags.contains(.isTunnel) || phase == .tunnel }
+  public var isTunnel: Bool { asked.contains(.isTunnel) || phase == .tunnel }
   public var isInTunnel: Bool { phase == .tunnel }
   /// Whether the upload rests, at the pace of its rule.
   public var isPaused: Bool { phase == .exchanging && uploadRests }
   public var isCollecting: Bool { phase == .collecting }
   public var isConnecting: Bool { phase == .connecting }
   /// Whether a dead connection costs only another try, so that one need not be looked at before it is used again.
-  public var mayRetry: Bool { flags.contains(.mayRetry) }
+  public var mayRetry: Bool { carrier.contains(.mayRetry) }
   /// Whether body bytes that are forwarded are to be appended to `Outputs.replay` too.
-  public var keepsReplay: Bool { flags.contains(.reused) && flags.contains(.mayRetry) }
+  public var keepsReplay: Bool { carrier.contains(.isReused) && carrier.contains(.mayRetry) }
   /// Whether the answer is awaited or on its way, and nothing more is expected of the client.
   public var awaitsOnlyUpstream: Bool { (phase == .exchanging || phase == .connecting) && request == .done }
   /// Whether bytes of the client can be used now.
@@ -190,14 +145,14 @@ public struct Exchange: ~Copyable {
     switch phase {
     case .head, .connecting: false
     case .collecting: request != .done && spooled?.move != .writing
-    case .exchanging: request != .done && !uploadRests && !flags.contains(.awaitsContinue)
+    case .exchanging: request != .done && !uploadRests && !carrier.contains(.awaitsContinue)
     case .tunnel: !uploadRests
     }
   }
   /// Whether the connection to the destination is under TLS, by the policy of `security`.
-  public var usesTLS: Bool { flags.contains(.upstreamTLS) }
+  public var usesTLS: Bool { way.contains(.isSecure) }
   /// Whether the destination of a tunnel is to be verified, by the policy of `security`, before it is opened.
-  public var verifiesTunnel: Bool { flags.contains(.verifiesTunnel) }
+  public var verifiesTunnel: Bool { way.contains(.isVerified) }
   /// The security policy of the exchange under way.
   public var security: SecurityPolicy { record.decision.map { policy.security(of: $0) } ?? policy.defaultSecurity }
   /// Whether the exchange under way may leave by a cellular link.
@@ -217,7 +172,7 @@ public struct Exchange: ~Copyable {
 
   /// Bytes of content that will pass unchanged from the upstream, for the choice of how to move them.
   public var unchangedResponseBytes: UInt64 {
-    if held != nil || flags.contains(.dropsResponse) || pacesDownload { return 0 }
+    if held != nil || delivery.contains(.isDropped) || pacesDownload { return 0 }
     return switch response {
     case .length(let remaining): remaining
     case .untilClose: .max
@@ -226,7 +181,7 @@ public struct Exchange: ~Copyable {
   }
 
   public var unchangedRequestBytes: UInt64 {
-    if case .length(let remaining) = request, flags.isDisjoint(with: [.dropsRequest, .awaitsContinue]), !pacesUpload {
+    if case .length(let remaining) = request, carrier.isDisjoint(with: [.dropsRequest, .awaitsContinue]), !pacesUpload {
       return remaining
     }
     return 0
@@ -244,13 +199,13 @@ public struct Exchange: ~Copyable {
     case .connecting:
       return Step(consumed: 0, action: .hold)
     case .collecting:
-      if !bytes.isEmpty { flags.insert(.bodyBegun) }
+      if !bytes.isEmpty { asked.insert(.bodyBegun) }
       return collect(bytes, now: now, &workspace, &outputs)
     case .exchanging:
-      if !bytes.isEmpty { flags.insert(.bodyBegun) }
+      if !bytes.isEmpty { asked.insert(.bodyBegun) }
       return readRequestBody(bytes, now: now, &workspace, &outputs)
     case .tunnel:
-      if flags.contains(.dropsRequest) {
+      if carrier.contains(.dropsRequest) {
         clientForwarded(bytes.count, now: now)
         return Step(consumed: bytes.count, action: .read)
       }
@@ -273,15 +228,15 @@ public struct Exchange: ~Copyable {
         clientGoneAt = now + Self.halfClosedMilliseconds
         return .hold
       }
-      if flags.contains(.responseBegun) { return breakOff(.clientLeft) }
+      if delivery.contains(.hasBegun) { return breakOff(.clientLeft) }
       let detail = "The request \(MessageFault.truncated.sentence)."
       return answer(Problem(.malformedRequest, detail), &workspace, &outputs)
     case .tunnel:
-      flags.insert(.clientEnded)
+      ends.insert(.client)
       if let inspected, inspected.beginning == nil, let fault = inspected.inspection.clientEnded() {
         return refuseTunnel(fault, &workspace, &outputs)
       }
-      return flags.contains(.upstreamEnded) ? endOfTunnel(.done) : .closeOtherWrite
+      return ends.contains(.upstream) ? endOfTunnel(.done) : .closeOtherWrite
     }
   }
 
@@ -298,7 +253,7 @@ public struct Exchange: ~Copyable {
     now: Int64, _ workspace: inout Workspace, _ outputs: inout Outputs
   ) -> Action {
     precondition(phase == .connecting, "an upstream was opened that nobody waits for")
-    record.assurance = flags.contains(.isTunnel) ? assurance ?? Assurance.none : assurance
+    record.assurance = asked.contains(.isTunnel) ? assurance ?? Assurance.none : assurance
     record.upstream = address
     record.upstreamPort = port
     record.isReused = reused
@@ -317,7 +272,7 @@ public struct Exchange: ~Copyable {
       record.finding = Finding("\(address) is an address that the rule denies.")
     }
     lastProgress = now
-    if flags.contains(.isTunnel) {
+    if asked.contains(.isTunnel) {
       enterTunnel()
       lastProgress = now
       record.status = 200
@@ -325,7 +280,7 @@ public struct Exchange: ~Copyable {
       return .tunnel
     }
     phase = .exchanging
-    if reused { flags.insert(.reused) } else { flags.remove(.reused) }
+    if reused { carrier.insert(.isReused) } else { carrier.remove(.isReused) }
     parent = way.parent
     challenged?.parentLines = way.parent == nil ? nil : way.parentLines
     if let challenged, challenged.parent?.place != way.digest?.place { challenged.parent = way.digest }
@@ -338,7 +293,7 @@ public struct Exchange: ~Copyable {
   mutating func leave(
     parentLines: [UInt8], now: Int64, _ workspace: inout Workspace, _ outputs: inout Outputs
   ) -> Action? {
-    if flags.contains(.reused), flags.contains(.mayRetry) {
+    if carrier.contains(.isReused), carrier.contains(.mayRetry) {
       workspace.pool.lend(&outputs.replay, outputs.toUpstream.count)
       outputs.replay.append(contentsOf: outputs.toUpstream)
     }
@@ -378,7 +333,7 @@ public struct Exchange: ~Copyable {
   /// has to say gets the rest of the tunnel all the same.
   mutating func enterTunnel() {
     phase = .tunnel
-    flags.remove([.clientEnded, .upstreamEnded])
+    ends = []
     exchangeDeadline = .max
     clientGoneAt = .max
   }
@@ -388,7 +343,7 @@ public struct Exchange: ~Copyable {
     _ failure: UpstreamFailure, _ workspace: inout Workspace, _ outputs: inout Outputs
   ) -> Action {
     precondition(phase == .connecting, "an upstream failed that nobody waits for")
-    if flags.contains(.isTunnel) { interior = nil }
+    if asked.contains(.isTunnel) { interior = nil }
     return answer(failure.problem, &workspace, &outputs)
   }
 
@@ -434,9 +389,9 @@ public struct Exchange: ~Copyable {
       }
     case .tunnel:
       if broken { return endOfTunnel(.upstreamBrokeOff) }
-      flags.insert(.upstreamEnded)
+      ends.insert(.upstream)
       if let fault = inspected?.inspection.upstreamEnded() { return refuseTunnel(fault, &workspace, &outputs) }
-      return flags.contains(.clientEnded) ? endOfTunnel(.done) : .closeOtherWrite
+      return ends.contains(.client) ? endOfTunnel(.done) : .closeOtherWrite
     case .head, .collecting, .connecting:
       preconditionFailure("the end of an upstream that the exchange does not have")
     }
@@ -447,7 +402,7 @@ public struct Exchange: ~Copyable {
     switch phase {
     case .exchanging:
       if keepsReplay, response == .head { return upstreamEndedBeforeResponse(&workspace, &outputs) }
-      flags.insert(.dropsRequest)
+      carrier.insert(.dropsRequest)
       endUploadPace()
       outputs.toUpstream.removeAll()
       pacedBody = ByteBuffer()
@@ -455,7 +410,7 @@ public struct Exchange: ~Copyable {
       return .read
     case .tunnel:
       // Its last words may be on the way: it is read to its end.
-      flags.insert(.dropsRequest)
+      carrier.insert(.dropsRequest)
       endUploadPace()
       outputs.toUpstream.removeAll()
       return .read
@@ -467,9 +422,9 @@ public struct Exchange: ~Copyable {
   private mutating func upstreamEndedBeforeResponse(
     alert: String? = nil, loss: String? = nil, _ workspace: inout Workspace, _ outputs: inout Outputs
   ) -> Action {
-    if flags.contains(.reused), flags.contains(.mayRetry), hop.informational.isUntouched {
+    if carrier.contains(.isReused), carrier.contains(.mayRetry), hop.informational.isUntouched {
       // RFC 9112, 9.3.1: once, on a new connection, for the method is idempotent and nothing came back.
-      flags.remove([.mayRetry, .dropsRequest])
+      carrier.remove([.mayRetry, .dropsRequest])
       record.isRetried = true
       workspace.pool.reclaim(&outputs.toUpstream)
       swap(&outputs.toUpstream, &outputs.replay)
@@ -484,7 +439,7 @@ public struct Exchange: ~Copyable {
     if let loss {
       return answer(Problem(.connectionClosed, "\(destination(outputs)): \(loss)."), &workspace, &outputs)
     }
-    let what = flags.contains(.reused) ? "a kept connection" : "the connection"
+    let what = carrier.contains(.isReused) ? "a kept connection" : "the connection"
     return answer(
       Problem(.connectionClosed, "\(responder(outputs)) closed \(what) before the head of a response was complete."),
       &workspace, &outputs)

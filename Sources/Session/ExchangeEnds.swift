@@ -20,7 +20,7 @@ extension Exchange {
       case .exchanging:
         pauseEnd
           ?? lastProgress
-          + (flags.contains(.awaitsContinue)
+          + (carrier.contains(.awaitsContinue)
             ? ChallengedRequest.expectationMilliseconds
             : response == .head && request == .done
               ? timeouts.responseHeaderMilliseconds : timeouts.bodyStallMilliseconds)
@@ -49,14 +49,14 @@ extension Exchange {
       preconditionFailure("nothing is due of an exchange that has not begun")
     case .collecting, .connecting, .exchanging:
       if now >= clientGoneAt { return breakOff(.clientLeft) }
-      if flags.contains(.awaitsContinue), now < exchangeDeadline {
+      if carrier.contains(.awaitsContinue), now < exchangeDeadline {
         // RFC 9110, 10.1.1: a server that knows nothing of the expectation waits for the body.
-        flags.remove(.awaitsContinue)
+        carrier.remove(.awaitsContinue)
         lastProgress = now
         return .read
       }
       if let action = rejectWaiting(&workspace, &outputs) { return action }
-      if flags.contains(.responseBegun) {
+      if delivery.contains(.hasBegun) {
         return breakOff(now >= exchangeDeadline ? .exchangeTimeout : .stalled)
       }
       if now >= exchangeDeadline {
@@ -109,13 +109,13 @@ extension Exchange {
 
   /// The proxy is stopping: this is the last exchange of its connection.
   mutating func expectNoOther() {
-    flags.insert(.lastExchange)
-    flags.remove(.clientPersists)
+    terms.insert(.isLast)
+    terms.remove(.persists)
   }
 
   /// The time for draining is over. Who waits for an answer that has not begun is told.
   mutating func shutDown(_ workspace: inout Workspace, _ outputs: inout Outputs) -> Action {
-    if phase == .tunnel || flags.contains(.responseBegun) { return breakOffNow(.shutDown) }
+    if phase == .tunnel || delivery.contains(.hasBegun) { return breakOffNow(.shutDown) }
     expectNoOther()
     return answer(
       Problem(.shuttingDown, "The proxy is stopping, and the request was not answered in the time that it gives."),
@@ -133,9 +133,9 @@ extension Exchange {
   mutating func endOfResponse() -> Action {
     endUploadPace()
     let whole = request == .done
-    let keeps = flags.contains(.upstreamPersists) && whole && !flags.contains(.dropsRequest) && isBodyOut
+    let keeps = carrier.contains(.persists) && whole && !carrier.contains(.dropsRequest) && isBodyOut
     return .end(
-      Ending(client: !whole ? .linger : flags.contains(.clientPersists) ? .keep : .close, keepsUpstream: keeps))
+      Ending(client: !whole ? .linger : terms.contains(.persists) ? .keep : .close, keepsUpstream: keeps))
   }
 
   /// Ends an exchange that cannot be completed, without a word that could be taken for its end. Where the framing shows
@@ -143,11 +143,11 @@ extension Exchange {
   mutating func breakOff(_ outcome: Outcome) -> Action {
     endUploadPace()
     record.outcome = outcome
-    if !flags.contains(.responseBegun) { record.status = 0 }
-    var showsCut = outcome != .clientLeft && flags.contains(.responseBegun)
+    if !delivery.contains(.hasBegun) { record.status = 0 }
+    var showsCut = outcome != .clientLeft && delivery.contains(.hasBegun)
     switch response {
     case .length: break
-    case .chunked, .trailers: if flags.contains(.unchunksResponse) { showsCut = false }
+    case .chunked, .trailers: if delivery.contains(.isUnchunked) { showsCut = false }
     case .head, .untilClose, .done: showsCut = false
     }
     return .end(Ending(client: showsCut ? .cut : .abort, keepsUpstream: false))
@@ -172,7 +172,7 @@ extension Exchange {
   /// Answers for the proxy itself. The client's connection is kept only where its request is wholly read.
   mutating func answer(_ problem: Problem, _ workspace: inout Workspace, _ outputs: inout Outputs) -> Action {
     let persists =
-      flags.contains(.clientPersists) && request == .done
+      terms.contains(.persists) && request == .done
     record.outcome = .problem(problem.kind)
     record.finding = Finding(problem)
     if problem.kind == .addressDenied {
@@ -187,13 +187,13 @@ extension Exchange {
     let before = outputs.toClient.count
     ProblemWriter(
       problem: problem, rule: rule?.name, reference: record.reference, proxyName: workspace.name,
-      prefersText: flags.contains(.prefersText), isHead: flags.contains(.isHead), closes: !persists,
+      prefersText: asked.contains(.prefersText), isHead: asked.contains(.isHead), closes: !persists,
       substitute: accountedSubstitute(for: problem, workspace)
     ).write(to: &outputs.toClient, date: workspace.date.bytes)
     record.bytesOut &+= UInt64(outputs.toClient.count - before)
     // What came of a response has been read to its end, where its content was judged.
     let keepsUpstream =
-      response == .done && request == .done && flags.contains(.upstreamPersists) && isBodyOut
+      response == .done && request == .done && carrier.contains(.persists) && isBodyOut
     releaseHeld(&workspace)
     return .end(Ending(client: persists ? .keep : .linger, keepsUpstream: keepsUpstream))
   }

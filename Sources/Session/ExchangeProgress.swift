@@ -20,7 +20,7 @@ extension Exchange {
     lastProgress = now
     record.bytesIn &+= UInt64(count)
     pacing?.upload?.spent(count, now: now)
-    if phase == .exchanging { flags.insert(.bodyBegun) }
+    if phase == .exchanging { asked.insert(.bodyBegun) }
     if case .length(let remaining) = request, phase == .exchanging {
       let left = remaining - UInt64(count)
       request = left == 0 ? .done : .length(remaining: left)

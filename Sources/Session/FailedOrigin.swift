@@ -13,7 +13,7 @@ extension Exchange {
   /// The file that is sent instead of the body of `problem`; nil: its own body is.
   func substitute(for problem: Problem) -> SubstituteAnswer? {
     // No client shows the body of a refused CONNECT.
-    guard let decision = record.decision, decision.verdict == .allow, !flags.contains(.isTunnel),
+    guard let decision = record.decision, decision.verdict == .allow, !asked.contains(.isTunnel),
       let answer = policy.substituteAnswer(of: decision), let occasion = problem.occasion
     else { return nil }
     return answer.occasions.contains(occasion) ? answer : nil
@@ -25,7 +25,7 @@ extension Exchange {
     for problem: Problem, _ workspace: borrowing Workspace
   ) -> SubstituteAnswer? {
     guard let answer = substitute(for: problem) else { return nil }
-    if flags.contains(.isHead) { return answer }
+    if asked.contains(.isHead) { return answer }
     let weight = HeldBody(workspace.heldBytes)
     guard weight.account(ofAll: heldLimit, adding: answer.content.count) else { return nil }
     substituteWeight = weight

@@ -114,10 +114,10 @@ extension Exchange {
   mutating func sendMade(_ body: Span<UInt8>, _ outputs: inout Outputs) {
     if pacing?.isForUploads ?? false {
       pacedBody.append(body)
-      flags.remove(.mayRetry)
+      carrier.remove(.mayRetry)
     } else {
       outputs.toUpstream.append(body)
-      if body.count > Self.longestReplayedBody { flags.remove(.mayRetry) }
+      if body.count > Self.longestReplayedBody { carrier.remove(.mayRetry) }
     }
   }
 
@@ -137,7 +137,7 @@ extension Exchange {
     guard held.account(ofAll: heldLimit) || spooled != nil else {
       return refuseToHold(&workspace, &outputs)
     }
-    if workspace.request.fields.first(.expect) != nil, !flags.contains(.clientIsHTTP10) {
+    if workspace.request.fields.first(.expect) != nil, !terms.contains(.isHTTP10) {
       // RFC 9110, 10.1.1: whoever reads the content itself bids the client to send it.
       workspace.pool.lend(&outputs.toClient, BufferPool.smallestBlock)
       let before = outputs.toClient.count

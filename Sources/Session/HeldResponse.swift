@@ -86,7 +86,7 @@ extension Exchange {
     if judgement.looksAtContent { return .holds(judgement) }
     var edits = ResponseHeadEdits()
     edits.violations = judgement.violations
-    if judgement.removesNulls, flags.contains(.isHead) {
+    if judgement.removesNulls, asked.contains(.isHead) {
       // What the head says of the content is not true of what an answer to GET would bring.
       edits.isRewritten = true
       edits.framing = .unsaid
@@ -362,13 +362,13 @@ extension Exchange {
     edits.isDecoded = held.isDecoded
     if response == .done {
       edits.framing =
-        held.trailers.isEmpty || flags.contains(.clientIsHTTP10) ? .length(held.content.count) : .chunked
+        held.trailers.isEmpty || terms.contains(.isHTTP10) ? .length(held.content.count) : .chunked
     } else {
       prepareFraming(workspace.response.framing)
     }
-    if request != .done { flags.remove(.clientPersists) }
+    if request != .done { terms.remove(.persists) }
     edits.connection = connectionLine
-    flags.insert(.responseBegun)
+    delivery.insert(.hasBegun)
     writeResponseHead(head.bytes, edits, &workspace, &outputs)
     workspace.pool.reclaim(&head)
     writeHeldContent(held, edits.framing, &workspace, &outputs)
@@ -410,7 +410,7 @@ extension Exchange {
     case .length, .unsaid: isChunked = false
     case .chunked: isChunked = true
     case .asItCame:
-      if case .chunked = response { isChunked = !flags.contains(.unchunksResponse) } else { isChunked = false }
+      if case .chunked = response { isChunked = !delivery.contains(.isUnchunked) } else { isChunked = false }
     }
     if isChunked {
       outputs.toClient.appendChunk(held.content.bytes)

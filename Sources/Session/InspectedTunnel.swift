@@ -50,7 +50,7 @@ extension Exchange {
 
   /// A tunnel to the host in `workspace.decisions` is to be verified.
   mutating func prepareInspection(_ workspace: borrowing Workspace) {
-    flags.insert(.verifiesTunnel)
+    way.insert(.isVerified)
     let wantsStaple = security.settings.revocation == .staple
     inspected = InspectedTunnel(
       TunnelInspection(serverNames: serverNames(workspace), for: .certificates(wantsStaple: wantsStaple)))
@@ -182,7 +182,7 @@ extension Exchange {
   /// The probe asked for one name. A client that was let pass with the other of two, or with none where the CONNECT was
   /// to an address, may have met another certificate.
   private mutating func noteName(_ hello: ClientHello?) {
-    guard flags.contains(.verifiesTunnel), let name = security.settings.serverName, let hello else { return }
+    guard way.contains(.isVerified), let name = security.settings.serverName, let hello else { return }
     if !name.utf8.elementsEqual(hello.serverName ?? []) { record.assurance = .sni }
   }
 

@@ -34,7 +34,7 @@ extension Exchange {
     let isSamePort = workspace.request.port == nil || workspace.request.port == interior.port
     let isSameScheme = workspace.request.form != .absolute || workspace.request.isHTTPS
     guard isSameHost, isSamePort, isSameScheme else {
-      flags.remove(.clientPersists)
+      terms.remove(.persists)
       let expected = "https://" + interior.authority.span.string
       return Problem(
         .misdirected,

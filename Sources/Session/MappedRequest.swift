@@ -10,13 +10,13 @@ import Policy
 
 extension Exchange {
   /// Where the request under way goes, where its rule has a target; nil: to the host that it names.
-  var target: RuleTarget? { flags.contains(.mapped) ? rule?.target : nil }
+  var target: RuleTarget? { way.contains(.isMapped) ? rule?.target : nil }
 
   /// Turns a request that its rule maps to its target. An objection of policy is answered.
   mutating func mapRequest(
     _ bytes: Span<UInt8>, _ decision: Decision, _ workspace: inout Workspace
   ) -> Problem? {
-    guard rule?.target != nil, !flags.contains(.isTunnel) else { return nil }
+    guard rule?.target != nil, !asked.contains(.isTunnel) else { return nil }
     let mapping = policy.mapping(
       of: decision,
       RequestFacts(
@@ -33,7 +33,7 @@ extension Exchange {
       record.report = problem.kind
       record.finding = Finding(problem)
     }
-    flags.insert(.mapped)
+    way.insert(.isMapped)
     setMappedHost(&workspace)
     return nil
   }

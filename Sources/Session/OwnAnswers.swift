@@ -26,7 +26,7 @@ extension Exchange {
     _ bytes: Span<UInt8>, headBytes: Int, _ workspace: inout Workspace, _ outputs: inout Outputs
   ) -> Action {
     let persists =
-      flags.contains(.clientPersists) && !flags.contains(.clientIsHTTP10) && request == .done
+      terms.contains(.persists) && !terms.contains(.isHTTP10) && request == .done
     record.status = 200
     phase = .exchanging
     workspace.pool.lend(&outputs.toClient, BufferPool.smallestBlock)

@@ -73,7 +73,7 @@ extension Exchange {
 
   /// The URL that the request under way left for. Without a host, where that cannot be read, no URL is on the same one.
   private func sentURL(_ outputs: borrowing Outputs) -> SentURL {
-    let scheme: Scheme = flags.contains(.upstreamTLS) ? .https : .http
+    let scheme: Scheme = way.contains(.isSecure) ? .https : .http
     var host: [UInt8] = []
     let target = outputs.text.bytes.extracting(record.target)
     if let colon = target.firstIndex(of: 0x3a), colon + 3 <= target.count {
@@ -87,6 +87,6 @@ extension Exchange {
       return SentURL(scheme: mapped.scheme, host: mapped.name, port: mapped.port, programScheme: asked)
     }
     return SentURL(
-      scheme: scheme, host: host, port: port, programScheme: flags.contains(.upgraded) ? .http : scheme)
+      scheme: scheme, host: host, port: port, programScheme: way.contains(.isUpgraded) ? .http : scheme)
   }
 }

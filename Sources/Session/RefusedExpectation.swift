@@ -18,25 +18,25 @@ extension Exchange {
     guard request != .done, workspace.request.minorVersion == 1, let value = workspace.request.fields.first(.expect),
       bytes.equals(value, ignoringCase: "100-continue")
     else { return }
-    flags.insert(.expectsContinue)
+    asked.insert(.expectsContinue)
     hop.expectation = Self.requestLine(bytes, workspace.request)
   }
 
   /// Whether the answer is a refusal that ends the request before its body has begun. Then the request is over.
   mutating func refusesExpectation(_ status: Int) -> Bool {
-    guard status == Self.expectationFailed, flags.contains(.expectsContinue), !flags.contains(.bodyBegun),
-      flags.contains(.clientPersists), hop.informational.isUntouched, isBodyOut
+    guard status == Self.expectationFailed, asked.contains(.expectsContinue), !asked.contains(.bodyBegun),
+      terms.contains(.persists), hop.informational.isUntouched, isBodyOut
     else { return false }
     request = .done
     // It still waits for the body there.
-    flags.remove(.upstreamPersists)
-    flags.insert(.awaitsRepeat)
+    carrier.remove(.persists)
+    terms.insert(.awaitsRepeat)
     return true
   }
 
   /// The request that alone may follow on the connection, as `requestLine` writes it; empty: any may.
   var awaitedRepeat: [UInt8] {
-    flags.contains(.awaitsRepeat) && flags.contains(.clientPersists) ? hop.expectation : []
+    terms.contains(.awaitsRepeat) && terms.contains(.persists) ? hop.expectation : []
   }
 
   /// What is wrong with a request after one whose expectation was refused, which was `awaited`.

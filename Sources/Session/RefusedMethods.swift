@@ -36,8 +36,8 @@ extension Exchange {
   mutating func noteUpgrade(_ bytes: Span<UInt8>, _ workspace: borrowing Workspace) {
     guard let name = Self.requestedUpgrade(bytes, workspace) else { return }
     askedProtocol = name.map { bytes[$0].asciiLowercased }
-    flags.insert(.wantsUpgrade)
-    flags.remove(.mayRetry)
+    asked.insert(.wantsUpgrade)
+    carrier.remove(.mayRetry)
   }
 
   /// The protocol that a request asks for and that is relayed.

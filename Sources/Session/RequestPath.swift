@@ -27,7 +27,7 @@ extension Exchange {
       ? beginEncoded(bytes, headBytes: count, now: now, &workspace, &outputs)
       : begin(bytes, headBytes: count, received: count, isEncoded: false, now: now, &workspace, &outputs)
     if request == .head { return Step(consumed: bytes.count, action: action) }
-    if count < bytes.count { flags.insert(.bodyBegun) }
+    if count < bytes.count { asked.insert(.bodyBegun) }
     guard phase == .collecting else { return Step(consumed: count, action: action) }
     let step = collect(bytes.extracting(count..<bytes.count), now: now, &workspace, &outputs)
     return Step(consumed: count + step.consumed, action: step.action)
@@ -60,7 +60,7 @@ extension Exchange {
       RequestFacts(
         scheme: isSecure(workspace.request) ? .https : .http, port: port,
         method: bytes.extracting(workspace.request.method), path: bytes.extracting(workspace.request.path),
-        isTunnel: flags.contains(.isTunnel), client: record.client, link: workspace.link), &workspace.decisions)
+        isTunnel: asked.contains(.isTunnel), client: record.client, link: workspace.link), &workspace.decisions)
     record.decision = decision
     record.link = workspace.link
     if decision.reason == .ruleWouldDeny { record.report = .denied }
@@ -72,12 +72,12 @@ extension Exchange {
     let edits = policy.request(of: decision)
     if let timeout = edits.timeoutMilliseconds, rule?.enforce ?? true { exchangeDeadline = now + timeout }
     prepareReports(edits)
-    if !edits.cookies { flags.insert(.removesSetCookie) }
+    if !edits.cookies { delivery.insert(.hasNoCookies) }
     noteChallenges(edits, workspace)
     if let throttle = edits.throttle { pacing = Pacing(throttle) }
     if rule?.hasParents ?? false { noteVia(bytes, workspace.request.fields) }
     if policy.response(of: decision)?.removesNulls ?? false { noteAcceptedCodings(bytes, workspace.request.fields) }
-    if flags.contains(.isTunnel) {
+    if asked.contains(.isTunnel) {
       phase = .connecting
       return policy.treatment(of: decision) == .intercept
         ? intercept(bytes, workspace) : .connect
@@ -90,18 +90,18 @@ extension Exchange {
 
   /// How the destination is spoken to.
   private mutating func noteSecurity(_ decision: Decision, _ workspace: inout Workspace) {
-    if flags.contains(.isTunnel) {
+    if asked.contains(.isTunnel) {
       switch policy.treatment(of: decision) {
       case .verify: prepareInspection(workspace)
       case .tunnel: prepareBeginning(decision, &workspace)
       case .intercept, .deny: break
       }
     } else if let target {
-      if target.scheme == .https { flags.insert(.upstreamTLS) }
+      if target.scheme == .https { way.insert(.isSecure) }
     } else if isSecure(workspace.request) {
-      flags.insert(.upstreamTLS)
+      way.insert(.isSecure)
     } else if rule?.upgrade ?? false {
-      flags.insert([.upstreamTLS, .upgraded])
+      way.insert([.isSecure, .isUpgraded])
       if port == Scheme.http.defaultPort { port = Scheme.https.defaultPort }
     }
   }
@@ -111,29 +111,29 @@ extension Exchange {
     _ bytes: Span<UInt8>, _ workspace: inout Workspace, _ outputs: inout Outputs
   ) {
     let method = workspace.request.knownMethod
-    if workspace.request.isPersistent, !flags.contains(.lastExchange) { flags.insert(.clientPersists) }
-    if workspace.request.options.keepAlive { flags.insert(.asksToKeep) }
-    if workspace.request.minorVersion == 0 { flags.insert(.clientIsHTTP10) }
-    if method == .head { flags.insert(.isHead) }
-    if method == .connect { flags.insert(.isTunnel) }
+    if workspace.request.isPersistent, !terms.contains(.isLast) { terms.insert(.persists) }
+    if workspace.request.options.keepAlive { terms.insert(.asksToKeep) }
+    if workspace.request.minorVersion == 0 { terms.insert(.isHTTP10) }
+    if method == .head { asked.insert(.isHead) }
+    if method == .connect { asked.insert(.isTunnel) }
     switch workspace.request.framing {
     case .none, .length(0):
       request = .done
-      if method.isIdempotent { flags.insert(.mayRetry) }
+      if method.isIdempotent { carrier.insert(.mayRetry) }
     case .length(let length):
       request = .length(remaining: length)
-      if method.isIdempotent, length <= Self.longestReplayedBody { flags.insert(.mayRetry) }
+      if method.isIdempotent, length <= Self.longestReplayedBody { carrier.insert(.mayRetry) }
     case .chunked: request = .chunked(ChunkedDecoder())
     case .untilClose: preconditionFailure("a request never ends with its connection")
     }
     response = .head
     if let value = workspace.request.fields.first(.authorization), Self.authenticatesConnection(bytes, value) {
-      flags.insert(.bindsConnection)
-      flags.remove(.mayRetry)
+      carrier.insert(.isBound)
+      carrier.remove(.mayRetry)
     }
     if workspace.request.options.namesFields { hop.namedInRequest = workspace.request.fields.connectionOptions(bytes) }
     noteExpectation(bytes, workspace)
-    if Self.prefersText(workspace.request.fields, bytes) { flags.insert(.prefersText) }
+    if Self.prefersText(workspace.request.fields, bytes) { asked.insert(.prefersText) }
     writeText(bytes, workspace.request, &workspace.pool, &outputs.text)
   }
 
@@ -142,7 +142,7 @@ extension Exchange {
     _ bytes: Span<UInt8>, _ workspace: inout Workspace, _ outputs: inout Outputs
   ) {
     if workspace.request.understood == .nothing { return }
-    if workspace.request.knownMethod == .head { flags.insert(.isHead) }
+    if workspace.request.knownMethod == .head { asked.insert(.isHead) }
     if workspace.request.understood == .target {
       return writeText(bytes, workspace.request, &workspace.pool, &outputs.text)
     }
@@ -190,7 +190,7 @@ extension Exchange {
     }
     if workspace.request.form == .asterisk { return nil }
     if let fault = setHost(bytes, &workspace) {
-      flags.remove(.clientPersists)
+      terms.remove(.persists)
       return Problem(.malformedRequest, "The target names a malformed host; expected \(fault.expectation).")
     }
     port = workspace.request.port ?? (workspace.request.isHTTPS ? 443 : 80)
@@ -242,7 +242,7 @@ extension Exchange {
     case .length(let remaining):
       let count = Int(min(remaining, UInt64(bytes.count)))
       if count == 0 { return Step(consumed: 0, action: .read) }
-      if flags.contains(.dropsRequest) {
+      if carrier.contains(.dropsRequest) {
         clientForwarded(count, now: now)
         return Step(consumed: count, action: request == .done ? .hold : .read)
       }
@@ -292,7 +292,7 @@ extension Exchange {
       switch decoder.next(bytes, from: at) {
       case .data(let range):
         at = range.upperBound
-        if flags.contains(.dropsRequest) { continue }
+        if carrier.contains(.dropsRequest) { continue }
         if held != nil, phase == .collecting {
           guard let action = collect(bytes.extracting(range), &workspace, &outputs) else { continue }
           if action != .connect { return Step(consumed: bytes.count, action: action) }
@@ -318,7 +318,7 @@ extension Exchange {
     case .invalid(let fault): return refuseBody(fault, bytes.count, &workspace, &outputs)
     case .complete(let end):
       request = .done
-      if !flags.contains(.dropsRequest) {
+      if !carrier.contains(.dropsRequest) {
         dropEditedTrailers(bytes, &workspace.trailers)
         if let held, phase == .collecting {
           workspace.trailers.write(bytes, to: &held.trailers)
@@ -347,7 +347,7 @@ extension Exchange {
     _ fault: MessageFault, _ count: Int, _ workspace: inout Workspace, _ outputs: inout Outputs
   ) -> Step {
     outputs.toUpstream.removeAll()
-    if flags.contains(.responseBegun) { return Step(consumed: count, action: breakOff(.malformedBody)) }
+    if delivery.contains(.hasBegun) { return Step(consumed: count, action: breakOff(.malformedBody)) }
     let kind: Problem.Kind = fault.isHeadLimit ? .headTooLarge : .malformedRequest
     return Step(
       consumed: count,

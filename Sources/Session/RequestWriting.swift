@@ -29,7 +29,7 @@ extension Exchange {
       outputs.toUpstream.append(target.authority)
     } else if let interior, workspace.request.authority.isEmpty {
       outputs.toUpstream.append(interior.authority)
-    } else if flags.contains(.upgraded), workspace.request.port == Scheme.http.defaultPort {
+    } else if way.contains(.isUpgraded), workspace.request.port == Scheme.http.defaultPort {
       // The port goes with the scheme: 443 is what an https origin expects unsaid.
       outputs.toUpstream.append(bytes.extracting(workspace.request.host))
     } else {
@@ -125,7 +125,7 @@ extension Exchange {
 
   private func dropEdited(_ bytes: Span<UInt8>, _ edits: RequestPolicy, _ fields: inout FieldSection) {
     fields.drop(.host)
-    if flags.contains(.clientIsHTTP10) { fields.drop(.expect) }
+    if terms.contains(.isHTTP10) { fields.drop(.expect) }
     dropRepeatedLength(&fields)
     if !edits.cookies { fields.drop(.cookie) }
     for name in edits.fields.removed { fields.drop(name, in: bytes) }
@@ -142,7 +142,7 @@ extension Exchange {
   private func writeConnectionFields(_ bytes: Span<UInt8>, _ workspace: borrowing Workspace, to out: inout ByteBuffer) {
     let trailers = workspace.request.options.te && Self.acceptsTrailers(workspace.request.fields, bytes)
     if trailers { out.append("TE: trailers\r\n") }
-    if flags.contains(.wantsUpgrade), let name = Self.relayedProtocol(workspace.request.fields, bytes) {
+    if asked.contains(.wantsUpgrade), let name = Self.relayedProtocol(workspace.request.fields, bytes) {
       out.append(trailers ? "Connection: TE, Upgrade\r\nUpgrade: " : "Connection: Upgrade\r\nUpgrade: ")
       out.append(bytes.extracting(name))
       out.append("\r\n")

@@ -9,7 +9,7 @@ extension Exchange {
   mutating func readResponse(
     _ bytes: Span<UInt8>, now: Int64, _ workspace: inout Workspace, _ outputs: inout Outputs
   ) -> Step {
-    if flags.contains(.dropsResponse) { return dropResponse(bytes, now: now, &workspace, &outputs) }
+    if delivery.contains(.isDropped) { return dropResponse(bytes, now: now, &workspace, &outputs) }
     switch response {
     case .head:
       return readResponseHead(bytes, now: now, &workspace, &outputs)
@@ -30,7 +30,7 @@ extension Exchange {
       return readResponseTrailers(bytes, from: 0, &workspace, &outputs)
     case .done:
       // Bytes behind a response that nobody asked for: the connection is not used again.
-      flags.remove(.upstreamPersists)
+      carrier.remove(.persists)
       return Step(consumed: bytes.count, action: request == .done ? endOfResponse() : .read)
     }
   }
@@ -39,14 +39,14 @@ extension Exchange {
     _ bytes: Span<UInt8>, now: Int64, _ workspace: inout Workspace, _ outputs: inout Outputs
   ) -> Step {
     if !bytes.isEmpty {
-      flags.remove(.mayRetry)
+      carrier.remove(.mayRetry)
       if outputs.replay.capacity != 0 { workspace.pool.reclaim(&outputs.replay) }
     }
     var mended = ByteBuffer()
-    var progress = workspace.response.read(bytes, limits: headLimits, toHead: flags.contains(.isHead))
+    var progress = workspace.response.read(bytes, limits: headLimits, toHead: asked.contains(.isHead))
     if case .invalid = progress, mendsHeads {
       progress = workspace.response.readMending(
-        bytes, limits: headLimits, toHead: flags.contains(.isHead), into: &mended)
+        bytes, limits: headLimits, toHead: asked.contains(.isHead), into: &mended)
     }
     switch progress {
     case .incomplete:
@@ -95,7 +95,7 @@ extension Exchange {
 
   /// NTLM and Negotiate authenticate the connection, not the request: one that may be somebody's is nobody else's.
   private func bindsConnection(_ bytes: Span<UInt8>, _ workspace: borrowing Workspace) -> Bool {
-    if flags.contains(.bindsConnection) { return true }
+    if carrier.contains(.isBound) { return true }
     for index in workspace.response.fields.lines.indices
     where workspace.response.fields.lines[index].known == .wwwAuthenticate {
       if Self.authenticatesConnection(bytes, workspace.response.fields.lines[index].value) { return true }
@@ -106,7 +106,7 @@ extension Exchange {
   private mutating func refuseResponse(
     _ fault: MessageFault, _ workspace: inout Workspace, _ outputs: inout Outputs
   ) -> Action {
-    flags.remove(.clientPersists)
+    terms.remove(.persists)
     let kind: Problem.Kind = fault.isHeadLimit ? .responseHeadTooLarge : .malformedResponse
     return answer(
       Problem(kind, "The response of \(respondent(outputs)) \(fault.sentence)."), &workspace, &outputs)
@@ -118,7 +118,7 @@ extension Exchange {
   ) -> Action {
     if workspace.response.status == 101 {
       // RFC 9110, 7.8: not before the request is through, for the rest of it would become the tunnel's first bytes.
-      guard flags.contains(.wantsUpgrade), request == .done, isBodyOut, workspace.response.options.upgrade,
+      guard asked.contains(.wantsUpgrade), request == .done, isBodyOut, workspace.response.options.upgrade,
         let name = Self.relayedProtocol(workspace.response.fields, bytes),
         bytes.equals(name, ignoringCase: askedProtocol.span)
       else { return refuseResponse(.unexpectedSwitch, &workspace, &outputs) }
@@ -128,15 +128,15 @@ extension Exchange {
       enterTunnel()
       return .tunnel
     }
-    if flags.contains(.awaitsContinue), workspace.response.status == 100 {
+    if carrier.contains(.awaitsContinue), workspace.response.status == 100 {
       // The answer to an expectation of the proxy's own.
-      flags.remove(.awaitsContinue)
+      carrier.remove(.awaitsContinue)
       return .read
     }
     guard hop.informational.take(bytes.count, now: now, burst: headLimits.bytes) else {
       return refuseResponse(.unexpectedInformational, &workspace, &outputs)
     }
-    if !flags.contains(.clientIsHTTP10) {
+    if !terms.contains(.isHTTP10) {
       writeResponseHead(bytes, ResponseHeadEdits(), &workspace, &outputs)
     }
     return .read
@@ -152,15 +152,15 @@ extension Exchange {
     }
     let mayKeep = workspace.response.isPersistent && (parent == nil || workspace.response.options.keepAlive)
     // Where a head had to be mended, the next one may begin where its sender did not mean it to.
-    if mayKeep, record.mended.isEmpty, !bindsConnection(bytes, workspace) { flags.insert(.upstreamPersists) }
+    if mayKeep, record.mended.isEmpty, !bindsConnection(bytes, workspace) { carrier.insert(.persists) }
     if workspace.response.options.namesFields {
       hop.namedInResponse = workspace.response.fields.connectionOptions(bytes)
     }
     response = Self.progress(of: workspace.response.framing)
     if let action = answerChallenge(bytes, rest: rest, now: now, &workspace, &outputs) { return action }
-    flags.remove(.awaitsContinue)
+    carrier.remove(.awaitsContinue)
     if let parent, workspace.response.status == 407 {
-      flags.remove(.upstreamPersists)
+      carrier.remove(.persists)
       return answer(parentWantsCredentials(parent, outputs), &workspace, &outputs)
     }
     if let problem = judgeRedirects(bytes, workspace, outputs) { return answer(problem, &workspace, &outputs) }
@@ -178,10 +178,10 @@ extension Exchange {
       noteSerializer()
       return hold(bytes, judgement, &workspace, &outputs)
     }
-    flags.insert(.responseBegun)
+    delivery.insert(.hasBegun)
     prepareFraming(workspace.response.framing)
     // A request whose body is still on its way cannot be followed by another on this connection for certain.
-    if request != .done, !refusesExpectation(workspace.response.status) { flags.remove(.clientPersists) }
+    if request != .done, !refusesExpectation(workspace.response.status) { terms.remove(.persists) }
     edits.connection = connectionLine
     writeResponseHead(bytes, edits, &workspace, &outputs)
     switch response {
@@ -211,8 +211,8 @@ extension Exchange {
 
   /// What the client is told of its connection.
   var connectionLine: StaticString {
-    if !flags.contains(.clientPersists) { return "Connection: close\r\n" }
-    return flags.contains(.asksToKeep) ? "Connection: keep-alive\r\n" : ""
+    if !terms.contains(.persists) { return "Connection: close\r\n" }
+    return terms.contains(.asksToKeep) ? "Connection: keep-alive\r\n" : ""
   }
 
   private static func progress(of framing: BodyFraming) -> Progress {
@@ -229,17 +229,17 @@ extension Exchange {
     switch framing {
     case .none, .length: break
     case .chunked:
-      if flags.contains(.clientIsHTTP10) {
-        flags.insert(.unchunksResponse)
-        flags.remove(.clientPersists)
+      if terms.contains(.isHTTP10) {
+        delivery.insert(.isUnchunked)
+        terms.remove(.persists)
       }
-    case .untilClose: flags.remove(.clientPersists)
+    case .untilClose: terms.remove(.persists)
     }
   }
 
   /// The response is complete with its head, yet more bytes came, or the request is not through.
   private mutating func endOrDiscard(_ rest: Int) -> Action {
-    if rest > 0 { flags.remove(.upstreamPersists) }
+    if rest > 0 { carrier.remove(.persists) }
     return endOfResponse()
   }
 
@@ -255,7 +255,7 @@ extension Exchange {
     if workspace.response.isInformational || workspace.response.status == 204 {
       workspace.response.fields.drop(.contentLength)
     }
-    if flags.contains(.removesSetCookie) { workspace.response.fields.drop(.setCookie) }
+    if delivery.contains(.hasNoCookies) { workspace.response.fields.drop(.setCookie) }
     dropProofs(bytes, &workspace.response.fields)
     if edits.framing != .asItCame { workspace.response.fields.drop(.contentLength) }
     if edits.isDecoded { workspace.response.fields.drop(.contentEncoding) }
@@ -264,7 +264,7 @@ extension Exchange {
     let told = workspace.response.isInformational ? [] : fieldsToldAnew(bytes, &workspace, outputs)
     let tag = edits.isRewritten ? dropDigests(bytes, &workspace.response.fields) : nil
     // Without its chunked coding the content has no trailers.
-    if flags.contains(.unchunksResponse) { workspace.response.fields.drop(.trailer) }
+    if delivery.contains(.isUnchunked) { workspace.response.fields.drop(.trailer) }
     let announced =
       workspace.response.fields.first(.trailer) == nil
       ? []
@@ -306,7 +306,7 @@ extension Exchange {
 
   /// Names that the trailer section loses on its way to the client.
   private var removedTrailers: [[UInt8]] {
-    (flags.contains(.removesSetCookie) ? [Array("set-cookie".utf8)] : []) + removedProofs
+    (delivery.contains(.hasNoCookies) ? [Array("set-cookie".utf8)] : []) + removedProofs
   }
 
   private func writeFraming(
@@ -314,7 +314,7 @@ extension Exchange {
   ) {
     switch framing {
     case .asItCame:
-      guard case .chunked = response, !flags.contains(.unchunksResponse), !workspace.response.isInformational else {
+      guard case .chunked = response, !delivery.contains(.isUnchunked), !workspace.response.isInformational else {
         return
       }
       outputs.toClient.append("Transfer-Encoding: chunked\r\n")
@@ -376,7 +376,7 @@ extension Exchange {
         }
         workspace.pool.lend(&outputs.toClient, bytes.count + 64)
         let before = outputs.toClient.count
-        if flags.contains(.unchunksResponse) {
+        if delivery.contains(.isUnchunked) {
           outputs.toClient.append(bytes.extracting(range))
         } else {
           outputs.toClient.appendChunk(bytes.extracting(range))
@@ -403,7 +403,7 @@ extension Exchange {
     }
     outputs.toClient.removeAll()
     record.bytesOut = 0
-    flags.remove(.clientPersists)
+    terms.remove(.persists)
     let kind: Problem.Kind = fault.isHeadLimit ? .responseHeadTooLarge : .malformedResponse
     return answer(
       Problem(kind, "The body of the response of \(respondent(outputs)) \(fault.sentence)."), &workspace, &outputs)
@@ -418,15 +418,15 @@ extension Exchange {
       return Step(consumed: bytes.count, action: refuseResponseBody(fault, &workspace, &outputs))
     case .complete(let end):
       response = .done
-      if flags.contains(.removesSetCookie) { workspace.trailers.drop(.setCookie) }
+      if delivery.contains(.hasNoCookies) { workspace.trailers.drop(.setCookie) }
       dropProofs(bytes, &workspace.trailers)
       workspace.trailers.drop(namedIn: hop.namedInResponse, bytes)
       if held != nil {
-        if end < bytes.count { flags.remove(.upstreamPersists) }
+        if end < bytes.count { carrier.remove(.persists) }
         holdTrailers(bytes, workspace)
         return Step(consumed: end, action: judgeHeld(&workspace, &outputs))
       }
-      if !flags.contains(.unchunksResponse) {
+      if !delivery.contains(.isUnchunked) {
         workspace.pool.lend(&outputs.toClient, end + 64)
         let before = outputs.toClient.count
         outputs.toClient.append("0\r\n")
@@ -434,7 +434,7 @@ extension Exchange {
         outputs.toClient.append("\r\n")
         record.bytesOut &+= UInt64(outputs.toClient.count - before)
       }
-      if end < bytes.count { flags.remove(.upstreamPersists) }
+      if end < bytes.count { carrier.remove(.persists) }
       return Step(consumed: end, action: endOfResponse())
     }
   }

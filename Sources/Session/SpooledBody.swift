@@ -95,7 +95,7 @@ extension Exchange {
     _ reason: String, _ workspace: inout Workspace, _ outputs: inout Outputs
   ) -> Action {
     let detail = "The body of the request is kept in a file until its length is known: \(reason)."
-    if flags.contains(.responseBegun) { return breakOff(.problem(.spoolFailed)) }
+    if delivery.contains(.hasBegun) { return breakOff(.problem(.spoolFailed)) }
     return answer(Problem(.spoolFailed, detail), &workspace, &outputs)
   }
 
@@ -119,7 +119,7 @@ extension Exchange {
       workspace.pool.reclaim(&body)
     } else {
       spooled.tail = held.takeContent()
-      flags.remove(.mayRetry)
+      carrier.remove(.mayRetry)
       challenged?.body = .streamed
       held.release(&workspace.pool)
       self.held = nil

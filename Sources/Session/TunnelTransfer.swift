@@ -11,7 +11,7 @@ extension Exchange {
   public var isPlainTunnel: Bool { phase == .tunnel && inspected == nil && interior == nil }
 
   /// Whether what the client says is read and dropped, for the upstream takes no more.
-  public var dropsRequest: Bool { flags.contains(.dropsRequest) }
+  public var dropsRequest: Bool { carrier.contains(.dropsRequest) }
 
   /// What the next process needs; of the connections it is told. Nothing of the session changes.
   public func tunnelState(
@@ -41,10 +41,10 @@ extension Exchange {
 
   private var transferFlags: TunnelState.Flags {
     var result: TunnelState.Flags = []
-    if !flags.contains(.isTunnel) { result.insert(.isUpgrade) }
-    if flags.contains(.clientEnded) { result.insert(.clientEnded) }
-    if flags.contains(.upstreamEnded) { result.insert(.upstreamEnded) }
-    if flags.contains(.dropsRequest) { result.insert(.dropsRequest) }
+    if !asked.contains(.isTunnel) { result.insert(.isUpgrade) }
+    if ends.contains(.client) { result.insert(.clientEnded) }
+    if ends.contains(.upstream) { result.insert(.upstreamEnded) }
+    if carrier.contains(.dropsRequest) { result.insert(.dropsRequest) }
     if record.isReused { result.insert(.isReused) }
     if record.isRetried { result.insert(.isRetried) }
     if record.isForgiven { result.insert(.isForgiven) }
@@ -78,10 +78,10 @@ extension Exchange {
   }
 
   private mutating func resumeFlags(_ transferred: TunnelState.Flags) {
-    if !transferred.contains(.isUpgrade) { flags.insert(.isTunnel) }
-    if transferred.contains(.clientEnded) { flags.insert(.clientEnded) }
-    if transferred.contains(.upstreamEnded) { flags.insert(.upstreamEnded) }
-    if transferred.contains(.dropsRequest) { flags.insert(.dropsRequest) }
+    if !transferred.contains(.isUpgrade) { asked.insert(.isTunnel) }
+    if transferred.contains(.clientEnded) { ends.insert(.client) }
+    if transferred.contains(.upstreamEnded) { ends.insert(.upstream) }
+    if transferred.contains(.dropsRequest) { carrier.insert(.dropsRequest) }
     record.isReused = transferred.contains(.isReused)
     record.isRetried = transferred.contains(.isRetried)
     record.isForgiven = transferred.contains(.isForgiven)

@@ -9,19 +9,21 @@ extension Exchange {
   /// To be asked once the rule is known.
   mutating func prepareReports(_ edits: RequestPolicy) {
     guard let rule, !rule.enforce, rule.timeouts != nil || edits.timeoutMilliseconds != nil else { return }
-    flags.insert(.reportsTimes)
+    delivery.insert(.reportsTimes)
   }
 
   /// Something took so long for which the rule may have a time-out.
   mutating func noteTime(_ milliseconds: Int64, of timeout: Timeout) {
-    guard flags.contains(.reportsTimes), let timeouts = rule?.timeouts, timeouts.own.contains(timeout) else { return }
+    guard delivery.contains(.reportsTimes), let timeouts = rule?.timeouts, timeouts.own.contains(timeout) else {
+      return
+    }
     report(milliseconds, above: timeouts.values[timeout], as: kind(of: timeout), timeout.rawValue)
   }
 
   /// Nothing moved until now.
   mutating func noteQuiet(until now: Int64) {
     // What rests at the pace of its rule is not quiet of itself.
-    if !flags.contains(.reportsTimes) || pacing != nil { return }
+    if !delivery.contains(.reportsTimes) || pacing != nil { return }
     switch phase {
     case .tunnel: noteTime(now - lastProgress, of: .tunnelIdle)
     case .exchanging:
@@ -35,7 +37,7 @@ extension Exchange {
   /// The exchange is over.
   public mutating func noteWhole(now: Int64) {
     // Of a tunnel it counts only the time until it is open.
-    guard flags.contains(.reportsTimes), !isTunnel, let most = rule?.request.timeoutMilliseconds else { return }
+    guard delivery.contains(.reportsTimes), !isTunnel, let most = rule?.request.timeoutMilliseconds else { return }
     report(now - record.begun, above: most, as: .exchangeTimeout, "timeout")
   }
 

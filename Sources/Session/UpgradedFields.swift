@@ -34,7 +34,7 @@ extension Exchange {
     let target = outputs.text.bytes.extracting(record.target)
     let method = outputs.text.bytes.extracting(record.method)
     let prefix = "http://".utf8.count
-    guard flags.contains(.upgraded), target.count > prefix else { return [] }
+    guard way.contains(.isUpgraded), target.count > prefix else { return [] }
     let end = target.firstIndex(of: 0x2f, from: prefix) ?? target.count
     let authority = target.extracting(prefix..<end)
     guard case .success(let asked) = HostAndPort.read(authority, 0..<authority.count) else { return [] }
