@@ -9,7 +9,7 @@ let package = Package(
     .executableTarget(
       name: "sallyport",
       dependencies: ["Server", "Policy", "Security", "Reachability", "Transport", "Bytes", "HTTP1", "CLinux"],
-      swiftSettings: strict),
+      swiftSettings: strict + memorySafe),
     .target(
       name: "Server",
       dependencies: [
@@ -24,15 +24,16 @@ let package = Package(
     .target(name: "Sharing", dependencies: ["Bytes"], swiftSettings: strict + memorySafe),
     .target(
       name: "Policy", dependencies: ["Security", "Serialization", "Reachability", "Bytes", "CTOML", "CIDN2"],
-      swiftSettings: strict),
+      swiftSettings: strict + memorySafe),
     .target(name: "Reachability", dependencies: ["Bytes"], swiftSettings: strict + memorySafe),
     .target(
       name: "Serialization", dependencies: ["Bytes", "CJSON", "CXML", "CZlib", "CCodings", "CIconv"],
       swiftSettings: strict + memorySafe),
     .target(
-      name: "Transport", dependencies: ["Bytes", "Sharing", "CLinux", "CCAres", "COpenSSL", "CSystemd"], swiftSettings: strict),
+      name: "Transport", dependencies: ["Bytes", "Sharing", "CLinux", "CCAres", "COpenSSL", "CSystemd"],
+      swiftSettings: strict),
     .target(name: "Security", dependencies: ["Bytes", "COpenSSL", "CGSSAPI"], swiftSettings: strict),
-    .target(name: "Bytes", swiftSettings: strict),
+    .target(name: "Bytes", swiftSettings: strict + memorySafe),
     .target(name: "CLinux"),
     .target(
       name: "CTOML",

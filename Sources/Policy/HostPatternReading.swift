@@ -119,13 +119,13 @@ public enum InternationalName {
     if name.utf8.contains(0) { return .failure(HostPatternFault(description: "it holds a NUL")) }
     var output: UnsafeMutablePointer<UInt8>? = nil
     let flags = Int32(IDN2_NFC_INPUT.rawValue | IDN2_NONTRANSITIONAL.rawValue)
-    let status = Array(name.utf8 + [0]).withUnsafeBufferPointer {
-      idn2_lookup_u8($0.baseAddress, &output, flags)
+    let status = unsafe Array(name.utf8 + [0]).withUnsafeBufferPointer {
+      unsafe idn2_lookup_u8($0.baseAddress, &output, flags)
     }
-    guard status == IDN2_OK.rawValue, let output else {
-      return .failure(HostPatternFault(description: String(cString: idn2_strerror(status))))
+    guard status == IDN2_OK.rawValue, let output = unsafe output else {
+      return unsafe .failure(HostPatternFault(description: String(cString: idn2_strerror(status))))
     }
-    defer { idn2_free(output) }
-    return .success(String(cString: output))
+    defer { unsafe idn2_free(output) }
+    return unsafe .success(String(cString: output))
   }
 }

@@ -67,18 +67,18 @@ struct TOMLFault: Error, Equatable, Sendable {
 enum TOMLDocument {
   /// Reads a whole document; the value is its root table.
   static func parse(_ source: [UInt8]) -> Result<TOMLValue, TOMLFault> {
-    let document = source.withUnsafeBytes {
-      ctoml_parse($0.baseAddress?.assumingMemoryBound(to: CChar.self), $0.count)
+    let document = unsafe source.withUnsafeBytes {
+      unsafe ctoml_parse($0.baseAddress?.assumingMemoryBound(to: CChar.self), $0.count)
     }
-    defer { ctoml_free(document) }
+    defer { unsafe ctoml_free(document) }
     var position = ctoml_position()
-    if let description = ctoml_fault(document, &position) {
-      let text = String(cString: description)
+    if let description = unsafe ctoml_fault(document, &position) {
+      let text = unsafe String(cString: description)
       return .failure(TOMLFault(position: place(of: text, at: TOMLPosition(position), in: source), description: text))
     }
     var count = 0
-    let first = ctoml_nodes(document, &count)
-    var walk = Walk(nodes: UnsafeBufferPointer(start: first, count: count))
+    let first = unsafe ctoml_nodes(document, &count)
+    var walk = unsafe Walk(nodes: UnsafeBufferPointer(start: first, count: count))
     return .success(walk.value())
   }
 
@@ -98,37 +98,37 @@ enum TOMLDocument {
   }
 
   /// Takes values off the list of nodes. The shim bounds how deep they nest.
-  private struct Walk {
+  @safe private struct Walk {
     let nodes: UnsafeBufferPointer<ctoml_node>
     var next = 0
 
     mutating func value() -> TOMLValue {
-      let node = nodes[next]
+      let node = unsafe nodes[next]
       next += 1
-      return TOMLValue(
+      return unsafe TOMLValue(
         content: content(of: node), begin: TOMLPosition(node.begin), end: TOMLPosition(node.end))
     }
 
     private mutating func content(of node: ctoml_node) -> TOMLValue.Content {
-      switch node.kind {
-      case CTOML_TABLE: return .table((0..<node.children).map { _ in entry() })
-      case CTOML_ARRAY: return .array((0..<node.children).map { _ in value() })
-      case CTOML_STRING: return .string(Self.text(node.text, node.text_length))
-      case CTOML_INTEGER: return .integer(node.integer)
-      case CTOML_FLOAT: return .float(node.real)
-      case CTOML_BOOLEAN: return .boolean(node.integer != 0)
-      default: return .dateTime(Self.text(node.text, node.text_length))
+      switch unsafe node.kind {
+      case CTOML_TABLE: return unsafe .table((0..<node.children).map { _ in entry() })
+      case CTOML_ARRAY: return unsafe .array((0..<node.children).map { _ in value() })
+      case CTOML_STRING: return unsafe .string(Self.text(node.text, node.text_length))
+      case CTOML_INTEGER: return unsafe .integer(node.integer)
+      case CTOML_FLOAT: return unsafe .float(node.real)
+      case CTOML_BOOLEAN: return unsafe .boolean(node.integer != 0)
+      default: return unsafe .dateTime(Self.text(node.text, node.text_length))
       }
     }
 
     private mutating func entry() -> TOMLEntry {
-      let node = nodes[next]
-      let key = Self.text(node.key, node.key_length)
-      return TOMLEntry(key: key, keyBegin: TOMLPosition(node.key_begin), value: value())
+      let node = unsafe nodes[next]
+      let key = unsafe Self.text(node.key, node.key_length)
+      return unsafe TOMLEntry(key: key, keyBegin: TOMLPosition(node.key_begin), value: value())
     }
 
     private static func text(_ start: UnsafePointer<CChar>?, _ count: Int) -> String {
-      String(decoding: UnsafeRawBufferPointer(start: start, count: count), as: UTF8.self)
+      unsafe String(decoding: UnsafeRawBufferPointer(start: start, count: count), as: UTF8.self)
     }
   }
 }
