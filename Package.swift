@@ -13,12 +13,13 @@ let package = Package(
     .target(
       name: "Server",
       dependencies: [
-        "Session", "Upstream", "Sharing", "Transport", "Security", "Reachability", "HTTP1", "Policy", "Bytes", "CLinux",
+        "Session", "TLSWire", "Upstream", "Sharing", "Transport", "Security", "Reachability", "HTTP1", "Policy", "Bytes", "CLinux",
       ],
       swiftSettings: strict),
     .target(
-      name: "Session", dependencies: ["HTTP1", "Policy", "Serialization", "Security", "Reachability", "Bytes"],
+      name: "Session", dependencies: ["HTTP1", "TLSWire", "Policy", "Serialization", "Security", "Reachability", "Bytes"],
       swiftSettings: strict + memorySafe),
+    .target(name: "TLSWire", dependencies: ["Bytes"], swiftSettings: strict + memorySafe),
     .target(name: "HTTP1", dependencies: ["Bytes"], swiftSettings: strict + memorySafe),
     .target(name: "Upstream", dependencies: ["Sharing"], swiftSettings: strict + memorySafe),
     .target(name: "Sharing", dependencies: ["Bytes"], swiftSettings: strict + memorySafe),
@@ -73,7 +74,7 @@ let package = Package(
       swiftSettings: strict),
     .testTarget(
       name: "SessionTests",
-      dependencies: ["Session", "HTTP1", "Policy", "Serialization", "Security", "Bytes", "TestSupport"],
+      dependencies: ["TLSWire", "Session", "HTTP1", "Policy", "Serialization", "Security", "Bytes", "TestSupport"],
       swiftSettings: strict),
     .testTarget(
       name: "TransportTests", dependencies: ["Transport", "Bytes", "TestSupport"], swiftSettings: strict),
@@ -100,7 +101,7 @@ if isFuzzing {
     package.targets.append(
       .executableTarget(
         name: "Fuzz\(name)",
-        dependencies: ["Session", "HTTP1", "Policy", "Serialization", "Security", "Reachability", "Bytes"],
+        dependencies: ["Session", "HTTP1", "TLSWire", "Policy", "Serialization", "Security", "Reachability", "Bytes"],
         path: "Tests/Fuzz/\(name)",
         swiftSettings: strict + [.enableExperimentalFeature("Extern"), .unsafeFlags(["-parse-as-library"])],
         linkerSettings: [.unsafeFlags(["-sanitize=fuzzer,address", "-use-ld=lld"])]))

@@ -4,6 +4,7 @@ import Bytes
 import HTTP1
 import Policy
 import Reachability
+import TLSWire
 
 /// The facts of an exchange. Times are milliseconds of the loop's monotonic clock; -1 where a step did not happen.
 public struct ExchangeRecord: Sendable {

@@ -6,6 +6,7 @@
 import Bytes
 import Policy
 import Security
+import TLSWire
 
 /// An object, so that sessions of other kinds pay one word for it.
 final class InspectedTunnel {

@@ -7,6 +7,7 @@
 
 import Bytes
 import Policy
+import TLSWire
 
 struct TunnelBeginning {
   enum Reading: Equatable {
@@ -34,7 +35,7 @@ struct TunnelBeginning {
     if opening.requiresHello { return .tls }
     var isUndecided = false
     if opening.sni == .match {
-      switch Self.isTLS(input) {
+      switch TLSBeginning.isMet(by: input) {
       case true?: return .tls
       case nil: isUndecided = !isLast
       case false?: break
@@ -48,21 +49,5 @@ struct TunnelBeginning {
       }
     }
     return isUndecided ? .incomplete : .other
-  }
-
-  /// Whether it begins as a record does, or as a hello of SSL 2.0, which servers of old take; nil: it may.
-  private static func isTLS(_ input: Span<UInt8>) -> Bool? {
-    if input[0] & 0x80 == 0 {
-      switch RecordHeader.read(input, at: 0) {
-      case .invalid(.notTLS): return false
-      case .incomplete: return input.count < 2 ? nil : true
-      case .complete, .invalid: return true
-      }
-    }
-    // Two bytes of length, 1 for a hello, and the version that is asked for (RFC 5246, E.2).
-    if input.count < 3 { return nil }
-    if input[2] != 1 { return false }
-    if input.count < 5 { return nil }
-    return input[3] == 3 || input[3] == 0 && input[4] == 2
   }
 }

@@ -7,6 +7,7 @@
 
 import Bytes
 import Policy
+import TLSWire
 
 /// A tunnel without its sockets. Times are milliseconds; those that are not of the calendar are of CLOCK_BOOTTIME, which the
 /// next process reads too.

@@ -5,6 +5,7 @@
 
 import Bytes
 import Policy
+import TLSWire
 
 extension Exchange {
   /// Whether nothing is left to do but to move bytes both ways. The server knows whether it ends TLS of either side.

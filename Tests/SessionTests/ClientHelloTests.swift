@@ -5,6 +5,7 @@ import TestSupport
 import Testing
 
 @testable import Session
+@testable import TLSWire
 
 @Suite struct ClientHelloTests {
   private let memory = GuardedMemory()

@@ -4,6 +4,7 @@ import Bytes
 import TestSupport
 
 @testable import Session
+@testable import TLSWire
 
 /// The bytes of pairs of hexadecimal digits; white space between them is ignored.
 func hexadecimal(_ text: String) -> [UInt8] {

@@ -6,6 +6,7 @@ import TestSupport
 import Testing
 
 @testable import Session
+@testable import TLSWire
 
 @Suite struct RandomConversationTests {
   /// By what way requests reach their origin.

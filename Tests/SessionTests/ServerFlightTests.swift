@@ -5,6 +5,7 @@ import TestSupport
 import Testing
 
 @testable import Session
+@testable import TLSWire
 
 @Suite struct ServerFlightTests {
   private let memory = GuardedMemory(capacity: 512 << 10)

@@ -5,6 +5,7 @@ import TestSupport
 import Testing
 
 @testable import Session
+@testable import TLSWire
 
 @Suite struct TunnelInspectionTests {
   /// What happens to a tunnel.

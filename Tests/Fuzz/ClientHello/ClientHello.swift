@@ -4,7 +4,7 @@
 // Run: make fuzz. The first byte of the input seeds the splits.
 
 import Bytes
-import Session
+import TLSWire
 
 /// SwiftPM makes `main` of this name.
 @_cdecl("FuzzClientHello_main")

@@ -5,7 +5,7 @@
 // and whether a stapled answer is wanted.
 
 import Bytes
-import Session
+import TLSWire
 
 /// SwiftPM makes `main` of this name.
 @_cdecl("FuzzServerFlight_main")

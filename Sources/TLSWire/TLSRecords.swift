@@ -7,7 +7,7 @@
 // used once it is whole. What cannot be right is refused and never skipped or repaired, for the peer behind the proxy
 // might read it otherwise.
 //
-// Tested in SessionTests: whole, byte by byte, and cut into records at every boundary. Fuzzed as ClientHello and
+// Tested in ClientHelloTests and ServerFlightTests: whole, byte by byte, and cut into records at every boundary. Fuzzed as ClientHello and
 // ServerFlight.
 
 import Bytes
@@ -258,5 +258,25 @@ struct FieldCursor: ~Escapable {
   mutating func vector(lengthBytes: Int) throws(HandshakeFault) -> FieldCursor {
     let count = try number(byteCount: lengthBytes)
     return FieldCursor(try opaque(count), otherwise: fault)
+  }
+}
+
+/// Whether the first bytes of a connection are of TLS at all.
+public enum TLSBeginning {
+  /// Whether `input`, which is not empty, begins as a record does, or as a hello of SSL 2.0, which servers of old take; nil: it
+  /// may.
+  public static func isMet(by input: Span<UInt8>) -> Bool? {
+    if input[0] & 0x80 == 0 {
+      switch RecordHeader.read(input, at: 0) {
+      case .invalid(.notTLS): return false
+      case .incomplete: return input.count < 2 ? nil : true
+      case .complete, .invalid: return true
+      }
+    }
+    // Two bytes of length, 1 for a hello, and the version that is asked for (RFC 5246, E.2).
+    if input.count < 3 { return nil }
+    if input[2] != 1 { return false }
+    if input.count < 5 { return nil }
+    return input[3] == 3 || input[3] == 0 && input[4] == 2
   }
 }
