@@ -13,12 +13,15 @@ let package = Package(
     .target(
       name: "Server",
       dependencies: [
-        "Session", "TLSWire", "Upstream", "Sharing", "Transport", "Security", "Reachability", "HTTP1", "Policy", "Bytes", "CLinux",
+        "Session", "TLSWire", "Upstream", "Sharing", "Transport", "Security", "Reachability", "HTTP1", "Policy",
+        "Bytes", "CLinux",
       ],
       swiftSettings: strict),
     .target(
-      name: "Session", dependencies: ["HTTP1", "TLSWire", "Policy", "Serialization", "Security", "Reachability", "Bytes"],
+      name: "Session",
+      dependencies: ["HTTP1", "TLSWire", "Policy", "Serialization", "Security", "Reachability", "Bytes"],
       swiftSettings: strict + memorySafe),
+    .target(name: "Images", dependencies: ["Bytes", "CZlib"], swiftSettings: strict + memorySafe),
     .target(name: "TLSWire", dependencies: ["Bytes"], swiftSettings: strict + memorySafe),
     .target(name: "HTTP1", dependencies: ["Bytes"], swiftSettings: strict + memorySafe),
     .target(name: "Upstream", dependencies: ["Sharing"], swiftSettings: strict + memorySafe),
@@ -28,7 +31,7 @@ let package = Package(
       swiftSettings: strict + memorySafe),
     .target(name: "Reachability", dependencies: ["Bytes"], swiftSettings: strict + memorySafe),
     .target(
-      name: "Serialization", dependencies: ["Bytes", "CJSON", "CXML", "CZlib", "CCodings", "CIconv"],
+      name: "Serialization", dependencies: ["Images", "Bytes", "CJSON", "CXML", "CZlib", "CCodings", "CIconv"],
       swiftSettings: strict + memorySafe),
     .target(
       name: "Transport", dependencies: ["Bytes", "Sharing", "CLinux", "CCAres", "COpenSSL", "CSystemd"],
@@ -70,6 +73,8 @@ let package = Package(
     .testTarget(name: "BytesTests", dependencies: ["Bytes", "Policy", "TestSupport"], swiftSettings: strict),
     .testTarget(name: "HTTP1Tests", dependencies: ["HTTP1", "Bytes", "TestSupport"], swiftSettings: strict),
     .testTarget(
+      name: "ImagesTests", dependencies: ["Images", "Bytes", "TestSupport", "CZlib"], swiftSettings: strict),
+    .testTarget(
       name: "SerializationTests", dependencies: ["Serialization", "CJSON", "CCodings", "Bytes", "TestSupport"],
       swiftSettings: strict),
     .testTarget(
@@ -101,7 +106,9 @@ if isFuzzing {
     package.targets.append(
       .executableTarget(
         name: "Fuzz\(name)",
-        dependencies: ["Session", "HTTP1", "TLSWire", "Policy", "Serialization", "Security", "Reachability", "Bytes"],
+        dependencies: [
+          "Session", "HTTP1", "TLSWire", "Images", "Policy", "Serialization", "Security", "Reachability", "Bytes",
+        ],
         path: "Tests/Fuzz/\(name)",
         swiftSettings: strict + [.enableExperimentalFeature("Extern"), .unsafeFlags(["-parse-as-library"])],
         linkerSettings: [.unsafeFlags(["-sanitize=fuzzer,address", "-use-ld=lld"])]))

@@ -6,6 +6,7 @@
 // serializers are asked then. Tests: ResponseJudgementTests.
 
 import Bytes
+import Images
 
 /// Most of what a check may take on.
 public struct ContentLimits: Sendable {

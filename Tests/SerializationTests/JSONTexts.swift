@@ -1,5 +1,6 @@
 // JSON texts that are valid, for all tests that read JSON. Those that are not: RefusedJSONTexts.swift.
 
+import Bytes
 import TestSupport
 import Testing
 

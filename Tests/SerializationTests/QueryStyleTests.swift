@@ -1,5 +1,6 @@
 // The styles of queries and forms: what they write, to the byte, and that what one wrote is read back in it.
 
+import Bytes
 import TestSupport
 import Testing
 

@@ -138,14 +138,16 @@ import Transport
   @Test func modulesKnowOnlyWhatIsBelowThem() {
     let below: [String: Set<String>] = [
       "Bytes": ["Glibc", "Synchronization"],
-      "Serialization": ["Bytes", "CIconv", "CJSON", "CCodings", "CXML", "CZlib"], "HTTP1": ["Bytes"],
+      "Images": ["Bytes", "CZlib"],
+      "Serialization": ["Bytes", "Images", "CIconv", "CJSON", "CCodings", "CXML", "CZlib"], "HTTP1": ["Bytes"],
       "Security": ["Bytes", "CGSSAPI", "COpenSSL", "Glibc"],
       "Reachability": ["Bytes"], "Sharing": ["Bytes"], "TLSWire": ["Bytes"], "Upstream": ["Sharing"],
       "Policy": ["Bytes", "CTOML", "CIDN2", "Reachability", "Security", "Serialization"],
       "Session": ["Bytes", "HTTP1", "Policy", "Reachability", "Security", "Serialization", "TLSWire"],
       "Transport": ["Bytes", "Sharing", "CLinux", "CCAres", "COpenSSL", "CSystemd", "Glibc", "Synchronization"],
       "Server": [
-        "Bytes", "HTTP1", "Policy", "Reachability", "Security", "Session", "Sharing", "TLSWire", "Transport", "Upstream",
+        "Bytes", "HTTP1", "Policy", "Reachability", "Security", "Session", "Sharing", "TLSWire", "Transport",
+        "Upstream",
         "Synchronization", "CLinux",
       ],
       "sallyport": ["Bytes", "HTTP1", "Policy", "Reachability", "Security", "Server", "Transport"],

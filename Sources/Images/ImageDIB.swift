@@ -8,6 +8,8 @@
 //
 // Tests: ImageBMPTests, ImageICOTests.
 
+import Bytes
+
 /// What the header of a bitmap says.
 struct DIBHeader {
   enum Container {

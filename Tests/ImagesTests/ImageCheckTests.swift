@@ -1,7 +1,7 @@
 // The signatures by which formats are told apart, and the limits that hold for all formats.
 
 import Bytes
-import Serialization
+import Images
 import TestSupport
 import Testing
 

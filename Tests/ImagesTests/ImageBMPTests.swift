@@ -1,6 +1,6 @@
 // BMP: images of Pillow, ImageMagick and netpbm, and bitmaps put together from headers and pixels.
 
-import Serialization
+import Images
 import TestSupport
 import Testing
 

@@ -1,6 +1,6 @@
 // ICO and CUR: icons of Pillow, ImageMagick and netpbm, and icons put together from a directory and images.
 
-import Serialization
+import Images
 import TestSupport
 import Testing
 

@@ -5,6 +5,8 @@
 //
 // Tests: ImageAVIFTests.
 
+import Bytes
+
 /// The tracks while the boxes of `moov` are read.
 struct AVIFSequence {
   private static let codedType: UInt32 = 0x6176_3031  // av01

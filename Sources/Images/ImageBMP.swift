@@ -10,6 +10,8 @@
 //
 // Tests: ImageBMPTests.
 
+import Bytes
+
 /// A BMP.
 struct BitmapFile {
   /// The signature, a file size and two reserved fields come before the offset of the pixels.

@@ -5,6 +5,8 @@
 //
 // Tests: ImagePNGTests.
 
+import Bytes
+
 /// The animation of a PNG, if it has one, while its chunks go by.
 struct PNGAnimation {
   /// The frame that the last fcTL announced.

@@ -1,4 +1,4 @@
-// Why a body is not what it is said to be, and where: the answer of every check of this module.
+// Why a body is not what it is said to be, and where: the answer of every check of a body.
 
 /// The first fault of a body.
 public struct ContentFault: Error, Equatable, Sendable {
@@ -35,7 +35,7 @@ public struct ContentFault: Error, Equatable, Sendable {
 
 extension Span where Element == UInt8 {
   /// The place of a byte of a text in UTF-8. A line ends with LF, CR LF or CR.
-  func place(of offset: Int) -> ContentFault.Place {
+  public func place(of offset: Int) -> ContentFault.Place {
     var line = 1
     var column = 1
     for index in 0..<Swift.min(offset, count) {

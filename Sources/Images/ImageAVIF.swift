@@ -9,6 +9,8 @@
 //
 // Tests: ImageAVIFTests.
 
+import Bytes
+
 /// An AVIF.
 struct AVIFFile {
   private static let stillBrand: UInt32 = 0x6176_6966  // avif

@@ -1,6 +1,7 @@
 // TIFF and BigTIFF: images of Pillow and libtiff, and files put together from directories.
 
-import Serialization
+import Bytes
+import Images
 import TestSupport
 import Testing
 

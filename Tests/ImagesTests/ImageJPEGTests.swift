@@ -1,6 +1,7 @@
 // JPEG: images of Pillow and libjpeg-turbo, and interchange files put together from segments.
 
-import Serialization
+import Bytes
+import Images
 import TestSupport
 import Testing
 

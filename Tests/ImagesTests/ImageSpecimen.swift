@@ -1,7 +1,7 @@
 // Images of real encoders as rows of tables, and what holds for every one of them.
 
 import Bytes
-import Serialization
+import Images
 import TestSupport
 import Testing
 

@@ -1,6 +1,7 @@
 // PNG and APNG: images of Pillow and ImageMagick, and datastreams put together from chunks.
 
-import Serialization
+import Bytes
+import Images
 import TestSupport
 import Testing
 

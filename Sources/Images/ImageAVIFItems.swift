@@ -6,6 +6,8 @@
 //
 // Tests: ImageAVIFTests.
 
+import Bytes
+
 /// The items while the boxes of `meta` are read.
 struct AVIFItems {
   private static let codedType: UInt32 = 0x6176_3031  // av01

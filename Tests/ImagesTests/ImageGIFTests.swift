@@ -1,6 +1,6 @@
 // GIF: images of Pillow and ImageMagick, and data streams put together from blocks.
 
-import Serialization
+import Images
 import TestSupport
 import Testing
 

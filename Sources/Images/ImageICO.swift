@@ -6,6 +6,8 @@
 //
 // Tests: ImageICOTests.
 
+import Bytes
+
 /// An icon or a cursor.
 struct IconFile {
   private static let entryBytes = 16

@@ -11,6 +11,8 @@
 //
 // Tests: ImageTIFFTests.
 
+import Bytes
+
 /// A TIFF while its directories are read.
 struct TIFFFile {
   /// Numbers that a BigTIFF writes in eight bytes take four in a TIFF.

@@ -9,6 +9,8 @@
 //
 // Tests: ImageWebPTests.
 
+import Bytes
+
 /// A WebP while its chunks go by.
 struct WebPFile {
   fileprivate enum ChunkType: UInt32 {

@@ -5,6 +5,8 @@
 //
 // Tests: ImageAVIFTests.
 
+import Bytes
+
 /// The boxes that something is read of.
 enum ISOBoxType: UInt32 {
   case fileType = 0x6674_7970  // ftyp

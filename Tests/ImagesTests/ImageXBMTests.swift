@@ -1,6 +1,7 @@
 // XBM: images of Pillow, ImageMagick and netpbm, and texts written here.
 
-import Serialization
+import Bytes
+import Images
 import TestSupport
 import Testing
 

@@ -5,6 +5,8 @@
 //
 // Tests: ImageJPEGTests.
 
+import Bytes
+
 /// SOF (B.2.2).
 struct JPEGFrame {
   struct Component {

@@ -1,6 +1,6 @@
 // AVIF: images of Pillow (libavif) and avifenc, and files put together from boxes.
 
-import Serialization
+import Images
 import TestSupport
 import Testing
 

@@ -1,6 +1,6 @@
 // WebP: images of Pillow (libwebp) and cwebp, and files put together from chunks.
 
-import Serialization
+import Images
 import TestSupport
 import Testing
 

@@ -11,6 +11,8 @@
 //
 // Tests: ImageGIFTests.
 
+import Bytes
+
 /// A GIF while its blocks go by.
 struct GIFDataStream {
   private static let signatureBytes = 6
