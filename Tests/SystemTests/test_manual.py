@@ -68,7 +68,7 @@ class Key:
 
 def schema() -> set[Key]:
     """Every key that the program knows, as it is described."""
-    text = (SOURCES / "Policy/ConfigurationSchema.swift").read_text()
+    text = source("Policy", "ConfigurationSchema.swift")
     tables = re.findall(r"static let (\w+) = TableSchema\((.*?)\)\n", text, re.DOTALL)
     assert len(tables) > 20, "the schema is written in another way now; read it anew here"
     keys = set()
@@ -262,7 +262,7 @@ def test_every_field_of_the_log_is_described():
 
 
 def test_every_refusal_stands_under_its_status():
-    problem = (SOURCES / "Session/Problem.swift").read_text()
+    problem = source("Session", "Problem.swift")
     statuses = {
         kind: status
         for kinds, status in re.findall(r"case ([^:]+):\s+(\d+)\n", block(problem, "status: Int"))
@@ -321,10 +321,13 @@ def members(value: object) -> set[str]:
 
 
 def server_source(name: str) -> str:
-    path = SOURCES / "Server" / name
-    if not path.exists():
-        pytest.skip(f"there is no {name}")
-    return path.read_text()
+    return source("Server", name)
+
+
+def source(module: str, name: str) -> str:
+    found = list((SOURCES / module).rglob(name))
+    assert len(found) == 1, f"{name} of {module}: {found}"
+    return found[0].read_text()
 
 
 @pytest.mark.parametrize("resource", RESOURCES)
