@@ -3,6 +3,7 @@
 //
 // Run: make fuzz. CRCs keep a fuzzer out of a PNG: those of the input are made right, and it is checked a second time.
 
+import Bytes
 import Images
 
 /// SwiftPM makes `main` of this name.
