@@ -103,6 +103,8 @@ public struct Exchange: ~Copyable {
   public borrowing func withRecord(_ body: (borrowing ExchangeRecord) -> Void) { body(record) }
 
   var hop = HopState()
+  /// Of the request, as it is written for an origin.
+  var written = WrittenHead()
 
   /// None yet.
   init(policy: Policy, now: Int64) {
@@ -284,15 +286,14 @@ public struct Exchange: ~Copyable {
     parent = way.parent
     challenged?.parentLines = way.parent == nil ? nil : way.parentLines
     if let challenged, challenged.parent?.place != way.digest?.place { challenged.parent = way.digest }
-    if let problem = leave(parentLines: way.parentLines, now: now, &workspace, &outputs) { return problem }
+    leave(parentLines: way.parentLines, now: now, &workspace, &outputs)
     return request == .done ? .hold : .read
   }
 
-  /// What stands in `outputs.toUpstream` leaves by the connection that there is. `parentLines`: see `UpstreamWay`. An action
-  /// where it cannot.
+  /// What stands in `outputs.toUpstream` leaves by the connection that there is. `parentLines`: see `UpstreamWay`.
   mutating func leave(
     parentLines: [UInt8], now: Int64, _ workspace: inout Workspace, _ outputs: inout Outputs
-  ) -> Action? {
+  ) {
     if carrier.contains(.isReused), carrier.contains(.mayRetry) {
       workspace.pool.lend(&outputs.replay, outputs.toUpstream.count)
       outputs.replay.append(contentsOf: outputs.toUpstream)
@@ -301,15 +302,12 @@ public struct Exchange: ~Copyable {
     let lines = challengeLines(&workspace, outputs)
     if parent != nil {
       let added = lines.isEmpty ? parentLines : lines + parentLines
-      guard ParentRequest.rewrite(&outputs.toUpstream, adding: added, &workspace.pool) else {
-        return answer(Problem(.parentFailed, "The request cannot be written for a parent."), &workspace, &outputs)
-      }
-      addParentLine(&workspace, &outputs)
+      let head = ParentRequest.rewrite(&outputs.toUpstream, written, adding: added, &workspace.pool)
+      addParentLine(to: head, &workspace, &outputs)
     } else if !lines.isEmpty {
-      ParentRequest.insert(lines, into: &outputs.toUpstream, &workspace.pool)
+      ParentRequest.insert(lines, into: &outputs.toUpstream, written, &workspace.pool)
     }
     sendPaced(now: now, &workspace, &outputs)
-    return nil
   }
 
   /// The proxy can play the part of the host: the tunnel is granted, and nothing is opened upstream before a request comes.

@@ -103,8 +103,9 @@ extension Exchange {
     challenged.begun = request
     challenged.mayRetry = carrier.contains(.mayRetry)
     var lines: [UInt8] = []
-    let line = Self.requestLine(outputs.toUpstream.bytes)
-    if let answer = challenged.origin?.answer(method: line.method, target: line.target, &workspace.nonces) {
+    let bytes = outputs.toUpstream.bytes
+    let (method, target) = (bytes.extracting(written.method).array, bytes.extracting(written.target).array)
+    if let answer = challenged.origin?.answer(method: method, target: target, &workspace.nonces) {
       lines = Array("Authorization: ".utf8) + answer + [0x0d, 0x0a]
     }
     let isBare =
@@ -117,21 +118,12 @@ extension Exchange {
   }
 
   /// The credentials for the parent that the head in `outputs` has been written for.
-  mutating func addParentLine(_ workspace: inout Workspace, _ outputs: inout Outputs) {
+  mutating func addParentLine(to head: WrittenHead, _ workspace: inout Workspace, _ outputs: inout Outputs) {
     guard let challenged, challenged.parent != nil else { return }
-    let line = Self.requestLine(outputs.toUpstream.bytes)
-    guard let answer = challenged.parent?.answer(method: line.method, target: line.target, &workspace.nonces) else {
-      return
-    }
-    ParentRequest.insert(ParentRequest.authorizationLine(answer), into: &outputs.toUpstream, &workspace.pool)
-  }
-
-  /// Method and target as they stand in the first line.
-  private static func requestLine(_ head: Span<UInt8>) -> (method: [UInt8], target: [UInt8]) {
-    guard let first = head.firstIndex(of: 0x20), let second = head.firstIndex(of: 0x20, from: first + 1) else {
-      return ([], [])
-    }
-    return (head.extracting(0..<first).array, head.extracting(first + 1..<second).array)
+    let method = outputs.toUpstream.bytes.extracting(head.method).array
+    let target = outputs.toUpstream.bytes.extracting(head.target).array
+    guard let answer = challenged.parent?.answer(method: method, target: target, &workspace.nonces) else { return }
+    ParentRequest.insert(ParentRequest.authorizationLine(answer), into: &outputs.toUpstream, head, &workspace.pool)
   }
 
   /// The request as it left without credentials, its body with it; false: it is not kept any more.
@@ -219,7 +211,8 @@ extension Exchange {
     // An origin may close it after a challenge as after any other exchange.
     carrier.insert(.isReused)
     if challenged.mayRetry { carrier.insert(.mayRetry) }
-    return leave(parentLines: challenged.parentLines ?? [], now: now, &workspace, &outputs) ?? .read
+    leave(parentLines: challenged.parentLines ?? [], now: now, &workspace, &outputs)
+    return .read
   }
 
   private mutating func leaveOnAnother(

@@ -22,10 +22,14 @@ extension Exchange {
       &outputs.toUpstream,
       workspace.request.fields.lines.last.map { $0.line.upperBound + 256 } ?? 1024 + edits.fields.addedBytes)
     outputs.toUpstream.append(bytes.extracting(workspace.request.method))
+    written.method = 0..<outputs.toUpstream.count
     outputs.toUpstream.append(0x20)
+    let target = outputs.toUpstream.count
     writeTarget(bytes, edits.serialization, workspace, to: &outputs.toUpstream)
+    written.target = target..<outputs.toUpstream.count
     outputs.toUpstream.append(" HTTP/1.1\r\nHost: ")
-    if let target {
+    let authority = outputs.toUpstream.count
+    if let target = self.target {
       outputs.toUpstream.append(target.authority)
     } else if let interior, workspace.request.authority.isEmpty {
       outputs.toUpstream.append(interior.authority)
@@ -35,6 +39,7 @@ extension Exchange {
     } else {
       outputs.toUpstream.append(bytes.extracting(workspace.request.authority))
     }
+    written.authority = authority..<outputs.toUpstream.count
     outputs.toUpstream.append("\r\n")
     writeMaxForwards(bytes, &workspace.request, to: &outputs.toUpstream)
     workspace.request.fields.write(bytes, to: &outputs.toUpstream)
