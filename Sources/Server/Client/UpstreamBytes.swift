@@ -28,8 +28,13 @@ extension Conversation {
     if let allowed = session.exchange.downloadAllowance(now: worker.now), !session.exchange.holdsBody {
       room = min(room, max(allowed, Self.leastReadBytes))
     }
-    // What is read ahead and finds no room either stays as long as the client likes.
-    upstream.stream.tls?.readAhead(clientRoom >= Worker.readBytes + TLSContext.readAheadBytes)
+    if let tls = upstream.stream.tls {
+      // It pays for long bodies. What is read ahead and finds no room either stays as long as the client likes.
+      let fits = clientRoom >= Self.besideAheadBytes + TLSContext.readAheadBytes
+      let readsAhead = (!isAtHead || upstream.sendsLongBodies) && (fits || session.exchange.holdsBody)
+      if readsAhead, !session.exchange.holdsBody { room = min(room, Self.besideAheadBytes) }
+      tls.readAhead(readsAhead)
+    }
     var input = takeInput(&upstreamInput, room, worker)
     switch upstream.stream.read(into: &input) {
     case .moved(let count):
@@ -56,6 +61,8 @@ extension Conversation {
   /// Less room than a record of TLS with its head needs is waited for: what the socket does not take would be kept for as
   /// long as the client likes.
   static let leastRoom = 18 << 10
+  /// What is taken of TLS at once where more is read ahead: both together are less than a client's socket takes that reads.
+  static let besideAheadBytes = 32 << 10
   /// What a socket takes at least that has sent nothing: of one it need not be asked.
   static let freshRoom = 32 << 10
   /// Above this the kernel need not be asked again.
