@@ -13,7 +13,7 @@ let package = Package(
     .target(
       name: "Server",
       dependencies: [
-        "Session", "TLSWire", "Upstream", "Sharing", "Transport", "Security", "Reachability", "HTTP1", "Policy",
+        "Session", "TLSWire", "Upstream", "Sharing", "Transport", "Security", "Reachability", "HTTP1", "HTTP2", "Policy",
         "Bytes", "CLinux",
       ],
       swiftSettings: strict),
@@ -24,6 +24,7 @@ let package = Package(
     .target(name: "Images", dependencies: ["Bytes", "CZlib"], swiftSettings: strict + memorySafe),
     .target(name: "TLSWire", dependencies: ["Bytes"], swiftSettings: strict + memorySafe),
     .target(name: "HTTP1", dependencies: ["Bytes"], swiftSettings: strict + memorySafe),
+    .target(name: "HTTP2", dependencies: ["HTTP1", "Bytes", "CNGHTTP2"], swiftSettings: strict + memorySafe),
     .target(name: "Upstream", dependencies: ["Sharing"], swiftSettings: strict + memorySafe),
     .target(name: "Sharing", dependencies: ["Bytes"], swiftSettings: strict + memorySafe),
     .target(
@@ -51,6 +52,7 @@ let package = Package(
         .linkedLibrary("z"), .linkedLibrary("brotlidec"), .linkedLibrary("brotlienc"), .linkedLibrary("zstd"),
       ]),
     .target(name: "CGSSAPI"),
+    .target(name: "CNGHTTP2", linkerSettings: [.linkedLibrary("nghttp2")]),
     .target(
       name: "COpenSSL", linkerSettings: [.linkedLibrary("ssl"), .linkedLibrary("crypto")]),
     .systemLibrary(name: "CCAres", pkgConfig: "libcares"),
@@ -71,6 +73,8 @@ let package = Package(
     .testTarget(
       name: "ReachabilityTests", dependencies: ["Reachability", "Bytes", "TestSupport"], swiftSettings: strict),
     .testTarget(name: "BytesTests", dependencies: ["Bytes", "Policy", "TestSupport"], swiftSettings: strict),
+    .testTarget(
+      name: "HTTP2Tests", dependencies: ["HTTP2", "HTTP1", "Bytes", "TestSupport"], swiftSettings: strict),
     .testTarget(name: "HTTP1Tests", dependencies: ["HTTP1", "Bytes", "TestSupport"], swiftSettings: strict),
     .testTarget(
       name: "ImagesTests", dependencies: ["Images", "Bytes", "TestSupport", "CZlib"], swiftSettings: strict),

@@ -156,6 +156,7 @@ const char *cl_error_text(int error);
 #define CL_EADDRINUSE 98
 #define CL_EEXIST 17
 #define CL_ENOTSOCK 88
+#define CL_ECONNRESET 104
 #define CL_SOCK_STREAM 1
 #define CL_EADDRNOTAVAIL 99
 #define CL_EAFNOSUPPORT 97

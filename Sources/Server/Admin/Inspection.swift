@@ -63,10 +63,14 @@ extension Worker {
     for occupant in occupants {
       switch occupant {
       case .client(let conversation):
-        gauges.clients += 1
+        if conversation.isStream { gauges.streams += 1 } else { gauges.clients += 1 }
         if conversation.session.exchange.isInTunnel { gauges.tunnels += 1 }
       case .upstream(let upstream):
+        if upstream.stream.carried != nil { continue }
         if upstream.owner == nil { gauges.idleUpstreams += 1 } else { gauges.busyUpstreams += 1 }
+      case .http2(let endpoint) where endpoint.isClient: gauges.clients += 1
+      case .http2(let endpoint):
+        if endpoint.connection.openStreams == 0 { gauges.idleUpstreams += 1 } else { gauges.busyUpstreams += 1 }
       case .free, .listener, .mailbox, .connector, .attempt, .probe, .acceptPause: break
       }
     }

@@ -94,10 +94,11 @@ final class Conversation {
   /// Smallest room for a read behind bytes that are kept.
   static let leastReadBytes = 1024
 
-  init(slot: Int, _ connection: Accepted, live: LivePolicy, now: Int64) {
+  /// `stream`: over what it goes, where that is not the connection itself.
+  init(slot: Int, _ connection: Accepted, over stream: ByteStream? = nil, live: LivePolicy, now: Int64) {
     self.slot = slot
     self.connection = connection
-    stream = ByteStream(connection.descriptor)
+    self.stream = stream ?? ByteStream(connection.descriptor)
     self.live = live
     session = Session(policy: live.policy, now: now)
   }
@@ -257,8 +258,9 @@ final class Conversation {
     if !fresh, !session.exchange.isTunnel {
       let carrier = destination.carrier(isTunnel: false)
       if !worker.mustQueue(for: carrier, session.exchange.policy),
-        let kept = worker.takeIdle(
-          carrier, rule: rule, allowsCellular: session.exchange.allowsCellularAccess, session.exchange.policy)
+        let kept = worker.takeKept(
+          carrier, rule: rule, allowsCellular: session.exchange.allowsCellularAccess,
+          sharesConnection: session.exchange.mayShareConnection, session.exchange.policy)
       {
         attach(kept, reused: true, worker)
         return
@@ -325,7 +327,7 @@ final class Conversation {
   /// A kept connection is marked as its last request asked for; a new one was opened with the mark.
   private func mark(_ upstream: Upstream, reused: Bool) {
     let codePoint = session.exchange.serviceType.codePoint
-    if reused, upstream.codePoint != codePoint {
+    if reused, upstream.codePoint != codePoint, upstream.stream.carried == nil {
       upstream.descriptor.mark(codePoint: codePoint, isIPv4: upstream.address.isIPv4)
     }
     upstream.codePoint = codePoint
@@ -383,7 +385,7 @@ final class Conversation {
     giveBackPipes(worker)
     let keeps =
       ending.client == .intercept
-      || ending.client == .keep
+      || ending.client == .keep && !isStream
         && (hasNextRequest || !worker.isDraining && !clientSide.state.contains(.ended))
     session.exchangeEnded(now: worker.now, keeps: keeps)
     clientSide.state.remove([.sawInput, .closesWrite])
@@ -393,7 +395,8 @@ final class Conversation {
     switch ending.client {
     case .keep:
       if !keeps { close(worker) }
-    case .close where canCloseAtOnce, .cut where canCloseAtOnce:
+    case .close where canCloseAtOnce, .cut where canCloseAtOnce, .close where isStream, .cut where isStream,
+      .linger where isStream:
       close(worker)
     case .close, .cut, .linger:
       // Closing with bytes unread would send a reset, which destroys what the client has not read yet.
@@ -445,7 +448,7 @@ final class Conversation {
     if flags.contains(.aborts) { stream.abort() } else { stream.close() }
     if identification.contains(.counted), let identity { worker.shared.places.discount(identity) }
     discountHeld(worker)
-    worker.clientClosed(slot)
+    if isStream { worker.vacate(slot) } else { worker.clientClosed(slot) }
   }
 
   // MARK: After every event

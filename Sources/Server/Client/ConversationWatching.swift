@@ -11,7 +11,7 @@ extension Conversation {
     if clientSide.state.contains(.broken) {
       // It will never say that it takes bytes: a write shows that it does not.
       awaitsRoom = false
-      return worker.update(descriptor, &interest, nil, slot)
+      return worker.watch(stream, &interest, nil, slot)
     }
     var wanted: Interest = []
     if clientSide.state.contains(.ended) {
@@ -23,7 +23,7 @@ extension Conversation {
     }
     let hasMore = !outputs.toClient.isEmpty || awaitsRoom || upstreamSide.holdsPiped
     if hasMore, !session.exchange.downloadRests { wanted.insert(.write) }
-    worker.update(descriptor, &interest, wanted, slot)
+    worker.watch(stream, &interest, wanted, slot)
   }
 
   func watchUpstream(_ worker: Worker) {
@@ -36,7 +36,7 @@ extension Conversation {
       wanted = .read
     }
     if !outputs.toUpstream.isEmpty || clientSide.holdsPiped { wanted?.insert(.write) }
-    worker.update(upstream.descriptor, &upstream.interest, wanted, upstream.slot)
+    worker.watch(upstream.stream, &upstream.interest, wanted, upstream.slot)
   }
 
   // MARK: Input buffers

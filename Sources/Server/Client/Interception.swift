@@ -86,6 +86,7 @@ extension Conversation {
     case .wantsWrite: clientHandshake?.wants = .write
     case .done:
       clientHandshake = nil
+      if tls.negotiatedProtocol == .http2 { return continueAsHTTP2(worker) }
       session.handshakeDone(now: worker.now)
       // The first request often comes with the end of the handshake.
       readClient(worker)

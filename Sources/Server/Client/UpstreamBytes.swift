@@ -72,7 +72,7 @@ extension Conversation {
 
   /// How much is read of the upstream at once: no more than the client's socket takes.
   private var responseRoom: Int {
-    if clientRoom < Self.ampleRoom, clientRoom != Self.freshRoom { clientRoom = descriptor.sendRoom }
+    if clientRoom < Self.ampleRoom, clientRoom != Self.freshRoom { clientRoom = stream.sendRoom }
     if clientRoom >= Worker.readBytes { return Worker.readBytes }
     // Blocks are powers of two, and are read full.
     return max(Self.slowReadBytes, 1 << (Int.bitWidth - 1 - max(1, clientRoom).leadingZeroBitCount))

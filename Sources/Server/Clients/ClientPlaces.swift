@@ -260,7 +260,7 @@ extension Conversation {
   }
 
   func countIdentity(_ worker: Worker) {
-    if flags.contains(.closed) || identification.contains(.counted) { return }
+    if isStream || flags.contains(.closed) || identification.contains(.counted) { return }
     worker.shared.places.count(knownIdentity(worker))
     identification.insert(.counted)
   }

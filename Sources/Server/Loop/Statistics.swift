@@ -71,6 +71,8 @@ struct Statistics: Sendable {
   var clientsAccepted: UInt64 = 0
   /// Clients whose connection went to another that held less than its share, and connections that could not even wait.
   var clientsDisplaced: UInt64 = 0
+  /// Connections of HTTP/2 that ended for a fault of the peer.
+  var http2Faults: UInt64 = 0
   var clientsRefused: UInt64 = 0
   var upstreamsOpened: UInt64 = 0
   var upstreamsReused: UInt64 = 0
@@ -86,6 +88,8 @@ struct Statistics: Sendable {
     var clients = 0
     var tunnels = 0
     var idleUpstreams = 0
+    /// Requests that are open on connections of HTTP/2.
+    var streams = 0
     var busyUpstreams = 0
   }
 
@@ -151,6 +155,7 @@ struct Statistics: Sendable {
     retries += other.retries
     clientsAccepted += other.clientsAccepted
     clientsDisplaced += other.clientsDisplaced
+    http2Faults += other.http2Faults
     clientsRefused += other.clientsRefused
     upstreamsOpened += other.upstreamsOpened
     upstreamsReused += other.upstreamsReused
@@ -160,6 +165,7 @@ struct Statistics: Sendable {
     gauges.clients += other.gauges.clients
     gauges.tunnels += other.gauges.tunnels
     gauges.idleUpstreams += other.gauges.idleUpstreams
+    gauges.streams += other.gauges.streams
     gauges.busyUpstreams += other.gauges.busyUpstreams
   }
 }

@@ -23,6 +23,7 @@ final class Worker {
     case connector(Connector)
     case attempt(Connector)
     case probe(TunnelProbe)
+    case http2(HTTP2Endpoint)
     /// Accepting stopped for want of descriptors; its timer starts it again.
     case acceptPause
   }
@@ -98,6 +99,10 @@ final class Worker {
   @exclusivity(unchecked) var pipelinedInTurn = 0
   /// See `heldIsShort`.
   @exclusivity(unchecked) private(set) var ampleHeldBytes: Int
+  /// Connections of HTTP/2 to which something happened in this turn.
+  @exclusivity(unchecked) var unsettled: [HTTP2Endpoint] = []
+  /// Peers that broke a limit of HTTP/2.
+  var http2Faults = RepeatedEvent()
   /// Which connections are closed where a client has to give some back.
   var idlest = IdlestClients()
 
@@ -144,7 +149,7 @@ final class Worker {
   /// Runs until it has been told to drain and has.
   func run() {
     while !finished {
-      let count = poller.wait(milliseconds: again.isEmpty ? waitMilliseconds() : 0)
+      let count = poller.wait(milliseconds: again.isEmpty && unsettled.isEmpty ? waitMilliseconds() : 0)
       workspace.turnMicroseconds = Clock.monotonicMicroseconds
       now = workspace.turnMicroseconds / 1000
       pipelinedInTurn = 0
@@ -153,6 +158,7 @@ final class Worker {
       if !again.isEmpty { goOnReading() }
       if !resting.isEmpty { serveResting() }
       runTimers()
+      if !unsettled.isEmpty { settleHTTP2() }
       shared.log.submit(&logLines)
       statistics.noteTurn(microseconds: Clock.monotonicMicroseconds - workspace.turnMicroseconds)
       if let refusalDeadline, now >= refusalDeadline { endUnderWay() }
@@ -174,11 +180,16 @@ final class Worker {
   private func dispatch(_ readiness: Readiness) {
     let slot = Int(readiness.data & 0xffff_ffff)
     guard generations[slot] == UInt32(readiness.data >> 32) else { return }
+    dispatch(readiness, to: slot)
+  }
+
+  func dispatch(_ readiness: Readiness, to slot: Int) {
     switch occupants[slot] {
     case .client(let conversation): conversation.clientReady(readiness, self)
     case .upstream(let upstream): upstreamReady(upstream, readiness)
     case .attempt(let connector): connector.attemptReady(slot, self)
     case .probe(let probe): probe.ready(self)
+    case .http2(let endpoint): endpoint.ready(readiness)
     case .listener(let listener): accept(listener)
     case .mailbox: takeMessages()
     case .free, .connector, .acceptPause: break
@@ -192,7 +203,23 @@ final class Worker {
     var turn: [(slot: Int, generation: UInt32)] = []
     swap(&turn, &again)
     for (slot, generation) in turn where generations[slot] == generation {
-      if case .client(let conversation) = occupants[slot] { conversation.readMore(self) }
+      switch occupants[slot] {
+      case .client(let conversation): conversation.readMore(self)
+      case .http2(let endpoint): endpoint.read()
+      default: break
+      }
+    }
+  }
+
+  /// How often what one connection causes at another is passed on within a turn: a request and its answer take two.
+  private static let settlingRounds = 4
+
+  /// Once all else of the turn is done: what was written to streams leaves, and what happened to them is told.
+  private func settleHTTP2() {
+    for _ in 0..<Self.settlingRounds where !unsettled.isEmpty {
+      var round: [HTTP2Endpoint] = []
+      swap(&round, &unsettled)
+      for endpoint in round { endpoint.settle() }
     }
   }
 
@@ -219,6 +246,7 @@ final class Worker {
       case .upstream(let upstream): idleTimerFired(upstream)
       case .connector(let connector): connector.timerFired(self)
       case .probe(let probe): probe.timerFired(self)
+      case .http2(let endpoint): endpoint.timerFired()
       case .acceptPause: resumeAccepting()
       case .free, .listener, .mailbox, .attempt: break
       }
@@ -286,6 +314,10 @@ final class Worker {
     for case .upstream(let upstream) in occupants where upstream.owner == nil {
       if !(upstream.destination.security.map(live.contains) ?? true) || !upstream.route.isInForce { dropIdle(upstream) }
     }
+    for case .http2(let endpoint) in occupants {
+      guard case .origin(let line) = endpoint.peer else { continue }
+      if !(line.destination.security.map(live.contains) ?? true) || !line.route.isInForce { endpoint.retire() }
+    }
   }
 
   private func yieldIdle(_ place: ConnectionQuota.Place) {
@@ -293,6 +325,7 @@ final class Worker {
     where upstream.owner == nil && upstream.holdsPlace && upstream.destination.place == place {
       dropIdle(upstream)
     }
+    for case .http2(let endpoint) in occupants where endpoint.isIdle(at: place) { endpoint.abandon() }
   }
 
   // MARK: Slots
@@ -321,6 +354,13 @@ final class Worker {
   @discardableResult
   func register(_ descriptor: Descriptor, _ interest: Interest, _ slot: Int) -> Bool {
     poller.add(descriptor, interest, data: token(slot))
+  }
+
+  /// The same of a stream, which may be carried by another connection.
+  func watch(_ stream: ByteStream, _ current: inout Interest?, _ wanted: Interest?, _ slot: Int) {
+    guard let carried = stream.carried else { return update(stream.descriptor, &current, wanted, slot) }
+    carried.watch(wanted)
+    current = wanted
   }
 
   /// Changes what is registered from `current` to `wanted`; nil is nothing at all.
@@ -431,6 +471,7 @@ final class Worker {
       switch occupants[slot] {
       case .client(let conversation): conversation.drain(self)
       case .upstream(let upstream): dropIdle(upstream)
+      case .http2(let endpoint): endpoint.drain()
       case .free, .listener, .mailbox, .connector, .attempt, .probe, .acceptPause: continue
       }
     }
@@ -454,6 +495,9 @@ final class Worker {
     refusalDeadline = nil
     for slot in occupants.indices {
       if case .client(let conversation) = occupants[slot] { conversation.shutDown(self) }
+    }
+    for slot in occupants.indices {
+      if case .http2(let endpoint) = occupants[slot] { endpoint.abandon() }
     }
     shared.log.submit(&logLines)
   }

@@ -24,6 +24,7 @@ extension Worker {
       case .upstream(let upstream) where upstream.owner == nil: if !stillLeads(upstream) { dropIdle(upstream) }
       case .client(let conversation): conversation.networkChanged(self)
       case .probe(let probe): probe.networkChanged(self)
+      case .http2(let endpoint): if case .origin(let line) = endpoint.peer, !stillLeads(line) { endpoint.retire() }
       case .free, .listener, .mailbox, .upstream, .connector, .attempt, .acceptPause: break
       }
     }

@@ -73,6 +73,8 @@ final class Connector {
   /// A connection that another exchange gave up for this one.
   var reserved: Upstream? = nil
   let isTunnel: Bool
+  /// Whether the exchange may share its connection with others, as HTTP/2 has it.
+  let sharesConnection: Bool
   private let needsFresh: Bool
   /// What the packets of the connection are marked with.
   let codePoint: UInt8
@@ -103,6 +105,7 @@ final class Connector {
     self.policy = policy
     self.rule = rule
     self.isTunnel = isTunnel
+    sharesConnection = !isTunnel && conversation.session.exchange.mayShareConnection
     needsFresh = fresh || isTunnel
     begunAt = worker.now
     identity = policy.configuration.limits.connectionsPerHost > 0 ? conversation.knownIdentity(worker) : nil
@@ -314,7 +317,8 @@ final class Connector {
   /// A kept connection saves all that follows. The conversation has looked by the first route already.
   private func findKept(_ worker: Worker) {
     guard !needsFresh, choice.isLater,
-      let kept = worker.takeIdle(carrier, rule: rule, allowsCellular: allowsCellular, policy)
+      let kept = worker.takeKept(
+        carrier, rule: rule, allowsCellular: allowsCellular, sharesConnection: sharesConnection, policy)
     else { return lookUp(worker) }
     handOver(kept, worker)
   }
@@ -433,10 +437,16 @@ final class Connector {
     upstream.report = tls?.report.map { (Problem.Kind($0.kind), Finding($0, of: destination.name)) }
     upstream.isForgiven = tls?.isForgiven ?? false
     if let token = line.token, upstream.destination.isParent { upstream.show(token) }
+    upstream.codePoint = codePoint
     hasPlace = false
     if route.parent != nil { worker.shared.health.succeeded(route.route, now: worker.now) }
     if choice.hasWaited { tellOfWait(.resumed, worker) }
     cancel(worker)
+    if tls?.stream.negotiatedProtocol == .http2 {
+      guard let endpoint = worker.multiplex(upstream) else { return worker.close(upstream) }
+      var nothing = ByteBuffer()
+      return conversation.connected(worker.stream(of: endpoint, upstream), early: &nothing, worker)
+    }
     conversation.connected(upstream, early: &line.early, worker)
   }
 

@@ -284,7 +284,8 @@ extension Connector {
     let session = mayResume ? peer.key.flatMap { worker.sessions.take(for: $0, now: worker.now) } : nil
     begunAt = worker.now
     setTimer(worker.now + timeouts.tlsHandshakeMilliseconds, worker)
-    return OriginHandshake.begin(line.stream, to: peer, security, resuming: session, worker)
+    let protocols: [HTTPProtocol] = sharesConnection && !peer.isParent ? [.http2, .http11] : [.http11]
+    return OriginHandshake.begin(line.stream, to: peer, security, offering: protocols, resuming: session, worker)
   }
 
   func proceed(_ line: Line, _ tls: OriginHandshake, _ worker: Worker) {

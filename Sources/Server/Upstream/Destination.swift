@@ -44,6 +44,8 @@ final class Destination {
   let via: RouteState?
   /// Kept connections, the one used last at the end.
   var idle: [Upstream] = []
+  /// Connections that carry the streams of many exchanges, as long as they take more.
+  var endpoints: [HTTP2Endpoint] = []
   /// What the name came to, and until when it holds.
   var addresses: [SocketAddress] = []
   var validUntil: Int64 = 0
@@ -196,6 +198,8 @@ final class Upstream {
   var interest: Interest? = .read
   /// When it is closed, while it is kept, in milliseconds of the loop's clock.
   var keptUntil: Int64 = 0
+  /// For how long at most it is kept without use, where a rule says so, in milliseconds.
+  var idleMilliseconds: Int64? = nil
   /// Whether its last response was long, as its next one may be.
   var sendsLongBodies = false
   /// What its packets are marked with.
@@ -230,6 +234,16 @@ final class Upstream {
       parent: destination.isParent ? route.route.parent?.authority : nil,
       parentLines: destination.isParent ? route.parentLines : [],
       digest: destination.isParent ? route.digest : nil)
+  }
+
+  /// One stream beside others of the connection `line`.
+  convenience init(slot: Int, _ stream: ByteStream, of line: Upstream) {
+    self.init(
+      slot: slot, stream: stream, address: line.address, destination: line.destination, by: line.route, over: line.path)
+    checkedAt = line.checkedAt
+    codePoint = line.codePoint
+    report = line.report
+    isForgiven = line.isForgiven
   }
 
   var descriptor: Descriptor { stream.descriptor }

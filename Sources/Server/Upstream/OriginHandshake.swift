@@ -34,9 +34,9 @@ final class OriginHandshake {
   /// Whether the policy refuses what it was shown, and its rule does not enforce it.
   var isForgiven: Bool { finding.isForgiven }
 
-  /// `isProbe`: nothing will be asked of the server, so that no protocol is named.
+  /// `protocols`: none where nothing will be asked of the server.
   static func begin(
-    _ bytes: ByteStream, to destination: Destination, _ security: OriginSecurity, isProbe: Bool = false,
+    _ bytes: ByteStream, to destination: Destination, _ security: OriginSecurity, offering protocols: [HTTPProtocol],
     resuming session: TLSSession?, _ worker: Worker
   ) -> OriginHandshake? {
     let finding = Finding()
@@ -45,7 +45,7 @@ final class OriginHandshake {
     let shared = worker.shared
     let place = "\(destination.name) port \(destination.port)"
     let stream = TLSStream.client(
-      security.context, over: bytes, serverName: identity.serverName, offersHTTP: !isProbe, resuming: session,
+      security.context, over: bytes, serverName: identity.serverName, protocols: protocols, resuming: session,
       now: worker.now
     ) { certificates, status in
       let chain = PresentedChain(retaining: certificates, stapledResponse: status)

@@ -48,7 +48,7 @@ final class TunnelProbe {
     guard line.early.isEmpty else {
       return end(.failed(UpstreamFailure(.tlsFailed, "\(place) spoke before the TLS handshake of the probe.")), worker)
     }
-    handshake = OriginHandshake.begin(line.stream, to: destination, security, isProbe: true, resuming: nil, worker)
+    handshake = OriginHandshake.begin(line.stream, to: destination, security, offering: [], resuming: nil, worker)
     if handshake == nil {
       return end(.failed(UpstreamFailure(.tlsFailed, "\(place): no TLS connection could be made.")), worker)
     }

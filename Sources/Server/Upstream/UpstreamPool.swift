@@ -42,6 +42,10 @@ extension Worker {
   /// long at most, by the rule of the exchange that it served last; nil: of none.
   func keep(_ upstream: Upstream, idle milliseconds: Int64? = nil) {
     let destination = upstream.destination
+    if upstream.stream.carried != nil {
+      upstream.route.noteAnswer(self)
+      return close(upstream)
+    }
     guard destination.idle.count < policy.configuration.limits.idlePerHost, drainDeadline == nil,
       destination.security.map(live.contains) ?? true, upstream.route.isInForce
     else { return close(upstream) }
@@ -58,7 +62,7 @@ extension Worker {
       return
     }
     if upstream.holdsPlace, shared.quota.hasWaiters(destination.place) { return close(upstream) }
-    update(upstream.descriptor, &upstream.interest, .read, upstream.slot)
+    watch(upstream.stream, &upstream.interest, .read, upstream.slot)
     // Most are never used again, and many may come at once: a new one rests from the beginning.
     if upstream.keptUntil == 0 { upstream.stream.tls?.rest() }
     upstream.keptUntil = now + (milliseconds ?? policy.configuration.timeouts.upstreamIdleMilliseconds)
@@ -111,6 +115,18 @@ extension Worker {
     }
   }
 
+  /// A stream of a connection that is there, or a connection that is kept.
+  func takeKept(
+    _ destination: Destination, rule: Int?, allowsCellular: Bool, sharesConnection: Bool, _ policy: Policy
+  ) -> Upstream? {
+    if sharesConnection, !destination.endpoints.isEmpty,
+      let stream = takeStream(destination, rule: rule, allowsCellular: allowsCellular, policy)
+    {
+      return stream
+    }
+    return takeIdle(destination, rule: rule, allowsCellular: allowsCellular, policy)
+  }
+
   /// Takes the connection that was kept last, if the rule allows its address and it is alive and silent: whatever it has
   /// said behind its last response would be taken for the answer to the next request.
   func takeIdle(_ destination: Destination, rule: Int?, allowsCellular: Bool, _ policy: Policy) -> Upstream? {
@@ -136,7 +152,7 @@ extension Worker {
   }
 
   /// Whether a verdict on the chain behind the connection, or behind what carries it, is no longer relied on.
-  private func isTooOld(_ tls: TLSStream?) -> Bool {
+  func isTooOld(_ tls: TLSStream?) -> Bool {
     guard let tls else { return false }
     return now - tls.verifiedAt >= longestReliance || isTooOld(tls.carrier)
   }
@@ -146,6 +162,11 @@ extension Worker {
     var found = false
     for case .upstream(let upstream) in occupants where upstream.owner == nil {
       dropIdle(upstream)
+      found = true
+    }
+    for case .http2(let endpoint) in occupants {
+      guard case .origin = endpoint.peer, endpoint.connection.openStreams == 0 else { continue }
+      endpoint.abandon()
       found = true
     }
     return found

@@ -153,6 +153,11 @@ public struct Exchange: ~Copyable {
   }
   /// Whether the connection to the destination is under TLS, by the policy of `security`.
   public var usesTLS: Bool { way.contains(.isSecure) }
+  /// Whether the request may leave beside others on one connection: neither does it take the connection over, nor are its
+  /// credentials those of the connection.
+  public var mayShareConnection: Bool {
+    asked.isDisjoint(with: [.isTunnel, .wantsUpgrade]) && !carrier.contains(.isBound)
+  }
   /// Whether the destination of a tunnel is to be verified, by the policy of `security`, before it is opened.
   public var verifiesTunnel: Bool { way.contains(.isVerified) }
   /// The security policy of the exchange under way.

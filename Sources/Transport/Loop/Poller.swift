@@ -21,6 +21,13 @@ public struct Readiness: Sendable {
   public let data: UInt64
   let events: UInt32
 
+  /// What happens to a stream that no poller knows.
+  public static func carried(isReadable: Bool, isWritable: Bool, isBroken: Bool) -> Readiness {
+    Readiness(
+      data: 0,
+      events: (isReadable ? CL_READABLE : 0) | (isWritable ? CL_WRITABLE : 0) | (isBroken ? CL_HANGUP : 0))
+  }
+
   public var isReadable: Bool { events & (CL_READABLE | CL_HANGUP | CL_ERROR | CL_PEER_CLOSED) != 0 }
   public var isWritable: Bool { events & (CL_WRITABLE | CL_HANGUP | CL_ERROR) != 0 }
   /// Both directions are gone.

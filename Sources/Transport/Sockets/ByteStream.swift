@@ -1,55 +1,88 @@
-// One end of an exchange: a socket, bare or under TLS. What moves bytes need not know which.
+// One end of an exchange: a socket, bare or under TLS, or a stream that a connection of HTTP/2 carries beside others. What moves
+// bytes need not know which.
 
 import Bytes
 
+/// A stream that has no descriptor of its own. What it may be waited for is said to it, not to the poller.
+public protocol CarriedStream: AnyObject {
+  func read(into buffer: inout ByteBuffer) -> Transfer
+  func write(_ first: borrowing ByteBuffer, then second: Span<UInt8>) -> Transfer
+  /// nil: nothing is waited for.
+  func watch(_ interest: Interest?)
+  /// How many bytes it takes at once.
+  var room: Int { get }
+  var isSilent: Bool { get }
+  func shutdownWrite()
+  func close()
+  func abort()
+}
+
 public struct ByteStream {
+  /// Of what carries it, where it is carried.
   public let descriptor: Descriptor
   public var tls: TLSStream?
+  public let carried: (any CarriedStream)?
 
   public init(_ descriptor: Descriptor, tls: TLSStream? = nil) {
     self.descriptor = descriptor
     self.tls = tls
+    carried = nil
+  }
+
+  public init(_ carried: any CarriedStream, by carrier: Descriptor) {
+    descriptor = carrier
+    tls = nil
+    self.carried = carried
   }
 
   /// Reads into the tail of `buffer`, which must have room.
   public func read(into buffer: inout ByteBuffer) -> Transfer {
     if let tls { return tls.read(into: &buffer) }
+    if let carried { return carried.read(into: &buffer) }
     return descriptor.read(into: &buffer)
   }
 
   public func write(_ first: borrowing ByteBuffer, then second: Span<UInt8>) -> Transfer {
     if let tls { return tls.write(first, then: second) }
+    if let carried { return carried.write(first, then: second) }
     return descriptor.write(first, then: second)
   }
 
   public func write(_ buffer: borrowing ByteBuffer) -> Transfer {
     if let tls { return tls.write(buffer) }
+    if let carried { return carried.write(buffer, then: ByteBuffer().bytes) }
     return descriptor.write(buffer)
   }
+
+  /// How many bytes it takes at once, in about.
+  public var sendRoom: Int { carried?.room ?? descriptor.sendRoom }
 
   /// Whether bytes may be there although the descriptor gives no sign of them.
   public var hasMore: Bool { tls?.hasMore ?? false }
 
   /// Whether it can be spliced.
-  public var isBare: Bool { tls == nil }
+  public var isBare: Bool { tls == nil && carried == nil }
 
   /// Whether a connection that should be silent still is: nothing to read and no end.
-  public var isSilent: Bool { tls.map(\.isSilent) ?? descriptor.isSilent }
+  public var isSilent: Bool { tls?.isSilent ?? carried?.isSilent ?? descriptor.isSilent }
 
   /// Says that nothing more will be sent.
   public func shutdownWrite() {
+    if let carried { return carried.shutdownWrite() }
     tls?.shutdownWrite()
     descriptor.shutdownWrite()
   }
 
   /// Closes in order: a peer under TLS is told.
   public func close() {
+    if let carried { return carried.close() }
     tls?.shutdownWrite()
     descriptor.close()
   }
 
   /// Closes so that the peer cannot take what it got for the whole.
   public func abort() {
+    if let carried { return carried.abort() }
     descriptor.resetOnClose()
     descriptor.close()
   }

@@ -113,6 +113,8 @@ public struct SystemError: Error, Equatable, Sendable, CustomStringConvertible {
 
   public init(_ number: Int32) { self.number = number }
 
+  /// The peer broke off.
+  public static let connectionReset = SystemError(CL_ECONNRESET)
   /// What has the name is no socket.
   public static let noSocket = SystemError(CL_ENOTSOCK)
   public static let noMemory = SystemError(CL_ENOMEM)

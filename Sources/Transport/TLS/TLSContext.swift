@@ -46,11 +46,8 @@ public final class TLSContext: @unchecked Sendable {
   public static let readAheadBytes = 68 << 10
   /// Tickets for each client: one, for a resumed connection gets the next; two would cost a twentieth of a handshake.
   static let tickets = 1
-  /// ALPN (RFC 7301) in its wire form: the one protocol that is spoken.
-  static let protocols: [UInt8] = [8] + Array("http/1.1".utf8)
-
   /// What clients may choose, the better first.
-  static let servedProtocols: [[UInt8]] = [Array("http/1.1".utf8), Array("http/1.0".utf8)]
+  static let servedProtocols: [[UInt8]] = [Array("h2".utf8), Array("http/1.1".utf8), Array("http/1.0".utf8)]
 
   let raw: OpaquePointer
   let asksForStatus: Bool
@@ -78,7 +75,6 @@ public final class TLSContext: @unchecked Sendable {
     if settings.asksForStatus { cossl_set_status_callback(raw) { ssl, _ in judgeStatus(ssl) } }
     cossl_cache_for_client(raw)
     SSL_CTX_sess_set_new_cb(raw) { ssl, session in keepSession(ssl, session) }
-    _ = SSL_CTX_set_alpn_protos(raw, protocols, UInt32(protocols.count))
     return .success(context)
   }
 

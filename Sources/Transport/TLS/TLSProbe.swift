@@ -146,8 +146,9 @@ private final class Handshake {
     self.ssl = ssl
     self.descriptor = descriptor
     SSL_set_verify(ssl, SSL_VERIFY_NONE, nil)
+    let offer = HTTPProtocol.offer([.http2, .http11])
     guard SSL_set_fd(ssl, descriptor.number) == 1,
-      SSL_set_alpn_protos(ssl, TLSContext.protocols, UInt32(TLSContext.protocols.count)) == 0
+      SSL_set_alpn_protos(ssl, offer, UInt32(offer.count)) == 0
     else { return nil }
     if let serverName { guard cossl_probe_server_name(ssl, serverName) else { return nil } }
   }

@@ -98,9 +98,9 @@ public final class TLSStream {
   deinit { SSL_free(ssl) }
 
   /// The client's side of a connection over `bytes`, which may be under TLS themselves. `serverName`: SNI; nil where the
-  /// server is an address. `offersHTTP`: whether the protocol is named (ALPN). nil where memory is short.
+  /// server is an address. `protocols`: what is offered (ALPN), the better first. nil where memory is short.
   public static func client(
-    _ context: TLSContext, over bytes: ByteStream, serverName: String?, offersHTTP: Bool = true,
+    _ context: TLSContext, over bytes: ByteStream, serverName: String?, protocols: [HTTPProtocol] = [.http11],
     resuming session: TLSSession?, now: Int64, judge: @escaping Judge
   ) -> TLSStream? {
     ERR_clear_error()
@@ -111,7 +111,8 @@ public final class TLSStream {
     } else {
       guard SSL_set_fd(ssl, bytes.descriptor.number) == 1 else { return nil }
     }
-    if !offersHTTP, SSL_set_alpn_protos(ssl, nil, 0) != 0 { return nil }
+    let offer = HTTPProtocol.offer(protocols)
+    if !offer.isEmpty, SSL_set_alpn_protos(ssl, offer, UInt32(offer.count)) != 0 { return nil }
     if let serverName, !cossl_set_server_name(ssl, serverName) { return nil }
     if context.asksForStatus { cossl_ask_for_status(ssl) }
     if let session {
@@ -203,6 +204,15 @@ public final class TLSStream {
 
   /// Whether the handshake resumed a session, so that nobody judged a chain.
   public var isResumed: Bool { SSL_session_reused(ssl) == 1 }
+  /// What both agreed on (ALPN); nil where nothing was.
+  public var negotiatedProtocol: HTTPProtocol? {
+    var name: UnsafePointer<UInt8>? = nil
+    var count: UInt32 = 0
+    SSL_get0_alpn_selected(ssl, &name, &count)
+    guard let name else { return nil }
+    return HTTPProtocol(rawValue: String(decoding: UnsafeBufferPointer(start: name, count: Int(count)), as: UTF8.self))
+  }
+
   /// `TLSv1.3`
   public var versionName: String { String(cString: SSL_get_version(ssl)) }
   public var isTLS13: Bool { SSL_version(ssl) >= TLSProtocolVersion.tls13.rawValue }

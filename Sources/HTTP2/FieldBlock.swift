@@ -1,0 +1,242 @@
+// One field section of the peer, collected line by line and then written as the head of an HTTP/1.1 message.
+//
+// HTTP/2 and HTTP/1.1 are two spellings of the same messages (RFC 9110, 3.9; RFC 9113, 8). The proxy judges, edits and logs one
+// of them: a head that came by HTTP/2 is spelled as HTTP/1.1 and then read by the same strict reader as every other head. What
+// would read differently there is refused here: whatever could end a line, a second host, a control character.
+//
+// Tests: HTTP2Tests.
+
+import Bytes
+import HTTP1
+
+/// How the content of a message is spelled behind its head.
+enum ContentFraming: Equatable {
+  /// There is none; what comes all the same is dropped.
+  case none
+  /// As it is: the head names its length.
+  case length
+  case chunked
+  /// A tunnel's bytes.
+  case tunnel
+}
+
+struct FieldBlock: ~Copyable {
+  /// Values of the pseudo-header fields, and of some others, one behind the other.
+  private var values = ByteBuffer()
+  private var lines = ByteBuffer()
+  /// Cookie crumbs, each behind a NUL, which stands in no value.
+  private var crumbs = ByteBuffer()
+  private var method = 0..<0
+  private var scheme = 0..<0
+  private var authority = 0..<0
+  private var path = 0..<0
+  private var status = 0..<0
+  private var tunnelProtocol = 0..<0
+  private var host: Range<Int>? = nil
+  private var length: Range<Int>? = nil
+  private var count = 0
+  private var acceptsTrailers = false
+  private var announcesTrailers = false
+  private var isGRPC = false
+
+  var isHead: Bool { values.bytes.equals(method, "HEAD") }
+  var opensTunnel: Bool { !tunnelProtocol.isEmpty }
+  /// 1xx.
+  var isInformational: Bool { !status.isEmpty && values.bytes[status.lowerBound] == 0x31 }
+
+  /// Forgets what was collected, and gives the memory back.
+  mutating func rest() {
+    removeAll()
+    values = ByteBuffer()
+    lines = ByteBuffer()
+    crumbs = ByteBuffer()
+  }
+
+  mutating func removeAll() {
+    values.removeAll()
+    lines.removeAll()
+    crumbs.removeAll()
+    method = 0..<0
+    scheme = 0..<0
+    authority = 0..<0
+    path = 0..<0
+    status = 0..<0
+    tunnelProtocol = 0..<0
+    host = nil
+    length = nil
+    count = 0
+    acceptsTrailers = false
+    announcesTrailers = false
+    isGRPC = false
+  }
+
+  /// Takes one line. false: it makes the message malformed.
+  mutating func add(_ name: Span<UInt8>, _ value: Span<UInt8>, _ limits: HeadLimitsOfConnection) -> Bool {
+    guard !name.isEmpty, Self.isValue(value) else { return false }
+    if name[0] == 0x3a { return addPseudo(name, value) }
+    count += 1
+    // What is too much already is refused as such. It need not be kept to the end.
+    if count > limits.fields + 1 || lines.count + crumbs.count > limits.bytes { return true }
+    for index in 0..<name.count where !name[index].isTokenCharacter || name[index].isASCIIUppercase { return false }
+    switch name.count {
+    case 2 where name.equals(0..<2, "te"):
+      acceptsTrailers = true
+      return true
+    case 4 where name.equals(0..<4, "host"):
+      if host != nil { return false }
+      host = keep(value)
+      return true
+    case 6 where name.equals(0..<6, "cookie"):
+      crumbs.append(0)
+      crumbs.append(value)
+      return true
+    case 7 where name.equals(0..<7, "trailer"): announcesTrailers = true
+    case 12 where name.equals(0..<12, "content-type"):
+      if value.count >= 16, value.equals(0..<16, ignoringCase: "application/grpc") { isGRPC = true }
+    case 14 where name.equals(0..<14, "content-length"):
+      if length != nil { return false }
+      length = keep(value)
+      return true
+    default: break
+    }
+    lines.append(name)
+    lines.append(": ")
+    lines.append(value)
+    lines.append("\r\n")
+    return true
+  }
+
+  private mutating func addPseudo(_ name: Span<UInt8>, _ value: Span<UInt8>) -> Bool {
+    for index in 0..<value.count where value[index] <= 0x20 || value[index] == 0x7f { return false }
+    let kept = keep(value)
+    let whole = 0..<name.count
+    switch name.count {
+    case 5 where name.equals(whole, ":path"): path = kept
+    case 7 where name.equals(whole, ":method"): method = kept
+    case 7 where name.equals(whole, ":scheme"): scheme = kept
+    case 7 where name.equals(whole, ":status"): status = kept
+    case 9 where name.equals(whole, ":protocol"): tunnelProtocol = kept
+    case 10 where name.equals(whole, ":authority"): authority = kept
+    default: return false
+    }
+    return true
+  }
+
+  private mutating func keep(_ value: Span<UInt8>) -> Range<Int> {
+    let begin = values.count
+    values.append(value)
+    return begin..<values.count
+  }
+
+  /// Nothing in it ends a line, or is a control character other than TAB (RFC 9110, 5.5).
+  private static func isValue(_ value: Span<UInt8>) -> Bool {
+    var at = 0
+    while true {
+      at = value.firstControl(from: at)
+      if at == value.count { return true }
+      if value[at] != 0x09 { return false }
+      at += 1
+    }
+  }
+
+  // MARK: Written
+
+  /// Appends a request head; nil where the message is malformed. `ends`: no content follows.
+  func writeRequest(
+    ends: Bool, _ limits: HeadLimitsOfConnection, to out: inout ByteBuffer
+  ) -> ContentFraming? {
+    let named = authority.isEmpty ? host ?? authority : authority
+    // RFC 9113, 8.3.1: a Host that names another server is malformed.
+    if let host, !values.bytes.equalsIgnoringCase(host, named) { return nil }
+    out.append(values.bytes.extracting(method))
+    out.append(0x20)
+    if !values.bytes.equals(scheme, ignoringCase: "https") {
+      out.append(values.bytes.extracting(scheme))
+      out.append("://")
+      out.append(values.bytes.extracting(named))
+    }
+    out.append(values.bytes.extracting(path))
+    out.append(" HTTP/1.1\r\nhost: ")
+    out.append(values.bytes.extracting(named))
+    out.append("\r\n")
+    writeLines(limits, to: &out)
+    if acceptsTrailers { out.append("te: trailers\r\nconnection: te\r\n") }
+    return writeFraming(ends: ends, needsLength: takesContent, limits, to: &out)
+  }
+
+  /// POST, PUT and PATCH without content say so (RFC 9110, 8.6).
+  private var takesContent: Bool {
+    values.bytes.equals(method, "POST") || values.bytes.equals(method, "PUT") || values.bytes.equals(method, "PATCH")
+  }
+
+  /// Appends a response head. `isToHead`: it answers HEAD.
+  func writeResponse(
+    ends: Bool, isToHead: Bool, _ limits: HeadLimitsOfConnection, to out: inout ByteBuffer
+  ) -> ContentFraming {
+    let code = values.bytes.extracting(status)
+    out.append("HTTP/1.1 ")
+    out.append(code)
+    out.append(" \r\n")
+    let hasNone = isInformational || values.bytes.equals(status, "204") || values.bytes.equals(status, "304")
+    writeLines(limits, to: &out)
+    if isToHead || hasNone {
+      if let length, !isInformational { write(length, to: &out) }
+      out.append("\r\n")
+      return .none
+    }
+    return writeFraming(ends: ends, needsLength: true, limits, to: &out)
+  }
+
+  /// Appends a trailer section, behind the last chunk.
+  func writeTrailers(to out: inout ByteBuffer) {
+    out.append("0\r\n")
+    out.append(contentsOf: lines)
+    out.append("\r\n")
+  }
+
+  private func writeLines(_ limits: HeadLimitsOfConnection, to out: inout ByteBuffer) {
+    out.append(contentsOf: lines)
+    if crumbs.isEmpty { return }
+    // One field again (RFC 9113, 8.2.3), unless there are too many: then it is seen how many.
+    let separates = count > limits.fields
+    var at = 0
+    while at < crumbs.count {
+      let end = crumbs.bytes.firstIndex(of: 0, from: at + 1) ?? crumbs.count
+      if at == 0 { out.append("cookie: ") } else { out.append(separates ? "\r\ncookie: " : "; ") }
+      out.append(crumbs.bytes.extracting(at + 1..<end))
+      at = end
+    }
+    out.append("\r\n")
+  }
+
+  private func write(_ length: Range<Int>, to out: inout ByteBuffer) {
+    out.append("content-length: ")
+    out.append(values.bytes.extracting(length))
+    out.append("\r\n")
+  }
+
+  /// Says how the content is spelled, and ends the head. Content with trailers is chunked, for nothing else carries them.
+  private func writeFraming(
+    ends: Bool, needsLength: Bool, _ limits: HeadLimitsOfConnection, to out: inout ByteBuffer
+  ) -> ContentFraming {
+    // Without its end, a head that is too large is refused for that.
+    if lines.count + crumbs.count > limits.bytes { return .none }
+    let framing: ContentFraming
+    if ends {
+      if let length { write(length, to: &out) } else if needsLength { out.append("content-length: 0\r\n") }
+      framing = .none
+    } else if let length, !announcesTrailers, !isGRPC {
+      write(length, to: &out)
+      framing = .length
+    } else {
+      out.append("transfer-encoding: chunked\r\n")
+      framing = .chunked
+    }
+    out.append("\r\n")
+    return framing
+  }
+}
+
+extension UInt8 {
+  fileprivate var isASCIIUppercase: Bool { self &- 0x41 < 26 }
+}

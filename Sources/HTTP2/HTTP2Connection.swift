@@ -1,0 +1,474 @@
+// One connection of HTTP/2, without I/O: bytes come in by `receive` and go out by `takeOutput`; what happened to which stream
+// stands in `touched`.
+//
+// Frames, HPACK, windows and the states of streams (RFC 9113, 4 to 7) are libnghttp2's. What a message is, how much a peer may
+// ask for and how a stream ends are decided here.
+//
+// Tests: HTTP2Tests.
+
+import Bytes
+import CNGHTTP2
+import HTTP1
+
+@safe
+public final class HTTP2Connection {
+  public enum Role: Sendable { case server, client }
+
+  public let role: Role
+  public let limits: ConnectionLimits
+  private var session: OpaquePointer?
+  private var streams: [Int32: HTTP2Stream] = [:]
+  /// The field section that is being received.
+  private var block = FieldBlock()
+  private var blockStream: HTTP2Stream? = nil
+  /// Streams that something happened to since the list was taken.
+  private var touched: [HTTP2Stream] = []
+  /// Streams of which nothing more is wanted once what they sent is out.
+  private var ending: [HTTP2Stream] = []
+  /// Readers of the text that the proxy writes.
+  var request = RequestHead()
+  var response = ResponseHead()
+  var trailers = FieldSection()
+  /// Names in lower case, while a head is handed over.
+  private var names = ByteBuffer()
+  private var fields: [cng_field] = unsafe []
+  private var now: Int64
+  private var resets: Allowance
+  private var idleFrames: Allowance
+  private var fault: ConnectionFault? = nil
+  /// The peer has said that it takes no more streams, or we have.
+  public private(set) var isEnding = false
+  /// The settings of the peer have come.
+  public private(set) var hasSettings = false
+  /// A frame of the peer has come.
+  public private(set) var hasBegun = false
+  /// A frame, or a field section, is not whole.
+  public private(set) var isWithinFrame = false
+
+  /// nil where memory is short. `now` in milliseconds of the caller's clock, here and below.
+  public init?(_ role: Role, _ limits: ConnectionLimits, now: Int64) {
+    self.role = role
+    self.limits = limits
+    self.now = now
+    resets = Allowance(ConnectionLimits.resets, now: now)
+    idleFrames = Allowance(ConnectionLimits.idleFrames, now: now)
+    var settings = cng_settings()
+    settings.is_server = role == .server
+    settings.streams = ConnectionLimits.streams
+    settings.stream_window = role == .server ? ConnectionLimits.clientWindow : ConnectionLimits.originWindow
+    settings.connection_window =
+      role == .server ? ConnectionLimits.clientConnectionWindow : ConnectionLimits.originConnectionWindow
+    settings.header_list = UInt32(clamping: limits.head.bytes)
+    settings.outbound_acknowledgements = ConnectionLimits.acknowledgements
+    settings.reset_burst = UInt64(ConnectionLimits.resets.burst)
+    settings.reset_rate = UInt64(ConnectionLimits.resets.perSecond)
+    var events = Self.events
+    guard let made = unsafe cng_create(&settings, &events, Unmanaged.passUnretained(self).toOpaque()) else {
+      return nil
+    }
+    unsafe session = made
+  }
+
+  deinit { if let session = unsafe session { unsafe cng_destroy(session) } }
+
+  /// Streams that are open, or of which something still has to be sent.
+  public var openStreams: Int { streams.count }
+  public var isOver: Bool { unsafe session.map { unsafe cng_is_over($0) } ?? true }
+  public var wantsOutput: Bool { unsafe session.map { unsafe cng_wants_output($0) } ?? false }
+  /// Whether another stream may be opened to the peer now.
+  public var hasRoom: Bool {
+    guard role == .client, !isEnding, let session = unsafe session, unsafe cng_may_open(session) else { return false }
+    return streams.count + pendingStreams < Int(unsafe cng_peer_streams(session))
+  }
+  /// Streams that were made and whose request has not left.
+  private var pendingStreams = 0
+
+  // MARK: Bytes
+
+  /// Reads what has come; nil: the connection goes on.
+  public func receive(_ bytes: Span<UInt8>, now: Int64) -> ConnectionFault? {
+    guard let session = unsafe session else { return nil }
+    self.now = now
+    let status = unsafe bytes.withUnsafeBufferPointer { unsafe cng_receive(session, $0.baseAddress, $0.count) }
+    if let fault { return end(fault) }
+    if status < 0 {
+      let reason = unsafe String(cString: cng_error(status))
+      return end(ConnectionFault(code: .protocolError, detail: "the peer broke the protocol: \(reason)"))
+    }
+    return nil
+  }
+
+  private func end(_ fault: ConnectionFault) -> ConnectionFault {
+    self.fault = fault
+    isEnding = true
+    if let session = unsafe session { unsafe cng_end(session, fault.code.rawValue) }
+    return fault
+  }
+
+  /// Appends frames that are to be sent to `output`, about as much as is written at once.
+  public func takeOutput(_ output: inout ByteBuffer) {
+    guard let session = unsafe session else { return }
+    while output.count < ConnectionLimits.output {
+      var bytes: UnsafePointer<UInt8>? = nil
+      let count = unsafe cng_next_output(session, &bytes)
+      if count > 0, let from = unsafe bytes {
+        unsafe output.append(from, count: count)
+      } else if !endAnswered() {
+        return
+      }
+    }
+  }
+
+  /// Resets the streams whose answers are out and whose requests go on. Whether there was one.
+  private func endAnswered() -> Bool {
+    if ending.isEmpty { return false }
+    let answered = ending.filter { $0.isAnswered && !$0.isClosed }
+    ending.removeAll { $0.isAnswered || $0.isClosed }
+    for stream in answered { reset(stream, .noError) }
+    return !answered.isEmpty
+  }
+
+  /// The streams that something happened to since the last call, for whoever serves them.
+  public func takeTouched() -> [HTTP2Stream] {
+    if touched.isEmpty { return [] }
+    var taken: [HTTP2Stream] = []
+    swap(&taken, &touched)
+    for stream in taken { stream.isTouched = false }
+    return taken
+  }
+
+  public var hasTouched: Bool { !touched.isEmpty }
+
+  /// The connection is idle: gives back what only messages need.
+  public func rest() {
+    block.rest()
+    names = ByteBuffer()
+  }
+
+  /// The peer is told that no more of its streams are taken. Those under way go on.
+  public func announceEnd() {
+    if isEnding { return }
+    isEnding = true
+    if let session = unsafe session { unsafe cng_announce_end(session) }
+  }
+
+  /// The connection ends, with what is under way.
+  public func end(_ code: ErrorCode) {
+    isEnding = true
+    if let session = unsafe session { unsafe cng_end(session, code.rawValue) }
+  }
+
+  /// The connection is gone: every stream is broken off.
+  public func broken() {
+    isEnding = true
+    for stream in streams.values {
+      stream.closed(.internalError)
+      touch(stream)
+    }
+    streams = [:]
+  }
+
+  // MARK: Streams
+
+  /// A stream to the peer, whose request is written to it next.
+  public func open() -> HTTP2Stream {
+    pendingStreams += 1
+    return HTTP2Stream(number: 0, self)
+  }
+
+  /// Something is to be told to whoever serves it.
+  public func touch(_ stream: HTTP2Stream) {
+    if stream.isTouched { return }
+    stream.isTouched = true
+    touched.append(stream)
+  }
+
+  func endOnceSent(_ stream: HTTP2Stream) { ending.append(stream) }
+
+  /// Ends the streams whose answers nobody takes: whoever served them has gone.
+  public func resetUnserved(_ code: ErrorCode) { for stream in streams.values where stream.isStuck { reset(stream, code) } }
+
+  func resume(_ stream: HTTP2Stream) { if let session = unsafe session { unsafe cng_resume(session, stream.number) } }
+
+  func reset(_ stream: HTTP2Stream, _ code: ErrorCode) {
+    stream.wasReset(code)
+    if stream.number == 0 {
+      pendingStreams -= 1
+      stream.closed(code)
+    } else if let session = unsafe session {
+      _ = unsafe cng_reset(session, stream.number, code.rawValue)
+    }
+  }
+
+  /// Content has been read: the peer may send as much again.
+  func consumed(_ count: Int, of stream: HTTP2Stream) {
+    guard count > 0, let session = unsafe session else { return }
+    if role == .client {
+      if !stream.isClosed { unsafe cng_consume_stream(session, stream.number, count) }
+    } else {
+      unsafe cng_consume(session, stream.number, count)
+    }
+  }
+
+  // MARK: Messages out
+
+  /// Text that the proxy wrote is as long as it is.
+  func ownLimits(_ text: Span<UInt8>) -> HeadLimits { HeadLimits(bytes: text.count + 1, fields: .max) }
+
+  func readTrailers(_ text: Span<UInt8>, from: Int) -> HeadProgress {
+    TrailerReader.read(text, from: from, limits: HeadLimits(bytes: text.count + 1, fields: .max), into: &trailers)
+  }
+
+  func sendRequest(_ text: Span<UInt8>, _ stream: HTTP2Stream, hasContent: Bool) -> Bool {
+    guard let session = unsafe session else { return false }
+    let acceptsTrailers = request.options.te
+    let number = unsafe text.withUnsafeBufferPointer { bytes -> Int32 in
+      guard let base = bytes.baseAddress else { return -1 }
+      begin(text.count)
+      unsafe add(":method", base + request.method.lowerBound, request.method.count)
+      add(":scheme", "https")
+      unsafe add(":authority", base + request.authority.lowerBound, request.authority.count)
+      unsafe add(":path", base + request.pathAndQuery.lowerBound, request.pathAndQuery.count)
+      for index in request.fields.lines.indices {
+        let line = request.fields.lines[index]
+        if line.isDropped || line.known == .host { continue }
+        unsafe add(line, base)
+      }
+      if acceptsTrailers { add("te", "trailers") }
+      return unsafe fields.withUnsafeBufferPointer {
+        unsafe cng_request(session, $0.baseAddress, $0.count, hasContent)
+      }
+    }
+    pendingStreams -= 1
+    if number < 0 {
+      // What has no number is in no table; the count above has been corrected.
+      pendingStreams += 1
+      return false
+    }
+    stream.opened(number)
+    streams[number] = stream
+    return true
+  }
+
+  func sendInformational(_ text: Span<UInt8>, _ stream: HTTP2Stream) -> Bool {
+    guard let session = unsafe session, response.status != 101 else { return false }
+    return unsafe withResponseFields(text) { unsafe cng_informational(session, stream.number, $0, $1) } == 0
+  }
+
+  func sendResponse(_ text: Span<UInt8>, _ stream: HTTP2Stream, hasContent: Bool) -> Bool {
+    guard let session = unsafe session else { return false }
+    return unsafe withResponseFields(text) { unsafe cng_response(session, stream.number, $0, $1, hasContent) } == 0
+  }
+
+  @unsafe
+  private func withResponseFields(
+    _ text: Span<UInt8>, _ body: (UnsafePointer<cng_field>?, Int) -> Int32
+  ) -> Int32 {
+    unsafe text.withUnsafeBufferPointer { bytes -> Int32 in
+      guard let base = bytes.baseAddress else { return -1 }
+      begin(text.count)
+      // The three digits of the status line.
+      unsafe add(":status", base + 9, 3)
+      for index in response.fields.lines.indices where !response.fields.lines[index].isDropped {
+        unsafe add(response.fields.lines[index], base)
+      }
+      return unsafe fields.withUnsafeBufferPointer { unsafe body($0.baseAddress, $0.count) }
+    }
+  }
+
+  func sendTrailers(_ lines: borrowing ByteBuffer, _ stream: HTTP2Stream) {
+    guard let session = unsafe session else { return }
+    var text = ByteBuffer()
+    text.append(contentsOf: lines)
+    text.append("\r\n")
+    guard case .complete = readTrailers(text.bytes, from: 0) else { return }
+    unsafe text.bytes.withUnsafeBufferPointer { bytes in
+      guard let base = bytes.baseAddress else { return }
+      begin(bytes.count)
+      for index in trailers.lines.indices where !trailers.lines[index].isDropped {
+        unsafe add(trailers.lines[index], base)
+      }
+      _ = unsafe fields.withUnsafeBufferPointer { unsafe cng_trailers(session, stream.number, $0.baseAddress, $0.count) }
+    }
+  }
+
+  /// `bytes`: how many all names together have at most. They must not move while fields point to them.
+  private func begin(_ bytes: Int) {
+    unsafe fields.removeAll(keepingCapacity: true)
+    names.removeAll()
+    names.reserve(bytes)
+  }
+
+  @unsafe
+  private func add(_ name: StaticString, _ value: UnsafePointer<UInt8>, _ count: Int) {
+    unsafe fields.append(
+      cng_field(
+        name: name.utf8Start, name_length: name.utf8CodeUnitCount, value: value, value_length: count))
+  }
+
+  private func add(_ name: StaticString, _ value: StaticString) {
+    unsafe add(name, value.utf8Start, value.utf8CodeUnitCount)
+  }
+
+  @unsafe
+  private func add(_ line: FieldLine, _ base: UnsafePointer<UInt8>) {
+    let at = names.count
+    for index in line.name { names.append(unsafe base[index].asciiLowercased) }
+    let start = unsafe names.unsafeReadable.baseAddress?.assumingMemoryBound(to: UInt8.self)
+    unsafe fields.append(
+      cng_field(
+        name: start.map { unsafe $0 + at }, name_length: line.name.count, value: base + line.value.lowerBound,
+        value_length: line.value.count))
+  }
+
+  // MARK: What the library calls
+
+  private func frameBegins(_ type: UInt8, _ flags: UInt8, _ length: Int) -> Bool {
+    hasBegun = true
+    switch FrameType(rawValue: type) {
+    case .headers, .continuation: return true
+    case .data where length > 0:
+      idleFrames.giveBack()
+      return true
+    case .reset: return true
+    default: break
+    }
+    if idleFrames.take(now: now) { return true }
+    fault = ConnectionFault(
+      code: .enhanceYourCalm,
+      detail: "the peer sent more than \(ConnectionLimits.idleFrames.burst) frames that move nothing")
+    return false
+  }
+
+  /// RFC 9113, 6, as far as they are counted.
+  private enum FrameType: UInt8 { case data = 0, headers = 1, priority, reset, settings, push, ping, goaway, window, continuation }
+
+  private func fieldsBegin(_ number: Int32, isFirst: Bool) -> Bool {
+    block.removeAll()
+    if role == .server, isFirst {
+      let stream = HTTP2Stream(number: number, self)
+      streams[number] = stream
+      blockStream = stream
+    } else {
+      blockStream = streams[number]
+    }
+    return true
+  }
+
+  private func field(_ name: Span<UInt8>, _ value: Span<UInt8>) -> Bool { block.add(name, value, limits.head) }
+
+  private func fieldsEnd(_ number: Int32, ends: Bool) -> Bool {
+    guard let stream = blockStream, stream.number == number else { return true }
+    blockStream = nil
+    if stream.received(&block, ends: ends) {
+      touch(stream)
+      return true
+    }
+    refused(number)
+    reset(stream, .protocolError)
+    return fault == nil
+  }
+
+  private func content(_ number: Int32, _ bytes: Span<UInt8>) -> Bool {
+    guard let session = unsafe session else { return true }
+    // An origin's connection is shared: what it sends one client stops no other.
+    if role == .client { unsafe cng_consume_connection(session, bytes.count) }
+    guard let stream = streams[number] else {
+      if role == .server { unsafe cng_consume_connection(session, bytes.count) }
+      return true
+    }
+    stream.received(bytes)
+    touch(stream)
+    return true
+  }
+
+  private func ended(_ number: Int32) -> Bool {
+    guard let stream = streams[number] else { return true }
+    stream.receivedEnd()
+    touch(stream)
+    return true
+  }
+
+  private func wasReset(_ number: Int32, _ code: UInt32) -> Bool {
+    guard let stream = streams[number] else { return true }
+    stream.wasReset(ErrorCode(rawValue: code))
+    touch(stream)
+    if role == .server, !stream.isAnswered { countReset("reset more than") }
+    return fault == nil
+  }
+
+  /// The peer did something for which its stream is reset.
+  private func refused(_ number: Int32) { if role == .server { countReset("made the proxy reset more than") } }
+
+  private func countReset(_ what: String) {
+    if resets.take(now: now) { return }
+    fault = ConnectionFault(
+      code: .enhanceYourCalm, detail: "the peer \(what) \(ConnectionLimits.resets.burst) streams before they were answered")
+  }
+
+  private func closed(_ number: Int32, _ code: UInt32) {
+    guard let stream = streams.removeValue(forKey: number) else { return }
+    stream.closed(ErrorCode(rawValue: code))
+    touch(stream)
+  }
+
+  @unsafe
+  private func more(_ number: Int32, _ into: UnsafeMutablePointer<UInt8>, _ room: Int, _ end: inout Int32) -> Int {
+    guard let stream = streams[number] else { return -2 }
+    let given = stream.give(room) { bytes in
+      unsafe bytes.withUnsafeBufferPointer {
+        if let from = $0.baseAddress { unsafe into.update(from: from, count: $0.count) }
+      }
+    }
+    switch given {
+    case .deferred: return Int(CNG_CONTENT_DEFERRED)
+    case .some(let count): return count
+    case .last(let count):
+      end = Int32(CNG_ENDS)
+      return count
+    case .lastBeforeTrailers(let count):
+      end = Int32(CNG_ENDS_WITH_TRAILERS)
+      stream.writeTrailers()
+      return count
+    }
+  }
+
+  @unsafe
+  private static func of(_ owner: UnsafeMutableRawPointer?) -> HTTP2Connection {
+    guard let owner = unsafe owner else { fatalError("a callback without its connection") }
+    return unsafe Unmanaged<HTTP2Connection>.fromOpaque(owner).takeUnretainedValue()
+  }
+
+  @unsafe
+  private static func span<Result>(
+    _ bytes: UnsafePointer<UInt8>?, _ count: Int, _ body: (Span<UInt8>) -> Result
+  ) -> Result {
+    body(unsafe Span(_unsafeElements: UnsafeBufferPointer(start: bytes, count: count)))
+  }
+
+  private static let events = unsafe cng_events(
+    frame_begins: { owner, type, flags, _, length in unsafe of(owner).frameBegins(type, flags, length) },
+    fields_begin: { owner, stream, isFirst in unsafe of(owner).fieldsBegin(stream, isFirst: isFirst) },
+    field: { owner, _, name, nameLength, value, valueLength in
+      let connection = unsafe of(owner)
+      let isTaken = unsafe span(name, nameLength) { name in
+        unsafe span(value, valueLength) { value in connection.field(name, value) }
+      }
+      return Int32(isTaken ? CNG_FIELD_TAKEN : CNG_FIELD_REFUSED)
+    },
+    fields_end: { owner, stream, ends in unsafe of(owner).fieldsEnd(stream, ends: ends) },
+    content: { owner, stream, bytes, count in
+      let connection = unsafe of(owner)
+      return unsafe span(bytes, count) { connection.content(stream, $0) }
+    },
+    ended: { owner, stream in unsafe of(owner).ended(stream) },
+    reset: { owner, stream, code in unsafe of(owner).wasReset(stream, code) },
+    refused: { owner, stream, _ in unsafe of(owner).refused(stream) },
+    closed: { owner, stream, code in unsafe of(owner).closed(stream, code) },
+    goaway: { owner, _, _ in unsafe of(owner).isEnding = true },
+    settings: { owner in unsafe of(owner).hasSettings = true },
+    more: { owner, stream, into, room, end in
+      guard let into = unsafe into, let end = unsafe end else { return -2 }
+      return unsafe of(owner).more(stream, into, room, &end.pointee)
+    })
+}

@@ -1,0 +1,93 @@
+// What a peer of HTTP/2 may ask for. Each limit has its reason; what breaks one ends the connection with ENHANCE_YOUR_CALM.
+
+/// RFC 9113, 7.
+public struct ErrorCode: RawRepresentable, Equatable, Sendable {
+  public let rawValue: UInt32
+
+  public init(rawValue: UInt32) { self.rawValue = rawValue }
+
+  public static let noError = ErrorCode(rawValue: 0)
+  public static let protocolError = ErrorCode(rawValue: 1)
+  public static let internalError = ErrorCode(rawValue: 2)
+  public static let refusedStream = ErrorCode(rawValue: 7)
+  public static let cancel = ErrorCode(rawValue: 8)
+  public static let enhanceYourCalm = ErrorCode(rawValue: 11)
+  public static let http11Required = ErrorCode(rawValue: 13)
+}
+
+/// Why a connection cannot go on.
+public struct ConnectionFault: Error, Equatable, Sendable {
+  public let code: ErrorCode
+  /// A sentence without its end, for people.
+  public let detail: String
+}
+
+public struct ConnectionLimits: Sendable {
+  /// Streams that a client may have open at once: what RFC 9113, 6.5.2 recommends as the least, and what browsers and gRPC
+  /// use before they open another connection.
+  public static let streams: UInt32 = 100
+  /// What a client may send of one request before the proxy has passed it on, in bytes: the initial window of RFC 9113, 6.9.2.
+  /// A client is on this machine, so that a larger window would make nothing faster.
+  public static let clientWindow: UInt32 = 64 << 10
+  /// The same of all its requests.
+  public static let clientConnectionWindow: UInt32 = 1 << 20
+  /// What an origin may send of one response before the client has taken it: a long way off, 64 KiB a round trip are slow.
+  public static let originWindow: UInt32 = 256 << 10
+  /// An origin's connection carries the responses of many clients. Its window is given back as bytes come, so that a client
+  /// that does not read stops nobody else; this is what may be under way.
+  public static let originConnectionWindow: UInt32 = 4 << 20
+  /// Content that waits for the peer's window on one stream, in bytes. Beyond it nothing more is taken.
+  public static let waitingContent = 64 << 10
+  /// Bytes of frames that are written at once.
+  public static let output = 64 << 10
+  /// Acknowledgements of PING and SETTINGS that may wait for a peer that does not read.
+  static let acknowledgements = 100
+  /// Streams that the peer may reset at once, and a second afterwards: a browser that leaves a page cancels some dozens.
+  static let resets: (burst: Int64, perSecond: Int64) = (500, 50)
+  /// Frames that move nothing (PING, SETTINGS, PRIORITY, WINDOW_UPDATE, empty DATA) beyond those that content explains.
+  static let idleFrames: (burst: Int64, perSecond: Int64) = (1000, 100)
+
+  public let head: HeadLimitsOfConnection
+
+  public init(head: HeadLimitsOfConnection) { self.head = head }
+}
+
+/// `limits.header_bytes` and `limits.headers`: cookie crumbs count one by one.
+public struct HeadLimitsOfConnection: Sendable {
+  public let bytes: Int
+  public let fields: Int
+
+  public init(bytes: Int, fields: Int) {
+    self.bytes = bytes
+    self.fields = fields
+  }
+}
+
+/// An allowance that is used up and comes back with time.
+struct Allowance {
+  private let burst: Int64
+  private let perSecond: Int64
+  private var left: Int64
+  private var countedAt: Int64
+
+  init(_ rate: (burst: Int64, perSecond: Int64), now: Int64) {
+    burst = rate.burst
+    perSecond = rate.perSecond
+    left = rate.burst * 1000
+    countedAt = now
+  }
+
+  /// Whether one more is allowed, at `now` in milliseconds.
+  mutating func take(now: Int64) -> Bool {
+    if now > countedAt {
+      left = min(burst * 1000, left + (now - countedAt) * perSecond)
+      countedAt = now
+    }
+    if left < 1000 { return false }
+    left -= 1000
+    return true
+  }
+
+  /// Gives one back, for something useful came with it.
+  mutating func giveBack() { left = min(burst * 1000, left + 1000) }
+}

@@ -1,0 +1,184 @@
+// A message that leaves on a stream: its HTTP/1.1 text comes in, fields and content go out.
+
+import Bytes
+import CNGHTTP2
+import HTTP1
+
+struct OutgoingMessage: ~Copyable {
+  private enum Place {
+    case head
+    case length(remaining: UInt64)
+    case chunked(ChunkedDecoder)
+    case trailers
+    case tunnel
+    case whole
+  }
+
+  enum Given {
+    case deferred
+    case some(Int)
+    case last(Int)
+    case lastBeforeTrailers(Int)
+  }
+
+  private let isRequest: Bool
+  private var place = Place.head
+  /// Text that is no whole line yet.
+  private var partial = ByteBuffer()
+  /// What has not been sent.
+  private(set) var content = ByteBuffer()
+  private var trailers = ByteBuffer()
+  /// A request of this method; or a response to one.
+  private(set) var isHead = false
+  var isToHead = false
+  /// A frame was asked for content when there was none.
+  private var isAwaited = false
+  /// The last of it has been given to a frame.
+  private(set) var isSent = false
+
+  init(isRequest: Bool) { self.isRequest = isRequest }
+
+  var isWhole: Bool { if case .whole = place { true } else { false } }
+
+  // MARK: Text in
+
+  /// false: the text is no message, or the library takes it for none.
+  mutating func take(_ text: Span<UInt8>, _ connection: HTTP2Connection, _ stream: HTTP2Stream) -> Bool {
+    if partial.isEmpty { return takeAll(text, connection, stream) }
+    var joined = ByteBuffer()
+    swap(&joined, &partial)
+    joined.append(text)
+    return takeAll(joined.bytes, connection, stream)
+  }
+
+  private mutating func takeAll(
+    _ text: Span<UInt8>, _ connection: HTTP2Connection, _ stream: HTTP2Stream
+  ) -> Bool {
+    var at = 0
+    while at < text.count {
+      switch place {
+      case .head:
+        let rest = text.extracting(at..<text.count)
+        switch isRequest ? takeRequest(rest, connection, stream) : takeResponse(rest, connection, stream) {
+        case .complete(let count): at += count
+        case .incomplete:
+          partial.append(rest)
+          return true
+        case .invalid: return false
+        }
+      case .length(let remaining):
+        let count = Int(min(remaining, UInt64(text.count - at)))
+        content.append(text.extracting(at..<at + count))
+        at += count
+        place = remaining == UInt64(count) ? .whole : .length(remaining: remaining - UInt64(count))
+      case .chunked(var decoder):
+        switch decoder.next(text, from: at) {
+        case .data(let range):
+          content.append(text.extracting(range))
+          at = range.upperBound
+          place = .chunked(decoder)
+        case .needMore(let consumed):
+          place = .chunked(decoder)
+          partial.append(text.extracting(consumed..<text.count))
+          at = text.count
+        case .lastChunk(let consumed):
+          place = .trailers
+          at = consumed
+        case .invalid: return false
+        }
+      case .trailers:
+        switch connection.readTrailers(text, from: at) {
+        case .complete(let count):
+          if !connection.trailers.lines.isEmpty { connection.trailers.write(text, to: &trailers) }
+          at = count
+          place = .whole
+        case .incomplete:
+          partial.append(text.extracting(at..<text.count))
+          at = text.count
+        case .invalid: return false
+        }
+      case .tunnel:
+        content.append(text.extracting(at..<text.count))
+        at = text.count
+      case .whole: return false
+      }
+    }
+    if isAwaited, !content.isEmpty || isWhole {
+      isAwaited = false
+      connection.resume(stream)
+    }
+    return true
+  }
+
+  private mutating func takeRequest(
+    _ text: Span<UInt8>, _ connection: HTTP2Connection, _ stream: HTTP2Stream
+  ) -> HeadProgress {
+    let progress = connection.request.read(text, limits: connection.ownLimits(text), isInTunnel: true)
+    guard case .complete = progress else { return progress }
+    isHead = connection.request.knownMethod == .head
+    place = Self.place(of: connection.request.framing)
+    guard connection.sendRequest(text, stream, hasContent: !isWhole) else { return .invalid(.badTarget) }
+    isSent = isWhole
+    return progress
+  }
+
+  private mutating func takeResponse(
+    _ text: Span<UInt8>, _ connection: HTTP2Connection, _ stream: HTTP2Stream
+  ) -> HeadProgress {
+    let progress = connection.response.read(text, limits: connection.ownLimits(text), toHead: isToHead)
+    guard case .complete = progress else { return progress }
+    if connection.response.isInformational {
+      return connection.sendInformational(text, stream) ? progress : .invalid(.badStatusLine)
+    }
+    place = Self.place(of: connection.response.framing)
+    guard connection.sendResponse(text, stream, hasContent: !isWhole) else { return .invalid(.badStatusLine) }
+    isSent = isWhole
+    return progress
+  }
+
+  private static func place(of framing: BodyFraming) -> Place {
+    switch framing {
+    case .none, .length(0): .whole
+    case .length(let length): .length(remaining: length)
+    case .chunked: .chunked(ChunkedDecoder())
+    // It ends with the stream, of which whoever writes says when.
+    case .untilClose: .tunnel
+    }
+  }
+
+  /// Nothing more follows what was taken. Whether that was still to be said.
+  mutating func endTunnel() -> Bool {
+    guard case .tunnel = place else { return false }
+    place = .whole
+    isAwaited = false
+    return true
+  }
+
+  // MARK: Frames out
+
+  mutating func give(_ room: Int, _ body: (Span<UInt8>) -> Void) -> Given {
+    let count = min(room, content.count)
+    if count > 0 {
+      body(content.bytes.extracting(first: count))
+      content.consume(count)
+      if content.isEmpty, content.capacity > Self.keptBytes { content = ByteBuffer() }
+    }
+    if content.isEmpty, isWhole {
+      isSent = true
+      return trailers.isEmpty ? .last(count) : .lastBeforeTrailers(count)
+    }
+    if count == 0 {
+      isAwaited = true
+      return .deferred
+    }
+    return .some(count)
+  }
+
+  /// Memory for content that a stream keeps between frames, in bytes.
+  private static let keptBytes = 4 << 10
+
+  mutating func submitTrailers(_ connection: HTTP2Connection, _ stream: HTTP2Stream) {
+    connection.sendTrailers(trailers, stream)
+    trailers = ByteBuffer()
+  }
+}

@@ -1,0 +1,61 @@
+// Clients that speak HTTP/2 inside an intercepted tunnel: each of their streams is a conversation of its own.
+
+import HTTP2
+import Session
+import Sharing
+import Transport
+
+/// What is known of the client behind a connection, and holds for each of its streams.
+final class HTTP2Client {
+  let accepted: Accepted
+  /// Whose requests they are, and the tunnel that they are inside of.
+  private let origin: RequestOrigin
+  private let identification: Conversation.Identification
+  let identity: Claimant?
+
+  init(_ conversation: Conversation) {
+    accepted = conversation.connection
+    origin = conversation.session.origin
+    identification = conversation.identification
+    identity = conversation.identity
+  }
+
+  func serve(_ stream: HTTP2Stream, of endpoint: HTTP2Endpoint, _ worker: Worker) {
+    let slot = worker.occupy(.free)
+    let carrier = HTTP2Carrier(stream, of: endpoint, servedBy: slot)
+    let conversation = Conversation(
+      slot: slot, accepted, over: ByteStream(carrier, by: endpoint.stream.descriptor), live: worker.live, now: worker.now)
+    conversation.session.origin = origin
+    if worker.isDraining { conversation.session.expectLastExchange() }
+    // The connection is what counts.
+    conversation.identification = identification.subtracting(.counted)
+    conversation.identity = identity
+    worker.reoccupy(slot, .client(conversation))
+    conversation.begin(worker)
+  }
+
+  func closed(_ worker: Worker) {
+    if identification.contains(.counted), let identity { worker.shared.places.discount(identity) }
+  }
+}
+
+extension Conversation {
+  /// Whether it is a stream beside others of a connection.
+  var isStream: Bool { stream.carried != nil }
+
+  /// The client has chosen HTTP/2 for what is inside its tunnel. Its connection is not this conversation's any more.
+  func continueAsHTTP2(_ worker: Worker) {
+    let limits = live.policy.configuration.limits
+    let head = HeadLimitsOfConnection(bytes: limits.headerBytes, fields: limits.headers)
+    guard let connection = HTTP2Connection(.server, ConnectionLimits(head: head), now: worker.now) else {
+      return close(worker)
+    }
+    flags.insert(.closed)
+    let endpoint = HTTP2Endpoint(
+      slot: slot, stream, connection, .client(HTTP2Client(self)), interest: interest, worker)
+    worker.reoccupy(slot, .http2(endpoint))
+    // The first requests often come with the end of the handshake.
+    endpoint.read()
+    if worker.isDraining { endpoint.retire() }
+  }
+}

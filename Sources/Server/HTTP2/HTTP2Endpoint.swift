@@ -1,0 +1,336 @@
+// One end of a TLS connection that speaks HTTP/2: reads and writes its socket, and tells whoever serves its streams what happened.
+//
+//   socket ── TLS ── HTTP2Connection ── HTTP2Stream ── HTTP2Carrier ── ByteStream of a client's conversation, or of an upstream
+//
+// A stream is to whoever serves it what a socket is: it is read, written and watched, and events come through the loop. So every
+// exchange on HTTP/2 is an exchange like others, and the two wires meet in one place.
+//
+// What is written to streams is gathered, and leaves once a turn. What happened to streams is told once a turn, as far as it is
+// watched for.
+
+import Bytes
+import HTTP2
+import Sharing
+import Transport
+import Upstream
+
+final class HTTP2Endpoint {
+  enum Peer {
+    case client(HTTP2Client)
+    /// The connection itself, which serves no exchange.
+    case origin(Upstream)
+  }
+
+  /// What one turn reads of one connection, in bytes.
+  private static let readBytes = 32 << 10
+
+  let slot: Int
+  /// Under TLS.
+  let stream: ByteStream
+  let connection: HTTP2Connection
+  let peer: Peer
+  unowned let worker: Worker
+  var interest: Interest?
+  private var output = ByteBuffer()
+  /// It stands in the worker's list.
+  private var isMarked = false
+  private(set) var isClosed = false
+  /// When a byte moved last, in milliseconds of the loop's clock.
+  private(set) var lastProgress: Int64
+  /// The end of the stream, or a fault, has been read.
+  private var hasEnded = false
+  /// Since when no stream has been open.
+  private var idleSince: Int64
+
+  init(
+    slot: Int, _ stream: ByteStream, _ connection: HTTP2Connection, _ peer: Peer, interest: Interest?, _ worker: Worker
+  ) {
+    self.slot = slot
+    self.stream = stream
+    self.connection = connection
+    self.peer = peer
+    self.interest = interest
+    self.worker = worker
+    lastProgress = worker.now
+    idleSince = worker.now
+  }
+
+  // MARK: What happens
+
+  func ready(_ readiness: Readiness) {
+    if readiness.isWritable, interest?.contains(.write) ?? false { flush() }
+    if readiness.isReadable, !isClosed { read() }
+    mark()
+  }
+
+  /// Reads what has come, as long as the peer takes what it is told.
+  func read() {
+    if isClosed || hasEnded || output.count >= ConnectionLimits.output { return }
+    var input = worker.workspace.pool.take(Self.readBytes)
+    switch stream.read(into: &input) {
+    case .moved:
+      lastProgress = worker.now
+      if let fault = connection.receive(input.bytes, now: worker.now) { tell(fault) }
+    case .wouldBlock: break
+    case .ended, .failed:
+      hasEnded = true
+      connection.broken()
+    }
+    worker.workspace.pool.reclaim(&input)
+    mark()
+  }
+
+  /// It is looked at before the loop sleeps.
+  func mark() {
+    if isMarked { return }
+    isMarked = true
+    worker.unsettled.append(self)
+  }
+
+  /// Tells of streams what happened, sends what there is to be sent, and says what is waited for.
+  func settle() {
+    isMarked = false
+    if isClosed { return }
+    for stream in connection.takeTouched() { serve(stream) }
+    if isClosed { return }
+    flush()
+    if isClosed { return }
+    if connection.hasTouched { mark() }
+    if hasEnded || connection.isOver && output.isEmpty { return close() }
+    if connection.openStreams > 0 { idleSince = worker.now }
+    if connection.openStreams == 0 {
+      connection.rest()
+      if isRetired || connection.isEnding, output.isEmpty { return close() }
+    }
+    watch()
+    if stream.hasMore { worker.readAgain(slot) }
+  }
+
+  private func serve(_ stream: HTTP2Stream) {
+    if let carrier = stream.server {
+      unsafeDowncast(carrier, to: HTTP2Carrier.self).tell(worker)
+    } else if case .client(let client) = peer, !stream.isServed {
+      stream.isServed = true
+      // One that was reset before it was looked at asks for nothing any more.
+      if !stream.isBroken { client.serve(stream, of: self, worker) }
+    }
+  }
+
+  private func tell(_ fault: ConnectionFault) {
+    worker.statistics.http2Faults += 1
+    guard let others = worker.http2Faults.happened(now: worker.now) else { return }
+    let more = others == 0 ? "" : "; \(others) more since the last such line"
+    worker.shared.log.event(.warning, "the HTTP/2 connection \(place) ends: \(fault.detail)\(more)")
+  }
+
+  private var place: String {
+    switch peer {
+    case .client(let client): "of a client at \(AdminResources.text(client.accepted.peer))"
+    case .origin(let upstream): "with \(upstream.destination.name) port \(upstream.destination.port)"
+    }
+  }
+
+  // MARK: Output
+
+  /// Sends as much as the socket takes.
+  private func flush() {
+    while !isClosed {
+      if output.isEmpty { connection.takeOutput(&output) }
+      if output.isEmpty { return output = ByteBuffer() }
+      switch stream.write(output) {
+      case .moved(let count):
+        output.consume(count)
+        lastProgress = worker.now
+        if !output.isEmpty { return }
+      case .wouldBlock: return
+      case .ended, .failed:
+        hasEnded = true
+        connection.broken()
+        output = ByteBuffer()
+        return mark()
+      }
+    }
+  }
+
+  private func watch() {
+    var wanted: Interest = output.count >= ConnectionLimits.output ? .peerClosed : .read
+    if !output.isEmpty { wanted.insert(.write) }
+    worker.update(stream.descriptor, &interest, wanted, slot)
+    worker.timers.set(slot, deadline)
+  }
+
+  // MARK: Time
+
+  private var timeouts: (idle: Int64, beginning: Int64, stall: Int64) {
+    switch peer {
+    case .client:
+      let timeouts = worker.policy.configuration.timeouts
+      return (timeouts.clientIdleMilliseconds, timeouts.clientHeaderMilliseconds, timeouts.bodyStallMilliseconds)
+    case .origin(let upstream):
+      let timeouts = worker.policy.configuration.timeouts
+      let idle = upstream.idleMilliseconds ?? timeouts.upstreamIdleMilliseconds
+      return (idle, timeouts.responseHeaderMilliseconds, timeouts.bodyStallMilliseconds)
+    }
+  }
+
+  private var deadline: Int64 {
+    let timeouts = self.timeouts
+    if connection.openStreams > 0 { return lastProgress + timeouts.stall }
+    return idleSince + (connection.hasBegun ? timeouts.idle : min(timeouts.idle, timeouts.beginning))
+  }
+
+  func timerFired() {
+    if worker.now < deadline { return worker.timers.set(slot, deadline) }
+    if connection.openStreams == 0 {
+      connection.end(.noError)
+      flush()
+      return close()
+    }
+    // Exchanges have time-outs of their own. What is left here is what nobody serves any more, and the peer does not take.
+    connection.resetUnserved(.cancel)
+    worker.timers.set(slot, worker.now + timeouts.stall)
+    mark()
+  }
+
+  // MARK: Ends
+
+  /// No exchange is to begin on it any more.
+  private(set) var isRetired = false
+
+  /// Lets what is under way end, and takes nothing more.
+  func retire() {
+    if isRetired { return }
+    isRetired = true
+    if case .origin(let upstream) = peer { upstream.destination.endpoints.removeAll { $0 === self } }
+    connection.announceEnd()
+    mark()
+  }
+
+  /// The proxy is stopping.
+  func drain() {
+    if case .origin = peer, connection.openStreams == 0 { abandon() } else { retire() }
+  }
+
+  /// Whether it leads to a place where another connection is waited for, and serves nobody.
+  func isIdle(at place: ConnectionQuota.Place) -> Bool {
+    guard case .origin(let upstream) = peer else { return false }
+    return connection.openStreams == 0 && upstream.holdsPlace && upstream.destination.place == place
+  }
+
+  /// Ends it with whatever is under way.
+  func abandon() {
+    connection.end(.noError)
+    flush()
+    close()
+  }
+
+  func close() {
+    if isClosed { return }
+    isClosed = true
+    connection.broken()
+    for stream in connection.takeTouched() { serve(stream) }
+    output = ByteBuffer()
+    switch peer {
+    case .client(let client):
+      stream.close()
+      client.closed(worker)
+      worker.clientClosed(slot)
+    case .origin(let upstream):
+      upstream.destination.endpoints.removeAll { $0 === self }
+      worker.close(upstream)
+    }
+  }
+}
+
+/// A stream as whoever serves it sees it: what a socket is elsewhere.
+final class HTTP2Carrier: CarriedStream {
+  private let stream: HTTP2Stream
+  private unowned let endpoint: HTTP2Endpoint
+  /// Of whoever serves it.
+  private let slot: Int
+  private let generation: UInt32
+  private var wanted: Interest? = .read
+
+  init(_ stream: HTTP2Stream, of endpoint: HTTP2Endpoint, servedBy slot: Int) {
+    self.stream = stream
+    self.endpoint = endpoint
+    self.slot = slot
+    generation = endpoint.worker.generation(slot)
+    stream.server = self
+    stream.isServed = true
+  }
+
+  /// Nothing of the request was done.
+  var wasRefused: Bool { stream.wasRefused }
+
+  func read(into buffer: inout ByteBuffer) -> Transfer {
+    let count = stream.read(into: &buffer)
+    if count > 0 {
+      endpoint.mark()
+      return .moved(count)
+    }
+    if stream.isEnded { return .ended }
+    return stream.isBroken ? .failed(SystemError.connectionReset.number) : .wouldBlock
+  }
+
+  func write(_ first: borrowing ByteBuffer, then second: Span<UInt8>) -> Transfer {
+    if stream.isBroken { return .failed(SystemError.connectionReset.number) }
+    if stream.room == 0 { return .wouldBlock }
+    guard stream.write(first.bytes), stream.write(second) else { return .failed(SystemError.connectionReset.number) }
+    endpoint.mark()
+    return .moved(first.count + second.count)
+  }
+
+  var room: Int { stream.room }
+  var isSilent: Bool { stream.readable == 0 && !stream.isBroken && !stream.isEnded }
+
+  func watch(_ interest: Interest?) {
+    wanted = interest
+    if !happened.isEmpty { endpoint.touch(stream) }
+  }
+
+  /// What of that which is waited for is there.
+  private var happened: Interest {
+    guard let wanted else { return [] }
+    var happened: Interest = []
+    if stream.isBroken { happened.insert(.peerClosed) }
+    if wanted.isSuperset(of: .read), stream.readable > 0 || stream.isEnded { happened.formUnion(.read) }
+    if wanted.contains(.write), stream.room > 0 { happened.insert(.write) }
+    return happened
+  }
+
+  func tell(_ worker: Worker) {
+    let happened = self.happened
+    if happened.isEmpty || worker.generation(slot) != generation { return }
+    worker.dispatch(
+      .carried(
+        isReadable: happened.isSuperset(of: .read), isWritable: happened.contains(.write), isBroken: stream.isBroken),
+      to: slot)
+  }
+
+  func shutdownWrite() {
+    stream.endTunnel()
+    endpoint.mark()
+  }
+
+  func close() {
+    stream.server = nil
+    stream.leave()
+    endpoint.mark()
+  }
+
+  func abort() {
+    stream.server = nil
+    stream.reset(endpoint.isClient ? .internalError : .cancel)
+    endpoint.mark()
+  }
+}
+
+extension HTTP2Endpoint {
+  var isClient: Bool { if case .client = peer { true } else { false } }
+
+  func touch(_ stream: HTTP2Stream) {
+    connection.touch(stream)
+    mark()
+  }
+}

@@ -1,0 +1,59 @@
+// Origins that speak HTTP/2: one connection carries the requests of many exchanges.
+//
+// A connection that a handshake has agreed on stands in its destination's list, under the same key as every kept connection:
+// host, port, judged policy and route. Each exchange gets a stream of it, as an upstream of its own.
+
+import Bytes
+import HTTP2
+import Policy
+import Session
+import Transport
+
+extension Worker {
+  /// Makes a carrier of streams of a connection that has agreed on HTTP/2. nil where memory is short.
+  func multiplex(_ line: Upstream) -> HTTP2Endpoint? {
+    let limits = policy.configuration.limits
+    let head = HeadLimitsOfConnection(bytes: limits.headerBytes, fields: limits.headers)
+    guard let connection = HTTP2Connection(.client, ConnectionLimits(head: head), now: now) else { return nil }
+    let endpoint = HTTP2Endpoint(slot: line.slot, line.stream, connection, .origin(line), interest: line.interest, self)
+    reoccupy(line.slot, .http2(endpoint))
+    line.destination.endpoints.append(endpoint)
+    endpoint.mark()
+    return endpoint
+  }
+
+  /// A stream of a connection to `destination` that has room for one, if there is such a connection, and the rule allows
+  /// its address.
+  func takeStream(_ destination: Destination, rule: Int?, allowsCellular: Bool, _ policy: Policy) -> Upstream? {
+    for endpoint in destination.endpoints.reversed() {
+      guard case .origin(let line) = endpoint.peer, endpoint.connection.hasRoom else { continue }
+      if !allowsCellular, line.path.status == .wwan { continue }
+      let isDenied =
+        !destination.isParent
+        && policy.denyingBlock(IPAddress(line.address), rule: rule) { paths.isOwn($0, by: line.path) } != nil
+      if isDenied { continue }
+      if !mayServe(line) {
+        endpoint.retire()
+        continue
+      }
+      return stream(of: endpoint, line)
+    }
+    return nil
+  }
+
+  /// Whether another request may leave by a connection that is there.
+  private func mayServe(_ line: Upstream) -> Bool {
+    stillLeads(line) && line.destination.security.map(live.contains) ?? true && line.route.isInForce
+      && line.destination.security?.mayRely(at: seconds) ?? true && line.route.security?.mayRely(at: seconds) ?? true
+      && !isTooOld(line.stream.tls)
+  }
+
+  func stream(of endpoint: HTTP2Endpoint, _ line: Upstream) -> Upstream {
+    let slot = occupy(.free)
+    let carrier = HTTP2Carrier(endpoint.connection.open(), of: endpoint, servedBy: slot)
+    let upstream = Upstream(slot: slot, ByteStream(carrier, by: line.descriptor), of: line)
+    destinations.retain(line.destination)
+    reoccupy(slot, .upstream(upstream))
+    return upstream
+  }
+}
