@@ -13,7 +13,8 @@ let package = Package(
     .target(
       name: "Server",
       dependencies: [
-        "Session", "TLSWire", "Upstream", "Sharing", "Transport", "Security", "Reachability", "HTTP1", "HTTP2", "Policy",
+        "Session", "TLSWire", "Upstream", "Sharing", "Transport", "Security", "Reachability", "HTTP1", "HTTP2",
+        "Policy",
         "Bytes", "CLinux",
       ],
       swiftSettings: strict),

@@ -12,6 +12,8 @@ struct cng_session {
   bool is_server;
 };
 
+_Static_assert(CNG_FLOODED == NGHTTP2_ERR_FLOODED, "nghttp2_error");
+
 // Fields of one head that are sent from the stack; a longer one takes memory for the call.
 enum { FIELDS_ON_STACK = 64 };
 

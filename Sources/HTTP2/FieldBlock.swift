@@ -71,7 +71,7 @@ struct FieldBlock: ~Copyable {
   }
 
   /// Takes one line. false: it makes the message malformed.
-  mutating func add(_ name: Span<UInt8>, _ value: Span<UInt8>, _ limits: HeadLimitsOfConnection) -> Bool {
+  mutating func add(_ name: Span<UInt8>, _ value: Span<UInt8>, _ limits: HeadLimits) -> Bool {
     guard !name.isEmpty, Self.isValue(value) else { return false }
     if name[0] == 0x3a { return addPseudo(name, value) }
     count += 1
@@ -92,7 +92,7 @@ struct FieldBlock: ~Copyable {
       return true
     case 7 where name.equals(0..<7, "trailer"): announcesTrailers = true
     case 12 where name.equals(0..<12, "content-type"):
-      if value.count >= 16, value.equals(0..<16, ignoringCase: "application/grpc") { isGRPC = true }
+      isGRPC = GRPC.isType(value)
     case 14 where name.equals(0..<14, "content-length"):
       if length != nil { return false }
       length = keep(value)
@@ -143,7 +143,7 @@ struct FieldBlock: ~Copyable {
 
   /// Appends a request head; nil where the message is malformed. `ends`: no content follows.
   func writeRequest(
-    ends: Bool, _ limits: HeadLimitsOfConnection, to out: inout ByteBuffer
+    ends: Bool, _ limits: HeadLimits, to out: inout ByteBuffer
   ) -> ContentFraming? {
     let named = authority.isEmpty ? host ?? authority : authority
     // RFC 9113, 8.3.1: a Host that names another server is malformed.
@@ -171,7 +171,7 @@ struct FieldBlock: ~Copyable {
 
   /// Appends a response head. `isToHead`: it answers HEAD.
   func writeResponse(
-    ends: Bool, isToHead: Bool, _ limits: HeadLimitsOfConnection, to out: inout ByteBuffer
+    ends: Bool, isToHead: Bool, _ limits: HeadLimits, to out: inout ByteBuffer
   ) -> ContentFraming {
     let code = values.bytes.extracting(status)
     out.append("HTTP/1.1 ")
@@ -194,7 +194,7 @@ struct FieldBlock: ~Copyable {
     out.append("\r\n")
   }
 
-  private func writeLines(_ limits: HeadLimitsOfConnection, to out: inout ByteBuffer) {
+  private func writeLines(_ limits: HeadLimits, to out: inout ByteBuffer) {
     out.append(contentsOf: lines)
     if crumbs.isEmpty { return }
     // One field again (RFC 9113, 8.2.3), unless there are too many: then it is seen how many.
@@ -217,7 +217,7 @@ struct FieldBlock: ~Copyable {
 
   /// Says how the content is spelled, and ends the head. Content with trailers is chunked, for nothing else carries them.
   private func writeFraming(
-    ends: Bool, needsLength: Bool, _ limits: HeadLimitsOfConnection, to out: inout ByteBuffer
+    ends: Bool, needsLength: Bool, _ limits: HeadLimits, to out: inout ByteBuffer
   ) -> ContentFraming {
     // Without its end, a head that is too large is refused for that.
     if lines.count + crumbs.count > limits.bytes { return .none }

@@ -54,7 +54,7 @@ public final class HTTP2Connection {
     idleFrames = Allowance(ConnectionLimits.idleFrames, now: now)
     var settings = cng_settings()
     settings.is_server = role == .server
-    settings.streams = ConnectionLimits.streams
+    settings.streams = UInt32(clamping: limits.streams)
     settings.stream_window = role == .server ? ConnectionLimits.clientWindow : ConnectionLimits.originWindow
     settings.connection_window =
       role == .server ? ConnectionLimits.clientConnectionWindow : ConnectionLimits.originConnectionWindow
@@ -91,6 +91,7 @@ public final class HTTP2Connection {
     self.now = now
     let status = unsafe bytes.withUnsafeBufferPointer { unsafe cng_receive(session, $0.baseAddress, $0.count) }
     if let fault { return end(fault) }
+    if status == CNG_FLOODED { return end(Self.flooded) }
     if status < 0 {
       let reason = unsafe String(cString: cng_error(status))
       return end(ConnectionFault(code: .protocolError, detail: "the peer broke the protocol: \(reason)"))
@@ -166,6 +167,8 @@ public final class HTTP2Connection {
       touch(stream)
     }
     streams = [:]
+    ending = []
+    blockStream = nil
   }
 
   // MARK: Streams
@@ -186,7 +189,9 @@ public final class HTTP2Connection {
   func endOnceSent(_ stream: HTTP2Stream) { ending.append(stream) }
 
   /// Ends the streams whose answers nobody takes: whoever served them has gone.
-  public func resetUnserved(_ code: ErrorCode) { for stream in streams.values where stream.isStuck { reset(stream, code) } }
+  public func resetUnserved(_ code: ErrorCode) {
+    for stream in streams.values where stream.isStuck { reset(stream, code) }
+  }
 
   func resume(_ stream: HTTP2Stream) { if let session = unsafe session { unsafe cng_resume(session, stream.number) } }
 
@@ -269,7 +274,12 @@ public final class HTTP2Connection {
       begin(text.count)
       // The three digits of the status line.
       unsafe add(":status", base + 9, 3)
+      // A gRPC answer that is its head alone has no length.
+      let isBare =
+        response.framing == .length(0)
+        && response.fields.only(.contentType).map { GRPC.isType(text.extracting($0)) } ?? false
       for index in response.fields.lines.indices where !response.fields.lines[index].isDropped {
+        if isBare, response.fields.lines[index].known == .contentLength { continue }
         unsafe add(response.fields.lines[index], base)
       }
       return unsafe fields.withUnsafeBufferPointer { unsafe body($0.baseAddress, $0.count) }
@@ -288,7 +298,9 @@ public final class HTTP2Connection {
       for index in trailers.lines.indices where !trailers.lines[index].isDropped {
         unsafe add(trailers.lines[index], base)
       }
-      _ = unsafe fields.withUnsafeBufferPointer { unsafe cng_trailers(session, stream.number, $0.baseAddress, $0.count) }
+      _ = unsafe fields.withUnsafeBufferPointer {
+        unsafe cng_trailers(session, stream.number, $0.baseAddress, $0.count)
+      }
     }
   }
 
@@ -334,14 +346,18 @@ public final class HTTP2Connection {
     default: break
     }
     if idleFrames.take(now: now) { return true }
-    fault = ConnectionFault(
-      code: .enhanceYourCalm,
-      detail: "the peer sent more than \(ConnectionLimits.idleFrames.burst) frames that move nothing")
+    fault = Self.flooded
     return false
   }
 
+  private static let flooded = ConnectionFault(
+    code: .enhanceYourCalm,
+    detail: "the peer sent more than \(ConnectionLimits.idleFrames.burst) frames that move nothing")
+
   /// RFC 9113, 6, as far as they are counted.
-  private enum FrameType: UInt8 { case data = 0, headers = 1, priority, reset, settings, push, ping, goaway, window, continuation }
+  private enum FrameType: UInt8 {
+    case data = 0, headers = 1, priority, reset, settings, push, ping, goaway, window, continuation
+  }
 
   private func fieldsBegin(_ number: Int32, isFirst: Bool) -> Bool {
     block.removeAll()
@@ -403,7 +419,8 @@ public final class HTTP2Connection {
   private func countReset(_ what: String) {
     if resets.take(now: now) { return }
     fault = ConnectionFault(
-      code: .enhanceYourCalm, detail: "the peer \(what) \(ConnectionLimits.resets.burst) streams before they were answered")
+      code: .enhanceYourCalm,
+      detail: "the peer \(what) \(ConnectionLimits.resets.burst) streams before they were answered")
   }
 
   private func closed(_ number: Int32, _ code: UInt32) {

@@ -1,5 +1,7 @@
 // What a peer of HTTP/2 may ask for. Each limit has its reason; what breaks one ends the connection with ENHANCE_YOUR_CALM.
 
+import HTTP1
+
 /// RFC 9113, 7.
 public struct ErrorCode: RawRepresentable, Equatable, Sendable {
   public let rawValue: UInt32
@@ -23,9 +25,6 @@ public struct ConnectionFault: Error, Equatable, Sendable {
 }
 
 public struct ConnectionLimits: Sendable {
-  /// Streams that a client may have open at once: what RFC 9113, 6.5.2 recommends as the least, and what browsers and gRPC
-  /// use before they open another connection.
-  public static let streams: UInt32 = 100
   /// What a client may send of one request before the proxy has passed it on, in bytes: the initial window of RFC 9113, 6.9.2.
   /// A client is on this machine, so that a larger window would make nothing faster.
   public static let clientWindow: UInt32 = 64 << 10
@@ -40,26 +39,21 @@ public struct ConnectionLimits: Sendable {
   public static let waitingContent = 64 << 10
   /// Bytes of frames that are written at once.
   public static let output = 64 << 10
-  /// Acknowledgements of PING and SETTINGS that may wait for a peer that does not read.
-  static let acknowledgements = 100
+  /// Acknowledgements of PING and SETTINGS that may wait for a peer that does not read: those that one read of it asks for.
+  static let acknowledgements = Int(idleFrames.burst)
   /// Streams that the peer may reset at once, and a second afterwards: a browser that leaves a page cancels some dozens.
   static let resets: (burst: Int64, perSecond: Int64) = (500, 50)
   /// Frames that move nothing (PING, SETTINGS, PRIORITY, WINDOW_UPDATE, empty DATA) beyond those that content explains.
   static let idleFrames: (burst: Int64, perSecond: Int64) = (1000, 100)
 
-  public let head: HeadLimitsOfConnection
+  public let head: HeadLimits
+  /// `limits.streams`: what a client may have open at once.
+  public let streams: Int
 
-  public init(head: HeadLimitsOfConnection) { self.head = head }
-}
-
-/// `limits.header_bytes` and `limits.headers`: cookie crumbs count one by one.
-public struct HeadLimitsOfConnection: Sendable {
-  public let bytes: Int
-  public let fields: Int
-
-  public init(bytes: Int, fields: Int) {
-    self.bytes = bytes
-    self.fields = fields
+  /// `head`: cookie crumbs count one by one.
+  public init(head: HeadLimits, streams: Int) {
+    self.head = head
+    self.streams = streams
   }
 }
 

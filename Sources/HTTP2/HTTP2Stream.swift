@@ -14,7 +14,8 @@ import HTTP1
 public final class HTTP2Stream {
   /// 0 until its request has left.
   public private(set) var number: Int32
-  unowned let connection: HTTP2Connection
+  /// Parted from when the stream is over, or the connection is: see `HTTP2Connection.broken`.
+  let connection: HTTP2Connection
   /// What the peer says, as HTTP/1.1, and has not been read.
   private var incoming = ByteBuffer()
   private var framing = ContentFraming.none
@@ -170,9 +171,11 @@ public final class HTTP2Stream {
 
   /// Gives content to a frame. See `cng_events.more`.
   func give(_ room: Int, _ body: (Span<UInt8>) -> Void) -> OutgoingMessage.Given {
-    let wasFull = outgoing.content.count >= ConnectionLimits.waitingContent
+    let waited = outgoing.content.count
     let given = outgoing.give(room, body)
-    if wasFull, outgoing.content.count < ConnectionLimits.waitingContent / 2 { connection.touch(self) }
+    // Whoever waits for room is told once, when half of it is there.
+    let half = ConnectionLimits.waitingContent / 2
+    if waited >= half, outgoing.content.count < half { connection.touch(self) }
     return given
   }
 

@@ -448,5 +448,5 @@ def check_forwarded_request(message: Message, pseudonym: bytes = b"sallyport") -
     ):
         raise Violation(message.start, "TE must be named by Connection and say trailers", b"")
     last_hop = message.options("via")[-1:]
-    if not last_hop or not re.fullmatch(rb"(http/)?1\.[01] %s.*" % re.escape(pseudonym.lower()), last_hop[0]):
+    if not last_hop or not re.fullmatch(rb"((http/)?1\.[01]|2) %s.*" % re.escape(pseudonym.lower()), last_hop[0]):
         raise Violation(message.start, "Via must end with the proxy", b",".join(last_hop))

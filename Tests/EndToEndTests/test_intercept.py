@@ -209,12 +209,11 @@ def test_a_request_in_the_segment_of_the_last_flight(version, intercepting, secu
     [
         ((), None),
         (("http/1.1",), "http/1.1"),
-        (("h2", "http/1.1"), "http/1.1"),
         (("http/1.0",), "http/1.0"),
     ],
     ids=str,
 )
-def test_the_protocol_is_http_1_1(offered, chosen, intercepting, inside, origin, authority):
+def test_the_protocol_is_http_1_1_where_the_client_does_not_offer_another(offered, chosen, intercepting, inside, origin, authority):
     context = client_context(authority.file)
     if offered:
         context.set_alpn_protocols(list(offered))
@@ -224,10 +223,10 @@ def test_the_protocol_is_http_1_1(offered, chosen, intercepting, inside, origin,
     assert client.get_inside(f"a.test:{server.port}").body == b"ok"
 
 
-def test_a_client_that_speaks_only_http_2_is_refused(intercepting, inside, authority):
+def test_a_client_that_speaks_nothing_of_what_is_spoken_here_is_refused(intercepting, inside, authority):
     """By an alert that says so (RFC 7301 §3.2), before it sends what would be malformed."""
     context = client_context(authority.file)
-    context.set_alpn_protocols(["h2"])
+    context.set_alpn_protocols(["h3"])
     with pytest.raises(ssl.SSLError, match="no application protocol"):
         inside(intercepting(), "a.test", 443, context)
 

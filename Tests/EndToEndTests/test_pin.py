@@ -35,7 +35,7 @@ class Server:
         self.server_names: list[str | None] = []
         self.protocols: list[str | None] = []
         context.sni_callback = lambda secured, name, _: self.server_names.append(name)
-        context.set_alpn_protocols(["h2", "http/1.1"])
+        context.set_alpn_protocols(["http/1.1"])
         self.thread = threading.Thread(target=self._run, daemon=True)
         self.thread.start()
 

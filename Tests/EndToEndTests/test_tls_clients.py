@@ -408,7 +408,7 @@ def test_a_mismatch_is_shown_by_the_reason_phrase(program, way, pinned_gate):
     gate = pinned_gate
     url, trusted = f"https://{gate.site(way)}/file.txt", gate.authority_of(way)
     if program == "curl":
-        arguments = ["curl", "-sv", "--fail", "--proxy", gate.proxy.url, "--cacert", trusted, url]
+        arguments = ["curl", "-sv", "--fail", "--http1.1", "--proxy", gate.proxy.url, "--cacert", trusted, url]
     else:
         arguments = ["wget", "-O", "-", f"--ca-certificate={trusted}", url]
     done = subprocess.run(

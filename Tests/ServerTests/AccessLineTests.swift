@@ -41,6 +41,8 @@ import Transport
     record.route = "direct"
     record.upstream = IPAddress(ipv4: 0xc000_0201)
     record.upstreamPort = 443
+    record.wire = .http2
+    record.upstreamWire = .http11
     record.isReused = true
     record.assurance = .exact
     record.upstreamStatus = 200
@@ -54,12 +56,12 @@ import Transport
     #expect(
       Self.write(.json, Self.everything)
         == #"{"time":"1970-01-01T00:00:00.000Z","ref":"000000","client":"127.0.0.1:4711","method":"GET","#
-        + #""target":"https://a.example/x","status":502,"user":"kiosk","unit":"till.service","#
+        + #""target":"https://a.example/x","status":502,"protocol":"h2","user":"kiosk","unit":"till.service","#
         + #""program":"/usr/bin/odd name","proxy_user":"ci","rule":"the \"api\"","place":"/etc/s.toml:4","#
         + #""decision":"allow","reason":"rule","outcome":"unacceptable-content-type","#
         + #""detail":"expected content type application/json, seen text/html","expected":"application/json","#
         + #""seen":"text/html","serializer":"json","route":"direct","#
-        + #""upstream":"192.0.2.1:443","reused":true,"retried":false,"assurance":"exact","pins":"bank","#
+        + #""upstream":"192.0.2.1:443","upstream_protocol":"http/1.1","reused":true,"retried":false,"assurance":"exact","pins":"bank","#
         + #""upstream_status":200,"upstream_type":"application/json; charset=\"utf-8\"","bytes_in":7,"bytes_out":8,"#
         + #""tls_ms":3,"total_ms":12}"# + "\n")
   }
@@ -72,9 +74,9 @@ import Transport
     #expect(
       out.bytes.string
         == #"{"time":"1970-01-01T00:00:00.000Z","ref":"000000","client":"127.0.0.1:4711","method":null,"target":null,"#
-        + #""status":0,"user":null,"unit":null,"program":null,"proxy_user":null,"rule":null,"place":null,"#
+        + #""status":0,"protocol":"http/1.1","user":null,"unit":null,"program":null,"proxy_user":null,"rule":null,"place":null,"#
         + #""decision":null,"reason":null,"outcome":"done","detail":null,"expected":null,"seen":null,"report":null,"#
-        + #""violation":null,"serializer":null,"mended":null,"route":null,"upstream":null,"reused":false,"#
+        + #""violation":null,"serializer":null,"mended":null,"route":null,"upstream":null,"upstream_protocol":null,"reused":false,"#
         + #""retried":false,"assurance":null,"pins":null,"upstream_status":null,"upstream_type":null,"bytes_in":0,"#
         + #""bytes_out":0,"name_ms":null,"connect_ms":null,"tls_ms":null,"first_byte_ms":null,"total_ms":12"#)
   }
@@ -82,7 +84,7 @@ import Transport
   @Test func whatIsNotSaidInALineForPeopleIsLeftOutAndWhatCouldMisleadIsQuoted() {
     #expect(
       Self.write(.text, Self.everything)
-        == #"1970-01-01T00:00:00.000Z 000000 127.0.0.1:4711 GET https://a.example/x 502 user=kiosk "#
+        == #"1970-01-01T00:00:00.000Z 000000 127.0.0.1:4711 GET https://a.example/x 502 protocol=h2 user=kiosk "#
         + #"unit=till.service program="/usr/bin/odd name" proxy_user=ci rule="the \"api\"" place=/etc/s.toml:4 "#
         + #"decision=allow reason=rule outcome=unacceptable-content-type "#
         + #"detail="expected content type application/json, seen text/html" expected=application/json "#

@@ -83,7 +83,7 @@ import Transport
     #expect(
       out.bytes.string
         == #"{"time":"1970-01-01T00:00:00.000Z","ref":"000000","client":"127.0.0.1:4711","method":"GET","#
-        + #""target":"http://a.example/\"","user":null,"unit":null,"program":null,"proxy_user":null,"#
+        + #""target":"http://a.example/\"","protocol":"http/1.1","user":null,"unit":null,"program":null,"proxy_user":null,"#
         + #""rule":"no\"ads","place":"/p.toml:3","decision":"deny","reason":"rule-denies"}"#)
   }
 

@@ -71,7 +71,8 @@ import Transport
     #expect(
       entries[0].dropFirst() == [
         "PRIORITY=6", "SALLYPORT_REF=000000", "SALLYPORT_CLIENT=127.0.0.1:4711", "SALLYPORT_METHOD=GET",
-        "SALLYPORT_TARGET=http://Shop.Example:8080/a?b", "SALLYPORT_STATUS=200", "SALLYPORT_OUTCOME=done",
+        "SALLYPORT_TARGET=http://Shop.Example:8080/a?b", "SALLYPORT_STATUS=200", "SALLYPORT_PROTOCOL=http/1.1",
+        "SALLYPORT_OUTCOME=done",
         "SALLYPORT_UPSTREAM=192.0.2.1:8080", "SALLYPORT_BYTES_IN=7", "SALLYPORT_BYTES_OUT=1099511627776",
         "SALLYPORT_TOTAL_MS=12", "SALLYPORT_HOST=shop.example",
       ])

@@ -24,7 +24,7 @@ import Testing
     ProblemWriter(
       problem: problem, rule: rule, reference: Reference(value: 0x2a_bcde),
       proxyName: Array("sallyport".utf8),
-      prefersText: text, isHead: isHead, closes: closes
+      form: text ? .text : .json, isHead: isHead, closes: closes
     ).write(to: &out, date: Array("Sun, 06 Nov 1994 08:49:37 GMT".utf8).span)
     let bytes = out.array
     let end = try #require(StrictGrammar.endOfHead(bytes, from: 0))
@@ -202,6 +202,7 @@ import Testing
     (.parentAuthentication, 502, "parent-authentication", "proxy_configuration_error", -1013),
     (.parentFailed, 502, "parent-failed", "http_protocol_error", -1011),
     (.misdirected, 421, "misdirected", "http_request_error", -1000),
+    (.protocolNotOffered, 502, "protocol-not-offered", "http_protocol_error", -1011),
     (.interceptionFailed, 502, "interception-failed", "proxy_configuration_error", -1200),
     (.tlsFailed, 502, "tls-failed", "tls_protocol_error", -1200),
     (.tlsAlert, 502, "tls-alert", "tls_alert_received", -1200),

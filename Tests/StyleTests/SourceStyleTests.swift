@@ -144,11 +144,12 @@ import Transport
       "Serialization": ["Bytes", "Images", "CIconv", "CJSON", "CCodings", "CXML", "CZlib"], "HTTP1": ["Bytes"],
       "Security": ["Bytes", "CGSSAPI", "COpenSSL", "Glibc"],
       "Reachability": ["Bytes"], "Sharing": ["Bytes"], "TLSWire": ["Bytes"], "Upstream": ["Sharing"],
+      "HTTP2": ["Bytes", "CNGHTTP2", "HTTP1"],
       "Policy": ["Bytes", "CTOML", "CIDN2", "Reachability", "Security", "Serialization"],
       "Session": ["Bytes", "HTTP1", "Policy", "Reachability", "Security", "Serialization", "TLSWire"],
       "Transport": ["Bytes", "Sharing", "CLinux", "CCAres", "COpenSSL", "CSystemd", "Glibc", "Synchronization"],
       "Server": [
-        "Bytes", "HTTP1", "Policy", "Reachability", "Security", "Session", "Sharing", "TLSWire", "Transport",
+        "Bytes", "HTTP1", "HTTP2", "Policy", "Reachability", "Security", "Session", "Sharing", "TLSWire", "Transport",
         "Upstream",
         "Synchronization", "CLinux",
       ],

@@ -18,6 +18,9 @@ enum {
   CNG_CONTENT_DEFERRED = -1,
 };
 
+/// What `cng_receive` answers where more acknowledgements are owed than may wait.
+enum { CNG_FLOODED = -904 };
+
 /// How content ends with what was given.
 enum { CNG_GOES_ON = 0, CNG_ENDS = 1, CNG_ENDS_WITH_TRAILERS = 2 };
 

@@ -104,7 +104,7 @@ extension ConfigurationReading {
         .warning, setting.source, setting.keyBegin,
         "[rule.\(key)] does nothing in a rule that denies every request")
     }
-    for key in ["deny_addresses", "tunnel_sni", "upgrade", "upgrades", "redirects", "target", "route"] {
+    for key in ["deny_addresses", "tunnel_sni", "upgrade", "upgrades", "protocols", "redirects", "target", "route"] {
       rule.settings[key].map { warning($0, "it does nothing in a rule that denies every request") }
     }
   }

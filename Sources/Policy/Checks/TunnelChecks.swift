@@ -83,7 +83,9 @@ extension ConfigurationReading {
     if rule.request.cookies == false { add("cookies") }
     if rule.request.encodesPath == true { add("encode_path") }
     if rule.request.buffersUploads == true { add("buffer_uploads") }
-    if let setting = rule.settings["upgrades"] { keys.append(Key(name: "upgrades".quoted, setting: setting)) }
+    for key in ["upgrades", "protocols"] {
+      if let setting = rule.settings[key] { keys.append(Key(name: key.quoted, setting: setting)) }
+    }
     if rule.redirects != .pass, let setting = rule.settings["redirects"] {
       keys.append(Key(name: "redirects".quoted, setting: setting))
     }

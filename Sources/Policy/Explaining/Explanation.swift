@@ -55,6 +55,8 @@ public struct Explanation: Sendable {
   public let pathReading: PathReadingText?
   /// `upgrades` of the rule; nil: it does not say.
   public let upgrades: UpgradeList?
+  /// What the origin may be spoken to by, the better first; nil: any of them.
+  public let protocols: [HTTPProtocol]?
   /// The URL that the request goes to by `target` of the rule, or would go to, and that rule; nil: to its own.
   public let mapped: Mapped?
   /// Where answers may lead; nil: anywhere.
@@ -159,6 +161,7 @@ extension Policy {
       decision: decision, rule: decision.rule.map { rules[$0] }, passedOver: passedOver,
       passedOverMore: passedOverMore, pathReading: pathReading,
       upgrades: decision.rule.flatMap { rules[$0].upgrades },
+      protocols: decision.rule.map { rules[$0].protocols }.flatMap { $0 == HTTPProtocol.allCases ? nil : $0 },
       mapped: mapped,
       redirects: decision.rule.flatMap { rules[$0].redirects == .pass ? nil : rules[$0].redirects },
       removed: edits.fields.removed.filter { !written.contains($0) }.map { $0.span.string }
@@ -346,6 +349,7 @@ extension Explanation: CustomStringConvertible {
     if !cookies { lines.append("  cookies: Cookie and Set-Cookie are removed") }
     if encodesPath { lines.append("  path: bytes above 0x7f are percent-encoded") }
     if let upgrades { lines.append("  upgrades: \(upgrades)") }
+    if let protocols { lines.append("  protocols: \(protocols.map(\.rawValue).joined(separator: ", "))") }
     if let redirects { lines.append("  redirects: \(redirects.text)") }
     return lines + (serializer?.lines ?? []) + (response?.lines ?? [])
   }
@@ -423,6 +427,7 @@ extension Explanation {
         ("upgrades", upgrades.map { .array($0.protocols.map(JSONText.string)) } ?? .null),
         ("cookies", .boolean(cookies)),
       ] + (encodesPath ? [("encode_path", .boolean(true))] : [])
+        + (protocols.map { [("protocols", .array($0.map { .string($0.rawValue) }))] } ?? [])
         + (redirects.map { [("redirects", .string($0.rawValue))] } ?? []) + (serializer?.json ?? [])
         + (response?.json ?? []) + tls + ways)
   }

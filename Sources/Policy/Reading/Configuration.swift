@@ -85,6 +85,8 @@ public struct Limits: Hashable, Sendable {
   public var imagePixels = 100_000_000
   /// Connections to one host, of the whole process; above it requests queue. 0: no cap.
   public var connectionsPerHost = 0
+  /// Requests that one connection of HTTP/2 may have open at once.
+  public var streams = 128
   /// Part of each limit that one client identity may hold while others wait.
   public var share = 0.25
 

@@ -18,7 +18,7 @@ extension TableSchema {
     "timeouts",
   ])
   static let limits = TableSchema([
-    "connections", "header_bytes", "headers", "buffered_body", "idle_per_host", "held_bodies", "json_depth",
+    "connections", "header_bytes", "headers", "buffered_body", "idle_per_host", "streams", "held_bodies", "json_depth",
     "image_pixels", "connections_per_host", "share",
   ])
   static let timeouts = TableSchema([
@@ -37,7 +37,8 @@ extension TableSchema {
   static let reachability = TableSchema(["interfaces"])
   static let rule = TableSchema([
     "name", "hosts", "ports", "methods", "paths", "schemes", "users", "units", "when", "action", "reason", "enforce",
-    "connect", "tunnel_sni", "upgrade", "upgrades", "redirects", "target", "route", "deny_addresses", "timeouts",
+    "connect", "tunnel_sni", "upgrade", "upgrades", "protocols", "redirects", "target", "route", "deny_addresses",
+    "timeouts",
     "security",
     "request", "response",
   ])

@@ -18,6 +18,8 @@ enum Bounds {
   /// Largest: two hundred times what a JPEG can have.
   static let imagePixels = 1...1_000_000_000_000
   static let idlePerHost = 0...10_000
+  /// Fewer than a page of a browser asks for would make it slower than HTTP/1.1.
+  static let streams = 8...10_000
   /// Smallest: a hundred clients at once get theirs. 1: no client has to give anything back.
   static let share = 0.01...1.0
   static let shareText = "a number from 0.01 to 1"
@@ -157,6 +159,7 @@ extension ConfigurationReading {
       case "connections": set(&configuration.limits.connections, integer(setting, in: Bounds.connections))
       case "header_bytes": set(&configuration.limits.headerBytes, size(setting, in: Bounds.headerBytes))
       case "headers": set(&configuration.limits.headers, integer(setting, in: Bounds.headers))
+      case "streams": set(&configuration.limits.streams, integer(setting, in: Bounds.streams))
       case "idle_per_host": set(&configuration.limits.idlePerHost, integer(setting, in: Bounds.idlePerHost))
       case "connections_per_host":
         set(&configuration.limits.connectionsPerHost, integer(setting, in: Bounds.connectionsPerHost))

@@ -19,6 +19,7 @@ struct RuleDraft {
   var tunnelSNI: TunnelSNI? = nil
   var upgrade = false
   var upgrades: UpgradeList? = nil
+  var protocols: [HTTPProtocol]? = nil
   var redirects = Redirects.pass
   var target: RuleTarget? = nil
   /// Names of routes, in order; what they refer to is looked up when every file has been read.
@@ -46,7 +47,8 @@ struct RuleDraft {
   ) -> Rule {
     Rule(
       name: name, location: location, conditions: conditions, action: action, reason: reason, enforce: enforce,
-      connect: connect, tunnelSNI: tunnelSNI, upgrade: upgrade, upgrades: upgrades, redirects: redirects,
+      connect: connect, tunnelSNI: tunnelSNI, upgrade: upgrade, upgrades: upgrades,
+      protocols: protocols ?? HTTPProtocol.allCases, redirects: redirects,
       target: target, routes: routes,
       denyAddresses: denyAddresses, timeouts: timeouts?.timeouts(inheriting: inheritedTimeouts),
       request: request.policy(inheriting: inherited), security: security, response: response, answer: answer)
@@ -124,6 +126,7 @@ extension ConfigurationReading {
     case "tunnel_sni": draft.tunnelSNI = choice(setting, TunnelSNI.self)
     case "upgrade": draft.upgrade = boolean(setting) ?? false
     case "upgrades": draft.upgrades = upgrades(setting)
+    case "protocols": draft.protocols = protocols(setting)
     case "redirects": draft.redirects = choice(setting, Redirects.self) ?? .deny
     case "target": draft.target = ruleTarget(setting)
     case "route": draft.routes = routeNames(setting)

@@ -68,6 +68,8 @@ public final class Rule: Sendable {
   public let upgrade: Bool
   /// Protocols that Upgrade may ask for; nil: any but HTTP itself.
   public let upgrades: UpgradeList?
+  /// What the origin is spoken to by, the better first.
+  public let protocols: [HTTPProtocol]
   /// What an answer may lead the program to.
   public let redirects: Redirects
   /// The base URL that requests go to; nil: to the host that they name.
@@ -98,8 +100,9 @@ public final class Rule: Sendable {
   public init(
     name: String, location: SourceLocation, conditions: Conditions = Conditions(), action: RuleAction = .allow,
     reason: String? = nil, enforce: Bool = true, connect: ConnectTreatment? = nil,
-    tunnelSNI: TunnelSNI? = nil, upgrade: Bool = false, upgrades: UpgradeList? = nil, redirects: Redirects = .pass,
-    target: RuleTarget? = nil, routes: [Route] = [],
+    tunnelSNI: TunnelSNI? = nil, upgrade: Bool = false, upgrades: UpgradeList? = nil,
+    protocols: [HTTPProtocol] = HTTPProtocol.allCases, redirects: Redirects = .pass, target: RuleTarget? = nil,
+    routes: [Route] = [],
     denyAddresses: AddressSet? = nil, timeouts: RuleTimeouts? = nil,
     request: RequestPolicy = RequestPolicy(),
     security: SecurityPolicy = .standard, response: ResponseSerialization? = nil,
@@ -119,6 +122,7 @@ public final class Rule: Sendable {
     self.request = request
     self.upgrade = upgrade
     self.upgrades = upgrades
+    self.protocols = protocols
     self.redirects = redirects
     self.target = target
     self.routes = routes

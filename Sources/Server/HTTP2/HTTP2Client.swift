@@ -24,8 +24,10 @@ final class HTTP2Client {
     let slot = worker.occupy(.free)
     let carrier = HTTP2Carrier(stream, of: endpoint, servedBy: slot)
     let conversation = Conversation(
-      slot: slot, accepted, over: ByteStream(carrier, by: endpoint.stream.descriptor), live: worker.live, now: worker.now)
+      slot: slot, accepted, over: ByteStream(carrier, by: endpoint.stream.descriptor), live: worker.live,
+      now: worker.now)
     conversation.session.origin = origin
+    conversation.session.origin.wire = .http2
     if worker.isDraining { conversation.session.expectLastExchange() }
     // The connection is what counts.
     conversation.identification = identification.subtracting(.counted)
@@ -46,8 +48,7 @@ extension Conversation {
   /// The client has chosen HTTP/2 for what is inside its tunnel. Its connection is not this conversation's any more.
   func continueAsHTTP2(_ worker: Worker) {
     let limits = live.policy.configuration.limits
-    let head = HeadLimitsOfConnection(bytes: limits.headerBytes, fields: limits.headers)
-    guard let connection = HTTP2Connection(.server, ConnectionLimits(head: head), now: worker.now) else {
+    guard let connection = HTTP2Connection(.server, ConnectionLimits(limits), now: worker.now) else {
       return close(worker)
     }
     flags.insert(.closed)

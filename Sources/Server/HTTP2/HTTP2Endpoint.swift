@@ -245,7 +245,7 @@ final class HTTP2Endpoint {
 /// A stream as whoever serves it sees it: what a socket is elsewhere.
 final class HTTP2Carrier: CarriedStream {
   private let stream: HTTP2Stream
-  private unowned let endpoint: HTTP2Endpoint
+  private let endpoint: HTTP2Endpoint
   /// Of whoever serves it.
   private let slot: Int
   private let generation: UInt32

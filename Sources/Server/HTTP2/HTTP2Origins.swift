@@ -4,6 +4,7 @@
 // host, port, judged policy and route. Each exchange gets a stream of it, as an upstream of its own.
 
 import Bytes
+import HTTP1
 import HTTP2
 import Policy
 import Session
@@ -13,8 +14,7 @@ extension Worker {
   /// Makes a carrier of streams of a connection that has agreed on HTTP/2. nil where memory is short.
   func multiplex(_ line: Upstream) -> HTTP2Endpoint? {
     let limits = policy.configuration.limits
-    let head = HeadLimitsOfConnection(bytes: limits.headerBytes, fields: limits.headers)
-    guard let connection = HTTP2Connection(.client, ConnectionLimits(head: head), now: now) else { return nil }
+    guard let connection = HTTP2Connection(.client, ConnectionLimits(limits), now: now) else { return nil }
     let endpoint = HTTP2Endpoint(slot: line.slot, line.stream, connection, .origin(line), interest: line.interest, self)
     reoccupy(line.slot, .http2(endpoint))
     line.destination.endpoints.append(endpoint)
@@ -55,5 +55,11 @@ extension Worker {
     destinations.retain(line.destination)
     reoccupy(slot, .upstream(upstream))
     return upstream
+  }
+}
+
+extension ConnectionLimits {
+  init(_ limits: Limits) {
+    self.init(head: HeadLimits(bytes: limits.headerBytes, fields: limits.headers), streams: limits.streams)
   }
 }

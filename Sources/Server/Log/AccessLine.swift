@@ -76,6 +76,7 @@ struct AccessLine {
     facts.word("mended", record.mended.isEmpty ? nil : record.mended.text, &out)
     facts.word("route", record.route, &out)
     facts.address("upstream", record.upstream.map { SocketAddress($0, port: record.upstreamPort) }, &out)
+    facts.wire("upstream_protocol", record.upstreamWire, &out)
     facts.truth("reused", record.isReused, &out)
     facts.truth("retried", record.isRetried, &out)
     facts.word("assurance", record.assurance?.token, &out)
@@ -103,6 +104,7 @@ struct AccessLine {
   private func writeDecision(
     _ record: borrowing ExchangeRecord, _ facts: some FactWriter, _ out: inout ByteBuffer
   ) {
+    facts.wire("protocol", record.wire, &out)
     if let client = record.client, client.user == nil {
       facts.word("user", "\(client.userID)", &out)
     } else {
@@ -150,6 +152,11 @@ extension ByteBuffer {
     append(address.isIPv4 ? ":" : "]:")
     append(decimal: UInt64(address.port))
   }
+}
+
+extension HTTPProtocol {
+  /// The stable word of the log.
+  var name: StaticString { self == .http2 ? "h2" : "http/1.1" }
 }
 
 extension Assurance {

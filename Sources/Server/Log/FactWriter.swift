@@ -15,11 +15,14 @@ protocol FactWriter {
   func word(_ name: StaticString, _ value: String?, _ out: inout ByteBuffer)
   /// A word that needs no escapes.
   func word(_ name: StaticString, _ value: StaticString?, _ out: inout ByteBuffer)
+  func wire(_ name: StaticString, _ value: HTTPProtocol?, _ out: inout ByteBuffer)
   func number(_ name: StaticString, _ value: UInt64?, isBare: Bool, _ out: inout ByteBuffer)
   func truth(_ name: StaticString, _ value: Bool, _ out: inout ByteBuffer)
 }
 
 extension FactWriter {
+  func wire(_ name: StaticString, _ value: HTTPProtocol?, _ out: inout ByteBuffer) { word(name, value?.name, &out) }
+
   func address(_ name: StaticString, _ value: SocketAddress?, _ out: inout ByteBuffer) {
     address(name, value, isBare: false, &out)
   }
@@ -113,6 +116,11 @@ struct TextFacts: FactWriter {
 
   func reference(_ name: StaticString, _ value: Reference, _ out: inout ByteBuffer) {
     value.write(to: &out)
+  }
+
+  /// HTTP/1.1 is what a person takes it for.
+  func wire(_ name: StaticString, _ value: HTTPProtocol?, _ out: inout ByteBuffer) {
+    if value == .http2 { word(name, value?.name, &out) }
   }
 
   func address(_ name: StaticString, _ value: SocketAddress?, isBare: Bool, _ out: inout ByteBuffer) {

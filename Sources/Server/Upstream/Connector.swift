@@ -73,8 +73,8 @@ final class Connector {
   /// A connection that another exchange gave up for this one.
   var reserved: Upstream? = nil
   let isTunnel: Bool
-  /// Whether the exchange may share its connection with others, as HTTP/2 has it.
-  let sharesConnection: Bool
+  /// What the destination may be spoken to by, the better first.
+  let protocols: [HTTPProtocol]
   private let needsFresh: Bool
   /// What the packets of the connection are marked with.
   let codePoint: UInt8
@@ -105,7 +105,7 @@ final class Connector {
     self.policy = policy
     self.rule = rule
     self.isTunnel = isTunnel
-    sharesConnection = !isTunnel && conversation.session.exchange.mayShareConnection
+    protocols = conversation.session.exchange.protocols
     needsFresh = fresh || isTunnel
     begunAt = worker.now
     identity = policy.configuration.limits.connectionsPerHost > 0 ? conversation.knownIdentity(worker) : nil
@@ -318,7 +318,7 @@ final class Connector {
   private func findKept(_ worker: Worker) {
     guard !needsFresh, choice.isLater,
       let kept = worker.takeKept(
-        carrier, rule: rule, allowsCellular: allowsCellular, sharesConnection: sharesConnection, policy)
+        carrier, rule: rule, allowsCellular: allowsCellular, by: protocols, policy)
     else { return lookUp(worker) }
     handOver(kept, worker)
   }

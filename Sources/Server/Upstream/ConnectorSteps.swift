@@ -261,7 +261,15 @@ extension Connector {
   // MARK: TLS
 
   private func secure(_ line: Line, _ worker: Worker) {
-    guard let security = carrier.security, !carrier.isParent else { return deliver(line, worker) }
+    guard let security = carrier.security, !carrier.isParent else {
+      if protocols.contains(.http11) { return deliver(line, worker) }
+      line.close(worker)
+      return refuseProtocol("the connection is not under TLS, which HTTP/2 needs", seen: "http/1.1", worker)
+    }
+    if protocols.isEmpty {
+      line.close(worker)
+      return refuseProtocol("a request that asks for Upgrade needs HTTP/1.1", seen: "Upgrade", worker)
+    }
     guard line.early.isEmpty else {
       line.close(worker)
       let detail = "\(place) sent bytes of \(destination.name) before its TLS handshake, which no TLS server does."
@@ -284,8 +292,8 @@ extension Connector {
     let session = mayResume ? peer.key.flatMap { worker.sessions.take(for: $0, now: worker.now) } : nil
     begunAt = worker.now
     setTimer(worker.now + timeouts.tlsHandshakeMilliseconds, worker)
-    let protocols: [HTTPProtocol] = sharesConnection && !peer.isParent ? [.http2, .http11] : [.http11]
-    return OriginHandshake.begin(line.stream, to: peer, security, offering: protocols, resuming: session, worker)
+    return OriginHandshake.begin(
+      line.stream, to: peer, security, offering: peer.isParent ? [.http11] : protocols, resuming: session, worker)
   }
 
   func proceed(_ line: Line, _ tls: OriginHandshake, _ worker: Worker) {
@@ -297,8 +305,19 @@ extension Connector {
     case .done:
       note(tls, line, of: destination.name, worker)
       line.stream.tls = tls.stream
-      deliver(line, after: tls, worker)
+      let agreed = tls.stream.negotiatedProtocol ?? .http11
+      if protocols.contains(agreed) { return deliver(line, after: tls, worker) }
+      refuseProtocol("it was offered and not taken (ALPN)", seen: agreed.rawValue, worker)
     }
+  }
+
+  /// The rule's `protocols` leave no way.
+  private func refuseProtocol(_ why: String, seen: String, _ worker: Worker) {
+    let expected = (policy.protocols(of: rule)).map(\.rawValue).joined(separator: " or ")
+    let detail = "\(destination.name) port \(destination.port) is to be spoken to by \(expected): \(why)."
+    let failure = UpstreamFailure(
+      .protocolNotOffered, detail, difference: Difference(expected: expected, seen: seen))
+    routeFailed(failure, .final, worker)
   }
 
   private func note(_ tls: OriginHandshake, _ line: Line, of name: String, _ worker: Worker) {

@@ -242,6 +242,7 @@ final class Upstream {
       slot: slot, stream: stream, address: line.address, destination: line.destination, by: line.route, over: line.path)
     checkedAt = line.checkedAt
     codePoint = line.codePoint
+    way.wire = .http2
     report = line.report
     isForgiven = line.isForgiven
   }

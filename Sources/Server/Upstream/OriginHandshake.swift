@@ -1,5 +1,6 @@
 // One TLS handshake with an origin, and what the security policy says of the chain that it shows.
 
+import Bytes
 import Policy
 import Security
 import Session

@@ -117,13 +117,14 @@ extension Worker {
 
   /// A stream of a connection that is there, or a connection that is kept.
   func takeKept(
-    _ destination: Destination, rule: Int?, allowsCellular: Bool, sharesConnection: Bool, _ policy: Policy
+    _ destination: Destination, rule: Int?, allowsCellular: Bool, by protocols: [HTTPProtocol], _ policy: Policy
   ) -> Upstream? {
-    if sharesConnection, !destination.endpoints.isEmpty,
+    if protocols.contains(.http2), !destination.endpoints.isEmpty,
       let stream = takeStream(destination, rule: rule, allowsCellular: allowsCellular, policy)
     {
       return stream
     }
+    if !protocols.contains(.http11) { return nil }
     return takeIdle(destination, rule: rule, allowsCellular: allowsCellular, policy)
   }
 

@@ -62,6 +62,8 @@ public struct Exchange: ~Copyable {
   var exchangeDeadline = Int64.max
   /// When a client that has closed its sending direction counts as gone.
   var clientGoneAt = Int64.max
+  /// How the proxy's own words are put for this client.
+  var answerForm = ProblemWriter.Form.json
   var terms = ClientTerms()
   var asked = RequestTraits()
   var way = WayTraits()
@@ -123,6 +125,7 @@ public struct Exchange: ~Copyable {
     if origin.isLast { terms.insert(.isLast) }
     record.reference = workspace.references.take()
     record.client = origin.client
+    record.wire = origin.wire
     record.program = origin.program
     if origin.interior != nil { record.proxyUser = origin.proxyUser }
     record.begun = now
@@ -157,6 +160,11 @@ public struct Exchange: ~Copyable {
   /// credentials those of the connection.
   public var mayShareConnection: Bool {
     asked.isDisjoint(with: [.isTunnel, .wantsUpgrade]) && !carrier.contains(.isBound)
+  }
+  /// What the upstream may be spoken to by, the better first; none: the rule leaves no way.
+  public var protocols: [HTTPProtocol] {
+    let allowed = rule?.protocols ?? HTTPProtocol.allCases
+    return mayShareConnection ? allowed : allowed.filter { $0 != .http2 }
   }
   /// Whether the destination of a tunnel is to be verified, by the policy of `security`, before it is opened.
   public var verifiesTunnel: Bool { way.contains(.isVerified) }
@@ -288,6 +296,10 @@ public struct Exchange: ~Copyable {
     }
     phase = .exchanging
     if reused { carrier.insert(.isReused) } else { carrier.remove(.isReused) }
+    record.upstreamWire = way.wire
+    if asked.contains(.isGRPC), way.wire == .http11 {
+      return answer(needsHTTP2(outputs), &workspace, &outputs)
+    }
     parent = way.parent
     challenged?.parentLines = way.parent == nil ? nil : way.parentLines
     if let challenged, challenged.parent?.place != way.digest?.place { challenged.parent = way.digest }

@@ -187,8 +187,8 @@ extension Exchange {
     let before = outputs.toClient.count
     ProblemWriter(
       problem: problem, rule: rule?.name, reference: record.reference, proxyName: workspace.name,
-      prefersText: asked.contains(.prefersText), isHead: asked.contains(.isHead), closes: !persists,
-      substitute: accountedSubstitute(for: problem, workspace)
+      form: answerForm, isHead: asked.contains(.isHead), closes: !persists,
+      substitute: answerForm == .grpc ? nil : accountedSubstitute(for: problem, workspace)
     ).write(to: &outputs.toClient, date: workspace.date.bytes)
     record.bytesOut &+= UInt64(outputs.toClient.count - before)
     // What came of a response has been read to its end, where its content was judged.

@@ -52,6 +52,9 @@ public struct ExchangeRecord: Sendable {
   public internal(set) var proxyUser: String? = nil
   /// Name of the route that was taken; nil where nothing was opened.
   public internal(set) var route: String? = nil
+  /// What the client speaks, and what was spoken with the upstream; nil where there was none.
+  public internal(set) var wire = HTTPProtocol.http11
+  public internal(set) var upstreamWire: HTTPProtocol? = nil
   public var isReused = false
   public var isRetried = false
   public var upstream: IPAddress? = nil

@@ -21,7 +21,8 @@ struct RequestTraits: OptionSet {
   static let isHead = RequestTraits(rawValue: 1 << 0)
   static let isTunnel = RequestTraits(rawValue: 1 << 1)
   static let wantsUpgrade = RequestTraits(rawValue: 1 << 2)
-  static let prefersText = RequestTraits(rawValue: 1 << 3)
+  /// Of type application/grpc: it needs HTTP/2 all the way, and answers with statuses of its own.
+  static let isGRPC = RequestTraits(rawValue: 1 << 3)
   /// The client waits with its body for 100, or for an answer that spares it the body.
   static let expectsContinue = RequestTraits(rawValue: 1 << 4)
   /// Something of the body of the request has come.

@@ -19,6 +19,8 @@ public struct RequestOrigin: Sendable {
   var proxyUser: String? = nil
   /// The tunnel that the proxy reads, where one is open: every request is inside it.
   var interior: Exchange.Interior? = nil
+  /// What the client speaks.
+  public var wire = HTTPProtocol.http11
   /// No other exchange follows on the connection.
   var isLast = false
 }

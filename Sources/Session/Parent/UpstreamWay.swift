@@ -18,6 +18,8 @@ public struct UpstreamWay: Sendable {
   public let parent: String?
   /// Lines that the head has more for the parent, each with its line end.
   public var parentLines: [UInt8]
+  /// What is spoken on the connection.
+  public var wire = HTTPProtocol.http11
   /// What a Digest challenge of the parent is answered with; nil: none is.
   public let digest: DigestAttempts?
 

@@ -133,7 +133,8 @@ extension Exchange {
     }
     if workspace.request.options.namesFields { hop.namedInRequest = workspace.request.fields.connectionOptions(bytes) }
     noteExpectation(bytes, workspace)
-    if Self.prefersText(workspace.request.fields, bytes) { asked.insert(.prefersText) }
+    if Self.prefersText(workspace.request.fields, bytes) { answerForm = .text }
+    noteGRPC(bytes, workspace.request.fields)
     writeText(bytes, workspace.request, &workspace.pool, &outputs.text)
   }
 

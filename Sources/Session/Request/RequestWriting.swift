@@ -64,8 +64,9 @@ extension Exchange {
       outputs.toUpstream.append("Transfer-Encoding: chunked\r\n")
     }
     writeConnectionFields(bytes, workspace, to: &outputs.toUpstream)
-    outputs.toUpstream.append("Via: 1.")
-    outputs.toUpstream.append(workspace.request.minorVersion == 1 ? "1 " : "0 ")
+    outputs.toUpstream.append("Via: ")
+    outputs.toUpstream.append(record.wire.version(minor: workspace.request.minorVersion))
+    outputs.toUpstream.append(0x20)
     outputs.toUpstream.append(workspace.via)
     outputs.toUpstream.append("\r\n\r\n")
     if let challenged {

@@ -68,7 +68,8 @@ extension Problem {
       .cellularNotAllowed, .parentAuthentication, .parentFailed, .requestBodyTooLarge, .unsupportedBody,
       .heldBodiesSpent, .spoolFailed, .unacceptableStatus, .unacceptableContentType, .malformedContent,
       .undecodableContent,
-      .responseBodyTooLarge, .redirectRefused, .tlsFailed, .tlsAlert, .certificateUntrusted, .certificateExpired,
+      .responseBodyTooLarge, .redirectRefused, .tlsFailed, .tlsAlert, .protocolNotOffered, .certificateUntrusted,
+      .certificateExpired,
       .certificateNotYetValid, .certificateNameMismatch, .certificateRevoked, .revocationUnknown, .pinMismatch,
       .pinsExpired:
       return nil

@@ -19,7 +19,7 @@ public struct Problem: Sendable, Equatable {
     case requestBodyTooLarge, unsupportedBody, heldBodiesSpent, spoolFailed, incompleteResponse
     case unacceptableStatus, unacceptableContentType, malformedContent, undecodableContent, responseBodyTooLarge
     case redirectRefused, originFailed
-    case tlsFailed, tlsAlert, tlsTimeout
+    case tlsFailed, tlsAlert, tlsTimeout, protocolNotOffered
     case certificateUntrusted, certificateExpired, certificateNotYetValid, certificateNameMismatch
     case certificateRevoked, revocationUnknown, pinMismatch, pinsExpired
 
@@ -38,7 +38,8 @@ public struct Problem: Sendable, Equatable {
       case .versionNotSupported: 505
       case .spoolFailed: 507
       case .loop, .nameNotFound, .nameFailed, .connectionRefused, .connectionFailed, .connectionClosed,
-        .malformedResponse, .responseHeadTooLarge, .tlsFailed, .tlsAlert, .certificateUntrusted, .certificateExpired,
+        .malformedResponse, .responseHeadTooLarge, .tlsFailed, .tlsAlert, .protocolNotOffered, .certificateUntrusted,
+        .certificateExpired,
         .certificateNotYetValid, .certificateNameMismatch, .certificateRevoked, .revocationUnknown, .pinMismatch,
         .pinsExpired, .interceptionFailed, .incompleteResponse, .unacceptableStatus, .unacceptableContentType,
         .malformedContent, .undecodableContent, .responseBodyTooLarge, .redirectRefused, .originFailed, .parentRefused,
@@ -96,6 +97,7 @@ public struct Problem: Sendable, Equatable {
       case .redirectRefused: "The response leads to where the policy does not allow"
       case .originFailed: "The host answered that it fails"
       case .tlsFailed: "The TLS handshake with the host failed"
+      case .protocolNotOffered: "The host does not speak the protocol that is needed"
       case .tlsAlert: "The host broke the TLS handshake off"
       case .tlsTimeout: "The TLS handshake with the host took too long"
       case .certificateUntrusted: "The certificate of the host is not trusted"
@@ -124,6 +126,7 @@ public struct Problem: Sendable, Equatable {
       case .hostBusy: "connection_limit_reached"
       case .shuttingDown, .spoolFailed: "proxy_internal_error"
       case .tlsFailed: "tls_protocol_error"
+      case .protocolNotOffered: "http_protocol_error"
       case .tlsAlert: "tls_alert_received"
       case .tlsTimeout: "connection_timeout"
       case .certificateUntrusted, .certificateExpired, .certificateNotYetValid, .certificateNameMismatch,
@@ -160,7 +163,9 @@ public struct Problem: Sendable, Equatable {
       case .loop: "-1007"
       case .redirectRefused: "-1010"
       case .notReachable: "-1009"
-      case .malformedResponse, .responseHeadTooLarge, .unacceptableStatus, .parentFailed, .originFailed: "-1011"
+      case .malformedResponse, .responseHeadTooLarge, .unacceptableStatus, .parentFailed, .originFailed,
+        .protocolNotOffered:
+        "-1011"
       case .authenticationRequired, .parentAuthentication: "-1013"
       case .unacceptableContentType, .malformedContent, .undecodableContent: "-1016"
       case .cellularNotAllowed: "-1020"
@@ -223,6 +228,7 @@ public struct Problem: Sendable, Equatable {
       case .redirectRefused: "redirect-refused"
       case .originFailed: "origin-failed"
       case .tlsFailed: "tls-failed"
+      case .protocolNotOffered: "protocol-not-offered"
       case .tlsAlert: "tls-alert"
       case .tlsTimeout: "tls-timeout"
       case .certificateUntrusted: "certificate-untrusted"

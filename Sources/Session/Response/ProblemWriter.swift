@@ -7,6 +7,12 @@ import Policy
 
 /// How a problem is put on the wire.
 struct ProblemWriter {
+  enum Form {
+    case json, text
+    /// What gRPC calls trailers-only: the outcome stands in the head, and there is no content.
+    case grpc
+  }
+
   /// Longest reason phrase in bytes: what the clients that show one show without cutting it.
   static let longestReason = 60
   /// Seconds after which a client may try again where the status is 503 (RFC 9110, 10.2.3): about what a machine takes to
@@ -18,7 +24,7 @@ struct ProblemWriter {
   let reference: Reference
   /// Pseudonym of the proxy (RFC 9209, 2).
   let proxyName: [UInt8]
-  let prefersText: Bool
+  let form: Form
   let isHead: Bool
   let closes: Bool
   /// What is sent as the body, instead of what the proxy says.
@@ -28,10 +34,14 @@ struct ProblemWriter {
   func write(to out: inout ByteBuffer, date: Span<UInt8>) {
     var body = ByteBuffer()
     if substitute == nil {
-      if prefersText { writeText(&body) } else { writeJSON(&body) }
+      switch form {
+      case .json: writeJSON(&body)
+      case .text: writeText(&body)
+      case .grpc: break
+      }
     }
     out.append("HTTP/1.1 ")
-    out.append(decimal: UInt64(problem.status))
+    out.append(decimal: form == .grpc ? 200 : UInt64(problem.status))
     out.append(0x20)
     writeReason(&out)
     out.append("\r\nDate: ")
@@ -40,7 +50,11 @@ struct ProblemWriter {
     if let substitute {
       out.append(substitute.type)
     } else {
-      out.append(prefersText ? "text/plain; charset=utf-8" : "application/problem+json")
+      switch form {
+      case .json: out.append("application/problem+json")
+      case .text: out.append("text/plain; charset=utf-8")
+      case .grpc: writeGRPC(&out)
+      }
     }
     out.append("\r\nContent-Length: ")
     out.append(decimal: UInt64(substitute?.content.count ?? body.count))
@@ -65,6 +79,14 @@ struct ProblemWriter {
     out.append(closes ? "\r\nConnection: close\r\n\r\n" : "\r\n\r\n")
     if isHead { return }
     if let substitute { out.append(substitute.content) } else { out.append(body.bytes) }
+  }
+
+  private func writeGRPC(_ out: inout ByteBuffer) {
+    out.append("application/grpc\r\ngrpc-status: ")
+    out.append(decimal: problem.grpcStatus)
+    out.append("\r\ngrpc-message: ")
+    writeReason(&out)
+    out.append(grpcMessage: ": " + problem.detail)
   }
 
   /// `denied rule=payments ref=7F3K2A`

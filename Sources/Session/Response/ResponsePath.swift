@@ -297,8 +297,9 @@ extension Exchange {
       outputs.toClient.append(bytes.extracting(upgrade))
       outputs.toClient.append("\r\n")
     }
-    outputs.toClient.append("Via: 1.")
-    outputs.toClient.append(workspace.response.minorVersion == 1 ? "1 " : "0 ")
+    outputs.toClient.append("Via: ")
+    outputs.toClient.append((record.upstreamWire ?? .http11).version(minor: workspace.response.minorVersion))
+    outputs.toClient.append(0x20)
     outputs.toClient.append(workspace.name)
     outputs.toClient.append("\r\n\r\n")
     record.bytesOut &+= UInt64(outputs.toClient.count - before)

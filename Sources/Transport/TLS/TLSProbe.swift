@@ -5,6 +5,7 @@
 // what the certificates are worth is decided by whoever asked, on the chain that is answered here. Tests: test_pin.py.
 
 import CLinux
+import Bytes
 import COpenSSL
 import Glibc
 

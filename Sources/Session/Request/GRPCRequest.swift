@@ -1,0 +1,51 @@
+// gRPC: calls over HTTP/2 whose outcome stands in trailers. What of it the proxy has to know: a call cannot leave by HTTP/1.1, which
+// gRPC does not speak, and an answer of the proxy's own has to be one that gRPC programs read.
+// (PROTOCOL-HTTP2.md of gRPC; statuses: gRPC's core concepts.) Tests: GRPCTests.
+
+import Bytes
+import HTTP1
+import Policy
+
+extension Exchange {
+  mutating func noteGRPC(_ bytes: Span<UInt8>, _ fields: FieldSection) {
+    guard record.wire == .http2, let type = fields.only(.contentType), GRPC.isType(bytes.extracting(type)) else {
+      return
+    }
+    asked.insert(.isGRPC)
+    answerForm = .grpc
+  }
+
+  func needsHTTP2(_ outputs: borrowing Outputs) -> Problem {
+    Problem(
+      .protocolNotOffered,
+      "\(destination(outputs)) speaks HTTP/1.1 here, and a gRPC call needs HTTP/2 all the way to its server.",
+      difference: Difference(expected: HTTPProtocol.http2.rawValue, seen: HTTPProtocol.http11.rawValue))
+  }
+}
+
+extension Problem {
+  /// The status by which a gRPC program knows what happened.
+  var grpcStatus: UInt64 {
+    switch kind {
+    case .authenticationRequired: 16
+    case .denied, .methodNotAllowed, .addressDenied, .redirectRefused, .cellularNotAllowed: 7
+    case .headTooLarge, .requestBodyTooLarge, .responseBodyTooLarge, .hostBusy, .heldBodiesSpent, .responseHeadTooLarge:
+      8
+    default: status == 504 || status == 408 ? 4 : 14
+    }
+  }
+}
+
+extension ByteBuffer {
+  /// A grpc-message: UTF-8, percent-encoded but for printable ASCII without `%`.
+  mutating func append(grpcMessage text: String) {
+    for byte in text.utf8 {
+      if byte >= 0x20, byte < 0x7f, byte != 0x25 {
+        append(byte)
+      } else {
+        append(0x25)
+        for digit in [byte >> 4, byte & 0xf] { append(digit < 10 ? digit &+ 0x30 : digit &+ 0x37) }
+      }
+    }
+  }
+}

@@ -1,0 +1,529 @@
+"""HTTP/2 on both sides of the proxy: clients inside intercepted tunnels, origins by ALPN, and the bridges to HTTP/1.1.
+
+Frames by hand here (http2_world.py); real programs are at the end. What malformed heads and hostile frames come to is told
+frame by frame in HTTP2Tests.
+"""
+
+import concurrent.futures
+import hashlib
+import json
+import os
+import ssl
+import subprocess
+import threading
+
+import grpc
+import h2.errors
+import h2.settings
+import httpx
+import pytest
+
+from conftest import need
+from http2_world import H2Client, H2Origin
+from journal import DEADLINE_SECONDS
+from origins import answering, unused_port
+from tls_world import client_context, rule
+from tls_world import authority, secure_client, secure_proxy, tls_origin, world  # noqa: F401
+
+INTERCEPT = rule("seen", 'hosts = ["**.test", "127.0.0.1", "localhost"]', 'connect = "intercept"')
+LARGE = hashlib.shake_128(b"http2").digest(3 * 1024 * 1024)
+
+
+@pytest.fixture
+def intercepting(secure_proxy, authority):
+    def start(policy: str = "", **arguments):
+        return secure_proxy(authority.table + policy + INTERCEPT, **arguments)
+
+    return start
+
+
+@pytest.fixture
+def inside(secure_client, authority):
+    """A function that opens a tunnel and speaks HTTP/2 in it."""
+
+    def enter(proxy, host: str, port: int, **arguments) -> H2Client:
+        client = secure_client(proxy)
+        assert client.tunnel(host, port).status == 200
+        context = client_context(authority.file)
+        context.set_alpn_protocols(["h2", "http/1.1"])
+        client.shake_hands(context, host)
+        assert client.secure.secured.selected_alpn_protocol() == "h2"
+        return H2Client(client.secure, **arguments)
+
+    return enter
+
+
+@pytest.fixture
+def h2_origin(world):
+    """A function that starts an origin of HTTP/2; `alpn` is what it takes."""
+    started = []
+
+    def start(answer, alpn=("h2",), names=("a.test",), **knobs) -> H2Origin:
+        origin = H2Origin(world.context(world.leaf(*names), alpn=alpn), answer, **knobs)
+        started.append(origin)
+        return origin
+
+    yield start
+    for origin in started:
+        origin.stop()
+
+
+def ok(link, request) -> None:
+    link.respond(request, 200, ("content-type", "text/plain"), body=b"ok")
+
+
+# The four bridges
+
+
+def test_both_sides_speak_http_2(intercepting, inside, h2_origin):
+    proxy = intercepting()
+    origin = h2_origin(ok)
+    client = inside(proxy, "a.test", origin.port)
+    got = client.get(f"a.test:{origin.port}", "/x?y", ("x-a", "1"), ("cookie", "a=1"), ("cookie", "b=2"))
+    assert (got.status, got.body, got.reset) == (200, b"ok", None)
+    assert got.value("via") == "2 sallyport"
+    asked = origin.requests[0]
+    assert asked.headers[:4] == [
+        (":method", "GET"),
+        (":scheme", "https"),
+        (":authority", f"a.test:{origin.port}"),
+        (":path", "/x?y"),
+    ]
+    assert asked.value("x-a") == "1" and asked.value("cookie") == "a=1; b=2"
+    assert asked.value("via").startswith("2 sallyport")
+    line = proxy.access(lambda line: line["target"].endswith("/x"))
+    assert (line["protocol"], line["upstream_protocol"], line["rule"]) == ("h2", "h2", "seen")
+
+
+def test_a_client_of_http_2_and_an_origin_of_http_1_1(intercepting, inside, tls_origin, world):
+    proxy = intercepting()
+    origin = tls_origin(
+        answering(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: X-Hop\r\nX-Hop: 1\r\nSet-Cookie: a=1\r\nSet-Cookie: b=2\r\n\r\nok"),
+        world.context(world.leaf("a.test")),
+    )
+    client = inside(proxy, "a.test", origin.port)
+    got = client.get(f"a.test:{origin.port}", "/", ("te", "trailers"), method="POST", body=b"hello")
+    assert (got.status, got.body) == (200, b"ok")
+    assert got.value("x-hop") is None and got.values("set-cookie") == ["a=1", "b=2"]
+    request = origin.requests()[0]
+    assert (request.method, request.target, request.body) == (b"POST", b"/", b"hello")
+    line = proxy.access(lambda line: line["method"] == "POST")
+    assert (line["protocol"], line["upstream_protocol"]) == ("h2", "http/1.1")
+
+
+def test_a_client_of_http_1_1_and_an_origin_of_http_2(intercepting, secure_client, authority, h2_origin):
+    proxy = intercepting()
+
+    def answer(link, request):
+        link.hint(request, ("link", "</style.css>"))
+        link.respond(request, 200, ("trailer", "x-sum"), body=request.body, trailers=[("x-sum", "5")])
+
+    origin = h2_origin(answer)
+    client = secure_client(proxy)
+    assert client.tunnel("a.test", origin.port).status == 200
+    client.shake_hands(client_context(authority.file), "a.test")
+    head = f"POST /up HTTP/1.1\r\nHost: a.test:{origin.port}\r\nTE: trailers\r\nConnection: TE\r\n"
+    client.send(head.encode() + b"Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\nX-T: 1\r\n\r\n")
+    got = client.answer()
+    assert got.status == 200 and got.body == b"hello", got
+    assert origin.requests[0].trailers == [("x-t", "1")] and origin.requests[0].value("te") == "trailers"
+    line = proxy.access(lambda line: line["method"] == "POST")
+    assert (line["protocol"], line["upstream_protocol"]) == ("http/1.1", "h2")
+
+
+def test_requests_of_many_clients_share_one_connection(intercepting, inside, h2_origin):
+    proxy = intercepting()
+    origin = h2_origin(ok)
+    first = inside(proxy, "a.test", origin.port)
+    assert first.get(f"a.test:{origin.port}").status == 200
+    numbers = [first.request(f"a.test:{origin.port}", f"/{index}") for index in range(50)]
+    assert all(first.wait(number).body == b"ok" for number in numbers)
+    assert len(origin.protocols) <= 2, "one a loop"
+
+
+def test_trailers_and_informational_answers_pass(intercepting, inside, h2_origin):
+    def answer(link, request):
+        link.hint(request, ("link", "</a>"))
+        link.respond(request, 200, body=b"abc", trailers=[("x-sum", "3")])
+
+    origin = h2_origin(answer)
+    client = inside(intercepting(), "a.test", origin.port)
+    got = client.get(f"a.test:{origin.port}")
+    assert (got.status, got.body, got.trailers) == (200, b"abc", [("x-sum", "3")])
+    assert [("link", "</a>") in hint for hint in got.informational] == [True]
+
+
+def test_answers_without_content(intercepting, inside, h2_origin):
+    def answer(link, request):
+        if request.value(":method") == "HEAD":
+            return link.respond(request, 200, ("content-length", "500"))
+        link.respond(request, int(request.path[1:]))
+
+    origin = h2_origin(answer)
+    client = inside(intercepting(), "a.test", origin.port)
+    head = client.get(f"a.test:{origin.port}", method="HEAD")
+    assert (head.status, head.value("content-length"), head.body, head.ended) == (200, "500", b"", True)
+    for status in (200, 204, 304, 404):
+        got = client.get(f"a.test:{origin.port}", f"/{status}")
+        assert (got.status, got.body, got.ended) == (status, b"", True)
+
+
+def test_large_bodies_arrive_whole(intercepting, inside, h2_origin, tls_origin, world):
+    """Both ways, beside others that are small."""
+    origin = h2_origin(lambda link, request: None, early=False)
+
+    def answer(link, request):
+        link.respond(request, 200, ("x-hash", hashlib.sha256(request.body).hexdigest()))
+
+    origin.answer = answer
+    plain = tls_origin(
+        answering(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(LARGE) + LARGE), world.context(world.leaf("a.test"))
+    )
+    proxy = intercepting()
+    up = inside(proxy, "a.test", origin.port)
+    got = up.get(f"a.test:{origin.port}", method="PUT", body=LARGE)
+    assert got.value("x-hash") == hashlib.sha256(LARGE).hexdigest()
+    down = inside(proxy, "a.test", plain.port)
+    assert hashlib.sha256(down.get(f"a.test:{plain.port}").body).digest() == hashlib.sha256(LARGE).digest()
+
+
+# Rules and refusals
+
+
+def test_each_stream_meets_the_rules(intercepting, inside, h2_origin):
+    deny = '[[rule]]\nname = "no"\naction = "deny"\nhosts = ["a.test"]\npaths = ["/secret/**"]\nschemes = ["https"]\n'
+    proxy = intercepting(deny)
+    origin = h2_origin(ok)
+    client = inside(proxy, "a.test", origin.port)
+    authority = f"a.test:{origin.port}"
+    refused, allowed = client.request(authority, "/secret/x"), client.request(authority, "/open")
+    assert client.wait(allowed).status == 200
+    got = client.wait(refused)
+    assert got.status == 403 and json.loads(got.body)["rule"] == "no"
+    assert "sallyport" in got.value("proxy-status")
+    assert [request.path for request in origin.requests] == ["/open"]
+
+
+def test_an_authority_of_another_tunnel_is_421(intercepting, inside, h2_origin):
+    origin = h2_origin(ok)
+    client = inside(intercepting(), "a.test", origin.port)
+    assert client.get("b.test").status == 421
+    assert client.get(f"a.test:{origin.port}", scheme="http").status == 421
+    assert client.get(f"a.test:{origin.port}").status == 200, "the connection serves on"
+    assert len(origin.requests) == 1
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        [("x-a", "a\r\nb: c")],
+        [("x-a", "a\0")],
+        [("X-A", "1")],
+        [("connection", "close")],
+        [("transfer-encoding", "chunked")],
+        [("host", "b.test")],
+        [("te", "gzip")],
+    ],
+    ids=str,
+)
+def test_malformed_heads_reach_nobody(fields, intercepting, inside, h2_origin):
+    origin = h2_origin(ok)
+    client = inside(intercepting(), "a.test", origin.port, validate=False)
+    got = client.get(f"a.test:{origin.port}", "/", *fields)
+    assert got.reset == h2.errors.ErrorCodes.PROTOCOL_ERROR
+    assert client.get(f"a.test:{origin.port}", "/after").status == 200
+    assert [request.path for request in origin.requests] == ["/after"]
+
+
+def test_too_many_fields_are_431(intercepting, inside, h2_origin):
+    """Each crumb of a cookie is one."""
+    origin = h2_origin(ok)
+    client = inside(intercepting(), "a.test", origin.port, validate=False)
+    got = client.get(f"a.test:{origin.port}", "/", *[("cookie", f"a{index}=1") for index in range(200)])
+    assert got.status == 431
+    got = client.get(f"a.test:{origin.port}", "/", ("x-a", "v" * 70_000))
+    assert got.status == 431 and not origin.requests
+
+
+def test_what_an_origin_offers_may_not_be_what_a_rule_wants(intercepting, inside, tls_origin, h2_origin, world):
+    policy = rule("only-2", 'hosts = ["two.test"]', 'connect = "intercept"', 'protocols = ["h2"]')
+    policy += rule("only-1", 'hosts = ["one.test"]', 'connect = "intercept"', 'protocols = ["http/1.1"]')
+    proxy = intercepting(policy)
+    names = ("one.test", "two.test")
+    plain = tls_origin(answering(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"), world.context(world.leaf(*names)))
+    got = inside(proxy, "two.test", plain.port).get(f"two.test:{plain.port}")
+    assert got.status == 502 and json.loads(got.body)["type"] == "urn:sallyport:problem:protocol-not-offered"
+    assert not plain.requests()
+    both = h2_origin(ok, alpn=("h2", "http/1.1"), names=names)
+    assert inside(proxy, "two.test", both.port).get(f"two.test:{both.port}").status == 200
+    inside(proxy, "one.test", both.port).request(f"one.test:{both.port}")
+    both.wait_until(lambda: both.protocols == ["h2", "http/1.1"])
+
+
+# Ends
+
+
+def test_a_client_that_resets_its_stream_is_heard_at_the_origin(intercepting, inside, h2_origin):
+    origin = h2_origin(lambda link, request: None)
+    client = inside(intercepting(), "a.test", origin.port)
+    number = client.request(f"a.test:{origin.port}", "/slow")
+    origin.wait_until(lambda: origin.requests)
+    client.reset(number)
+    origin.wait_until(lambda: origin.requests[0].reset == h2.errors.ErrorCodes.CANCEL)
+    origin.answer = ok
+    assert client.get(f"a.test:{origin.port}").status == 200
+    assert len(origin.protocols) == 1, "the connection is as good as before"
+
+
+def test_an_answer_that_breaks_off_is_no_whole_one(intercepting, inside, h2_origin, tls_origin, world):
+    def answer(link, request):
+        link.respond(request, 200, body=b"half", ends=False)
+        link.reset(request, h2.errors.ErrorCodes.INTERNAL_ERROR)
+
+    origin = h2_origin(answer)
+    proxy = intercepting()
+    got = inside(proxy, "a.test", origin.port).get(f"a.test:{origin.port}")
+    assert not got.ended and got.reset == h2.errors.ErrorCodes.INTERNAL_ERROR
+    plain = tls_origin(
+        answering_half,
+        world.context(world.leaf("a.test")),
+    )
+    got = inside(proxy, "a.test", plain.port).get(f"a.test:{plain.port}")
+    assert not got.ended and got.reset is not None
+
+
+def answering_half(connection) -> None:
+    connection.read_request()
+    connection.send(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf")
+    connection.close()
+
+
+def test_a_stream_that_the_origin_refuses_is_tried_again(intercepting, inside, h2_origin):
+    """RFC 9113, 8.7: nothing of it was done."""
+    refused = []
+
+    def answer(link, request):
+        if request.path == "/again" and not refused:
+            refused.append(request)
+            return link.reset(request, h2.errors.ErrorCodes.REFUSED_STREAM)
+        ok(link, request)
+
+    origin = h2_origin(answer)
+    client = inside(intercepting(), "a.test", origin.port)
+    assert client.get(f"a.test:{origin.port}", "/first").status == 200
+    assert client.get(f"a.test:{origin.port}", "/again").status == 200
+    assert refused
+
+
+def test_an_origin_that_goes_away_is_replaced(intercepting, inside, h2_origin):
+    origin = h2_origin(ok)
+    client = inside(intercepting(), "a.test", origin.port)
+    assert client.get(f"a.test:{origin.port}").status == 200
+    origin.links[0].leave(1)
+    for _ in range(3):
+        assert client.get(f"a.test:{origin.port}").status == 200
+    assert len(origin.protocols) == 2
+
+
+def test_a_slow_reader_stops_nobody_else(intercepting, inside, tls_origin, h2_origin, world):
+    """Neither on its own connection nor on the origin's."""
+
+    def answer(link, request):
+        if request.path == "/small":
+            return ok(link, request)
+        link.respond(request, 200, ("content-length", str(len(LARGE))), ends=False)
+        with link.lock:
+            room = link.connection.local_flow_control_window(request.number)
+            sent = 0
+            while sent < room:
+                piece = LARGE[sent : min(room, sent + link.connection.max_outbound_frame_size)]
+                link.connection.send_data(request.number, piece)
+                sent += len(piece)
+            link.flush()
+
+    origin = h2_origin(answer)
+    proxy = intercepting()
+    slow = inside(proxy, "a.test", origin.port)
+    slow.reads = False
+    number = slow.request(f"a.test:{origin.port}", "/large")
+    slow.wait_until(lambda: len(slow.exchanges[number].body) >= 65_535)
+    assert slow.connection.remote_flow_control_window(number) == 0
+    other = inside(proxy, "a.test", origin.port)
+    assert other.get(f"a.test:{origin.port}", "/small").body == b"ok"
+
+
+def test_a_drain_lets_streams_end(intercepting, h2_origin, authority):
+    need("curl")
+    held = []
+    origin = h2_origin(lambda link, request: held.append((link, request)))
+    proxy = intercepting()
+    curl = subprocess.Popen(
+        ["curl", "-sS", "-v", "--http2", "-x", proxy.url, "--cacert", authority.file, f"https://a.test:{origin.port}/"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    origin.wait_until(lambda: held)
+    proxy.terminate()
+    proxy.log.wait_for(lambda line: "drain" in line.get("message", "") or "stopp" in line.get("message", ""))
+    ok(*held[0])
+    out, told = curl.communicate(timeout=DEADLINE_SECONDS)
+    assert out == "ok" and curl.returncode == 0, told
+    assert proxy.wait_for_exit() == 0
+
+
+def test_a_flood_ends_its_connection_and_no_other(intercepting, inside, h2_origin):
+    origin = h2_origin(ok)
+    proxy = intercepting()
+    good, bad = (inside(proxy, "a.test", origin.port) for _ in range(2))
+    assert good.get(f"a.test:{origin.port}").status == 200
+    for _ in range(5_000):
+        bad.connection.ping(b"12345678")
+        bad.flush()
+    assert bad.wait_for_end() in (h2.errors.ErrorCodes.ENHANCE_YOUR_CALM, None)
+    assert good.get(f"a.test:{origin.port}").status == 200
+    proxy.log.wait_for(lambda line: "frames that move nothing" in line.get("message", ""))
+
+
+# gRPC
+
+
+class Calls(grpc.GenericRpcHandler):
+    def service(self, details):
+        match details.method.rsplit("/", 1)[1]:
+            case "Unary":
+
+                def unary(request, context):
+                    context.set_trailing_metadata((("x-sum", str(len(request))),))
+                    return request[::-1]
+
+                return grpc.unary_unary_rpc_method_handler(unary)
+            case "Fails":
+                return grpc.unary_unary_rpc_method_handler(
+                    lambda request, context: context.abort(grpc.StatusCode.NOT_FOUND, "nö %")
+                )
+            case "Server":
+                return grpc.unary_stream_rpc_method_handler(
+                    lambda request, context: (b"%d" % index for index in range(int(request)))
+                )
+            case "Client":
+                return grpc.stream_unary_rpc_method_handler(
+                    lambda requests, context: b"%d" % sum(map(len, requests))
+                )
+            case "Echo":
+                return grpc.stream_stream_rpc_method_handler(lambda requests, context: (x for x in requests))
+            case "Waits":
+
+                def waits(request, context):
+                    over = threading.Event()
+                    context.add_callback(over.set)
+                    over.wait()
+                    return b""
+
+                return grpc.unary_unary_rpc_method_handler(waits)
+
+
+@pytest.fixture
+def grpc_server(world):
+    server = grpc.server(concurrent.futures.ThreadPoolExecutor(8))
+    server.add_generic_rpc_handlers((Calls(),))
+    leaf = world.leaf("localhost")
+    chain = leaf.pem + leaf.issuer.pem if getattr(leaf, "issuer", None) else leaf.pem
+    port = unused_port()
+    server.add_secure_port(f"127.0.0.1:{port}", grpc.ssl_server_credentials([(leaf.key_pem, chain)]))
+    server.start()
+    server.port = port
+    yield server
+    server.stop(None)
+
+
+@pytest.fixture
+def channel(authority):
+    opened = []
+
+    def connect(proxy, port: int) -> grpc.Channel:
+        credentials = grpc.ssl_channel_credentials(authority.file.read_bytes())
+        options = [("grpc.http_proxy", proxy.url)]
+        opened.append(grpc.secure_channel(f"localhost:{port}", credentials, options))
+        return opened[-1]
+
+    yield connect
+    for one in opened:
+        one.close()
+
+
+SECONDS = 20
+
+
+def test_grpc_calls_of_every_kind(intercepting, grpc_server, channel):
+    calls = channel(intercepting(), grpc_server.port)
+    answer, call = calls.unary_unary("/s/Unary").with_call(b"abc", timeout=SECONDS)
+    assert answer == b"cba" and ("x-sum", "3") in call.trailing_metadata()
+    with pytest.raises(grpc.RpcError) as failed:
+        calls.unary_unary("/s/Fails")(b"", timeout=SECONDS)
+    assert (failed.value.code(), failed.value.details()) == (grpc.StatusCode.NOT_FOUND, "nö %")
+    assert len(list(calls.unary_stream("/s/Server")(b"1000", timeout=SECONDS))) == 1000
+    assert calls.stream_unary("/s/Client")((b"x" * 10 for _ in range(1000)), timeout=SECONDS) == b"10000"
+    echoed = list(calls.stream_stream("/s/Echo")((b"%d" % index for index in range(1000)), timeout=SECONDS))
+    assert echoed == [b"%d" % index for index in range(1000)]
+
+
+def test_grpc_messages_pass_one_by_one(intercepting, grpc_server, channel):
+    """Nothing is held: an answer to each message comes before the next is sent."""
+    import queue
+
+    sent: queue.Queue = queue.Queue()
+    answers = channel(intercepting(), grpc_server.port).stream_stream("/s/Echo")(iter(sent.get, None), timeout=SECONDS)
+    for index in range(100):
+        sent.put(b"%d" % index)
+        assert next(answers) == b"%d" % index
+    sent.put(None)
+    assert list(answers) == []
+
+
+def test_a_grpc_deadline_and_a_cancellation(intercepting, grpc_server, channel):
+    calls = channel(intercepting(), grpc_server.port)
+    with pytest.raises(grpc.RpcError) as failed:
+        calls.unary_unary("/s/Waits")(b"", timeout=0.3)
+    assert failed.value.code() == grpc.StatusCode.DEADLINE_EXCEEDED
+    call = calls.unary_unary("/s/Waits").future(b"", timeout=SECONDS)
+    call.cancel()
+    assert call.cancelled()
+
+
+def test_grpc_programs_read_what_the_proxy_says(intercepting, grpc_server, channel, tls_origin, world):
+    deny = '[[rule]]\nname = "no"\naction = "deny"\nhosts = ["localhost"]\npaths = ["/s/Unary"]\nschemes = ["https"]\n'
+    proxy = intercepting(deny)
+    with pytest.raises(grpc.RpcError) as failed:
+        channel(proxy, grpc_server.port).unary_unary("/s/Unary")(b"", timeout=SECONDS)
+    assert failed.value.code() == grpc.StatusCode.PERMISSION_DENIED
+    assert failed.value.details().startswith("denied rule=no ref=")
+    plain = tls_origin(answering(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"), world.context(world.leaf("localhost")))
+    with pytest.raises(grpc.RpcError) as failed:
+        channel(proxy, plain.port).unary_unary("/s/Other")(b"", timeout=SECONDS)
+    assert failed.value.code() == grpc.StatusCode.UNAVAILABLE
+    assert "protocol-not-offered" in failed.value.details() and not plain.requests()
+    with pytest.raises(grpc.RpcError) as failed:
+        channel(proxy, unused_port()).unary_unary("/s/Other")(b"", timeout=SECONDS)
+    assert failed.value.code() == grpc.StatusCode.UNAVAILABLE and "connection-refused" in failed.value.details()
+
+
+# Programs
+
+
+def test_curl_and_httpx(intercepting, h2_origin, authority):
+    need("curl")
+    proxy = intercepting()
+    origin = h2_origin(ok)
+    url = f"https://a.test:{origin.port}/x"
+    for version in ("--http2", "--http1.1"):
+        done = subprocess.run(
+            ["curl", "-sS", version, "-x", proxy.url, "--cacert", authority.file, "-w", " %{http_version}", url],
+            capture_output=True,
+            text=True,
+        )
+        assert done.stdout == ("ok 2" if version == "--http2" else "ok 1.1"), done
+    context = ssl.create_default_context(cafile=str(authority.file))
+    with httpx.Client(http2=True, proxy=proxy.url, verify=context) as client:
+        answer = client.get(url)
+        assert (answer.http_version, answer.text) == ("HTTP/2", "ok")

@@ -1,0 +1,116 @@
+// Two ends in memory, and a peer that writes frames by hand.
+
+import Bytes
+import HTTP1
+
+@testable import HTTP2
+
+final class Pair {
+  let client: HTTP2Connection
+  let server: HTTP2Connection
+  private(set) var served: [HTTP2Stream] = []
+
+  init?(bytes: Int = 1 << 16, fields: Int = 100) {
+    let limits = ConnectionLimits(head: HeadLimits(bytes: bytes, fields: fields), streams: 100)
+    guard let client = HTTP2Connection(.client, limits, now: 0), let server = HTTP2Connection(.server, limits, now: 0)
+    else { return nil }
+    self.client = client
+    self.server = server
+  }
+
+  /// Moves bytes until neither side has any more.
+  func run(step: Int = .max) {
+    while move(from: client, to: server, step) || move(from: server, to: client, step) {}
+    for stream in server.takeTouched() where !served.contains(where: { $0 === stream }) { served.append(stream) }
+  }
+
+  private func move(from: HTTP2Connection, to: HTTP2Connection, _ step: Int) -> Bool {
+    var output = ByteBuffer()
+    from.takeOutput(&output)
+    if output.isEmpty { return false }
+    var at = 0
+    while at < output.count {
+      let end = min(output.count, at + min(step, output.count))
+      _ = to.receive(output.bytes.extracting(at..<end), now: 0)
+      at = end
+    }
+    return true
+  }
+
+  /// What the server says goes nowhere.
+  func drain() {
+    while true {
+      var output = ByteBuffer()
+      server.takeOutput(&output)
+      if output.isEmpty { return }
+    }
+  }
+
+  func write(_ text: String, to stream: HTTP2Stream, step: Int = .max) -> Bool {
+    let bytes = Array(text.utf8)
+    var at = 0
+    while at < bytes.count {
+      let end = at + min(step, bytes.count - at)
+      if !stream.write(bytes.span.extracting(at..<end)) { return false }
+      at = end
+    }
+    return true
+  }
+
+  func read(_ stream: HTTP2Stream) -> String {
+    var text = ByteBuffer()
+    text.reserve(1 << 20)
+    while stream.read(into: &text) > 0 {}
+    return text.bytes.string
+  }
+}
+
+extension HTTP2Connection {
+  @discardableResult
+  func receiveAll(_ bytes: [UInt8]) -> ConnectionFault? { receive(bytes.span, now: 0) }
+}
+
+struct RawPeer {
+  let request = [(":method", "GET"), (":scheme", "https"), (":authority", "a.example"), (":path", "/")]
+
+  var preface: [UInt8] { Array("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".utf8) + frame(4, 0, 0, []) }
+
+  func frame(_ type: UInt8, _ flags: UInt8, _ stream: Int32, _ payload: [UInt8]) -> [UInt8] {
+    let count = UInt32(payload.count)
+    let number = UInt32(stream)
+    var bytes = [16, 8, 0].map { UInt8(truncatingIfNeeded: count >> UInt32($0)) }
+    bytes += [type, flags]
+    bytes += [24, 16, 8, 0].map { UInt8(truncatingIfNeeded: number >> UInt32($0)) }
+    return bytes + payload
+  }
+
+  /// Literals without indexing (RFC 7541, 6.2.2).
+  func block(_ fields: [(String, String)]) -> [UInt8] {
+    var bytes: [UInt8] = []
+    for (name, value) in fields {
+      bytes.append(0)
+      for text in [name, value] { bytes += length(text.utf8.count) + Array(text.utf8) }
+    }
+    return bytes
+  }
+
+  /// RFC 7541, 5.1, with a prefix of seven bits.
+  func length(_ count: Int) -> [UInt8] {
+    if count < 127 { return [UInt8(count)] }
+    var rest = count - 127
+    var bytes: [UInt8] = [127]
+    while rest >= 128 {
+      bytes.append(UInt8(rest & 127 | 128))
+      rest >>= 7
+    }
+    return bytes + [UInt8(rest)]
+  }
+
+  func headers(_ stream: Int32, _ fields: [(String, String)], ends: Bool = true) -> [UInt8] {
+    frame(1, ends ? 5 : 4, stream, block(fields))
+  }
+
+  func data(_ stream: Int32, _ content: String, ends: Bool) -> [UInt8] {
+    frame(0, ends ? 1 : 0, stream, Array(content.utf8))
+  }
+}
