@@ -146,6 +146,7 @@ struct FieldBlock: ~Copyable {
     ends: Bool, _ limits: HeadLimits, to out: inout ByteBuffer
   ) -> ContentFraming? {
     let named = authority.isEmpty ? host ?? authority : authority
+    if opensTunnel { return writeUpgrade(named, limits, to: &out) }
     // RFC 9113, 8.3.1: a Host that names another server is malformed.
     if let host, !values.bytes.equalsIgnoringCase(host, named) { return nil }
     out.append(values.bytes.extracting(method))
@@ -164,6 +165,30 @@ struct FieldBlock: ~Copyable {
     return writeFraming(ends: ends, needsLength: takesContent, limits, to: &out)
   }
 
+  /// RFC 8441, 5: what CONNECT with a protocol means is Upgrade to it on HTTP/1.1.
+  private func writeUpgrade(_ named: Range<Int>, _ limits: HeadLimits, to out: inout ByteBuffer) -> ContentFraming? {
+    guard values.bytes.equals(method, "CONNECT"), host == nil, length == nil else { return nil }
+    out.append("GET ")
+    if !values.bytes.equals(scheme, ignoringCase: "https") {
+      out.append(values.bytes.extracting(scheme))
+      out.append("://")
+      out.append(values.bytes.extracting(named))
+    }
+    out.append(values.bytes.extracting(path))
+    out.append(" HTTP/1.1\r\nhost: ")
+    out.append(values.bytes.extracting(named))
+    out.append("\r\n")
+    writeLines(limits, to: &out)
+    out.append("connection: upgrade\r\nupgrade: ")
+    out.append(values.bytes.extracting(tunnelProtocol))
+    if values.bytes.equals(tunnelProtocol, ignoringCase: "websocket") {
+      out.append("\r\nsec-websocket-key: ")
+      WebSocketKey.random().write(to: &out)
+    }
+    out.append("\r\n\r\n")
+    return .tunnel
+  }
+
   /// POST, PUT and PATCH without content say so (RFC 9110, 8.6).
   private var takesContent: Bool {
     values.bytes.equals(method, "POST") || values.bytes.equals(method, "PUT") || values.bytes.equals(method, "PATCH")
@@ -176,7 +201,9 @@ struct FieldBlock: ~Copyable {
     let code = values.bytes.extracting(status)
     out.append("HTTP/1.1 ")
     out.append(code)
-    out.append(" \r\n")
+    out.append(0x20)
+    out.append(ReasonPhrase.of((0..<code.count).reduce(0) { $0 * 10 + Int(code[$1] & 0xf) }))
+    out.append("\r\n")
     let hasNone = isInformational || values.bytes.equals(status, "204") || values.bytes.equals(status, "304")
     writeLines(limits, to: &out)
     if isToHead || hasNone {
@@ -234,6 +261,34 @@ struct FieldBlock: ~Copyable {
     }
     out.append("\r\n")
     return framing
+  }
+}
+
+/// What a client of WebSocket shows its server on HTTP/1.1 (RFC 6455, 4.1): sixteen random bytes in Base64. HTTP/2 needs none, so
+/// that the proxy makes one up, and the server's proof stays with it.
+struct WebSocketKey {
+  private let high: UInt64
+  private let low: UInt64
+
+  static func random() -> WebSocketKey {
+    var source = SystemRandomNumberGenerator()
+    return WebSocketKey(high: source.next(), low: source.next())
+  }
+
+  func write(to out: inout ByteBuffer) {
+    let alphabet: StaticString = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+    // 128 bits are 21 digits of six and one of two.
+    for digit in 0..<22 {
+      let value = digit < 10 ? high >> UInt64(58 - 6 * digit) : digit == 21 ? low << 4 : spread(digit)
+      unsafe out.append(alphabet.utf8Start[Int(value & 63)])
+    }
+    out.append("==")
+  }
+
+  /// Digits that reach over the border of the halves, or lie in the lower one.
+  private func spread(_ digit: Int) -> UInt64 {
+    let end = 6 * digit + 6 - 64
+    return end < 6 ? high << UInt64(end) | low >> UInt64(64 - end) : low >> UInt64(64 - end)
   }
 }
 

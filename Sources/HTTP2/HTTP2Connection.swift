@@ -59,6 +59,7 @@ public final class HTTP2Connection {
     settings.connection_window =
       role == .server ? ConnectionLimits.clientConnectionWindow : ConnectionLimits.originConnectionWindow
     settings.header_list = UInt32(clamping: limits.head.bytes)
+    settings.extended_connect = limits.extendedConnect
     settings.outbound_acknowledgements = ConnectionLimits.acknowledgements
     settings.reset_burst = UInt64(ConnectionLimits.resets.burst)
     settings.reset_rate = UInt64(ConnectionLimits.resets.perSecond)
@@ -75,10 +76,10 @@ public final class HTTP2Connection {
   public var openStreams: Int { streams.count }
   public var isOver: Bool { unsafe session.map { unsafe cng_is_over($0) } ?? true }
   public var wantsOutput: Bool { unsafe session.map { unsafe cng_wants_output($0) } ?? false }
-  /// Whether another stream may be opened to the peer now.
-  public var hasRoom: Bool {
-    guard role == .client, !isEnding, let session = unsafe session, unsafe cng_may_open(session) else { return false }
-    return streams.count + pendingStreams < Int(unsafe cng_peer_streams(session))
+  /// Whether another stream may be opened to the peer. One above the peer's limit waits here until there is room for it.
+  public var mayOpen: Bool {
+    guard role == .client, !isEnding, let session = unsafe session else { return false }
+    return unsafe cng_may_open(session)
   }
   /// Streams that were made and whose request has not left.
   private var pendingStreams = 0
@@ -260,26 +261,34 @@ public final class HTTP2Connection {
     return unsafe withResponseFields(text) { unsafe cng_informational(session, stream.number, $0, $1) } == 0
   }
 
-  func sendResponse(_ text: Span<UInt8>, _ stream: HTTP2Stream, hasContent: Bool) -> Bool {
+  /// `status`: instead of that of the text.
+  func sendResponse(
+    _ text: Span<UInt8>, _ stream: HTTP2Stream, status: StaticString? = nil, hasContent: Bool
+  ) -> Bool {
     guard let session = unsafe session else { return false }
-    return unsafe withResponseFields(text) { unsafe cng_response(session, stream.number, $0, $1, hasContent) } == 0
+    return unsafe withResponseFields(text, status: status) {
+      unsafe cng_response(session, stream.number, $0, $1, hasContent)
+    } == 0
   }
 
   @unsafe
   private func withResponseFields(
-    _ text: Span<UInt8>, _ body: (UnsafePointer<cng_field>?, Int) -> Int32
+    _ text: Span<UInt8>, status: StaticString? = nil, _ body: (UnsafePointer<cng_field>?, Int) -> Int32
   ) -> Int32 {
     unsafe text.withUnsafeBufferPointer { bytes -> Int32 in
       guard let base = bytes.baseAddress else { return -1 }
       begin(text.count)
       // The three digits of the status line.
-      unsafe add(":status", base + 9, 3)
+      if let status { add(":status", status) } else { unsafe add(":status", base + 9, 3) }
       // A gRPC answer that is its head alone has no length.
       let isBare =
         response.framing == .length(0)
         && response.fields.only(.contentType).map { GRPC.isType(text.extracting($0)) } ?? false
       for index in response.fields.lines.indices where !response.fields.lines[index].isDropped {
         if isBare, response.fields.lines[index].known == .contentLength { continue }
+        if status != nil, text.equals(response.fields.lines[index].name, ignoringCase: "sec-websocket-accept") {
+          continue
+        }
         unsafe add(response.fields.lines[index], base)
       }
       return unsafe fields.withUnsafeBufferPointer { unsafe body($0.baseAddress, $0.count) }

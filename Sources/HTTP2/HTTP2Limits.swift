@@ -50,8 +50,12 @@ public struct ConnectionLimits: Sendable {
   /// `limits.streams`: what a client may have open at once.
   public let streams: Int
 
+  /// Whether CONNECT with a protocol (RFC 8441) is taken of a client.
+  public let extendedConnect: Bool
+
   /// `head`: cookie crumbs count one by one.
-  public init(head: HeadLimits, streams: Int) {
+  public init(head: HeadLimits, streams: Int, extendedConnect: Bool = false) {
+    self.extendedConnect = extendedConnect
     self.head = head
     self.streams = streams
   }

@@ -96,6 +96,7 @@ public final class HTTP2Stream {
     isLeft = true
     discardIncoming()
     if isClosed { return }
+    endTunnel()
     if number == 0 || !outgoing.isWhole { return reset(connection.role == .client ? .cancel : .internalError) }
     if isWhole { return }
     // What is left of a request is of no use once it is answered (RFC 9113, 8.1).
@@ -134,6 +135,7 @@ public final class HTTP2Stream {
       hasHead = true
       self.framing = framing
       outgoing.isToHead = block.isHead
+      outgoing.isToConnect = framing == .tunnel
     } else {
       framing = block.writeResponse(ends: ends, isToHead: outgoing.isHead, limits, to: &incoming)
       hasHead = !block.isInformational

@@ -31,6 +31,8 @@ struct OutgoingMessage: ~Copyable {
   /// A request of this method; or a response to one.
   private(set) var isHead = false
   var isToHead = false
+  /// A response to CONNECT with a protocol.
+  var isToConnect = false
   /// A frame was asked for content when there was none.
   private var isAwaited = false
   /// The last of it has been given to a frame.
@@ -127,11 +129,33 @@ struct OutgoingMessage: ~Copyable {
   ) -> HeadProgress {
     let progress = connection.response.read(text, limits: connection.ownLimits(text), toHead: isToHead)
     guard case .complete = progress else { return progress }
+    if isToConnect { return takeTunnelAnswer(text, progress, connection, stream) }
     if connection.response.isInformational {
       return connection.sendInformational(text, stream) ? progress : .invalid(.badStatusLine)
     }
     place = Self.place(of: connection.response.framing)
     guard connection.sendResponse(text, stream, hasContent: !isWhole) else { return .invalid(.badStatusLine) }
+    isSent = isWhole
+    return progress
+  }
+
+  /// 101 is a 2xx there (RFC 8441, 5), and a 2xx of HTTP/1.1 is none: nobody has switched.
+  private mutating func takeTunnelAnswer(
+    _ text: Span<UInt8>, _ progress: HeadProgress, _ connection: HTTP2Connection, _ stream: HTTP2Stream
+  ) -> HeadProgress {
+    let status = connection.response.status
+    if status == 101 {
+      place = .tunnel
+      return connection.sendResponse(text, stream, status: "200", hasContent: true)
+        ? progress : .invalid(.badStatusLine)
+    }
+    if connection.response.isInformational { return progress }
+    isToConnect = false
+    place = Self.place(of: connection.response.framing)
+    let isGranted = (200..<300).contains(status)
+    guard connection.sendResponse(text, stream, status: isGranted ? "502" : nil, hasContent: !isWhole) else {
+      return .invalid(.badStatusLine)
+    }
     isSent = isWhole
     return progress
   }

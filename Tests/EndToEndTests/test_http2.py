@@ -4,6 +4,7 @@ Frames by hand here (http2_world.py); real programs are at the end. What malform
 frame by frame in HTTP2Tests.
 """
 
+import base64
 import concurrent.futures
 import hashlib
 import json
@@ -313,6 +314,99 @@ def test_a_stream_that_the_origin_refuses_is_tried_again(intercepting, inside, h
     assert client.get(f"a.test:{origin.port}", "/first").status == 200
     assert client.get(f"a.test:{origin.port}", "/again").status == 200
     assert refused
+
+
+@pytest.mark.parametrize("method", ["POST", "PATCH"])
+def test_a_refused_stream_is_tried_again_whatever_its_method(method, intercepting, inside, h2_origin):
+    refused = []
+
+    def answer(link, request):
+        if not refused:
+            refused.append(request)
+            return link.reset(request, h2.errors.ErrorCodes.REFUSED_STREAM)
+        link.respond(request, 200, body=request.body)
+
+    origin = h2_origin(answer)
+    client = inside(intercepting(), "a.test", origin.port)
+    assert client.get(f"a.test:{origin.port}", method=method).status == 200
+    assert [request.value(":method") for request in origin.requests] == [method, method]
+
+
+def test_requests_above_the_limit_of_an_origin_wait(intercepting, inside, h2_origin):
+    origin = h2_origin(ok, settings={h2.settings.SettingCodes.MAX_CONCURRENT_STREAMS: 1})
+    client = inside(intercepting(), "a.test", origin.port)
+    assert client.get(f"a.test:{origin.port}").status == 200
+    numbers = [client.request(f"a.test:{origin.port}", f"/{index}") for index in range(20)]
+    assert all(client.wait(number).body == b"ok" for number in numbers)
+    assert len(origin.protocols) == 1
+
+
+def test_a_burst_opens_few_connections(intercepting, inside, h2_origin):
+    origin = h2_origin(ok)
+    client = inside(intercepting(), "a.test", origin.port)
+    numbers = [client.request(f"a.test:{origin.port}", f"/{index}") for index in range(60)]
+    assert all(client.wait(number).body == b"ok" for number in numbers)
+    assert len(origin.protocols) <= 6
+
+
+def test_a_burst_that_nobody_takes_is_refused_at_once(intercepting, inside):
+    """Those that wait for the connection of another are told with it."""
+    port = unused_port()
+    client = inside(intercepting(), "a.test", port)
+    numbers = [client.request(f"a.test:{port}", f"/{index}") for index in range(30)]
+    assert all(client.wait(number).status == 502 for number in numbers)
+
+
+def test_websocket_over_a_stream(intercepting, inside, tls_origin, world):
+    """RFC 8441 towards the client, Upgrade towards the origin."""
+
+    def switching(connection) -> None:
+        connection.read_request()
+        connection.switch_protocol()
+        connection.send(
+            b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Accept: x\r\n\r\n"
+        )
+        while connection.receive_some():
+            connection.send(bytes(connection.received[connection.read_to :]).upper())
+            connection.read_to = len(connection.received)
+
+    server = tls_origin(switching, world.context(world.leaf("a.test")))
+    proxy = intercepting()
+    client = inside(proxy, "a.test", server.port, validate=False)
+    client.wait_until(
+        lambda: client.connection.remote_settings.get(h2.settings.SettingCodes.ENABLE_CONNECT_PROTOCOL) == 1
+    )
+    number = client.send(
+        [
+            (":method", "CONNECT"),
+            (":protocol", "websocket"),
+            (":scheme", "https"),
+            (":authority", f"a.test:{server.port}"),
+            (":path", "/chat"),
+            ("sec-websocket-version", "13"),
+        ],
+        ends=False,
+    )
+    exchange = client.exchanges[number]
+    client.wait_until(lambda: exchange.status)
+    assert exchange.status == 200 and exchange.value("sec-websocket-accept") is None
+    client.content(number, b"hello", ends=False)
+    client.wait_until(lambda: exchange.body == b"HELLO")
+    client.content(number, b"bye", ends=True)
+    assert client.wait(number).body == b"HELLOBYE"
+    assert len(base64.b64decode(server.requests()[0].value("sec-websocket-key"), validate=True)) == 16
+    line = proxy.access(lambda line: line["target"].endswith("/chat"))
+    assert (line["status"], line["protocol"], line["upstream_protocol"]) == (101, "h2", "http/1.1")
+
+
+def test_websocket_is_not_announced_where_no_way_is_left(intercepting, inside):
+    policy = rule("none", 'hosts = ["none.test"]', 'connect = "intercept"', "upgrades = []")
+    policy += rule("two", 'hosts = ["two.test"]', 'connect = "intercept"', 'protocols = ["h2"]')
+    proxy = intercepting(policy)
+    for host in ("none.test", "two.test"):
+        client = inside(proxy, host, 443)
+        client.wait_until(lambda: client.connection.remote_settings.max_concurrent_streams == 128)
+        assert not client.connection.remote_settings.get(h2.settings.SettingCodes.ENABLE_CONNECT_PROTOCOL)
 
 
 def test_an_origin_that_goes_away_is_replaced(intercepting, inside, h2_origin):

@@ -24,44 +24,44 @@ import Testing
       request: "GET /a?b HTTP/1.1\r\nHost: a.example\r\nAccept: */*\r\n\r\n",
       response: "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nX-A: 1\r\n\r\nhello",
       readRequest: "GET /a?b HTTP/1.1\r\nhost: a.example\r\naccept: */*\r\n\r\n",
-      readResponse: "HTTP/1.1 200 \r\nx-a: 1\r\ncontent-length: 5\r\n\r\nhello"),
+      readResponse: "HTTP/1.1 200 OK\r\nx-a: 1\r\ncontent-length: 5\r\n\r\nhello"),
     Row(
       name: "a body of known length, and none back",
       request: "POST / HTTP/1.1\r\nHost: a.example:8443\r\nContent-Length: 3\r\n\r\nabc",
       response: "HTTP/1.1 204 No Content\r\nServer: x\r\n\r\n",
       readRequest: "POST / HTTP/1.1\r\nhost: a.example:8443\r\ncontent-length: 3\r\n\r\nabc",
-      readResponse: "HTTP/1.1 204 \r\nserver: x\r\n\r\n"),
+      readResponse: "HTTP/1.1 204 No Content\r\nserver: x\r\n\r\n"),
     Row(
       name: "POST without content says so",
       request: "POST / HTTP/1.1\r\nHost: a.example\r\n\r\n",
       response: "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n",
       readRequest: "POST / HTTP/1.1\r\nhost: a.example\r\ncontent-length: 0\r\n\r\n",
-      readResponse: "HTTP/1.1 200 \r\ncontent-length: 0\r\n\r\n"),
+      readResponse: "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n"),
     Row(
       name: "HEAD has the length of what it has not",
       request: "HEAD / HTTP/1.1\r\nHost: a.example\r\n\r\n",
       response: "HTTP/1.1 200 OK\r\nContent-Length: 500\r\n\r\n",
       readRequest: "HEAD / HTTP/1.1\r\nhost: a.example\r\n\r\n",
-      readResponse: "HTTP/1.1 200 \r\ncontent-length: 500\r\n\r\n"),
+      readResponse: "HTTP/1.1 200 OK\r\ncontent-length: 500\r\n\r\n"),
     Row(
       name: "304 too",
       request: "GET / HTTP/1.1\r\nHost: a.example\r\nIf-None-Match: \"a\"\r\n\r\n",
       response: "HTTP/1.1 304 Not Modified\r\nContent-Length: 500\r\nETag: \"a\"\r\n\r\n",
       readRequest: "GET / HTTP/1.1\r\nhost: a.example\r\nif-none-match: \"a\"\r\n\r\n",
-      readResponse: "HTTP/1.1 304 \r\netag: \"a\"\r\ncontent-length: 500\r\n\r\n"),
+      readResponse: "HTTP/1.1 304 Not Modified\r\netag: \"a\"\r\ncontent-length: 500\r\n\r\n"),
     Row(
       name: "informational answers come first",
       request: "GET / HTTP/1.1\r\nHost: a.example\r\n\r\n",
       response: "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nx",
       readRequest: "GET / HTTP/1.1\r\nhost: a.example\r\n\r\n",
-      readResponse: "HTTP/1.1 103 \r\nlink: </a>\r\n\r\nHTTP/1.1 200 \r\ncontent-length: 1\r\n\r\nx"),
+      readResponse: "HTTP/1.1 103 Early Hints\r\nlink: </a>\r\n\r\nHTTP/1.1 200 OK\r\ncontent-length: 1\r\n\r\nx"),
     Row(
       name: "fields of the connection stay behind",
       request:
         "GET / HTTP/1.1\r\nHost: a.example\r\nConnection: X-Mine, TE\r\nX-Mine: 1\r\nTE: trailers\r\nKeep-Alive: 5\r\n\r\n",
       response: "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: keep-alive\r\nKeep-Alive: 5\r\n\r\n",
       readRequest: "GET / HTTP/1.1\r\nhost: a.example\r\nte: trailers\r\nconnection: te\r\n\r\n",
-      readResponse: "HTTP/1.1 200 \r\ncontent-length: 0\r\n\r\n"),
+      readResponse: "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n"),
     Row(
       name: "a gRPC answer that is its head alone",
       request: "POST /s/M HTTP/1.1\r\nHost: a.example\r\nContent-Type: application/grpc\r\nContent-Length: 0\r\n\r\n",
@@ -69,7 +69,7 @@ import Testing
       readRequest:
         "POST /s/M HTTP/1.1\r\nhost: a.example\r\ncontent-type: application/grpc\r\ncontent-length: 0\r\n\r\n",
       readResponse:
-        "HTTP/1.1 200 \r\ncontent-type: application/grpc\r\ngrpc-status: 7\r\ncontent-length: 0\r\n\r\n"),
+        "HTTP/1.1 200 OK\r\ncontent-type: application/grpc\r\ngrpc-status: 7\r\ncontent-length: 0\r\n\r\n"),
   ]
 
   @Test(arguments: rows, [Int.max, 1])

@@ -260,7 +260,7 @@ final class Conversation {
       if !worker.mustQueue(for: carrier, session.exchange.policy),
         let kept = worker.takeKept(
           carrier, rule: rule, allowsCellular: session.exchange.allowsCellularAccess,
-          by: session.exchange.protocols, session.exchange.policy)
+          by: session.exchange.protocols, for: self, session.exchange.policy)
       {
         attach(kept, reused: true, worker)
         return

@@ -81,7 +81,8 @@ extension Conversation {
   func upstreamStreamEnded(broken: Bool, _ worker: Worker) {
     upstreamSide.state.insert(.ended)
     let action = session.exchange.upstreamEnded(
-      broken: broken, alert: broken ? upstream?.stream.tls?.alert : nil, now: worker.now, &worker.workspace, &outputs)
+      broken: broken, alert: broken ? upstream?.stream.tls?.alert : nil,
+      refused: upstream?.stream.carried?.wasRefused ?? false, now: worker.now, &worker.workspace, &outputs)
     perform(action, otherIsUpstream: false, worker)
   }
 

@@ -48,9 +48,8 @@ extension Conversation {
   /// The client has chosen HTTP/2 for what is inside its tunnel. Its connection is not this conversation's any more.
   func continueAsHTTP2(_ worker: Worker) {
     let limits = live.policy.configuration.limits
-    guard let connection = HTTP2Connection(.server, ConnectionLimits(limits), now: worker.now) else {
-      return close(worker)
-    }
+    let settings = ConnectionLimits(limits, extendedConnect: session.interior?.mayUpgrade ?? false)
+    guard let connection = HTTP2Connection(.server, settings, now: worker.now) else { return close(worker) }
     flags.insert(.closed)
     let endpoint = HTTP2Endpoint(
       slot: slot, stream, connection, .client(HTTP2Client(self)), interest: interest, worker)

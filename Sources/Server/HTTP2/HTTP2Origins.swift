@@ -12,10 +12,12 @@ import Transport
 
 extension Worker {
   /// Makes a carrier of streams of a connection that has agreed on HTTP/2. nil where memory is short.
-  func multiplex(_ line: Upstream) -> HTTP2Endpoint? {
+  func multiplex(_ line: Upstream, for conversation: Conversation) -> HTTP2Endpoint? {
     let limits = policy.configuration.limits
     guard let connection = HTTP2Connection(.client, ConnectionLimits(limits), now: now) else { return nil }
     let endpoint = HTTP2Endpoint(slot: line.slot, line.stream, connection, .origin(line), interest: line.interest, self)
+    // Where rules tell users apart, so do connections.
+    endpoint.keeper = policy.asksForClient ? conversation.knownIdentity(self) : nil
     reoccupy(line.slot, .http2(endpoint))
     line.destination.endpoints.append(endpoint)
     endpoint.mark()
@@ -24,9 +26,12 @@ extension Worker {
 
   /// A stream of a connection to `destination` that has room for one, if there is such a connection, and the rule allows
   /// its address.
-  func takeStream(_ destination: Destination, rule: Int?, allowsCellular: Bool, _ policy: Policy) -> Upstream? {
+  func takeStream(
+    _ destination: Destination, rule: Int?, allowsCellular: Bool, for conversation: Conversation, _ policy: Policy
+  ) -> Upstream? {
     for endpoint in destination.endpoints.reversed() {
-      guard case .origin(let line) = endpoint.peer, endpoint.connection.hasRoom else { continue }
+      guard case .origin(let line) = endpoint.peer, endpoint.connection.mayOpen else { continue }
+      if policy.asksForClient, endpoint.keeper != conversation.knownIdentity(self) { continue }
       if !allowsCellular, line.path.status == .wwan { continue }
       let isDenied =
         !destination.isParent
@@ -39,6 +44,11 @@ extension Worker {
       return stream(of: endpoint, line)
     }
     return nil
+  }
+
+  /// Lets a connector go on in a turn of its own.
+  func resume(_ follower: Connector) {
+    shared.mailboxes[index].post(.opened(slot: follower.slot, generation: generation(follower.slot)))
   }
 
   /// Whether another request may leave by a connection that is there.
@@ -59,7 +69,9 @@ extension Worker {
 }
 
 extension ConnectionLimits {
-  init(_ limits: Limits) {
-    self.init(head: HeadLimits(bytes: limits.headerBytes, fields: limits.headers), streams: limits.streams)
+  init(_ limits: Limits, extendedConnect: Bool = false) {
+    self.init(
+      head: HeadLimits(bytes: limits.headerBytes, fields: limits.headers), streams: limits.streams,
+      extendedConnect: extendedConnect)
   }
 }

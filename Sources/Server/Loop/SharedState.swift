@@ -27,6 +27,8 @@ enum WorkerMessage: Sendable {
   case yieldPlace(ConnectionQuota.Place, Claimant)
   /// A place of `connections_per_host` for a connector that waits for it.
   case place(slot: Int, generation: UInt32, ConnectionQuota.Place, of: Claimant)
+  /// A connection that this one waited for is open, or will not be.
+  case opened(slot: Int, generation: UInt32)
   /// Someone waits for a place: kept connections there are to give up theirs.
   case yieldIdle(ConnectionQuota.Place)
   /// A connection that another worker took from a socket that all share. None comes behind `drain`.

@@ -284,6 +284,10 @@ final class Worker {
         } else {
           shared.quota.leave(place, of: identity)
         }
+      case .opened(let slot, let generation):
+        if generations[slot] == generation, case .connector(let connector) = occupants[slot] {
+          connector.goOnAlone(self)
+        }
       case .yieldIdle(let place): yieldIdle(place)
       case .ask(let question, let inquiry):
         shared.reports.post(.answered(worker: index, answer(question), inquiry: inquiry))

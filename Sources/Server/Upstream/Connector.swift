@@ -24,6 +24,8 @@ final class Connector {
     case idle
     /// Behind others for a place of `connections_per_host`.
     case queued
+    /// For a connection that another one opens, and that may carry this request too.
+    case following
     case naming
     case racing(ConnectionRace)
     /// With an https parent.
@@ -82,6 +84,9 @@ final class Connector {
   private let listed: [RouteState]
   private var choice: RouteChoice<UpstreamFailure>
   private var hasPlace = false
+  /// It counts among those that open a connection.
+  private var isOpening = false
+  private var hasFollowed = false
   /// It has been said that it waits.
   private var hasTold = false
   /// Whose the places are that it takes; nil where none are counted.
@@ -249,7 +254,7 @@ final class Connector {
           let detail = "\(place): the address it was reached from is gone."
           routeFailed(UpstreamFailure(.connectionFailed, detail), .failed, worker)
         }
-      case .idle, .queued, .naming, .probing: break
+      case .idle, .queued, .following, .naming, .probing: break
       }
     }
   }
@@ -316,11 +321,55 @@ final class Connector {
 
   /// A kept connection saves all that follows. The conversation has looked by the first route already.
   private func findKept(_ worker: Worker) {
-    guard !needsFresh, choice.isLater,
+    guard !needsFresh, choice.isLater || hasFollowed, let conversation,
       let kept = worker.takeKept(
-        carrier, rule: rule, allowsCellular: allowsCellular, by: protocols, policy)
-    else { return lookUp(worker) }
+        carrier, rule: rule, allowsCellular: allowsCellular, by: protocols,
+        for: conversation, policy)
+    else { return open(worker) }
     handOver(kept, worker)
+  }
+
+  /// How many connections are opened to an origin at once before it is known whether one of them would carry all: as many as
+  /// browsers open.
+  private static let mostUnknown = 6
+
+  /// Opens a connection, or waits for one that is being opened.
+  private func open(_ worker: Worker) {
+    guard carrier.security != nil, !carrier.isParent, !needsFresh, protocols.contains(.http2) else {
+      return lookUp(worker)
+    }
+    let most = carrier.spoken == .http2 ? 1 : carrier.spoken == .http11 ? Int.max : Self.mostUnknown
+    if carrier.opening >= most, !hasFollowed {
+      stage = .following
+      setTimer(worker.now + timeouts.connectMilliseconds + timeouts.tlsHandshakeMilliseconds, worker)
+      return carrier.followers.append(self)
+    }
+    isOpening = true
+    carrier.opening += 1
+    lookUp(worker)
+  }
+
+  /// The connection that was waited for is there, or is not.
+  func goOnAlone(_ worker: Worker) {
+    guard case .following = stage else { return }
+    settling(worker) {
+      stage = .idle
+      hasFollowed = true
+      setTimer(.max, worker)
+      findKept(worker)
+    }
+  }
+
+  /// What was being opened is open, or has failed: whoever waits goes on.
+  private func endOpening(_ worker: Worker) {
+    if !isOpening { return }
+    isOpening = false
+    let carrier = self.carrier
+    carrier.opening -= 1
+    if carrier.followers.isEmpty { return }
+    var followers: [Connector] = []
+    swap(&followers, &carrier.followers)
+    for follower in followers { worker.resume(follower) }
   }
 
   private func handOver(_ upstream: Upstream, _ worker: Worker) {
@@ -344,7 +393,7 @@ final class Connector {
       // What the server says before the tunnel is granted waits.
       case .probing(let line?, _, _), .awaitingToken(let line, _):
         worker.update(line.stream.descriptor, &line.interest, nil, line.slot)
-      case .idle, .queued, .naming, .probing, .waiting: break
+      case .idle, .queued, .following, .naming, .probing, .waiting: break
       }
     }
   }
@@ -408,6 +457,12 @@ final class Connector {
       worker.waiting.removeAll { $0 === self }
       stage = .idle
       follow(choice.timePassed(now: worker.now), worker)
+    case .following:
+      carrier.followers.removeAll { $0 === self }
+      hasFollowed = true
+      stage = .idle
+      setTimer(.max, worker)
+      findKept(worker)
     case .idle, .naming, .probing: break
     }
   }
@@ -431,6 +486,7 @@ final class Connector {
     guard let conversation else { return }
     stage = .idle
     let upstream = worker.adopt(line, carrier, by: route)
+    if let tls { carrier.spoken = tls.stream.negotiatedProtocol ?? .http11 }
     worker.update(upstream.descriptor, &upstream.interest, .read, upstream.slot)
     upstream.holdsPlace = hasPlace
     upstream.holder = hasPlace ? identity : nil
@@ -441,12 +497,17 @@ final class Connector {
     hasPlace = false
     if route.parent != nil { worker.shared.health.succeeded(route.route, now: worker.now) }
     if choice.hasWaited { tellOfWait(.resumed, worker) }
-    cancel(worker)
     if tls?.stream.negotiatedProtocol == .http2 {
-      guard let endpoint = worker.multiplex(upstream) else { return worker.close(upstream) }
+      // Before those that wait for it go on.
+      guard let endpoint = worker.multiplex(upstream, for: conversation) else {
+        worker.close(upstream)
+        return fail(UpstreamFailure(.tlsFailed, "\(place): no memory for HTTP/2."), by: nil, worker)
+      }
+      cancel(worker)
       var nothing = ByteBuffer()
       return conversation.connected(worker.stream(of: endpoint, upstream), early: &nothing, worker)
     }
+    cancel(worker)
     conversation.connected(upstream, early: &line.early, worker)
   }
 
@@ -482,11 +543,13 @@ final class Connector {
     case .probing(let line, _, let probe):
       probe.abandon(self, worker)
       line?.close(worker)
+    case .following: carrier.followers.removeAll { $0 === self }
     case .queued: if let identity { worker.shared.quota.abandon(carrier.place, waiter(identity, worker)) }
     case .naming: if let lookUp { worker.shared.resolver.cancel(lookUp) }
     case .waiting: worker.waiting.removeAll { $0 === self }
     case .idle: break
     }
+    endOpening(worker)
     stage = .idle
     lookUp = nil
     if conversation != nil { setTimer(.max, worker) }

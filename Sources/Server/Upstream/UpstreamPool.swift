@@ -117,10 +117,12 @@ extension Worker {
 
   /// A stream of a connection that is there, or a connection that is kept.
   func takeKept(
-    _ destination: Destination, rule: Int?, allowsCellular: Bool, by protocols: [HTTPProtocol], _ policy: Policy
+    _ destination: Destination, rule: Int?, allowsCellular: Bool, by protocols: [HTTPProtocol],
+    for conversation: Conversation, _ policy: Policy
   ) -> Upstream? {
     if protocols.contains(.http2), !destination.endpoints.isEmpty,
-      let stream = takeStream(destination, rule: rule, allowsCellular: allowsCellular, policy)
+      let stream = takeStream(
+        destination, rule: rule, allowsCellular: allowsCellular, for: conversation, policy)
     {
       return stream
     }

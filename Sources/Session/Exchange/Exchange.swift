@@ -307,11 +307,18 @@ public struct Exchange: ~Copyable {
     return request == .done ? .hold : .read
   }
 
+  /// Whether all of the request stands in `outputs.toUpstream`, and leaves on a stream: an origin may refuse it before it does
+  /// anything, whatever the method.
+  private func isWholeOnHTTP2(_ outputs: borrowing Outputs) -> Bool {
+    record.upstreamWire == .http2 && request == .done && spooled == nil && pacing == nil
+      && outputs.toUpstream.count <= Int(Self.longestReplayedBody)
+  }
+
   /// What stands in `outputs.toUpstream` leaves by the connection that there is. `parentLines`: see `UpstreamWay`.
   mutating func leave(
     parentLines: [UInt8], now: Int64, _ workspace: inout Workspace, _ outputs: inout Outputs
   ) {
-    if carrier.contains(.isReused), carrier.contains(.mayRetry) {
+    if carrier.contains(.isReused) && carrier.contains(.mayRetry) || isWholeOnHTTP2(outputs) {
       workspace.pool.lend(&outputs.replay, outputs.toUpstream.count)
       outputs.replay.append(contentsOf: outputs.toUpstream)
     }
@@ -378,16 +385,18 @@ public struct Exchange: ~Copyable {
   }
 
   /// The upstream closed its sending direction, or its connection broke (`broken`): by a TLS alert, where `alert` names one,
-  /// or because this machine can use it no more, for the reason `loss`.
+  /// or because this machine can use it no more, for the reason `loss`. `refused`: it has said that it did nothing of the request
+  /// (RFC 9113, 8.7).
   public mutating func upstreamEnded(
-    broken: Bool, alert: String? = nil, loss: String? = nil, now: Int64, _ workspace: inout Workspace,
+    broken: Bool, alert: String? = nil, loss: String? = nil, refused: Bool = false, now: Int64,
+    _ workspace: inout Workspace,
     _ outputs: inout Outputs
   ) -> Action {
     switch phase {
     case .exchanging:
       switch response {
       case .head:
-        return upstreamEndedBeforeResponse(alert: alert, loss: loss, &workspace, &outputs)
+        return upstreamEndedBeforeResponse(alert: alert, loss: loss, refused: refused, &workspace, &outputs)
       case .untilClose where !broken:
         response = .done
         return held == nil ? endOfResponse() : judgeHeld(&workspace, &outputs)
@@ -435,10 +444,14 @@ public struct Exchange: ~Copyable {
   }
 
   private mutating func upstreamEndedBeforeResponse(
-    alert: String? = nil, loss: String? = nil, _ workspace: inout Workspace, _ outputs: inout Outputs
+    alert: String? = nil, loss: String? = nil, refused: Bool = false, _ workspace: inout Workspace,
+    _ outputs: inout Outputs
   ) -> Action {
-    if carrier.contains(.isReused), carrier.contains(.mayRetry), hop.informational.isUntouched {
-      // RFC 9112, 9.3.1: once, on a new connection, for the method is idempotent and nothing came back.
+    let mayRetry =
+      refused
+      ? !record.isRetried && !outputs.replay.isEmpty : carrier.contains(.isReused) && carrier.contains(.mayRetry)
+    if mayRetry, hop.informational.isUntouched {
+      // RFC 9112, 9.3.1: once, on a new connection, for the method is idempotent and nothing came back; or nothing was done.
       carrier.remove([.mayRetry, .dropsRequest])
       record.isRetried = true
       workspace.pool.reclaim(&outputs.toUpstream)

@@ -15,6 +15,8 @@ extension Exchange {
     let authority: [UInt8]
     /// The host as rules see it.
     let canonicalHost: [UInt8]
+    /// Whether the rule that allowed the tunnel leaves a way for WebSocket.
+    public let mayUpgrade: Bool
   }
 
   /// A tunnel that the proxy will read.
@@ -22,7 +24,8 @@ extension Exchange {
     let host = bytes.extracting(workspace.request.host).array
     interior = Interior(
       host: host, port: port, authority: port == Scheme.https.defaultPort ? host : host + Array(":\(port)".utf8),
-      canonicalHost: workspace.decisions.host.copiedBytes)
+      canonicalHost: workspace.decisions.host.copiedBytes,
+      mayUpgrade: rule.map { $0.protocols.contains(.http11) && $0.upgrades?.protocols.isEmpty != true } ?? true)
     return .intercept
   }
 

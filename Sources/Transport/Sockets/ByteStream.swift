@@ -12,6 +12,8 @@ public protocol CarriedStream: AnyObject {
   /// How many bytes it takes at once.
   var room: Int { get }
   var isSilent: Bool { get }
+  /// The peer has said that it did nothing of what was asked.
+  var wasRefused: Bool { get }
   func shutdownWrite()
   func close()
   func abort()
