@@ -105,7 +105,8 @@ if isFuzzing {
   package.products = []
   package.targets.removeAll { $0.name == "sallyport" || $0.isTest }
   let fuzzers = [
-    "Heads", "ChunkedBodies", "Session", "Configuration", "PinFiles", "ClientHello", "ServerFlight", "ParentHandshake",
+    "Heads", "ChunkedBodies", "HTTP2", "Session", "Configuration", "PinFiles", "ClientHello", "ServerFlight",
+    "ParentHandshake",
     "JSON", "JSONNulls",
     "Queries", "Transcoding", "Codings", "Images", "PropertyLists", "XML",
     "RouteMessages", "SocketDiagnosis",
@@ -115,7 +116,8 @@ if isFuzzing {
       .executableTarget(
         name: "Fuzz\(name)",
         dependencies: [
-          "Session", "HTTP1", "TLSWire", "Images", "Policy", "Serialization", "Security", "Reachability", "Bytes",
+          "Session", "HTTP1", "HTTP2", "TLSWire", "Images", "Policy", "Serialization", "Security", "Reachability",
+          "Bytes",
         ],
         path: "Tests/Fuzz/\(name)",
         swiftSettings: strict + [.enableExperimentalFeature("Extern"), .unsafeFlags(["-parse-as-library"])],

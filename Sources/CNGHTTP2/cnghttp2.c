@@ -19,13 +19,6 @@ enum { FIELDS_ON_STACK = 64 };
 
 static int answered(bool goes_on) { return goes_on ? 0 : NGHTTP2_ERR_CALLBACK_FAILURE; }
 
-static int on_begin_frame(nghttp2_session *raw, const nghttp2_frame_hd *head, void *data) {
-  (void)raw;
-  cng_session *session = data;
-  return answered(
-      session->events.frame_begins(session->owner, head->type, head->flags, head->stream_id, head->length));
-}
-
 static bool opens_stream(const nghttp2_frame *frame) {
   return frame->headers.cat == NGHTTP2_HCAT_REQUEST || frame->headers.cat == NGHTTP2_HCAT_RESPONSE;
 }
@@ -143,7 +136,6 @@ static int open_session(cng_session *session, const cng_settings *settings) {
     nghttp2_session_callbacks_del(callbacks);
     return NGHTTP2_ERR_NOMEM;
   }
-  nghttp2_session_callbacks_set_on_begin_frame_callback(callbacks, on_begin_frame);
   nghttp2_session_callbacks_set_on_begin_headers_callback(callbacks, on_begin_headers);
   nghttp2_session_callbacks_set_on_header_callback(callbacks, on_header);
   nghttp2_session_callbacks_set_on_invalid_header_callback(callbacks, on_invalid_header);

@@ -25,6 +25,13 @@ public final class HTTP2Connection {
   private var touched: [HTTP2Stream] = []
   /// Streams of which nothing more is wanted once what they sent is out.
   private var ending: [HTTP2Stream] = []
+  /// The streams that a client opened last, the newest at the end.
+  private var latest: [(number: Int32, wasEndedByPeer: Bool)] = []
+  private var oldestKnown: Int32 = 1
+  /// So many are remembered: what is on its way for older ones arrived long ago.
+  private static let remembered = 64
+  /// The field section that is being received is malformed.
+  private var isMalformed = false
   /// Readers of the text that the proxy writes.
   var request = RequestHead()
   var response = ResponseHead()
@@ -38,18 +45,25 @@ public final class HTTP2Connection {
   private var fault: ConnectionFault? = nil
   /// The peer has said that it takes no more streams, or we have.
   public private(set) var isEnding = false
+  /// See `broken`.
+  private(set) var isGone = false
   /// The settings of the peer have come.
   public private(set) var hasSettings = false
   /// A frame of the peer has come.
   public private(set) var hasBegun = false
-  /// A frame, or a field section, is not whole.
-  public private(set) var isWithinFrame = false
+  private var scanner: FrameScanner
+  /// A field section has begun and is not whole.
+  public var isWithinFields: Bool { blockStream != nil }
+
+  /// RFC 9113, 3.4.
+  private static let prefaceBytes = 24
 
   /// nil where memory is short. `now` in milliseconds of the caller's clock, here and below.
   public init?(_ role: Role, _ limits: ConnectionLimits, now: Int64) {
     self.role = role
     self.limits = limits
     self.now = now
+    scanner = FrameScanner(preface: role == .server ? Self.prefaceBytes : 0)
     resets = Allowance(ConnectionLimits.resets, now: now)
     idleFrames = Allowance(ConnectionLimits.idleFrames, now: now)
     var settings = cng_settings()
@@ -90,14 +104,25 @@ public final class HTTP2Connection {
   public func receive(_ bytes: Span<UInt8>, now: Int64) -> ConnectionFault? {
     guard let session = unsafe session else { return nil }
     self.now = now
-    let status = unsafe bytes.withUnsafeBufferPointer { unsafe cng_receive(session, $0.baseAddress, $0.count) }
-    if let fault { return end(fault) }
-    if status == CNG_FLOODED { return end(Self.flooded) }
-    if status < 0 {
-      let reason = unsafe String(cString: cng_error(status))
-      return end(ConnectionFault(code: .protocolError, detail: "the peer broke the protocol: \(reason)"))
+    var at = 0
+    while at < bytes.count {
+      let next = scanner.next(bytes, from: at)
+      let piece = bytes.extracting(at..<(next?.end ?? bytes.count))
+      at += piece.count
+      // The frames before it first: they may be what this one is at odds with.
+      let status = unsafe piece.withUnsafeBufferPointer { unsafe cng_receive(session, $0.baseAddress, $0.count) }
+      if let fault = fault(of: status) { return end(fault) }
+      if let next, let fault = frameBegins(next.head) { return end(fault) }
     }
     return nil
+  }
+
+  private func fault(of status: Int32) -> ConnectionFault? {
+    if let fault { return fault }
+    if status >= 0 { return nil }
+    if status == CNG_FLOODED { return Self.flooded }
+    let reason = unsafe String(cString: cng_error(status))
+    return ConnectionFault(code: .protocolError, detail: "the peer broke the protocol: \(reason)")
   }
 
   private func end(_ fault: ConnectionFault) -> ConnectionFault {
@@ -160,13 +185,16 @@ public final class HTTP2Connection {
     if let session = unsafe session { unsafe cng_end(session, code.rawValue) }
   }
 
-  /// The connection is gone: every stream is broken off.
+  /// The connection is gone: every stream is broken off. Whoever serves them is told by `takeTouched`; afterwards nothing here
+  /// refers to a stream any more.
   public func broken() {
+    if isGone { return }
     isEnding = true
     for stream in streams.values {
       stream.closed(.internalError)
       touch(stream)
     }
+    isGone = true
     streams = [:]
     ending = []
     blockStream = nil
@@ -182,7 +210,7 @@ public final class HTTP2Connection {
 
   /// Something is to be told to whoever serves it.
   public func touch(_ stream: HTTP2Stream) {
-    if stream.isTouched { return }
+    if stream.isTouched || isGone { return }
     stream.isTouched = true
     touched.append(stream)
   }
@@ -344,48 +372,65 @@ public final class HTTP2Connection {
 
   // MARK: What the library calls
 
-  private func frameBegins(_ type: UInt8, _ flags: UInt8, _ length: Int) -> Bool {
+  /// Nothing of its payload has been read.
+  private func frameBegins(_ head: FrameHead) -> ConnectionFault? {
     hasBegun = true
-    switch FrameType(rawValue: type) {
-    case .headers, .continuation: return true
-    case .data where length > 0:
+    switch FrameType(rawValue: head.type) {
+    case .continuation, .reset: return nil
+    case .headers: return faultOfOver(head.stream)
+    case .data where head.length > 0:
       idleFrames.giveBack()
-      return true
-    case .reset: return true
-    default: break
+      return faultOfOver(head.stream)
+    default: return idleFrames.take(now: now) ? nil : Self.flooded
     }
-    if idleFrames.take(now: now) { return true }
-    fault = Self.flooded
-    return false
+  }
+
+  /// A frame that carries a message comes for a stream that cannot have one any more: the peer has ended it itself, or has opened one
+  /// above it first (RFC 9113, 5.1 and 5.1.1). The library passes over both.
+  private func faultOfOver(_ number: Int32) -> ConnectionFault? {
+    guard role == .server, number & 1 == 1, number <= latest.last?.number ?? 0, streams[number] == nil,
+      number >= oldestKnown
+    else { return nil }
+    guard let known = latest.first(where: { $0.number == number }) else {
+      return ConnectionFault(
+        code: .protocolError, detail: "the peer opened stream \(number) behind stream \(latest.last?.number ?? 0)")
+    }
+    guard known.wasEndedByPeer else { return nil }
+    return ConnectionFault(code: .streamClosed, detail: "the peer went on with stream \(number), which it had ended")
   }
 
   private static let flooded = ConnectionFault(
     code: .enhanceYourCalm,
     detail: "the peer sent more than \(ConnectionLimits.idleFrames.burst) frames that move nothing")
 
-  /// RFC 9113, 6, as far as they are counted.
-  private enum FrameType: UInt8 {
-    case data = 0, headers = 1, priority, reset, settings, push, ping, goaway, window, continuation
-  }
-
   private func fieldsBegin(_ number: Int32, isFirst: Bool) -> Bool {
     block.removeAll()
+    isMalformed = false
     if role == .server, isFirst {
       let stream = HTTP2Stream(number: number, self)
       streams[number] = stream
       blockStream = stream
+      if latest.count == Self.remembered {
+        latest.removeFirst(Self.remembered / 2)
+        oldestKnown = latest[0].number
+      }
+      latest.append((number, false))
     } else {
       blockStream = streams[number]
     }
     return true
   }
 
-  private func field(_ name: Span<UInt8>, _ value: Span<UInt8>) -> Bool { block.add(name, value, limits.head) }
+  /// What is malformed is told at the end of the section, as a fault of the message.
+  private func field(_ name: Span<UInt8>, _ value: Span<UInt8>) -> Bool {
+    if !isMalformed, !block.add(name, value, limits.head) { isMalformed = true }
+    return true
+  }
 
   private func fieldsEnd(_ number: Int32, ends: Bool) -> Bool {
     guard let stream = blockStream, stream.number == number else { return true }
     blockStream = nil
-    if stream.received(&block, ends: ends) {
+    if !isMalformed, stream.received(&block, ends: ends) {
       touch(stream)
       return true
     }
@@ -416,7 +461,7 @@ public final class HTTP2Connection {
 
   private func wasReset(_ number: Int32, _ code: UInt32) -> Bool {
     guard let stream = streams[number] else { return true }
-    stream.wasReset(ErrorCode(rawValue: code))
+    stream.wasResetByPeer(ErrorCode(rawValue: code))
     touch(stream)
     if role == .server, !stream.isAnswered { countReset("reset more than") }
     return fault == nil
@@ -434,6 +479,9 @@ public final class HTTP2Connection {
 
   private func closed(_ number: Int32, _ code: UInt32) {
     guard let stream = streams.removeValue(forKey: number) else { return }
+    if stream.isEndedByPeer, let index = latest.lastIndex(where: { $0.number == number }) {
+      latest[index].wasEndedByPeer = true
+    }
     stream.closed(ErrorCode(rawValue: code))
     touch(stream)
   }
@@ -473,7 +521,6 @@ public final class HTTP2Connection {
   }
 
   private static let events = unsafe cng_events(
-    frame_begins: { owner, type, flags, _, length in unsafe of(owner).frameBegins(type, flags, length) },
     fields_begin: { owner, stream, isFirst in unsafe of(owner).fieldsBegin(stream, isFirst: isFirst) },
     field: { owner, _, name, nameLength, value, valueLength in
       let connection = unsafe of(owner)

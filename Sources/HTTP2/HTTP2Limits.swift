@@ -11,6 +11,7 @@ public struct ErrorCode: RawRepresentable, Equatable, Sendable {
   public static let noError = ErrorCode(rawValue: 0)
   public static let protocolError = ErrorCode(rawValue: 1)
   public static let internalError = ErrorCode(rawValue: 2)
+  public static let streamClosed = ErrorCode(rawValue: 5)
   public static let refusedStream = ErrorCode(rawValue: 7)
   public static let cancel = ErrorCode(rawValue: 8)
   public static let enhanceYourCalm = ErrorCode(rawValue: 11)
@@ -22,6 +23,11 @@ public struct ConnectionFault: Error, Equatable, Sendable {
   public let code: ErrorCode
   /// A sentence without its end, for people.
   public let detail: String
+
+  public init(code: ErrorCode, detail: String) {
+    self.code = code
+    self.detail = detail
+  }
 }
 
 public struct ConnectionLimits: Sendable {

@@ -23,6 +23,8 @@ public final class HTTP2Stream {
   private var hasHead = false
   /// The peer's message is whole.
   private var isWhole = false
+  /// The peer has said that it says nothing more.
+  private(set) var isEndedByPeer = false
   /// Content of `incoming` for which the window is still closed, in bytes.
   private var unread = 0
   private var outgoing: OutgoingMessage
@@ -52,7 +54,7 @@ public final class HTTP2Stream {
   /// Whether a reader finds the end: only a tunnel ends so.
   public var isEnded: Bool { isWhole && framing == .tunnel && incoming.isEmpty }
   /// Whether it was broken off.
-  public var isBroken: Bool { resetCode != nil }
+  public var isBroken: Bool { resetCode != nil || connection.isGone && !isClosed }
   /// Whether nothing of it was done, so that it may be tried again (RFC 9113, 8.7).
   public var wasRefused: Bool { resetCode == .refusedStream && !hasHead }
   /// The peer's window, or the connection's, is shut, and content waits for it.
@@ -154,6 +156,7 @@ public final class HTTP2Stream {
   /// The peer's message is whole.
   func receivedEnd() {
     isWhole = true
+    isEndedByPeer = true
     if framing == .chunked, !isLeft { incoming.append("0\r\n\r\n") }
     if framing != .tunnel { framing = .none }
   }
@@ -165,6 +168,11 @@ public final class HTTP2Stream {
   }
 
   func wasReset(_ code: ErrorCode) { resetCode = resetCode ?? code }
+
+  func wasResetByPeer(_ code: ErrorCode) {
+    wasReset(code)
+    isEndedByPeer = true
+  }
 
   /// Our message is out.
   var isAnswered: Bool { outgoing.isSent }

@@ -44,6 +44,8 @@ FIELDS = ALWAYS | {
     "first_byte_ms": (int, float),
     "unit": str,
     "program": str,
+    "protocol": str,
+    "upstream_protocol": str,
     "proxy_user": str,
     "place": str,
     "detail": str,

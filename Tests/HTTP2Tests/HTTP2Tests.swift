@@ -235,6 +235,34 @@ import Testing
     return false
   }
 
+  /// RFC 9113, 5.1 and 5.1.1.
+  @Test func streamsThatAreOverStayOver() throws {
+    let rows: [(frames: (RawPeer) -> [[UInt8]], code: ErrorCode)] = [
+      ({ [$0.headers(5, Self.good), $0.headers(3, Self.good)] }, .protocolError),
+      ({ [$0.headers(1, Self.good), $0.headers(1, Self.good)] }, .streamClosed),
+      ({ [$0.headers(1, Self.good), $0.data(1, "x", ends: true)] }, .streamClosed),
+      (
+        { [$0.headers(1, Self.good, ends: false), $0.frame(3, 0, 1, [0, 0, 0, 8]), $0.data(1, "x", ends: true)] },
+        .streamClosed
+      ),
+    ]
+    for row in rows {
+      let pair = try #require(Pair())
+      let peer = RawPeer()
+      pair.server.receiveAll(peer.preface)
+      var fault: ConnectionFault? = nil
+      for frame in row.frames(peer) {
+        fault = pair.server.receiveAll(frame)
+        for stream in pair.server.takeTouched() where !stream.isBroken {
+          _ = pair.read(stream)
+          _ = pair.write("HTTP/1.1 204 No Content\r\n\r\n", to: stream)
+        }
+        pair.drain()
+      }
+      #expect(fault?.code == row.code)
+    }
+  }
+
   @Test func contentThatIsNotAsLongAsItSaysIsReset() throws {
     for (length, content) in [("3", "abcd"), ("5", "abcd")] {
       let pair = try #require(Pair())

@@ -28,8 +28,6 @@ enum { CNG_GOES_ON = 0, CNG_ENDS = 1, CNG_ENDS_WITH_TRAILERS = 2 };
 enum { CNG_FIELD_TAKEN = 0, CNG_FIELD_REFUSED = 1 };
 
 typedef struct {
-  /// A frame begins: its type, flags, stream and length. false: the connection is at fault.
-  bool (*frame_begins)(void *owner, uint8_t type, uint8_t flags, int32_t stream, size_t length);
   /// A field section begins; `is_first`: the peer opens the stream with it.
   bool (*fields_begin)(void *owner, int32_t stream, bool is_first);
   /// One field line. CNG_FIELD_REFUSED: the message is malformed.

@@ -101,7 +101,8 @@ enum AdminResources {
       (
         "connections",
         .object([
-          ("clients", .number(gauges.clients)), ("tunnels", .number(gauges.tunnels)),
+          ("clients", .number(gauges.clients)), ("streams", .number(gauges.streams)),
+          ("tunnels", .number(gauges.tunnels)),
           ("upstream_busy", .number(gauges.busyUpstreams)), ("upstream_idle", .number(gauges.idleUpstreams)),
         ])
       ),

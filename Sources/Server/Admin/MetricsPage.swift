@@ -131,6 +131,20 @@ enum MetricsPage {
     page.sample(statistics.clientsRefused)
     page.begin("sallyport_client_connections", "gauge", "Connections of clients that are open.")
     page.sample(UInt64(statistics.gauges.clients))
+    page.begin("sallyport_client_streams", "gauge", "Requests that are open on HTTP/2 connections of clients.")
+    page.sample(UInt64(statistics.gauges.streams))
+    page.begin(
+      "sallyport_exchanges_by_protocol_total", "counter", "Requests and tunnels by what was spoken on either side.")
+    for (side, all, http2) in [
+      ("client", statistics.exchanges.client, statistics.http2.client),
+      ("upstream", statistics.exchanges.upstream, statistics.http2.upstream),
+    ] {
+      page.sample(all - http2, ["side": side, "protocol": "http/1.1"])
+      page.sample(http2, ["side": side, "protocol": "h2"])
+    }
+    page.begin(
+      "sallyport_http2_faults_total", "counter", "HTTP/2 connections that ended for a fault of the peer.")
+    page.sample(statistics.http2Faults)
     page.begin("sallyport_tunnels", "gauge", "Tunnels that are open.")
     page.sample(UInt64(statistics.gauges.tunnels))
     page.begin("sallyport_dns_lookups_total", "counter", "Look-ups of names by what came of them, cached or not.")

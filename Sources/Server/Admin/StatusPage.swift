@@ -26,7 +26,8 @@ enum StatusPage {
     line("network", facts.network.status.rawValue + (waiting > 0 ? "; \(plural(waiting, "request")) waiting" : ""))
     line(
       "connections",
-      "\(plural(gauges.clients, "client")), \(plural(gauges.tunnels, "tunnel")); upstream \(gauges.busyUpstreams) in use, "
+      "\(plural(gauges.clients, "client")), \(gauges.streams > 0 ? plural(gauges.streams, "stream") + ", " : "")"
+        + "\(plural(gauges.tunnels, "tunnel")); upstream \(gauges.busyUpstreams) in use, "
         + "\(gauges.idleUpstreams) kept")
     let total = facts.total
     line("exchanges", "\(total.total): \(total.done) done\(list(total.failed, before: ", "))")

@@ -47,6 +47,8 @@ final class HTTP2Endpoint {
   private var hasEnded = false
   /// It has given back what only messages need.
   private var hasRested = false
+  /// Since when a field section is not whole.
+  private var fieldsSince: Int64? = nil
   /// Since when no stream has been open.
   private var idleSince: Int64
 
@@ -105,6 +107,7 @@ final class HTTP2Endpoint {
     if isClosed { return }
     if connection.hasTouched { mark() }
     if hasEnded || connection.isOver && output.isEmpty { return close() }
+    fieldsSince = connection.isWithinFields ? fieldsSince ?? worker.now : nil
     if connection.openStreams > 0 {
       idleSince = worker.now
       hasRested = false
@@ -184,6 +187,7 @@ final class HTTP2Endpoint {
 
   private var deadline: Int64 {
     let timeouts = self.timeouts
+    if let fieldsSince { return fieldsSince + timeouts.beginning }
     if connection.openStreams > 0 { return lastProgress + timeouts.stall }
     if !hasRested { return idleSince + Self.restMilliseconds }
     return idleSince + (connection.hasBegun ? timeouts.idle : min(timeouts.idle, timeouts.beginning))
@@ -197,11 +201,13 @@ final class HTTP2Endpoint {
       stream.tls?.rest()
       return worker.timers.set(slot, deadline)
     }
-    if connection.openStreams == 0 {
-      connection.end(.noError)
+    if fieldsSince != nil {
+      tell(ConnectionFault(code: .enhanceYourCalm, detail: "a head did not come whole within \(timeouts.beginning) ms"))
+      connection.end(.enhanceYourCalm)
       flush()
       return close()
     }
+    if connection.openStreams == 0 { return abandon() }
     // Exchanges have time-outs of their own. What is left here is what nobody serves any more, and the peer does not take.
     connection.resetUnserved(.cancel)
     worker.timers.set(slot, worker.now + timeouts.stall)

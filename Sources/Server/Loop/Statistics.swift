@@ -73,6 +73,9 @@ struct Statistics: Sendable {
   var clientsDisplaced: UInt64 = 0
   /// Connections of HTTP/2 that ended for a fault of the peer.
   var http2Faults: UInt64 = 0
+  /// Requests and tunnels of clients that speak HTTP/2, and of upstreams that do; of all others it is HTTP/1.1.
+  private(set) var exchanges = Sides()
+  private(set) var http2 = Sides()
   var clientsRefused: UInt64 = 0
   var upstreamsOpened: UInt64 = 0
   var upstreamsReused: UInt64 = 0
@@ -83,6 +86,17 @@ struct Statistics: Sendable {
 
   /// What there is just now, filled in when a copy is asked for.
   var gauges = Gauges()
+
+  /// Exchanges as each side sees them: those that had no upstream count on one side alone.
+  struct Sides: Sendable, Equatable {
+    var client: UInt64 = 0
+    var upstream: UInt64 = 0
+
+    mutating func add(_ other: Sides) {
+      client += other.client
+      upstream += other.upstream
+    }
+  }
 
   struct Gauges: Sendable, Equatable {
     var clients = 0
@@ -124,6 +138,11 @@ struct Statistics: Sendable {
     }
     if isTunnel { tunnels.note(microseconds: microseconds) } else { requests.note(microseconds: microseconds) }
     if record.isRetried { retries += 1 }
+    exchanges.client += 1
+    if record.wire == .http2 { http2.client += 1 }
+    guard let wire = record.upstreamWire else { return }
+    exchanges.upstream += 1
+    if wire == .http2 { http2.upstream += 1 }
   }
 
   private static func note(_ record: borrowing ExchangeRecord, in counts: inout RuleStatistics) {
@@ -156,6 +175,8 @@ struct Statistics: Sendable {
     clientsAccepted += other.clientsAccepted
     clientsDisplaced += other.clientsDisplaced
     http2Faults += other.http2Faults
+    exchanges.add(other.exchanges)
+    http2.add(other.http2)
     clientsRefused += other.clientsRefused
     upstreamsOpened += other.upstreamsOpened
     upstreamsReused += other.upstreamsReused

@@ -1,0 +1,50 @@
+// Where frames begin in what a peer sends (RFC 9113, 4.1). The library reads them; here they are counted and held against the
+// states of streams before it does, for it passes over some that are faults.
+
+import Bytes
+
+/// RFC 9113, 6.
+enum FrameType: UInt8 { case data = 0, headers, priority, reset, settings, push, ping, goaway, window, continuation }
+
+struct FrameHead {
+  let type: UInt8
+  let stream: Int32
+  let length: Int
+}
+
+struct FrameScanner {
+  static let headBytes = 9
+
+  /// Bytes that belong to what has begun: the preface of a client, then the payload of a frame.
+  private var rest: Int
+  /// Bytes of a head that has not come whole.
+  private var head: (count: Int, bits: (UInt64, UInt64)) = (0, (0, 0))
+
+  /// `preface`: how many bytes come before the first frame.
+  init(preface: Int) { rest = preface }
+
+  /// The next head that ends in `bytes` from `at` on, and where its payload begins; nil: none does, and all has been seen.
+  mutating func next(_ bytes: Span<UInt8>, from at: Int) -> (head: FrameHead, end: Int)? {
+    var at = at
+    let skipped = min(rest, bytes.count - at)
+    rest -= skipped
+    at += skipped
+    while at < bytes.count {
+      // The length and the type in the first half, flags and stream in the second.
+      if head.count < 4 {
+        head.bits.0 = head.bits.0 << 8 | UInt64(bytes[at])
+      } else {
+        head.bits.1 = head.bits.1 << 8 | UInt64(bytes[at])
+      }
+      head.count += 1
+      at += 1
+      if head.count < Self.headBytes { continue }
+      let found = FrameHead(
+        type: UInt8(head.bits.0 & 0xff), stream: Int32(head.bits.1 & 0x7fff_ffff), length: Int(head.bits.0 >> 8))
+      head = (0, (0, 0))
+      rest = found.length
+      return (found, at)
+    }
+    return nil
+  }
+}
