@@ -9,12 +9,14 @@ import concurrent.futures
 import hashlib
 import json
 import os
+import random
 import ssl
 import subprocess
 import threading
 
 import grpc
 import h2.errors
+import h2.exceptions
 import h2.settings
 import httpx
 import pytest
@@ -477,6 +479,116 @@ def test_a_flood_ends_its_connection_and_no_other(intercepting, inside, h2_origi
     assert bad.wait_for_end() in (h2.errors.ErrorCodes.ENHANCE_YOUR_CALM, None)
     assert good.get(f"a.test:{origin.port}").status == 200
     proxy.log.wait_for(lambda line: "frames that move nothing" in line.get("message", ""))
+
+
+def test_a_head_that_never_ends_ends_its_connection(intercepting, inside):
+    proxy = intercepting(proxy='timeouts = { client_header = "300ms" }')
+    client = inside(proxy, "a.test", 443)
+    # Nothing of ours may come between: the settings are acknowledged first.
+    client.wait_until(lambda: client.connection.remote_settings.max_concurrent_streams == 128)
+    # HEADERS without END_HEADERS.
+    client.secure.sendall(bytes([0, 0, 1, 1, 0, 0, 0, 0, 1, 0x82]))
+    assert client.wait_for_end() == h2.errors.ErrorCodes.ENHANCE_YOUR_CALM
+
+
+def test_an_idle_connection_ends(intercepting, inside, h2_origin):
+    origin = h2_origin(ok)
+    proxy = intercepting(proxy='timeouts = { client_idle = "300ms", upstream_idle = "200ms" }')
+    client = inside(proxy, "a.test", origin.port)
+    assert client.get(f"a.test:{origin.port}").status == 200
+    assert client.wait_for_end() == h2.errors.ErrorCodes.NO_ERROR
+    origin.wait_until(lambda: origin.links[0].goaway is not None)
+
+
+def test_a_window_that_stays_shut_ends_its_stream(intercepting, inside, h2_origin):
+    origin = h2_origin(lambda link, request: link.respond(request, 200, body=b"x" * 1000))
+    proxy = intercepting(proxy='timeouts = { body_stall = "500ms" }')
+    client = inside(proxy, "a.test", origin.port, window=0)
+    number = client.request(f"a.test:{origin.port}")
+    client.wait_until(lambda: client.exchanges[number].status == 200)
+    assert client.wait(number).reset == h2.errors.ErrorCodes.CANCEL and client.exchanges[number].body == b""
+
+
+# So many streams, of random sizes and ends; SALLYPORT_STREAMS asks for more.
+STREAMS = int(os.environ.get("SALLYPORT_STREAMS", "300"))
+AT_ONCE = 20
+MOST_BYTES = 100_000
+
+
+def content_of(path: str) -> bytes:
+    size, seed = path.strip("/").split("/")
+    return hashlib.shake_128(seed.encode()).digest(int(size))
+
+
+@pytest.mark.parametrize("upstream", ["h2", "http/1.1"])
+def test_no_byte_is_lost_or_misplaced(upstream, intercepting, inside, h2_origin, tls_origin, world):
+    """Downloads, uploads, streams that are reset on the way and readers that rest, each body compared with its hash."""
+
+    def answer(link, request):
+        if request.value(":method") == "PUT":
+            return link.respond(request, 200, ("x-hash", hashlib.sha256(request.body).hexdigest()))
+        threading.Thread(target=deliver, args=(link, request), daemon=True).start()
+
+    def deliver(link, request):
+        body = content_of(request.path)
+        try:
+            link.respond(request, 200, ("content-length", str(len(body))), ends=not body)
+            sent = 0
+            while sent < len(body):
+                with link.lock:
+                    room = min(
+                        link.connection.local_flow_control_window(request.number),
+                        link.connection.max_outbound_frame_size,
+                    )
+                    piece = body[sent : sent + room]
+                    if piece:
+                        sent += len(piece)
+                        link.connection.send_data(request.number, piece, end_stream=sent == len(body))
+                        link.flush()
+                if not piece:
+                    with link.origin.changed:
+                        link.origin.changed.wait(0.05)
+        except (h2.exceptions.ProtocolError, OSError, KeyError):
+            pass  # the stream was reset
+
+    def answer_plainly(connection) -> None:
+        while True:
+            request = connection.read_request()
+            if request.method == b"PUT":
+                digest = hashlib.sha256(request.body).hexdigest().encode()
+                connection.send(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nX-Hash: " + digest + b"\r\n\r\n")
+            else:
+                body = content_of(request.target.decode())
+                connection.send(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+
+    chance = random.Random(upstream)
+    if upstream == "h2":
+        origin = h2_origin(answer)
+    else:
+        origin = tls_origin(answer_plainly, world.context(world.leaf("a.test")))
+    client = inside(intercepting(), "a.test", origin.port)
+    authority = f"a.test:{origin.port}"
+    for _ in range(STREAMS // AT_ONCE):
+        asked = {}
+        for index in range(AT_ONCE):
+            path = f"/{chance.choice([0, 1, chance.randrange(2000), chance.randrange(MOST_BYTES)])}/{index}"
+            if chance.random() < 0.3:
+                asked[client.request(authority, path, method="PUT", body=content_of(path))] = path
+            else:
+                asked[client.request(authority, path)] = path
+        given_up = [number for number in asked if chance.random() < 0.15]
+        for number in given_up:
+            if not client.exchanges[number].ended:
+                client.reset(number)
+        for number, path in asked.items():
+            if number in given_up:
+                continue
+            got = client.wait(number)
+            assert got.ended and got.status == 200, (path, got.status, got.reset)
+            if got.value("x-hash"):
+                assert got.value("x-hash") == hashlib.sha256(content_of(path)).hexdigest()
+            else:
+                assert hashlib.sha256(got.body).digest() == hashlib.sha256(content_of(path)).digest(), path
 
 
 # gRPC
