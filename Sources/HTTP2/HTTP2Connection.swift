@@ -10,6 +10,20 @@ import Bytes
 import CNGHTTP2
 import HTTP1
 
+/// What a message is read and written with, while it is: one for all connections of a loop.
+@safe
+public final class MessageScratch {
+  /// Readers of the text that the proxy writes.
+  var request = RequestHead()
+  var response = ResponseHead()
+  var trailers = FieldSection()
+  /// Names in lower case, while a head is handed over.
+  fileprivate var names = ByteBuffer()
+  fileprivate var fields: [cng_field] = unsafe []
+
+  public init() {}
+}
+
 @safe
 public final class HTTP2Connection {
   public enum Role: Sendable { case server, client }
@@ -32,13 +46,7 @@ public final class HTTP2Connection {
   private static let remembered = 64
   /// The field section that is being received is malformed.
   private var isMalformed = false
-  /// Readers of the text that the proxy writes.
-  var request = RequestHead()
-  var response = ResponseHead()
-  var trailers = FieldSection()
-  /// Names in lower case, while a head is handed over.
-  private var names = ByteBuffer()
-  private var fields: [cng_field] = unsafe []
+  let scratch: MessageScratch
   private var now: Int64
   private var resets: Allowance
   private var idleFrames: Allowance
@@ -59,8 +67,9 @@ public final class HTTP2Connection {
   private static let prefaceBytes = 24
 
   /// nil where memory is short. `now` in milliseconds of the caller's clock, here and below.
-  public init?(_ role: Role, _ limits: ConnectionLimits, now: Int64) {
+  public init?(_ role: Role, _ limits: ConnectionLimits, _ scratch: MessageScratch, now: Int64) {
     self.role = role
+    self.scratch = scratch
     self.limits = limits
     self.now = now
     scanner = FrameScanner(preface: role == .server ? Self.prefaceBytes : 0)
@@ -167,10 +176,7 @@ public final class HTTP2Connection {
   public var hasTouched: Bool { !touched.isEmpty }
 
   /// The connection is idle: gives back what only messages need.
-  public func rest() {
-    block.rest()
-    names = ByteBuffer()
-  }
+  public func rest() { block.rest() }
 
   /// The peer is told that no more of its streams are taken. Those under way go on.
   public func announceEnd() {
@@ -250,26 +256,26 @@ public final class HTTP2Connection {
   func ownLimits(_ text: Span<UInt8>) -> HeadLimits { HeadLimits(bytes: text.count + 1, fields: .max) }
 
   func readTrailers(_ text: Span<UInt8>, from: Int) -> HeadProgress {
-    TrailerReader.read(text, from: from, limits: HeadLimits(bytes: text.count + 1, fields: .max), into: &trailers)
+    TrailerReader.read(text, from: from, limits: HeadLimits(bytes: text.count + 1, fields: .max), into: &scratch.trailers)
   }
 
   func sendRequest(_ text: Span<UInt8>, _ stream: HTTP2Stream, hasContent: Bool) -> Bool {
     guard let session = unsafe session else { return false }
-    let acceptsTrailers = request.options.te
+    let acceptsTrailers = scratch.request.options.te
     let number = unsafe text.withUnsafeBufferPointer { bytes -> Int32 in
       guard let base = bytes.baseAddress else { return -1 }
       begin(text.count)
-      unsafe add(":method", base + request.method.lowerBound, request.method.count)
+      unsafe add(":method", base + scratch.request.method.lowerBound, scratch.request.method.count)
       add(":scheme", "https")
-      unsafe add(":authority", base + request.authority.lowerBound, request.authority.count)
-      unsafe add(":path", base + request.pathAndQuery.lowerBound, request.pathAndQuery.count)
-      for index in request.fields.lines.indices {
-        let line = request.fields.lines[index]
+      unsafe add(":authority", base + scratch.request.authority.lowerBound, scratch.request.authority.count)
+      unsafe add(":path", base + scratch.request.pathAndQuery.lowerBound, scratch.request.pathAndQuery.count)
+      for index in scratch.request.fields.lines.indices {
+        let line = scratch.request.fields.lines[index]
         if line.isDropped || line.known == .host { continue }
         unsafe add(line, base)
       }
       if acceptsTrailers { add("te", "trailers") }
-      return unsafe fields.withUnsafeBufferPointer {
+      return unsafe scratch.fields.withUnsafeBufferPointer {
         unsafe cng_request(session, $0.baseAddress, $0.count, hasContent)
       }
     }
@@ -285,7 +291,7 @@ public final class HTTP2Connection {
   }
 
   func sendInformational(_ text: Span<UInt8>, _ stream: HTTP2Stream) -> Bool {
-    guard let session = unsafe session, response.status != 101 else { return false }
+    guard let session = unsafe session, scratch.response.status != 101 else { return false }
     return unsafe withResponseFields(text) { unsafe cng_informational(session, stream.number, $0, $1) } == 0
   }
 
@@ -310,16 +316,16 @@ public final class HTTP2Connection {
       if let status { add(":status", status) } else { unsafe add(":status", base + 9, 3) }
       // A gRPC answer that is its head alone has no length.
       let isBare =
-        response.framing == .length(0)
-        && response.fields.only(.contentType).map { GRPC.isType(text.extracting($0)) } ?? false
-      for index in response.fields.lines.indices where !response.fields.lines[index].isDropped {
-        if isBare, response.fields.lines[index].known == .contentLength { continue }
-        if status != nil, text.equals(response.fields.lines[index].name, ignoringCase: "sec-websocket-accept") {
+        scratch.response.framing == .length(0)
+        && scratch.response.fields.only(.contentType).map { GRPC.isType(text.extracting($0)) } ?? false
+      for index in scratch.response.fields.lines.indices where !scratch.response.fields.lines[index].isDropped {
+        if isBare, scratch.response.fields.lines[index].known == .contentLength { continue }
+        if status != nil, text.equals(scratch.response.fields.lines[index].name, ignoringCase: "sec-websocket-accept") {
           continue
         }
-        unsafe add(response.fields.lines[index], base)
+        unsafe add(scratch.response.fields.lines[index], base)
       }
-      return unsafe fields.withUnsafeBufferPointer { unsafe body($0.baseAddress, $0.count) }
+      return unsafe scratch.fields.withUnsafeBufferPointer { unsafe body($0.baseAddress, $0.count) }
     }
   }
 
@@ -332,10 +338,10 @@ public final class HTTP2Connection {
     unsafe text.bytes.withUnsafeBufferPointer { bytes in
       guard let base = bytes.baseAddress else { return }
       begin(bytes.count)
-      for index in trailers.lines.indices where !trailers.lines[index].isDropped {
-        unsafe add(trailers.lines[index], base)
+      for index in scratch.trailers.lines.indices where !scratch.trailers.lines[index].isDropped {
+        unsafe add(scratch.trailers.lines[index], base)
       }
-      _ = unsafe fields.withUnsafeBufferPointer {
+      _ = unsafe scratch.fields.withUnsafeBufferPointer {
         unsafe cng_trailers(session, stream.number, $0.baseAddress, $0.count)
       }
     }
@@ -343,14 +349,14 @@ public final class HTTP2Connection {
 
   /// `bytes`: how many all names together have at most. They must not move while fields point to them.
   private func begin(_ bytes: Int) {
-    unsafe fields.removeAll(keepingCapacity: true)
-    names.removeAll()
-    names.reserve(bytes)
+    unsafe scratch.fields.removeAll(keepingCapacity: true)
+    scratch.names.removeAll()
+    scratch.names.reserve(bytes)
   }
 
   @unsafe
   private func add(_ name: StaticString, _ value: UnsafePointer<UInt8>, _ count: Int) {
-    unsafe fields.append(
+    unsafe scratch.fields.append(
       cng_field(
         name: name.utf8Start, name_length: name.utf8CodeUnitCount, value: value, value_length: count))
   }
@@ -361,10 +367,10 @@ public final class HTTP2Connection {
 
   @unsafe
   private func add(_ line: FieldLine, _ base: UnsafePointer<UInt8>) {
-    let at = names.count
-    for index in line.name { names.append(unsafe base[index].asciiLowercased) }
-    let start = unsafe names.unsafeReadable.baseAddress?.assumingMemoryBound(to: UInt8.self)
-    unsafe fields.append(
+    let at = scratch.names.count
+    for index in line.name { scratch.names.append(unsafe base[index].asciiLowercased) }
+    let start = unsafe scratch.names.unsafeReadable.baseAddress?.assumingMemoryBound(to: UInt8.self)
+    unsafe scratch.fields.append(
       cng_field(
         name: start.map { unsafe $0 + at }, name_length: line.name.count, value: base + line.value.lowerBound,
         value_length: line.value.count))

@@ -91,7 +91,7 @@ struct OutgoingMessage: ~Copyable {
       case .trailers:
         switch connection.readTrailers(text, from: at) {
         case .complete(let count):
-          if !connection.trailers.lines.isEmpty { connection.trailers.write(text, to: &trailers) }
+          if !connection.scratch.trailers.lines.isEmpty { connection.scratch.trailers.write(text, to: &trailers) }
           at = count
           place = .whole
         case .incomplete:
@@ -115,10 +115,10 @@ struct OutgoingMessage: ~Copyable {
   private mutating func takeRequest(
     _ text: Span<UInt8>, _ connection: HTTP2Connection, _ stream: HTTP2Stream
   ) -> HeadProgress {
-    let progress = connection.request.read(text, limits: connection.ownLimits(text), isInTunnel: true)
+    let progress = connection.scratch.request.read(text, limits: connection.ownLimits(text), isInTunnel: true)
     guard case .complete = progress else { return progress }
-    isHead = connection.request.knownMethod == .head
-    place = Self.place(of: connection.request.framing)
+    isHead = connection.scratch.request.knownMethod == .head
+    place = Self.place(of: connection.scratch.request.framing)
     guard connection.sendRequest(text, stream, hasContent: !isWhole) else { return .invalid(.badTarget) }
     isSent = isWhole
     return progress
@@ -127,13 +127,13 @@ struct OutgoingMessage: ~Copyable {
   private mutating func takeResponse(
     _ text: Span<UInt8>, _ connection: HTTP2Connection, _ stream: HTTP2Stream
   ) -> HeadProgress {
-    let progress = connection.response.read(text, limits: connection.ownLimits(text), toHead: isToHead)
+    let progress = connection.scratch.response.read(text, limits: connection.ownLimits(text), toHead: isToHead)
     guard case .complete = progress else { return progress }
     if isToConnect { return takeTunnelAnswer(text, progress, connection, stream) }
-    if connection.response.isInformational {
+    if connection.scratch.response.isInformational {
       return connection.sendInformational(text, stream) ? progress : .invalid(.badStatusLine)
     }
-    place = Self.place(of: connection.response.framing)
+    place = Self.place(of: connection.scratch.response.framing)
     guard connection.sendResponse(text, stream, hasContent: !isWhole) else { return .invalid(.badStatusLine) }
     isSent = isWhole
     return progress
@@ -143,15 +143,15 @@ struct OutgoingMessage: ~Copyable {
   private mutating func takeTunnelAnswer(
     _ text: Span<UInt8>, _ progress: HeadProgress, _ connection: HTTP2Connection, _ stream: HTTP2Stream
   ) -> HeadProgress {
-    let status = connection.response.status
+    let status = connection.scratch.response.status
     if status == 101 {
       place = .tunnel
       return connection.sendResponse(text, stream, status: "200", hasContent: true)
         ? progress : .invalid(.badStatusLine)
     }
-    if connection.response.isInformational { return progress }
+    if connection.scratch.response.isInformational { return progress }
     isToConnect = false
-    place = Self.place(of: connection.response.framing)
+    place = Self.place(of: connection.scratch.response.framing)
     let isGranted = (200..<300).contains(status)
     guard connection.sendResponse(text, stream, status: isGranted ? "502" : nil, hasContent: !isWhole) else {
       return .invalid(.badStatusLine)

@@ -12,7 +12,9 @@ final class Pair {
 
   init?(bytes: Int = 1 << 16, fields: Int = 100) {
     let limits = ConnectionLimits(head: HeadLimits(bytes: bytes, fields: fields), streams: 100)
-    guard let client = HTTP2Connection(.client, limits, now: 0), let server = HTTP2Connection(.server, limits, now: 0)
+    let scratch = MessageScratch()
+    guard let client = HTTP2Connection(.client, limits, scratch, now: 0),
+      let server = HTTP2Connection(.server, limits, scratch, now: 0)
     else { return nil }
     self.client = client
     self.server = server

@@ -14,7 +14,7 @@ extension Worker {
   /// Makes a carrier of streams of a connection that has agreed on HTTP/2. nil where memory is short.
   func multiplex(_ line: Upstream, for conversation: Conversation) -> HTTP2Endpoint? {
     let limits = policy.configuration.limits
-    guard let connection = HTTP2Connection(.client, ConnectionLimits(limits), now: now) else { return nil }
+    guard let connection = HTTP2Connection(.client, ConnectionLimits(limits), messages, now: now) else { return nil }
     let endpoint = HTTP2Endpoint(slot: line.slot, line.stream, connection, .origin(line), interest: line.interest, self)
     // Where rules tell users apart, so do connections.
     endpoint.keeper = policy.asksForClient ? conversation.knownIdentity(self) : nil

@@ -5,6 +5,7 @@
 // registration, so that an event that was on its way when its descriptor was closed and reused finds nobody.
 
 import Bytes
+import HTTP2
 import Policy
 import Session
 import Sharing
@@ -101,6 +102,7 @@ final class Worker {
   @exclusivity(unchecked) private(set) var ampleHeldBytes: Int
   /// Connections of HTTP/2 to which something happened in this turn.
   @exclusivity(unchecked) var unsettled: [HTTP2Endpoint] = []
+  let messages = MessageScratch()
   /// Peers that broke a limit of HTTP/2.
   var http2Faults = RepeatedEvent()
   /// Which connections are closed where a client has to give some back.
