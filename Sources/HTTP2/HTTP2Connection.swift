@@ -256,7 +256,8 @@ public final class HTTP2Connection {
   func ownLimits(_ text: Span<UInt8>) -> HeadLimits { HeadLimits(bytes: text.count + 1, fields: .max) }
 
   func readTrailers(_ text: Span<UInt8>, from: Int) -> HeadProgress {
-    TrailerReader.read(text, from: from, limits: HeadLimits(bytes: text.count + 1, fields: .max), into: &scratch.trailers)
+    TrailerReader.read(
+      text, from: from, limits: HeadLimits(bytes: text.count + 1, fields: .max), into: &scratch.trailers)
   }
 
   func sendRequest(_ text: Span<UInt8>, _ stream: HTTP2Stream, hasContent: Bool) -> Bool {

@@ -314,8 +314,10 @@ class Link:
             head = [(":status", str(status)), *fields]
             over = ends and not body and trailers is None
             self.connection.send_headers(request.number, head, end_stream=over)
-            if body:
-                self.connection.send_data(request.number, body, end_stream=ends and trailers is None)
+            size = self.connection.max_outbound_frame_size
+            for at in range(0, len(body), size):
+                last = at + size >= len(body) and ends and trailers is None
+                self.connection.send_data(request.number, body[at : at + size], end_stream=last)
             if trailers is not None:
                 self.connection.send_headers(request.number, trailers, end_stream=True)
             self.flush()

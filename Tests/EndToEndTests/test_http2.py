@@ -207,6 +207,72 @@ def test_each_stream_meets_the_rules(intercepting, inside, h2_origin):
     assert [request.path for request in origin.requests] == ["/open"]
 
 
+@pytest.mark.parametrize("upstream", ["h2", "http/1.1"])
+def test_what_rules_do_holds_on_streams(upstream, intercepting, inside, h2_origin, tls_origin, world, tmp_path):
+    """Serializers both ways, headers, held bodies, uploads that are taken whole, paces, answers from files."""
+    offline = tmp_path / "offline.txt"
+    offline.write_text("later")
+    policy = rule(
+        "api", 'hosts = ["a.test"]', 'paths = ["/json"]', 'connect = "intercept"', request='headers.set = { X-Set = "1" }'
+    )
+    policy = policy + '[rule.response]\nserializer = "json"\n'
+    policy += rule("up", 'hosts = ["a.test"]', 'paths = ["/up"]', 'connect = "intercept"', request="buffer_uploads = true")
+    policy += rule(
+        "form",
+        'hosts = ["a.test"]',
+        'paths = ["/form"]',
+        'connect = "intercept"',
+        request='serializer = "http"\nparameters = { key = "k" }',
+    )
+    policy += rule(
+        "slow",
+        'hosts = ["a.test"]',
+        'paths = ["/slow"]',
+        'connect = "intercept"',
+        request='throttle = { download = "100KiB" }',
+    )
+    policy += rule("file", 'hosts = ["a.test"]', 'paths = ["/file"]', 'connect = "intercept"')
+    policy += f'[rule.response]\nanswer = {{ file = "{offline}", type = "text/plain", when = ["5xx"] }}\n'
+    bodies = {"/json?good": b'{"a": 1}', "/json?bad": b"<html>", "/slow": b"x" * 20_000}
+
+    def answer(link, request):
+        status = 503 if request.path.startswith("/file") else 200
+        body = bodies.get(request.path, b"ok")
+        link.respond(request, status, ("content-type", "application/json"), ("content-length", str(len(body))), body=body)
+
+    def answer_plainly(connection) -> None:
+        while True:
+            request = connection.read_request()
+            path = request.target.decode()
+            status, body = (b"503 No" if path.startswith("/file") else b"200 OK"), bodies.get(path, b"ok")
+            head = b"HTTP/1.1 %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % (status, len(body))
+            connection.send(head + body)
+
+    if upstream == "h2":
+        origin = h2_origin(answer)
+        seen = lambda: [(request.path, request.body, request.value("x-set")) for request in origin.requests]  # noqa: E731
+    else:
+        origin = tls_origin(answer_plainly, world.context(world.leaf("a.test")))
+        seen = lambda: [  # noqa: E731
+            (request.target.decode(), request.body, (request.value("x-set") or b"").decode() or None)
+            for request in origin.requests()
+        ]
+    client = inside(intercepting(policy), "a.test", origin.port)
+    authority = f"a.test:{origin.port}"
+    good = client.get(authority, "/json?good")
+    assert (good.status, good.body) == (200, b'{"a": 1}')
+    bad = client.get(authority, "/json?bad")
+    assert bad.status == 502 and json.loads(bad.body)["type"].endswith(":malformed-content")
+    assert client.get(authority, "/up", method="POST", body=b"taken whole").status == 200
+    assert client.get(authority, "/form").status == 200
+    assert client.get(authority, "/slow").body == bodies["/slow"]
+    file = client.get(authority, "/file")
+    assert (file.status, file.body) == (503, b"later")
+    asked = seen()
+    assert ("/json?good", b"", "1") in asked and ("/up", b"taken whole", None) in asked
+    assert any(path == "/form?key=k" for path, _, _ in asked), asked
+
+
 def test_an_authority_of_another_tunnel_is_421(intercepting, inside, h2_origin):
     origin = h2_origin(ok)
     client = inside(intercepting(), "a.test", origin.port)
@@ -507,6 +573,19 @@ def test_a_window_that_stays_shut_ends_its_stream(intercepting, inside, h2_origi
     number = client.request(f"a.test:{origin.port}")
     client.wait_until(lambda: client.exchanges[number].status == 200)
     assert client.wait(number).reset == h2.errors.ErrorCodes.CANCEL and client.exchanges[number].body == b""
+
+
+def test_a_stream_that_waits_costs_nothing(intercepting, inside, h2_origin):
+    """Also where nothing moves on its connections for longer than bodies may rest."""
+    origin = h2_origin(lambda link, request: None)
+    proxy = intercepting(proxy='timeouts = { body_stall = "100ms", response_header = "2s" }')
+    client = inside(proxy, "a.test", origin.port)
+    number = client.request(f"a.test:{origin.port}")
+    origin.wait_until(lambda: origin.requests)
+    before = proxy.cpu_seconds()
+    assert client.wait(number).status == 504
+    spent = proxy.cpu_seconds() - before
+    assert spent < 0.1, spent
 
 
 # So many streams, of random sizes and ends; SALLYPORT_STREAMS asks for more.

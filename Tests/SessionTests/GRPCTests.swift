@@ -13,11 +13,12 @@ import Testing
   ])
   func theTypeSaysSo(_ type: String, _ isCall: Bool) { #expect(GRPC.isType(Array(type.utf8).span) == isCall) }
 
-  @Test(arguments: [
-    (Problem.Kind.denied, 7), (.addressDenied, 7), (.methodNotAllowed, 7), (.authenticationRequired, 16),
-    (.responseTimeout, 4), (.connectionTimeout, 4), (.stalled, 4), (.hostBusy, 8), (.heldBodiesSpent, 8),
-    (.headTooLarge, 8), (.connectionRefused, 14), (.pinMismatch, 14), (.protocolNotOffered, 14),
-  ] as [(Problem.Kind, UInt64)])
+  @Test(
+    arguments: [
+      (Problem.Kind.denied, 7), (.addressDenied, 7), (.methodNotAllowed, 7), (.authenticationRequired, 16),
+      (.responseTimeout, 4), (.connectionTimeout, 4), (.stalled, 4), (.hostBusy, 8), (.heldBodiesSpent, 8),
+      (.headTooLarge, 8), (.connectionRefused, 14), (.pinMismatch, 14), (.protocolNotOffered, 14),
+    ] as [(Problem.Kind, UInt64)])
   func theStatusSaysWhoseFaultItIs(_ kind: Problem.Kind, _ status: UInt64) {
     #expect(Problem(kind, "").grpcStatus == status)
   }

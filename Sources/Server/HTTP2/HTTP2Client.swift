@@ -49,7 +49,9 @@ extension Conversation {
   func continueAsHTTP2(_ worker: Worker) {
     let limits = live.policy.configuration.limits
     let settings = ConnectionLimits(limits, extendedConnect: session.interior?.mayUpgrade ?? false)
-    guard let connection = HTTP2Connection(.server, settings, worker.messages, now: worker.now) else { return close(worker) }
+    guard let connection = HTTP2Connection(.server, settings, worker.messages, now: worker.now) else {
+      return close(worker)
+    }
     flags.insert(.closed)
     let endpoint = HTTP2Endpoint(
       slot: slot, stream, connection, .client(HTTP2Client(self)), interest: interest, worker)

@@ -47,6 +47,8 @@ final class HTTP2Endpoint {
   private var hasEnded = false
   /// It has given back what only messages need.
   private var hasRested = false
+  /// When streams were last looked at for want of progress.
+  private var lookedAt: Int64 = 0
   /// Since when a field section is not whole.
   private var fieldsSince: Int64? = nil
   /// Since when no stream has been open.
@@ -188,7 +190,7 @@ final class HTTP2Endpoint {
   private var deadline: Int64 {
     let timeouts = self.timeouts
     if let fieldsSince { return fieldsSince + timeouts.beginning }
-    if connection.openStreams > 0 { return lastProgress + timeouts.stall }
+    if connection.openStreams > 0 { return max(lastProgress, lookedAt) + timeouts.stall }
     if !hasRested { return idleSince + Self.restMilliseconds }
     return idleSince + (connection.hasBegun ? timeouts.idle : min(timeouts.idle, timeouts.beginning))
   }
@@ -208,9 +210,11 @@ final class HTTP2Endpoint {
       return close()
     }
     if connection.openStreams == 0 { return abandon() }
+    // It takes nothing of what it is told.
+    if !output.isEmpty { return abandon() }
     // Exchanges have time-outs of their own. What is left here is what nobody serves any more, and the peer does not take.
+    lookedAt = worker.now
     connection.resetUnserved(.cancel)
-    worker.timers.set(slot, worker.now + timeouts.stall)
     mark()
   }
 
