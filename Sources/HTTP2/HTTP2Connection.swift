@@ -73,7 +73,7 @@ public final class HTTP2Connection {
     self.limits = limits
     self.now = now
     scanner = FrameScanner(preface: role == .server ? Self.prefaceBytes : 0)
-    resets = Allowance(ConnectionLimits.resets, now: now)
+    resets = Allowance((burst: Int64(limits.resets), perSecond: max(1, Int64(limits.resets) / 10)), now: now)
     idleFrames = Allowance(ConnectionLimits.idleFrames, now: now)
     var settings = cng_settings()
     settings.is_server = role == .server
@@ -84,8 +84,9 @@ public final class HTTP2Connection {
     settings.header_list = UInt32(clamping: limits.head.bytes)
     settings.extended_connect = limits.extendedConnect
     settings.outbound_acknowledgements = ConnectionLimits.acknowledgements
-    settings.reset_burst = UInt64(ConnectionLimits.resets.burst)
-    settings.reset_rate = UInt64(ConnectionLimits.resets.perSecond)
+    // Counted here, with those that were not answered alone.
+    settings.reset_burst = UInt64(limits.resets) * 100
+    settings.reset_rate = UInt64(limits.resets) * 10
     var events = Self.events
     guard let made = unsafe cng_create(&settings, &events, Unmanaged.passUnretained(self).toOpaque()) else {
       return nil
@@ -481,7 +482,7 @@ public final class HTTP2Connection {
     if resets.take(now: now) { return }
     fault = ConnectionFault(
       code: .enhanceYourCalm,
-      detail: "the peer \(what) \(ConnectionLimits.resets.burst) streams before they were answered")
+      detail: "the peer \(what) \(limits.resets) streams in ten seconds before they were answered")
   }
 
   private func closed(_ number: Int32, _ code: UInt32) {

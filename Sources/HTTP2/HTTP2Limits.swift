@@ -47,8 +47,6 @@ public struct ConnectionLimits: Sendable {
   public static let output = 64 << 10
   /// Acknowledgements of PING and SETTINGS that may wait for a peer that does not read: those that one read of it asks for.
   static let acknowledgements = Int(idleFrames.burst)
-  /// Streams that the peer may reset at once, and a second afterwards: a browser that leaves a page cancels some dozens.
-  static let resets: (burst: Int64, perSecond: Int64) = (500, 50)
   /// Frames that move nothing (PING, SETTINGS, PRIORITY, WINDOW_UPDATE, empty DATA) beyond those that content explains.
   static let idleFrames: (burst: Int64, perSecond: Int64) = (1000, 100)
 
@@ -56,11 +54,14 @@ public struct ConnectionLimits: Sendable {
   /// `limits.streams`: what a client may have open at once.
   public let streams: Int
 
+  /// `limits.stream_resets`: how many of these may end in ten seconds before they are answered, by the peer or for its faults.
+  public let resets: Int
   /// Whether CONNECT with a protocol (RFC 8441) is taken of a client.
   public let extendedConnect: Bool
 
   /// `head`: cookie crumbs count one by one.
-  public init(head: HeadLimits, streams: Int, extendedConnect: Bool = false) {
+  public init(head: HeadLimits, streams: Int, resets: Int = 200, extendedConnect: Bool = false) {
+    self.resets = resets
     self.extendedConnect = extendedConnect
     self.head = head
     self.streams = streams

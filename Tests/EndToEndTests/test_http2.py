@@ -655,7 +655,7 @@ def test_no_byte_is_lost_or_misplaced(upstream, intercepting, inside, h2_origin,
                 asked[client.request(authority, path, method="PUT", body=content_of(path))] = path
             else:
                 asked[client.request(authority, path)] = path
-        given_up = [number for number in asked if chance.random() < 0.15]
+        given_up = [number for number in asked if chance.random() < min(0.15, 100 / STREAMS)]
         for number in given_up:
             if not client.exchanges[number].ended:
                 client.reset(number)

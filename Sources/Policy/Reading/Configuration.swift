@@ -87,6 +87,8 @@ public struct Limits: Hashable, Sendable {
   public var connectionsPerHost = 0
   /// Requests that one connection of HTTP/2 may have open at once.
   public var streams = 128
+  /// Of these, how many may be reset in ten seconds before they are answered.
+  public var streamResets = 200
   /// Part of each limit that one client identity may hold while others wait.
   public var share = 0.25
 

@@ -20,6 +20,7 @@ enum Bounds {
   static let idlePerHost = 0...10_000
   /// Fewer than a page of a browser asks for would make it slower than HTTP/1.1.
   static let streams = 8...10_000
+  static let streamResets = 10...1_000_000
   /// Smallest: a hundred clients at once get theirs. 1: no client has to give anything back.
   static let share = 0.01...1.0
   static let shareText = "a number from 0.01 to 1"
@@ -159,6 +160,7 @@ extension ConfigurationReading {
       case "connections": set(&configuration.limits.connections, integer(setting, in: Bounds.connections))
       case "header_bytes": set(&configuration.limits.headerBytes, size(setting, in: Bounds.headerBytes))
       case "headers": set(&configuration.limits.headers, integer(setting, in: Bounds.headers))
+      case "stream_resets": set(&configuration.limits.streamResets, integer(setting, in: Bounds.streamResets))
       case "streams": set(&configuration.limits.streams, integer(setting, in: Bounds.streams))
       case "idle_per_host": set(&configuration.limits.idlePerHost, integer(setting, in: Bounds.idlePerHost))
       case "connections_per_host":

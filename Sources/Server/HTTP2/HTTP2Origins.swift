@@ -72,6 +72,6 @@ extension ConnectionLimits {
   init(_ limits: Limits, extendedConnect: Bool = false) {
     self.init(
       head: HeadLimits(bytes: limits.headerBytes, fields: limits.headers), streams: limits.streams,
-      extendedConnect: extendedConnect)
+      resets: limits.streamResets, extendedConnect: extendedConnect)
   }
 }
