@@ -7,7 +7,11 @@ import Bytes
 enum FrameType: UInt8 { case data = 0, headers, priority, reset, settings, push, ping, goaway, window, continuation }
 
 struct FrameHead {
+  /// RFC 9113, 6.2: the field section is whole with it.
+  static let endHeaders: UInt8 = 4
+
   let type: UInt8
+  let flags: UInt8
   let stream: Int32
   let length: Int
 }
@@ -22,6 +26,9 @@ struct FrameScanner {
 
   /// `preface`: how many bytes come before the first frame.
   init(preface: Int) { rest = preface }
+
+  /// Whether what has begun is not all there.
+  var isWithinFrame: Bool { rest > 0 }
 
   /// The next head that ends in `bytes` from `at` on, and where its payload begins; nil: none does, and all has been seen.
   mutating func next(_ bytes: Span<UInt8>, from at: Int) -> (head: FrameHead, end: Int)? {
@@ -40,7 +47,8 @@ struct FrameScanner {
       at += 1
       if head.count < Self.headBytes { continue }
       let found = FrameHead(
-        type: UInt8(head.bits.0 & 0xff), stream: Int32(head.bits.1 & 0x7fff_ffff), length: Int(head.bits.0 >> 8))
+        type: UInt8(head.bits.0 & 0xff), flags: UInt8(truncatingIfNeeded: head.bits.1 >> 32),
+        stream: Int32(head.bits.1 & 0x7fff_ffff), length: Int(head.bits.0 >> 8))
       head = (0, (0, 0))
       rest = found.length
       return (found, at)

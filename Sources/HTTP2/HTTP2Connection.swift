@@ -47,7 +47,7 @@ public final class HTTP2Connection {
   /// The field section that is being received is malformed.
   private var isMalformed = false
   let scratch: MessageScratch
-  private var now: Int64
+  private(set) var now: Int64
   private var resets: Allowance
   private var idleFrames: Allowance
   private var fault: ConnectionFault? = nil
@@ -61,7 +61,9 @@ public final class HTTP2Connection {
   public private(set) var hasBegun = false
   private var scanner: FrameScanner
   /// A field section has begun and is not whole.
-  public var isWithinFields: Bool { blockStream != nil }
+  public var isWithinFields: Bool { awaitsContinuation || isInHeaders && scanner.isWithinFrame }
+  private var awaitsContinuation = false
+  private var isInHeaders = false
 
   /// RFC 9113, 3.4.
   private static let prefaceBytes = 24
@@ -97,7 +99,7 @@ public final class HTTP2Connection {
   deinit { if let session = unsafe session { unsafe cng_destroy(session) } }
 
   /// Streams that are open, or of which something still has to be sent.
-  public var openStreams: Int { streams.count }
+  public var openStreams: Int { streams.count + pending.count }
   public var isOver: Bool { unsafe session.map { unsafe cng_is_over($0) } ?? true }
   public var wantsOutput: Bool { unsafe session.map { unsafe cng_wants_output($0) } ?? false }
   /// Whether another stream may be opened to the peer. One above the peer's limit waits here until there is room for it.
@@ -106,7 +108,7 @@ public final class HTTP2Connection {
     return unsafe cng_may_open(session)
   }
   /// Streams that were made and whose request has not left.
-  private var pendingStreams = 0
+  private var pending: [HTTP2Stream] = []
 
   // MARK: Bytes
 
@@ -143,8 +145,9 @@ public final class HTTP2Connection {
   }
 
   /// Appends frames that are to be sent to `output`, about as much as is written at once.
-  public func takeOutput(_ output: inout ByteBuffer) {
+  public func takeOutput(_ output: inout ByteBuffer, now: Int64) {
     guard let session = unsafe session else { return }
+    self.now = now
     while output.count < ConnectionLimits.output {
       var bytes: UnsafePointer<UInt8>? = nil
       let count = unsafe cng_next_output(session, &bytes)
@@ -202,6 +205,11 @@ public final class HTTP2Connection {
       touch(stream)
     }
     isGone = true
+    for stream in pending {
+      stream.closed(.refusedStream)
+      touch(stream)
+    }
+    pending = []
     streams = [:]
     ending = []
     blockStream = nil
@@ -211,13 +219,14 @@ public final class HTTP2Connection {
 
   /// A stream to the peer, whose request is written to it next.
   public func open() -> HTTP2Stream {
-    pendingStreams += 1
-    return HTTP2Stream(number: 0, self)
+    let stream = HTTP2Stream(number: 0, self)
+    pending.append(stream)
+    return stream
   }
 
   /// Something is to be told to whoever serves it.
   public func touch(_ stream: HTTP2Stream) {
-    if stream.isTouched || isGone { return }
+    if stream.isTouched { return }
     stream.isTouched = true
     touched.append(stream)
   }
@@ -225,8 +234,9 @@ public final class HTTP2Connection {
   func endOnceSent(_ stream: HTTP2Stream) { ending.append(stream) }
 
   /// Ends the streams whose answers nobody takes: whoever served them has gone.
-  public func resetUnserved(_ code: ErrorCode) {
-    for stream in streams.values where stream.isStuck { reset(stream, code) }
+  /// `since`: nothing of theirs has moved after that.
+  public func resetUnserved(_ code: ErrorCode, since: Int64) {
+    for stream in streams.values where stream.isStuck(since: since) { reset(stream, code) }
   }
 
   func resume(_ stream: HTTP2Stream) { if let session = unsafe session { unsafe cng_resume(session, stream.number) } }
@@ -234,7 +244,7 @@ public final class HTTP2Connection {
   func reset(_ stream: HTTP2Stream, _ code: ErrorCode) {
     stream.wasReset(code)
     if stream.number == 0 {
-      pendingStreams -= 1
+      pending.removeAll { $0 === stream }
       stream.closed(code)
     } else if let session = unsafe session {
       _ = unsafe cng_reset(session, stream.number, code.rawValue)
@@ -281,12 +291,8 @@ public final class HTTP2Connection {
         unsafe cng_request(session, $0.baseAddress, $0.count, hasContent)
       }
     }
-    pendingStreams -= 1
-    if number < 0 {
-      // What has no number is in no table; the count above has been corrected.
-      pendingStreams += 1
-      return false
-    }
+    if number < 0 { return false }
+    pending.removeAll { $0 === stream }
     stream.opened(number)
     streams[number] = stream
     return true
@@ -383,12 +389,16 @@ public final class HTTP2Connection {
   /// Nothing of its payload has been read.
   private func frameBegins(_ head: FrameHead) -> ConnectionFault? {
     hasBegun = true
-    switch FrameType(rawValue: head.type) {
+    let type = FrameType(rawValue: head.type)
+    isInHeaders = type == .headers || type == .continuation
+    if isInHeaders { awaitsContinuation = head.flags & FrameHead.endHeaders == 0 }
+    switch type {
     case .continuation, .reset: return nil
     case .headers: return faultOfOver(head.stream)
-    case .data where head.length > 0:
-      idleFrames.giveBack()
-      return faultOfOver(head.stream)
+    case .data:
+      if let fault = faultOfOver(head.stream) { return fault }
+      // Content gives it back.
+      return idleFrames.take(now: now) ? nil : Self.flooded
     default: return idleFrames.take(now: now) ? nil : Self.flooded
     }
   }
@@ -406,6 +416,9 @@ public final class HTTP2Connection {
     guard known.wasEndedByPeer else { return nil }
     return ConnectionFault(code: .streamClosed, detail: "the peer went on with stream \(number), which it had ended")
   }
+
+  /// Content has moved in a frame, either way: that frame, and a WINDOW_UPDATE for the stream and for the connection, were for it.
+  func explain() { for _ in 0..<3 { idleFrames.giveBack() } }
 
   private static let flooded = ConnectionFault(
     code: .enhanceYourCalm,
@@ -455,6 +468,7 @@ public final class HTTP2Connection {
       if role == .server { unsafe cng_consume_connection(session, bytes.count) }
       return true
     }
+    explain()
     stream.received(bytes)
     touch(stream)
     return true
@@ -476,7 +490,10 @@ public final class HTTP2Connection {
   }
 
   /// The peer did something for which its stream is reset.
-  private func refused(_ number: Int32) { if role == .server { countReset("made the proxy reset more than") } }
+  private func refused(_ number: Int32) {
+    if blockStream?.number == number { blockStream = nil }
+    if role == .server { countReset("made the proxy reset more than") }
+  }
 
   private func countReset(_ what: String) {
     if resets.take(now: now) { return }
@@ -487,6 +504,10 @@ public final class HTTP2Connection {
 
   private func closed(_ number: Int32, _ code: UInt32) {
     guard let stream = streams.removeValue(forKey: number) else { return }
+    if blockStream === stream { blockStream = nil }
+    // The library has reset it for what the peer sent, and not said so.
+    let isOurs = stream.resetCode == nil && code != ErrorCode.noError.rawValue
+    if role == .server, isOurs, code != ErrorCode.refusedStream.rawValue, !stream.isAnswered { refused(number) }
     if stream.isEndedByPeer, let index = latest.lastIndex(where: { $0.number == number }) {
       latest[index].wasEndedByPeer = true
     }

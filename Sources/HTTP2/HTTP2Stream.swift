@@ -32,6 +32,8 @@ public final class HTTP2Stream {
   public private(set) var resetCode: ErrorCode? = nil
   /// It is in no table any more.
   public private(set) var isClosed = false
+  /// When content of ours moved last, in milliseconds of the connection's clock.
+  private var movedAt: Int64 = 0
   /// Nobody serves it any more: what waits is sent, and what comes is dropped.
   private var isLeft = false
   /// It stands in the list of those that something happened to.
@@ -96,6 +98,7 @@ public final class HTTP2Stream {
   public func leave() {
     if isLeft { return }
     isLeft = true
+    movedAt = connection.now
     discardIncoming()
     if isClosed { return }
     endTunnel()
@@ -177,7 +180,7 @@ public final class HTTP2Stream {
   /// Our message is out.
   var isAnswered: Bool { outgoing.isSent }
   /// Nobody serves it any more, and the peer does not take what is left.
-  var isStuck: Bool { isLeft && !isClosed && !outgoing.isSent }
+  func isStuck(since: Int64) -> Bool { isLeft && !isClosed && !outgoing.isSent && movedAt <= since }
 
   /// Gives content to a frame. See `cng_events.more`.
   func give(_ room: Int, _ body: (Span<UInt8>) -> Void) -> OutgoingMessage.Given {
@@ -185,6 +188,10 @@ public final class HTTP2Stream {
     let given = outgoing.give(room, body)
     // Whoever waits for room is told once, when half of it is there.
     let half = ConnectionLimits.waitingContent / 2
+    if outgoing.content.count < waited {
+      movedAt = connection.now
+      connection.explain()
+    }
     if waited >= half, outgoing.content.count < half { connection.touch(self) }
     return given
   }

@@ -255,7 +255,7 @@ class Link:
         self.number = number
         self.lock = threading.RLock()
         self.connection = h2.connection.H2Connection(
-            h2.config.H2Configuration(client_side=False, header_encoding=None, validate_outbound_headers=False)
+            h2.config.H2Configuration(client_side=False, header_encoding=None, validate_outbound_headers=False, normalize_outbound_headers=False)
         )
         self.open: dict[int, Request] = {}
         self.goaway: int | None = None

@@ -417,6 +417,52 @@ def test_a_burst_opens_few_connections(intercepting, inside, h2_origin):
     assert len(origin.protocols) <= 6
 
 
+def test_one_connection_to_a_host_serves_all_that_wait(intercepting, inside, h2_origin):
+    """Streams take no place of connections_per_host, and the connection that has one does not keep it idle."""
+    origin = h2_origin(ok)
+    proxy = intercepting(proxy="limits = { connections_per_host = 1 }")
+    clients = [inside(proxy, "a.test", origin.port) for _ in range(3)]
+    asked = [(client, client.request(f"a.test:{origin.port}", f"/{index}")) for client in clients for index in range(10)]
+    assert all(client.wait(number).body == b"ok" for client, number in asked)
+
+
+def test_what_came_before_a_connection_went_away_is_delivered(intercepting, inside, h2_origin):
+    """The client takes the answer slowly, and meanwhile the origin has said GOAWAY and closed."""
+
+    def answer(link, request):
+        body = b"x" * 60_000
+        link.respond(request, 200, ("content-length", str(len(body))), body=body)
+        link.leave(request.number)
+        link.secure.close()
+
+    origin = h2_origin(answer)
+    client = inside(intercepting(), "a.test", origin.port, window=1000)
+    number = client.request(f"a.test:{origin.port}")
+    assert len(client.wait(number).body) == 60_000
+
+
+def test_a_malformed_answer_leaves_other_streams_alone(intercepting, inside, h2_origin):
+    held = []
+
+    def answer(link, request):
+        if request.path == "/held":
+            return held.append((link, request))
+        link.respond(request, 200, ("X-Upper", "1"), body=b"x")
+
+    origin = h2_origin(answer)
+    proxy = intercepting(proxy='timeouts = { response_header = "500ms", body_stall = "30s" }')
+    client = inside(proxy, "a.test", origin.port)
+    waiting = client.request(f"a.test:{origin.port}", "/held", body=b"a", ends=False, method="POST")
+    origin.wait_until(lambda: origin.requests)
+    assert client.get(f"a.test:{origin.port}", "/bad").status == 502
+    # Longer than a head may take.
+    assert client.get("other.test").status == 421
+    client.content(waiting, b"b", ends=True)
+    origin.wait_until(lambda: held)
+    ok(*held[0])
+    assert client.wait(waiting).body == b"ok"
+
+
 def test_a_burst_that_nobody_takes_is_refused_at_once(intercepting, inside):
     """Those that wait for the connection of another are told with it."""
     port = unused_port()

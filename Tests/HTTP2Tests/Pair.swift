@@ -28,7 +28,7 @@ final class Pair {
 
   private func move(from: HTTP2Connection, to: HTTP2Connection, _ step: Int) -> Bool {
     var output = ByteBuffer()
-    from.takeOutput(&output)
+    from.takeOutput(&output, now: 0)
     if output.isEmpty { return false }
     var at = 0
     while at < output.count {
@@ -43,7 +43,7 @@ final class Pair {
   func drain() {
     while true {
       var output = ByteBuffer()
-      server.takeOutput(&output)
+      server.takeOutput(&output, now: 0)
       if output.isEmpty { return }
     }
   }

@@ -18,7 +18,8 @@ extension TableSchema {
     "timeouts",
   ])
   static let limits = TableSchema([
-    "connections", "header_bytes", "headers", "buffered_body", "idle_per_host", "streams", "stream_resets", "held_bodies", "json_depth",
+    "connections", "header_bytes", "headers", "buffered_body", "idle_per_host", "streams", "stream_resets",
+    "held_bodies", "json_depth",
     "image_pixels", "connections_per_host", "share",
   ])
   static let timeouts = TableSchema([

@@ -228,8 +228,10 @@ final class Conversation {
     case .forward: preconditionFailure("bytes can only be forwarded where they were read")
     case .connect: connect(fresh: false, worker)
     case .reconnect:
+      // Of a stream that was refused another may be had where it was.
+      let wasRefused = upstream?.stream.carried?.wasRefused ?? false
       dropUpstream(worker)
-      connect(fresh: true, worker)
+      connect(fresh: !wasRefused, worker)
     case .intercept: intercept(worker)
     case .judge: judgeTunnel(worker)
     case .tunnel:
@@ -257,10 +259,9 @@ final class Conversation {
     self.destination = destination
     if !fresh, !session.exchange.isTunnel {
       let carrier = destination.carrier(isTunnel: false)
-      if !worker.mustQueue(for: carrier, session.exchange.policy),
-        let kept = worker.takeKept(
-          carrier, rule: rule, allowsCellular: session.exchange.allowsCellularAccess,
-          by: session.exchange.protocols, for: self, session.exchange.policy)
+      if let kept = worker.takeKept(
+        carrier, rule: rule, allowsCellular: session.exchange.allowsCellularAccess, by: session.exchange.protocols,
+        for: self, queues: true, session.exchange.policy)
       {
         attach(kept, reused: true, worker)
         return

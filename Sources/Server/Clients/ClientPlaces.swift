@@ -160,7 +160,11 @@ extension Worker {
     conversation.countIdentity(self)
     for _ in 0..<Self.askedWithEach {
       idlest.cursor = idlest.cursor + 1 < occupants.count ? idlest.cursor + 1 : 0
-      if case .client(let other) = occupants[idlest.cursor] { other.countIdentity(self) }
+      switch occupants[idlest.cursor] {
+      case .client(let other): other.countIdentity(self)
+      case .http2(let endpoint): if case .client(let client) = endpoint.peer { client.countIdentity(self) }
+      default: break
+      }
     }
   }
 
@@ -216,35 +220,46 @@ extension Worker {
   @discardableResult
   func displaceIdlest(of identity: Claimant) -> Bool {
     guard shared.places.mustYield(identity, limitsInForce) else { return true }
-    guard let conversation = idlestClient(of: identity) else { return false }
+    guard let slot = idlestClient(of: identity) else { return false }
     statistics.clientsDisplaced += 1
-    conversation.displace(self)
+    switch occupants[slot] {
+    case .client(let conversation): conversation.displace(self)
+    case .http2(let endpoint): endpoint.abandon()
+    default: break
+    }
     return true
   }
 
-  private func idlestClient(of identity: Claimant) -> Conversation? {
+  /// When a byte of a client's connection moved last; nil where the slot holds none of this client.
+  private func quietSince(_ slot: Int, of identity: Claimant) -> Int64? {
+    switch occupants[slot] {
+    case .client(let conversation) where conversation.identity == identity && !conversation.isStream:
+      return conversation.session.quietSince
+    case .http2(let endpoint):
+      if case .client(let client) = endpoint.peer, client.identity == identity { return endpoint.lastProgress }
+      return nil
+    default: return nil
+    }
+  }
+
+  /// Its slot.
+  private func idlestClient(of identity: Claimant) -> Int? {
     if let known = takeIdlest(of: identity) { return known }
     var all: [IdlestClients.Candidate] = []
     for slot in occupants.indices {
-      guard case .client(let conversation) = occupants[slot], conversation.identity == identity else { continue }
-      all.append(
-        IdlestClients.Candidate(slot: slot, generation: generations[slot], quietSince: conversation.session.quietSince))
+      guard let quiet = quietSince(slot, of: identity) else { continue }
+      all.append(IdlestClients.Candidate(slot: slot, generation: generations[slot], quietSince: quiet))
     }
     idlest.remember(all, of: identity)
     return takeIdlest(of: identity)
   }
 
-  private func takeIdlest(of identity: Claimant) -> Conversation? {
-    var found: Conversation? = nil
-    _ = idlest.takeNext(of: identity) { candidate in
-      guard generations[candidate.slot] == candidate.generation,
-        case .client(let conversation) = occupants[candidate.slot],
-        conversation.session.quietSince == candidate.quietSince
-      else { return false }
-      found = conversation
-      return true
+  private func takeIdlest(of identity: Claimant) -> Int? {
+    let found = idlest.takeNext(of: identity) { candidate in
+      generations[candidate.slot] == candidate.generation
+        && quietSince(candidate.slot, of: identity) == candidate.quietSince
     }
-    return found
+    return found?.slot
   }
 }
 

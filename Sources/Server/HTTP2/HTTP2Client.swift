@@ -1,5 +1,6 @@
 // Clients that speak HTTP/2 inside an intercepted tunnel: each of their streams is a conversation of its own.
 
+import Bytes
 import HTTP2
 import Session
 import Sharing
@@ -10,14 +11,26 @@ final class HTTP2Client {
   let accepted: Accepted
   /// Whose requests they are, and the tunnel that they are inside of.
   private let origin: RequestOrigin
-  private let identification: Conversation.Identification
-  let identity: Claimant?
+  private var identification: Conversation.Identification
+  /// The policy under which it was identified.
+  private let live: LivePolicy
+  private(set) var identity: Claimant?
 
   init(_ conversation: Conversation) {
     accepted = conversation.connection
     origin = conversation.session.origin
     identification = conversation.identification
     identity = conversation.identity
+    live = conversation.live
+  }
+
+  /// Counts it for its client in `limits.connections`.
+  func countIdentity(_ worker: Worker) {
+    if identification.contains(.counted) { return }
+    let identity = self.identity ?? worker.identity(of: accepted) ?? Claimant(IPAddress(accepted.peer))
+    self.identity = identity
+    worker.shared.places.count(identity)
+    identification.insert(.counted)
   }
 
   func serve(_ stream: HTTP2Stream, of endpoint: HTTP2Endpoint, _ worker: Worker) {
@@ -31,6 +44,8 @@ final class HTTP2Client {
     if worker.isDraining { conversation.session.expectLastExchange() }
     // The connection is what counts.
     conversation.identification = identification.subtracting(.counted)
+    // Users may have other names by now, and subordinate users other owners.
+    if live !== worker.live { conversation.identification.subtract([.identified, .identifiedForNext]) }
     conversation.identity = identity
     worker.reoccupy(slot, .client(conversation))
     conversation.begin(worker)

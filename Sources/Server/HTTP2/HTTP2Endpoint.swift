@@ -47,6 +47,8 @@ final class HTTP2Endpoint {
   private var hasEnded = false
   /// It has given back what only messages need.
   private var hasRested = false
+  /// Streams were open when it was last looked at.
+  private var isBusy = false
   /// When streams were last looked at for want of progress.
   private var lookedAt: Int64 = 0
   /// Since when a field section is not whole.
@@ -102,7 +104,7 @@ final class HTTP2Endpoint {
   /// Tells of streams what happened, sends what there is to be sent, and says what is waited for.
   func settle() {
     isMarked = false
-    if isClosed { return }
+    // Also of a connection that is gone: what has come of a stream before is still there to be read.
     for stream in connection.takeTouched() { serve(stream) }
     if isClosed { return }
     flush()
@@ -111,9 +113,15 @@ final class HTTP2Endpoint {
     if hasEnded || connection.isOver && output.isEmpty { return close() }
     fieldsSince = connection.isWithinFields ? fieldsSince ?? worker.now : nil
     if connection.openStreams > 0 {
+      if !isBusy { lookedAt = worker.now }
+      isBusy = true
       idleSince = worker.now
       hasRested = false
     } else {
+      isBusy = false
+      if case .origin(let line) = peer, line.holdsPlace, worker.shared.quota.hasWaiters(line.destination.place) {
+        return abandon()
+      }
       if isRetired || connection.isEnding, output.isEmpty { return close() }
     }
     watch()
@@ -126,7 +134,7 @@ final class HTTP2Endpoint {
     } else if case .client(let client) = peer, !stream.isServed {
       stream.isServed = true
       // One that was reset before it was looked at asks for nothing any more.
-      if !stream.isBroken { client.serve(stream, of: self, worker) }
+      if stream.isBroken || isClosed { stream.reset(.cancel) } else { client.serve(stream, of: self, worker) }
     }
   }
 
@@ -149,7 +157,7 @@ final class HTTP2Endpoint {
   /// Sends as much as the socket takes.
   private func flush() {
     while !isClosed {
-      if output.isEmpty { connection.takeOutput(&output) }
+      if output.isEmpty { connection.takeOutput(&output, now: worker.now) }
       if output.isEmpty { return output = ByteBuffer() }
       switch stream.write(output) {
       case .moved(let count):
@@ -167,7 +175,8 @@ final class HTTP2Endpoint {
   }
 
   private func watch() {
-    var wanted: Interest = output.count >= ConnectionLimits.output ? .peerClosed : .read
+    // A peer that has only closed its side would be announced for ever.
+    var wanted: Interest = output.count >= ConnectionLimits.output ? [] : .read
     if !output.isEmpty { wanted.insert(.write) }
     worker.update(stream.descriptor, &interest, wanted, slot)
     worker.timers.set(slot, deadline)
@@ -190,7 +199,7 @@ final class HTTP2Endpoint {
   private var deadline: Int64 {
     let timeouts = self.timeouts
     if let fieldsSince { return fieldsSince + timeouts.beginning }
-    if connection.openStreams > 0 { return max(lastProgress, lookedAt) + timeouts.stall }
+    if connection.openStreams > 0 { return lookedAt + timeouts.stall }
     if !hasRested { return idleSince + Self.restMilliseconds }
     return idleSince + (connection.hasBegun ? timeouts.idle : min(timeouts.idle, timeouts.beginning))
   }
@@ -211,10 +220,10 @@ final class HTTP2Endpoint {
     }
     if connection.openStreams == 0 { return abandon() }
     // It takes nothing of what it is told.
-    if !output.isEmpty { return abandon() }
+    if !output.isEmpty, worker.now - lastProgress >= timeouts.stall { return abandon() }
     // Exchanges have time-outs of their own. What is left here is what nobody serves any more, and the peer does not take.
     lookedAt = worker.now
-    connection.resetUnserved(.cancel)
+    connection.resetUnserved(.cancel, since: worker.now - timeouts.stall)
     mark()
   }
 
@@ -284,6 +293,11 @@ final class HTTP2Carrier: CarriedStream {
     generation = endpoint.worker.generation(slot)
     stream.server = self
     stream.isServed = true
+  }
+
+  /// For how long at most its connection is kept without use, by the rule of the exchange that it served.
+  func noteIdle(_ milliseconds: Int64?) {
+    if case .origin(let line) = endpoint.peer { line.idleMilliseconds = milliseconds }
   }
 
   /// Nothing of the request was done.

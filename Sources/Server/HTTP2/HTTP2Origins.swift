@@ -20,6 +20,7 @@ extension Worker {
     endpoint.keeper = policy.asksForClient ? conversation.knownIdentity(self) : nil
     reoccupy(line.slot, .http2(endpoint))
     line.destination.endpoints.append(endpoint)
+    for case .connector(let waiting) in occupants where waiting.isQueued(for: line.destination) { resume(waiting) }
     endpoint.mark()
     return endpoint
   }

@@ -151,6 +151,7 @@ final class Connector {
     guard let conversation else { return }
     if destination.via !== route { destination = conversation.turn(to: route, worker) }
     guard let identity else { return findKept(worker) }
+    if let stream = takeStream(worker) { return handOver(stream, worker) }
     if conversation.identification.contains(.left) { return conversation.endLeft(worker) }
     enter(identity, worker)
   }
@@ -321,7 +322,7 @@ final class Connector {
 
   /// A kept connection saves all that follows. The conversation has looked by the first route already.
   private func findKept(_ worker: Worker) {
-    guard !needsFresh, choice.isLater || hasFollowed, let conversation,
+    guard !needsFresh, choice.isLater || hasFollowed || !carrier.endpoints.isEmpty, let conversation,
       let kept = worker.takeKept(
         carrier, rule: rule, allowsCellular: allowsCellular, by: protocols,
         for: conversation, policy)
@@ -351,6 +352,10 @@ final class Connector {
 
   /// The connection that was waited for is there, or is not.
   func goOnAlone(_ worker: Worker) {
+    if case .queued = stage {
+      // A stream needs no place.
+      return settling(worker) { if let stream = takeStream(worker) { handOver(stream, worker) } }
+    }
     guard case .following = stage else { return }
     settling(worker) {
       stage = .idle
@@ -358,6 +363,16 @@ final class Connector {
       setTimer(.max, worker)
       findKept(worker)
     }
+  }
+
+  private func takeStream(_ worker: Worker) -> Upstream? {
+    guard !needsFresh, protocols.contains(.http2), !carrier.endpoints.isEmpty, let conversation else { return nil }
+    return worker.takeStream(carrier, rule: rule, allowsCellular: allowsCellular, for: conversation, policy)
+  }
+
+  /// Whether it waits for a place of this destination.
+  func isQueued(for destination: Destination) -> Bool {
+    if case .queued = stage { carrier === destination } else { false }
   }
 
   /// What was being opened is open, or has failed: whoever waits goes on.

@@ -44,6 +44,7 @@ extension Worker {
     let destination = upstream.destination
     if upstream.stream.carried != nil {
       upstream.route.noteAnswer(self)
+      (upstream.stream.carried as? HTTP2Carrier)?.noteIdle(milliseconds)
       return close(upstream)
     }
     guard destination.idle.count < policy.configuration.limits.idlePerHost, drainDeadline == nil,
@@ -115,10 +116,11 @@ extension Worker {
     }
   }
 
-  /// A stream of a connection that is there, or a connection that is kept.
+  /// A stream of a connection that is there, or a connection that is kept; `queues`: none of these where others wait for a place. A
+  /// stream takes none.
   func takeKept(
     _ destination: Destination, rule: Int?, allowsCellular: Bool, by protocols: [HTTPProtocol],
-    for conversation: Conversation, _ policy: Policy
+    for conversation: Conversation, queues: Bool = false, _ policy: Policy
   ) -> Upstream? {
     if protocols.contains(.http2), !destination.endpoints.isEmpty,
       let stream = takeStream(
@@ -126,7 +128,7 @@ extension Worker {
     {
       return stream
     }
-    if !protocols.contains(.http11) { return nil }
+    if !protocols.contains(.http11) || queues && mustQueue(for: destination, policy) { return nil }
     return takeIdle(destination, rule: rule, allowsCellular: allowsCellular, policy)
   }
 

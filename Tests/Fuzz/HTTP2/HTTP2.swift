@@ -100,7 +100,7 @@ private func run(_ bytes: [UInt8], isServer: Bool, step: Int) -> [Int32: [UInt8]
       }
     }
     var output = ByteBuffer()
-    connection.takeOutput(&output)
+    connection.takeOutput(&output, now: 0)
     if fault != nil || connection.isOver { break }
   }
   connection.broken()
