@@ -2,6 +2,7 @@
 // which costs a load, and never waits: what a slow reader leaves lying is dropped and counted.
 // Tests: EventHubTests, test_admin_events.py.
 
+import Bytes
 import Policy
 import Synchronization
 import Transport

@@ -4,6 +4,7 @@
 // A loop posts one step of a file at a time and hears of it by its mailbox; until then it reads no more of the client. The
 // thread starts with the first step. Tests: SpoolerTests, Tests/EndToEndTests/test_buffer_uploads.py.
 
+import Bytes
 import CLinux
 import Transport
 

@@ -6,6 +6,7 @@
 // already is answered between them. What a walk begun after the question does not find is not there: the client's unit
 // is then unknown.
 
+import Bytes
 import Policy
 import Transport
 

@@ -1,5 +1,6 @@
 // The quota of connections as all loops share it: what is granted is told to the loop of the waiter by a message.
 
+import Bytes
 import Sharing
 import Transport
 import Upstream

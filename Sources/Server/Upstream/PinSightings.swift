@@ -2,6 +2,7 @@
 // that carried that pin. All loops write here, at a TLS handshake under pins, which costs ten thousand times as much.
 // Tests: PinWatchTests.
 
+import Bytes
 import Policy
 import Security
 import Transport

@@ -2,6 +2,7 @@
 // to wait for a key distribution center, for as long as krb5.conf(5) says, so that each client of Kerberos has a thread: one
 // whose center does not answer keeps no other waiting.
 
+import Bytes
 import Policy
 import Security
 import Transport

@@ -1,5 +1,6 @@
 // The only way into another thread's loop: a queue under a lock, and an eventfd that the loop waits on.
 
+import Bytes
 import CLinux
 
 /// Wakes a loop that waits on its descriptor (eventfd). Any thread may signal.

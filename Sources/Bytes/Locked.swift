@@ -4,26 +4,26 @@
 import Glibc
 
 /// A value that one thread at a time may look at.
-public final class Locked<Value: ~Copyable>: @unchecked Sendable {
+@safe public final class Locked<Value: ~Copyable>: @unchecked Sendable {
   private let mutex: UnsafeMutablePointer<pthread_mutex_t>
   private var value: Value
 
   public init(_ value: consuming sending Value) {
-    mutex = .allocate(capacity: 1)
-    mutex.initialize(to: pthread_mutex_t())
+    unsafe mutex = .allocate(capacity: 1)
+    unsafe mutex.initialize(to: pthread_mutex_t())
     self.value = value
-    let result = pthread_mutex_init(mutex, nil)
-    guard result == 0 else { fatalError("a lock could not be made: \(SystemError(result))") }
+    let result = unsafe pthread_mutex_init(mutex, nil)
+    guard result == 0 else { fatalError("a lock could not be made: error \(result)") }
   }
 
   deinit {
-    pthread_mutex_destroy(mutex)
-    mutex.deallocate()
+    unsafe pthread_mutex_destroy(mutex)
+    unsafe mutex.deallocate()
   }
 
   public func withLock<Result>(_ body: (inout Value) -> Result) -> Result {
-    pthread_mutex_lock(mutex)
-    defer { pthread_mutex_unlock(mutex) }
+    unsafe pthread_mutex_lock(mutex)
+    defer { unsafe pthread_mutex_unlock(mutex) }
     return body(&value)
   }
 }
