@@ -30,6 +30,7 @@ let package = Package(
       name: "HTTP2", dependencies: ["HTTP1", "Bytes", "CNGHTTP2"],
       swiftSettings: strict + memorySafe + [.unsafeFlags(["-enforce-exclusivity=unchecked"])]),
     .target(name: "Upstream", dependencies: ["Sharing"], swiftSettings: strict + memorySafe),
+    .target(name: "Cache", dependencies: ["Policy", "HTTP1", "Bytes"], swiftSettings: strict + memorySafe),
     .target(name: "Sharing", dependencies: ["Bytes"], swiftSettings: strict + memorySafe),
     .target(
       name: "Policy", dependencies: ["Security", "Serialization", "Reachability", "Bytes", "CTOML", "CIDN2"],
@@ -79,6 +80,7 @@ let package = Package(
     .testTarget(name: "BytesTests", dependencies: ["Bytes", "Policy", "TestSupport"], swiftSettings: strict),
     .testTarget(
       name: "HTTP2Tests", dependencies: ["HTTP2", "HTTP1", "Bytes", "TestSupport"], swiftSettings: strict),
+    .testTarget(name: "CacheTests", dependencies: ["Cache", "Policy", "HTTP1", "Bytes"], swiftSettings: strict),
     .testTarget(name: "HTTP1Tests", dependencies: ["HTTP1", "Bytes", "TestSupport"], swiftSettings: strict),
     .testTarget(
       name: "ImagesTests", dependencies: ["Images", "Bytes", "TestSupport", "CZlib"], swiftSettings: strict),

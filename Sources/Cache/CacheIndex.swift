@@ -1,0 +1,272 @@
+// What is stored, by its key and by when it was used last, and what is being fetched. No clock, no lock, no I/O.
+//
+// Answers stand in slots; a list through the slots keeps the order of use, so that the one that was used longest ago is found at
+// once, and those who list or purge walk the slots a few at a time. Where the store is full it is purged down to a part of its
+// size, as AFAutoPurgingImageCache is, in steps that no loop notices. Tests: CacheIndexTests.
+
+import Bytes
+
+/// A fetch that others may wait for: from the question to the head of its answer.
+public final class Flight: Sendable {
+  /// What the request said of the fields that earlier answers varied with.
+  let fields: MessageFields
+
+  public init(_ fields: MessageFields) { self.fields = fields }
+}
+
+public struct CacheIndex: Sendable {
+  private struct Node: Sendable {
+    var answer: StoredAnswer
+    var bytes: Int
+    /// Used before, and after; -1: none.
+    var older: Int
+    var newer: Int
+  }
+
+  private struct Entry: Sendable {
+    var slots: [Int] = []
+  }
+
+  private struct Flying: Sendable {
+    let flight: Flight
+    var followers: [Content.Reader] = []
+  }
+
+  private var nodes: [Node?] = []
+  private var free: [Int] = []
+  private var entries: [CacheKey: Entry] = [:]
+  private var oldest = -1
+  private var newest = -1
+  private var flights: [CacheKey: [Flying]] = [:]
+  /// Keys whose last answer could not be stored: equal requests are not held up for another.
+  private var unstorable: [CacheKey: Int64] = [:]
+  private var isPurging = false
+
+  public private(set) var bytes = 0
+  public private(set) var count = 0
+  public private(set) var evictions: UInt64 = 0
+  private let limit: Int
+  private let lowWater: Int
+
+  /// Answers that one step of purging takes out: some tens of microseconds.
+  static let purgeStep = 32
+  /// Keys that are remembered as not storable, and for how long, in milliseconds.
+  static let mostUnstorable = 4096
+  static let unstorableMilliseconds: Int64 = 120_000
+
+  /// `limit`: bytes of answers with their heads; purged down to `purgeTo` of it.
+  public init(limit: Int, purgeTo: Double) {
+    self.limit = limit
+    lowWater = Int(Double(limit) * purgeTo)
+  }
+
+  // MARK: Finding
+
+  public enum Found: Sendable {
+    case answer(StoredAnswer)
+    /// Answers to the URL are stored, but none to this request.
+    case otherVariants
+    case nothing
+  }
+
+  /// The answer to a request that came last; it counts as used.
+  public mutating func find(_ key: CacheKey, _ fields: MessageFields) -> Found {
+    guard let entry = entries[key] else { return .nothing }
+    var found: (slot: Int, answer: StoredAnswer)? = nil
+    for slot in entry.slots {
+      guard let node = nodes[slot], node.answer.head.answers(fields) else { continue }
+      // RFC 9111, 4.1: of several the most recent.
+      if let found, found.answer.head.date > node.answer.head.date { continue }
+      found = (slot, node.answer)
+    }
+    guard let found else { return .otherVariants }
+    if found.slot != newest {
+      unlink(found.slot)
+      link(found.slot)
+    }
+    return .answer(found.answer)
+  }
+
+  // MARK: Storing
+
+  /// Takes the place of an answer to the same request.
+  public mutating func insert(_ answer: StoredAnswer) {
+    unstorable[answer.key] = nil
+    var entry = entries[answer.key] ?? Entry()
+    for slot in entry.slots {
+      if let node = nodes[slot], node.answer.head.selecting == answer.head.selecting { drop(slot, &entry) }
+    }
+    let slot = free.popLast() ?? nodes.count
+    let node = Node(answer: answer, bytes: answer.overheadBytes, older: -1, newer: -1)
+    if slot == nodes.count { nodes.append(node) } else { nodes[slot] = node }
+    link(slot)
+    entry.slots.append(slot)
+    entries[answer.key] = entry
+    bytes += node.bytes
+    count += 1
+    purge()
+  }
+
+  /// An answer whose head has been freshened takes the place of what it was.
+  public mutating func replace(_ answer: StoredAnswer, by fresh: StoredAnswer) {
+    guard let slot = slot(of: answer), var node = nodes[slot] else { return insert(fresh) }
+    bytes -= answer.overheadBytes
+    node.bytes += fresh.overheadBytes - answer.overheadBytes
+    node.answer = fresh
+    nodes[slot] = node
+    bytes += fresh.overheadBytes
+  }
+
+  /// So many more bytes of the content of an answer have come. false: it is not stored any more, or there is no room for it.
+  public mutating func grow(_ answer: StoredAnswer, by added: Int) -> Bool {
+    guard let slot = slot(of: answer), let node = nodes[slot] else { return false }
+    nodes[slot]?.bytes = node.bytes + added
+    bytes += added
+    purge()
+    return nodes[slot]?.answer === answer
+  }
+
+  private func slot(of answer: StoredAnswer) -> Int? {
+    entries[answer.key]?.slots.first { nodes[$0]?.answer.content === answer.content }
+  }
+
+  // MARK: Purging
+
+  public mutating func remove(_ answer: StoredAnswer) {
+    guard let slot = slot(of: answer) else { return }
+    remove(slot)
+  }
+
+  /// RFC 9111, 4.4. Whether anything was stored.
+  public mutating func removeAll(_ key: CacheKey) -> Bool {
+    guard let entry = entries[key] else { return false }
+    for slot in entry.slots { remove(slot) }
+    return true
+  }
+
+  /// Slots that there are, for those who walk them.
+  public var slots: Int { nodes.count }
+
+  /// The answers in some of the slots.
+  public func answers(in range: Range<Int>) -> [StoredAnswer] {
+    nodes[range.clamped(to: 0..<nodes.count)].compactMap { $0?.answer }
+  }
+
+  /// Of the answers in some of the slots, removes those that are meant. How many.
+  public mutating func remove(in range: Range<Int>, where isMeant: (StoredAnswer) -> Bool) -> Int {
+    var removed = 0
+    for slot in range.clamped(to: 0..<nodes.count) {
+      guard let node = nodes[slot], isMeant(node.answer) else { continue }
+      remove(slot)
+      removed += 1
+    }
+    return removed
+  }
+
+  /// Under pressure: purged down to the low water, whatever there is room for.
+  public mutating func startPurging() {
+    isPurging = true
+    purge()
+  }
+
+  private mutating func purge() {
+    if bytes > limit { isPurging = true }
+    var steps = Self.purgeStep
+    while isPurging, steps > 0 {
+      steps -= 1
+      if bytes <= lowWater || oldest < 0 {
+        isPurging = false
+        return
+      }
+      evictions += 1
+      remove(oldest)
+    }
+  }
+
+  private mutating func remove(_ slot: Int) {
+    guard let key = nodes[slot]?.answer.key, var entry = entries[key] else { return }
+    drop(slot, &entry)
+    entries[key] = entry.slots.isEmpty ? nil : entry
+  }
+
+  private mutating func drop(_ slot: Int, _ entry: inout Entry) {
+    guard let node = nodes[slot] else { return }
+    entry.slots.removeAll { $0 == slot }
+    unlink(slot)
+    nodes[slot] = nil
+    free.append(slot)
+    bytes -= node.bytes
+    count -= 1
+    node.answer.content.giveUp()
+  }
+
+  private mutating func link(_ slot: Int) {
+    nodes[slot]?.older = newest
+    nodes[slot]?.newer = -1
+    if newest >= 0 { nodes[newest]?.newer = slot } else { oldest = slot }
+    newest = slot
+  }
+
+  private mutating func unlink(_ slot: Int) {
+    guard let node = nodes[slot] else { return }
+    if node.older >= 0 { nodes[node.older]?.newer = node.newer } else { oldest = node.newer }
+    if node.newer >= 0 { nodes[node.newer]?.older = node.older } else { newest = node.older }
+  }
+
+  // MARK: Fetches that others wait for
+
+  /// Joins a fetch that is under way for an equal request; nil: there is none. `always`: also where the last answer could not
+  /// be stored.
+  public mutating func follow(
+    _ key: CacheKey, _ fields: MessageFields, as reader: Content.Reader, always: Bool, now: Int64
+  ) -> Flight? {
+    if !always, let until = unstorable[key], until > now { return nil }
+    guard var flying = flights[key],
+      let index = flying.firstIndex(where: { isEqual($0.flight.fields, fields, key) })
+    else { return nil }
+    flying[index].followers.append(reader)
+    flights[key] = flying
+    return flying[index].flight
+  }
+
+  /// Two requests are equal where they agree on what the stored answers to their URL vary with; where none is stored nothing is
+  /// known of that.
+  private func isEqual(_ left: MessageFields, _ right: MessageFields, _ key: CacheKey) -> Bool {
+    for slot in entries[key]?.slots ?? [] {
+      for field in nodes[slot]?.answer.head.selecting ?? []
+      where StoredHead.normalized(field.name, left) != StoredHead.normalized(field.name, right) {
+        return false
+      }
+    }
+    return true
+  }
+
+  public mutating func begin(_ flight: Flight, _ key: CacheKey) {
+    flights[key, default: []].append(Flying(flight: flight))
+  }
+
+  /// Who waits for it.
+  public func followers(of flight: Flight, _ key: CacheKey) -> Int {
+    flights[key]?.first { $0.flight === flight }?.followers.count ?? 0
+  }
+
+  /// It is over, or its answer is stored. Who waited for it.
+  public mutating func end(_ flight: Flight, _ key: CacheKey) -> [Content.Reader] {
+    guard var flying = flights[key], let index = flying.firstIndex(where: { $0.flight === flight }) else { return [] }
+    let followers = flying.remove(at: index).followers
+    flights[key] = flying.isEmpty ? nil : flying
+    return followers
+  }
+
+  public mutating func leave(_ flight: Flight, _ key: CacheKey, _ reader: Content.Reader) {
+    guard var flying = flights[key], let index = flying.firstIndex(where: { $0.flight === flight }) else { return }
+    flying[index].followers.removeAll { $0 == reader }
+    flights[key] = flying
+  }
+
+  /// The answer to a URL could not be stored: for a while requests for it do not wait for one another.
+  public mutating func noteUnstorable(_ key: CacheKey, now: Int64) {
+    if unstorable.count >= Self.mostUnstorable { unstorable.removeAll() }
+    unstorable[key] = now + Self.unstorableMilliseconds
+  }
+}

@@ -1,0 +1,248 @@
+// The content of a stored answer: written by the one loop that fetches it, read by any, also while it is still coming.
+//
+// It is kept in chunks, under a lock that is held for the copying of one of them. A reader that has come to the end of what there
+// is stands in a list, and whoever writes tells it. Where more comes than may be stored, the content is kept no longer than its
+// readers need, and the slowest of them holds the fetch up. Tests: ContentTests.
+
+import Bytes
+
+public final class Content: Sendable {
+  /// Bytes of a chunk: what one write to a client's socket takes.
+  public static let chunkBytes = 64 << 10
+  /// How far a fetch may run ahead of the slowest reader of what is not stored, in bytes.
+  static let windowBytes: UInt64 = 1 << 20
+
+  /// Who reads, and how it is told that there is more.
+  public struct Reader: Sendable, Equatable {
+    /// The loop that it belongs to, its slot there, and the generation of that.
+    public let worker: Int
+    public let slot: Int
+    public let generation: UInt32
+
+    public init(worker: Int, slot: Int, generation: UInt32) {
+      self.worker = worker
+      self.slot = slot
+      self.generation = generation
+    }
+  }
+
+  public enum End: Sendable, Equatable {
+    case growing, complete
+    /// What there is will not be the whole.
+    case broken
+  }
+
+  public enum Read: Sendable, Equatable {
+    /// So many bytes were appended.
+    case bytes(Int)
+    /// Nothing is there yet: the reader is told when there is.
+    case wait
+    case complete
+    case broken
+  }
+
+  private struct Attendance: Sendable {
+    let reader: Reader
+    var offset: UInt64
+    var waits = false
+  }
+
+  private struct State: Sendable {
+    /// From the one that holds `firstKept` on.
+    var chunks: [[UInt8]] = []
+    /// Chunks before it have been given up.
+    var chunksGivenUp = 0
+    var count: UInt64 = 0
+    var end = End.growing
+    var trailers: [UInt8] = []
+    var readers: [Attendance] = []
+    var isStored = true
+    /// The fetch has been told to wait for its readers.
+    var fetchWaits = false
+  }
+
+  private let state = Locked(State())
+  /// In bytes, where the origin said so at the beginning.
+  public let announced: UInt64?
+
+  public init(announced: UInt64?) { self.announced = announced }
+
+  /// Bytes that are there.
+  public var count: UInt64 { state.withLock { $0.count } }
+  public var end: End { state.withLock { $0.end } }
+  public var isComplete: Bool { end == .complete }
+  public var hasReaders: Bool { state.withLock { !$0.readers.isEmpty } }
+  /// Of the whole, in bytes; nil where it is not known yet.
+  public var length: UInt64? { announced ?? state.withLock { $0.end == .complete ? $0.count : nil } }
+  /// Lines behind the content, each with its line end.
+  public var trailers: [UInt8] { state.withLock { $0.trailers } }
+
+  // MARK: Writing
+
+  /// What comes of an append: whom to tell, and whether the fetch is to wait for its readers.
+  public struct Appended: Sendable {
+    public let readers: [Reader]
+    public let waits: Bool
+  }
+
+  public func append(_ bytes: Span<UInt8>) -> Appended {
+    state.withLock { state in
+      var at = 0
+      while at < bytes.count {
+        if state.chunks.last.map({ $0.count == Self.chunkBytes }) ?? true {
+          state.chunks.append([])
+          state.chunks[state.chunks.count - 1].reserveCapacity(min(Self.chunkBytes, capacity(state, bytes.count - at)))
+        }
+        let last = state.chunks.count - 1
+        let part = min(bytes.count - at, Self.chunkBytes - state.chunks[last].count)
+        unsafe bytes.extracting(at..<at + part).withUnsafeBufferPointer {
+          unsafe state.chunks[last].append(contentsOf: $0)
+        }
+        at += part
+      }
+      state.count += UInt64(bytes.count)
+      Self.giveUpRead(&state)
+      state.fetchWaits = Self.isFull(state)
+      return Appended(readers: Self.takeWaiting(&state), waits: state.fetchWaits)
+    }
+  }
+
+  /// What the next chunk is made for.
+  private func capacity(_ state: State, _ now: Int) -> Int {
+    guard let announced, announced > state.count else { return now }
+    return max(now, Int(min(announced - state.count, UInt64(Self.chunkBytes))))
+  }
+
+  /// All of it is there. Whom to tell.
+  public func finish(trailers: [UInt8] = []) -> [Reader] {
+    state.withLock { state in
+      state.end = .complete
+      state.trailers = trailers
+      return Self.takeWaiting(&state)
+    }
+  }
+
+  /// No more will come.
+  public func breakOff() -> [Reader] {
+    state.withLock { state in
+      if state.end == .growing { state.end = .broken }
+      return Self.takeWaiting(&state)
+    }
+  }
+
+  /// It is not stored any more: what all readers have had is given up from here on.
+  public func giveUp() {
+    state.withLock { state in
+      state.isStored = false
+      Self.giveUpRead(&state)
+    }
+  }
+
+  private static func takeWaiting(_ state: inout State) -> [Reader] {
+    var waiting: [Reader] = []
+    for index in state.readers.indices where state.readers[index].waits {
+      state.readers[index].waits = false
+      waiting.append(state.readers[index].reader)
+    }
+    return waiting
+  }
+
+  private static func slowest(_ state: State) -> UInt64 { state.readers.map(\.offset).min() ?? state.count }
+
+  private static func giveUpRead(_ state: inout State) {
+    // The one that is written to stays.
+    if state.isStored || state.end == .complete && state.readers.isEmpty { return }
+    let whole = Int(slowest(state) / UInt64(chunkBytes)) - state.chunksGivenUp
+    let count = min(whole, state.chunks.count - 1)
+    guard count > 0 else { return }
+    state.chunks.removeFirst(count)
+    state.chunksGivenUp += count
+  }
+
+  private static func isFull(_ state: State) -> Bool {
+    !state.isStored && state.end == .growing && state.count - slowest(state) >= windowBytes
+  }
+
+  // MARK: Reading
+
+  /// One more reads, from `offset` on. false: what it needs has been given up.
+  public func attend(_ reader: Reader, from offset: UInt64) -> Bool {
+    state.withLock { state in
+      guard offset >= UInt64(state.chunksGivenUp * Self.chunkBytes) else { return false }
+      state.readers.append(Attendance(reader: reader, offset: offset))
+      return true
+    }
+  }
+
+  /// What comes of a read: how it went, and whether the fetch, which waited, has room now.
+  public struct Progress: Sendable, Equatable {
+    public let read: Read
+    public let wakesFetch: Bool
+  }
+
+  /// Appends what is there from `offset` on, at most `most` bytes, and no more than a chunk.
+  public func read(_ reader: Reader, from offset: UInt64, most: Int, into buffer: inout ByteBuffer) -> Progress {
+    switch look(reader, offset) {
+    case .ended(let read): return Progress(read: read, wakesFetch: false)
+    case .chunk(let bytes, let from):
+      let count = min(most, bytes.count - from)
+      buffer.append(bytes.span.extracting(from..<from + count))
+      return Progress(read: .bytes(count), wakesFetch: advance(reader, to: offset + UInt64(count)))
+    }
+  }
+
+  private enum Look {
+    case chunk([UInt8], from: Int)
+    case ended(Read)
+  }
+
+  private func look(_ reader: Reader, _ offset: UInt64) -> Look {
+    state.withLock { state in
+      if offset < state.count {
+        let index = Int(offset / UInt64(Self.chunkBytes)) - state.chunksGivenUp
+        guard state.chunks.indices.contains(index) else { return .ended(.broken) }
+        return .chunk(state.chunks[index], from: Int(offset % UInt64(Self.chunkBytes)))
+      }
+      switch state.end {
+      case .complete: return .ended(.complete)
+      case .broken: return .ended(.broken)
+      case .growing:
+        for index in state.readers.indices where state.readers[index].reader == reader {
+          state.readers[index].waits = true
+        }
+        return .ended(.wait)
+      }
+    }
+  }
+
+  private func advance(_ reader: Reader, to offset: UInt64) -> Bool {
+    state.withLock { state in
+      for index in state.readers.indices where state.readers[index].reader == reader {
+        state.readers[index].offset = offset
+      }
+      return Self.release(&state)
+    }
+  }
+
+  private static func release(_ state: inout State) -> Bool {
+    giveUpRead(&state)
+    if state.fetchWaits, !isFull(state) {
+      state.fetchWaits = false
+      return true
+    }
+    return false
+  }
+
+  /// Whether something is there from `offset` on: bytes, or the end.
+  public func hasMore(from offset: UInt64) -> Bool {
+    state.withLock { $0.count > offset || $0.end != .growing }
+  }
+
+  /// Reads no more. `isLast`: nobody does, and the rest is still to come; `wakesFetch`: it was the one that held the fetch up.
+  public func leave(_ reader: Reader) -> (isLast: Bool, wakesFetch: Bool) {
+    state.withLock { state in
+      state.readers.removeAll { $0.reader == reader }
+      return (state.readers.isEmpty && state.end == .growing, Self.release(&state))
+    }
+  }
+}

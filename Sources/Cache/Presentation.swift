@@ -1,0 +1,135 @@
+// A stored answer as a client gets it: whole, as 304 where its condition holds (RFC 9110, 13), or the part that it asks for
+// (14.2). Tests: PresentationTests.
+
+import Bytes
+import HTTP1
+
+/// What of a stored answer a request gets.
+public enum Presentation: Sendable, Equatable {
+  case whole
+  case notModified
+  /// The bytes of `range`, of so many.
+  case part(Range<UInt64>, of: UInt64)
+  /// No byte of the range is there.
+  case unsatisfiable(of: UInt64)
+}
+
+extension StoredHead {
+  /// `length`: of the content in bytes; nil where it is not known yet.
+  public func presentation(for request: CacheRequest, length: UInt64?) -> Presentation {
+    if status == 200, isUnchanged(for: request) { return .notModified }
+    guard status == 200, request.method == .get, let length, let range = request.fields.only("range"),
+      mayBeCut(for: request)
+    else { return .whole }
+    return Self.part(range, length)
+  }
+
+  /// RFC 9110, 13.2.2: If-None-Match comes before If-Modified-Since.
+  private func isUnchanged(for request: CacheRequest) -> Bool {
+    if let list = request.fields.combined("if-none-match") {
+      if list == [0x2a] { return true }
+      guard let entityTag else { return false }
+      return EntityTag.list(list).contains { $0.matchesWeakly(entityTag) }
+    }
+    guard let text = request.fields.only("if-modified-since"),
+      let since = HTTPDate.read(text.span, now: received / 1000)
+    else { return false }
+    return (lastModified ?? date) <= since
+  }
+
+  /// RFC 9110, 13.1.5: only of the representation that the client has a part of already.
+  private func mayBeCut(for request: CacheRequest) -> Bool {
+    guard let condition = request.fields.only("if-range") else { return !request.fields.contains("if-range") }
+    if condition.first == 0x22 || condition.starts(with: [0x57, 0x2f]) {
+      guard let entityTag, let given = EntityTag(condition) else { return false }
+      return entityTag.matchesStrongly(given)
+    }
+    // As a validator a date must be exact, and old enough to be strong (8.8.2.2).
+    guard let given = HTTPDate.read(condition.span, now: received / 1000), let lastModified else { return false }
+    return given == lastModified && date >= lastModified + 60
+  }
+
+  /// One range of bytes; several, and what is no range, get the whole (RFC 9110, 14.2).
+  static func part(_ value: [UInt8], _ length: UInt64) -> Presentation {
+    let bytes = value.span
+    guard bytes.count > 6, bytes.equals(0..<6, ignoringCase: "bytes=") else { return .whole }
+    let set = bytes.trimmingBlanks(6..<bytes.count)
+    guard let dash = (set).first(where: { bytes[$0] == 0x2d }), !set.contains(where: { bytes[$0] == 0x2c }) else {
+      return .whole
+    }
+    let first = number(value[set.lowerBound..<dash])
+    let last = number(value[dash + 1..<set.upperBound])
+    if dash == set.lowerBound {
+      guard let last else { return .whole }
+      if last == 0 || length == 0 { return .unsatisfiable(of: length) }
+      return .part(length - min(last, length)..<length, of: length)
+    }
+    guard let first, dash + 1 == set.upperBound || last != nil else { return .whole }
+    if let last, last < first { return .whole }
+    if first >= length { return .unsatisfiable(of: length) }
+    return .part(first..<min(last ?? .max, length - 1) + 1, of: length)
+  }
+
+  private static func number(_ digits: ArraySlice<UInt8>) -> UInt64? {
+    guard !digits.isEmpty, digits.count <= 18, digits.allSatisfy({ $0.isASCIIDigit }) else { return nil }
+    return digits.reduce(UInt64(0)) { $0 * 10 + UInt64($1 & 0xf) }
+  }
+
+  /// Writes the head. `age` in seconds; `length` of the whole content, nil where it is not known.
+  public func write(_ presentation: Presentation, age: Int64, length: UInt64?, to buffer: inout ByteBuffer) {
+    buffer.append("HTTP/1.1 ")
+    switch presentation {
+    case .whole:
+      buffer.append(decimal: UInt64(status), width: 3)
+      buffer.append(0x20)
+      buffer.append(reason)
+      buffer.append("\r\n")
+      buffer.append(fields.text)
+    case .notModified:
+      buffer.append("304 Not Modified\r\n")
+      buffer.append(Self.fieldsOfNotModified(fields).text)
+    case .part(let range, let total):
+      buffer.append("206 Partial Content\r\n")
+      buffer.append(fields.text)
+      buffer.append("Content-Range: bytes ")
+      buffer.append(decimal: range.lowerBound)
+      buffer.append("-")
+      buffer.append(decimal: range.upperBound - 1)
+      buffer.append("/")
+      buffer.append(decimal: total)
+      buffer.append("\r\n")
+    case .unsatisfiable(let total):
+      buffer.append("416 Range Not Satisfiable\r\nContent-Range: bytes */")
+      buffer.append(decimal: total)
+      buffer.append("\r\n")
+    }
+    buffer.append("Age: ")
+    buffer.append(decimal: UInt64(max(0, age)))
+    buffer.append("\r\n")
+    writeFraming(presentation, length, to: &buffer)
+    buffer.append("\r\n")
+  }
+
+  private func writeFraming(_ presentation: Presentation, _ length: UInt64?, to buffer: inout ByteBuffer) {
+    let count: UInt64?
+    switch presentation {
+    case .whole where status == 204: return
+    case .notModified: return
+    case .whole: count = length
+    case .part(let range, _): count = UInt64(range.count)
+    case .unsatisfiable: count = 0
+    }
+    guard let count else { return buffer.append("Transfer-Encoding: chunked\r\n") }
+    buffer.append("Content-Length: ")
+    buffer.append(decimal: count)
+    buffer.append("\r\n")
+  }
+
+  /// RFC 9110, 15.4.5.
+  private static func fieldsOfNotModified(_ fields: MessageFields) -> MessageFields {
+    let kept: [StaticString] = [
+      "cache-control", "content-location", "date", "etag", "expires", "last-modified", "vary",
+    ]
+    return fields.without { name in !kept.contains { name.equals(0..<name.count, ignoringCase: $0) } }
+  }
+}

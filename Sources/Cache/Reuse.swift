@@ -1,0 +1,95 @@
+// Whether a stored answer is used for a request (RFC 9111, 4; RFC 5861), or what has to be done first. Tests: ReuseTests.
+
+import Bytes
+import Policy
+
+/// What is done with an answer that is stored for a request.
+public enum Reuse: Sendable, Equatable {
+  /// It is used as it is.
+  case fresh
+  /// It is stale, and is used all the same. `refreshes`: the origin is asked meanwhile (RFC 5861, 3).
+  case stale(refreshes: Bool)
+  /// The origin is asked first.
+  case ask(Forward)
+}
+
+/// Why a request goes to the origin (RFC 9211, 2.2).
+public enum Forward: String, Sendable {
+  /// The rule does not let the store be used.
+  case bypass
+  case method
+  case uriMiss = "uri-miss"
+  case varyMiss = "vary-miss"
+  /// The request's own directives.
+  case request
+  case stale
+  case partial
+}
+
+extension StoredHead {
+  /// `now`: milliseconds since 1970. For a request that it answers.
+  public func reuse(for request: CacheRequest, at now: Int64) -> Reuse {
+    switch request.policy {
+    case .reloadIgnoringCache: return .ask(.bypass)
+    case .reloadRevalidating: return .ask(.request)
+    case .returnCacheElseLoad, .returnCacheDontLoad: return timeToLive(at: now) > 0 ? .fresh : .stale(refreshes: false)
+    case .useProtocol: break
+    }
+    if request.directives.noCache { return .ask(.request) }
+    if directives.noCache { return .ask(.stale) }
+    guard let age = age(at: now) else { return .ask(.stale) }
+    if let most = request.directives.maxAge, age > most || most == 0 { return .ask(.request) }
+    let left = lifetime - age
+    if let least = request.directives.minFresh, left < least { return .ask(.request) }
+    if left > 0 { return .fresh }
+    if isNeverServedStale { return .ask(.stale) }
+    if let most = request.directives.maxStale, -left <= most { return .stale(refreshes: false) }
+    if let most = directives.staleWhileRevalidate, -left <= most { return .stale(refreshes: true) }
+    return .ask(.stale)
+  }
+
+  /// RFC 9111, 4.2.4: the origin has forbidden that a stale answer is used. s-maxage says so as well (5.2.2.10).
+  public var isNeverServedStale: Bool {
+    directives.mustRevalidate || directives.proxyRevalidate || directives.noCache || directives.sharedMaxAge != nil
+  }
+
+  /// Whether it stands in where the origin fails (RFC 5861, 4): breaks off, does not answer in time, or answers with 5xx.
+  public func standsInForError(of request: CacheRequest, at now: Int64) -> Bool {
+    if isNeverServedStale || request.directives.noCache { return false }
+    let stale = -timeToLive(at: now)
+    if stale <= 0 { return true }
+    let allowed = [directives.staleIfError, request.directives.staleIfError, request.rule.staleIfError].compactMap {
+      $0
+    }.max()
+    return allowed.map { stale <= $0 } ?? false
+  }
+
+  /// Whether it stands in where the destination cannot be reached.
+  public func standsInOffline(for request: CacheRequest, at now: Int64) -> Bool {
+    if directives.mustRevalidate || directives.proxyRevalidate || directives.noCache { return false }
+    if let age = age(at: now), age <= request.rule.offline { return true }
+    return standsInForError(of: request, at: now)
+  }
+
+  /// Lines by which the origin is asked whether it still holds (RFC 9111, 4.3.1), each with its line end; empty: it has no
+  /// validator.
+  public var conditions: [UInt8] {
+    var lines: [UInt8] = []
+    if let entityTag { lines += "If-None-Match: ".utf8 + entityTag.text + [0x0d, 0x0a] }
+    if let value = fields.only("last-modified"), lastModified != nil {
+      lines += "If-Modified-Since: ".utf8 + value + [0x0d, 0x0a]
+    }
+    return lines
+  }
+
+  /// Whether a 304 with these fields is about it (RFC 9111, 4.3.4).
+  public func isValidated(by fields: MessageFields) -> Bool {
+    if let given = fields.only("etag").flatMap({ EntityTag($0) }) {
+      return entityTag.map { $0.matchesWeakly(given) } ?? false
+    }
+    if let given = fields.only("last-modified"), let stored = self.fields.only("last-modified") {
+      return given == stored
+    }
+    return true
+  }
+}

@@ -1,0 +1,44 @@
+// What may be stored (RFC 9111, 3). Tests: StorabilityTests.
+
+import Bytes
+import Policy
+
+extension StoredHead {
+  /// Why it is not stored; nil: it may be.
+  public func refusal(toStoreFor request: CacheRequest) -> String? {
+    if request.method != .get { return "the request is no GET" }
+    if request.directives.noStore { return "the request says no-store" }
+    // A part is stored as part of a whole, or not at all.
+    if status == 206 { return "it is a part" }
+    if status == 304 { return "it answers a condition of the client's" }
+    if request.isForPart, status != 200 { return "it answers a request for a part" }
+    // RFC 9111, 5.2.2.3: no-store is for those that do not know the status.
+    let understands = directives.mustUnderstand && Self.understoodStatuses.contains(status)
+    if directives.noStore, !understands { return "it says no-store" }
+    if directives.mustUnderstand, !understands { return "it must be understood, and status \(status) is not" }
+    if directives.isPrivate, request.rule.share != .user { return "it says private" }
+    if selecting.contains(where: { $0.name == [0x2a] }) { return "it varies with everything" }
+    if request.isAuthorized, !isForAll { return "its request carried credentials" }
+    if request.rule.share != .user, fields.contains("set-cookie"), !directives.isPublic {
+      return "it sets a cookie and does not say public"
+    }
+    let isAllowed =
+      directives.isPublic || hasExplicitLifetime && lifetimeIsOrigins || Self.heuristicStatuses.contains(status)
+      || directives.isPrivate && request.rule.share == .user
+    return isAllowed ? nil : "status \(status) without a lifetime is not stored"
+  }
+
+  /// RFC 9111, 3.5: what may be given to others although its request carried credentials.
+  private var isForAll: Bool { directives.isPublic || directives.mustRevalidate || directives.sharedMaxAge != nil }
+
+  /// Whether the origin itself gave the lifetime: a rule makes nothing storable that is not.
+  private var lifetimeIsOrigins: Bool {
+    lifetimeSource != .rule || directives.maxAge != nil || directives.sharedMaxAge != nil || fields.contains("expires")
+  }
+
+  /// Final statuses whose meaning for a cache is known here: all of RFC 9110 that are stored at all.
+  static let understoodStatuses: Set<Int> = heuristicStatuses.union([
+    201, 202, 302, 303, 307, 400, 401, 403, 406, 409, 411, 412, 413, 415, 416, 417, 421, 422, 426, 500, 502, 503, 504,
+    505,
+  ])
+}

@@ -1,0 +1,200 @@
+// The head of a response that is kept, with all that its reuse is decided by: when it came, how old it was then, for how long it
+// is fresh, what it answers (RFC 9111, 4). It does not change; one that an origin has validated is another.
+//
+// Tests: FreshnessTests, StorabilityTests, ReuseTests, ValidationTests.
+
+import Bytes
+import HTTP1
+import Policy
+
+public struct StoredHead: Sendable {
+  public let status: Int
+  public let reason: [UInt8]
+  /// Without the fields of the hop, Age and Content-Length.
+  public let fields: MessageFields
+  /// When the request left and when the head came, in milliseconds since 1970.
+  public let requested: Int64
+  public let received: Int64
+  /// What Vary names, in lower case, and what the request that it answers said of that (RFC 9111, 4.1).
+  public let selecting: [SelectingField]
+  public let directives: CacheDirectives
+  /// nil: none, or more than one.
+  public let entityTag: EntityTag?
+  /// In seconds since 1970.
+  public let lastModified: Int64?
+  /// The origin's clock when it answered, in seconds since 1970.
+  public let date: Int64
+  /// How old it was when it came, in seconds (RFC 9111, 4.2.3).
+  public let initialAge: Int64
+  /// For how long it is fresh, in seconds, and by whose word.
+  public let lifetime: Int64
+  public let lifetimeSource: LifetimeSource
+
+  public struct SelectingField: Sendable, Equatable {
+    public let name: [UInt8]
+    /// nil: the request had none.
+    public let value: [UInt8]?
+  }
+
+  /// Where a freshness lifetime came from.
+  public enum LifetimeSource: String, Sendable {
+    case rule = "the rule's fresh_for"
+    case sharedMaxAge = "s-maxage"
+    case maxAge = "max-age"
+    case expires = "Expires"
+    case heuristic = "a tenth of the time since Last-Modified"
+    case none = "nothing"
+  }
+
+  /// Statuses that are stored without a word of their own about it (RFC 9110, 15.1), but for 206.
+  static let heuristicStatuses: Set<Int> = [200, 203, 204, 300, 301, 308, 404, 405, 410, 414, 501]
+
+  /// Longest heuristic freshness: after a day a document that says nothing is asked for again (RFC 9111, 4.2.2 had warned of more).
+  static let longestHeuristic: Int64 = 86_400
+  /// Part of the time since the last change, the one that RFC 9111, 4.2.2 gives.
+  static let heuristicDivisor: Int64 = 10
+
+  /// `fields`: without those of the hop. `targets`: names of fields that speak to this cache, in lower case.
+  public init(
+    status: Int, reason: [UInt8], _ fields: MessageFields, answering request: CacheRequest, requested: Int64,
+    received: Int64, targets: [[UInt8]] = []
+  ) {
+    self.status = status
+    self.reason = reason
+    self.requested = requested
+    self.received = received
+    let (directives, isTargeted) = CacheDirectives.ofResponse(fields, targets: targets)
+    self.directives = directives
+    entityTag = fields.only("etag").flatMap { EntityTag($0) }
+    let seconds = received / 1000
+    lastModified = fields.only("last-modified").flatMap { HTTPDate.read($0.span, now: seconds) }
+    let date = fields.only("date").flatMap { HTTPDate.read($0.span, now: seconds) }
+    self.date = date ?? seconds
+    selecting = Self.selectingFields(fields, request.fields)
+    let age = Self.age(fields)
+    initialAge = max(max(0, seconds - self.date), age + max(0, received - requested) / 1000)
+    (lifetime, lifetimeSource) = Self.lifetime(
+      status, fields, directives, isTargeted: isTargeted, rule: request.rule, date: self.date,
+      lastModified: lastModified, now: seconds)
+    var kept = fields.without(["age", "content-length"])
+    if date == nil {
+      // RFC 9110, 6.6.1: who keeps a response without a date says when it came.
+      var text = ByteBuffer()
+      CalendarTime(secondsSince1970: seconds).writeIMFFixdate(to: &text)
+      kept = kept.without(["date"])
+      kept.append("Date", text.bytes.array)
+    }
+    self.fields = kept
+  }
+
+  /// RFC 9111, 5.1: the first of a list, and nothing where that is no number.
+  private static func age(_ fields: MessageFields) -> Int64 {
+    guard let first = fields.first("age") else { return 0 }
+    var elements = ListElements(first)
+    guard let element = elements.next(fields.text.span) else { return 0 }
+    return CacheDirectives.seconds(Array(fields.text[element])) ?? 0
+  }
+
+  /// RFC 9111, 4.2.1 and 4.2.2.
+  private static func lifetime(
+    _ status: Int, _ fields: MessageFields, _ directives: CacheDirectives, isTargeted: Bool, rule: CacheRule,
+    date: Int64, lastModified: Int64?, now: Int64
+  ) -> (Int64, LifetimeSource) {
+    if let fresh = rule.freshFor { return (fresh, .rule) }
+    if let age = directives.sharedMaxAge { return (age, .sharedMaxAge) }
+    if let age = directives.maxAge { return (age, .maxAge) }
+    if !isTargeted, fields.contains("expires") {
+      // What is no date, or comes twice, is past.
+      let expires = fields.only("expires").flatMap { HTTPDate.read($0.span, now: now) }
+      return (max(0, (expires ?? date) - date), .expires)
+    }
+    guard heuristicStatuses.contains(status) || directives.isPublic, let lastModified, lastModified < date else {
+      return (0, .none)
+    }
+    return (min((date - lastModified) / heuristicDivisor, longestHeuristic), .heuristic)
+  }
+
+  /// Whether the origin says for how long it is fresh.
+  var hasExplicitLifetime: Bool {
+    switch lifetimeSource {
+    case .rule, .sharedMaxAge, .maxAge, .expires: true
+    case .heuristic, .none: false
+    }
+  }
+
+  // MARK: Age
+
+  /// How old it is, in seconds; nil where the clock stands before the time at which it came, and nothing is known of its age.
+  public func age(at now: Int64) -> Int64? { now < received ? nil : initialAge + (now - received) / 1000 }
+
+  /// How much longer it is fresh, in seconds; negative: for how long it has been stale.
+  public func timeToLive(at now: Int64) -> Int64 {
+    guard let age = age(at: now) else { return -CacheDirectives.longest }
+    return lifetime - age
+  }
+
+  // MARK: Vary
+
+  /// What is held against the request for each name of Vary; nil names nothing that any request meets.
+  private static func selectingFields(_ fields: MessageFields, _ request: MessageFields) -> [SelectingField] {
+    var selecting: [SelectingField] = []
+    fields.forEachElement("vary") { element in
+      let name = element.array.map(\.asciiLowercased)
+      if !selecting.contains(where: { $0.name == name }) {
+        selecting.append(SelectingField(name: name, value: normalized(name, request)))
+      }
+    }
+    return selecting
+  }
+
+  /// As two requests are compared (RFC 9111, 4.1): the lines of a list as one, blanks around its commas left out, and in fields of
+  /// negotiation, whose words know no case, those of letters and all blanks.
+  static func normalized(_ name: [UInt8], _ request: MessageFields) -> [UInt8]? {
+    guard let value = request.combined(name.span) else { return nil }
+    let isNegotiation = negotiationFields.contains { name.span.equals(0..<name.count, ignoringCase: $0) }
+    var normalized: [UInt8] = []
+    normalized.reserveCapacity(value.count)
+    var isQuoted = false
+    for byte in value {
+      if byte == 0x22 { isQuoted.toggle() }
+      if isQuoted {
+        normalized.append(byte)
+      } else if byte.isBlank {
+        if isNegotiation || normalized.isEmpty || normalized.last == 0x2c { continue }
+        normalized.append(byte)
+      } else {
+        if byte == 0x2c { while normalized.last?.isBlank ?? false { normalized.removeLast() } }
+        normalized.append(isNegotiation ? byte.asciiLowercased : byte)
+      }
+    }
+    return normalized
+  }
+
+  private static let negotiationFields: [StaticString] = [
+    "accept", "accept-encoding", "accept-language", "accept-charset",
+  ]
+
+  /// Whether it answers a request with these fields.
+  public func answers(_ request: MessageFields) -> Bool {
+    selecting.allSatisfy { $0.name != [0x2a] && Self.normalized($0.name, request) == $0.value }
+  }
+
+  // MARK: Validation
+
+  /// What the origin said when it was asked whether it still holds (RFC 9111, 4.3.4 and 4.3.5): its fields take the place of those
+  /// that are stored, but for what belongs to the content.
+  public func freshened(
+    by update: MessageFields, answering request: CacheRequest, requested: Int64, received: Int64,
+    targets: [[UInt8]] = []
+  ) -> StoredHead {
+    let kept = update.without([
+      "content-length", "content-encoding", "content-range", "content-md5", "content-digest", "repr-digest", "vary",
+    ])
+    var fields = fields.updated(by: kept)
+    // A 304 without a date is as old as it looks.
+    if !update.contains("date") { fields = fields.without(["date"]) }
+    return StoredHead(
+      status: status, reason: reason, fields, answering: request, requested: requested, received: received,
+      targets: targets)
+  }
+}
