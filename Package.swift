@@ -13,7 +13,7 @@ let package = Package(
     .target(
       name: "Server",
       dependencies: [
-        "Session", "TLSWire", "Upstream", "Sharing", "Transport", "Security", "Reachability", "HTTP1", "HTTP2",
+        "Session", "Cache", "TLSWire", "Upstream", "Sharing", "Transport", "Security", "Reachability", "HTTP1", "HTTP2",
         "Policy",
         "Bytes", "CLinux",
       ],

@@ -241,6 +241,9 @@ public struct CacheIndex: Sendable {
     return true
   }
 
+  /// Whether the URL is being fetched.
+  public func isFlying(_ key: CacheKey) -> Bool { flights[key] != nil }
+
   public mutating func begin(_ flight: Flight, _ key: CacheKey) {
     flights[key, default: []].append(Flying(flight: flight))
   }

@@ -57,6 +57,8 @@ public final class Content: Sendable {
     var trailers: [UInt8] = []
     var readers: [Attendance] = []
     var isStored = true
+    /// Who fetches it; nil: nobody, or nobody any more.
+    var fetch: Reader?
     /// The fetch has been told to wait for its readers.
     var fetchWaits = false
   }
@@ -76,6 +78,12 @@ public final class Content: Sendable {
   public var length: UInt64? { announced ?? state.withLock { $0.end == .complete ? $0.count : nil } }
   /// Lines behind the content, each with its line end.
   public var trailers: [UInt8] { state.withLock { $0.trailers } }
+
+  /// Who fetches it, and is told where readers leave.
+  public var fetch: Reader? {
+    get { state.withLock { $0.fetch } }
+    set { state.withLock { $0.fetch = newValue } }
+  }
 
   // MARK: Writing
 

@@ -19,6 +19,65 @@ public struct CacheKey: Hashable, Sendable {
   }
 }
 
+extension CacheKey {
+  /// What an unsafe request for it makes invalid: itself, and what the answer names of the same origin (RFC 9111, 4.4).
+  public func invalidated(by fields: MessageFields) -> [CacheKey] {
+    var keys = [self]
+    guard let end = bytes.firstIndex(of: 0) else { return keys }
+    let url = Array(bytes[..<end])
+    for name: StaticString in ["location", "content-location"] {
+      guard let reference = fields.only(name), let named = Self.resolve(reference, against: url) else { continue }
+      keys.append(CacheKey(bytes: named + bytes[end...]))
+    }
+    return keys
+  }
+
+  private init(bytes: [UInt8]) { self.bytes = bytes }
+
+  /// A reference to the same origin as `url` (RFC 3986, 5.2); nil: it is of another, or of none.
+  static func resolve(_ reference: [UInt8], against url: [UInt8]) -> [UInt8]? {
+    let text = String(decoding: url, as: UTF8.self)
+    guard let scheme = text.firstRange(of: "://") else { return nil }
+    let originEnd = text[scheme.upperBound...].firstIndex { "/?#".contains($0) } ?? text.endIndex
+    let origin = text[..<originEnd]
+    let rest = text[originEnd...]
+    let path = rest.prefix { $0 != "?" && $0 != "#" }
+    let named = String(decoding: reference, as: UTF8.self).prefix { $0 != "#" }
+    if named.isEmpty { return url }
+    if named.hasPrefix("//") {
+      let whole = "\(text[..<scheme.lowerBound]):\(named)"
+      return whole.lowercased().hasPrefix(origin.lowercased() + "/") ? Array(whole.utf8) : nil
+    }
+    if named.firstRange(of: "://") != nil {
+      guard named.lowercased().hasPrefix(origin.lowercased()) else { return nil }
+      let behind = named.dropFirst(origin.count)
+      guard behind.isEmpty || behind.hasPrefix("/") || behind.hasPrefix("?") else { return nil }
+      return Array((origin + (behind.hasPrefix("/") ? "" : "/") + behind).utf8)
+    }
+    if named.hasPrefix("/") { return Array((origin + withoutDots(named)).utf8) }
+    if named.hasPrefix("?") { return Array((origin + (path.isEmpty ? "/" : path) + named).utf8) }
+    let directory = path.lastIndex(of: "/").map { path[...$0] } ?? "/"
+    return Array((origin + withoutDots(directory + named)).utf8)
+  }
+
+  /// RFC 3986, 5.2.4.
+  private static func withoutDots(_ target: Substring) -> String {
+    let path = target.prefix { $0 != "?" }
+    var kept: [Substring] = []
+    let segments = path.split(separator: "/", omittingEmptySubsequences: false).dropFirst()
+    for (index, segment) in segments.enumerated() {
+      let isLast = index == segments.count - 1
+      if segment == ".." { _ = kept.popLast() }
+      if segment == "." || segment == ".." {
+        if isLast { kept.append("") }
+      } else {
+        kept.append(segment)
+      }
+    }
+    return "/" + kept.joined(separator: "/") + target[path.endIndex...]
+  }
+}
+
 /// An answer that is stored. One whose head an origin has freshened is another, over the same content.
 public final class StoredAnswer: Sendable {
   public let key: CacheKey

@@ -18,6 +18,7 @@ extension ConfigurationReading {
       warnOfIdleKeys(rule)
       warnOfIdleSerializers(rule)
       warnOfIdlePaths(rule)
+      warnOfIdleCache(rule)
       checkTarget(rule)
       warnOfTunnels(number, outcomes)
       warnOfShadow(
@@ -98,7 +99,7 @@ extension ConfigurationReading {
   }
 
   private func warnOfDeadKeys(_ rule: RuleDraft) {
-    for key in ["timeouts", "request", "security", "response"] {
+    for key in ["timeouts", "request", "security", "response", "cache"] {
       guard let setting = rule.settings[key] else { continue }
       report(
         .warning, setting.source, setting.keyBegin,

@@ -94,7 +94,9 @@ extension ConfigurationReading {
       guard let setting = rule.timeouts?.settings[timeout] else { continue }
       keys.append(Key(name: "timeouts.\(timeout.rawValue)".quoted, setting: setting))
     }
-    if let setting = rule.settings["response"] { keys.append(Key(name: "[rule.response]", setting: setting)) }
+    for table in ["response", "cache"] {
+      if let setting = rule.settings[table] { keys.append(Key(name: "[rule.\(table)]", setting: setting)) }
+    }
     return keys
   }
 

@@ -75,6 +75,8 @@ public struct Explanation: Sendable {
   public let serializer: SerializerExplanation?
   /// What the response is held to; nil where nothing is looked at.
   public let response: ResponseExplanation?
+  /// What is stored of the answers, and used; nil where nothing is.
+  public let cache: CacheExplanation?
   /// nil for what is denied, and for a request that leaves in the clear.
   public let security: SecurityExplanation?
   /// nil for what is denied, and where the rule lists no routes: then it goes straight.
@@ -171,7 +173,8 @@ extension Policy {
       defaults: isEcho ? [] : edits.fields.defaults.map(Explanation.Field.init),
       timeoutMilliseconds: edits.timeoutMilliseconds, cookies: edits.cookies, encodesPath: edits.encodesPath,
       serializer: sendingExplanation(of: decision, seen, isTunnel: isTunnel),
-      response: isLookedInto ? responseExplanation(of: decision) : nil, security: tls,
+      response: isLookedInto ? responseExplanation(of: decision) : nil,
+      cache: isLookedInto ? cacheExplanation(of: decision, method: seen.method) : nil, security: tls,
       routes: routeExplanation(of: decision), assumptions: assumptions,
       address: (target?.host ?? seen.host).address.map {
         Explanation.AddressVerdict(
@@ -351,7 +354,7 @@ extension Explanation: CustomStringConvertible {
     if let upgrades { lines.append("  upgrades: \(upgrades)") }
     if let protocols { lines.append("  protocols: \(protocols.map(\.rawValue).joined(separator: ", "))") }
     if let redirects { lines.append("  redirects: \(redirects.text)") }
-    return lines + (serializer?.lines ?? []) + (response?.lines ?? [])
+    return lines + (serializer?.lines ?? []) + (response?.lines ?? []) + (cache?.lines ?? [])
   }
 
   private var addressLines: [String] {
@@ -429,7 +432,7 @@ extension Explanation {
       ] + (encodesPath ? [("encode_path", .boolean(true))] : [])
         + (protocols.map { [("protocols", .array($0.map { .string($0.rawValue) }))] } ?? [])
         + (redirects.map { [("redirects", .string($0.rawValue))] } ?? []) + (serializer?.json ?? [])
-        + (response?.json ?? []) + tls + ways)
+        + (response?.json ?? []) + (cache?.json ?? []) + tls + ways)
   }
 
   private var addressJSON: JSONText {

@@ -194,6 +194,8 @@ public struct Configuration: Hashable, Sendable {
   public var reachability = ReachabilitySettings()
   public var log = LogSettings()
   public var admin = AdminSettings()
+  /// [cache]; nil: nothing is stored.
+  public var cache: CacheStorage? = nil
 
   public init() {}
 }

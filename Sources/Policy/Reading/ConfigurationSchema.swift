@@ -10,7 +10,8 @@ struct TableSchema: Sendable {
 
 extension TableSchema {
   static let root = TableSchema([
-    "include", "proxy", "dns", "trust", "authority", "reachability", "log", "admin", "defaults", "pins", "routes",
+    "include", "proxy", "dns", "trust", "authority", "reachability", "log", "admin", "cache", "defaults", "pins",
+    "routes",
     "rule",
   ])
   static let proxy = TableSchema([
@@ -34,6 +35,8 @@ extension TableSchema {
   static let admin = TableSchema(["socket", "metrics", "operators"])
   static let trust = TableSchema(["anchors", "profile"])
   static let authority = TableSchema(["directory", "key"])
+  static let cache = TableSchema(["memory", "purge_to", "object", "targets"])
+  static let ruleCache = TableSchema(["share", "fresh_for", "stale_if_error", "offline", "collapse"])
   static let defaults = TableSchema(["security", "request", "response"])
   static let reachability = TableSchema(["interfaces"])
   static let rule = TableSchema([
@@ -41,11 +44,12 @@ extension TableSchema {
     "connect", "tunnel_sni", "upgrade", "upgrades", "protocols", "redirects", "target", "route", "deny_addresses",
     "timeouts",
     "security",
-    "request", "response",
+    "request", "response", "cache",
   ])
   /// The tables of a rule, whose keys are often written in the rule itself.
   static let ofRule: [(name: String, schema: TableSchema)] = [
     ("timeouts", .ruleTimeouts), ("security", .security), ("request", .request), ("response", .response),
+    ("cache", .ruleCache),
   ]
   static let security = TableSchema([
     "pins", "allow_invalid_certificates", "validates_domain_name", "anchors", "profile", "min_tls", "max_tls",
@@ -58,7 +62,7 @@ extension TableSchema {
     "on_conflict", "headers",
     "user_agent", "accept_language", "authorization", "timeout", "allows_cellular_access", "cookies",
     "buffer_uploads", "service_type",
-    "throttle",
+    "throttle", "cache_policy",
   ])
   static let queryStyle = TableSchema(["arrays", "booleans", "space"])
   static let throttle = TableSchema(["packet", "delay", "rate", "download", "when"])

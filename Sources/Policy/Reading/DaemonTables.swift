@@ -165,22 +165,26 @@ extension ConfigurationReading {
       case "idle_per_host": set(&configuration.limits.idlePerHost, integer(setting, in: Bounds.idlePerHost))
       case "connections_per_host":
         set(&configuration.limits.connectionsPerHost, integer(setting, in: Bounds.connectionsPerHost))
-      case "share": readShare(setting)
+      case "share": set(&configuration.limits.share, fraction(setting, in: Bounds.share, Bounds.shareText))
       default: readContentLimit(setting)
       }
     }
     if errorCount == errorsBefore { checkHeldBodies(table) }
   }
 
-  private func readShare(_ setting: Setting) {
+  /// `text`: what is expected.
+  func fraction(_ setting: Setting, in range: ClosedRange<Double>, _ text: String) -> Double? {
     let value: Double
     switch setting.value.content {
     case .float(let number): value = number
     case .integer(let number): value = Double(number)
-    default: return expected(Bounds.shareText, setting)
+    default:
+      expected(text, setting)
+      return nil
     }
-    guard Bounds.share.contains(value) else { return error(setting, "expected \(Bounds.shareText), found \(value)") }
-    configuration.limits.share = value
+    if range.contains(value) { return value }
+    error(setting, "expected \(text), found \(value)")
+    return nil
   }
 
   private func readContentLimit(_ setting: Setting) {
@@ -282,7 +286,7 @@ extension ConfigurationReading {
   }
 
   /// Takes what was read, and leaves the default where there was an error.
-  private func set<Value>(_ field: inout Value, _ value: Value?) {
+  func set<Value>(_ field: inout Value, _ value: Value?) {
     if let value { field = value }
   }
 }

@@ -97,6 +97,7 @@ extension ConfigurationReading {
     case "authority": table(setting).map(readAuthority)
     case "admin": table(setting).map(readAdmin)
     case "reachability": table(setting).map(readReachability)
+    case "cache": table(setting).map(readCache)
     default: readShared(setting)
     }
   }

@@ -31,6 +31,7 @@ struct RequestDraft {
   var buffersUploads: Bool? = nil
   var serviceType: ServiceType? = nil
   var throttle: Throttle? = nil
+  var cachePolicy: CachePolicy? = nil
   var allowsCellularAccess: Bool? = nil
 
   /// The request policy of a rule that says this and inherits the rest.
@@ -42,6 +43,7 @@ struct RequestDraft {
     policy.buffersUploads = buffersUploads ?? inherited.buffersUploads ?? false
     policy.serviceType = serviceType ?? inherited.serviceType ?? .standard
     policy.throttle = throttle ?? inherited.throttle
+    policy.cachePolicy = cachePolicy ?? inherited.cachePolicy ?? .useProtocol
     policy.allowsCellularAccess = allowsCellularAccess ?? inherited.allowsCellularAccess ?? true
     let serializer = SerializerDraft.merged(serializer, inheriting: inherited.serializer)
     policy.serialization = serializer?.serialization
@@ -93,6 +95,7 @@ extension ConfigurationReading {
       case "buffer_uploads": draft.buffersUploads = boolean(setting)
       case "service_type": draft.serviceType = choice(setting, ServiceType.self)
       case "throttle": draft.throttle = throttle(setting)
+      case "cache_policy": draft.cachePolicy = choice(setting, CachePolicy.self) ?? .returnCacheDontLoad
       case "allows_cellular_access": draft.allowsCellularAccess = boolean(setting)
       default: readSerializerKey(setting, &draft)
       }

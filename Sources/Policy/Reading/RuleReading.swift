@@ -34,6 +34,8 @@ struct RuleDraft {
   var effectiveSecurity: SecurityDraft? = nil
   /// nil: the rule says nothing of its own.
   var response: ResponseDraft? = nil
+  /// nil: nothing of the rule is stored.
+  var cache: CacheRule? = nil
   /// Whether it was read without an error.
   var isSound = false
   /// Where each key stands, for the checks that look at several.
@@ -51,7 +53,8 @@ struct RuleDraft {
       protocols: protocols ?? HTTPProtocol.allCases, redirects: redirects,
       target: target, routes: routes,
       denyAddresses: denyAddresses, timeouts: timeouts?.timeouts(inheriting: inheritedTimeouts),
-      request: request.policy(inheriting: inherited), security: security, response: response, answer: answer)
+      request: request.policy(inheriting: inherited), security: security, response: response, answer: answer,
+      cache: cache)
   }
 
   /// Whether it speaks of requests and is passed over when a tunnel is asked for, unless it sets `connect`.
@@ -135,6 +138,7 @@ extension ConfigurationReading {
     case "request": draft.request = table(setting).map(requestDraft) ?? RequestDraft()
     case "security": draft.security = table(setting).map(securityDraft)
     case "response": draft.response = table(setting).map(responseDraft)
+    case "cache": draft.cache = table(setting).map(cacheRule)
     default: unread(setting, of: .rule)
     }
   }

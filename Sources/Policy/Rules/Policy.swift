@@ -109,6 +109,8 @@ public final class Policy: Sendable {
   public let asksForClient: Bool
   /// Whether a request with bytes above 0x7F in its path may be taken.
   public let encodesPaths: Bool
+  /// Whether a request may have to be refused because nothing is stored for it.
+  public let mayRefuseToLoad: Bool
   /// Whether anybody wants to know who the client is: a rule, or the log.
   public let namesClients: Bool
   /// Whether a rule has time-outs of its own.
@@ -133,8 +135,13 @@ public final class Policy: Sendable {
     securityPolicies = ([defaultSecurity] + rules.map(\.security) + routes.map(\.security)).filter {
       digests.insert($0.digest).inserted
     }
-    asksForClient = rules.contains { $0.conditions.users != nil || !$0.conditions.units.isEmpty }
+    asksForClient = rules.contains {
+      $0.conditions.users != nil || !$0.conditions.units.isEmpty || ($0.cache?.share ?? .machine) != .machine
+    }
     encodesPaths = defaultRequest.encodesPath || rules.contains { $0.request.encodesPath }
+    mayRefuseToLoad =
+      defaultRequest.cachePolicy == .returnCacheDontLoad
+      || rules.contains { $0.request.cachePolicy == .returnCacheDontLoad }
     namesClients = asksForClient || configuration.log.who
     rulesHaveTimeouts = rules.contains { $0.timeouts != nil }
     index = RuleIndex(rules: rules)

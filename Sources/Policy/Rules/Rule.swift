@@ -85,6 +85,8 @@ public final class Rule: Sendable {
   public let security: SecurityPolicy
   /// [rule.response] over [defaults.response]; nil: responses are not looked at.
   public let response: ResponseSerialization?
+  /// [rule.cache]; nil: nothing of its answers is stored.
+  public let cache: CacheRule?
   /// What is sent where the origin fails; nil: the proxy's own words, or the origin's.
   public let answer: SubstituteAnswer?
 
@@ -106,7 +108,7 @@ public final class Rule: Sendable {
     denyAddresses: AddressSet? = nil, timeouts: RuleTimeouts? = nil,
     request: RequestPolicy = RequestPolicy(),
     security: SecurityPolicy = .standard, response: ResponseSerialization? = nil,
-    answer: SubstituteAnswer? = nil
+    answer: SubstituteAnswer? = nil, cache: CacheRule? = nil
   ) {
     self.name = name
     self.location = location
@@ -129,6 +131,7 @@ public final class Rule: Sendable {
     self.security = security
     self.response = response
     self.answer = answer
+    self.cache = cache
     hasParents = routes.contains { $0.parent != nil }
     hasDigestParents = routes.contains { $0.parent?.password?.digest != nil }
     methodBytes = conditions.methods.map { Array($0.utf8) }
@@ -164,6 +167,7 @@ public struct RequestPolicy: Sendable {
   public var throttle: Throttle? = nil
   /// false: 503 while the destination is reached by a cellular link.
   public var allowsCellularAccess = true
+  public var cachePolicy = CachePolicy.useProtocol
 
   public init() {}
 }

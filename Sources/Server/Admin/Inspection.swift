@@ -71,6 +71,7 @@ extension Worker {
       case .http2(let endpoint) where endpoint.isClient: gauges.clients += 1
       case .http2(let endpoint):
         if endpoint.connection.openStreams == 0 { gauges.idleUpstreams += 1 } else { gauges.busyUpstreams += 1 }
+      case .fetch: gauges.busyUpstreams += 1
       case .free, .listener, .mailbox, .connector, .attempt, .probe, .acceptPause: break
       }
     }

@@ -47,6 +47,10 @@ final class Conversation {
   /// The certificate for the host of a tunnel that is about to be intercepted.
   var leaf: Leaf?
   var clientHandshake: ClientHandshake?
+  /// What a cache has to do with the exchange under way; nil: none has.
+  var caching: Caching?
+  /// Nobody waits for it: what is stored is fetched anew.
+  var refreshes = false
   /// What has a body that is taken whole, as far as it is more than may be held.
   var spool: SpoolFile?
   /// Who the client is is being looked up, at most until the deadline.
@@ -163,6 +167,9 @@ final class Conversation {
     }
     if clientHandshake != nil { return giveUpClientHandshake(worker) }
     if identification.contains(.awaited), worker.now >= namesDeadline { return giveUpIdentifying(worker) }
+    if ending == nil, caching != nil, cacheStandsInForSilence("response-timeout", worker) {
+      return settle(worker)
+    }
     if ending == nil {
       let isFull = clientSide.holdsPiped
       perform(session.timedOut(now: worker.now, upstreamIsFull: isFull, &worker.workspace, &outputs), worker)
@@ -195,6 +202,7 @@ final class Conversation {
 
   func connectFailed(_ failure: UpstreamFailure, _ worker: Worker) {
     connector = nil
+    if cacheStandsIn(for: failure.problem.kind, worker) { return }
     if failure.problem.kind.errorType.description == "tls_certificate_error" {
       worker.shared.log.event(.warning, "\(tag) \(failure.problem.kind.token): \(failure.problem.detail)")
       if failure.problem.kind == .pinMismatch { tellOfPins(failure.problem.detail, worker) }
@@ -250,12 +258,17 @@ final class Conversation {
     }
   }
 
+  /// Where the request goes, by the first of its routes.
+  func acquireDestination(_ worker: Worker) -> Destination {
+    let routes = worker.routes(of: session.exchange.record.decision?.rule, live)
+    return worker.acquireDestination(port: session.exchange.port, originSecurity, by: worker.firstOpen(routes))
+  }
+
   func connect(fresh: Bool, _ worker: Worker) {
+    if worker.storesAnswers, isAnsweredByCache(worker) { return }
     let rule = session.exchange.record.decision?.rule
     let routes = worker.routes(of: rule, live)
-    let destination =
-      self.destination
-      ?? worker.acquireDestination(port: session.exchange.port, originSecurity, by: worker.firstOpen(routes))
+    let destination = self.destination ?? acquireDestination(worker)
     self.destination = destination
     if !fresh, !session.exchange.isTunnel {
       let carrier = destination.carrier(isTunnel: false)
@@ -288,7 +301,8 @@ final class Conversation {
 
   /// The network is another: what comes from an address that this machine has no more is over.
   func networkChanged(_ worker: Worker) {
-    guard let upstream, ending == nil, worker.hasLost(upstream.descriptor) else { return }
+    guard let upstream, !(upstream.stream.carried is StoredStream), ending == nil, worker.hasLost(upstream.descriptor)
+    else { return }
     upstreamSide.state.insert(.ended)
     let action = session.exchange.upstreamEnded(
       broken: true, loss: "the address of this machine that it was reached from is gone", now: worker.now,
@@ -317,6 +331,7 @@ final class Conversation {
     }
     upstreamSide.state.remove([.ended, .unwatched, .broken, .sawInput])
     awaitsRoom = false
+    caching?.requested = worker.workspace.wallMilliseconds
     let action = session.exchange.upstreamOpened(
       reused: reused, address: IPAddress(upstream.address), port: upstream.address.port, by: upstream.way,
       assurance: assurance(of: upstream), now: worker.now,
@@ -350,6 +365,7 @@ final class Conversation {
     }
     connector?.abandon(worker)
     connector = nil
+    if caching != nil { endCaching(worker) }
     if let upstream {
       let isClean =
         ending.keepsUpstream && !leaves && upstreamInput.isEmpty && outputs.toUpstream.isEmpty
@@ -433,6 +449,7 @@ final class Conversation {
     if flags.contains(.closed) { return }
     flags.insert(.closed)
     endLookUp()
+    if caching != nil { endCaching(worker) }
     connector?.abandon(worker)
     connector = nil
     dropUpstream(worker)

@@ -79,6 +79,7 @@ extension Conversation {
   }
 
   func upstreamStreamEnded(broken: Bool, _ worker: Worker) {
+    if caching != nil, !session.exchange.keepsReplay, cacheStandsInForSilence("connection-closed", worker) { return }
     upstreamSide.state.insert(.ended)
     let action = session.exchange.upstreamEnded(
       broken: broken, alert: broken ? upstream?.stream.tls?.alert : nil,
@@ -91,6 +92,7 @@ extension Conversation {
     var goesOn = true
     let isShort = worker.heldIsShort
     while goesOn, upstream != nil, ending == nil {
+      if caching?.awaitsHead ?? false, cacheTakes(&input, worker) { return }
       if isShort || session.exchange.heldOverdraft > 0 { prepareToHold(worker) }
       let step = session.exchange.upstreamReceived(input.bytes, now: worker.now, &worker.workspace, &outputs)
       input.consume(step.consumed)

@@ -322,6 +322,8 @@ final class HTTP2Carrier: CarriedStream {
   }
 
   var room: Int { stream.room }
+  /// Whatever happens is told.
+  var hasMore: Bool { false }
   var isSilent: Bool { stream.readable == 0 && !stream.isBroken && !stream.isEnded }
 
   func watch(_ interest: Interest?) {

@@ -71,15 +71,18 @@ final class LivePolicy: Sendable {
   let policy: Policy
   /// nil where no rule intercepts.
   let interception: Interception?
+  /// The store; nil: nothing is stored. The same over reloads, unless its settings change.
+  let cache: SharedCache?
   private let enforced: [DigestKey: OriginSecurity]
   private let reporting: [DigestKey: OriginSecurity]
 
   fileprivate init(
-    _ policy: Policy, _ interception: Interception?, enforced: [DigestKey: OriginSecurity],
+    _ policy: Policy, _ interception: Interception?, _ cache: SharedCache?, enforced: [DigestKey: OriginSecurity],
     reporting: [DigestKey: OriginSecurity]
   ) {
     self.policy = policy
     self.interception = interception
+    self.cache = cache
     self.enforced = enforced
     self.reporting = reporting
   }
@@ -117,10 +120,15 @@ struct LivePolicyMaker {
       }
     }
     return interception(loaded.authority).map { interception in
-      let live = LivePolicy(policy, interception, enforced: enforced, reporting: reporting)
+      let live = LivePolicy(policy, interception, cache(policy), enforced: enforced, reporting: reporting)
       current = live
       return live
     }
+  }
+
+  private func cache(_ policy: Policy) -> SharedCache? {
+    guard let storage = policy.configuration.cache else { return nil }
+    return current?.cache.flatMap { $0.storage == storage ? $0 : nil } ?? SharedCache(storage)
   }
 
   /// The same authority keeps its leaves and its clients their sessions.

@@ -29,6 +29,12 @@ enum WorkerMessage: Sendable {
   case place(slot: Int, generation: UInt32, ConnectionQuota.Place, of: Claimant)
   /// A connection that this one waited for is open, or will not be.
   case opened(slot: Int, generation: UInt32)
+  /// More of a stored answer is there for an upstream that reads it.
+  case storedContent(slot: Int, generation: UInt32)
+  /// A reader of a fetch has left, or has caught up.
+  case readersMoved(slot: Int, generation: UInt32)
+  /// What came of a fetch that a client waited for.
+  case flightEnded(slot: Int, generation: UInt32, FlightOutcome)
   /// Someone waits for a place: kept connections there are to give up theirs.
   case yieldIdle(ConnectionQuota.Place)
   /// A connection that another worker took from a socket that all share. None comes behind `drain`.

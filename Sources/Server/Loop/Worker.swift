@@ -25,6 +25,7 @@ final class Worker {
     case attempt(Connector)
     case probe(TunnelProbe)
     case http2(HTTP2Endpoint)
+    case fetch(CacheFetch)
     /// Accepting stopped for want of descriptors; its timer starts it again.
     case acceptPause
   }
@@ -109,6 +110,8 @@ final class Worker {
   var idlest = IdlestClients()
 
   var policy: Policy { live.policy }
+  /// Whether a request has to be held against the store at all.
+  var storesAnswers: Bool { live.cache != nil || policy.mayRefuseToLoad }
   /// Seconds since 1970.
   var seconds: Int64 { workspace.wallMilliseconds / 1000 }
 
@@ -192,6 +195,7 @@ final class Worker {
     case .attempt(let connector): connector.attemptReady(slot, self)
     case .probe(let probe): probe.ready(self)
     case .http2(let endpoint): endpoint.ready(readiness)
+    case .fetch(let fetch): fetch.ready(readiness)
     case .listener(let listener): accept(listener)
     case .mailbox: takeMessages()
     case .free, .connector, .acceptPause: break
@@ -208,6 +212,7 @@ final class Worker {
       switch occupants[slot] {
       case .client(let conversation): conversation.readMore(self)
       case .http2(let endpoint): endpoint.read()
+      case .fetch(let fetch): fetch.readMore()
       default: break
       }
     }
@@ -249,6 +254,7 @@ final class Worker {
       case .connector(let connector): connector.timerFired(self)
       case .probe(let probe): probe.timerFired(self)
       case .http2(let endpoint): endpoint.timerFired()
+      case .fetch(let fetch): fetch.timerFired()
       case .acceptPause: resumeAccepting()
       case .free, .listener, .mailbox, .attempt: break
       }
@@ -291,6 +297,16 @@ final class Worker {
           connector.goOnAlone(self)
         }
       case .yieldIdle(let place): yieldIdle(place)
+      case .storedContent(let slot, let generation):
+        if generations[slot] == generation {
+          dispatch(.carried(isReadable: true, isWritable: false, isBroken: false), to: slot)
+        }
+      case .readersMoved(let slot, let generation):
+        if generations[slot] == generation, case .fetch(let fetch) = occupants[slot] { fetch.readersMoved() }
+      case .flightEnded(let slot, let generation, let outcome):
+        if generations[slot] == generation, case .client(let conversation) = occupants[slot] {
+          conversation.flightEnded(outcome, self)
+        }
       case .ask(let question, let inquiry):
         shared.reports.post(.answered(worker: index, answer(question), inquiry: inquiry))
       case .accepted(let connection): welcome(connection)
@@ -478,7 +494,7 @@ final class Worker {
       case .client(let conversation): conversation.drain(self)
       case .upstream(let upstream): dropIdle(upstream)
       case .http2(let endpoint): endpoint.drain()
-      case .free, .listener, .mailbox, .connector, .attempt, .probe, .acceptPause: continue
+      case .free, .listener, .mailbox, .connector, .attempt, .probe, .fetch, .acceptPause: continue
       }
     }
   }

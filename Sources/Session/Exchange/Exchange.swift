@@ -86,6 +86,12 @@ public struct Exchange: ~Copyable {
   /// The memory of a file that the client gets instead of an answer, until it has it.
   var substituteWeight: HeldBody? = nil
 
+  /// The query of the request as it came, with its question mark, where its answer may be stored.
+  var askedQuery: [UInt8] = []
+
+  /// See `noteCache`; empty: no cache took part.
+  var cacheStatus = ""
+
   /// The pace of either direction; nil: as fast as it goes.
   var pacing: Pacing? = nil
 

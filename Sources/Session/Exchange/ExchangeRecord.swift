@@ -55,6 +55,8 @@ public struct ExchangeRecord: Sendable {
   /// What the client speaks, and what was spoken with the upstream; nil where there was none.
   public internal(set) var wire = HTTPProtocol.http11
   public internal(set) var upstreamWire: HTTPProtocol? = nil
+  /// How a cache took part; nil: none did.
+  public internal(set) var cache: CacheResult? = nil
   public var isReused = false
   public var isRetried = false
   public var upstream: IPAddress? = nil

@@ -18,7 +18,7 @@ public struct RequestOrigin: Sendable {
   /// The user that the client named last with the right password, to whom what is inside a tunnel belongs too.
   var proxyUser: String? = nil
   /// The tunnel that the proxy reads, where one is open: every request is inside it.
-  var interior: Exchange.Interior? = nil
+  public internal(set) var interior: Exchange.Interior? = nil
   /// What the client speaks.
   public var wire = HTTPProtocol.http11
   /// No other exchange follows on the connection.

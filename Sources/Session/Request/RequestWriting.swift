@@ -11,6 +11,7 @@ extension Exchange {
     _ outputs: inout Outputs
   ) {
     noteUpgrade(bytes, workspace)
+    noteQuery(bytes, workspace)
     dropEdited(bytes, edits, &workspace.request.fields)
     let type = typeLine(bytes, edits.fields, body, &workspace.request.fields)
     let announced =
@@ -73,6 +74,13 @@ extension Exchange {
       workspace.pool.lend(&challenged.head, outputs.toUpstream.count)
       challenged.head.append(contentsOf: outputs.toUpstream)
     }
+  }
+
+  /// Where its answer may be stored: people are shown the URL as it was asked for.
+  private mutating func noteQuery(_ bytes: Span<UInt8>, _ workspace: borrowing Workspace) {
+    guard cacheRule != nil else { return }
+    let query = workspace.request.path.upperBound..<workspace.request.pathAndQuery.upperBound
+    if !query.isEmpty { askedQuery = bytes.extracting(query).array }
   }
 
   private static let trailerName = Array("trailer".utf8)

@@ -51,6 +51,11 @@ extension Exchange {
   }
 }
 
+extension Problem.Kind {
+  /// Whether it says that the destination could not be reached.
+  public var isAboutReachability: Bool { Problem(self, "").occasion == .unreachable }
+}
+
 extension Problem {
   /// On what occasion of an `answer` it comes; nil: on none.
   var occasion: SubstituteAnswer.Occasion? {
@@ -66,7 +71,7 @@ extension Problem {
       .methodNotAllowed, .authenticationRequired, .addressDenied, .schemeNotSupported, .loop, .malformedResponse,
       .responseHeadTooLarge, .stalled, .hostBusy, .misdirected, .interceptionFailed, .shuttingDown,
       .cellularNotAllowed, .parentAuthentication, .parentFailed, .requestBodyTooLarge, .unsupportedBody,
-      .heldBodiesSpent, .spoolFailed, .unacceptableStatus, .unacceptableContentType, .malformedContent,
+      .heldBodiesSpent, .spoolFailed, .notStored, .unacceptableStatus, .unacceptableContentType, .malformedContent,
       .undecodableContent,
       .responseBodyTooLarge, .redirectRefused, .tlsFailed, .tlsAlert, .protocolNotOffered, .certificateUntrusted,
       .certificateExpired,

@@ -19,7 +19,7 @@ public struct Problem: Sendable, Equatable {
     case requestBodyTooLarge, unsupportedBody, heldBodiesSpent, spoolFailed, incompleteResponse
     case unacceptableStatus, unacceptableContentType, malformedContent, undecodableContent, responseBodyTooLarge
     case redirectRefused, originFailed
-    case tlsFailed, tlsAlert, tlsTimeout, protocolNotOffered
+    case tlsFailed, tlsAlert, tlsTimeout, protocolNotOffered, notStored
     case certificateUntrusted, certificateExpired, certificateNotYetValid, certificateNameMismatch
     case certificateRevoked, revocationUnknown, pinMismatch, pinsExpired
 
@@ -46,7 +46,7 @@ public struct Problem: Sendable, Equatable {
         .parentAuthentication, .parentFailed:
         502
       case .notReachable, .cellularNotAllowed, .hostBusy, .heldBodiesSpent, .clientNotIdentified, .shuttingDown: 503
-      case .nameTimeout, .connectionTimeout, .responseTimeout, .exchangeTimeout, .tlsTimeout: 504
+      case .nameTimeout, .connectionTimeout, .responseTimeout, .exchangeTimeout, .tlsTimeout, .notStored: 504
       }
     }
 
@@ -98,6 +98,7 @@ public struct Problem: Sendable, Equatable {
       case .originFailed: "The host answered that it fails"
       case .tlsFailed: "The TLS handshake with the host failed"
       case .protocolNotOffered: "The host does not speak the protocol that is needed"
+      case .notStored: "No stored answer can be used"
       case .tlsAlert: "The host broke the TLS handshake off"
       case .tlsTimeout: "The TLS handshake with the host took too long"
       case .certificateUntrusted: "The certificate of the host is not trusted"
@@ -117,7 +118,7 @@ public struct Problem: Sendable, Equatable {
       case .malformedRequest, .headTooLarge, .slowRequest, .versionNotSupported, .schemeNotSupported, .stalled:
         "http_request_error"
       case .misdirected, .requestBodyTooLarge, .unsupportedBody: "http_request_error"
-      case .heldBodiesSpent, .clientNotIdentified: "proxy_internal_response"
+      case .heldBodiesSpent, .clientNotIdentified, .notStored: "proxy_internal_response"
       case .incompleteResponse: "http_response_incomplete"
       case .unacceptableStatus, .unacceptableContentType, .malformedContent, .redirectRefused: "http_protocol_error"
       case .undecodableContent: "http_response_content_coding"
@@ -177,6 +178,7 @@ public struct Problem: Sendable, Equatable {
         .pinsExpired:
         "-1202"
       case .certificateNotYetValid: "-1204"
+      case .notStored: "-2000"
       }
     }
 
@@ -229,6 +231,7 @@ public struct Problem: Sendable, Equatable {
       case .originFailed: "origin-failed"
       case .tlsFailed: "tls-failed"
       case .protocolNotOffered: "protocol-not-offered"
+      case .notStored: "not-stored"
       case .tlsAlert: "tls-alert"
       case .tlsTimeout: "tls-timeout"
       case .certificateUntrusted: "certificate-untrusted"

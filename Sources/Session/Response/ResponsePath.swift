@@ -289,7 +289,10 @@ extension Exchange {
       outputs.toClient.append("\r\n")
     }
     writeFraming(edits.framing, workspace, &outputs)
-    if !workspace.response.isInformational { writeProxyStatus(edits, workspace, &outputs) }
+    if !workspace.response.isInformational {
+      writeProxyStatus(edits, workspace, &outputs)
+      writeCacheStatus(workspace, &outputs.toClient)
+    }
     if keepsUpgrade { outputs.toClient.append("Connection: Upgrade\r\n") }
     outputs.toClient.append(edits.connection)
     if let upgrade {

@@ -12,6 +12,8 @@ public protocol CarriedStream: AnyObject {
   /// How many bytes it takes at once.
   var room: Int { get }
   var isSilent: Bool { get }
+  /// Whether it can be read, and nothing will say so.
+  var hasMore: Bool { get }
   /// The peer has said that it did nothing of what was asked.
   var wasRefused: Bool { get }
   func shutdownWrite()
@@ -60,7 +62,7 @@ public struct ByteStream {
   public var sendRoom: Int { carried?.room ?? descriptor.sendRoom }
 
   /// Whether bytes may be there although the descriptor gives no sign of them.
-  public var hasMore: Bool { tls?.hasMore ?? false }
+  public var hasMore: Bool { tls?.hasMore ?? carried?.hasMore ?? false }
 
   /// Whether it can be spliced.
   public var isBare: Bool { tls == nil && carried == nil }

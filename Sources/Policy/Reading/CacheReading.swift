@@ -1,0 +1,94 @@
+// [cache] and [rule.cache], and what of them does nothing. Tests: CachingTests.
+
+import Bytes
+
+extension Bounds {
+  /// Smallest: less holds no page. Largest: as much as a machine may have.
+  static let cacheMemory: ClosedRange<Int64> = 1 << 20...1 << 40
+  static let cacheObject: ClosedRange<Int64> = 1 << 10...1 << 40
+  /// Below, a purge would empty the store; at 1 each answer would purge one.
+  static let purgeTo = 0.1...0.95
+  static let purgeToText = "a number from 0.1 to 0.95"
+  static let mostTargets = 8
+}
+
+extension ConfigurationReading {
+  func readCache(_ table: ConfigurationTable) {
+    var cache = CacheStorage()
+    for setting in table.settings {
+      switch setting.key {
+      case "memory": set(&cache.memoryBytes, quantity(setting, .size, in: Bounds.cacheMemory).map { Int($0) })
+      case "object": set(&cache.objectBytes, quantity(setting, .size, in: Bounds.cacheObject).map { Int($0) })
+      case "purge_to": set(&cache.purgeTo, fraction(setting, in: Bounds.purgeTo, Bounds.purgeToText))
+      case "targets": cache.targets = targets(setting)
+      default: unread(setting, of: .cache)
+      }
+    }
+    configuration.cache = cache
+  }
+
+  /// Names of fields that speak to this cache (RFC 9213, 2.1).
+  private func targets(_ setting: Setting) -> [String] {
+    let texts = strings(setting) ?? []
+    if texts.count > Bounds.mostTargets {
+      error(setting, "expected at most \(Bounds.mostTargets) names, found \(texts.count)")
+    }
+    let names = texts.compactMap { text, element -> (value: String, setting: Setting)? in
+      guard FieldSyntax.isToken(text), text.lowercased().hasSuffix("cache-control"),
+        text.lowercased() != "cache-control"
+      else {
+        error(
+          element,
+          "expected the name of a targeted field (RFC 9213) such as \"CDN-Cache-Control\", found \(text.quoted)")
+        return nil
+      }
+      return (text.lowercased(), element)
+    }
+    warnOfRepetition(names) { $0.quoted }
+    return names.map(\.value)
+  }
+
+  func cacheRule(_ table: ConfigurationTable) -> CacheRule {
+    var rule = CacheRule()
+    for setting in table.settings {
+      switch setting.key {
+      case "share": rule.share = choice(setting, CacheRule.Share.self) ?? rule.share
+      case "fresh_for": rule.freshFor = seconds(setting)
+      case "stale_if_error": rule.staleIfError = seconds(setting)
+      case "offline": rule.offline = seconds(setting) ?? 0
+      case "collapse": rule.collapse = choice(setting, CacheRule.Collapse.self) ?? .never
+      default: unread(setting, of: .ruleCache)
+      }
+    }
+    return rule
+  }
+
+  /// Ages are counted in whole seconds (RFC 9111, 1.2.2).
+  private func seconds(_ setting: Setting) -> Int64? {
+    guard let milliseconds = quantity(setting, .duration, in: Bounds.durationOrZero) else { return nil }
+    if milliseconds % 1000 != 0 {
+      error(setting, "expected whole seconds, found \(Quantity.duration.text(milliseconds).quoted)")
+      return nil
+    }
+    return milliseconds / 1000
+  }
+
+  // MARK: What does nothing
+
+  /// `cache_policy` means something where answers are stored. One that forbids to ask the origin does everywhere: nothing is
+  /// stored then, so that each request is refused.
+  func warnOfIdleCache(_ rule: RuleDraft) {
+    let stores = configuration.cache != nil
+    if rule.cache != nil, !stores, let setting = rule.settings["cache"] {
+      report(.warning, setting.source, setting.keyBegin, "[rule.cache] does nothing, for there is no [cache]")
+    }
+    if rule.cache == nil || !stores, let setting = rule.request.settings["cache_policy"] {
+      let missing = rule.cache == nil ? "the rule has no [rule.cache]" : "there is no [cache]"
+      warning(
+        setting,
+        rule.request.cachePolicy == .returnCacheDontLoad
+          ? "every request of this rule is refused (504), for \(missing) and nothing is stored"
+          : "it does nothing, for \(missing)")
+    }
+  }
+}

@@ -1,0 +1,74 @@
+// A stored answer that may be used for a while after it went stale is fetched anew meanwhile (RFC 5861, 3): by an exchange like
+// any other, of which the client is nobody. It asks what the last client asked, under the policy in force.
+
+import Bytes
+import Cache
+import Session
+import Transport
+
+/// The client's end of it: a request that is there, and somebody who takes whatever comes.
+final class RefreshClient: CarriedStream {
+  private var request: ByteBuffer
+
+  init(_ request: consuming ByteBuffer) { self.request = request }
+
+  func read(into buffer: inout ByteBuffer) -> Transfer {
+    if request.isEmpty { return .wouldBlock }
+    let count = request.count
+    buffer.append(contentsOf: request)
+    request = ByteBuffer()
+    return .moved(count)
+  }
+
+  func write(_ first: borrowing ByteBuffer, then second: Span<UInt8>) -> Transfer { .moved(first.count + second.count) }
+  func watch(_ interest: Interest?) {}
+  var room: Int { 1 << 20 }
+  var isSilent: Bool { true }
+  var hasMore: Bool { false }
+  var wasRefused: Bool { false }
+  func shutdownWrite() {}
+  func close() {}
+  func abort() {}
+}
+
+extension Worker {
+  /// Asks the origin for what `conversation` has just been given out of the store, unless somebody does already.
+  func refresh(_ answer: StoredAnswer, for conversation: Conversation) {
+    guard let caching = conversation.caching, !isDraining, !caching.cache.with({ $0.isFlying(answer.key) }) else {
+      return
+    }
+    let slot = occupy(.free)
+    let client = RefreshClient(caching.repeatedRequest(isInTunnel: conversation.session.origin.interior != nil))
+    let refreshing = Conversation(
+      slot: slot, conversation.connection, over: ByteStream(client, by: conversation.descriptor), live: live, now: now)
+    refreshing.session.origin = conversation.session.origin
+    refreshing.session.origin.wire = .http11
+    refreshing.session.expectLastExchange()
+    refreshing.identification = conversation.identification.subtracting(.counted)
+    refreshing.identity = conversation.identity
+    refreshing.refreshes = true
+    reoccupy(slot, .client(refreshing))
+    refreshing.begin(self)
+  }
+}
+
+extension Caching {
+  /// The request as a client would send it: to the URL that was asked for, with the fields that left.
+  func repeatedRequest(isInTunnel: Bool) -> ByteBuffer {
+    var text = ByteBuffer()
+    text.append("GET ")
+    if isInTunnel {
+      let path = url.dropFirst(Self.originBytes(url)).drop { $0 != 0x2f }
+      text.append(path.isEmpty ? [0x2f] : Array(path))
+    } else {
+      text.append(url)
+    }
+    text.append(" HTTP/1.1\r\n")
+    text.append(request.fields.without(["via", "max-forwards", "if-none-match", "if-modified-since", "range"]).text)
+    text.append("\r\n")
+    return text
+  }
+
+  /// Bytes of `https://`, or of `http://`.
+  private static func originBytes(_ url: [UInt8]) -> Int { url.starts(with: "https".utf8) ? 8 : 7 }
+}

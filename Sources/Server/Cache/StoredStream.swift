@@ -1,0 +1,143 @@
+// A stored answer as whoever serves it sees it: an upstream that has answered already, or is about to. It is spelled as HTTP/1.1,
+// so that the rules, the judgement and the writing of responses are those of every other.
+
+import Bytes
+import Cache
+import Session
+import Transport
+
+final class StoredStream: CarriedStream {
+  let answer: StoredAnswer
+  private let cache: SharedCache
+  private let mailboxes: [Mailbox<WorkerMessage>]
+  private let reader: Content.Reader
+  private var head = ByteBuffer()
+  private var offset: UInt64
+  /// Behind the last byte that is sent; nil: the end of the content.
+  private let end: UInt64?
+  private let isChunked: Bool
+  private var isDone: Bool
+  private var isClosed = false
+
+  /// `slot`: of the upstream that it is. nil where what it would read has been given up. `now`: milliseconds since 1970.
+  init?(
+    _ answer: StoredAnswer, for request: CacheRequest, of cache: SharedCache, slot: Int, _ worker: Worker
+  ) {
+    let length = answer.content.length
+    let presentation = answer.head.presentation(for: request, length: length)
+    let isBodyless = request.method == .head || answer.head.status == 204
+    self.answer = answer
+    self.cache = cache
+    mailboxes = worker.shared.mailboxes
+    reader = Content.Reader(worker: worker.index, slot: slot, generation: worker.generation(slot))
+    switch presentation {
+    case .whole:
+      offset = 0
+      end = length
+      isDone = isBodyless
+    case .part(let range, _):
+      offset = range.lowerBound
+      end = range.upperBound
+      isDone = false
+    case .notModified, .unsatisfiable:
+      offset = 0
+      end = 0
+      isDone = true
+    }
+    isChunked = presentation == .whole && length == nil && !isDone
+    guard isDone || answer.content.attend(reader, from: offset) else { return nil }
+    answer.head.write(
+      presentation, age: answer.head.age(at: worker.workspace.wallMilliseconds) ?? 0, length: length, to: &head)
+  }
+
+  func read(into buffer: inout ByteBuffer) -> Transfer {
+    let before = buffer.count
+    if !head.isEmpty {
+      buffer.append(contentsOf: head)
+      head = ByteBuffer()
+    }
+    var isBroken = false
+    while !isDone, buffer.tailRoom > Self.chunkOverhead {
+      let end = self.end ?? .max
+      if offset >= end {
+        isDone = true
+        break
+      }
+      let room = min(buffer.tailRoom - Self.chunkOverhead, Content.chunkBytes)
+      switch readContent(most: Int(min(UInt64(room), end - offset)), into: &buffer) {
+      case .bytes(let count): offset += UInt64(count)
+      case .wait: return moved(buffer.count - before)
+      case .complete:
+        isDone = true
+        if isChunked {
+          buffer.append("0\r\n")
+          buffer.append(answer.content.trailers)
+          buffer.append("\r\n")
+        }
+      case .broken:
+        isBroken = true
+        isDone = true
+      }
+    }
+    let count = buffer.count - before
+    cache.servedBytes.add(UInt64(count), ordering: .relaxed)
+    if isBroken, count == 0 { return .failed(SystemError.connectionReset.number) }
+    if isBroken { breaks = true }
+    return moved(count)
+  }
+
+  /// What was read was the last of an answer that will not be whole.
+  private var breaks = false
+
+  private func moved(_ count: Int) -> Transfer {
+    if count > 0 { return .moved(count) }
+    return breaks ? .failed(SystemError.connectionReset.number) : .wouldBlock
+  }
+
+  private func readContent(most: Int, into buffer: inout ByteBuffer) -> Content.Read {
+    if !isChunked { return note(answer.content.read(reader, from: offset, most: most, into: &buffer)) }
+    var chunk = ByteBuffer()
+    let read = note(answer.content.read(reader, from: offset, most: most, into: &chunk))
+    if case .bytes(let count) = read {
+      buffer.append(hexadecimal: UInt64(count))
+      buffer.append("\r\n")
+      buffer.append(contentsOf: chunk)
+      buffer.append("\r\n")
+    }
+    return read
+  }
+
+  private func note(_ progress: Content.Progress) -> Content.Read {
+    if progress.wakesFetch { tellFetch() }
+    return progress.read
+  }
+
+  private func tellFetch() {
+    guard let fetch = answer.content.fetch else { return }
+    mailboxes[fetch.worker].post(.readersMoved(slot: fetch.slot, generation: fetch.generation))
+  }
+
+  /// The size line of a chunk, and the ends of its lines.
+  private static let chunkOverhead = 24
+
+  var hasMore: Bool {
+    !isClosed && (!head.isEmpty || breaks || !isDone && (offset == end || answer.content.hasMore(from: offset)))
+  }
+
+  func write(_ first: borrowing ByteBuffer, then second: Span<UInt8>) -> Transfer { .moved(first.count + second.count) }
+  /// What comes is told by the fetch, and what is there is seen by `hasMore`.
+  func watch(_ interest: Interest?) {}
+  var room: Int { .max }
+  var isSilent: Bool { true }
+  var wasRefused: Bool { false }
+  func shutdownWrite() {}
+
+  func close() {
+    if isClosed { return }
+    isClosed = true
+    let left = answer.content.leave(reader)
+    if left.isLast || left.wakesFetch { tellFetch() }
+  }
+
+  func abort() { close() }
+}
