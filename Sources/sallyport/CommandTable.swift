@@ -6,12 +6,14 @@ import Reachability
 enum CommandTable {
   static let all: [Command] = [
     run, check, explain, pin, caInit, caActivate, caShow, caExport, env, status, reload, events, reachability,
+    cacheStatus, cacheList, cacheShow, cachePurge,
     versionCommand, helpCommand,
   ]
 
   /// Commands that come in parts of two words, and what to say of all of them.
   static let families: [(name: String, summary: String, text: String)] = [
-    ("ca", "make, show and export the local authority for connect = \"intercept\"", authorityText)
+    ("ca", "make, show and export the local authority for connect = \"intercept\"", authorityText),
+    ("cache", "show and purge the answers that the running proxy has stored", cacheText),
   ]
 
   static func command(named name: String) -> Command? { all.first { $0.name == name } }
@@ -259,6 +261,49 @@ enum CommandTable {
       there are, and which of them are passed over; of HOST, by which interface each of its addresses
       is reached. Exits 1 where HOST cannot be reached.
       """, run: reachabilityCommand)
+
+  // MARK: Stored answers
+
+  private static let cacheText = """
+    status says how much is stored and how often it was used, list names the answers, show says of one
+    URL how old its answers are, until when they are fresh and by whose word. purge removes answers.
+    URLs are those that programs asked for, without what a rule adds.
+    """
+
+  private static let ofHost = CommandOption(name: "host", value: "HOST", summary: "only answers of this host")
+  private static let ofRule = CommandOption(name: "rule", value: "NAME", summary: "only those that this rule stored")
+
+  private static let cacheStatus = Command(
+    name: "cache status", summary: "show how much is stored", forms: [CommandForm(options: daemon + [json])],
+    text: "Says how much is stored, how often it was used, and for which part of the requests.",
+    run: sallyport.cacheStatus)
+
+  private static let cacheList = Command(
+    name: "cache list", summary: "list what is stored",
+    forms: [CommandForm(options: [ofHost, ofRule] + daemon + [json])],
+    text: "Prints a line for each stored answer: status, size, how long it is fresh, and its URL.",
+    run: sallyport.cacheList)
+
+  private static let cacheShow = Command(
+    name: "cache show", summary: "show what is stored for a URL",
+    forms: [CommandForm(operands: "URL", options: daemon + [json])],
+    text: """
+      Says of each answer that is stored for the URL how old it is, until when it is fresh and by whose
+      word, and what it varies with. Exits 1 where nothing is stored.
+      """, run: sallyport.cacheShow)
+
+  private static let cachePurge = Command(
+    name: "cache purge", summary: "remove what is stored",
+    forms: [
+      CommandForm(operands: "URL …", options: daemon + [json]),
+      CommandForm(
+        options: [
+          ofHost, ofRule,
+          CommandOption(name: "older", value: "DURATION", summary: "only those stored longer ago, such as 7d"),
+        ] + daemon + [json]),
+      CommandForm(options: [CommandOption(name: "all", summary: "all that is stored")] + daemon + [json]),
+    ],
+    text: "Removes answers by URL, by host, rule and age, or all, and says how many.", run: sallyport.cachePurge)
 
   // MARK: The program
 

@@ -7,7 +7,7 @@ private struct Unit {
 }
 
 /// A kind of quantity: how it is read and how it is written.
-struct Quantity: Sendable {
+public struct Quantity: Sendable {
   let noun: String
   let example: String
   /// From the smallest unit to the largest.
@@ -50,6 +50,9 @@ struct Quantity: Sendable {
     let (value, isTooLarge) = number.multipliedReportingOverflow(by: unit.worth)
     return isTooLarge ? Int64.max : value
   }
+
+  /// A duration as the configuration writes it, in milliseconds; nil where `text` is none.
+  public static func milliseconds(_ text: String) -> Int64? { duration.parse(text) }
 
   /// The shortest text that reads back: the largest unit that leaves no remainder.
   func text(_ value: Int64) -> String {

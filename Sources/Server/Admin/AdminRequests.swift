@@ -26,6 +26,9 @@ extension AdminServer {
     switch path {
     case "/v1/events": ["kind", "rule", "user", "ref"]
     case "/v1/reachability": ["host"]
+    case "/v1/cache": ["url"]
+    case "/v1/cache/answers": ["host", "rule"]
+    case "/v1/cache/purge": ["url", "host", "rule", "older", "all"]
     default: []
     }
   }
@@ -49,6 +52,8 @@ extension AdminServer {
     case ("GET", "/v1/connections"): inquire(.connections, .connections, connection)
     case ("GET", "/v1/events"): watch(request, connection)
     case ("GET", "/v1/reachability"): askReachability(request, connection)
+    case ("GET", "/v1/cache"), ("GET", "/v1/cache/answers"): tellCache(request, connection)
+    case ("POST", "/v1/cache/purge"): purgeCache(request, connection)
     case ("POST", "/v1/reload"): connection.write(reload(wantsText: connection.wantsText))
     case ("POST", "/v1/drain"):
       host.drainNow()
@@ -59,9 +64,10 @@ extension AdminServer {
       }
       inquire(.decision(reference), .decision, connection)
     case (_, "/v1/status"), (_, "/v1/rules"), (_, "/v1/pins"), (_, "/metrics"), (_, "/v1/connections"),
-      (_, "/v1/events"), (_, "/v1/reachability"):
+      (_, "/v1/events"), (_, "/v1/reachability"), (_, "/v1/cache"), (_, "/v1/cache/answers"):
       connection.write(.problem(405, "expected GET"), allow: "GET")
-    case (_, "/v1/reload"), (_, "/v1/drain"): connection.write(.problem(405, "expected POST"), allow: "POST")
+    case (_, "/v1/reload"), (_, "/v1/drain"), (_, "/v1/cache/purge"):
+      connection.write(.problem(405, "expected POST"), allow: "POST")
     case (_, let path) where path.hasPrefix("/v1/decisions/"):
       connection.write(.problem(405, "expected GET"), allow: "GET")
     default: refuse(404, "there is no such resource; sallyport-admin(7) lists them", connection)
@@ -77,7 +83,7 @@ extension AdminServer {
     }
   }
 
-  private func refuse(_ status: Int, _ detail: String, _ connection: AdminConnection) {
+  func refuse(_ status: Int, _ detail: String, _ connection: AdminConnection) {
     connection.write(connection.wantsText ? .text(detail + "\n", status: status) : .problem(status, detail))
   }
 
@@ -222,6 +228,6 @@ extension AdminServer {
     return AdminFacts(
       state: host.state, statistics: sum ?? Statistics(host.state.policy), heldBytes: shared.heldBytes.count,
       residentBytes: Process.residentBytes, lostEvents: shared.events.lostCount, wall: Clock.wall,
-      network: host.network, pinsSeen: shared.pins.all)
+      network: host.network, pinsSeen: shared.pins.all, cache: host.state.cache.map(CacheFacts.init))
   }
 }

@@ -59,6 +59,8 @@ struct AdminFacts {
   let wall: Int64
   var network = NetworkFacts()
   var pinsSeen: [WatchedPin: PinSighting] = [:]
+  /// nil: nothing is stored.
+  var cache: CacheFacts? = nil
 
   var pinWatch: PinWatch { PinWatch(state.policy, seen: pinsSeen) }
   var warnings: [String] { pinWatch.warnings(at: wall / 1000) }

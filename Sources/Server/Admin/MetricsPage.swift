@@ -16,6 +16,7 @@ enum MetricsPage {
     network(facts.network, &page)
     histograms(facts.statistics, &page)
     connections(facts.statistics, &page)
+    if let cache = facts.cache { stored(cache, &page) }
     daemon(facts, &page)
     out.append(contentsOf: page.bytes)
   }
@@ -163,6 +164,19 @@ enum MetricsPage {
     page.sample(statistics.resumptions, ["resumed": "yes"])
     page.begin("sallyport_retries_total", "counter", "Requests sent once more, for their kept connection was dead.")
     page.sample(statistics.retries)
+  }
+
+  private static func stored(_ cache: CacheFacts, _ page: inout MetricsText) {
+    page.begin("sallyport_cache_requests_total", "counter", "Requests of rules with a cache, by how it took part.")
+    for (result, count) in cache.results { page.sample(count, ["result": result.rawValue]) }
+    page.begin("sallyport_cache_served_bytes_total", "counter", "Bytes that came out of the store.")
+    page.sample(cache.servedBytes)
+    page.begin("sallyport_cache_evictions_total", "counter", "Answers that made room for others.")
+    page.sample(cache.evictions)
+    page.begin("sallyport_cache_answers", "gauge", "Answers that are stored.")
+    page.sample(UInt64(max(0, cache.answers)))
+    page.begin("sallyport_cache_bytes", "gauge", "What they take.")
+    page.sample(UInt64(max(0, cache.bytes)))
   }
 
   private static func daemon(_ facts: AdminFacts, _ page: inout MetricsText) {

@@ -37,6 +37,13 @@ enum StatusPage {
       "memory",
       "\(size(UInt64(max(0, facts.residentBytes)))); \(size(UInt64(max(0, facts.heldBytes)))) of \(size(UInt64(held))) for bodies that are held"
     )
+    if let cache = facts.cache {
+      line(
+        "cache",
+        "\(plural(cache.answers, "answer")), \(size(UInt64(cache.bytes))) of \(size(UInt64(cache.limit)))"
+          + (cache.requests == 0
+            ? "" : "; \(cache.served * 100 / cache.requests) % of \(cache.requests) requests out of it"))
+    }
     lines += rules(facts)
     if !facts.warnings.isEmpty { lines += ["", "warnings:"] + facts.warnings.map { "  \($0)" } }
     return lines.joined(separator: "\n") + "\n"

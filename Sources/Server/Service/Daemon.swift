@@ -115,6 +115,7 @@ public final class Daemon: AdminHost {
     case .success(let made): live = made
     case .failure(let fault): throw StartFailure(description: "TLS cannot be set up: \(fault)")
     }
+    state.cache = live.cache
     let mark = ViaMark(random: Process.random)
     let administration = try AdminListener.open(
       settings.policy.configuration.admin, passed: settings.inheritedAdmin, settings.log)
@@ -463,6 +464,7 @@ public final class Daemon: AdminHost {
     awaited += shared.mailboxes.count
     shared.pins.keep(policy)
     state.policy = policy
+    state.cache = live.cache
     state.reloads += 1
     state.failure = nil
     state.loadedWall = Clock.wall

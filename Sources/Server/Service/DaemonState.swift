@@ -12,6 +12,8 @@ struct DaemonState {
   /// Milliseconds since 1970.
   let startedWall: Int64
   var policy: Policy
+  /// nil: nothing is stored.
+  var cache: SharedCache? = nil
   /// When the policy in force was read.
   var loadedWall: Int64
   /// The last reload that failed, unless one has succeeded since.

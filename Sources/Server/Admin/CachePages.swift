@@ -1,0 +1,242 @@
+// What the admin API tells of stored answers, and how they are purged. Tests: CachePagesTests, Tests/EndToEndTests/test_cache_admin.py.
+
+import Bytes
+import Cache
+import Policy
+import Session
+import Transport
+
+/// Which stored answers are meant.
+struct CacheSelection {
+  var url: [UInt8]? = nil
+  var host: String? = nil
+  var rule: String? = nil
+  /// Stored longer ago than this, in seconds.
+  var older: Int64? = nil
+
+  /// `now`: milliseconds since 1970.
+  func includes(_ answer: StoredAnswer, at now: Int64) -> Bool {
+    if let url, answer.url != url { return false }
+    if let host, answer.host != host { return false }
+    if let rule, answer.rule != rule { return false }
+    if let older, now - answer.head.received < older * 1000 { return false }
+    return true
+  }
+}
+
+/// The store in numbers.
+struct CacheFacts {
+  var answers = 0
+  var bytes = 0
+  var limit = 0
+  var evictions: UInt64 = 0
+  /// Requests by how the cache took part in them.
+  var results: [(result: CacheResult, count: UInt64)] = []
+  var servedBytes: UInt64 = 0
+
+  init(_ cache: SharedCache) {
+    (bytes, answers, evictions) = cache.with { ($0.bytes, $0.count, $0.evictions) }
+    limit = cache.storage.memoryBytes
+    results = CacheResult.allCases.map { ($0, cache.count(of: $0)) }
+    servedBytes = cache.servedBytes.load(ordering: .relaxed)
+  }
+
+  /// For which the origin sent no content, and all.
+  var served: UInt64 { results.reduce(0) { $0 + ($1.result.isServedFromStore ? $1.count : 0) } }
+  var requests: UInt64 { results.reduce(0) { $0 + $1.count } }
+}
+
+enum CachePages {
+  /// Answers that one page lists: some megabytes.
+  static let mostListed = 10_000
+
+  // MARK: The store
+
+  static func status(_ facts: CacheFacts) -> JSONText {
+    .object([
+      ("answers", .number(facts.answers)), ("bytes", .number(facts.bytes)), ("limit", .number(facts.limit)),
+      ("evictions", .number(Int(clamping: facts.evictions))),
+      ("results", .object(facts.results.map { ($0.result.rawValue, .number(Int(clamping: $0.count))) })),
+      ("served_bytes", .number(Int(clamping: facts.servedBytes))),
+    ])
+  }
+
+  static func statusText(_ facts: CacheFacts) -> String {
+    let results = facts.results.filter { $0.count > 0 }.map { "\($0.count) \($0.result.rawValue)" }
+    let ratio = facts.requests == 0 ? "" : ": " + results.joined(separator: ", ")
+    var lines = [
+      "stored    \(StatusPage.plural(facts.answers, "answer")), \(StatusPage.size(UInt64(facts.bytes))) of "
+        + "\(StatusPage.size(UInt64(facts.limit))); \(facts.evictions) evicted",
+      "requests  \(facts.requests)\(ratio)",
+    ]
+    if facts.requests > 0 {
+      lines.append(
+        "from it   \(facts.served * 100 / facts.requests) % of the requests, \(StatusPage.size(facts.servedBytes))")
+    }
+    return lines.joined(separator: "\n") + "\n"
+  }
+
+  // MARK: Answers
+
+  static func list(_ cache: SharedCache, _ selection: CacheSelection, at now: Int64) -> (
+    answers: [StoredAnswer], more: Int
+  ) {
+    var listed: [StoredAnswer] = []
+    var more = 0
+    cache.forEach { answer in
+      guard selection.includes(answer, at: now) else { return }
+      if listed.count < mostListed { listed.append(answer) } else { more += 1 }
+    }
+    return (listed, more)
+  }
+
+  static func json(_ found: (answers: [StoredAnswer], more: Int), at now: Int64) -> JSONText {
+    .object([("answers", .array(found.answers.map { json($0, at: now) })), ("more", .number(found.more))])
+  }
+
+  private static func json(_ answer: StoredAnswer, at now: Int64) -> JSONText {
+    let head = answer.head
+    return .object([
+      ("url", .string(text(answer.url))), ("host", .string(answer.host)), ("rule", .string(answer.rule)),
+      ("status", .number(head.status)), ("bytes", .number(Int(clamping: answer.content.count))),
+      ("complete", .boolean(answer.content.isComplete)), ("stored", .string(AdminResources.time(head.received))),
+      ("age_seconds", head.age(at: now).map { .number(Int(clamping: $0)) } ?? .null),
+      ("ttl_seconds", .number(Int(clamping: head.timeToLive(at: now)))),
+      ("lifetime_seconds", .number(Int(clamping: head.lifetime))), ("because", .string(head.lifetimeSource.rawValue)),
+      ("etag", head.entityTag.map { .string(text($0.text)) } ?? .null),
+      (
+        "vary",
+        .object(head.selecting.map { (text($0.name), $0.value.map { .string(text($0)) } ?? .null) })
+      ),
+    ])
+  }
+
+  static func text(_ found: (answers: [StoredAnswer], more: Int), at now: Int64) -> String {
+    if found.answers.isEmpty { return "nothing is stored\n" }
+    var lines = found.answers.map { answer in
+      let size = StatusPage.size(answer.content.count)
+      return "\(answer.head.status)  \(pad(size, 10))  \(pad(freshness(answer.head, at: now), 18))  \(text(answer.url))"
+    }
+    if found.more > 0 { lines.append("and \(found.more) more") }
+    return lines.joined(separator: "\n") + "\n"
+  }
+
+  /// One URL, in full.
+  static func showText(_ answers: [StoredAnswer], at now: Int64) -> String {
+    if answers.isEmpty { return "nothing is stored for this URL\n" }
+    return answers.map { answer in
+      let head = answer.head
+      var lines = [text(answer.url)]
+      lines.append(
+        "  status   \(head.status), \(StatusPage.size(answer.content.count))\(answer.content.isComplete ? "" : " so far")"
+      )
+      lines.append("  stored   \(AdminResources.time(head.received)), by rule \(answer.rule)")
+      lines.append(
+        "  age      \(head.age(at: now).map { StatusPage.duration($0) } ?? "not known: the clock was set back")")
+      let lifetime =
+        head.lifetimeSource == .none ? "" : ": \(StatusPage.duration(head.lifetime)) by \(head.lifetimeSource.rawValue)"
+      lines.append("  fresh    \(freshness(head, at: now))\(lifetime)")
+      if head.isNeverServedStale { lines.append("  stale    never served: the origin forbids it") }
+      if let tag = head.entityTag { lines.append("  etag     \(text(tag.text))") }
+      for field in head.selecting {
+        lines.append("  varies   \(text(field.name)): \(field.value.map(text) ?? "(absent)")")
+      }
+      return lines.joined(separator: "\n") + "\n"
+    }.joined(separator: "\n")
+  }
+
+  private static func freshness(_ head: StoredHead, at now: Int64) -> String {
+    let left = head.timeToLive(at: now)
+    return left > 0 ? "for \(StatusPage.duration(left))" : "stale for \(StatusPage.duration(-left))"
+  }
+
+  private static func pad(_ text: String, _ width: Int) -> String {
+    text + String(repeating: " ", count: max(0, width - text.utf8.count))
+  }
+
+  /// URLs and tags are the origin's and the clients': what is not printable is not printed.
+  private static func text(_ bytes: [UInt8]) -> String {
+    String(decoding: bytes.map { $0 > 0x20 && $0 < 0x7f ? $0 : 0x3f }, as: UTF8.self)
+  }
+}
+
+extension CacheResult {
+  /// The origin sent no content for it.
+  var isServedFromStore: Bool {
+    switch self {
+    case .hit, .stale, .offline, .revalidated, .collapsed: true
+    case .stored, .miss: false
+    }
+  }
+}
+
+extension AdminServer {
+  /// GET /v1/cache, GET /v1/cache?url=…, GET /v1/cache/answers.
+  func tellCache(_ request: AdminRequest, _ connection: AdminConnection) {
+    guard let cache = host.state.cache else { return refuseCache(connection) }
+    let now = Clock.wall
+    switch selection(request.query) {
+    case .failure(let fault): refuse(400, fault.sentence, connection)
+    case .success(let selection) where request.path == "/v1/cache" && selection.url == nil:
+      connection.write(
+        connection.wantsText
+          ? .text(CachePages.statusText(CacheFacts(cache))) : .json(CachePages.status(CacheFacts(cache))))
+    case .success(let selection):
+      let found = CachePages.list(cache, selection, at: now)
+      let isShown = selection.url != nil
+      let status = isShown && found.answers.isEmpty ? 404 : 200
+      let text = isShown ? CachePages.showText(found.answers, at: now) : CachePages.text(found, at: now)
+      connection.write(
+        connection.wantsText ? .text(text, status: status) : .json(CachePages.json(found, at: now), status: status))
+    }
+  }
+
+  /// POST /v1/cache/purge?…
+  func purgeCache(_ request: AdminRequest, _ connection: AdminConnection) {
+    guard let cache = host.state.cache else { return refuseCache(connection) }
+    let now = Clock.wall
+    switch selection(request.query) {
+    case .failure(let fault): refuse(400, fault.sentence, connection)
+    case .success(let selection):
+      if request.query.isEmpty {
+        return refuse(
+          400, "expected what to purge: 'url', 'host', 'rule', 'older' or 'all=yes' in the query", connection)
+      }
+      let removed = cache.purge { selection.includes($0, at: now) }
+      connection.write(
+        connection.wantsText
+          ? .text("purged \(StatusPage.plural(removed, "answer"))\n") : .json(.object([("purged", .number(removed))])))
+    }
+  }
+
+  private func refuseCache(_ connection: AdminConnection) {
+    refuse(404, "nothing is stored: the configuration has no [cache]", connection)
+  }
+
+  private func selection(_ query: String) -> Result<CacheSelection, AdminQuery.Fault> {
+    var selection = CacheSelection()
+    for name in ["url", "host", "rule", "older", "all"] {
+      let given: String
+      switch AdminQuery.values(of: name, in: query) {
+      case .failure(let fault): return .failure(fault)
+      case .success(let values):
+        if values.count > 1 { return .failure(AdminQuery.Fault(sentence: "expected one '\(name)' in the query")) }
+        guard let value = values.first else { continue }
+        given = value
+      }
+      switch name {
+      case "url": selection.url = Array(given.utf8)
+      case "host": selection.host = given.lowercased()
+      case "rule": selection.rule = given
+      case "older":
+        guard let seconds = Int64(given), seconds >= 0 else {
+          return .failure(AdminQuery.Fault(sentence: "expected a number of seconds as 'older', found '\(given)'"))
+        }
+        selection.older = seconds
+      default:
+        if given != "yes" { return .failure(AdminQuery.Fault(sentence: "expected 'all=yes', found '\(given)'")) }
+      }
+    }
+    return .success(selection)
+  }
+}
