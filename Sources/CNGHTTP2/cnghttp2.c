@@ -37,9 +37,8 @@ static int on_header(
   (void)flags;
   cng_session *session = data;
   if (frame->hd.type != NGHTTP2_HEADERS) return 0;
-  int taken =
-      session->events.field(session->owner, frame->hd.stream_id, name, name_length, value, value_length);
-  return taken == CNG_FIELD_TAKEN ? 0 : NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
+  session->events.field(session->owner, name, name_length, value, value_length);
+  return 0;
 }
 
 // Left to itself the library passes over a field that is malformed.
@@ -72,9 +71,6 @@ static int on_frame(nghttp2_session *raw, const nghttp2_frame *frame, void *data
     return answered(events->reset(session->owner, frame->hd.stream_id, frame->rst_stream.error_code));
   case NGHTTP2_GOAWAY:
     events->goaway(session->owner, frame->goaway.last_stream_id, frame->goaway.error_code);
-    return 0;
-  case NGHTTP2_SETTINGS:
-    if ((frame->hd.flags & NGHTTP2_FLAG_ACK) == 0) events->settings(session->owner);
     return 0;
   default: return 0;
   }
@@ -182,8 +178,6 @@ ptrdiff_t cng_next_output(cng_session *session, const uint8_t **bytes) {
   return nghttp2_session_mem_send(session->raw, bytes);
 }
 
-bool cng_wants_output(const cng_session *session) { return nghttp2_session_want_write(session->raw) != 0; }
-
 bool cng_is_over(const cng_session *session) {
   return nghttp2_session_want_read(session->raw) == 0 && nghttp2_session_want_write(session->raw) == 0;
 }
@@ -199,10 +193,6 @@ void cng_consume_connection(cng_session *session, size_t count) {
 
 void cng_consume_stream(cng_session *session, int32_t stream, size_t count) {
   nghttp2_session_consume_stream(session->raw, stream, count);
-}
-
-void cng_widen(cng_session *session, int32_t stream, uint32_t window) {
-  nghttp2_session_set_local_window_size(session->raw, NGHTTP2_FLAG_NONE, stream, (int32_t)window);
 }
 
 // MARK: Messages of ours
@@ -277,14 +267,6 @@ void cng_announce_end(cng_session *session) {
 }
 
 void cng_end(cng_session *session, uint32_t code) { nghttp2_session_terminate_session(session->raw, code); }
-
-uint32_t cng_peer_streams(const cng_session *session) {
-  return nghttp2_session_get_remote_settings(session->raw, NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS);
-}
-
-bool cng_peer_extended_connect(const cng_session *session) {
-  return nghttp2_session_get_remote_settings(session->raw, NGHTTP2_SETTINGS_ENABLE_CONNECT_PROTOCOL) == 1;
-}
 
 bool cng_may_open(const cng_session *session) { return nghttp2_session_check_request_allowed(session->raw) != 0; }
 

@@ -55,8 +55,6 @@ public final class HTTP2Connection {
   public private(set) var isEnding = false
   /// See `broken`.
   private(set) var isGone = false
-  /// The settings of the peer have come.
-  public private(set) var hasSettings = false
   /// A frame of the peer has come.
   public private(set) var hasBegun = false
   private var scanner: FrameScanner
@@ -101,7 +99,6 @@ public final class HTTP2Connection {
   /// Streams that are open, or of which something still has to be sent.
   public var openStreams: Int { streams.count + pending.count }
   public var isOver: Bool { unsafe session.map { unsafe cng_is_over($0) } ?? true }
-  public var wantsOutput: Bool { unsafe session.map { unsafe cng_wants_output($0) } ?? false }
   /// Whether another stream may be opened to the peer. One above the peer's limit waits here until there is room for it.
   public var mayOpen: Bool {
     guard role == .client, !isEnding, let session = unsafe session else { return false }
@@ -443,9 +440,8 @@ public final class HTTP2Connection {
   }
 
   /// What is malformed is told at the end of the section, as a fault of the message.
-  private func field(_ name: Span<UInt8>, _ value: Span<UInt8>) -> Bool {
+  private func field(_ name: Span<UInt8>, _ value: Span<UInt8>) {
     if !isMalformed, !block.add(name, value, limits.head) { isMalformed = true }
-    return true
   }
 
   private func fieldsEnd(_ number: Int32, ends: Bool) -> Bool {
@@ -551,12 +547,11 @@ public final class HTTP2Connection {
 
   private static let events = unsafe cng_events(
     fields_begin: { owner, stream, isFirst in unsafe of(owner).fieldsBegin(stream, isFirst: isFirst) },
-    field: { owner, _, name, nameLength, value, valueLength in
+    field: { owner, name, nameLength, value, valueLength in
       let connection = unsafe of(owner)
-      let isTaken = unsafe span(name, nameLength) { name in
+      unsafe span(name, nameLength) { name in
         unsafe span(value, valueLength) { value in connection.field(name, value) }
       }
-      return Int32(isTaken ? CNG_FIELD_TAKEN : CNG_FIELD_REFUSED)
     },
     fields_end: { owner, stream, ends in unsafe of(owner).fieldsEnd(stream, ends: ends) },
     content: { owner, stream, bytes, count in
@@ -568,7 +563,6 @@ public final class HTTP2Connection {
     refused: { owner, stream, _ in unsafe of(owner).refused(stream) },
     closed: { owner, stream, code in unsafe of(owner).closed(stream, code) },
     goaway: { owner, _, _ in unsafe of(owner).isEnding = true },
-    settings: { owner in unsafe of(owner).hasSettings = true },
     more: { owner, stream, into, room, end in
       guard let into = unsafe into, let end = unsafe end else { return -2 }
       return unsafe of(owner).more(stream, into, room, &end.pointee)

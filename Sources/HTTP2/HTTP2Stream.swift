@@ -59,8 +59,6 @@ public final class HTTP2Stream {
   public var isBroken: Bool { resetCode != nil || connection.isGone && !isClosed }
   /// Whether nothing of it was done, so that it may be tried again (RFC 9113, 8.7).
   public var wasRefused: Bool { resetCode == .refusedStream && !hasHead }
-  /// The peer's window, or the connection's, is shut, and content waits for it.
-  public var waits: Bool { !outgoing.content.isEmpty && !isClosed }
   /// How much of content `write` takes before it rests, in bytes.
   public var room: Int { max(0, ConnectionLimits.waitingContent - outgoing.content.count) }
 

@@ -24,14 +24,11 @@ enum { CNG_FLOODED = -904 };
 /// How content ends with what was given.
 enum { CNG_GOES_ON = 0, CNG_ENDS = 1, CNG_ENDS_WITH_TRAILERS = 2 };
 
-/// How a field is taken.
-enum { CNG_FIELD_TAKEN = 0, CNG_FIELD_REFUSED = 1 };
-
 typedef struct {
   /// A field section begins; `is_first`: the peer opens the stream with it.
   bool (*fields_begin)(void *owner, int32_t stream, bool is_first);
-  /// One field line. CNG_FIELD_REFUSED: the message is malformed.
-  int (*field)(void *owner, int32_t stream, const uint8_t *name, size_t name_length, const uint8_t *value, size_t value_length);
+  /// One field line of that section.
+  void (*field)(void *owner, const uint8_t *name, size_t name_length, const uint8_t *value, size_t value_length);
   /// The section is whole, and the message well-formed so far; `ends`: nothing follows it.
   bool (*fields_end)(void *owner, int32_t stream, bool ends);
   /// Content of a stream.
@@ -46,8 +43,6 @@ typedef struct {
   void (*closed)(void *owner, int32_t stream, uint32_t code);
   /// The peer opens no more streams, and of ours it takes those up to `last`.
   void (*goaway)(void *owner, int32_t last, uint32_t code);
-  /// The settings of the peer are here.
-  void (*settings)(void *owner);
   /// More content of ours: at most `room` bytes are written to `into`, and `end` says whether that is all.
   ptrdiff_t (*more)(void *owner, int32_t stream, uint8_t *into, size_t room, int *end);
 } cng_events;
@@ -78,7 +73,6 @@ void cng_destroy(cng_session *session);
 int cng_receive(cng_session *session, const uint8_t *bytes, size_t count);
 /// The next bytes to be sent, which hold until the next call: their count; 0: none for now; negative: the library's error.
 ptrdiff_t cng_next_output(cng_session *session, const uint8_t **bytes);
-bool cng_wants_output(const cng_session *session);
 /// Whether the session is over: nothing is to be read or written any more.
 bool cng_is_over(const cng_session *session);
 
@@ -87,8 +81,6 @@ void cng_consume(cng_session *session, int32_t stream, size_t count);
 void cng_consume_connection(cng_session *session, size_t count);
 /// The window of the stream alone.
 void cng_consume_stream(cng_session *session, int32_t stream, size_t count);
-/// Makes the window of a stream of the peer's content larger.
-void cng_widen(cng_session *session, int32_t stream, uint32_t window);
 
 typedef struct {
   const uint8_t *name;
@@ -111,10 +103,6 @@ void cng_announce_end(cng_session *session);
 /// The same, and the connection is over once that is sent.
 void cng_end(cng_session *session, uint32_t code);
 
-/// How many streams of ours the peer allows at once.
-uint32_t cng_peer_streams(const cng_session *session);
-/// Whether the peer takes CONNECT with a protocol (RFC 8441).
-bool cng_peer_extended_connect(const cng_session *session);
 /// Whether another stream may be opened: numbers are left, and the peer goes on.
 bool cng_may_open(const cng_session *session);
 const char *cng_error(int code);
