@@ -151,15 +151,7 @@ struct FieldBlock: ~Copyable {
     if let host, !values.bytes.equalsIgnoringCase(host, named) { return nil }
     out.append(values.bytes.extracting(method))
     out.append(0x20)
-    if !values.bytes.equals(scheme, ignoringCase: "https") {
-      out.append(values.bytes.extracting(scheme))
-      out.append("://")
-      out.append(values.bytes.extracting(named))
-    }
-    out.append(values.bytes.extracting(path))
-    out.append(" HTTP/1.1\r\nhost: ")
-    out.append(values.bytes.extracting(named))
-    out.append("\r\n")
+    writeTarget(at: named, to: &out)
     writeLines(limits, to: &out)
     if acceptsTrailers { out.append("te: trailers\r\nconnection: te\r\n") }
     return writeFraming(ends: ends, needsLength: takesContent, limits, to: &out)
@@ -169,15 +161,7 @@ struct FieldBlock: ~Copyable {
   private func writeUpgrade(_ named: Range<Int>, _ limits: HeadLimits, to out: inout ByteBuffer) -> ContentFraming? {
     guard values.bytes.equals(method, "CONNECT"), host == nil, length == nil else { return nil }
     out.append("GET ")
-    if !values.bytes.equals(scheme, ignoringCase: "https") {
-      out.append(values.bytes.extracting(scheme))
-      out.append("://")
-      out.append(values.bytes.extracting(named))
-    }
-    out.append(values.bytes.extracting(path))
-    out.append(" HTTP/1.1\r\nhost: ")
-    out.append(values.bytes.extracting(named))
-    out.append("\r\n")
+    writeTarget(at: named, to: &out)
     writeLines(limits, to: &out)
     out.append("connection: upgrade\r\nupgrade: ")
     out.append(values.bytes.extracting(tunnelProtocol))
@@ -187,6 +171,19 @@ struct FieldBlock: ~Copyable {
     }
     out.append("\r\n\r\n")
     return .tunnel
+  }
+
+  /// The rest of a request line, and Host. What is not https says its scheme, which only absolute-form has room for.
+  private func writeTarget(at named: Range<Int>, to out: inout ByteBuffer) {
+    if !values.bytes.equals(scheme, ignoringCase: "https") {
+      out.append(values.bytes.extracting(scheme))
+      out.append("://")
+      out.append(values.bytes.extracting(named))
+    }
+    out.append(values.bytes.extracting(path))
+    out.append(" HTTP/1.1\r\nhost: ")
+    out.append(values.bytes.extracting(named))
+    out.append("\r\n")
   }
 
   /// POST, PUT and PATCH without content say so (RFC 9110, 8.6).
