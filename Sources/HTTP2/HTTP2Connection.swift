@@ -334,13 +334,10 @@ public final class HTTP2Connection {
     }
   }
 
-  func sendTrailers(_ lines: borrowing ByteBuffer, _ stream: HTTP2Stream) {
-    guard let session = unsafe session else { return }
-    var text = ByteBuffer()
-    text.append(contentsOf: lines)
-    text.append("\r\n")
-    guard case .complete = readTrailers(text.bytes, from: 0) else { return }
-    unsafe text.bytes.withUnsafeBufferPointer { bytes in
+  /// `text` is a whole trailer section.
+  func sendTrailers(_ text: Span<UInt8>, _ stream: HTTP2Stream) {
+    guard let session = unsafe session, case .complete = readTrailers(text, from: 0) else { return }
+    unsafe text.withUnsafeBufferPointer { bytes in
       guard let base = bytes.baseAddress else { return }
       begin(bytes.count)
       for index in scratch.trailers.lines.indices where !scratch.trailers.lines[index].isDropped {

@@ -27,6 +27,7 @@ struct OutgoingMessage: ~Copyable {
   private var partial = ByteBuffer()
   /// What has not been sent.
   private(set) var content = ByteBuffer()
+  /// A trailer section as it was written, to its last line end; empty where nothing of it leaves.
   private var trailers = ByteBuffer()
   /// A request of this method; or a response to one.
   private(set) var isHead = false
@@ -91,7 +92,9 @@ struct OutgoingMessage: ~Copyable {
       case .trailers:
         switch connection.readTrailers(text, from: at) {
         case .complete(let count):
-          if !connection.scratch.trailers.lines.isEmpty { connection.scratch.trailers.write(text, to: &trailers) }
+          if connection.scratch.trailers.lines.contains(where: { !$0.isDropped }) {
+            trailers.append(text.extracting(at..<count))
+          }
           at = count
           place = .whole
         case .incomplete:
@@ -202,7 +205,7 @@ struct OutgoingMessage: ~Copyable {
   private static let keptBytes = 4 << 10
 
   mutating func submitTrailers(_ connection: HTTP2Connection, _ stream: HTTP2Stream) {
-    connection.sendTrailers(trailers, stream)
+    connection.sendTrailers(trailers.bytes, stream)
     trailers = ByteBuffer()
   }
 }

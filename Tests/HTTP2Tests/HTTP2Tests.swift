@@ -109,6 +109,22 @@ import Testing
     #expect(try content(of: back) == "x")
   }
 
+  @Test(arguments: [Int.max, 1])
+  func trailersOfTheConnectionStayBehind(_ step: Int) throws {
+    for (trailers, read) in [("Keep-Alive: 5\r\n", ""), ("Keep-Alive: 5\r\nX-U: 2\r\n", "x-u: 2\r\n")] {
+      let pair = try #require(Pair())
+      let asked = pair.client.open()
+      #expect(pair.write("GET / HTTP/1.1\r\nHost: a.example\r\n\r\n", to: asked, step: step))
+      pair.run(step: step)
+      let served = try #require(pair.served.first)
+      let answer = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\n\(trailers)\r\n"
+      #expect(pair.write(answer, to: served, step: step))
+      pair.run(step: step)
+      let back = pair.read(asked)
+      #expect(back.hasSuffix("\r\n1\r\nx\r\n0\r\n\(read)\r\n") && asked.isClosed && !asked.isBroken, "\(back)")
+    }
+  }
+
   @Test func contentWithTrailersKeepsThemThoughItHasALength() throws {
     let pair = try #require(Pair())
     let peer = RawPeer()
