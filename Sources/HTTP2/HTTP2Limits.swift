@@ -2,33 +2,6 @@
 
 import HTTP1
 
-/// RFC 9113, 7.
-public struct ErrorCode: RawRepresentable, Equatable, Sendable {
-  public let rawValue: UInt32
-
-  public init(rawValue: UInt32) { self.rawValue = rawValue }
-
-  public static let noError = ErrorCode(rawValue: 0)
-  public static let protocolError = ErrorCode(rawValue: 1)
-  public static let internalError = ErrorCode(rawValue: 2)
-  public static let streamClosed = ErrorCode(rawValue: 5)
-  public static let refusedStream = ErrorCode(rawValue: 7)
-  public static let cancel = ErrorCode(rawValue: 8)
-  public static let enhanceYourCalm = ErrorCode(rawValue: 11)
-}
-
-/// Why a connection cannot go on.
-public struct ConnectionFault: Error, Equatable, Sendable {
-  public let code: ErrorCode
-  /// A sentence without its end, for people.
-  public let detail: String
-
-  public init(code: ErrorCode, detail: String) {
-    self.code = code
-    self.detail = detail
-  }
-}
-
 public struct ConnectionLimits: Sendable {
   /// What a client may send of one request before the proxy has passed it on, in bytes: the initial window of RFC 9113, 6.9.2.
   /// A client is on this machine, so that a larger window would make nothing faster.
