@@ -1,0 +1,95 @@
+// A stream as whoever serves it sees it: what a socket is elsewhere. Tests: test_http2.py.
+
+import Bytes
+import HTTP2
+import Transport
+
+final class HTTP2Carrier: CarriedStream {
+  private let stream: HTTP2Stream
+  private let endpoint: HTTP2Endpoint
+  /// Of whoever serves it.
+  private let slot: Int
+  private let generation: UInt32
+  private var wanted: Interest? = .read
+
+  init(_ stream: HTTP2Stream, of endpoint: HTTP2Endpoint, servedBy slot: Int) {
+    self.stream = stream
+    self.endpoint = endpoint
+    self.slot = slot
+    generation = endpoint.worker.generation(slot)
+    stream.server = self
+    stream.isServed = true
+  }
+
+  /// For how long at most its connection is kept without use, by the rule of the exchange that it served.
+  func noteIdle(_ milliseconds: Int64?) {
+    if case .origin(let line) = endpoint.peer { line.idleMilliseconds = milliseconds }
+  }
+
+  /// Nothing of the request was done.
+  var wasRefused: Bool { stream.wasRefused }
+
+  func read(into buffer: inout ByteBuffer) -> Transfer {
+    let count = stream.read(into: &buffer)
+    if count > 0 {
+      endpoint.mark()
+      return .moved(count)
+    }
+    if stream.isEnded { return .ended }
+    return stream.isBroken ? .failed(SystemError.connectionReset.number) : .wouldBlock
+  }
+
+  func write(_ first: borrowing ByteBuffer, then second: Span<UInt8>) -> Transfer {
+    if stream.isBroken { return .failed(SystemError.connectionReset.number) }
+    if stream.room == 0 { return .wouldBlock }
+    guard stream.write(first.bytes), stream.write(second) else { return .failed(SystemError.connectionReset.number) }
+    endpoint.mark()
+    return .moved(first.count + second.count)
+  }
+
+  var room: Int { stream.room }
+  /// Whatever happens is told.
+  var hasMore: Bool { false }
+  var isSilent: Bool { stream.readable == 0 && !stream.isBroken && !stream.isEnded }
+
+  func watch(_ interest: Interest?) {
+    wanted = interest
+    if !happened.isEmpty { endpoint.touch(stream) }
+  }
+
+  /// What of that which is waited for is there.
+  private var happened: Interest {
+    guard let wanted else { return [] }
+    var happened: Interest = []
+    if stream.isBroken { happened.insert(.peerClosed) }
+    if wanted.isSuperset(of: .read), stream.readable > 0 || stream.isEnded { happened.formUnion(.read) }
+    if wanted.contains(.write), stream.room > 0 { happened.insert(.write) }
+    return happened
+  }
+
+  func tell(_ worker: Worker) {
+    let happened = self.happened
+    if happened.isEmpty || worker.generation(slot) != generation { return }
+    worker.dispatch(
+      .carried(
+        isReadable: happened.isSuperset(of: .read), isWritable: happened.contains(.write), isBroken: stream.isBroken),
+      to: slot)
+  }
+
+  func shutdownWrite() {
+    stream.endTunnel()
+    endpoint.mark()
+  }
+
+  func close() {
+    stream.server = nil
+    stream.leave()
+    endpoint.mark()
+  }
+
+  func abort() {
+    stream.server = nil
+    stream.reset(endpoint.isClient ? .internalError : .cancel)
+    endpoint.mark()
+  }
+}
