@@ -11,15 +11,12 @@ import CNGHTTP2
 import HTTP1
 
 /// What a message is read and written with, while it is: one for all connections of a loop.
-@safe
 public final class MessageScratch {
   /// Readers of the text that the proxy writes.
   var request = RequestHead()
   var response = ResponseHead()
   var trailers = FieldSection()
-  /// Names in lower case, while a head is handed over.
-  fileprivate var names = ByteBuffer()
-  fileprivate var fields: [cng_field] = unsafe []
+  var fields = FieldList()
 
   public init() {}
 }
@@ -273,20 +270,18 @@ public final class HTTP2Connection {
     let acceptsTrailers = scratch.request.options.te
     let number = unsafe text.withUnsafeBufferPointer { bytes -> Int32 in
       guard let base = bytes.baseAddress else { return -1 }
-      begin(text.count)
-      unsafe add(":method", base + scratch.request.method.lowerBound, scratch.request.method.count)
-      add(":scheme", "https")
-      unsafe add(":authority", base + scratch.request.authority.lowerBound, scratch.request.authority.count)
-      unsafe add(":path", base + scratch.request.pathAndQuery.lowerBound, scratch.request.pathAndQuery.count)
+      scratch.fields.begin(text.count)
+      unsafe scratch.fields.add(":method", scratch.request.method, base)
+      scratch.fields.add(":scheme", "https")
+      unsafe scratch.fields.add(":authority", scratch.request.authority, base)
+      unsafe scratch.fields.add(":path", scratch.request.pathAndQuery, base)
       for index in scratch.request.fields.lines.indices {
         let line = scratch.request.fields.lines[index]
         if line.isDropped || line.known == .host { continue }
-        unsafe add(line, base)
+        unsafe scratch.fields.add(line, base)
       }
-      if acceptsTrailers { add("te", "trailers") }
-      return unsafe scratch.fields.withUnsafeBufferPointer {
-        unsafe cng_request(session, $0.baseAddress, $0.count, hasContent)
-      }
+      if acceptsTrailers { scratch.fields.add("te", "trailers") }
+      return unsafe scratch.fields.give { unsafe cng_request(session, $0, $1, hasContent) }
     }
     if number < 0 { return false }
     pending.removeAll { $0 === stream }
@@ -316,9 +311,13 @@ public final class HTTP2Connection {
   ) -> Int32 {
     unsafe text.withUnsafeBufferPointer { bytes -> Int32 in
       guard let base = bytes.baseAddress else { return -1 }
-      begin(text.count)
+      scratch.fields.begin(text.count)
       // The three digits of the status line.
-      if let status { add(":status", status) } else { unsafe add(":status", base + 9, 3) }
+      if let status {
+        scratch.fields.add(":status", status)
+      } else {
+        unsafe scratch.fields.add(":status", 9..<12, base)
+      }
       // A gRPC answer that is its head alone has no length.
       let isBare =
         scratch.response.framing == .length(0)
@@ -328,9 +327,9 @@ public final class HTTP2Connection {
         if status != nil, text.equals(scratch.response.fields.lines[index].name, ignoringCase: "sec-websocket-accept") {
           continue
         }
-        unsafe add(scratch.response.fields.lines[index], base)
+        unsafe scratch.fields.add(scratch.response.fields.lines[index], base)
       }
-      return unsafe scratch.fields.withUnsafeBufferPointer { unsafe body($0.baseAddress, $0.count) }
+      return unsafe scratch.fields.give(body)
     }
   }
 
@@ -339,43 +338,12 @@ public final class HTTP2Connection {
     guard let session = unsafe session, case .complete = readTrailers(text, from: 0) else { return }
     unsafe text.withUnsafeBufferPointer { bytes in
       guard let base = bytes.baseAddress else { return }
-      begin(bytes.count)
+      scratch.fields.begin(bytes.count)
       for index in scratch.trailers.lines.indices where !scratch.trailers.lines[index].isDropped {
-        unsafe add(scratch.trailers.lines[index], base)
+        unsafe scratch.fields.add(scratch.trailers.lines[index], base)
       }
-      _ = unsafe scratch.fields.withUnsafeBufferPointer {
-        unsafe cng_trailers(session, stream.number, $0.baseAddress, $0.count)
-      }
+      _ = unsafe scratch.fields.give { unsafe cng_trailers(session, stream.number, $0, $1) }
     }
-  }
-
-  /// `bytes`: how many all names together have at most. They must not move while fields point to them.
-  private func begin(_ bytes: Int) {
-    unsafe scratch.fields.removeAll(keepingCapacity: true)
-    scratch.names.removeAll()
-    scratch.names.reserve(bytes)
-  }
-
-  @unsafe
-  private func add(_ name: StaticString, _ value: UnsafePointer<UInt8>, _ count: Int) {
-    unsafe scratch.fields.append(
-      cng_field(
-        name: name.utf8Start, name_length: name.utf8CodeUnitCount, value: value, value_length: count))
-  }
-
-  private func add(_ name: StaticString, _ value: StaticString) {
-    unsafe add(name, value.utf8Start, value.utf8CodeUnitCount)
-  }
-
-  @unsafe
-  private func add(_ line: FieldLine, _ base: UnsafePointer<UInt8>) {
-    let at = scratch.names.count
-    for index in line.name { scratch.names.append(unsafe base[index].asciiLowercased) }
-    let start = unsafe scratch.names.unsafeReadable.baseAddress?.assumingMemoryBound(to: UInt8.self)
-    unsafe scratch.fields.append(
-      cng_field(
-        name: start.map { unsafe $0 + at }, name_length: line.name.count, value: base + line.value.lowerBound,
-        value_length: line.value.count))
   }
 
   // MARK: What the library calls
