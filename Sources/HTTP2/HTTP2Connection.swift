@@ -36,11 +36,8 @@ public final class HTTP2Connection {
   private var touched: [HTTP2Stream] = []
   /// Streams of which nothing more is wanted once what they sent is out.
   private var ending: [HTTP2Stream] = []
-  /// The streams that a client opened last, the newest at the end.
-  private var latest: [(number: Int32, wasEndedByPeer: Bool)] = []
-  private var oldestKnown: Int32 = 1
-  /// So many are remembered: what is on its way for older ones arrived long ago.
-  private static let remembered = 64
+  /// Those that a client opened last.
+  private var recent = RecentStreams()
   /// The field section that is being received is malformed.
   private var isMalformed = false
   let scratch: MessageScratch
@@ -365,18 +362,9 @@ public final class HTTP2Connection {
     }
   }
 
-  /// A frame that carries a message comes for a stream that cannot have one any more: the peer has ended it itself, or has opened one
-  /// above it first (RFC 9113, 5.1 and 5.1.1). The library passes over both.
+  /// The library passes over frames that carry a message for a stream that cannot have one any more.
   private func faultOfOver(_ number: Int32) -> ConnectionFault? {
-    guard role == .server, number & 1 == 1, number <= latest.last?.number ?? 0, streams[number] == nil,
-      number >= oldestKnown
-    else { return nil }
-    guard let known = latest.first(where: { $0.number == number }) else {
-      return ConnectionFault(
-        code: .protocolError, detail: "the peer opened stream \(number) behind stream \(latest.last?.number ?? 0)")
-    }
-    guard known.wasEndedByPeer else { return nil }
-    return ConnectionFault(code: .streamClosed, detail: "the peer went on with stream \(number), which it had ended")
+    role == .server && streams[number] == nil ? recent.fault(of: number) : nil
   }
 
   /// Content has moved in a frame, either way: that frame, and a WINDOW_UPDATE for the stream and for the connection, were for it.
@@ -393,11 +381,7 @@ public final class HTTP2Connection {
       let stream = HTTP2Stream(number: number, self)
       streams[number] = stream
       blockStream = stream
-      if latest.count == Self.remembered {
-        latest.removeFirst(Self.remembered / 2)
-        oldestKnown = latest[0].number
-      }
-      latest.append((number, false))
+      recent.opened(number)
     } else {
       blockStream = streams[number]
     }
@@ -469,9 +453,7 @@ public final class HTTP2Connection {
     // The library has reset it for what the peer sent, and not said so.
     let isOurs = stream.resetCode == nil && code != ErrorCode.noError.rawValue
     if role == .server, isOurs, code != ErrorCode.refusedStream.rawValue, !stream.isAnswered { refused(number) }
-    if stream.isEndedByPeer, let index = latest.lastIndex(where: { $0.number == number }) {
-      latest[index].wasEndedByPeer = true
-    }
+    if stream.isEndedByPeer { recent.endedByPeer(number) }
     stream.closed(ErrorCode(rawValue: code))
     touch(stream)
   }
