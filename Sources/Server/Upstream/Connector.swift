@@ -330,24 +330,19 @@ final class Connector {
     handOver(kept, worker)
   }
 
-  /// How many connections are opened to an origin at once before it is known whether one of them would carry all: as many as
-  /// browsers open.
-  private static let mostUnknown = 6
-
   /// Opens a connection, or waits for one that is being opened.
   private func open(_ worker: Worker) {
     guard carrier.security != nil, !carrier.isParent, !needsFresh, protocols.contains(.http2) else {
       return lookUp(worker)
     }
-    let most = carrier.spoken == .http2 ? 1 : carrier.spoken == .http11 ? Int.max : Self.mostUnknown
-    if carrier.opening >= most, !hasFollowed {
+    switch carrier.opening.begin(self, hasFollowed: hasFollowed) {
+    case .follow:
       stage = .following
       setTimer(worker.now + timeouts.connectMilliseconds + timeouts.tlsHandshakeMilliseconds, worker)
-      return carrier.followers.append(self)
+    case .open:
+      isOpening = true
+      lookUp(worker)
     }
-    isOpening = true
-    carrier.opening += 1
-    lookUp(worker)
   }
 
   /// The connection that was waited for is there, or is not.
@@ -379,12 +374,7 @@ final class Connector {
   private func endOpening(_ worker: Worker) {
     if !isOpening { return }
     isOpening = false
-    let carrier = self.carrier
-    carrier.opening -= 1
-    if carrier.followers.isEmpty { return }
-    var followers: [Connector] = []
-    swap(&followers, &carrier.followers)
-    for follower in followers { worker.resume(follower) }
+    for follower in carrier.opening.ended() { worker.resume(follower) }
   }
 
   private func handOver(_ upstream: Upstream, _ worker: Worker) {
@@ -473,7 +463,7 @@ final class Connector {
       stage = .idle
       follow(choice.timePassed(now: worker.now), worker)
     case .following:
-      carrier.followers.removeAll { $0 === self }
+      carrier.opening.leave(self)
       hasFollowed = true
       stage = .idle
       setTimer(.max, worker)
@@ -501,7 +491,7 @@ final class Connector {
     guard let conversation else { return }
     stage = .idle
     let upstream = worker.adopt(line, carrier, by: route)
-    if let tls { carrier.spoken = tls.stream.negotiatedProtocol ?? .http11 }
+    if let tls { carrier.opening.agreed(isShared: tls.stream.negotiatedProtocol == .http2) }
     worker.update(upstream.descriptor, &upstream.interest, .read, upstream.slot)
     upstream.holdsPlace = hasPlace
     upstream.holder = hasPlace ? identity : nil
@@ -558,7 +548,7 @@ final class Connector {
     case .probing(let line, _, let probe):
       probe.abandon(self, worker)
       line?.close(worker)
-    case .following: carrier.followers.removeAll { $0 === self }
+    case .following: carrier.opening.leave(self)
     case .queued: if let identity { worker.shared.quota.abandon(carrier.place, waiter(identity, worker)) }
     case .naming: if let lookUp { worker.shared.resolver.cancel(lookUp) }
     case .waiting: worker.waiting.removeAll { $0 === self }

@@ -46,11 +46,8 @@ final class Destination {
   var idle: [Upstream] = []
   /// Connections that carry the streams of many exchanges, as long as they take more.
   var endpoints: [HTTP2Endpoint] = []
-  /// What its last handshake agreed on; nil: none has yet.
-  var spoken: HTTPProtocol? = nil
-  /// Connectors that have begun to open a connection to it, and those that wait for what comes of that.
-  var opening = 0
-  var followers: [Connector] = []
+  /// Who opens a connection to it that may be one for all, and who waits for what comes of that.
+  var opening = SharedOpening<Connector>()
   /// What the name came to, and until when it holds.
   var addresses: [SocketAddress] = []
   var validUntil: Int64 = 0
