@@ -17,15 +17,13 @@ from journal import DEADLINE_SECONDS
 RECEIVE_BYTES = 64 << 10
 
 
-@dataclass
-class Exchange:
-    """What came of one stream."""
+@dataclass(kw_only=True)
+class Received:
+    """What a peer said on one stream."""
 
     headers: list[tuple[str, str]] = field(default_factory=list)
-    informational: list[list[tuple[str, str]]] = field(default_factory=list)
     body: bytes = b""
     trailers: list[tuple[str, str]] | None = None
-    ended: bool = False
     reset: int | None = None
 
     def value(self, name: str) -> str | None:
@@ -33,6 +31,14 @@ class Exchange:
 
     def values(self, name: str) -> list[str]:
         return [value for known, value in self.headers if known == name]
+
+
+@dataclass
+class Exchange(Received):
+    """What came of one stream."""
+
+    informational: list[list[tuple[str, str]]] = field(default_factory=list)
+    ended: bool = False
 
     @property
     def status(self) -> int:
@@ -170,19 +176,9 @@ class H2Client:
 
 
 @dataclass
-class Request:
+class Request(Received):
     number: int
     connection: int
-    headers: list[tuple[str, str]] = field(default_factory=list)
-    body: bytes = b""
-    trailers: list[tuple[str, str]] | None = None
-    reset: int | None = None
-
-    def value(self, name: str) -> str | None:
-        return next((value for known, value in self.headers if known == name), None)
-
-    def values(self, name: str) -> list[str]:
-        return [value for known, value in self.headers if known == name]
 
     @property
     def path(self) -> str:
@@ -285,7 +281,7 @@ class Link:
     def take(self, event) -> None:
         match event:
             case h2.events.RequestReceived():
-                request = Request(event.stream_id, self.number, text(event.headers))
+                request = Request(event.stream_id, self.number, headers=text(event.headers))
                 self.open[event.stream_id] = request
                 self.origin.requests.append(request)
                 if self.origin.early:
