@@ -26,18 +26,9 @@ from http2_world import H2Client, H2Origin
 from journal import DEADLINE_SECONDS
 from origins import answering, unused_port
 from tls_world import client_context, rule
-from tls_world import authority, secure_client, secure_proxy, tls_origin, world  # noqa: F401
+from tls_world import authority, intercepting, secure_client, secure_proxy, tls_origin, world  # noqa: F401
 
-INTERCEPT = rule("seen", 'hosts = ["**.test", "127.0.0.1", "localhost"]', 'connect = "intercept"')
 LARGE = hashlib.shake_128(b"http2").digest(3 * 1024 * 1024)
-
-
-@pytest.fixture
-def intercepting(secure_proxy, authority):
-    def start(policy: str = "", **arguments):
-        return secure_proxy(authority.table + policy + INTERCEPT, **arguments)
-
-    return start
 
 
 @pytest.fixture

@@ -27,6 +27,7 @@ from origins import answering, echoing, unused_port
 from problems import check_problem
 from proxy import command
 from tls_world import (
+    INTERCEPT,
     NOW,
     OK,
     SecureClient,
@@ -35,6 +36,7 @@ from tls_world import (
     certify,
     client_context,
     init_authority,
+    intercepting,
     pins,
     rule,
     secure_client,
@@ -44,19 +46,8 @@ from tls_world import (
 )
 
 TLS12, TLS13 = ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3
-INTERCEPT = rule("seen", 'hosts = ["**.test", "127.0.0.1", "::1"]', 'connect = "intercept"')
 LARGE = hashlib.shake_128(b"intercepted").digest(10 * 1024 * 1024)
 MAXIMUM_DAYS = 200
-
-
-@pytest.fixture
-def intercepting(secure_proxy, authority):
-    """A function that starts a proxy with the authority; INTERCEPT comes after the rules of the test."""
-
-    def start(policy: str = "", **arguments):
-        return secure_proxy(authority.table + policy + INTERCEPT, **arguments)
-
-    return start
 
 
 @pytest.fixture

@@ -28,8 +28,8 @@ from serializer_world import (
     post_chunked,
     request,
 )
-from test_intercept import inside, intercepting
-from tls_world import authority, secure_client, secure_proxy, tls_origin, world
+from test_intercept import inside
+from tls_world import authority, intercepting, secure_client, secure_proxy, tls_origin, world
 
 
 @pytest.fixture

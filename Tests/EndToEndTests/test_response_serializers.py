@@ -31,8 +31,8 @@ from serializer_world import (
     request,
     serving,
 )
-from test_intercept import inside, intercepting
-from tls_world import authority, secure_client, secure_proxy, tls_origin, world
+from test_intercept import inside
+from tls_world import authority, intercepting, secure_client, secure_proxy, tls_origin, world
 
 XML = "application/xml"
 VALID_JSON = b'{"a": [1, null, "\xc3\xa4"]}'

@@ -6,6 +6,7 @@
     SecureSocket                         TLS over a plain socket with every byte in our hands
     ChainServer                          nginx with one site a certificate chain, TLS 1.2 on one port and 1.3 on another
     secure_proxy(policy)                 a proxy that knows every name as 127.0.0.1 and trusts the world's root
+    intercepting(policy)                 the same, with a local authority, and what the tests speak to intercepted
 
 Certificates are made with `cryptography`, but for the signature that it refuses to make (SHA-1), which openssl makes.
 """
@@ -760,6 +761,20 @@ def secure_proxy(sallyport, dns_server, world):
         started = sallyport(proxy=proxy, policy=head + policy, listen=listen, **arguments)
         started.head = head  # for tests that reload
         return started
+
+    return start
+
+
+# Of every host that the tests intercept.
+INTERCEPT = rule("seen", 'hosts = ["**.test", "127.0.0.1", "::1", "localhost"]', 'connect = "intercept"')
+
+
+@pytest.fixture
+def intercepting(secure_proxy, authority):
+    """A function that starts a proxy with the authority; INTERCEPT comes after the rules of the test."""
+
+    def start(policy: str = "", **arguments) -> Proxy:
+        return secure_proxy(authority.table + policy + INTERCEPT, **arguments)
 
     return start
 
