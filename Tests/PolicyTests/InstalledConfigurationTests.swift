@@ -92,8 +92,8 @@ import Testing
         "example", "payments", "no-admin", "intranet", "old-agents", "no-metadata", "package-mirrors", "code",
         "maps", "telemetry", "not-on-cellular", "weather", "api",
       ])
-    let tables = ["request", "security", "response", "headers", "timeouts"]
-    for schema in [TableSchema.rule, .request, .security, .response, .pins, .route] {
+    let tables = ["request", "security", "response", "headers", "timeouts", "cache"]
+    for schema in [TableSchema.rule, .request, .security, .response, .ruleCache, .pins, .route] {
       for key in schema.names where !tables.contains(key) {
         let isShown = example.contains("# \(key) = ")
         #expect(isShown, "\(key)")
