@@ -40,7 +40,7 @@ let package = Package(
       name: "Serialization", dependencies: ["Images", "Bytes", "CJSON", "CXML", "CZlib", "CCodings", "CIconv"],
       swiftSettings: strict + memorySafe),
     .target(
-      name: "Transport", dependencies: ["Bytes", "Sharing", "CLinux", "CCAres", "COpenSSL", "CSystemd"],
+      name: "Transport", dependencies: ["Bytes", "Sharing", "CLinux", "CCAres", "COpenSSL", "CSystemd", "CSQLite"],
       swiftSettings: strict),
     .target(name: "Security", dependencies: ["Bytes", "COpenSSL", "CGSSAPI"], swiftSettings: strict),
     .target(name: "Bytes", swiftSettings: strict + memorySafe),
@@ -66,6 +66,7 @@ let package = Package(
     .systemLibrary(name: "CIconv"),
     .systemLibrary(name: "CXML", pkgConfig: "expat"),
     .systemLibrary(name: "CZlib", pkgConfig: "zlib"),
+    .systemLibrary(name: "CSQLite", pkgConfig: "sqlite3"),
     .testTarget(name: "UpstreamTests", dependencies: ["Upstream", "Sharing"], swiftSettings: strict),
     .testTarget(name: "SharingTests", dependencies: ["Sharing", "Bytes"], swiftSettings: strict),
     .testTarget(

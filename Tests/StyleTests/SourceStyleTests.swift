@@ -147,7 +147,9 @@ import Transport
       "HTTP2": ["Bytes", "CNGHTTP2", "HTTP1"], "Cache": ["Bytes", "HTTP1", "Policy"],
       "Policy": ["Bytes", "CTOML", "CIDN2", "Reachability", "Security", "Serialization"],
       "Session": ["Bytes", "HTTP1", "Policy", "Reachability", "Security", "Serialization", "TLSWire"],
-      "Transport": ["Bytes", "Sharing", "CLinux", "CCAres", "COpenSSL", "CSystemd", "Glibc", "Synchronization"],
+      "Transport": [
+        "Bytes", "Sharing", "CLinux", "CCAres", "COpenSSL", "CSQLite", "CSystemd", "Glibc", "Synchronization",
+      ],
       "Server": [
         "Bytes", "Cache", "HTTP1", "HTTP2", "Policy", "Reachability", "Security", "Session", "Sharing", "TLSWire",
         "Transport",
