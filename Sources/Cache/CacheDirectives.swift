@@ -59,12 +59,20 @@ public struct CacheDirectives: Sendable, Equatable {
       while at < bytes.count, bytes[at].isTokenCharacter { at += 1 }
       let name = begin..<at
       var value: [UInt8]? = nil
+      var isSound = true
       if at < bytes.count, bytes[at] == 0x3d {
         at += 1
+        let begin = at
         value = Self.argument(bytes, &at)
+        if value == nil {
+          // A quotation that nothing closes hides nothing: what stands in it is read as well.
+          isSound = false
+          at = begin + 1
+          note(bytes.extracting(name), nil, isSound: false)
+          continue
+        }
       }
       // What follows is no part of a directive: with it the whole is not what its sender meant.
-      var isSound = true
       while at < bytes.count, bytes[at] != 0x2c {
         if !bytes[at].isBlank { isSound = false }
         at += 1
@@ -73,8 +81,8 @@ public struct CacheDirectives: Sendable, Equatable {
     }
   }
 
-  /// A token or a quoted string, without its quotation marks.
-  private static func argument(_ bytes: Span<UInt8>, _ at: inout Int) -> [UInt8] {
+  /// A token or a quoted string, without its quotation marks; nil where one is not closed.
+  private static func argument(_ bytes: Span<UInt8>, _ at: inout Int) -> [UInt8]? {
     var value: [UInt8] = []
     guard at < bytes.count, bytes[at] == 0x22 else {
       while at < bytes.count, bytes[at] != 0x2c, !bytes[at].isBlank {
@@ -89,7 +97,8 @@ public struct CacheDirectives: Sendable, Equatable {
       value.append(bytes[at])
       at += 1
     }
-    at = min(at + 1, bytes.count)
+    if at >= bytes.count { return nil }
+    at += 1
     return value
   }
 
@@ -110,20 +119,20 @@ public struct CacheDirectives: Sendable, Equatable {
     } else if named("stale-if-error") {
       Self.shorten(&staleIfError, seconds)
     } else {
-      note(flag: name)
+      note(flag: name, isSound: isSound)
     }
   }
 
-  private mutating func note(flag name: Span<UInt8>) {
+  private mutating func note(flag name: Span<UInt8>, isSound: Bool) {
     func named(_ text: StaticString) -> Bool { name.equals(0..<name.count, ignoringCase: text) }
     if named("no-store") { noStore = true }
     if named("no-cache") { noCache = true }
     if named("private") { isPrivate = true }
-    if named("public") { isPublic = true }
+    if named("public"), isSound { isPublic = true }
     if named("must-revalidate") { mustRevalidate = true }
     if named("proxy-revalidate") { proxyRevalidate = true }
-    if named("must-understand") { mustUnderstand = true }
-    if named("immutable") { immutable = true }
+    if named("must-understand"), isSound { mustUnderstand = true }
+    if named("immutable"), isSound { immutable = true }
     if named("only-if-cached") { onlyIfCached = true }
   }
 

@@ -109,12 +109,16 @@ public struct CacheIndex: Sendable {
 
   /// An answer whose head has been freshened takes the place of what it was.
   public mutating func replace(_ answer: StoredAnswer, by fresh: StoredAnswer) {
-    guard let slot = slot(of: answer), var node = nodes[slot] else { return insert(fresh) }
+    guard let slot = slot(of: answer), var node = nodes[slot] else {
+      // Purged meanwhile: its content may have gone with it.
+      return answer.content.isWhole ? insert(fresh) : ()
+    }
     bytes -= answer.overheadBytes
     node.bytes += fresh.overheadBytes - answer.overheadBytes
     node.answer = fresh
     nodes[slot] = node
     bytes += fresh.overheadBytes
+    purge()
   }
 
   /// So many more bytes of the content of an answer have come. false: it is not stored any more, or there is no room for it.
@@ -123,7 +127,7 @@ public struct CacheIndex: Sendable {
     nodes[slot]?.bytes = node.bytes + added
     bytes += added
     purge()
-    return nodes[slot]?.answer === answer
+    return nodes[slot]?.answer.content === answer.content
   }
 
   private func slot(of answer: StoredAnswer) -> Int? {

@@ -73,6 +73,8 @@ public final class Content: Sendable {
   public var count: UInt64 { state.withLock { $0.count } }
   public var end: End { state.withLock { $0.end } }
   public var isComplete: Bool { end == .complete }
+  /// Whether all of it that there is can be read from its beginning.
+  public var isWhole: Bool { state.withLock { $0.isStored && $0.end != .broken } }
   public var hasReaders: Bool { state.withLock { !$0.readers.isEmpty } }
   /// Of the whole, in bytes; nil where it is not known yet.
   public var length: UInt64? { announced ?? state.withLock { $0.end == .complete ? $0.count : nil } }
@@ -124,7 +126,9 @@ public final class Content: Sendable {
   /// All of it is there. Whom to tell.
   public func finish(trailers: [UInt8] = []) -> [Reader] {
     state.withLock { state in
-      state.end = .complete
+      // Less than was announced is not the whole (RFC 9111, 3.3).
+      let isAll = announced.map { $0 == state.count } ?? true
+      state.end = isAll ? .complete : .broken
       state.trailers = trailers
       return Self.takeWaiting(&state)
     }

@@ -61,7 +61,8 @@ extension StoredHead {
     let last = number(value[dash + 1..<set.upperBound])
     if dash == set.lowerBound {
       guard let last else { return .whole }
-      if last == 0 || length == 0 { return .unsatisfiable(of: length) }
+      if last == 0 { return .unsatisfiable(of: length) }
+      if length == 0 { return .whole }
       return .part(length - min(last, length)..<length, of: length)
     }
     guard let first, dash + 1 == set.upperBound || last != nil else { return .whole }

@@ -35,15 +35,18 @@ extension StoredHead {
     case .returnCacheElseLoad, .returnCacheDontLoad: return timeToLive(at: now) > 0 ? .fresh : .stale(refreshes: false)
     case .useProtocol: break
     }
-    if request.directives.noCache { return .ask(.request) }
-    if directives.noCache { return .ask(.stale) }
-    guard let age = age(at: now) else { return .ask(.stale) }
-    if let most = request.directives.maxAge, age > most || most == 0 { return .ask(.request) }
+    guard !directives.noCache, let age = age(at: now) else { return .ask(.stale) }
     let left = lifetime - age
-    if let least = request.directives.minFresh, left < least { return .ask(.request) }
+    // RFC 9211, 2.2: whatever the request says, what is stale is asked for because it is.
+    let forward = left > 0 ? Forward.request : .stale
+    if request.directives.noCache { return .ask(forward) }
+    if let most = request.directives.maxAge, age > most || most == 0 { return .ask(forward) }
+    if let least = request.directives.minFresh, left < least { return .ask(forward) }
     if left > 0 { return .fresh }
     if isNeverServedStale { return .ask(.stale) }
     if let most = request.directives.maxStale, -left <= most { return .stale(refreshes: false) }
+    // RFC 9111, 5.2.1.1: who names an age, and no staleness, wants nothing stale.
+    if request.directives.maxAge != nil { return .ask(.stale) }
     if let most = directives.staleWhileRevalidate, -left <= most { return .stale(refreshes: true) }
     return .ask(.stale)
   }
@@ -55,7 +58,7 @@ extension StoredHead {
 
   /// Whether it stands in where the origin fails (RFC 5861, 4): breaks off, does not answer in time, or answers with 5xx.
   public func standsInForError(of request: CacheRequest, at now: Int64) -> Bool {
-    if isNeverServedStale || request.directives.noCache { return false }
+    if isNeverServedStale || request.directives.noCache || age(at: now) == nil { return false }
     let stale = -timeToLive(at: now)
     if stale <= 0 { return true }
     let allowed = [directives.staleIfError, request.directives.staleIfError, request.rule.staleIfError].compactMap {
@@ -66,7 +69,9 @@ extension StoredHead {
 
   /// Whether it stands in where the destination cannot be reached.
   public func standsInOffline(for request: CacheRequest, at now: Int64) -> Bool {
-    if directives.mustRevalidate || directives.proxyRevalidate || directives.noCache { return false }
+    if request.directives.noCache || directives.noCache { return false }
+    if timeToLive(at: now) > 0 { return true }
+    if isNeverServedStale { return false }
     if let age = age(at: now), age <= request.rule.offline { return true }
     return standsInForError(of: request, at: now)
   }
@@ -82,14 +87,15 @@ extension StoredHead {
     return lines
   }
 
-  /// Whether a 304 with these fields is about it (RFC 9111, 4.3.4).
+  /// Whether a 304 with these fields is about it (RFC 9111, 4.3.4). One that names no validator at all answers the condition that
+  /// was put to it: 304 need not repeat Last-Modified (RFC 9110, 15.4.5), and many origins leave ETag out.
   public func isValidated(by fields: MessageFields) -> Bool {
-    if let given = fields.only("etag").flatMap({ EntityTag($0) }) {
-      return entityTag.map { $0.matchesWeakly(given) } ?? false
+    if fields.contains("etag") {
+      guard let given = fields.only("etag").flatMap({ EntityTag($0) }), let entityTag else { return false }
+      return given.isWeak ? given.matchesWeakly(entityTag) : given == entityTag
     }
-    if let given = fields.only("last-modified"), let stored = self.fields.only("last-modified") {
-      return given == stored
-    }
-    return true
+    guard fields.contains("last-modified") else { return true }
+    guard let given = fields.only("last-modified") else { return false }
+    return given == self.fields.only("last-modified")
   }
 }

@@ -7,6 +7,9 @@ extension StoredHead {
   /// Why it is not stored; nil: it may be.
   public func refusal(toStoreFor request: CacheRequest) -> String? {
     if request.method != .get { return "the request is no GET" }
+    if status < 200 { return "it is not the final answer" }
+    // RFC 6585: about one client, at one moment.
+    if Self.neverStored.contains(status) { return "status \(status) is never stored" }
     if request.directives.noStore { return "the request says no-store" }
     // A part is stored as part of a whole, or not at all.
     if status == 206 { return "it is a part" }
@@ -23,7 +26,7 @@ extension StoredHead {
       return "it sets a cookie and does not say public"
     }
     let isAllowed =
-      directives.isPublic || hasExplicitLifetime && lifetimeIsOrigins || Self.heuristicStatuses.contains(status)
+      directives.isPublic || namesLifetime || Self.heuristicStatuses.contains(status)
       || directives.isPrivate && request.rule.share == .user
     return isAllowed ? nil : "status \(status) without a lifetime is not stored"
   }
@@ -31,10 +34,7 @@ extension StoredHead {
   /// RFC 9111, 3.5: what may be given to others although its request carried credentials.
   private var isForAll: Bool { directives.isPublic || directives.mustRevalidate || directives.sharedMaxAge != nil }
 
-  /// Whether the origin itself gave the lifetime: a rule makes nothing storable that is not.
-  private var lifetimeIsOrigins: Bool {
-    lifetimeSource != .rule || directives.maxAge != nil || directives.sharedMaxAge != nil || fields.contains("expires")
-  }
+  private static let neverStored: Set<Int> = [428, 429, 431, 511]
 
   /// Final statuses whose meaning for a cache is known here: all of RFC 9110 that are stored at all.
   static let understoodStatuses: Set<Int> = heuristicStatuses.union([

@@ -26,6 +26,8 @@ public struct StoredHead: Sendable {
   public let date: Int64
   /// How old it was when it came, in seconds (RFC 9111, 4.2.3).
   public let initialAge: Int64
+  /// The origin names a lifetime of its own, in the field that speaks to this cache.
+  let namesLifetime: Bool
   /// For how long it is fresh, in seconds, and by whose word.
   public let lifetime: Int64
   public let lifetimeSource: LifetimeSource
@@ -63,9 +65,13 @@ public struct StoredHead: Sendable {
     self.reason = reason
     self.requested = requested
     self.received = received
-    let (directives, isTargeted) = CacheDirectives.ofResponse(fields, targets: targets)
+    var (directives, isTargeted) = CacheDirectives.ofResponse(fields, targets: targets)
+    // A store of one user is a private cache, to which s-maxage says nothing (RFC 9111, 5.2.2.10).
+    if request.rule.share == .user { directives.sharedMaxAge = nil }
     self.directives = directives
     entityTag = fields.only("etag").flatMap { EntityTag($0) }
+    namesLifetime =
+      directives.maxAge != nil || directives.sharedMaxAge != nil || !isTargeted && fields.contains("expires")
     let seconds = received / 1000
     lastModified = fields.only("last-modified").flatMap { HTTPDate.read($0.span, now: seconds) }
     let date = fields.only("date").flatMap { HTTPDate.read($0.span, now: seconds) }
@@ -76,7 +82,8 @@ public struct StoredHead: Sendable {
     (lifetime, lifetimeSource) = Self.lifetime(
       status, fields, directives, isTargeted: isTargeted, rule: request.rule, date: self.date,
       lastModified: lastModified, now: seconds)
-    var kept = fields.without(["age", "content-length"])
+    // A range belongs to an answer that is a part, which is not stored.
+    var kept = fields.without(["age", "content-length", "content-range"])
     if date == nil {
       // RFC 9110, 6.6.1: who keeps a response without a date says when it came.
       var text = ByteBuffer()
@@ -89,10 +96,10 @@ public struct StoredHead: Sendable {
 
   /// RFC 9111, 5.1: the first of a list, and nothing where that is no number.
   private static func age(_ fields: MessageFields) -> Int64 {
-    guard let first = fields.first("age") else { return 0 }
-    var elements = ListElements(first)
-    guard let element = elements.next(fields.text.span) else { return 0 }
-    return CacheDirectives.seconds(Array(fields.text[element])) ?? 0
+    guard let list = fields.combined("age") else { return 0 }
+    var elements = ListElements(0..<list.count)
+    guard let element = elements.next(list.span) else { return 0 }
+    return CacheDirectives.seconds(Array(list[element])) ?? 0
   }
 
   /// RFC 9111, 4.2.1 and 4.2.2.
@@ -112,14 +119,6 @@ public struct StoredHead: Sendable {
       return (0, .none)
     }
     return (min((date - lastModified) / heuristicDivisor, longestHeuristic), .heuristic)
-  }
-
-  /// Whether the origin says for how long it is fresh.
-  var hasExplicitLifetime: Bool {
-    switch lifetimeSource {
-    case .rule, .sharedMaxAge, .maxAge, .expires: true
-    case .heuristic, .none: false
-    }
   }
 
   // MARK: Age
@@ -147,32 +146,55 @@ public struct StoredHead: Sendable {
     return selecting
   }
 
-  /// As two requests are compared (RFC 9111, 4.1): the lines of a list as one, blanks around its commas left out, and in fields of
-  /// negotiation, whose words know no case, those of letters and all blanks.
+  /// As two requests are compared (RFC 9111, 4.1): the lines of a list as one. Of fields of negotiation the blanks are left out that
+  /// their syntax allows, at commas, semicolons and equals signs, and of those whose words know no case the case of letters; of
+  /// others nothing is known.
   static func normalized(_ name: [UInt8], _ request: MessageFields) -> [UInt8]? {
     guard let value = request.combined(name.span) else { return nil }
-    let isNegotiation = negotiationFields.contains { name.span.equals(0..<name.count, ignoringCase: $0) }
+    guard name.starts(with: "accept".utf8) else { return value }
+    let knowsNoCase = caselessFields.contains { name.span.equals(0..<name.count, ignoringCase: $0) }
+    guard knowsNoCase || name == Array("accept".utf8) else { return value }
     var normalized: [UInt8] = []
     normalized.reserveCapacity(value.count)
-    var isQuoted = false
+    var quotation = Quotation()
+    // What a parameter is set to may know case (RFC 9110, 5.6.6).
+    var isValue = false
     for byte in value {
-      if byte == 0x22 { isQuoted.toggle() }
-      if isQuoted {
+      if quotation.holds(byte) {
         normalized.append(byte)
       } else if byte.isBlank {
-        if isNegotiation || normalized.isEmpty || normalized.last == 0x2c { continue }
-        normalized.append(byte)
+        if normalized.last.map({ !isDelimiter($0) && !$0.isBlank }) ?? false { normalized.append(0x20) }
       } else {
-        if byte == 0x2c { while normalized.last?.isBlank ?? false { normalized.removeLast() } }
-        normalized.append(isNegotiation ? byte.asciiLowercased : byte)
+        if isDelimiter(byte), normalized.last == 0x20 { normalized.removeLast() }
+        if isDelimiter(byte) { isValue = byte == 0x3d }
+        normalized.append(knowsNoCase || !isValue ? byte.asciiLowercased : byte)
       }
     }
     return normalized
   }
 
-  private static let negotiationFields: [StaticString] = [
-    "accept", "accept-encoding", "accept-language", "accept-charset",
-  ]
+  private static func isDelimiter(_ byte: UInt8) -> Bool { byte == 0x2c || byte == 0x3b || byte == 0x3d }
+
+  private static let caselessFields: [StaticString] = ["accept-encoding", "accept-language", "accept-charset"]
+
+  /// Where a quoted string is, from byte to byte (RFC 9110, 5.6.4).
+  private struct Quotation {
+    private var isOpen = false
+    private var isEscaped = false
+
+    /// Whether the byte belongs to one, its quotation marks included.
+    mutating func holds(_ byte: UInt8) -> Bool {
+      let wasOpen = isOpen
+      if isEscaped {
+        isEscaped = false
+      } else if byte == 0x22 {
+        isOpen.toggle()
+      } else if isOpen, byte == 0x5c {
+        isEscaped = true
+      }
+      return wasOpen || isOpen
+    }
+  }
 
   /// Whether it answers a request with these fields.
   public func answers(_ request: MessageFields) -> Bool {
@@ -188,7 +210,7 @@ public struct StoredHead: Sendable {
     targets: [[UInt8]] = []
   ) -> StoredHead {
     let kept = update.without([
-      "content-length", "content-encoding", "content-range", "content-md5", "content-digest", "repr-digest", "vary",
+      "content-length", "content-encoding", "content-range", "content-md5", "content-digest", "repr-digest",
     ])
     var fields = fields.updated(by: kept)
     // A 304 without a date is as old as it looks.

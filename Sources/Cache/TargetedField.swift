@@ -41,6 +41,8 @@ enum TargetedField {
     }
     // `no-store=?0` is not set; any other value that it comes with does not unset it.
     let isSet = value != .boolean(false)
+    // What allows something must be said rightly.
+    let isAllowed = value == .boolean(true)
     switch key {
     case "max-age": directives.maxAge = seconds
     case "s-maxage": directives.sharedMaxAge = seconds
@@ -49,11 +51,11 @@ enum TargetedField {
     case "no-store": directives.noStore = isSet
     case "no-cache": directives.noCache = isSet
     case "private": directives.isPrivate = isSet
-    case "public": directives.isPublic = isSet
+    case "public": directives.isPublic = isAllowed
     case "must-revalidate": directives.mustRevalidate = isSet
     case "proxy-revalidate": directives.proxyRevalidate = isSet
-    case "must-understand": directives.mustUnderstand = isSet
-    case "immutable": directives.immutable = isSet
+    case "must-understand": directives.mustUnderstand = isAllowed
+    case "immutable": directives.immutable = isAllowed
     default: break
     }
   }
@@ -124,7 +126,10 @@ enum TargetedField {
       case 0x3a: return delimited(by: 0x3a)
       case 0x2d, 0x30...0x39, 0x40:
         if first == 0x40 { at += 1 }
-        return first == 0x40 ? number().map { _ in .other } : number()
+        let number = number()
+        if first != 0x40 { return number }
+        guard case .integer = number else { return nil }
+        return .other
       case 0x2a: return token()
       default: return first.isASCIILetter ? token() : nil
       }
@@ -154,6 +159,7 @@ enum TargetedField {
       while let byte = next {
         at += 1
         if byte == end { return .other }
+        guard byte.isASCIILetter || byte.isASCIIDigit || "+/=".utf8.contains(byte) else { return nil }
       }
       return nil
     }

@@ -38,11 +38,12 @@ public enum HTTPDate {
       let month = month(text, comma + 5..<comma + 8), let short = number(text, comma + 9..<comma + 11)
     else { return nil }
     let clock = clock(text, from: comma + 12)
+    let present = CalendarTime(secondsSince1970: now)
+    let year = present.year / 100 * 100 + short
+    guard let moment = seconds(year, month, day, clock) ?? seconds(year - 100, month, day, clock) else { return nil }
     // More than 50 years ahead is the same two digits of the past.
-    let thisYear = CalendarTime(secondsSince1970: now).year
-    var year = thisYear / 100 * 100 + short
-    if year > thisYear + 50 { year -= 100 }
-    return seconds(year, month, day, clock)
+    let limit = seconds(present.year + 50, present.month, min(present.day, 28), 0).map { $0 + 86_400 } ?? .max
+    return moment > limit ? seconds(year - 100, month, day, clock) : moment
   }
 
   private static func endsInGMT(_ text: Span<UInt8>, from: Int) -> Bool {

@@ -60,12 +60,6 @@ func answer(
     received: later(0), targets: targets.map { Array($0.utf8) })
 }
 
-/// Runs the check of a row. `bug`: what is wrong with the code that makes it fail; once it does not, this says so.
-func hold(_ bug: String?, _ check: () -> Void) {
-  guard let bug else { return check() }
-  withKnownIssue(Comment(rawValue: bug)) { check() }
-}
-
 /// Bytes as text.
 func text(_ bytes: [UInt8]) -> String { String(decoding: bytes, as: UTF8.self) }
 

@@ -144,7 +144,7 @@ import Testing
     let content = Content(announced: 10)
     _ = Self.write(content, 0..<5)
     _ = content.finish()
-    hold("the length that was announced is not looked at") { #expect(!content.isComplete) }
+    #expect(!content.isComplete)
   }
 
   @Test func theLastReaderIsTheOneThatLeavesWhileItGrows() {

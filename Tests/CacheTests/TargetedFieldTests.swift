@@ -11,22 +11,19 @@ import Testing
     let value: String
     /// nil: the field is passed over.
     let meant: CacheDirectives?
-    let bug: String?
 
-    init(_ section: String, _ value: String, bug: String? = nil, _ change: (inout CacheDirectives) -> Void) {
+    init(_ section: String, _ value: String, _ change: (inout CacheDirectives) -> Void) {
       self.section = section
       self.value = value
-      self.bug = bug
       var meant = CacheDirectives()
       meant.isPresent = true
       change(&meant)
       self.meant = meant
     }
 
-    init(passedOver section: String, _ value: String, bug: String? = nil) {
+    init(passedOver section: String, _ value: String) {
       self.section = section
       self.value = value
-      self.bug = bug
       meant = nil
     }
   }
@@ -76,11 +73,11 @@ import Testing
     Row("RFC 9213, 2.1", "max-age=:NjA=:") { $0.maxAge = 0 },
     Row("RFC 9213, 2.1", "no-store=0") { $0.noStore = true },
     Row("RFC 9213, 2.1", "private=no") { $0.isPrivate = true },
-    Row("RFC 9213, 2.1", "public=1, max-age=5", bug: "a value of the wrong type sets a directive that allows") {
+    Row("RFC 9213, 2.1", "public=1, max-age=5") {
       $0.maxAge = 5
     },
     Row(
-      "RFC 9213, 2.1", "must-understand=\"no\", no-store", bug: "a value of the wrong type sets a directive that allows"
+      "RFC 9213, 2.1", "must-understand=\"no\", no-store"
     ) {
       $0.noStore = true
     },
@@ -142,11 +139,10 @@ import Testing
     Row(passedOver: "RFC 8941, 4.2.1.2, inner list", "max-age=60, a=("),
     Row(passedOver: "RFC 8941, 4.2.7, byte sequence", "max-age=60, a=:YQ=="),
     Row(
-      passedOver: "RFC 8941, 4.2.7, byte sequence", "max-age=60, a=:Y!Q:", bug: "any byte is taken between the colons"),
+      passedOver: "RFC 8941, 4.2.7, byte sequence", "max-age=60, a=:Y!Q:"),
     Row(
-      passedOver: "RFC 8941, 4.2.7, byte sequence", "max-age=60, a=:\u{e9}:",
-      bug: "any byte is taken between the colons"),
-    Row(passedOver: "RFC 9651, 4.2.9, date", "max-age=60, a=@1.5", bug: "a decimal is taken for a date"),
+      passedOver: "RFC 8941, 4.2.7, byte sequence", "max-age=60, a=:\u{e9}:"),
+    Row(passedOver: "RFC 9651, 4.2.9, date", "max-age=60, a=@1.5"),
     Row(passedOver: "RFC 9651, 4.2.9, date", "max-age=60, a=@"),
     Row(passedOver: "RFC 8941, 4.2.3.2, parameters", "max-age=60;a="),
     Row(passedOver: "RFC 8941, 4.2.3.2, parameters", "max-age=60;"),
@@ -155,10 +151,9 @@ import Testing
   ]
 
   @Test(arguments: dictionaries + passedOver) func aField(_ row: Row) {
-    hold(row.bug) {
-      let read = TargetedField.read(row.value.unicodeScalars.map { UInt8($0.value) })
-      #expect(read == row.meant, "\(row.section): \(row.value)")
-    }
+    let read = TargetedField.read(row.value.unicodeScalars.map { UInt8($0.value) })
+    #expect(read == row.meant, "\(row.section): \(row.value)")
+
   }
 
   // MARK: Precedence
@@ -254,8 +249,7 @@ import Testing
   @Test func expiresBesideATargetedFieldMakesNothingStorable() {
     let fresh = request(rule: rule { $0.freshFor = 60 })
     let head = answer(302, ["CDN-Cache-Control: x=1", "Expires: \(date(60))"], to: fresh, targets: Self.cdn)
-    hold("a rule with fresh_for looks at Expires although a targeted field holds") {
-      #expect(head.refusal(toStoreFor: fresh) != nil, "RFC 9213, 2.2")
-    }
+    #expect(head.refusal(toStoreFor: fresh) != nil, "RFC 9213, 2.2")
+
   }
 }

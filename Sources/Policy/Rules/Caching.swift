@@ -33,7 +33,7 @@ public struct CacheRule: Hashable, Sendable {
   public var share = Share.machine
   /// For how long an answer is fresh, instead of the origin's word; nil: as the origin says.
   public var freshFor: Int64? = nil
-  /// How long after it went stale an answer stands in for an error; nil: as the origin says.
+  /// How long after it went stale an answer stands in for an error, where the origin or the program does not say longer.
   public var staleIfError: Int64? = nil
   /// How old an answer may be that stands in for a destination that cannot be reached. 0: none does.
   public var offline: Int64 = 0

@@ -357,7 +357,8 @@ extension Conversation {
       stored.head.freshened(
         by: fields, answering: caching.request, requested: caching.requested,
         received: worker.workspace.wallMilliseconds, targets: caching.cache.targets))
-    caching.cache.with { $0.replace(stored, by: fresh) }
+    let mayStay = fresh.head.refusal(toStoreFor: caching.request) == nil
+    caching.cache.with { mayStay ? $0.replace(stored, by: fresh) : $0.remove(stored) }
     detach(line, keeps: mayKeep, worker)
     endFlight(caching, .answer(fresh, .revalidated), worker)
     serveOrAskAgain(fresh, .revalidated, "fwd-status=304", caching, worker)

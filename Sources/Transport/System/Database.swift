@@ -75,7 +75,8 @@ public final class Database {
   private func prepared(_ sql: String) throws(DatabaseFault) -> OpaquePointer {
     if let known = statements[sql] { return known }
     var made: OpaquePointer?
-    guard sqlite3_prepare_v3(handle, sql, -1, UInt32(SQLITE_PREPARE_PERSISTENT), &made, nil) == SQLITE_OK, let made else {
+    guard sqlite3_prepare_v3(handle, sql, -1, UInt32(SQLITE_PREPARE_PERSISTENT), &made, nil) == SQLITE_OK, let made
+    else {
       throw fault()
     }
     statements[sql] = made
@@ -93,7 +94,8 @@ public final class Database {
     case .text(let text): sqlite3_bind_text(statement, index, text, -1, csqlite_transient())
     case .blob(let bytes):
       _ = bytes.withUnsafeBytes {
-        sqlite3_bind_blob64(statement, index, $0.baseAddress ?? UnsafeRawPointer(statement), UInt64(bytes.count), csqlite_transient())
+        sqlite3_bind_blob64(
+          statement, index, $0.baseAddress ?? UnsafeRawPointer(statement), UInt64(bytes.count), csqlite_transient())
       }
     }
   }
