@@ -23,7 +23,7 @@ SOAK_SECONDS ?= 600
 PROXY_ARGUMENTS ?=
 
 # What the Swift toolchain itself leans on, then what the proxy is built with.
-BUILD_PACKAGES := binutils g++ git libcurl4 libedit2 liblzma5 libncurses6 libsqlite3-0 libxml2 pkg-config libc-ares-dev libidn2-dev libnghttp2-dev libssl-dev libtomlplusplus-dev \
+BUILD_PACKAGES := binutils g++ git libcurl4 libedit2 liblzma5 libncurses6 libsqlite3-dev libxml2 pkg-config libc-ares-dev libidn2-dev libnghttp2-dev libssl-dev libtomlplusplus-dev \
   libsimdjson-dev libexpat1-dev libkrb5-dev zlib1g-dev libbrotli-dev libzstd-dev libsystemd-dev
 TEST_PACKAGES := python3 python3-venv curl wget busybox git nginx-light fcgiwrap apt-utils dpkg-dev openssl chromium \
   libnss3-tools netcat-openbsd iproute2 procps util-linux gcc libc6-dev openjdk-17-jdk-headless nodejs \

@@ -67,6 +67,8 @@ public struct CacheIndex: Sendable {
     /// Answers to the URL are stored, but none to this request.
     case otherVariants
     case nothing
+
+    public var isNone: Bool { if case .answer = self { false } else { true } }
   }
 
   /// The answer to a request that came last; it counts as used.
@@ -89,15 +91,21 @@ public struct CacheIndex: Sendable {
 
   // MARK: Storing
 
-  /// Takes the place of an answer to the same request.
-  public mutating func insert(_ answer: StoredAnswer) {
+  /// Takes the place of answers to the same request, which it answers.
+  @discardableResult
+  public mutating func insert(_ answer: StoredAnswer) -> [StoredAnswer] {
     unstorable[answer.key] = nil
     var entry = entries[answer.key] ?? Entry()
+    var replaced: [StoredAnswer] = []
     for slot in entry.slots {
-      if let node = nodes[slot], node.answer.head.selecting == answer.head.selecting { drop(slot, &entry) }
+      guard let node = nodes[slot], node.answer.head.selecting == answer.head.selecting else { continue }
+      replaced.append(node.answer)
+      drop(slot, &entry)
     }
     let slot = free.popLast() ?? nodes.count
-    let node = Node(answer: answer, bytes: answer.overheadBytes, older: -1, newer: -1)
+    let node = Node(
+      answer: answer, bytes: answer.overheadBytes + Int(min(answer.content.count, Content.residentBytes)), older: -1,
+      newer: -1)
     if slot == nodes.count { nodes.append(node) } else { nodes[slot] = node }
     link(slot)
     entry.slots.append(slot)
@@ -105,13 +113,26 @@ public struct CacheIndex: Sendable {
     bytes += node.bytes
     count += 1
     purge()
+    return replaced
+  }
+
+  /// An answer that was made again of its file, unless one to the same request is here already. Whether it was taken.
+  public mutating func restore(_ answer: StoredAnswer) -> Bool {
+    for slot in entries[answer.key]?.slots ?? [] {
+      if let node = nodes[slot], node.answer.head.selecting == answer.head.selecting {
+        return node.answer.file == answer.file
+      }
+    }
+    insert(answer)
+    return true
   }
 
   /// An answer whose head has been freshened takes the place of what it was.
   public mutating func replace(_ answer: StoredAnswer, by fresh: StoredAnswer) {
     guard let slot = slot(of: answer), var node = nodes[slot] else {
       // Purged meanwhile: its content may have gone with it.
-      return answer.content.isWhole ? insert(fresh) : ()
+      if answer.content.isWhole { insert(fresh) }
+      return
     }
     bytes -= answer.overheadBytes
     node.bytes += fresh.overheadBytes - answer.overheadBytes

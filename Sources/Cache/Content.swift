@@ -37,6 +37,8 @@ public final class Content: Sendable {
     case bytes(Int)
     /// Nothing is there yet: the reader is told when there is.
     case wait
+    /// The same, and this chunk is to be read from the file.
+    case load(Int)
     case complete
     case broken
   }
@@ -48,18 +50,22 @@ public final class Content: Sendable {
   }
 
   private struct State: Sendable {
-    /// From the one that holds `firstKept` on.
+    /// Empty where a chunk is not in memory.
     var chunks: [[UInt8]] = []
-    /// Chunks before it have been given up.
-    var chunksGivenUp = 0
     var count: UInt64 = 0
     var end = End.growing
     var trailers: [UInt8] = []
     var readers: [Attendance] = []
+    /// false: it is kept no longer than its readers need.
     var isStored = true
+    /// Bytes from the beginning on that are in a file, and whether more go there.
+    var written: UInt64 = 0
+    var spills = false
+    /// Chunks that are being read from the file.
+    var loading: Set<Int> = []
     /// Who fetches it; nil: nobody, or nobody any more.
     var fetch: Reader?
-    /// The fetch has been told to wait for its readers.
+    /// The fetch has been told to wait for its readers, or for the file.
     var fetchWaits = false
   }
 
@@ -67,7 +73,29 @@ public final class Content: Sendable {
   /// In bytes, where the origin said so at the beginning.
   public let announced: UInt64?
 
-  public init(announced: UInt64?) { self.announced = announced }
+  /// `spills`: what comes is written to a file too, by whoever asks `nextToWrite`.
+  public init(announced: UInt64?, spills: Bool = false) {
+    self.announced = announced
+    state.withLock { $0.spills = spills }
+  }
+
+  /// What is in a file whole.
+  public init(inFile count: UInt64, trailers: [UInt8]) {
+    announced = count
+    state.withLock { state in
+      state.chunks = Array(repeating: [], count: Int((count + UInt64(Self.chunkBytes) - 1) / UInt64(Self.chunkBytes)))
+      state.count = count
+      state.end = .complete
+      state.trailers = trailers
+      state.written = count
+      state.spills = true
+    }
+  }
+
+  /// Of content that is in a file, no more than this stays in memory where nobody reads it, in bytes.
+  public static let residentBytes: UInt64 = 1 << 20
+  /// How far a fetch may run ahead of the file, in bytes.
+  static let unwrittenBytes: UInt64 = 4 << 20
 
   /// Bytes that are there.
   public var count: UInt64 { state.withLock { $0.count } }
@@ -75,6 +103,8 @@ public final class Content: Sendable {
   public var isComplete: Bool { end == .complete }
   /// Whether all of it that there is can be read from its beginning.
   public var isWhole: Bool { state.withLock { $0.isStored && $0.end != .broken } }
+  /// Whether it goes to a file.
+  public var spills: Bool { state.withLock { $0.spills } }
   public var hasReaders: Bool { state.withLock { !$0.readers.isEmpty } }
   /// Of the whole, in bytes; nil where it is not known yet.
   public var length: UInt64? { announced ?? state.withLock { $0.end == .complete ? $0.count : nil } }
@@ -145,7 +175,8 @@ public final class Content: Sendable {
   /// It is not stored any more: what all readers have had is given up from here on.
   public func giveUp() {
     state.withLock { state in
-      state.isStored = false
+      // What is in a file is read from there.
+      if !state.spills { state.isStored = false }
       Self.giveUpRead(&state)
     }
   }
@@ -162,17 +193,57 @@ public final class Content: Sendable {
   private static func slowest(_ state: State) -> UInt64 { state.readers.map(\.offset).min() ?? state.count }
 
   private static func giveUpRead(_ state: inout State) {
+    if !state.isStored, state.end == .complete, state.readers.isEmpty { return }
+    let isSpilled = state.spills && state.count > residentBytes
+    if state.isStored && !isSpilled { return }
+    let passed = state.isStored ? min(slowest(state), state.written) : slowest(state)
     // The one that is written to stays.
-    if state.isStored || state.end == .complete && state.readers.isEmpty { return }
-    let whole = Int(slowest(state) / UInt64(chunkBytes)) - state.chunksGivenUp
-    let count = min(whole, state.chunks.count - 1)
-    guard count > 0 else { return }
-    state.chunks.removeFirst(count)
-    state.chunksGivenUp += count
+    let whole = min(Int(passed / UInt64(chunkBytes)), state.chunks.count - (state.end == .growing ? 1 : 0))
+    for index in 0..<max(0, whole) where !state.chunks[index].isEmpty { state.chunks[index] = [] }
   }
 
   private static func isFull(_ state: State) -> Bool {
-    !state.isStored && state.end == .growing && state.count - slowest(state) >= windowBytes
+    if state.end != .growing { return false }
+    if !state.isStored { return state.count - slowest(state) >= windowBytes }
+    return state.spills && state.count - state.written >= unwrittenBytes
+  }
+
+  // MARK: The file
+
+  /// The next bytes for the file, from `offset` on; nil: there are none yet, or no more.
+  public func nextToWrite() -> (offset: UInt64, bytes: [UInt8])? {
+    state.withLock { state in
+      guard state.spills, state.end != .broken, state.written < state.count else { return nil }
+      let chunk = state.chunks[Int(state.written / UInt64(Self.chunkBytes))]
+      if chunk.count < Self.chunkBytes, state.end == .growing { return nil }
+      return (state.written, chunk)
+    }
+  }
+
+  /// So many more bytes are in the file. Whether the fetch, which waited for that, has room now.
+  public func wrote(_ count: Int) -> Bool {
+    state.withLock { state in
+      state.written += UInt64(count)
+      return Self.release(&state)
+    }
+  }
+
+  /// The file takes no more: what is there of it is still read. Whether the fetch has room now.
+  public func fileFailed() -> Bool {
+    state.withLock { state in
+      state.spills = false
+      state.isStored = false
+      return Self.release(&state)
+    }
+  }
+
+  /// A chunk has been read from the file, or could not be. Whom to tell.
+  public func loaded(_ index: Int, _ bytes: [UInt8]?) -> [Reader] {
+    state.withLock { state in
+      state.loading.remove(index)
+      if let bytes { state.chunks[index] = bytes } else { state.end = .broken }
+      return Self.takeWaiting(&state)
+    }
   }
 
   // MARK: Reading
@@ -180,7 +251,9 @@ public final class Content: Sendable {
   /// One more reads, from `offset` on. false: what it needs has been given up.
   public func attend(_ reader: Reader, from offset: UInt64) -> Bool {
     state.withLock { state in
-      guard offset >= UInt64(state.chunksGivenUp * Self.chunkBytes) else { return false }
+      let index = Int(offset / UInt64(Self.chunkBytes))
+      if index < state.chunks.count, state.chunks[index].isEmpty, offset >= state.written { return false }
+      if state.end == .broken { return false }
       state.readers.append(Attendance(reader: reader, offset: offset))
       return true
     }
@@ -196,6 +269,7 @@ public final class Content: Sendable {
   public func read(_ reader: Reader, from offset: UInt64, most: Int, into buffer: inout ByteBuffer) -> Progress {
     switch look(reader, offset) {
     case .ended(let read): return Progress(read: read, wakesFetch: false)
+    case .load(let index): return Progress(read: .load(index), wakesFetch: false)
     case .chunk(let bytes, let from):
       let count = min(most, bytes.count - from)
       buffer.append(bytes.span.extracting(from..<from + count))
@@ -205,26 +279,33 @@ public final class Content: Sendable {
 
   private enum Look {
     case chunk([UInt8], from: Int)
+    case load(Int)
     case ended(Read)
   }
 
   private func look(_ reader: Reader, _ offset: UInt64) -> Look {
     state.withLock { state in
       if offset < state.count {
-        let index = Int(offset / UInt64(Self.chunkBytes)) - state.chunksGivenUp
-        guard state.chunks.indices.contains(index) else { return .ended(.broken) }
-        return .chunk(state.chunks[index], from: Int(offset % UInt64(Self.chunkBytes)))
+        let index = Int(offset / UInt64(Self.chunkBytes))
+        if !state.chunks[index].isEmpty {
+          return .chunk(state.chunks[index], from: Int(offset % UInt64(Self.chunkBytes)))
+        }
+        if state.end == .broken || offset >= state.written { return .ended(.broken) }
+        Self.wait(reader, &state)
+        return state.loading.insert(index).inserted ? .load(index) : .ended(.wait)
       }
       switch state.end {
       case .complete: return .ended(.complete)
       case .broken: return .ended(.broken)
       case .growing:
-        for index in state.readers.indices where state.readers[index].reader == reader {
-          state.readers[index].waits = true
-        }
+        Self.wait(reader, &state)
         return .ended(.wait)
       }
     }
+  }
+
+  private static func wait(_ reader: Reader, _ state: inout State) {
+    for index in state.readers.indices where state.readers[index].reader == reader { state.readers[index].waits = true }
   }
 
   private func advance(_ reader: Reader, to offset: UInt64) -> Bool {
@@ -247,7 +328,13 @@ public final class Content: Sendable {
 
   /// Whether something is there from `offset` on: bytes, or the end.
   public func hasMore(from offset: UInt64) -> Bool {
-    state.withLock { $0.count > offset || $0.end != .growing }
+    state.withLock { state in
+      if state.end == .broken { return true }
+      guard offset < state.count else { return state.end != .growing }
+      let index = Int(offset / UInt64(Self.chunkBytes))
+      // One that is being read is told of.
+      return !state.loading.contains(index)
+    }
   }
 
   /// Reads no more. `isLast`: nobody does, and the rest is still to come; `wakesFetch`: it was the one that held the fetch up.

@@ -16,6 +16,14 @@ public struct MessageFields: Sendable, Equatable {
 
   public init() {}
 
+  /// Lines as `text` has them.
+  public init(text: [UInt8]) {
+    for line in text.split(separator: 0x0a) {
+      guard let colon = line.firstIndex(of: 0x3a), line.last == 0x0d, line.endIndex - colon >= 3 else { continue }
+      append(Array(line[..<colon]).span, Array(line[(colon + 2)...].dropLast()).span)
+    }
+  }
+
   /// The lines of `section` that are not dropped.
   public init(_ section: FieldSection, _ bytes: Span<UInt8>) {
     if let first = section.lines.first, let last = section.lines.last {

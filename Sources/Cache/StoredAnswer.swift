@@ -9,7 +9,7 @@ public struct CacheKey: Hashable, Sendable {
   /// Longest URL in bytes of which an answer is stored: longer ones carry data, and are hardly asked for twice.
   public static let longestURL = 4096
 
-  let bytes: [UInt8]
+  public let bytes: [UInt8]
 
   /// `url`: as it leaves, with what the rule adds. `credentials`: the field line of the policy's own, or none. `owner`: empty where
   /// all share it.
@@ -32,7 +32,8 @@ extension CacheKey {
     return keys
   }
 
-  private init(bytes: [UInt8]) { self.bytes = bytes }
+  /// As it was kept.
+  public init(bytes: [UInt8]) { self.bytes = bytes }
 
   /// A reference to the same origin as `url` (RFC 3986, 5.2); nil: it is of another, or of none.
   static func resolve(_ reference: [UInt8], against url: [UInt8]) -> [UInt8]? {
@@ -88,8 +89,13 @@ public final class StoredAnswer: Sendable {
   public let rule: String
   public let head: StoredHead
   public let content: Content
+  /// The number of its file; nil: it has none.
+  public let file: UInt64?
 
-  public init(key: CacheKey, url: [UInt8], host: String, rule: String, _ head: StoredHead, _ content: Content) {
+  public init(
+    key: CacheKey, url: [UInt8], host: String, rule: String, _ head: StoredHead, _ content: Content, file: UInt64? = nil
+  ) {
+    self.file = file
     self.key = key
     self.url = url
     self.host = host
@@ -99,7 +105,7 @@ public final class StoredAnswer: Sendable {
   }
 
   public func freshened(_ head: StoredHead) -> StoredAnswer {
-    StoredAnswer(key: key, url: url, host: host, rule: rule, head, content)
+    StoredAnswer(key: key, url: url, host: host, rule: rule, head, content, file: file)
   }
 
   /// What it takes in memory besides its content, in bytes: its head and what it is found by.

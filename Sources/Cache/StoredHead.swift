@@ -26,6 +26,8 @@ public struct StoredHead: Sendable {
   public let date: Int64
   /// How old it was when it came, in seconds (RFC 9111, 4.2.3).
   public let initialAge: Int64
+  /// It belongs to one user.
+  let isPrivateStore: Bool
   /// The origin names a lifetime of its own, in the field that speaks to this cache.
   let namesLifetime: Bool
   /// For how long it is fresh, in seconds, and by whose word.
@@ -67,7 +69,8 @@ public struct StoredHead: Sendable {
     self.received = received
     var (directives, isTargeted) = CacheDirectives.ofResponse(fields, targets: targets)
     // A store of one user is a private cache, to which s-maxage says nothing (RFC 9111, 5.2.2.10).
-    if request.rule.share == .user { directives.sharedMaxAge = nil }
+    isPrivateStore = request.rule.share == .user
+    if isPrivateStore { directives.sharedMaxAge = nil }
     self.directives = directives
     entityTag = fields.only("etag").flatMap { EntityTag($0) }
     namesLifetime =
@@ -92,6 +95,28 @@ public struct StoredHead: Sendable {
       kept.append("Date", text.bytes.array)
     }
     self.fields = kept
+  }
+
+  /// As it was stored. `targets`: as for a new one.
+  public init(_ record: StoredRecord, targets: [[UInt8]]) {
+    status = record.status
+    reason = record.reason
+    fields = MessageFields(text: record.fields)
+    requested = record.requested
+    received = record.received
+    selecting = Self.decoded(record.selecting)
+    var (directives, _) = CacheDirectives.ofResponse(fields, targets: targets)
+    isPrivateStore = record.isPrivate
+    if isPrivateStore { directives.sharedMaxAge = nil }
+    self.directives = directives
+    entityTag = fields.only("etag").flatMap { EntityTag($0) }
+    let seconds = received / 1000
+    lastModified = fields.only("last-modified").flatMap { HTTPDate.read($0.span, now: seconds) }
+    date = fields.only("date").flatMap { HTTPDate.read($0.span, now: seconds) } ?? seconds
+    initialAge = record.initialAge
+    namesLifetime = record.namesLifetime
+    lifetime = record.lifetime
+    lifetimeSource = LifetimeSource(rawValue: record.lifetimeSource) ?? .none
   }
 
   /// RFC 9111, 5.1: the first of a list, and nothing where that is no number.

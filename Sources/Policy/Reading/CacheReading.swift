@@ -17,6 +17,8 @@ extension ConfigurationReading {
     var cache = CacheStorage()
     for setting in table.settings {
       switch setting.key {
+      case "directory": cache.directory = string(setting).flatMap { path(setting, $0) }
+      case "disk": set(&cache.diskBytes, quantity(setting, .size, in: Bounds.cacheMemory).map { Int($0) })
       case "memory": set(&cache.memoryBytes, quantity(setting, .size, in: Bounds.cacheMemory).map { Int($0) })
       case "object": set(&cache.objectBytes, quantity(setting, .size, in: Bounds.cacheObject).map { Int($0) })
       case "purge_to": set(&cache.purgeTo, fraction(setting, in: Bounds.purgeTo, Bounds.purgeToText))

@@ -35,7 +35,7 @@ extension TableSchema {
   static let admin = TableSchema(["socket", "metrics", "operators"])
   static let trust = TableSchema(["anchors", "profile"])
   static let authority = TableSchema(["directory", "key"])
-  static let cache = TableSchema(["memory", "purge_to", "object", "targets"])
+  static let cache = TableSchema(["directory", "memory", "disk", "purge_to", "object", "targets"])
   static let ruleCache = TableSchema(["share", "fresh_for", "stale_if_error", "offline", "collapse"])
   static let defaults = TableSchema(["security", "request", "response"])
   static let reachability = TableSchema(["interfaces"])

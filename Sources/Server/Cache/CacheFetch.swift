@@ -31,6 +31,11 @@ final class CacheFetch {
   private var waits = false
   private var isOver = false
   private var isCounted = true
+  private var isTooLong = false
+  /// How much of it the disk has been told of.
+  private var spilled: UInt64 = 0
+  /// What the disk is told of at once, in bytes.
+  private static let spillBytes: UInt64 = 256 << 10
 
   /// What it is to know of the exchange that asked first.
   struct Terms {
@@ -150,10 +155,24 @@ final class CacheFetch {
 
   private func append(_ bytes: Span<UInt8>) {
     let appended = answer.content.append(bytes)
-    if isCounted, !cache.with({ $0.grow(answer, by: bytes.count) }) { isCounted = false }
-    if isCounted, answer.content.count > cache.longestContent {
-      isCounted = false
-      cache.with { $0.remove(answer) }
+    let count = answer.content.count
+    let spills = answer.content.spills
+    if isCounted {
+      // Of what is in a file a part is in memory.
+      let before = count - UInt64(bytes.count)
+      let counted =
+        spills ? min(count, Content.residentBytes) - min(before, Content.residentBytes) : UInt64(bytes.count)
+      if counted > 0, !cache.with({ $0.grow(answer, by: Int(counted)) }) { isCounted = false }
+    }
+    if !isTooLong, count > cache.longestContent(spills: spills) {
+      isTooLong = true
+      cache.remove(answer)
+      // Nobody waits for the disk any more.
+      _ = answer.content.fileFailed()
+    }
+    if spills, count - spilled >= Self.spillBytes {
+      spilled = count
+      cache.disk?.write(answer)
     }
     waits = appended.waits
     tell(appended.readers)
@@ -202,14 +221,17 @@ final class CacheFetch {
   private func complete(trailers: [UInt8] = []) {
     isOver = true
     tell(answer.content.finish(trailers: trailers))
+    if answer.content.end == .broken { cache.remove(answer) }
+    if answer.file != nil { cache.disk?.write(answer) }
     letGo(keeps: mayKeep && input.isEmpty)
   }
 
   /// What came is not the whole, or breaks the framing: nobody gets it as an answer any more.
   private func fail() {
     isOver = true
-    cache.with { $0.remove(answer) }
+    cache.remove(answer)
     tell(answer.content.breakOff())
+    if answer.file != nil { cache.disk?.write(answer) }
     letGo(keeps: false)
   }
 

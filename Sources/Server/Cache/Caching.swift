@@ -19,6 +19,9 @@ final class Caching {
   var forward: Forward? = nil
   /// What is stored for the request, and has to be validated first, or stands in where the origin fails.
   var stored: StoredAnswer? = nil
+  /// The disk has been asked, and whether its answer is still awaited.
+  var hasAskedDisk = false
+  var awaitsDisk = false
   /// The request that leaves asks whether `stored` still holds.
   var isValidating = false
   /// The next final head of the upstream is looked at.

@@ -24,7 +24,9 @@ extension Conversation {
     if caching.awaitsHead || caching.leads != nil { return false }
     if !caching.request.isCacheable { return passesStoreBy(caching, worker) }
     let now = worker.workspace.wallMilliseconds
-    switch caching.cache.with({ $0.find(caching.key, caching.request.fields) }) {
+    let found = caching.cache.with { $0.find(caching.key, caching.request.fields) }
+    if found.isNone, asksDisk(caching, worker) { return true }
+    switch found {
     case .nothing: caching.forward = caching.request.policy == .reloadIgnoringCache ? .bypass : .uriMiss
     case .otherVariants: caching.forward = .varyMiss
     case .answer(let answer):
@@ -47,6 +49,26 @@ extension Conversation {
       return true
     }
     return follows(caching, worker)
+  }
+
+  /// Whether the disk is asked first for what memory does not have.
+  private func asksDisk(_ caching: Caching, _ worker: Worker) -> Bool {
+    guard let disk = caching.cache.disk, !caching.hasAskedDisk, disk.mayHave(caching.key) else { return false }
+    caching.hasAskedDisk = true
+    caching.awaitsDisk = true
+    destination = destination ?? acquireDestination(worker)
+    let (slot, generation) = (slot, worker.generation(slot))
+    let mailbox = worker.shared.mailboxes[worker.index]
+    disk.restore(caching.key) { mailbox.post(.restored(slot: slot, generation: generation)) }
+    return true
+  }
+
+  /// What the disk has is in memory.
+  func restored(_ worker: Worker) {
+    guard let caching, caching.awaitsDisk, upstream == nil, connector == nil, ending == nil else { return }
+    caching.awaitsDisk = false
+    connect(fresh: false, worker)
+    settle(worker)
   }
 
   private func makeCaching(_ worker: Worker) -> Caching? {
@@ -223,7 +245,7 @@ extension Conversation {
     }
     if let stream = upstream?.stream.carried as? StoredStream, session.exchange.refusedItsAnswer {
       // What a rule refuses is not kept.
-      caching.cache.with { $0.remove(stream.answer) }
+      caching.cache.remove(stream.answer)
     }
     if let result = session.exchange.record.cache { caching.cache.count(result) }
     guard caching.leads != nil else { return }
@@ -288,7 +310,8 @@ extension Conversation {
     let head = StoredHead(
       status: status, reason: input.bytes.extracting(worker.workspace.response.reason).array, fields,
       answering: caching.request, requested: caching.requested, received: now, targets: caching.cache.targets)
-    if let announced = announcedLength(worker.workspace.response), announced > caching.cache.longestContent {
+    let longest = caching.cache.longestContent(spills: caching.cache.disk?.isWriting ?? false)
+    if let announced = announcedLength(worker.workspace.response), announced > longest {
       return passesOn(caching, status, worker)
     }
     if head.refusal(toStoreFor: caching.request) != nil { return passesOn(caching, status, worker) }
@@ -308,10 +331,8 @@ extension Conversation {
   private func passesOn(_ caching: Caching, _ status: Int, _ worker: Worker) -> Bool {
     let now = worker.now
     let isAnother = status < 500 && status != 206 && status != 304
-    caching.cache.with { index in
-      if isAnother, let stored = caching.stored { index.remove(stored) }
-      if status != 304, status != 206 { index.noteUnstorable(caching.key, now: now) }
-    }
+    if isAnother, let stored = caching.stored { caching.cache.remove(stored) }
+    if status != 304, status != 206 { caching.cache.with { $0.noteUnstorable(caching.key, now: now) } }
     endFlight(caching, .unshared, worker)
     return false
   }
@@ -319,7 +340,7 @@ extension Conversation {
   /// RFC 9111, 4.4: what an unsafe request has changed, and what its answer names at the same origin.
   private func invalidate(_ caching: Caching, _ fields: MessageFields) {
     let keys = caching.key.invalidated(by: fields)
-    caching.cache.with { index in for key in keys { _ = index.removeAll(key) } }
+    for key in keys { caching.cache.removeAll(key) }
   }
 
   /// RFC 9111, 4.3.5.
@@ -332,7 +353,7 @@ extension Conversation {
       stored.head.freshened(
         by: fields, answering: caching.request, requested: caching.requested, received: now,
         targets: caching.cache.targets))
-    caching.cache.with { isSame ? $0.replace(stored, by: fresh) : $0.remove(stored) }
+    if isSame { caching.cache.replace(stored, by: fresh) } else { caching.cache.remove(stored) }
   }
 
   /// A 304 to the cache's own condition.
@@ -344,7 +365,7 @@ extension Conversation {
     input.removeAll()
     guard stored.head.isValidated(by: fields) else {
       // About what it is nobody knows: what was stored goes, and the whole is asked for.
-      caching.cache.with { $0.remove(stored) }
+      caching.cache.remove(stored)
       caching.stored = nil
       caching.isValidating = false
       caching.awaitsHead = true
@@ -358,7 +379,7 @@ extension Conversation {
         by: fields, answering: caching.request, requested: caching.requested,
         received: worker.workspace.wallMilliseconds, targets: caching.cache.targets))
     let mayStay = fresh.head.refusal(toStoreFor: caching.request) == nil
-    caching.cache.with { mayStay ? $0.replace(stored, by: fresh) : $0.remove(stored) }
+    if mayStay { caching.cache.replace(stored, by: fresh) } else { caching.cache.remove(stored) }
     detach(line, keeps: mayKeep, worker)
     endFlight(caching, .answer(fresh, .revalidated), worker)
     serveOrAskAgain(fresh, .revalidated, "fwd-status=304", caching, worker)
@@ -383,14 +404,15 @@ extension Conversation {
     _ limits: HeadLimits, _ worker: Worker
   ) {
     let framing = worker.workspace.response.framing
+    let file = caching.cache.disk?.newFile()
     let answer = StoredAnswer(
       key: caching.key, url: caching.url, host: destination?.name ?? "", rule: session.exchange.rule?.name ?? "", head,
-      Content(announced: announcedLength(worker.workspace.response)))
+      Content(announced: announcedLength(worker.workspace.response), spills: file != nil), file: file)
     let terms = CacheFetch.Terms(
       framing: framing, mayKeep: worker.workspace.response.isPersistent,
       idleMilliseconds: session.exchange.timeouts.upstreamIdleMilliseconds,
       stallMilliseconds: session.exchange.timeouts.bodyStallMilliseconds, limits: limits)
-    caching.cache.with { $0.insert(answer) }
+    caching.cache.insert(answer)
     input.consume(headBytes)
     let fetch = CacheFetch(line, answer, of: caching.cache, terms, worker)
     upstream = nil
@@ -467,6 +489,7 @@ extension Conversation {
     self.upstream = upstream
     upstreamSide.state.remove([.ended, .unwatched, .broken, .sawInput])
     awaitsRoom = false
+    if result != .stored { caching.cache.disk?.touch(answer) }
     session.exchange.noteCache(result, status: status(of: answer, result, detail, caching, worker))
     session.exchange.answeredFromStore(now: worker.now, &worker.workspace, &outputs)
     if reads { readUpstream(worker) }

@@ -11,6 +11,7 @@ import Cache
 import Policy
 import Session
 import Synchronization
+import Transport
 
 final class SharedCache: Sendable {
   let storage: CacheStorage
@@ -25,16 +26,63 @@ final class SharedCache: Sendable {
     let value = Atomic<UInt64>(0)
   }
 
-  init(_ storage: CacheStorage) {
+  /// nil: all is in memory.
+  let disk: DiskStore?
+
+  /// `tell`: a sentence for the log.
+  init(
+    _ storage: CacheStorage, mailboxes: [Mailbox<WorkerMessage>] = [],
+    tell: @escaping @Sendable (String) -> Void = { _ in }
+  ) {
     self.storage = storage
     targets = storage.targets.map { Array($0.utf8) }
-    index = Locked(CacheIndex(limit: storage.memoryBytes, purgeTo: storage.purgeTo))
+    let index = Locked(CacheIndex(limit: storage.memoryBytes, purgeTo: storage.purgeTo))
+    self.index = index
+    disk = storage.directory.map { directory in
+      DiskStore(
+        storage, directory: directory, tell: tell,
+        wake: { readers, event in
+          for reader in readers {
+            switch event {
+            case .content:
+              mailboxes[reader.worker].post(.storedContent(slot: reader.slot, generation: reader.generation))
+            case .fetch: mailboxes[reader.worker].post(.readersMoved(slot: reader.slot, generation: reader.generation))
+            }
+          }
+        },
+        insert: { answer in _ = index.withLock { $0.restore(answer) } })
+    }
+  }
+
+  // MARK: Changes
+
+  func insert(_ answer: StoredAnswer) {
+    let replaced = with { $0.insert(answer) }
+    for old in replaced { disk?.discard(old) }
+  }
+
+  func replace(_ answer: StoredAnswer, by fresh: StoredAnswer) {
+    with { $0.replace(answer, by: fresh) }
+    disk?.freshen(fresh)
+  }
+
+  /// Nobody gets it any more.
+  func remove(_ answer: StoredAnswer) {
+    with { $0.remove(answer) }
+    disk?.discard(answer)
+  }
+
+  func removeAll(_ key: CacheKey) {
+    _ = with { $0.removeAll(key) }
+    disk?.discardAll(key)
   }
 
   func with<Result>(_ body: (inout CacheIndex) -> Result) -> Result { index.withLock(body) }
 
-  /// Longest content that is stored, in bytes.
-  var longestContent: UInt64 { UInt64(min(storage.objectBytes, storage.memoryBytes / 2)) }
+  /// Longest content that is stored, in bytes. `spills`: it goes to a file.
+  func longestContent(spills: Bool) -> UInt64 {
+    UInt64(min(storage.objectBytes, spills ? storage.diskBytes / 2 : storage.memoryBytes / 2))
+  }
 
   func count(_ result: CacheResult) {
     counts[Self.position(result)].value.add(1, ordering: .relaxed)

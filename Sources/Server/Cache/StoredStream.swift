@@ -67,6 +67,9 @@ final class StoredStream: CarriedStream {
       switch readContent(most: Int(min(UInt64(room), end - offset)), into: &buffer) {
       case .bytes(let count): offset += UInt64(count)
       case .wait: return moved(buffer.count - before)
+      case .load(let chunk):
+        cache.disk?.load(answer, chunk: chunk)
+        return moved(buffer.count - before)
       case .complete:
         isDone = true
         if isChunked {

@@ -103,6 +103,8 @@ final class LivePolicy: Sendable {
 struct LivePolicyMaker {
   private var systemAnchors: TrustAnchors? = nil
   private var current: LivePolicy? = nil
+  /// Makes the store of a configuration that has one.
+  var store: (CacheStorage) -> SharedCache = { SharedCache($0) }
 
   /// `complain` takes a sentence about what goes on all the same.
   mutating func make(_ loaded: LoadedPolicy, complain: (String) -> Void) -> Result<LivePolicy, TLSSetupFault> {
@@ -128,7 +130,7 @@ struct LivePolicyMaker {
 
   private func cache(_ policy: Policy) -> SharedCache? {
     guard let storage = policy.configuration.cache else { return nil }
-    return current?.cache.flatMap { $0.storage == storage ? $0 : nil } ?? SharedCache(storage)
+    return current?.cache.flatMap { $0.storage == storage ? $0 : nil } ?? store(storage)
   }
 
   /// The same authority keeps its leaves and its clients their sessions.

@@ -33,6 +33,8 @@ enum WorkerMessage: Sendable {
   case storedContent(slot: Int, generation: UInt32)
   /// A reader of a fetch has left, or has caught up.
   case readersMoved(slot: Int, generation: UInt32)
+  /// The disk has been asked for what memory does not have of an answer.
+  case restored(slot: Int, generation: UInt32)
   /// What came of a fetch that a client waited for.
   case flightEnded(slot: Int, generation: UInt32, FlightOutcome)
   /// Someone waits for a place: kept connections there are to give up theirs.

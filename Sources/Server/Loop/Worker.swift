@@ -303,6 +303,10 @@ final class Worker {
         }
       case .readersMoved(let slot, let generation):
         if generations[slot] == generation, case .fetch(let fetch) = occupants[slot] { fetch.readersMoved() }
+      case .restored(let slot, let generation):
+        if generations[slot] == generation, case .client(let conversation) = occupants[slot] {
+          conversation.restored(self)
+        }
       case .flightEnded(let slot, let generation, let outcome):
         if generations[slot] == generation, case .client(let conversation) = occupants[slot] {
           conversation.flightEnded(outcome, self)

@@ -110,6 +110,11 @@ public final class Daemon: AdminHost {
     state = DaemonState(
       version: settings.version, addresses: bound.map(Self.text), workers: workers, startedWall: Clock.wall,
       policy: settings.policy, loadedWall: Clock.wall)
+    let log = settings.log
+    let mailboxes = shared.mailboxes
+    maker.store = { storage in
+      SharedCache(storage, mailboxes: mailboxes) { sentence in log.event(.warning, sentence) }
+    }
     let live: LivePolicy
     switch maker.make(settings.loaded, complain: { settings.log.event(.warning, $0) }) {
     case .success(let made): live = made
@@ -246,7 +251,12 @@ public final class Daemon: AdminHost {
     }
     settings.log.event(.info, TunnelKeeping.lastWords(handedOver))
     settings.log.flush()
+    // What has come whole is kept.
+    state.cache?.disk?.operate(milliseconds: Self.storeMilliseconds) { _ in }
   }
+
+  /// How long an end waits for answers that are being written to the disk.
+  private static let storeMilliseconds: Int32 = 3000
 
   private func waitMilliseconds() -> Int32 {
     let due = Int32(clamping: max(0, min(admin?.deadline ?? .max, nextPinWatch) - Clock.monotonic))
@@ -464,6 +474,8 @@ public final class Daemon: AdminHost {
     awaited += shared.mailboxes.count
     shared.pins.keep(policy)
     state.policy = policy
+    // Another store has the directory from here on.
+    if let old = state.cache, old !== live.cache { old.disk?.stop() }
     state.cache = live.cache
     state.reloads += 1
     state.failure = nil

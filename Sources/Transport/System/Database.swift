@@ -8,6 +8,11 @@ public struct DatabaseFault: Error, Sendable, CustomStringConvertible {
   public let description: String
   /// The result code of SQLite.
   public let code: Int32
+
+  public init(description: String, code: Int32) {
+    self.description = description
+    self.code = code
+  }
 }
 
 /// A value of a row, or of a parameter.

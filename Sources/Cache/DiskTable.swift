@@ -1,0 +1,66 @@
+// Which answers are in files, by the number of the file: enough to know whether one may be there for a request, and which go where
+// the disk is full. Some hundred bytes an answer; what an answer is stands in the database. Tests: DiskTableTests.
+
+public struct DiskTable: Sendable {
+  private struct Entry: Sendable {
+    let hash: Int
+    let bytes: UInt64
+    var used: UInt64
+  }
+
+  private var entries: [UInt64: Entry] = [:]
+  private var byKey: [Int: [UInt64]] = [:]
+  private var clock: UInt64 = 0
+  public private(set) var bytes: UInt64 = 0
+  public private(set) var evictions: UInt64 = 0
+  private let limit: UInt64
+  private let lowWater: UInt64
+
+  public init(limit: Int, purgeTo: Double) {
+    self.limit = UInt64(limit)
+    lowWater = UInt64(Double(limit) * purgeTo)
+  }
+
+  public var count: Int { entries.count }
+  public func contains(_ file: UInt64) -> Bool { entries[file] != nil }
+  public var files: Set<UInt64> { Set(entries.keys) }
+
+  /// What a file takes besides its content, in bytes: its name, its inode and its row.
+  static let overheadBytes: UInt64 = 1024
+
+  /// They are added in the order of their use.
+  public mutating func insert(_ file: UInt64, _ key: CacheKey, content: UInt64) {
+    clock += 1
+    entries[file] = Entry(hash: key.hashValue, bytes: content + Self.overheadBytes, used: clock)
+    byKey[key.hashValue, default: []].append(file)
+    bytes += content + Self.overheadBytes
+  }
+
+  /// The files of which one may be an answer to a request of this key.
+  public func files(of key: CacheKey) -> [UInt64] { byKey[key.hashValue] ?? [] }
+
+  public mutating func touch(_ file: UInt64) {
+    clock += 1
+    entries[file]?.used = clock
+  }
+
+  public mutating func remove(_ file: UInt64) {
+    guard let entry = entries.removeValue(forKey: file) else { return }
+    bytes -= entry.bytes
+    byKey[entry.hash]?.removeAll { $0 == file }
+    if byKey[entry.hash]?.isEmpty ?? false { byKey[entry.hash] = nil }
+  }
+
+  /// Where the disk is full: the files that were used longest ago, until it is down to the low water. They are out of the table.
+  public mutating func purge() -> [UInt64] {
+    if bytes <= limit { return [] }
+    var purged: [UInt64] = []
+    for (file, _) in entries.sorted(by: { $0.value.used < $1.value.used }) {
+      if bytes <= lowWater { break }
+      remove(file)
+      purged.append(file)
+    }
+    evictions += UInt64(purged.count)
+    return purged
+  }
+}

@@ -1,0 +1,64 @@
+// What is kept of a stored answer in a table, so that it can be made again of it. Tests: StoredRecordTests.
+
+import Bytes
+import HTTP1
+import Policy
+
+/// A stored head as columns.
+public struct StoredRecord: Sendable, Equatable {
+  public var status: Int
+  public var reason: [UInt8]
+  /// Lines, each with its line end.
+  public var fields: [UInt8]
+  /// Milliseconds since 1970.
+  public var requested: Int64
+  public var received: Int64
+  /// Seconds.
+  public var initialAge: Int64
+  public var lifetime: Int64
+  public var lifetimeSource: String
+  /// Names and values that the answer varies with; see `encoded`.
+  public var selecting: [UInt8]
+  public var namesLifetime: Bool
+  /// It belongs to one user, to whom s-maxage says nothing.
+  public var isPrivate: Bool
+
+  public init(
+    status: Int, reason: [UInt8], fields: [UInt8], requested: Int64, received: Int64, initialAge: Int64,
+    lifetime: Int64, lifetimeSource: String, selecting: [UInt8], namesLifetime: Bool, isPrivate: Bool
+  ) {
+    self.status = status
+    self.reason = reason
+    self.fields = fields
+    self.requested = requested
+    self.received = received
+    self.initialAge = initialAge
+    self.lifetime = lifetime
+    self.lifetimeSource = lifetimeSource
+    self.selecting = selecting
+    self.namesLifetime = namesLifetime
+    self.isPrivate = isPrivate
+  }
+}
+
+extension StoredHead {
+  public var record: StoredRecord {
+    StoredRecord(
+      status: status, reason: reason, fields: fields.text, requested: requested, received: received,
+      initialAge: initialAge, lifetime: lifetime, lifetimeSource: lifetimeSource.rawValue,
+      selecting: Self.encoded(selecting), namesLifetime: namesLifetime, isPrivate: isPrivateStore)
+  }
+
+  /// `name NUL 1 value NUL`, or `name NUL 0 NUL` where the request had none: no field holds NUL.
+  static func encoded(_ selecting: [SelectingField]) -> [UInt8] {
+    selecting.flatMap { $0.name + [0, $0.value == nil ? 0x30 : 0x31] + ($0.value ?? []) + [0] }
+  }
+
+  static func decoded(_ selecting: [UInt8]) -> [SelectingField] {
+    let parts = selecting.split(separator: 0, omittingEmptySubsequences: false)
+    return stride(from: 0, to: parts.count - 1, by: 2).map { at in
+      SelectingField(
+        name: Array(parts[at]), value: parts[at + 1].first == 0x31 ? Array(parts[at + 1].dropFirst()) : nil)
+    }
+  }
+}

@@ -1,0 +1,306 @@
+// The files and the table of a disk store, as the one thread uses them that has them. Tests: DiskStoreTests.
+
+import Bytes
+import Cache
+import Policy
+import Transport
+
+/// One thread uses it; the one that opens it hands it over.
+final class DiskFiles: @unchecked Sendable {
+  struct Fault: Error {
+    let sentence: String
+  }
+
+  /// What of a row is known from the start.
+  struct Row {
+    let file: UInt64
+    let key: CacheKey
+    let bytes: UInt64
+  }
+
+  private let directory: StoreDirectory
+  private let database: Database
+  /// Rows that were there, the one that was used longest ago first.
+  var rows: [Row] = []
+  private(set) var nextFile: UInt64 = 1
+  /// Files that are being written, and those that were read last.
+  private var writing: [UInt64: Descriptor] = [:]
+  private var reading: [(file: UInt64, descriptor: Descriptor)] = []
+
+  /// Says of a database that it is ours ("Spct"), and which form its table has.
+  private static let applicationID = 0x5370_6374
+  private static let form = 1
+  /// Files that are kept open for reading: as many as are read at one time by busy clients.
+  private static let mostReading = 64
+  /// Directories of files: some thousand files in each where the store is large.
+  private static let directories = 256
+  private static let objects = "objects"
+
+  static func open(_ path: String, _ storage: CacheStorage) -> Result<DiskFiles, Fault> {
+    do {
+      return .success(try DiskFiles(path))
+    } catch {
+      return .failure(error)
+    }
+  }
+
+  private init(_ path: String) throws(Fault) {
+    do {
+      directory = try StoreDirectory(path: path, lockName: "lock")
+    } catch {
+      switch error {
+      case .held: throw Fault(sentence: "another store has \(path) open")
+      case .system(let error): throw Fault(sentence: "cannot use \(path): \(error)")
+      }
+    }
+    if let error = directory.createDirectory(Self.objects) {
+      throw Fault(sentence: "cannot write in \(path): \(error)")
+    }
+    for number in 0..<Self.directories { _ = directory.createDirectory(Self.folder(UInt64(number))) }
+    do {
+      // SQLite gives what it makes beside it the mode of the first.
+      if case .success(let table) = directory.touch("index.db") { table.close() }
+      database = try Database(path: "\(path)/index.db")
+      try prepare()
+      try readRows()
+    } catch let fault as DatabaseFault {
+      throw Fault(sentence: "cannot use \(path)/index.db: \(fault)")
+    } catch {
+      throw Fault(
+        sentence: "\(path)/index.db is no table of stored answers of this version; remove it, or name another directory"
+      )
+    }
+  }
+
+  deinit {
+    for descriptor in writing.values { descriptor.close() }
+    for (_, descriptor) in reading { descriptor.close() }
+  }
+
+  private struct Foreign: Error {}
+
+  private func prepare() throws {
+    var application = 0
+    var version = 0
+    var tables = 0
+    try database.run("PRAGMA application_id") { row in
+      application = Int(row[0].integer)
+      return true
+    }
+    try database.run("PRAGMA user_version") { row in
+      version = Int(row[0].integer)
+      return true
+    }
+    try database.run("SELECT count(*) FROM sqlite_schema") { row in
+      tables = Int(row[0].integer)
+      return true
+    }
+    if tables > 0, application != Self.applicationID || version != Self.form { throw Foreign() }
+    // What is lost with the machine is fetched again; what is there after a crash of the daemon is whole.
+    for pragma in ["journal_mode = WAL", "synchronous = OFF", "temp_store = MEMORY"] {
+      try database.run("PRAGMA \(pragma)")
+    }
+    if tables > 0 { return }
+    try database.run("PRAGMA application_id = \(Self.applicationID)")
+    try database.run("PRAGMA user_version = \(Self.form)")
+    try database.run(
+      """
+      CREATE TABLE answers (
+        file INTEGER PRIMARY KEY AUTOINCREMENT, key BLOB NOT NULL, url TEXT NOT NULL, host TEXT NOT NULL,
+        rule TEXT NOT NULL, status INTEGER NOT NULL, reason BLOB NOT NULL, fields BLOB NOT NULL,
+        trailers BLOB NOT NULL, requested INTEGER NOT NULL, received INTEGER NOT NULL,
+        initial_age INTEGER NOT NULL, lifetime INTEGER NOT NULL, lifetime_source TEXT NOT NULL,
+        selecting BLOB NOT NULL, names_lifetime INTEGER NOT NULL, is_private INTEGER NOT NULL,
+        bytes INTEGER NOT NULL)
+      """)
+  }
+
+  private func readRows() throws {
+    try database.run("SELECT file, key, bytes FROM answers ORDER BY file") { row in
+      rows.append(
+        Row(file: UInt64(row[0].integer), key: CacheKey(bytes: row[1].blob), bytes: UInt64(row[2].integer)))
+      return true
+    }
+    try database.run("SELECT seq FROM sqlite_sequence WHERE name = 'answers'") { row in
+      nextFile = UInt64(row[0].integer) + 1
+      return true
+    }
+    // Files without a row may have later numbers.
+    for number in 0..<Self.directories {
+      for name in directory.names(in: Self.folder(UInt64(number))) {
+        if let file = Self.number(of: name) { nextFile = max(nextFile, file + 1) }
+      }
+    }
+  }
+
+  // MARK: Names
+
+  private static func folder(_ file: UInt64) -> String {
+    let text = String(file % UInt64(directories), radix: 16)
+    return "\(objects)/\(text.utf8.count < 2 ? "0" : "")\(text)"
+  }
+
+  private static func name(_ file: UInt64) -> String { "\(folder(file))/\(leaf(file))" }
+
+  private static func leaf(_ file: UInt64) -> String {
+    let text = String(file, radix: 16)
+    return String(repeating: "0", count: max(0, 16 - text.utf8.count)) + text
+  }
+
+  private static func number(of leaf: String) -> UInt64? {
+    leaf.utf8.count == 16 ? UInt64(leaf, radix: 16).flatMap { self.leaf($0) == leaf ? $0 : nil } : nil
+  }
+
+  /// Files of our names that no row knows: what was being written when the daemon ended.
+  func removeOrphans(besides known: Set<UInt64>) {
+    let end = nextFile
+    for number in 0..<Self.directories {
+      for name in directory.names(in: Self.folder(UInt64(number))) {
+        guard let file = Self.number(of: name), file < end, !known.contains(file), writing[file] == nil else {
+          continue
+        }
+        directory.remove(Self.name(file))
+      }
+    }
+  }
+
+  // MARK: Content
+
+  func write(_ bytes: [UInt8], to file: UInt64, at offset: UInt64) -> SystemError? {
+    let descriptor: Descriptor
+    if let open = writing[file] {
+      descriptor = open
+    } else {
+      switch directory.create(Self.name(file)) {
+      case .failure(let error): return error
+      case .success(let made): descriptor = made
+      }
+      writing[file] = descriptor
+    }
+    return descriptor.write(bytes, at: offset)
+  }
+
+  /// It is not written any further.
+  func abandon(_ file: UInt64) {
+    writing.removeValue(forKey: file)?.close()
+    directory.remove(Self.name(file))
+  }
+
+  /// nil where the file does not hold what it should.
+  func read(_ count: Int, of file: UInt64, at offset: UInt64) -> [UInt8]? {
+    if let open = writing[file] { return open.read(count, at: offset) }
+    if let known = reading.first(where: { $0.file == file }) { return known.descriptor.read(count, at: offset) }
+    guard case .success(let descriptor) = directory.open(Self.name(file)) else { return nil }
+    if reading.count >= Self.mostReading { reading.removeFirst().descriptor.close() }
+    reading.append((file, descriptor))
+    return descriptor.read(count, at: offset)
+  }
+
+  // MARK: The table
+
+  func begin() throws(DatabaseFault) { try database.run("BEGIN IMMEDIATE") }
+  func commit() throws(DatabaseFault) { try database.run("COMMIT") }
+
+  /// The answer is whole.
+  func insert(_ answer: StoredAnswer, _ file: UInt64) throws(DatabaseFault) {
+    // One without content has no file yet.
+    if writing[file] == nil, write([], to: file, at: 0) != nil {
+      throw DatabaseFault(description: "no file can be made", code: 0)
+    }
+    if let descriptor = writing.removeValue(forKey: file) {
+      if reading.count >= Self.mostReading { reading.removeFirst().descriptor.close() }
+      reading.append((file, descriptor))
+    }
+    let record = answer.head.record
+    try database.run(
+      "INSERT INTO answers VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
+      [
+        .integer(Int64(file)), .blob(answer.key.bytes), .text(String(decoding: answer.url, as: UTF8.self)),
+        .text(answer.host), .text(answer.rule), .integer(Int64(record.status)), .blob(record.reason),
+        .blob(record.fields), .blob(answer.content.trailers), .integer(record.requested), .integer(record.received),
+        .integer(record.initialAge), .integer(record.lifetime), .text(record.lifetimeSource),
+        .blob(record.selecting), .integer(record.namesLifetime ? 1 : 0), .integer(record.isPrivate ? 1 : 0),
+        .integer(Int64(answer.content.count)),
+      ])
+  }
+
+  /// Its head has been freshened.
+  func update(_ answer: StoredAnswer) throws(DatabaseFault) {
+    guard let file = answer.file else { return }
+    let record = answer.head.record
+    try database.run(
+      """
+      UPDATE answers SET status = ?, reason = ?, fields = ?, requested = ?, received = ?, initial_age = ?, lifetime = ?,
+        lifetime_source = ?, selecting = ?, names_lifetime = ?, is_private = ? WHERE file = ?
+      """,
+      [
+        .integer(Int64(record.status)), .blob(record.reason), .blob(record.fields), .integer(record.requested),
+        .integer(record.received), .integer(record.initialAge), .integer(record.lifetime),
+        .text(record.lifetimeSource), .blob(record.selecting), .integer(record.namesLifetime ? 1 : 0),
+        .integer(record.isPrivate ? 1 : 0), .integer(Int64(file)),
+      ])
+  }
+
+  func remove(_ file: UInt64) throws(DatabaseFault) {
+    if let index = reading.firstIndex(where: { $0.file == file }) { reading.remove(at: index).descriptor.close() }
+    try database.run("DELETE FROM answers WHERE file = ?", [.integer(Int64(file))])
+    directory.remove(Self.name(file))
+  }
+
+  /// nil inside: the row is of another key. Throws where row and file do not agree.
+  func answer(_ file: UInt64, _ key: CacheKey, targets: [[UInt8]]) throws -> (answer: StoredAnswer?, Void) {
+    var found: [DatabaseValue] = []
+    try database.run("SELECT * FROM answers WHERE file = ?", [.integer(Int64(file))]) { row in
+      found = row
+      return false
+    }
+    guard found.count == 18 else { throw Foreign() }
+    if found[1].blob != key.bytes { return (nil, ()) }
+    guard case .success(let descriptor) = directory.open(Self.name(file)) else { throw Foreign() }
+    defer { descriptor.close() }
+    let bytes = UInt64(found[17].integer)
+    guard descriptor.fileSize == bytes else { throw Foreign() }
+    let content = Content(inFile: bytes, trailers: found[8].blob)
+    // The beginning is there before anybody is told that the answer is: a disk that cannot read it is found out here.
+    if bytes > 0 {
+      let count = Int(min(bytes, UInt64(Content.chunkBytes)))
+      guard let first = descriptor.read(count, at: 0) else { throw Foreign() }
+      _ = content.loaded(0, first)
+    }
+    return (
+      StoredAnswer(
+        key: key, url: Array(found[2].text.utf8), host: found[3].text, rule: found[4].text,
+        StoredHead(Self.record(found), targets: targets), content, file: file), ()
+    )
+  }
+
+  // MARK: For operators
+
+  /// A row as it is listed.
+  struct Listed {
+    let file: UInt64
+    let url: [UInt8]
+    let host: String
+    let rule: String
+    let head: StoredHead
+    let bytes: UInt64
+  }
+
+  func forEachRow(targets: [[UInt8]] = [], _ body: (Listed) -> Void) throws(DatabaseFault) {
+    try database.run("SELECT * FROM answers") { row in
+      body(
+        Listed(
+          file: UInt64(row[0].integer), url: Array(row[2].text.utf8), host: row[3].text, rule: row[4].text,
+          head: StoredHead(Self.record(row), targets: targets), bytes: UInt64(row[17].integer)))
+      return true
+    }
+  }
+
+  private static func record(_ row: [DatabaseValue]) -> StoredRecord {
+    StoredRecord(
+      status: Int(row[5].integer), reason: row[6].blob, fields: row[7].blob, requested: row[9].integer,
+      received: row[10].integer, initialAge: row[11].integer, lifetime: row[12].integer,
+      lifetimeSource: row[13].text, selecting: row[14].blob, namesLifetime: row[15].integer != 0,
+      isPrivate: row[16].integer != 0)
+  }
+}

@@ -1,0 +1,341 @@
+// Stored answers on a disk: content in files, one an answer, and everything else in a table of SQLite. A thread of its own does all
+// of it; loops ask by posting jobs and hear of them by their mailboxes.
+//
+// A file is written while its answer is fetched, and its row when it is whole: whatever ends the daemon, an answer that has a row has
+// all of its content, and a file without a row is removed at the next start. Numbers of files are never used again. What a
+// table says and a file does not hold (another size, an error of the disk) is no answer: it goes, and the origin is asked.
+//
+// One process has the directory. Another one stores in memory alone, and takes it over once it is free.
+// Tests: DiskStoreTests, Tests/EndToEndTests/test_cache_disk.py.
+
+import Bytes
+import Cache
+import Policy
+import Synchronization
+import Transport
+
+final class DiskStore: Sendable {
+  fileprivate enum Job: Sendable {
+    /// More of the content of an answer is there, or all.
+    case write(StoredAnswer)
+    case load(StoredAnswer, chunk: Int)
+    /// Makes answers again of what is in the files for a key.
+    case restore(CacheKey, reply: @Sendable () -> Void)
+    case freshen(StoredAnswer)
+    case remove([UInt64])
+    case touch(UInt64)
+    /// What somebody waits for who is no loop; nil: there are no files.
+    case operate(@Sendable (DiskFiles?) -> Void)
+    /// The store is not used any more: others may have the directory.
+    case stop
+  }
+
+  /// What the other threads see of it.
+  private struct Shared: Sendable {
+    var table: DiskTable
+    /// The directory is ours, and its table is read.
+    var isOpen = false
+    var next: UInt64 = 1
+    /// Answers that were removed while they were written.
+    var discarded: Set<UInt64> = []
+    /// Why nothing is written just now.
+    var fault: String?
+  }
+
+  let directory: String
+  private let storage: CacheStorage
+  private let shared: Locked<Shared>
+  private let jobs = Mailbox<Job>()
+  private let tell: @Sendable (String) -> Void
+  private let wake: @Sendable ([Content.Reader], StoreEvent) -> Void
+  private let insert: @Sendable (StoredAnswer) -> Void
+  private let targets: [[UInt8]]
+
+  enum StoreEvent: Sendable { case content, fetch }
+
+  /// How often a directory that another process holds is tried again, and for how long nothing is written after a fault, in
+  /// milliseconds.
+  private static let retryMilliseconds: Int32 = 1000
+  private static let pauseMilliseconds: Int64 = 30_000
+
+  /// `tell`: a sentence for the log. `wake`: readers and fetches are told by their loops. `insert`: an answer was made again of its
+  /// file.
+  init(
+    _ storage: CacheStorage, directory: String, tell: @escaping @Sendable (String) -> Void,
+    wake: @escaping @Sendable ([Content.Reader], StoreEvent) -> Void,
+    insert: @escaping @Sendable (StoredAnswer) -> Void
+  ) {
+    self.storage = storage
+    self.directory = directory
+    self.tell = tell
+    self.wake = wake
+    self.insert = insert
+    targets = storage.targets.map { Array($0.utf8) }
+    shared = Locked(Shared(table: DiskTable(limit: storage.diskBytes, purgeTo: storage.purgeTo)))
+    // What was there before is known before the first request.
+    let opened = DiskFiles.open(directory, storage)
+    if case .success(let files) = opened { take(files) }
+    let first: Result<DiskFiles, DiskFiles.Fault> = opened
+    startThread(named: "cache") { [self] in run(first) }
+  }
+
+  // MARK: For loops
+
+  /// The number of a new file; nil where nothing is written just now.
+  func newFile() -> UInt64? {
+    shared.withLock { shared in
+      guard shared.isOpen, shared.fault == nil else { return nil }
+      defer { shared.next += 1 }
+      return shared.next
+    }
+  }
+
+  /// Whether new answers go to files.
+  var isWriting: Bool { shared.withLock { $0.isOpen && $0.fault == nil } }
+
+  /// Whether a file may hold an answer to a request of this key.
+  func mayHave(_ key: CacheKey) -> Bool { shared.withLock { $0.isOpen && !$0.table.files(of: key).isEmpty } }
+
+  func write(_ answer: StoredAnswer) { jobs.post(.write(answer)) }
+  func load(_ answer: StoredAnswer, chunk: Int) { jobs.post(.load(answer, chunk: chunk)) }
+  func restore(_ key: CacheKey, reply: @escaping @Sendable () -> Void) { jobs.post(.restore(key, reply: reply)) }
+  func freshen(_ answer: StoredAnswer) { if answer.file != nil { jobs.post(.freshen(answer)) } }
+
+  /// It was used.
+  func touch(_ answer: StoredAnswer) { if let file = answer.file { jobs.post(.touch(file)) } }
+
+  /// It is not to be found from here on, whether it is written already or still being so.
+  func discard(_ answer: StoredAnswer) {
+    guard let file = answer.file else { return }
+    shared.withLock { shared in
+      // What has no row yet is being written.
+      if !shared.table.contains(file) { shared.discarded.insert(file) }
+      shared.table.remove(file)
+    }
+    jobs.post(.remove([file]))
+  }
+
+  func discardAll(_ key: CacheKey) {
+    let files = shared.withLock { shared in
+      let files = shared.table.files(of: key)
+      for file in files { shared.table.remove(file) }
+      return files
+    }
+    if !files.isEmpty { jobs.post(.remove(files)) }
+  }
+
+  // MARK: For the daemon's thread
+
+  /// Does something with the files, behind all that was asked for before, and waits for it; at most so long.
+  func operate(milliseconds: Int32, _ body: @escaping @Sendable (DiskFiles?) -> Void) {
+    let done = Wake()
+    jobs.post(
+      .operate { files in
+        body(files)
+        done.signal()
+      })
+    _ = Poll.readable(done.descriptor, milliseconds: milliseconds)
+  }
+
+  /// Gives the directory back.
+  func stop() { jobs.post(.stop) }
+
+  /// Removes the rows that are meant, and their files. How many.
+  func purge(_ files: DiskFiles, where isMeant: (DiskFiles.Listed) -> Bool) -> Int {
+    var meant: [UInt64] = []
+    try? files.forEachRow { row in if isMeant(row) { meant.append(row.file) } }
+    shared.withLock { shared in for file in meant { shared.table.remove(file) } }
+    for file in meant { try? files.remove(file) }
+    return meant.count
+  }
+
+  var facts: (answers: Int, bytes: UInt64, evictions: UInt64, fault: String?) {
+    shared.withLock {
+      ($0.table.count, $0.table.bytes, $0.table.evictions, $0.isOpen ? $0.fault : $0.fault ?? "not open")
+    }
+  }
+
+  // MARK: The thread
+
+  private func take(_ files: DiskFiles) {
+    shared.withLock { shared in
+      for row in files.rows { shared.table.insert(row.file, row.key, content: row.bytes) }
+      shared.next = files.nextFile
+      shared.isOpen = true
+      shared.fault = nil
+    }
+    files.rows = []
+  }
+
+  private func run(_ first: Result<DiskFiles, DiskFiles.Fault>) {
+    var opened = first
+    var said = ""
+    while true {
+      switch opened {
+      case .success(let files):
+        files.removeOrphans(besides: shared.withLock { $0.table.files })
+        work(files)
+        shared.withLock { $0.isOpen = false }
+        opened = .failure(DiskFiles.Fault(sentence: "closed"))
+        return refuseForEver()
+      case .failure(let fault):
+        if fault.sentence != said { tell("cache: \(fault.sentence); answers are stored in memory alone") }
+        said = fault.sentence
+        shared.withLock { $0.fault = fault.sentence }
+        if !refuseJobs(milliseconds: Self.retryMilliseconds) { return refuseForEver() }
+        opened = DiskFiles.open(directory, storage)
+        if case .success(let files) = opened {
+          take(files)
+          tell("cache: \(directory) is in use now")
+        }
+      }
+    }
+  }
+
+  /// Nothing can be done on a disk that is not there.
+  private func refuseForEver() {
+    while true { _ = refuseJobs(milliseconds: -1) }
+  }
+
+  /// false: the store is not used any more.
+  private func refuseJobs(milliseconds: Int32) -> Bool {
+    _ = Poll.readable(jobs.descriptor, milliseconds: milliseconds)
+    var goesOn = true
+    for job in jobs.takeAll() {
+      switch job {
+      case .write(let answer): fail(answer)
+      case .load(let answer, let chunk): wake(answer.content.loaded(chunk, nil), .content)
+      case .restore(_, let reply): reply()
+      case .operate(let body): body(nil)
+      case .stop: goesOn = false
+      case .freshen, .remove, .touch: break
+      }
+    }
+    return goesOn
+  }
+
+  private func fail(_ answer: StoredAnswer) {
+    let wakes = answer.content.fileFailed()
+    if wakes, let fetch = answer.content.fetch { wake([fetch], .fetch) }
+  }
+
+  private func work(_ files: DiskFiles) {
+    var resumes: Int64 = .max
+    while true {
+      let wait = resumes == .max ? -1 : Int32(clamping: max(0, resumes - Clock.monotonic))
+      _ = Poll.readable(jobs.descriptor, milliseconds: wait)
+      if Clock.monotonic >= resumes {
+        resumes = .max
+        shared.withLock { $0.fault = nil }
+      }
+      var batch = jobs.takeAll()
+      // Who waits for an answer comes before what is only kept.
+      batch = batch.filter(\.isAwaited) + batch.filter { !$0.isAwaited }
+      let stops = batch.contains { if case .stop = $0 { true } else { false } }
+      if let fault = perform(batch, files) {
+        tell("cache: \(directory): \(fault); nothing is stored there for \(Self.pauseMilliseconds / 1000) s")
+        shared.withLock { $0.fault = fault }
+        resumes = Clock.monotonic + Self.pauseMilliseconds
+      }
+      if stops { return }
+    }
+  }
+
+  /// Does the jobs of one turn in one transaction. Why something could not be written; nil: nothing.
+  private func perform(_ batch: [Job], _ files: DiskFiles) -> String? {
+    if batch.isEmpty { return nil }
+    var fault: String? = nil
+    func attempt(_ body: () throws(DatabaseFault) -> Void) {
+      do { try body() } catch { fault = fault ?? error.description }
+    }
+    attempt(files.begin)
+    for job in batch {
+      switch job {
+      case .write(let answer): if let reason = write(answer, files) { fault = fault ?? reason }
+      case .load(let answer, let chunk): load(answer, chunk, files)
+      case .restore(let key, let reply):
+        restore(key, files)
+        reply()
+      case .freshen(let answer): attempt { () throws(DatabaseFault) in try files.update(answer) }
+      case .remove(let numbers): attempt { () throws(DatabaseFault) in try remove(numbers, files) }
+      case .touch(let file): shared.withLock { $0.table.touch(file) }
+      case .operate, .stop: break
+      }
+    }
+    let purged = shared.withLock { $0.table.purge() }
+    if !purged.isEmpty { attempt { () throws(DatabaseFault) in try remove(purged, files) } }
+    attempt(files.commit)
+    for case .operate(let body) in batch { body(files) }
+    return fault
+  }
+
+  private func write(_ answer: StoredAnswer, _ files: DiskFiles) -> String? {
+    guard let number = answer.file else { return nil }
+    if shared.withLock({ $0.discarded.contains(number) }) {
+      files.abandon(number)
+      if answer.content.end != .growing { shared.withLock { _ = $0.discarded.remove(number) } }
+      fail(answer)
+      return nil
+    }
+    while let part = answer.content.nextToWrite() {
+      if let error = files.write(part.bytes, to: number, at: part.offset) {
+        files.abandon(number)
+        fail(answer)
+        return "\(error)"
+      }
+      if answer.content.wrote(part.bytes.count), let fetch = answer.content.fetch { wake([fetch], .fetch) }
+    }
+    switch answer.content.end {
+    case .growing: return nil
+    case .broken:
+      files.abandon(number)
+      return nil
+    // Of the last jobs of an answer the first finds it whole.
+    case .complete: if shared.withLock({ $0.table.contains(number) }) { return nil }
+    }
+    do {
+      try files.insert(answer, number)
+      shared.withLock { $0.table.insert(number, answer.key, content: answer.content.count) }
+      return nil
+    } catch {
+      files.abandon(number)
+      return error.description
+    }
+  }
+
+  private func load(_ answer: StoredAnswer, _ chunk: Int, _ files: DiskFiles) {
+    guard let number = answer.file else { return }
+    let offset = UInt64(chunk * Content.chunkBytes)
+    let count = Int(min(UInt64(Content.chunkBytes), answer.content.count - offset))
+    let bytes = files.read(count, of: number, at: offset)
+    if bytes == nil { tell("cache: \(directory): the content of an answer cannot be read; it is dropped") }
+    if bytes == nil { discard(answer) }
+    wake(answer.content.loaded(chunk, bytes), .content)
+  }
+
+  private func restore(_ key: CacheKey, _ files: DiskFiles) {
+    // The newest first: of two answers to the same request it is the one that holds.
+    for number in shared.withLock({ $0.table.files(of: key) }).reversed() {
+      guard let found = try? files.answer(number, key, targets: targets) else {
+        shared.withLock { $0.table.remove(number) }
+        try? files.remove(number)
+        continue
+      }
+      if let answer = found.answer { insert(answer) }
+    }
+  }
+
+  private func remove(_ numbers: [UInt64], _ files: DiskFiles) throws(DatabaseFault) {
+    for number in numbers { try files.remove(number) }
+  }
+}
+
+extension DiskStore.Job {
+  /// Whether a client waits for it.
+  fileprivate var isAwaited: Bool {
+    switch self {
+    case .load, .restore: true
+    case .write, .freshen, .remove, .touch, .operate, .stop: false
+    }
+  }
+}

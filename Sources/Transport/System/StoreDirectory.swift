@@ -1,0 +1,107 @@
+// A directory in which one process keeps files of its own: it is locked as long as it is open, and what others put there is not
+// touched. Files are for this user alone. Every call may wait for the disk. Tests: StoreDirectoryTests.
+
+import CLinux
+import Glibc
+
+public enum StoreDirectoryFault: Error, Sendable, Equatable {
+  /// Another process holds it.
+  case held
+  case system(SystemError)
+}
+
+public final class StoreDirectory: Sendable {
+  public let path: String
+  private let lock: Int32
+
+  /// `lockName`: the file that says who holds it. The directory is made where only it is missing.
+  public init(path: String, lockName: String) throws(StoreDirectoryFault) {
+    self.path = path
+    if mkdir(path, 0o700) != 0, errno != EEXIST { throw .system(SystemError(errno)) }
+    let number = Glibc.open("\(path)/\(lockName)", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0o600)
+    guard number >= 0 else { throw .system(SystemError(errno)) }
+    guard flock(number, LOCK_EX | LOCK_NB) == 0 else {
+      let fault = errno
+      Glibc.close(number)
+      throw fault == EWOULDBLOCK ? .held : .system(SystemError(fault))
+    }
+    lock = number
+  }
+
+  deinit { Glibc.close(lock) }
+
+  public func createDirectory(_ name: String) -> SystemError? {
+    mkdir("\(path)/\(name)", 0o700) == 0 || errno == EEXIST ? nil : SystemError(errno)
+  }
+
+  /// A new file, open for reading and writing.
+  public func create(_ name: String) -> Result<Descriptor, SystemError> {
+    opened(Glibc.open("\(path)/\(name)", O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0o600))
+  }
+
+  /// The same, with what is in it already.
+  public func touch(_ name: String) -> Result<Descriptor, SystemError> {
+    opened(Glibc.open("\(path)/\(name)", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0o600))
+  }
+
+  public func open(_ name: String) -> Result<Descriptor, SystemError> {
+    opened(Glibc.open("\(path)/\(name)", O_RDONLY | O_CLOEXEC | O_NOFOLLOW))
+  }
+
+  private func opened(_ number: Int32) -> Result<Descriptor, SystemError> {
+    number >= 0 ? .success(Descriptor(number: number)) : .failure(SystemError(errno))
+  }
+
+  /// One that is not there is removed already.
+  public func remove(_ name: String) { _ = unlink("\(path)/\(name)") }
+
+  /// Names in a directory below it; empty where that cannot be read.
+  public func names(in directory: String) -> [String] {
+    guard let stream = opendir("\(path)/\(directory)") else { return [] }
+    defer { closedir(stream) }
+    var names: [String] = []
+    while let entry = readdir(stream) {
+      let name = withUnsafePointer(to: &entry.pointee.d_name) {
+        $0.withMemoryRebound(to: CChar.self, capacity: 256) { String(cString: $0) }
+      }
+      if name != ".", name != ".." { names.append(name) }
+    }
+    return names
+  }
+}
+
+extension Descriptor {
+  /// Of a file, in bytes; nil where that cannot be said.
+  public var fileSize: UInt64? {
+    var status = stat()
+    return fstat(number, &status) == 0 ? UInt64(max(0, status.st_size)) : nil
+  }
+
+  /// Writes all of `bytes` at an offset of a file.
+  public func write(_ bytes: [UInt8], at offset: UInt64) -> SystemError? {
+    var done = 0
+    while done < bytes.count {
+      let count = bytes.withUnsafeBytes {
+        cl_write_at(number, $0.baseAddress.map { $0 + done }, bytes.count - done, Int(offset) + done)
+      }
+      if count < 0 { return SystemError(Int32(-count)) }
+      if count == 0 { return SystemError(ENOSPC) }
+      done += count
+    }
+    return nil
+  }
+
+  /// As many bytes as are asked for; nil where there are fewer, or they cannot be read.
+  public func read(_ count: Int, at offset: UInt64) -> [UInt8]? {
+    var done = 0
+    let bytes = [UInt8](unsafeUninitializedCapacity: count) { buffer, initialized in
+      while done < count {
+        let moved = cl_read_at(number, buffer.baseAddress.map { $0 + done }, count - done, Int(offset) + done)
+        if moved <= 0 { break }
+        done += moved
+      }
+      initialized = done
+    }
+    return done == count ? bytes : nil
+  }
+}
