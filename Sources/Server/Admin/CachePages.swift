@@ -7,7 +7,7 @@ import Session
 import Transport
 
 /// Which stored answers are meant.
-struct CacheSelection {
+struct CacheSelection: Sendable {
   var url: [UInt8]? = nil
   var host: String? = nil
   var rule: String? = nil
@@ -15,7 +15,7 @@ struct CacheSelection {
   var older: Int64? = nil
 
   /// `now`: milliseconds since 1970.
-  func includes(_ answer: StoredAnswer, at now: Int64) -> Bool {
+  func includes(_ answer: ListedAnswer, at now: Int64) -> Bool {
     if let url, answer.url != url { return false }
     if let host, answer.host != host { return false }
     if let rule, answer.rule != rule { return false }
@@ -30,6 +30,8 @@ struct CacheFacts {
   var bytes = 0
   var limit = 0
   var evictions: UInt64 = 0
+  /// nil: all is in memory.
+  var disk: (answers: Int, bytes: UInt64, limit: Int, evictions: UInt64, fault: String?)?
   /// Requests by how the cache took part in them.
   var results: [(result: CacheResult, count: UInt64)] = []
   var servedBytes: UInt64 = 0
@@ -37,6 +39,10 @@ struct CacheFacts {
   init(_ cache: SharedCache) {
     (bytes, answers, evictions) = cache.with { ($0.bytes, $0.count, $0.evictions) }
     limit = cache.storage.memoryBytes
+    disk = cache.disk.map { disk in
+      let facts = disk.facts
+      return (facts.answers, facts.bytes, cache.storage.diskBytes, facts.evictions, facts.fault)
+    }
     results = CacheResult.allCases.map { ($0, cache.count(of: $0)) }
     servedBytes = cache.servedBytes.load(ordering: .relaxed)
   }
@@ -56,6 +62,16 @@ enum CachePages {
     .object([
       ("answers", .number(facts.answers)), ("bytes", .number(facts.bytes)), ("limit", .number(facts.limit)),
       ("evictions", .number(Int(clamping: facts.evictions))),
+      (
+        "disk",
+        facts.disk.map { disk in
+          .object([
+            ("answers", .number(disk.answers)), ("bytes", .number(Int(clamping: disk.bytes))),
+            ("limit", .number(disk.limit)), ("evictions", .number(Int(clamping: disk.evictions))),
+            ("fault", disk.fault.map(JSONText.string) ?? .null),
+          ])
+        } ?? .null
+      ),
       ("results", .object(facts.results.map { ($0.result.rawValue, .number(Int(clamping: $0.count))) })),
       ("served_bytes", .number(Int(clamping: facts.servedBytes))),
     ])
@@ -64,11 +80,17 @@ enum CachePages {
   static func statusText(_ facts: CacheFacts) -> String {
     let results = facts.results.filter { $0.count > 0 }.map { "\($0.count) \($0.result.rawValue)" }
     let ratio = facts.requests == 0 ? "" : ": " + results.joined(separator: ", ")
+    let disk = facts.disk.map { disk in
+      "on disk   \(StatusPage.plural(disk.answers, "answer")), \(StatusPage.size(disk.bytes)) of "
+        + "\(StatusPage.size(UInt64(disk.limit))); \(disk.evictions) evicted"
+        + (disk.fault.map { "\n          nothing is written: \($0)" } ?? "")
+    }
     var lines = [
-      "stored    \(StatusPage.plural(facts.answers, "answer")), \(StatusPage.size(UInt64(facts.bytes))) of "
-        + "\(StatusPage.size(UInt64(facts.limit))); \(facts.evictions) evicted",
-      "requests  \(facts.requests)\(ratio)",
+      "in memory    \(StatusPage.plural(facts.answers, "answer")), \(StatusPage.size(UInt64(facts.bytes))) of "
+        + "\(StatusPage.size(UInt64(facts.limit))); \(facts.evictions) evicted"
     ]
+    if let disk { lines.append(disk) }
+    lines.append("requests  \(facts.requests)\(ratio)")
     if facts.requests > 0 {
       lines.append(
         "from it   \(facts.served * 100 / facts.requests) % of the requests, \(StatusPage.size(facts.servedBytes))")
@@ -79,27 +101,26 @@ enum CachePages {
   // MARK: Answers
 
   static func list(_ cache: SharedCache, _ selection: CacheSelection, at now: Int64) -> (
-    answers: [StoredAnswer], more: Int
+    answers: [ListedAnswer], more: Int
   ) {
-    var listed: [StoredAnswer] = []
+    var listed: [ListedAnswer] = []
     var more = 0
-    cache.forEach { answer in
-      guard selection.includes(answer, at: now) else { return }
+    for answer in cache.list() where selection.includes(answer, at: now) {
       if listed.count < mostListed { listed.append(answer) } else { more += 1 }
     }
     return (listed, more)
   }
 
-  static func json(_ found: (answers: [StoredAnswer], more: Int), at now: Int64) -> JSONText {
+  static func json(_ found: (answers: [ListedAnswer], more: Int), at now: Int64) -> JSONText {
     .object([("answers", .array(found.answers.map { json($0, at: now) })), ("more", .number(found.more))])
   }
 
-  private static func json(_ answer: StoredAnswer, at now: Int64) -> JSONText {
+  private static func json(_ answer: ListedAnswer, at now: Int64) -> JSONText {
     let head = answer.head
     return .object([
       ("url", .string(text(answer.url))), ("host", .string(answer.host)), ("rule", .string(answer.rule)),
-      ("status", .number(head.status)), ("bytes", .number(Int(clamping: answer.content.count))),
-      ("complete", .boolean(answer.content.isComplete)), ("stored", .string(AdminResources.time(head.received))),
+      ("status", .number(head.status)), ("bytes", .number(Int(clamping: answer.bytes))),
+      ("complete", .boolean(answer.isComplete)), ("stored", .string(AdminResources.time(head.received))),
       ("age_seconds", head.age(at: now).map { .number(Int(clamping: $0)) } ?? .null),
       ("ttl_seconds", .number(Int(clamping: head.timeToLive(at: now)))),
       ("lifetime_seconds", .number(Int(clamping: head.lifetime))), ("because", .string(head.lifetimeSource.rawValue)),
@@ -111,10 +132,10 @@ enum CachePages {
     ])
   }
 
-  static func text(_ found: (answers: [StoredAnswer], more: Int), at now: Int64) -> String {
+  static func text(_ found: (answers: [ListedAnswer], more: Int), at now: Int64) -> String {
     if found.answers.isEmpty { return "nothing is stored\n" }
     var lines = found.answers.map { answer in
-      let size = StatusPage.size(answer.content.count)
+      let size = StatusPage.size(answer.bytes)
       return "\(answer.head.status)  \(pad(size, 10))  \(pad(freshness(answer.head, at: now), 18))  \(text(answer.url))"
     }
     if found.more > 0 { lines.append("and \(found.more) more") }
@@ -122,13 +143,13 @@ enum CachePages {
   }
 
   /// One URL, in full.
-  static func showText(_ answers: [StoredAnswer], at now: Int64) -> String {
+  static func showText(_ answers: [ListedAnswer], at now: Int64) -> String {
     if answers.isEmpty { return "nothing is stored for this URL\n" }
     return answers.map { answer in
       let head = answer.head
       var lines = [text(answer.url)]
       lines.append(
-        "  status   \(head.status), \(StatusPage.size(answer.content.count))\(answer.content.isComplete ? "" : " so far")"
+        "  status   \(head.status), \(StatusPage.size(answer.bytes))\(answer.isComplete ? "" : " so far")"
       )
       lines.append("  stored   \(AdminResources.time(head.received)), by rule \(answer.rule)")
       lines.append(

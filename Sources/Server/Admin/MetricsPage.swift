@@ -172,11 +172,14 @@ enum MetricsPage {
     page.begin("sallyport_cache_served_bytes_total", "counter", "Bytes that came out of the store.")
     page.sample(cache.servedBytes)
     page.begin("sallyport_cache_evictions_total", "counter", "Answers that made room for others.")
-    page.sample(cache.evictions)
+    page.sample(cache.evictions, ["place": "memory"])
+    if let disk = cache.disk { page.sample(disk.evictions, ["place": "disk"]) }
     page.begin("sallyport_cache_answers", "gauge", "Answers that are stored.")
-    page.sample(UInt64(max(0, cache.answers)))
+    page.sample(UInt64(max(0, cache.answers)), ["place": "memory"])
+    if let disk = cache.disk { page.sample(UInt64(disk.answers), ["place": "disk"]) }
     page.begin("sallyport_cache_bytes", "gauge", "What they take.")
-    page.sample(UInt64(max(0, cache.bytes)))
+    page.sample(UInt64(max(0, cache.bytes)), ["place": "memory"])
+    if let disk = cache.disk { page.sample(disk.bytes, ["place": "disk"]) }
   }
 
   private static func daemon(_ facts: AdminFacts, _ page: inout MetricsText) {

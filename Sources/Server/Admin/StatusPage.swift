@@ -40,7 +40,9 @@ enum StatusPage {
     if let cache = facts.cache {
       line(
         "cache",
-        "\(plural(cache.answers, "answer")), \(size(UInt64(cache.bytes))) of \(size(UInt64(cache.limit)))"
+        "\(plural(cache.disk.map { max($0.answers, cache.answers) } ?? cache.answers, "answer")), "
+          + "\(size(UInt64(cache.bytes))) of \(size(UInt64(cache.limit)))"
+          + (cache.disk.map { ", on disk \(size($0.bytes)) of \(size(UInt64($0.limit)))" } ?? "")
           + (cache.requests == 0
             ? "" : "; \(cache.served * 100 / cache.requests) % of \(cache.requests) requests out of it"))
     }

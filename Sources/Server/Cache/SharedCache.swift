@@ -96,27 +96,86 @@ final class SharedCache: Sendable {
 
   /// Answers that one step of a walk looks at.
   private static let walkStep = 256
+  /// How long an operator waits for the disk, in milliseconds: a hundred thousand rows take some hundred.
+  private static let diskMilliseconds: Int32 = 5000
 
-  /// Every answer that is stored, as far as it is there when its turn comes.
-  func forEach(_ body: (StoredAnswer) -> Void) {
+  /// Every answer that is stored, each once, as far as it is there when its turn comes.
+  func list() -> [ListedAnswer] {
+    let listed = Locked<[ListedAnswer]>([])
+    let files = Locked<Set<UInt64>>([])
+    walk { index, range in
+      for answer in index.answers(in: range) {
+        listed.withLock { $0.append(ListedAnswer(answer)) }
+        if let file = answer.file { files.withLock { _ = $0.insert(file) } }
+      }
+    }
+    disk?.operate(milliseconds: Self.diskMilliseconds) { [targets] stored in
+      try? stored?.forEachRow(targets: targets) { row in
+        if files.withLock({ $0.contains(row.file) }) { return }
+        listed.withLock { $0.append(ListedAnswer(row)) }
+      }
+    }
+    return listed.withLock { $0 }
+  }
+
+  /// Removes the answers that are meant. How many.
+  func purge(where isMeant: @escaping @Sendable (ListedAnswer) -> Bool) -> Int {
+    let removed = Locked(0)
+    walk { index, range in
+      for answer in index.answers(in: range) where isMeant(ListedAnswer(answer)) {
+        index.remove(answer)
+        removed.withLock { $0 += 1 }
+        self.disk?.discard(answer)
+      }
+    }
+    if let disk {
+      disk.operate(milliseconds: Self.diskMilliseconds) { files in
+        guard let files else { return }
+        let count = disk.purge(files) { isMeant(ListedAnswer($0)) }
+        removed.withLock { $0 += count }
+      }
+    }
+    return removed.withLock { $0 }
+  }
+
+  /// Some slots at a time, so that no loop waits for long.
+  private func walk(_ body: (inout CacheIndex, Range<Int>) -> Void) {
     var at = 0
     while true {
-      let (answers, slots) = with { ($0.answers(in: at..<at + Self.walkStep), $0.slots) }
-      for answer in answers { body(answer) }
+      let slots = with { index in
+        body(&index, at..<at + Self.walkStep)
+        return index.slots
+      }
       at += Self.walkStep
       if at >= slots { return }
     }
   }
+}
 
-  /// Removes the answers that are meant. How many.
-  func purge(where isMeant: (StoredAnswer) -> Bool) -> Int {
-    var removed = 0
-    var at = 0
-    while true {
-      let (count, slots) = with { ($0.remove(in: at..<at + Self.walkStep, where: isMeant), $0.slots) }
-      removed += count
-      at += Self.walkStep
-      if at >= slots { return removed }
-    }
+/// A stored answer as operators see it.
+struct ListedAnswer: Sendable {
+  let url: [UInt8]
+  let host: String
+  let rule: String
+  let head: StoredHead
+  let bytes: UInt64
+  let isComplete: Bool
+
+  init(_ answer: StoredAnswer) {
+    url = answer.url
+    host = answer.host
+    rule = answer.rule
+    head = answer.head
+    bytes = answer.content.count
+    isComplete = answer.content.isComplete
+  }
+
+  init(_ row: DiskFiles.Listed) {
+    url = row.url
+    host = row.host
+    rule = row.rule
+    head = row.head
+    bytes = row.bytes
+    isComplete = true
   }
 }
