@@ -237,6 +237,12 @@ extension Conversation {
 
   /// The exchange is over, in whatever way.
   func endCaching(_ worker: Worker) {
+    if let inherited {
+      // The policy in force has another mind of it.
+      self.inherited = nil
+      worker.close(inherited.line)
+      endFlight(inherited.caching, .leaderless, worker)
+    }
     guard let caching else { return }
     self.caching = nil
     if let flight = caching.follows {
@@ -248,12 +254,31 @@ extension Conversation {
       caching.cache.remove(stream.answer)
     }
     if let result = session.exchange.record.cache { caching.cache.count(result) }
-    guard caching.leads != nil else { return }
+    guard let flight = caching.leads else { return }
+    if session.exchange.record.outcome == .clientLeft, caching.awaitsHead, let line = upstream, upstreamInput.isEmpty,
+      outputs.toUpstream.isEmpty, caching.cache.with({ $0.followers(of: flight, caching.key) }) > 0
+    {
+      upstream = nil
+      worker.inherit(caching, line, from: self)
+      return
+    }
     if case .problem(let kind) = session.exchange.record.outcome, let detail = session.exchange.record.finding?.detail {
       endFlight(caching, .failed(UpstreamFailure(kind, detail)), worker)
     } else {
       endFlight(caching, .leaderless, worker)
     }
+  }
+
+  /// The request has left already, and others wait for what comes of it.
+  func goOnForOthers(_ worker: Worker) {
+    guard let (caching, line) = inherited else { return }
+    inherited = nil
+    self.caching = caching
+    let requested = caching.requested
+    destination = acquireDestination(worker)
+    attach(line, reused: false, worker)
+    caching.requested = requested
+    worker.workspace.pool.reclaim(&outputs.toUpstream)
   }
 
   // MARK: Answers of the origin

@@ -23,7 +23,7 @@ final class DiskStore: Sendable {
     case restore(CacheKey, reply: @Sendable () -> Void)
     case freshen(StoredAnswer)
     case remove([UInt64])
-    case touch(UInt64)
+    case touch([UInt64])
     /// What somebody waits for who is no loop; nil: there are no files.
     case operate(@Sendable (DiskFiles?) -> Void)
     /// The store is not used any more: others may have the directory.
@@ -102,7 +102,20 @@ final class DiskStore: Sendable {
   func freshen(_ answer: StoredAnswer) { if answer.file != nil { jobs.post(.freshen(answer)) } }
 
   /// It was used.
-  func touch(_ answer: StoredAnswer) { if let file = answer.file { jobs.post(.touch(file)) } }
+  func touch(_ answer: StoredAnswer) {
+    guard let file = answer.file else { return }
+    let batch = touched.withLock { touched -> [UInt64] in
+      touched.append(file)
+      if touched.count < Self.touchedAtOnce { return [] }
+      defer { touched = [] }
+      return touched
+    }
+    if !batch.isEmpty { jobs.post(.touch(batch)) }
+  }
+
+  /// Uses that the thread is told of at once: a hit wakes nobody.
+  private static let touchedAtOnce = 512
+  private let touched = Locked<[UInt64]>([])
 
   /// It is not to be found from here on, whether it is written already or still being so.
   func discard(_ answer: StoredAnswer) {
@@ -258,7 +271,7 @@ final class DiskStore: Sendable {
         reply()
       case .freshen(let answer): attempt { () throws(DatabaseFault) in try files.update(answer) }
       case .remove(let numbers): attempt { () throws(DatabaseFault) in try remove(numbers, files) }
-      case .touch(let file): shared.withLock { $0.table.touch(file) }
+      case .touch(let used): shared.withLock { shared in for file in used { shared.table.touch(file) } }
       case .operate, .stop: break
       }
     }

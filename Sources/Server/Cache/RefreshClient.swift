@@ -37,18 +37,32 @@ extension Worker {
     guard let caching = conversation.caching, !isDraining, !caching.cache.with({ $0.isFlying(answer.key) }) else {
       return
     }
+    let refreshing = repetition(of: caching, by: conversation)
+    refreshing.refreshes = true
+    refreshing.begin(self)
+  }
+
+  /// The client that asked first has left; others wait for the answer to its request, which has left by `line`.
+  func inherit(_ caching: Caching, _ line: Upstream, from conversation: Conversation) {
+    let heir = repetition(of: caching, by: conversation)
+    heir.inherited = (caching, line)
+    line.owner = heir
+    heir.begin(self)
+  }
+
+  /// A conversation without a client that asks the same again.
+  private func repetition(of caching: Caching, by conversation: Conversation) -> Conversation {
     let slot = occupy(.free)
     let client = RefreshClient(caching.repeatedRequest(isInTunnel: conversation.session.origin.interior != nil))
-    let refreshing = Conversation(
+    let repeating = Conversation(
       slot: slot, conversation.connection, over: ByteStream(client, by: conversation.descriptor), live: live, now: now)
-    refreshing.session.origin = conversation.session.origin
-    refreshing.session.origin.wire = .http11
-    refreshing.session.expectLastExchange()
-    refreshing.identification = conversation.identification.subtracting(.counted)
-    refreshing.identity = conversation.identity
-    refreshing.refreshes = true
-    reoccupy(slot, .client(refreshing))
-    refreshing.begin(self)
+    repeating.session.origin = conversation.session.origin
+    repeating.session.origin.wire = .http11
+    repeating.session.expectLastExchange()
+    repeating.identification = conversation.identification.subtracting(.counted)
+    repeating.identity = conversation.identity
+    reoccupy(slot, .client(repeating))
+    return repeating
   }
 }
 

@@ -49,6 +49,8 @@ final class Conversation {
   var clientHandshake: ClientHandshake?
   /// What a cache has to do with the exchange under way; nil: none has.
   var caching: Caching?
+  /// A fetch that others wait for, and whose own client has left.
+  var inherited: (caching: Caching, line: Upstream)?
   /// Nobody waits for it: what is stored is fetched anew.
   var refreshes = false
   /// What has a body that is taken whole, as far as it is more than may be held.
@@ -265,6 +267,7 @@ final class Conversation {
   }
 
   func connect(fresh: Bool, _ worker: Worker) {
+    if inherited != nil { return goOnForOthers(worker) }
     if worker.storesAnswers, isAnsweredByCache(worker) { return }
     let rule = session.exchange.record.decision?.rule
     let routes = worker.routes(of: rule, live)
@@ -365,7 +368,7 @@ final class Conversation {
     }
     connector?.abandon(worker)
     connector = nil
-    if caching != nil { endCaching(worker) }
+    endCaching(worker)
     if let upstream {
       let isClean =
         ending.keepsUpstream && !leaves && upstreamInput.isEmpty && outputs.toUpstream.isEmpty
@@ -449,7 +452,7 @@ final class Conversation {
     if flags.contains(.closed) { return }
     flags.insert(.closed)
     endLookUp()
-    if caching != nil { endCaching(worker) }
+    endCaching(worker)
     connector?.abandon(worker)
     connector = nil
     dropUpstream(worker)
