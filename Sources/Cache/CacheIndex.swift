@@ -41,6 +41,11 @@ public struct CacheIndex: Sendable {
   /// Keys whose last answer could not be stored: equal requests are not held up for another.
   private var unstorable: [CacheKey: Int64] = [:]
   private var isPurging = false
+  /// The keys of each URL, by its hash: those of other users and credentials among them.
+  private var keys: [Int: [CacheKey]] = [:]
+  /// When a URL was changed last, by its hash, in milliseconds since 1970; and what of those that are forgotten was last.
+  private var changed: [Int: Int64] = [:]
+  private var changedBefore = Int64.min
 
   public private(set) var bytes = 0
   public private(set) var count = 0
@@ -52,6 +57,8 @@ public struct CacheIndex: Sendable {
   static let purgeStep = 32
   /// Keys that are remembered as not storable, and for how long, in milliseconds.
   static let mostUnstorable = 4096
+  /// URLs of which it is remembered when they were changed.
+  static let mostChanged = 4096
   static let unstorableMilliseconds: Int64 = 120_000
 
   /// `limit`: bytes of answers with their heads; purged down to `purgeTo` of it.
@@ -100,7 +107,8 @@ public struct CacheIndex: Sendable {
     for slot in entry.slots {
       guard let node = nodes[slot], node.answer.head.selecting == answer.head.selecting else { continue }
       replaced.append(node.answer)
-      drop(slot, &entry)
+      // It may have to take its place again.
+      drop(slot, &entry, givesUp: false)
     }
     let slot = free.popLast() ?? nodes.count
     let node = Node(
@@ -109,6 +117,7 @@ public struct CacheIndex: Sendable {
     if slot == nodes.count { nodes.append(node) } else { nodes[slot] = node }
     link(slot)
     entry.slots.append(slot)
+    if entries[answer.key] == nil { keys[answer.key.urlHash, default: []].append(answer.key) }
     entries[answer.key] = entry
     bytes += node.bytes
     count += 1
@@ -162,11 +171,22 @@ public struct CacheIndex: Sendable {
     remove(slot)
   }
 
-  /// RFC 9111, 4.4. Whether anything was stored.
-  public mutating func removeAll(_ key: CacheKey) -> Bool {
-    guard let entry = entries[key] else { return false }
-    for slot in entry.slots { remove(slot) }
-    return true
+  /// RFC 9111, 4.4: what is stored for the URL of the key, whoever's it is. `now`: milliseconds since 1970.
+  public mutating func removeAll(ofURL key: CacheKey, now: Int64) {
+    let hash = key.urlHash
+    if changed.count >= Self.mostChanged {
+      changedBefore = max(changedBefore, changed.values.max() ?? changedBefore)
+      changed.removeAll()
+    }
+    changed[hash] = now
+    for key in (keys[hash] ?? []).filter({ $0.hasURL(of: key) }) {
+      for slot in entries[key]?.slots ?? [] { remove(slot) }
+    }
+  }
+
+  /// Whether the URL was changed at or after a moment: an answer that was asked for then may be of what it was before.
+  public func wasChanged(_ key: CacheKey, since requested: Int64) -> Bool {
+    requested <= changedBefore || changed[key.urlHash].map { requested <= $0 } ?? false
   }
 
   /// Slots that there are, for those who walk them.
@@ -212,9 +232,12 @@ public struct CacheIndex: Sendable {
     guard let key = nodes[slot]?.answer.key, var entry = entries[key] else { return }
     drop(slot, &entry)
     entries[key] = entry.slots.isEmpty ? nil : entry
+    if !entry.slots.isEmpty { return }
+    keys[key.urlHash]?.removeAll { $0 == key }
+    if keys[key.urlHash]?.isEmpty ?? false { keys[key.urlHash] = nil }
   }
 
-  private mutating func drop(_ slot: Int, _ entry: inout Entry) {
+  private mutating func drop(_ slot: Int, _ entry: inout Entry, givesUp: Bool = true) {
     guard let node = nodes[slot] else { return }
     entry.slots.removeAll { $0 == slot }
     unlink(slot)
@@ -222,7 +245,7 @@ public struct CacheIndex: Sendable {
     free.append(slot)
     bytes -= node.bytes
     count -= 1
-    node.answer.content.giveUp()
+    if givesUp { node.answer.content.giveUp() }
   }
 
   private mutating func link(_ slot: Int) {

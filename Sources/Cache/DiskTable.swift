@@ -4,12 +4,14 @@
 public struct DiskTable: Sendable {
   private struct Entry: Sendable {
     let hash: Int
+    let urlHash: Int
     let bytes: UInt64
     var used: UInt64
   }
 
   private var entries: [UInt64: Entry] = [:]
   private var byKey: [Int: [UInt64]] = [:]
+  private var byURL: [Int: [UInt64]] = [:]
   private var clock: UInt64 = 0
   public private(set) var bytes: UInt64 = 0
   public private(set) var evictions: UInt64 = 0
@@ -31,13 +33,19 @@ public struct DiskTable: Sendable {
   /// They are added in the order of their use.
   public mutating func insert(_ file: UInt64, _ key: CacheKey, content: UInt64) {
     clock += 1
-    entries[file] = Entry(hash: key.hashValue, bytes: content + Self.overheadBytes, used: clock)
+    let urlHash = key.urlHash
+    entries[file] = Entry(
+      hash: key.hashValue, urlHash: urlHash, bytes: content + Self.overheadBytes, used: clock)
     byKey[key.hashValue, default: []].append(file)
+    byURL[urlHash, default: []].append(file)
     bytes += content + Self.overheadBytes
   }
 
   /// The files of which one may be an answer to a request of this key.
   public func files(of key: CacheKey) -> [UInt64] { byKey[key.hashValue] ?? [] }
+
+  /// Those of its URL, whoever's they are. Two URLs of one hash lose more than they must.
+  public func files(ofURL key: CacheKey) -> [UInt64] { byURL[key.urlHash] ?? [] }
 
   public mutating func touch(_ file: UInt64) {
     clock += 1
@@ -49,6 +57,8 @@ public struct DiskTable: Sendable {
     bytes -= entry.bytes
     byKey[entry.hash]?.removeAll { $0 == file }
     if byKey[entry.hash]?.isEmpty ?? false { byKey[entry.hash] = nil }
+    byURL[entry.urlHash]?.removeAll { $0 == file }
+    if byURL[entry.urlHash]?.isEmpty ?? false { byURL[entry.urlHash] = nil }
   }
 
   /// Where the disk is full: the files that were used longest ago, until it is down to the low water. They are out of the table.

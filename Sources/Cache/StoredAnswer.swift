@@ -17,6 +17,21 @@ public struct CacheKey: Hashable, Sendable {
     // No line of a head holds NUL, and no name of a user or unit.
     bytes = url + [0] + credentials + [0] + Array(owner.utf8)
   }
+
+  /// The same for every key of one URL, whoever's answer it is.
+  public var urlHash: Int {
+    var hasher = Hasher()
+    for byte in bytes {
+      if byte == 0 { break }
+      hasher.combine(byte)
+    }
+    return hasher.finalize()
+  }
+
+  /// Whether both are of one URL.
+  public func hasURL(of other: CacheKey) -> Bool {
+    bytes.prefix { $0 != 0 } == other.bytes.prefix { $0 != 0 }
+  }
 }
 
 extension CacheKey {

@@ -19,6 +19,7 @@ final class CacheFetch {
   let line: Upstream
   let answer: StoredAnswer
   private let cache: SharedCache
+  private let replaced: ReplacedAnswers
   private unowned let worker: Worker
   private var phase: Phase
   private var input = ByteBuffer()
@@ -48,7 +49,12 @@ final class CacheFetch {
 
   /// Takes over the connection, of which `input` has been read behind the head. nil where nothing follows: then the line is the
   /// caller's still.
-  init(_ line: Upstream, _ answer: StoredAnswer, of cache: SharedCache, _ terms: Terms, _ worker: Worker) {
+  init(
+    _ line: Upstream, _ answer: StoredAnswer, replacing replaced: ReplacedAnswers, of cache: SharedCache,
+    _ terms: Terms,
+    _ worker: Worker
+  ) {
+    self.replaced = replaced
     self.line = line
     self.answer = answer
     self.cache = cache
@@ -221,7 +227,7 @@ final class CacheFetch {
   private func complete(trailers: [UInt8] = []) {
     isOver = true
     tell(answer.content.finish(trailers: trailers))
-    if answer.content.end == .broken { cache.remove(answer) }
+    if answer.content.isComplete { replaced.accept() } else { replaced.refuse() }
     if answer.file != nil { cache.disk?.write(answer) }
     letGo(keeps: mayKeep && input.isEmpty)
   }
@@ -229,7 +235,7 @@ final class CacheFetch {
   /// What came is not the whole, or breaks the framing: nobody gets it as an answer any more.
   private func fail() {
     isOver = true
-    cache.remove(answer)
+    replaced.refuse()
     tell(answer.content.breakOff())
     if answer.file != nil { cache.disk?.write(answer) }
     letGo(keeps: false)

@@ -28,6 +28,8 @@ final class Caching {
   var awaitsHead = false
   /// When the request left, in milliseconds since 1970.
   var requested: Int64 = 0
+  /// What the answer that it stores takes the place of.
+  var replaces: ReplacedAnswers? = nil
   /// Others may wait for what comes of it.
   var leads: Flight? = nil
   /// It waits for what comes of another.

@@ -45,6 +45,7 @@ extension Conversation {
     }
     if caching.forward == nil { caching.forward = .uriMiss }
     if let refusal = refusalToAsk(caching) {
+      session.exchange.noteCache(.miss, status: "fwd=\((caching.forward ?? .uriMiss).rawValue)")
       connectFailed(refusal, worker)
       return true
     }
@@ -72,9 +73,9 @@ extension Conversation {
   }
 
   private func makeCaching(_ worker: Worker) -> Caching? {
-    guard let rule = session.exchange.cacheRule, let cache = live.cache, session.exchange.isRequestWhole,
-      let owner = owner(rule.share, worker)
-    else { return nil }
+    guard let rule = session.exchange.cacheRule, let cache = live.cache, let owner = owner(rule.share, worker) else {
+      return nil
+    }
     let url = session.exchange.effectiveURL(outputs)
     let shown = session.exchange.shownURL(outputs)
     if max(url.count, shown.count) > CacheKey.longestURL { return nil }
@@ -83,16 +84,19 @@ extension Conversation {
     let progress = worker.workspace.request.read(
       head.span,
       limits: HeadLimits(bytes: head.count + 1, fields: limits.headers + Self.fieldsOfProxy), isInTunnel: true)
-    guard case .complete = progress else { return nil }
+    guard case .complete(let count) = progress else { return nil }
+    let method = worker.workspace.request.knownMethod
+    // One with content is not answered out of the store.
+    if method == .get || method == .head, !session.exchange.isRequestWhole || count < head.count { return nil }
     let fields = MessageFields(worker.workspace.request.fields, head.span)
     let credentials = session.exchange.policyCredentials
     let request = CacheRequest(
-      worker.workspace.request.knownMethod, fields,
+      method, fields,
       isAuthorized: fields.contains("authorization") && !Self.setsAuthorization(credentials), rule: rule,
       policy: session.exchange.cachePolicy)
     return Caching(
       cache, request, CacheKey(url: url, credentials: credentials, owner: owner), url: shown,
-      head: head)
+      head: Array(head.prefix(count)))
   }
 
   /// Fields that the proxy itself adds to a head, at most.
@@ -128,6 +132,7 @@ extension Conversation {
   /// A request that no stored answer is for. What it changes at the origin is looked at when that has answered.
   private func passesStoreBy(_ caching: Caching, _ worker: Worker) -> Bool {
     caching.forward = caching.request.method == .unsafe || caching.request.method == .safe ? .method : .request
+    session.exchange.noteCache(.miss, status: "fwd=\(caching.forward?.rawValue ?? "bypass")")
     if caching.request.policy == .returnCacheDontLoad {
       let isUnsafe = caching.request.method == .unsafe
       connectFailed(
@@ -139,7 +144,6 @@ extension Conversation {
       return true
     }
     caching.awaitsHead = caching.request.method == .unsafe
-    session.exchange.noteCache(.miss, status: "fwd=\(caching.forward?.rawValue ?? "bypass")")
     return false
   }
 
@@ -207,6 +211,8 @@ extension Conversation {
       {
         return settle(worker)
       }
+      // What it varies with is known now: those that agree on that share the next fetch.
+      if !answer.head.answers(caching.request.fields) { break }
       caching.hasFollowed = true
     case .unshared: caching.hasFollowed = true
     case .leaderless: break
@@ -249,9 +255,11 @@ extension Conversation {
       let me = Content.Reader(worker: worker.index, slot: slot, generation: worker.generation(slot))
       caching.cache.with { $0.leave(flight, caching.key, me) }
     }
-    if let stream = upstream?.stream.carried as? StoredStream, session.exchange.refusedItsAnswer {
-      // What a rule refuses is not kept.
-      caching.cache.remove(stream.answer)
+    // What a rule refuses is not kept.
+    if session.exchange.refusedItsAnswer, let stream = upstream?.stream.carried as? StoredStream {
+      if let replaces = caching.replaces { replaces.refuse() } else { caching.cache.remove(stream.answer) }
+    } else {
+      caching.replaces?.accept()
     }
     if let result = session.exchange.record.cache { caching.cache.count(result) }
     guard let flight = caching.leads else { return }
@@ -292,6 +300,10 @@ extension Conversation {
     switch progress {
     case .incomplete: return false
     case .invalid:
+      if cacheStandsInForSilence("malformed-response", worker) {
+        input.removeAll()
+        return true
+      }
       leaveToExchange(caching, worker)
       return false
     case .complete(let count):
@@ -316,7 +328,7 @@ extension Conversation {
     caching.awaitsHead = false
     switch caching.request.method {
     case .unsafe, .safe:
-      if (200..<400).contains(status) { invalidate(caching, fields) }
+      if (200..<400).contains(status) { invalidate(caching, fields, now: now) }
       return false
     case .head:
       freshenByHead(caching, fields, worker)
@@ -340,6 +352,11 @@ extension Conversation {
       return passesOn(caching, status, worker)
     }
     if head.refusal(toStoreFor: caching.request) != nil { return passesOn(caching, status, worker) }
+    // Of what was changed meanwhile nobody knows which of both it is.
+    if caching.cache.with({ $0.wasChanged(caching.key, since: caching.requested) }) {
+      endFlight(caching, .leaderless, worker)
+      return false
+    }
     store(head, caching, line, &input, headBytes: headBytes, limits, worker)
     return true
   }
@@ -363,9 +380,9 @@ extension Conversation {
   }
 
   /// RFC 9111, 4.4: what an unsafe request has changed, and what its answer names at the same origin.
-  private func invalidate(_ caching: Caching, _ fields: MessageFields) {
+  private func invalidate(_ caching: Caching, _ fields: MessageFields, now: Int64) {
     let keys = caching.key.invalidated(by: fields)
-    for key in keys { caching.cache.removeAll(key) }
+    for key in keys { caching.cache.removeAll(ofURL: key, now: now) }
   }
 
   /// RFC 9111, 4.3.5.
@@ -437,9 +454,10 @@ extension Conversation {
       framing: framing, mayKeep: worker.workspace.response.isPersistent,
       idleMilliseconds: session.exchange.timeouts.upstreamIdleMilliseconds,
       stallMilliseconds: session.exchange.timeouts.bodyStallMilliseconds, limits: limits)
-    caching.cache.insert(answer)
+    let replaced = caching.cache.insert(answer)
+    caching.replaces = replaced
     input.consume(headBytes)
-    let fetch = CacheFetch(line, answer, of: caching.cache, terms, worker)
+    let fetch = CacheFetch(line, answer, replacing: replaced, of: caching.cache, terms, worker)
     upstream = nil
     worker.workspace.pool.reclaim(&upstreamInput)
     // The first to read is counted before the fetch looks for readers.

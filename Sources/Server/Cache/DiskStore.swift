@@ -128,9 +128,9 @@ final class DiskStore: Sendable {
     jobs.post(.remove([file]))
   }
 
-  func discardAll(_ key: CacheKey) {
+  func discardAll(ofURL key: CacheKey) {
     let files = shared.withLock { shared in
-      let files = shared.table.files(of: key)
+      let files = shared.table.files(ofURL: key)
       for file in files { shared.table.remove(file) }
       return files
     }

@@ -56,9 +56,9 @@ final class SharedCache: Sendable {
 
   // MARK: Changes
 
-  func insert(_ answer: StoredAnswer) {
-    let replaced = with { $0.insert(answer) }
-    for old in replaced { disk?.discard(old) }
+  /// What it takes the place of is kept aside until the answer is whole, and nobody has refused it.
+  func insert(_ answer: StoredAnswer) -> ReplacedAnswers {
+    ReplacedAnswers(with { $0.insert(answer) }, by: answer, self)
   }
 
   func replace(_ answer: StoredAnswer, by fresh: StoredAnswer) {
@@ -72,9 +72,9 @@ final class SharedCache: Sendable {
     disk?.discard(answer)
   }
 
-  func removeAll(_ key: CacheKey) {
-    _ = with { $0.removeAll(key) }
-    disk?.discardAll(key)
+  func removeAll(ofURL key: CacheKey, now: Int64) {
+    with { $0.removeAll(ofURL: key, now: now) }
+    disk?.discardAll(ofURL: key)
   }
 
   func with<Result>(_ body: (inout CacheIndex) -> Result) -> Result { index.withLock(body) }
@@ -149,6 +149,36 @@ final class SharedCache: Sendable {
       at += Self.walkStep
       if at >= slots { return }
     }
+  }
+}
+
+/// Answers in whose place another has come, until it is known that this one stays. One loop has it.
+final class ReplacedAnswers {
+  private var answers: [StoredAnswer]
+  private let successor: StoredAnswer
+  private let cache: SharedCache
+  /// Both who fetches the new one and the exchange that asked for it have their say.
+  private var voices = 2
+
+  init(_ answers: [StoredAnswer], by successor: StoredAnswer, _ cache: SharedCache) {
+    self.answers = answers
+    self.successor = successor
+    self.cache = cache
+  }
+
+  /// One of the two is content with the new answer.
+  func accept() {
+    voices -= 1
+    if voices > 0 { return }
+    for answer in answers { cache.disk?.discard(answer) }
+    answers = []
+  }
+
+  /// The new answer goes, and what was there before is there again.
+  func refuse() {
+    cache.remove(successor)
+    for answer in answers where answer.content.isWhole { _ = cache.with { $0.restore(answer) } }
+    answers = []
   }
 }
 

@@ -171,7 +171,10 @@ extension Conversation {
     }
     if readiness.peerClosed, session.exchange.awaitsOnlyUpstream, ending == nil, !isHalfClosed {
       isHalfClosed = true
-      if session.exchange.isConnecting, hasLeft(worker) { return perform(session.clientFailed(), worker) }
+      // Who waits for others, or is read to for others, holds them up.
+      if session.exchange.isConnecting || caching != nil, hasLeft(worker) {
+        return perform(session.clientFailed(), worker)
+      }
       perform(session.clientEnded(now: worker.now, &worker.workspace, &outputs), worker)
       connector?.clientEnded(worker)
     }

@@ -187,7 +187,7 @@ extension Exchange {
     let before = outputs.toClient.count
     ProblemWriter(
       problem: problem, rule: rule?.name, reference: record.reference, proxyName: workspace.name,
-      form: answerForm, isHead: asked.contains(.isHead), closes: !persists,
+      form: answerForm, isHead: asked.contains(.isHead), closes: !persists, cacheStatus: cacheStatus,
       substitute: answerForm == .grpc ? nil : accountedSubstitute(for: problem, workspace)
     ).write(to: &outputs.toClient, date: workspace.date.bytes)
     record.bytesOut &+= UInt64(outputs.toClient.count - before)

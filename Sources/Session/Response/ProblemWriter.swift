@@ -27,6 +27,8 @@ struct ProblemWriter {
   let form: Form
   let isHead: Bool
   let closes: Bool
+  /// What a cache had to do with it; empty: none had. See `Exchange.noteCache`.
+  var cacheStatus = ""
   /// What is sent as the body, instead of what the proxy says.
   var substitute: SubstituteAnswer? = nil
 
@@ -60,6 +62,12 @@ struct ProblemWriter {
     out.append(decimal: UInt64(substitute?.content.count ?? body.count))
     out.append("\r\nCache-Control: no-store\r\nProxy-Status: ")
     writeProxyStatus(&out)
+    if !cacheStatus.isEmpty {
+      out.append("\r\nCache-Status: ")
+      out.append(proxyName)
+      out.append("; ")
+      out.append(cacheStatus)
+    }
     if problem.kind == .authenticationRequired {
       out.append("\r\nProxy-Authenticate: Basic realm=\"")
       out.append(proxyName)
