@@ -30,6 +30,8 @@ public struct CacheIndex: Sendable {
   private struct Flying: Sendable {
     let flight: Flight
     var followers: [Content.Reader] = []
+    /// Who leads it although its own client has left; nil: one that has a client.
+    var heir: Content.Reader? = nil
   }
 
   private var nodes: [Node?] = []
@@ -309,10 +311,18 @@ public struct CacheIndex: Sendable {
     return followers
   }
 
-  public mutating func leave(_ flight: Flight, _ key: CacheKey, _ reader: Content.Reader) {
-    guard var flying = flights[key], let index = flying.firstIndex(where: { $0.flight === flight }) else { return }
-    flying[index].followers.removeAll { $0 == reader }
-    flights[key] = flying
+  /// Who leads it now, for the others alone.
+  public mutating func inherit(_ flight: Flight, _ key: CacheKey, by heir: Content.Reader) {
+    guard let index = flights[key]?.firstIndex(where: { $0.flight === flight }) else { return }
+    flights[key]?[index].heir = heir
+  }
+
+  /// One waits no longer. Who leads it for nobody then; nil: somebody waits, or the one who leads has a client.
+  public mutating func leave(_ flight: Flight, _ key: CacheKey, _ reader: Content.Reader) -> Content.Reader? {
+    guard let index = flights[key]?.firstIndex(where: { $0.flight === flight }) else { return nil }
+    flights[key]?[index].followers.removeAll { $0 == reader }
+    guard let left = flights[key]?[index], left.followers.isEmpty else { return nil }
+    return left.heir
   }
 
   /// The answer to a URL could not be stored: for a while requests for it do not wait for one another.

@@ -47,6 +47,8 @@ public final class Content: Sendable {
     let reader: Reader
     var offset: UInt64
     var waits = false
+    /// The fetch goes on without it: what it has not read is given up.
+    var isLeftBehind = false
   }
 
   private struct State: Sendable {
@@ -190,7 +192,26 @@ public final class Content: Sendable {
     return waiting
   }
 
-  private static func slowest(_ state: State) -> UInt64 { state.readers.map(\.offset).min() ?? state.count }
+  private static func slowest(_ state: State) -> UInt64 {
+    var slowest = state.count
+    for reader in state.readers where !reader.isLeftBehind { slowest = min(slowest, reader.offset) }
+    return slowest
+  }
+
+  /// Of what is not stored, goes on without those that hold the others up. Whom to tell; none where nobody else reads.
+  public func leaveBehind() -> [Reader] {
+    state.withLock { state in
+      guard Self.isFull(state), !state.isStored else { return [] }
+      let limit = state.count - Self.windowBytes / 2
+      guard state.readers.contains(where: { !$0.isLeftBehind && $0.offset > limit }) else { return [] }
+      for index in state.readers.indices where state.readers[index].offset <= limit {
+        state.readers[index].isLeftBehind = true
+        state.readers[index].waits = true
+      }
+      _ = Self.release(&state)
+      return Self.takeWaiting(&state)
+    }
+  }
 
   private static func giveUpRead(_ state: inout State) {
     if !state.isStored, state.end == .complete, state.readers.isEmpty { return }
@@ -207,6 +228,9 @@ public final class Content: Sendable {
     if !state.isStored { return state.count - slowest(state) >= windowBytes }
     return state.spills && state.count - state.written >= unwrittenBytes
   }
+
+  /// Whether the fetch is to wait.
+  public var holdsFetchUp: Bool { state.withLock { Self.isFull($0) } }
 
   // MARK: The file
 

@@ -137,7 +137,6 @@ def test_each_of_two_variants_gets_its_own(cached):
     assert asked.count(b"en") == 1 and set(asked) == {b"en", b"de"}
 
 
-@pytest.mark.xfail(strict=True, reason="those of the second variant do not wait for one another: six fetches")
 def test_two_variants_at_once_are_two_fetches(cached):
     """What it varies by is known with the head of the first."""
     assert languages_at_once(cached()) == [b"de", b"en"]
@@ -297,9 +296,6 @@ def closes(client) -> None:
     client.close()
 
 
-LATE = pytest.mark.xfail(strict=True, reason="who closes is seen to have left after five seconds")
-
-
 def test_the_first_one_leaves_before_the_head(cached):
     stored = cached()
     held = stored.site.hold("/x")
@@ -345,7 +341,7 @@ def test_another_one_leaves_within_the_body(cached):
 
 
 @pytest.mark.parametrize("place", ["before the head", "within the body"])
-@pytest.mark.parametrize("how", [leaves, pytest.param(closes, marks=LATE)])
+@pytest.mark.parametrize("how", [leaves, closes])
 @pytest.mark.parametrize("count", [1, 4])
 def test_the_last_one_that_leaves_ends_the_fetch(count, how, place, cached):
     stored = cached()
@@ -465,7 +461,6 @@ def say_slowly(fetch, answer: Said) -> None:
     threading.Thread(target=say, daemon=True).start()
 
 
-@pytest.mark.xfail(strict=False, reason="not in every run: a reader that is a little behind gets no further, and then no end")
 def test_what_turns_out_to_be_too_long_is_still_shared(cached):
     stored = cached(store='object = "64KiB"')
     held = stored.site.hold("/x")
@@ -476,7 +471,6 @@ def test_what_turns_out_to_be_too_long_is_still_shared(cached):
     assert not stored.is_stored("/x")
 
 
-@pytest.mark.xfail(strict=True, reason="nobody gets on while one of them does not read")
 def test_one_that_reads_slowly_what_is_too_long_holds_nobody_up(cached):
     stored = cached(store='object = "64KiB"')
     held = stored.site.hold("/x")

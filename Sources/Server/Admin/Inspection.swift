@@ -81,7 +81,7 @@ extension Worker {
 
   private func openConnections() -> [OpenConnection] {
     var open: [OpenConnection] = []
-    for case .client(let conversation) in occupants {
+    for case .client(let conversation) in occupants where !conversation.hasNoClient {
       if open.count == Self.mostConnectionsShown { break }
       open.append(conversation.summary(now))
     }

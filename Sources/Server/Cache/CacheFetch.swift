@@ -100,8 +100,13 @@ final class CacheFetch {
 
   func timerFired() {
     if isOver { return }
-    if waits || worker.now < lastProgress + stallMilliseconds {
-      if waits { lastProgress = worker.now }
+    if worker.now < deadline { return settle() }
+    if waits {
+      // Who reads nothing for so long holds up nobody else.
+      tell(answer.content.leaveBehind())
+      lastProgress = worker.now
+      waits = answer.content.holdsFetchUp
+      if !waits { read() }
       return settle()
     }
     fail()
@@ -262,6 +267,11 @@ final class CacheFetch {
     if isOver { return }
     worker.watch(line.stream, &line.interest, waits ? [] : .read, line.slot)
     if !waits, line.stream.hasMore { worker.readAgain(line.slot) }
-    worker.timers.set(line.slot, lastProgress + stallMilliseconds)
+    worker.timers.set(line.slot, deadline)
   }
+
+  private var deadline: Int64 { lastProgress + (waits ? Self.patienceMilliseconds : stallMilliseconds) }
+
+  /// How long readers may hold up others of what cannot be stored, in milliseconds: longer than any pause of one that reads.
+  private static let patienceMilliseconds: Int64 = 2000
 }

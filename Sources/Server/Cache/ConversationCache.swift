@@ -122,6 +122,7 @@ extension Conversation {
   /// Where nothing can be stored, what must come out of the store does not come at all.
   private func refusesWithoutStore(_ worker: Worker) -> Bool {
     guard session.exchange.cachePolicy == .returnCacheDontLoad, !session.exchange.isTunnel else { return false }
+    session.exchange.noteCache(.miss, status: "fwd=bypass")
     connectFailed(
       UpstreamFailure(
         .notStored, "The rule asks no origin (cache_policy = \"return-cache-dont-load\"), and nothing is stored."),
@@ -253,7 +254,9 @@ extension Conversation {
     self.caching = nil
     if let flight = caching.follows {
       let me = Content.Reader(worker: worker.index, slot: slot, generation: worker.generation(slot))
-      caching.cache.with { $0.leave(flight, caching.key, me) }
+      if let heir = caching.cache.with({ $0.leave(flight, caching.key, me) }) {
+        worker.shared.mailboxes[heir.worker].post(.deserted(slot: heir.slot, generation: heir.generation))
+      }
     }
     // What a rule refuses is not kept.
     if session.exchange.refusedItsAnswer, let stream = upstream?.stream.carried as? StoredStream {
@@ -287,6 +290,13 @@ extension Conversation {
     attach(line, reused: false, worker)
     caching.requested = requested
     worker.workspace.pool.reclaim(&outputs.toUpstream)
+  }
+
+  /// Nobody waits any more for the fetch that it leads for others.
+  func deserted(_ worker: Worker) {
+    guard hasNoClient, !refreshes, caching?.leads != nil, ending == nil else { return }
+    perform(session.clientFailed(), worker)
+    if !flags.contains(.closed) { settle(worker) }
   }
 
   // MARK: Answers of the origin

@@ -47,6 +47,10 @@ extension Worker {
     let heir = repetition(of: caching, by: conversation)
     heir.inherited = (caching, line)
     line.owner = heir
+    if let flight = caching.leads {
+      let reader = Content.Reader(worker: index, slot: heir.slot, generation: generation(heir.slot))
+      caching.cache.with { $0.inherit(flight, caching.key, by: reader) }
+    }
     heir.begin(self)
   }
 
@@ -64,6 +68,11 @@ extension Worker {
     reoccupy(slot, .client(repeating))
     return repeating
   }
+}
+
+extension Conversation {
+  /// Nobody waits for what it asks.
+  var hasNoClient: Bool { stream.carried is RefreshClient }
 }
 
 extension Caching {

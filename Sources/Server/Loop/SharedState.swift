@@ -35,6 +35,8 @@ enum WorkerMessage: Sendable {
   case readersMoved(slot: Int, generation: UInt32)
   /// The disk has been asked for what memory does not have of an answer.
   case restored(slot: Int, generation: UInt32)
+  /// Nobody waits any more for a fetch whose own client has left.
+  case deserted(slot: Int, generation: UInt32)
   /// What came of a fetch that a client waited for.
   case flightEnded(slot: Int, generation: UInt32, FlightOutcome)
   /// Someone waits for a place: kept connections there are to give up theirs.

@@ -307,6 +307,10 @@ final class Worker {
         if generations[slot] == generation, case .client(let conversation) = occupants[slot] {
           conversation.restored(self)
         }
+      case .deserted(let slot, let generation):
+        if generations[slot] == generation, case .client(let conversation) = occupants[slot] {
+          conversation.deserted(self)
+        }
       case .flightEnded(let slot, let generation, let outcome):
         if generations[slot] == generation, case .client(let conversation) = occupants[slot] {
           conversation.flightEnded(outcome, self)
