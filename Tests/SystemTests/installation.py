@@ -28,7 +28,7 @@ SOURCES = PROJECT / "Sources"
 BINARY = Path(os.environ.get("SALLYPORT_BINARY", PROJECT / ".build/release/sallyport")).resolve()
 
 # Commands that ask the running daemon. A build without them says so, and has no help on them.
-DAEMON_COMMANDS = ("status", "reload", "events", "reachability")
+DAEMON_COMMANDS = ("status", "reload", "events", "reachability", "cache")
 
 
 def need(*programs: str) -> None:

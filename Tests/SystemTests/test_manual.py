@@ -46,6 +46,8 @@ PLACES = {
     "reachability": ("[reachability]", ""),
     "route": ("[routes.NAME]", ""),
     "routeCredentials": ("[routes.NAME]", "credentials."),
+    "cache": ("[cache]", ""),
+    "ruleCache": ("[rule.cache]", ""),
 }
 # Keys whose value is a table, described by the keys of that table.
 CONTAINERS = {
@@ -150,7 +152,8 @@ def commented_defaults() -> dict[tuple[str, str], str]:
     found = {}
     table = "Top level"
     for line in (PROJECT / "config/sallyport.toml").read_text().splitlines():
-        if header := re.fullmatch(r"(\[[a-z.]+\])", line):
+        # A table that does something by being there is commented out itself.
+        if header := re.fullmatch(r"(?:# (?=\[cache))?(\[[a-z.]+\])", line):
             table = header[1]
         elif line.startswith("# [defaults"):
             break
@@ -175,7 +178,9 @@ def test_defaults_are_those_of_the_configuration():
         assert unquoted(stated[1]) == value, place
 
 
-TABLES_OF_THE_DAEMON = ["[proxy]", "[proxy.limits]", "[proxy.timeouts]", "[dns]", "[trust]", "[authority]", "[log]"]
+TABLES_OF_THE_DAEMON = [
+    "[proxy]", "[proxy.limits]", "[proxy.timeouts]", "[dns]", "[trust]", "[authority]", "[log]", "[cache]",
+]
 
 
 def test_every_default_of_the_page_holds():
@@ -298,6 +303,7 @@ def test_variables_and_paths_of_the_service_are_those_of_the_units():
 RESOURCES = [
     "GET /v1/status", "GET /v1/reachability", "GET /v1/rules", "GET /v1/pins", "GET /v1/connections",
     "GET /v1/decisions/REF", "GET /v1/events", "POST /v1/reload", "POST /v1/drain", "GET /metrics",
+    "GET /v1/cache", "GET /v1/cache/answers", "POST /v1/cache/purge",
 ]
 
 
@@ -337,7 +343,7 @@ def test_every_resource_is_described_and_its_shape_marked(resource):
 
 
 def test_every_path_that_is_served_is_described():
-    paths = set(re.findall(r'"(/v1/[a-z]+|/metrics)/?"', server_source("AdminRequests.swift")))
+    paths = set(re.findall(r'"(/v1/[a-z/]+?|/metrics)/?"', server_source("AdminRequests.swift")))
     assert len(paths) > 5, "the API is written in another way now; read it anew here"
     described = {re.sub(r"/REF$", "", resource.split()[1]) for resource in RESOURCES}
     assert paths == described
@@ -357,6 +363,19 @@ def test_the_members_of_answers_are_those_of_the_daemon():
             assert names == members(shapes()[resource]) - EXAMPLES, resource
             checked += 1
     assert checked >= 4, "the API is written in another way now; read it anew here"
+
+
+def test_the_members_of_stored_answers_are_those_of_the_daemon():
+    results = block_of(source("Session", "CachedExchange.swift"), "enum CacheResult").split("var token")[0]
+    written = set(re.findall(r'\(\s*"(\w+)",\s', block_of(server_source("CachePages.swift"), "enum CachePages")))
+    shown = members([value for resource, value in shapes().items() if "/v1/cache" in resource and "purge" not in resource])
+    assert shown - {"accept-encoding"} == written | set(re.findall(r"^  case (\w+)$", results, re.MULTILINE))
+
+
+def block_of(text: str, beginning: str) -> str:
+    """The body of what begins so at the top level of a file."""
+    begin = text.index(beginning)
+    return text[begin : text.index("\n}\n", begin)]
 
 
 def test_a_decision_is_a_line_of_the_log():
