@@ -135,7 +135,7 @@ def test_every_command_is_offered(shell, place):
 @pytest.mark.parametrize(
     "command",
     ["run", "check", "explain", "pin", "ca init", "ca activate", "ca show", "ca export", "env", "status", "reload",
-     "events", "reachability", "version", "help"],
+     "events", "reachability", "cache status", "cache list", "cache show", "cache purge", "version", "help"],
 )
 def test_every_option_of_a_command_is_offered(shell, command, place):
     """The program's own table says which there are, and what values they take."""
@@ -181,6 +181,9 @@ ROWS = {
     "what ca does, begun": (["ca", "ex"], {"export"}, {"init"}),
     "forms of an export": (["ca", "export", "--format", ""], {"pem", "der"}, set()),
     "authorities of an export": (["ca", "export", "--only", ""], {"active", "next", "previous"}, set()),
+    "what cache does": (["cache", ""], {"status", "list", "show", "purge"}, {"run", "init"}),
+    "what cache does, begun": (["cache", "p"], {"purge"}, {"list"}),
+    "an option behind the value of another": (["cache", "purge", "--rule", "api", "--o"], {"--older"}, {"--host"}),
     "methods behind explain": (["explain", "P"], {"POST", "PUT", "PATCH"}, {"GET"}),
     "methods behind an option of explain": (["explain", "--config", "policy.toml", "CON"], {"CONNECT"}, {"GET"}),
     "kinds of link": (["explain", "--when", "w"], {"wwan", "wifi", "wired"}, {"unknown"}),

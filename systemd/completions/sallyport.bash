@@ -35,7 +35,7 @@ __sallyport_value() {
             ;;
         --when) __sallyport_words "unknown not-reachable wwan wifi wired" ;;
         --user) __sallyport_words "$(compgen -u)" ;;
-        --unit | --permit | --server-name) ;;
+        --unit | --permit | --server-name | --host | --older | --rule | --ref) ;;
         *) return 1 ;;
     esac
 }
@@ -55,13 +55,17 @@ __sallyport_options() {
         status | reload) echo "--config --socket --json --help" ;;
         events) echo "--config --socket --kind --rule --user --ref --json --help" ;;
         reachability) echo "--config --socket --watch --json --help" ;;
+        cache) echo "--help" ;;
+        "cache status" | "cache show") echo "--config --socket --json --help" ;;
+        "cache list") echo "--host --rule --config --socket --json --help" ;;
+        "cache purge") echo "--host --rule --older --all --config --socket --json --help" ;;
         version) echo "--help" ;;
         help) echo "--json --help" ;;
     esac
 }
 
 __sallyport() {
-    local commands="run check explain pin ca env status reload events reachability version help"
+    local commands="run check explain pin ca env status reload events reachability cache version help"
     local current="${COMP_WORDS[COMP_CWORD]}" previous="" command="" index operands=0
     COMPREPLY=()
 
@@ -83,12 +87,12 @@ __sallyport() {
         elif [[ $word == -* ]]; then
             case $word in
                 -c | --config | --anchors | --file | --output | --socket | --directory | --shell | --format | --only | \
-                    --kind | --when | --user | --unit | --permit | --server-name) skip=1 ;;
+                    --kind | --when | --user | --unit | --permit | --server-name | --host | --older | --rule | --ref) skip=1 ;;
             esac
         elif [[ -z $command ]]; then
             command=$word
-        elif [[ $command == ca ]]; then
-            command="ca $word"
+        elif [[ $command == ca || $command == cache ]]; then
+            command="$command $word"
         else
             operands=$((operands + 1))
         fi
@@ -105,6 +109,7 @@ __sallyport() {
     fi
     case $command in
         ca) __sallyport_words "init activate show export" ;;
+        cache) __sallyport_words "status list show purge" ;;
         check) if [[ $operands == 0 ]]; then __sallyport_files; fi ;;
         help) if [[ $operands == 0 ]]; then __sallyport_words "$commands"; fi ;;
         explain)

@@ -6,7 +6,7 @@ function __sallyport_words
     for word in (commandline -opc)[2..]
         if test $is_value = 1
             set is_value 0
-        else if string match -qr -- '^(-c|--(config|socket|anchors|file|output|directory|shell|format|only|kind|user|unit|when|permit|server-name))$' $word
+        else if string match -qr -- '^(-c|--(config|socket|anchors|file|output|directory|shell|format|only|kind|user|unit|when|permit|server-name|host|rule|ref|older))$' $word
             set is_value 1
         else if not string match -q -- '-*' $word
             echo $word
@@ -44,6 +44,7 @@ function __sallyport_commands
         reload 'Have the running daemon read its configuration again' \
         events 'Print what happens' \
         reachability 'Say by what kind of link a host is reached' \
+        cache 'Show and purge the answers that are stored' \
         version 'Print the version' \
         help 'Print help'
 end
@@ -56,9 +57,9 @@ complete -c sallyport -n '__sallyport_behind help' -a '(__sallyport_commands)'
 
 # Options that several commands have.
 complete -c sallyport -n 'not __sallyport_behind' -s h -l help -d 'Print help on the command'
-complete -c sallyport -n '__sallyport_in run check explain ca env status reload events reachability' -s c -l config -r -F -d 'Configuration file'
-complete -c sallyport -n '__sallyport_in explain env status reload events reachability' -l socket -r -F -d 'Socket of the daemon'
-complete -c sallyport -n '__sallyport_in check explain pin status reload events reachability help' -l json -d 'Print JSON'
+complete -c sallyport -n '__sallyport_in run check explain ca env status reload events reachability cache' -s c -l config -r -F -d 'Configuration file'
+complete -c sallyport -n '__sallyport_in explain env status reload events reachability cache' -l socket -r -F -d 'Socket of the daemon'
+complete -c sallyport -n '__sallyport_in check explain pin status reload events reachability cache help' -l json -d 'Print JSON'
 
 complete -c sallyport -n '__sallyport_behind check' -F
 complete -c sallyport -n '__sallyport_in check' -l strict -d 'Exit 1 on a warning too'
@@ -96,3 +97,14 @@ complete -c sallyport -n '__sallyport_in events' -l kind -x -a '(__fish_append ,
 
 complete -c sallyport -n '__sallyport_behind reachability' -a '(__fish_print_hostnames)'
 complete -c sallyport -n '__sallyport_in reachability' -l watch -d 'Print each change'
+
+complete -c sallyport -n '__sallyport_behind cache' -a status -d 'Say how much is stored'
+complete -c sallyport -n '__sallyport_behind cache' -a list -d 'List what is stored'
+complete -c sallyport -n '__sallyport_behind cache' -a show -d 'Show what is stored for a URL'
+complete -c sallyport -n '__sallyport_behind cache' -a purge -d 'Remove what is stored'
+for command in list purge
+    complete -c sallyport -n "__sallyport_at cache $command" -l host -x -a '(__fish_print_hostnames)' -d 'Only answers of this host'
+    complete -c sallyport -n "__sallyport_at cache $command" -l rule -x -d 'Only those that this rule stored'
+end
+complete -c sallyport -n '__sallyport_at cache purge' -l older -x -d 'Only those stored longer ago, such as 7d'
+complete -c sallyport -n '__sallyport_at cache purge' -l all -d 'All that is stored'

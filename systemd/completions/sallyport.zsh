@@ -27,6 +27,26 @@ _sallyport_authority() {
   esac
 }
 
+_sallyport_cache() {
+  local line state
+  _arguments -C \
+    '1:what to do:((status\:"say how much is stored" list\:"list what is stored" show\:"show what is stored for a URL" purge\:"remove what is stored"))' \
+    '*:: :->rest'
+  [[ $state == rest ]] || return
+  local -a which=(
+    '--host=[only answers of this host]:host:_hosts' '--rule=[only those that this rule stored]:rule:'
+  )
+  case $line[1] in
+    status) _arguments $daemon ;;
+    list) _arguments $daemon $which ;;
+    show) _arguments $daemon '1:URL:_urls' ;;
+    purge)
+      _arguments $daemon $which '--older=[only those stored longer ago, such as 7d]:duration:' \
+        '--all[all that is stored]' '*:URL:_urls'
+      ;;
+  esac
+}
+
 _sallyport() {
   local curcontext="$curcontext" context line state
   typeset -A opt_args
@@ -41,6 +61,7 @@ _sallyport() {
     'reload:have the running daemon read its configuration again'
     'events:print what happens'
     'reachability:say by what kind of link a host is reached'
+    'cache:show and purge the answers that are stored'
     'version:print the version'
     'help:print help'
   )
@@ -100,6 +121,7 @@ _sallyport() {
             '--kind=[kinds of events]:kind:_sequence compadd - begun progress finished violation pin-mismatch wait reachability reload'
           ;;
         reachability) _arguments $daemon '--watch[print each change]' '1:host:_hosts' ;;
+        cache) _sallyport_cache ;;
         version) [[ $PREFIX == -* ]] && _arguments $help ;;
         help) _arguments $help $json '1:command:->topic' ; [[ $state == topic ]] && _describe -t commands command commands ;;
       esac
