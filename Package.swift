@@ -96,7 +96,9 @@ let package = Package(
       name: "TransportTests", dependencies: ["Transport", "Bytes", "TestSupport"], swiftSettings: strict),
     .testTarget(
       name: "ServerTests",
-      dependencies: ["Server", "Session", "Policy", "Security", "Reachability", "Transport", "Bytes"],
+      dependencies: [
+        "Server", "Session", "Cache", "HTTP1", "Policy", "Security", "Reachability", "Transport", "Bytes",
+      ],
       swiftSettings: strict),
     .testTarget(name: "StyleTests", dependencies: ["Transport"], swiftSettings: strict),
   ],

@@ -46,6 +46,7 @@ FIELDS = ALWAYS | {
     "program": str,
     "protocol": str,
     "upstream_protocol": str,
+    "cache": str,
     "proxy_user": str,
     "place": str,
     "detail": str,

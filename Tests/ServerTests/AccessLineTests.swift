@@ -43,6 +43,7 @@ import Transport
     record.upstreamPort = 443
     record.wire = .http2
     record.upstreamWire = .http11
+    record.cache = .revalidated
     record.isReused = true
     record.assurance = .exact
     record.upstreamStatus = 200
@@ -61,7 +62,8 @@ import Transport
         + #""decision":"allow","reason":"rule","outcome":"unacceptable-content-type","#
         + #""detail":"expected content type application/json, seen text/html","expected":"application/json","#
         + #""seen":"text/html","serializer":"json","route":"direct","#
-        + #""upstream":"192.0.2.1:443","upstream_protocol":"http/1.1","reused":true,"retried":false,"assurance":"exact","pins":"bank","#
+        + #""upstream":"192.0.2.1:443","upstream_protocol":"http/1.1","cache":"revalidated","#
+        + #""reused":true,"retried":false,"assurance":"exact","pins":"bank","#
         + #""upstream_status":200,"upstream_type":"application/json; charset=\"utf-8\"","bytes_in":7,"bytes_out":8,"#
         + #""tls_ms":3,"total_ms":12}"# + "\n")
   }
@@ -76,8 +78,8 @@ import Transport
         == #"{"time":"1970-01-01T00:00:00.000Z","ref":"000000","client":"127.0.0.1:4711","method":null,"target":null,"#
         + #""status":0,"protocol":"http/1.1","user":null,"unit":null,"program":null,"proxy_user":null,"rule":null,"place":null,"#
         + #""decision":null,"reason":null,"outcome":"done","detail":null,"expected":null,"seen":null,"report":null,"#
-        + #""violation":null,"serializer":null,"mended":null,"route":null,"upstream":null,"upstream_protocol":null,"reused":false,"#
-        + #""retried":false,"assurance":null,"pins":null,"upstream_status":null,"upstream_type":null,"bytes_in":0,"#
+        + #""violation":null,"serializer":null,"mended":null,"route":null,"upstream":null,"upstream_protocol":null,"cache":null,"#
+        + #""reused":false,"retried":false,"assurance":null,"pins":null,"upstream_status":null,"upstream_type":null,"bytes_in":0,"#
         + #""bytes_out":0,"name_ms":null,"connect_ms":null,"tls_ms":null,"first_byte_ms":null,"total_ms":12"#)
   }
 
@@ -88,8 +90,8 @@ import Transport
         + #"unit=till.service program="/usr/bin/odd name" proxy_user=ci rule="the \"api\"" place=/etc/s.toml:4 "#
         + #"decision=allow reason=rule outcome=unacceptable-content-type "#
         + #"detail="expected content type application/json, seen text/html" expected=application/json "#
-        + #"seen=text/html serializer=json route=direct upstream=192.0.2.1:443 reused assurance=exact pins=bank "#
-        + #"upstream_status=200 upstream_type="application/json; charset=\"utf-8\"" bytes_in=7 bytes_out=8 tls_ms=3 "#
+        + #"seen=text/html serializer=json route=direct upstream=192.0.2.1:443 cache=revalidated reused assurance=exact "#
+        + #"pins=bank upstream_status=200 upstream_type="application/json; charset=\"utf-8\"" bytes_in=7 bytes_out=8 tls_ms=3 "#
         + "total_ms=12\n")
   }
 
@@ -98,7 +100,8 @@ import Transport
     for field in [
       "SALLYPORT_PROGRAM=/usr/bin/odd name", "SALLYPORT_PROXY_USER=ci", "SALLYPORT_PLACE=/etc/s.toml:4",
       "SALLYPORT_DECISION=allow", "SALLYPORT_OUTCOME=unacceptable-content-type", "SALLYPORT_EXPECTED=application/json",
-      "SALLYPORT_SEEN=text/html", "SALLYPORT_SERIALIZER=json", "SALLYPORT_PINS=bank", "SALLYPORT_UPSTREAM_STATUS=200",
+      "SALLYPORT_SEEN=text/html", "SALLYPORT_CACHE=revalidated", "SALLYPORT_SERIALIZER=json", "SALLYPORT_PINS=bank",
+      "SALLYPORT_UPSTREAM_STATUS=200",
       "SALLYPORT_UPSTREAM_TYPE=application/json; charset=\"utf-8\"",
     ] { #expect(fields.contains("\n\(field)\n"), "\(field)") }
   }

@@ -201,6 +201,7 @@ import Testing
     (.parentRefused, 502, "parent-refused", "destination_unavailable", -1004),
     (.parentAuthentication, 502, "parent-authentication", "proxy_configuration_error", -1013),
     (.parentFailed, 502, "parent-failed", "http_protocol_error", -1011),
+    (.notStored, 504, "not-stored", "proxy_internal_response", -2000),
     (.misdirected, 421, "misdirected", "http_request_error", -1000),
     (.protocolNotOffered, 502, "protocol-not-offered", "http_protocol_error", -1011),
     (.interceptionFailed, 502, "interception-failed", "proxy_configuration_error", -1200),
