@@ -286,11 +286,12 @@ def test_the_metrics_and_the_status(stocked, raw_client):
 
 
 def test_the_log_says_how_the_store_took_part(administered, raw_client):
-    proxy, origin = administered(POLICY), RawOrigin(answering(FRESH))
-    assert raw_client(proxy).exchange(get("a.test", origin.port)).status == 200
+    proxy, origin = administered(POLICY), RawOrigin(answering(FRESH.replace(b"3600", b"0"), FRESH))
+    for path in ("/old", "/fresh"):
+        assert raw_client(proxy).exchange(get("a.test", origin.port, path)).status == 200
     origin.stop()
-    for lines, word in (("", "hit"), ("Cache-Control: no-cache\r\n", "offline")):
-        answer = raw_client(proxy).exchange(get("a.test", origin.port, lines=lines))
+    for path, word in (("/fresh", "hit"), ("/old", "offline")):
+        answer = raw_client(proxy).exchange(get("a.test", origin.port, path))
         assert answer.status == 200 and answer.value("Cache-Status").startswith(b"sallyport; hit; ttl=")
         reference = proxy.access(lambda line, word=word: line["cache"] == word)["ref"]
         assert proxy.admin.json(f"/v1/decisions/{reference}")["cache"] == word
