@@ -3,19 +3,18 @@
 import Bytes
 import HTTP1
 
-/// What a request must have in common with another to get its answer: the URL as it leaves, the policy's own credentials, and
-/// whose it is.
+/// What a request must have in common with another to get its answer: the URL as it leaves, the rule with what that adds, and whose
+/// it is.
 public struct CacheKey: Hashable, Sendable {
   /// Longest URL in bytes of which an answer is stored: longer ones carry data, and are hardly asked for twice.
   public static let longestURL = 4096
 
   public let bytes: [UInt8]
 
-  /// `url`: as it leaves, with what the rule adds. `credentials`: the field line of the policy's own, or none. `owner`: empty where
-  /// all share it.
-  public init(url: [UInt8], credentials: [UInt8], owner: String) {
+  /// `url`: as it leaves, with what the rule adds. `rule`: see `Rule.cacheIdentity`. `owner`: empty where all share it.
+  public init(url: [UInt8], rule: [UInt8], owner: String) {
     // No line of a head holds NUL, and no name of a user or unit.
-    bytes = url + [0] + credentials + [0] + Array(owner.utf8)
+    bytes = url + [0] + rule + [0] + Array(owner.utf8)
   }
 
   /// The same for every key of one URL, whoever's answer it is.

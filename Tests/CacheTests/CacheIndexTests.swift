@@ -23,7 +23,12 @@ private final class Index {
   func replace(_ answer: StoredAnswer, by fresh: StoredAnswer) { index.replace(answer, by: fresh) }
   func grow(_ answer: StoredAnswer, by added: Int) -> Bool { index.grow(answer, by: added) }
   func remove(_ answer: StoredAnswer) { index.remove(answer) }
-  func removeAll(_ name: String) -> Bool { index.removeAll(key(name)) }
+  /// Whether anything was stored of the URL.
+  func removeAll(_ name: String) -> Bool {
+    let before = index.count
+    index.removeAll(ofURL: key(name), now: 0)
+    return index.count < before
+  }
   func answers(in range: Range<Int>) -> [StoredAnswer] { index.answers(in: range) }
   func remove(in range: Range<Int>, where isMeant: (StoredAnswer) -> Bool) -> Int {
     index.remove(in: range, where: isMeant)
@@ -39,14 +44,14 @@ private final class Index {
     index.follow(key(name), fields(asked), as: reader(number), always: always, now: now)
   }
   func begin(_ flight: Flight) { index.begin(flight, key("1")) }
-  func leave(_ flight: Flight, _ number: Int) { index.leave(flight, key("1"), reader(number)) }
+  func leave(_ flight: Flight, _ number: Int) { _ = index.leave(flight, key("1"), reader(number)) }
   func followers(of flight: Flight) -> Int { index.followers(of: flight, key("1")) }
   /// The slots of those who waited.
   func end(_ flight: Flight) -> [Int] { index.end(flight, key("1")).map(\.slot) }
   func noteUnstorable(_ name: String, now: Int64) { index.noteUnstorable(key(name), now: now) }
 }
 
-private func key(_ name: String) -> CacheKey { CacheKey(url: Array(name.utf8), credentials: [], owner: "") }
+private func key(_ name: String) -> CacheKey { CacheKey(url: Array(name.utf8), rule: [], owner: "") }
 private func reader(_ number: Int) -> Content.Reader { Content.Reader(worker: 0, slot: number, generation: 1) }
 
 @Suite struct CacheIndexTests {

@@ -277,6 +277,7 @@ import Testing
           #expect(place.offset == written)
           places[number]?.waits = true
         case .complete: #expect(place.offset == length)
+        case .load: Issue.record("seed \(seed), turn \(turns): there is no file")
         case .broken: Issue.record("seed \(seed), turn \(turns): bytes are gone that a reader needs")
         }
       }

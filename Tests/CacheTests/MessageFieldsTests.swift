@@ -69,7 +69,7 @@ import Testing
 
   @Test func keysDifferByEachOfTheirParts() {
     func key(_ url: String, _ credentials: String, _ owner: String) -> CacheKey {
-      CacheKey(url: Array(url.utf8), credentials: Array(credentials.utf8), owner: owner)
+      CacheKey(url: Array(url.utf8), rule: Array(credentials.utf8), owner: owner)
     }
     let keys: Set<CacheKey> = [
       key("http://a/", "", ""), key("http://a/x", "", ""), key("http://a/", "x", ""), key("http://a/", "", "x"),

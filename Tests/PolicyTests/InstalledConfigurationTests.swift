@@ -52,7 +52,7 @@ import Testing
       // There is no file of users by default, no key from elsewhere, no address of metrics, nobody who may more than
       // others, and no timeout of a whole exchange.
       let isExample =
-        ["credentials", "key", "metrics", "operators"].contains(String(key))
+        ["credentials", "key", "metrics", "operators", "directory"].contains(String(key))
         || body.contains("\"5m\"") && key == "timeout"
       return isExample ? String(line) : String(body)
     }

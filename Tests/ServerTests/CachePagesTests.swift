@@ -31,7 +31,7 @@ import Testing
     if whole { _ = stored.finish() }
     let selecting = asked.map(\.1).joined()
     return StoredAnswer(
-      key: CacheKey(url: Array((url + selecting).utf8), credentials: [], owner: ""), url: Array(url.utf8), host: host,
+      key: CacheKey(url: Array((url + selecting).utf8), rule: [], owner: ""), url: Array(url.utf8), host: host,
       rule: rule, head, stored)
   }
 

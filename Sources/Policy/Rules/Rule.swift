@@ -87,6 +87,9 @@ public final class Rule: Sendable {
   public let response: ResponseSerialization?
   /// [rule.cache]; nil: nothing of its answers is stored.
   public let cache: CacheRule?
+  /// By what the answers of this rule are told from those of others: its name, what it adds to requests, and what it shows and
+  /// asks of its origins. A digest, for secrets are among it.
+  public let cacheIdentity: [UInt8]
   /// What is sent where the origin fails; nil: the proxy's own words, or the origin's.
   public let answer: SubstituteAnswer?
 
@@ -132,6 +135,11 @@ public final class Rule: Sendable {
     self.response = response
     self.answer = answer
     self.cache = cache
+    cacheIdentity =
+      cache == nil
+      ? []
+      : Array(
+        hexadecimal(sha256(Array(name.utf8) + [0] + request.fields.set.flatMap(\.line) + [0] + security.digest)).utf8)
     hasParents = routes.contains { $0.parent != nil }
     hasDigestParents = routes.contains { $0.parent?.password?.digest != nil }
     methodBytes = conditions.methods.map { Array($0.utf8) }

@@ -45,7 +45,7 @@ func decoded<Value>(
 }
 
 /// SHA-256 of `bytes`: 32 bytes.
-func sha256(_ bytes: [UInt8]) -> [UInt8] {
+public func sha256(_ bytes: [UInt8]) -> [UInt8] {
   [UInt8](unsafeUninitializedCapacity: Int(SHA256_DIGEST_LENGTH)) { digest, initialized in
     let isDone = bytes.withUnsafeBufferPointer { SHA256($0.baseAddress, $0.count, digest.baseAddress) } != nil
     guard isDone else { fatalError("OpenSSL computes no SHA-256") }
@@ -67,7 +67,7 @@ func printable(_ bytes: some Sequence<UInt8>) -> String {
 }
 
 /// Two upper-case digits a byte.
-func hexadecimal(_ bytes: [UInt8]) -> String {
+public func hexadecimal(_ bytes: [UInt8]) -> String {
   bytes.map { ($0 < 16 ? "0" : "") + String($0, radix: 16, uppercase: true) }.joined()
 }
 

@@ -19,7 +19,7 @@ struct CacheSelection: Sendable {
     if let url, answer.url != url { return false }
     if let host, answer.host != host { return false }
     if let rule, answer.rule != rule { return false }
-    if let older, now - answer.head.received < older * 1000 { return false }
+    if let older, (now - answer.head.received) / 1000 < older { return false }
     return true
   }
 }
@@ -62,16 +62,6 @@ enum CachePages {
     .object([
       ("answers", .number(facts.answers)), ("bytes", .number(facts.bytes)), ("limit", .number(facts.limit)),
       ("evictions", .number(Int(clamping: facts.evictions))),
-      (
-        "disk",
-        facts.disk.map { disk in
-          .object([
-            ("answers", .number(disk.answers)), ("bytes", .number(Int(clamping: disk.bytes))),
-            ("limit", .number(disk.limit)), ("evictions", .number(Int(clamping: disk.evictions))),
-            ("fault", disk.fault.map(JSONText.string) ?? .null),
-          ])
-        } ?? .null
-      ),
       ("results", .object(facts.results.map { ($0.result.rawValue, .number(Int(clamping: $0.count))) })),
       ("served_bytes", .number(Int(clamping: facts.servedBytes))),
     ])
@@ -86,7 +76,7 @@ enum CachePages {
         + (disk.fault.map { "\n          nothing is written: \($0)" } ?? "")
     }
     var lines = [
-      "in memory    \(StatusPage.plural(facts.answers, "answer")), \(StatusPage.size(UInt64(facts.bytes))) of "
+      "stored    \(StatusPage.plural(facts.answers, "answer")), \(StatusPage.size(UInt64(facts.bytes))) of "
         + "\(StatusPage.size(UInt64(facts.limit))); \(facts.evictions) evicted"
     ]
     if let disk { lines.append(disk) }
@@ -219,6 +209,10 @@ extension AdminServer {
     switch selection(request.query) {
     case .failure(let fault): refuse(400, fault.sentence, connection)
     case .success(let selection):
+      let names = request.query.split(separator: "&").map { $0.prefix { $0 != "=" } }
+      if names.contains("all"), names.count > 1 {
+        return refuse(400, "expected 'all=yes' alone in the query", connection)
+      }
       if request.query.isEmpty {
         return refuse(
           400, "expected what to purge: 'url', 'host', 'rule', 'older' or 'all=yes' in the query", connection)

@@ -172,14 +172,18 @@ enum MetricsPage {
     page.begin("sallyport_cache_served_bytes_total", "counter", "Bytes that came out of the store.")
     page.sample(cache.servedBytes)
     page.begin("sallyport_cache_evictions_total", "counter", "Answers that made room for others.")
-    page.sample(cache.evictions, ["place": "memory"])
-    if let disk = cache.disk { page.sample(disk.evictions, ["place": "disk"]) }
+    page.sample(cache.evictions)
     page.begin("sallyport_cache_answers", "gauge", "Answers that are stored.")
-    page.sample(UInt64(max(0, cache.answers)), ["place": "memory"])
-    if let disk = cache.disk { page.sample(UInt64(disk.answers), ["place": "disk"]) }
+    page.sample(UInt64(max(0, cache.answers)))
     page.begin("sallyport_cache_bytes", "gauge", "What they take.")
-    page.sample(UInt64(max(0, cache.bytes)), ["place": "memory"])
-    if let disk = cache.disk { page.sample(disk.bytes, ["place": "disk"]) }
+    page.sample(UInt64(max(0, cache.bytes)))
+    guard let disk = cache.disk else { return }
+    page.begin("sallyport_cache_disk_answers", "gauge", "Answers that are on the disk.")
+    page.sample(UInt64(disk.answers))
+    page.begin("sallyport_cache_disk_bytes", "gauge", "What they take there.")
+    page.sample(disk.bytes)
+    page.begin("sallyport_cache_disk_evictions_total", "counter", "Answers that made room for others on the disk.")
+    page.sample(disk.evictions)
   }
 
   private static func daemon(_ facts: AdminFacts, _ page: inout MetricsText) {

@@ -89,25 +89,17 @@ extension Conversation {
     // One with content is not answered out of the store.
     if method == .get || method == .head, !session.exchange.isRequestWhole || count < head.count { return nil }
     let fields = MessageFields(worker.workspace.request.fields, head.span)
-    let credentials = session.exchange.policyCredentials
     let request = CacheRequest(
       method, fields,
-      isAuthorized: fields.contains("authorization") && !Self.setsAuthorization(credentials), rule: rule,
+      isAuthorized: fields.contains("authorization") && !session.exchange.setsAuthorization, rule: rule,
       policy: session.exchange.cachePolicy)
     return Caching(
-      cache, request, CacheKey(url: url, credentials: credentials, owner: owner), url: shown,
+      cache, request, CacheKey(url: url, rule: session.exchange.rule?.cacheIdentity ?? [], owner: owner), url: shown,
       head: Array(head.prefix(count)))
   }
 
   /// Fields that the proxy itself adds to a head, at most.
   private static let fieldsOfProxy = 64
-
-  private static func setsAuthorization(_ credentials: [UInt8]) -> Bool {
-    credentials.starts(with: "Authorization".utf8)
-      || !credentials.isEmpty
-        && String(decoding: credentials, as: UTF8.self)
-          .lowercased().contains("authorization:")
-  }
 
   /// Whose the answers are; nil: that is not known, and nothing is stored or used.
   private func owner(_ share: CacheRule.Share, _ worker: Worker) -> String? {

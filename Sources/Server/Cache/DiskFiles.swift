@@ -1,4 +1,4 @@
-// The files and the table of a disk store, as the one thread uses them that has them. Tests: DiskStoreTests.
+// The files and the table of a disk store, as the one thread uses them that has them. Tests: test_cache_disk.py.
 
 import Bytes
 import Cache

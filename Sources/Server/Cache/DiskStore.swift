@@ -6,7 +6,7 @@
 // table says and a file does not hold (another size, an error of the disk) is no answer: it goes, and the origin is asked.
 //
 // One process has the directory. Another one stores in memory alone, and takes it over once it is free.
-// Tests: DiskStoreTests, Tests/EndToEndTests/test_cache_disk.py.
+// Tests: Tests/EndToEndTests/test_cache_disk.py.
 
 import Bytes
 import Cache

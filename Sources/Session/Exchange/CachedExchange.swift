@@ -66,13 +66,12 @@ extension Exchange {
     outputs.text.bytes.extracting(record.target).array + askedQuery
   }
 
-  /// Credentials of the policy that the request carries, as lines; empty: none.
-  public var policyCredentials: [UInt8] {
-    guard let decision = record.decision else { return [] }
-    return policy.request(of: decision).fields.set.filter { Self.credentialNames.contains($0.name) }.flatMap(\.line)
+  /// Whether the rule writes Authorization in place of what the program sends.
+  public var setsAuthorization: Bool {
+    rule?.request.fields.set.contains { $0.name == Self.authorizationName } ?? false
   }
 
-  private static let credentialNames = ["authorization", "cookie"].map { Array($0.utf8) }
+  private static let authorizationName = Array("authorization".utf8)
 
   /// What Cache-Status says of the exchange (RFC 9211), without the name of the cache: `hit; ttl=30`.
   public mutating func noteCache(_ result: CacheResult?, status: String) {
