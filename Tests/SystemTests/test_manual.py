@@ -163,7 +163,10 @@ def commented_defaults() -> dict[tuple[str, str], str]:
 
 
 # Shown in the configuration as examples: there is no value without them.
-NO_DEFAULT = {("[proxy]", "credentials"), ("[authority]", "key"), ("[admin]", "metrics"), ("[admin]", "operators")}
+NO_DEFAULT = {
+    ("[proxy]", "credentials"), ("[authority]", "key"), ("[admin]", "metrics"), ("[admin]", "operators"),
+    ("[cache]", "directory"),
+}
 
 
 def test_defaults_are_those_of_the_configuration():
