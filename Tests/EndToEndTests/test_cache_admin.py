@@ -299,7 +299,7 @@ def test_the_log_says_how_the_store_took_part(administered, raw_client):
     answer = raw_client(proxy).exchange(get("a.test", origin.port, "/new", "Cache-Control: only-if-cached\r\n"))
     problem = check_problem(answer, 504, rule="mirror")
     assert problem.token == "not-stored" and problem.error == "proxy_internal_response"
-    assert proxy.access_of(problem.reference)["cache"] is None
+    assert proxy.access_of(problem.reference)["cache"] == "miss"
 
 
 def test_the_log_as_text(administered, raw_origin, raw_client):
