@@ -202,7 +202,7 @@ public final class Content: Sendable {
   public func leaveBehind() -> [Reader] {
     state.withLock { state in
       guard Self.isFull(state), !state.isStored else { return [] }
-      let limit = state.count - Self.windowBytes / 2
+      let limit = state.count - Self.windowBytes
       guard state.readers.contains(where: { !$0.isLeftBehind && $0.offset > limit }) else { return [] }
       for index in state.readers.indices where state.readers[index].offset <= limit {
         state.readers[index].isLeftBehind = true
@@ -252,11 +252,13 @@ public final class Content: Sendable {
     }
   }
 
-  /// The file takes no more: what is there of it is still read. Whether the fetch has room now.
-  public func fileFailed() -> Bool {
+  /// The file takes no more: what is there of it is still read. What is small, and all in memory, is kept there where `mayStay`.
+  /// Whether the fetch has room now.
+  public func fileFailed(mayStay: Bool) -> Bool {
     state.withLock { state in
       state.spills = false
-      state.isStored = false
+      let isInMemory = state.count <= Self.residentBytes && !state.chunks.contains(where: \.isEmpty)
+      if !mayStay || !isInMemory { state.isStored = false }
       return Self.release(&state)
     }
   }
@@ -271,6 +273,11 @@ public final class Content: Sendable {
   }
 
   // MARK: Reading
+
+  /// These are about to read from the beginning: nothing of it is given up before they do, or leave.
+  public func expect(_ readers: [Reader]) {
+    state.withLock { state in state.readers += readers.map { Attendance(reader: $0, offset: 0) } }
+  }
 
   /// One more reads, from `offset` on. false: what it needs has been given up.
   public func attend(_ reader: Reader, from offset: UInt64) -> Bool {

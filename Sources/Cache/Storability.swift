@@ -5,8 +5,9 @@ import Policy
 
 extension StoredHead {
   /// Why it is not stored; nil: it may be.
-  public func refusal(toStoreFor request: CacheRequest) -> String? {
-    if request.method != .get { return "the request is no GET" }
+  /// `isStored`: the content is here already, and HEAD has brought its head anew.
+  public func refusal(toStoreFor request: CacheRequest, isStored: Bool = false) -> String? {
+    if request.method != .get, !isStored { return "the request is no GET" }
     if status < 200 { return "it is not the final answer" }
     // RFC 6585: about one client, at one moment.
     if Self.neverStored.contains(status) { return "status \(status) is never stored" }

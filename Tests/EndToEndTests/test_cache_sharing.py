@@ -461,6 +461,16 @@ def say_slowly(fetch, answer: Said) -> None:
     threading.Thread(target=say, daemon=True).start()
 
 
+def test_what_turns_out_to_be_too_long_is_still_shared(cached):
+    stored = cached(store='object = "64KiB"')
+    held = stored.site.hold("/x")
+    leader, others, fetch = leader_and_followers(stored, held)
+    say_slowly(fetch, said(FRESH, body=LARGE, framing="chunked"))
+    assert [body == LARGE for body in read_at_once([leader, *others])] == [True] * 4
+    stored.site.say("/x", said(FRESH))
+    assert not stored.is_stored("/x")
+
+
 def test_one_that_reads_slowly_what_is_too_long_holds_nobody_up(cached):
     stored = cached(store='object = "64KiB"')
     held = stored.site.hold("/x")

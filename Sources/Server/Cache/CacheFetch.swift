@@ -47,8 +47,7 @@ final class CacheFetch {
     let limits: HeadLimits
   }
 
-  /// Takes over the connection, of which `input` has been read behind the head. nil where nothing follows: then the line is the
-  /// caller's still.
+  /// `line`: a connection of which the head of the answer has been read.
   init(
     _ line: Upstream, _ answer: StoredAnswer, replacing replaced: ReplacedAnswers, of cache: SharedCache,
     _ terms: Terms,
@@ -179,7 +178,7 @@ final class CacheFetch {
       isTooLong = true
       cache.remove(answer)
       // Nobody waits for the disk any more.
-      _ = answer.content.fileFailed()
+      _ = answer.content.fileFailed(mayStay: false)
     }
     if spills, count - spilled >= Self.spillBytes {
       spilled = count

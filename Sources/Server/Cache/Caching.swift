@@ -79,3 +79,20 @@ enum FlightOutcome: Sendable {
   case leaderless
   case failed(UpstreamFailure)
 }
+
+extension Worker {
+  /// Gives up the place that one who waited had at the content that it waited for.
+  func release(_ reader: Content.Reader, from outcome: FlightOutcome) {
+    guard case .answer(let answer, _) = outcome else { return }
+    let left = answer.content.leave(reader)
+    if left.isLast || left.wakesFetch { shared.tellFetch(of: answer) }
+  }
+}
+
+extension SharedState {
+  /// A reader of what is being fetched has left, or has caught up.
+  func tellFetch(of answer: StoredAnswer) {
+    guard let fetch = answer.content.fetch else { return }
+    mailboxes[fetch.worker].post(.readersMoved(slot: fetch.slot, generation: fetch.generation))
+  }
+}

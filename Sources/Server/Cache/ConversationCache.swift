@@ -32,7 +32,7 @@ extension Conversation {
     case .answer(let answer):
       switch answer.head.reuse(for: caching.request, at: now) {
       case .fresh: if serve(answer, .hit, worker) { return true }
-      case .stale(refreshes: true) where refreshes:
+      case .stale(refreshes: true) where isRefresh:
         caching.stored = answer
         caching.forward = .stale
       case .stale(let refreshes):
@@ -45,7 +45,7 @@ extension Conversation {
     }
     if caching.forward == nil { caching.forward = .uriMiss }
     if let refusal = refusalToAsk(caching) {
-      session.exchange.noteCache(.miss, status: "fwd=\((caching.forward ?? .uriMiss).rawValue)")
+      noteForward(caching.forward)
       connectFailed(refusal, worker)
       return true
     }
@@ -114,7 +114,7 @@ extension Conversation {
   /// Where nothing can be stored, what must come out of the store does not come at all.
   private func refusesWithoutStore(_ worker: Worker) -> Bool {
     guard session.exchange.cachePolicy == .returnCacheDontLoad, !session.exchange.isTunnel else { return false }
-    session.exchange.noteCache(.miss, status: "fwd=bypass")
+    noteForward(.bypass)
     connectFailed(
       UpstreamFailure(
         .notStored, "The rule asks no origin (cache_policy = \"return-cache-dont-load\"), and nothing is stored."),
@@ -125,7 +125,7 @@ extension Conversation {
   /// A request that no stored answer is for. What it changes at the origin is looked at when that has answered.
   private func passesStoreBy(_ caching: Caching, _ worker: Worker) -> Bool {
     caching.forward = caching.request.method == .unsafe || caching.request.method == .safe ? .method : .request
-    session.exchange.noteCache(.miss, status: "fwd=\(caching.forward?.rawValue ?? "bypass")")
+    noteForward(caching.forward)
     if caching.request.policy == .returnCacheDontLoad {
       let isUnsafe = caching.request.method == .unsafe
       connectFailed(
@@ -138,6 +138,11 @@ extension Conversation {
     }
     caching.awaitsHead = caching.request.method == .unsafe
     return false
+  }
+
+  /// Nothing of the store is used.
+  private func noteForward(_ forward: Forward?) {
+    session.exchange.noteCache(.miss, status: "fwd=\((forward ?? .uriMiss).rawValue)")
   }
 
   /// Why the origin must not be asked; nil: it may.
@@ -190,7 +195,7 @@ extension Conversation {
       worker.workspace.pool.lend(&outputs.toUpstream, head.count)
       outputs.toUpstream.append(head)
     }
-    session.exchange.noteCache(.miss, status: "fwd=\((caching.forward ?? .uriMiss).rawValue)")
+    noteForward(caching.forward)
   }
 
   /// What came of the fetch that it waited for.
@@ -228,6 +233,7 @@ extension Conversation {
     guard let flight = caching.leads else { return }
     caching.leads = nil
     let followers = caching.cache.with { $0.end(flight, caching.key) }
+    if case .answer(let answer, _) = outcome { answer.content.expect(followers) }
     for follower in followers {
       worker.shared.mailboxes[follower.worker].post(
         .flightEnded(slot: follower.slot, generation: follower.generation, outcome))
@@ -286,7 +292,7 @@ extension Conversation {
 
   /// Nobody waits any more for the fetch that it leads for others.
   func deserted(_ worker: Worker) {
-    guard hasNoClient, !refreshes, caching?.leads != nil, ending == nil else { return }
+    guard hasNoClient, !isRefresh, caching?.leads != nil, ending == nil else { return }
     perform(session.clientFailed(), worker)
     if !flags.contains(.closed) { settle(worker) }
   }
@@ -392,12 +398,20 @@ extension Conversation {
     guard let stored = caching.stored, worker.workspace.response.status == 200 else { return }
     let length = fields.combined("content-length").map { UInt64(String(decoding: $0, as: UTF8.self)) }
     let isSame = stored.head.isValidated(by: fields) && (length == nil || length == stored.content.length)
-    let now = worker.workspace.wallMilliseconds
+    if isSame { _ = freshen(stored, by: fields, caching, worker) } else { caching.cache.remove(stored) }
+  }
+
+  /// The stored answer with what the origin says of it now. It takes the place of what is stored, unless it forbids that.
+  private func freshen(
+    _ stored: StoredAnswer, by fields: MessageFields, _ caching: Caching, _ worker: Worker
+  ) -> StoredAnswer {
     let fresh = stored.freshened(
       stored.head.freshened(
-        by: fields, answering: caching.request, requested: caching.requested, received: now,
-        targets: caching.cache.targets))
-    if isSame { caching.cache.replace(stored, by: fresh) } else { caching.cache.remove(stored) }
+        by: fields, answering: caching.request, requested: caching.requested,
+        received: worker.workspace.wallMilliseconds, targets: caching.cache.targets))
+    let forbids = fresh.head.refusal(toStoreFor: caching.request, isStored: true) != nil
+    if forbids { caching.cache.remove(stored) } else { caching.cache.replace(stored, by: fresh) }
+    return fresh
   }
 
   /// A 304 to the cache's own condition.
@@ -418,12 +432,7 @@ extension Conversation {
       connect(fresh: false, worker)
       return true
     }
-    let fresh = stored.freshened(
-      stored.head.freshened(
-        by: fields, answering: caching.request, requested: caching.requested,
-        received: worker.workspace.wallMilliseconds, targets: caching.cache.targets))
-    let mayStay = fresh.head.refusal(toStoreFor: caching.request) == nil
-    if mayStay { caching.cache.replace(stored, by: fresh) } else { caching.cache.remove(stored) }
+    let fresh = freshen(stored, by: fields, caching, worker)
     detach(line, keeps: mayKeep, worker)
     endFlight(caching, .answer(fresh, .revalidated), worker)
     serveOrAskAgain(fresh, .revalidated, "fwd-status=304", caching, worker)
@@ -464,8 +473,8 @@ extension Conversation {
     worker.workspace.pool.reclaim(&upstreamInput)
     // The first to read is counted before the fetch looks for readers.
     let isServed = serve(answer, .stored, worker, reads: false)
-    fetch.begin(with: &input)
     endFlight(caching, .answer(answer, .stored), worker)
+    fetch.begin(with: &input)
     if isServed { readUpstream(worker) }
   }
 
@@ -493,7 +502,6 @@ extension Conversation {
     _ stored: StoredAnswer, _ result: CacheResult, _ detail: String, _ caching: Caching, _ worker: Worker
   ) -> Bool {
     caching.awaitsHead = false
-    dropUpstream(worker)
     guard serve(stored, result, detail: detail, worker) else { return false }
     endFlight(caching, .answer(stored, result), worker)
     return true
@@ -525,6 +533,7 @@ extension Conversation {
       worker.vacate(slot)
       return false
     }
+    dropUpstream(worker)
     let upstream = Upstream(
       slot: slot, stream: ByteStream(stream, by: descriptor), address: peer, destination: destination,
       by: destination.via ?? worker.onlyDirect[0], over: .unknown)

@@ -186,13 +186,23 @@ final class DiskFiles: @unchecked Sendable {
     directory.remove(Self.name(file))
   }
 
+  /// It is nobody's any more but of those who read it.
+  func forget(_ file: UInt64) {
+    if let descriptor = writing.removeValue(forKey: file) { keepReading(file, descriptor) }
+    directory.remove(Self.name(file))
+  }
+
+  private func keepReading(_ file: UInt64, _ descriptor: Descriptor) {
+    if reading.count >= Self.mostReading { reading.removeFirst().descriptor.close() }
+    reading.append((file, descriptor))
+  }
+
   /// nil where the file does not hold what it should.
   func read(_ count: Int, of file: UInt64, at offset: UInt64) -> [UInt8]? {
     if let open = writing[file] { return open.read(count, at: offset) }
     if let known = reading.first(where: { $0.file == file }) { return known.descriptor.read(count, at: offset) }
     guard case .success(let descriptor) = directory.open(Self.name(file)) else { return nil }
-    if reading.count >= Self.mostReading { reading.removeFirst().descriptor.close() }
-    reading.append((file, descriptor))
+    keepReading(file, descriptor)
     return descriptor.read(count, at: offset)
   }
 
@@ -207,10 +217,7 @@ final class DiskFiles: @unchecked Sendable {
     if writing[file] == nil, write([], to: file, at: 0) != nil {
       throw DatabaseFault(description: "no file can be made", code: 0)
     }
-    if let descriptor = writing.removeValue(forKey: file) {
-      if reading.count >= Self.mostReading { reading.removeFirst().descriptor.close() }
-      reading.append((file, descriptor))
-    }
+    if let descriptor = writing.removeValue(forKey: file) { keepReading(file, descriptor) }
     let record = answer.head.record
     try database.run(
       "INSERT INTO answers VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
@@ -242,7 +249,7 @@ final class DiskFiles: @unchecked Sendable {
   }
 
   func remove(_ file: UInt64) throws(DatabaseFault) {
-    if let index = reading.firstIndex(where: { $0.file == file }) { reading.remove(at: index).descriptor.close() }
+    // One that is being read stays open until others take its place.
     try database.run("DELETE FROM answers WHERE file = ?", [.integer(Int64(file))])
     directory.remove(Self.name(file))
   }

@@ -48,7 +48,8 @@ final class DiskStore: Sendable {
   private let jobs = Mailbox<Job>()
   private let tell: @Sendable (String) -> Void
   private let wake: @Sendable ([Content.Reader], StoreEvent) -> Void
-  private let insert: @Sendable (StoredAnswer) -> Void
+  private let insert: @Sendable (StoredAnswer) -> Bool
+  private let isCurrent: @Sendable (StoredAnswer) -> Bool
   private let targets: [[UInt8]]
 
   enum StoreEvent: Sendable { case content, fetch }
@@ -59,12 +60,13 @@ final class DiskStore: Sendable {
   private static let pauseMilliseconds: Int64 = 30_000
 
   /// `tell`: a sentence for the log. `wake`: readers and fetches are told by their loops. `insert`: an answer was made again of its
-  /// file.
+  /// file; false: there is a newer one. `isCurrent`: its URL was not changed since it was asked for.
   init(
     _ storage: CacheStorage, directory: String, tell: @escaping @Sendable (String) -> Void,
     wake: @escaping @Sendable ([Content.Reader], StoreEvent) -> Void,
-    insert: @escaping @Sendable (StoredAnswer) -> Void
+    insert: @escaping @Sendable (StoredAnswer) -> Bool, isCurrent: @escaping @Sendable (StoredAnswer) -> Bool
   ) {
+    self.isCurrent = isCurrent
     self.storage = storage
     self.directory = directory
     self.tell = tell
@@ -228,7 +230,7 @@ final class DiskStore: Sendable {
   }
 
   private func fail(_ answer: StoredAnswer) {
-    let wakes = answer.content.fileFailed()
+    let wakes = answer.content.fileFailed(mayStay: true)
     if wakes, let fetch = answer.content.fetch { wake([fetch], .fetch) }
   }
 
@@ -284,12 +286,6 @@ final class DiskStore: Sendable {
 
   private func write(_ answer: StoredAnswer, _ files: DiskFiles) -> String? {
     guard let number = answer.file else { return nil }
-    if shared.withLock({ $0.discarded.contains(number) }) {
-      files.abandon(number)
-      if answer.content.end != .growing { shared.withLock { _ = $0.discarded.remove(number) } }
-      fail(answer)
-      return nil
-    }
     while let part = answer.content.nextToWrite() {
       if let error = files.write(part.bytes, to: number, at: part.offset) {
         files.abandon(number)
@@ -305,6 +301,11 @@ final class DiskStore: Sendable {
       return nil
     // Of the last jobs of an answer the first finds it whole.
     case .complete: if shared.withLock({ $0.table.contains(number) }) { return nil }
+    }
+    // Who reads it goes on; nobody else gets it.
+    if shared.withLock({ $0.discarded.remove(number) }) != nil || !isCurrent(answer) {
+      files.forget(number)
+      return nil
     }
     do {
       try files.insert(answer, number)
@@ -334,7 +335,10 @@ final class DiskStore: Sendable {
         try? files.remove(number)
         continue
       }
-      if let answer = found.answer { insert(answer) }
+      if let answer = found.answer, !insert(answer) {
+        shared.withLock { $0.table.remove(number) }
+        try? files.remove(number)
+      }
     }
   }
 

@@ -38,7 +38,7 @@ extension Worker {
       return
     }
     let refreshing = repetition(of: caching, by: conversation)
-    refreshing.refreshes = true
+    refreshing.isRefresh = true
     refreshing.begin(self)
   }
 

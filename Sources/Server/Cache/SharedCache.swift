@@ -50,7 +50,8 @@ final class SharedCache: Sendable {
             }
           }
         },
-        insert: { answer in _ = index.withLock { $0.restore(answer) } })
+        insert: { answer in index.withLock { $0.restore(answer) } },
+        isCurrent: { answer in index.withLock { !$0.wasChanged(answer.key, since: answer.head.requested) } })
     }
   }
 

@@ -9,7 +9,7 @@ import Transport
 final class StoredStream: CarriedStream {
   let answer: StoredAnswer
   private let cache: SharedCache
-  private let mailboxes: [Mailbox<WorkerMessage>]
+  private let shared: SharedState
   private let reader: Content.Reader
   private var head = ByteBuffer()
   private var offset: UInt64
@@ -19,7 +19,7 @@ final class StoredStream: CarriedStream {
   private var isDone: Bool
   private var isClosed = false
 
-  /// `slot`: of the upstream that it is. nil where what it would read has been given up. `now`: milliseconds since 1970.
+  /// `slot`: of the upstream that it is. nil where what it would read has been given up.
   init?(
     _ answer: StoredAnswer, for request: CacheRequest, of cache: SharedCache, slot: Int, _ worker: Worker
   ) {
@@ -28,7 +28,7 @@ final class StoredStream: CarriedStream {
     let isBodyless = request.method == .head || answer.head.status == 204
     self.answer = answer
     self.cache = cache
-    mailboxes = worker.shared.mailboxes
+    shared = worker.shared
     reader = Content.Reader(worker: worker.index, slot: slot, generation: worker.generation(slot))
     switch presentation {
     case .whole:
@@ -56,45 +56,42 @@ final class StoredStream: CarriedStream {
       buffer.append(contentsOf: head)
       head = ByteBuffer()
     }
-    var isBroken = false
-    while !isDone, buffer.tailRoom > Self.chunkOverhead {
-      let end = self.end ?? .max
-      if offset >= end {
-        isDone = true
-        break
-      }
-      let room = min(buffer.tailRoom - Self.chunkOverhead, Content.chunkBytes)
-      switch readContent(most: Int(min(UInt64(room), end - offset)), into: &buffer) {
-      case .bytes(let count): offset += UInt64(count)
-      case .wait: return moved(buffer.count - before)
-      case .load(let chunk):
-        cache.disk?.load(answer, chunk: chunk)
-        return moved(buffer.count - before)
-      case .complete:
-        isDone = true
-        if isChunked {
-          buffer.append("0\r\n")
-          buffer.append(answer.content.trailers)
-          buffer.append("\r\n")
-        }
-      case .broken:
-        isBroken = true
-        isDone = true
-      }
-    }
+    while !isDone, buffer.tailRoom > Self.chunkOverhead, readPart(into: &buffer) {}
     let count = buffer.count - before
     cache.servedBytes.add(UInt64(count), ordering: .relaxed)
-    if isBroken, count == 0 { return .failed(SystemError.connectionReset.number) }
-    if isBroken { breaks = true }
-    return moved(count)
-  }
-
-  /// What was read was the last of an answer that will not be whole.
-  private var breaks = false
-
-  private func moved(_ count: Int) -> Transfer {
     if count > 0 { return .moved(count) }
     return breaks ? .failed(SystemError.connectionReset.number) : .wouldBlock
+  }
+
+  /// There is no more, and it was not all.
+  private var breaks = false
+
+  /// Whether there may be more just now.
+  private func readPart(into buffer: inout ByteBuffer) -> Bool {
+    let end = self.end ?? .max
+    if offset >= end {
+      isDone = true
+      return false
+    }
+    let room = min(buffer.tailRoom - Self.chunkOverhead, Content.chunkBytes)
+    switch readContent(most: Int(min(UInt64(room), end - offset)), into: &buffer) {
+    case .bytes(let count):
+      offset += UInt64(count)
+      return true
+    case .wait: return false
+    case .load(let chunk):
+      cache.disk?.load(answer, chunk: chunk)
+      return false
+    case .complete:
+      if isChunked {
+        buffer.append("0\r\n")
+        buffer.append(answer.content.trailers)
+        buffer.append("\r\n")
+      }
+    case .broken: breaks = true
+    }
+    isDone = true
+    return false
   }
 
   private func readContent(most: Int, into buffer: inout ByteBuffer) -> Content.Read {
@@ -111,13 +108,8 @@ final class StoredStream: CarriedStream {
   }
 
   private func note(_ progress: Content.Progress) -> Content.Read {
-    if progress.wakesFetch { tellFetch() }
+    if progress.wakesFetch { shared.tellFetch(of: answer) }
     return progress.read
-  }
-
-  private func tellFetch() {
-    guard let fetch = answer.content.fetch else { return }
-    mailboxes[fetch.worker].post(.readersMoved(slot: fetch.slot, generation: fetch.generation))
   }
 
   /// The size line of a chunk, and the ends of its lines.
@@ -139,7 +131,7 @@ final class StoredStream: CarriedStream {
     if isClosed { return }
     isClosed = true
     let left = answer.content.leave(reader)
-    if left.isLast || left.wakesFetch { tellFetch() }
+    if left.isLast || left.wakesFetch { shared.tellFetch(of: answer) }
   }
 
   func abort() { close() }

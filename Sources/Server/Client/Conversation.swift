@@ -52,7 +52,7 @@ final class Conversation {
   /// A fetch that others wait for, and whose own client has left.
   var inherited: (caching: Caching, line: Upstream)?
   /// Nobody waits for it: what is stored is fetched anew.
-  var refreshes = false
+  var isRefresh = false
   /// What has a body that is taken whole, as far as it is more than may be held.
   var spool: SpoolFile?
   /// Who the client is is being looked up, at most until the deadline.

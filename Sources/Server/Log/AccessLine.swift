@@ -77,7 +77,7 @@ struct AccessLine {
     facts.word("route", record.route, &out)
     facts.address("upstream", record.upstream.map { SocketAddress($0, port: record.upstreamPort) }, &out)
     facts.wire("upstream_protocol", record.upstreamWire, &out)
-    facts.word("cache", record.cache?.token, &out)
+    facts.word("cache", record.cache?.rawValue, &out)
     facts.truth("reused", record.isReused, &out)
     facts.truth("retried", record.isRetried, &out)
     facts.word("assurance", record.assurance?.token, &out)

@@ -5,6 +5,7 @@
 // registration, so that an event that was on its way when its descriptor was closed and reused finds nobody.
 
 import Bytes
+import Cache
 import HTTP2
 import Policy
 import Session
@@ -315,6 +316,8 @@ final class Worker {
         if generations[slot] == generation, case .client(let conversation) = occupants[slot] {
           conversation.flightEnded(outcome, self)
         }
+        // It reads by now, or will not.
+        release(Content.Reader(worker: index, slot: slot, generation: generation), from: outcome)
       case .ask(let question, let inquiry):
         shared.reports.post(.answered(worker: index, answer(question), inquiry: inquiry))
       case .accepted(let connection): welcome(connection)

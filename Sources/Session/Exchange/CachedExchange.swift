@@ -21,18 +21,6 @@ public enum CacheResult: String, Sendable, CaseIterable {
   case stored
   /// Fetched, and not stored.
   case miss
-
-  public var token: StaticString {
-    switch self {
-    case .hit: "hit"
-    case .stale: "stale"
-    case .offline: "offline"
-    case .revalidated: "revalidated"
-    case .collapsed: "collapsed"
-    case .stored: "stored"
-    case .miss: "miss"
-    }
-  }
 }
 
 extension Exchange {
