@@ -1,0 +1,69 @@
+// A stored answer takes the place of an upstream. Tests: Tests/EndToEndTests/test_cache.py.
+
+import Bytes
+import Cache
+import HTTP1
+import Policy
+import Session
+import Transport
+
+extension Conversation {
+  func serveOrAskAgain(
+    _ answer: StoredAnswer, _ result: CacheResult, _ detail: String, _ caching: Caching, _ worker: Worker
+  ) {
+    if serve(answer, result, detail: detail, worker) { return }
+    // Purged meanwhile, with its content.
+    caching.stored = nil
+    caching.isValidating = false
+    caching.awaitsHead = true
+    session.exchange.askAgain(caching.head, &worker.workspace, &outputs)
+    connect(fresh: false, worker)
+  }
+
+  /// Reads `answer` in place of an upstream; false: its content is gone. `reads`: at once.
+  func serve(
+    _ answer: StoredAnswer, _ result: CacheResult, detail: String = "", _ worker: Worker, reads: Bool = true
+  ) -> Bool {
+    guard let caching else { return false }
+    let destination = self.destination ?? acquireDestination(worker)
+    self.destination = destination
+    let slot = worker.occupy(.free)
+    guard let stream = StoredStream(answer, for: caching.request, of: caching.cache, slot: slot, worker) else {
+      worker.vacate(slot)
+      return false
+    }
+    dropUpstream(worker)
+    let upstream = Upstream(
+      slot: slot, stream: ByteStream(stream, by: descriptor), address: peer, destination: destination,
+      by: destination.via ?? worker.onlyDirect[0], over: .unknown)
+    worker.destinations.retain(destination)
+    worker.reoccupy(slot, .upstream(upstream))
+    upstream.owner = self
+    self.upstream = upstream
+    upstreamSide.state.remove([.ended, .unwatched, .broken, .sawInput])
+    awaitsRoom = false
+    if result != .stored { caching.cache.disk?.touch(answer) }
+    session.exchange.noteCache(result, status: status(of: answer, result, detail, caching, worker))
+    session.exchange.answeredFromStore(now: worker.now, &worker.workspace, &outputs)
+    if reads { readUpstream(worker) }
+    return true
+  }
+
+  /// RFC 9211, 2.
+  private func status(
+    of answer: StoredAnswer, _ result: CacheResult, _ detail: String, _ caching: Caching, _ worker: Worker
+  ) -> String {
+    let left = answer.head.timeToLive(at: worker.workspace.wallMilliseconds)
+    let forward = caching.forward?.rawValue ?? "uri-miss"
+    switch result {
+    case .hit: return "hit; ttl=\(left)"
+    case .stale where detail.isEmpty: return "hit; ttl=\(left)"
+    case .stale: return "fwd=\(forward); \(detail); ttl=\(left)"
+    case .offline: return "hit; ttl=\(left); \(detail)"
+    case .revalidated: return "fwd=\(forward); \(detail.isEmpty ? "collapsed" : detail); ttl=\(left)"
+    case .collapsed: return "fwd=\(forward); collapsed; ttl=\(left)"
+    case .stored: return "fwd=\(forward); stored; ttl=\(left)"
+    case .miss: return "fwd=\(forward)"
+    }
+  }
+}
