@@ -67,6 +67,8 @@ public final class Content: Sendable {
     var loading: Set<Int> = []
     /// Who fetches it; nil: nobody, or nobody any more.
     var fetch: Reader?
+    /// What there is of it goes on as another's: the file as well.
+    var isSalvaged = false
     /// The fetch has been told to wait for its readers, or for the file.
     var fetchWaits = false
   }
@@ -91,6 +93,29 @@ public final class Content: Sendable {
       state.trailers = trailers
       state.written = count
       state.spills = true
+    }
+  }
+
+  /// What goes on from a part of another. `announced`: of both together, in bytes.
+  public init(_ beginning: Beginning, announced: UInt64?, spills: Bool) {
+    self.announced = announced
+    state.withLock { state in
+      state.chunks = beginning.chunks
+      state.count = beginning.count
+      state.written = spills ? beginning.written : 0
+      state.spills = spills
+    }
+  }
+
+  /// What is there of a fetch that ended too early, as an answer of its own has it.
+  private init(_ chunks: [[UInt8]], count: UInt64, written: UInt64, spills: Bool) {
+    announced = count
+    state.withLock { state in
+      state.chunks = chunks
+      state.count = count
+      state.end = .complete
+      state.written = written
+      state.spills = spills
     }
   }
 
@@ -130,17 +155,20 @@ public final class Content: Sendable {
   public func append(_ bytes: Span<UInt8>) -> Appended {
     state.withLock { state in
       var at = 0
+      // Not by the last chunk: one that is in the file may be in memory no more.
+      var filled = Int(state.count % UInt64(Self.chunkBytes))
       while at < bytes.count {
-        if state.chunks.last.map({ $0.count == Self.chunkBytes }) ?? true {
+        if filled == 0 {
           state.chunks.append([])
           state.chunks[state.chunks.count - 1].reserveCapacity(min(Self.chunkBytes, capacity(state, bytes.count - at)))
         }
         let last = state.chunks.count - 1
-        let part = min(bytes.count - at, Self.chunkBytes - state.chunks[last].count)
+        let part = min(bytes.count - at, Self.chunkBytes - filled)
         unsafe bytes.extracting(at..<at + part).withUnsafeBufferPointer {
           unsafe state.chunks[last].append(contentsOf: $0)
         }
         at += part
+        filled = (filled + part) % Self.chunkBytes
       }
       state.count += UInt64(bytes.count)
       Self.giveUpRead(&state)
@@ -271,6 +299,46 @@ public final class Content: Sendable {
       return Self.takeWaiting(&state)
     }
   }
+
+  // MARK: Parts
+
+  /// Bytes from the first on that others may follow.
+  public struct Beginning: Sendable {
+    fileprivate let chunks: [[UInt8]]
+    public let count: UInt64
+    /// So many of them are in the file alone, or in both.
+    public let written: UInt64
+  }
+
+  /// nil: not all of it that came is there.
+  public func beginning() -> Beginning? {
+    state.withLock { state in
+      guard state.isStored, state.end == .complete else { return nil }
+      let size = UInt64(Self.chunkBytes)
+      var count = state.count
+      var chunks = state.chunks
+      // Bytes can be put behind a chunk in memory alone. One that is in the file is fetched once more.
+      if count % size != 0, let last = chunks.last, last.isEmpty {
+        chunks.removeLast()
+        count -= count % size
+      }
+      let written = state.written - state.written % size
+      for (index, chunk) in chunks.enumerated() where chunk.isEmpty && UInt64(index) * size >= written { return nil }
+      return Beginning(chunks: chunks, count: count, written: min(written, count - count % size))
+    }
+  }
+
+  /// What is there of a fetch that has ended too early; nil: nothing, or not from its beginning on.
+  public func salvaged() -> Content? {
+    state.withLock { state in
+      guard state.isStored, state.end != .complete, state.count > 0 else { return nil }
+      state.isSalvaged = true
+      return Content(state.chunks, count: state.count, written: state.written, spills: state.spills)
+    }
+  }
+
+  /// Whether its file is another's now.
+  public var isSalvaged: Bool { state.withLock { $0.isSalvaged } }
 
   // MARK: Reading
 

@@ -46,7 +46,7 @@ extension StoredHead {
     }
     // As a validator a date must be exact, and old enough to be strong (8.8.2.2).
     guard let given = HTTPDate.read(condition.span, now: received / 1000), let lastModified else { return false }
-    return given == lastModified && date >= lastModified + 60
+    return given == lastModified && date >= lastModified + Self.strongSeconds
   }
 
   /// One range of bytes; several, and what is no range, get the whole (RFC 9110, 14.2).
@@ -57,8 +57,8 @@ extension StoredHead {
     guard let dash = (set).first(where: { bytes[$0] == 0x2d }), !set.contains(where: { bytes[$0] == 0x2c }) else {
       return .whole
     }
-    let first = number(value[set.lowerBound..<dash])
-    let last = number(value[dash + 1..<set.upperBound])
+    let first = Decimal.number(value[set.lowerBound..<dash])
+    let last = Decimal.number(value[dash + 1..<set.upperBound])
     if dash == set.lowerBound {
       guard let last else { return .whole }
       if last == 0 { return .unsatisfiable(of: length) }
@@ -69,11 +69,6 @@ extension StoredHead {
     if let last, last < first { return .whole }
     if first >= length { return .unsatisfiable(of: length) }
     return .part(first..<min(last ?? .max, length - 1) + 1, of: length)
-  }
-
-  private static func number(_ digits: ArraySlice<UInt8>) -> UInt64? {
-    guard !digits.isEmpty, digits.count <= 18, digits.allSatisfy({ $0.isASCIIDigit }) else { return nil }
-    return digits.reduce(UInt64(0)) { $0 * 10 + UInt64($1 & 0xf) }
   }
 
   /// Writes the head. `age` in seconds; `length` of the whole content, nil where it is not known.

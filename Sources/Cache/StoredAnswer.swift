@@ -103,12 +103,16 @@ public final class StoredAnswer: Sendable {
   public let rule: String
   public let head: StoredHead
   public let content: Content
+  /// What of the representation the content is; nil: all of it.
+  public let part: StoredPart?
   /// The number of its file; nil: it has none.
   public let file: UInt64?
 
   public init(
-    key: CacheKey, url: [UInt8], host: String, rule: String, _ head: StoredHead, _ content: Content, file: UInt64? = nil
+    key: CacheKey, url: [UInt8], host: String, rule: String, _ head: StoredHead, _ content: Content,
+    part: StoredPart? = nil, file: UInt64? = nil
   ) {
+    self.part = part
     self.file = file
     self.key = key
     self.url = url
@@ -119,7 +123,7 @@ public final class StoredAnswer: Sendable {
   }
 
   public func freshened(_ head: StoredHead) -> StoredAnswer {
-    StoredAnswer(key: key, url: url, host: host, rule: rule, head, content, file: file)
+    StoredAnswer(key: key, url: url, host: host, rule: rule, head, content, part: part, file: file)
   }
 
   /// What it takes in memory besides its content, in bytes: its head and what it is found by.

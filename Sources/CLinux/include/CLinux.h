@@ -146,6 +146,7 @@ const char *cl_error_text(int error);
 #define CL_ECONNREFUSED 111
 #define CL_ETIMEDOUT 110
 #define CL_EHOSTUNREACH 113
+#define CL_EIO 5
 #define CL_ENETUNREACH 101
 #define CL_ENETDOWN 100
 #define CL_ENODEV 19

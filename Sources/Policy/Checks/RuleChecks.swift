@@ -28,6 +28,7 @@ extension ConfigurationReading {
           refusesTunnels: rule.connect == .deny && rule.enforce, number: number))
     }
     warnOfIdleDefaultSerializers()
+    warnOfIdleCacheDefaults()
     warnOfUnusedPins()
     warnOfUnusedRoutes()
   }

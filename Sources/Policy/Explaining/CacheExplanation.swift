@@ -8,6 +8,8 @@ public struct CacheExplanation: Sendable {
   /// nil: nothing is.
   public let rule: CacheRule?
   public let policy: CachePolicy
+  /// A download that breaks off is gone on with.
+  public let resumes: Bool
   /// RFC 9111: only answers to GET are stored; HEAD is answered from them.
   public let method: String
 
@@ -20,7 +22,8 @@ extension Policy {
     let rule = cache(of: decision)
     let policy = request(of: decision).cachePolicy
     if rule == nil, policy != .returnCacheDontLoad { return nil }
-    return CacheExplanation(rule: rule, policy: policy, method: method)
+    return CacheExplanation(
+      rule: rule, policy: policy, resumes: request(of: decision).resumesDownloads, method: method)
   }
 
   /// What is stored of answers to requests of `decision`; nil: nothing.
@@ -44,6 +47,9 @@ extension CacheExplanation {
       "fresh: \(rule.freshFor.map { "for \(Self.text($0)), instead of the origin's word" } ?? "as the origin says")")
     if let time = rule.staleIfError { lines.append("on error: a stored answer up to \(Self.text(time)) stale") }
     if rule.offline > 0 { lines.append("offline: a stored answer up to \(Self.text(rule.offline)) old") }
+    if resumes {
+      lines.append("broken off: the rest of a download is asked for where the origin has a strong validator")
+    }
     lines.append("equal requests: \(rule.collapse.phrase)")
     return lines
   }
@@ -60,6 +66,7 @@ extension CacheExplanation {
           ("fresh_for_s", rule?.freshFor.map { .number(Int($0)) } ?? .null),
           ("stale_if_error_s", rule?.staleIfError.map { .number(Int($0)) } ?? .null),
           ("offline_s", rule.map { .number(Int($0.offline)) } ?? .null),
+          ("resume", .boolean(rule != nil && resumes)),
           ("collapse", rule.map { .string($0.collapse.rawValue) } ?? .null),
         ])
       )

@@ -77,20 +77,43 @@ extension ConfigurationReading {
 
   // MARK: What does nothing
 
-  /// `cache_policy` means something where answers are stored. One that forbids to ask the origin does everywhere: nothing is
-  /// stored then, so that each request is refused.
+  /// `cache_policy` and `resume` mean something where answers are stored. A policy that forbids to ask the origin does everywhere:
+  /// nothing is stored then, so that each request is refused.
   func warnOfIdleCache(_ rule: RuleDraft) {
     let stores = configuration.cache != nil
-    if rule.cache != nil, !stores, let setting = rule.settings["cache"] {
-      report(.warning, setting.source, setting.keyBegin, "[rule.cache] does nothing, for there is no [cache]")
+    if rule.cache != nil, !stores, !rule.denies, let setting = rule.settings["cache"] {
+      report(.warning, setting.source, setting.keyBegin, "[rule.cache] does nothing: there is no [cache]")
     }
-    if rule.cache == nil || !stores, let setting = rule.request.settings["cache_policy"] {
-      let missing = rule.cache == nil ? "the rule has no [rule.cache]" : "there is no [cache]"
+    if rule.cache != nil, stores { return }
+    let missing = rule.cache == nil ? "the rule has no [rule.cache]" : "there is no [cache]"
+    if let setting = rule.request.settings["resume"], rule.request.resumes ?? false {
+      warning(setting, "it does nothing: \(missing)")
+    }
+    if let setting = rule.request.settings["cache_policy"] {
       warning(
         setting,
         rule.request.cachePolicy == .returnCacheDontLoad
-          ? "every request of this rule is refused (504), for \(missing) and nothing is stored"
-          : "it does nothing, for \(missing)")
+          ? "every request of this rule is refused (504): \(missing), so that nothing is stored"
+          : "it does nothing: \(missing)")
+    } else if defaultRequest.cachePolicy == .returnCacheDontLoad, !rule.denies {
+      report(
+        .warning, rule.source, rule.begin,
+        "every request of rule \(rule.name.quoted) is refused (504): [defaults.request] says 'cache_policy = "
+          + "\"return-cache-dont-load\"', and \(missing)")
+    }
+  }
+
+  /// What of [defaults.request] is about stored answers where no rule stores any.
+  func warnOfIdleCacheDefaults() {
+    if configuration.cache != nil, rules.contains(where: { $0.cache != nil }) { return }
+    let missing = configuration.cache == nil ? "there is no [cache]" : "no rule has [rule.cache]"
+    for key in ["cache_policy", "resume"] {
+      guard let setting = defaultRequest.settings[key] else { continue }
+      if key == "cache_policy", defaultRequest.cachePolicy == .returnCacheDontLoad {
+        warning(setting, "every request is refused (504): \(missing), so that nothing is stored")
+      } else {
+        warning(setting, "it does nothing: \(missing)")
+      }
     }
   }
 }

@@ -62,7 +62,7 @@ extension TableSchema {
     "on_conflict", "headers",
     "user_agent", "accept_language", "authorization", "timeout", "allows_cellular_access", "cookies",
     "buffer_uploads", "service_type",
-    "throttle", "cache_policy",
+    "throttle", "cache_policy", "resume",
   ])
   static let queryStyle = TableSchema(["arrays", "booleans", "space"])
   static let throttle = TableSchema(["packet", "delay", "rate", "download", "when"])

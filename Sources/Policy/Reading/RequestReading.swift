@@ -32,6 +32,7 @@ struct RequestDraft {
   var serviceType: ServiceType? = nil
   var throttle: Throttle? = nil
   var cachePolicy: CachePolicy? = nil
+  var resumes: Bool? = nil
   var allowsCellularAccess: Bool? = nil
 
   /// The request policy of a rule that says this and inherits the rest.
@@ -43,6 +44,7 @@ struct RequestDraft {
     policy.buffersUploads = buffersUploads ?? inherited.buffersUploads ?? false
     policy.serviceType = serviceType ?? inherited.serviceType ?? .standard
     policy.throttle = throttle ?? inherited.throttle
+    policy.resumesDownloads = resumes ?? inherited.resumes ?? false
     policy.cachePolicy = cachePolicy ?? inherited.cachePolicy ?? .useProtocol
     policy.allowsCellularAccess = allowsCellularAccess ?? inherited.allowsCellularAccess ?? true
     let serializer = SerializerDraft.merged(serializer, inheriting: inherited.serializer)
@@ -96,6 +98,7 @@ extension ConfigurationReading {
       case "service_type": draft.serviceType = choice(setting, ServiceType.self)
       case "throttle": draft.throttle = throttle(setting)
       case "cache_policy": draft.cachePolicy = choice(setting, CachePolicy.self) ?? .returnCacheDontLoad
+      case "resume": draft.resumes = boolean(setting)
       case "allows_cellular_access": draft.allowsCellularAccess = boolean(setting)
       default: readSerializerKey(setting, &draft)
       }

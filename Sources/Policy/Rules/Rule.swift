@@ -176,6 +176,8 @@ public struct RequestPolicy: Sendable {
   /// false: 503 while the destination is reached by a cellular link.
   public var allowsCellularAccess = true
   public var cachePolicy = CachePolicy.useProtocol
+  /// A download that breaks off at the origin is gone on with.
+  public var resumesDownloads = false
 
   public init() {}
 }

@@ -16,21 +16,23 @@ final class CacheFetch {
     case untilClose
   }
 
-  let line: Upstream
   let answer: StoredAnswer
   private let cache: SharedCache
   private let replaced: ReplacedAnswers
   private unowned let worker: Worker
-  private var phase: Phase
+  /// Whom it reads; nil while it pauses, and while the rest is asked for.
+  private(set) var line: Upstream?
+  /// The slot that it has: of the line, or its own.
+  private var slot = -1
+  private var terms: Terms
+  private var phase = Phase.untilClose
   private var input = ByteBuffer()
-  private let mayKeep: Bool
-  private let idleMilliseconds: Int64?
-  private let stallMilliseconds: Int64
-  private let limits: HeadLimits
+  /// Bytes to come that are there already.
+  private var known: UInt64 = 0
   private var lastProgress: Int64
   /// Readers hold it up, for the content is not stored any more.
   private var waits = false
-  private var isOver = false
+  private(set) var isOver = false
   private var isCounted = true
   private var isTooLong = false
   /// How much of it the disk has been told of.
@@ -38,30 +40,43 @@ final class CacheFetch {
   /// What the disk is told of at once, in bytes.
   private static let spillBytes: UInt64 = 256 << 10
 
-  /// What it is to know of the exchange that asked first.
+  /// By what the rest is asked for where the origin breaks off; nil: it is not.
+  var repetition: Repetition?
+  /// Who asks for it.
+  private weak var asking: Conversation?
+  private var tries = 0
+  private var resumesAt = Int64.max
+
+  /// What it is to know of the exchange that asked.
   struct Terms {
     let framing: BodyFraming
+    /// So many of the bytes that come are there already.
+    let known: UInt64
     let mayKeep: Bool
     let idleMilliseconds: Int64?
     let stallMilliseconds: Int64
     let limits: HeadLimits
+
+    fileprivate static let none = Terms(
+      framing: .none, known: 0, mayKeep: false, idleMilliseconds: nil, stallMilliseconds: 0,
+      limits: HeadLimits(bytes: 0, fields: 0))
   }
 
-  /// `line`: a connection of which the head of the answer has been read.
-  init(
-    _ line: Upstream, _ answer: StoredAnswer, replacing replaced: ReplacedAnswers, of cache: SharedCache,
-    _ terms: Terms,
-    _ worker: Worker
-  ) {
+  init(_ answer: StoredAnswer, replacing replaced: ReplacedAnswers, of cache: SharedCache, _ worker: Worker) {
     self.replaced = replaced
-    self.line = line
     self.answer = answer
     self.cache = cache
     self.worker = worker
-    mayKeep = terms.mayKeep
-    idleMilliseconds = terms.idleMilliseconds
-    stallMilliseconds = terms.stallMilliseconds
-    limits = terms.limits
+    terms = .none
+    lastProgress = worker.now
+  }
+
+  /// `line`: a connection of which the head of the answer has been read. What has been read behind that comes first. From here it is
+  /// the line's only user.
+  func begin(_ line: Upstream, _ terms: Terms, with early: inout ByteBuffer) {
+    self.line = line
+    self.terms = terms
+    known = terms.known
     lastProgress = worker.now
     phase =
       switch terms.framing {
@@ -70,17 +85,17 @@ final class CacheFetch {
       case .chunked: .chunked(ChunkedDecoder())
       case .untilClose: .untilClose
       }
-  }
-
-  /// What has been read already comes first. From here it is the line's only user.
-  func begin(with early: inout ByteBuffer) {
     line.owner = nil
     swap(&input, &early)
-    worker.reoccupy(line.slot, .fetch(self))
-    answer.content.fetch = Content.Reader(
-      worker: worker.index, slot: line.slot, generation: worker.generation(line.slot))
-    take()
+    take(slot: line.slot)
+    takeContent()
     settle()
+  }
+
+  private func take(slot: Int) {
+    self.slot = slot
+    worker.reoccupy(slot, .fetch(self))
+    answer.content.fetch = Content.Reader(worker: worker.index, slot: slot, generation: worker.generation(slot))
   }
 
   func ready(_ readiness: Readiness) {
@@ -91,7 +106,8 @@ final class CacheFetch {
   /// A reader has left, or has caught up.
   func readersMoved() {
     if isOver { return }
-    if !answer.content.hasReaders { return fail() }
+    if !answer.content.hasReaders { return giveUp() }
+    guard line != nil else { return }
     waits = false
     read()
     settle()
@@ -100,6 +116,7 @@ final class CacheFetch {
   func timerFired() {
     if isOver { return }
     if worker.now < deadline { return settle() }
+    if line == nil { return ask() }
     if waits {
       // Who reads nothing for so long holds up nobody else.
       tell(answer.content.leaveBehind())
@@ -108,7 +125,7 @@ final class CacheFetch {
       if !waits { read() }
       return settle()
     }
-    fail()
+    broke()
   }
 
   /// Of a connection that no event announces the bytes of.
@@ -122,11 +139,12 @@ final class CacheFetch {
 
   private func read() {
     for _ in 0..<Self.readsPerTurn where !isOver && !waits {
+      guard let line else { break }
       if input.isEmpty { input = worker.workspace.pool.take(Worker.readBytes) } else { input.reserve(4 << 10) }
       switch line.stream.read(into: &input) {
       case .moved:
         lastProgress = worker.now
-        take()
+        takeContent()
       case .wouldBlock: return reclaim()
       case .ended: return ended(isBroken: false)
       case .failed: return ended(isBroken: true)
@@ -138,7 +156,7 @@ final class CacheFetch {
   private func reclaim() { if input.isEmpty { worker.workspace.pool.reclaim(&input) } }
 
   /// Takes what of the input is content, as far as it is all there.
-  private func take() {
+  private func takeContent() {
     while !isOver {
       switch phase {
       case .length(let remaining):
@@ -158,8 +176,9 @@ final class CacheFetch {
   }
 
   private func store(_ count: Int) {
-    if count == 0 { return }
-    append(input.bytes.extracting(0..<count))
+    let skipped = Int(min(UInt64(count), known))
+    known -= UInt64(skipped)
+    if skipped < count { append(input.bytes.extracting(skipped..<count)) }
     input.consume(count)
   }
 
@@ -210,7 +229,7 @@ final class CacheFetch {
   }
 
   private func takeTrailers() {
-    switch TrailerReader.read(input.bytes, from: 0, limits: limits, into: &worker.workspace.trailers) {
+    switch TrailerReader.read(input.bytes, from: 0, limits: terms.limits, into: &worker.workspace.trailers) {
     case .incomplete: return
     case .invalid: fail()
     case .complete(let end):
@@ -223,7 +242,7 @@ final class CacheFetch {
 
   private func ended(isBroken: Bool) {
     if case .untilClose = phase, !isBroken { return complete() }
-    fail()
+    broke()
   }
 
   // MARK: Ends
@@ -233,10 +252,10 @@ final class CacheFetch {
     tell(answer.content.finish(trailers: trailers))
     if answer.content.isComplete { replaced.accept() } else { replaced.refuse() }
     if answer.file != nil { cache.disk?.write(answer) }
-    letGo(keeps: mayKeep && input.isEmpty)
+    letGo(keeps: terms.mayKeep && input.isEmpty)
   }
 
-  /// What came is not the whole, or breaks the framing: nobody gets it as an answer any more.
+  /// What came breaks the framing: nobody gets it as an answer any more.
   private func fail() {
     isOver = true
     replaced.refuse()
@@ -245,16 +264,97 @@ final class CacheFetch {
     letGo(keeps: false)
   }
 
-  private func letGo(keeps: Bool) {
-    answer.content.fetch = nil
-    worker.workspace.pool.reclaim(&input)
-    worker.timers.clear(line.slot)
-    worker.reoccupy(line.slot, .upstream(line))
-    if keeps { worker.keep(line, idle: idleMilliseconds) } else { worker.close(line) }
+  /// There will be no more of it. What is there is kept, so that it can be gone on with, unless it took another's place.
+  private func giveUp() {
+    guard !isTooLong, !replaced.areAny, let kept = answer.salvaged() else { return fail() }
+    isOver = true
+    tell(answer.content.breakOff())
+    cache.with { $0.replace(answer, by: kept) }
+    cache.disk?.write(kept)
+    letGo(keeps: false)
   }
 
-  /// The loop ends.
-  func abandon() { if !isOver { fail() } }
+  private func letGo(keeps: Bool) {
+    answer.content.fetch = nil
+    asking?.endErrand(worker)
+    releaseLine(keeps: keeps)
+  }
+
+  private func releaseLine(keeps: Bool) {
+    worker.workspace.pool.reclaim(&input)
+    worker.timers.clear(slot)
+    guard let line else { return worker.vacate(slot) }
+    self.line = nil
+    worker.reoccupy(slot, .upstream(line))
+    if keeps { worker.keep(line, idle: terms.idleMilliseconds) } else { worker.close(line) }
+  }
+
+  /// The loop ends, or the way is gone.
+  func abandon() { if !isOver { giveUp() } }
+
+  // MARK: Going on
+
+  /// How often the rest is asked for, and how long after a break each time, in milliseconds: an origin that starts anew is there again
+  /// after a second or some.
+  private static let pauses: [Int64] = [0, 1000, 4000]
+
+  /// The origin has ended too early, or is silent.
+  private func broke() {
+    guard mayGoOn else { return giveUp() }
+    releaseLine(keeps: false)
+    take(slot: worker.occupy(.fetch(self)))
+    pause()
+  }
+
+  private var mayGoOn: Bool {
+    if tries >= Self.pauses.count || repetition == nil || worker.isDraining { return false }
+    return answer.head.status == 200 && answer.head.strongValidator != nil && answer.head.acceptsRanges
+      && answer.content.hasReaders
+  }
+
+  private func pause() {
+    resumesAt = worker.now + Self.pauses[tries]
+    tries += 1
+    settle()
+  }
+
+  /// The rest is asked for, by an exchange of its own.
+  private func ask() {
+    guard let repetition else { return giveUp() }
+    resumesAt = .max
+    worker.timers.clear(slot)
+    let conversation = worker.repeated(repetition, for: .resumption(self))
+    asking = conversation
+    conversation.begin(worker)
+  }
+
+  private var firstMissing: UInt64 { (answer.part?.offset ?? 0) + answer.content.count }
+  /// Behind the last byte that is wanted; nil: of the representation.
+  private var end: UInt64? { answer.part.flatMap { part in answer.content.announced.map { part.offset + $0 } } }
+
+  /// The lines that ask for the rest.
+  var conditions: [UInt8] { answer.head.conditions(forBytesFrom: firstMissing, to: end) }
+
+  /// Whether a part is the rest.
+  func isContinued(by range: ContentRange) -> Bool {
+    guard !isOver, line == nil, range.bytes.lowerBound == firstMissing, let total = range.total else { return false }
+    if let part = answer.part { return total == part.total && range.bytes.upperBound == end }
+    return range.bytes.upperBound == total && answer.content.announced.map { $0 == total } ?? true
+  }
+
+  /// The rest comes by `line`.
+  func goOn(_ line: Upstream, _ terms: Terms, with early: inout ByteBuffer) {
+    asking = nil
+    worker.vacate(slot)
+    begin(line, terms, with: &early)
+  }
+
+  /// Nothing came of the question for the rest.
+  func couldNotGoOn(mayTryAgain: Bool) {
+    asking = nil
+    if isOver { return }
+    if mayTryAgain, mayGoOn { pause() } else { giveUp() }
+  }
 
   private func tell(_ readers: [Content.Reader]) {
     for reader in readers {
@@ -264,12 +364,17 @@ final class CacheFetch {
 
   private func settle() {
     if isOver { return }
-    worker.watch(line.stream, &line.interest, waits ? [] : .read, line.slot)
-    if !waits, line.stream.hasMore { worker.readAgain(line.slot) }
-    worker.timers.set(line.slot, deadline)
+    if let line {
+      worker.watch(line.stream, &line.interest, waits ? [] : .read, line.slot)
+      if !waits, line.stream.hasMore { worker.readAgain(line.slot) }
+    }
+    worker.timers.set(slot, deadline)
   }
 
-  private var deadline: Int64 { lastProgress + (waits ? Self.patienceMilliseconds : stallMilliseconds) }
+  private var deadline: Int64 {
+    if line == nil { return resumesAt }
+    return lastProgress + (waits ? Self.patienceMilliseconds : terms.stallMilliseconds)
+  }
 
   /// How long readers may hold up others of what cannot be stored, in milliseconds: longer than any pause of one that reads.
   private static let patienceMilliseconds: Int64 = 2000

@@ -22,8 +22,12 @@ final class Caching {
   /// The disk has been asked, and whether its answer is still awaited.
   var hasAskedDisk = false
   var awaitsDisk = false
+  /// A part is stored that does not hold all that the request asks for: what comes may go on from it.
+  var part: StoredAnswer? = nil
   /// The request that leaves asks whether `stored` still holds.
   var isValidating = false
+  /// The request that leaves asks for what is missing behind `part`, and the client for all of it.
+  var asksForRest = false
   /// The next final head of the upstream is looked at.
   var awaitsHead = false
   /// When the request left, in milliseconds since 1970.
@@ -51,10 +55,30 @@ final class Caching {
       && !request.directives.noCache && !request.isForPart && !request.isConditional && !request.isAuthorized
   }
 
+  /// What was stored is of no use.
+  func forgetStored() {
+    stored = nil
+    part = nil
+    isValidating = false
+    asksForRest = false
+  }
+
   /// The head with the conditions of `stored` in place of the client's own, and without a range: what comes is whole, and the
   /// client's conditions and range are held against that. nil: it has nothing to validate by.
   func validatingHead() -> [UInt8]? {
     guard let conditions = stored?.head.conditions, !conditions.isEmpty else { return nil }
+    return head(with: conditions)
+  }
+
+  /// The head that asks for what is missing behind `part`; nil: the request does not ask for the whole, or what is there cannot
+  /// be gone on with.
+  func headForRest() -> [UInt8]? {
+    guard let part, !request.isForPart, let beginning = part.beginning() else { return nil }
+    return head(with: part.head.conditions(forBytesFrom: beginning.count))
+  }
+
+  /// The head with other conditions, and another range, than the client's.
+  func head(with conditions: [UInt8]) -> [UInt8] {
     var kept: [UInt8] = []
     for line in head.split(separator: 0x0a, omittingEmptySubsequences: true) where line != [0x0d] {
       let name = line.prefix { $0 != 0x3a }.map(\.asciiLowercased)

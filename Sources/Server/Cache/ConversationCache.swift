@@ -20,6 +20,7 @@ extension Conversation {
   /// Whether the request goes to no upstream now: it is answered from the store, refused, or waits for another fetch.
   func isAnsweredByCache(_ worker: Worker) -> Bool {
     if caching == nil { caching = makeCaching(worker) }
+    if case .resumption(let fetch) = errand { return !asksForRest(of: fetch, worker) }
     guard let caching else { return refusesWithoutStore(worker) }
     if caching.awaitsHead || caching.leads != nil { return false }
     if !caching.request.isCacheable { return passesStoreBy(caching, worker) }
@@ -29,10 +30,14 @@ extension Conversation {
     switch found {
     case .nothing: caching.forward = caching.request.policy == .reloadIgnoringCache ? .bypass : .uriMiss
     case .otherVariants: caching.forward = .varyMiss
+    case .answer(let answer)
+    where !answer.holds(answer.head.presentation(for: caching.request, length: answer.length), for: caching.request):
+      caching.forward = .partial
+      if caching.request.policy == .reloadIgnoringCache { caching.forward = .bypass } else { caching.part = answer }
     case .answer(let answer):
       switch answer.head.reuse(for: caching.request, at: now) {
       case .fresh: if serve(answer, .hit, worker) { return true }
-      case .stale(refreshes: true) where isRefresh:
+      case .stale(refreshes: true) where errand.isRefresh:
         caching.stored = answer
         caching.forward = .stale
       case .stale(let refreshes):
@@ -187,15 +192,37 @@ extension Conversation {
   /// The origin is asked, with a condition where something is stored that has a validator.
   private func ask(_ caching: Caching, _ worker: Worker) {
     caching.awaitsHead = caching.request.method == .get || caching.stored != nil
-    if caching.request.method == .get, caching.request.policy != .reloadIgnoringCache,
-      let head = caching.validatingHead()
-    {
-      caching.isValidating = true
-      worker.workspace.pool.reclaim(&outputs.toUpstream)
-      worker.workspace.pool.lend(&outputs.toUpstream, head.count)
-      outputs.toUpstream.append(head)
+    if caching.request.method == .get, caching.request.policy != .reloadIgnoringCache {
+      if let head = caching.validatingHead() {
+        caching.isValidating = true
+        ask(head, worker)
+      } else if let head = caching.headForRest() {
+        caching.asksForRest = true
+        ask(head, worker)
+      }
     }
     noteForward(caching.forward)
+  }
+
+  /// The head that leaves in place of the client's.
+  private func ask(_ head: [UInt8], _ worker: Worker) {
+    worker.workspace.pool.reclaim(&outputs.toUpstream)
+    worker.workspace.pool.lend(&outputs.toUpstream, head.count)
+    outputs.toUpstream.append(head)
+  }
+
+  /// The origin is asked for what is missing of a fetch that broke off; false: the policy does not let that be done any more.
+  private func asksForRest(of fetch: CacheFetch, _ worker: Worker) -> Bool {
+    guard let caching, caching.key == fetch.answer.key, !fetch.isOver else {
+      connectFailed(UpstreamFailure(.notStored, "The policy has changed since the download began."), worker)
+      return false
+    }
+    if caching.awaitsHead { return true }
+    caching.awaitsHead = true
+    caching.forward = .partial
+    ask(caching.head(with: fetch.conditions), worker)
+    noteForward(caching.forward)
+    return true
   }
 
   /// What came of the fetch that it waited for.
@@ -242,11 +269,15 @@ extension Conversation {
 
   /// The exchange is over, in whatever way.
   func endCaching(_ worker: Worker) {
-    if let inherited {
+    let errand = errand
+    self.errand = nil
+    switch errand {
+    case .inheritance(let caching, let line):
       // The policy in force has another mind of it.
-      self.inherited = nil
-      worker.close(inherited.line)
-      endFlight(inherited.caching, .leaderless, worker)
+      worker.close(line)
+      endFlight(caching, .leaderless, worker)
+    case .resumption(let fetch): fetch.couldNotGoOn(mayTryAgain: true)
+    case .refresh, nil: break
     }
     guard let caching else { return }
     self.caching = nil
@@ -279,9 +310,8 @@ extension Conversation {
   }
 
   /// The request has left already, and others wait for what comes of it.
-  func goOnForOthers(_ worker: Worker) {
-    guard let (caching, line) = inherited else { return }
-    inherited = nil
+  func goOnForOthers(_ caching: Caching, _ line: Upstream, _ worker: Worker) {
+    errand = nil
     self.caching = caching
     let requested = caching.requested
     destination = acquireDestination(worker)
@@ -290,9 +320,17 @@ extension Conversation {
     worker.workspace.pool.reclaim(&outputs.toUpstream)
   }
 
+  /// What it was to do for a fetch is of no use any more.
+  func endErrand(_ worker: Worker) {
+    guard errand != nil, !flags.contains(.closed), ending == nil else { return }
+    errand = nil
+    perform(session.clientFailed(), worker)
+    if !flags.contains(.closed) { settle(worker) }
+  }
+
   /// Nobody waits any more for the fetch that it leads for others.
   func deserted(_ worker: Worker) {
-    guard hasNoClient, !isRefresh, caching?.leads != nil, ending == nil else { return }
+    guard hasNoClient, !errand.isRefresh, caching?.leads != nil, ending == nil else { return }
     perform(session.clientFailed(), worker)
     if !flags.contains(.closed) { settle(worker) }
   }

@@ -29,7 +29,7 @@ final class DiskFiles: @unchecked Sendable {
 
   /// Says of a database that it is ours ("Spct"), and which form its table has.
   private static let applicationID = 0x5370_6374
-  private static let form = 1
+  private static let form = 2
   /// Files that are kept open for reading: as many as are read at one time by busy clients.
   private static let mostReading = 64
   /// Directories of files: some thousand files in each where the store is large.
@@ -95,12 +95,14 @@ final class DiskFiles: @unchecked Sendable {
       tables = Int(row[0].integer)
       return true
     }
-    if tables > 0, application != Self.applicationID || version != Self.form { throw Foreign() }
+    if tables > 0, application != Self.applicationID { throw Foreign() }
     // What is lost with the machine is fetched again; what is there after a crash of the daemon is whole.
     for pragma in ["journal_mode = WAL", "synchronous = OFF", "temp_store = MEMORY"] {
       try database.run("PRAGMA \(pragma)")
     }
-    if tables > 0 { return }
+    if tables > 0, version == Self.form { return }
+    // What another version has stored is fetched again.
+    try database.run("DROP TABLE IF EXISTS answers")
     try database.run("PRAGMA application_id = \(Self.applicationID)")
     try database.run("PRAGMA user_version = \(Self.form)")
     try database.run(
@@ -111,7 +113,7 @@ final class DiskFiles: @unchecked Sendable {
         trailers BLOB NOT NULL, requested INTEGER NOT NULL, received INTEGER NOT NULL,
         initial_age INTEGER NOT NULL, lifetime INTEGER NOT NULL, lifetime_source TEXT NOT NULL,
         selecting BLOB NOT NULL, names_lifetime INTEGER NOT NULL, is_private INTEGER NOT NULL,
-        bytes INTEGER NOT NULL)
+        bytes INTEGER NOT NULL, part_offset INTEGER, part_total INTEGER)
       """)
   }
 
@@ -180,6 +182,18 @@ final class DiskFiles: @unchecked Sendable {
     return descriptor.write(bytes, at: offset)
   }
 
+  /// The first bytes of a file become those of a new one.
+  func copy(_ count: UInt64, of file: UInt64, to new: UInt64) -> SystemError? {
+    var offset: UInt64 = 0
+    while offset < count {
+      let size = Int(min(UInt64(Content.chunkBytes), count - offset))
+      guard let bytes = read(size, of: file, at: offset) else { return .inputOutput }
+      if let error = write(bytes, to: new, at: offset) { return error }
+      offset += UInt64(size)
+    }
+    return nil
+  }
+
   /// It is not written any further.
   func abandon(_ file: UInt64) {
     writing.removeValue(forKey: file)?.close()
@@ -220,14 +234,15 @@ final class DiskFiles: @unchecked Sendable {
     if let descriptor = writing.removeValue(forKey: file) { keepReading(file, descriptor) }
     let record = answer.head.record
     try database.run(
-      "INSERT INTO answers VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
+      "INSERT INTO answers VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
       [
         .integer(Int64(file)), .blob(answer.key.bytes), .text(String(decoding: answer.url, as: UTF8.self)),
         .text(answer.host), .text(answer.rule), .integer(Int64(record.status)), .blob(record.reason),
         .blob(record.fields), .blob(answer.content.trailers), .integer(record.requested), .integer(record.received),
         .integer(record.initialAge), .integer(record.lifetime), .text(record.lifetimeSource),
         .blob(record.selecting), .integer(record.namesLifetime ? 1 : 0), .integer(record.isPrivate ? 1 : 0),
-        .integer(Int64(answer.content.count)),
+        .integer(Int64(answer.content.count)), answer.part.map { .integer(Int64($0.offset)) } ?? .null,
+        answer.part.map { .integer(Int64($0.total)) } ?? .null,
       ])
   }
 
@@ -261,7 +276,7 @@ final class DiskFiles: @unchecked Sendable {
       found = row
       return false
     }
-    guard found.count == 18 else { throw Foreign() }
+    guard found.count == 20 else { throw Foreign() }
     if found[1].blob != key.bytes { return (nil, ()) }
     guard case .success(let descriptor) = directory.open(Self.name(file)) else { throw Foreign() }
     defer { descriptor.close() }
@@ -277,7 +292,7 @@ final class DiskFiles: @unchecked Sendable {
     return (
       StoredAnswer(
         key: key, url: Array(found[2].text.utf8), host: found[3].text, rule: found[4].text,
-        StoredHead(Self.record(found), targets: targets), content, file: file), ()
+        StoredHead(Self.record(found), targets: targets), content, part: Self.part(found), file: file), ()
     )
   }
 
@@ -301,6 +316,11 @@ final class DiskFiles: @unchecked Sendable {
           head: StoredHead(Self.record(row), targets: targets), bytes: UInt64(row[17].integer)))
       return true
     }
+  }
+
+  private static func part(_ row: [DatabaseValue]) -> StoredPart? {
+    guard case .integer(let offset) = row[18], case .integer(let total) = row[19] else { return nil }
+    return StoredPart(offset: UInt64(offset), total: UInt64(total))
   }
 
   private static func record(_ row: [DatabaseValue]) -> StoredRecord {

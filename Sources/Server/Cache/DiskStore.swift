@@ -19,6 +19,8 @@ final class DiskStore: Sendable {
     /// More of the content of an answer is there, or all.
     case write(StoredAnswer)
     case load(StoredAnswer, chunk: Int)
+    /// The file of an answer begins with what another holds.
+    case adopt(StoredAnswer, from: UInt64, count: UInt64)
     /// Makes answers again of what is in the files for a key.
     case restore(CacheKey, reply: @Sendable () -> Void)
     case freshen(StoredAnswer)
@@ -99,6 +101,10 @@ final class DiskStore: Sendable {
   func mayHave(_ key: CacheKey) -> Bool { shared.withLock { $0.isOpen && !$0.table.files(of: key).isEmpty } }
 
   func write(_ answer: StoredAnswer) { jobs.post(.write(answer)) }
+  /// `count`: of the first bytes of file `from`.
+  func adopt(_ answer: StoredAnswer, from file: UInt64, count: UInt64) {
+    jobs.post(.adopt(answer, from: file, count: count))
+  }
   func load(_ answer: StoredAnswer, chunk: Int) { jobs.post(.load(answer, chunk: chunk)) }
   func restore(_ key: CacheKey, reply: @escaping @Sendable () -> Void) { jobs.post(.restore(key, reply: reply)) }
   func freshen(_ answer: StoredAnswer) { if answer.file != nil { jobs.post(.freshen(answer)) } }
@@ -221,6 +227,7 @@ final class DiskStore: Sendable {
       case .write(let answer): fail(answer)
       case .load(let answer, let chunk): wake(answer.content.loaded(chunk, nil), .content)
       case .restore(_, let reply): reply()
+      case .adopt(let answer, _, _): fail(answer)
       case .operate(let body): body(nil)
       case .stop: goesOn = false
       case .freshen, .remove, .touch: break
@@ -268,6 +275,12 @@ final class DiskStore: Sendable {
       switch job {
       case .write(let answer): if let reason = write(answer, files) { fault = fault ?? reason }
       case .load(let answer, let chunk): load(answer, chunk, files)
+      case .adopt(let answer, let file, let count):
+        if let number = answer.file, let error = files.copy(count, of: file, to: number) {
+          files.abandon(number)
+          fail(answer)
+          fault = fault ?? "\(error)"
+        }
       case .restore(let key, let reply):
         restore(key, files)
         reply()
@@ -297,7 +310,7 @@ final class DiskStore: Sendable {
     switch answer.content.end {
     case .growing: return nil
     case .broken:
-      files.abandon(number)
+      if !answer.content.isSalvaged { files.abandon(number) }
       return nil
     // Of the last jobs of an answer the first finds it whole.
     case .complete: if shared.withLock({ $0.table.contains(number) }) { return nil }
@@ -351,7 +364,7 @@ extension DiskStore.Job {
   /// Whether a client waits for it.
   fileprivate var isAwaited: Bool {
     switch self {
-    case .load, .restore: true
+    case .load, .restore, .adopt: true
     case .write, .freshen, .remove, .touch, .operate, .stop: false
     }
   }

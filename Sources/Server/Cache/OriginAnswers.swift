@@ -53,6 +53,10 @@ extension Conversation {
       return false
     case .get: break
     }
+    if case .resumption(let fetch) = errand {
+      resume(fetch, fields, caching, line, &input, headBytes: headBytes, limits, worker)
+      return true
+    }
     if status == 304, caching.isValidating, let stored = caching.stored {
       return validated(stored, by: fields, caching, line, &input, headBytes: headBytes, worker)
     }
@@ -62,20 +66,105 @@ extension Conversation {
       input.removeAll()
       return true
     }
-    let head = StoredHead(
-      status: status, reason: input.bytes.extracting(worker.workspace.response.reason).array, fields,
-      answering: caching.request, requested: caching.requested, received: now, targets: caching.cache.targets)
-    let longest = caching.cache.longestContent(spills: caching.cache.disk?.isWriting ?? false)
-    if let announced = announcedLength(worker.workspace.response), announced > longest {
-      return passesOn(caching, status, worker)
-    }
-    if head.refusal(toStoreFor: caching.request) != nil { return passesOn(caching, status, worker) }
     // Of what was changed meanwhile nobody knows which of both it is.
     if caching.cache.with({ $0.wasChanged(caching.key, since: caching.requested) }) {
+      if caching.asksForRest { return asksForWhole(caching, &input, worker) }
       endFlight(caching, .leaderless, worker)
       return false
     }
-    store(head, caching, line, &input, headBytes: headBytes, limits, worker)
+    if let storing = storing(fields, caching, input.bytes, worker) {
+      store(storing, caching, line, &input, headBytes: headBytes, limits, worker)
+      return true
+    }
+    // What is missing was asked for, and the client wants all of it.
+    if caching.asksForRest, status == 206 || status == 416 { return asksForWhole(caching, &input, worker) }
+    return passesOn(caching, status, worker)
+  }
+
+  /// What is stored of what comes.
+  private struct Storing {
+    let answer: StoredAnswer
+    /// Bytes that come and are there already.
+    var known: UInt64 = 0
+    /// What its file begins with stands in another.
+    var adopted: (file: UInt64, count: UInt64)? = nil
+  }
+
+  /// nil: nothing is stored.
+  private func storing(_ fields: MessageFields, _ caching: Caching, _ input: Span<UInt8>, _ worker: Worker) -> Storing?
+  {
+    let status = worker.workspace.response.status
+    let announced = announcedLength(worker.workspace.response)
+    let disk = caching.cache.disk
+    let longest = caching.cache.longestContent(spills: disk?.isWriting ?? false)
+    if let announced, announced > longest { return nil }
+    if status == 206 {
+      guard let range = ContentRange(fields), let total = range.total, announced == UInt64(range.bytes.count),
+        let storing = part(range, of: total, fields, caching, worker),
+        storing.answer.content.announced.map({ $0 <= longest }) ?? false
+      else { return nil }
+      // An origin may give another part than the one that was asked for.
+      let head = storing.answer.head
+      let asked = head.presentation(for: caching.request, length: total)
+      return storing.answer.holds(asked, for: caching.request) ? storing : nil
+    }
+    let head = StoredHead(
+      status: status, reason: input.extracting(worker.workspace.response.reason).array, fields,
+      answering: caching.request, requested: caching.requested, received: worker.workspace.wallMilliseconds,
+      targets: caching.cache.targets)
+    if head.refusal(toStoreFor: caching.request) != nil { return nil }
+    let file = disk?.newFile()
+    return Storing(answer: answer(head, Content(announced: announced, spills: file != nil), file: file, caching))
+  }
+
+  private func answer(
+    _ head: StoredHead, _ content: Content, part: StoredPart? = nil, file: UInt64?, _ caching: Caching
+  ) -> StoredAnswer {
+    StoredAnswer(
+      key: caching.key, url: caching.url, host: destination?.name ?? "", rule: session.exchange.rule?.name ?? "", head,
+      content, part: part, file: file)
+  }
+
+  /// A part: behind one that is stored, where they meet, or as it is.
+  private func part(
+    _ range: ContentRange, of total: UInt64, _ fields: MessageFields, _ caching: Caching, _ worker: Worker
+  ) -> Storing? {
+    let now = worker.workspace.wallMilliseconds
+    // It is kept as the whole is that it is of.
+    let head = StoredHead(
+      status: 200, reason: Array("OK".utf8), fields, answering: caching.request, requested: caching.requested,
+      received: now, targets: caching.cache.targets)
+    if head.refusal(toStoreFor: caching.request) != nil { return nil }
+    let file = caching.cache.disk?.newFile()
+    if let old = caching.part, let oldPart = old.part, let (beginning, known) = old.meets(range, fields),
+      // What is in the old file alone goes into the new one.
+      beginning.written == 0 || old.file != nil && file != nil
+    {
+      let fresh = old.head.freshened(
+        by: fields, answering: caching.request, requested: caching.requested, received: now,
+        targets: caching.cache.targets)
+      let count = range.bytes.upperBound - oldPart.offset
+      let content = Content(beginning, announced: count, spills: file != nil)
+      let isWhole = count == total
+      return Storing(
+        answer: answer(fresh, content, part: isWhole ? nil : oldPart, file: file, caching), known: known,
+        adopted: beginning.written > 0 ? old.file.map { ($0, beginning.written) } : nil)
+    }
+    let content = Content(announced: UInt64(range.bytes.count), spills: file != nil)
+    return Storing(
+      answer: answer(
+        head, content, part: StoredPart(offset: range.bytes.lowerBound, total: total), file: file, caching))
+  }
+
+  /// What was to be put together does not fit, or is gone: all of it is asked for.
+  private func asksForWhole(_ caching: Caching, _ input: inout ByteBuffer, _ worker: Worker) -> Bool {
+    input.removeAll()
+    if let stored = caching.stored ?? caching.part { caching.cache.remove(stored) }
+    caching.forgetStored()
+    caching.awaitsHead = true
+    dropUpstream(worker)
+    session.exchange.askAgain(caching.head, &worker.workspace, &outputs)
+    connect(fresh: false, worker)
     return true
   }
 
@@ -91,7 +180,7 @@ extension Conversation {
   private func passesOn(_ caching: Caching, _ status: Int, _ worker: Worker) -> Bool {
     let now = worker.now
     let isAnother = status < 500 && status != 206 && status != 304
-    if isAnother, let stored = caching.stored { caching.cache.remove(stored) }
+    if isAnother, let stored = caching.stored ?? caching.part { caching.cache.remove(stored) }
     if status != 304, status != 206 { caching.cache.with { $0.noteUnstorable(caching.key, now: now) } }
     endFlight(caching, .unshared, worker)
     return false
@@ -107,7 +196,7 @@ extension Conversation {
   private func freshenByHead(_ caching: Caching, _ fields: MessageFields, _ worker: Worker) {
     guard let stored = caching.stored, worker.workspace.response.status == 200 else { return }
     let length = fields.combined("content-length").map { UInt64(String(decoding: $0, as: UTF8.self)) }
-    let isSame = stored.head.isValidated(by: fields) && (length == nil || length == stored.content.length)
+    let isSame = stored.head.isValidated(by: fields) && (length == nil || length == stored.length)
     if isSame { _ = freshen(stored, by: fields, caching, worker) } else { caching.cache.remove(stored) }
   }
 
@@ -131,17 +220,8 @@ extension Conversation {
   ) -> Bool {
     let mayKeep = worker.workspace.response.isPersistent && input.count == headBytes
     input.removeAll()
-    guard stored.head.isValidated(by: fields) else {
-      // About what it is nobody knows: what was stored goes, and the whole is asked for.
-      caching.cache.remove(stored)
-      caching.stored = nil
-      caching.isValidating = false
-      caching.awaitsHead = true
-      dropUpstream(worker)
-      session.exchange.askAgain(caching.head, &worker.workspace, &outputs)
-      connect(fresh: false, worker)
-      return true
-    }
+    // About what it is nobody knows: what was stored goes, and the whole is asked for.
+    guard stored.head.isValidated(by: fields) else { return asksForWhole(caching, &input, worker) }
     let fresh = freshen(stored, by: fields, caching, worker)
     detach(line, keeps: mayKeep, worker)
     endFlight(caching, .answer(fresh, .revalidated), worker)
@@ -163,29 +243,54 @@ extension Conversation {
 
   /// Begins to store what comes, and to read it from there.
   private func store(
-    _ head: StoredHead, _ caching: Caching, _ line: Upstream, _ input: inout ByteBuffer, headBytes: Int,
+    _ storing: Storing, _ caching: Caching, _ line: Upstream, _ input: inout ByteBuffer, headBytes: Int,
     _ limits: HeadLimits, _ worker: Worker
   ) {
-    let framing = worker.workspace.response.framing
-    let file = caching.cache.disk?.newFile()
-    let answer = StoredAnswer(
-      key: caching.key, url: caching.url, host: destination?.name ?? "", rule: session.exchange.rule?.name ?? "", head,
-      Content(announced: announcedLength(worker.workspace.response), spills: file != nil), file: file)
-    let terms = CacheFetch.Terms(
-      framing: framing, mayKeep: worker.workspace.response.isPersistent,
-      idleMilliseconds: session.exchange.timeouts.upstreamIdleMilliseconds,
-      stallMilliseconds: session.exchange.timeouts.bodyStallMilliseconds, limits: limits)
+    let answer = storing.answer
+    if let (file, count) = storing.adopted { caching.cache.disk?.adopt(answer, from: file, count: count) }
+    let terms = terms(skipping: storing.known, limits, worker)
     let replaced = caching.cache.insert(answer)
     caching.replaces = replaced
     input.consume(headBytes)
-    let fetch = CacheFetch(line, answer, replacing: replaced, of: caching.cache, terms, worker)
+    let fetch = CacheFetch(answer, replacing: replaced, of: caching.cache, worker)
+    if session.exchange.resumesDownloads { fetch.repetition = Repetition(of: caching, by: self) }
     upstream = nil
     worker.workspace.pool.reclaim(&upstreamInput)
     // The first to read is counted before the fetch looks for readers.
     let isServed = serve(answer, .stored, worker, reads: false)
     endFlight(caching, .answer(answer, .stored), worker)
-    fetch.begin(with: &input)
+    fetch.begin(line, terms, with: &input)
     if isServed { readUpstream(worker) }
+  }
+
+  private func terms(skipping known: UInt64, _ limits: HeadLimits, _ worker: Worker) -> CacheFetch.Terms {
+    CacheFetch.Terms(
+      framing: worker.workspace.response.framing, known: known, mayKeep: worker.workspace.response.isPersistent,
+      idleMilliseconds: session.exchange.timeouts.upstreamIdleMilliseconds,
+      stallMilliseconds: session.exchange.timeouts.bodyStallMilliseconds, limits: limits)
+  }
+
+  /// An answer to the question for the rest of a fetch that has broken off.
+  private func resume(
+    _ fetch: CacheFetch, _ fields: MessageFields, _ caching: Caching, _ line: Upstream, _ input: inout ByteBuffer,
+    headBytes: Int, _ limits: HeadLimits, _ worker: Worker
+  ) {
+    errand = nil
+    let status = worker.workspace.response.status
+    let range = status == 206 ? ContentRange(fields) : nil
+    if let range, announcedLength(worker.workspace.response) == UInt64(range.bytes.count), fetch.isContinued(by: range),
+      fetch.answer.head.isSameRepresentation(as: fields)
+    {
+      let terms = terms(skipping: 0, limits, worker)
+      input.consume(headBytes)
+      upstream = nil
+      worker.workspace.pool.reclaim(&upstreamInput)
+      fetch.goOn(line, terms, with: &input)
+    } else {
+      input.removeAll()
+      fetch.couldNotGoOn(mayTryAgain: status >= 500)
+    }
+    perform(session.clientFailed(), worker)
   }
 
   // MARK: Failures

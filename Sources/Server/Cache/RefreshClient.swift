@@ -1,9 +1,11 @@
-// A stored answer that may be used for a while after it went stale is fetched anew meanwhile (RFC 5861, 3): by an exchange like
-// any other, of which the client is nobody. It asks what the last client asked, under the policy in force.
+// Exchanges like any other of which the client is nobody: a stored answer that may be used for a while after it went stale is fetched
+// anew meanwhile (RFC 5861, 3); a fetch goes on for those who wait for it; and one that broke off is asked for the rest. They ask
+// what a client has asked, under the policy in force. Tests: Tests/EndToEndTests/test_cache_stale.py, test_cache_parts.py.
 
 import Bytes
 import Cache
 import Session
+import Sharing
 import Transport
 
 /// The client's end of it: a request that is there, and somebody who takes whatever comes.
@@ -31,21 +33,51 @@ final class RefreshClient: CarriedStream {
   func abort() {}
 }
 
+/// What such a conversation is for.
+enum Errand {
+  /// What is stored is fetched anew.
+  case refresh
+  /// Others wait for a fetch whose own client has left. Its request has left by the line.
+  case inheritance(Caching, Upstream)
+  /// A fetch has broken off, and goes on.
+  case resumption(CacheFetch)
+}
+
+extension Errand? {
+  var isRefresh: Bool { if case .refresh = self { true } else { false } }
+}
+
+/// All that is needed in order to ask again what a client has asked, whether that is still there or not.
+struct Repetition {
+  let caching: Caching
+  let connection: Accepted
+  let descriptor: Descriptor
+  let origin: RequestOrigin
+  let identification: Conversation.Identification
+  let identity: Claimant?
+
+  init(of caching: Caching, by conversation: Conversation) {
+    self.caching = caching
+    connection = conversation.connection
+    descriptor = conversation.descriptor
+    origin = conversation.session.origin
+    identification = conversation.identification.subtracting(.counted)
+    identity = conversation.identity
+  }
+}
+
 extension Worker {
   /// Asks the origin for what `conversation` has just been given out of the store, unless somebody does already.
   func refresh(_ answer: StoredAnswer, for conversation: Conversation) {
     guard let caching = conversation.caching, !isDraining, !caching.cache.with({ $0.isFlying(answer.key) }) else {
       return
     }
-    let refreshing = repetition(of: caching, by: conversation)
-    refreshing.isRefresh = true
-    refreshing.begin(self)
+    repeated(Repetition(of: caching, by: conversation), for: .refresh).begin(self)
   }
 
   /// The client that asked first has left; others wait for the answer to its request, which has left by `line`.
   func inherit(_ caching: Caching, _ line: Upstream, from conversation: Conversation) {
-    let heir = repetition(of: caching, by: conversation)
-    heir.inherited = (caching, line)
+    let heir = repeated(Repetition(of: caching, by: conversation), for: .inheritance(caching, line))
     line.owner = heir
     if let flight = caching.leads {
       let reader = Content.Reader(worker: index, slot: heir.slot, generation: generation(heir.slot))
@@ -55,16 +87,17 @@ extension Worker {
   }
 
   /// A conversation without a client that asks the same again.
-  private func repetition(of caching: Caching, by conversation: Conversation) -> Conversation {
+  func repeated(_ repetition: Repetition, for errand: Errand) -> Conversation {
     let slot = occupy(.free)
-    let client = RefreshClient(caching.repeatedRequest(isInTunnel: conversation.session.origin.interior != nil))
+    let client = RefreshClient(repetition.caching.repeatedRequest(isInTunnel: repetition.origin.interior != nil))
     let repeating = Conversation(
-      slot: slot, conversation.connection, over: ByteStream(client, by: conversation.descriptor), live: live, now: now)
-    repeating.session.origin = conversation.session.origin
+      slot: slot, repetition.connection, over: ByteStream(client, by: repetition.descriptor), live: live, now: now)
+    repeating.errand = errand
+    repeating.session.origin = repetition.origin
     repeating.session.origin.wire = .http11
     repeating.session.expectLastExchange()
-    repeating.identification = conversation.identification.subtracting(.counted)
-    repeating.identity = conversation.identity
+    repeating.identification = repetition.identification
+    repeating.identity = repetition.identity
     reoccupy(slot, .client(repeating))
     return repeating
   }

@@ -13,8 +13,7 @@ extension Conversation {
   ) {
     if serve(answer, result, detail: detail, worker) { return }
     // Purged meanwhile, with its content.
-    caching.stored = nil
-    caching.isValidating = false
+    caching.forgetStored()
     caching.awaitsHead = true
     session.exchange.askAgain(caching.head, &worker.workspace, &outputs)
     connect(fresh: false, worker)

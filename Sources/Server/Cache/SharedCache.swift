@@ -167,6 +167,8 @@ final class ReplacedAnswers {
     self.cache = cache
   }
 
+  var areAny: Bool { !answers.isEmpty }
+
   /// One of the two is content with the new answer.
   func accept() {
     voices -= 1

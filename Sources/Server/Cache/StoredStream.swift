@@ -12,6 +12,7 @@ final class StoredStream: CarriedStream {
   private let shared: SharedState
   private let reader: Content.Reader
   private var head = ByteBuffer()
+  /// The next byte of the content, which may begin behind the first of the representation.
   private var offset: UInt64
   /// Behind the last byte that is sent; nil: the end of the content.
   private let end: UInt64?
@@ -23,21 +24,23 @@ final class StoredStream: CarriedStream {
   init?(
     _ answer: StoredAnswer, for request: CacheRequest, of cache: SharedCache, slot: Int, _ worker: Worker
   ) {
-    let length = answer.content.length
+    let length = answer.length
     let presentation = answer.head.presentation(for: request, length: length)
     let isBodyless = request.method == .head || answer.head.status == 204
     self.answer = answer
     self.cache = cache
     shared = worker.shared
     reader = Content.Reader(worker: worker.index, slot: slot, generation: worker.generation(slot))
+    guard answer.holds(presentation, for: request) else { return nil }
+    let origin = answer.part?.offset ?? 0
     switch presentation {
     case .whole:
       offset = 0
       end = length
       isDone = isBodyless
     case .part(let range, _):
-      offset = range.lowerBound
-      end = range.upperBound
+      offset = range.lowerBound - origin
+      end = range.upperBound - origin
       isDone = false
     case .notModified, .unsatisfiable:
       offset = 0

@@ -49,10 +49,8 @@ final class Conversation {
   var clientHandshake: ClientHandshake?
   /// What a cache has to do with the exchange under way; nil: none has.
   var caching: Caching?
-  /// A fetch that others wait for, and whose own client has left.
-  var inherited: (caching: Caching, line: Upstream)?
-  /// Nobody waits for it: what is stored is fetched anew.
-  var isRefresh = false
+  /// What it is for where it has no client of its own.
+  var errand: Errand?
   /// What has a body that is taken whole, as far as it is more than may be held.
   var spool: SpoolFile?
   /// Who the client is is being looked up, at most until the deadline.
@@ -267,7 +265,7 @@ final class Conversation {
   }
 
   func connect(fresh: Bool, _ worker: Worker) {
-    if inherited != nil { return goOnForOthers(worker) }
+    if case .inheritance(let caching, let line) = errand { return goOnForOthers(caching, line, worker) }
     if worker.storesAnswers, isAnsweredByCache(worker) { return }
     let rule = session.exchange.record.decision?.rule
     let routes = worker.routes(of: rule, live)

@@ -25,7 +25,7 @@ extension Worker {
       case .client(let conversation): conversation.networkChanged(self)
       case .probe(let probe): probe.networkChanged(self)
       case .http2(let endpoint): if case .origin(let line) = endpoint.peer, !stillLeads(line) { endpoint.retire() }
-      case .fetch(let fetch): if hasLost(fetch.line.descriptor) { fetch.abandon() }
+      case .fetch(let fetch): if let line = fetch.line, hasLost(line.descriptor) { fetch.abandon() }
       case .free, .listener, .mailbox, .upstream, .connector, .attempt, .acceptPause: break
       }
     }

@@ -32,6 +32,9 @@ extension Exchange {
 
   public var cachePolicy: CachePolicy { record.decision.map { policy.request(of: $0).cachePolicy } ?? .useProtocol }
 
+  /// Whether a download that breaks off at the origin is gone on with.
+  public var resumesDownloads: Bool { record.decision.map { policy.request(of: $0).resumesDownloads } ?? false }
+
   /// Whether a cache understands all of the request: it is no tunnel and no call, its credentials are its own and not those of a
   /// connection, and nothing of it depends on what the origin answers first.
   private var isForCache: Bool {

@@ -120,6 +120,8 @@ public struct SystemError: Error, Equatable, Sendable, CustomStringConvertible {
   public static let noMemory = SystemError(CL_ENOMEM)
   /// Something that should have answered did not.
   public static let noAnswer = SystemError(CL_ETIMEDOUT)
+  /// A disk does not do what it should.
+  public static let inputOutput = SystemError(CL_EIO)
   public static let networkUnreachable = SystemError(CL_ENETUNREACH)
 
   public var description: String { String(cString: cl_error_text(number)) }
