@@ -1,6 +1,7 @@
 // See CLinux.h. EINTR is retried here, so that no caller has to.
 
 #define _GNU_SOURCE
+#include <malloc.h>
 #include <stdio.h>
 #include "CLinux.h"
 
@@ -437,6 +438,8 @@ int cl_poll(cl_poll_entry *entries, int count, int timeout) {
   }
   return result;
 }
+
+void cl_give_back_memory(void) { malloc_trim(0); }
 
 static int64_t milliseconds(clockid_t clock) {
   struct timespec now;

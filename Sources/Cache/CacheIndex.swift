@@ -42,7 +42,8 @@ public struct CacheIndex: Sendable {
   private var flights: [CacheKey: [Flying]] = [:]
   /// Keys whose last answer could not be stored: equal requests are not held up for another.
   private var unstorable: [CacheKey: Int64] = [:]
-  private var isPurging = false
+  /// Bytes that it is being purged to; nil: it is not.
+  private var purgingTo: Int?
   /// The keys of each URL, by its hash: those of other users and credentials among them.
   private var keys: [Int: [CacheKey]] = [:]
   /// When a URL was changed last, by its hash, in milliseconds since 1970; and what of those that are forgotten was last.
@@ -53,7 +54,7 @@ public struct CacheIndex: Sendable {
   public private(set) var count = 0
   public private(set) var evictions: UInt64 = 0
   private let limit: Int
-  private let lowWater: Int
+  private let purgeTo: Double
 
   /// Answers that one step of purging takes out: some tens of microseconds.
   static let purgeStep = 32
@@ -66,7 +67,7 @@ public struct CacheIndex: Sendable {
   /// `limit`: bytes of answers with their heads; purged down to `purgeTo` of it.
   public init(limit: Int, purgeTo: Double) {
     self.limit = limit
-    lowWater = Int(Double(limit) * purgeTo)
+    self.purgeTo = purgeTo
   }
 
   // MARK: Finding
@@ -210,19 +211,25 @@ public struct CacheIndex: Sendable {
     return removed
   }
 
-  /// Under pressure: purged down to the low water, whatever there is room for.
+  /// Memory is short: it is purged down to the same part of what there is as it would be of its limit.
   public mutating func startPurging() {
-    isPurging = true
+    purgingTo = Int(Double(bytes) * purgeTo)
     purge()
   }
 
+  /// A step of what has been begun. Whether there is more to do.
+  public mutating func goOnPurging() -> Bool {
+    purge()
+    return purgingTo != nil
+  }
+
   private mutating func purge() {
-    if bytes > limit { isPurging = true }
+    if bytes > limit, purgingTo == nil { purgingTo = Int(Double(limit) * purgeTo) }
     var steps = Self.purgeStep
-    while isPurging, steps > 0 {
+    while let target = purgingTo, steps > 0 {
       steps -= 1
-      if bytes <= lowWater || oldest < 0 {
-        isPurging = false
+      if bytes <= target || oldest < 0 {
+        purgingTo = nil
         return
       }
       evictions += 1

@@ -34,6 +34,7 @@ private final class Index {
     index.remove(in: range, where: isMeant)
   }
   func startPurging() { index.startPurging() }
+  func goOnPurging() -> Bool { index.goOnPurging() }
 
   /// The answer that is found; nil: there is none to this request.
   func answer(_ name: String, _ asked: [String] = []) -> StoredAnswer? {
@@ -245,10 +246,7 @@ private func reader(_ number: Int) -> Content.Reader { Content.Reader(worker: 0,
     index.insert(Self.stored("1500"))
     #expect(index.count == 501 - CacheIndex.purgeStep)
     var steps = 1
-    while index.count > 50, steps < 100 {
-      index.startPurging()
-      steps += 1
-    }
+    while index.goOnPurging(), steps < 100 { steps += 1 }
     #expect(index.count == 50)
     #expect(steps == 15)
     #expect(index.answer("1500") != nil)
@@ -260,10 +258,12 @@ private func reader(_ number: Int) -> Content.Reader { Content.Reader(worker: 0,
     let index = Self.index(20 * size)
     for number in 0..<10 { index.insert(Self.stored("\(number)")) }
     index.startPurging()
-    #expect(index.count == 10, "at the low water nothing is taken")
-    index.insert(Self.stored("x"))
-    index.startPurging()
-    #expect(index.count == 10)
+    #expect(index.count == 5, "half of what there was, for purge_to is a half")
+    #expect(index.answer("4") == nil)
+    #expect(index.answer("5") != nil)
+    #expect(!index.goOnPurging())
+    for number in 10..<100 { index.insert(Self.stored("\(number)")) }
+    #expect(index.count <= 20, "its limit holds as before")
   }
 
   // MARK: Removing

@@ -274,8 +274,4 @@ import Testing
     let text = setting.outputs.toClient.bytes.string
     #expect(text.hasPrefix("HTTP/1.1 502 malformed-content"), "\(text)")
   }
-
-  @Test func everyWordOfTheLogIsItsOwn() {
-    for result in CacheResult.allCases { #expect("\(result.token)" == result.rawValue) }
-  }
 }

@@ -124,6 +124,8 @@ int64_t cl_monotonic_microseconds(void);
 int64_t cl_wall_milliseconds(void);
 
 // process
+/// Memory that is free in the allocator goes back to the kernel.
+void cl_give_back_memory(void);
 /// Names a thread for tools that list them; cut to 15 bytes.
 void cl_thread_name(unsigned long thread, const char *name);
 int cl_raise_descriptor_limit(void);

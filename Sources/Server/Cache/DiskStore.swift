@@ -78,7 +78,10 @@ final class DiskStore: Sendable {
     shared = Locked(Shared(table: DiskTable(limit: storage.diskBytes, purgeTo: storage.purgeTo)))
     // What was there before is known before the first request.
     let opened = DiskFiles.open(directory, storage)
-    if case .success(let files) = opened { take(files) }
+    switch opened {
+    case .success(let files): take(files)
+    case .failure(let fault): shared.withLock { $0.fault = fault.sentence }
+    }
     let first: Result<DiskFiles, DiskFiles.Fault> = opened
     startThread(named: "cache") { [self] in run(first) }
   }

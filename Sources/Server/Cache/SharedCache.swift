@@ -139,6 +139,16 @@ final class SharedCache: Sendable {
     return removed.withLock { $0 }
   }
 
+  /// Memory is short: of what is in it a part goes, what was used longest ago first, some answers at a time. How many.
+  func purgeUnderPressure() -> Int {
+    let before = with { index in
+      index.startPurging()
+      return index.evictions
+    }
+    while with({ $0.goOnPurging() }) {}
+    return Int(with { $0.evictions } - before)
+  }
+
   /// Some slots at a time, so that no loop waits for long.
   private func walk(_ body: (inout CacheIndex, Range<Int>) -> Void) {
     var at = 0

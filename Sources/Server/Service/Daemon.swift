@@ -82,6 +82,8 @@ public final class Daemon: AdminHost {
   private var service: ServiceManager
   private let monitor: NetworkMonitor
   private var hosts: HostReachability
+  /// For who watches the memory.
+  private let cacheInForce: Locked<SharedCache?>
   /// Once it stops: when the open tunnels are handed over; nil where nobody keeps them.
   private var keeping: TunnelKeeping? = nil
   private var handedOver = 0
@@ -121,6 +123,9 @@ public final class Daemon: AdminHost {
     case .failure(let fault): throw StartFailure(description: "TLS cannot be set up: \(fault)")
     }
     state.cache = live.cache
+    let inForce = Locked(live.cache)
+    cacheInForce = inForce
+    PressureWatch.start(log: log) { inForce.withLock { $0 } }
     let mark = ViaMark(random: Process.random)
     let administration = try AdminListener.open(
       settings.policy.configuration.admin, passed: settings.inheritedAdmin, settings.log)
@@ -477,6 +482,8 @@ public final class Daemon: AdminHost {
     // Another store has the directory from here on.
     if let old = state.cache, old !== live.cache { old.disk?.stop() }
     state.cache = live.cache
+    let cache = live.cache
+    cacheInForce.withLock { $0 = cache }
     state.reloads += 1
     state.failure = nil
     state.loadedWall = Clock.wall

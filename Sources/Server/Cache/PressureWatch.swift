@@ -1,0 +1,32 @@
+// Where memory is short, the store gives back a part of what it holds, as AFAutoPurgingImageCache does at a memory warning.
+// Tests: MemoryPressureTests, Tests/EndToEndTests/test_cache_pressure.py.
+
+import Transport
+
+enum PressureWatch {
+  /// How long it is left alone after a purge, in milliseconds: what was freed has to be felt before more is.
+  private static let restMilliseconds: Int32 = 2000
+
+  /// Starts a thread that waits until memory is short. `cache`: the store in force then.
+  static func start(log: LogWriter, cache: @escaping @Sendable () -> SharedCache?) {
+    guard let pressure = MemoryPressure() else { return }
+    startThread(named: "pressure") { while waitAndPurge(pressure, log, cache) {} }
+  }
+
+  /// See `startThread`. false: nobody tells any more.
+  @inline(never)
+  private static func waitAndPurge(
+    _ pressure: MemoryPressure, _ log: LogWriter, _ cache: () -> SharedCache?
+  ) -> Bool {
+    guard pressure.wait() else { return false }
+    if let cache = cache() {
+      let count = cache.purgeUnderPressure()
+      if count > 0 {
+        MemoryPressure.giveBack()
+        log.event(.info, "cache: memory is short; \(count) stored answers were dropped from it")
+      }
+    }
+    Clock.rest(milliseconds: restMilliseconds)
+    return true
+  }
+}
