@@ -330,16 +330,16 @@ public final class HTTP2Connection {
     }
   }
 
-  /// `text` is a whole trailer section.
-  func sendTrailers(_ text: Span<UInt8>, _ stream: HTTP2Stream) {
-    guard let session = unsafe session, case .complete = readTrailers(text, from: 0) else { return }
-    unsafe text.withUnsafeBufferPointer { bytes in
-      guard let base = bytes.baseAddress else { return }
+  /// `text` is a whole trailer section. false: it cannot be sent, and the stream has no end.
+  func sendTrailers(_ text: Span<UInt8>, _ stream: HTTP2Stream) -> Bool {
+    guard let session = unsafe session, case .complete = readTrailers(text, from: 0) else { return false }
+    return unsafe text.withUnsafeBufferPointer { bytes in
+      guard let base = bytes.baseAddress else { return false }
       scratch.fields.begin(bytes.count)
       for index in scratch.trailers.lines.indices where !scratch.trailers.lines[index].isDropped {
         unsafe scratch.fields.add(scratch.trailers.lines[index], base)
       }
-      _ = unsafe scratch.fields.give { unsafe cng_trailers(session, stream.number, $0, $1) }
+      return unsafe scratch.fields.give { unsafe cng_trailers(session, stream.number, $0, $1) } == 0
     }
   }
 

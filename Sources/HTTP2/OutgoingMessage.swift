@@ -205,7 +205,7 @@ struct OutgoingMessage: ~Copyable {
   private static let keptBytes = 4 << 10
 
   mutating func submitTrailers(_ connection: HTTP2Connection, _ stream: HTTP2Stream) {
-    connection.sendTrailers(trailers.bytes, stream)
+    if !connection.sendTrailers(trailers.bytes, stream) { connection.reset(stream, .internalError) }
     trailers = ByteBuffer()
   }
 }

@@ -248,7 +248,7 @@ private func reader(_ number: Int) -> Content.Reader { Content.Reader(worker: 0,
     var steps = 1
     while index.goOnPurging(), steps < 100 { steps += 1 }
     #expect(index.count == 50)
-    #expect(steps == 15)
+    #expect(steps == 14)
     #expect(index.answer("1500") != nil)
     #expect(index.answer("1450") == nil)
   }

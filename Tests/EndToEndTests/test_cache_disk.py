@@ -136,3 +136,25 @@ def test_a_purge_and_an_unsafe_method_remove_files(on_disk, tmp_path):
     assert not [path for path in (tmp_path / "store" / "objects").rglob("*") if path.is_file()]
     assert "0 answers" in before.proxy.admin.text("/v1/cache")
     assert bodies
+
+
+def test_what_was_changed_while_it_was_written_is_not_found_again(on_disk, tmp_path):
+    before = on_disk()
+    held = before.site.hold("/x")
+    client = before.start("/x")
+    request = held.next()
+    request.send(said(FRESH, body=LARGE).head() + LARGE[: 2 << 20])
+    client.receive_until(LARGE[(1 << 20) : (1 << 20) + 64])
+    before.site.say("/x", said(status=204))
+    before.ask("/x", method="POST")
+    request.send(LARGE[2 << 20 :])
+    request.end()
+    assert client.answer().body == LARGE
+    before.site.say("/other", said(FRESH, body=LARGE))
+    before.ask("/other")
+    wait_until_written(before, 1)
+    ended(before, "kill")
+    after = on_disk()
+    after.site.say("/x", said(FRESH, body=b"new"))
+    check_forwarded(after.ask("/x"), "uri-miss", b"new")
+    check_hit(after.ask("/other"), LARGE)

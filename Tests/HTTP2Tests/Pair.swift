@@ -20,6 +20,14 @@ final class Pair {
     self.server = server
   }
 
+  /// Connection and streams know one another until it is over.
+  deinit {
+    for connection in [client, server] {
+      connection.broken()
+      _ = connection.takeTouched()
+    }
+  }
+
   /// Moves bytes until neither side has any more.
   func run(step: Int = .max) {
     while move(from: client, to: server, step) || move(from: server, to: client, step) {}

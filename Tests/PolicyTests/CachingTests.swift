@@ -153,6 +153,12 @@ import Testing
       ["[rule.cache] does nothing", "no [cache]"],
       ["'cache_policy' in [rule.request]", "it does nothing", "no [cache]"])
     holds(
+      Self.idle("[cache]", "request.resume = true"),
+      ["'resume' in [rule.request]", "it does nothing", "no [rule.cache]"])
+    holds(Self.idle("[cache]", "request.resume = false"))
+    holds(Self.idle("[cache]", "[rule.cache]\n[rule.request]\nresume = true"))
+    holds(Self.idle("", "[rule.cache]", action: "deny"), ["[rule.cache] does nothing in a rule that denies"])
+    holds(
       Self.idle("[cache]", "[rule.cache]", action: "deny"), ["[rule.cache] does nothing in a rule that denies"])
   }
 
@@ -164,6 +170,22 @@ import Testing
       #expect(seen.allSatisfy { $0.contains(missing) }, "\(seen)")
     }
     #expect(Self.idle("[cache]", "[rule.cache]\n[rule.request]\ncache_policy = \"return-cache-dont-load\"") == [])
+  }
+
+  /// [defaults.request] is every rule's.
+  @Test func defaultsThatDoNothingOrRefuseEverythingAreWarnedOf() {
+    func seen(_ store: String, _ defaults: String, _ rule: String) -> [String] {
+      Self.idle("\(store)\n[defaults.request]\n\(defaults)", rule)
+    }
+    let never = "cache_policy = \"return-cache-dont-load\""
+    let one = seen("[cache]", "resume = true", "")
+    #expect(one.count == 1 && one[0].contains("'resume' in [defaults.request]"), "\(one)")
+    #expect(one.allSatisfy { $0.contains("no rule has [rule.cache]") }, "\(one)")
+    #expect(seen("[cache]", "resume = true\n\(never)", "[rule.cache]") == [])
+    let all = seen("[cache]", never, "")
+    #expect(all.count == 2, "\(all)")
+    #expect(all.contains { $0.contains("every request is refused (504): no rule has [rule.cache]") }, "\(all)")
+    #expect(all.contains { $0.contains("every request of rule 'a' is refused (504)") }, "\(all)")
   }
 
   @Test func aTunnelThatIsNotOpenedPassesItBy() {
@@ -236,9 +258,9 @@ import Testing
         "offline: a stored answer up to 2h old", "equal requests: are fetched each",
       ])
     #expect(
-      try explain("request.cache_policy = \"reload-revalidating\"\n\(all)").json.contains(
+      try explain("request = { cache_policy = \"reload-revalidating\", resume = true }\n\(all)").json.contains(
         #""cache": {"policy": "reload-revalidating", "stores": true, "share": "user", "fresh_for_s": 2592000, "#
-          + #""stale_if_error_s": 86400, "offline_s": 7200, "collapse": "never"}"#))
+          + #""stale_if_error_s": 86400, "offline_s": 7200, "resume": true, "collapse": "never"}"#))
     #expect(
       try said("[rule.cache]\nshare = \"unit\"\ncollapse = \"always\"")[0].hasSuffix("for programs of the same unit"))
     #expect(try said("[rule.cache]\ncollapse = \"always\"").last == "equal requests: wait for one another")
@@ -275,6 +297,6 @@ import Testing
     #expect(
       silent.json.contains(
         #""cache": {"policy": "return-cache-dont-load", "stores": false, "share": null, "fresh_for_s": null, "#
-          + #""stale_if_error_s": null, "offline_s": null, "collapse": null}"#), "\(silent.json)")
+          + #""stale_if_error_s": null, "offline_s": null, "resume": false, "collapse": null}"#), "\(silent.json)")
   }
 }

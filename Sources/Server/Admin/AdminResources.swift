@@ -117,6 +117,7 @@ enum AdminResources {
         .object([("in", number(total.bytesIn)), ("out", number(total.bytesOut))])
       ),
       ("held_bytes", .number(facts.heldBytes)), ("resident_bytes", .number(Int(facts.residentBytes))),
+      ("cache", facts.cache.map(CachePages.status) ?? .null),
       ("violations", counts(total.violations)), ("reports", counts(total.reports)),
       ("warnings", .array(facts.warnings.map { .string($0) })),
     ])

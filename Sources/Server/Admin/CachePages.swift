@@ -8,7 +8,7 @@ import Transport
 
 /// Which stored answers are meant.
 struct CacheSelection: Sendable {
-  var url: [UInt8]? = nil
+  var url: ComparableURL? = nil
   var host: String? = nil
   var rule: String? = nil
   /// Stored longer ago than this, in seconds.
@@ -16,7 +16,7 @@ struct CacheSelection: Sendable {
 
   /// `now`: milliseconds since 1970.
   func includes(_ answer: ListedAnswer, at now: Int64) -> Bool {
-    if let url, answer.url != url { return false }
+    if let url, ComparableURL(answer.url) != url { return false }
     if let host, answer.host != host { return false }
     if let rule, answer.rule != rule { return false }
     if let older, (now - answer.head.received) / 1000 < older { return false }
@@ -62,6 +62,16 @@ enum CachePages {
     .object([
       ("answers", .number(facts.answers)), ("bytes", .number(facts.bytes)), ("limit", .number(facts.limit)),
       ("evictions", .number(Int(clamping: facts.evictions))),
+      (
+        "disk",
+        facts.disk.map { disk in
+          .object([
+            ("answers", .number(disk.answers)), ("bytes", .number(Int(clamping: disk.bytes))),
+            ("limit", .number(disk.limit)), ("evictions", .number(Int(clamping: disk.evictions))),
+            ("fault", disk.fault.map { .string($0) } ?? .null),
+          ])
+        } ?? .null
+      ),
       ("results", .object(facts.results.map { ($0.result.rawValue, .number(Int(clamping: $0.count))) })),
       ("served_bytes", .number(Int(clamping: facts.servedBytes))),
     ])
@@ -110,9 +120,10 @@ enum CachePages {
     return .object([
       ("url", .string(text(answer.url))), ("host", .string(answer.host)), ("rule", .string(answer.rule)),
       ("status", .number(head.status)), ("bytes", .number(Int(clamping: answer.bytes))),
-      ("complete", .boolean(answer.isComplete)), ("stored", .string(AdminResources.time(head.received))),
+      ("complete", .boolean(answer.isComplete)), ("part", answer.part.map(json) ?? .null),
+      ("stored", .string(AdminResources.time(head.received))),
       ("age_seconds", head.age(at: now).map { .number(Int(clamping: $0)) } ?? .null),
-      ("ttl_seconds", .number(Int(clamping: head.timeToLive(at: now)))),
+      ("ttl_seconds", head.age(at: now) == nil ? .null : .number(Int(clamping: head.timeToLive(at: now)))),
       ("lifetime_seconds", .number(Int(clamping: head.lifetime))), ("because", .string(head.lifetimeSource.rawValue)),
       ("etag", head.entityTag.map { .string(text($0.text)) } ?? .null),
       (
@@ -120,6 +131,10 @@ enum CachePages {
         .object(head.selecting.map { (text($0.name), $0.value.map { .string(text($0)) } ?? .null) })
       ),
     ])
+  }
+
+  private static func json(_ part: StoredPart) -> JSONText {
+    .object([("offset", .number(Int(clamping: part.offset))), ("of", .number(Int(clamping: part.total)))])
   }
 
   static func text(_ found: (answers: [ListedAnswer], more: Int), at now: Int64) -> String {
@@ -140,6 +155,7 @@ enum CachePages {
       var lines = [text(answer.url)]
       lines.append(
         "  status   \(head.status), \(StatusPage.size(answer.bytes))\(answer.isComplete ? "" : " so far")"
+          + (answer.part.map { ", from byte \($0.offset) of \($0.total)" } ?? "")
       )
       lines.append("  stored   \(AdminResources.time(head.received)), by rule \(answer.rule)")
       lines.append(
@@ -157,6 +173,7 @@ enum CachePages {
   }
 
   private static func freshness(_ head: StoredHead, at now: Int64) -> String {
+    if head.age(at: now) == nil { return "not used: the clock was set back" }
     let left = head.timeToLive(at: now)
     return left > 0 ? "for \(StatusPage.duration(left))" : "stale for \(StatusPage.duration(-left))"
   }
@@ -178,80 +195,5 @@ extension CacheResult {
     case .hit, .stale, .offline, .revalidated, .collapsed: true
     case .stored, .miss: false
     }
-  }
-}
-
-extension AdminServer {
-  /// GET /v1/cache, GET /v1/cache?url=…, GET /v1/cache/answers.
-  func tellCache(_ request: AdminRequest, _ connection: AdminConnection) {
-    guard let cache = host.state.cache else { return refuseCache(connection) }
-    let now = Clock.wall
-    switch selection(request.query) {
-    case .failure(let fault): refuse(400, fault.sentence, connection)
-    case .success(let selection) where request.path == "/v1/cache" && selection.url == nil:
-      connection.write(
-        connection.wantsText
-          ? .text(CachePages.statusText(CacheFacts(cache))) : .json(CachePages.status(CacheFacts(cache))))
-    case .success(let selection):
-      let found = CachePages.list(cache, selection, at: now)
-      let isShown = selection.url != nil
-      let status = isShown && found.answers.isEmpty ? 404 : 200
-      let text = isShown ? CachePages.showText(found.answers, at: now) : CachePages.text(found, at: now)
-      connection.write(
-        connection.wantsText ? .text(text, status: status) : .json(CachePages.json(found, at: now), status: status))
-    }
-  }
-
-  /// POST /v1/cache/purge?…
-  func purgeCache(_ request: AdminRequest, _ connection: AdminConnection) {
-    guard let cache = host.state.cache else { return refuseCache(connection) }
-    let now = Clock.wall
-    switch selection(request.query) {
-    case .failure(let fault): refuse(400, fault.sentence, connection)
-    case .success(let selection):
-      let names = request.query.split(separator: "&").map { $0.prefix { $0 != "=" } }
-      if names.contains("all"), names.count > 1 {
-        return refuse(400, "expected 'all=yes' alone in the query", connection)
-      }
-      if request.query.isEmpty {
-        return refuse(
-          400, "expected what to purge: 'url', 'host', 'rule', 'older' or 'all=yes' in the query", connection)
-      }
-      let removed = cache.purge { selection.includes($0, at: now) }
-      connection.write(
-        connection.wantsText
-          ? .text("purged \(StatusPage.plural(removed, "answer"))\n") : .json(.object([("purged", .number(removed))])))
-    }
-  }
-
-  private func refuseCache(_ connection: AdminConnection) {
-    refuse(404, "nothing is stored: the configuration has no [cache]", connection)
-  }
-
-  private func selection(_ query: String) -> Result<CacheSelection, AdminQuery.Fault> {
-    var selection = CacheSelection()
-    for name in ["url", "host", "rule", "older", "all"] {
-      let given: String
-      switch AdminQuery.values(of: name, in: query) {
-      case .failure(let fault): return .failure(fault)
-      case .success(let values):
-        if values.count > 1 { return .failure(AdminQuery.Fault(sentence: "expected one '\(name)' in the query")) }
-        guard let value = values.first else { continue }
-        given = value
-      }
-      switch name {
-      case "url": selection.url = Array(given.utf8)
-      case "host": selection.host = given.lowercased()
-      case "rule": selection.rule = given
-      case "older":
-        guard let seconds = Int64(given), seconds >= 0 else {
-          return .failure(AdminQuery.Fault(sentence: "expected a number of seconds as 'older', found '\(given)'"))
-        }
-        selection.older = seconds
-      default:
-        if given != "yes" { return .failure(AdminQuery.Fault(sentence: "expected 'all=yes', found '\(given)'")) }
-      }
-    }
-    return .success(selection)
   }
 }

@@ -306,6 +306,7 @@ final class DiskFiles: @unchecked Sendable {
     let rule: String
     let head: StoredHead
     let bytes: UInt64
+    let part: StoredPart?
   }
 
   func forEachRow(targets: [[UInt8]] = [], _ body: (Listed) -> Void) throws(DatabaseFault) {
@@ -313,7 +314,8 @@ final class DiskFiles: @unchecked Sendable {
       body(
         Listed(
           file: UInt64(row[0].integer), url: Array(row[2].text.utf8), host: row[3].text, rule: row[4].text,
-          head: StoredHead(Self.record(row), targets: targets), bytes: UInt64(row[17].integer)))
+          head: StoredHead(Self.record(row), targets: targets), bytes: UInt64(row[17].integer),
+          part: Self.part(row)))
       return true
     }
   }

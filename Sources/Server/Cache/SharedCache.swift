@@ -203,8 +203,10 @@ struct ListedAnswer: Sendable {
   let head: StoredHead
   let bytes: UInt64
   let isComplete: Bool
+  let part: StoredPart?
 
   init(_ answer: StoredAnswer) {
+    part = answer.part
     url = answer.url
     host = answer.host
     rule = answer.rule
@@ -214,6 +216,7 @@ struct ListedAnswer: Sendable {
   }
 
   init(_ row: DiskFiles.Listed) {
+    part = row.part
     url = row.url
     host = row.host
     rule = row.rule

@@ -491,7 +491,8 @@ final class Connector {
     guard let conversation else { return }
     stage = .idle
     let upstream = worker.adopt(line, carrier, by: route)
-    if let tls { carrier.opening.agreed(isShared: tls.stream.negotiatedProtocol == .http2) }
+    // Of a server that was not offered h2 nothing is known.
+    if let tls, protocols.contains(.http2) { carrier.opening.agreed(isShared: tls.stream.negotiatedProtocol == .http2) }
     worker.update(upstream.descriptor, &upstream.interest, .read, upstream.slot)
     upstream.holdsPlace = hasPlace
     upstream.holder = hasPlace ? identity : nil

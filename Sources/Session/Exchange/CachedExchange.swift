@@ -21,6 +21,9 @@ public enum CacheResult: String, Sendable, CaseIterable {
   case stored
   /// Fetched, and not stored.
   case miss
+
+  /// Whether the head of the answer came from the origin for this request.
+  var isSaidByOrigin: Bool { self == .stored || self == .miss }
 }
 
 extension Exchange {

@@ -198,7 +198,8 @@ extension Exchange {
 
   /// What the line says of the response as it came, whatever the client gets.
   private mutating func noteOrigin(_ bytes: Span<UInt8>, _ workspace: borrowing Workspace, _ outputs: inout Outputs) {
-    record.upstreamStatus = workspace.response.status
+    // Out of the store nobody has said anything.
+    if record.cache?.isSaidByOrigin ?? true { record.upstreamStatus = workspace.response.status }
     guard let type = workspace.response.fields.only(.contentType) else { return }
     // Of a request that was sent twice the second answer counts; the first came to nothing.
     let begin = outputs.text.count

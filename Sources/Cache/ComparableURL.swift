@@ -1,0 +1,25 @@
+// A URL as two of them are compared that people write: scheme and host know no case, the port of the scheme may be left out, and an
+// empty path is `/` (RFC 9110, 4.2.3). Tests: ComparableURLTests.
+
+import Bytes
+
+public struct ComparableURL: Hashable, Sendable {
+  private let bytes: [UInt8]
+
+  public init(_ url: [UInt8]) {
+    var url = url[...]
+    if let fragment = url.firstIndex(of: 0x23) { url = url[..<fragment] }
+    guard let colon = url.firstIndex(of: 0x3a), url[colon...].starts(with: "://".utf8) else {
+      bytes = Array(url)
+      return
+    }
+    let scheme = url[..<colon].map(\.asciiLowercased)
+    let rest = url[(colon + 3)...]
+    let end = rest.firstIndex { $0 == 0x2f || $0 == 0x3f } ?? rest.endIndex
+    var authority = rest[..<end].map(\.asciiLowercased)
+    let port = Array((scheme.elementsEqual("https".utf8) ? ":443" : ":80").utf8)
+    if authority.suffix(port.count).elementsEqual(port) { authority.removeLast(port.count) }
+    let path = rest[end...]
+    bytes = scheme + "://".utf8 + authority + (path.first == 0x2f ? [] : [0x2f]) + path
+  }
+}

@@ -1,0 +1,80 @@
+// The resources of the admin API that are about stored answers: /v1/cache, /v1/cache/answers, /v1/cache/purge. What they say stands in
+// CachePages. Tests: Tests/EndToEndTests/test_cache_admin.py.
+
+import Cache
+import Transport
+
+extension AdminServer {
+  /// GET /v1/cache, GET /v1/cache?url=…, GET /v1/cache/answers.
+  func tellCache(_ request: AdminRequest, _ connection: AdminConnection) {
+    guard let cache = host.state.cache else { return refuseCache(connection) }
+    let now = Clock.wall
+    switch selection(request.query) {
+    case .failure(let fault): refuse(400, fault.sentence, connection)
+    case .success(let selection) where request.path == "/v1/cache" && selection.url == nil:
+      connection.write(
+        connection.wantsText
+          ? .text(CachePages.statusText(CacheFacts(cache))) : .json(CachePages.status(CacheFacts(cache))))
+    case .success(let selection):
+      let found = CachePages.list(cache, selection, at: now)
+      let isShown = selection.url != nil
+      let status = isShown && found.answers.isEmpty ? 404 : 200
+      let text = isShown ? CachePages.showText(found.answers, at: now) : CachePages.text(found, at: now)
+      connection.write(
+        connection.wantsText ? .text(text, status: status) : .json(CachePages.json(found, at: now), status: status))
+    }
+  }
+
+  /// POST /v1/cache/purge?…
+  func purgeCache(_ request: AdminRequest, _ connection: AdminConnection) {
+    guard let cache = host.state.cache else { return refuseCache(connection) }
+    let now = Clock.wall
+    switch selection(request.query) {
+    case .failure(let fault): refuse(400, fault.sentence, connection)
+    case .success(let selection):
+      let names = request.query.split(separator: "&").map { $0.prefix { $0 != "=" } }
+      if names.contains("all"), names.count > 1 {
+        return refuse(400, "expected 'all=yes' alone in the query", connection)
+      }
+      if request.query.isEmpty {
+        return refuse(
+          400, "expected what to purge: 'url', 'host', 'rule', 'older' or 'all=yes' in the query", connection)
+      }
+      let removed = cache.purge { selection.includes($0, at: now) }
+      connection.write(
+        connection.wantsText
+          ? .text("purged \(StatusPage.plural(removed, "answer"))\n") : .json(.object([("purged", .number(removed))])))
+    }
+  }
+
+  private func refuseCache(_ connection: AdminConnection) {
+    refuse(404, "nothing is stored: the configuration has no [cache]", connection)
+  }
+
+  private func selection(_ query: String) -> Result<CacheSelection, AdminQuery.Fault> {
+    var selection = CacheSelection()
+    for name in ["url", "host", "rule", "older", "all"] {
+      let given: String
+      switch AdminQuery.values(of: name, in: query) {
+      case .failure(let fault): return .failure(fault)
+      case .success(let values):
+        if values.count > 1 { return .failure(AdminQuery.Fault(sentence: "expected one '\(name)' in the query")) }
+        guard let value = values.first else { continue }
+        given = value
+      }
+      switch name {
+      case "url": selection.url = ComparableURL(Array(given.utf8))
+      case "host": selection.host = given.lowercased()
+      case "rule": selection.rule = given
+      case "older":
+        guard let seconds = Int64(given), seconds >= 0 else {
+          return .failure(AdminQuery.Fault(sentence: "expected a number of seconds as 'older', found '\(given)'"))
+        }
+        selection.older = seconds
+      default:
+        if given != "yes" { return .failure(AdminQuery.Fault(sentence: "expected 'all=yes', found '\(given)'")) }
+      }
+    }
+    return .success(selection)
+  }
+}
