@@ -37,8 +37,8 @@ public final class Content: Sendable {
     case bytes(Int)
     /// Nothing is there yet: the reader is told when there is.
     case wait
-    /// The same, and this chunk is to be read from the file.
-    case load(Int)
+    /// The same, and these chunks are to be read from the file.
+    case load(Range<Int>)
     case complete
     case broken
   }
@@ -368,7 +368,7 @@ public final class Content: Sendable {
   public func read(_ reader: Reader, from offset: UInt64, most: Int, into buffer: inout ByteBuffer) -> Progress {
     switch look(reader, offset) {
     case .ended(let read): return Progress(read: read, wakesFetch: false)
-    case .load(let index): return Progress(read: .load(index), wakesFetch: false)
+    case .load(let chunks): return Progress(read: .load(chunks), wakesFetch: false)
     case .chunk(let bytes, let from):
       let count = min(most, bytes.count - from)
       buffer.append(bytes.span.extracting(from..<from + count))
@@ -376,13 +376,17 @@ public final class Content: Sendable {
     }
   }
 
-  private enum Look {
+  /// What is there for a reader.
+  public enum Look: Sendable {
+    /// A chunk, and where in it the reader stands.
     case chunk([UInt8], from: Int)
-    case load(Int)
+    /// Nothing yet: the reader is told when there is, and these chunks are to be read from the file.
+    case load(Range<Int>)
     case ended(Read)
   }
 
-  private func look(_ reader: Reader, _ offset: UInt64) -> Look {
+  /// The bytes from `offset` on as they are kept, up to the end of a chunk. Who has used them says so by `advance`.
+  public func look(_ reader: Reader, _ offset: UInt64) -> Look {
     state.withLock { state in
       if offset < state.count {
         let index = Int(offset / UInt64(Self.chunkBytes))
@@ -391,7 +395,8 @@ public final class Content: Sendable {
         }
         if state.end == .broken || offset >= state.written { return .ended(.broken) }
         Self.wait(reader, &state)
-        return state.loading.insert(index).inserted ? .load(index) : .ended(.wait)
+        if state.loading.contains(index) { return .ended(.wait) }
+        return .load(Self.ahead(from: index, &state))
       }
       switch state.end {
       case .complete: return .ended(.complete)
@@ -403,11 +408,25 @@ public final class Content: Sendable {
     }
   }
 
+  /// Chunks that are read from the file at once: a reader goes on while the next are read.
+  static let readAhead = 4
+
+  /// The chunks from `index` on that are to be read now.
+  private static func ahead(from index: Int, _ state: inout State) -> Range<Int> {
+    let inFile = Int((state.written + UInt64(chunkBytes) - 1) / UInt64(chunkBytes))
+    var end = index
+    while end < min(inFile, state.chunks.count, index + readAhead), state.chunks[end].isEmpty,
+      state.loading.insert(end).inserted
+    { end += 1 }
+    return index..<end
+  }
+
   private static func wait(_ reader: Reader, _ state: inout State) {
     for index in state.readers.indices where state.readers[index].reader == reader { state.readers[index].waits = true }
   }
 
-  private func advance(_ reader: Reader, to offset: UInt64) -> Bool {
+  /// Whether the fetch, which waited, has room now.
+  public func advance(_ reader: Reader, to offset: UInt64) -> Bool {
     state.withLock { state in
       for index in state.readers.indices where state.readers[index].reader == reader {
         state.readers[index].offset = offset

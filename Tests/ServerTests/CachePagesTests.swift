@@ -205,7 +205,8 @@ import Testing
       Self.answer(), Self.answer("http://b.example/x", host: "b.example"),
       Self.answer("http://b.example/y", host: "b.example", rule: "s", received: Self.noon - 60_000))
     #expect(Self.urls(cache, CacheSelection()).count == 3)
-    #expect(Self.urls(cache, CacheSelection(url: ComparableURL(Array("http://b.example/x".utf8)))) == ["http://b.example/x"])
+    #expect(
+      Self.urls(cache, CacheSelection(url: ComparableURL(Array("http://b.example/x".utf8)))) == ["http://b.example/x"])
     #expect(Self.urls(cache, CacheSelection(host: "b.example")).count == 2)
     #expect(Self.urls(cache, CacheSelection(rule: "s")) == ["http://b.example/y"])
     #expect(Self.urls(cache, CacheSelection(host: "a.example", rule: "s")) == [])

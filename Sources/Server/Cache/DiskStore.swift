@@ -18,7 +18,7 @@ final class DiskStore: Sendable {
   fileprivate enum Job: Sendable {
     /// More of the content of an answer is there, or all.
     case write(StoredAnswer)
-    case load(StoredAnswer, chunk: Int)
+    case load(StoredAnswer, chunks: Range<Int>)
     /// The file of an answer begins with what another holds.
     case adopt(StoredAnswer, from: UInt64, count: UInt64)
     /// Makes answers again of what is in the files for a key.
@@ -108,7 +108,7 @@ final class DiskStore: Sendable {
   func adopt(_ answer: StoredAnswer, from file: UInt64, count: UInt64) {
     jobs.post(.adopt(answer, from: file, count: count))
   }
-  func load(_ answer: StoredAnswer, chunk: Int) { jobs.post(.load(answer, chunk: chunk)) }
+  func load(_ answer: StoredAnswer, chunks: Range<Int>) { jobs.post(.load(answer, chunks: chunks)) }
   func restore(_ key: CacheKey, reply: @escaping @Sendable () -> Void) { jobs.post(.restore(key, reply: reply)) }
   func freshen(_ answer: StoredAnswer) { if answer.file != nil { jobs.post(.freshen(answer)) } }
 
@@ -228,7 +228,7 @@ final class DiskStore: Sendable {
     for job in jobs.takeAll() {
       switch job {
       case .write(let answer): fail(answer)
-      case .load(let answer, let chunk): wake(answer.content.loaded(chunk, nil), .content)
+      case .load(let answer, let chunks): wake(answer.content.loaded(chunks.lowerBound, nil), .content)
       case .restore(_, let reply): reply()
       case .adopt(let answer, _, _): fail(answer)
       case .operate(let body): body(nil)
@@ -277,7 +277,7 @@ final class DiskStore: Sendable {
     for job in batch {
       switch job {
       case .write(let answer): if let reason = write(answer, files) { fault = fault ?? reason }
-      case .load(let answer, let chunk): load(answer, chunk, files)
+      case .load(let answer, let chunks): load(answer, chunks, files)
       case .adopt(let answer, let file, let count):
         if let number = answer.file, let error = files.copy(count, of: file, to: number) {
           files.abandon(number)
@@ -333,14 +333,18 @@ final class DiskStore: Sendable {
     }
   }
 
-  private func load(_ answer: StoredAnswer, _ chunk: Int, _ files: DiskFiles) {
+  private func load(_ answer: StoredAnswer, _ chunks: Range<Int>, _ files: DiskFiles) {
     guard let number = answer.file else { return }
-    let offset = UInt64(chunk * Content.chunkBytes)
-    let count = Int(min(UInt64(Content.chunkBytes), answer.content.count - offset))
-    let bytes = files.read(count, of: number, at: offset)
-    if bytes == nil { tell("cache: \(directory): the content of an answer cannot be read; it is dropped") }
-    if bytes == nil { discard(answer) }
-    wake(answer.content.loaded(chunk, bytes), .content)
+    for chunk in chunks {
+      let offset = UInt64(chunk * Content.chunkBytes)
+      let count = Int(min(UInt64(Content.chunkBytes), answer.content.count - offset))
+      let bytes = files.read(count, of: number, at: offset)
+      wake(answer.content.loaded(chunk, bytes), .content)
+      if bytes == nil {
+        tell("cache: \(directory): the content of an answer cannot be read; it is dropped")
+        return discard(answer)
+      }
+    }
   }
 
   private func restore(_ key: CacheKey, _ files: DiskFiles) {

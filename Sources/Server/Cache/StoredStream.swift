@@ -82,8 +82,8 @@ final class StoredStream: CarriedStream {
       offset += UInt64(count)
       return true
     case .wait: return false
-    case .load(let chunk):
-      cache.disk?.load(answer, chunk: chunk)
+    case .load(let chunks):
+      cache.disk?.load(answer, chunks: chunks)
       return false
     case .complete:
       if isChunked {
@@ -108,6 +108,29 @@ final class StoredStream: CarriedStream {
       buffer.append("\r\n")
     }
     return read
+  }
+
+  // MARK: Without a copy
+
+  /// The next bytes of the content as they are stored; nil: there are none just now, or they are framed.
+  func nextContent() -> (chunk: [UInt8], range: Range<Int>)? {
+    guard head.isEmpty, !isDone, !isChunked, !isClosed, offset < end ?? .max else { return nil }
+    switch answer.content.look(reader, offset) {
+    case .chunk(let chunk, let from):
+      return (chunk, from..<from + Int(min(UInt64(chunk.count - from), (end ?? .max) - offset)))
+    case .load(let chunks):
+      cache.disk?.load(answer, chunks: chunks)
+      return nil
+    case .ended: return nil
+    }
+  }
+
+  /// So many of them have been taken.
+  func took(_ count: Int) {
+    offset += UInt64(count)
+    if offset == end { isDone = true }
+    cache.servedBytes.add(UInt64(count), ordering: .relaxed)
+    if answer.content.advance(reader, to: offset) { shared.tellFetch(of: answer) }
   }
 
   private func note(_ progress: Content.Progress) -> Content.Read {

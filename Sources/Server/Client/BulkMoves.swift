@@ -3,9 +3,12 @@
 // Bytes that have a pace are read and written: then what one turn moves is bounded by what the pace allows, and the session
 // sees all of it.
 //
+// What is stored is written from where it is kept.
+//
 // It pays from some tens of kilobytes on. A pipe is lent for as long as bytes move; while it holds any, the side they came
 // from is not read.
 
+import Bytes
 import Session
 import Transport
 
@@ -76,5 +79,35 @@ extension Conversation {
     } else {
       sent(to: end.other, worker)
     }
+  }
+
+  /// Chunks of stored content that are given in one turn: no client keeps the others of its loop waiting for more than some hundred
+  /// microseconds.
+  private static let chunksPerTurn = 4
+
+  /// Writes stored content to the client without a copy of it. false: it is to be copied, or there is none just now.
+  func giveStored(_ worker: Worker) -> Bool {
+    guard session.exchange.unchangedResponseBytes >= Self.leastSplicedBytes, stream.carried == nil,
+      let stored = upstream?.stream.carried as? StoredStream, waiting(for: .client) == 0, upstreamInput.isEmpty
+    else { return false }
+    for turn in 0..<Self.chunksPerTurn {
+      guard let (chunk, range) = stored.nextContent() else { return turn > 0 }
+      switch stream.write(ByteBuffer(), then: chunk.span.extracting(range)) {
+      case .moved(let count):
+        stored.took(count)
+        clientRoom -= count
+        noteMoved(from: .upstream, count, worker)
+        if let action = session.exchange.endIfComplete() {
+          finish(action, leaves: false, worker)
+          return true
+        }
+        if count == range.count { continue }
+        awaitsRoom = true
+      case .wouldBlock: awaitsRoom = true
+      case .ended, .failed: sendingFailed(to: .client, worker)
+      }
+      return true
+    }
+    return true
   }
 }

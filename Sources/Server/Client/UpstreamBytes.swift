@@ -12,7 +12,7 @@ extension Conversation {
 
   /// `takesBytes`: the client's socket has just said so.
   func readUpstream(takesBytes: Bool = false, _ worker: Worker) {
-    if splice(from: .upstream, worker) { return }
+    if splice(from: .upstream, worker) || giveStored(worker) { return }
     guard let upstream else { return }
     // Behind the head of a long body the rest is better not copied: then little more than the head is read.
     let isAtHead = session.exchange.awaitsResponseHead
