@@ -1,0 +1,401 @@
+"""A disk that fails, is full, vanishes, is another's, or is somebody else's: clients get right answers all the same, the log says
+why nothing is stored there, and what is stored after that is what it was changed to. And two daemons on one directory.
+"""
+
+import os
+import random
+import shutil
+import signal
+import sqlite3
+import stat
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from admin_client import AdminClient
+from cache_load import ChangingOrigin, Load
+from cache_world import FRESH, cached, check_forwarded, check_hit, policy, said  # noqa: F401
+from conftest import need, with_mounts
+from disk_faults import disk_library, faulty_disk  # noqa: F401
+from journal import DEADLINE_SECONDS
+from origins import unused_port
+from proxy import is_access
+from reachability_world import ADMIN
+from test_cache_disk import wait_until_written
+from users_world import STRANGER
+
+# Both are purged on the way, and most is read from the disk again.
+STORE = 'memory = "4MiB"\ndisk = "64MiB"'
+ENOUGH = 400
+
+
+@pytest.fixture
+def origin():
+    origin = ChangingOrigin(random.Random(1))
+    yield origin
+    origin.stop()
+
+
+@pytest.fixture
+def storing(sallyport):
+    """A function that starts a daemon with its store in a directory."""
+
+    def start(place: Path, store: str = STORE, **arguments):
+        text = ADMIN + policy('schemes = ["http"]', store=f'directory = "{place}"\n{store}')
+        proxy = sallyport(policy=text, listen=f'["127.0.0.1:{unused_port()}"]', **arguments)
+        proxy.admin = AdminClient(proxy.configuration.parent / "admin.sock")
+        return proxy
+
+    return start
+
+
+def purge(proxy, query: str) -> bool:
+    return proxy.admin.ask(f"/v1/cache/purge?{query}", method="POST").status == 200
+
+
+def bear(proxy, origin, during=lambda: None) -> dict:
+    """A load on this proxy, something that happens in the middle of it, and more of the load. Nothing may be wrong."""
+    load = Load(proxy.address, origin, seed=1, purge=lambda url: purge(proxy, f"url={url}"))
+    try:
+        load.wait_for("whole", ENOUGH)
+        during()
+        load.wait_for("whole", 3 * ENOUGH)
+    finally:
+        load.stop()
+    return load.counts
+
+
+def cache_lines(proxy) -> list[str]:
+    """What the log says of the store."""
+    lines = [entry.get("message", "") for entry in proxy.log.snapshot() if not is_access(entry)]
+    return [line for line in lines if line.startswith("cache: ")]
+
+
+def check_log(proxy, *words: str, most: int = 2) -> None:
+    """It says in a line or two what is wrong, and names the directory."""
+    lines = cache_lines(proxy)
+    assert 0 < len(lines) <= most, lines
+    for word in words:
+        assert word in lines[0], lines
+
+
+# Faults of reads and writes
+
+
+@pytest.mark.parametrize(
+    "what, reason", [("write", "Input/output error"), ("all", "Input/output error"), ("full", "No space left on device")]
+)
+def test_answers_are_right_while_the_disk_fails(what, reason, storing, origin, faulty_disk, tmp_path):
+    disk = faulty_disk(tmp_path / "store")
+    proxy = storing(tmp_path / "store", environment=disk.environment)
+    bear(proxy, origin, lambda: disk.fail(what))
+    assert any(reason in line and str(tmp_path / "store") in line for line in cache_lines(proxy)), cache_lines(proxy)
+    lines = [line for line in cache_lines(proxy) if "cannot be read" not in line]
+    assert len(lines) <= 2, lines
+
+
+def test_answers_are_right_while_nothing_can_be_read(storing, origin, faulty_disk, tmp_path):
+    disk = faulty_disk(tmp_path / "store")
+    proxy = storing(tmp_path / "store", environment=disk.environment)
+    bear(proxy, origin, lambda: disk.fail("read"))
+    lines = cache_lines(proxy)
+    assert lines and len(lines) <= 10, f"{len(lines)} lines: {lines[:12]}"
+
+
+def test_a_directory_on_a_disk_that_fails_from_the_start(storing, origin, faulty_disk, tmp_path):
+    disk = faulty_disk(tmp_path / "store")
+    disk.fail("all")
+    proxy = storing(tmp_path / "store", environment=disk.environment)
+    counts = bear(proxy, origin)
+    assert counts["hits"] > 0
+    check_log(proxy, str(tmp_path / "store"))
+
+
+def ended(proxy) -> None:
+    proxy.expected_exit = {0, -signal.SIGKILL}
+    proxy.process.kill()
+    proxy.wait_for_exit()
+
+
+@pytest.fixture
+def old_on_disk(cached, storing, raw_client, faulty_disk, tmp_path):
+    """/x is stored on a disk that can fail, and the daemon has been started again since, so that memory has it not."""
+    disk = faulty_disk(tmp_path / "store")
+    stored = cached()
+    stored.site.say("/x", said(FRESH, body=b"old" * 1000))
+
+    def start():
+        stored.proxy = proxy = storing(tmp_path / "store", 'memory = "8MiB"', environment=disk.environment)
+        stored.enter = lambda: raw_client(proxy)
+
+    start()
+    stored.start_again = lambda: (ended(stored.proxy), start())
+    stored.ask("/x")
+    wait_until_written(stored, 1)
+    stored.disk = disk
+    stored.start_again()
+    return stored
+
+
+CHANGES = {
+    "an unsafe method": lambda stored: stored.ask("/x", method="DELETE").status == 204,
+    "a purge of the URL": lambda stored: purge(stored.proxy, f"url=http://{stored.authority}/x"),
+    "a purge of all": lambda stored: purge(stored.proxy, "all=yes"),
+}
+
+
+def change(stored, how: str) -> None:
+    """From here on the origin says something else, and what is stored does not hold."""
+    stored.site.say("/x", said(status=204)) if how == "an unsafe method" else None
+    assert CHANGES[how](stored), "it was not changed"
+    stored.site.say("/x", said(FRESH, body=b"new"))
+
+
+@pytest.mark.parametrize("how", CHANGES)
+@pytest.mark.parametrize("what", ["write", "full"])
+def test_what_was_changed_while_the_disk_failed_is_not_found_on_it_later(what, how, old_on_disk):
+    stored = old_on_disk
+    stored.disk.fail(what)
+    change(stored, how)
+    assert stored.ask("/x").body == b"new"
+    stored.disk.heal()
+    stored.start_again()
+    assert stored.ask("/x").body == b"new"
+
+
+@pytest.mark.parametrize("how", CHANGES)
+def test_what_is_changed_while_it_is_read_from_the_disk_is_not_used_after_that(how, old_on_disk):
+    stored = old_on_disk
+    stored.disk.hold()
+    client = stored.start("/x")
+    stored.disk.wait_until_held()
+    # A purge waits for the disk: it is asked for now, and done when that goes on.
+    if how == "an unsafe method":
+        change(stored, how)
+        stored.disk.heal()
+    else:
+        stored.site.say("/x", said(FRESH, body=b"new"))
+        query = "all=yes" if how == "a purge of all" else f"url=http://{stored.authority}/x"
+        with stored.proxy.admin.connection() as admin:
+            admin.send(f"POST /v1/cache/purge?{query} HTTP/1.1\r\nHost: sallyport\r\n\r\n".encode())
+            wait_until_purging(stored)
+            stored.disk.heal()
+            assert admin.answer().status == 200
+    assert client.answer().body in (b"old" * 1000, b"new")
+    assert stored.ask("/x").body == b"new"
+
+
+def wait_until_purging(stored) -> None:
+    """Until the daemon has read the purge and waits: another question behind it is not answered, or has been."""
+    stored.proxy.admin.json("/v1/status")
+
+
+def test_what_cannot_be_read_is_fetched_again(old_on_disk):
+    stored = old_on_disk
+    stored.disk.fail("read")
+    stored.site.say("/x", said(FRESH, body=b"new"))
+    check_forwarded(stored.ask("/x"), "uri-miss", b"new")
+    check_hit(stored.ask("/x"), b"new")
+
+
+# Directories
+
+
+def with_small_disk(directory: Path, size: str = "3m") -> tuple[str, ...]:
+    directory.mkdir()
+    return with_mounts(f"mount -t tmpfs -o size={size} tmpfs {directory}")
+
+
+def test_a_full_disk(storing, origin, tmp_path):
+    proxy = storing(tmp_path / "store", prefix=with_small_disk(tmp_path / "store"))
+    counts = bear(proxy, origin)
+    assert counts["hits"] > 0
+    check_log(proxy, "No space left on device", str(tmp_path / "store"))
+
+
+def test_a_disk_that_is_full_from_the_start(storing, origin, tmp_path):
+    """There is not even room for an empty table."""
+    proxy = storing(tmp_path / "store", prefix=with_small_disk(tmp_path / "store", "4k"))
+    counts = bear(proxy, origin)
+    assert counts["hits"] > 0
+    check_log(proxy, str(tmp_path / "store"))
+
+
+def test_a_directory_that_vanishes(storing, origin, tmp_path):
+    proxy = storing(tmp_path / "store")
+    counts = bear(proxy, origin, lambda: shutil.rmtree(tmp_path / "store"))
+    assert counts["hits"] > 0
+    assert any(str(tmp_path / "store") in line for line in cache_lines(proxy)), cache_lines(proxy)
+    assert len(cache_lines(proxy)) <= 10, cache_lines(proxy)[:12]
+
+
+def test_a_read_only_directory(storing, origin, tmp_path):
+    (tmp_path / "store").mkdir()
+    prefix = with_mounts(f"mount -t tmpfs tmpfs {tmp_path}/store; mount -o remount,ro {tmp_path}/store")
+    proxy = storing(tmp_path / "store", prefix=prefix)
+    assert bear(proxy, origin)["hits"] > 0
+    check_log(proxy, "Read-only file system", str(tmp_path / "store"), most=1)
+
+
+@pytest.fixture
+def open_directory():
+    """A directory that everyone may enter."""
+    directory = Path(tempfile.mkdtemp(prefix="sallyport-", dir="/tmp"))
+    directory.chmod(0o755)
+    yield directory
+    shutil.rmtree(directory)
+
+
+def test_a_directory_of_somebody_else(storing, origin, open_directory):
+    """The daemon is no root, and the directory is another user's."""
+    need("setpriv")
+    (open_directory / "store").mkdir(mode=0o700)
+    (place := open_directory / "daemon").mkdir()
+    os.chown(place, STRANGER, STRANGER)
+    prefix = ("setpriv", "--reuid", str(STRANGER), "--regid", str(STRANGER), "--clear-groups")
+    proxy = storing(open_directory / "store", prefix=prefix, directory=place)
+    assert bear(proxy, origin)["hits"] > 0
+    check_log(proxy, "Permission denied", str(open_directory / "store"), most=1)
+    assert not list((open_directory / "store").iterdir())
+
+
+def test_no_answers_of_another_user_are_used(cached, storing, raw_client, open_directory):
+    """A directory that a user made and filled is not the daemon's, even if it may write there: what is in it is that user's word."""
+    stored = cached()
+    store = open_directory / "store"
+    stored.site.say("/x", said(FRESH, body=b"planted"))
+    stored.proxy = storing(store)
+    stored.enter = lambda: raw_client(stored.proxy)
+    stored.ask("/x")
+    wait_until_written(stored, 1)
+    stored.proxy.stop()
+    for path in [store, *store.rglob("*")]:
+        os.chown(path, STRANGER, STRANGER)
+    stored.site.say("/x", said(FRESH, body=b"genuine"))
+    stored.proxy = proxy = storing(store)
+    assert stored.ask("/x").body == b"genuine"
+    check_log(proxy, str(store))
+
+
+# What others put there
+
+STRANGE_FILES = {
+    "README": b"not a cache",
+    "lock": b"12345\n",
+    "index.db": b"something of another program, and no database",
+    "objects/notes.txt": b"mine",
+    "objects/ab/0123456789abcdef0123456789abcdef012345": b"a git object",
+    "objects/00/00000000000000ff": b"a name like one of ours, at another place",
+    "objects/00/00000000000000FF": b"nearly a name like one of ours",
+    "objects/0000000000000000": b"too high",
+}
+
+
+def snapshot(directory: Path) -> dict[str, tuple]:
+    """All that stands there, but for directories' times."""
+    found = {}
+    for path in sorted(directory.rglob("*")):
+        state = path.lstat()
+        is_file = stat.S_ISREG(state.st_mode)
+        content = path.read_bytes() if is_file else os.readlink(path) if path.is_symlink() else None
+        found[str(path.relative_to(directory))] = (state.st_mode, state.st_uid, content, state.st_mtime_ns if is_file else 0)
+    return found
+
+
+def check_untouched(before: dict, directory: Path) -> None:
+    after = snapshot(directory)
+    changed = {name for name, what in before.items() if after.get(name) != what}
+    assert not changed, f"changed or gone: {changed}"
+
+
+def put(directory: Path, files: dict[str, bytes]) -> None:
+    for name, content in files.items():
+        (directory / name).parent.mkdir(parents=True, exist_ok=True)
+        (directory / name).write_bytes(content)
+
+
+def test_a_directory_of_another_program(storing, origin, tmp_path):
+    store = tmp_path / "store"
+    put(store, STRANGE_FILES)
+    before = snapshot(store)
+    proxy = storing(store)
+    assert bear(proxy, origin)["hits"] > 0
+    check_log(proxy, str(store), most=1)
+    proxy.stop()
+    check_untouched(before, store)
+
+
+def test_a_database_of_another_program(storing, origin, tmp_path):
+    store = tmp_path / "store"
+    store.mkdir()
+    with sqlite3.connect(store / "index.db") as database:
+        database.execute("CREATE TABLE answers (question TEXT, answer TEXT)")
+        database.execute("INSERT INTO answers VALUES ('life', '42')")
+    database.close()
+    before = snapshot(store)
+    proxy = storing(store)
+    assert bear(proxy, origin)["hits"] > 0
+    check_log(proxy, "index.db", most=1)
+    proxy.stop()
+    check_untouched(before, store)
+
+
+def test_files_of_others_beside_ours(storing, origin, tmp_path):
+    """No table is there yet, so the directory is taken; the files that are in it stay."""
+    store = tmp_path / "store"
+    put(store, {name: content for name, content in STRANGE_FILES.items() if "index" not in name and name != "lock"})
+    before = snapshot(store)
+    proxy = storing(store)
+    assert bear(proxy, origin)["hits"] > 0
+    proxy.stop()
+    storing(store).stop()
+    check_untouched(before, store)
+
+
+@pytest.mark.parametrize("link", ["objects", "index.db", "lock", "objects/00"])
+def test_nothing_is_changed_behind_a_link(link, storing, origin, tmp_path):
+    store, elsewhere = tmp_path / "store", tmp_path / "elsewhere"
+    put(elsewhere, {"00/00000000000000ff": b"theirs", "notes": b"theirs"})
+    (store / link).parent.mkdir(parents=True)
+    (store / link).symlink_to(elsewhere / "notes" if link in ("index.db", "lock") else elsewhere)
+    before = snapshot(elsewhere)
+    proxy = storing(store)
+    assert bear(proxy, origin)["hits"] > 0
+    proxy.stop()
+    check_untouched(before, elsewhere)
+
+
+# Two daemons
+
+
+def test_two_daemons_on_one_directory(storing, origin, tmp_path):
+    store = tmp_path / "store"
+    first = storing(store)
+    second = storing(store)
+    bear(second, origin)
+    check_log(second, "another store has", str(store), most=1)
+    load = Load(first.address, origin, seed=2, purge=lambda url: purge(first, f"url={url}"), only=("fixed", "validated"))
+    load.wait_for("whole", ENOUGH)
+    load.stop()
+    assert cache_lines(first) == []
+    first.stop()
+    second.log.wait_for(lambda entry: "in use now" in str(entry), deadline=DEADLINE_SECONDS)
+
+
+def test_a_daemon_that_takes_a_directory_over_has_not_forgotten_what_was_changed_through_it(
+    cached, storing, raw_client, tmp_path
+):
+    stored = cached()
+    first = storing(tmp_path / "store")
+    stored.proxy, stored.enter = first, lambda: raw_client(stored.proxy)
+    stored.site.say("/x", said(FRESH, body=b"old"))
+    stored.ask("/x")
+    wait_until_written(stored, 1)
+    stored.proxy = second = storing(tmp_path / "store")
+    stored.site.say("/x", said(status=204))
+    assert stored.ask("/x", method="DELETE").status == 204
+    stored.site.say("/x", said(FRESH, "Vary: Accept", body=b"new"))
+    first.stop()
+    second.log.wait_for(lambda entry: "in use now" in str(entry), deadline=DEADLINE_SECONDS)
+    assert stored.ask("/x").body == b"new"
