@@ -41,7 +41,7 @@ class WrongAnswer(Exception):
     def __init__(self, path: str, what: str, answer: "Answer | None" = None):
         shown = f"; {answer.status} {answer.fields}, {len(answer.body)} bytes" if answer else ""
         super().__init__(f"{path}: {what}{shown}")
-        self.path, self.what = path, what
+        self.path, self.what, self.answer = path, what, answer
 
 
 def size_of(path: str, version: int) -> int:
@@ -335,7 +335,7 @@ class Load:
         self.origin, self.purge = origin, purge
         self.paths = [f"/{kind}/{number}" for kind in only for number in range(PATHS)]
         self.failures: list[BaseException] = []
-        self.wrong: dict[tuple, str] = {}  # by path and what is wrong, each with the answer that showed it first
+        self.wrong: dict[tuple, WrongAnswer] = {}  # by path and what is wrong, each as it was seen first
         self.counts = {"whole": 0, "hits": 0, "cut": 0, "changed": 0, "purged": 0, "problems": 0}
         self.changed = threading.Event()  # an unsafe request has just been answered
         self.stopped = threading.Event()
@@ -369,7 +369,7 @@ class Load:
                 # All that are wrong are of interest, each once.
                 reader.close()
                 with self.lock:
-                    self.wrong.setdefault((wrong.path, wrong.what), str(wrong))
+                    self.wrong.setdefault((wrong.path, wrong.what), wrong)
             except BaseException as failure:
                 self.failures.append(failure)
                 return
@@ -414,4 +414,4 @@ class Load:
             thread.join(DEADLINE_SECONDS)
         if self.failures:
             raise self.failures[0]
-        assert not self.wrong, f"{len(self.wrong)} wrong answers:\n" + "\n".join(list(self.wrong.values())[:20])
+        assert not self.wrong, f"{len(self.wrong)} wrong answers:\n" + "\n".join(map(str, list(self.wrong.values())[:20]))

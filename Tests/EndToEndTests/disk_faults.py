@@ -3,6 +3,7 @@
     disk = faulty_disk(directory)          a fixture; disk.environment goes to the program
     disk.fail("write")                     every write below the directory fails with EIO, reads are as ever
     disk.fail("read") / ("all") / ("full") reads; both; writes fail with ENOSPC
+    disk.fail("slow")                      reads of content take 5 ms each
     disk.hold()                            reads of content wait until disk.heal(); disk.wait_until_held() for the first
 """
 
@@ -26,7 +27,7 @@ LIBRARY = r"""
 #include <sys/syscall.h>
 #include <unistd.h>
 
-// What the file says, past this library: 'r', 'w', 'a', 'f', 'h', or 0.
+// What the file says, past this library: 'r', 'w', 'a', 'f', 's', 'h', or 0.
 static char mode(void) {
   static const char *path;
   if (!path) path = getenv("DISK_FAULTS");
@@ -62,6 +63,7 @@ static int fails_read(int file) {
     if (bell >= 0) syscall(SYS_write, bell, "h", 1), close(bell);
     while (mode() == 'h') usleep(1000);
   }
+  if (said == 's' && is_below(file, "/objects/")) usleep(5000);
   if (!strchr("ra", said) || !said || !is_below(file, "")) return 0;
   errno = EIO;
   return 1;

@@ -9,6 +9,7 @@ import signal
 import sqlite3
 import stat
 import tempfile
+import threading
 from pathlib import Path
 
 import pytest
@@ -22,7 +23,7 @@ from journal import DEADLINE_SECONDS
 from origins import unused_port
 from proxy import is_access
 from reachability_world import ADMIN
-from test_cache_disk import wait_until_written
+from test_cache_disk import LARGE, wait_until_written
 from users_world import STRANGER
 
 # Both are purged on the way, and most is read from the disk again.
@@ -197,6 +198,35 @@ def test_what_cannot_be_read_is_fetched_again(old_on_disk):
     stored.site.say("/x", said(FRESH, body=b"new"))
     check_forwarded(stored.ask("/x"), "uri-miss", b"new")
     check_hit(stored.ask("/x"), b"new")
+
+
+def test_readers_of_one_answer_that_is_read_from_the_disk_all_get_it(old_on_disk, raw_client):
+    """They come to the same chunks at nearly the same time, and none has room for all of what is there."""
+    stored = old_on_disk
+    stored.site.say("/large", said(FRESH, body=LARGE))
+    stored.ask("/large")
+    wait_until_written(stored, 2)
+    for _ in range(4):
+        stored.start_again()
+        stored.disk.fail("slow")
+        clients = [raw_client(stored.proxy, receive_buffer=4096 << number % 4) for number in range(8)]
+        threads = [threading.Thread(target=read_all, args=(client, stored.head("/large"))) for client in clients]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(2 * DEADLINE_SECONDS)
+        short = [len(client.received) for client in clients if not client.received.endswith(LARGE)]
+        assert not short, f"so many bytes came of {len(LARGE)}: {short}"
+
+
+def read_all(client, head: bytes) -> None:
+    client.send(head)
+    try:
+        while len(client.received) < len(LARGE) or not client.received.endswith(LARGE[-100:]):
+            if not client.receive_some():
+                return
+    except AssertionError:
+        pass  # nothing came for long
 
 
 # Directories
