@@ -5,6 +5,7 @@
     disk.fail("read") / ("all") / ("full") reads; both; writes fail with ENOSPC
     disk.fail("slow")                      reads of content take 5 ms each
     disk.hold()                            reads of content wait until disk.heal(); disk.wait_until_held() for the first
+    disk.hold(after=1)                     one of them does not
 """
 
 import os
@@ -27,16 +28,21 @@ LIBRARY = r"""
 #include <sys/syscall.h>
 #include <unistd.h>
 
-// What the file says, past this library: 'r', 'w', 'a', 'f', 's', 'h', or 0.
+// Reads of content that have begun since the last fault, and how many of them are let through.
+static int begun, allowed;
+
+// What the file says, past this library: 'r', 'w', 'a', 'f', 's', 'h' and a number, or 0.
 static char mode(void) {
   static const char *path;
   if (!path) path = getenv("DISK_FAULTS");
-  char said = 0;
+  char said[32] = "";
   int file = syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC);
-  if (file < 0) return 0;
-  if (syscall(SYS_read, file, &said, 1) != 1) said = 0;
-  syscall(SYS_close, file);
-  return said;
+  if (file >= 0) {
+    if (syscall(SYS_read, file, said, sizeof said - 1) < 0) said[0] = 0;
+    syscall(SYS_close, file);
+  }
+  if (said[0] == 'h') allowed = atoi(said + 1); else begun = 0;
+  return said[0];
 }
 
 static int is_below(int file, const char *part) {
@@ -58,7 +64,7 @@ static int fails_write(int file) {
 
 static int fails_read(int file) {
   char said = mode();
-  if (said == 'h' && is_below(file, "/objects/")) {
+  if (said == 'h' && is_below(file, "/objects/") && ++begun > allowed) {
     int bell = open(getenv("DISK_FAULTS_HELD"), O_WRONLY | O_NONBLOCK | O_CLOEXEC);
     if (bell >= 0) syscall(SYS_write, bell, "h", 1), close(bell);
     while (mode() == 'h') usleep(1000);
@@ -105,8 +111,8 @@ class FaultyDisk:
         new.write_text(what)
         new.rename(self.said)
 
-    def hold(self) -> None:
-        self.fail("hold")
+    def hold(self, after: int = 0) -> None:
+        self.fail(f"h{after}")
 
     def wait_until_held(self) -> None:
         assert readable(self.bell, 20), "nothing of the content was read"

@@ -219,6 +219,36 @@ def test_readers_of_one_answer_that_is_read_from_the_disk_all_get_it(old_on_disk
         assert not short, f"so many bytes came of {len(LARGE)}: {short}"
 
 
+def test_a_slow_reader_of_what_is_still_coming_gets_it_from_the_disk(cached, storing, raw_client, faulty_disk, tmp_path):
+    """More comes while the next chunk is read for it and its client has no room; then it has room, and after that the chunk is there."""
+    disk = faulty_disk(tmp_path / "store")
+    stored = cached()
+    held = stored.site.hold("/x")
+    stored.proxy = proxy = storing(tmp_path / "store", 'memory = "8MiB"', environment=disk.environment, proxy="workers = 1")
+    stored.enter = lambda: raw_client(proxy)
+    first, chunk = stored.start("/x"), 64 << 10
+    fetch = held.next()
+    fetch.send(b"HTTP/1.1 200 OK\r\nCache-Control: max-age=3600\r\nContent-Length: %d\r\n\r\n" % len(LARGE) + LARGE[: 32 * chunk])
+    first.receive_until(b"\r\n\r\n")
+    first.receive_exactly(32 * chunk)
+    while sum(path.stat().st_size for path in (tmp_path / "store" / "objects").rglob("*") if path.is_file()) < 28 * chunk:
+        pass
+    disk.hold(after=1)
+    slow = raw_client(proxy, receive_buffer=4096)
+    slow.send(stored.head("/x"))
+    slow.receive_until(b"\r\n\r\n")
+    disk.wait_until_held()
+    fetch.send(LARGE[32 * chunk : 33 * chunk])
+    first.receive_exactly(chunk)
+    slow.receive_exactly(chunk)
+    proxy.admin.asked_until("/v1/connections", lambda all: any(chunk < entry["bytes_out"] < 2 * chunk for entry in all))
+    disk.heal()
+    fetch.send(LARGE[33 * chunk :])
+    fetch.end()
+    for client, had in ((first, 33), (slow, 1)):
+        assert client.receive_exactly(len(LARGE) - had * chunk) == LARGE[had * chunk :]
+
+
 def read_all(client, head: bytes) -> None:
     client.send(head)
     try:
