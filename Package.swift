@@ -33,7 +33,7 @@ let package = Package(
     .target(name: "Cache", dependencies: ["Policy", "HTTP1", "Bytes"], swiftSettings: strict + memorySafe),
     .target(name: "Sharing", dependencies: ["Bytes"], swiftSettings: strict + memorySafe),
     .target(
-      name: "Policy", dependencies: ["Security", "Serialization", "Reachability", "Bytes", "CTOML", "CIDN2"],
+      name: "Policy", dependencies: ["HTTP1", "Security", "Serialization", "Reachability", "Bytes", "CTOML", "CIDN2"],
       swiftSettings: strict + memorySafe),
     .target(name: "Reachability", dependencies: ["Bytes"], swiftSettings: strict + memorySafe),
     .target(
@@ -70,7 +70,8 @@ let package = Package(
     .testTarget(name: "UpstreamTests", dependencies: ["Upstream", "Sharing"], swiftSettings: strict),
     .testTarget(name: "SharingTests", dependencies: ["Sharing", "Bytes"], swiftSettings: strict),
     .testTarget(
-      name: "PolicyTests", dependencies: ["Policy", "Serialization", "Security", "Reachability", "Bytes"],
+      name: "PolicyTests",
+      dependencies: ["Policy", "Serialization", "Security", "Reachability", "Bytes", "TestSupport"],
       swiftSettings: strict),
     .testTarget(
       name: "SecurityTests", dependencies: ["Security", "COpenSSL", "Bytes", "TestSupport"], swiftSettings: strict),

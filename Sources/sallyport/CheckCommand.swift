@@ -1,17 +1,15 @@
 // sallyport check: every diagnostic of the configuration, in one pass.
 
 import Policy
+import Server
 
 nonisolated func checkCommand(_ options: Arguments) throws -> Int32 {
-  try options.refuseOperands(after: 1)
-  if let named = options.values["config"], let operand = options.operands.first {
-    throw UsageError(message: "'--config \(named)' and '\(operand)' both name the configuration; expected one of them")
-  }
-  let path = ConfigurationFile.path(options.operands.first ?? options.values["config"])
+  let path = ConfigurationFile.path(try options.configurationOperand())
   let result = ConfigurationFile.load(path, secrets: .inspected)
   let diagnostics =
     result.diagnostics + [result.policy?.authorityDiagnostic()].compactMap { $0 }
     + (result.policy.flatMap { policy in policy.authorityCertificate.map(policy.permitDiagnostics) } ?? [])
+    + (result.policy?.expectationDiagnostics() ?? [])
   let errors = diagnostics.filter { $0.severity == .error }.count
   let warnings = diagnostics.filter { $0.severity == .warning }.count
   if options.flags.contains("json") {
@@ -30,4 +28,16 @@ private func summary(_ path: String?, _ result: LoadResult, errors: Int, warning
     ? "built-in defaults" : result.configurationFiles == 0 ? "nothing read" : count(result.configurationFiles, "file")
   let rules = result.policy.map { ", " + count($0.rules.count, "rule") } ?? ""
   return "\(files)\(rules): \(count(errors, "error")), \(count(warnings, "warning"))\n"
+}
+
+extension Arguments {
+  /// The configuration that FILE or --config names; nil: neither does.
+  func configurationOperand() throws -> String? {
+    try refuseOperands(after: 1)
+    if let named = values["config"], let operand = operands.first {
+      throw UsageError(
+        message: "'--config \(named)' and '\(operand)' both name the configuration; expected one of them")
+    }
+    return operands.first ?? values["config"]
+  }
 }

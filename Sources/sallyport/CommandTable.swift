@@ -5,7 +5,8 @@ import Reachability
 
 enum CommandTable {
   static let all: [Command] = [
-    run, check, explain, pin, caInit, caActivate, caShow, caExport, env, status, reload, events, reachability,
+    run, check, test, explain, pin, caInit, caActivate, caShow, caExport, env, status, reload, events,
+    reachability,
     cacheStatus, cacheList, cacheShow, cachePurge,
     versionCommand, helpCommand,
   ]
@@ -65,8 +66,19 @@ enum CommandTable {
     text: """
       Prints every error and warning of the configuration, or of FILE, and of the files it includes,
       with file, line and column. Secrets that only the service may read are notes.
-      Exits 1 when there is an error, with --strict when there is a warning too.
+      An [[expect]] that does not hold is an error. Exits 1 when there is an error, with --strict when
+      there is a warning too.
       """, run: checkCommand)
+
+  private static let test = Command(
+    name: "test", summary: "check what the configuration says should become of requests",
+    forms: [CommandForm(operands: "[FILE]", options: [config, json])],
+    text: """
+      Decides each request of the [[expect]] tables in the configuration, or in FILE, as the proxy would,
+      and prints those that are not decided as expected: where, what was expected and seen, and why.
+
+      Exits 0 where all hold, 3 where one does not, 1 where the configuration has errors.
+      """, run: testCommand)
 
   private static let explain = Command(
     name: "explain", summary: "say which rule decides a request, and why",

@@ -27,6 +27,8 @@ struct SystemFiles: PolicyFiles, Sendable {
     Users.number(of: name).mapError { FileFault($0.description) }
   }
 
+  func subordinateOwners(of user: UInt32) -> [UInt32]? { SubordinateUsers.read().ownerNumbers(of: user) }
+
   var now: Int64 { Clock.wall / 1000 }
 
   /// A directory's name in which no character is a pattern.

@@ -2,7 +2,6 @@
 // is explained, for which programs ask a proxy; where that is intercepted, the request inside is as well.
 
 import Bytes
-import HTTP1
 import Policy
 import Reachability
 import Server
@@ -96,12 +95,6 @@ extension Policy {
 
 // MARK: Who asks
 
-/// What the options say of the client and the link; nil where they are silent.
-private struct Asker {
-  let client: LocalClient?
-  let link: ReachabilityStatus?
-}
-
 /// A client as the daemon would know it, of which the user or the unit may be left open.
 private func readClient(_ options: Arguments) throws -> LocalClient? {
   let unit = options.values["unit"]
@@ -136,19 +129,8 @@ private func readLink(_ text: String) throws -> ReachabilityStatus {
 
 /// Reads method and URL with the daemon's own parser, so that both see the same.
 private func readRequest(method: String, url: String) throws -> NamedRequest {
-  switch NamedRequest.read(method: method, url: try asciiURL(url)) {
+  switch NamedRequest.read(method: method, url: url) {
   case .success(let request): return request
   case .failure(let fault): throw UsageError(message: fault.sentence)
-  }
-}
-
-/// The URL with the A-labels of its host, as programs send it.
-private func asciiURL(_ url: String) throws -> String {
-  var rest = url[...]
-  if let scheme = url.firstRange(of: "://") { rest = url[scheme.upperBound...] }
-  let host = rest.prefix { !"/?#:".contains($0) }
-  switch InternationalName.asciiForm(of: String(host)) {
-  case .success(let ascii): return url[..<host.startIndex] + ascii + url[host.endIndex...]
-  case .failure(let fault): throw UsageError(message: "the host of '\(url)' is no host name: \(fault)")
   }
 }

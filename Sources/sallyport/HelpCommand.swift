@@ -70,7 +70,8 @@ enum Help {
       The configuration is /etc/sallyport/sallyport.toml, or the file that --config (-c) names. Without
       either, sallyport is a plain forward proxy on 127.0.0.1:3128 and [::1]:3128.
 
-      Exit status: 0 done, 1 the answer is no or it failed, 2 wrong usage; of explain, 3 denied.
+      Exit status: 0 done, 1 the answer is no or it failed, 2 wrong usage; of explain, 3 denied; of
+      test, 3 an expectation failed.
 
       """
   }

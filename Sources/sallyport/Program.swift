@@ -1,6 +1,6 @@
 // The program: arguments to a command, a command to an exit status.
 //
-// 0 done, 1 the answer is no or it failed, 2 wrong usage, 3 denied (explain).
+// 0 done, 1 the answer is no or it failed, 2 wrong usage, 3 denied (explain), or an expectation failed (test).
 
 import Policy
 import Transport

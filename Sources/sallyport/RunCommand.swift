@@ -24,6 +24,12 @@ nonisolated func runCommand(_ options: Arguments) throws -> Int32 {
     Output.complain("sallyport: not started: the configuration has errors\n")
     return 1
   }
+  let failures = policy.failedExpectations(own: MachineAddresses.read)
+  guard failures.isEmpty else {
+    for failure in failures { Output.complain("\(failure.diagnostic)\n") }
+    Output.complain("sallyport: not started: \(policy.summary(ofFailed: failures.count))\n")
+    return 1
+  }
   let authority: Authority?
   switch policy.loadAuthority() {
   case .success(let loaded): authority = loaded
@@ -45,6 +51,11 @@ nonisolated func runCommand(_ options: Arguments) throws -> Int32 {
     }
     guard let policy = result.policy else {
       return .failure(ReloadFault(result.diagnostics.filter { $0.severity == .error }.map(\.sentence)))
+    }
+    let failures = policy.failedExpectations(own: MachineAddresses.read).map(\.diagnostic.sentence)
+    guard failures.isEmpty else {
+      for failure in failures { log.event(.error, failure) }
+      return .failure(ReloadFault(failures, summary: policy.summary(ofFailed: failures.count)))
     }
     switch policy.loadAuthority() {
     case .success(let authority):

@@ -97,6 +97,12 @@ import Testing
         "example", "payments", "no-admin", "intranet", "old-agents", "no-metadata", "package-mirrors", "code",
         "maps", "telemetry", "not-on-cellular", "weather", "api",
       ])
+    #expect(policy.expectations.count == 2)
+    #expect(policy.failedExpectations(own: { .unknown }).map(\.description) == [])
+    for key in TableSchema.expect.names {
+      let isShown = example.contains("# \(key) = ")
+      #expect(isShown, "\(key)")
+    }
     let tables = ["request", "security", "response", "headers", "timeouts", "cache"]
     for schema in [TableSchema.rule, .request, .security, .response, .ruleCache, .pins, .route] {
       for key in schema.names where !tables.contains(key) {

@@ -165,7 +165,7 @@ import Testing
       "etc/a.toml": "include = []\n[proxy]\n[log]\n[defaults.request]\n[reachability]\n[prxy]",
     ])
     let tail =
-      "may stand only in the main file, etc/s.toml; an included file holds [[rule]], [pins.*], [routes.*], "
+      "may stand only in the main file, etc/s.toml; an included file holds [[rule]], [[expect]], [pins.*], [routes.*], "
       + "[defaults], [log] and [proxy]"
     #expect(
       said(result) == [

@@ -145,7 +145,7 @@ import Transport
       "Security": ["Bytes", "CGSSAPI", "COpenSSL", "Glibc"],
       "Reachability": ["Bytes"], "Sharing": ["Bytes"], "TLSWire": ["Bytes"], "Upstream": ["Sharing"],
       "HTTP2": ["Bytes", "CNGHTTP2", "HTTP1"], "Cache": ["Bytes", "HTTP1", "Policy"],
-      "Policy": ["Bytes", "CTOML", "CIDN2", "Reachability", "Security", "Serialization"],
+      "Policy": ["Bytes", "CTOML", "CIDN2", "HTTP1", "Reachability", "Security", "Serialization"],
       "Session": ["Bytes", "HTTP1", "Policy", "Reachability", "Security", "Serialization", "TLSWire"],
       "Transport": [
         "Bytes", "Sharing", "CLinux", "CCAres", "COpenSSL", "CSQLite", "CSystemd", "Glibc", "Synchronization",

@@ -29,6 +29,7 @@ PLACES = {
     "authority": ("[authority]", ""),
     "defaults": ("[defaults]", ""),
     "rule": ("[[rule]]", ""),
+    "expect": ("[[expect]]", ""),
     "ruleTimeouts": ("[rule.timeouts]", ""),
     "security": ("[rule.security]", ""),
     "clientCertificate": ("[rule.security]", "client_certificate."),

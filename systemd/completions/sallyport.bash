@@ -44,6 +44,7 @@ __sallyport_options() {
     case $1 in
         run) echo "--config --help" ;;
         check) echo "--config --strict --json --help" ;;
+        test) echo "--config --json --help" ;;
         explain) echo "--config --socket --user --unit --when --absolute --json --help" ;;
         pin) echo "--file --server-name --anchors --json --help" ;;
         ca) echo "--help" ;;
@@ -65,7 +66,7 @@ __sallyport_options() {
 }
 
 __sallyport() {
-    local commands="run check explain pin ca env status reload events reachability cache version help"
+    local commands="run check test explain pin ca env status reload events reachability cache version help"
     local current="${COMP_WORDS[COMP_CWORD]}" previous="" command="" index operands=0
     COMPREPLY=()
 
@@ -110,7 +111,7 @@ __sallyport() {
     case $command in
         ca) __sallyport_words "init activate show export" ;;
         cache) __sallyport_words "status list show purge" ;;
-        check) if [[ $operands == 0 ]]; then __sallyport_files; fi ;;
+        check | test) if [[ $operands == 0 ]]; then __sallyport_files; fi ;;
         help) if [[ $operands == 0 ]]; then __sallyport_words "$commands"; fi ;;
         explain)
             if [[ $operands == 0 ]]; then

@@ -53,6 +53,7 @@ _sallyport() {
   local -a commands=(
     'run:start the proxy'
     'check:report everything that is wrong with the configuration'
+    'test:check what the configuration says should become of requests'
     'explain:say which rule decides a request, and why'
     'pin:show the certificates of a server, and a table of pins to paste'
     'ca:make, show and export the local authority'
@@ -96,6 +97,7 @@ _sallyport() {
           _arguments $configuration $json '--strict[exit 1 on a warning too]' \
             '1:configuration file:_files -g "*.toml(-.)"'
           ;;
+        test) _arguments $configuration $json '1:configuration file:_files -g "*.toml(-.)"' ;;
         explain)
           _arguments $daemon \
             '--user=[the local user that asks]:user:_users' \

@@ -16,6 +16,9 @@ public struct Explanation: Sendable {
     public let condition: Rule.Condition
     public let expected: String
     public let seen: String
+
+    /// `users: expected ci, seen kiosk`
+    var text: String { "\(condition.rawValue): expected \(expected), seen \(seen)" }
   }
 
   /// A field that is written, and its value where it may be shown.
@@ -108,10 +111,9 @@ extension Policy {
     workspace.host = host
     var paths = PathReadings()
     if !isTunnel { paths.set(pathBytes.span) }
-    let asked = decide(facts, &workspace)
-    let mapping = self.mapping(of: asked, facts, &workspace)
-    let objection = mapping?.objection.flatMap { $0.verdict == .deny ? $0 : nil }
-    let decision = objection ?? asked
+    let ruling = ruling(facts, &workspace)
+    let asked = ruling.asked
+    let mapping = ruling.mapping
     let seen = Seen(
       method: method, scheme: scheme, host: host, port: port, path: path, query: query, client: client,
       link: link ?? .unknown)
@@ -138,11 +140,11 @@ extension Policy {
       asked.rule.map { number in
         Explanation.Mapped(
           url: mapping.target.url(of: mapping.path) + query, rule: rules[number].name,
-          location: rules[number].location, escape: objection == nil ? nil : mapping.escape)
+          location: rules[number].location, escape: ruling.objection == nil ? nil : mapping.escape)
       }
     }
     return explanation(
-      of: decision, seen, to: mapping?.target, mapped, isTunnel: isTunnel, passedOver,
+      of: ruling.decision, seen, to: mapping?.target, mapped, isTunnel: isTunnel, passedOver,
       before - min(before, mostPassedOver), reading, assumptions, own)
   }
 
@@ -264,8 +266,10 @@ extension Explanation.Field {
     "content-type", "dnt", "pragma", "priority", "range", "sec-gpc", "user-agent",
   ]
 
+  static func isHarmless(_ name: String) -> Bool { harmless.contains(name.lowercased()) }
+
   init(_ line: FieldEdits.Line) {
-    let isShown = !line.isSecret && Self.harmless.contains(line.name.span.string)
+    let isShown = !line.isSecret && Self.isHarmless(line.name.span.string)
     // Name, colon and space before the value; CR and LF behind it.
     let written = String(decoding: line.line.prefix(line.name.count), as: UTF8.self)
     let text = String(decoding: line.line.dropFirst(line.name.count + 2).dropLast(2), as: UTF8.self)
@@ -288,7 +292,8 @@ extension Explanation: CustomStringConvertible {
 
   private var ruleText: String { rule.map { "rule '\($0.name)' (\($0.location))" } ?? "no rule" }
 
-  private var verdictLine: String {
+  /// `denied by rule 'payments' (policy.d/10-bank.toml:3)`
+  var verdictLine: String {
     switch decision.reason {
     case .rule: "allowed by \(ruleText)"
     case .addressDenied: "denied: the address is one that deny_addresses lists"
@@ -322,11 +327,17 @@ extension Explanation: CustomStringConvertible {
     return reading + ["  reason shown to the client: \(reason)"]
   }
 
+  /// Why what a rule allows is refused all the same, or how a path was read; without indentation.
+  var refusalLines: [String] {
+    let address = address?.block == nil ? [] : addressLines
+    return (reasonLines + address).map { String($0.drop { $0 == " " }) }
+  }
+
   private var passedOverLines: [String] {
     if passedOver.isEmpty { return rule == nil ? [] : ["", "no rule comes before it"] }
     return ["", rule == nil ? "rules that do not match:" : "rules before it that do not match:"]
       + passedOver.map {
-        "  \($0.rule) (\($0.location)): \($0.condition.rawValue): expected \($0.expected), seen \($0.seen)"
+        "  \($0.rule) (\($0.location)): \($0.text)"
       } + (passedOverMore > 0 ? ["  and \(passedOverMore) more"] : [])
   }
 
@@ -397,7 +408,7 @@ extension Explanation {
   private var members: [(String, JSONText)] {
     let note: [(String, JSONText)] = self.note.map { [("note", .string($0))] } ?? []
     return note + [
-      ("request", .string(request)), ("decision", .string(decision.verdict == .allow ? "allow" : "deny")),
+      ("request", .string(request)), ("decision", .string(decision.verdict.rawValue)),
       ("reason", .string(decision.reason.rawValue)), ("rule", ruleJSON),
       ("path_reading", (pathReading ?? mapped?.escape)?.json ?? .null), ("passed_over", .array(passedOver.map(\.json))),
       ("passed_over_more", .number(passedOverMore)),

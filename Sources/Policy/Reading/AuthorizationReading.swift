@@ -50,8 +50,8 @@ extension ConfigurationReading {
       error(setting, fault)
       return nil
     }
-    return HeaderEdit(
-      kind: .set, name: "Authorization", value: GivenValue(bytes: value, isSecret: true), setting: setting)
+    let given = GivenValue(bytes: value, isSecret: true, isWithheld: table.settings.contains(where: isWithheld))
+    return HeaderEdit(kind: .set, name: "Authorization", value: given, setting: setting)
   }
 
   /// nil: it is none, and its error has been reported.

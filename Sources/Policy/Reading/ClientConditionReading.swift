@@ -32,12 +32,12 @@ extension ConfigurationReading {
   }
 
   /// A user as a rule names it; no number where there is none of the name.
-  private struct NamedUser {
+  struct NamedUser {
     let name: String
     let number: UInt32?
   }
 
-  private func user(_ setting: Setting) -> NamedUser? {
+  func user(_ setting: Setting) -> NamedUser? {
     switch setting.value.content {
     case .integer:
       return integer(setting, in: Bounds.userIDs).map { NamedUser(name: "\($0)", number: UInt32($0)) }

@@ -67,6 +67,10 @@ final class ConfigurationReading {
   /// By name.
   var routes: [String: RouteDraft] = [:]
   var rules: [RuleDraft] = []
+  var expectations: [Expectation] = []
+  /// Names of rules and routes that expectations speak of, which may stand behind them.
+  var expectedRules: [(name: String, setting: Setting)] = []
+  var expectedRoutes: [(name: String, setting: Setting)] = []
   private(set) var filesRead: [String] = []
   /// Those that hold configuration, and not a secret or a certificate.
   private(set) var configurationFiles = 0

@@ -12,7 +12,10 @@ extension TableSchema {
   static let root = TableSchema([
     "include", "proxy", "dns", "trust", "authority", "reachability", "log", "admin", "cache", "defaults", "pins",
     "routes",
-    "rule",
+    "rule", "expect",
+  ])
+  static let expect = TableSchema([
+    "name", "request", "absolute", "user", "unit", "link", "verdict", "rule", "connect", "route", "header",
   ])
   static let proxy = TableSchema([
     "listen", "workers", "name", "default", "allow_remote", "credentials", "deny_addresses", "limits",

@@ -40,6 +40,9 @@ public protocol PolicyFiles {
   /// user is met by nobody, and nobody may be taken for unknown because a directory service did not answer.
   func userID(named name: String) -> Result<UInt32?, FileFault>
 
+  /// The users whose subordinate user (subuid(5)) `user` is, as the daemon knows its clients; nil: cannot be said.
+  func subordinateOwners(of user: UInt32) -> [UInt32]?
+
   /// Seconds since 1970, for what expires. Only warnings come of it: a connection is judged by its own time.
   var now: Int64 { get }
 }
@@ -50,6 +53,9 @@ extension PolicyFiles {
 
   /// Nor users.
   public func userID(named name: String) -> Result<UInt32?, FileFault> { .success(nil) }
+
+  /// Nor containers.
+  public func subordinateOwners(of user: UInt32) -> [UInt32]? { [] }
 
   /// The clock of a made-up world stands still, at a time when nothing had expired.
   public var now: Int64 { 0 }

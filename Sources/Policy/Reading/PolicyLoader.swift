@@ -35,6 +35,7 @@ public enum PolicyLoader {
     let reading = ConfigurationReading(files: files, secrets: secrets)
     reading.readMainFile(path)
     reading.checkRules()
+    reading.checkExpectationNames()
     return LoadResult(
       policy: reading.errorCount == 0 ? reading.policy() : nil, diagnostics: reading.diagnostics,
       files: reading.filesRead, configurationFiles: reading.configurationFiles,
@@ -64,7 +65,8 @@ extension ConfigurationReading {
     }
     return Policy(
       configuration: configuration, rules: rules, defaultRequest: defaultRequest.policy(), defaultSecurity: standard,
-      defaultResponse: defaultResponse?.serialization, defaultAnswer: defaultResponse?.answer)
+      defaultResponse: defaultResponse?.serialization, defaultAnswer: defaultResponse?.answer,
+      expectations: expectations)
   }
 
   /// A name that refers to nothing has been an error: to go straight in its place would be a way around the parents.
@@ -122,6 +124,7 @@ extension ConfigurationReading {
     case "log": table(setting).map(readLog)
     case "defaults": table(setting).map(readDefaults)
     case "rule": readRules(setting)
+    case "expect": readExpectations(setting)
     case "pins": readPins(setting)
     case "routes": readRoutes(setting)
     default: unread(setting, of: .root)
@@ -206,10 +209,10 @@ extension ConfigurationReading {
     let title = isKey ? "'include'" : "[\(setting.key)]"
     report(
       .error, setting.source, setting.keyBegin,
-      "\(title) may stand only in the main file, \(mainFile); an included file holds [[rule]], [pins.*], "
-        + "[routes.*], [defaults], [log] and [proxy]")
+      "\(title) may stand only in the main file, \(mainFile); an included file holds [[rule]], [[expect]], "
+        + "[pins.*], [routes.*], [defaults], [log] and [proxy]")
   }
 
   /// What an included file may hold.
-  private static let namesInAnyFile: Set<String> = ["rule", "pins", "routes", "defaults", "log", "proxy"]
+  private static let namesInAnyFile: Set<String> = ["rule", "expect", "pins", "routes", "defaults", "log", "proxy"]
 }

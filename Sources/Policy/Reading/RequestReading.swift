@@ -68,10 +68,13 @@ struct RequestDraft {
       switch edit.kind {
       case .remove: fields.remove(edit.name)
       case .set where edit.digest != nil: fields.remove(edit.name)
-      case .set: fields.set(edit.name, edit.value.bytes, isSecret: edit.value.isSecret)
+      case .set:
+        fields.set(
+          edit.name, edit.value.bytes, isSecret: edit.value.isSecret, isWithheld: edit.value.isWithheld)
       case .standard:
         if replaced.contains(edit.lowercaseName) { continue }
-        fields.setDefault(edit.name, edit.value.bytes, isSecret: edit.value.isSecret)
+        fields.setDefault(
+          edit.name, edit.value.bytes, isSecret: edit.value.isSecret, isWithheld: edit.value.isWithheld)
       }
     }
     return fields
@@ -139,7 +142,7 @@ extension ConfigurationReading {
     }
   }
 
-  private func isField(_ name: String, _ setting: Setting, at position: TOMLPosition, refused: Set<String>)
+  func isField(_ name: String, _ setting: Setting, at position: TOMLPosition, refused: Set<String>)
     -> Bool
   {
     if !FieldSyntax.isToken(name) {

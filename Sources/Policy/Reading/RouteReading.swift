@@ -277,7 +277,7 @@ extension ConfigurationReading {
     for draft in routes.values { warnOfListeningParent(draft) }
   }
 
-  private func reportUnknownRoute(_ name: String, _ setting: Setting) {
+  func reportUnknownRoute(_ name: String, _ setting: Setting) {
     var message = "there is no route named \(name.quoted)"
     if let nearest = Suggestion.nearest(to: name, among: [Route.direct.name] + routes.keys.sorted()) {
       message += "; did you mean '\(nearest)'?"

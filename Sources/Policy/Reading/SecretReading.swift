@@ -19,6 +19,8 @@ struct GivenValue {
   var bytes: [UInt8]
   /// It came from a file, a credential or the environment, or stands where only secrets stand.
   var isSecret: Bool
+  /// It was not read: `bytes` stand in for it.
+  var isWithheld = false
 }
 
 extension ConfigurationReading {
@@ -45,7 +47,9 @@ extension ConfigurationReading {
       if mayBeSecret { warnOfSecretInPlace(setting) }
       return GivenValue(bytes: Array(text.utf8), isSecret: mayBeSecret)
     case .table:
-      return referredSecret(setting).map { GivenValue(bytes: $0, isSecret: true) }
+      return referredSecret(setting).map {
+        GivenValue(bytes: $0, isSecret: true, isWithheld: isWithheld(setting))
+      }
     default:
       expected("a string", setting)
       return nil

@@ -48,7 +48,7 @@ public struct DecisionWorkspace: Sendable {
 
 /// What was decided, and why. The reasons are stable words: they stand in the log and tests assert them.
 public struct Decision: Equatable, Sendable {
-  public enum Verdict: Sendable { case allow, deny }
+  public enum Verdict: String, Sendable, CaseIterable { case allow, deny }
 
   public enum Reason: String, Sendable {
     /// A rule allows.
@@ -88,6 +88,8 @@ public struct Decision: Equatable, Sendable {
 public final class Policy: Sendable {
   public let configuration: Configuration
   public let rules: [Rule]
+  /// What the operator wants to become of some requests.
+  public let expectations: [Expectation]
   /// For requests that no rule matches: [defaults.request].
   public let defaultRequest: RequestPolicy
   /// For requests that no rule matches: [defaults.security].
@@ -121,10 +123,11 @@ public final class Policy: Sendable {
   public init(
     configuration: Configuration = Configuration(), rules: [Rule] = [], defaultRequest: RequestPolicy = RequestPolicy(),
     defaultSecurity: SecurityPolicy = .standard, defaultResponse: ResponseSerialization? = nil,
-    defaultAnswer: SubstituteAnswer? = nil
+    defaultAnswer: SubstituteAnswer? = nil, expectations: [Expectation] = []
   ) {
     self.configuration = configuration
     self.rules = rules
+    self.expectations = expectations
     self.defaultRequest = defaultRequest
     self.defaultSecurity = defaultSecurity
     self.defaultResponse = defaultResponse

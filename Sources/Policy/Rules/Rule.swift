@@ -234,13 +234,19 @@ public struct FieldEdits: Sendable {
     public let line: [UInt8]
     /// The value came from a secret: `explain` does not show it.
     public let isSecret: Bool
+    /// The secret was not read, and something else stands in for it: for looking at, not for requests.
+    public let isWithheld: Bool
 
     /// `value` holds no CR, LF or NUL: the loader refuses one.
-    public init(name: String, value: [UInt8], isSecret: Bool = false) {
+    public init(name: String, value: [UInt8], isSecret: Bool = false, isWithheld: Bool = false) {
       self.isSecret = isSecret
+      self.isWithheld = isWithheld
       self.name = name.utf8.map { $0.asciiLowercased }
       line = Array(name.utf8) + [0x3a, 0x20] + value + [0x0d, 0x0a]
     }
+
+    /// Name, colon and space stand before it; CR and LF behind.
+    var value: [UInt8] { Array(line.dropFirst(name.count + 2).dropLast(2)) }
   }
 
   /// Names, in lower case, whose fields are taken out of what the client sent: `remove`, and each name of `set`.
@@ -259,15 +265,15 @@ public struct FieldEdits: Sendable {
     if !removed.contains(lower) { removed.append(lower) }
   }
 
-  public mutating func set(_ name: String, _ value: [UInt8], isSecret: Bool = false) {
+  public mutating func set(_ name: String, _ value: [UInt8], isSecret: Bool = false, isWithheld: Bool = false) {
     remove(name)
-    let line = Line(name: name, value: value, isSecret: isSecret)
+    let line = Line(name: name, value: value, isSecret: isSecret, isWithheld: isWithheld)
     set.removeAll { $0.name == line.name }
     set.append(line)
   }
 
-  public mutating func setDefault(_ name: String, _ value: [UInt8], isSecret: Bool = false) {
-    let line = Line(name: name, value: value, isSecret: isSecret)
+  public mutating func setDefault(_ name: String, _ value: [UInt8], isSecret: Bool = false, isWithheld: Bool = false) {
+    let line = Line(name: name, value: value, isSecret: isSecret, isWithheld: isWithheld)
     defaults.removeAll { $0.name == line.name }
     defaults.append(line)
   }

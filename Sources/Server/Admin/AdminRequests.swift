@@ -158,7 +158,7 @@ extension AdminServer {
   // MARK: Reload
 
   private func reload(wantsText: Bool) -> AdminPage {
-    let faults: [String]
+    let fault: ReloadFault
     switch host.reloadNow() {
     case .done(let warnings):
       let rules = host.state.policy.rules.count
@@ -169,13 +169,13 @@ extension AdminServer {
     case .stopping:
       let detail = "the proxy is stopping; the configuration is not read again"
       return wantsText ? .text(detail + "\n", status: 503) : .problem(503, detail)
-    case .failed(let found): faults = found
+    case .failed(let found): fault = found
     }
-    let detail = "the configuration has errors; nothing has changed"
-    if wantsText { return .text((faults + [detail]).joined(separator: "\n") + "\n", status: 422) }
+    let detail = "\(fault.summary); nothing has changed"
+    if wantsText { return .text((fault.reasons + [detail]).joined(separator: "\n") + "\n", status: 422) }
     return .json(
       .object([
-        ("status", .number(422)), ("detail", .string(detail)), ("errors", .array(faults.map { .string($0) })),
+        ("status", .number(422)), ("detail", .string(detail)), ("errors", .array(fault.reasons.map { .string($0) })),
       ]), status: 422)
   }
 

@@ -30,7 +30,7 @@ protocol AdminHost: AnyObject {
 enum ReloadOutcome: Sendable, Equatable {
   /// It is in force, or will be where it says that a restart is needed for a part.
   case done(warnings: [String])
-  case failed([String])
+  case failed(ReloadFault)
   /// The proxy is stopping, and reads nothing again.
   case stopping
 }

@@ -36,11 +36,16 @@ public struct DaemonSettings: Sendable {
 }
 
 /// Why a reload changes nothing.
-public struct ReloadFault: Error, CustomStringConvertible {
+public struct ReloadFault: Error, Equatable, CustomStringConvertible {
   /// One sentence for each mistake; at least one.
   public let reasons: [String]
+  /// What they are, all together.
+  public let summary: String
 
-  public init(_ reasons: [String]) { self.reasons = reasons }
+  public init(_ reasons: [String], summary: String = "the configuration has errors") {
+    self.reasons = reasons
+    self.summary = summary
+  }
 
   /// The first, and how many more there are.
   public var description: String {
@@ -406,28 +411,29 @@ public final class Daemon: AdminHost {
   func reloadNow() -> ReloadOutcome {
     if state.isStopping { return .stopping }
     service.reloadBegan()
-    let reasons: [String]
+    let fault: ReloadFault?
     var warnings: [String] = []
     switch prepare(&warnings) {
     case .success(let (policy, live)):
       put(policy, live, &warnings)
-      reasons = []
+      fault = nil
       service.reloaded(rules: policy.rules.count)
-    case .failure(let fault):
-      reasons = fault.reasons
+    case .failure(let found):
+      fault = found
       state.failedReloads += 1
-      state.failure = ReloadFailure(wall: Clock.wall, reasons: reasons)
-      service.reloadFailed(fault.description)
+      state.failure = ReloadFailure(wall: Clock.wall, reasons: found.reasons)
+      service.reloadFailed(found.description)
       // One that began earlier may still be on its way to the loops, and ends when they have it.
       if awaited == 0 { service.reloadEnded() }
     }
     shared.events.post(
       .reload,
       [
-        ("done", .boolean(reasons.isEmpty)), ("rules", .number(state.policy.rules.count)),
-        ("errors", .array(reasons.map { .string($0) })), ("warnings", .array(warnings.map { .string($0) })),
+        ("done", .boolean(fault == nil)), ("rules", .number(state.policy.rules.count)),
+        ("errors", .array((fault?.reasons ?? []).map { .string($0) })),
+        ("warnings", .array(warnings.map { .string($0) })),
       ])
-    return reasons.isEmpty ? .done(warnings: warnings) : .failed(reasons)
+    return fault.map { .failed($0) } ?? .done(warnings: warnings)
   }
 
   /// Everything that can fail of a reload. What failed has been logged.
@@ -436,7 +442,7 @@ public final class Daemon: AdminHost {
     switch settings.reload(settings.log) {
     case .success(let read): loaded = read
     case .failure(let fault):
-      settings.log.event(.error, "reload: the configuration has errors; nothing has changed")
+      settings.log.event(.error, "reload: \(fault.summary); nothing has changed")
       return .failure(fault)
     }
     if let fault = settings.inherited.fault(under: loaded.policy.configuration.proxy) {

@@ -3,12 +3,11 @@
 
 import Bytes
 import HTTP1
-import Policy
 import Reachability
 
 /// What a policy can be asked about a request.
-public struct NamedRequest {
-  public struct Fault: Error {
+public struct NamedRequest: Sendable {
+  public struct Fault: Error, Sendable {
     public let sentence: String
   }
 
@@ -29,8 +28,26 @@ public struct NamedRequest {
       method: "CONNECT", isHTTPS: true, host: host, port: port, path: "", query: "", isTunnel: true, isRawPath: false)
   }
 
-  /// `url`: an absolute URL, or host and port of a CONNECT; ASCII but for the path.
+  /// `url`: an absolute URL, or host and port of a CONNECT. A host in Unicode is taken by its A-labels, as programs send it.
   public static func read(method: String, url: String) -> Result<NamedRequest, Fault> {
+    switch asciiURL(url) {
+    case .success(let ascii): readASCII(method: method, url: ascii)
+    case .failure(let fault): .failure(fault)
+    }
+  }
+
+  private static func asciiURL(_ url: String) -> Result<String, Fault> {
+    var rest = url[...]
+    if let scheme = url.firstRange(of: "://") { rest = url[scheme.upperBound...] }
+    let host = rest.prefix { !"/?#:".contains($0) }
+    switch InternationalName.asciiForm(of: String(host)) {
+    case .success(let ascii): return .success(url[..<host.startIndex] + ascii + url[host.endIndex...])
+    case .failure(let fault):
+      return .failure(Fault(sentence: "the host of '\(url)' is no host name: \(fault)"))
+    }
+  }
+
+  private static func readASCII(method: String, url: String) -> Result<NamedRequest, Fault> {
     var text = Array("\(method) \(url) HTTP/1.1\r\nHost: explain\r\n\r\n".utf8)
     var head = RequestHead()
     let limits = HeadLimits(bytes: .max, fields: 1)

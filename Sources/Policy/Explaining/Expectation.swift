@@ -1,0 +1,288 @@
+// [[expect]]: a request, and what the operator wants to become of it. `sallyport test` looks whether it does, and so does the
+// daemon before it takes a policy.
+//
+// What becomes of the request is what `Forecast` says. Only where that is not what was wished for is the request explained,
+// so that a failure says why. Tests: ExpectationTests, test_expect.py.
+
+import Bytes
+import Reachability
+
+/// A request with what is to become of it.
+public struct Expectation: Sendable {
+  /// What is to leave of a header field.
+  public enum FieldWish: Hashable, Sendable {
+    case value([UInt8])
+    /// It leaves, with any value.
+    case present
+    /// It does not leave, even where the program sends one.
+    case absent
+  }
+
+  public enum Wish: Hashable, Sendable {
+    case verdict(Decision.Verdict)
+    /// The rule that decides; nil: no rule does.
+    case rule(String?)
+    /// How the tunnel is treated by which the request goes.
+    case connect(ConnectTreatment)
+    /// The way that is tried first.
+    case firstRoute(String)
+    /// All ways, in the order in which they are tried.
+    case routes([String])
+    case field(name: String, FieldWish)
+  }
+
+  /// A wish, and where it stands.
+  struct PlacedWish: Sendable {
+    let wish: Wish
+    let location: SourceLocation
+    let excerpt: Excerpt?
+  }
+
+  /// Where [[expect]] stands.
+  public let location: SourceLocation
+  public let name: String?
+  public let request: NamedRequest
+  /// Method and URL as the file has them.
+  public let requestText: String
+  public let asker: Asker
+  /// Sent as it is, without CONNECT.
+  public let isAbsolute: Bool
+  let wishes: [PlacedWish]
+
+  /// `GET https://index.example/simple/x/ by user ci`
+  public var title: String {
+    var words = [requestText]
+    if let client = asker.client {
+      if let user = client.user ?? (client.userID == LocalClient.noUser ? nil : "\(client.userID)") {
+        words.append("by user \(user)")
+      }
+      if let unit = client.unit { words.append("in unit \(unit)") }
+    }
+    if let link = asker.link { words.append("on a \(link.rawValue) link") }
+    if isAbsolute { words.append("without CONNECT") }
+    return words.joined(separator: " ").printable
+  }
+}
+
+/// What came of an expectation.
+public enum ExpectationOutcome: Sendable {
+  case holds
+  case fails(FailedExpectation)
+  /// It asks for a value that comes of a secret, which this user may not read.
+  case unread(field: String)
+}
+
+/// An expectation that does not hold.
+public struct FailedExpectation: Sendable {
+  /// A wish that is not met, in the words of the file: `verdict = "allow"`, and `"deny"`.
+  public struct Shortfall: Sendable {
+    public let expected: String
+    public let seen: String
+    let location: SourceLocation
+    let excerpt: Excerpt?
+
+    public var sentence: String { "expected \(expected), seen \(seen)" }
+  }
+
+  public let expectation: Expectation
+  /// One at least.
+  public let shortfalls: [Shortfall]
+  /// Which rule decides, and why not the one that was expected.
+  public let reasons: [String]
+
+  /// At the first wish that is not met.
+  public var diagnostic: Diagnostic {
+    let text = shortfalls.map(\.sentence).joined(separator: "; ")
+    return Diagnostic(
+      .error, at: shortfalls[0].location,
+      "expectation failed: \(expectation.title): \(text): \(reasons.joined(separator: "; "))",
+      excerpt: shortfalls[0].excerpt)
+  }
+
+  /// Place and request, what was expected and seen, and why; ends with a newline.
+  public var description: String {
+    let name = expectation.name.map { " (\($0))" } ?? ""
+    let lines =
+      ["\(expectation.location): \(expectation.title)\(name)"]
+      + (shortfalls.map(\.sentence) + reasons).map { "  \($0)" }
+    return lines.map(\.printable).joined(separator: "\n") + "\n"
+  }
+
+  public var json: JSONText {
+    .object([
+      ("file", .string(expectation.location.file)), ("line", .number(expectation.location.line)),
+      ("name", expectation.name.map(JSONText.string) ?? .null), ("request", .string(expectation.title)),
+      (
+        "failures",
+        .array(shortfalls.map { .object([("expected", .string($0.expected)), ("seen", .string($0.seen))]) })
+      ),
+      ("why", .array(reasons.map(JSONText.string))),
+    ])
+  }
+}
+
+extension Policy {
+  /// Every expectation with what came of it, in the order of the files. `own`: asked for the addresses of the machine, once and
+  /// only where an address can matter.
+  public func checkExpectations(own: () -> OwnAddresses) -> [(expectation: Expectation, outcome: ExpectationOutcome)] {
+    if expectations.isEmpty { return [] }
+    let asksForAddress =
+      expectations.contains { $0.request.host.address != nil } || rules.contains { $0.target?.host.address != nil }
+    let addresses = asksForAddress ? own() : .unknown
+    return expectations.map { ($0, check($0, own: addresses)) }
+  }
+
+  /// Those that do not hold.
+  public func failedExpectations(own: () -> OwnAddresses) -> [FailedExpectation] {
+    checkExpectations(own: own).compactMap {
+      if case .fails(let failure) = $0.outcome { failure } else { nil }
+    }
+  }
+
+  func check(_ expectation: Expectation, own: OwnAddresses = .unknown) -> ExpectationOutcome {
+    let forecast = forecast(
+      expectation.request, expectation.asker, absolute: expectation.isAbsolute, own: own)
+    var shortfalls: [FailedExpectation.Shortfall] = []
+    for placed in expectation.wishes {
+      switch seen(placed.wish, forecast, expectation) {
+      case .asWished: continue
+      case .unread(let field): return .unread(field: field)
+      case .other(let seen):
+        shortfalls.append(
+          FailedExpectation.Shortfall(
+            expected: placed.wish.text, seen: seen, location: placed.location, excerpt: placed.excerpt))
+      }
+    }
+    if shortfalls.isEmpty { return .holds }
+    return .fails(
+      FailedExpectation(
+        expectation: expectation, shortfalls: shortfalls, reasons: reasons(expectation, forecast, own)))
+  }
+
+  /// What a wish came to.
+  private enum Sight {
+    case asWished
+    case other(String)
+    case unread(String)
+
+    init(_ isAsWished: Bool, _ seen: @autoclosure () -> String) { self = isAsWished ? .asWished : .other(seen()) }
+  }
+
+  private func seen(_ wish: Expectation.Wish, _ forecast: Forecast, _ expectation: Expectation) -> Sight {
+    let decision = forecast.last.decision
+    switch wish {
+    case .verdict(let verdict):
+      return Sight(forecast.verdict == verdict, "\"\(forecast.verdict.rawValue)\"")
+    case .rule(let name):
+      let seen = decision.rule.map { rules[$0].name }
+      return Sight(seen == name, seen.map { "\"\($0)\"" } ?? "no rule")
+    case .connect(let connect):
+      // A tunnel to an address that is denied does not open, whatever its rule says.
+      let seen = forecast.tunnel.map { $0.isAllowed ? $0.connect ?? .deny : .deny }
+      return Sight(seen == connect, seen.map { "\"\($0.rawValue)\"" } ?? "no tunnel")
+    case .firstRoute(let name):
+      guard forecast.last.isAllowed else { return .other("nothing leaves") }
+      let names = routeNames(of: decision, on: expectation.asker.link)
+      return Sight(names.first == name, names.isEmpty ? "no route that holds" : Self.list(names))
+    case .routes(let wished):
+      guard forecast.last.isAllowed else { return .other("nothing leaves") }
+      let names = routeNames(of: decision, on: expectation.asker.link)
+      return Sight(names == wished, Self.list(names))
+    case .field(let name, let wish): return seen(name, wish, forecast)
+    }
+  }
+
+  /// The ways that a request of the decision takes, those left out whose `when` does not hold on `link`.
+  func routeNames(of decision: Decision, on link: ReachabilityStatus?) -> [String] {
+    let routes = decision.rule.map { rules[$0].routes } ?? []
+    if routes.isEmpty { return [Route.direct.name] }
+    return routes.filter { route in
+      link.map { route.links.isEmpty || route.links.contains($0) } ?? true
+    }.map(\.name)
+  }
+
+  private static func list(_ names: [String]) -> String {
+    "[\(names.map { "\"\($0)\"" }.joined(separator: ", "))]"
+  }
+
+  private func seen(_ name: String, _ wish: Expectation.FieldWish, _ forecast: Forecast) -> Sight {
+    guard forecast.last.isAllowed else { return Sight(wish == .absent, "nothing leaves") }
+    guard forecast.request != nil else {
+      let connect = forecast.tunnel?.connect?.rawValue ?? ""
+      return .other("a tunnel that the proxy does not read (connect = \"\(connect)\")")
+    }
+    let edits = request(of: forecast.last.decision)
+    let lower = name.utf8.map { $0.asciiLowercased }
+    let isDigest = edits.digest != nil && name.lowercased() == "authorization"
+    guard let line = (edits.fields.set + edits.fields.defaults).first(where: { $0.name == lower }) else {
+      let isRemoved = edits.fields.removed.contains(lower) || !edits.cookies && name.lowercased() == "cookie"
+      switch wish {
+      case .absent where isRemoved && !isDigest: return .asWished
+      case .present where isDigest: return .asWished
+      default:
+        return .other(
+          isDigest
+            ? "what answers the origin's challenge" : isRemoved ? "it is removed" : "it leaves as the program sends it")
+      }
+    }
+    switch wish {
+    case .present: return .asWished
+    case .absent: return .other("it leaves")
+    case .value(let value):
+      if line.isWithheld { return .unread(name) }
+      return Sight(
+        line.value.elementsEqual(value), Explanation.Field(line).value?.inTOML ?? "another value (hidden)")
+    }
+  }
+
+  // MARK: Why
+
+  /// Most rules that are looked at for the one that was expected.
+  private static let mostPassedOver = 10_000
+
+  private func reasons(_ expectation: Expectation, _ forecast: Forecast, _ own: OwnAddresses) -> [String] {
+    let isInside = expectation.request.needsTunnel(absolute: expectation.isAbsolute)
+    let asked = isInside && forecast.request == nil ? expectation.request.tunnel : expectation.request
+    let explanation = explain(
+      asked, client: expectation.asker.client, link: expectation.asker.link, own: own, atMost: Self.mostPassedOver)
+    var reasons = [explanation.verdictLine] + explanation.refusalLines
+    if forecast.last.refusesRawPath {
+      reasons.append("the path has bytes above 0x7f, and the rule has no encode_path = true")
+    }
+    if isInside, forecast.request == nil, forecast.verdict == .allow {
+      reasons.append(
+        "programs reach it by CONNECT, and the requests in that tunnel are not read "
+          + "(connect = \"\(forecast.tunnel?.connect?.rawValue ?? "")\")")
+    }
+    for case .rule(let name?) in expectation.wishes.map(\.wish) {
+      reasons += whyNot(name, explanation, forecast.last.decision.rule)
+    }
+    return reasons
+  }
+
+  /// Why the rule that was expected does not decide.
+  private func whyNot(_ name: String, _ explanation: Explanation, _ deciding: Int?) -> [String] {
+    if let passed = explanation.passedOver.first(where: { $0.rule == name }) {
+      return ["rule '\(name)' (\(passed.location)) does not match: \(passed.text)"]
+    }
+    guard let number = rules.firstIndex(where: { $0.name == name }), let deciding, number > deciding else { return [] }
+    return ["rule '\(name)' (\(rules[number].location)) comes after it"]
+  }
+}
+
+extension Expectation.Wish {
+  /// As the file has it.
+  var text: String {
+    switch self {
+    case .verdict(let verdict): "verdict = \"\(verdict.rawValue)\""
+    case .rule(let name): "rule = \(name.map { "\"\($0)\"" } ?? "false")"
+    case .connect(let connect): "connect = \"\(connect.rawValue)\""
+    case .firstRoute(let name): "route = \"\(name)\""
+    case .routes(let names): "route = [\(names.map { "\"\($0)\"" }.joined(separator: ", "))]"
+    case .field(let name, .value(let value)):
+      "header \(name) = \(SecretWords.covers(name) ? "(value hidden)" : value.span.string.inTOML)"
+    case .field(let name, .present): "header \(name) = true"
+    case .field(let name, .absent): "header \(name) = false"
+    }
+  }
+}

@@ -1,0 +1,119 @@
+// What becomes of a request that a program makes: what is decided of the CONNECT by which it reaches an https origin, and of
+// the request itself where the proxy reads it.
+//
+// This is the decision alone, by the same steps that `explain` takes and with nothing put into words, so that thousands of
+// requests can be asked about: `[[expect]]`, `diff`. Tests: ForecastTests.
+
+import Bytes
+import Reachability
+
+/// The decision on a request, and on the URL that its rule maps it to.
+struct Ruling {
+  /// What the rules say of the request as it came.
+  let asked: Decision
+  /// Where the rule sends it; nil: to the host that it names.
+  let mapping: RequestMapping?
+  /// What denies the mapped URL; nil: nothing.
+  let objection: Decision?
+
+  var decision: Decision { objection ?? asked }
+}
+
+extension Policy {
+  /// The host stands in `workspace`, and is that of the target afterwards where the rule has one.
+  func ruling(_ facts: borrowing RequestFacts, _ workspace: inout DecisionWorkspace) -> Ruling {
+    let asked = decide(facts, &workspace)
+    let mapping = self.mapping(of: asked, facts, &workspace)
+    return Ruling(
+      asked: asked, mapping: mapping, objection: mapping?.objection.flatMap { $0.verdict == .deny ? $0 : nil })
+  }
+}
+
+/// Who asks, and by what link the machine leaves; nil: not known.
+public struct Asker: Sendable {
+  public var client: LocalClient?
+  public var link: ReachabilityStatus?
+
+  public init(client: LocalClient? = nil, link: ReachabilityStatus? = nil) {
+    self.client = client
+    self.link = link
+  }
+}
+
+/// What becomes of a request.
+public struct Forecast: Sendable {
+  /// A CONNECT, or a request that the proxy reads.
+  public struct Step: Sendable {
+    public let decision: Decision
+    /// How a tunnel is treated; nil for a request.
+    public let connect: ConnectTreatment?
+    /// What forbids the literal address that it names; nil: nothing, or it names none.
+    public let block: AddressMatch?
+    /// The path came with bytes above 0x7F, and the rule does not encode them (400).
+    public let refusesRawPath: Bool
+
+    public var isAllowed: Bool { decision.verdict == .allow && block == nil && !refusesRawPath }
+  }
+
+  /// The CONNECT; nil for a request that needs none.
+  public let tunnel: Step?
+  /// The request; nil where the tunnel is denied, or stays closed to the proxy.
+  public let request: Step?
+
+  /// The step that settles it: the last that is taken.
+  public let last: Step
+
+  init(tunnel: Step, request: Step?) {
+    self.tunnel = tunnel
+    self.request = request
+    last = request ?? tunnel
+  }
+
+  init(request: Step) {
+    tunnel = nil
+    self.request = request
+    last = request
+  }
+
+  public var verdict: Decision.Verdict { last.isAllowed ? .allow : .deny }
+}
+
+extension NamedRequest {
+  /// Whether programs reach it by CONNECT. Those that send `GET https://…` themselves are asked about as they are
+  /// (`absolute`).
+  public func needsTunnel(absolute: Bool) -> Bool { isHTTPS && !isTunnel && !absolute }
+}
+
+extension Policy {
+  /// `absolute`: the request is sent as it is, without CONNECT. `own`: the addresses of the machine.
+  public func forecast(
+    _ request: NamedRequest, _ asker: Asker = Asker(), absolute: Bool = false, own: OwnAddresses = .unknown
+  ) -> Forecast {
+    var workspace = DecisionWorkspace()
+    guard request.needsTunnel(absolute: absolute) else {
+      let step = step(request, asker, own, &workspace)
+      return request.isTunnel ? Forecast(tunnel: step, request: nil) : Forecast(request: step)
+    }
+    let tunnel = step(request.tunnel, asker, own, &workspace)
+    let isRead = tunnel.isAllowed && tunnel.connect == .intercept
+    return Forecast(tunnel: tunnel, request: isRead ? step(request, asker, own, &workspace) : nil)
+  }
+
+  private func step(
+    _ request: NamedRequest, _ asker: Asker, _ own: OwnAddresses, _ workspace: inout DecisionWorkspace
+  ) -> Forecast.Step {
+    let method = Array(request.method.utf8)
+    let path = Array(request.path.utf8)
+    workspace.host = request.host
+    let ruling = ruling(
+      RequestFacts(
+        scheme: request.isHTTPS ? .https : .http, port: request.port, method: method.span, path: path.span,
+        isTunnel: request.isTunnel, client: asker.client, link: asker.link ?? .unknown), &workspace)
+    let decision = ruling.decision
+    let address = (ruling.mapping?.target.host ?? request.host).address
+    return Forecast.Step(
+      decision: decision, connect: request.isTunnel ? treatment(of: decision) : nil,
+      block: address.flatMap { denyingBlock($0, rule: decision.rule, isOwn: own.contains) },
+      refusesRawPath: request.isRawPath && decision.verdict == .allow && !self.request(of: decision).encodesPath)
+  }
+}

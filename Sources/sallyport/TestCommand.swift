@@ -1,0 +1,73 @@
+// sallyport test: whether the requests of [[expect]] are decided as the configuration says they are to be. Tests:
+// test_expect.py.
+
+import Policy
+import Server
+
+/// The exit status where an expectation does not hold; 1 is for a configuration with errors.
+private let failedStatus: Int32 = 3
+
+nonisolated func testCommand(_ options: Arguments) throws -> Int32 {
+  let path = try options.configurationOperand()
+  guard let policy = ConfigurationFile.loadOrComplain(ConfigurationFile.path(path), secrets: .inspected) else {
+    return 1
+  }
+  let results = policy.checkExpectations(own: MachineAddresses.read)
+  var failures: [FailedExpectation] = []
+  var unread: [Expectation] = []
+  for (expectation, outcome) in results {
+    switch outcome {
+    case .holds: continue
+    case .fails(let failure): failures.append(failure)
+    case .unread(let field):
+      unread.append(expectation)
+      Output.complain("\(expectation.unreadNote(field))\n")
+    }
+  }
+  if options.flags.contains("json") {
+    Output.answer(
+      JSONText.object([
+        ("expectations", .number(results.count)), ("failed", .number(failures.count)),
+        ("unchecked", .array(unread.map { .string("\($0.location)") })),
+        ("failures", .array(failures.map(\.json))),
+      ]).text + "\n")
+  } else {
+    for failure in failures { Output.answer(failure.description) }
+    Output.answer(
+      "\(failures.isEmpty ? held(results.count, unread.count) : policy.summary(ofFailed: failures.count))\n")
+  }
+  return failures.isEmpty ? 0 : failedStatus
+}
+
+private func held(_ count: Int, _ unread: Int) -> String {
+  if count == 0 { return "no expectations: the configuration has no [[expect]]" }
+  if unread > 0 { return "\(count - unread) of \(count) expectations hold, \(unread) not checked" }
+  return count == 1 ? "1 expectation holds" : "\(count) expectations hold"
+}
+
+extension Expectation {
+  fileprivate func unreadNote(_ field: String) -> Diagnostic {
+    Diagnostic(
+      .note, at: location,
+      "not checked: the value of \(field) comes from a secret that is not readable by you; the service checks it")
+  }
+}
+
+extension Policy {
+  /// `2 of 9 expectations failed`
+  func summary(ofFailed count: Int) -> String {
+    let all = expectations.count
+    return all == 1 ? "the expectation failed" : "\(count) of \(all) expectations failed"
+  }
+
+  /// What `check` says of them: errors, because the daemon takes no policy whose expectations fail.
+  func expectationDiagnostics() -> [Diagnostic] {
+    checkExpectations(own: MachineAddresses.read).compactMap { expectation, outcome in
+      switch outcome {
+      case .holds: nil
+      case .fails(let failure): failure.diagnostic
+      case .unread(let field): expectation.unreadNote(field)
+      }
+    }
+  }
+}
