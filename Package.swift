@@ -8,13 +8,15 @@ let package = Package(
   targets: [
     .executableTarget(
       name: "sallyport",
-      dependencies: ["Server", "Policy", "Security", "Reachability", "Transport", "Bytes", "HTTP1", "CLinux"],
+      dependencies: [
+        "Server", "History", "Policy", "Security", "Reachability", "Transport", "Bytes", "HTTP1", "CLinux",
+      ],
       swiftSettings: strict + memorySafe),
     .target(
       name: "Server",
       dependencies: [
-        "Session", "Cache", "TLSWire", "Upstream", "Sharing", "Transport", "Security", "Reachability", "HTTP1", "HTTP2",
-        "Policy",
+        "Session", "Cache", "History", "TLSWire", "Upstream", "Sharing", "Transport", "Security", "Reachability",
+        "HTTP1", "HTTP2", "Policy",
         "Bytes", "CLinux",
       ],
       swiftSettings: strict),
@@ -31,6 +33,8 @@ let package = Package(
       swiftSettings: strict + memorySafe + [.unsafeFlags(["-enforce-exclusivity=unchecked"])]),
     .target(name: "Upstream", dependencies: ["Sharing"], swiftSettings: strict + memorySafe),
     .target(name: "Cache", dependencies: ["Policy", "HTTP1", "Bytes"], swiftSettings: strict + memorySafe),
+    .target(
+      name: "History", dependencies: ["Policy", "Reachability", "Bytes"], swiftSettings: strict + memorySafe),
     .target(name: "Sharing", dependencies: ["Bytes"], swiftSettings: strict + memorySafe),
     .target(
       name: "Policy", dependencies: ["HTTP1", "Security", "Serialization", "Reachability", "Bytes", "CTOML", "CIDN2"],
@@ -82,6 +86,7 @@ let package = Package(
     .testTarget(name: "BytesTests", dependencies: ["Bytes", "Policy", "TestSupport"], swiftSettings: strict),
     .testTarget(
       name: "HTTP2Tests", dependencies: ["HTTP2", "HTTP1", "Bytes", "TestSupport"], swiftSettings: strict),
+    .testTarget(name: "HistoryTests", dependencies: ["History", "Policy", "Bytes"], swiftSettings: strict),
     .testTarget(name: "CacheTests", dependencies: ["Cache", "Policy", "HTTP1", "Bytes"], swiftSettings: strict),
     .testTarget(name: "HTTP1Tests", dependencies: ["HTTP1", "Bytes", "TestSupport"], swiftSettings: strict),
     .testTarget(
@@ -98,7 +103,7 @@ let package = Package(
     .testTarget(
       name: "ServerTests",
       dependencies: [
-        "Server", "Session", "Cache", "HTTP1", "Policy", "Security", "Reachability", "Transport", "Bytes",
+        "Server", "Session", "Cache", "History", "HTTP1", "Policy", "Security", "Reachability", "Transport", "Bytes",
       ],
       swiftSettings: strict),
     .testTarget(name: "StyleTests", dependencies: ["Transport"], swiftSettings: strict),

@@ -30,7 +30,9 @@ import Testing
     let result = PolicyLoader.load(path: "sallyport.toml", files: DictionaryFiles(texts))
     #expect(result.diagnostics.map(\.description) == [])
     let policy = try #require(result.policy)
-    #expect(policy.configuration == Configuration())
+    var expected = Configuration()
+    expected.history = HistorySettings()
+    #expect(policy.configuration == expected)
     #expect(policy.rules.isEmpty && policy.defaultRequest.fields.isEmpty)
     #expect(result.files == ["sallyport.toml", "policy.d/00-example.toml"])
   }
@@ -63,8 +65,9 @@ import Testing
     // The anchors of the system have it by themselves.
     expectedConfiguration.trustProfile = .public
     expectedConfiguration.cache = CacheStorage()
+    expectedConfiguration.history = HistorySettings()
     #expect(result.policy?.configuration == expectedConfiguration)
-    let schemas: [TableSchema] = [.proxy, .limits, .timeouts, .dns, .trust, .authority, .log, .admin, .cache]
+    let schemas: [TableSchema] = [.proxy, .limits, .timeouts, .dns, .trust, .authority, .log, .admin, .cache, .history]
     let expected = Set(schemas.flatMap(\.names)).subtracting(["limits", "timeouts"])
     #expect(expected.subtracting(keys) == [])
   }

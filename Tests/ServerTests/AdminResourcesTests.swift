@@ -49,6 +49,23 @@ import Testing
         """)
   }
 
+  @Test func theHistoryIsOneLine() {
+    var facts = facts()
+    var history = HistoryFacts(settings: HistorySettings())
+    history.bytes = 5 << 20
+    history.oldestWall = 1_000
+    facts.history = history
+    #expect(
+      StatusPage.text(facts).contains(
+        "\nhistory      5.0 MiB of 512.0 MiB in /var/lib/sallyport/history.db, the last 1 min\n"))
+    history.dropped = 7
+    history.fault = "cannot write /h.db: database or disk is full"
+    facts.history = history
+    #expect(
+      StatusPage.text(facts).contains("; 7 exchanges are missing; cannot write /h.db: database or disk is full\n"))
+    #expect(AdminResources.status(facts).text.contains("\"dropped\": 7, \"bytes\": 5242880, \"oldest\": \"1970-01-01T"))
+  }
+
   @Test func rulesAreListedInTheirOrderAndWhatHadNone() {
     let text = AdminResources.rules(facts()).text
     #expect(text.hasPrefix("[{\"name\": \"pay\\\"ments\", \"location\": \"a.toml:7\", \"action\": \"allow\""))

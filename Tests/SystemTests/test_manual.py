@@ -183,7 +183,7 @@ def test_defaults_are_those_of_the_configuration():
 
 
 TABLES_OF_THE_DAEMON = [
-    "[proxy]", "[proxy.limits]", "[proxy.timeouts]", "[dns]", "[trust]", "[authority]", "[log]", "[cache]",
+    "[proxy]", "[proxy.limits]", "[proxy.timeouts]", "[dns]", "[trust]", "[authority]", "[log]", "[cache]", "[history]",
 ]
 
 

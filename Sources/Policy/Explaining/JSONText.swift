@@ -85,7 +85,7 @@ extension Unicode.Scalar {
 
 extension String {
   /// The text with every character escaped that a terminal would obey.
-  var printable: String {
+  public var printable: String {
     if utf8.allSatisfy({ $0 >= 0x20 && $0 < 0x7f }) { return self }
     var output = ""
     for scalar in unicodeScalars {

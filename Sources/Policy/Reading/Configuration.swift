@@ -181,6 +181,17 @@ public struct AdminSettings: Hashable, Sendable {
   public init() {}
 }
 
+/// [history]: the file of what was decided.
+public struct HistorySettings: Hashable, Sendable {
+  public var file = "/var/lib/sallyport/history.db"
+  /// How long an exchange stays in it.
+  public var keepMilliseconds: Int64 = 30 * 86_400_000
+  /// Most that it takes on the disk, with what SQLite keeps beside it.
+  public var sizeBytes: Int64 = 512 << 20
+
+  public init() {}
+}
+
 /// All that the files say but the rules.
 public struct Configuration: Hashable, Sendable {
   public var proxy = ProxySettings()
@@ -196,6 +207,8 @@ public struct Configuration: Hashable, Sendable {
   public var admin = AdminSettings()
   /// [cache]; nil: nothing is stored.
   public var cache: CacheStorage? = nil
+  /// [history]; nil: there is none.
+  public var history: HistorySettings? = nil
 
   public init() {}
 }

@@ -10,7 +10,8 @@ struct TableSchema: Sendable {
 
 extension TableSchema {
   static let root = TableSchema([
-    "include", "proxy", "dns", "trust", "authority", "reachability", "log", "admin", "cache", "defaults", "pins",
+    "include", "proxy", "dns", "trust", "authority", "reachability", "log", "admin", "cache", "history", "defaults",
+    "pins",
     "routes",
     "rule", "expect",
   ])
@@ -39,6 +40,7 @@ extension TableSchema {
   static let trust = TableSchema(["anchors", "profile"])
   static let authority = TableSchema(["directory", "key"])
   static let cache = TableSchema(["directory", "memory", "disk", "purge_to", "object", "targets"])
+  static let history = TableSchema(["file", "keep", "size"])
   static let ruleCache = TableSchema(["share", "fresh_for", "stale_if_error", "offline", "collapse"])
   static let defaults = TableSchema(["security", "request", "response"])
   static let reachability = TableSchema(["interfaces"])

@@ -18,6 +18,8 @@ public struct LoadResult: Sendable {
   public let configurationFiles: Int
   /// Where the daemon's socket is, as far as could be read: a mistake elsewhere does not hide it.
   public let adminSocket: String
+  /// [history], in the same way.
+  public let history: HistorySettings?
 }
 
 public enum PolicyLoader {
@@ -30,7 +32,8 @@ public enum PolicyLoader {
   public static func load(path: String?, files: some PolicyFiles, secrets: SecretUse = .required) -> LoadResult {
     guard let path else {
       return LoadResult(
-        policy: Policy(), diagnostics: [], files: [], configurationFiles: 0, adminSocket: AdminSettings.standardSocket)
+        policy: Policy(), diagnostics: [], files: [], configurationFiles: 0, adminSocket: AdminSettings.standardSocket,
+        history: nil)
     }
     let reading = ConfigurationReading(files: files, secrets: secrets)
     reading.readMainFile(path)
@@ -39,7 +42,7 @@ public enum PolicyLoader {
     return LoadResult(
       policy: reading.errorCount == 0 ? reading.policy() : nil, diagnostics: reading.diagnostics,
       files: reading.filesRead, configurationFiles: reading.configurationFiles,
-      adminSocket: reading.configuration.admin.socket)
+      adminSocket: reading.configuration.admin.socket, history: reading.configuration.history)
   }
 }
 
@@ -100,6 +103,7 @@ extension ConfigurationReading {
     case "admin": table(setting).map(readAdmin)
     case "reachability": table(setting).map(readReachability)
     case "cache": table(setting).map(readCache)
+    case "history": table(setting).map(readHistory)
     default: readShared(setting)
     }
   }

@@ -40,6 +40,18 @@ public final class LocalClient: Sendable {
     unit = cgroup == nil ? Self.unknownName : self.cgroup.last(where: Self.isUnit)
   }
 
+  /// A client of the past. `recordedUnits`: what `cgroup` was; nil where that was in doubt.
+  public init(userID: UInt32, user: String?, owners: [UInt32], recordedUnits: [String]?, isUserInDoubt: Bool) {
+    self.userID = userID
+    self.user = user
+    self.owners = owners
+    outcome =
+      isUserInDoubt
+      ? (recordedUnits == nil ? .unknown : .userUnknown) : recordedUnits == nil ? .unitUnknown : .known
+    cgroup = recordedUnits ?? []
+    unit = recordedUnits == nil ? Self.unknownName : cgroup.last(where: Self.isUnit)
+  }
+
   public var isUserInDoubt: Bool { outcome == .userUnknown || outcome == .unknown }
   public var isUnitInDoubt: Bool { outcome == .unitUnknown || outcome == .unknown }
 

@@ -113,8 +113,10 @@ public final class Policy: Sendable {
   public let encodesPaths: Bool
   /// Whether a request may have to be refused because nothing is stored for it.
   public let mayRefuseToLoad: Bool
-  /// Whether anybody wants to know who the client is: a rule, or the log.
+  /// Whether anybody wants to know who the client is: a rule, the log, or the history.
   public let namesClients: Bool
+  /// The same of the program that the client runs.
+  public let namesPrograms: Bool
   /// Whether a rule has time-outs of its own.
   let rulesHaveTimeouts: Bool
   /// Every route that a rule lists and that has a table, each once, in the order of the rules.
@@ -145,7 +147,8 @@ public final class Policy: Sendable {
     mayRefuseToLoad =
       defaultRequest.cachePolicy == .returnCacheDontLoad
       || rules.contains { $0.request.cachePolicy == .returnCacheDontLoad }
-    namesClients = asksForClient || configuration.log.who
+    namesPrograms = configuration.log.who || configuration.history != nil
+    namesClients = asksForClient || namesPrograms
     rulesHaveTimeouts = rules.contains { $0.timeouts != nil }
     index = RuleIndex(rules: rules)
     looksAtPaths = rules.contains { !$0.conditions.paths.isEmpty }

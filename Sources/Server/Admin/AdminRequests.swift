@@ -228,6 +228,7 @@ extension AdminServer {
     return AdminFacts(
       state: host.state, statistics: sum ?? Statistics(host.state.policy), heldBytes: shared.heldBytes.count,
       residentBytes: Process.residentBytes, lostEvents: shared.events.lostCount, wall: Clock.wall,
-      network: host.network, pinsSeen: shared.pins.all, cache: host.state.cache.map(CacheFacts.init))
+      network: host.network, pinsSeen: shared.pins.all, cache: host.state.cache.map(CacheFacts.init),
+      history: shared.history.facts)
   }
 }

@@ -61,6 +61,8 @@ struct AdminFacts {
   var pinsSeen: [WatchedPin: PinSighting] = [:]
   /// nil: nothing is stored.
   var cache: CacheFacts? = nil
+  /// nil: there is none.
+  var history: HistoryFacts? = nil
 
   var pinWatch: PinWatch { PinWatch(state.policy, seen: pinsSeen) }
   var warnings: [String] { pinWatch.warnings(at: wall / 1000) }
@@ -118,8 +120,18 @@ enum AdminResources {
       ),
       ("held_bytes", .number(facts.heldBytes)), ("resident_bytes", .number(Int(facts.residentBytes))),
       ("cache", facts.cache.map(CachePages.status) ?? .null),
+      ("history", facts.history.map(history) ?? .null),
       ("violations", counts(total.violations)), ("reports", counts(total.reports)),
       ("warnings", .array(facts.warnings.map { .string($0) })),
+    ])
+  }
+
+  private static func history(_ history: HistoryFacts) -> JSONText {
+    .object([
+      ("file", .string(history.settings.file)), ("written", number(history.written)),
+      ("dropped", number(history.dropped)), ("bytes", .number(Int(history.bytes))),
+      ("oldest", history.oldestWall.map { .string(time($0)) } ?? .null),
+      ("fault", history.fault.map { .string($0) } ?? .null),
     ])
   }
 

@@ -17,6 +17,7 @@ enum MetricsPage {
     histograms(facts.statistics, &page)
     connections(facts.statistics, &page)
     if let cache = facts.cache { stored(cache, &page) }
+    if let history = facts.history { recorded(history, &page) }
     daemon(facts, &page)
     out.append(contentsOf: page.bytes)
   }
@@ -184,6 +185,23 @@ enum MetricsPage {
     page.sample(disk.bytes)
     page.begin("sallyport_cache_disk_evictions_total", "counter", "Answers that made room for others on the disk.")
     page.sample(disk.evictions)
+  }
+
+  private static func recorded(_ history: HistoryFacts, _ page: inout MetricsText) {
+    page.begin("sallyport_history_exchanges_total", "counter", "Exchanges, by whether they came into the history.")
+    page.sample(history.written, ["result": "written"])
+    page.sample(history.dropped, ["result": "dropped"])
+    page.begin("sallyport_history_bytes", "gauge", "What the history takes.")
+    page.sample(UInt64(max(0, history.bytes)))
+    page.begin("sallyport_history_limit_bytes", "gauge", "What it may take.")
+    page.sample(UInt64(history.settings.sizeBytes))
+    page.begin("sallyport_history_failing", "gauge", "1 while the history cannot be written.")
+    page.sample(history.fault == nil ? 0 : 1)
+    if let oldest = history.oldestWall {
+      page.begin(
+        "sallyport_history_oldest_timestamp_seconds", "gauge", "When the oldest exchange of the history ended.")
+      page.sample(seconds(oldest / 1000))
+    }
   }
 
   private static func daemon(_ facts: AdminFacts, _ page: inout MetricsText) {

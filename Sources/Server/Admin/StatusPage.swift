@@ -46,9 +46,19 @@ enum StatusPage {
           + (cache.requests == 0
             ? "" : "; \(cache.served * 100 / cache.requests) % of \(cache.requests) requests out of it"))
     }
+    if let history = facts.history { line("history", text(history, facts.wall)) }
     lines += rules(facts)
     if !facts.warnings.isEmpty { lines += ["", "warnings:"] + facts.warnings.map { "  \($0)" } }
     return lines.joined(separator: "\n") + "\n"
+  }
+
+  /// `12.4 MiB of 512.0 MiB in /var/lib/sallyport/history.db, since 12 d 3 h`
+  private static func text(_ history: HistoryFacts, _ wall: Int64) -> String {
+    let limit = size(UInt64(history.settings.sizeBytes))
+    return "\(size(UInt64(max(0, history.bytes)))) of \(limit) in \(history.settings.file)"
+      + (history.oldestWall.map { ", the last \(duration((wall - $0) / 1000))" } ?? "")
+      + (history.dropped > 0 ? "; \(history.dropped) exchanges are missing" : "")
+      + (history.fault.map { "; \($0)" } ?? "")
   }
 
   private static func rules(_ facts: AdminFacts) -> [String] {

@@ -1,6 +1,7 @@
 // What a conversation tells of itself: its line in the log, its counters, and events for whoever watches.
 
 import Bytes
+import History
 import Policy
 import Session
 import Transport
@@ -75,8 +76,14 @@ extension Conversation {
         record, rule: rule, policy: session.exchange.policy, client: peer, totalMilliseconds: milliseconds,
         text: outputs.text.bytes)
       tell(record, milliseconds, worker)
-      guard session.exchange.policy.configuration.log.access else { return }
-      line(of: record, milliseconds).write(record, worker.shared.log.format, text: outputs.text, to: &worker.logLines)
+      let isHistory = worker.shared.history.isOn
+      let isLogged = session.exchange.policy.configuration.log.access
+      guard isHistory || isLogged else { return }
+      let line = line(of: record, milliseconds)
+      if isHistory {
+        worker.history.append(record, line, text: outputs.text.bytes)
+      }
+      if isLogged { line.write(record, worker.shared.log.format, text: outputs.text, to: &worker.logLines) }
     }
   }
 

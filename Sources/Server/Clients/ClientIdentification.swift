@@ -43,7 +43,7 @@ extension Conversation {
   private func knowsNames(of key: LocalClients.Key, _ inode: UInt32, _ worker: Worker) -> Bool {
     if identity == nil { identity = .user(worker.shared.clients.principal(of: key.userID)) }
     let wantsProgram =
-      worker.policy.configuration.log.who && session.origin.program == nil
+      worker.policy.namesPrograms && session.origin.program == nil
       && worker.shared.clients.mayLookForPrograms(now: worker.now)
     if !wantsProgram, let client = worker.shared.clients.find(key, now: worker.now) {
       take(client, worker)

@@ -116,7 +116,7 @@ struct AccessLine {
     facts.word("proxy_user", record.proxyUser, &out)
     facts.word("rule", rule, &out)
     facts.word("place", place, &out)
-    facts.word("decision", record.decision.map { $0.verdict == .allow ? "allow" : "deny" }, &out)
+    facts.word("decision", record.decision?.verdict.token, &out)
     facts.word("reason", record.decision?.reason.token, &out)
   }
 }

@@ -82,6 +82,7 @@ final class SharedState: Sendable {
   let listenAddresses: [SocketAddress]
   let resolver: Resolver
   let log: LogWriter
+  let history: HistoryWriter
   /// Open client connections of all workers.
   let connections = Atomic<Int>(0)
   /// Client connections by who they belong to, as far as that has been asked, and those that wait for a place.
@@ -131,6 +132,7 @@ final class SharedState: Sendable {
     self.listenAddresses = listenAddresses
     self.resolver = resolver
     self.log = log
+    history = HistoryWriter(log)
     let mailboxes = (0..<workers).map { _ in Mailbox<WorkerMessage>() }
     self.mailboxes = mailboxes
     dealing = Locked(.to(worker: 0))

@@ -7,6 +7,7 @@
 import Bytes
 import Cache
 import HTTP2
+import History
 import Policy
 import Session
 import Sharing
@@ -59,6 +60,8 @@ final class Worker {
   private var freeSlots: [Int] = []
   @exclusivity(unchecked) var destinations: DestinationTable
   @exclusivity(unchecked) var logLines = ByteBuffer()
+  /// Exchanges that are over, for the history.
+  @exclusivity(unchecked) var history = HistoryBatch()
   private var listenerSlots: [Int] = []
   private var acceptsPaused = false
   private var pauseSlot = -1
@@ -165,7 +168,7 @@ final class Worker {
       if !resting.isEmpty { serveResting() }
       runTimers()
       if !unsettled.isEmpty { settleHTTP2() }
-      shared.log.submit(&logLines)
+      handOverRecords()
       statistics.noteTurn(microseconds: Clock.monotonicMicroseconds - workspace.turnMicroseconds)
       if let refusalDeadline, now >= refusalDeadline { endUnderWay() }
       if let drainDeadline { continueDraining(drainDeadline) }
@@ -532,7 +535,13 @@ final class Worker {
     for slot in occupants.indices {
       if case .http2(let endpoint) = occupants[slot] { endpoint.abandon() }
     }
+    handOverRecords()
+  }
+
+  /// What the log and the history get of this turn.
+  private func handOverRecords() {
     shared.log.submit(&logLines)
+    shared.history.submit(&history)
   }
 
   private func continueDraining(_ deadline: Int64) {

@@ -144,6 +144,7 @@ public final class Daemon: AdminHost {
       ends.append((Poller.open(), shares ? first : try Self.openShared(bound)))
     }
     shared.takeOver(settings.inherited.tunnels)
+    shared.history.configure(settings.policy.configuration.history)
     for (index, (poller, listeners)) in ends.enumerated() {
       let shared = self.shared
       let network = monitor.first
@@ -259,6 +260,7 @@ public final class Daemon: AdminHost {
     if admin != nil, settings.inheritedAdmin == nil {
       LocalListener.remove(settings.policy.configuration.admin.socket)
     }
+    shared.history.finish()
     settings.log.event(.info, TunnelKeeping.lastWords(handedOver))
     settings.log.flush()
     // What has come whole is kept.
@@ -476,6 +478,7 @@ public final class Daemon: AdminHost {
       warnings.append(warning)
     }
     settings.log.setLevel(policy.configuration.log.level)
+    shared.history.configure(new.history)
     shared.resolver.configure(Self.resolverSettings(policy))
     shared.quota.setLimit(policy.configuration.limits.connectionsPerHost, share: policy.configuration.limits.share)
     monitor.name(policy.configuration.reachability.interfaces)

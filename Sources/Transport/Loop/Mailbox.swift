@@ -19,6 +19,8 @@ public final class Wake: Sendable {
   public func clear() { _ = cl_eventfd_clear(descriptor.number) }
   /// Waits until it is signalled.
   public func wait() { _ = cl_poll_readable(descriptor.number, -1) }
+  /// The same, but no longer than so many milliseconds; below 0: as long as it takes.
+  public func wait(milliseconds: Int32) { _ = cl_poll_readable(descriptor.number, milliseconds) }
 }
 
 /// Messages for one loop. Posting never blocks longer than it takes to append.

@@ -15,6 +15,15 @@ public struct DatabaseFault: Error, Sendable, CustomStringConvertible {
   }
 }
 
+extension DatabaseFault {
+  /// There is a row of that number already.
+  public var isConflict: Bool { code & 0xff == SQLITE_CONSTRAINT }
+  /// It cannot be opened, or only with what this user may not make.
+  public var isUnopened: Bool { [SQLITE_CANTOPEN, SQLITE_READONLY].contains(code & 0xff) }
+  /// What is in the file is no database of SQLite.
+  public var isForeign: Bool { code & 0xff == SQLITE_NOTADB }
+}
+
 /// A value of a row, or of a parameter.
 public enum DatabaseValue: Sendable, Equatable {
   case null
@@ -25,6 +34,47 @@ public enum DatabaseValue: Sendable, Equatable {
   public var integer: Int64 { if case .integer(let number) = self { number } else { 0 } }
   public var text: String { if case .text(let text) = self { text } else { "" } }
   public var blob: [UInt8] { if case .blob(let bytes) = self { bytes } else { [] } }
+}
+
+/// A statement with its parameters and the row that it stands at, for what is run a million times: nothing is allocated for one.
+/// It lives as long as its database.
+public struct DatabaseStatement {
+  fileprivate let statement: OpaquePointer
+  fileprivate let handle: OpaquePointer
+
+  /// Parameters and columns count from 0.
+  public func bind(_ number: Int64, at index: Int32) { sqlite3_bind_int64(statement, index + 1, number) }
+
+  /// The text is copied; an empty one is null.
+  public func bind(_ text: Span<UInt8>, at index: Int32) {
+    _ = text.withUnsafeBytes { bytes in
+      bytes.count == 0
+        ? sqlite3_bind_null(statement, index + 1)
+        : sqlite3_bind_text(
+          statement, index + 1, bytes.baseAddress?.assumingMemoryBound(to: CChar.self), Int32(bytes.count),
+          csqlite_transient())
+    }
+  }
+
+  /// Goes to the next row; false where there is none, and a statement that is none of rows has been run.
+  public func step() throws(DatabaseFault) -> Bool {
+    switch sqlite3_step(statement) {
+    case SQLITE_ROW: return true
+    case SQLITE_DONE: return false
+    default:
+      throw DatabaseFault(description: String(cString: sqlite3_errmsg(handle)), code: sqlite3_extended_errcode(handle))
+    }
+  }
+
+  /// Ready to be run again. What the row held is gone.
+  public func reset() { sqlite3_reset(statement) }
+
+  public func integer(_ column: Int32) -> Int64 { sqlite3_column_int64(statement, column) }
+
+  /// Empty where there is none.
+  public func text(_ column: Int32) -> String {
+    sqlite3_column_text(statement, column).map { String(cString: $0) } ?? ""
+  }
 }
 
 public final class Database {
@@ -46,6 +96,35 @@ public final class Database {
     }
     handle = opened
     sqlite3_busy_timeout(opened, Self.busyMilliseconds)
+  }
+
+  /// Opens a file that is there, to read it, while another process may write it. That takes no right to write, neither the file
+  /// nor its directory.
+  ///
+  /// `isAlone`: nobody writes it, and what SQLite keeps beside it is not there and cannot be made.
+  public init(reading path: String, isAlone: Bool = false) throws(DatabaseFault) {
+    var opened: OpaquePointer?
+    let flags = SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX | (isAlone ? SQLITE_OPEN_URI : 0)
+    let code = sqlite3_open_v2(isAlone ? Self.aloneURI(path) : path, &opened, flags, nil)
+    guard code == SQLITE_OK, let opened else {
+      let text = opened.map { String(cString: sqlite3_errmsg($0)) } ?? "out of memory"
+      sqlite3_close_v2(opened)
+      throw DatabaseFault(description: text, code: code)
+    }
+    handle = opened
+    sqlite3_busy_timeout(opened, Self.busyMilliseconds)
+  }
+
+  /// `file:///var/lib/x.db?immutable=1`, with what a URI does not hold percent-encoded.
+  private static func aloneURI(_ path: String) -> String {
+    let digits = Array("0123456789ABCDEF".utf8)
+    let encoded = path.utf8.flatMap { byte -> [UInt8] in
+      switch byte {
+      case 0x2d...0x39, 0x41...0x5a, 0x5f, 0x61...0x7a: [byte]
+      default: [0x25, digits[Int(byte >> 4)], digits[Int(byte & 15)]]
+      }
+    }
+    return "file:\(String(decoding: encoded, as: UTF8.self))?immutable=1"
   }
 
   deinit {
@@ -73,6 +152,21 @@ public final class Database {
       }
     }
   }
+
+  /// The statement, prepared once.
+  public func statement(_ sql: String) throws(DatabaseFault) -> DatabaseStatement {
+    DatabaseStatement(statement: try prepared(sql), handle: handle)
+  }
+
+  /// The number that a statement answers in its first row; 0 where it has none.
+  public func number(_ sql: String) throws(DatabaseFault) -> Int64 {
+    let statement = try statement(sql)
+    defer { statement.reset() }
+    return try statement.step() ? statement.integer(0) : 0
+  }
+
+  /// Number of the row that was inserted last.
+  public var lastRow: Int64 { sqlite3_last_insert_rowid(handle) }
 
   /// Rows that the last statement changed.
   public var changes: Int { Int(sqlite3_changes(handle)) }

@@ -35,3 +35,29 @@ public enum Users {
     return String(cString: entry.pw_name)
   }
 }
+
+/// Groups of the machine, for messages.
+public enum Groups {
+  /// The name of the group that a file is of, or its number; nil where it cannot be looked at.
+  public static func name(of path: String) -> String? {
+    var status = stat()
+    guard stat(path, &status) == 0 else { return nil }
+    var entry = group()
+    var found: UnsafeMutablePointer<group>? = nil
+    var buffer = [CChar](repeating: 0, count: 64 << 10)
+    guard getgrgid_r(status.st_gid, &entry, &buffer, buffer.count, &found) == 0, found != nil else {
+      return "\(status.st_gid)"
+    }
+    return String(cString: entry.gr_name)
+  }
+}
+
+/// The terminal that somebody reads at.
+public enum Terminal {
+  /// Columns of the terminal that standard output is; nil where it is none.
+  public static var columns: Int? {
+    var size = winsize()
+    guard ioctl(1, UInt(TIOCGWINSZ), &size) == 0, size.ws_col > 0 else { return nil }
+    return Int(size.ws_col)
+  }
+}

@@ -1,0 +1,201 @@
+// Exchanges on their way from a loop to the thread that writes the history: one after the other in a buffer, so that a loop
+// appends bytes and allocates nothing.
+//
+// An exchange is its numbers, low byte first, its path, and the words of its kind (`HistoryWord.written`). Path and words each
+// end with a byte that no text in UTF-8 holds, and no head of HTTP that was read. The words come last and together, so that
+// the thread knows a kind that it has seen by comparing bytes. It all stays in one process: there is no version.
+// Tests: HistoryBatchTests.
+
+import Bytes
+import Policy
+
+/// What the loop knows of an exchange beside its words.
+public struct HistoryNumbers: Equatable, Sendable {
+  /// When it ended, in milliseconds since 1970.
+  public var endedWall: Int64
+  /// Value of its reference.
+  public var reference: UInt32
+  /// 0: the client got no answer.
+  public var status: UInt16
+  public var bytesIn: UInt64
+  public var bytesOut: UInt64
+  public var totalMilliseconds: UInt32
+
+  public init(
+    endedWall: Int64, reference: UInt32, status: UInt16, bytesIn: UInt64, bytesOut: UInt64, totalMilliseconds: UInt32
+  ) {
+    self.endedWall = endedWall
+    self.reference = reference
+    self.status = status
+    self.bytesIn = bytesIn
+    self.bytesOut = bytesOut
+    self.totalMilliseconds = totalMilliseconds
+  }
+
+  static let encodedBytes = 34
+
+  public var begunWall: Int64 { endedWall - Int64(totalMilliseconds) }
+}
+
+/// Exchanges as they are handed over.
+public struct HistoryBatch: ~Copyable, Sendable {
+  public private(set) var bytes = ByteBuffer()
+  /// How many exchanges there are in it.
+  public private(set) var count = 0
+
+  static let end: UInt8 = 0xff
+
+  public init() {}
+
+  public var isEmpty: Bool { count == 0 }
+
+  public mutating func removeAll() {
+    bytes.removeAll()
+    count = 0
+  }
+
+  public mutating func append(contentsOf other: borrowing HistoryBatch) {
+    bytes.append(contentsOf: other.bytes)
+    count += other.count
+  }
+
+  // MARK: Writing
+
+  /// Begins an exchange. Every word of `HistoryWord.written` follows, in that order.
+  public mutating func begin(_ numbers: HistoryNumbers, path: Span<UInt8>) {
+    count += 1
+    bytes.reserve(HistoryNumbers.encodedBytes + path.count + 1)
+    append(UInt64(bitPattern: numbers.endedWall), 8)
+    append(UInt64(numbers.reference), 4)
+    append(UInt64(numbers.status), 2)
+    append(numbers.bytesIn, 8)
+    append(numbers.bytesOut, 8)
+    append(UInt64(numbers.totalMilliseconds), 4)
+    bytes.append(path)
+    endWord()
+  }
+
+  public mutating func word(_ text: String?) {
+    if let text { bytes.append(text) }
+    endWord()
+  }
+
+  public mutating func word(_ text: StaticString?) {
+    if let text { bytes.append(text) }
+    endWord()
+  }
+
+  public mutating func word(_ text: Span<UInt8>) {
+    bytes.append(text)
+    endWord()
+  }
+
+  public mutating func word(_ number: UInt32?) {
+    if let number { bytes.append(decimal: UInt64(number)) }
+    endWord()
+  }
+
+  public mutating func word(_ address: IPAddress?) {
+    if let address { address.write { bytes.append($0) } }
+    endWord()
+  }
+
+  public mutating func word(_ parts: [String], between separator: UInt8) {
+    for index in parts.indices {
+      if index > 0 { bytes.append(separator) }
+      bytes.append(parts[index])
+    }
+    endWord()
+  }
+
+  public mutating func word(_ numbers: [UInt32], between separator: UInt8) {
+    for index in numbers.indices {
+      if index > 0 { bytes.append(separator) }
+      bytes.append(decimal: UInt64(numbers[index]))
+    }
+    endWord()
+  }
+
+  private mutating func endWord() { bytes.append(Self.end) }
+
+  private mutating func append(_ value: UInt64, _ count: Int) {
+    var rest = value
+    for _ in 0..<count {
+      bytes.append(UInt8(truncatingIfNeeded: rest))
+      rest >>= 8
+    }
+  }
+}
+
+// MARK: Reading
+
+/// One exchange of a batch, as ranges of its bytes.
+public struct HistoryEntry: Equatable, Sendable {
+  public let numbers: HistoryNumbers
+  public let path: Range<Int>
+  /// All its words with their ends.
+  public let kind: Range<Int>
+
+  /// The exchange that begins at `start`; nil where none is there whole.
+  public init?(_ bytes: Span<UInt8>, at start: Int) {
+    guard start >= 0, bytes.count - start > HistoryNumbers.encodedBytes else { return nil }
+    var at = start
+    func number(_ count: Int) -> UInt64 {
+      defer { at += count }
+      return (0..<count).reduce(UInt64(0)) { $0 | UInt64(bytes[at + $1]) << UInt64(8 * $1) }
+    }
+    numbers = HistoryNumbers(
+      endedWall: Int64(bitPattern: number(8)), reference: UInt32(number(4)), status: UInt16(number(2)),
+      bytesIn: number(8), bytesOut: number(8), totalMilliseconds: UInt32(number(4)))
+    guard let pathEnd = Self.end(bytes, from: at) else { return nil }
+    path = at..<pathEnd
+    var end = pathEnd + 1
+    for _ in HistoryWord.written {
+      guard let wordEnd = Self.end(bytes, from: end) else { return nil }
+      end = wordEnd + 1
+    }
+    kind = pathEnd + 1..<end
+  }
+
+  /// Where the next one begins.
+  public var end: Int { kind.upperBound }
+
+  private static func end(_ bytes: Span<UInt8>, from start: Int) -> Int? {
+    bytes.extracting(start..<bytes.count).firstIndex(of: HistoryBatch.end).map { start + $0 }
+  }
+}
+
+extension HistoryKind {
+  /// The kind whose words these bytes are; nil where they are none.
+  public init?(encoded bytes: Span<UInt8>) {
+    self.init()
+    var at = 0
+    for word in HistoryWord.written {
+      guard let length = bytes.extracting(at..<bytes.count).firstIndex(of: HistoryBatch.end) else { return nil }
+      self[word] = bytes.extracting(at..<at + length).string
+      at += length + 1
+    }
+    guard at == bytes.count else { return nil }
+    takeApart(target: self[.host] ?? "")
+  }
+
+  /// Sets scheme, host and port of `https://a.example:8443`, `a.example:443` or `*`.
+  private mutating func takeApart(target: String) {
+    var rest = target[...]
+    if let colon = target.firstRange(of: "://") {
+      self[.scheme] = String(target[..<colon.lowerBound])
+      rest = target[colon.upperBound...]
+    } else if isTunnel {
+      self[.scheme] = Scheme.https.rawValue
+    }
+    let bracket = rest.lastIndex(of: "]")
+    if let colon = rest.lastIndex(of: ":"), bracket.map({ $0 < colon }) ?? true {
+      self[.port] = String(rest[rest.index(after: colon)...])
+      rest = rest[..<colon]
+    }
+    if port == nil { self[.port] = self[.scheme].flatMap(Scheme.init).map { "\($0.defaultPort)" } }
+    var host = CanonicalHost()
+    let isOne = host.set(Array(rest.utf8).span) == nil
+    self[.host] = isOne ? String(decoding: host.bytes, as: UTF8.self) : String(rest)
+  }
+}

@@ -1,0 +1,120 @@
+// What many exchanges of the history have in common: who asked, for what, and what was said. Only the moment, the path, the
+// status and what it cost differ from one to the next, so a kind stands in the file once, and each exchange names its kind.
+//
+// A kind is its words, in one order for all: the loop writes them in that order, the table has a column for each, and the
+// commands select and group by them. Tests: HistoryBatchTests.
+
+import Bytes
+import Policy
+import Reachability
+
+/// A fact that is a word. The raw value is its name in the log, in the table and on the command line.
+public enum HistoryWord: String, CaseIterable, Sendable {
+  /// Address of the client.
+  case client
+  /// Number and name of its user; `owners`: those whose subordinate user it is, between commas.
+  case uid, user, owners
+  /// How far the client could be looked up; none where it is no program of this machine.
+  case known
+  /// Components of its path in the tree of control groups, between slashes, and the innermost unit among them.
+  case cgroup, unit
+  case program
+  case proxyUser = "proxy_user"
+  case method
+  /// Where the request was to go. `host` is canonical.
+  case scheme, host, port
+  /// By what link the machine left.
+  case link
+  case `protocol`
+  case rule, place, decision, reason, outcome, violation, report, route
+  /// Address that was connected to, or that of the parent.
+  case upstream
+  case assurance, cache
+
+  /// Those that a loop writes. It writes scheme, host and port as one, in `host`: `https://a.example:8443`, or
+  /// `a.example:443` of a CONNECT.
+  static let written = allCases.filter { $0 != .scheme && $0 != .port }
+
+  fileprivate var index: Int { Self.indices[self] ?? 0 }
+  private static let indices = Dictionary(uniqueKeysWithValues: allCases.enumerated().map { ($1, $0) })
+}
+
+public struct HistoryKind: Hashable, Sendable {
+  /// In the order of `HistoryWord`; empty: there is none.
+  public private(set) var words: [String]
+
+  public init() { words = Array(repeating: "", count: HistoryWord.allCases.count) }
+
+  /// `words` in the order of `HistoryWord`.
+  public init(words: [String]) {
+    precondition(words.count == HistoryWord.allCases.count, "a kind has another number of words")
+    self.words = words
+  }
+
+  public subscript(_ word: HistoryWord) -> String? {
+    get {
+      let text = words[word.index]
+      return text.isEmpty ? nil : text
+    }
+    set { words[word.index] = newValue ?? "" }
+  }
+
+  public var isDenied: Bool { self[.decision] == Self.denied }
+  /// Whether a policy was asked at all: it is not of what no one can read.
+  public var isDecided: Bool { self[.decision] != nil }
+  public var isTunnel: Bool { self[.method] == "CONNECT" }
+  public var port: UInt16? { self[.port].flatMap { UInt16($0) } }
+
+  public static let allowed = "allow"
+  public static let denied = "deny"
+
+  /// The host as rules match it; nil where the request named none that can be one.
+  public var canonicalHost: CanonicalHost? {
+    guard let text = self[.host] else { return nil }
+    if let address = IPAddress(text) { return CanonicalHost(canonical: Array(text.utf8), address: address) }
+    var host = CanonicalHost()
+    return host.set(Array(text.utf8).span) == nil ? host : nil
+  }
+
+  /// `https://a.example:8443`, the port only where it is not the scheme's; `a.example:443` of a CONNECT.
+  public var origin: String {
+    guard let host = self[.host] else { return "" }
+    let name = host.contains(":") ? "[\(host)]" : host
+    if isTunnel { return self[.port].map { "\(name):\($0)" } ?? name }
+    let scheme = self[.scheme] ?? ""
+    let isUsual = port == nil || port == Scheme(rawValue: scheme)?.defaultPort
+    return (scheme.isEmpty ? "" : scheme + "://") + name + (isUsual ? "" : ":\(self[.port] ?? "")")
+  }
+}
+
+// MARK: Who asked
+
+extension LocalClient.Outcome {
+  /// The word of the history.
+  public var token: StaticString {
+    switch self {
+    case .known: "known"
+    case .userUnknown: "user-unknown"
+    case .unitUnknown: "unit-unknown"
+    case .unknown: "unknown"
+    }
+  }
+}
+
+extension HistoryKind {
+  /// The client as the rules saw it; nil where it was no program of this machine, or nobody had to know.
+  public var localClient: LocalClient? {
+    guard let known = self[.known] else { return nil }
+    let isUserKnown =
+      known == "\(LocalClient.Outcome.known.token)" || known == "\(LocalClient.Outcome.unitUnknown.token)"
+    let isUnitKnown =
+      known == "\(LocalClient.Outcome.known.token)" || known == "\(LocalClient.Outcome.userUnknown.token)"
+    return LocalClient(
+      userID: self[.uid].flatMap { UInt32($0) } ?? LocalClient.noUser, user: self[.user],
+      owners: (self[.owners] ?? "").split(separator: ",").compactMap { UInt32($0) },
+      recordedUnits: isUnitKnown ? (self[.cgroup] ?? "").split(separator: "/").map(String.init) : nil,
+      isUserInDoubt: !isUserKnown)
+  }
+
+  public var reachability: ReachabilityStatus { self[.link].flatMap { ReachabilityStatus(rawValue: $0) } ?? .unknown }
+}

@@ -1,0 +1,65 @@
+// What the history gets of an exchange that is over: bytes for the thread that writes it (HistoryWriter), in the order of
+// `HistoryWord.written`. Nothing is allocated for it. Tests: HistoryEncodingTests.
+
+import Bytes
+import History
+import Policy
+import Session
+import Transport
+
+extension HistoryBatch {
+  /// `text` holds method and target at the record's ranges; `line` what the log has of it beside the record.
+  mutating func append(
+    _ record: borrowing ExchangeRecord, _ line: borrowing AccessLine, text: Span<UInt8>
+  ) {
+    let target = text.extracting(record.target)
+    let origin = Self.originEnd(target)
+    begin(
+      HistoryNumbers(
+        // By the clock of its beginning, so that the history and the log say the same.
+        endedWall: record.begunWall + line.totalMilliseconds, reference: record.reference.value,
+        status: UInt16(clamping: record.status),
+        bytesIn: record.bytesIn, bytesOut: record.bytesOut,
+        totalMilliseconds: UInt32(clamping: line.totalMilliseconds)),
+      path: target.extracting(origin..<target.count))
+    word(IPAddress(line.client))
+    word(record.client.flatMap { $0.isUserInDoubt && $0.userID == LocalClient.noUser ? nil : $0.userID })
+    word(record.client?.user)
+    if let client = record.client { word(client.owners, between: 0x2c) } else { word(nil as StaticString?) }
+    word(record.client?.outcome.token)
+    if let client = record.client { word(client.cgroup, between: 0x2f) } else { word(nil as StaticString?) }
+    word(record.client?.unit)
+    word(record.program)
+    word(record.proxyUser)
+    word(text.extracting(record.method))
+    word(target.extracting(0..<origin))
+    word(record.link == .unknown ? nil : record.link.rawValue)
+    word(record.wire.name)
+    word(line.rule)
+    word(line.place)
+    word(record.decision?.verdict.token)
+    word(record.decision?.reason.token)
+    word(record.outcome.word)
+    word(record.violation?.token)
+    word(record.report?.token)
+    word(record.route)
+    word(record.upstream)
+    word(record.assurance?.token)
+    word(record.cache?.rawValue)
+  }
+
+  /// Where the path begins in `https://a.example/path`; the end of `a.example:443`, and of what has no path.
+  private static func originEnd(_ target: Span<UInt8>) -> Int {
+    var slashes = 0
+    for index in 0..<target.count where target[index] == 0x2f {
+      slashes += 1
+      if slashes == 3 { return index }
+    }
+    return target.count
+  }
+}
+
+extension Decision.Verdict {
+  /// The stable word of the log.
+  var token: StaticString { self == .allow ? "allow" : "deny" }
+}

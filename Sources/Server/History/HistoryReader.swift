@@ -1,0 +1,138 @@
+// The file of the history as the commands read it: without the daemon, while it writes or long after, and with no right but to
+// read. Rows are taken some thousand at a time, so that a reader that is slow does not keep the daemon from writing its log back.
+// Tests: HistoryStoreTests, test_history.py.
+
+import Bytes
+import History
+import Policy
+import Session
+import Transport
+
+/// Why a history cannot be read.
+public struct HistoryReadFault: Error, CustomStringConvertible {
+  public let description: String
+}
+
+public final class HistoryReader {
+  /// Rows between two of which the file is let go: a few milliseconds.
+  private static let rowsAtOnce: Int64 = 10_000
+
+  public let path: String
+  private let database: Database
+  /// By their numbers.
+  public private(set) var kinds: [Int64: HistoryKind] = [:]
+
+  public init(path: String) throws(HistoryReadFault) {
+    self.path = path
+    guard Files.isReadable(path) else { throw Self.unreadable(path) }
+    do {
+      database = try Self.open(path)
+      guard try database.number("PRAGMA application_id") == HistorySchema.applicationID else {
+        throw HistoryReadFault(description: "\(path) is no history of sallyport")
+      }
+      let form = try database.number("PRAGMA user_version")
+      guard form == HistorySchema.form else {
+        throw HistoryReadFault(
+          description: "\(path) is a history of form \(form), and this version reads form \(HistorySchema.form)")
+      }
+      try readKinds()
+    } catch let fault as HistoryReadFault {
+      throw fault
+    } catch {
+      throw Self.fault(error, path)
+    }
+  }
+
+  private static func open(_ path: String) throws(DatabaseFault) -> Database {
+    let database = try Database(reading: path)
+    do throws(DatabaseFault) {
+      _ = try database.number("SELECT count(*) FROM sqlite_schema")
+      return database
+    } catch  where error.isUnopened {
+      // In WAL mode, without the files beside it, in a directory where this user may not make them: the daemon is gone.
+      return try Database(reading: path, isAlone: true)
+    }
+  }
+
+  private static func unreadable(_ path: String) -> HistoryReadFault {
+    if Files.isAbsent(path) {
+      return HistoryReadFault(
+        description: "there is no history at \(path) yet: the daemon makes it when it starts with [history]")
+    }
+    guard let group = Groups.name(of: path) else {
+      return HistoryReadFault(description: "you may not look into the directory of \(path); run this as root")
+    }
+    return HistoryReadFault(
+      description: "you may not read \(path): root and members of the group '\(group)' may (usermod -aG \(group) USER)")
+  }
+
+  private static func fault(_ error: any Error, _ path: String) -> HistoryReadFault {
+    guard let fault = error as? DatabaseFault, !fault.isForeign else {
+      return HistoryReadFault(description: "\(path) is no history of sallyport")
+    }
+    return HistoryReadFault(description: "cannot read \(path): \(fault)")
+  }
+
+  private func readKinds() throws {
+    let statement = try database.statement(HistorySchema.selectKinds)
+    defer { statement.reset() }
+    let columns = Int32(HistoryWord.allCases.count)
+    while try statement.step() {
+      let number = statement.integer(0)
+      if kinds[number] != nil { continue }
+      kinds[number] = HistoryKind(words: (1...columns).map { statement.text($0) })
+    }
+  }
+
+  /// Shows each exchange that is meant, in the order of time or backwards, until `body` wants no other.
+  public func forEach(
+    _ selection: HistorySelection, newestFirst: Bool = false, _ body: (HistoryRecord, HistoryKind) -> Bool
+  ) throws(HistoryReadFault) {
+    do {
+      try walk(selection, newestFirst: newestFirst, body)
+    } catch {
+      throw Self.fault(error, path)
+    }
+  }
+
+  private func walk(
+    _ selection: HistorySelection, newestFirst: Bool, _ body: (HistoryRecord, HistoryKind) -> Bool
+  ) throws {
+    var meant: [Int64: HistoryKind] = [:]
+    var looked: Set<Int64> = []
+    var after = HistorySchema.firstNumber(at: selection.since) - 1
+    var before = HistorySchema.firstNumber(at: selection.until)
+    let statement = try database.statement(newestFirst ? HistorySchema.selectBackwards : HistorySchema.selectForwards)
+    while true {
+      var rows: Int64 = 0
+      var part: [HistoryRecord] = []
+      statement.bind(after, at: 0)
+      statement.bind(before, at: 1)
+      statement.bind(Self.rowsAtOnce, at: 2)
+      while try statement.step() {
+        rows += 1
+        let number = statement.integer(0)
+        if newestFirst { before = number } else { after = number }
+        let kind = statement.integer(1)
+        if looked.insert(kind).inserted {
+          if kinds[kind] == nil { try readKinds() }
+          if let found = kinds[kind], selection.includes(found) { meant[kind] = found }
+        }
+        guard meant[kind] != nil, statement.integer(7) >= selection.leastMilliseconds else { continue }
+        part.append(
+          HistoryRecord(
+            number: number, kind: kind, reference: UInt32(truncatingIfNeeded: statement.integer(2)),
+            path: statement.text(3), status: Int(statement.integer(4)), bytesIn: statement.integer(5),
+            bytesOut: statement.integer(6), totalMilliseconds: statement.integer(7)))
+      }
+      statement.reset()
+      for record in part { if let kind = meant[record.kind], !body(record, kind) { return } }
+      if rows < Self.rowsAtOnce { return }
+    }
+  }
+}
+
+extension HistoryRecord {
+  /// Six characters, as in the log.
+  public var referenceText: String { Reference(value: reference).text }
+}

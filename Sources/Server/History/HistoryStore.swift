@@ -1,0 +1,319 @@
+// The file of the history, as the one thread has it that writes it: exchanges in transactions, and the oldest of them removed
+// where it is too old or too large. Everything may wait for the disk.
+//
+// The file is in WAL mode while it is open, so that commands read it while it is written; SQLite gives the two files beside it
+// the mode of the file. Before it is closed it goes back to a single file, which whoever may read it can open without a right to
+// write beside it. Tests: HistoryStoreTests, test_history.py.
+
+import Bytes
+import History
+import Policy
+import Transport
+
+/// Why the history cannot be written, in words for the log.
+struct HistoryFault: Error {
+  let sentence: String
+}
+
+final class HistoryStore {
+  /// The group reads.
+  static let mode: UInt32 = 0o640
+  /// Kinds that are known without asking the file: all that a machine has in an hour, some 8 MiB of memory.
+  static let mostKnown = 16_384
+  /// Exchanges that one transaction removes: some ten milliseconds.
+  static let removedAtOnce = 20_000
+  /// Down to which part of its size a file is emptied that is full, so that it is not at work with each batch.
+  static let purgeTo = 0.9
+  /// Part of the size that the log of SQLite may take beside the tables, and the most that it is worth, in bytes.
+  private static let logPart: Int64 = 4
+  private static let longestLog: Int64 = 64 << 20
+  /// Log from which it is written back into the tables, in bytes.
+  private static let checkpointBytes = 4 << 20
+  /// Between two looks for exchanges that are too old, in milliseconds.
+  private static let agePause: Int64 = 60_000
+  /// A power of two, above what one turn of a loop takes.
+  private static let recentMilliseconds = 1024
+  /// Numbers that are tried where some of a millisecond are taken: the daemon was restarted in it, or the clock went back.
+  private static let mostTries = 1 << 13
+
+  let settings: HistorySettings
+  // In this order, for the claim is given up last; see `ClaimedFile`.
+  private let claim: ClaimedFile
+  private var database: Database?
+  private var insertExchange: DatabaseStatement
+  /// Kinds by their bytes as a loop writes them, and by their words.
+  private var known: [[UInt8]: Int64] = [:]
+  private var kinds: [HistoryKind: Int64] = [:]
+  /// Of the last milliseconds, by their last digits, the next number that is free. Loops hand over at different times, so that
+  /// exchanges come nearly in the order of time, and not quite.
+  private var recent: [(wall: Int64, next: Int64)]
+  private let pageBytes: Int64
+  private let limitBytes: Int64
+  private let longestLogBytes: Int64
+  private var sinceCheckpoint = 0
+  private var nextAgeCheck: Int64 = 0
+  private(set) var isPurging = false
+  /// The log of SQLite has become too long, and cannot be written back while somebody reads.
+  private(set) var isHeldUp = false
+
+  init(_ settings: HistorySettings) throws(HistoryFault) {
+    self.settings = settings
+    recent = Array(repeating: (-1, 0), count: Self.recentMilliseconds)
+    let path = settings.file
+    do {
+      claim = try ClaimedFile(path: path, mode: Self.mode)
+    } catch {
+      throw HistoryFault(sentence: "cannot use \(path): \(error)")
+    }
+    do {
+      let database = try Database(path: path)
+      try Self.prepare(database, path)
+      let longest = min(settings.sizeBytes / Self.logPart, Self.longestLog)
+      longestLogBytes = longest
+      limitBytes = settings.sizeBytes - longest
+      try database.run("PRAGMA journal_size_limit = \(longest / 2)")
+      pageBytes = try database.number("PRAGMA page_size")
+      insertExchange = try database.statement(HistorySchema.insertExchange)
+      self.database = database
+      try recall(database)
+    } catch {
+      throw Self.fault(error, path)
+    }
+  }
+
+  /// Goes back to a single file and closes it.
+  func close() {
+    if let database {
+      _ = try? database.run("PRAGMA wal_checkpoint(TRUNCATE)")
+      _ = try? database.run("PRAGMA journal_mode = DELETE")
+    }
+    database = nil
+  }
+
+  private static func fault(_ error: any Error, _ path: String) -> HistoryFault {
+    if let fault = error as? HistoryFault { return fault }
+    guard let fault = error as? DatabaseFault, !fault.isForeign else { return foreign(path) }
+    return HistoryFault(sentence: "cannot write \(path): \(fault)")
+  }
+
+  private static func foreign(_ path: String) -> HistoryFault {
+    HistoryFault(
+      sentence: "\(path) is no history of this version; it is left as it is: name another file, or move this one away")
+  }
+
+  private static func prepare(_ database: Database, _ path: String) throws {
+    let isNew = try database.number("SELECT count(*) FROM sqlite_schema") == 0
+    if !isNew {
+      guard try database.number("PRAGMA application_id") == HistorySchema.applicationID,
+        try database.number("PRAGMA user_version") == HistorySchema.form
+      else { throw foreign(path) }
+    }
+    // Pages that are freed can be given back, where `size` is made smaller. Before there is a table.
+    if isNew { try database.run("PRAGMA auto_vacuum = INCREMENTAL") }
+    // What a power cut takes is the last seconds; the file is whole. Written back by `checkpoint`.
+    for pragma in ["journal_mode = WAL", "synchronous = NORMAL", "temp_store = MEMORY", "wal_autocheckpoint = 0"] {
+      try database.run("PRAGMA \(pragma)")
+    }
+    guard isNew else { return }
+    try database.run("BEGIN IMMEDIATE")
+    for statement in HistorySchema.statements { try database.run(statement) }
+    try database.run("PRAGMA application_id = \(HistorySchema.applicationID)")
+    try database.run("PRAGMA user_version = \(HistorySchema.form)")
+    try database.run("COMMIT")
+  }
+
+  /// Knows the newest kinds again, so that a restart does not write them twice.
+  private func recall(_ database: Database) throws(DatabaseFault) {
+    try database.run(HistorySchema.selectKinds) { row in
+      let kind = HistoryKind(words: row.dropFirst().map(\.word))
+      kinds[kind] = kinds[kind] ?? row[0].integer
+      return kinds.count < Self.mostKnown
+    }
+  }
+
+  // MARK: Writing
+
+  /// Writes a batch in one transaction: all of it, or nothing and why.
+  func write(_ batch: borrowing HistoryBatch) throws(HistoryFault) {
+    try attempt { database in
+      try database.run("BEGIN IMMEDIATE")
+      do {
+        var at = 0
+        let bytes = batch.bytes.bytes
+        while let entry = HistoryEntry(bytes, at: at) {
+          try write(entry, bytes, database)
+          at = entry.end
+        }
+        try database.run("COMMIT")
+      } catch {
+        // Kinds that were written are not there any more.
+        known = [:]
+        kinds = [:]
+        insertExchange.reset()
+        _ = try? database.run("ROLLBACK")
+        throw error
+      }
+    }
+    sinceCheckpoint += batch.bytes.count
+  }
+
+  private func write(_ entry: HistoryEntry, _ bytes: Span<UInt8>, _ database: Database) throws(DatabaseFault) {
+    let kind = try number(of: bytes.extracting(entry.kind), database)
+    let wall = entry.numbers.endedWall
+    let slot = Int(truncatingIfNeeded: wall) & (Self.recentMilliseconds - 1)
+    var number = recent[slot].wall == wall ? recent[slot].next : HistorySchema.firstNumber(at: wall)
+    let insert = insertExchange
+    insert.bind(kind, at: 1)
+    insert.bind(Int64(entry.numbers.reference), at: 2)
+    insert.bind(bytes.extracting(entry.path), at: 3)
+    insert.bind(Int64(entry.numbers.status), at: 4)
+    insert.bind(Int64(clamping: entry.numbers.bytesIn), at: 5)
+    insert.bind(Int64(clamping: entry.numbers.bytesOut), at: 6)
+    insert.bind(Int64(entry.numbers.totalMilliseconds), at: 7)
+    for _ in 0..<Self.mostTries {
+      insert.bind(number, at: 0)
+      do throws(DatabaseFault) {
+        _ = try insert.step()
+        insert.reset()
+        recent[slot] = (wall, number + 1)
+        return
+      } catch {
+        insert.reset()
+        guard error.isConflict else { throw error }
+        number += 1
+      }
+    }
+  }
+
+  /// The number of a kind, which is written where it is new.
+  private func number(of bytes: Span<UInt8>, _ database: Database) throws(DatabaseFault) -> Int64 {
+    let key = bytes.array
+    if let number = known[key] { return number }
+    if known.count >= Self.mostKnown || kinds.count >= Self.mostKnown {
+      known = [:]
+      kinds = [:]
+    }
+    let kind = HistoryKind(encoded: bytes) ?? HistoryKind()
+    if let number = kinds[kind] {
+      known[key] = number
+      return number
+    }
+    try database.run(HistorySchema.insertKind, kind.words.map { $0.isEmpty ? .null : .text($0) })
+    known[key] = database.lastRow
+    kinds[kind] = database.lastRow
+    return database.lastRow
+  }
+
+  // MARK: Bounds
+
+  /// A step of what keeps the file in bounds. Answers whether there is more to do at once.
+  func keepBounds(wall: Int64, monotonic: Int64, coming bytes: Int) throws(HistoryFault) -> Bool {
+    var more = false
+    try attempt { database in
+      if sinceCheckpoint > Self.checkpointBytes || isHeldUp { try checkpoint(database) }
+      var size = try usedBytes(database)
+      if size + Int64(bytes) > limitBytes { isPurging = true }
+      if isPurging {
+        let removed = try removeOldest(before: .max, database)
+        size = try usedBytes(database)
+        if removed == 0 || size < Int64(Double(limitBytes) * Self.purgeTo) - Int64(bytes) {
+          try forgetKinds(database)
+          isPurging = try removed > 0 && usedBytes(database) + Int64(bytes) > limitBytes
+        }
+        more = isPurging
+      }
+      if monotonic >= nextAgeCheck {
+        let bound = HistorySchema.firstNumber(at: wall - settings.keepMilliseconds)
+        let removed = try removeOldest(before: bound, database)
+        if removed >= Self.removedAtOnce {
+          more = true
+        } else {
+          nextAgeCheck = monotonic + Self.agePause
+          if removed > 0 { try forgetKinds(database) }
+        }
+      }
+      let pages = try database.number("PRAGMA page_count")
+      if !isPurging, pages * pageBytes > limitBytes {
+        // `size` was larger once.
+        try database.run("PRAGMA incremental_vacuum(\(Self.vacuumedAtOnce))")
+        more = try database.number("PRAGMA page_count") < pages
+      }
+    }
+    return more
+  }
+
+  /// Pages that are given back at once.
+  private static let vacuumedAtOnce = 2_000
+
+  /// Bytes of the tables.
+  private func usedBytes(_ database: Database) throws(DatabaseFault) -> Int64 {
+    try (database.number("PRAGMA page_count") - database.number("PRAGMA freelist_count")) * pageBytes
+  }
+
+  /// Removes the oldest exchanges, of those before a number. How many, at most.
+  private func removeOldest(before bound: Int64, _ database: Database) throws(DatabaseFault) -> Int {
+    let end = try database.number("SELECT id FROM exchanges ORDER BY id LIMIT 1 OFFSET \(Self.removedAtOnce)")
+    try database.run("DELETE FROM exchanges WHERE id < ?", [.integer(end > 0 ? min(end, bound) : bound)])
+    sinceCheckpoint += database.changes * 100
+    return database.changes
+  }
+
+  /// Removes the kinds that no exchange is of any more.
+  private func forgetKinds(_ database: Database) throws(DatabaseFault) {
+    try database.run("DELETE FROM kinds WHERE id NOT IN (SELECT kind FROM exchanges)")
+    guard database.changes > 0 else { return }
+    known = [:]
+    kinds = [:]
+    try recall(database)
+  }
+
+  /// Writes the log of SQLite back into the tables, as far as nobody reads what would be written over.
+  private func checkpoint(_ database: Database) throws(DatabaseFault) {
+    var log: Int64 = 0
+    var done: Int64 = 0
+    try database.run("PRAGMA wal_checkpoint(PASSIVE)") { row in
+      log = row[1].integer
+      done = row[2].integer
+      return true
+    }
+    sinceCheckpoint = 0
+    isHeldUp = log > done && log * pageBytes > longestLogBytes
+  }
+
+  // MARK: What there is
+
+  struct Facts {
+    var bytes: Int64
+    var oldestWall: Int64?
+  }
+
+  func facts() throws(HistoryFault) -> Facts {
+    var facts = Facts(bytes: 0, oldestWall: nil)
+    try attempt { database in
+      facts.bytes = try usedBytes(database)
+      let first = try database.number("SELECT min(id) FROM exchanges")
+      facts.oldestWall = first > 0 ? HistorySchema.wall(of: first) : nil
+    }
+    return facts
+  }
+
+  private func attempt(_ body: (Database) throws -> Void) throws(HistoryFault) {
+    guard let database else { return }
+    do {
+      try body(database)
+    } catch {
+      throw Self.fault(error, settings.file)
+    }
+  }
+}
+
+extension DatabaseValue {
+  /// The text of a column that may hold a number.
+  fileprivate var word: String {
+    switch self {
+    case .null, .blob: ""
+    case .integer(let number): "\(number)"
+    case .text(let text): text
+    }
+  }
+}

@@ -1,0 +1,48 @@
+// A file that one process writes: as long as it is claimed, no other can claim it. Every call may wait for the disk.
+// Tests: ClaimedFileTests.
+
+import Glibc
+
+public enum ClaimFault: Error, Sendable, Equatable, CustomStringConvertible {
+  /// Another process has it.
+  case held
+  /// It is a directory, a pipe or a link.
+  case notRegular
+  case system(SystemError)
+
+  public var description: String {
+    switch self {
+    case .held: "another process has it open"
+    case .notRegular: "it is no regular file"
+    case .system(let error): error.number == ELOOP ? "it is a symbolic link" : "\(error)"
+    }
+  }
+}
+
+/// The file stays open: to close it would give up the locks that SQLite holds on it (fcntl(2), "Record locking"), so it outlives
+/// the database that is opened by its path.
+public final class ClaimedFile {
+  private let number: Int32
+
+  /// Claims the file at `path`, or makes it with these permission bits, whatever the umask.
+  public init(path: String, mode: UInt32) throws(ClaimFault) {
+    let number = Glibc.open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, mode_t(0o600))
+    guard number >= 0 else {
+      throw errno == EISDIR ? .notRegular : .system(SystemError(errno))
+    }
+    var status = stat()
+    guard fstat(number, &status) == 0, status.st_mode & S_IFMT == S_IFREG else {
+      Glibc.close(number)
+      throw .notRegular
+    }
+    guard flock(number, LOCK_EX | LOCK_NB) == 0 else {
+      let error = errno
+      Glibc.close(number)
+      throw error == EWOULDBLOCK ? .held : .system(SystemError(error))
+    }
+    if status.st_size == 0 { _ = fchmod(number, mode_t(mode)) }
+    self.number = number
+  }
+
+  deinit { Glibc.close(number) }
+}
