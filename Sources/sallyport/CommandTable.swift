@@ -7,7 +7,7 @@ enum CommandTable {
   static let all: [Command] = [
     run, check, test, explain, pin, caInit, caActivate, caShow, caExport, env, status, reload, events,
     reachability,
-    cacheStatus, cacheList, cacheShow, cachePurge,
+    cacheStatus, cacheList, cacheShow, cachePurge, log,
     versionCommand, helpCommand,
   ]
 
@@ -316,6 +316,54 @@ enum CommandTable {
       CommandForm(options: [CommandOption(name: "all", summary: "all that is stored")] + daemon + [json]),
     ],
     text: "Removes answers by URL, by host, rule and age, or all, and says how many.", run: sallyport.cachePurge)
+
+  // MARK: The history
+
+  /// What a command that reads the history takes to find it.
+  private static let history = [
+    CommandOption(
+      name: "config", letter: "c", value: "FILE", group: "the history",
+      summary: "the configuration whose [history] names the file"),
+    CommandOption(name: "file", value: "PATH", group: "the history", summary: "the file of the history"),
+  ]
+  private static let since = CommandOption(
+    name: "since", value: "TIME", summary: "only what ended after it: 7d ago, 2026-11-20, 2026-11-20T07:30 (UTC)")
+  private static let ofUser = CommandOption(
+    name: "user", value: "USER", repeats: true, summary: "only of this user, by name or number")
+  private static let ofUnit = CommandOption(
+    name: "unit", value: "UNIT", repeats: true, summary: "only of this systemd unit, or of units in this slice")
+
+  private static let log = Command(
+    name: "log", summary: "show what was decided, out of the history",
+    forms: [
+      CommandForm(
+        options: [
+          since, CommandOption(name: "until", value: "TIME", summary: "only what ended before it"), ofUser, ofUnit,
+          CommandOption(
+            name: "program", value: "PROGRAM", repeats: true, summary: "only of this program, by path or last component"
+          ),
+          CommandOption(
+            name: "host", value: "HOST", repeats: true, summary: "only to this host; patterns as in rules: **.a.example"
+          ),
+          CommandOption(name: "rule", value: "NAME", repeats: true, summary: "only what this rule decided; - is none"),
+          CommandOption(name: "denied", summary: "only what was denied"),
+          CommandOption(name: "slow", value: "DURATION", summary: "only what took so long"),
+          CommandOption(name: "by", value: "WORD,…", summary: "count by these, between commas: host,user"),
+          CommandOption(name: "limit", value: "N", summary: "the newest N, or of counts the largest; 0: all"),
+          CommandOption(name: "json", summary: "print one JSON object a line"),
+          CommandOption(name: "csv", summary: "print comma-separated values"),
+        ] + history)
+    ],
+    text: """
+      Shows exchanges of the history, the newest last: when each began, its reference, who asked, the
+      status, what was decided and by which rule, how it ended and how long it took. Without --limit a
+      table has the newest 200. It reads the file itself, whether the proxy runs or not; root and the
+      file's group (sallyport) may.
+
+      --by counts: how many, how many of them refused, bytes from clients and to them, and when the last
+      was. WORD is a name of a field of the log (client, user, unit, program, method, host, rule, reason,
+      outcome, violation, route, upstream, …), or path, status or day.
+      """, run: logCommand)
 
   // MARK: The program
 

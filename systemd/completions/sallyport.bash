@@ -33,9 +33,19 @@ __sallyport_value() {
                 __sallyport_words "$list$kind"
             done
             ;;
+        --by)
+            local before=""
+            if [[ $current == *,* ]]; then before=${current%,*},; fi
+            local name
+            for name in client user unit program proxy_user method scheme host port link protocol rule place decision \
+                reason outcome violation report route upstream assurance cache path status day; do
+                __sallyport_words "$before$name"
+            done
+            ;;
         --when) __sallyport_words "unknown not-reachable wwan wifi wired" ;;
         --user) __sallyport_words "$(compgen -u)" ;;
-        --unit | --permit | --server-name | --host | --older | --rule | --ref) ;;
+        --unit | --permit | --server-name | --host | --older | --rule | --ref | --since | --until | --slow | --limit) ;;
+        --program) __sallyport_files ;;
         *) return 1 ;;
     esac
 }
@@ -60,13 +70,14 @@ __sallyport_options() {
         "cache status" | "cache show") echo "--config --socket --json --help" ;;
         "cache list") echo "--host --rule --config --socket --json --help" ;;
         "cache purge") echo "--host --rule --older --all --config --socket --json --help" ;;
+        log) echo "--since --until --user --unit --program --host --rule --denied --slow --by --limit --json --csv --config --file --help" ;;
         version) echo "--help" ;;
         help) echo "--json --help" ;;
     esac
 }
 
 __sallyport() {
-    local commands="run check test explain pin ca env status reload events reachability cache version help"
+    local commands="run check test explain pin ca env status reload events reachability cache log version help"
     local current="${COMP_WORDS[COMP_CWORD]}" previous="" command="" index operands=0
     COMPREPLY=()
 
@@ -88,7 +99,8 @@ __sallyport() {
         elif [[ $word == -* ]]; then
             case $word in
                 -c | --config | --anchors | --file | --output | --socket | --directory | --shell | --format | --only | \
-                    --kind | --when | --user | --unit | --permit | --server-name | --host | --older | --rule | --ref) skip=1 ;;
+                    --kind | --when | --user | --unit | --permit | --server-name | --host | --older | --rule | --ref | \
+                    --since | --until | --slow | --by | --limit | --program) skip=1 ;;
             esac
         elif [[ -z $command ]]; then
             command=$word

@@ -63,6 +63,7 @@ _sallyport() {
     'events:print what happens'
     'reachability:say by what kind of link a host is reached'
     'cache:show and purge the answers that are stored'
+    'log:show what was decided'
     'version:print the version'
     'help:print help'
   )
@@ -87,6 +88,13 @@ _sallyport() {
     $help
   )
   local -a daemon=($place $json)
+  local -a history=(
+    '(--file -c)--config=[configuration file]:file:_files -g "*.toml(-.)"'
+    '(--file --config)-c[configuration file]:file:_files -g "*.toml(-.)"'
+    '(--config -c)--file=[file of the history]:file:_files'
+    '--since=[only what ended after it]:time:' '*--user=[only of this user]:user:_users'
+    '*--unit=[only of this unit or slice]:unit:' $help
+  )
   case $state in
     command) _describe -t commands command commands ;;
     rest)
@@ -124,6 +132,14 @@ _sallyport() {
           ;;
         reachability) _arguments $daemon '--watch[print each change]' '1:host:_hosts' ;;
         cache) _sallyport_cache ;;
+        log)
+          _arguments $history \
+            '--until=[only what ended before it]:time:' '*--program=[only of this program]:program:_files' \
+            '*--host=[only to this host]:host:_hosts' '*--rule=[only what this rule decided]:rule:' \
+            '--denied[only what was denied]' '--slow=[only what took so long]:duration:' \
+            '--by=[count by these]:word:_sequence compadd - host user unit program rule method path status day decision outcome' \
+            '--limit=[the newest so many]:number:' '(--csv)--json[print JSON]' '(--json)--csv[print comma-separated values]'
+          ;;
         version) [[ $PREFIX == -* ]] && _arguments $help ;;
         help) _arguments $help $json '1:command:->topic' ; [[ $state == topic ]] && _describe -t commands command commands ;;
       esac

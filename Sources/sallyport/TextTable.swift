@@ -1,0 +1,52 @@
+// A table for people: columns as wide as what stands in them, and as the terminal is. Where there is none, nothing is cut.
+// Tests: test_history.py.
+
+import Policy
+
+struct TextTable {
+  struct Column {
+    let title: String
+    var isNumber = false
+  }
+
+  private let columns: [Column]
+  private let width: Int?
+  private var rows: [[String]] = []
+  private var widths: [Int]
+
+  /// The last column is the one that is cut. `width`: of the terminal; nil: there is none.
+  init(_ columns: [Column], width: Int?) {
+    self.columns = columns
+    self.width = width
+    widths = columns.map(\.title.count)
+  }
+
+  var count: Int { rows.count }
+
+  /// Of each cell what a terminal would obey is escaped.
+  mutating func add(_ cells: [String]) {
+    let cells = cells.map(\.printable)
+    for index in cells.indices { widths[index] = max(widths[index], cells[index].unicodeScalars.count) }
+    rows.append(cells)
+  }
+
+  /// The rows since the last time, under a head where `hasHead`.
+  mutating func take(hasHead: Bool) -> String {
+    var text = hasHead ? line(columns.map(\.title)) : ""
+    for row in rows { text += line(row) }
+    rows = []
+    return text
+  }
+
+  private func line(_ cells: [String]) -> String {
+    var line = ""
+    for (index, cell) in cells.enumerated() {
+      let isLast = index == cells.count - 1
+      let padding = String(repeating: " ", count: max(0, widths[index] - cell.unicodeScalars.count))
+      line += columns[index].isNumber ? padding + cell : isLast ? cell : cell + padding
+      if !isLast { line += "  " }
+    }
+    guard let width, line.unicodeScalars.count > width else { return line + "\n" }
+    return String(String.UnicodeScalarView(line.unicodeScalars.prefix(max(1, width - 1)))) + "…\n"
+  }
+}
