@@ -444,15 +444,10 @@ public final class Content: Sendable {
     return false
   }
 
-  /// Whether something is there from `offset` on: bytes, or the end.
-  public func hasMore(from offset: UInt64) -> Bool {
-    state.withLock { state in
-      if state.end == .broken { return true }
-      guard offset < state.count else { return state.end != .growing }
-      let index = Int(offset / UInt64(Self.chunkBytes))
-      // One that is being read is told of.
-      return !state.loading.contains(index)
-    }
+  /// Whether a reader has found nothing, and will be told when to look again. One that was told and has not looked since is not: what
+  /// it was told of may have been for another.
+  public func waits(_ reader: Reader) -> Bool {
+    state.withLock { state in state.readers.contains { $0.reader == reader && $0.waits } }
   }
 
   /// Reads no more. `isLast`: nobody does, and the rest is still to come; `wakesFetch`: it was the one that held the fetch up.

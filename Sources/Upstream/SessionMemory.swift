@@ -48,6 +48,8 @@ public struct SessionMemory<Key: Hashable, Session: Resumable> {
     return session
   }
 
+  public var count: Int { entries.values.reduce(0) { $0 + $1.count } }
+
   /// After a handshake that failed: whatever was kept may be the reason.
   public mutating func forget(_ key: Key) { if entries[key] != nil { entries[key] = [] } }
 

@@ -7,7 +7,7 @@ enum CommandTable {
   static let all: [Command] = [
     run, check, test, explain, pin, caInit, caActivate, caShow, caExport, env, status, reload, events,
     reachability,
-    cacheStatus, cacheList, cacheShow, cachePurge, log,
+    cacheStatus, cacheList, cacheShow, cachePurge, log, cancel, flush,
     versionCommand, helpCommand,
   ]
 
@@ -234,6 +234,34 @@ enum CommandTable {
       Has the running proxy read its configuration again. With an error in it nothing changes, the
       errors are printed, and the exit status is 1.
       """, run: reloadCommand)
+
+  private static let cancel = Command(
+    name: "cancel", summary: "end requests and tunnels that are under way in it",
+    forms: [
+      CommandForm(
+        operands: "[REF]",
+        options: [
+          CommandOption(name: "host", value: "HOST", summary: "those to this host"),
+          CommandOption(name: "rule", value: "NAME", summary: "those that this rule decided"),
+          CommandOption(name: "user", value: "USER", summary: "those of this user, by name or number"),
+        ] + daemon + [json])
+    ],
+    text: """
+      Ends the requests and tunnels that all of it holds for, and says how many. A client that has got
+      nothing yet is told so (403 cancelled); one that is in the middle sees that the answer was broken
+      off. REF is the reference of one, as in 'sallyport events' or GET /v1/connections.
+
+      Exits 1 where nothing of the kind is under way.
+      """, run: cancelCommand)
+
+  private static let flush = Command(
+    name: "flush", summary: "have it drop kept connections, names and TLS sessions",
+    forms: [CommandForm(options: daemon + [json])],
+    text: """
+      Drops the connections to origins and parents that nobody uses just now, what is known of names, and
+      the TLS sessions that could be resumed. Requests under way go on; the next one begins anew. What
+      'cache' stores stays.
+      """, run: flushCommand)
 
   private static let events = Command(
     name: "events", summary: "print what happens in it, as it happens",

@@ -102,19 +102,36 @@ import Testing
     #expect(content.hasReaders)
     #expect(Self.drain(content, Self.reader(1)).end == .wait)
     #expect(Self.drain(content, Self.reader(3)).end == .wait)
-    #expect(!content.hasMore(from: 0))
+    #expect(content.waits(Self.reader(1)) && !content.waits(Self.reader(2)))
     #expect(Self.write(content, 0..<5).readers == [Self.reader(1), Self.reader(3)])
-    #expect(content.hasMore(from: 0))
-    #expect(!content.hasMore(from: 5))
+    #expect(!content.waits(Self.reader(1)))
     // Who was told and has not read yet does not wait.
     #expect(Self.write(content, 5..<9).readers.isEmpty)
     #expect(Self.drain(content, Self.reader(1)) == (Self.bytes(0..<9), .wait))
     #expect(Self.drain(content, Self.reader(2)).end == .wait)
     _ = content.leave(Self.reader(2))
     #expect(content.finish() == [Self.reader(1)], "who has left is told nothing")
-    #expect(content.hasMore(from: 9))
+    #expect(!content.waits(Self.reader(1)))
     #expect(Self.drain(content, Self.reader(1), from: 9).end == .complete)
     #expect(Self.drain(content, Self.reader(3)) == (Self.bytes(0..<9), .complete))
+  }
+
+  /// Chunks of a file come for one reader and wake others too. Whoever was woken for nothing, and has not looked again, must do so:
+  /// nobody tells it a second time.
+  @Test func whoeverWasToldForNothingDoesNotWait() {
+    let content = Content(inFile: UInt64(20 * Self.chunk), trailers: [])
+    let (first, second) = (Self.reader(1), Self.reader(2))
+    #expect(content.attend(first, from: 0) && content.attend(second, from: 0))
+    var buffer = ByteBuffer()
+    #expect(content.read(first, from: 0, most: .max, into: &buffer).read == .load(0..<4))
+    #expect(content.read(second, from: UInt64(10 * Self.chunk), most: .max, into: &buffer).read == .load(10..<14))
+    #expect(content.waits(first) && content.waits(second))
+    #expect(content.loaded(0, Self.bytes(0..<Self.chunk)) == [first, second])
+    #expect(!content.waits(second))
+    #expect(content.loaded(10, Self.bytes(0..<Self.chunk)).isEmpty)
+    #expect(!content.waits(second), "it has to look")
+    #expect(
+      content.read(second, from: UInt64(10 * Self.chunk), most: .max, into: &buffer).read == .bytes(Self.chunk))
   }
 
   /// RFC 9111, 3.3: what is broken off is never taken for the whole.
@@ -127,7 +144,7 @@ import Testing
     #expect(content.end == .broken)
     #expect(content.length == nil)
     #expect(!content.isComplete)
-    #expect(content.hasMore(from: 5))
+    #expect(!content.waits(Self.reader(1)))
     #expect(Self.drain(content, Self.reader(1)) == (Self.bytes(0..<5), .broken), "what there was is still read")
     #expect(content.leave(Self.reader(1)) == (false, false))
   }

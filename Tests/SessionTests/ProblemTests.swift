@@ -194,6 +194,7 @@ import Testing
   /// go by, so that none changes unnoticed.
   static let told: [(kind: Problem.Kind, status: Int, token: String, errorType: String, nsurlError: Int)] = [
     (.shuttingDown, 503, "shutting-down", "proxy_internal_error", -1004),
+    (.cancelled, 403, "cancelled", "http_request_denied", -999),
     (.hostBusy, 503, "host-busy", "connection_limit_reached", -1001),
     (.clientNotIdentified, 503, "client-not-identified", "proxy_internal_response", -1001),
     (.notReachable, 503, "not-reachable", "destination_ip_unroutable", -1009),

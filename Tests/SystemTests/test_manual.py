@@ -307,7 +307,8 @@ def test_variables_and_paths_of_the_service_are_those_of_the_units():
 RESOURCES = [
     "GET /v1/status", "GET /v1/reachability", "GET /v1/rules", "GET /v1/pins", "GET /v1/connections",
     "GET /v1/decisions/REF", "GET /v1/events", "POST /v1/reload", "POST /v1/drain", "GET /metrics",
-    "GET /v1/cache", "GET /v1/cache/answers", "POST /v1/cache/purge",
+    "GET /v1/cache", "GET /v1/cache/answers", "POST /v1/cache/purge", "POST /v1/cancel",
+    "POST /v1/flush",
 ]
 
 

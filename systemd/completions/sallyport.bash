@@ -63,7 +63,8 @@ __sallyport_options() {
         "ca show") echo "--json --directory --config --help" ;;
         "ca export") echo "--format --only --bundle --output --directory --config --help" ;;
         env) echo "--config --socket --shell --help" ;;
-        status | reload) echo "--config --socket --json --help" ;;
+        cancel) echo "--host --rule --user --config --socket --json --help" ;;
+        status | reload | flush) echo "--config --socket --json --help" ;;
         events) echo "--config --socket --kind --rule --user --ref --json --help" ;;
         reachability) echo "--config --socket --watch --json --help" ;;
         cache) echo "--help" ;;
@@ -77,7 +78,7 @@ __sallyport_options() {
 }
 
 __sallyport() {
-    local commands="run check test explain pin ca env status reload events reachability cache log version help"
+    local commands="run check test explain pin ca env status reload events reachability cache log cancel flush version help"
     local current="${COMP_WORDS[COMP_CWORD]}" previous="" command="" index operands=0
     COMPREPLY=()
 

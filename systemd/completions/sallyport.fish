@@ -47,6 +47,8 @@ function __sallyport_commands
         reachability 'Say by what kind of link a host is reached' \
         cache 'Show and purge the answers that are stored' \
         log 'Show what was decided' \
+        cancel 'End requests and tunnels that are under way' \
+        flush 'Drop kept connections, names and TLS sessions' \
         version 'Print the version' \
         help 'Print help'
 end
@@ -59,9 +61,9 @@ complete -c sallyport -n '__sallyport_behind help' -a '(__sallyport_commands)'
 
 # Options that several commands have.
 complete -c sallyport -n 'not __sallyport_behind' -s h -l help -d 'Print help on the command'
-complete -c sallyport -n '__sallyport_in run check test explain ca env status reload events reachability cache log' -s c -l config -r -F -d 'Configuration file'
-complete -c sallyport -n '__sallyport_in explain env status reload events reachability cache' -l socket -r -F -d 'Socket of the daemon'
-complete -c sallyport -n '__sallyport_in check test explain pin status reload events reachability cache log help' -l json -d 'Print JSON'
+complete -c sallyport -n '__sallyport_in run check test explain ca env status reload events reachability cache log cancel flush' -s c -l config -r -F -d 'Configuration file'
+complete -c sallyport -n '__sallyport_in explain env status reload events reachability cache cancel flush' -l socket -r -F -d 'Socket of the daemon'
+complete -c sallyport -n '__sallyport_in check test explain pin status reload events reachability cache log cancel flush help' -l json -d 'Print JSON'
 
 complete -c sallyport -n '__sallyport_behind check' -F
 complete -c sallyport -n '__sallyport_behind test' -F
@@ -97,6 +99,10 @@ complete -c sallyport -n '__sallyport_in events' -l rule -x -d 'Only of this rul
 complete -c sallyport -n '__sallyport_in events' -l user -x -a '(__fish_complete_users)' -d 'Only of this user'
 complete -c sallyport -n '__sallyport_in events' -l ref -x -d 'Only of this exchange'
 complete -c sallyport -n '__sallyport_in events' -l kind -x -a '(__fish_append , begun progress finished violation pin-mismatch wait reachability reload)' -d 'Kinds of events'
+
+complete -c sallyport -n '__sallyport_in cancel' -l host -x -a '(__fish_print_hostnames)' -d 'Those to this host'
+complete -c sallyport -n '__sallyport_in cancel' -l rule -x -d 'Those that this rule decided'
+complete -c sallyport -n '__sallyport_in cancel' -l user -x -a '(__fish_complete_users)' -d 'Those of this user'
 
 complete -c sallyport -n '__sallyport_behind reachability' -a '(__fish_print_hostnames)'
 complete -c sallyport -n '__sallyport_in reachability' -l watch -d 'Print each change'

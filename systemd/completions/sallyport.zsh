@@ -64,6 +64,8 @@ _sallyport() {
     'reachability:say by what kind of link a host is reached'
     'cache:show and purge the answers that are stored'
     'log:show what was decided'
+    'cancel:end requests and tunnels that are under way'
+    'flush:drop kept connections, names and TLS sessions'
     'version:print the version'
     'help:print help'
   )
@@ -124,7 +126,12 @@ _sallyport() {
           ;;
         ca) _sallyport_authority ;;
         env) _arguments $place '--shell=[language of the lines]:shell:(sh bash zsh fish systemd env-file json)' ;;
-        status | reload) _arguments $daemon ;;
+        status | reload | flush) _arguments $daemon ;;
+        cancel)
+          _arguments $daemon \
+            '--host=[those to this host]:host:_hosts' '--rule=[those that this rule decided]:rule:' \
+            '--user=[those of this user]:user:_users' '1:reference:'
+          ;;
         events)
           _arguments $daemon \
             '--rule=[only of this rule]:rule:' '--user=[only of this user]:user:_users' '--ref=[only of this exchange]:reference:' \

@@ -19,6 +19,7 @@ extension AdminServer {
     case status, rules, pins, connections, metrics
     case decision
     case reachability
+    case cancelled, flushed
   }
 
   /// The names that the query of a resource may have.
@@ -28,6 +29,7 @@ extension AdminServer {
     case "/v1/reachability": ["host"]
     case "/v1/cache": ["url"]
     case "/v1/cache/answers": ["host", "rule"]
+    case "/v1/cancel": ["ref", "host", "rule", "user"]
     case "/v1/cache/purge": ["url", "host", "rule", "older", "all"]
     default: []
     }
@@ -54,6 +56,8 @@ extension AdminServer {
     case ("GET", "/v1/reachability"): askReachability(request, connection)
     case ("GET", "/v1/cache"), ("GET", "/v1/cache/answers"): tellCache(request, connection)
     case ("POST", "/v1/cache/purge"): purgeCache(request, connection)
+    case ("POST", "/v1/cancel"): cancel(request, connection)
+    case ("POST", "/v1/flush"): flush(connection)
     case ("POST", "/v1/reload"): connection.write(reload(wantsText: connection.wantsText))
     case ("POST", "/v1/drain"):
       host.drainNow()
@@ -66,7 +70,7 @@ extension AdminServer {
     case (_, "/v1/status"), (_, "/v1/rules"), (_, "/v1/pins"), (_, "/metrics"), (_, "/v1/connections"),
       (_, "/v1/events"), (_, "/v1/reachability"), (_, "/v1/cache"), (_, "/v1/cache/answers"):
       connection.write(.problem(405, "expected GET"), allow: "GET")
-    case (_, "/v1/reload"), (_, "/v1/drain"), (_, "/v1/cache/purge"):
+    case (_, "/v1/reload"), (_, "/v1/drain"), (_, "/v1/cache/purge"), (_, "/v1/cancel"), (_, "/v1/flush"):
       connection.write(.problem(405, "expected POST"), allow: "POST")
     case (_, let path) where path.hasPrefix("/v1/decisions/"):
       connection.write(.problem(405, "expected GET"), allow: "GET")
@@ -181,7 +185,7 @@ extension AdminServer {
 
   // MARK: What the loops know
 
-  private func inquire(_ question: Question, _ resource: Resource, _ connection: AdminConnection) {
+  func inquire(_ question: Question, _ resource: Resource, _ connection: AdminConnection) {
     let number = newInquiry()
     let inquiry = Inquiry(connection: connection, resource: resource, awaited: workers)
     if workers.isEmpty { return connection.write(page(inquiry)) }
@@ -205,6 +209,8 @@ extension AdminServer {
       }
       return .json(AdminResources.connections(open))
     case .decision: return decision(inquiry.answers, wantsText: wantsText)
+    case .cancelled: return cancelled(inquiry.answers, wantsText: wantsText)
+    case .flushed: return flushed(inquiry.answers, wantsText: wantsText)
     case .reachability: preconditionFailure("no loop is asked of reachability")
     }
   }

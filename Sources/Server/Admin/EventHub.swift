@@ -53,7 +53,10 @@ struct EventFilter: Sendable, Equatable {
 
   func wants(_ event: ProxyEvent) -> Bool {
     if self == EventFilter() { return true }
-    guard let subject = event.subject else { return false }
+    return event.subject.map { includes($0) } ?? false
+  }
+
+  func includes(_ subject: EventSubject) -> Bool {
     if let rule, subject.rule != rule { return false }
     if let reference, subject.reference != reference { return false }
     if let user, subject.user != user, subject.userID.map({ "\($0)" }) != user { return false }

@@ -13,6 +13,10 @@ enum Question: Sendable {
   case decision(Reference)
   /// Has the loop post how far its exchanges are.
   case progress
+  /// Has it end those that are meant.
+  case cancel(CancelSelection)
+  /// Has it drop what it keeps for later requests.
+  case flush
 }
 
 /// What one loop has to say.
@@ -21,6 +25,9 @@ enum Answer: Sendable {
   case connections([OpenConnection])
   case decision(RecentDecision?)
   case progress
+  /// How many exchanges and tunnels were ended.
+  case cancelled(Int)
+  case flushed(FlushedThings)
 }
 
 /// One client's connection, as GET /v1/connections shows it.
@@ -54,6 +61,8 @@ extension Worker {
     case .connections: .connections(openConnections())
     case .decision(let reference): .decision(recent.find(reference))
     case .progress: tellProgress()
+    case .cancel(let selection): .cancelled(cancel(selection))
+    case .flush: .flushed(flush())
     }
   }
 

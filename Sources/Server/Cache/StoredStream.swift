@@ -142,7 +142,7 @@ final class StoredStream: CarriedStream {
   private static let chunkOverhead = 24
 
   var hasMore: Bool {
-    !isClosed && (!head.isEmpty || breaks || !isDone && (offset == end || answer.content.hasMore(from: offset)))
+    !isClosed && (!head.isEmpty || breaks || !isDone && (offset == end || !answer.content.waits(reader)))
   }
 
   func write(_ first: borrowing ByteBuffer, then second: Span<UInt8>) -> Transfer { .moved(first.count + second.count) }

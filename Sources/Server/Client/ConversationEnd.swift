@@ -14,4 +14,12 @@ extension Conversation {
     }
     giveUpSending(worker)
   }
+
+  /// An operator wants what is under way to end. false: nothing is.
+  func cancel(_ worker: Worker) -> Bool {
+    guard !flags.contains(.closed), ending == nil, session.isInExchange else { return false }
+    perform(session.cancelled(&worker.workspace, &outputs), worker)
+    if !flags.contains(.closed) { settle(worker) }
+    return true
+  }
 }

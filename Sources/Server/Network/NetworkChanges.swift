@@ -47,7 +47,7 @@ extension Worker {
     return true
   }
 
-  private func forgetNames() {
+  func forgetNames() {
     destinations.forEach { $0.validUntil = 0 }
     for state in routeStates.values { state.parent?.validUntil = 0 }
   }

@@ -115,11 +115,24 @@ extension Exchange {
 
   /// The time for draining is over. Who waits for an answer that has not begun is told.
   mutating func shutDown(_ workspace: inout Workspace, _ outputs: inout Outputs) -> Action {
-    if phase == .tunnel || delivery.contains(.hasBegun) { return breakOffNow(.shutDown) }
-    expectNoOther()
-    return answer(
+    end(
+      .shutDown,
       Problem(.shuttingDown, "The proxy is stopping, and the request was not answered in the time that it gives."),
       &workspace, &outputs)
+  }
+
+  /// An operator wants it to end, wherever it is.
+  mutating func cancelled(_ workspace: inout Workspace, _ outputs: inout Outputs) -> Action {
+    end(.cancelled, Problem(.cancelled, "An operator has ended the request (sallyport cancel)."), &workspace, &outputs)
+  }
+
+  /// Who waits for an answer that has not begun is told.
+  private mutating func end(
+    _ outcome: Outcome, _ problem: Problem, _ workspace: inout Workspace, _ outputs: inout Outputs
+  ) -> Action {
+    if phase == .tunnel || delivery.contains(.hasBegun) { return breakOffNow(outcome) }
+    expectNoOther()
+    return answer(problem, &workspace, &outputs)
   }
 
   /// Ends it wherever it is.

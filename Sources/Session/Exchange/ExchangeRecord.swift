@@ -117,6 +117,8 @@ public enum Outcome: Equatable, Sendable {
   case exchangeTimeout
   /// The proxy stopped.
   case shutDown
+  /// An operator ended it.
+  case cancelled
   /// Its client held more than its share of a limit, and another waited.
   case displaced
   /// What was sent into a tunnel is no TLS, cannot be read, or names another server than the tunnel was opened to.
@@ -141,6 +143,7 @@ public enum Outcome: Equatable, Sendable {
     case .tunnelIdle: "tunnel-idle"
     case .exchangeTimeout: "exchange-timeout"
     case .shutDown: "shut-down"
+    case .cancelled: "cancelled"
     case .displaced: "displaced"
     case .tunnelFault(let fault), .tunnelFaultReported(let fault): fault.token
     case .tunnelRefused(let kind): kind.token.description

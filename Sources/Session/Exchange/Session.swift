@@ -225,6 +225,11 @@ public struct Session: ~Copyable {
     phase == .exchange ? exchange.shutDown(&workspace, &outputs) : .close
   }
 
+  /// An operator wants what is under way to end.
+  public mutating func cancelled(_ workspace: inout Workspace, _ outputs: inout Outputs) -> Action {
+    phase == .exchange ? exchange.cancelled(&workspace, &outputs) : .close
+  }
+
   /// Another client waits for what this one holds above its share.
   public mutating func displaced() -> Action { phase == .exchange ? exchange.breakOffNow(.displaced) : .close }
 

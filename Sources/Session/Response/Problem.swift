@@ -10,7 +10,7 @@ public struct Problem: Sendable, Equatable {
   /// What went wrong.
   public enum Kind: Sendable, CaseIterable {
     case malformedRequest, headTooLarge, slowRequest, versionNotSupported, clientNotIdentified
-    case denied, methodNotAllowed, authenticationRequired, addressDenied, schemeNotSupported, loop
+    case denied, cancelled, methodNotAllowed, authenticationRequired, addressDenied, schemeNotSupported, loop
     case nameNotFound, nameFailed, nameTimeout
     case connectionRefused, connectionTimeout, connectionFailed, notReachable, connectionClosed
     case malformedResponse, responseHeadTooLarge, responseTimeout, exchangeTimeout, stalled
@@ -26,7 +26,7 @@ public struct Problem: Sendable, Equatable {
     public var status: Int {
       switch self {
       case .malformedRequest: 400
-      case .denied, .addressDenied: 403
+      case .denied, .cancelled, .addressDenied: 403
       case .methodNotAllowed: 405
       case .authenticationRequired: 407
       case .slowRequest, .stalled: 408
@@ -58,6 +58,7 @@ public struct Problem: Sendable, Equatable {
       case .clientNotIdentified: "The proxy could not find out in time who asks"
       case .versionNotSupported: "The version of HTTP is not supported"
       case .denied: "The policy denies this request"
+      case .cancelled: "An operator has ended the request"
       case .methodNotAllowed: "The policy does not allow the method"
       case .authenticationRequired: "The proxy asks for credentials"
       case .addressDenied: "The policy denies the address of this host"
@@ -133,7 +134,7 @@ public struct Problem: Sendable, Equatable {
       case .certificateUntrusted, .certificateExpired, .certificateNotYetValid, .certificateNameMismatch,
         .certificateRevoked, .revocationUnknown, .pinMismatch, .pinsExpired:
         "tls_certificate_error"
-      case .denied, .methodNotAllowed, .authenticationRequired, .cellularNotAllowed: "http_request_denied"
+      case .denied, .cancelled, .methodNotAllowed, .authenticationRequired, .cellularNotAllowed: "http_request_denied"
       case .addressDenied: "destination_ip_prohibited"
       case .loop: "proxy_loop_detected"
       case .nameNotFound, .nameFailed: "dns_error"
@@ -161,6 +162,7 @@ public struct Problem: Sendable, Equatable {
       case .nameNotFound, .nameFailed: "-1003"
       case .connectionRefused, .connectionFailed, .parentRefused, .shuttingDown: "-1004"
       case .connectionClosed, .incompleteResponse: "-1005"
+      case .cancelled: "-999"
       case .loop: "-1007"
       case .redirectRefused: "-1010"
       case .notReachable: "-1009"
@@ -191,6 +193,7 @@ public struct Problem: Sendable, Equatable {
       case .clientNotIdentified: "client-not-identified"
       case .versionNotSupported: "version-not-supported"
       case .denied: "denied"
+      case .cancelled: "cancelled"
       case .methodNotAllowed: "method-not-allowed"
       case .authenticationRequired: "authentication-required"
       case .addressDenied: "address-denied"

@@ -1,0 +1,129 @@
+// What an operator does to what goes on: POST /v1/cancel ends exchanges and tunnels, POST /v1/flush drops what is kept for later
+// requests. Each loop does its part in its turn. Tests: Tests/EndToEndTests/test_interventions.py.
+
+import Bytes
+import Session
+import Transport
+
+/// Which exchanges and tunnels are to end: those that all of it holds for.
+struct CancelSelection: Sendable {
+  var who = EventFilter()
+  /// A host in lower case, as the log has it.
+  var host: String? = nil
+}
+
+/// What was dropped.
+struct FlushedThings: Sendable {
+  /// Connections to origins and parents that nobody used just then.
+  var connections = 0
+  /// TLS sessions that could have been resumed.
+  var sessions = 0
+}
+
+extension Worker {
+  /// Ends what is meant. How many.
+  func cancel(_ selection: CancelSelection) -> Int {
+    var count = 0
+    // What one of them does may close another.
+    for slot in occupants.indices {
+      guard case .client(let conversation) = occupants[slot], conversation.isMeant(by: selection),
+        conversation.cancel(self)
+      else { continue }
+      count += 1
+    }
+    return count
+  }
+
+  /// The next request looks up its host anew, and opens a connection with a whole handshake.
+  func flush() -> FlushedThings {
+    var things = FlushedThings()
+    for slot in occupants.indices {
+      switch occupants[slot] {
+      case .upstream(let upstream) where upstream.owner == nil:
+        dropIdle(upstream)
+        things.connections += 1
+      case .http2(let endpoint):
+        guard case .origin = endpoint.peer else { continue }
+        if endpoint.connection.openStreams == 0 { things.connections += 1 }
+        endpoint.retire()
+      default: continue
+      }
+    }
+    things.sessions = sessions.count
+    sessions.removeAll { _ in true }
+    probes.removeAll { _ in true }
+    forgetNames()
+    return things
+  }
+}
+
+extension Conversation {
+  fileprivate func isMeant(by selection: CancelSelection) -> Bool {
+    guard session.isInExchange, !hasNoClient else { return false }
+    if let host = selection.host, destination?.name.lowercased() != host { return false }
+    return selection.who.includes(subject)
+  }
+}
+
+extension AdminServer {
+  /// POST /v1/cancel?ref=…, host=…, rule=…, user=…
+  func cancel(_ request: AdminRequest, _ connection: AdminConnection) {
+    var selection = CancelSelection()
+    for name in ["ref", "host", "rule", "user"] {
+      switch AdminQuery.values(of: name, in: request.query) {
+      case .failure(let fault): return refuse(400, fault.sentence, connection)
+      case .success(let values) where values.count > 1:
+        return refuse(400, "expected one '\(name)' in the query", connection)
+      case .success(let values):
+        guard let value = values.first else { continue }
+        switch name {
+        case "ref":
+          guard let reference = Reference(value) else {
+            return refuse(400, "expected a reference of six characters as 'ref', found '\(value)'", connection)
+          }
+          selection.who.reference = reference.text
+        case "host": selection.host = value.lowercased()
+        case "rule": selection.who.rule = value
+        default: selection.who.user = value
+        }
+      }
+    }
+    if request.query.isEmpty {
+      return refuse(400, "expected what to end: 'ref', 'host', 'rule' or 'user' in the query", connection)
+    }
+    inquire(.cancel(selection), .cancelled, connection)
+  }
+
+  /// 404 where nothing was meant: the command fails then.
+  func cancelled(_ answers: [Answer], wantsText: Bool) -> AdminPage {
+    let count = answers.reduce(0) { sum, answer in
+      if case .cancelled(let count) = answer { sum + count } else { sum }
+    }
+    if count == 0 {
+      let detail = "nothing of the kind is under way"
+      return wantsText ? .text(detail + "\n", status: 404) : .problem(404, detail)
+    }
+    return wantsText
+      ? .text("ended \(count == 1 ? "1 request or tunnel" : "\(count) requests and tunnels")\n")
+      : .json(.object([("cancelled", .number(count))]))
+  }
+
+  func flush(_ connection: AdminConnection) {
+    // Names are looked up by a thread of their own.
+    shared.resolver.networkChanged()
+    inquire(.flush, .flushed, connection)
+  }
+
+  func flushed(_ answers: [Answer], wantsText: Bool) -> AdminPage {
+    var sum = FlushedThings()
+    for case .flushed(let things) in answers {
+      sum.connections += things.connections
+      sum.sessions += things.sessions
+    }
+    return wantsText
+      ? .text(
+        "dropped \(StatusPage.plural(sum.connections, "kept connection")), "
+          + "\(StatusPage.plural(sum.sessions, "TLS session")), and all names\n")
+      : .json(.object([("connections", .number(sum.connections)), ("tls_sessions", .number(sum.sessions))]))
+  }
+}
