@@ -226,8 +226,9 @@ def measured(store: Store, options) -> dict:
         figures["private_after_start_mb"] = measure.memory(store.daemon.pid).private / 1e6
         store.wait_until_stored(options.answers)
     with Probe(store) as probe:
+        before = store.turns()
         time.sleep(PROBE_BEFORE_SECONDS)
-        figures["probe_alone"] = probe.take()
+        figures["alone"] = {"probe": probe.take(), "turns": turns_between(before, store.turns())}
         for name, path, method in (("list", "/v1/cache/answers?host={}", "GET"), ("purge", "/v1/cache/purge?host={}", "POST"),
                                    ("purge_url", "/v1/cache/purge?url=http://{}:%d/1" % store.origin_port, "POST")):
             before = store.turns()
@@ -263,6 +264,18 @@ def verdicts(figures: dict) -> list[tuple[str, bool]]:
     return rows
 
 
+def show(kind: str, figures: dict):
+    print(kind)
+    for name, value in figures.items():
+        if isinstance(value, float):
+            value = round(value, 1)
+        elif isinstance(value, list):
+            value = [round(each) for each in value]
+        elif isinstance(value, dict) and "turns" in value:
+            value = {**value, "turns": ", ".join(f"{count} {limit}" for limit, count in value["turns"].items() if count)}
+        print(f"  {name:24} {value}")
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--binary", type=pathlib.Path, default=SOURCES.parent.parent / ".build/release/sallyport")
@@ -285,7 +298,7 @@ def main() -> int:
                     results[kind] = measured(store, options)
                 finally:
                     store.stop()
-            print(f"{kind}: {json.dumps(results[kind], indent=1)}")
+            show(kind, results[kind])
             for sentence, holds in verdicts(results[kind]):
                 print(f"  {'kept' if holds else 'BROKEN'}  {sentence}")
                 kept &= holds
