@@ -31,6 +31,7 @@ from dataclasses import dataclass
 import measure
 import processes
 from processes import HOST, BenchError, Child
+from proxies import SQUID_SERVICE, remove_shared_memory
 
 SOURCES = pathlib.Path(__file__).resolve().parent
 PROXY_CPU, LOAD_CPU = 0, 1
@@ -125,7 +126,7 @@ url_rewrite_extras "%>a"
 store_id_extras "%>a"
 shutdown_lifetime 0 seconds
 """)
-    return [[processes.find("squid"), "-N", "-d1", "-n", "sallyportcachebench", "-f", str(directory / "squid.conf")]]
+    return [[processes.find("squid"), "-N", "-d1", "-n", SQUID_SERVICE, "-f", str(directory / "squid.conf")]]
 
 
 def varnish(logged: bool):
@@ -268,6 +269,7 @@ class Bench:
         finally:
             for child in reversed(children):
                 child.stop()
+            remove_shared_memory()
             shutil.rmtree(directory, ignore_errors=True)
         if done["errors"] > done["requests"] / 1000 or not done["requests"]:
             raise BenchError(f"{subject.name}: {done['errors']} errors in {done['requests']} requests")

@@ -219,6 +219,35 @@ def test_readers_of_one_answer_that_is_read_from_the_disk_all_get_it(old_on_disk
         assert not short, f"so many bytes came of {len(LARGE)}: {short}"
 
 
+@pytest.mark.parametrize("how", ["a purge", "an unsafe method", "room for others"])
+def test_what_is_removed_while_it_is_read_from_the_disk_is_read_to_its_end(how, cached, storing, raw_client, tmp_path):
+    """A reader that has begun gets all of it: nothing is wrong with the disk."""
+    stored = cached()
+    store = 'memory = "2MiB"\ndisk = "10MiB"'
+    for number in range(8):
+        stored.site.say(f"/{number}", said(FRESH, body=LARGE))
+    for run in range(2):
+        stored.proxy = storing(tmp_path / "store", store)
+        stored.enter = lambda: raw_client(stored.proxy)
+        if run == 0:
+            stored.ask("/0")
+            wait_until_written(stored, 1)
+            ended(stored.proxy)
+    client = raw_client(stored.proxy, receive_buffer=4096)
+    client.send(stored.head("/0"))
+    client.receive_until(b"\r\n\r\n")
+    if how == "a purge":
+        assert purge(stored.proxy, "all=yes")
+    elif how == "an unsafe method":
+        stored.site.say("/0", said(status=204))
+        stored.ask("/0", method="DELETE")
+    else:
+        for number in range(1, 8):
+            assert stored.ask(f"/{number}").body == LARGE
+    assert client.receive_exactly(len(LARGE)) == LARGE
+    assert not cache_lines(stored.proxy)
+
+
 def test_a_slow_reader_of_what_is_still_coming_gets_it_from_the_disk(cached, storing, raw_client, faulty_disk, tmp_path):
     """More comes while the next chunk is read for it and its client has no room; then it has room, and after that the chunk is there."""
     disk = faulty_disk(tmp_path / "store")
