@@ -187,6 +187,9 @@ public struct CacheIndex: Sendable {
     }
   }
 
+  /// An operator wants what was stored until now to go: what was asked for before is not stored any more.
+  public mutating func forgetWhatWasAskedFor(before now: Int64) { changedBefore = max(changedBefore, now) }
+
   /// Whether the URL was changed at or after a moment: an answer that was asked for then may be of what it was before.
   public func wasChanged(_ key: CacheKey, since requested: Int64) -> Bool {
     requested <= changedBefore || changed[key.urlHash].map { requested <= $0 } ?? false

@@ -6,6 +6,14 @@ import Bytes
 public struct ComparableURL: Hashable, Sendable {
   private let bytes: [UInt8]
 
+  /// Its host as answers are listed by: without a port; nil: it has none.
+  public var host: String? {
+    guard let begin = bytes.firstIndex(of: 0x2f).map({ $0 + 2 }), begin <= bytes.count else { return nil }
+    let authority = bytes[begin...].prefix { $0 != 0x2f }
+    if authority.first == 0x5b { return String(decoding: authority.dropFirst().prefix { $0 != 0x5d }, as: UTF8.self) }
+    return String(decoding: authority.prefix { $0 != 0x3a }, as: UTF8.self)
+  }
+
   public init(_ url: [UInt8]) {
     var url = url[...]
     if let fragment = url.firstIndex(of: 0x23) { url = url[..<fragment] }

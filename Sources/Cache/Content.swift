@@ -67,6 +67,8 @@ public final class Content: Sendable {
     var loading: Set<Int> = []
     /// Who fetches it; nil: nobody, or nobody any more.
     var fetch: Reader?
+    /// All of it is in the file, and its row is there, or was.
+    var isFiled = false
     /// What there is of it goes on as another's: the file as well.
     var isSalvaged = false
     /// The fetch has been told to wait for its readers, or for the file.
@@ -93,6 +95,7 @@ public final class Content: Sendable {
       state.trailers = trailers
       state.written = count
       state.spills = true
+      state.isFiled = true
     }
   }
 
@@ -336,6 +339,15 @@ public final class Content: Sendable {
       return Content(state.chunks, count: state.count, written: state.written, spills: state.spills)
     }
   }
+
+  /// Its row is about to be written: once, whatever has become of that since.
+  public func isFiledNow() -> Bool {
+    state.withLock { state in
+      defer { state.isFiled = true }
+      return !state.isFiled
+    }
+  }
+  public var isFiled: Bool { state.withLock { $0.isFiled } }
 
   /// Whether its file is another's now.
   public var isSalvaged: Bool { state.withLock { $0.isSalvaged } }

@@ -58,10 +58,11 @@ public struct StoredHead: Sendable {
   /// Part of the time since the last change, the one that RFC 9111, 4.2.2 gives.
   static let heuristicDivisor: Int64 = 10
 
-  /// `fields`: without those of the hop. `targets`: names of fields that speak to this cache, in lower case.
+  /// `fields`: without those of the hop. `wall`: the time of the machine, where `received` is of a clock that is never set back.
+  /// `targets`: names of fields that speak to this cache, in lower case.
   public init(
     status: Int, reason: [UInt8], _ fields: MessageFields, answering request: CacheRequest, requested: Int64,
-    received: Int64, targets: [[UInt8]] = []
+    received: Int64, wall: Int64? = nil, targets: [[UInt8]] = []
   ) {
     self.status = status
     self.reason = reason
@@ -73,9 +74,10 @@ public struct StoredHead: Sendable {
     if isPrivateStore { directives.sharedMaxAge = nil }
     self.directives = directives
     entityTag = fields.only("etag").flatMap { EntityTag($0) }
+    // What the origin's clock says is held against that of the machine.
+    let seconds = (wall ?? received) / 1000
     namesLifetime =
       directives.maxAge != nil || directives.sharedMaxAge != nil || !isTargeted && fields.contains("expires")
-    let seconds = received / 1000
     lastModified = fields.only("last-modified").flatMap { HTTPDate.read($0.span, now: seconds) }
     let date = fields.only("date").flatMap { HTTPDate.read($0.span, now: seconds) }
     self.date = date ?? seconds
@@ -231,7 +233,7 @@ public struct StoredHead: Sendable {
   /// What the origin said when it was asked whether it still holds (RFC 9111, 4.3.4 and 4.3.5): its fields take the place of those
   /// that are stored, but for what belongs to the content.
   public func freshened(
-    by update: MessageFields, answering request: CacheRequest, requested: Int64, received: Int64,
+    by update: MessageFields, answering request: CacheRequest, requested: Int64, received: Int64, wall: Int64? = nil,
     targets: [[UInt8]] = []
   ) -> StoredHead {
     let kept = update.without([
@@ -242,6 +244,6 @@ public struct StoredHead: Sendable {
     if !update.contains("date") { fields = fields.without(["date"]) }
     return StoredHead(
       status: status, reason: reason, fields, answering: request, requested: requested, received: received,
-      targets: targets)
+      wall: wall, targets: targets)
   }
 }

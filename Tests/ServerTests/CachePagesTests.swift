@@ -220,10 +220,10 @@ import Testing
       Self.answer(), Self.answer("http://b.example/x", host: "b.example"),
       Self.answer("http://b.example/y", host: "b.example"))
     let selection = CacheSelection(host: "b.example")
-    #expect(cache.purge { selection.includes($0, at: Self.noon) } == 2)
-    #expect(cache.purge { selection.includes($0, at: Self.noon) } == 0)
+    #expect(cache.purge(selection, at: Self.noon) == 2)
+    #expect(cache.purge(selection, at: Self.noon) == 0)
     #expect(Self.urls(cache, CacheSelection()) == ["http://a.example/x"])
-    #expect(cache.purge { _ in true } == 1)
+    #expect(cache.purge(CacheSelection(), at: Self.noon) == 1)
     #expect(CacheFacts(cache).answers == 0 && CacheFacts(cache).bytes == 0)
   }
 

@@ -14,6 +14,20 @@ struct CacheSelection: Sendable {
   /// Stored longer ago than this, in seconds.
   var older: Int64? = nil
 
+  /// What can be told without making a list's entry.
+  func mayInclude(_ answer: StoredAnswer) -> Bool {
+    if let host, answer.host != host { return false }
+    if let rule, answer.rule != rule { return false }
+    return true
+  }
+
+  /// What the columns of a table must hold.
+  var columns: [(column: String, value: String)] {
+    [host ?? url?.host, rule].enumerated().compactMap { index, value in
+      value.map { (index == 0 ? "host" : "rule", $0) }
+    }
+  }
+
   /// `now`: milliseconds since 1970.
   func includes(_ answer: ListedAnswer, at now: Int64) -> Bool {
     if let url, ComparableURL(answer.url) != url { return false }
@@ -105,7 +119,7 @@ enum CachePages {
   ) {
     var listed: [ListedAnswer] = []
     var more = 0
-    for answer in cache.list() where selection.includes(answer, at: now) {
+    for answer in cache.list(selection, at: now) {
       if listed.count < mostListed { listed.append(answer) } else { more += 1 }
     }
     return (listed, more)

@@ -8,7 +8,7 @@ extension AdminServer {
   /// GET /v1/cache, GET /v1/cache?url=…, GET /v1/cache/answers.
   func tellCache(_ request: AdminRequest, _ connection: AdminConnection) {
     guard let cache = host.state.cache else { return refuseCache(connection) }
-    let now = Clock.wall
+    let now = cache.time
     switch selection(request.query) {
     case .failure(let fault): refuse(400, fault.sentence, connection)
     case .success(let selection) where request.path == "/v1/cache" && selection.url == nil:
@@ -28,7 +28,7 @@ extension AdminServer {
   /// POST /v1/cache/purge?…
   func purgeCache(_ request: AdminRequest, _ connection: AdminConnection) {
     guard let cache = host.state.cache else { return refuseCache(connection) }
-    let now = Clock.wall
+    let now = cache.time
     switch selection(request.query) {
     case .failure(let fault): refuse(400, fault.sentence, connection)
     case .success(let selection):
@@ -40,7 +40,7 @@ extension AdminServer {
         return refuse(
           400, "expected what to purge: 'url', 'host', 'rule', 'older' or 'all=yes' in the query", connection)
       }
-      let removed = cache.purge { selection.includes($0, at: now) }
+      let removed = cache.purge(selection, at: now)
       connection.write(
         connection.wantsText
           ? .text("purged \(StatusPage.plural(removed, "answer"))\n") : .json(.object([("purged", .number(removed))])))

@@ -55,6 +55,11 @@ final class Caching {
       && !request.directives.noCache && !request.isForPart && !request.isConditional && !request.isAuthorized
   }
 
+  /// The time that ages are counted by.
+  func time(_ worker: Worker) -> Int64 {
+    cache.time(wall: worker.workspace.wallMilliseconds, monotonic: worker.now)
+  }
+
   /// What was stored is of no use.
   func forgetStored() {
     stored = nil

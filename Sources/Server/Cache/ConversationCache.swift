@@ -24,7 +24,7 @@ extension Conversation {
     guard let caching else { return refusesWithoutStore(worker) }
     if caching.awaitsHead || caching.leads != nil { return false }
     if !caching.request.isCacheable { return passesStoreBy(caching, worker) }
-    let now = worker.workspace.wallMilliseconds
+    let now = caching.time(worker)
     let found = caching.cache.with { $0.find(caching.key, caching.request.fields) }
     if found.isNone, asksDisk(caching, worker) { return true }
     switch found {

@@ -26,19 +26,33 @@ final class DiskFiles: @unchecked Sendable {
   /// Files that are being written, and those that were read last.
   private var writing: [UInt64: Descriptor] = [:]
   private var reading: [(file: UInt64, descriptor: Descriptor)] = []
+  /// Files that were removed, and somebody has the content of.
+  private var held: [UInt64: Descriptor] = [:]
+  private var contents: [UInt64: WeakContent] = [:]
+  private var contentsToSweep = leastContentsToSweep
+
+  private struct WeakContent {
+    weak var content: Content?
+  }
+
+  /// Contents that are known before those that are gone are forgotten.
+  private static let leastContentsToSweep = 1024
 
   /// Says of a database that it is ours ("Spct"), and which form its table has.
   private static let applicationID = 0x5370_6374
-  private static let form = 2
+  private static let form = 3
   /// Files that are kept open for reading: as many as are read at one time by busy clients.
   private static let mostReading = 64
   /// Directories of files: some thousand files in each where the store is large.
   private static let directories = 256
   private static let objects = "objects"
+  private static let removed = "removed"
 
-  static func open(_ path: String, _ storage: CacheStorage) -> Result<DiskFiles, Fault> {
+  static func open(_ path: String, _ notes: RemovedFiles) -> Result<DiskFiles, Fault> {
     do {
-      return .success(try DiskFiles(path))
+      let files = try DiskFiles(path)
+      try files.forget(notedBy: notes)
+      return .success(files)
     } catch {
       return .failure(error)
     }
@@ -50,6 +64,9 @@ final class DiskFiles: @unchecked Sendable {
     } catch {
       switch error {
       case .held: throw Fault(sentence: "another store has \(path) open")
+      case .foreign(let name):
+        throw Fault(
+          sentence: "\(name) belongs to another user, or others may write in it; it must be the daemon's alone")
       case .system(let error): throw Fault(sentence: "cannot use \(path): \(error)")
       }
     }
@@ -57,6 +74,9 @@ final class DiskFiles: @unchecked Sendable {
       throw Fault(sentence: "cannot write in \(path): \(error)")
     }
     for number in 0..<Self.directories { _ = directory.createDirectory(Self.folder(UInt64(number))) }
+    for name in ["index.db", "index.db-wal", "index.db-shm", Self.removed, Self.objects] where !directory.isOurs(name) {
+      throw Fault(sentence: "\(path)/\(name) belongs to another user, or others may write in it")
+    }
     do {
       // SQLite gives what it makes beside it the mode of the first.
       if case .success(let table) = directory.touch("index.db") { table.close() }
@@ -75,6 +95,57 @@ final class DiskFiles: @unchecked Sendable {
   deinit {
     for descriptor in writing.values { descriptor.close() }
     for (_, descriptor) in reading { descriptor.close() }
+    for descriptor in held.values { descriptor.close() }
+  }
+
+  /// Whether the directory is still where it was opened.
+  var isThere: Bool { directory.isThere }
+
+  /// Applies the notes of who had the store before: their rows go, before anybody is told of them.
+  func forget(notedBy notes: RemovedFiles) throws(Fault) {
+    switch notes.open(directory, name: Self.removed) {
+    case .failure(let error): throw Fault(sentence: "cannot use \(directory.path)/\(Self.removed): \(error)")
+    case .success(let numbers):
+      if numbers.isEmpty { return }
+      let gone = Set(numbers)
+      do {
+        try begin()
+        for number in numbers { try remove(number) }
+        try commit()
+      } catch {
+        throw Fault(sentence: "cannot use \(directory.path)/index.db: \(error)")
+      }
+      rows.removeAll { gone.contains($0.file) }
+      notes.removed(numbers.count)
+    }
+  }
+
+  // MARK: Who reads
+
+  private func note(_ content: Content, of file: UInt64) {
+    contents[file] = WeakContent(content: content)
+    if contents.count < contentsToSweep { return }
+    contents = contents.filter { $0.value.content != nil }
+    contentsToSweep = max(Self.leastContentsToSweep, 2 * contents.count)
+  }
+
+  /// A file that is about to be removed stays open for who has its content.
+  private func hold(_ file: UInt64) {
+    guard contents[file]?.content != nil, writing[file] == nil, held[file] == nil else { return }
+    if let index = reading.firstIndex(where: { $0.file == file }) {
+      held[file] = reading.remove(at: index).descriptor
+    } else if case .success(let descriptor) = directory.open(Self.name(file)) {
+      held[file] = descriptor
+    }
+  }
+
+  /// Closes what nobody has the content of any more.
+  func sweep() {
+    for (file, descriptor) in held where contents[file]?.content == nil {
+      descriptor.close()
+      held[file] = nil
+      contents[file] = nil
+    }
   }
 
   private struct Foreign: Error {}
@@ -115,6 +186,7 @@ final class DiskFiles: @unchecked Sendable {
         selecting BLOB NOT NULL, names_lifetime INTEGER NOT NULL, is_private INTEGER NOT NULL,
         bytes INTEGER NOT NULL, part_offset INTEGER, part_total INTEGER)
       """)
+    try database.run("CREATE INDEX answers_of_hosts ON answers (host)")
   }
 
   private func readRows() throws {
@@ -201,8 +273,9 @@ final class DiskFiles: @unchecked Sendable {
   }
 
   /// It is nobody's any more but of those who read it.
-  func forget(_ file: UInt64) {
-    if let descriptor = writing.removeValue(forKey: file) { keepReading(file, descriptor) }
+  func forget(_ file: UInt64, _ content: Content) {
+    if let descriptor = writing.removeValue(forKey: file) { held[file] = descriptor }
+    note(content, of: file)
     directory.remove(Self.name(file))
   }
 
@@ -213,7 +286,7 @@ final class DiskFiles: @unchecked Sendable {
 
   /// nil where the file does not hold what it should.
   func read(_ count: Int, of file: UInt64, at offset: UInt64) -> [UInt8]? {
-    if let open = writing[file] { return open.read(count, at: offset) }
+    if let open = writing[file] ?? held[file] { return open.read(count, at: offset) }
     if let known = reading.first(where: { $0.file == file }) { return known.descriptor.read(count, at: offset) }
     guard case .success(let descriptor) = directory.open(Self.name(file)) else { return nil }
     keepReading(file, descriptor)
@@ -232,6 +305,7 @@ final class DiskFiles: @unchecked Sendable {
       throw DatabaseFault(description: "no file can be made", code: 0)
     }
     if let descriptor = writing.removeValue(forKey: file) { keepReading(file, descriptor) }
+    note(answer.content, of: file)
     let record = answer.head.record
     try database.run(
       "INSERT INTO answers VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
@@ -264,9 +338,10 @@ final class DiskFiles: @unchecked Sendable {
   }
 
   func remove(_ file: UInt64) throws(DatabaseFault) {
-    // One that is being read stays open until others take its place.
-    try database.run("DELETE FROM answers WHERE file = ?", [.integer(Int64(file))])
+    hold(file)
+    // Without its file a row is no answer, should it not go.
     directory.remove(Self.name(file))
+    try database.run("DELETE FROM answers WHERE file = ?", [.integer(Int64(file))])
   }
 
   /// nil inside: the row is of another key. Throws where row and file do not agree.
@@ -289,6 +364,7 @@ final class DiskFiles: @unchecked Sendable {
       guard let first = descriptor.read(count, at: 0) else { throw Foreign() }
       _ = content.loaded(0, first)
     }
+    note(content, of: file)
     return (
       StoredAnswer(
         key: key, url: Array(found[2].text.utf8), host: found[3].text, rule: found[4].text,
@@ -309,8 +385,14 @@ final class DiskFiles: @unchecked Sendable {
     let part: StoredPart?
   }
 
-  func forEachRow(targets: [[UInt8]] = [], _ body: (Listed) -> Void) throws(DatabaseFault) {
-    try database.run("SELECT * FROM answers") { row in
+  /// `narrowed`: only rows of which these columns hold these values.
+  func forEachRow(
+    targets: [[UInt8]] = [], narrowed: [(column: String, value: String)] = [], _ body: (Listed) -> Void
+  ) throws(DatabaseFault) {
+    let conditions = narrowed.map { "\($0.column) = ?" }.joined(separator: " AND ")
+    try database.run(
+      "SELECT * FROM answers" + (conditions.isEmpty ? "" : " WHERE " + conditions), narrowed.map { .text($0.value) }
+    ) { row in
       body(
         Listed(
           file: UInt64(row[0].integer), url: Array(row[2].text.utf8), host: row[3].text, rule: row[4].text,

@@ -48,9 +48,10 @@ final class DiskStore: Sendable {
   private let storage: CacheStorage
   private let shared: Locked<Shared>
   private let jobs = Mailbox<Job>()
+  private let removed = RemovedFiles()
   private let tell: @Sendable (String) -> Void
   private let wake: @Sendable ([Content.Reader], StoreEvent) -> Void
-  private let insert: @Sendable (StoredAnswer) -> Bool
+  private let insert: @Sendable (StoredAnswer, UInt64) -> Bool
   private let isCurrent: @Sendable (StoredAnswer) -> Bool
   private let targets: [[UInt8]]
 
@@ -66,7 +67,7 @@ final class DiskStore: Sendable {
   init(
     _ storage: CacheStorage, directory: String, tell: @escaping @Sendable (String) -> Void,
     wake: @escaping @Sendable ([Content.Reader], StoreEvent) -> Void,
-    insert: @escaping @Sendable (StoredAnswer) -> Bool, isCurrent: @escaping @Sendable (StoredAnswer) -> Bool
+    insert: @escaping @Sendable (StoredAnswer, UInt64) -> Bool, isCurrent: @escaping @Sendable (StoredAnswer) -> Bool
   ) {
     self.isCurrent = isCurrent
     self.storage = storage
@@ -77,7 +78,7 @@ final class DiskStore: Sendable {
     targets = storage.targets.map { Array($0.utf8) }
     shared = Locked(Shared(table: DiskTable(limit: storage.diskBytes, purgeTo: storage.purgeTo)))
     // What was there before is known before the first request.
-    let opened = DiskFiles.open(directory, storage)
+    let opened = DiskFiles.open(directory, removed)
     switch opened {
     case .success(let files): take(files)
     case .failure(let fault): shared.withLock { $0.fault = fault.sentence }
@@ -99,6 +100,9 @@ final class DiskStore: Sendable {
 
   /// Whether new answers go to files.
   var isWriting: Bool { shared.withLock { $0.isOpen && $0.fault == nil } }
+
+  /// Whether an answer in a file may be used. Whoever removes one says so here first.
+  func holds(_ file: UInt64) -> Bool { shared.withLock { $0.table.contains(file) } }
 
   /// Whether a file may hold an answer to a request of this key.
   func mayHave(_ key: CacheKey) -> Bool { shared.withLock { $0.isOpen && !$0.table.files(of: key).isEmpty } }
@@ -133,9 +137,10 @@ final class DiskStore: Sendable {
     guard let file = answer.file else { return }
     shared.withLock { shared in
       // What has no row yet is being written.
-      if !shared.table.contains(file) { shared.discarded.insert(file) }
+      if !answer.content.isFiled { shared.discarded.insert(file) }
       shared.table.remove(file)
     }
+    removed.note([file])
     jobs.post(.remove([file]))
   }
 
@@ -145,7 +150,9 @@ final class DiskStore: Sendable {
       for file in files { shared.table.remove(file) }
       return files
     }
-    if !files.isEmpty { jobs.post(.remove(files)) }
+    if files.isEmpty { return }
+    removed.note(files)
+    jobs.post(.remove(files))
   }
 
   // MARK: For the daemon's thread
@@ -164,13 +171,23 @@ final class DiskStore: Sendable {
   /// Gives the directory back.
   func stop() { jobs.post(.stop) }
 
-  /// Removes the rows that are meant, and their files. How many.
-  func purge(_ files: DiskFiles, where isMeant: (DiskFiles.Listed) -> Bool) -> Int {
+  /// Removes the rows that are meant, and their files. Which.
+  func purge(
+    _ files: DiskFiles, narrowed: [(column: String, value: String)], where isMeant: (DiskFiles.Listed) -> Bool
+  ) -> Set<UInt64> {
     var meant: [UInt64] = []
-    try? files.forEachRow { row in if isMeant(row) { meant.append(row.file) } }
+    try? files.forEachRow(narrowed: narrowed) { row in if isMeant(row) { meant.append(row.file) } }
+    if meant.isEmpty { return [] }
     shared.withLock { shared in for file in meant { shared.table.remove(file) } }
-    for file in meant { try? files.remove(file) }
-    return meant.count
+    removed.note(meant)
+    var isDone = true
+    func attempt(_ body: () throws(DatabaseFault) -> Void) { do { try body() } catch { isDone = false } }
+    attempt(files.begin)
+    for file in meant { attempt { () throws(DatabaseFault) in try files.remove(file) } }
+    attempt(files.commit)
+    // Else the notes stay, for the next who opens it.
+    if isDone { removed.removed(meant.count) }
+    return Set(meant)
   }
 
   var facts: (answers: Int, bytes: UInt64, evictions: UInt64, fault: String?) {
@@ -198,16 +215,20 @@ final class DiskStore: Sendable {
       switch opened {
       case .success(let files):
         files.removeOrphans(besides: shared.withLock { $0.table.files })
-        work(files)
-        shared.withLock { $0.isOpen = false }
-        opened = .failure(DiskFiles.Fault(sentence: "closed"))
-        return refuseForEver()
+        let stopped = work(files)
+        shared.withLock { shared in
+          shared.isOpen = false
+          shared.table = DiskTable(limit: storage.diskBytes, purgeTo: storage.purgeTo)
+        }
+        removed.close()
+        opened = .failure(DiskFiles.Fault(sentence: "\(directory) is gone"))
+        if stopped { return refuseForEver() }
       case .failure(let fault):
         if fault.sentence != said { tell("cache: \(fault.sentence); answers are stored in memory alone") }
         said = fault.sentence
         shared.withLock { $0.fault = fault.sentence }
         if !refuseJobs(milliseconds: Self.retryMilliseconds) { return refuseForEver() }
-        opened = DiskFiles.open(directory, storage)
+        opened = DiskFiles.open(directory, removed)
         if case .success(let files) = opened {
           take(files)
           tell("cache: \(directory) is in use now")
@@ -244,13 +265,16 @@ final class DiskStore: Sendable {
     if wakes, let fetch = answer.content.fetch { wake([fetch], .fetch) }
   }
 
-  private func work(_ files: DiskFiles) {
+  /// false: the directory is not there any more, or is another.
+  private func work(_ files: DiskFiles) -> Bool {
     var resumes: Int64 = .max
     while true {
       let wait = resumes == .max ? -1 : Int32(clamping: max(0, resumes - Clock.monotonic))
       _ = Poll.readable(jobs.descriptor, milliseconds: wait)
+      var isLost = false
       if Clock.monotonic >= resumes {
         resumes = .max
+        isLost = !files.isThere
         shared.withLock { $0.fault = nil }
       }
       var batch = jobs.takeAll()
@@ -258,11 +282,18 @@ final class DiskStore: Sendable {
       batch = batch.filter(\.isAwaited) + batch.filter { !$0.isAwaited }
       let stops = batch.contains { if case .stop = $0 { true } else { false } }
       if let fault = perform(batch, files) {
-        tell("cache: \(directory): \(fault); nothing is stored there for \(Self.pauseMilliseconds / 1000) s")
-        shared.withLock { $0.fault = fault }
-        resumes = Clock.monotonic + Self.pauseMilliseconds
+        let isNew = shared.withLock { shared in
+          defer { shared.fault = fault }
+          return shared.fault == nil
+        }
+        // Once: what is being written meets it as well.
+        if isNew {
+          tell("cache: \(directory): \(fault); nothing is stored there for \(Self.pauseMilliseconds / 1000) s")
+          resumes = Clock.monotonic + Self.pauseMilliseconds
+        }
       }
-      if stops { return }
+      if stops { return true }
+      if isLost { return false }
     }
   }
 
@@ -270,6 +301,8 @@ final class DiskStore: Sendable {
   private func perform(_ batch: [Job], _ files: DiskFiles) -> String? {
     if batch.isEmpty { return nil }
     var fault: String? = nil
+    // Rows that were noted as removed, and are.
+    var gone = 0
     func attempt(_ body: () throws(DatabaseFault) -> Void) {
       do { try body() } catch { fault = fault ?? error.description }
     }
@@ -288,7 +321,11 @@ final class DiskStore: Sendable {
         restore(key, files)
         reply()
       case .freshen(let answer): attempt { () throws(DatabaseFault) in try files.update(answer) }
-      case .remove(let numbers): attempt { () throws(DatabaseFault) in try remove(numbers, files) }
+      case .remove(let numbers):
+        attempt { () throws(DatabaseFault) in
+          try remove(numbers, files)
+          gone += numbers.count
+        }
       case .touch(let used): shared.withLock { shared in for file in used { shared.table.touch(file) } }
       case .operate, .stop: break
       }
@@ -296,6 +333,8 @@ final class DiskStore: Sendable {
     let purged = shared.withLock { $0.table.purge() }
     if !purged.isEmpty { attempt { () throws(DatabaseFault) in try remove(purged, files) } }
     attempt(files.commit)
+    if fault == nil, gone > 0 { removed.removed(gone) }
+    files.sweep()
     for case .operate(let body) in batch { body(files) }
     return fault
   }
@@ -316,11 +355,11 @@ final class DiskStore: Sendable {
       if !answer.content.isSalvaged { files.abandon(number) }
       return nil
     // Of the last jobs of an answer the first finds it whole.
-    case .complete: if shared.withLock({ $0.table.contains(number) }) { return nil }
+    case .complete: if !answer.content.isFiledNow() { return nil }
     }
     // Who reads it goes on; nobody else gets it.
     if shared.withLock({ $0.discarded.remove(number) }) != nil || !isCurrent(answer) {
-      files.forget(number)
+      files.forget(number, answer.content)
       return nil
     }
     do {
@@ -355,7 +394,7 @@ final class DiskStore: Sendable {
         try? files.remove(number)
         continue
       }
-      if let answer = found.answer, !insert(answer) {
+      if let answer = found.answer, !insert(answer, number) {
         shared.withLock { $0.table.remove(number) }
         try? files.remove(number)
       }

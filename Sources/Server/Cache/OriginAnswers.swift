@@ -41,7 +41,7 @@ extension Conversation {
     _ worker: Worker
   ) -> Bool {
     let status = worker.workspace.response.status
-    let now = worker.workspace.wallMilliseconds
+    let now = caching.time(worker)
     let fields = MessageFields(worker.workspace.response.fields, input.bytes)
     caching.awaitsHead = false
     switch caching.request.method {
@@ -110,7 +110,8 @@ extension Conversation {
     }
     let head = StoredHead(
       status: status, reason: input.extracting(worker.workspace.response.reason).array, fields,
-      answering: caching.request, requested: caching.requested, received: worker.workspace.wallMilliseconds,
+      answering: caching.request, requested: caching.requested, received: caching.time(worker),
+      wall: worker.workspace.wallMilliseconds,
       targets: caching.cache.targets)
     if head.refusal(toStoreFor: caching.request) != nil { return nil }
     let file = disk?.newFile()
@@ -129,11 +130,12 @@ extension Conversation {
   private func part(
     _ range: ContentRange, of total: UInt64, _ fields: MessageFields, _ caching: Caching, _ worker: Worker
   ) -> Storing? {
-    let now = worker.workspace.wallMilliseconds
+    let now = caching.time(worker)
     // It is kept as the whole is that it is of.
     let head = StoredHead(
       status: 200, reason: Array("OK".utf8), fields, answering: caching.request, requested: caching.requested,
-      received: now, targets: caching.cache.targets)
+      received: now, wall: worker.workspace.wallMilliseconds,
+      targets: caching.cache.targets)
     if head.refusal(toStoreFor: caching.request) != nil { return nil }
     let file = caching.cache.disk?.newFile()
     if let old = caching.part, let oldPart = old.part, let (beginning, known) = old.meets(range, fields),
@@ -142,6 +144,7 @@ extension Conversation {
     {
       let fresh = old.head.freshened(
         by: fields, answering: caching.request, requested: caching.requested, received: now,
+        wall: worker.workspace.wallMilliseconds,
         targets: caching.cache.targets)
       let count = range.bytes.upperBound - oldPart.offset
       let content = Content(beginning, announced: count, spills: file != nil)
@@ -207,7 +210,7 @@ extension Conversation {
     let fresh = stored.freshened(
       stored.head.freshened(
         by: fields, answering: caching.request, requested: caching.requested,
-        received: worker.workspace.wallMilliseconds, targets: caching.cache.targets))
+        received: caching.time(worker), wall: worker.workspace.wallMilliseconds, targets: caching.cache.targets))
     let forbids = fresh.head.refusal(toStoreFor: caching.request, isStored: true) != nil
     if forbids { caching.cache.remove(stored) } else { caching.cache.replace(stored, by: fresh) }
     return fresh
@@ -298,7 +301,7 @@ extension Conversation {
   /// What is stored stands in for an upstream that cannot be had. Whether it does.
   func cacheStandsIn(for kind: Problem.Kind, _ worker: Worker) -> Bool {
     guard let caching, let stored = caching.stored, kind.isAboutReachability else { return false }
-    let now = worker.workspace.wallMilliseconds
+    let now = caching.time(worker)
     guard stored.head.standsInOffline(for: caching.request, at: now) else { return false }
     return standIn(stored, .offline, "detail=\(kind.token)", caching, worker)
   }
@@ -308,7 +311,7 @@ extension Conversation {
     guard let caching, caching.awaitsHead, session.exchange.awaitsFinalHead, let stored = caching.stored else {
       return false
     }
-    let now = worker.workspace.wallMilliseconds
+    let now = caching.time(worker)
     guard stored.head.standsInOffline(for: caching.request, at: now) else { return false }
     return standIn(stored, .offline, "detail=\(detail)", caching, worker)
   }

@@ -52,16 +52,18 @@ extension Conversation {
   private func status(
     of answer: StoredAnswer, _ result: CacheResult, _ detail: String, _ caching: Caching, _ worker: Worker
   ) -> String {
-    let left = answer.head.timeToLive(at: worker.workspace.wallMilliseconds)
+    let now = caching.time(worker)
+    // Of an answer from before a restart with another clock nothing is known.
+    let left = answer.head.age(at: now) == nil ? "" : "; ttl=\(answer.head.timeToLive(at: now))"
     let forward = caching.forward?.rawValue ?? "uri-miss"
     switch result {
-    case .hit: return "hit; ttl=\(left)"
-    case .stale where detail.isEmpty: return "hit; ttl=\(left)"
-    case .stale: return "fwd=\(forward); \(detail); ttl=\(left)"
-    case .offline: return "hit; ttl=\(left); \(detail)"
-    case .revalidated: return "fwd=\(forward); \(detail.isEmpty ? "collapsed" : detail); ttl=\(left)"
-    case .collapsed: return "fwd=\(forward); collapsed; ttl=\(left)"
-    case .stored: return "fwd=\(forward); stored; ttl=\(left)"
+    case .hit: return "hit\(left)"
+    case .stale where detail.isEmpty: return "hit\(left)"
+    case .stale: return "fwd=\(forward); \(detail)\(left)"
+    case .offline: return "hit\(left); \(detail)"
+    case .revalidated: return "fwd=\(forward); \(detail.isEmpty ? "collapsed" : detail)\(left)"
+    case .collapsed: return "fwd=\(forward); collapsed\(left)"
+    case .stored: return "fwd=\(forward); stored\(left)"
     case .miss: return "fwd=\(forward)"
     }
   }

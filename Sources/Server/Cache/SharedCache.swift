@@ -38,6 +38,7 @@ final class SharedCache: Sendable {
     targets = storage.targets.map { Array($0.utf8) }
     let index = Locked(CacheIndex(limit: storage.memoryBytes, purgeTo: storage.purgeTo))
     self.index = index
+    let holder = DiskHolder()
     disk = storage.directory.map { directory in
       DiskStore(
         storage, directory: directory, tell: tell,
@@ -50,10 +51,48 @@ final class SharedCache: Sendable {
             }
           }
         },
-        insert: { answer in index.withLock { $0.restore(answer) } },
+        insert: { answer, file in
+          // Whoever removes an answer takes it from the disk's table first, and then out of the index: either it is not in the one
+          // any more, or it goes from the other.
+          index.withLock { index in
+            guard holder.disk?.holds(file) ?? true, !index.wasChanged(answer.key, since: answer.head.requested) else {
+              return false
+            }
+            return index.restore(answer)
+          }
+        },
         isCurrent: { answer in index.withLock { !$0.wasChanged(answer.key, since: answer.head.requested) } })
     }
+    holder.disk = disk
   }
+
+  /// The disk store is made with what asks it.
+  private final class DiskHolder: Sendable {
+    private let held = Locked<DiskStore?>(nil)
+    var disk: DiskStore? {
+      get { held.withLock { $0 } }
+      set { held.withLock { $0 = newValue } }
+    }
+  }
+
+  // MARK: Time
+
+  /// How far the clock of the store is ahead of the monotonic one, in milliseconds.
+  private let ahead = Atomic<Int64>(.min)
+
+  /// The time that ages are counted by, in milliseconds since 1970: that of the machine, but that it never goes back. Where the
+  /// machine's is set back, it goes on as fast as time does, so that nothing stays fresh for longer than it may.
+  func time(wall: Int64, monotonic: Int64) -> Int64 {
+    let offset = wall - monotonic
+    var known = ahead.load(ordering: .relaxed)
+    while offset > known {
+      let (isExchanged, original) = ahead.compareExchange(expected: known, desired: offset, ordering: .relaxed)
+      known = isExchanged ? offset : original
+    }
+    return monotonic + known
+  }
+
+  var time: Int64 { time(wall: Clock.wall, monotonic: Clock.monotonic) }
 
   // MARK: Changes
 
@@ -69,13 +108,13 @@ final class SharedCache: Sendable {
 
   /// Nobody gets it any more.
   func remove(_ answer: StoredAnswer) {
-    with { $0.remove(answer) }
     disk?.discard(answer)
+    with { $0.remove(answer) }
   }
 
   func removeAll(ofURL key: CacheKey, now: Int64) {
-    with { $0.removeAll(ofURL: key, now: now) }
     disk?.discardAll(ofURL: key)
+    with { $0.removeAll(ofURL: key, now: now) }
   }
 
   func with<Result>(_ body: (inout CacheIndex) -> Result) -> Result { index.withLock(body) }
@@ -100,40 +139,49 @@ final class SharedCache: Sendable {
   /// How long an operator waits for the disk, in milliseconds: a hundred thousand rows take some hundred.
   private static let diskMilliseconds: Int32 = 5000
 
-  /// Every answer that is stored, each once, as far as it is there when its turn comes.
-  func list() -> [ListedAnswer] {
+  /// The answers that are meant, each once, as far as they are there when their turn comes.
+  func list(_ selection: CacheSelection, at now: Int64) -> [ListedAnswer] {
     let listed = Locked<[ListedAnswer]>([])
     let files = Locked<Set<UInt64>>([])
     walk { index, range in
-      for answer in index.answers(in: range) {
-        listed.withLock { $0.append(ListedAnswer(answer)) }
+      for answer in index.answers(in: range) where selection.mayInclude(answer) {
+        let one = ListedAnswer(answer)
+        if !selection.includes(one, at: now) { continue }
+        listed.withLock { $0.append(one) }
         if let file = answer.file { files.withLock { _ = $0.insert(file) } }
       }
     }
     disk?.operate(milliseconds: Self.diskMilliseconds) { [targets] stored in
-      try? stored?.forEachRow(targets: targets) { row in
+      try? stored?.forEachRow(targets: targets, narrowed: selection.columns) { row in
         if files.withLock({ $0.contains(row.file) }) { return }
-        listed.withLock { $0.append(ListedAnswer(row)) }
+        let one = ListedAnswer(row)
+        if selection.includes(one, at: now) { listed.withLock { $0.append(one) } }
       }
     }
     return listed.withLock { $0 }
   }
 
   /// Removes the answers that are meant. How many.
-  func purge(where isMeant: @escaping @Sendable (ListedAnswer) -> Bool) -> Int {
-    let removed = Locked(0)
-    walk { index, range in
-      for answer in index.answers(in: range) where isMeant(ListedAnswer(answer)) {
-        index.remove(answer)
-        removed.withLock { $0 += 1 }
-        self.disk?.discard(answer)
+  func purge(_ selection: CacheSelection, at now: Int64) -> Int {
+    // What was asked for before is of what was there before.
+    with { $0.forgetWhatWasAskedFor(before: now) }
+    // The disk first: what is made again of its files meanwhile is found in memory.
+    let files = Locked<Set<UInt64>>([])
+    if let disk {
+      disk.operate(milliseconds: Self.diskMilliseconds) { stored in
+        guard let stored else { return }
+        let purged = disk.purge(stored, narrowed: selection.columns) { selection.includes(ListedAnswer($0), at: now) }
+        files.withLock { $0 = purged }
       }
     }
-    if let disk {
-      disk.operate(milliseconds: Self.diskMilliseconds) { files in
-        guard let files else { return }
-        let count = disk.purge(files) { isMeant(ListedAnswer($0)) }
-        removed.withLock { $0 += count }
+    let removed = Locked(files.withLock { $0.count })
+    walk { index, range in
+      for answer in index.answers(in: range)
+      where selection.mayInclude(answer) && selection.includes(ListedAnswer(answer), at: now) {
+        self.disk?.discard(answer)
+        index.remove(answer)
+        if answer.file.map({ file in files.withLock { $0.contains(file) } }) ?? false { continue }
+        removed.withLock { $0 += 1 }
       }
     }
     return removed.withLock { $0 }

@@ -50,7 +50,9 @@ final class StoredStream: CarriedStream {
     isChunked = presentation == .whole && length == nil && !isDone
     guard isDone || answer.content.attend(reader, from: offset) else { return nil }
     answer.head.write(
-      presentation, age: answer.head.age(at: worker.workspace.wallMilliseconds) ?? 0, length: length, to: &head)
+      presentation,
+      age: answer.head.age(at: cache.time(wall: worker.workspace.wallMilliseconds, monotonic: worker.now)) ?? 0,
+      length: length, to: &head)
   }
 
   func read(into buffer: inout ByteBuffer) -> Transfer {

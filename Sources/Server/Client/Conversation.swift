@@ -332,7 +332,7 @@ final class Conversation {
     }
     upstreamSide.state.remove([.ended, .unwatched, .broken, .sawInput])
     awaitsRoom = false
-    caching?.requested = worker.workspace.wallMilliseconds
+    if let caching { caching.requested = caching.time(worker) }
     let action = session.exchange.upstreamOpened(
       reused: reused, address: IPAddress(upstream.address), port: upstream.address.port, by: upstream.way,
       assurance: assurance(of: upstream), now: worker.now,

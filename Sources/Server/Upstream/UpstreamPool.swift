@@ -26,6 +26,8 @@ extension Worker {
   }
 
   func close(_ upstream: Upstream, leavesPlace: Bool = true) {
+    // Its descriptor and its slot are another's by then.
+    if upstream.isClosed { return }
     upstream.owner = nil
     saveSessions(of: upstream)
     upstream.stream.close()

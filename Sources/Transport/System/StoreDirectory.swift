@@ -7,17 +7,24 @@ import Glibc
 public enum StoreDirectoryFault: Error, Sendable, Equatable {
   /// Another process holds it.
   case held
+  /// It, or a file in it, belongs to another user, or others may write in it.
+  case foreign(String)
   case system(SystemError)
 }
 
 public final class StoreDirectory: Sendable {
   public let path: String
+  private let lockName: String
   private let lock: Int32
 
   /// `lockName`: the file that says who holds it. The directory is made where only it is missing.
   public init(path: String, lockName: String) throws(StoreDirectoryFault) {
     self.path = path
+    self.lockName = lockName
     if mkdir(path, 0o700) != 0, errno != EEXIST { throw .system(SystemError(errno)) }
+    var status = stat()
+    guard stat(path, &status) == 0 else { throw .system(SystemError(errno)) }
+    if status.st_uid != geteuid() || status.st_mode & 0o022 != 0 { throw .foreign(path) }
     let number = Glibc.open("\(path)/\(lockName)", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0o600)
     guard number >= 0 else { throw .system(SystemError(errno)) }
     guard flock(number, LOCK_EX | LOCK_NB) == 0 else {
@@ -45,7 +52,28 @@ public final class StoreDirectory: Sendable {
   }
 
   public func open(_ name: String) -> Result<Descriptor, SystemError> {
-    opened(Glibc.open("\(path)/\(name)", O_RDONLY | O_CLOEXEC | O_NOFOLLOW))
+    let number = Glibc.open("\(path)/\(name)", O_RDONLY | O_CLOEXEC | O_NOFOLLOW)
+    var status = stat()
+    // What another user has put there is nothing of ours.
+    if number >= 0, fstat(number, &status) != 0 || status.st_uid != geteuid() {
+      Glibc.close(number)
+      return .failure(SystemError(EPERM))
+    }
+    return opened(number)
+  }
+
+  /// Whether a file belongs to this user, or is not there.
+  public func isOurs(_ name: String) -> Bool {
+    var status = stat()
+    guard lstat("\(path)/\(name)", &status) == 0 else { return errno == ENOENT }
+    return status.st_uid == geteuid() && status.st_mode & 0o022 == 0
+  }
+
+  /// Whether it is still where it was opened.
+  public var isThere: Bool {
+    var (named, opened) = (stat(), stat())
+    guard stat("\(path)/\(lockName)", &named) == 0, fstat(lock, &opened) == 0 else { return false }
+    return named.st_ino == opened.st_ino && named.st_dev == opened.st_dev
   }
 
   private func opened(_ number: Int32) -> Result<Descriptor, SystemError> {
@@ -71,6 +99,9 @@ public final class StoreDirectory: Sendable {
 }
 
 extension Descriptor {
+  /// Nothing is in the file any more.
+  public func truncate() -> SystemError? { ftruncate(number, 0) == 0 ? nil : SystemError(errno) }
+
   /// Of a file, in bytes; nil where that cannot be said.
   public var fileSize: UInt64? {
     var status = stat()

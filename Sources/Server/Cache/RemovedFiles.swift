@@ -1,0 +1,64 @@
+// Numbers of files whose answers nobody gets any more, until their rows are gone: whoever has removed an answer tells this before it
+// says so, so that a daemon that is killed in between does not find it again.
+//
+// A note is eight bytes at the end of a file that is open already: some microseconds in the page cache, so that a loop may write it.
+// Tests: Tests/EndToEndTests/test_cache_kills.py.
+
+import Bytes
+import Transport
+
+final class RemovedFiles: Sendable {
+  private struct State: Sendable {
+    var file: Descriptor?
+    /// Bytes in the file.
+    var end: UInt64 = 0
+    /// Notes whose rows are there still.
+    var pending = 0
+  }
+
+  private let state = Locked(State())
+
+  /// From here on notes go there. What was noted before by who had the store then.
+  func open(_ directory: StoreDirectory, name: String) -> Result<[UInt64], SystemError> {
+    switch directory.touch(name) {
+    case .failure(let error): return .failure(error)
+    case .success(let file):
+      let size = file.fileSize ?? 0
+      let bytes = file.read(Int(size - size % 8), at: 0) ?? []
+      let numbers = stride(from: 0, to: bytes.count, by: 8).map { at in
+        bytes[at..<at + 8].reduce(UInt64(0)) { $0 << 8 | UInt64($1) }
+      }
+      state.withLock { state in
+        state.file?.close()
+        state = State(file: file, end: UInt64(bytes.count), pending: numbers.count)
+      }
+      return .success(numbers)
+    }
+  }
+
+  func note(_ numbers: [UInt64]) {
+    let bytes = numbers.flatMap { number in (0..<8).map { UInt8(truncatingIfNeeded: number >> (56 - 8 * UInt64($0))) } }
+    state.withLock { state in
+      guard let file = state.file else { return }
+      // Where it cannot be written neither can the table: the row goes as soon as the disk works again, or the file is not found.
+      if file.write(bytes, at: state.end) == nil { state.end += UInt64(bytes.count) }
+      state.pending += numbers.count
+    }
+  }
+
+  /// The rows of so many are gone.
+  func removed(_ count: Int) {
+    state.withLock { state in
+      state.pending = max(0, state.pending - count)
+      guard state.pending == 0, state.end > 0, let file = state.file, file.truncate() == nil else { return }
+      state.end = 0
+    }
+  }
+
+  func close() {
+    state.withLock { state in
+      state.file?.close()
+      state.file = nil
+    }
+  }
+}
