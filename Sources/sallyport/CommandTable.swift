@@ -5,7 +5,8 @@ import Reachability
 
 enum CommandTable {
   static let all: [Command] = [
-    run, check, test, explain, pin, caInit, caActivate, caShow, caExport, env, status, reload, events,
+    run, check, test, explain, configuration, pin, caInit, caActivate, caShow, caExport, env, status, reload,
+    events,
     reachability,
     cacheStatus, cacheList, cacheShow, cachePurge, log, cancel, flush,
     versionCommand, helpCommand,
@@ -108,6 +109,16 @@ enum CommandTable {
 
       Exits 0 where the request is allowed, 3 where it is denied, 1 where that cannot be said.
       """, run: explainCommand)
+
+  private static let configuration = Command(
+    name: "config", summary: "print the configuration as it is in force, with the place of each key",
+    forms: [CommandForm(operands: "[FILE]", options: [config, json])],
+    text: """
+      Prints the configuration, or FILE, with all that it includes as one file: each key with the file and
+      line where it stands, or "default". Secrets are hidden. The output can be checked again.
+
+      Exits 1 where the configuration has errors.
+      """, run: configCommand)
 
   private static let pin = Command(
     name: "pin", summary: "show the certificates of a server, and a table of pins to paste",

@@ -55,6 +55,14 @@ enum ConfigurationFile {
     PolicyLoader.load(path: path(named), files: SystemFiles(), secrets: secrets)
   }
 
+  /// Loads for a command that looks at the policy and leaves warnings to `check`: prints what is wrong where that keeps it
+  /// from being one, and returns nil then. What this user may not read is left out.
+  static func loadToLook(_ named: String?) -> Policy? {
+    let result = load(named, secrets: .inspected)
+    if result.policy == nil { for diagnostic in result.diagnostics { Output.complain("\(diagnostic)\n") } }
+    return result.policy
+  }
+
   /// Loads for a command that needs a policy: prints what is wrong, and returns nil where that are errors.
   static func loadOrComplain(_ named: String?, secrets: SecretUse = .required) -> Policy? {
     let result = load(named, secrets: secrets)

@@ -9,9 +9,7 @@ private let failedStatus: Int32 = 3
 
 nonisolated func testCommand(_ options: Arguments) throws -> Int32 {
   let path = try options.configurationOperand()
-  guard let policy = ConfigurationFile.loadOrComplain(ConfigurationFile.path(path), secrets: .inspected) else {
-    return 1
-  }
+  guard let policy = ConfigurationFile.loadToLook(ConfigurationFile.path(path)) else { return 1 }
   let results = policy.checkExpectations(own: MachineAddresses.read)
   var failures: [FailedExpectation] = []
   var unread: [Expectation] = []

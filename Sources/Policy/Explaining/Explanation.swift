@@ -96,11 +96,11 @@ extension Policy {
   /// Explains a request. `path` is without the query, and empty for a tunnel. Without `client` it is that of one who is
   /// not known; without `link`, of a machine whose link is not. `own`: the addresses of the machine.
   /// `query`, with its question mark, is shown and decides nothing. Of the rules that do not match `mostPassedOver` are
-  /// looked at.
+  /// looked at. `saysWhatIsOpen`: whether rules are looked at for what they ask and the question leaves open.
   public func explain(
     method: String, scheme: Scheme, host: CanonicalHost, port: UInt16, path: String, isTunnel: Bool,
     client: LocalClient? = nil, link: ReachabilityStatus? = nil, own: OwnAddresses = .unknown, query: String = "",
-    atMost mostPassedOver: Int = .max
+    atMost mostPassedOver: Int = .max, saysWhatIsOpen: Bool = true
   ) -> Explanation {
     let methodBytes = Array(method.utf8)
     let pathBytes = Array(path.utf8)
@@ -128,7 +128,8 @@ extension Policy {
           seen: condition == .paths ? rule.pathCondition.seen(pathBytes.span, paths) : seen.text(for: condition)))
     }
     let open = OpenQuestion(client: client, link: link)
-    let assumptions = open.assumptions(of: rules.prefix(asked.rule.map { $0 + 1 } ?? rules.count)) {
+    let looked = saysWhatIsOpen ? asked.rule.map { $0 + 1 } ?? rules.count : 0
+    let assumptions = open.assumptions(of: rules.prefix(looked)) {
       rule, client, link in
       let facts = RequestFacts(
         scheme: scheme, port: port, method: methodBytes.span, path: pathBytes.span, isTunnel: isTunnel, client: client,
@@ -424,6 +425,11 @@ extension Explanation {
       ("line", .number(rule.location.line)),
       ("enforce", .boolean(rule.enforce)), ("reason", rule.reason.map(JSONText.string) ?? .null),
     ])
+  }
+
+  /// What will be done, part by part; empty for what is denied.
+  var actions: [(String, JSONText)] {
+    if case .object(let members) = actionsJSON { members } else { [] }
   }
 
   private var actionsJSON: JSONText {

@@ -21,3 +21,32 @@ extension String {
     return isBare ? self : inTOML
   }
 }
+
+extension TOMLValue.Content {
+  /// The value in one line.
+  var inTOML: String {
+    switch self {
+    case .string(let text): text.inTOML
+    case .integer(let number): "\(number)"
+    case .float(let number): number.isFinite ? "\(number)" : number.isNaN ? "nan" : number < 0 ? "-inf" : "inf"
+    case .boolean(let value): value ? "true" : "false"
+    case .dateTime(let text): text
+    case .array(let values): "[\(values.map(\.content.inTOML).joined(separator: ", "))]"
+    case .table(let entries):
+      entries.isEmpty
+        ? "{}" : "{ \(entries.map { "\($0.key.asTOMLKey) = \($0.value.content.inTOML)" }.joined(separator: ", ")) }"
+    }
+  }
+
+  /// A float is a string here: JSON has no word for those that are no number.
+  var json: JSONText {
+    switch self {
+    case .string(let text), .dateTime(let text): .string(text)
+    case .integer(let number): .number(Int(number))
+    case .float: .string(inTOML)
+    case .boolean(let value): .boolean(value)
+    case .array(let values): .array(values.map(\.content.json))
+    case .table(let entries): .object(entries.map { ($0.key, $0.value.content.json) })
+    }
+  }
+}

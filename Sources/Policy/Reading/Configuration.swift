@@ -65,8 +65,10 @@ public struct ProxySettings: Hashable, Sendable {
 
   public init() {
     denyAddresses = AddressSet()
-    for name in ["link-local", "multicast", "unspecified"] { _ = denyAddresses.insert(name) }
+    for name in Self.deniedByDefault { _ = denyAddresses.insert(name) }
   }
+
+  static let deniedByDefault = ["link-local", "multicast", "unspecified"]
 }
 
 /// [proxy.limits]

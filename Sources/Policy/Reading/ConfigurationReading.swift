@@ -71,6 +71,8 @@ final class ConfigurationReading {
   /// Names of rules and routes that expectations speak of, which may stand behind them.
   var expectedRules: [(name: String, setting: Setting)] = []
   var expectedRoutes: [(name: String, setting: Setting)] = []
+  /// Every file that could be parsed.
+  var documents: [SourceDocument] = []
   private(set) var filesRead: [String] = []
   /// Those that hold configuration, and not a secret or a certificate.
   private(set) var configurationFiles = 0

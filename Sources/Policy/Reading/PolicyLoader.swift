@@ -35,14 +35,35 @@ public enum PolicyLoader {
         policy: Policy(), diagnostics: [], files: [], configurationFiles: 0, adminSocket: AdminSettings.standardSocket,
         history: nil)
     }
+    return read(path, files, secrets).result
+  }
+
+  /// What the files come to, key by key; nil where they have errors. `directory`: what relative paths are seen from.
+  public static func effective(
+    path: String?, files: some PolicyFiles, directory: String
+  ) -> (configuration: EffectiveConfiguration?, diagnostics: [Diagnostic]) {
+    guard let path else {
+      return (EffectiveConfiguration([], Configuration(), main: nil, directory: directory), [])
+    }
+    let (reading, result) = read(path, files, .inspected)
+    let configuration = result.policy.map {
+      EffectiveConfiguration(reading.documents, $0.configuration, main: path, directory: directory)
+    }
+    return (configuration, result.diagnostics)
+  }
+
+  private static func read(
+    _ path: String, _ files: some PolicyFiles, _ secrets: SecretUse
+  ) -> (reading: ConfigurationReading, result: LoadResult) {
     let reading = ConfigurationReading(files: files, secrets: secrets)
     reading.readMainFile(path)
     reading.checkRules()
     reading.checkExpectationNames()
-    return LoadResult(
+    let result = LoadResult(
       policy: reading.errorCount == 0 ? reading.policy() : nil, diagnostics: reading.diagnostics,
       files: reading.filesRead, configurationFiles: reading.configurationFiles,
       adminSocket: reading.configuration.admin.socket, history: reading.configuration.history)
+    return (reading, result)
   }
 }
 
@@ -146,6 +167,7 @@ extension ConfigurationReading {
       return nil
     case .success(let root):
       source.conceal(Concealment.ranges(in: root))
+      documents.append(SourceDocument(source: source, root: root))
       guard case .table(let entries) = root.content else { return nil }
       return ConfigurationTable(source: source, path: "", begin: root.begin, entries: entries)
     }

@@ -78,6 +78,13 @@ public enum Files {
   /// The value of an environment variable.
   public static func environment(_ name: String) -> String? { getenv(name).map { String(cString: $0) } }
 
+  /// nil where it has been removed.
+  public static var workingDirectory: String? {
+    guard let path = getcwd(nil, 0) else { return nil }
+    defer { free(path) }
+    return String(cString: path)
+  }
+
   public static func isTerminal(_ descriptor: Int32) -> Bool { isatty(descriptor) == 1 }
 
   /// Writes text whole, to standard output (1) or standard error (2).
