@@ -5,7 +5,7 @@ import Reachability
 
 enum CommandTable {
   static let all: [Command] = [
-    run, check, test, explain, configuration, pin, caInit, caActivate, caShow, caExport, env, status, reload,
+    run, check, test, explain, diff, configuration, pin, caInit, caActivate, caShow, caExport, env, status, reload,
     events,
     reachability,
     cacheStatus, cacheList, cacheShow, cachePurge, log, cancel, flush,
@@ -109,6 +109,17 @@ enum CommandTable {
 
       Exits 0 where the request is allowed, 3 where it is denied, 1 where that cannot be said.
       """, run: explainCommand)
+
+  private static let diff = Command(
+    name: "diff", summary: "say what two configurations decide differently",
+    forms: [CommandForm(operands: "OLD NEW", options: [json])],
+    text: """
+      Says which requests the configuration NEW would deny that OLD allows, which it would allow, and which
+      it would treat otherwise, each with a request that shows it. The requests are made from the rules of
+      both; nothing is sent, and no daemon is asked.
+
+      Exits 1 where anything would newly be denied, or a configuration has errors, and 0 otherwise.
+      """, run: diffCommand)
 
   private static let configuration = Command(
     name: "config", summary: "print the configuration as it is in force, with the place of each key",

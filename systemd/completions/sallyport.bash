@@ -54,7 +54,8 @@ __sallyport_options() {
     case $1 in
         run) echo "--config --help" ;;
         check) echo "--config --strict --json --help" ;;
-        test) echo "--config --json --help" ;;
+        diff) echo "--json --help" ;;
+        config | test) echo "--config --json --help" ;;
         explain) echo "--config --socket --user --unit --when --absolute --json --help" ;;
         pin) echo "--file --server-name --anchors --json --help" ;;
         ca) echo "--help" ;;
@@ -78,7 +79,7 @@ __sallyport_options() {
 }
 
 __sallyport() {
-    local commands="run check test explain pin ca env status reload events reachability cache log cancel flush version help"
+    local commands="run check test explain diff config pin ca env status reload events reachability cache log cancel flush version help"
     local current="${COMP_WORDS[COMP_CWORD]}" previous="" command="" index operands=0
     COMPREPLY=()
 
@@ -124,7 +125,8 @@ __sallyport() {
     case $command in
         ca) __sallyport_words "init activate show export" ;;
         cache) __sallyport_words "status list show purge" ;;
-        check | test) if [[ $operands == 0 ]]; then __sallyport_files; fi ;;
+        diff) if [[ $operands -lt 2 ]]; then __sallyport_files; fi ;;
+        check | test | config) if [[ $operands == 0 ]]; then __sallyport_files; fi ;;
         help) if [[ $operands == 0 ]]; then __sallyport_words "$commands"; fi ;;
         explain)
             if [[ $operands == 0 ]]; then

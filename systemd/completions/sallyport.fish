@@ -38,6 +38,8 @@ function __sallyport_commands
         check 'Report everything that is wrong with the configuration' \
         test 'Check what the configuration says should become of requests' \
         explain 'Say which rule decides a request, and why' \
+        diff 'Say what two configurations decide differently' \
+        config 'Print the configuration as it is in force' \
         pin 'Show the certificates of a server, and pins to paste' \
         ca 'Make, show and export the local authority' \
         env 'Print the variables that point programs at the proxy' \
@@ -61,12 +63,14 @@ complete -c sallyport -n '__sallyport_behind help' -a '(__sallyport_commands)'
 
 # Options that several commands have.
 complete -c sallyport -n 'not __sallyport_behind' -s h -l help -d 'Print help on the command'
-complete -c sallyport -n '__sallyport_in run check test explain ca env status reload events reachability cache log cancel flush' -s c -l config -r -F -d 'Configuration file'
+complete -c sallyport -n '__sallyport_in run check test explain config ca env status reload events reachability cache log cancel flush' -s c -l config -r -F -d 'Configuration file'
 complete -c sallyport -n '__sallyport_in explain env status reload events reachability cache cancel flush' -l socket -r -F -d 'Socket of the daemon'
-complete -c sallyport -n '__sallyport_in check test explain pin status reload events reachability cache log cancel flush help' -l json -d 'Print JSON'
+complete -c sallyport -n '__sallyport_in check test explain diff config pin status reload events reachability cache log cancel flush help' -l json -d 'Print JSON'
 
 complete -c sallyport -n '__sallyport_behind check' -F
 complete -c sallyport -n '__sallyport_behind test' -F
+complete -c sallyport -n '__sallyport_behind config' -F
+complete -c sallyport -n '__sallyport_in diff' -F
 complete -c sallyport -n '__sallyport_in check' -l strict -d 'Exit 1 on a warning too'
 
 complete -c sallyport -n '__sallyport_behind explain' -a 'GET HEAD POST PUT DELETE OPTIONS PATCH TRACE CONNECT'

@@ -55,6 +55,8 @@ _sallyport() {
     'check:report everything that is wrong with the configuration'
     'test:check what the configuration says should become of requests'
     'explain:say which rule decides a request, and why'
+    'diff:say what two configurations decide differently'
+    'config:print the configuration as it is in force'
     'pin:show the certificates of a server, and a table of pins to paste'
     'ca:make, show and export the local authority'
     'env:print the variables that point programs at the proxy'
@@ -107,7 +109,10 @@ _sallyport() {
           _arguments $configuration $json '--strict[exit 1 on a warning too]' \
             '1:configuration file:_files -g "*.toml(-.)"'
           ;;
-        test) _arguments $configuration $json '1:configuration file:_files -g "*.toml(-.)"' ;;
+        diff)
+          _arguments $json $help '1:configuration before:_files -g "*.toml(-.)"' '2:configuration after:_files -g "*.toml(-.)"'
+          ;;
+        test | config) _arguments $configuration $json '1:configuration file:_files -g "*.toml(-.)"' ;;
         explain)
           _arguments $daemon \
             '--user=[the local user that asks]:user:_users' \

@@ -182,6 +182,17 @@ public final class Policy: Sendable {
     return Decision(verdict: .deny, reason: .methodRefused, rule: decision.rule)
   }
 
+  /// The rules whose host condition holds, in order.
+  func candidates(of host: CanonicalHost) -> [Rule] {
+    var lists: [Range<Int32>] = []
+    var found: [Rule] = []
+    index.forEachCandidate(of: host, lists: &lists) { number in
+      found.append(rules[number])
+      return false
+    }
+    return found
+  }
+
   /// Whether any rule, or what holds for every host, speaks of requests to the host in `workspace`.
   func speaksOfRequestsToHost(_ workspace: inout DecisionWorkspace) -> Bool {
     if defaultsSpeakOfRequests { return true }

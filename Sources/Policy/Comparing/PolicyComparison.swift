@@ -1,0 +1,294 @@
+// `sallyport diff`: what two policies decide differently, without any request having been made.
+//
+// Both are asked, by the engine that decides, for the requests that `WitnessRequests` makes from their rules. Differences are
+// grouped by what decided before and after, each with the first request that shows it, which is the simplest.
+// Tests: PolicyComparisonTests, test_diff.py.
+
+import Bytes
+
+/// A difference between two policies, and a request that shows it.
+public struct PolicyDifference: Sendable {
+  public enum Kind: String, Sendable, CaseIterable {
+    case newlyDenied = "newly-denied"
+    case newlyAllowed = "newly-allowed"
+    /// Allowed or denied as before, by another rule or in another way.
+    case otherwise
+  }
+
+  /// What one of the policies says.
+  public struct Side: Sendable {
+    public let verdict: Decision.Verdict
+    public let rule: Rule?
+    /// `allowed by rule 'shop' (policy.d/10.toml:3)`
+    public let sentence: String
+  }
+
+  public let kind: Kind
+  public let old: Side
+  public let new: Side
+  /// What else differs: `connect "tunnel" → "intercept"`; empty where only the rule does.
+  public let changes: [String]
+  /// The first request that shows it, as `explain` takes it.
+  public let witness: String
+  /// How many of the requests show it.
+  public fileprivate(set) var requests: Int
+  /// Hosts of these, `mostHosts` at most.
+  public fileprivate(set) var hosts: [String]
+  public fileprivate(set) var moreHosts = 0
+
+  static let mostHosts = 8
+}
+
+public struct PolicyComparison: Sendable {
+  /// Newly denied first, then newly allowed.
+  public private(set) var differences: [PolicyDifference] = []
+  /// How many requests both were asked about.
+  public private(set) var requests = 0
+  /// false: there are more rules than requests could be made of.
+  public private(set) var isComplete = true
+
+  public func count(_ kind: PolicyDifference.Kind) -> Int {
+    differences.reduce(0) { $0 + ($1.kind == kind ? $1.requests : 0) }
+  }
+
+  public init(_ old: Policy, _ new: Policy, own: OwnAddresses = .unknown) {
+    var witnesses = WitnessRequests(old, new)
+    var comparing = Comparing(old: old, new: new, own: own)
+    witnesses.forEach { witness in
+      comparing.compare(witness)
+    } readsTunnel: { witness in
+      [old, new].contains { policy in
+        let tunnel = policy.forecast(witness.request, witness.asker, own: own).last
+        return tunnel.isAllowed && tunnel.connect == .intercept
+      }
+    }
+    requests = witnesses.count
+    isComplete = witnesses.isComplete
+    for kind in PolicyDifference.Kind.allCases { differences += comparing.found.filter { $0.kind == kind } }
+  }
+}
+
+private struct Comparing {
+  let old: Policy
+  let new: Policy
+  let own: OwnAddresses
+  private(set) var found: [PolicyDifference] = []
+  private var places: [Key: Int] = [:]
+  private var hostsOf: [Set<CanonicalHost>] = []
+  private var known: [Treated: [String]] = [:]
+
+  init(old: Policy, new: Policy, own: OwnAddresses) {
+    self.old = old
+    self.new = new
+    self.own = own
+  }
+
+  /// What belongs together.
+  private struct Key: Hashable {
+    let kind: PolicyDifference.Kind
+    let old: Decision.Reason
+    let new: Decision.Reason
+    let oldRule: Int?
+    let newRule: Int?
+    let changes: [String]
+  }
+
+  /// What is done depends on this and little else, and is put into words to be compared.
+  private struct Treated: Hashable {
+    let oldRule: Int?
+    let newRule: Int?
+    let isTunnel: Bool
+    let isHTTPS: Bool
+    let method: String
+  }
+
+  mutating func compare(_ witness: Witness) {
+    let before = old.forecast(witness.request, witness.asker, absolute: witness.isAbsolute, own: own)
+    let after = new.forecast(witness.request, witness.asker, absolute: witness.isAbsolute, own: own)
+    let kind: PolicyDifference.Kind
+    var changes: [String] = []
+    switch (before.verdict, after.verdict) {
+    case (.allow, .deny): kind = .newlyDenied
+    case (.deny, .allow): kind = .newlyAllowed
+    case (.deny, .deny), (.allow, .allow):
+      kind = .otherwise
+      if before.verdict == .allow { changes = changesOf(witness, before, after) }
+      if changes.isEmpty, old.name(of: before) == new.name(of: after) { return }
+    }
+    let key = Key(
+      kind: kind, old: before.last.decision.reason, new: after.last.decision.reason, oldRule: before.last.decision.rule,
+      newRule: after.last.decision.rule, changes: changes)
+    if let place = places[key] {
+      found[place].requests += 1
+      guard hostsOf[place].insert(witness.request.host).inserted else { return }
+      if found[place].hosts.count < PolicyDifference.mostHosts {
+        found[place].hosts.append(witness.request.host.bytes.span.string)
+      } else {
+        found[place].moreHosts += 1
+      }
+      return
+    }
+    places[key] = found.count
+    hostsOf.append([witness.request.host])
+    found.append(
+      PolicyDifference(
+        kind: kind, old: side(old, witness, before), new: side(new, witness, after), changes: changes,
+        witness: witness.text, requests: 1, hosts: [witness.request.host.bytes.span.string]))
+  }
+
+  private func side(_ policy: Policy, _ witness: Witness, _ forecast: Forecast) -> PolicyDifference.Side {
+    let explanation = policy.explanation(witness, forecast, own)
+    return PolicyDifference.Side(
+      verdict: forecast.verdict, rule: forecast.last.decision.rule.map { policy.rules[$0] },
+      sentence: ([explanation.verdictLine] + (forecast.last.block == nil ? [] : explanation.refusalLines)).joined(
+        separator: "; "))
+  }
+
+  private mutating func changesOf(_ witness: Witness, _ before: Forecast, _ after: Forecast) -> [String] {
+    var changes: [String] = []
+    if before.tunnel?.connect != after.tunnel?.connect {
+      let words = [before, after].map { $0.tunnel?.connect.map { "\"\($0.rawValue)\"" } ?? "none" }
+      changes.append("connect \(words[0]) → \(words[1])")
+    }
+    let routes = [
+      old.routeNames(of: before.last.decision, on: nil), new.routeNames(of: after.last.decision, on: nil),
+    ].map { "[\($0.map(\.inTOML).joined(separator: ", "))]" }
+    if routes[0] != routes[1] { changes.append("route \(routes[0]) → \(routes[1])") }
+    // A tunnel that one of them reads and the other does not says it by `connect`.
+    guard (before.request == nil) == (after.request == nil) else { return changes }
+    let key = Treated(
+      oldRule: before.last.decision.rule, newRule: after.last.decision.rule, isTunnel: before.request == nil,
+      isHTTPS: witness.request.isHTTPS, method: witness.request.method)
+    let other = known[key] ?? treatmentChanges(witness, before, after)
+    known[key] = other
+    return changes + other
+  }
+
+  /// What of the rest differs, by its names in the JSON of `explain`.
+  private func treatmentChanges(_ witness: Witness, _ before: Forecast, _ after: Forecast) -> [String] {
+    let one = old.explanation(witness, before, own).actions
+    let other = new.explanation(witness, after, own).actions
+    var texts: [String: [String?]] = [:]
+    for (key, value) in one { texts[key, default: [nil, nil]][0] = value.text }
+    for (key, value) in other { texts[key, default: [nil, nil]][1] = value.text }
+    var names = Set(texts.filter { $0.value[0] != $0.value[1] }.keys)
+    // Told apart above; and a rule's place is no treatment.
+    for key in ["routes", "route", "connect"] { names.remove(key) }
+    let edits = (old.request(of: before.last.decision).fields, new.request(of: after.last.decision).fields)
+    if before.request != nil, !edits.0.set.elementsEqual(edits.1.set) { names.insert("set") }
+    if before.request != nil, !edits.0.defaults.elementsEqual(edits.1.defaults) { names.insert("default") }
+    if old.security(of: before.last.decision).digest != new.security(of: after.last.decision).digest,
+      witness.request.isHTTPS
+    {
+      names.insert("security")
+    }
+    return names.sorted()
+  }
+}
+
+extension Policy {
+  fileprivate func name(of forecast: Forecast) -> String? { forecast.last.decision.rule.map { rules[$0].name } }
+
+  /// Of the step that settles it. Rules that do not match are not looked at.
+  fileprivate func explanation(_ witness: Witness, _ forecast: Forecast, _ own: OwnAddresses) -> Explanation {
+    let isInside = witness.request.needsTunnel(absolute: witness.isAbsolute) && forecast.request == nil
+    return explain(
+      isInside ? witness.request.tunnel : witness.request, client: witness.asker.client, link: witness.asker.link,
+      own: own,
+      atMost: 0, saysWhatIsOpen: false)
+  }
+}
+
+extension Witness {
+  /// As it is given to `explain`, with its options.
+  fileprivate var text: String {
+    let port = request.isHTTPS ? 443 : 80
+    let host = request.host.address.map { $0.isIPv4 ? "\($0)" : "[\($0)]" } ?? request.host.bytes.span.string
+    let authority = request.isTunnel || Int(request.port) != port ? "\(host):\(request.port)" : host
+    let url = request.isTunnel ? authority : "\(request.isHTTPS ? "https" : "http")://\(authority)\(request.path)"
+    var words = ["\(request.method) \(url)"]
+    if let client = asker.client {
+      if client.isUserInDoubt {
+        words.append("(a client that cannot be looked up)")
+      } else {
+        words.append("--user \(client.user ?? "\(client.userID)")")
+        if let unit = client.unit { words.append("--unit \(unit)") }
+      }
+    }
+    if let link = asker.link { words.append("--when \(link.rawValue)") }
+    if isAbsolute { words.append("--absolute") }
+    return words.joined(separator: " ")
+  }
+}
+
+// MARK: As text
+
+extension PolicyComparison: CustomStringConvertible {
+  /// Ends with a newline.
+  public var description: String {
+    var text = ""
+    for kind in PolicyDifference.Kind.allCases {
+      let found = differences.filter { $0.kind == kind }
+      if found.isEmpty { continue }
+      text += "\(kind.title):\n" + found.map(\.description).joined() + "\n"
+    }
+    return text + total + "\n"
+  }
+
+  private var total: String {
+    let bound = isComplete ? "" : "; there are more rules than requests were made of: the rest was not compared"
+    if differences.isEmpty { return "no difference in \(requests) requests made from the rules of both\(bound)" }
+    return "newly denied \(count(.newlyDenied)), newly allowed \(count(.newlyAllowed)), otherwise "
+      + "\(count(.otherwise)), of \(requests) requests made from the rules of both\(bound)"
+  }
+
+  public var json: String {
+    JSONText.object([
+      ("requests", .number(requests)), ("newly_denied", .number(count(.newlyDenied))),
+      ("newly_allowed", .number(count(.newlyAllowed))), ("otherwise", .number(count(.otherwise))),
+      ("complete", .boolean(isComplete)), ("differences", .array(differences.map(\.json))),
+    ]).text + "\n"
+  }
+}
+
+extension PolicyDifference.Kind {
+  fileprivate var title: String {
+    switch self {
+    case .newlyDenied: "newly denied"
+    case .newlyAllowed: "newly allowed"
+    case .otherwise: "allowed or denied as before, but otherwise"
+    }
+  }
+}
+
+extension PolicyDifference {
+  fileprivate var description: String {
+    var lines = ["  \(old.sentence)", "  → \(new.sentence)"]
+    if kind == .otherwise {
+      lines.append("    \(changes.isEmpty ? "only the rule differs" : "differs: \(changes.joined(separator: "; "))")")
+    }
+    let names = hosts.joined(separator: ", ") + (moreHosts > 0 ? " and \(moreHosts) more" : "")
+    lines.append("    \(witness)")
+    if requests > 1 { lines.append("    and \(requests - 1) more, of \(names)") }
+    return lines.map { $0.printable + "\n" }.joined()
+  }
+
+  fileprivate var json: JSONText {
+    .object([
+      ("kind", .string(kind.rawValue)), ("old", old.json), ("new", new.json),
+      ("changes", .array(changes.map(JSONText.string))), ("witness", .string(witness)),
+      ("requests", .number(requests)), ("hosts", .array(hosts.map(JSONText.string))),
+      ("more_hosts", .number(moreHosts)),
+    ])
+  }
+}
+
+extension PolicyDifference.Side {
+  fileprivate var json: JSONText {
+    .object([
+      ("verdict", .string(verdict.rawValue)), ("rule", rule.map { .string($0.name) } ?? .null),
+      ("file", rule.map { .string($0.location.file) } ?? .null),
+      ("line", rule.map { .number($0.location.line) } ?? .null), ("why", .string(sentence)),
+    ])
+  }
+}
