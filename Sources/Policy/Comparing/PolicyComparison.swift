@@ -172,8 +172,12 @@ private struct Comparing {
     for (key, value) in one { texts[key, default: [nil, nil]][0] = value.text }
     for (key, value) in other { texts[key, default: [nil, nil]][1] = value.text }
     var names = Set(texts.filter { $0.value[0] != $0.value[1] }.keys)
-    // Told apart above; and a rule's place is no treatment.
-    for key in ["routes", "route", "connect"] { names.remove(key) }
+    // Told apart above.
+    names.subtract(["routes", "route", "connect"])
+    // How a tunnel is treated says these; what a certificate is held to is compared below.
+    if before.tunnel?.connect != after.tunnel?.connect {
+      names.subtract(["assurance", "refuses_clear_requests", "requires_tls", "security", "tunnel_sni"])
+    }
     let edits = (old.request(of: before.last.decision).fields, new.request(of: after.last.decision).fields)
     if before.request != nil, !edits.0.set.elementsEqual(edits.1.set) { names.insert("set") }
     if before.request != nil, !edits.0.defaults.elementsEqual(edits.1.defaults) { names.insert("default") }
