@@ -75,8 +75,9 @@ enum CommandTable {
     name: "test", summary: "check what the configuration says should become of requests",
     forms: [CommandForm(operands: "[FILE]", options: [config, json])],
     text: """
-      Decides each request of the [[expect]] tables in the configuration, or in FILE, as the proxy would,
-      and prints those that are not decided as expected: where, what was expected and seen, and why.
+      Decides each request of the [[expect]] tables in the configuration, or in FILE, as the proxy
+      would, and prints those that are not decided as expected: where, what was expected and seen, and
+      why.
 
       Exits 0 where all hold, 3 where one does not, 1 where the configuration has errors.
       """, run: testCommand)
@@ -114,9 +115,9 @@ enum CommandTable {
     name: "diff", summary: "say what two configurations decide differently",
     forms: [CommandForm(operands: "OLD NEW", options: [json])],
     text: """
-      Says which requests the configuration NEW would deny that OLD allows, which it would allow, and which
-      it would treat otherwise, each with a request that shows it. The requests are made from the rules of
-      both; nothing is sent, and no daemon is asked.
+      Says which requests the configuration NEW would deny that OLD allows, which it would allow, and
+      which it would treat otherwise, each with a request that shows it. The requests are made from the
+      rules of both; nothing is sent, and no daemon is asked.
 
       Exits 1 where anything would newly be denied, or a configuration has errors, and 0 otherwise.
       """, run: diffCommand)
@@ -125,8 +126,8 @@ enum CommandTable {
     name: "config", summary: "print the configuration as it is in force, with the place of each key",
     forms: [CommandForm(operands: "[FILE]", options: [config, json])],
     text: """
-      Prints the configuration, or FILE, with all that it includes as one file: each key with the file and
-      line where it stands, or "default". Secrets are hidden. The output can be checked again.
+      Prints the configuration, or FILE, with all that it includes as one file: each key with the file
+      and line where it stands, or "default". Secrets are hidden. The output can be checked again.
 
       Exits 1 where the configuration has errors.
       """, run: configCommand)
