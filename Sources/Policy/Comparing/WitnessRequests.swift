@@ -5,7 +5,7 @@
 // Ports, methods, users, units and links: each that a rule of the host names, and one that none names. So of all these one
 // request stands for every other, and no difference is missed. Paths are the exception: patterns are tried with their wildcards
 // filled in several ways and one within another, which is not all that can be said by them, and servers' odd readings of a path
-// are left to the rules. Only what the rules of a host name is combined, or nothing would come to an end.
+// are left to the rules. Nor is there a client in several units, or one address written as another (::ffff:10.0.0.1). Only what the rules of a host name is combined, or nothing would come to an end.
 // Tests: PolicyComparisonTests, test_diff.py.
 
 import Bytes
