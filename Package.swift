@@ -86,7 +86,8 @@ let package = Package(
     .testTarget(name: "BytesTests", dependencies: ["Bytes", "Policy", "TestSupport"], swiftSettings: strict),
     .testTarget(
       name: "HTTP2Tests", dependencies: ["HTTP2", "HTTP1", "Bytes", "TestSupport"], swiftSettings: strict),
-    .testTarget(name: "HistoryTests", dependencies: ["History", "Policy", "Bytes"], swiftSettings: strict),
+    .testTarget(
+      name: "HistoryTests", dependencies: ["History", "Policy", "Bytes", "TestSupport"], swiftSettings: strict),
     .testTarget(name: "CacheTests", dependencies: ["Cache", "Policy", "HTTP1", "Bytes"], swiftSettings: strict),
     .testTarget(name: "HTTP1Tests", dependencies: ["HTTP1", "Bytes", "TestSupport"], swiftSettings: strict),
     .testTarget(

@@ -6,9 +6,7 @@ import Reachability
 enum CommandTable {
   static let all: [Command] = [
     run, check, test, explain, diff, configuration, pin, caInit, caActivate, caShow, caExport, env, status, reload,
-    events,
-    reachability,
-    cacheStatus, cacheList, cacheShow, cachePurge, log, cancel, flush,
+    events, reachability, cacheStatus, cacheList, cacheShow, cachePurge, log, learn, replay, cancel, flush,
     versionCommand, helpCommand,
   ]
 
@@ -415,6 +413,46 @@ enum CommandTable {
       was. WORD is a name of a field of the log (client, user, unit, program, method, host, rule, reason,
       outcome, violation, route, upstream, …), or path, status or day.
       """, run: logCommand)
+
+  private static let learn = Command(
+    name: "learn", summary: "write rules that allow what was allowed",
+    forms: [
+      CommandForm(
+        options: [
+          since, ofUser, ofUnit,
+          CommandOption(
+            name: "for", value: "deny-default", choices: ["deny-default"],
+            summary: "for a configuration that denies by default, which is the only kind"),
+          CommandOption(name: "write", value: "FILE", summary: "into this file, where it is new or learned"),
+        ] + history)
+    ],
+    text: """
+      Prints rules out of the history, of the last 7 days without --since, for a configuration with
+      default = "deny": for each user and unit the hosts with their ports, methods and shapes of paths,
+      with how often and when last. They allow all that was allowed and nothing of what was denied: each
+      request of the time is decided by them before they are printed. What was denied follows in comments.
+
+      Numbers, versions, hashes and ids in paths become *, and so do 8 or more names in one place. Hosts
+      that differ in a number become a pattern where there are 5 or more. --write replaces only a file
+      that learn wrote and nobody changed since.
+      """, run: learnCommand)
+
+  private static let replay = Command(
+    name: "replay", summary: "say what a configuration would change of the past",
+    forms: [
+      CommandForm(
+        options: [
+          CommandOption(name: "config", letter: "c", value: "FILE", summary: "the configuration to try"),
+          CommandOption(name: "file", value: "PATH", summary: "the file of the history"), since, ofUser, ofUnit, json,
+        ])
+    ],
+    text: """
+      Decides every request of the history again, by the rules of FILE, and prints what comes out
+      differently, by rule and by who asked, what would be denied first. The history is that of FILE, or
+      of the installed configuration. Nothing changes in the running proxy.
+
+      Exits 1 where a request that was allowed would be denied, 0 where none would.
+      """, run: replayCommand)
 
   // MARK: The program
 

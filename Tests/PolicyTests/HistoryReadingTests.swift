@@ -15,7 +15,7 @@ import Testing
     let history = Self.load("[history]").policy?.configuration.history
     #expect(history == HistorySettings())
     #expect(history?.file == "/var/lib/sallyport/history.db")
-    #expect(history?.keepMilliseconds == 30 * 86_400_000)
+    #expect(history?.keepMilliseconds == Int64(30 * 86_400_000))
     #expect(history?.sizeBytes == 512 << 20)
   }
 

@@ -15,13 +15,14 @@ __sallyport_files() {
 # Of an option, what its value may be; fails for an option that takes none.
 __sallyport_value() {
     case $1 in
-        -c | --config | --anchors | --file | --output | --socket) __sallyport_files ;;
+        -c | --config | --anchors | --file | --output | --socket | --write) __sallyport_files ;;
         --directory)
             compopt -o filenames 2>/dev/null
             local path
             while IFS= read -r path; do COMPREPLY+=("$path"); done < <(compgen -d -- "$current")
             ;;
         --shell) __sallyport_words "sh bash zsh fish systemd env-file json" ;;
+        --for) __sallyport_words "deny-default" ;;
         --format) __sallyport_words "pem der" ;;
         --only) __sallyport_words "active next previous" ;;
         --kind)
@@ -73,13 +74,15 @@ __sallyport_options() {
         "cache list") echo "--host --rule --config --socket --json --help" ;;
         "cache purge") echo "--host --rule --older --all --config --socket --json --help" ;;
         log) echo "--since --until --user --unit --program --host --rule --denied --slow --by --limit --json --csv --config --file --help" ;;
+        learn) echo "--since --user --unit --for --write --config --file --help" ;;
+        replay) echo "--config --file --since --user --unit --json --help" ;;
         version) echo "--help" ;;
         help) echo "--json --help" ;;
     esac
 }
 
 __sallyport() {
-    local commands="run check test explain diff config pin ca env status reload events reachability cache log cancel flush version help"
+    local commands="run check test explain diff config pin ca env status reload events reachability cache log learn replay cancel flush version help"
     local current="${COMP_WORDS[COMP_CWORD]}" previous="" command="" index operands=0
     COMPREPLY=()
 
@@ -102,7 +105,7 @@ __sallyport() {
             case $word in
                 -c | --config | --anchors | --file | --output | --socket | --directory | --shell | --format | --only | \
                     --kind | --when | --user | --unit | --permit | --server-name | --host | --older | --rule | --ref | \
-                    --since | --until | --slow | --by | --limit | --program) skip=1 ;;
+                    --since | --until | --slow | --by | --limit | --program | --write | --for) skip=1 ;;
             esac
         elif [[ -z $command ]]; then
             command=$word

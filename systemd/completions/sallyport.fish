@@ -6,7 +6,7 @@ function __sallyport_words
     for word in (commandline -opc)[2..]
         if test $is_value = 1
             set is_value 0
-        else if string match -qr -- '^(-c|--(config|socket|anchors|file|output|directory|shell|format|only|kind|user|unit|when|permit|server-name|host|rule|ref|older|since|until|slow|by|limit|program))$' $word
+        else if string match -qr -- '^(-c|--(config|socket|anchors|file|output|directory|shell|format|only|kind|user|unit|when|permit|server-name|host|rule|ref|older|since|until|slow|by|limit|program|write|for))$' $word
             set is_value 1
         else if not string match -q -- '-*' $word
             echo $word
@@ -49,6 +49,8 @@ function __sallyport_commands
         reachability 'Say by what kind of link a host is reached' \
         cache 'Show and purge the answers that are stored' \
         log 'Show what was decided' \
+        learn 'Write rules that allow what was allowed' \
+        replay 'Say what a configuration would change of the past' \
         cancel 'End requests and tunnels that are under way' \
         flush 'Drop kept connections, names and TLS sessions' \
         version 'Print the version' \
@@ -63,9 +65,9 @@ complete -c sallyport -n '__sallyport_behind help' -a '(__sallyport_commands)'
 
 # Options that several commands have.
 complete -c sallyport -n 'not __sallyport_behind' -s h -l help -d 'Print help on the command'
-complete -c sallyport -n '__sallyport_in run check test explain config ca env status reload events reachability cache log cancel flush' -s c -l config -r -F -d 'Configuration file'
+complete -c sallyport -n '__sallyport_in run check test explain config ca env status reload events reachability cache log learn replay cancel flush' -s c -l config -r -F -d 'Configuration file'
 complete -c sallyport -n '__sallyport_in explain env status reload events reachability cache cancel flush' -l socket -r -F -d 'Socket of the daemon'
-complete -c sallyport -n '__sallyport_in check test explain diff config pin status reload events reachability cache log cancel flush help' -l json -d 'Print JSON'
+complete -c sallyport -n '__sallyport_in check test explain diff config pin status reload events reachability cache log replay cancel flush help' -l json -d 'Print JSON'
 
 complete -c sallyport -n '__sallyport_behind check' -F
 complete -c sallyport -n '__sallyport_behind test' -F
@@ -123,11 +125,11 @@ complete -c sallyport -n '__sallyport_at cache purge' -l older -x -d 'Only those
 complete -c sallyport -n '__sallyport_at cache purge' -l all -d 'All that is stored'
 
 # The history.
-complete -c sallyport -n '__sallyport_in log' -l file -r -F -d 'File of the history'
-complete -c sallyport -n '__sallyport_in log' -l since -x -d 'Only what ended after it: 7d, 2026-11-20'
+complete -c sallyport -n '__sallyport_in log learn replay' -l file -r -F -d 'File of the history'
+complete -c sallyport -n '__sallyport_in log learn replay' -l since -x -d 'Only what ended after it: 7d, 2026-11-20'
 complete -c sallyport -n '__sallyport_in log' -l until -x -d 'Only what ended before it'
-complete -c sallyport -n '__sallyport_in log' -l user -x -a '(__fish_complete_users)' -d 'Only of this user'
-complete -c sallyport -n '__sallyport_in log' -l unit -x -d 'Only of this unit or slice'
+complete -c sallyport -n '__sallyport_in log learn replay' -l user -x -a '(__fish_complete_users)' -d 'Only of this user'
+complete -c sallyport -n '__sallyport_in log learn replay' -l unit -x -d 'Only of this unit or slice'
 complete -c sallyport -n '__sallyport_in log' -l program -r -F -d 'Only of this program'
 complete -c sallyport -n '__sallyport_in log' -l host -x -a '(__fish_print_hostnames)' -d 'Only to this host'
 complete -c sallyport -n '__sallyport_in log' -l rule -x -d 'Only what this rule decided'
@@ -136,3 +138,5 @@ complete -c sallyport -n '__sallyport_in log' -l slow -x -d 'Only what took so l
 complete -c sallyport -n '__sallyport_in log' -l by -x -a 'host user unit program rule path status day' -d 'Count by these'
 complete -c sallyport -n '__sallyport_in log' -l limit -x -d 'The newest so many'
 complete -c sallyport -n '__sallyport_in log' -l csv -d 'Print comma-separated values'
+complete -c sallyport -n '__sallyport_in learn' -l for -x -a deny-default -d 'What the rules are for'
+complete -c sallyport -n '__sallyport_in learn' -l write -r -F -d 'Into this file'

@@ -66,6 +66,8 @@ _sallyport() {
     'reachability:say by what kind of link a host is reached'
     'cache:show and purge the answers that are stored'
     'log:show what was decided'
+    'learn:write rules that allow what was allowed'
+    'replay:say what a configuration would change of the past'
     'cancel:end requests and tunnels that are under way'
     'flush:drop kept connections, names and TLS sessions'
     'version:print the version'
@@ -93,9 +95,9 @@ _sallyport() {
   )
   local -a daemon=($place $json)
   local -a history=(
-    '(--file -c)--config=[configuration file]:file:_files -g "*.toml(-.)"'
-    '(--file --config)-c[configuration file]:file:_files -g "*.toml(-.)"'
-    '(--config -c)--file=[file of the history]:file:_files'
+    '(-c)--config=[configuration file]:file:_files -g "*.toml(-.)"'
+    '(--config)-c[configuration file]:file:_files -g "*.toml(-.)"'
+    '--file=[file of the history]:file:_files'
     '--since=[only what ended after it]:time:' '*--user=[only of this user]:user:_users'
     '*--unit=[only of this unit or slice]:unit:' $help
   )
@@ -152,6 +154,10 @@ _sallyport() {
             '--by=[count by these]:word:_sequence compadd - host user unit program rule method path status day decision outcome' \
             '--limit=[the newest so many]:number:' '(--csv)--json[print JSON]' '(--json)--csv[print comma-separated values]'
           ;;
+        learn)
+          _arguments $history '--for=[what the rules are for]:kind:(deny-default)' '--write=[into this file]:file:_files'
+          ;;
+        replay) _arguments $history $json ;;
         version) [[ $PREFIX == -* ]] && _arguments $help ;;
         help) _arguments $help $json '1:command:->topic' ; [[ $state == topic ]] && _describe -t commands command commands ;;
       esac

@@ -38,7 +38,7 @@ final class HistoryStore {
 
   let settings: HistorySettings
   // In this order, for the claim is given up last; see `ClaimedFile`.
-  private let claim: ClaimedFile
+  private var claim: ClaimedFile?
   private var database: Database?
   private var insertExchange: DatabaseStatement
   /// Kinds by their bytes as a loop writes them, and by their words.
@@ -88,6 +88,7 @@ final class HistoryStore {
       _ = try? database.run("PRAGMA journal_mode = DELETE")
     }
     database = nil
+    claim = nil
   }
 
   private static func fault(_ error: any Error, _ path: String) -> HistoryFault {

@@ -1,0 +1,131 @@
+// What a policy says of a request of the past: decided by the same engine that decides for the daemon, from what is recorded.
+//
+// What is not recorded is decided the strict way and said to be inexact: a client that could not be looked up in time, a path
+// that is longer than what is kept of it, and a name that led to an address which was denied. Tests: HistoryReplayTests.
+
+import Bytes
+import Policy
+
+/// Equal requests of the history.
+public struct HistoryRequest: Sendable {
+  public let kind: HistoryKind
+  public let path: String
+  public var count: Int
+  /// When the latest of them ended, in milliseconds since 1970.
+  public var last: Int64
+
+  public init(kind: HistoryKind, path: String, count: Int, last: Int64) {
+    self.kind = kind
+    self.path = path
+    self.count = count
+    self.last = last
+  }
+}
+
+/// Requests of the history, the equal ones as one.
+public struct HistoryRequests: Sendable {
+  private struct Key: Hashable {
+    let kind: Int64
+    let path: String
+  }
+
+  private var places: [Key: Int] = [:]
+  public private(set) var all: [HistoryRequest] = []
+  public private(set) var total = 0
+
+  public init() {}
+
+  public mutating func add(_ record: HistoryRecord, _ kind: HistoryKind) {
+    // What no policy was asked about is no request.
+    guard kind.isDecided else { return }
+    total += 1
+    let key = Key(kind: record.kind, path: record.path)
+    if let place = places[key] {
+      all[place].count += 1
+      all[place].last = max(all[place].last, record.endedWall)
+    } else {
+      places[key] = all.count
+      all.append(HistoryRequest(kind: kind, path: record.path, count: 1, last: record.endedWall))
+    }
+  }
+}
+
+public struct HistoryJudgement: Equatable, Sendable {
+  public let isAllowed: Bool
+  public let reason: Decision.Reason
+  /// Number of the rule that decided; nil: none matches.
+  public let rule: Int?
+  /// Everything that it depends on was recorded.
+  public let isExact: Bool
+}
+
+public struct HistoryJudge {
+  /// Longest path in bytes that is kept of a request.
+  static let longestPath = 1024
+
+  public let policy: Policy
+  private let isOwn: (IPAddress) -> Bool?
+  private var workspace = DecisionWorkspace()
+  /// What is known of each kind, by its words: paths of one are many.
+  private var kinds: [HistoryKind: Facts] = [:]
+
+  private struct Facts {
+    let host: CanonicalHost
+    let port: UInt16
+    let scheme: Scheme
+    let method: [UInt8]
+    let isTunnel: Bool
+    let client: LocalClient?
+    /// What was connected to, straight.
+    let address: IPAddress?
+    let wasAddressDenied: Bool
+  }
+
+  /// `isOwn`: see `AddressSet.match`.
+  public init(_ policy: Policy, isOwn: @escaping (IPAddress) -> Bool?) {
+    self.policy = policy
+    self.isOwn = isOwn
+  }
+
+  /// nil: what is recorded is no request that a policy can be asked about.
+  public mutating func judge(_ request: HistoryRequest) -> HistoryJudgement? {
+    guard let facts = facts(of: request.kind) else { return nil }
+    let path = facts.isTunnel ? [] : Array(request.path.utf8)
+    workspace.host = facts.host
+    let asked = RequestFacts(
+      scheme: facts.scheme, port: facts.port, method: facts.method.span, path: path.span, isTunnel: facts.isTunnel,
+      client: facts.client, link: request.kind.reachability)
+    var decision = policy.decide(asked, &workspace)
+    let mapping = policy.mapping(of: decision, asked, &workspace)
+    if let objection = mapping?.objection { decision = objection }
+    var isExact = path.count < Self.longestPath
+    if let client = facts.client, policy.asksForClient, client.outcome != .known { isExact = false }
+    guard decision.verdict == .allow else {
+      return HistoryJudgement(isAllowed: false, reason: decision.reason, rule: decision.rule, isExact: isExact)
+    }
+    let isAddressDenied: Bool
+    if let address = workspace.host.address ?? (mapping == nil ? facts.address : nil) {
+      isAddressDenied = policy.denyingBlock(address, rule: decision.rule, isOwn: isOwn) != nil
+    } else {
+      isAddressDenied = facts.wasAddressDenied
+      if facts.wasAddressDenied { isExact = false }
+    }
+    return HistoryJudgement(
+      isAllowed: !isAddressDenied, reason: isAddressDenied ? .addressDenied : decision.reason, rule: decision.rule,
+      isExact: isExact)
+  }
+
+  private mutating func facts(of kind: HistoryKind) -> Facts? {
+    if let known = kinds[kind] { return known }
+    guard let host = kind.canonicalHost, let port = kind.port, let method = kind[.method],
+      let scheme = kind[.scheme].flatMap(Scheme.init)
+    else { return nil }
+    let facts = Facts(
+      host: host, port: port, scheme: scheme, method: Array(method.utf8), isTunnel: kind.isTunnel,
+      client: kind.localClient,
+      address: kind[.route] == Route.direct.name ? kind[.upstream].flatMap { IPAddress($0) } : nil,
+      wasAddressDenied: kind[.reason] == Decision.Reason.addressDenied.rawValue)
+    kinds[kind] = facts
+    return facts
+  }
+}

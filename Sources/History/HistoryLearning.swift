@@ -1,0 +1,404 @@
+// Rules out of what happened: a policy under `default = "deny"` that allows what was allowed, and nothing of what was denied.
+//
+// Requests are put together by who asked, where to and how; rules are written for each, and hosts whose rules are the same
+// share one. Then every request of the time is decided by these rules with the engine itself. Where one allows what was denied,
+// it was written too widely, and is written again with less left out: no pattern of hosts, then no folding of paths, then no
+// shapes; at last a rule that denies stands before it. Where none allows what was allowed, because servers read its path in
+// several ways, the path is left out of the rule. Tests: HistoryLearningTests.
+
+import Bytes
+import Policy
+
+public struct HistoryLearning {
+  /// So many hosts of one name that differ in a number stand for any such host.
+  public static let foldedHosts = 5
+  /// Rounds of writing and deciding: each takes away from the width of at least one rule, which has five steps.
+  private static let mostRounds = 32
+
+  /// What the rules are read with; nil: they are not valid.
+  private let load: (String) -> Policy?
+  private let nameOf: (String, String?) -> String
+
+  /// What it came to.
+  public struct Outcome {
+    /// Text of the rules, and of those for what was denied, in comments.
+    public let text: String
+    public let rules: Int
+    /// Exchanges that it was learned from.
+    public let learned: Int
+    /// Of clients that could not be looked up in time, and what no rule can be about.
+    public let leftOut: Int
+  }
+
+  public enum Fault: Error, CustomStringConvertible {
+    case nothing
+    case invalid
+    case inseparable(String)
+
+    public var description: String {
+      switch self {
+      case .nothing: "nothing was allowed in this time, so there is nothing to learn"
+      case .invalid: "what was learned is no valid configuration; this is a mistake in sallyport"
+      case .inseparable(let request):
+        "no rules tell apart what was allowed and what was denied; the first that they cannot tell apart is \(request)"
+      }
+    }
+  }
+
+  public init(load: @escaping (String) -> Policy?, nameOf: @escaping (String, String?) -> String) {
+    self.load = load
+    self.nameOf = nameOf
+  }
+
+  // MARK: What happened
+
+  /// A destination as one asker used it.
+  fileprivate struct Place: Hashable {
+    let asker: LearnedAsker
+    let form: LearnedForm
+    let host: String
+    let port: UInt16
+  }
+
+  private struct Use {
+    /// Paths by method; a tunnel has none.
+    var paths: [String: Set<String>] = [:]
+    var count = 0
+    var last: Int64 = 0
+  }
+
+  /// How widely the rules of a place are written.
+  private struct Width: Hashable {
+    var foldsHosts = true
+    var detail = LearnedPaths.Detail.folded
+    var isAnyPath = false
+
+    /// Takes something away; false: there is nothing left.
+    mutating func narrow() -> Bool {
+      if foldsHosts {
+        foldsHosts = false
+      } else if isAnyPath {
+        isAnyPath = false
+        detail = .literal
+      } else if detail < .literal {
+        detail = detail == .folded ? .shapes : .literal
+      } else {
+        return false
+      }
+      return true
+    }
+  }
+
+  /// Learns from requests, which may be of any time and of anyone.
+  public func learn(from requests: [HistoryRequest]) throws(Fault) -> Outcome {
+    let (settled, leftOut) = Self.settle(requests)
+    let allowed = settled.filter { !$0.kind.isDenied }
+    let denied = settled.filter { $0.kind.isDenied }
+    if allowed.isEmpty { throw .nothing }
+    let uses = Self.uses(allowed)
+    var widths: [Place: Width] = [:]
+    var denials: [LearnedRule] = []
+    for _ in 0..<Self.mostRounds {
+      let rules = named(denials + Self.rules(uses, widths))
+      guard let policy = load(text(rules)) else { throw .invalid }
+      var judge = HistoryJudge(policy) { _ in false }
+      var isRight = true
+      var narrowed: Set<Place> = []
+      for request in denied where judge.judge(request)?.reason == .rule {
+        isRight = false
+        if !Self.narrow(&widths, &narrowed, uses, rules, &judge, request) {
+          guard let denial = Self.denial(request), denials.count < Self.mostDenials else {
+            throw .inseparable(Self.text(request))
+          }
+          denials.append(denial)
+        }
+      }
+      var opened: Set<Place> = []
+      for request in allowed where judge.judge(request).map({ $0.reason == .rule }) != true {
+        isRight = false
+        guard let place = Self.place(request, uses) else { throw .inseparable(Self.text(request)) }
+        if opened.contains(place) { continue }
+        if widths[place]?.isAnyPath ?? false { throw .inseparable(Self.text(request)) }
+        widths[place, default: Width()].isAnyPath = true
+        opened.insert(place)
+      }
+      if isRight { return outcome(rules, denied, settled, leftOut) }
+    }
+    throw .inseparable("not found in \(Self.mostRounds) rounds")
+  }
+
+  /// Rules that deny, at most: where it takes more, what was denied then is a policy of its own.
+  private static let mostDenials = 200
+
+  /// Requests that rules can be about, of which each was either allowed or denied: the latest word holds.
+  private static func settle(_ requests: [HistoryRequest]) -> (requests: [HistoryRequest], leftOut: Int) {
+    struct Question: Hashable {
+      let asker: LearnedAsker
+      let method: String?
+      let origin: String
+      let path: String
+    }
+    var leftOut = 0
+    var latest: [Question: Int64] = [:]
+    var verdicts: [Question: Bool] = [:]
+    var meant: [(Question, HistoryRequest)] = []
+    for request in requests {
+      let kind = request.kind
+      guard let asker = LearnedAsker(kind), kind.canonicalHost != nil, kind.port != nil, kind[.scheme] != nil else {
+        leftOut += request.count
+        continue
+      }
+      // A denied address is denied whatever the rules say.
+      if kind[.reason] == Decision.Reason.addressDenied.rawValue { continue }
+      let question = Question(asker: asker, method: kind[.method], origin: kind.origin, path: request.path)
+      if latest[question] ?? -1 <= request.last {
+        latest[question] = request.last
+        verdicts[question] = kind.isDenied
+      }
+      meant.append((question, request))
+    }
+    return (meant.filter { verdicts[$0.0] == $0.1.kind.isDenied }.map(\.1), leftOut)
+  }
+
+  private static func uses(_ allowed: [HistoryRequest]) -> [Place: Use] {
+    // Requests inside a tunnel are told from those that were sent without one by the tunnel.
+    var tunnels: Set<Place> = []
+    var opened: Set<Place> = []
+    for request in allowed {
+      guard let place = rawPlace(request) else { continue }
+      if case .tunnel = place.form { tunnels.insert(place.with(.https)) } else { opened.insert(place) }
+    }
+    let intercepted = tunnels.intersection(opened)
+    var uses: [Place: Use] = [:]
+    for request in allowed {
+      guard var place = rawPlace(request) else { continue }
+      if intercepted.contains(place.with(.https)), place.form != .http { place = place.with(.intercepted) }
+      var use = uses[place] ?? Use()
+      use.count += request.count
+      use.last = max(use.last, request.last)
+      if !request.kind.isTunnel { use.paths[request.kind[.method] ?? "", default: []].insert(request.path) }
+      uses[place] = use
+    }
+    return uses
+  }
+
+  private static func rawPlace(_ request: HistoryRequest) -> Place? {
+    let kind = request.kind
+    guard let asker = LearnedAsker(kind), let host = kind[.host], let port = kind.port else { return nil }
+    let form: LearnedForm =
+      kind.isTunnel
+      ? .tunnel(isVerified: kind[.assurance] == "probe") : kind[.scheme] == Scheme.http.rawValue ? .http : .https
+    return Place(asker: asker, form: form, host: host, port: port)
+  }
+
+  private static func place(_ request: HistoryRequest, _ uses: [Place: Use]) -> Place? {
+    guard let place = rawPlace(request), !request.kind.isTunnel else { return nil }
+    return [place, place.with(.intercepted)].first { uses[$0] != nil }
+  }
+
+  // MARK: Rules
+
+  /// What the rules of several hosts have in common.
+  private struct Terms: Hashable {
+    let asker: LearnedAsker
+    let form: LearnedForm
+    let port: UInt16
+    let methods: [String]
+    let paths: [String]
+    /// Hosts are folded, by what stands around their number.
+    let fold: String?
+  }
+
+  private static func rules(_ uses: [Place: Use], _ widths: [Place: Width]) -> [LearnedRule] {
+    let folds = folds(uses, widths)
+    // Hosts that are one pattern have one list of paths.
+    var together: [Place: (uses: [Use], hosts: Set<String>, width: Width)] = [:]
+    for (place, use) in uses {
+      let width = widths[place] ?? Width()
+      let folded = folds[place]
+      let target = folded.map { place.with(host: $0) } ?? place
+      var entry = together[target] ?? ([], [], width)
+      entry.uses.append(use)
+      entry.hosts.insert(folded ?? place.host)
+      entry.width.detail = max(entry.width.detail, width.detail)
+      entry.width.isAnyPath = entry.width.isAnyPath || width.isAnyPath
+      together[target] = entry
+    }
+    var rules: [Terms: LearnedRule] = [:]
+    for (place, entry) in together {
+      let count = entry.uses.reduce(0) { $0 + $1.count }
+      let last = entry.uses.map(\.last).max() ?? 0
+      for (methods, paths) in requests(entry.uses, entry.width) {
+        let terms = Terms(
+          asker: place.asker, form: place.form, port: place.port, methods: methods, paths: paths,
+          fold: folds.isEmpty ? nil : place.host.hasPrefix("*") ? place.host : nil)
+        var rule =
+          rules[terms]
+          ?? LearnedRule(
+            asker: place.asker, form: place.form, hosts: [], port: place.port, methods: methods, paths: paths)
+        rule.hosts = Set(rule.hosts).union(entry.hosts).sorted()
+        rule.count += count
+        rule.last = max(rule.last, last)
+        rules[terms] = rule
+      }
+    }
+    return rules.values.sorted {
+      ($0.asker, $0.form, $0.hosts.first ?? "", $0.port, $0.methods.joined(separator: " "))
+        < ($1.asker, $1.form, $1.hosts.first ?? "", $1.port, $1.methods.joined(separator: " "))
+    }
+  }
+
+  /// Methods that have the same paths, with these. Of a tunnel one of nothing.
+  private static func requests(_ uses: [Use], _ width: Width) -> [(methods: [String], paths: [String])] {
+    var byMethod: [String: Set<String>] = [:]
+    for use in uses { byMethod.merge(use.paths) { $0.union($1) } }
+    if byMethod.isEmpty { return [([], [])] }
+    var byPaths: [[String]: [String]] = [:]
+    for (method, paths) in byMethod {
+      let patterns = width.isAnyPath ? [] : LearnedPaths.patterns(paths, width.detail) ?? []
+      byPaths[patterns, default: []].append(method)
+    }
+    return byPaths.map { ($0.value.sorted(), $0.key) }
+  }
+
+  /// `mirror1.example.org`, `mirror2.example.org`, …: `*.example.org`, where there are enough of them.
+  private static func folds(_ uses: [Place: Use], _ widths: [Place: Width]) -> [Place: String] {
+    struct Series: Hashable {
+      let asker: LearnedAsker
+      let form: LearnedForm
+      let port: UInt16
+      let stem: String
+      let parent: String
+    }
+    var series: [Series: [Place]] = [:]
+    for place in uses.keys where widths[place]?.foldsHosts ?? true {
+      guard IPAddress(place.host) == nil, let dot = place.host.firstIndex(of: ".") else { continue }
+      let label = place.host[..<dot]
+      let parent = String(place.host[dot...].dropFirst())
+      // What stands below one label alone may be anybody's.
+      guard parent.contains("."), label.contains(where: \.isNumber) else { continue }
+      let stem = String(
+        label.map { $0.isNumber ? "#" : $0 }.reduce(into: "") { if !($1 == "#" && $0.hasSuffix("#")) { $0.append($1) } }
+      )
+      series[Series(asker: place.asker, form: place.form, port: place.port, stem: stem, parent: parent), default: []]
+        .append(place)
+    }
+    var folds: [Place: String] = [:]
+    for (series, places) in series where places.count >= foldedHosts {
+      for place in places { folds[place] = "*.\(series.parent)" }
+    }
+    return folds
+  }
+
+  /// Takes from the width of the rule that allows a request which was denied; false: it has none left.
+  private static func narrow(
+    _ widths: inout [Place: Width], _ narrowed: inout Set<Place>, _ uses: [Place: Use], _ rules: [LearnedRule],
+    _ judge: inout HistoryJudge, _ request: HistoryRequest
+  ) -> Bool {
+    guard let number = judge.judge(request)?.rule, rules.indices.contains(number) else { return false }
+    let rule = rules[number]
+    var hasNarrowed = false
+    for place in uses.keys
+    where place.asker == rule.asker && place.form == rule.form && place.port == rule.port
+      && rule.hosts.contains(where: { $0 == place.host || $0.hasPrefix("*") && place.host.hasSuffix($0.dropFirst()) })
+    {
+      // One step a round, however many requests show that it is too wide.
+      if narrowed.contains(place) {
+        hasNarrowed = true
+        continue
+      }
+      var width = widths[place] ?? Width()
+      // A pattern of hosts is given up by all of them, and only where there is one.
+      if !rule.hosts.contains(where: { $0.hasPrefix("*") }) { width.foldsHosts = false }
+      if request.kind.isTunnel, !width.foldsHosts { continue }
+      if width.narrow() {
+        widths[place] = width
+        narrowed.insert(place)
+        hasNarrowed = true
+      }
+    }
+    return hasNarrowed
+  }
+
+  /// A rule that denies just this request.
+  private static func denial(_ request: HistoryRequest) -> LearnedRule? {
+    guard let place = rawPlace(request) else { return nil }
+    var rule = LearnedRule(asker: place.asker, form: place.form, hosts: [place.host], port: place.port)
+    rule.denies = true
+    rule.count = request.count
+    rule.last = request.last
+    if !request.kind.isTunnel {
+      guard let paths = LearnedPaths.patterns([request.path], .literal) else { return nil }
+      rule.methods = [request.kind[.method] ?? ""]
+      rule.paths = paths
+    }
+    return rule
+  }
+
+  // MARK: Text
+
+  private func named(_ rules: [LearnedRule]) -> [LearnedRule] {
+    var taken: Set<String> = []
+    return rules.map { rule in
+      var rule = rule
+      rule.name = rule.plainName
+      var number = 2
+      while !taken.insert(rule.name).inserted {
+        rule.name = "\(rule.plainName)-\(number)"
+        number += 1
+      }
+      return rule
+    }
+  }
+
+  private func text(_ rules: [LearnedRule]) -> String {
+    var text = ""
+    var asker: LearnedAsker? = nil
+    for rule in rules {
+      if rule.asker != asker {
+        asker = rule.asker
+        text += "\n# ---- \(rule.asker.text)\n"
+      }
+      text += "\n" + rule.text(nameOf)
+    }
+    return text
+  }
+
+  private func outcome(
+    _ rules: [LearnedRule], _ denied: [HistoryRequest], _ settled: [HistoryRequest], _ leftOut: Int
+  ) -> Outcome {
+    var text = text(rules)
+    if !denied.isEmpty {
+      let refused = named(Self.rules(Self.uses(denied), [:]))
+      text +=
+        "\n# ---- What was denied in this time. To allow something of it, review the rule and take its '# ' away.\n"
+      for rule in refused {
+        var rule = rule
+        rule.name = "denied." + rule.name.split(separator: ".", maxSplits: 1).dropFirst().joined()
+        let lines = rule.text(nameOf).split(separator: "\n")
+        text += "\n# \(rule.asker.text)\n" + lines.map { $0.hasPrefix("#") ? "\($0)\n" : "# \($0)\n" }.joined()
+      }
+    }
+    if leftOut > 0 {
+      text +=
+        "\n# Left out: \(leftOut) \(leftOut == 1 ? "exchange" : "exchanges") whose client or destination is not known.\n"
+    }
+    let learned = settled.filter { !$0.kind.isDenied }.reduce(0) { $0 + $1.count }
+    return Outcome(text: text, rules: rules.count, learned: learned, leftOut: leftOut)
+  }
+
+  private static func text(_ request: HistoryRequest) -> String {
+    let asker = LearnedAsker(request.kind)?.text ?? "an unknown client"
+    return "\(request.kind[.method] ?? "") \(request.kind.origin)\(request.path) of \(asker)".printable
+  }
+}
+
+extension HistoryLearning.Place {
+  fileprivate func with(_ form: LearnedForm) -> HistoryLearning.Place {
+    HistoryLearning.Place(asker: asker, form: form, host: host, port: port)
+  }
+
+  fileprivate func with(host: String) -> HistoryLearning.Place {
+    HistoryLearning.Place(asker: asker, form: form, host: host, port: port)
+  }
+}

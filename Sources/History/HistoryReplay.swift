@@ -1,0 +1,89 @@
+// The past decided again by another policy, and what comes out differently: grouped by rule and by who asked, what would be
+// denied first. Tests: HistoryReplayTests.
+
+import Policy
+
+public struct HistoryReplay: Sendable {
+  public enum Change: String, Sendable, CaseIterable {
+    case denied = "newly-denied"
+    case allowed = "newly-allowed"
+  }
+
+  /// Requests of one asker that one rule decides differently.
+  public struct Group: Sendable {
+    public let change: Change
+    /// Name and place of the rule that decides now; nil: no rule matches.
+    public let rule: String?
+    public let place: String?
+    public let reason: Decision.Reason
+    /// Of then.
+    public let ruleBefore: String?
+    public let user: String?
+    public let unit: String?
+    public let client: String?
+    public var count = 0
+    public var last: Int64 = 0
+    /// What was asked, with how often, the most frequent first.
+    public var requests: [(text: String, count: Int)] = []
+  }
+
+  /// Decided requests of the time.
+  public private(set) var total = 0
+  public private(set) var newlyDenied = 0
+  public private(set) var newlyAllowed = 0
+  /// Of these and all others, how many depend on what was not recorded.
+  public private(set) var inexact = 0
+  /// What no policy can be asked about.
+  public private(set) var unasked = 0
+  public private(set) var groups: [Group] = []
+
+  private struct Key: Hashable {
+    let change: Change
+    let rule: Int?
+    let reason: Decision.Reason
+    let ruleBefore: String?
+    let user: String?
+    let unit: String?
+    let client: String?
+  }
+
+  public init(_ requests: [HistoryRequest], by judge: inout HistoryJudge) {
+    var places: [Key: Int] = [:]
+    for request in requests {
+      total += request.count
+      guard let judgement = judge.judge(request) else {
+        unasked += request.count
+        continue
+      }
+      if !judgement.isExact { inexact += request.count }
+      if judgement.isAllowed != request.kind.isDenied { continue }
+      let change: Change = judgement.isAllowed ? .allowed : .denied
+      if change == .denied { newlyDenied += request.count } else { newlyAllowed += request.count }
+      let kind = request.kind
+      let user = kind[.user] ?? kind[.uid]
+      let key = Key(
+        change: change, rule: judgement.rule, reason: judgement.reason, ruleBefore: kind[.rule], user: user,
+        unit: kind[.unit], client: user == nil ? kind[.client] : nil)
+      let place = places[key] ?? groups.count
+      if place == groups.count {
+        places[key] = place
+        let rule = judgement.rule.map { judge.policy.rules[$0] }
+        groups.append(
+          Group(
+            change: change, rule: rule?.name, place: rule?.place, reason: judgement.reason, ruleBefore: key.ruleBefore,
+            user: key.user, unit: key.unit, client: key.client))
+      }
+      groups[place].count += request.count
+      groups[place].last = max(groups[place].last, request.last)
+      groups[place].requests.append(("\(kind[.method] ?? "") \(kind.origin)\(request.path)", request.count))
+    }
+    for index in groups.indices {
+      groups[index].requests.sort { ($1.count, $0.text) < ($0.count, $1.text) }
+    }
+    groups.sort { one, other in
+      if one.change != other.change { return one.change == .denied }
+      return (other.count, one.rule ?? "", one.user ?? "", one.unit ?? "")
+        < (one.count, other.rule ?? "", other.user ?? "", other.unit ?? "")
+    }
+  }
+}

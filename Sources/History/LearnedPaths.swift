@@ -1,0 +1,87 @@
+// Path patterns that are learned: shapes, and in place of many siblings what they have in common.
+// Tests: HistoryLearningTests.
+
+enum LearnedPaths {
+  /// So many different names in one place stand for any name: fewer are a list that somebody can read.
+  static let foldedSiblings = 8
+  /// The same right below the root, where it would be any path at all.
+  static let foldedRoots = 32
+  /// As a rule takes them.
+  private static let mostWildcards = 16
+  private static let longestPattern = 2048
+
+  /// How much of the paths is kept, from what says most to what says least.
+  enum Detail: Int, CaseIterable, Comparable {
+    case folded, shapes, literal
+
+    static func < (one: Detail, other: Detail) -> Bool { one.rawValue < other.rawValue }
+  }
+
+  /// The fewest patterns that match all of `paths`; nil: only any path does.
+  static func patterns(_ paths: Set<String>, _ detail: Detail) -> [String]? {
+    var patterns: Set<String> = []
+    for path in paths {
+      let text = detail == .literal ? PathShape.literal(path) : PathShape.of(path)
+      guard text.hasPrefix("/"), text.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7f && $0 != 0x3f && $0 != 0x23 }) else {
+        return nil
+      }
+      let isCut = path.utf8.count >= HistoryJudge.longestPath
+      let pattern = isCut ? text + "*" : text
+      guard pattern.utf8.count <= longestPattern, pattern.utf8.count(where: { $0 == 0x2a }) <= mostWildcards else {
+        return nil
+      }
+      patterns.insert(pattern)
+    }
+    if detail == .folded {
+      patterns = Set(fold(patterns.map { $0.dropFirst().split(separator: "/", omittingEmptySubsequences: false) }, "/"))
+    }
+    return minimal(patterns)
+  }
+
+  /// `rests`: what follows `prefix`, in segments.
+  private static func fold(_ rests: [[Substring]], _ prefix: String) -> [String] {
+    var children: [Substring: [[Substring]]] = [:]
+    for rest in rests { if let first = rest.first { children[first, default: []].append(Array(rest.dropFirst())) } }
+    let limit = prefix == "/" ? foldedRoots : foldedSiblings
+    if children.count >= limit { return [prefix + "*"] }
+    return children.flatMap { name, rests -> [String] in
+      let here = prefix + name
+      let below = rests.filter { !$0.isEmpty }
+      return (below.count < rests.count ? [here] : []) + (below.isEmpty ? [] : fold(below, here + "/"))
+    }
+  }
+
+  /// Without those that another one matches.
+  private static func minimal(_ patterns: Set<String>) -> [String] {
+    let wide = patterns.filter { $0.utf8.contains(0x2a) }
+    return patterns.filter { pattern in
+      !wide.contains { $0 != pattern && covers(Array($0.utf8), Array(pattern.utf8)) }
+    }.sorted()
+  }
+
+  /// Whether `pattern` matches all that `other` does: an asterisk of the other is a character like any.
+  private static func covers(_ pattern: [UInt8], _ other: [UInt8]) -> Bool {
+    var at = 0
+    var index = 0
+    var star: Int? = nil
+    var resume = 0
+    while index < other.count {
+      if at < pattern.count, pattern[at] == 0x2a {
+        star = at
+        at += 1
+        resume = index
+      } else if at < pattern.count, pattern[at] == other[index], other[index] != 0x2a {
+        at += 1
+        index += 1
+      } else if let star {
+        at = star + 1
+        resume += 1
+        index = resume
+      } else {
+        return false
+      }
+    }
+    while at < pattern.count, pattern[at] == 0x2a { at += 1 }
+    return at == pattern.count
+  }
+}

@@ -1,0 +1,68 @@
+// The shape of a path: what names one thing among many of its kind becomes `*`: numbers, versions, hashes, UUIDs, long ids. So
+// paths that ask for the same are one, in rules that are learned and in questions to an operator.
+//
+// `*` of a rule stands for any run of characters, so a shape is a pattern of `paths` as it stands. Tests: PathShapeTests.
+
+import Bytes
+
+public enum PathShape {
+  /// Hexadecimal digits from which a word is a hash: an abbreviated one of git has seven or eight.
+  static let shortestHash = 7
+  /// Characters from which a word of digits and letters is an id: shorter ones are names with a number.
+  static let shortestID = 20
+
+  /// `/users/17/avatar.png` → `/users/*/avatar.png`. An asterisk of the path itself is percent-encoded.
+  public static func of(_ path: String) -> String {
+    path.split(separator: "/", omittingEmptySubsequences: false).map(shape).joined(separator: "/")
+  }
+
+  /// The path as a pattern that it alone matches.
+  public static func literal(_ path: String) -> String {
+    path.utf8.contains(0x2a)
+      ? path.split(separator: "*", omittingEmptySubsequences: false).joined(separator: "%2A") : path
+  }
+
+  private static func shape(_ segment: Substring) -> String {
+    let bytes = Array(segment.utf8)
+    if bytes.isEmpty { return "" }
+    if isOneOfMany(bytes[...]) { return "*" }
+    // What stands behind the last dot of a file's name says what it is: `0f1e2d3c.json`.
+    if let dot = bytes.lastIndex(of: 0x2e), dot > 0, (2...6).contains(bytes.count - dot),
+      isOneOfMany(bytes[..<dot])
+    {
+      return "*" + String(decoding: bytes[dot...], as: UTF8.self)
+    }
+    return literal(String(segment))
+  }
+
+  private static func isOneOfMany(_ word: ArraySlice<UInt8>) -> Bool {
+    isVersion(word) || isUUID(word) || isHash(word) || isID(word)
+  }
+
+  /// `17`, `2.31.0`
+  private static func isVersion(_ word: ArraySlice<UInt8>) -> Bool {
+    word.first?.isASCIIDigit ?? false && word.last?.isASCIIDigit ?? false
+      && word.allSatisfy { $0.isASCIIDigit || $0 == 0x2e }
+  }
+
+  /// `01234567-89ab-cdef-0123-456789abcdef`
+  private static func isUUID(_ word: ArraySlice<UInt8>) -> Bool {
+    let parts = word.split(separator: 0x2d, omittingEmptySubsequences: false)
+    return parts.map(\.count) == [8, 4, 4, 4, 12] && parts.allSatisfy { $0.allSatisfy { $0.hexadecimalValue != nil } }
+  }
+
+  private static func isHash(_ word: ArraySlice<UInt8>) -> Bool {
+    word.count >= shortestHash && word.allSatisfy { $0.hexadecimalValue != nil } && word.contains(where: \.isASCIIDigit)
+  }
+
+  /// Long, with digits among letters, and no words between dots or dashes.
+  private static func isID(_ word: ArraySlice<UInt8>) -> Bool {
+    guard word.count >= shortestID else { return false }
+    let digits = word.count(where: \.isASCIIDigit)
+    return digits * 8 >= word.count
+      && word.allSatisfy { $0.isASCIIDigit || $0.isASCIILetter || $0 == 0x5f || $0 == 0x2d || $0 == 0x3d }
+      && !word.split(whereSeparator: { $0 == 0x2d || $0 == 0x5f }).contains {
+        $0.count < 4 && $0.allSatisfy(\.isASCIIDigit)
+      }
+  }
+}
