@@ -61,10 +61,14 @@ public struct HistoryLearning {
   }
 
   private struct Use {
-    /// Paths by method; a tunnel has none.
-    var paths: [String: Set<String>] = [:]
-    var count = 0
-    var last: Int64 = 0
+    /// By method; of a tunnel there is one, without paths.
+    var asked: [String: Asked] = [:]
+
+    struct Asked {
+      var paths: Set<String> = []
+      var count = 0
+      var last: Int64 = 0
+    }
   }
 
   /// How widely the rules of a place are written.
@@ -160,6 +164,9 @@ public struct HistoryLearning {
     return (meant.filter { verdicts[$0.0] == $0.1.kind.isDenied }.map(\.1), leftOut)
   }
 
+  /// Stands for the method of a tunnel, of which a rule names none.
+  private static let tunnel = ""
+
   private static func uses(_ allowed: [HistoryRequest]) -> [Place: Use] {
     // Requests inside a tunnel are told from those that were sent without one by the tunnel.
     var tunnels: Set<Place> = []
@@ -173,11 +180,12 @@ public struct HistoryLearning {
     for request in allowed {
       guard var place = rawPlace(request) else { continue }
       if intercepted.contains(place.with(.https)), place.form != .http { place = place.with(.intercepted) }
-      var use = uses[place] ?? Use()
-      use.count += request.count
-      use.last = max(use.last, request.last)
-      if !request.kind.isTunnel { use.paths[request.kind[.method] ?? "", default: []].insert(request.path) }
-      uses[place] = use
+      let method = request.kind.isTunnel ? tunnel : request.kind[.method] ?? ""
+      var asked = uses[place]?.asked[method] ?? Use.Asked()
+      asked.count += request.count
+      asked.last = max(asked.last, request.last)
+      if !request.kind.isTunnel { asked.paths.insert(request.path) }
+      uses[place, default: Use()].asked[method] = asked
     }
     return uses
   }
@@ -226,9 +234,7 @@ public struct HistoryLearning {
     }
     var rules: [Terms: LearnedRule] = [:]
     for (place, entry) in together {
-      let count = entry.uses.reduce(0) { $0 + $1.count }
-      let last = entry.uses.map(\.last).max() ?? 0
-      for (methods, paths) in requests(entry.uses, entry.width) {
+      for (methods, paths, count, last) in requests(entry.uses, entry.width) {
         let terms = Terms(
           asker: place.asker, form: place.form, port: place.port, methods: methods, paths: paths,
           fold: folds.isEmpty ? nil : place.host.hasPrefix("*") ? place.host : nil)
@@ -248,17 +254,32 @@ public struct HistoryLearning {
     }
   }
 
-  /// Methods that have the same paths, with these. Of a tunnel one of nothing.
-  private static func requests(_ uses: [Use], _ width: Width) -> [(methods: [String], paths: [String])] {
-    var byMethod: [String: Set<String>] = [:]
-    for use in uses { byMethod.merge(use.paths) { $0.union($1) } }
-    if byMethod.isEmpty { return [([], [])] }
-    var byPaths: [[String]: [String]] = [:]
-    for (method, paths) in byMethod {
-      let patterns = width.isAnyPath ? [] : LearnedPaths.patterns(paths, width.detail) ?? []
-      byPaths[patterns, default: []].append(method)
+  /// Methods that have the same paths, with these, how often and when last. Of a tunnel one of nothing.
+  private static func requests(
+    _ uses: [Use], _ width: Width
+  ) -> [(methods: [String], paths: [String], count: Int, last: Int64)] {
+    var byMethod: [String: Use.Asked] = [:]
+    for use in uses {
+      for (method, asked) in use.asked {
+        byMethod[method, default: Use.Asked()].paths.formUnion(asked.paths)
+        byMethod[method]?.count += asked.count
+        byMethod[method]?.last = max(byMethod[method]?.last ?? 0, asked.last)
+      }
     }
-    return byPaths.map { ($0.value.sorted(), $0.key) }
+    let isIntercepted = byMethod.count > 1
+    let opened = byMethod[tunnel]
+    if let opened, !isIntercepted { return [([], [], opened.count, opened.last)] }
+    byMethod[tunnel] = nil
+    var byPaths: [[String]: (methods: [String], paths: [String], count: Int, last: Int64)] = [:]
+    for (method, asked) in byMethod {
+      let patterns = width.isAnyPath ? [] : LearnedPaths.patterns(asked.paths, width.detail) ?? []
+      var entry = byPaths[patterns] ?? ([], patterns, 0, 0)
+      entry.methods = (entry.methods + [method]).sorted()
+      entry.count += asked.count
+      entry.last = max(entry.last, asked.last)
+      byPaths[patterns] = entry
+    }
+    return Array(byPaths.values)
   }
 
   /// `mirror1.example.org`, `mirror2.example.org`, …: `*.example.org`, where there are enough of them.

@@ -49,6 +49,8 @@ public struct HistoryReplay: Sendable {
 
   public init(_ requests: [HistoryRequest], by judge: inout HistoryJudge) {
     var places: [Key: Int] = [:]
+    // Of each group, how often each text was asked: clients that differ in their program alone ask the same.
+    var texts: [[String: Int]] = []
     for request in requests {
       total += request.count
       guard let judgement = judge.judge(request) else {
@@ -67,6 +69,7 @@ public struct HistoryReplay: Sendable {
       let place = places[key] ?? groups.count
       if place == groups.count {
         places[key] = place
+        texts.append([:])
         let rule = judgement.rule.map { judge.policy.rules[$0] }
         groups.append(
           Group(
@@ -75,10 +78,10 @@ public struct HistoryReplay: Sendable {
       }
       groups[place].count += request.count
       groups[place].last = max(groups[place].last, request.last)
-      groups[place].requests.append(("\(kind[.method] ?? "") \(kind.origin)\(request.path)", request.count))
+      texts[place]["\(kind[.method] ?? "") \(kind.origin)\(request.path)", default: 0] += request.count
     }
     for index in groups.indices {
-      groups[index].requests.sort { ($1.count, $0.text) < ($0.count, $1.text) }
+      groups[index].requests = texts[index].map { ($0.key, $0.value) }.sorted { ($1.1, $0.0) < ($0.1, $1.0) }
     }
     groups.sort { one, other in
       if one.change != other.change { return one.change == .denied }

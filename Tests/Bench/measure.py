@@ -56,6 +56,15 @@ def cpu_ns(root: int) -> int:
     return total
 
 
+def threads_ns(pid: int, prefix: str) -> int:
+    """The same of the threads of one process whose names begin so."""
+    total = 0
+    for thread in pathlib.Path(f"/proc/{pid}/task").iterdir():
+        if (thread / "comm").read_text().startswith(prefix):
+            total += int((thread / "schedstat").read_text().split()[0])
+    return total
+
+
 @dataclass(frozen=True)
 class Memory:
     """Bytes. Private is what would be free if the process ended: Private_Clean + Private_Dirty."""

@@ -66,6 +66,7 @@ class Proxy:
     is_tunnel: bool = False  # knows no CONNECT: a connection to it is a tunnel to the origin from the start
     rules: int = 0  # Sallyport: in its policy
     rule: Rule | None = None  # Sallyport: the only one of its policy
+    records: bool = False  # Sallyport: keeps a history
     secure: bool = False  # speaks TLS with the origin itself, and verifies it
     connect: str = "tunnel"  # what CONNECT gets, in Sallyport's words: also "verify", "intercept"
     note: str = ""
@@ -121,6 +122,10 @@ class Running:
 
     def cpu_ns(self) -> int:
         return measure.cpu_ns(self.child.pid)
+
+    def loops_ns(self) -> int:
+        """Of Sallyport's event loops alone."""
+        return measure.threads_ns(self.child.pid, "worker-")
 
     def memory(self) -> measure.Memory:
         return measure.memory(self.child.pid)
@@ -248,6 +253,7 @@ def sallyport(start: Start) -> list[str]:
         rules += f'[[rule]]\nname = "bench"\nhosts = ["{HOST}"]\npaths = ["{API}*"]\n{start.proxy.rule.tables}'
     # Lest it takes that of the system's daemon.
     admin = f'[admin]\nsocket = "{admin_socket(start.directory)}"'
+    history = f'[history]\nfile = "{start.directory}/history.db"' if start.proxy.records else ""
     configuration.write_text(f"""
 [proxy]
 listen = ["{HOST}:{start.port}"]
@@ -257,6 +263,7 @@ connections = {CLIENT_CONNECTIONS}
 [log]
 access = true
 {admin}
+{history}
 {rules}
 {sallyport_security(start) if start.proxy.secure else ""}""")
     return [str(start.bench.binary), "run", "--config", str(configuration)]
@@ -547,6 +554,8 @@ PROXIES = {
               prints_line=True, rules=10_000),
         Proxy("sallyport-rule", "with one rule, which changes nothing and looks at nothing", None, sallyport, tunnels=True,
               prints_line=True, rule=ONLY_A_RULE),
+        Proxy("sallyport-history", "with a history of what it decides", None, sallyport, tunnels=True, prints_line=True,
+              records=True),
         Proxy("sallyport-json", "the same with a response serializer that checks JSON", None, sallyport, tunnels=True,
               prints_line=True, rule=JSON_CHECK),
         Proxy("sallyport-nulls", "the same with one that removes nulls", None, sallyport, tunnels=True, prints_line=True,

@@ -79,6 +79,7 @@ METRICS = {
     "extra_gb_per_second": Metric("GB/s of extra CPU", 3),
     "extra_quartiles_us": Metric("± µs in a round", 2),
     "without_us_per_request": Metric("without µs/req", 1),
+    "loops_times_without": Metric("loops' CPU/req × without", 3),
     "times_without": Metric("CPU/req × without", 3),
     "throughput_times_without": Metric("req/s × without", 3),
     "us_per_scrape": Metric("CPU µs/scrape", 1),
@@ -266,6 +267,35 @@ def paired(pairs: list[tuple[Metrics, Metrics]], content_bytes: int | None = Non
             raise BenchError(f"work on {content_bytes} bytes seemed to cost {extra_us:.1f} µs: noise hides what it costs")
         metrics["extra_gb_per_second"] = content_bytes / (extra_us * 1000)  # bytes a ns are GB a s
     return metrics
+
+
+def recorded(path: str):
+    """What the CPU time of a GET of `path` is, of all threads and of the loops alone, of what it is without a history, both by
+    turns."""
+
+    def measure_row(bench, running: Running, without: Running) -> Metrics:
+        site = bench.origin.plain
+
+        def slice_of(each: Running) -> Metrics:
+            loops = each.loops_ns()
+            metrics = cost(bench, each, path, lambda seconds: load.wrk(bench, each, site, path, seconds), SLICE_SECONDS)
+            metrics["loops_us"] = (each.loops_ns() - loops) / metrics["requests_per_second"] / 1e3
+            return metrics
+
+        for each in (running, without):
+            each.check()
+            slice_of(each)
+        pairs = []
+        for number in range(PAIRS_EACH_SECOND * bench.seconds):
+            turns = (running, without) if number % 2 == 0 else (without, running)
+            slices = {each.name: slice_of(each) for each in turns}
+            pairs.append((slices[running.name], slices[without.name]))
+        metrics = paired(pairs)
+        metrics["loops_times_without"] = statistics.median(one["loops_us"] / other["loops_us"] for one, other in pairs)
+        del metrics["loops_us"]
+        return metrics
+
+    return measure_row
 
 
 def scraped(path: str):
@@ -569,6 +599,10 @@ ROWS = {
         Row("scrapes-1000", "1 KiB responses while /metrics is scraped 1,000 times a second: against the same without",
             scraped("/1k"), "us_per_scrape", proxies=("sallyport",), baseline=None,
             bars=(Bar("us_per_scrape", 200),)),
+        Row("history-1k", "1 KiB responses with a history: against the same without", recorded("/1k"), "times_without",
+            proxies=("sallyport-history",), without="sallyport", baseline=None,
+            bars=(Bar("times_without", 1.25, subject="sallyport-history"),
+                  Bar("loops_times_without", 1.03, subject="sallyport-history"))),
         Row("json-check-90k", "a JSON document of 90 KB, checked: against the same rule without a serializer",
             extra_of(API_DOCUMENT, Running.check_documents, content=API_DOCUMENT), "extra_gb_per_second",
             proxies=("sallyport-json",), without="sallyport-rule", baseline=None,

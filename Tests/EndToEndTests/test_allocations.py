@@ -40,7 +40,12 @@ user_agent = "counted"
 timeout = "30s"
 cookies = false
 """,
+    "a history": '[history]\nfile = "history.db"\n',
 }
+
+
+# The thread that writes the history allocates pages for a batch of exchanges; the loop nothing, and nobody for each request.
+ALLOCATIONS_OF_OTHERS = {"a history": ROUND_REQUESTS // 5}
 
 
 @pytest.mark.skipif("SALLYPORT_SANITIZED" in os.environ, reason="sanitizers bring a malloc of their own")
@@ -92,6 +97,6 @@ def test_a_kept_alive_request_allocates_nothing(
         before = alloc_count.read(counters)
         run(ROUND_REQUESTS)
         rounds.append((alloc_count.read(counters) - before).calls)
-        if rounds[-1] == 0:
+        if rounds[-1] <= ALLOCATIONS_OF_OTHERS.get(name, 0):
             return
     pytest.fail(f"allocations in {ROUNDS} rounds of {ROUND_REQUESTS} requests: {rounds}")

@@ -41,8 +41,8 @@ final class HistoryStore {
   private var claim: ClaimedFile?
   private var database: Database?
   private var insertExchange: DatabaseStatement
-  /// Kinds by their bytes as a loop writes them, and by their words.
-  private var known: [[UInt8]: Int64] = [:]
+  /// Kinds by their bytes as a loop writes them, found by a hash of these without a copy, and by their words.
+  private var known: [UInt64: (bytes: [UInt8], number: Int64)] = [:]
   private var kinds: [HistoryKind: Int64] = [:]
   /// Of the last milliseconds, by their last digits, the next number that is free. Loops hand over at different times, so that
   /// exchanges come nearly in the order of time, and not quite.
@@ -188,21 +188,35 @@ final class HistoryStore {
 
   /// The number of a kind, which is written where it is new.
   private func number(of bytes: Span<UInt8>, _ database: Database) throws(DatabaseFault) -> Int64 {
-    let key = bytes.array
-    if let number = known[key] { return number }
+    let hash = Self.hash(bytes)
+    if let entry = known[hash], Self.equals(entry.bytes.span, bytes) { return entry.number }
     if known.count >= Self.mostKnown || kinds.count >= Self.mostKnown {
       known = [:]
       kinds = [:]
     }
     let kind = HistoryKind(encoded: bytes) ?? HistoryKind()
     if let number = kinds[kind] {
-      known[key] = number
+      known[hash] = (bytes.array, number)
       return number
     }
     try database.run(HistorySchema.insertKind, kind.words.map { $0.isEmpty ? .null : .text($0) })
-    known[key] = database.lastRow
-    kinds[kind] = database.lastRow
-    return database.lastRow
+    let number = database.lastRow
+    known[hash] = (bytes.array, number)
+    kinds[kind] = number
+    return number
+  }
+
+  /// FNV-1a. Who makes two kinds of one hash has them looked up the long way.
+  private static func hash(_ bytes: Span<UInt8>) -> UInt64 {
+    var hash: UInt64 = 0xcbf2_9ce4_8422_2325
+    for index in 0..<bytes.count { hash = (hash ^ UInt64(bytes[index])) &* 0x100_0000_01b3 }
+    return hash
+  }
+
+  private static func equals(_ one: Span<UInt8>, _ other: Span<UInt8>) -> Bool {
+    guard one.count == other.count else { return false }
+    for index in 0..<one.count where one[index] != other[index] { return false }
+    return true
   }
 
   // MARK: Bounds
