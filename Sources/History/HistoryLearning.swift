@@ -261,9 +261,11 @@ public struct HistoryLearning {
     var byMethod: [String: Use.Asked] = [:]
     for use in uses {
       for (method, asked) in use.asked {
-        byMethod[method, default: Use.Asked()].paths.formUnion(asked.paths)
-        byMethod[method]?.count += asked.count
-        byMethod[method]?.last = max(byMethod[method]?.last ?? 0, asked.last)
+        var all = byMethod[method] ?? Use.Asked()
+        all.paths.formUnion(asked.paths)
+        all.count += asked.count
+        all.last = max(all.last, asked.last)
+        byMethod[method] = all
       }
     }
     let isIntercepted = byMethod.count > 1

@@ -48,6 +48,7 @@ PLACES = {
     "route": ("[routes.NAME]", ""),
     "routeCredentials": ("[routes.NAME]", "credentials."),
     "cache": ("[cache]", ""),
+    "history": ("[history]", ""),
     "ruleCache": ("[rule.cache]", ""),
 }
 # Keys whose value is a table, described by the keys of that table.
