@@ -58,12 +58,14 @@ class Recording:
             client.close()
 
     def many(self, count: int, url: str = "http://refused.test/") -> None:
-        """Requests that the proxy refuses, all on one connection."""
+        """Requests that the proxy refuses, all on one connection; the last is over when its line is in the log."""
         client = RawClient(self.proxy.address)
         for number in range(count):
             client.send(f"GET {url}{number} HTTP/1.1\r\nHost: refused.test\r\n\r\n".encode())
-            assert client.answer().status == 403
+            answer = client.answer()
+            assert answer.status == 403
         client.close()
+        self.proxy.access_of(answer.reason.decode().rpartition("ref=")[2])
 
     def log(self, *arguments: str, **who) -> subprocess.CompletedProcess:
         return run("log", "--file", self.file, *arguments, **who)
