@@ -35,7 +35,7 @@ struct LearnedAsker: Hashable, Comparable, Sendable {
   /// `ci, ci.service`
   var text: String {
     guard let uid else { return "clients that are no programs of this machine" }
-    return (user ?? "user \(uid)") + (unit.map { ", \($0)" } ?? "")
+    return ((user ?? "user \(uid)") + (unit.map { ", \($0)" } ?? "")).printable
   }
 }
 
