@@ -149,7 +149,8 @@ def test_what_was_changed_while_it_was_written_is_not_found_again(on_disk, tmp_p
     before.ask("/x", method="POST")
     request.send(LARGE[2 << 20 :])
     request.end()
-    assert client.answer().body == LARGE
+    behind = (1 << 20) + 64
+    assert client.receive_exactly(len(LARGE) - behind) == LARGE[behind:]
     before.site.say("/other", said(FRESH, body=LARGE))
     before.ask("/other")
     wait_until_written(before, 1)
