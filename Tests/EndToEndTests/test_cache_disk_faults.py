@@ -74,24 +74,30 @@ def cache_lines(proxy) -> list[str]:
 
 
 def check_log(proxy, *words: str, most: int = 2) -> None:
-    """It says in a line or two what is wrong, and names the directory."""
+    """It says in a line or two what is wrong, and names the directory. A word may be one of several, between bars."""
     lines = cache_lines(proxy)
     assert 0 < len(lines) <= most, lines
     for word in words:
-        assert word in lines[0], lines
+        assert any(one in lines[0] for one in word.split("|")), lines
 
 
 # Faults of reads and writes
 
 
 @pytest.mark.parametrize(
-    "what, reason", [("write", "Input/output error"), ("all", "Input/output error"), ("full", "No space left on device")]
+    "what, reasons",
+    [
+        ("write", ("Input/output error", "disk I/O error")),
+        ("all", ("Input/output error", "disk I/O error")),
+        ("full", ("No space left on device", "database or disk is full")),
+    ],
 )
-def test_answers_are_right_while_the_disk_fails(what, reason, storing, origin, faulty_disk, tmp_path):
+def test_answers_are_right_while_the_disk_fails(what, reasons, storing, origin, faulty_disk, tmp_path):
     disk = faulty_disk(tmp_path / "store")
     proxy = storing(tmp_path / "store", environment=disk.environment)
     bear(proxy, origin, lambda: disk.fail(what))
-    assert any(reason in line and str(tmp_path / "store") in line for line in cache_lines(proxy)), cache_lines(proxy)
+    said = [line for line in cache_lines(proxy) if str(tmp_path / "store") in line]
+    assert any(reason in line for line in said for reason in reasons), cache_lines(proxy)
     lines = [line for line in cache_lines(proxy) if "cannot be read" not in line]
     assert len(lines) <= 2, lines
 
@@ -303,7 +309,7 @@ def test_a_full_disk(storing, origin, tmp_path):
     proxy = storing(tmp_path / "store", prefix=with_small_disk(tmp_path / "store"))
     counts = bear(proxy, origin)
     assert counts["hits"] > 0
-    check_log(proxy, "No space left on device", str(tmp_path / "store"))
+    check_log(proxy, "No space left on device|database or disk is full", str(tmp_path / "store"))
 
 
 def test_a_disk_that_is_full_from_the_start(storing, origin, tmp_path):
@@ -348,7 +354,7 @@ def test_a_directory_of_somebody_else(storing, origin, open_directory):
     prefix = ("setpriv", "--reuid", str(STRANGER), "--regid", str(STRANGER), "--clear-groups")
     proxy = storing(open_directory / "store", prefix=prefix, directory=place)
     assert bear(proxy, origin)["hits"] > 0
-    check_log(proxy, "Permission denied", str(open_directory / "store"), most=1)
+    check_log(proxy, "another user", str(open_directory / "store"), most=1)
     assert not list((open_directory / "store").iterdir())
 
 

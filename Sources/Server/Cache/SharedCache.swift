@@ -190,7 +190,7 @@ final class SharedCache: Sendable {
   /// Memory is short: of what is in it a part goes, what was used longest ago first, some answers at a time. How many.
   func purgeUnderPressure() -> Int {
     let before = with { index in
-      index.startPurging()
+      defer { index.startPurging() }
       return index.evictions
     }
     while with({ $0.goOnPurging() }) {}

@@ -24,7 +24,7 @@ public final class StoreDirectory: Sendable {
     if mkdir(path, 0o700) != 0, errno != EEXIST { throw .system(SystemError(errno)) }
     var status = stat()
     guard stat(path, &status) == 0 else { throw .system(SystemError(errno)) }
-    if status.st_uid != geteuid() || status.st_mode & 0o022 != 0 { throw .foreign(path) }
+    if !Self.isOurs(status) { throw .foreign(path) }
     let number = Glibc.open("\(path)/\(lockName)", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0o600)
     guard number >= 0 else { throw .system(SystemError(errno)) }
     guard flock(number, LOCK_EX | LOCK_NB) == 0 else {
@@ -66,7 +66,12 @@ public final class StoreDirectory: Sendable {
   public func isOurs(_ name: String) -> Bool {
     var status = stat()
     guard lstat("\(path)/\(name)", &status) == 0 else { return errno == ENOENT }
-    return status.st_uid == geteuid() && status.st_mode & 0o022 == 0
+    return Self.isOurs(status)
+  }
+
+  /// Where others may make files, but not take away those that are there (the sticky bit), each file is looked at by itself.
+  private static func isOurs(_ status: stat) -> Bool {
+    status.st_uid == geteuid() && (status.st_mode & 0o022 == 0 || status.st_mode & S_ISVTX != 0)
   }
 
   /// Whether it is still where it was opened.
