@@ -340,6 +340,20 @@ public final class Content: Sendable {
     }
   }
 
+  /// How far its file is.
+  public enum Filing: Sendable { case growing, whole, broken }
+
+  /// Of one moment: what was complete a moment after its file was looked at is not whole there.
+  public var filing: Filing {
+    state.withLock { state in
+      switch state.end {
+      case .growing: .growing
+      case .broken: .broken
+      case .complete: state.written == state.count ? .whole : .growing
+      }
+    }
+  }
+
   /// Its row is about to be written: once, whatever has become of that since.
   public func isFiledNow() -> Bool {
     state.withLock { state in

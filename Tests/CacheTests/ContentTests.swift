@@ -116,6 +116,24 @@ import Testing
     #expect(Self.drain(content, Self.reader(3)) == (Self.bytes(0..<9), .complete))
   }
 
+  /// What is complete a moment after the file was looked at is not whole there: its row would name bytes that are not in it.
+  @Test func aFileIsWholeOnceAllOfItIsWritten() {
+    let content = Content(announced: nil, spills: true)
+    _ = Self.write(content, 0..<Self.chunk + 5)
+    #expect(content.nextToWrite()?.bytes.count == Self.chunk)
+    _ = content.wrote(Self.chunk)
+    #expect(content.nextToWrite() == nil && content.filing == .growing, "the rest is no whole chunk yet")
+    _ = content.finish()
+    #expect(content.filing == .growing, "five bytes are missing in the file")
+    #expect(content.nextToWrite()?.bytes.count == 5)
+    _ = content.wrote(5)
+    #expect(content.filing == .whole)
+    #expect(content.isFiledNow() && !content.isFiledNow(), "its row is written once")
+    let broken = Content(announced: nil, spills: true)
+    _ = broken.breakOff()
+    #expect(broken.filing == .broken)
+  }
+
   /// Chunks of a file come for one reader and wake others too. Whoever was woken for nothing, and has not looked again, must do so:
   /// nobody tells it a second time.
   @Test func whoeverWasToldForNothingDoesNotWait() {

@@ -28,7 +28,7 @@ final class DiskFiles: @unchecked Sendable {
   private var reading: [(file: UInt64, descriptor: Descriptor)] = []
   /// Files that were removed, and somebody has the content of.
   private var held: [UInt64: Descriptor] = [:]
-  private var contents: [UInt64: WeakContent] = [:]
+  private var contents: [UInt64: [WeakContent]] = [:]
   private var contentsToSweep = leastContentsToSweep
 
   private struct WeakContent {
@@ -123,15 +123,19 @@ final class DiskFiles: @unchecked Sendable {
   // MARK: Who reads
 
   private func note(_ content: Content, of file: UInt64) {
-    contents[file] = WeakContent(content: content)
+    contents[file, default: []].removeAll { $0.content == nil }
+    contents[file, default: []].append(WeakContent(content: content))
     if contents.count < contentsToSweep { return }
-    contents = contents.filter { $0.value.content != nil }
+    contents = contents.filter { isHad($0.key) }
     contentsToSweep = max(Self.leastContentsToSweep, 2 * contents.count)
   }
 
+  /// Whether somebody has the content of a file.
+  private func isHad(_ file: UInt64) -> Bool { contents[file]?.contains { $0.content != nil } ?? false }
+
   /// A file that is about to be removed stays open for who has its content.
   private func hold(_ file: UInt64) {
-    guard contents[file]?.content != nil, writing[file] == nil, held[file] == nil else { return }
+    guard isHad(file), writing[file] == nil, held[file] == nil else { return }
     if let index = reading.firstIndex(where: { $0.file == file }) {
       held[file] = reading.remove(at: index).descriptor
     } else if case .success(let descriptor) = directory.open(Self.name(file)) {
@@ -141,7 +145,7 @@ final class DiskFiles: @unchecked Sendable {
 
   /// Closes what nobody has the content of any more.
   func sweep() {
-    for (file, descriptor) in held where contents[file]?.content == nil {
+    for (file, descriptor) in held where !isHad(file) {
       descriptor.close()
       held[file] = nil
       contents[file] = nil

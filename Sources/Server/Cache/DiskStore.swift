@@ -349,13 +349,14 @@ final class DiskStore: Sendable {
       }
       if answer.content.wrote(part.bytes.count), let fetch = answer.content.fetch { wake([fetch], .fetch) }
     }
-    switch answer.content.end {
+    switch answer.content.filing {
+    // What comes is told of by another job.
     case .growing: return nil
     case .broken:
       if !answer.content.isSalvaged { files.abandon(number) }
       return nil
     // Of the last jobs of an answer the first finds it whole.
-    case .complete: if !answer.content.isFiledNow() { return nil }
+    case .whole: if !answer.content.isFiledNow() { return nil }
     }
     // Who reads it goes on; nobody else gets it.
     if shared.withLock({ $0.discarded.remove(number) }) != nil || !isCurrent(answer) {

@@ -41,9 +41,9 @@ public final class StoreDirectory: Sendable {
     mkdir("\(path)/\(name)", 0o700) == 0 || errno == EEXIST ? nil : SystemError(errno)
   }
 
-  /// A new file, open for reading and writing.
+  /// A new file, open for reading and writing; an error where there is one of the name.
   public func create(_ name: String) -> Result<Descriptor, SystemError> {
-    opened(Glibc.open("\(path)/\(name)", O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0o600))
+    opened(Glibc.open("\(path)/\(name)", O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0o600))
   }
 
   /// The same, with what is in it already.
