@@ -88,7 +88,7 @@ def check_log(proxy, *words: str, most: int = 2) -> None:
     "what, reasons",
     [
         ("write", ("Input/output error", "disk I/O error")),
-        ("all", ("Input/output error", "disk I/O error")),
+        ("all", ("Input/output error", "disk I/O error", "database disk image is malformed", "cannot be read")),
         ("full", ("No space left on device", "database or disk is full")),
     ],
 )

@@ -218,7 +218,7 @@ final class DiskFiles: @unchecked Sendable {
     return "\(objects)/\(text.utf8.count < 2 ? "0" : "")\(text)"
   }
 
-  private static func name(_ file: UInt64) -> String { "\(folder(file))/\(leaf(file))" }
+  static func name(_ file: UInt64) -> String { "\(folder(file))/\(leaf(file))" }
 
   private static func leaf(_ file: UInt64) -> String {
     let text = String(file, radix: 16)

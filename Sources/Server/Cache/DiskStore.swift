@@ -48,7 +48,8 @@ final class DiskStore: Sendable {
   private let storage: CacheStorage
   private let shared: Locked<Shared>
   private let jobs = Mailbox<Job>()
-  private let removed = RemovedFiles()
+  private let removed = RemovedFiles(path: DiskFiles.name)
+  private let unreadable = Locked(RepeatedEvent())
   private let tell: @Sendable (String) -> Void
   private let wake: @Sendable ([Content.Reader], StoreEvent) -> Void
   private let insert: @Sendable (StoredAnswer, UInt64) -> Bool
@@ -381,7 +382,10 @@ final class DiskStore: Sendable {
       let bytes = files.read(count, of: number, at: offset)
       wake(answer.content.loaded(chunk, bytes), .content)
       if bytes == nil {
-        tell("cache: \(directory): the content of an answer cannot be read; it is dropped")
+        if let unsaid = unreadable.withLock({ $0.happened(now: Clock.monotonic) }) {
+          let more = unsaid > 0 ? ", as \(unsaid) others were" : ""
+          tell("cache: \(directory): the content of an answer cannot be read; it is dropped\(more)")
+        }
         return discard(answer)
       }
     }

@@ -2,6 +2,7 @@
 // says so, so that a daemon that is killed in between does not find it again.
 //
 // A note is eight bytes at the end of a file that is open already: some microseconds in the page cache, so that a loop may write it.
+// Where the disk does not take it, the file itself is unlinked at once.
 // Tests: Tests/EndToEndTests/test_cache_kills.py.
 
 import Bytes
@@ -10,6 +11,7 @@ import Transport
 final class RemovedFiles: Sendable {
   private struct State: Sendable {
     var file: Descriptor?
+    var directory: StoreDirectory?
     /// Bytes in the file.
     var end: UInt64 = 0
     /// Notes whose rows are there still.
@@ -17,6 +19,10 @@ final class RemovedFiles: Sendable {
   }
 
   private let state = Locked(State())
+  private let path: @Sendable (UInt64) -> String
+
+  /// `path`: of a file by its number, in the directory.
+  init(path: @escaping @Sendable (UInt64) -> String) { self.path = path }
 
   /// From here on notes go there. What was noted before by who had the store then.
   func open(_ directory: StoreDirectory, name: String) -> Result<[UInt64], SystemError> {
@@ -30,7 +36,7 @@ final class RemovedFiles: Sendable {
       }
       state.withLock { state in
         state.file?.close()
-        state = State(file: file, end: UInt64(bytes.count), pending: numbers.count)
+        state = State(file: file, directory: directory, end: UInt64(bytes.count), pending: numbers.count)
       }
       return .success(numbers)
     }
@@ -40,9 +46,13 @@ final class RemovedFiles: Sendable {
     let bytes = numbers.flatMap { number in (0..<8).map { UInt8(truncatingIfNeeded: number >> (56 - 8 * UInt64($0))) } }
     state.withLock { state in
       guard let file = state.file else { return }
-      // Where it cannot be written neither can the table: the row goes as soon as the disk works again, or the file is not found.
-      if file.write(bytes, at: state.end) == nil { state.end += UInt64(bytes.count) }
       state.pending += numbers.count
+      if file.write(bytes, at: state.end) == nil {
+        state.end += UInt64(bytes.count)
+      } else {
+        // Who reads it may be cut; nobody gets it as an answer again.
+        for number in numbers { state.directory?.remove(path(number)) }
+      }
     }
   }
 
@@ -59,6 +69,7 @@ final class RemovedFiles: Sendable {
     state.withLock { state in
       state.file?.close()
       state.file = nil
+      state.directory = nil
     }
   }
 }
