@@ -24,7 +24,8 @@ def world(sallyport, raw_origin, raw_client):
     """A proxy with an API, an origin that answers when the test says so, and clients."""
     site = Site()
     origin = raw_origin(site)
-    proxy = sallyport(policy=ADMIN + RULES)
+    # Each loop keeps connections of its own.
+    proxy = sallyport(proxy="workers = 1", policy=ADMIN + RULES)
     proxy.admin = AdminClient(proxy.configuration.parent / "admin.sock")
 
     class World:
