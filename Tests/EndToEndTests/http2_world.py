@@ -298,6 +298,9 @@ class Link:
                 self.open[event.stream_id].reset = int(event.error_code)
             case h2.events.ConnectionTerminated():
                 self.goaway = int(event.error_code)
+                # Streams under way are still answered (RFC 9113, 6.8); the library takes the connection for closed.
+                if self.goaway == 0:
+                    self.connection.state_machine.state = h2.connection.ConnectionState.SERVER_OPEN
         self.origin.note()
 
     def flush(self) -> None:
