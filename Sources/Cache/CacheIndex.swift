@@ -142,8 +142,8 @@ public struct CacheIndex: Sendable {
   /// An answer whose head has been freshened takes the place of what it was.
   public mutating func replace(_ answer: StoredAnswer, by fresh: StoredAnswer) {
     guard let slot = slot(of: answer), var node = nodes[slot] else {
-      // Purged meanwhile: its content may have gone with it.
-      if answer.content.isWhole { insert(fresh) }
+      // It was taken out meanwhile: for want of room, or since it was changed or an operator wanted it to go.
+      if answer.content.isWhole, !wasChanged(answer.key, since: answer.head.requested) { insert(fresh) }
       return
     }
     bytes -= answer.overheadBytes

@@ -24,9 +24,9 @@ private final class Index {
   func grow(_ answer: StoredAnswer, by added: Int) -> Bool { index.grow(answer, by: added) }
   func remove(_ answer: StoredAnswer) { index.remove(answer) }
   /// Whether anything was stored of the URL.
-  func removeAll(_ name: String) -> Bool {
+  func removeAll(_ name: String, now: Int64 = 0) -> Bool {
     let before = index.count
-    index.removeAll(ofURL: key(name), now: 0)
+    index.removeAll(ofURL: key(name), now: now)
     return index.count < before
   }
   func answers(in range: Range<Int>) -> [StoredAnswer] { index.answers(in: range) }
@@ -155,6 +155,17 @@ private func reader(_ number: Int) -> Content.Reader { Content.Reader(worker: 0,
     #expect(index.bytes == fresh.overheadBytes + 1000)
     #expect(isStored)
 
+  }
+
+  /// Its URL is changed, or an operator purges, while the origin is asked about it, and then the 304 comes.
+  @Test(arguments: [true, false]) func whatHasBeenChangedMeanwhileIsNotStoredAgain(isChanged: Bool) {
+    let index = Self.index()
+    // Its content is in a file: it can be had still.
+    let old = Self.stored("1", ["ETag: \"1\""], content: Content(inFile: 9, trailers: []))
+    index.insert(old)
+    if isChanged { _ = index.removeAll("1", now: later(9)) } else { index.remove(old) }
+    index.replace(old, by: old.freshened(old.head))
+    #expect((index.answer("1") == nil) == isChanged)
   }
 
   /// An answer is purged while the origin is asked about it, and then the 304 comes.

@@ -150,6 +150,31 @@ def test_what_is_refused_does_not_take_the_place_of_what_is_stored(cached):
     assert stored.ask("/x").body == b'{"a":1}'
 
 
+@pytest.mark.parametrize("way", ["changed", "purged"])
+def test_what_is_gone_meanwhile_does_not_come_back_for_what_is_refused(way, cached):
+    """The new answer has taken its place; then the old one is not wanted any more, and then the new one is refused."""
+    stored = cached(cache='stale_if_error = "1d"', response=f'serializer = "json"\n{REJECT_ALL}')
+    stored.site.say("/x", said(*STALE, "Content-Type: application/json", body=b'{"a":1}'))
+    stored.ask("/x")
+    held = stored.site.hold("/x")
+    client = stored.start("/x")
+    fetch = held.next()
+    fetch.send(b"HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\nContent-Type: application/json\r\nContent-Length: 5\r\n\r\n")
+    admin = stored.proxy.admin
+    admin.asked_until("/v1/cache/answers", lambda said: any(not answer["complete"] for answer in said["answers"]))
+    if way == "changed":
+        other = stored.start("/x", method="DELETE")
+        held.next().say(said("Content-Type: application/json", body=b"{}"))
+        assert other.answer().status == 200
+    else:
+        assert admin.ask("/v1/cache/purge?host=127.0.0.1", "POST").status == 200
+    fetch.send(b'{"a":')
+    fetch.end()
+    check_problem(client.answer(), 502)
+    stored.leave()
+    check_problem(stored.ask("/x"), 502)
+
+
 def test_what_is_refused_is_for_nobody_who_waited(cached):
     stored = cached(response=f'serializer = "json"\n{REJECT_ALL}')
     held = stored.site.hold("/x")

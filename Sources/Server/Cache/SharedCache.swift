@@ -106,6 +106,16 @@ final class SharedCache: Sendable {
     disk?.freshen(fresh)
   }
 
+  /// What was taken out for the sake of another is there again, unless it has been changed or purged meanwhile.
+  fileprivate func putBack(_ answer: StoredAnswer) {
+    with { index in
+      guard answer.content.isWhole, !index.wasChanged(answer.key, since: answer.head.requested),
+        answer.file.map({ disk?.holds($0) ?? false }) ?? true
+      else { return }
+      _ = index.restore(answer)
+    }
+  }
+
   /// Nobody gets it any more.
   func remove(_ answer: StoredAnswer) {
     disk?.discard(answer)
@@ -238,7 +248,7 @@ final class ReplacedAnswers {
   /// The new answer goes, and what was there before is there again.
   func refuse() {
     cache.remove(successor)
-    for answer in answers where answer.content.isWhole { _ = cache.with { $0.restore(answer) } }
+    for answer in answers { cache.putBack(answer) }
     answers = []
   }
 }
