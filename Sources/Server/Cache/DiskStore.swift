@@ -186,8 +186,8 @@ final class DiskStore: Sendable {
     attempt(files.begin)
     for file in meant { attempt { () throws(DatabaseFault) in try files.remove(file) } }
     attempt(files.commit)
-    // Else the notes stay, for the next who opens it.
-    if isDone { removed.removed(meant.count) }
+    // Else they are tried again, and until then their notes stay.
+    if isDone { removed.removed(meant.count) } else { jobs.post(.remove(meant)) }
     return Set(meant)
   }
 
@@ -202,7 +202,8 @@ final class DiskStore: Sendable {
   private func take(_ files: DiskFiles) {
     shared.withLock { shared in
       for row in files.rows { shared.table.insert(row.file, row.key, content: row.bytes) }
-      shared.next = files.nextFile
+      // Of who had a number from the directory before, some may still write.
+      shared.next = max(shared.next, files.nextFile)
       shared.isOpen = true
       shared.fault = nil
     }
@@ -269,6 +270,7 @@ final class DiskStore: Sendable {
   /// false: the directory is not there any more, or is another.
   private func work(_ files: DiskFiles) -> Bool {
     var resumes: Int64 = .max
+    var owed: [UInt64] = []
     while true {
       let wait = resumes == .max ? -1 : Int32(clamping: max(0, resumes - Clock.monotonic))
       _ = Poll.readable(jobs.descriptor, milliseconds: wait)
@@ -282,7 +284,7 @@ final class DiskStore: Sendable {
       // Who waits for an answer comes before what is only kept.
       batch = batch.filter(\.isAwaited) + batch.filter { !$0.isAwaited }
       let stops = batch.contains { if case .stop = $0 { true } else { false } }
-      if let fault = perform(batch, files) {
+      if let fault = perform(batch, &owed, files) {
         let isNew = shared.withLock { shared in
           defer { shared.fault = fault }
           return shared.fault == nil
@@ -298,12 +300,12 @@ final class DiskStore: Sendable {
     }
   }
 
-  /// Does the jobs of one turn in one transaction. Why something could not be written; nil: nothing.
-  private func perform(_ batch: [Job], _ files: DiskFiles) -> String? {
+  /// Does the jobs of one turn in one transaction. `owed`: files whose rows have to go and could not: they are tried again with
+  /// the next turn, as the notes of them stay until then. Why something could not be written; nil: nothing.
+  private func perform(_ batch: [Job], _ owed: inout [UInt64], _ files: DiskFiles) -> String? {
     if batch.isEmpty { return nil }
     var fault: String? = nil
-    // Rows that were noted as removed, and are.
-    var gone = 0
+    var noted = owed
     func attempt(_ body: () throws(DatabaseFault) -> Void) {
       do { try body() } catch { fault = fault ?? error.description }
     }
@@ -314,7 +316,7 @@ final class DiskStore: Sendable {
       case .load(let answer, let chunks): load(answer, chunks, files)
       case .adopt(let answer, let file, let count):
         if let number = answer.file, let error = files.copy(count, of: file, to: number) {
-          files.abandon(number)
+          abandon(number, files)
           fail(answer)
           fault = fault ?? "\(error)"
         }
@@ -322,29 +324,32 @@ final class DiskStore: Sendable {
         restore(key, files)
         reply()
       case .freshen(let answer): attempt { () throws(DatabaseFault) in try files.update(answer) }
-      case .remove(let numbers):
-        attempt { () throws(DatabaseFault) in
-          try remove(numbers, files)
-          gone += numbers.count
-        }
+      case .remove(let numbers): noted += numbers
       case .touch(let used): shared.withLock { shared in for file in used { shared.table.touch(file) } }
       case .operate, .stop: break
       }
     }
     let purged = shared.withLock { $0.table.purge() }
-    if !purged.isEmpty { attempt { () throws(DatabaseFault) in try remove(purged, files) } }
+    for number in noted + purged { attempt { () throws(DatabaseFault) in try files.remove(number) } }
     attempt(files.commit)
-    if fault == nil, gone > 0 { removed.removed(gone) }
+    if fault == nil { removed.removed(noted.count) }
+    owed = fault == nil ? [] : noted
     files.sweep()
     for case .operate(let body) in batch { body(files) }
     return fault
+  }
+
+  /// It is not written to its end.
+  private func abandon(_ number: UInt64, _ files: DiskFiles) {
+    shared.withLock { _ = $0.discarded.remove(number) }
+    files.abandon(number)
   }
 
   private func write(_ answer: StoredAnswer, _ files: DiskFiles) -> String? {
     guard let number = answer.file else { return nil }
     while let part = answer.content.nextToWrite() {
       if let error = files.write(part.bytes, to: number, at: part.offset) {
-        files.abandon(number)
+        abandon(number, files)
         fail(answer)
         return "\(error)"
       }
@@ -354,7 +359,7 @@ final class DiskStore: Sendable {
     // What comes is told of by another job.
     case .growing: return nil
     case .broken:
-      if !answer.content.isSalvaged { files.abandon(number) }
+      if !answer.content.isSalvaged { abandon(number, files) }
       return nil
     // Of the last jobs of an answer the first finds it whole.
     case .whole: if !answer.content.isFiledNow() { return nil }
@@ -369,7 +374,7 @@ final class DiskStore: Sendable {
       shared.withLock { $0.table.insert(number, answer.key, content: answer.content.count) }
       return nil
     } catch {
-      files.abandon(number)
+      abandon(number, files)
       return error.description
     }
   }
@@ -404,10 +409,6 @@ final class DiskStore: Sendable {
         try? files.remove(number)
       }
     }
-  }
-
-  private func remove(_ numbers: [UInt64], _ files: DiskFiles) throws(DatabaseFault) {
-    for number in numbers { try files.remove(number) }
   }
 }
 
