@@ -270,6 +270,7 @@ final class DiskStore: Sendable {
   /// false: the directory is not there any more, or is another.
   private func work(_ files: DiskFiles) -> Bool {
     var resumes: Int64 = .max
+    // Files whose rows have to go and could not. Their notes stay until then.
     var owed: [UInt64] = []
     while true {
       let wait = resumes == .max ? -1 : Int32(clamping: max(0, resumes - Clock.monotonic))
@@ -284,7 +285,10 @@ final class DiskStore: Sendable {
       // Who waits for an answer comes before what is only kept.
       batch = batch.filter(\.isAwaited) + batch.filter { !$0.isAwaited }
       let stops = batch.contains { if case .stop = $0 { true } else { false } }
-      if let fault = perform(batch, &owed, files) {
+      let retried = resumes == .max ? owed : []
+      let (fault, unremoved) = perform(batch, removing: retried, files)
+      owed = (resumes == .max ? [] : owed) + unremoved
+      if let fault {
         let isNew = shared.withLock { shared in
           defer { shared.fault = fault }
           return shared.fault == nil
@@ -300,10 +304,12 @@ final class DiskStore: Sendable {
     }
   }
 
-  /// Does the jobs of one turn in one transaction. `owed`: files whose rows have to go and could not: they are tried again with
-  /// the next turn, as the notes of them stay until then. Why something could not be written; nil: nothing.
-  private func perform(_ batch: [Job], _ owed: inout [UInt64], _ files: DiskFiles) -> String? {
-    if batch.isEmpty { return nil }
+  /// Does the jobs of one turn in one transaction, and removes what an earlier one could not. Why something could not be written,
+  /// nil: nothing; and what of the removals is to be tried again.
+  private func perform(
+    _ batch: [Job], removing owed: [UInt64], _ files: DiskFiles
+  ) -> (fault: String?, unremoved: [UInt64]) {
+    if batch.isEmpty, owed.isEmpty { return (nil, []) }
     var fault: String? = nil
     var noted = owed
     func attempt(_ body: () throws(DatabaseFault) -> Void) {
@@ -333,10 +339,9 @@ final class DiskStore: Sendable {
     for number in noted + purged { attempt { () throws(DatabaseFault) in try files.remove(number) } }
     attempt(files.commit)
     if fault == nil { removed.removed(noted.count) }
-    owed = fault == nil ? [] : noted
     files.sweep()
     for case .operate(let body) in batch { body(files) }
-    return fault
+    return (fault, fault == nil ? [] : noted)
   }
 
   /// It is not written to its end.
