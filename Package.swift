@@ -15,7 +15,8 @@ let package = Package(
     .target(
       name: "Server",
       dependencies: [
-        "Session", "Cache", "History", "TLSWire", "Upstream", "Sharing", "Transport", "Security", "Reachability",
+        "Session", "Cache", "Asking", "History", "TLSWire", "Upstream", "Sharing", "Transport", "Security",
+        "Reachability",
         "HTTP1", "HTTP2", "Policy",
         "Bytes", "CLinux",
       ],
@@ -35,6 +36,7 @@ let package = Package(
     .target(name: "Cache", dependencies: ["Policy", "HTTP1", "Bytes"], swiftSettings: strict + memorySafe),
     .target(
       name: "History", dependencies: ["Policy", "Reachability", "Bytes"], swiftSettings: strict + memorySafe),
+    .target(name: "Asking", dependencies: ["Policy", "Sharing", "Bytes"], swiftSettings: strict + memorySafe),
     .target(name: "Sharing", dependencies: ["Bytes"], swiftSettings: strict + memorySafe),
     .target(
       name: "Policy", dependencies: ["HTTP1", "Security", "Serialization", "Reachability", "Bytes", "CTOML", "CIDN2"],
@@ -88,6 +90,8 @@ let package = Package(
       name: "HTTP2Tests", dependencies: ["HTTP2", "HTTP1", "Bytes", "TestSupport"], swiftSettings: strict),
     .testTarget(
       name: "HistoryTests", dependencies: ["History", "Policy", "Bytes", "TestSupport"], swiftSettings: strict),
+    .testTarget(
+      name: "AskingTests", dependencies: ["Asking", "Policy", "Sharing", "Bytes"], swiftSettings: strict),
     .testTarget(name: "CacheTests", dependencies: ["Cache", "Policy", "HTTP1", "Bytes"], swiftSettings: strict),
     .testTarget(name: "HTTP1Tests", dependencies: ["HTTP1", "Bytes", "TestSupport"], swiftSettings: strict),
     .testTarget(

@@ -51,12 +51,14 @@ public struct HistoryRequests: Sendable {
 }
 
 public struct HistoryJudgement: Equatable, Sendable {
-  public let isAllowed: Bool
+  public let verdict: Decision.Verdict
   public let reason: Decision.Reason
   /// Number of the rule that decided; nil: none matches.
   public let rule: Int?
   /// Everything that it depends on was recorded.
   public let isExact: Bool
+
+  public var isAllowed: Bool { verdict == .allow }
 }
 
 public struct HistoryJudge {
@@ -100,8 +102,9 @@ public struct HistoryJudge {
     if let objection = mapping?.objection { decision = objection }
     var isExact = path.count < Self.longestPath
     if let client = facts.client, policy.asksForClient, client.outcome != .known { isExact = false }
-    guard decision.verdict == .allow else {
-      return HistoryJudgement(isAllowed: false, reason: decision.reason, rule: decision.rule, isExact: isExact)
+    decision = decision.asTunnel(connect: facts.isTunnel ? policy.treatment(of: decision) : nil)
+    guard decision.verdict != .deny else {
+      return HistoryJudgement(verdict: .deny, reason: decision.reason, rule: decision.rule, isExact: isExact)
     }
     let isAddressDenied: Bool
     if let address = workspace.host.address ?? (mapping == nil ? facts.address : nil) {
@@ -111,7 +114,8 @@ public struct HistoryJudge {
       if facts.wasAddressDenied { isExact = false }
     }
     return HistoryJudgement(
-      isAllowed: !isAddressDenied, reason: isAddressDenied ? .addressDenied : decision.reason, rule: decision.rule,
+      verdict: isAddressDenied ? .deny : decision.verdict, reason: isAddressDenied ? .addressDenied : decision.reason,
+      rule: decision.rule,
       isExact: isExact)
   }
 

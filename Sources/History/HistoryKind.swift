@@ -61,12 +61,18 @@ public struct HistoryKind: Hashable, Sendable {
 
   public var isDenied: Bool { self[.decision] == Self.denied }
   /// Whether a policy was asked at all: it is not of what no one can read.
-  public var isDecided: Bool { self[.decision] != nil }
+  public var isDecided: Bool { isDenied || self[.decision] == Self.allowed }
+  /// Whether an operator decided, or could have.
+  public var wasAsked: Bool { self[.reason].map(Self.reasonsOfOperators.contains) ?? false }
   public var isTunnel: Bool { self[.method] == "CONNECT" }
   public var port: UInt16? { self[.port].flatMap { UInt16($0) } }
 
   public static let allowed = "allow"
   public static let denied = "deny"
+  private static let reasonsOfOperators: Set<String> = Set(
+    [
+      Decision.Reason.operatorAllows, .operatorDenies, .unanswered, .temporaryAllow, .temporaryDeny,
+    ].map(\.rawValue))
 
   /// The host as rules match it; nil where the request named none that can be one.
   public var canonicalHost: CanonicalHost? {

@@ -6,6 +6,8 @@ import Policy
 public struct HistoryReplay: Sendable {
   public enum Change: String, Sendable, CaseIterable {
     case denied = "newly-denied"
+    /// An operator would be asked about what was decided without one.
+    case asked = "newly-asked"
     case allowed = "newly-allowed"
   }
 
@@ -30,6 +32,7 @@ public struct HistoryReplay: Sendable {
   /// Decided requests of the time.
   public private(set) var total = 0
   public private(set) var newlyDenied = 0
+  public private(set) var newlyAsked = 0
   public private(set) var newlyAllowed = 0
   /// Of these and all others, how many depend on what was not recorded.
   public private(set) var inexact = 0
@@ -58,9 +61,12 @@ public struct HistoryReplay: Sendable {
         continue
       }
       if !judgement.isExact { inexact += request.count }
-      if judgement.isAllowed != request.kind.isDenied { continue }
-      let change: Change = judgement.isAllowed ? .allowed : .denied
-      if change == .denied { newlyDenied += request.count } else { newlyAllowed += request.count }
+      guard let change = Self.change(request.kind, judgement) else { continue }
+      switch change {
+      case .denied: newlyDenied += request.count
+      case .asked: newlyAsked += request.count
+      case .allowed: newlyAllowed += request.count
+      }
       let kind = request.kind
       let user = kind[.user] ?? kind[.uid]
       let key = Key(
@@ -84,9 +90,28 @@ public struct HistoryReplay: Sendable {
       groups[index].requests = texts[index].map { ($0.key, $0.value) }.sorted { ($1.1, $0.0) < ($0.1, $1.0) }
     }
     groups.sort { one, other in
-      if one.change != other.change { return one.change == .denied }
+      if one.change != other.change { return one.change.order < other.change.order }
       return (other.count, one.rule ?? "", one.user ?? "", one.unit ?? "")
         < (one.count, other.rule ?? "", other.user ?? "", other.unit ?? "")
+    }
+  }
+
+  /// nil: it is decided as before. What an operator was asked about then is asked about again.
+  private static func change(_ kind: HistoryKind, _ judgement: HistoryJudgement) -> Change? {
+    switch judgement.verdict {
+    case .allow: kind.isDenied ? .allowed : nil
+    case .deny: kind.isDenied ? nil : .denied
+    case .ask: kind.wasAsked ? nil : .asked
+    }
+  }
+}
+
+extension HistoryReplay.Change {
+  fileprivate var order: Int {
+    switch self {
+    case .denied: 0
+    case .asked: 1
+    case .allowed: 2
     }
   }
 }

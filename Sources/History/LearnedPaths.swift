@@ -1,6 +1,8 @@
 // Path patterns that are learned: shapes, and in place of many siblings what they have in common.
 // Tests: HistoryLearningTests.
 
+import Policy
+
 enum LearnedPaths {
   /// So many different names in one place stand for any name: fewer are a list that somebody can read.
   static let foldedSiblings = 8

@@ -20,12 +20,7 @@ struct LearnedAsker: Hashable, Comparable, Sendable {
     guard known == "\(LocalClient.Outcome.known.token)" else { return nil }
     uid = kind[.uid]
     user = kind[.user]
-    unit = kind[.unit].flatMap { Self.isLasting($0) ? $0 : nil }
-  }
-
-  /// Units whose name is the same tomorrow: scopes are made by logins and by `systemd-run`, with a number of their own.
-  private static func isLasting(_ unit: String) -> Bool {
-    unit.hasSuffix(".service") && !unit.hasPrefix("run-") && !unit.hasPrefix("user@") && UnitName.fault(unit) == nil
+    unit = kind[.unit].flatMap { UnitName.isLasting($0) ? $0 : nil }
   }
 
   static func < (one: LearnedAsker, other: LearnedAsker) -> Bool {
@@ -76,47 +71,26 @@ struct LearnedRule: Sendable {
 
   /// `nameOf`: how a rule names a user, by number and name: `"ci"`, or `1001` where nobody has the name any more.
   func text(_ nameOf: (String, String?) -> String) -> String {
-    var lines = ["# \(count) \(count == 1 ? "time" : "times"), last \(HistoryMoment.text(last))", "[[rule]]"]
-    func line(_ key: String, _ value: String) {
-      lines.append("\(key)\(String(repeating: " ", count: max(1, 8 - key.count)))= \(value)")
-    }
-    func list(_ texts: [String]) -> String {
-      let quoted = texts.map(Self.quoted)
-      let short = "[\(quoted.joined(separator: ", "))]"
-      return short.count <= 100 ? short : "[\n\(quoted.map { "  \($0),\n" }.joined())]"
-    }
-    line("name", Self.quoted(name))
-    if let uid = asker.uid { line("users", "[\(nameOf(uid, asker.user))]") }
-    if let unit = asker.unit { line("units", list([unit])) }
-    line("hosts", list(hosts))
-    line("ports", "[\(port)]")
-    line("schemes", list([form == .http ? "http" : "https"]))
-    if !methods.isEmpty { line("methods", list(methods)) }
-    if !paths.isEmpty { line("paths", list(paths)) }
-    if denies { line("action", Self.quoted("deny")) }
+    var rule = RuleText(name: name, hosts: hosts)
+    if let uid = asker.uid { rule.users = [nameOf(uid, asker.user)] }
+    if let unit = asker.unit { rule.units = [unit] }
+    rule.ports = [port]
+    rule.schemes = [form == .http ? .http : .https]
+    rule.methods = methods
+    rule.paths = paths
+    if denies { rule.action = .deny }
     switch form {
-    case .intercepted where !denies: line("connect", Self.quoted("intercept"))
-    case .https where !denies: line("connect", Self.quoted("deny"))
-    case .tunnel(isVerified: true) where !denies: line("connect", Self.quoted("verify"))
+    case .intercepted where !denies: rule.connect = .intercept
+    case .https where !denies: rule.connect = .deny
+    case .tunnel(isVerified: true) where !denies: rule.connect = .verify
     default: break
     }
-    return lines.joined(separator: "\n") + "\n"
+    return "# \(count) \(count == 1 ? "time" : "times"), last \(HistoryMoment.text(last))\n" + rule.text
   }
-
-  private static func quoted(_ text: String) -> String { JSONText.string(text).text }
 
   /// `learned.ci.index.example`, of what a name may hold.
   var plainName: String {
-    let host = hosts.first ?? ""
     let who = [asker.user ?? asker.uid, asker.unit?.split(separator: ".").first.map(String.init)].compactMap { $0 }
-    let text = (["learned"] + who + [host]).joined(separator: ".")
-    let allowed = text.utf8.map { byte -> Character in
-      let isPlain = byte.isASCIIDigit || byte.isASCIILetter || byte == 0x2d || byte == 0x5f || byte == 0x2e
-      return isPlain ? Character(Unicode.Scalar(byte)) : "-"
-    }
-    return String(allowed.prefix(Self.longestPlainName))
+    return RuleText.plainName(["learned"] + who + [hosts.first ?? ""])
   }
-
-  /// A number may follow, within the 64 bytes of a name.
-  private static let longestPlainName = 56
 }

@@ -23,8 +23,7 @@ nonisolated func eventsCommand(_ arguments: Arguments) throws -> Int32 {
   let query = ["kind", "rule", "user", "ref"].compactMap { name in
     arguments.values[name].map { "\(name)=\(AdminOptions.encoded($0))" }
   }
-  let path = "/v1/events" + (query.isEmpty ? "" : "?\(query.joined(separator: "&"))")
-  return try options.wantsJSON ? options.passObjects(on: "GET", path) : options.pass(on: "GET", path)
+  return try options.passEvents("/v1/events" + (query.isEmpty ? "" : "?\(query.joined(separator: "&"))"))
 }
 
 /// `explain REF`: the line of the log of a recent exchange.
@@ -66,17 +65,54 @@ struct AdminOptions {
     return (200..<300).contains(head.status) && !head.saysNo ? 0 : 1
   }
 
+  /// Prints events as they come.
+  func passEvents(_ path: String) throws -> Int32 {
+    try wantsJSON ? passObjects(on: "GET", path) : pass(on: "GET", path)
+  }
+
+  /// What the daemon answers to a GET, as text for people; nil where it refuses, which has been said.
+  func text(of path: String) throws -> String? {
+    guard var exchange = try open("GET", path, accepting: "text/plain") else { return nil }
+    defer { exchange.close() }
+    guard let head = exchange.readHead() else {
+      Output.complain("sallyport: the daemon closed the connection without an answer\n")
+      return nil
+    }
+    while exchange.receive() {}
+    let text = exchange.takeText()
+    if head.status == 200 { return text }
+    Output.complain(text)
+    return nil
+  }
+
+  /// The same of a daemon that may not be there, or may not be for the caller: nil then.
+  func quietText(of path: String, at socket: String) -> String? {
+    guard case .success(let connection) = LocalConnection.open(socket) else { return nil }
+    guard connection.send(Self.request("GET", path, accepting: "text/plain")) else {
+      connection.close()
+      return nil
+    }
+    var exchange = AdminExchange(connection)
+    defer { exchange.close() }
+    guard exchange.readHead()?.status == 200 else { return nil }
+    while exchange.receive() {}
+    return exchange.takeText()
+  }
+
+  private static func request(_ method: String, _ path: String, accepting type: String) -> String {
+    "\(method) \(path) HTTP/1.1\r\nHost: sallyport\r\nAccept: \(type)\r\nConnection: close\r\n\r\n"
+  }
+
   /// Sends a request; nil where that was not possible, which has been said.
-  func open(_ method: String, _ path: String) throws -> AdminExchange? {
+  func open(_ method: String, _ path: String, accepting type: String? = nil) throws -> AdminExchange? {
     let socket = socketPath
     switch LocalConnection.open(socket) {
     case .failure(let error):
       Output.complain("sallyport: cannot reach the daemon at \(socket): \(error)\(advice(error))\n")
       return nil
     case .success(let connection):
-      let accepted = wantsJSON ? "application/json" : "text/plain"
-      let request = "\(method) \(path) HTTP/1.1\r\nHost: sallyport\r\nAccept: \(accepted)\r\nConnection: close\r\n\r\n"
-      if connection.send(request) { return AdminExchange(connection) }
+      let accepted = type ?? (wantsJSON ? "application/json" : "text/plain")
+      if connection.send(Self.request(method, path, accepting: accepted)) { return AdminExchange(connection) }
       connection.close()
       Output.complain("sallyport: the daemon closed the connection\n")
       return nil

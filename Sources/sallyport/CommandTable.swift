@@ -6,7 +6,8 @@ import Reachability
 enum CommandTable {
   static let all: [Command] = [
     run, check, test, explain, diff, configuration, pin, caInit, caActivate, caShow, caExport, env, status, reload,
-    events, reachability, cacheStatus, cacheList, cacheShow, cachePurge, log, learn, replay, cancel, flush,
+    events, reachability, cacheStatus, cacheList, cacheShow, cachePurge, log, learn, replay, asks, allow, deny,
+    cancel, flush,
     versionCommand, helpCommand,
   ]
 
@@ -255,6 +256,54 @@ enum CommandTable {
       Has the running proxy read its configuration again. With an error in it nothing changes, the
       errors are printed, and the exit status is 1.
       """, run: reloadCommand)
+
+  private static let asks = Command(
+    name: "asks", summary: "show the requests that wait for an operator, and what was answered for a time",
+    forms: [
+      CommandForm(
+        options: [
+          CommandOption(name: "watch", summary: "go on, and print each question and answer as it comes"),
+          CommandOption(name: "revoke", value: "NUMBER", summary: "end this temporary rule"),
+        ] + daemon + [json])
+    ],
+    text: """
+      Prints the questions that rules with action = "ask" have put: who asks for what, how many requests
+      wait, and how long they do. 'sallyport allow' and 'sallyport deny' answer them. Temporary rules
+      follow: what was answered for a time, each with its number.
+      """, run: asksCommand)
+
+  private static let answerOptions = [
+    CommandOption(name: "once", group: "how long", summary: "as long as the rule remembers it, which is the default"),
+    CommandOption(name: "for", value: "TIME", group: "how long", summary: "for this time, such as 1h"),
+    CommandOption(name: "always", group: "how long", summary: "as a rule in a file of the configuration"),
+    CommandOption(name: "user", value: "USER", summary: "with a HOST: for this user alone"),
+    CommandOption(name: "unit", value: "UNIT", summary: "with a HOST: for this systemd unit alone"),
+    CommandOption(name: "port", value: "PORT", summary: "with a HOST: to this port alone"),
+    CommandOption(
+      name: "write", value: "FILE", summary: "with --always: into this file, in place of policy.d/90-answers.toml"),
+  ]
+
+  private static let allow = Command(
+    name: "allow", summary: "say yes to a request that waits, or allow a host for a time",
+    forms: [CommandForm(operands: "REF|HOST", options: answerOptions + daemon + [json])],
+    text: """
+      Says yes to the question REF: all that wait for it go on. The answer holds for the same question
+      of the same client as long as the rule says (remember in [rule.ask]), or for the time of --for.
+      REF may also name a request that was refused a moment ago. HOST is a host or a pattern: requests to
+      it are allowed for the time of --for, as far as no rule of the configuration decides them.
+
+      --always adds the narrowest rule to a file that the configuration includes, and reloads.
+
+      Exits 1 where no such question waits.
+      """, run: allowCommand)
+
+  private static let deny = Command(
+    name: "deny", summary: "say no to a request that waits, or deny a host for a time",
+    forms: [CommandForm(operands: "REF|HOST", options: answerOptions + daemon + [json])],
+    text: """
+      Says no to the question REF: all that wait for it are refused. A HOST is denied for the time of
+      --for whatever the rules say. Options and exit status are those of 'sallyport allow'.
+      """, run: denyCommand)
 
   private static let cancel = Command(
     name: "cancel", summary: "end requests and tunnels that are under way in it",

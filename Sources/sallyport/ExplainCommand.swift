@@ -49,7 +49,21 @@ nonisolated func explainCommand(_ options: Arguments) throws -> Int32 {
     Output.answer(outer.description)
     if let inner { Output.answer("\ninside the tunnel:\n\n\(inner.description)") }
   }
+  sayWhatIsTemporary(inner ?? outer, asker, options, at: policy.configuration.admin.socket)
   return !isRefused && outer.isYes && inner?.isYes != false ? 0 : deniedStatus
+}
+
+/// What operators allowed or denied for a time, where a daemon of this configuration runs: it decides before what is explained.
+private func sayWhatIsTemporary(_ explanation: Explanation, _ asker: Asker, _ options: Arguments, at socket: String) {
+  var parts: [String]
+  let words = explanation.request.split(separator: " ", maxSplits: 1).map(String.init)
+  guard words.count == 2 else { return }
+  parts = ["method=\(AdminOptions.encoded(words[0]))", "url=\(AdminOptions.encoded(words[1]))"]
+  if let client = asker.client, client.userID != LocalClient.noUser { parts.append("uid=\(client.userID)") }
+  if let unit = asker.client?.unit { parts.append("unit=\(AdminOptions.encoded(unit))") }
+  let path = "/v1/temporary?" + parts.joined(separator: "&")
+  guard let text = AdminOptions(options).quietText(of: path, at: socket), !text.isEmpty else { return }
+  Output.complain("sallyport: in the running proxy \(text)")
 }
 
 /// The exit status where the policy says no; 1 is for what failed.
@@ -81,7 +95,7 @@ private func sayWhatDiffers(_ tunnel: Explanation, _ request: Explanation) {
 
 extension Explanation {
   /// Whether a request that the rule allows is refused for bytes above 0x7F in its path.
-  fileprivate var refusesRawPath: Bool { decision.verdict == .allow && !encodesPath }
+  fileprivate var refusesRawPath: Bool { decision.verdict != .deny && !encodesPath }
   fileprivate var isYes: Bool { decision.verdict == .allow && address?.block == nil }
 }
 

@@ -12,6 +12,7 @@ extension ConfigurationReading {
       checkSecurity(&rules[index])
       checkSerializers(&rules[index])
     }
+    rules = Policy.inOrder(rules) { $0.action }
     let outcomes = tunnelOutcomes()
     var shadowed = ShadowedRules()
     for (number, rule) in rules.enumerated() where rule.isSound {
@@ -24,7 +25,7 @@ extension ConfigurationReading {
       warnOfShadow(
         rule,
         shadowed.shadow(
-          of: rule.conditions, connect: rule.connect, denies: rule.denies,
+          of: rule.conditions, connect: rule.connect, denies: rule.isStrict,
           refusesTunnels: rule.connect == .deny && rule.enforce, number: number))
     }
     warnOfIdleDefaultSerializers()
@@ -35,17 +36,19 @@ extension ConfigurationReading {
 
   private func warnOfShadow(_ rule: RuleDraft, _ other: Int?) {
     guard let other else { return }
+    let decider = "rule \(rules[other].name.quoted) at \(rules[other].location)"
     report(
       .warning, rule.source, rule.begin,
-      "rule \(rule.name.quoted) can never match: rule \(rules[other].name.quoted) at \(rules[other].location) "
-        + "comes first and matches all that it does")
+      rule.action == .ask
+        ? "rule \(rule.name.quoted) never asks: \(decider) decides all that it matches, and rules that ask come last"
+        : "rule \(rule.name.quoted) can never match: \(decider) comes first and matches all that it does")
   }
 
   // MARK: Keys that do nothing
 
   /// Of a rule that denies every pattern can match: it takes one reading of a path.
   private func warnOfIdlePaths(_ rule: RuleDraft) {
-    guard !rule.denies, let setting = rule.settings["paths"], case .array(let values) = setting.value.content
+    guard !rule.isStrict, let setting = rule.settings["paths"], case .array(let values) = setting.value.content
     else { return }
     let condition = PathCondition(rule.conditions.paths, denies: false)
     var readings = PathReadings()
@@ -61,7 +64,11 @@ extension ConfigurationReading {
   }
 
   private func warnOfIdleKeys(_ rule: RuleDraft) {
-    let denies = rule.action == .deny || rule.connect == .deny
+    let denies = rule.action != .allow || rule.connect == .deny
+    if rule.action != .ask, let setting = rule.settings["ask"] {
+      report(
+        .warning, setting.source, setting.keyBegin, "[rule.ask] has no effect without action = \"ask\"")
+    }
     if !denies {
       rule.settings["reason"].map { warning($0, "it is never shown, for the rule denies nothing") }
     }
@@ -72,7 +79,7 @@ extension ConfigurationReading {
     }
     warnOfConnect(rule)
     warnOfIdleNameCheck(rule)
-    if rule.action == .allow || !rule.enforce { warnOfPins(rule) }
+    if rule.action != .deny || !rule.enforce { warnOfPins(rule) }
   }
 
   /// What a rule that denies nothing can still refuse: tunnels by their port or their first bytes, addresses, answers that take too long, certificates, and bodies
@@ -127,7 +134,7 @@ extension ConfigurationReading {
 
   /// `tunnel_sni` speaks of plain tunnels alone.
   private func warnOfIdleNameCheck(_ rule: RuleDraft) {
-    guard let setting = rule.settings["tunnel_sni"], rule.action == .allow || !rule.enforce else { return }
+    guard let setting = rule.settings["tunnel_sni"], rule.action != .deny || !rule.enforce else { return }
     if !rule.matches(.https) {
       warning(setting, "it has no effect: a tunnel counts as https, which 'schemes' leaves out")
     } else if rule.isAboutRequests, rule.connect == nil {

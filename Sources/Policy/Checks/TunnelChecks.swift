@@ -29,8 +29,8 @@ extension ConfigurationReading {
     warnOfSecrets(rule)
     warnOfPinsWithoutTLS(rule)
     var keys = keysAboutRequests(rule)
-    let isAllowList = rule.isAboutRequests && rule.action == .allow && rule.connect == nil
-    let limits = rule.isAboutRequests && rule.connect != nil && rule.action == .allow
+    let isAllowList = rule.isAboutRequests && rule.action != .deny && rule.connect == nil
+    let limits = rule.isAboutRequests && rule.connect != nil && rule.action != .deny
     let namesPins = rule.isAboutRequests && rule.connect == nil && rule.security?.pinSet?.isPinning ?? false
     if keys.isEmpty && !isAllowList && !limits { return }
     let findings = outcomes.findings(of: number)
@@ -42,7 +42,7 @@ extension ConfigurationReading {
     if isAllowList, !findings.isEmpty, findings.allSatisfy({ $0.outcome.treatment == .deny }) {
       warnOfUnusable(rule, findings[0], number)
     }
-    if namesPins, rule.action == .allow || !rule.enforce, !opaque.isEmpty, let setting = rule.security?.settings["pins"]
+    if namesPins, rule.action != .deny || !rule.enforce, !opaque.isEmpty, let setting = rule.security?.settings["pins"]
     {
       warning(
         setting,
@@ -151,7 +151,7 @@ extension ConfigurationReading {
   // MARK: Secrets and pins
 
   private func warnOfSecrets(_ rule: RuleDraft) {
-    guard rule.action == .allow || !rule.enforce,
+    guard rule.action != .deny || !rule.enforce,
       rule.leavesByTLS == false || rule.leavesByTLS == nil && rule.matches(.http),
       rule.conditions.ports != [Scheme.https.defaultPort], !isOfThisMachine(rule)
     else { return }
@@ -196,7 +196,7 @@ extension ConfigurationReading {
   private func warnOfPinsWithoutTLS(_ rule: RuleDraft) {
     guard rule.security?.pinSet?.isPinning ?? false,
       rule.leavesByTLS == false || rule.leavesByTLS == nil && rule.conditions.schemes == [.http],
-      rule.action == .allow || !rule.enforce, let setting = rule.security?.settings["pins"]
+      rule.action != .deny || !rule.enforce, let setting = rule.security?.settings["pins"]
     else { return }
     warning(
       setting,

@@ -10,6 +10,8 @@ import Bytes
 public struct PolicyDifference: Sendable {
   public enum Kind: String, Sendable, CaseIterable {
     case newlyDenied = "newly-denied"
+    /// An operator is asked about what was allowed or denied before.
+    case newlyAsked = "newly-asked"
     case newlyAllowed = "newly-allowed"
     /// Allowed or denied as before, by another rule or in another way.
     case otherwise
@@ -109,10 +111,12 @@ private struct Comparing {
     var changes: [String] = []
     switch (before.verdict, after.verdict) {
     case (.allow, .deny): kind = .newlyDenied
-    case (.deny, .allow): kind = .newlyAllowed
-    case (.deny, .deny), (.allow, .allow):
+    case (.ask, .deny): kind = .newlyDenied
+    case (.allow, .ask), (.deny, .ask): kind = .newlyAsked
+    case (.deny, .allow), (.ask, .allow): kind = .newlyAllowed
+    case (.deny, .deny), (.allow, .allow), (.ask, .ask):
       kind = .otherwise
-      if before.verdict == .allow { changes = changesOf(witness, before, after) }
+      if before.verdict != .deny { changes = changesOf(witness, before, after) }
       if changes.isEmpty, old.name(of: before) == new.name(of: after) { return }
     }
     let key = Key(
@@ -242,13 +246,15 @@ extension PolicyComparison: CustomStringConvertible {
   private var total: String {
     let bound = isComplete ? "" : "; there are more rules than requests were made of: the rest was not compared"
     if differences.isEmpty { return "no difference in \(requests) requests made from the rules of both\(bound)" }
-    return "newly denied \(count(.newlyDenied)), newly allowed \(count(.newlyAllowed)), otherwise "
+    let asked = count(.newlyAsked) > 0 ? "newly asked \(count(.newlyAsked)), " : ""
+    return "newly denied \(count(.newlyDenied)), \(asked)newly allowed \(count(.newlyAllowed)), otherwise "
       + "\(count(.otherwise)), of \(requests) requests made from the rules of both\(bound)"
   }
 
   public var json: String {
     JSONText.object([
       ("requests", .number(requests)), ("newly_denied", .number(count(.newlyDenied))),
+      ("newly_asked", .number(count(.newlyAsked))),
       ("newly_allowed", .number(count(.newlyAllowed))), ("otherwise", .number(count(.otherwise))),
       ("complete", .boolean(isComplete)), ("differences", .array(differences.map(\.json))),
     ]).text + "\n"
@@ -259,6 +265,7 @@ extension PolicyDifference.Kind {
   fileprivate var title: String {
     switch self {
     case .newlyDenied: "newly denied"
+    case .newlyAsked: "newly asked about"
     case .newlyAllowed: "newly allowed"
     case .otherwise: "allowed or denied as before, but otherwise"
     }

@@ -145,7 +145,8 @@ extension Policy {
       }
     }
     return explanation(
-      of: ruling.decision, seen, to: mapping?.target, mapped, isTunnel: isTunnel, passedOver,
+      of: ruling.decision.asTunnel(connect: isTunnel ? treatment(of: ruling.decision) : nil), seen, to: mapping?.target,
+      mapped, isTunnel: isTunnel, passedOver,
       before - min(before, mostPassedOver), reading, assumptions, own)
   }
 
@@ -159,7 +160,7 @@ extension Policy {
       of: decision, scheme: target?.scheme ?? seen.scheme, host: target?.host ?? seen.host,
       port: target?.port ?? seen.port, isTunnel: isTunnel)
     let written = Set(edits.fields.set.map(\.name))
-    let isLookedInto = !isTunnel && decision.verdict == .allow
+    let isLookedInto = !isTunnel && decision.verdict != .deny
     let isEcho = EchoMethod.includes(Array(seen.method.utf8).span)
     return Explanation(
       request: seen.request(isTunnel: isTunnel), isTunnel: isTunnel, port: seen.port,
@@ -305,12 +306,22 @@ extension Explanation: CustomStringConvertible {
         + "add 'ports = [443, \(port)]'"
     case .outsideTarget: "denied by \(ruleText): the path leads out of its target"
     case .ruleWouldDeny: "allowed: \(ruleText) would deny, but enforce = false, so that it is only logged"
+    case .ruleAsks: "asks an operator, by \(ruleText): the request waits up to \(waitText) for an answer"
+    case .ruleWouldAsk: "allowed: \(ruleText) would ask an operator, but enforce = false, so that it is only logged"
+    case .asksInside: "allowed by \(ruleText): the tunnel is read, and an operator is asked about each request in it"
+    case .operatorAllows: "allowed by an operator, who was asked by \(ruleText)"
+    case .operatorDenies: "denied by an operator, who was asked by \(ruleText)"
+    case .unanswered: "denied: no operator answered \(ruleText) within \(waitText)"
+    case .temporaryAllow: "allowed by a temporary rule; without it, \(ruleText) decides"
+    case .temporaryDeny: "denied by a temporary rule; without it, \(ruleText) decides"
     case .defaultAllow: "allowed: no rule matches, and 'default' in [proxy] is \"allow\""
     case .defaultDeny: "denied: no rule matches, and 'default' in [proxy] is \"deny\""
     case .methodRefused:
       "denied: the server would answer with the request itself, and \(secretKeeper) adds a secret to it (405)"
     }
   }
+
+  private var waitText: String { Quantity.duration.text(rule?.ask.waitMilliseconds ?? 0) }
 
   private var reasonLines: [String] {
     guard decision.verdict == .deny else { return [] }
@@ -350,7 +361,8 @@ extension Explanation: CustomStringConvertible {
     let lines =
       (isTunnel ? serializer?.lines ?? [] : requestLines) + timeouts + (security?.lines ?? []) + (routes?.lines ?? [])
       + addressLines
-    return ["", "what will be done:"] + (lines.isEmpty ? ["  the request is forwarded as it came"] : lines)
+    return ["", decision.verdict == .ask ? "what will be done once the answer is yes:" : "what will be done:"]
+      + (lines.isEmpty ? ["  the request is forwarded as it came"] : lines)
   }
 
   private var requestLines: [String] {

@@ -52,7 +52,10 @@ public struct Forecast: Sendable {
     /// The path came with bytes above 0x7F, and the rule does not encode them (400).
     public let refusesRawPath: Bool
 
-    public var isAllowed: Bool { decision.verdict == .allow && block == nil && !refusesRawPath }
+    /// That it goes on: at once, or once an operator has said yes.
+    public var isAllowed: Bool { decision.verdict != .deny && block == nil && !refusesRawPath }
+
+    public var verdict: Decision.Verdict { isAllowed ? decision.verdict : .deny }
   }
 
   /// The CONNECT; nil for a request that needs none.
@@ -75,7 +78,7 @@ public struct Forecast: Sendable {
     last = request
   }
 
-  public var verdict: Decision.Verdict { last.isAllowed ? .allow : .deny }
+  public var verdict: Decision.Verdict { last.verdict }
 }
 
 extension NamedRequest {
@@ -109,11 +112,11 @@ extension Policy {
       RequestFacts(
         scheme: request.isHTTPS ? .https : .http, port: request.port, method: method.span, path: path.span,
         isTunnel: request.isTunnel, client: asker.client, link: asker.link ?? .unknown), &workspace)
-    let decision = ruling.decision
+    let decision = ruling.decision.asTunnel(connect: request.isTunnel ? treatment(of: ruling.decision) : nil)
     let address = (ruling.mapping?.target.host ?? request.host).address
     return Forecast.Step(
       decision: decision, connect: request.isTunnel ? treatment(of: decision) : nil,
       block: address.flatMap { denyingBlock($0, rule: decision.rule, isOwn: own.contains) },
-      refusesRawPath: request.isRawPath && decision.verdict == .allow && !self.request(of: decision).encodesPath)
+      refusesRawPath: request.isRawPath && decision.verdict != .deny && !self.request(of: decision).encodesPath)
   }
 }

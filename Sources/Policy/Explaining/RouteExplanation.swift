@@ -17,7 +17,7 @@ public struct RouteExplanation: Sendable {
 extension Policy {
   /// nil for what is denied, and where no routes are listed.
   func routeExplanation(of decision: Decision) -> RouteExplanation? {
-    guard decision.verdict == .allow, let rule = decision.rule, !rules[rule].routes.isEmpty else { return nil }
+    guard decision.verdict != .deny, let rule = decision.rule, !rules[rule].routes.isEmpty else { return nil }
     return RouteExplanation(
       routes: rules[rule].routes, trust: configuration.trust,
       trustProfile: configuration.trustProfile ?? configuration.trust.profile)

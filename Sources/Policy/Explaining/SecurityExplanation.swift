@@ -62,7 +62,7 @@ extension Policy {
   ) -> SecurityExplanation? {
     let rule = decision.rule.map { rules[$0] }
     let isUpgraded = !isTunnel && scheme == .http && rule?.target == nil && rule?.upgrade ?? false
-    guard decision.verdict == .allow, isTunnel || isUpgraded || scheme == .https else { return nil }
+    guard decision.verdict != .deny, isTunnel || isUpgraded || scheme == .https else { return nil }
     let treatment = isTunnel ? treatment(of: decision) : nil
     var workspace = DecisionWorkspace()
     workspace.host = host

@@ -58,6 +58,10 @@ public struct ProxySettings: Hashable, Sendable {
   public var workers: Int? = nil
   public var name = "sallyport"
   public var defaultAction = DefaultAction.allow
+  /// Whom a client that is refused may ask; nil: nobody is named.
+  public var contact: String? = nil
+  /// Directory of what outlives the daemon: temporary rules; nil: nothing does.
+  public var state: String? = nil
   public var allowRemote = false
   /// Empty: no authentication is asked for.
   public var credentials: [ProxyCredential] = []

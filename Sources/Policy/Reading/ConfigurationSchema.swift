@@ -20,7 +20,7 @@ extension TableSchema {
   ])
   static let proxy = TableSchema([
     "listen", "workers", "name", "default", "allow_remote", "credentials", "deny_addresses", "limits",
-    "timeouts",
+    "timeouts", "contact", "state",
   ])
   static let limits = TableSchema([
     "connections", "header_bytes", "headers", "buffered_body", "idle_per_host", "streams", "stream_resets",
@@ -42,6 +42,7 @@ extension TableSchema {
   static let cache = TableSchema(["directory", "memory", "disk", "purge_to", "object", "targets"])
   static let history = TableSchema(["file", "keep", "size"])
   static let ruleCache = TableSchema(["share", "fresh_for", "stale_if_error", "offline", "collapse"])
+  static let ask = TableSchema(["wait", "remember"])
   static let defaults = TableSchema(["security", "request", "response"])
   static let reachability = TableSchema(["interfaces"])
   static let rule = TableSchema([
@@ -49,12 +50,12 @@ extension TableSchema {
     "connect", "tunnel_sni", "upgrade", "upgrades", "protocols", "redirects", "target", "route", "deny_addresses",
     "timeouts",
     "security",
-    "request", "response", "cache",
+    "request", "response", "cache", "ask",
   ])
   /// The tables of a rule, whose keys are often written in the rule itself.
   static let ofRule: [(name: String, schema: TableSchema)] = [
     ("timeouts", .ruleTimeouts), ("security", .security), ("request", .request), ("response", .response),
-    ("cache", .ruleCache),
+    ("cache", .ruleCache), ("ask", .ask),
   ]
   static let security = TableSchema([
     "pins", "allow_invalid_certificates", "validates_domain_name", "anchors", "profile", "min_tls", "max_tls",

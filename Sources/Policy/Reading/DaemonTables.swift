@@ -51,6 +51,8 @@ extension ConfigurationReading {
       case "credentials": readCredentials(setting)
       case "deny_addresses":
         configuration.proxy.denyAddresses = addressSet(setting) ?? configuration.proxy.denyAddresses
+      case "contact": readContact(setting)
+      case "state": readState(setting)
       case "limits": self.table(setting).map { readLimits(once($0)) }
       case "timeouts": self.table(setting).map { readTimeouts(once($0)) }
       default: unread(setting, of: .proxy)

@@ -13,6 +13,7 @@ struct RuleDraft {
   var name = ""
   var conditions = Rule.Conditions()
   var action = RuleAction.allow
+  var ask = AskTerms()
   var reason: String? = nil
   var enforce = true
   var connect: ConnectTreatment? = nil
@@ -48,7 +49,8 @@ struct RuleDraft {
     response: ResponseSerialization?, answer: SubstituteAnswer?
   ) -> Rule {
     Rule(
-      name: name, location: location, conditions: conditions, action: action, reason: reason, enforce: enforce,
+      name: name, location: location, conditions: conditions, action: action, ask: ask, reason: reason,
+      enforce: enforce,
       connect: connect, tunnelSNI: tunnelSNI, upgrade: upgrade, upgrades: upgrades,
       protocols: protocols ?? HTTPProtocol.allCases, redirects: redirects,
       target: target, routes: routes,
@@ -62,6 +64,9 @@ struct RuleDraft {
 
   /// Whether requests that it matches are refused.
   var denies: Bool { action == .deny && enforce }
+
+  /// Whether they are refused or wait for an operator: it matches where any reading of a path does, and clients in doubt too.
+  var isStrict: Bool { action != .allow && enforce }
 
   func matches(_ scheme: Scheme) -> Bool { conditions.schemes.isEmpty || conditions.schemes.contains(scheme) }
 }
@@ -123,6 +128,7 @@ extension ConfigurationReading {
   private func readTreatment(_ setting: Setting, _ draft: inout RuleDraft) {
     switch setting.key {
     case "action": draft.action = choice(setting, RuleAction.self) ?? .allow
+    case "ask": draft.ask = table(setting).map(askTerms) ?? AskTerms()
     case "reason": draft.reason = reason(setting)
     case "enforce": draft.enforce = boolean(setting) ?? true
     case "connect": draft.connect = choice(setting, ConnectTreatment.self)

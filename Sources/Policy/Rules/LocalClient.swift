@@ -109,9 +109,9 @@ extension LocalClient {
 }
 
 extension Rule {
-  /// Whether what matches is refused. A rule that is not enforced refuses nothing: it allows, and later rules are not
-  /// asked.
-  private func refuses(isTunnel: Bool) -> Bool { enforce && (action == .deny || isTunnel && connect == .deny) }
+  /// Whether what matches is refused, or waits for an operator. A rule that is not enforced refuses nothing: it allows, and
+  /// later rules are not asked.
+  private func refuses(isTunnel: Bool) -> Bool { enforce && (action != .allow || isTunnel && connect == .deny) }
 
   /// The condition on the client that does not hold; nil where all do.
   @inline(__always)

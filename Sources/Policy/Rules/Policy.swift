@@ -48,7 +48,11 @@ public struct DecisionWorkspace: Sendable {
 
 /// What was decided, and why. The reasons are stable words: they stand in the log and tests assert them.
 public struct Decision: Equatable, Sendable {
-  public enum Verdict: String, Sendable, CaseIterable { case allow, deny }
+  public enum Verdict: String, Sendable, CaseIterable {
+    case allow, deny
+    /// An operator is asked; nothing is sent before he says yes.
+    case ask
+  }
 
   public enum Reason: String, Sendable {
     /// A rule allows.
@@ -71,6 +75,20 @@ public struct Decision: Equatable, Sendable {
     case defaultDeny = "default-denies"
     /// The answer to the method would be the request, with the secret that the rule adds.
     case methodRefused = "method-refused"
+    /// A rule asks an operator.
+    case ruleAsks = "rule-asks"
+    /// A rule would ask, but its `enforce` is false.
+    case ruleWouldAsk = "rule-would-ask"
+    /// The tunnel is read, and the rule asks about each request in it.
+    case asksInside = "asks-inside"
+    /// An operator said yes, or no, to this request.
+    case operatorAllows = "operator-allows"
+    case operatorDenies = "operator-denies"
+    /// No operator answered in time.
+    case unanswered
+    /// An operator said yes, or no, for a time.
+    case temporaryAllow = "temporary-allow"
+    case temporaryDeny = "temporary-deny"
   }
 
   public let verdict: Verdict
@@ -128,6 +146,7 @@ public final class Policy: Sendable {
     defaultAnswer: SubstituteAnswer? = nil, expectations: [Expectation] = []
   ) {
     self.configuration = configuration
+    let rules = Self.inOrder(rules) { $0.action }
     self.rules = rules
     self.expectations = expectations
     self.defaultRequest = defaultRequest
@@ -141,7 +160,8 @@ public final class Policy: Sendable {
       digests.insert($0.digest).inserted
     }
     asksForClient = rules.contains {
-      $0.conditions.users != nil || !$0.conditions.units.isEmpty || ($0.cache?.share ?? .machine) != .machine
+      $0.action == .ask || $0.conditions.users != nil || !$0.conditions.units.isEmpty
+        || ($0.cache?.share ?? .machine) != .machine
     }
     encodesPaths = defaultRequest.encodesPath || rules.contains { $0.request.encodesPath }
     mayRefuseToLoad =
@@ -155,6 +175,11 @@ public final class Policy: Sendable {
     defaultsSpeakOfRequests = defaultRequest.speaksOfRequests || defaultResponse != nil
     rulesSpeakOfRequests = rules.map(\.speaksOfRequests)
     longestAddition = rules.reduce(defaultRequest.fields.addedBytes) { max($0, $1.request.fields.addedBytes) }
+  }
+
+  /// Rules in the order in which they are tried: those that ask come last.
+  static func inOrder<Element>(_ rules: [Element], _ action: (Element) -> RuleAction) -> [Element] {
+    rules.filter { action($0) != .ask } + rules.filter { action($0) == .ask }
   }
 
   /// Decides a request. The host stands in `workspace.host`.
@@ -176,7 +201,7 @@ public final class Policy: Sendable {
   }
 
   private func refusingEcho(_ facts: borrowing RequestFacts, _ decision: Decision) -> Decision {
-    guard EchoMethod.includes(facts.method), decision.verdict == .allow, !facts.isTunnel, carriesSecret(decision) else {
+    guard EchoMethod.includes(facts.method), decision.verdict != .deny, !facts.isTunnel, carriesSecret(decision) else {
       return decision
     }
     return Decision(verdict: .deny, reason: .methodRefused, rule: decision.rule)
@@ -214,6 +239,10 @@ public final class Policy: Sendable {
       reason = .connectDenied
     } else if let tunnelPort, !allowsTunnel(rule, to: tunnelPort) {
       reason = .portNotListed
+    } else if rule.action == .ask {
+      return rule.enforce
+        ? Decision(verdict: .ask, reason: .ruleAsks, rule: number)
+        : Decision(verdict: .allow, reason: .ruleWouldAsk, rule: number)
     } else {
       return Decision(verdict: .allow, reason: .rule, rule: number)
     }

@@ -12,7 +12,11 @@ public enum Scheme: String, Sendable, CaseIterable {
 }
 
 /// What a rule does with a request that it matches.
-public enum RuleAction: String, Sendable, CaseIterable { case allow, deny }
+public enum RuleAction: String, Sendable, CaseIterable {
+  case allow, deny
+  /// It waits for an operator's answer.
+  case ask
+}
 
 /// How a CONNECT is treated.
 public enum ConnectTreatment: String, Sendable, CaseIterable {
@@ -56,6 +60,8 @@ public final class Rule: Sendable {
   public let place: String
   public let conditions: Conditions
   public let action: RuleAction
+  /// [rule.ask]
+  public let ask: AskTerms
   /// Shown to the client by a rule that denies.
   public let reason: String?
   /// false: nothing of this rule blocks; what it would have done is logged.
@@ -104,7 +110,7 @@ public final class Rule: Sendable {
 
   public init(
     name: String, location: SourceLocation, conditions: Conditions = Conditions(), action: RuleAction = .allow,
-    reason: String? = nil, enforce: Bool = true, connect: ConnectTreatment? = nil,
+    ask: AskTerms = AskTerms(), reason: String? = nil, enforce: Bool = true, connect: ConnectTreatment? = nil,
     tunnelSNI: TunnelSNI? = nil, upgrade: Bool = false, upgrades: UpgradeList? = nil,
     protocols: [HTTPProtocol] = HTTPProtocol.allCases, redirects: Redirects = .pass, target: RuleTarget? = nil,
     routes: [Route] = [],
@@ -118,6 +124,7 @@ public final class Rule: Sendable {
     place = location.description
     self.conditions = conditions
     self.action = action
+    self.ask = ask
     self.reason = reason
     self.enforce = enforce
     self.connect = connect
@@ -143,7 +150,7 @@ public final class Rule: Sendable {
     hasParents = routes.contains { $0.parent != nil }
     hasDigestParents = routes.contains { $0.parent?.password?.digest != nil }
     methodBytes = conditions.methods.map { Array($0.utf8) }
-    pathCondition = PathCondition(conditions.paths, denies: action == .deny && enforce)
+    pathCondition = PathCondition(conditions.paths, denies: action != .allow && enforce)
   }
 }
 

@@ -71,7 +71,7 @@ extension Policy {
   public func mapping(
     of decision: Decision, _ facts: borrowing RequestFacts, _ workspace: inout DecisionWorkspace
   ) -> RequestMapping? {
-    guard !facts.isTunnel, decision.verdict == .allow, let number = decision.rule, let target = rules[number].target
+    guard !facts.isTunnel, decision.verdict != .deny, let number = decision.rule, let target = rules[number].target
     else { return nil }
     let path = target.joined(facts.path)
     _ = workspace.host.set(target.name.span)
@@ -183,7 +183,7 @@ extension ConfigurationReading {
 
   /// What a rule with a target says in vain, or to its harm.
   func checkTarget(_ rule: RuleDraft) {
-    guard let target = rule.target, let setting = rule.settings["target"], rule.action == .allow || !rule.enforce else {
+    guard let target = rule.target, let setting = rule.settings["target"], rule.action != .deny || !rule.enforce else {
       return
     }
     if rule.upgrade, let upgrade = rule.settings["upgrade"] {

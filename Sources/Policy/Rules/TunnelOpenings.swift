@@ -41,9 +41,12 @@ extension Policy {
       refusesRequests: speaksOfRequestsToHost(&workspace))
   }
 
-  /// What the rule says, else "match" in a policy that lets out only what it lists.
+  /// What the rule says, else "match" in a policy that lets out only what it lists, and where an operator was asked about
+  /// the host.
   func tunnelSNI(of decision: Decision) -> TunnelSNI {
-    decision.rule.flatMap { rules[$0].tunnelSNI } ?? (configuration.proxy.defaultAction == .deny ? .match : .any)
+    let rule = decision.rule.map { rules[$0] }
+    return rule?.tunnelSNI
+      ?? (configuration.proxy.defaultAction == .deny || rule?.action == .ask ? .match : .any)
   }
 
   /// Whether a tunnel to `port` is one that the rule allows. Where only what is listed goes out, a port is listed too:

@@ -22,6 +22,11 @@ public enum UnitName {
     return templateFault(text, String(prefix.dropLast()), suffix)
   }
 
+  /// Whether the name is the same tomorrow: scopes are made by logins and by `systemd-run`, with a number of their own.
+  public static func isLasting(_ unit: String) -> Bool {
+    unit.hasSuffix(".service") && !unit.hasPrefix("run-") && !unit.hasPrefix("user@") && fault(unit) == nil
+  }
+
   private static func isPart(_ byte: UInt8) -> Bool {
     byte.isASCIILetter || byte.isASCIIDigit || ":_.\\@-".utf8.contains(byte)
   }

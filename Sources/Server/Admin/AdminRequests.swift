@@ -20,6 +20,9 @@ extension AdminServer {
     case decision
     case reachability
     case cancelled, flushed
+    /// Of a request that is over.
+    case answer(TemporaryRule.Verdict, Int64?, by: String)
+    case rule(RuleAction)
   }
 
   /// The names that the query of a resource may have.
@@ -30,6 +33,10 @@ extension AdminServer {
     case "/v1/cache": ["url"]
     case "/v1/cache/answers": ["host", "rule"]
     case "/v1/cancel": ["ref", "host", "rule", "user"]
+    case "/v1/allow", "/v1/deny": AskingLimits.queryNames
+    case "/v1/revoke": ["id"]
+    case "/v1/rule": ["ref", "verdict"]
+    case "/v1/temporary": ["method", "url", "uid", "unit"]
     case "/v1/cache/purge": ["url", "host", "rule", "older", "all"]
     default: []
     }
@@ -58,6 +65,14 @@ extension AdminServer {
     case ("POST", "/v1/cache/purge"): purgeCache(request, connection)
     case ("POST", "/v1/cancel"): cancel(request, connection)
     case ("POST", "/v1/flush"): flush(connection)
+    case ("GET", "/v1/asks"): tellAsks(connection)
+    case ("GET", "/v1/rule"): tellRule(request, connection)
+    case ("GET", "/v1/temporary"): tellTemporary(request, connection)
+    case ("POST", "/v1/allow"), ("POST", "/v1/deny"):
+      answerAsk(
+        request.path == "/v1/allow" ? .allow : .deny, request, by: userID,
+        mayAct: rights(of: connection, userID) >= .act, connection)
+    case ("POST", "/v1/revoke"): revoke(request, connection)
     case ("POST", "/v1/reload"): connection.write(reload(wantsText: connection.wantsText))
     case ("POST", "/v1/drain"):
       host.drainNow()
@@ -68,9 +83,11 @@ extension AdminServer {
       }
       inquire(.decision(reference), .decision, connection)
     case (_, "/v1/status"), (_, "/v1/rules"), (_, "/v1/pins"), (_, "/metrics"), (_, "/v1/connections"),
-      (_, "/v1/events"), (_, "/v1/reachability"), (_, "/v1/cache"), (_, "/v1/cache/answers"):
+      (_, "/v1/events"), (_, "/v1/reachability"), (_, "/v1/cache"), (_, "/v1/cache/answers"), (_, "/v1/asks"),
+      (_, "/v1/rule"), (_, "/v1/temporary"):
       connection.write(.problem(405, "expected GET"), allow: "GET")
-    case (_, "/v1/reload"), (_, "/v1/drain"), (_, "/v1/cache/purge"), (_, "/v1/cancel"), (_, "/v1/flush"):
+    case (_, "/v1/reload"), (_, "/v1/drain"), (_, "/v1/cache/purge"), (_, "/v1/cancel"), (_, "/v1/flush"),
+      (_, "/v1/allow"), (_, "/v1/deny"), (_, "/v1/revoke"):
       connection.write(.problem(405, "expected POST"), allow: "POST")
     case (_, let path) where path.hasPrefix("/v1/decisions/"):
       connection.write(.problem(405, "expected GET"), allow: "GET")
@@ -211,8 +228,16 @@ extension AdminServer {
     case .decision: return decision(inquiry.answers, wantsText: wantsText)
     case .cancelled: return cancelled(inquiry.answers, wantsText: wantsText)
     case .flushed: return flushed(inquiry.answers, wantsText: wantsText)
+    case .answer(let verdict, let lifetime, let name):
+      return answered(decision(in: inquiry.answers), verdict, for: lifetime, by: name, wantsText: wantsText)
+    case .rule(let action): return rule(of: decision(in: inquiry.answers), action, wantsText: wantsText)
     case .reachability: preconditionFailure("no loop is asked of reachability")
     }
+  }
+
+  private func decision(in answers: [Answer]) -> RecentDecision? {
+    for case .decision(let found?) in answers { return found }
+    return nil
   }
 
   private func decision(_ answers: [Answer], wantsText: Bool) -> AdminPage {

@@ -351,11 +351,3 @@ enum AdminResources {
     .object(counts.sorted { $0.key < $1.key }.map { ($0.key, number($0.value)) })
   }
 }
-
-extension Reference {
-  var text: String {
-    var buffer = ByteBuffer()
-    write(to: &buffer)
-    return buffer.bytes.string
-  }
-}

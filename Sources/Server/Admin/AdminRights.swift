@@ -24,6 +24,8 @@ enum AdminRights: Int, Comparable {
 
   /// What a request takes. Only methods that change nothing are for everybody.
   static func needed(method: String, path: String) -> AdminRights {
+    // Who may read what is asked may answer it; what else such a request may do its handler says.
+    if method == "POST", path == "/v1/allow" || path == "/v1/deny" { return .read }
     guard method == "GET" else { return .act }
     return path == "/metrics" ? .metrics : .read
   }

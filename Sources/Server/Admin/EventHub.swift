@@ -23,6 +23,10 @@ struct ProxyEvent: Sendable {
     case pinMismatch = "pin-mismatch"
     /// A request waits for the network, or does no more.
     case wait
+    /// An operator is asked.
+    case ask
+    /// He has answered, or nobody waits any more.
+    case answer
     /// Links, addresses or the default route are others.
     case reachability
     case reload
@@ -81,6 +85,8 @@ struct EventKinds: OptionSet, Sendable, Hashable {
       case .wait: 1 << 5
       case .reachability: 1 << 6
       case .reload: 1 << 7
+      case .ask: 1 << 8
+      case .answer: 1 << 9
       }
   }
 

@@ -178,6 +178,11 @@ extension Conversation {
       perform(session.clientEnded(now: worker.now, &worker.workspace, &outputs), worker)
       connector?.clientEnded(worker)
     }
+    if readiness.peerClosed, waiter != nil, ending == nil, !isHalfClosed {
+      // What it has still to say stays in its socket; whether it is there to hear the answer, the kernel says.
+      isHalfClosed = true
+      if hasLeft(worker) { return perform(session.clientFailed(), worker) }
+    }
     clientSide.state.insert(.unwatched)
   }
 }

@@ -10,6 +10,7 @@
 // closure that does: a call that changes one of them cannot come back, so that no two accesses overlap, and the checks at
 // run time, a fifth of the instructions of a request, would look for what cannot be.
 
+import Asking
 import Bytes
 import Policy
 import Security
@@ -49,6 +50,8 @@ final class Conversation {
   var clientHandshake: ClientHandshake?
   /// What a cache has to do with the exchange under way; nil: none has.
   var caching: Caching?
+  /// Under what its request waits for an operator; nil: it does not.
+  var waiter: QuestionWaiter?
   /// What it is for where it has no client of its own.
   var errand: Errand?
   /// What has a body that is taken whole, as far as it is more than may be held.
@@ -105,6 +108,7 @@ final class Conversation {
     self.stream = stream ?? ByteStream(connection.descriptor)
     self.live = live
     session = Session(policy: live.policy, now: now)
+    session.origin.address = IPAddress(connection.peer)
   }
 
   var descriptor: Descriptor { stream.descriptor }
@@ -213,6 +217,8 @@ final class Conversation {
   /// The proxy is stopping.
   func drain(_ worker: Worker) {
     if clientHandshake != nil { return close(worker) }
+    stopAsking(worker)
+    if flags.contains(.closed) { return }
     // Its requests are here: they are answered in their turn.
     if flags.contains(.rests) { return }
     // So is a request whose client is looked up.
@@ -266,6 +272,7 @@ final class Conversation {
 
   func connect(fresh: Bool, _ worker: Worker) {
     if case .inheritance(let caching, let line) = errand { return goOnForOthers(caching, line, worker) }
+    if session.exchange.awaitsOperator { return askOperator(worker) }
     if worker.storesAnswers, isAnsweredByCache(worker) { return }
     let rule = session.exchange.record.decision?.rule
     let routes = worker.routes(of: rule, live)
@@ -366,6 +373,7 @@ final class Conversation {
     }
     connector?.abandon(worker)
     connector = nil
+    leaveQuestion(worker)
     endCaching(worker)
     if let upstream {
       let isClean =

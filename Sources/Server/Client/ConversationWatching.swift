@@ -18,7 +18,9 @@ extension Conversation {
       wanted = []
     } else if !clientSide.state.contains(.unwatched) {
       wanted = .read
-    } else if session.exchange.awaitsOnlyUpstream || identification.contains(.awaited), !isHalfClosed {
+    } else if session.exchange.awaitsOnlyUpstream || session.exchange.awaitsOperator
+      || identification.contains(.awaited), !isHalfClosed
+    {
       wanted = .peerClosed
     }
     let hasMore = !outputs.toClient.isEmpty || awaitsRoom || upstreamSide.holdsPiped

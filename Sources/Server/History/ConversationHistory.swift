@@ -61,5 +61,11 @@ extension HistoryBatch {
 
 extension Decision.Verdict {
   /// The stable word of the log.
-  var token: StaticString { self == .allow ? "allow" : "deny" }
+  var token: StaticString {
+    switch self {
+    case .allow: "allow"
+    case .deny: "deny"
+    case .ask: "ask"
+    }
+  }
 }

@@ -118,6 +118,7 @@ struct AccessLine {
     facts.word("place", place, &out)
     facts.word("decision", record.decision?.verdict.token, &out)
     facts.word("reason", record.decision?.reason.token, &out)
+    facts.word("answered_by", record.answeredBy, &out)
   }
 }
 
@@ -185,6 +186,14 @@ extension Decision.Reason {
     case .defaultAllow: "default"
     case .defaultDeny: "default-denies"
     case .methodRefused: "method-refused"
+    case .ruleAsks: "rule-asks"
+    case .ruleWouldAsk: "rule-would-ask"
+    case .asksInside: "asks-inside"
+    case .operatorAllows: "operator-allows"
+    case .operatorDenies: "operator-denies"
+    case .unanswered: "unanswered"
+    case .temporaryAllow: "temporary-allow"
+    case .temporaryDeny: "temporary-deny"
     }
   }
 }

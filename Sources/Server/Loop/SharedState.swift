@@ -1,5 +1,6 @@
 // What the loops of a daemon have in common, and the messages by which they are reached and by which they report.
 
+import Asking
 import Bytes
 import Policy
 import Session
@@ -43,6 +44,10 @@ enum WorkerMessage: Sendable {
   case yieldIdle(ConnectionQuota.Place)
   /// A connection that another worker took from a socket that all share. None comes behind `drain`.
   case accepted(Accepted)
+  /// Operators have allowed or denied something for a time, or such a rule is over.
+  case temporary(TemporaryRules)
+  /// An operator has answered a request that waits.
+  case operatorAnswered(QuestionWaiter, TemporaryRule.Verdict, by: String)
   /// Is to be answered: the watchdog asks whether the loop turns.
   case ping
   /// A tunnel of the daemon before this one. None comes after the start.
@@ -102,6 +107,7 @@ final class SharedState: Sendable {
   /// Requests that wait for the network.
   let waitingRequests = Atomic<Int>(0)
   let health = SharedHealth()
+  let desk: OperatorDesk
   let clients = LocalClients()
   private let dealing: Locked<Dealing>
 
@@ -135,6 +141,7 @@ final class SharedState: Sendable {
     history = HistoryWriter(log)
     let mailboxes = (0..<workers).map { _ in Mailbox<WorkerMessage>() }
     self.mailboxes = mailboxes
+    desk = OperatorDesk(mailboxes, log, events)
     dealing = Locked(.to(worker: 0))
     quota = SharedQuota(limit: limits.connectionsPerHost, share: limits.share) { granted in
       let waiter = granted.waiter

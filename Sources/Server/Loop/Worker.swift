@@ -143,6 +143,7 @@ final class Worker {
       workspace.link = network.state.status
       workspace.own = network.own
     }
+    workspace.temporary = shared.desk.rules
     takeRoutes(live)
     for listener in listeners {
       let slot = occupy(.listener(listener))
@@ -324,6 +325,11 @@ final class Worker {
       case .ask(let question, let inquiry):
         shared.reports.post(.answered(worker: index, answer(question), inquiry: inquiry))
       case .accepted(let connection): welcome(connection)
+      case .temporary(let rules): workspace.temporary = rules
+      case .operatorAnswered(let waiter, let verdict, let name):
+        if generations[waiter.slot] == waiter.generation, case .client(let conversation) = occupants[waiter.slot] {
+          conversation.operatorAnswered(waiter, verdict, by: name, self)
+        }
       case .ping: shared.reports.post(.answeredPing(worker: index))
       case .tunnel(let tunnel): adopt(tunnel)
       case .drain(let deadline, let handsOver):

@@ -110,6 +110,7 @@ public final class Daemon: AdminHost {
       listenAddresses: bound, resolver: Resolver(Self.resolverSettings(settings.policy)), log: settings.log,
       workers: workers, descriptors: descriptors,
       limits: settings.policy.configuration.limits)
+    try shared.desk.open(directory: OperatorDesk.directory(proxy))
     monitor = Self.monitor(settings, shared)
     hosts = HostReachability(monitor.first)
     service = ServiceManager(
@@ -478,6 +479,7 @@ public final class Daemon: AdminHost {
       warnings.append(warning)
     }
     settings.log.setLevel(policy.configuration.log.level)
+    shared.desk.moved(to: OperatorDesk.directory(policy.configuration.proxy))
     shared.history.configure(new.history)
     shared.resolver.configure(Self.resolverSettings(policy))
     shared.quota.setLimit(policy.configuration.limits.connectionsPerHost, share: policy.configuration.limits.share)

@@ -89,6 +89,15 @@ public struct Exchange: ~Copyable {
   /// The query of the request as it came, with its question mark, where its answer may be stored.
   var askedQuery: [UInt8] = []
 
+  /// What was asked, where it is refused or an operator is asked about it.
+  public internal(set) var question: Question? = nil
+
+  /// Where the client connects from.
+  var clientAddress: IPAddress? = nil
+
+  /// Until when an operator may answer.
+  var operatorDeadline = Int64.max
+
   /// See `noteCache`; empty: no cache took part.
   var cacheStatus = ""
 
@@ -132,6 +141,7 @@ public struct Exchange: ~Copyable {
     record.reference = workspace.references.take()
     record.client = origin.client
     record.wire = origin.wire
+    clientAddress = origin.address
     record.program = origin.program
     if origin.interior != nil { record.proxyUser = origin.proxyUser }
     record.begun = now

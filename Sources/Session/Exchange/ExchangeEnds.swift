@@ -12,6 +12,7 @@ extension Exchange {
 
   /// When `timedOut` has to be called, unless something moves before.
   var deadline: Int64 {
+    if awaitsOperator { return operatorDeadline }
     let timeouts = self.timeouts
     let own: Int64 =
       switch phase {
@@ -42,6 +43,7 @@ extension Exchange {
   mutating func timedOut(
     now: Int64, upstreamIsFull: Bool, _ workspace: inout Workspace, _ outputs: inout Outputs
   ) -> Action {
+    if awaitsOperator { return unanswered(now: now, &workspace, &outputs) }
     if resumePace(now: now, &workspace, &outputs) { return .read }
     let timeouts = self.timeouts
     switch phase {

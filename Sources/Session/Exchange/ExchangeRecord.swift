@@ -50,6 +50,8 @@ public struct ExchangeRecord: Sendable {
   public internal(set) var program: String? = nil
   /// The user that the client named in Proxy-Authorization, with the right password; nil where it named none.
   public internal(set) var proxyUser: String? = nil
+  /// The operator who allowed or denied it; nil: none did.
+  public internal(set) var answeredBy: String? = nil
   /// Name of the route that was taken; nil where nothing was opened.
   public internal(set) var route: String? = nil
   /// What the client speaks, and what was spoken with the upstream; nil where there was none.

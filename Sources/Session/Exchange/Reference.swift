@@ -35,6 +35,14 @@ public struct Reference: Equatable, Hashable, Sendable {
 }
 
 /// Hands out references. Neighbours differ in every digit, and none comes twice in 2^30.
+extension Reference {
+  public var text: String {
+    var buffer = ByteBuffer()
+    write(to: &buffer)
+    return buffer.bytes.string
+  }
+}
+
 public struct ReferenceSource: Sendable {
   private var next: UInt64
   private let step: UInt64

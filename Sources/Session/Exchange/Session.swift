@@ -13,6 +13,8 @@ import Policy
 public struct RequestOrigin: Sendable {
   /// The program at the client's end; nil where it is not known. Set before the first request whose policy asks.
   public var client: LocalClient? = nil
+  /// Where it connects from.
+  public var address: IPAddress? = nil
   /// Path of its executable; nil where it is not known.
   public var program: String? = nil
   /// The user that the client named last with the right password, to whom what is inside a tunnel belongs too.

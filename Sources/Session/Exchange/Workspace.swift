@@ -27,6 +27,8 @@ public struct Workspace: ~Copyable {
   public let name: [UInt8]
   /// By what link the machine's default route leaves, kept up by the loop.
   public var link = ReachabilityStatus.unknown
+  /// What operators have allowed and denied for a time, kept up by the loop.
+  public var temporary = TemporaryRules.none
   /// This machine's addresses, kept up by the loop.
   public var own = OwnAddresses.unknown
   /// `Sun, 06 Nov 1994 08:49:37 GMT`, kept up by the loop.

@@ -56,14 +56,7 @@ extension Exchange {
       if isEncoded { return answer(Self.rawPath, &workspace, &outputs) }
       return answerForItself(bytes, headBytes: headBytes, &workspace, &outputs)
     }
-    let decision = policy.decide(
-      RequestFacts(
-        scheme: isSecure(workspace.request) ? .https : .http, port: port,
-        method: bytes.extracting(workspace.request.method), path: bytes.extracting(workspace.request.path),
-        isTunnel: asked.contains(.isTunnel), client: record.client, link: workspace.link), &workspace.decisions)
-    record.decision = decision
-    record.link = workspace.link
-    if decision.reason == .ruleWouldDeny { record.report = .denied }
+    let decision = decide(bytes, &workspace)
     if decision.verdict == .deny { return answer(denial(of: decision), &workspace, &outputs) }
     if isEncoded, !policy.request(of: decision).encodesPath { return answer(Self.rawPath, &workspace, &outputs) }
     if let problem = mapRequest(bytes, decision, &workspace) { return answer(problem, &workspace, &outputs) }
@@ -84,6 +77,35 @@ extension Exchange {
     }
     if let problem = deniedUpgrade(bytes, workspace) { return answer(problem, &workspace, &outputs) }
     return prepare(bytes, headBytes: headBytes, edits, &workspace, &outputs)
+  }
+
+  /// Asks the policy, and what operators have said for a time.
+  private mutating func decide(_ bytes: Span<UInt8>, _ workspace: inout Workspace) -> Decision {
+    let facts = RequestFacts(
+      scheme: isSecure(workspace.request) ? .https : .http, port: port,
+      method: bytes.extracting(workspace.request.method), path: bytes.extracting(workspace.request.path),
+      isTunnel: asked.contains(.isTunnel), client: record.client, link: workspace.link)
+    var decision = policy.decide(facts, &workspace.decisions)
+    if !workspace.temporary.isEmpty {
+      let amended = workspace.temporary.amend(
+        decision, facts, from: clientAddress, wall: workspace.wallMilliseconds, &workspace.decisions)
+      decision = amended.decision
+      record.answeredBy = amended.rule?.by
+    }
+    if decision.verdict == .ask, asked.contains(.isTunnel) {
+      decision = decision.asTunnel(connect: policy.treatment(of: decision))
+    }
+    record.decision = decision
+    record.link = workspace.link
+    switch decision.reason {
+    case .ruleWouldDeny: record.report = .denied
+    case .ruleWouldAsk: record.report = .unanswered
+    default: break
+    }
+    if decision.verdict == .ask || decision.verdict == .deny && decision.isMendable {
+      question = Question(AskedRequest(facts, from: clientAddress, workspace.decisions))
+    }
+    return decision
   }
 
   func isSecure(_ head: borrowing RequestHead) -> Bool { head.isHTTPS || interior != nil }
@@ -207,20 +229,21 @@ extension Exchange {
 
   private func denial(of decision: Decision) -> Problem {
     if decision.reason == .methodRefused { return refusedEcho(decision) }
+    return Problem(.denied, sentence(of: decision), advice: advice(on: decision))
+  }
+
+  private func sentence(of decision: Decision) -> String {
+    if decision.reason == .temporaryDeny { return "An operator denies this request for now." }
     guard let rule = decision.rule.map({ policy.rules[$0] }) else {
-      return Problem(.denied, "No rule allows this request, and the default is to deny.")
+      return "No rule allows this request, and the default is to deny."
     }
     if decision.reason == .portNotListed {
-      return Problem(
-        .denied,
-        "Rule \(rule.name) allows tunnels to port 443 and to ports that it lists; \(port) is not one. "
-          + "Add ports = [443, \(port)] to the rule.")
+      return "Rule \(rule.name) allows tunnels to port 443 and to ports that it lists; \(port) is not one. "
+        + "Add ports = [443, \(port)] to the rule."
     }
-    if let reason = rule.reason { return Problem(.denied, reason) }
-    return Problem(
-      .denied,
-      decision.reason == .connectDenied
-        ? "Rule \(rule.name) denies tunnels to this host." : "Rule \(rule.name) denies this request.")
+    if let reason = rule.reason { return reason }
+    return decision.reason == .connectDenied
+      ? "Rule \(rule.name) denies tunnels to this host." : "Rule \(rule.name) denies this request."
   }
 
   /// A literal address is judged before anything is opened.

@@ -68,7 +68,7 @@ extension Problem {
     // What a parent answers with 5xx is that it has no way; anything else is its decision.
     case .parentRefused: return (500..<600).contains(receivedStatus ?? 0) ? .unreachable : nil
     case .malformedRequest, .headTooLarge, .slowRequest, .versionNotSupported, .clientNotIdentified, .denied,
-      .cancelled,
+      .cancelled, .unanswered,
       .methodNotAllowed, .authenticationRequired, .addressDenied, .schemeNotSupported, .loop, .malformedResponse,
       .responseHeadTooLarge, .stalled, .hostBusy, .misdirected, .interceptionFailed, .shuttingDown,
       .cellularNotAllowed, .parentAuthentication, .parentFailed, .requestBodyTooLarge, .unsupportedBody,

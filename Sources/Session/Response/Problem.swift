@@ -10,7 +10,8 @@ public struct Problem: Sendable, Equatable {
   /// What went wrong.
   public enum Kind: Sendable, CaseIterable {
     case malformedRequest, headTooLarge, slowRequest, versionNotSupported, clientNotIdentified
-    case denied, cancelled, methodNotAllowed, authenticationRequired, addressDenied, schemeNotSupported, loop
+    case denied, unanswered, cancelled, methodNotAllowed, authenticationRequired, addressDenied, schemeNotSupported,
+      loop
     case nameNotFound, nameFailed, nameTimeout
     case connectionRefused, connectionTimeout, connectionFailed, notReachable, connectionClosed
     case malformedResponse, responseHeadTooLarge, responseTimeout, exchangeTimeout, stalled
@@ -26,7 +27,7 @@ public struct Problem: Sendable, Equatable {
     public var status: Int {
       switch self {
       case .malformedRequest: 400
-      case .denied, .cancelled, .addressDenied: 403
+      case .denied, .unanswered, .cancelled, .addressDenied: 403
       case .methodNotAllowed: 405
       case .authenticationRequired: 407
       case .slowRequest, .stalled: 408
@@ -58,6 +59,7 @@ public struct Problem: Sendable, Equatable {
       case .clientNotIdentified: "The proxy could not find out in time who asks"
       case .versionNotSupported: "The version of HTTP is not supported"
       case .denied: "The policy denies this request"
+      case .unanswered: "No operator answered in time"
       case .cancelled: "An operator has ended the request"
       case .methodNotAllowed: "The policy does not allow the method"
       case .authenticationRequired: "The proxy asks for credentials"
@@ -134,7 +136,8 @@ public struct Problem: Sendable, Equatable {
       case .certificateUntrusted, .certificateExpired, .certificateNotYetValid, .certificateNameMismatch,
         .certificateRevoked, .revocationUnknown, .pinMismatch, .pinsExpired:
         "tls_certificate_error"
-      case .denied, .cancelled, .methodNotAllowed, .authenticationRequired, .cellularNotAllowed: "http_request_denied"
+      case .denied, .unanswered, .cancelled, .methodNotAllowed, .authenticationRequired, .cellularNotAllowed:
+        "http_request_denied"
       case .addressDenied: "destination_ip_prohibited"
       case .loop: "proxy_loop_detected"
       case .nameNotFound, .nameFailed: "dns_error"
@@ -172,7 +175,7 @@ public struct Problem: Sendable, Equatable {
       case .authenticationRequired, .parentAuthentication: "-1013"
       case .unacceptableContentType, .malformedContent, .undecodableContent: "-1016"
       case .cellularNotAllowed: "-1020"
-      case .denied, .methodNotAllowed, .addressDenied: "-1102"
+      case .denied, .unanswered, .methodNotAllowed, .addressDenied: "-1102"
       case .requestBodyTooLarge, .responseBodyTooLarge: "-1103"
       case .tlsFailed, .tlsAlert, .interceptionFailed: "-1200"
       case .certificateExpired: "-1201"
@@ -193,6 +196,7 @@ public struct Problem: Sendable, Equatable {
       case .clientNotIdentified: "client-not-identified"
       case .versionNotSupported: "version-not-supported"
       case .denied: "denied"
+      case .unanswered: "unanswered"
       case .cancelled: "cancelled"
       case .methodNotAllowed: "method-not-allowed"
       case .authenticationRequired: "authentication-required"
@@ -262,6 +266,8 @@ public struct Problem: Sendable, Equatable {
   public let allowed: [String]
   /// What was answered, where it is rejected.
   public let upstream: Upstream?
+  /// What the client can do about a refusal; nil: it is none of the policy's.
+  public let advice: Advice?
 
   /// What the client is answered with: the origin's own status, where that is why.
   public var status: Int { kind == .originFailed ? receivedStatus ?? kind.status : kind.status }
@@ -277,7 +283,7 @@ public struct Problem: Sendable, Equatable {
 
   public init(
     _ kind: Kind, _ detail: String, difference: Difference? = nil, violations: [ResponseViolation] = [],
-    receivedStatus: Int? = nil, allowed: [String] = [], upstream: Upstream? = nil
+    receivedStatus: Int? = nil, allowed: [String] = [], upstream: Upstream? = nil, advice: Advice? = nil
   ) {
     self.kind = kind
     self.detail = detail
@@ -286,6 +292,7 @@ public struct Problem: Sendable, Equatable {
     self.receivedStatus = receivedStatus
     self.allowed = allowed
     self.upstream = upstream
+    self.advice = advice
   }
 }
 

@@ -133,6 +133,7 @@ struct ProblemWriter {
     out.append(problem.kind.errorType)
     out.append("\",\"nsurlError\":")
     out.append(problem.kind.nsurlError)
+    if let advice = problem.advice { out.append(advice) }
     if problem.violations.isEmpty, let difference = problem.difference {
       out.append(",\"expected\":")
       out.append(json: difference.expected)
@@ -181,6 +182,7 @@ struct ProblemWriter {
       out.append("\nrule: ")
       out.append(rule)
     }
+    if let advice = problem.advice { out.append(textOf: advice) }
     if let upstream = problem.upstream {
       out.append("\nupstream: ")
       out.append(decimal: UInt64(upstream.status))

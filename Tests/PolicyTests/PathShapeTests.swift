@@ -2,7 +2,7 @@
 
 import Testing
 
-@testable import History
+@testable import Policy
 
 @Suite struct PathShapeTests {
   @Test(arguments: [

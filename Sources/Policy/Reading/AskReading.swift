@@ -1,0 +1,38 @@
+// [rule.ask], and what of [proxy] asking needs: whom a refused client is sent to, and where answers outlive the daemon.
+// Tests: AskingTests.
+
+import Bytes
+
+extension Bounds {
+  /// Longest: a client that waits a day for an answer is waiting for nobody.
+  static let askWait: ClosedRange<Int64> = 1000...86_400_000
+  static let longestContact = 200
+}
+
+extension ConfigurationReading {
+  func askTerms(_ table: ConfigurationTable) -> AskTerms {
+    var terms = AskTerms()
+    for setting in table.settings {
+      switch setting.key {
+      case "wait": set(&terms.waitMilliseconds, quantity(setting, .duration, in: Bounds.askWait))
+      case "remember": set(&terms.rememberMilliseconds, quantity(setting, .duration, in: Bounds.durationOrZero))
+      default: unread(setting, of: .ask)
+      }
+    }
+    return terms
+  }
+
+  /// It stands in what clients are told: a line of text.
+  func readContact(_ setting: Setting) {
+    guard let text = string(setting) else { return }
+    guard (1...Bounds.longestContact).contains(text.utf8.count), !text.unicodeScalars.contains(where: \.isUnprintable)
+    else {
+      return error(setting, "expected a text of 1 to \(Bounds.longestContact) bytes without control characters")
+    }
+    configuration.proxy.contact = text
+  }
+
+  func readState(_ setting: Setting) {
+    configuration.proxy.state = string(setting).flatMap { path(setting, $0) }
+  }
+}

@@ -1,0 +1,273 @@
+// action = "ask": the request waits for an operator. What the rule says of the wait, and what operators have answered for a
+// time: temporary rules, which stand beside those of the configuration.
+//
+// Rules that ask are tried after all others, wherever they stand, so only what no rule allows or denies is asked about. A
+// temporary permission holds there as well, and for what no rule matches. A temporary denial holds whatever the rules say:
+// it can only take away. Tests: AskingTests.
+
+import Bytes
+
+/// [rule.ask]
+public struct AskTerms: Hashable, Sendable {
+  /// How long a request waits for an answer.
+  public var waitMilliseconds: Int64 = 30_000
+  /// How long an answer of "once" holds for the same question; 0: not at all.
+  public var rememberMilliseconds: Int64 = 600_000
+
+  public init() {}
+}
+
+/// What an operator is asked about: requests that are equal in all of it are one question.
+public struct AskedRequest: Hashable, Sendable {
+  /// The user that answers for the client; nil: it is no program of this machine, or nobody can say which.
+  public var userID: UInt32? = nil
+  public var user: String? = nil
+  /// The systemd unit, where its name is the same tomorrow.
+  public var unit: String? = nil
+  /// Address of the client, where it has no user.
+  public var client: IPAddress? = nil
+  /// A program of this machine of which nobody can say whose it is: nothing is remembered for it.
+  public var isInDoubt = false
+  public var scheme: Scheme
+  public var host: CanonicalHost
+  public var port: UInt16
+  /// `CONNECT` of a tunnel.
+  public var method: String
+  /// The shape of the path, without the query; nil of a tunnel.
+  public var path: String?
+
+  /// The host stands in `workspace`.
+  public init(_ facts: borrowing RequestFacts, from address: IPAddress?, _ workspace: borrowing DecisionWorkspace) {
+    scheme = facts.scheme
+    host = CanonicalHost(canonical: workspace.host.copiedBytes, address: workspace.host.address)
+    port = facts.port
+    method = facts.isTunnel ? "CONNECT" : facts.method.string
+    path = facts.isTunnel ? nil : Self.shape(facts.path.string)
+    guard let client = facts.client else {
+      self.client = address
+      return
+    }
+    isInDoubt = client.outcome != .known
+    if client.isUserInDoubt { return }
+    userID = client.userID
+    user = client.user
+    if !client.isUnitInDoubt { unit = client.unit.flatMap { UnitName.isLasting($0) ? $0 : nil } }
+  }
+
+  /// Of a request that is known by its words.
+  public init(_ request: NamedRequest, client: LocalClient?, from address: IPAddress?) {
+    let method = Array(request.method.utf8)
+    let path = Array(request.path.utf8)
+    var workspace = DecisionWorkspace()
+    workspace.host = request.host
+    self.init(
+      RequestFacts(
+        scheme: request.isHTTPS ? .https : .http, port: request.port, method: method.span, path: path.span,
+        isTunnel: request.isTunnel, client: client), from: address, workspace)
+  }
+
+  /// As a rule may have it: with so many wildcards and no more.
+  private static func shape(_ path: String) -> String {
+    let shape = PathShape.of(path)
+    return shape.utf8.count(where: { $0 == 0x2a }) > ConfigurationReading.mostPathWildcards
+      ? PathShape.literal(path) : shape
+  }
+
+  public var isTunnel: Bool { path == nil }
+
+  /// `https://a.example/users/*`; `a.example:443` of a tunnel.
+  public var url: String {
+    let name = host.address.map { $0.isIPv4 ? "\($0)" : "[\($0)]" } ?? host.bytes.span.string
+    guard let path else { return "\(name):\(port)" }
+    return "\(scheme.rawValue)://\(name)\(port == scheme.defaultPort ? "" : ":\(port)")\(path)"
+  }
+
+  /// The narrowest rule that would allow it. `connect`: how its tunnel is treated.
+  public func rule(_ action: RuleAction = .allow, connect: ConnectTreatment?) -> RuleText {
+    let name = host.bytes.span.string
+    let who = [user ?? userID.map { "\($0)" }, unit?.split(separator: ".").first.map(String.init)].compactMap { $0 }
+    var rule = RuleText(name: RuleText.plainName([action.rawValue] + who + [name]), hosts: [name])
+    if let userID { rule.users = [user.map(\.inTOML) ?? "\(userID)"] }
+    if let unit { rule.units = [unit] }
+    if isTunnel {
+      if port != Scheme.https.defaultPort { rule.ports = [port] }
+      rule.schemes = [.https]
+      if action == .allow, let connect, connect != .deny { rule.connect = connect }
+    } else {
+      if port != scheme.defaultPort { rule.ports = [port] }
+      rule.schemes = [scheme]
+      rule.methods = [method]
+      rule.paths = path.map { [$0] } ?? []
+      if action == .allow, scheme == .https { rule.connect = .intercept }
+    }
+    rule.action = action
+    return rule
+  }
+
+  /// What holds for this question alone; nil where nobody can say whose it is.
+  public func temporaryRule(
+    _ verdict: TemporaryRule.Verdict, id: Int, since: Int64, until: Int64, by: String
+  ) -> TemporaryRule? {
+    if isInDoubt { return nil }
+    var rule = TemporaryRule(
+      id: id, verdict: verdict, host: HostPattern(exactly: host), since: since, until: until, by: by)
+    rule.port = port
+    rule.method = method
+    rule.path = path
+    rule.userID = userID
+    rule.user = user
+    rule.unit = unit
+    rule.client = client
+    return rule
+  }
+}
+
+/// What an operator answered, for whom and how long.
+public struct TemporaryRule: Hashable, Sendable {
+  public enum Verdict: String, Sendable { case allow, deny }
+
+  /// Its number, by which it is named until it ends.
+  public var id: Int
+  public var verdict: Verdict
+  public var host: HostPattern
+  /// nil: any; of a tunnel that is allowed, 443.
+  public var port: UInt16? = nil
+  /// `CONNECT` speaks of tunnels alone; nil: any, and tunnels.
+  public var method: String? = nil
+  /// A pattern; nil: any.
+  public var path: String? = nil
+  /// nil: any client.
+  public var userID: UInt32? = nil
+  /// For those who read.
+  public var user: String? = nil
+  /// nil: any.
+  public var unit: String? = nil
+  /// Address of a client that is no program of this machine; nil: any.
+  public var client: IPAddress? = nil
+  /// Milliseconds since 1970.
+  public var since: Int64
+  public var until: Int64
+  /// Who answered.
+  public var by: String
+
+  public init(id: Int, verdict: Verdict, host: HostPattern, since: Int64, until: Int64, by: String) {
+    self.id = id
+    self.verdict = verdict
+    self.host = host
+    self.since = since
+    self.until = until
+    self.by = by
+  }
+}
+
+/// All temporary rules: a value that loops share, made anew at each change.
+public final class TemporaryRules: Sendable {
+  public static let none = TemporaryRules([])
+
+  /// As they were made.
+  public let all: [TemporaryRule]
+  private let entries: [Entry]
+
+  fileprivate struct Entry: Sendable {
+    let rule: TemporaryRule
+    let method: [UInt8]
+    let condition: PathCondition
+  }
+
+  public init(_ rules: [TemporaryRule]) {
+    all = rules
+    // Denials first: where both are there, the strict one holds.
+    entries = (rules.filter { $0.verdict == .deny } + rules.filter { $0.verdict == .allow }).map { rule in
+      Entry(
+        rule: rule, method: Array((rule.method ?? "").utf8),
+        condition: PathCondition(rule.path.map { [PathPattern($0)] } ?? [], denies: rule.verdict == .deny))
+    }
+  }
+
+  public var isEmpty: Bool { all.isEmpty }
+
+  /// What `decision` is under these rules, and the one that says so. The host stands in `workspace`. `from`: address of the
+  /// client. `wall`: milliseconds since 1970.
+  public func amend(
+    _ decision: Decision, _ facts: borrowing RequestFacts, from address: IPAddress?, wall: Int64,
+    _ workspace: inout DecisionWorkspace
+  ) -> (decision: Decision, rule: TemporaryRule?) {
+    if entries.isEmpty { return (decision, nil) }
+    let isOpen = decision.verdict == .ask || decision.reason == .defaultDeny || decision.reason == .defaultAllow
+    if !facts.isTunnel { workspace.paths.set(facts.path) }
+    let host = workspace.host
+    for entry in entries where entry.rule.until > wall {
+      let denies = entry.rule.verdict == .deny
+      guard denies ? decision.verdict != .deny : isOpen,
+        entry.holds(facts, host: host, paths: workspace.paths, from: address)
+      else { continue }
+      let amended = Decision(
+        verdict: denies ? .deny : .allow, reason: denies ? .temporaryDeny : .temporaryAllow, rule: decision.rule)
+      return (amended, entry.rule)
+    }
+    return (decision, nil)
+  }
+}
+
+extension TemporaryRules {
+  /// The rule that decides a request that is known by its words; nil: none does.
+  public func rule(for request: NamedRequest, client: LocalClient?, by policy: Policy, wall: Int64) -> TemporaryRule? {
+    let method = Array(request.method.utf8)
+    let path = Array(request.path.utf8)
+    var workspace = DecisionWorkspace()
+    workspace.host = request.host
+    let facts = RequestFacts(
+      scheme: request.isHTTPS ? .https : .http, port: request.port, method: method.span, path: path.span,
+      isTunnel: request.isTunnel, client: client)
+    let decision = policy.decide(facts, &workspace)
+    return amend(decision, facts, from: nil, wall: wall, &workspace).rule
+  }
+}
+
+extension TemporaryRules.Entry {
+  fileprivate func holds(
+    _ facts: borrowing RequestFacts, host: CanonicalHost, paths: PathReadings, from address: IPAddress?
+  ) -> Bool {
+    guard rule.host.matches(host) else { return false }
+    let isDenial = rule.verdict == .deny
+    if let port = rule.port {
+      if facts.port != port { return false }
+    } else if facts.isTunnel, !isDenial, facts.port != Scheme.https.defaultPort {
+      return false
+    }
+    if rule.userID != nil || rule.unit != nil {
+      guard let client = facts.client else { return false }
+      if let userID = rule.userID, !client.isOne(of: [userID], strictly: isDenial) { return false }
+      if let unit = rule.unit,
+        !client.belongs(toOneOf: [unit], countsOwn: rule.userID != nil, strictly: isDenial)
+      {
+        return false
+      }
+    }
+    if let client = rule.client, client != address { return false }
+    if facts.isTunnel { return rule.path == nil && (method.isEmpty || method == Self.connect) }
+    if !method.isEmpty, !method.span.equals(facts.method) { return false }
+    return condition.holds(facts.path, paths)
+  }
+
+  private static let connect = Array("CONNECT".utf8)
+}
+
+extension Decision {
+  /// Of a tunnel: one that is read is granted without a question, as nothing is opened for it; each request in it is asked
+  /// about. `connect`: how it is treated; nil: it is a request.
+  public func asTunnel(connect: ConnectTreatment?) -> Decision {
+    verdict == .ask && connect == .intercept ? Decision(verdict: .allow, reason: .asksInside, rule: rule) : self
+  }
+}
+
+extension HostPattern {
+  /// That host alone.
+  public init(exactly host: CanonicalHost) {
+    if let address = host.address, let block = AddressBlock(address: address, length: address.width) {
+      self = .block(block)
+    } else {
+      self = .name(host.bytes.span.string)
+    }
+  }
+}

@@ -1,0 +1,297 @@
+// GET /v1/asks, POST /v1/allow, /v1/deny and /v1/revoke, GET /v1/rule and /v1/temporary: what waits for an operator, and his answers.
+// Whoever may read may answer what is asked; who names a host, or takes an answer back, must be one who may act.
+// Tests: test_ask.py.
+
+import Asking
+import Bytes
+import Policy
+import Session
+import Transport
+
+/// What a request of the admin API asks for: values of its query, each at most once.
+private struct AskingQuery {
+  var values: [String: String] = [:]
+
+  init(_ names: [String], in query: String) throws(AdminQuery.Fault) {
+    for name in names {
+      let found = try AdminQuery.values(of: name, in: query).get()
+      if found.count > 1 { throw AdminQuery.Fault(sentence: "expected one '\(name)' in the query") }
+      values[name] = found.first
+    }
+  }
+
+  subscript(_ name: String) -> String? { values[name] }
+
+  /// `1h`, `30m`, in milliseconds; nil: not said.
+  func lifetime() throws(AdminQuery.Fault) -> Int64? {
+    guard let text = values["for"] else { return nil }
+    guard let milliseconds = Quantity.milliseconds(text), AskingLimits.lifetime.contains(milliseconds) else {
+      throw AdminQuery.Fault(sentence: "expected a time from 1s to 365d as 'for', such as 1h, found '\(text)'")
+    }
+    return milliseconds
+  }
+}
+
+enum AskingLimits {
+  /// An answer that is to hold for longer than a year is a rule of the configuration.
+  static let lifetime: ClosedRange<Int64> = 1000...365 * 86_400_000
+  static let queryNames = ["ref", "host", "for", "user", "unit", "port"]
+}
+
+extension AdminServer {
+  func tellAsks(_ connection: AdminConnection) {
+    let desk = shared.desk
+    let wall = Clock.wall
+    if connection.wantsText {
+      return connection.write(.text(AskingPage.text(desk.questions, desk.temporary, at: wall)))
+    }
+    connection.write(
+      .json(
+        .object([
+          ("asks", .array(desk.questions.map { .object($0.members(at: wall)) })),
+          ("temporary", .array(desk.temporary.map(\.json))),
+        ])))
+  }
+
+  /// POST /v1/allow and /v1/deny. `mayAct`: may more than answer.
+  func answerAsk(
+    _ verdict: TemporaryRule.Verdict, _ request: AdminRequest, by userID: UInt32?, mayAct: Bool,
+    _ connection: AdminConnection
+  ) {
+    do throws(AdminQuery.Fault) {
+      let query = try AskingQuery(AskingLimits.queryNames, in: request.query)
+      let lifetime = try query.lifetime()
+      let name = Self.operatorName(userID)
+      switch (query["ref"], query["host"]) {
+      case (let text?, nil):
+        guard let reference = Reference(text) else {
+          throw AdminQuery.Fault(sentence: "expected a reference of six characters as 'ref', found '\(text)'")
+        }
+        if query["user"] != nil || query["unit"] != nil || query["port"] != nil {
+          throw AdminQuery.Fault(sentence: "'user', 'unit' and 'port' go with 'host'; a 'ref' says them itself")
+        }
+        if let answered = shared.desk.answer(reference.text, verdict, for: lifetime, by: name) {
+          return connection.write(Self.page(answered, verdict, connection.wantsText))
+        }
+        guard mayAct else {
+          return refuse(404, "no question waits under \(reference.text); it may have been answered", connection)
+        }
+        inquire(.decision(reference), .answer(verdict, lifetime, by: name), connection)
+      case (nil, let host?):
+        if !mayAct {
+          return refuse(
+            403, "expected root, the daemon's user or one of 'operators' in [admin]; you may answer what is asked",
+            connection)
+        }
+        try addRule(verdict, host, query, lifetime, by: name, connection)
+      default: throw AdminQuery.Fault(sentence: "expected either 'ref' or 'host' in the query")
+      }
+    } catch {
+      refuse(400, error.sentence, connection)
+    }
+  }
+
+  private static func operatorName(_ userID: UInt32?) -> String {
+    guard let userID else { return "unknown" }
+    return Accounts.userName(userID) ?? "user \(userID)"
+  }
+
+  private static func page(
+    _ answered: (released: Int, rule: TemporaryRule?), _ verdict: TemporaryRule.Verdict, _ wantsText: Bool
+  ) -> AdminPage {
+    if !wantsText {
+      return .json(
+        .object([("released", .number(answered.released)), ("rule", answered.rule?.json ?? .null)]))
+    }
+    let word = verdict == .allow ? "allowed" : "denied"
+    let rule = answered.rule.map { "\ntemporary rule \($0.id): \($0.sentence)" } ?? ""
+    return .text("\(word) \(StatusPage.plural(answered.released, "request")) that waited\(rule)\n".printableLines)
+  }
+
+  /// An answer of no lifetime would be one of nothing.
+  private func addRule(
+    _ verdict: TemporaryRule.Verdict, _ host: String, _ query: AskingQuery, _ lifetime: Int64?, by name: String,
+    _ connection: AdminConnection
+  ) throws(AdminQuery.Fault) {
+    guard let lifetime else { throw AdminQuery.Fault(sentence: "expected 'for' beside 'host': how long it holds") }
+    let pattern: HostPattern
+    switch HostPattern.parse(host) {
+    case .success(let read): pattern = read
+    case .failure(let fault): throw AdminQuery.Fault(sentence: fault.description)
+    }
+    var port: UInt16? = nil
+    if let text = query["port"] {
+      guard let number = UInt16(text), number > 0 else {
+        throw AdminQuery.Fault(sentence: "expected a port from 1 to 65535, found '\(text)'")
+      }
+      port = number
+    }
+    var user: (number: UInt32, name: String?)? = nil
+    if let text = query["user"] {
+      if let number = UInt32(text) {
+        user = (number, Accounts.userName(number))
+      } else if case .success(let number?) = Users.number(of: text) {
+        user = (number, text)
+      } else {
+        throw AdminQuery.Fault(sentence: "no user named '\(text)' exists")
+      }
+    }
+    if let unit = query["unit"], let fault = UnitName.fault(unit) { throw AdminQuery.Fault(sentence: fault) }
+    let rule = shared.desk.add { id, now in
+      var rule = TemporaryRule(
+        id: id, verdict: verdict, host: pattern, since: now, until: now + lifetime, by: name)
+      rule.port = port
+      rule.userID = user?.number
+      rule.user = user?.name
+      rule.unit = query["unit"]
+      return rule
+    }
+    write(rule, connection)
+  }
+
+  private func write(_ rule: TemporaryRule?, _ connection: AdminConnection) {
+    guard let rule else {
+      return refuse(
+        409, "\(AnswerBook.mostRules) temporary rules are in force, as many as may be; revoke some", connection)
+    }
+    connection.write(
+      connection.wantsText
+        ? .text("temporary rule \(rule.id): \(rule.sentence)\n".printableLines)
+        : .json(.object([("released", .number(0)), ("rule", rule.json)])))
+  }
+
+  /// The reference of a request that is over: what it asked holds from now on.
+  func answered(
+    _ found: RecentDecision?, _ verdict: TemporaryRule.Verdict, for lifetime: Int64?, by name: String, wantsText: Bool
+  ) -> AdminPage {
+    func refusal(_ status: Int, _ detail: String) -> AdminPage {
+      wantsText ? .text(detail + "\n", status: status) : .problem(status, detail)
+    }
+    guard let found, let request = AskedRequest(found) else {
+      return refusal(404, "no question waits under this reference, and no loop remembers a request of it")
+    }
+    let rule = found.record.decision?.rule.map { found.policy.rules[$0] }
+    let lasting = lifetime ?? rule?.ask.rememberMilliseconds ?? AskTerms().rememberMilliseconds
+    if request.isInDoubt {
+      return refusal(409, "nobody can say who sent this request, so no answer to it can be remembered")
+    }
+    guard
+      let made = shared.desk.add({ id, now in
+        request.temporaryRule(verdict, id: id, since: now, until: now + lasting, by: name)
+      })
+    else { return refusal(409, "\(AnswerBook.mostRules) temporary rules are in force, as many as may be") }
+    return wantsText
+      ? .text("it is over; for the next like it, temporary rule \(made.id): \(made.sentence)\n".printableLines)
+      : .json(.object([("released", .number(0)), ("rule", made.json)]))
+  }
+
+  /// POST /v1/revoke?id=4
+  func revoke(_ request: AdminRequest, _ connection: AdminConnection) {
+    guard case .success(let values) = AdminQuery.values(of: "id", in: request.query), values.count == 1,
+      let id = Int(values[0])
+    else { return refuse(400, "expected the number of a temporary rule as 'id' in the query", connection) }
+    guard let rule = shared.desk.revoke(id) else {
+      return refuse(404, "there is no temporary rule \(id); it may be over", connection)
+    }
+    connection.write(
+      connection.wantsText
+        ? .text("revoked temporary rule \(id): \(rule.sentence)\n".printableLines)
+        : .json(.object([("revoked", rule.json)])))
+  }
+
+  // MARK: GET /v1/rule?ref=…&verdict=allow
+
+  /// The text of the rule that would decide such requests from now on, for a file of the operator's.
+  func tellRule(_ request: AdminRequest, _ connection: AdminConnection) {
+    do throws(AdminQuery.Fault) {
+      let query = try AskingQuery(["ref", "verdict"], in: request.query)
+      guard let reference = query["ref"].flatMap({ Reference($0) }) else {
+        throw AdminQuery.Fault(sentence: "expected a reference of six characters as 'ref'")
+      }
+      let words: [String: RuleAction] = ["allow": .allow, "deny": .deny]
+      guard let action = words[query["verdict"] ?? "allow"] else {
+        throw AdminQuery.Fault(sentence: "expected 'allow' or 'deny' as 'verdict'")
+      }
+      if let question = shared.desk.question(reference.text) {
+        return connection.write(.text(question.request.rule(action, connect: question.connect).text))
+      }
+      inquire(.decision(reference), .rule(action), connection)
+    } catch {
+      refuse(400, error.sentence, connection)
+    }
+  }
+
+  func rule(of found: RecentDecision?, _ action: RuleAction, wantsText: Bool) -> AdminPage {
+    guard let found, let request = AskedRequest(found), !request.isInDoubt else {
+      let detail = "no question waits under this reference, and no loop remembers a request of it that a rule can name"
+      return wantsText ? .text(detail + "\n", status: 404) : .problem(404, detail)
+    }
+    let rule = found.record.decision?.rule.map { found.policy.rules[$0] }
+    return .text(request.rule(action, connect: rule?.connect).text)
+  }
+}
+
+extension AdminServer {
+  /// GET /v1/temporary?method=…&url=…&uid=…&unit=…: the temporary rule that decides such a request; 204 where none does.
+  func tellTemporary(_ request: AdminRequest, _ connection: AdminConnection) {
+    do throws(AdminQuery.Fault) {
+      let query = try AskingQuery(["method", "url", "uid", "unit"], in: request.query)
+      guard let url = query["url"],
+        case .success(let named) = NamedRequest.read(method: query["method"] ?? "GET", url: url)
+      else { throw AdminQuery.Fault(sentence: "expected a URL, or HOST:PORT of a CONNECT, as 'url'") }
+      var client: LocalClient? = nil
+      if let uid = query["uid"].flatMap({ UInt32($0) }) {
+        client = LocalClient(userID: uid, user: Accounts.userName(uid), cgroup: query["unit"].map { [$0] } ?? [])
+      }
+      let found = shared.desk.rules.rule(for: named, client: client, by: host.state.policy, wall: Clock.wall)
+      guard let found else {
+        return connection.write(connection.wantsText ? .text("") : .json(.null))
+      }
+      connection.write(
+        connection.wantsText
+          ? .text("temporary rule \(found.id) decides before that: \(found.sentence)\n".printableLines)
+          : .json(found.json))
+    } catch {
+      refuse(400, error.sentence, connection)
+    }
+  }
+}
+
+extension AskedRequest {
+  /// Of a request that is over; nil where it named no host that a policy can be asked about.
+  init?(_ found: RecentDecision) {
+    let text = found.text.span
+    let named = NamedRequest.read(
+      method: text.extracting(found.record.method).string, url: text.extracting(found.record.target).string)
+    guard found.record.decision != nil, !found.record.target.isEmpty, case .success(let named) = named else {
+      return nil
+    }
+    self.init(named, client: found.record.client, from: IPAddress(found.client))
+  }
+}
+
+/// GET /v1/asks for people.
+enum AskingPage {
+  static func text(_ questions: [OpenQuestion], _ rules: [TemporaryRule], at wall: Int64) -> String {
+    var text = questions.isEmpty ? "no question waits\n" : ""
+    for question in questions {
+      let left = max(0, question.until - wall) / 1000
+      text += "\(question.reference)  \(question.request.method) \(question.request.url)\n".printableLines
+      let program = question.program.map { " (\($0))" } ?? ""
+      text +=
+        "        \(question.who)\(program); \(question.waiting) waiting, \(left) s left; rule '\(question.rule)' (\(question.place))\n"
+        .printableLines
+    }
+    if rules.isEmpty { return text }
+    text += "\ntemporary rules:\n"
+    for rule in rules { text += "  \(rule.id)  \(rule.sentence)\n".printableLines }
+    return text
+  }
+}
+
+extension String {
+  /// Without what a terminal would take for a command; line ends stay.
+  fileprivate var printableLines: String {
+    split(separator: "\n", omittingEmptySubsequences: false).map { String($0).printable }.joined(separator: "\n")
+  }
+}

@@ -1,0 +1,74 @@
+// A conversation whose request waits for an operator. Nothing is opened meanwhile, and nothing turns but one timer.
+// Tests: test_ask.py.
+
+import Asking
+import Policy
+import Session
+import Sharing
+import Transport
+
+extension Conversation {
+  /// Puts the question, or joins those who ask the same.
+  func askOperator(_ worker: Worker) {
+    // What is fetched for nobody is not worth a question.
+    guard !hasNoClient, errand == nil else {
+      return deny("Rule \(session.exchange.ruleName ?? "-") asks an operator, and no client waits.", worker)
+    }
+    if worker.isDraining { return perform(session.shutDown(&worker.workspace, &outputs), worker) }
+    guard let question = session.exchange.question, let rule = session.exchange.rule else {
+      preconditionFailure("a question without a request")
+    }
+    // The host stands in the workspace for this turn alone.
+    destination = destination ?? acquireDestination(worker)
+    let record = session.exchange.record
+    let waiter = QuestionWaiter(
+      worker: worker.index, slot: slot, generation: worker.generation(slot), exchange: record.reference.value)
+    let asked = worker.shared.desk.ask(
+      OpenQuestion(
+        reference: record.reference.text, request: question.request, program: record.program, rule: rule.name,
+        place: rule.place, connect: rule.connect, terms: rule.ask, asker: knownIdentity(worker),
+        wall: worker.workspace.wallMilliseconds), waiter)
+    switch asked {
+    case .put, .joined:
+      session.exchange.operatorAsked(now: worker.now)
+      self.waiter = waiter
+    case .full(let ofClient):
+      let limit = ofClient ? QuestionBoard.mostOfOneClient : QuestionBoard.mostQuestions
+      deny(
+        "Rule \(rule.name) asks an operator, and \(limit) questions \(ofClient ? "of this client " : "")wait already.",
+        worker)
+    }
+  }
+
+  private func deny(_ sentence: String, _ worker: Worker) {
+    perform(session.exchange.operatorMissing(sentence, &worker.workspace, &outputs), worker)
+  }
+
+  /// The exchange is over, or has its answer.
+  func leaveQuestion(_ worker: Worker) {
+    guard let waiter else { return }
+    self.waiter = nil
+    worker.shared.desk.leave(waiter)
+  }
+
+  /// The operator has answered.
+  func operatorAnswered(_ waiter: QuestionWaiter, _ verdict: TemporaryRule.Verdict, by name: String, _ worker: Worker) {
+    // One that answers an exchange before this one came too late.
+    guard self.waiter == waiter, ending == nil, session.exchange.awaitsOperator else { return }
+    self.waiter = nil
+    if hasLeft(worker) {
+      endLeft(worker)
+    } else {
+      perform(
+        session.exchange.operatorAnswered(verdict, by: name, now: worker.now, &worker.workspace, &outputs), worker)
+    }
+    settle(worker)
+  }
+
+  /// The proxy stops: an answer would come to nobody.
+  func stopAsking(_ worker: Worker) {
+    guard waiter != nil, ending == nil else { return }
+    perform(session.shutDown(&worker.workspace, &outputs), worker)
+    settle(worker)
+  }
+}

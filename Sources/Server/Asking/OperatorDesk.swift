@@ -1,0 +1,210 @@
+// Where loops and operators meet: the questions that wait, and what was answered for a time. One for all loops, behind a lock; each
+// holds an immutable copy of the temporary rules, which it gets by message. Changes are written down by the daemon's thread, before
+// anybody is released. Tests: test_ask.py; the machines in it: AskingTests.
+
+import Asking
+import Bytes
+import Policy
+import Sharing
+import Transport
+
+final class OperatorDesk: Sendable {
+  private struct State {
+    var board = QuestionBoard()
+    var book = AnswerBook()
+    /// nil: what is answered ends with the daemon.
+    var file: String? = nil
+  }
+
+  private let state = Locked(State())
+  private let mailboxes: [Mailbox<WorkerMessage>]
+  private let log: LogWriter
+  private let events: EventHub
+
+  init(_ mailboxes: [Mailbox<WorkerMessage>], _ log: LogWriter, _ events: EventHub) {
+    self.mailboxes = mailboxes
+    self.log = log
+    self.events = events
+  }
+
+  // MARK: What outlives the daemon
+
+  /// Reads what an earlier process has written. Before the loops start. A file that cannot be read is no reason to forget what
+  /// operators denied.
+  func open(directory: String?) throws(StartFailure) {
+    guard let directory else { return }
+    let path = "\(directory)/\(TemporaryRuleFile.name)"
+    state.withLock { $0.file = path }
+    switch Files.read(path, limit: TemporaryRuleFile.largestBytes) {
+    case .failure(let error) where error.isAbsence: return
+    case .failure(let error): throw StartFailure(description: "cannot read \(path): \(error)")
+    case .success(let bytes):
+      do {
+        let rules = try TemporaryRuleFile.read(bytes)
+        state.withLock { $0.book = AnswerBook(rules) }
+      } catch {
+        throw StartFailure(
+          description: "\(path), which holds what operators allowed and denied for a time: \(error); mend or remove it")
+      }
+    }
+  }
+
+  /// A reload may name another directory: what holds is written there at once.
+  func moved(to directory: String?) {
+    let path = directory.map { "\($0)/\(TemporaryRuleFile.name)" }
+    let isNew = state.withLock { state in
+      defer { state.file = path }
+      return state.file != path
+    }
+    if isNew { write() }
+  }
+
+  /// The directory that the configuration names, else that which systemd made.
+  static func directory(_ proxy: ProxySettings) -> String? {
+    proxy.state ?? Files.environment("STATE_DIRECTORY").flatMap { $0.split(separator: ":").first.map(String.init) }
+  }
+
+  private func write() {
+    let (path, rules) = state.withLock { ($0.file, $0.book.all(at: Clock.wall)) }
+    guard let path else { return }
+    if rules.isEmpty, Files.isAbsent(path) { return }
+    if case .failure(let error) = Files.replace(path, Array(TemporaryRuleFile.text(rules).utf8), mode: 0o600) {
+      log.event(.warning, "cannot write \(path): \(error); temporary rules end with this process")
+    }
+  }
+
+  /// The rules in force.
+  var rules: TemporaryRules { TemporaryRules(temporary) }
+  var temporary: [TemporaryRule] { state.withLock { $0.book.all(at: Clock.wall) } }
+  var questions: [OpenQuestion] { state.withLock { $0.board.all } }
+  var waiting: Int { state.withLock { $0.board.waiting } }
+  func question(_ reference: String) -> OpenQuestion? { state.withLock { $0.board.question(reference) } }
+
+  private func handOut() {
+    write()
+    let rules = rules
+    for mailbox in mailboxes { mailbox.post(.temporary(rules)) }
+  }
+
+  // MARK: Requests
+
+  func ask(_ question: OpenQuestion, _ waiter: QuestionWaiter) -> QuestionBoard.Asked {
+    let asked = state.withLock { $0.board.ask(question, waiter) }
+    guard case .put = asked else { return asked }
+    log.event(
+      .info,
+      "ref=\(question.reference) rule=\(question.rule) asks an operator: \(question.request.method) "
+        + "\(question.request.url.printable) for \(question.who.printable); sallyport allow \(question.reference)")
+    if events.wants(.ask) { events.post(.ask, question.members(at: Clock.wall)) }
+    return asked
+  }
+
+  /// The request waits no more. Where it was the last, the question goes.
+  func leave(_ waiter: QuestionWaiter) {
+    guard let ended = state.withLock({ $0.board.leave(waiter) }) else { return }
+    tellAnswer(ended.reference, "none", by: nil, released: 0)
+  }
+
+  // MARK: Operators
+
+  /// Answers a question that waits. How many requests go on, or are refused; nil: there is no such question. `milliseconds`:
+  /// how long the answer holds; nil: once, as long as the rule remembers it.
+  func answer(
+    _ reference: String, _ verdict: TemporaryRule.Verdict, for milliseconds: Int64?, by name: String
+  ) -> (released: Int, rule: TemporaryRule?)? {
+    let now = Clock.wall
+    guard
+      let (taken, rule) = state.withLock({ state -> (QuestionBoard.Taken, TemporaryRule?)? in
+        guard let taken = state.board.take(reference) else { return nil }
+        let lasting = milliseconds ?? taken.question.rememberMilliseconds
+        if lasting == 0 { return (taken, nil) }
+        let rule = state.book.add(isRemembered: milliseconds == nil, at: now) { id in
+          taken.question.request.temporaryRule(verdict, id: id, since: now, until: now + lasting, by: name)
+        }
+        return (taken, rule)
+      })
+    else { return nil }
+    // The rule first: requests that come from now on do not ask again.
+    if rule != nil { handOut() }
+    for waiter in taken.waiters {
+      mailboxes[waiter.worker].post(.operatorAnswered(waiter, verdict, by: name))
+    }
+    tellAnswer(reference, verdict.rawValue, by: name, released: taken.waiters.count)
+    return (taken.waiters.count, rule)
+  }
+
+  /// A rule that no question asked for; nil: there are as many as may be, or nobody can say whom it is for.
+  func add(_ make: (Int, Int64) -> TemporaryRule?) -> TemporaryRule? {
+    let now = Clock.wall
+    guard let rule = state.withLock({ $0.book.add(isRemembered: false, at: now) { make($0, now) } }) else { return nil }
+    handOut()
+    log.event(.info, "temporary rule \(rule.id): \(rule.sentence.printable)")
+    return rule
+  }
+
+  /// Ends a temporary rule; nil: there is none of this number.
+  func revoke(_ id: Int) -> TemporaryRule? {
+    guard let rule = state.withLock({ $0.book.revoke(id, at: Clock.wall) }) else { return nil }
+    handOut()
+    log.event(.info, "temporary rule \(id) is revoked: \(rule.sentence.printable)")
+    return rule
+  }
+
+  private func tellAnswer(_ reference: String, _ word: String, by name: String?, released: Int) {
+    if let name { log.event(.info, "ref=\(reference) \(word): the answer of \(name), for \(released) that waited") }
+    guard events.wants(.answer) else { return }
+    events.post(
+      .answer,
+      [
+        ("ref", .string(reference)), ("answer", .string(word)), ("by", name.map { .string($0) } ?? .null),
+        ("released", .number(released)),
+      ])
+  }
+}
+
+extension TemporaryRule {
+  /// `allow GET https://a.example:443/x/* for ci until 2026-…, by root`
+  var sentence: String {
+    var what = [verdict.rawValue, method].compactMap { $0 }.joined(separator: " ")
+    what += " \(host)\(port.map { ":\($0)" } ?? "")\(path ?? "")"
+    return "\(what) for \(who) until \(AdminResources.time(until)), by \(by)"
+  }
+
+  var who: String {
+    let user = user ?? userID.map { "user \($0)" } ?? client.map { "\($0)" } ?? "everybody"
+    return unit.map { "\(user) in \($0)" } ?? user
+  }
+
+  var json: JSONText {
+    .object([
+      ("id", .number(id)), ("verdict", .string(verdict.rawValue)), ("host", .string(host.description)),
+      ("port", port.map { .number(Int($0)) } ?? .null), ("method", method.map { .string($0) } ?? .null),
+      ("path", path.map { .string($0) } ?? .null), ("user", user.map { .string($0) } ?? .null),
+      ("uid", userID.map { .number(Int($0)) } ?? .null), ("unit", unit.map { .string($0) } ?? .null),
+      ("client", client.map { .string("\($0)") } ?? .null), ("since", .string(AdminResources.time(since))),
+      ("until", .string(AdminResources.time(until))), ("by", .string(by)),
+    ])
+  }
+}
+
+extension OpenQuestion {
+  var who: String {
+    let user = request.user ?? request.userID.map { "user \($0)" } ?? request.client.map { "\($0)" } ?? "unknown"
+    return request.unit.map { "\(user) in \($0)" } ?? user
+  }
+
+  /// What events and GET /v1/asks say of it.
+  func members(at wall: Int64) -> [(String, JSONText)] {
+    [
+      ("ref", .string(reference)), ("since", .string(AdminResources.time(since))),
+      ("until", .string(AdminResources.time(until))), ("waiting", .number(waiting)),
+      ("user", request.user.map { .string($0) } ?? .null), ("uid", request.userID.map { .number(Int($0)) } ?? .null),
+      ("unit", request.unit.map { .string($0) } ?? .null), ("program", program.map { .string($0) } ?? .null),
+      ("client", request.client.map { .string("\($0)") } ?? .null), ("method", .string(request.method)),
+      ("url", .string(request.url)), ("host", .string(request.host.bytes.span.string)),
+      ("port", .number(Int(request.port))), ("path", request.path.map { .string($0) } ?? .null),
+      ("rule", .string(rule)), ("place", .string(place)),
+      ("allow", .string(request.rule(connect: connect).text)),
+    ]
+  }
+}

@@ -1,0 +1,72 @@
+// An exchange that waits for an operator (action = "ask"): nothing has left for the destination, and nothing does before the
+// answer is yes. Who asks whom is the server's affair (Server/Asking). Tests: AskedExchangeTests, test_ask.py.
+
+import Bytes
+import Policy
+
+extension Exchange {
+  /// Whether an operator has to say yes before anything is opened.
+  public var awaitsOperator: Bool { phase == .connecting && record.decision?.verdict == .ask }
+
+  /// The rule's terms.
+  public var askTerms: AskTerms { rule?.ask ?? AskTerms() }
+
+  /// The question is put.
+  public mutating func operatorAsked(now: Int64) {
+    lastProgress = now
+    operatorDeadline = now + askTerms.waitMilliseconds
+  }
+
+  /// The operator's word. What is to be done.
+  public mutating func operatorAnswered(
+    _ verdict: TemporaryRule.Verdict, by operatorName: String, now: Int64, _ workspace: inout Workspace,
+    _ outputs: inout Outputs
+  ) -> Action {
+    precondition(awaitsOperator, "an answer that nobody waits for")
+    record.answeredBy = operatorName
+    switch verdict {
+    case .allow:
+      settle(.allow, .operatorAllows)
+      // The time that the rule gives the exchange does not run while a person thinks.
+      if exchangeDeadline != .max { exchangeDeadline += now - lastProgress }
+      lastProgress = now
+      if clientGoneAt != .max { clientGoneAt = now + Self.halfClosedMilliseconds }
+      return .connect
+    case .deny:
+      settle(.deny, .operatorDenies)
+      return answer(
+        Problem(.denied, "An operator denies this request.", advice: adviceAfterQuestion(.denied)), &workspace,
+        &outputs)
+    }
+  }
+
+  /// Nobody can be asked: for the reason `sentence`.
+  public mutating func operatorMissing(
+    _ sentence: String, _ workspace: inout Workspace, _ outputs: inout Outputs
+  ) -> Action {
+    settle(.deny, .unanswered)
+    return answer(Problem(.unanswered, sentence, advice: adviceAfterQuestion(.unasked)), &workspace, &outputs)
+  }
+
+  mutating func unanswered(now: Int64, _ workspace: inout Workspace, _ outputs: inout Outputs) -> Action {
+    settle(.deny, .unanswered)
+    let seconds = askTerms.waitMilliseconds / 1000
+    let reference = record.reference.text
+    return answer(
+      Problem(
+        .unanswered,
+        "Rule \(rule?.name ?? "-") asks an operator, and none answered within \(seconds) s. "
+          + "To allow it: sallyport allow \(reference)",
+        advice: adviceAfterQuestion(.unanswered)),
+      &workspace, &outputs)
+  }
+
+  private mutating func settle(_ verdict: Decision.Verdict, _ reason: Decision.Reason) {
+    record.decision = Decision(verdict: verdict, reason: reason, rule: record.decision?.rule)
+    operatorDeadline = .max
+  }
+
+  private func adviceAfterQuestion(_ question: Advice.Question) -> Advice? {
+    record.decision.map { advice(on: $0, question: question) }
+  }
+}

@@ -1,0 +1,202 @@
+// sallyport asks, allow, deny: what waits for an operator in the running daemon, and his answers. Tests: test_ask.py.
+//
+// An answer for good is a rule in a file of the operator's. The command writes it, not the daemon, so it takes the rights of
+// whoever calls it; the daemon reads it like any other.
+
+import Bytes
+import Policy
+import Session
+import Transport
+
+nonisolated func asksCommand(_ arguments: Arguments) throws -> Int32 {
+  try arguments.refuseOperands()
+  let options = AdminOptions(arguments)
+  if let id = arguments.values["revoke"] {
+    guard Int(id) != nil else { throw UsageError(message: "expected the number of a temporary rule, found '\(id)'") }
+    return try options.pass(on: "POST", "/v1/revoke?id=\(id)")
+  }
+  let status = try options.pass(on: "GET", "/v1/asks")
+  guard arguments.flags.contains("watch"), status == 0 else { return status }
+  return try options.passEvents("/v1/events?kind=ask,answer")
+}
+
+nonisolated func allowCommand(_ arguments: Arguments) throws -> Int32 { try answer(.allow, arguments) }
+nonisolated func denyCommand(_ arguments: Arguments) throws -> Int32 { try answer(.deny, arguments) }
+
+/// What is answered: a question, or a host that nobody has to ask for.
+private enum Answered {
+  case reference(String)
+  case host(String)
+
+  /// Six characters without a dot are a reference.
+  init(_ operand: String) {
+    self = Reference(operand) == nil ? .host(operand) : .reference(operand)
+  }
+}
+
+private nonisolated func answer(_ action: RuleAction, _ arguments: Arguments) throws -> Int32 {
+  try arguments.refuseOperands(after: 1)
+  guard let operand = arguments.operands.first else {
+    throw UsageError(message: "expected the REF of a question, as 'sallyport asks' shows it, or a HOST")
+  }
+  let answered = Answered(operand)
+  let isLasting = arguments.flags.contains("always")
+  if case .host = answered, !isLasting, arguments.values["for"] == nil {
+    throw UsageError(message: "expected --for TIME or --always beside the host '\(operand)'")
+  }
+  if case .reference = answered {
+    for name in ["user", "unit", "port"] where arguments.values[name] != nil {
+      throw UsageError(message: "--\(name) goes with a HOST; the question \(operand) is about one client already")
+    }
+  }
+  if isLasting { return try answerForGood(answered, action, arguments) }
+  var parts: [String] = []
+  switch answered {
+  case .reference(let text): parts.append("ref=\(AdminOptions.encoded(text))")
+  case .host(let text): parts.append("host=\(AdminOptions.encoded(text))")
+  }
+  for name in ["for", "user", "unit", "port"] {
+    if let value = arguments.values[name] { parts.append("\(name)=\(AdminOptions.encoded(value))") }
+  }
+  return try AdminOptions(arguments).pass(on: "POST", "/v1/\(action.rawValue)?" + parts.joined(separator: "&"))
+}
+
+// MARK: --always
+
+private nonisolated func answerForGood(_ answered: Answered, _ action: RuleAction, _ arguments: Arguments) throws
+  -> Int32
+{
+  let options = AdminOptions(arguments)
+  let rule: String
+  switch answered {
+  case .reference(let reference):
+    let path = "/v1/rule?ref=\(AdminOptions.encoded(reference))&verdict=\(action.rawValue)"
+    guard let text = try options.text(of: path) else { return 1 }
+    rule = text
+  case .host(let host): rule = try ruleText(host, action, arguments).text
+  }
+  let file = try AnswerFile(arguments)
+  let written = try file.add(rule)
+  Output.answer(written.isEmpty ? "" : "\(file.path):\n\(written)")
+  let status = try options.pass(on: "POST", "/v1/reload")
+  guard status == 0, case .reference(let reference) = answered else { return status }
+  // Those who wait began under the policy before.
+  let question = "/v1/\(action.rawValue)?ref=\(AdminOptions.encoded(reference))&for=1s"
+  return try options.isThere(reference) ? options.pass(on: "POST", question) : 0
+}
+
+private nonisolated func ruleText(_ host: String, _ action: RuleAction, _ arguments: Arguments) throws -> RuleText {
+  if case .failure(let fault) = HostPattern.parse(host) { throw UsageError(message: fault.description) }
+  var rule = RuleText(
+    name: RuleText.plainName([action.rawValue, arguments.values["user"], host].compactMap { $0 }), hosts: [host])
+  rule.action = action
+  if let user = arguments.values["user"] { rule.users = [Int(user) == nil ? JSON.string(user).text : user] }
+  if let unit = arguments.values["unit"] { rule.units = [unit] }
+  if let text = arguments.values["port"] {
+    guard let port = UInt16(text), port > 0 else {
+      throw UsageError(message: "expected a port from 1 to 65535, found '\(text)'")
+    }
+    rule.ports = [port]
+  }
+  return rule
+}
+
+/// The file that lasting answers go to: one that the configuration includes.
+private struct AnswerFile {
+  static let usualName = "policy.d/90-answers.toml"
+  private static let heading = """
+    # Rules that 'sallyport allow --always' and 'sallyport deny --always' added. Change them as you like.
+
+    """
+
+  struct Fault: Error, CustomStringConvertible {
+    let description: String
+  }
+
+  let path: String
+  private let configuration: String
+  private let named: String?
+
+  init(_ arguments: Arguments) throws {
+    named = arguments.values["config"]
+    guard let configuration = ConfigurationFile.path(named) else {
+      throw Fault(
+        description: "there is no configuration that could include a rule; expected \(ConfigurationFile.standard), or "
+          + "--config FILE")
+    }
+    self.configuration = configuration
+    if let path = arguments.values["write"] {
+      self.path = path
+    } else {
+      let directory = configuration.split(separator: "/", omittingEmptySubsequences: false).dropLast()
+      path = (directory + [Self.usualName[...]]).joined(separator: "/")
+    }
+  }
+
+  /// Adds the rule, unless the configuration with it is broken or does not read the file: then all is as it was. The text as it
+  /// stands there.
+  func add(_ rule: String) throws -> String {
+    let before = ConfigurationFile.load(named, secrets: .inspected)
+    guard let policy = before.policy else {
+      throw Fault(description: "\(configuration) has errors, so no rule is added; 'sallyport check' prints them")
+    }
+    var old: [UInt8]? = nil
+    if !Files.isAbsent(path) {
+      switch Files.read(path, limit: PolicyLoader.largestFileBytes) {
+      case .success(let bytes): old = bytes
+      case .failure(let error): throw Fault(description: "cannot read \(path): \(error)")
+      }
+    }
+    let text = Self.named(rule, apartFrom: Set(policy.rules.map(\.name)))
+    var new = old ?? Array(Self.heading.utf8)
+    if let last = new.last, last != 0x0a { new.append(0x0a) }
+    new += Array(("\n" + text).utf8)
+    if case .failure(let error) = Files.replace(path, new, mode: Files.mode(path) ?? 0o644) {
+      throw Fault(description: "cannot write \(path): \(error); --always takes the right to write there")
+    }
+    let after = ConfigurationFile.load(named, secrets: .inspected)
+    if after.policy == nil || after.policy?.rules.count != policy.rules.count + 1 {
+      try restore(old)
+      let errors = after.policy == nil ? after.diagnostics.map { "\n\($0)" }.joined() : ""
+      throw Fault(
+        description: after.policy == nil
+          ? "with this rule the configuration has errors, so \(path) is as it was:\(errors)"
+          : "\(configuration) does not include \(path), so it is as it was; add it to 'include', or name another file "
+            + "with --write")
+    }
+    for diagnostic in after.diagnostics where !before.diagnostics.contains(where: { "\($0)" == "\(diagnostic)" }) {
+      Output.complain("\(diagnostic)\n")
+    }
+    return text
+  }
+
+  private func restore(_ old: [UInt8]?) throws {
+    let result = old.map { Files.replace(path, $0, mode: Files.mode(path) ?? 0o644) } ?? Files.remove(path)
+    if case .failure(let error) = result { throw Fault(description: "cannot restore \(path): \(error)") }
+  }
+
+  /// A name that no rule has.
+  private static func named(_ rule: String, apartFrom names: Set<String>) -> String {
+    var lines = rule.split(separator: "\n", omittingEmptySubsequences: false).map(String.init)
+    guard let place = lines.firstIndex(where: { $0.hasPrefix("name ") }),
+      let begin = lines[place].firstIndex(of: "\""), let end = lines[place].lastIndex(of: "\""), begin < end
+    else { return rule }
+    let name = String(lines[place][lines[place].index(after: begin)..<end])
+    var free = name
+    var number = 2
+    while names.contains(free) {
+      free = "\(name)-\(number)"
+      number += 1
+    }
+    lines[place] = lines[place][...begin] + free + "\""
+    return lines.joined(separator: "\n")
+  }
+}
+
+extension AdminOptions {
+  /// Whether the question waits still.
+  fileprivate func isThere(_ reference: String) throws -> Bool {
+    guard let asks = try text(of: "/v1/asks") else { return false }
+    return asks.split(separator: "\n").contains { $0.hasPrefix(reference.uppercased() + " ") }
+  }
+}
