@@ -14,7 +14,8 @@ nonisolated func statusCommand(_ arguments: Arguments) throws -> Int32 {
 nonisolated func reloadCommand(_ arguments: Arguments) throws -> Int32 {
   let options = AdminOptions(arguments)
   try arguments.refuseOperands()
-  return try options.pass(on: "POST", "/v1/reload")
+  let closes = arguments.flags.contains("close-denied")
+  return try options.pass(on: "POST", closes ? "/v1/reload?close_denied=true" : "/v1/reload")
 }
 
 nonisolated func eventsCommand(_ arguments: Arguments) throws -> Int32 {

@@ -5,7 +5,6 @@
 
 import Bytes
 import Policy
-import Session
 import Transport
 
 nonisolated func asksCommand(_ arguments: Arguments) throws -> Int32 {

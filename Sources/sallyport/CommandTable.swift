@@ -251,10 +251,17 @@ enum CommandTable {
       """, run: statusCommand)
 
   private static let reload = Command(
-    name: "reload", summary: "have it read its configuration again", forms: [CommandForm(options: daemon + [json])],
+    name: "reload", summary: "have it read its configuration again",
+    forms: [
+      CommandForm(
+        options: [
+          CommandOption(name: "close-denied", summary: "end what goes on and the new policy denies")
+        ] + daemon + [json])
+    ],
     text: """
       Has the running proxy read its configuration again. With an error in it nothing changes, the
-      errors are printed, and the exit status is 1.
+      errors are printed, and the exit status is 1. Requests and tunnels under way finish under the
+      policy they began with; --close-denied ends those that the new one denies.
       """, run: reloadCommand)
 
   private static let asks = Command(

@@ -129,7 +129,11 @@ import Testing
     let silent = configuration.tables.flatMap { table in
       table.lines.filter { $0.value == nil }.map { "\(table.title).\($0.key)" }
     }
-    #expect(silent == ["proxy.credentials", "authority.key", "admin.metrics", "admin.operators", "cache.directory"])
+    #expect(
+      silent == [
+        "proxy.credentials", "proxy.contact", "proxy.state", "authority.key", "admin.metrics", "admin.operators",
+        "cache.directory",
+      ])
   }
 
   @Test func asJSON() throws {

@@ -51,10 +51,10 @@ import Testing
         return String(line)
       }
       keys.insert(String(key))
-      // There is no file of users by default, no key from elsewhere, no address of metrics, nobody who may more than
-      // others, and no timeout of a whole exchange.
+      // There is no file of users by default, nobody to ask, no directory of answers, no key from elsewhere, no address of
+      // metrics, nobody who may more than others, and no timeout of a whole exchange.
       let isExample =
-        ["credentials", "key", "metrics", "operators", "directory"].contains(String(key))
+        ["credentials", "key", "metrics", "operators", "directory", "contact", "state"].contains(String(key))
         || body.contains("\"5m\"") && key == "timeout"
       return isExample ? String(line) : String(body)
     }
@@ -98,7 +98,7 @@ import Testing
     #expect(
       policy.rules.map(\.name) == [
         "example", "payments", "no-admin", "intranet", "old-agents", "no-metadata", "package-mirrors", "code",
-        "maps", "telemetry", "not-on-cellular", "weather", "api",
+        "maps", "telemetry", "not-on-cellular", "weather", "api", "strangers",
       ])
     #expect(policy.expectations.count == 2)
     #expect(policy.failedExpectations(own: { .unknown }).map(\.description) == [])
@@ -106,8 +106,8 @@ import Testing
       let isShown = example.contains("# \(key) = ")
       #expect(isShown, "\(key)")
     }
-    let tables = ["request", "security", "response", "headers", "timeouts", "cache"]
-    for schema in [TableSchema.rule, .request, .security, .response, .ruleCache, .pins, .route] {
+    let tables = ["request", "security", "response", "headers", "timeouts", "cache", "ask"]
+    for schema in [TableSchema.rule, .request, .security, .response, .ruleCache, .ask, .pins, .route] {
       for key in schema.names where !tables.contains(key) {
         let isShown = example.contains("# \(key) = ")
         #expect(isShown, "\(key)")

@@ -155,7 +155,7 @@ import Testing
   static let treatments: [LoadRow] = [
     LoadRow(
       "an unknown action", "[[rule]]\nname = \"a\"\naction = \"block\"",
-      "3:10: error: 'action' in [rule]: expected \"allow\" or \"deny\", found 'block'"),
+      "3:10: error: 'action' in [rule]: expected \"allow\", \"deny\" or \"ask\", found 'block'"),
     LoadRow(
       "an unknown treatment", "[[rule]]\nname = \"a\"\nconnect = \"verfy\"",
       "3:11: error: 'connect' in [rule]: expected \"tunnel\", \"verify\", \"intercept\" or \"deny\", found 'verfy'; "
@@ -268,7 +268,7 @@ import Testing
     LoadRow(
       "a rule with an error is not warned of as well",
       "[[rule]]\nname = \"a\"\naction = \"dney\"\nreason = \"x\"",
-      "3:10: error: 'action' in [rule]: expected \"allow\" or \"deny\", found 'dney'; did you mean 'deny'?"),
+      "3:10: error: 'action' in [rule]: expected \"allow\", \"deny\" or \"ask\", found 'dney'; did you mean 'deny'?"),
   ]
 
   @Test(arguments: idle) func idleRows(row: LoadRow) { row.check() }

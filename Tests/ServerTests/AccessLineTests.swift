@@ -77,7 +77,7 @@ import Transport
       out.bytes.string
         == #"{"time":"1970-01-01T00:00:00.000Z","ref":"000000","client":"127.0.0.1:4711","method":null,"target":null,"#
         + #""status":0,"protocol":"http/1.1","user":null,"unit":null,"program":null,"proxy_user":null,"rule":null,"place":null,"#
-        + #""decision":null,"reason":null,"outcome":"done","detail":null,"expected":null,"seen":null,"report":null,"#
+        + #""decision":null,"reason":null,"answered_by":null,"outcome":"done","detail":null,"expected":null,"seen":null,"report":null,"#
         + #""violation":null,"serializer":null,"mended":null,"route":null,"upstream":null,"upstream_protocol":null,"cache":null,"#
         + #""reused":false,"retried":false,"assurance":null,"pins":null,"upstream_status":null,"upstream_type":null,"bytes_in":0,"#
         + #""bytes_out":0,"name_ms":null,"connect_ms":null,"tls_ms":null,"first_byte_ms":null,"total_ms":12"#)

@@ -84,7 +84,7 @@ import Transport
       out.bytes.string
         == #"{"time":"1970-01-01T00:00:00.000Z","ref":"000000","client":"127.0.0.1:4711","method":"GET","#
         + #""target":"http://a.example/\"","protocol":"http/1.1","user":null,"unit":null,"program":null,"proxy_user":null,"#
-        + #""rule":"no\"ads","place":"/p.toml:3","decision":"deny","reason":"rule-denies"}"#)
+        + #""rule":"no\"ads","place":"/p.toml:3","decision":"deny","reason":"rule-denies","answered_by":null}"#)
   }
 
   @Test func whatBeginsWithoutARule() {
@@ -92,7 +92,7 @@ import Transport
     var out = ByteBuffer()
     AccessLine(rule: nil, client: Self.client, totalMilliseconds: 0)
       .writeBeginning(ExchangeRecord(), text, to: &out)
-    #expect(out.bytes.string.hasSuffix(#","rule":null,"place":null,"decision":null,"reason":null}"#))
+    #expect(out.bytes.string.hasSuffix(#","rule":null,"place":null,"decision":null,"reason":null,"answered_by":null}"#))
   }
 
   @Test(

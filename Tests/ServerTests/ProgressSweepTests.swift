@@ -1,5 +1,6 @@
 // Of which exchanges a loop tells.
 
+import Bytes
 import Testing
 
 @testable import Server

@@ -54,14 +54,17 @@ import Testing
         < HTTP/1.1 403 denied rule=shut ref=REF001
         < Date: Sun, 06 Nov 1994 08:49:37 GMT
         < Content-Type: application/problem+json
-        < Content-Length: 215
+        < Content-Length: 429
         < Cache-Control: no-store
         < Proxy-Status: sallyport; error=http_request_denied; details="This host is \\"closed\\" for
              now"; rule="shut"
         <
         < content: {"type":"urn:sallyport:problem:denied","title":"The policy denies this
              request","status":403,"detail":"This host is \\"closed\\" for
-             now","rule":"shut","error":"http_request_denied","nsurlError":-1102,"ref":"REF001"}\n
+             now","rule":"shut","error":"http_request_denied","nsurlError":-1102,"reason":"rule-denies",
+            "allow":"# Before rule 'shut', which denies it.\\n[[rule]]\\nname    =
+             \\"allow.a.shut.example\\"\\nhosts   = [\\"a.shut.example\\"]\\nschemes =
+             [\\"http\\"]\\nmethods = [\\"GET\\"]\\npaths   = [\\"/\\"]\\n","ref":"REF001"}\n
         end (403 denied): client keep
         """#)
   }
@@ -95,15 +98,17 @@ import Testing
         < HTTP/1.1 403 denied rule=no-tunnels ref=REF001
         < Date: Sun, 06 Nov 1994 08:49:37 GMT
         < Content-Type: application/problem+json
-        < Content-Length: 234
+        < Content-Length: 416
         < Cache-Control: no-store
         < Proxy-Status: sallyport; error=http_request_denied; details="Rule no-tunnels denies tunnels
              to this host."; rule="no-tunnels"
         <
         < content: {"type":"urn:sallyport:problem:denied","title":"The policy denies this
              request","status":403,"detail":"Rule no-tunnels denies tunnels to this
-             host.","rule":"no-tunnels","error":"http_request_denied","nsurlError":-1102,"ref":"REF001"}
-            \n
+             host.","rule":"no-tunnels","error":"http_request_denied","nsurlError":-1102,"reason":"conne
+            ct-denied","allow":"# Before rule 'no-tunnels', which denies it.\\n[[rule]]\\nname    =
+             \\"allow.plain.example\\"\\nhosts   = [\\"plain.example\\"]\\nschemes =
+             [\\"https\\"]\\n","ref":"REF001"}\n
         end (403 denied): client keep
         connect plain.example:80
         > GET / HTTP/1.1
@@ -141,14 +146,17 @@ import Testing
         < HTTP/1.1 403 denied rule=rest ref=REF002
         < Date: Sun, 06 Nov 1994 08:49:37 GMT
         < Content-Type: application/problem+json
-        < Content-Length: 214
+        < Content-Length: 428
         < Cache-Control: no-store
         < Proxy-Status: sallyport; error=http_request_denied; details="Rule rest denies this request.";
              rule="rest"
         <
         < content: {"type":"urn:sallyport:problem:denied","title":"The policy denies this
              request","status":403,"detail":"Rule rest denies this
-             request.","rule":"rest","error":"http_request_denied","nsurlError":-1102,"ref":"REF002"}\n
+             request.","rule":"rest","error":"http_request_denied","nsurlError":-1102,"reason":"rule-den
+            ies","allow":"# Before rule 'rest', which denies it.\\n[[rule]]\\nname    =
+             \\"allow.read.example\\"\\nhosts   = [\\"read.example\\"]\\nschemes =
+             [\\"http\\"]\\nmethods = [\\"GET\\"]\\npaths   = [\\"/shut\\"]\\n","ref":"REF002"}\n
         end (403 denied): client keep
         """#)
   }
@@ -161,14 +169,16 @@ import Testing
         < HTTP/1.1 403 denied ref=REF001
         < Date: Sun, 06 Nov 1994 08:49:37 GMT
         < Content-Type: application/problem+json
-        < Content-Length: 226
+        < Content-Length: 393
         < Cache-Control: no-store
         < Proxy-Status: sallyport; error=http_request_denied; details="No rule allows this request, and
              the default is to deny."
         <
         < content: {"type":"urn:sallyport:problem:denied","title":"The policy denies this
              request","status":403,"detail":"No rule allows this request, and the default is to
-             deny.","error":"http_request_denied","nsurlError":-1102,"ref":"REF001"}\n
+             deny.","error":"http_request_denied","nsurlError":-1102,"reason":"default-denies","allow":"
+            [[rule]]\\nname    = \\"allow.a.example\\"\\nhosts   = [\\"a.example\\"]\\nschemes =
+             [\\"http\\"]\\nmethods = [\\"GET\\"]\\npaths   = [\\"/\\"]\\n","ref":"REF001"}\n
         end (403 denied): client keep
         """#)
   }

@@ -31,6 +31,7 @@ PLACES = {
     "rule": ("[[rule]]", ""),
     "expect": ("[[expect]]", ""),
     "ruleTimeouts": ("[rule.timeouts]", ""),
+    "ask": ("[rule.ask]", ""),
     "security": ("[rule.security]", ""),
     "clientCertificate": ("[rule.security]", "client_certificate."),
     "pins": ("[pins.NAME]", ""),
@@ -167,6 +168,7 @@ def commented_defaults() -> dict[tuple[str, str], str]:
 # Shown in the configuration as examples: there is no value without them.
 NO_DEFAULT = {
     ("[proxy]", "credentials"), ("[authority]", "key"), ("[admin]", "metrics"), ("[admin]", "operators"),
+    ("[proxy]", "contact"), ("[proxy]", "state"),
     ("[cache]", "directory"),
 }
 
@@ -309,7 +311,8 @@ RESOURCES = [
     "GET /v1/status", "GET /v1/reachability", "GET /v1/rules", "GET /v1/pins", "GET /v1/connections",
     "GET /v1/decisions/REF", "GET /v1/events", "POST /v1/reload", "POST /v1/drain", "GET /metrics",
     "GET /v1/cache", "GET /v1/cache/answers", "POST /v1/cache/purge", "POST /v1/cancel",
-    "POST /v1/flush",
+    "POST /v1/flush", "GET /v1/asks", "POST /v1/allow", "POST /v1/deny", "POST /v1/revoke", "GET /v1/rule",
+    "GET /v1/temporary",
 ]
 
 
@@ -385,7 +388,7 @@ def block_of(text: str, beginning: str) -> str:
 
 
 def test_a_decision_is_a_line_of_the_log():
-    assert list(shapes()["GET /v1/decisions/REF"]) == [*fields_of_the_log(), "explanation"]
+    assert list(shapes()["GET /v1/decisions/REF"]) == [*fields_of_the_log(), "explanation", "allow"]
 
 
 def test_the_metrics_are_those_of_the_daemon():

@@ -51,6 +51,9 @@ function __sallyport_commands
         log 'Show what was decided' \
         learn 'Write rules that allow what was allowed' \
         replay 'Say what a configuration would change of the past' \
+        asks 'Show what waits for an operator' \
+        allow 'Say yes to a request that waits' \
+        deny 'Say no to a request that waits' \
         cancel 'End requests and tunnels that are under way' \
         flush 'Drop kept connections, names and TLS sessions' \
         version 'Print the version' \
@@ -65,9 +68,9 @@ complete -c sallyport -n '__sallyport_behind help' -a '(__sallyport_commands)'
 
 # Options that several commands have.
 complete -c sallyport -n 'not __sallyport_behind' -s h -l help -d 'Print help on the command'
-complete -c sallyport -n '__sallyport_in run check test explain config ca env status reload events reachability cache log learn replay cancel flush' -s c -l config -r -F -d 'Configuration file'
-complete -c sallyport -n '__sallyport_in explain env status reload events reachability cache cancel flush' -l socket -r -F -d 'Socket of the daemon'
-complete -c sallyport -n '__sallyport_in check test explain diff config pin status reload events reachability cache log replay cancel flush help' -l json -d 'Print JSON'
+complete -c sallyport -n '__sallyport_in run check test explain config ca env status reload events reachability cache log learn replay asks allow deny cancel flush' -s c -l config -r -F -d 'Configuration file'
+complete -c sallyport -n '__sallyport_in explain env status reload events reachability cache asks allow deny cancel flush' -l socket -r -F -d 'Socket of the daemon'
+complete -c sallyport -n '__sallyport_in check test explain diff config pin status reload events reachability cache log replay asks allow deny cancel flush help' -l json -d 'Print JSON'
 
 complete -c sallyport -n '__sallyport_behind check' -F
 complete -c sallyport -n '__sallyport_behind test' -F
@@ -104,7 +107,20 @@ complete -c sallyport -n '__sallyport_in explain' -l absolute -d 'As sent withou
 complete -c sallyport -n '__sallyport_in events' -l rule -x -d 'Only of this rule'
 complete -c sallyport -n '__sallyport_in events' -l user -x -a '(__fish_complete_users)' -d 'Only of this user'
 complete -c sallyport -n '__sallyport_in events' -l ref -x -d 'Only of this exchange'
-complete -c sallyport -n '__sallyport_in events' -l kind -x -a '(__fish_append , begun progress finished violation pin-mismatch wait reachability reload)' -d 'Kinds of events'
+complete -c sallyport -n '__sallyport_in events' -l kind -x -a '(__fish_append , begun progress finished violation pin-mismatch wait ask answer reachability reload)' -d 'Kinds of events'
+
+complete -c sallyport -n '__sallyport_in reload' -l close-denied -d 'End what the new policy denies'
+
+complete -c sallyport -n '__sallyport_in asks' -l watch -d 'Print each question and answer'
+complete -c sallyport -n '__sallyport_in asks' -l revoke -x -d 'End this temporary rule'
+complete -c sallyport -n '__sallyport_behind allow deny' -a '(__fish_print_hostnames)'
+complete -c sallyport -n '__sallyport_in allow deny' -l once -d 'As long as the rule remembers it'
+complete -c sallyport -n '__sallyport_in allow deny' -l for -x -a '10m 1h 8h 1d' -d 'For this time'
+complete -c sallyport -n '__sallyport_in allow deny' -l always -d 'As a rule in a file'
+complete -c sallyport -n '__sallyport_in allow deny' -l user -x -a '(__fish_complete_users)' -d 'For this user alone'
+complete -c sallyport -n '__sallyport_in allow deny' -l unit -x -d 'For this unit alone'
+complete -c sallyport -n '__sallyport_in allow deny' -l port -x -d 'To this port alone'
+complete -c sallyport -n '__sallyport_in allow deny' -l write -r -F -d 'Into this file'
 
 complete -c sallyport -n '__sallyport_in cancel' -l host -x -a '(__fish_print_hostnames)' -d 'Those to this host'
 complete -c sallyport -n '__sallyport_in cancel' -l rule -x -d 'Those that this rule decided'

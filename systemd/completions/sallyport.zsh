@@ -68,6 +68,9 @@ _sallyport() {
     'log:show what was decided'
     'learn:write rules that allow what was allowed'
     'replay:say what a configuration would change of the past'
+    'asks:show what waits for an operator'
+    'allow:say yes to a request that waits'
+    'deny:say no to a request that waits'
     'cancel:end requests and tunnels that are under way'
     'flush:drop kept connections, names and TLS sessions'
     'version:print the version'
@@ -133,7 +136,18 @@ _sallyport() {
           ;;
         ca) _sallyport_authority ;;
         env) _arguments $place '--shell=[language of the lines]:shell:(sh bash zsh fish systemd env-file json)' ;;
-        status | reload | flush) _arguments $daemon ;;
+        status | flush) _arguments $daemon ;;
+        reload) _arguments $daemon '--close-denied[end what the new policy denies]' ;;
+        asks)
+          _arguments $daemon '--watch[print each question and answer]' '--revoke=[end this temporary rule]:number:'
+          ;;
+        allow | deny)
+          _arguments $daemon \
+            '(--for --always)--once[as long as the rule remembers it]' \
+            '(--once --always)--for=[for this time]:time:(10m 1h 8h 1d)' '(--once --for)--always[as a rule in a file]' \
+            '--user=[for this user alone]:user:_users' '--unit=[for this unit alone]:unit:' \
+            '--port=[to this port alone]:port:' '--write=[into this file]:file:_files' '1:reference or host:_hosts'
+          ;;
         cancel)
           _arguments $daemon \
             '--host=[those to this host]:host:_hosts' '--rule=[those that this rule decided]:rule:' \
@@ -142,7 +156,7 @@ _sallyport() {
         events)
           _arguments $daemon \
             '--rule=[only of this rule]:rule:' '--user=[only of this user]:user:_users' '--ref=[only of this exchange]:reference:' \
-            '--kind=[kinds of events]:kind:_sequence compadd - begun progress finished violation pin-mismatch wait reachability reload'
+            '--kind=[kinds of events]:kind:_sequence compadd - begun progress finished violation pin-mismatch wait ask answer reachability reload'
           ;;
         reachability) _arguments $daemon '--watch[print each change]' '1:host:_hosts' ;;
         cache) _sallyport_cache ;;

@@ -20,6 +20,8 @@ extension AdminServer {
     case decision
     case reachability
     case cancelled, flushed
+    /// What the reload came to.
+    case closedDenied(AdminPage)
     /// Of a request that is over.
     case answer(TemporaryRule.Verdict, Int64?, by: String)
     case rule(RuleAction)
@@ -35,6 +37,7 @@ extension AdminServer {
     case "/v1/cancel": ["ref", "host", "rule", "user"]
     case "/v1/allow", "/v1/deny": AskingLimits.queryNames
     case "/v1/revoke": ["id"]
+    case "/v1/reload": ["close_denied"]
     case "/v1/rule": ["ref", "verdict"]
     case "/v1/temporary": ["method", "url", "uid", "unit"]
     case "/v1/cache/purge": ["url", "host", "rule", "older", "all"]
@@ -73,7 +76,7 @@ extension AdminServer {
         request.path == "/v1/allow" ? .allow : .deny, request, by: userID,
         mayAct: rights(of: connection, userID) >= .act, connection)
     case ("POST", "/v1/revoke"): revoke(request, connection)
-    case ("POST", "/v1/reload"): connection.write(reload(wantsText: connection.wantsText))
+    case ("POST", "/v1/reload"): reload(request, connection)
     case ("POST", "/v1/drain"):
       host.drainNow()
       connection.write(.json(.object([("draining", .boolean(true))]), status: 202))
@@ -178,7 +181,7 @@ extension AdminServer {
 
   // MARK: Reload
 
-  private func reload(wantsText: Bool) -> AdminPage {
+  func reload(wantsText: Bool) -> AdminPage {
     let fault: ReloadFault
     switch host.reloadNow() {
     case .done(let warnings):
@@ -227,6 +230,7 @@ extension AdminServer {
       return .json(AdminResources.connections(open))
     case .decision: return decision(inquiry.answers, wantsText: wantsText)
     case .cancelled: return cancelled(inquiry.answers, wantsText: wantsText)
+    case .closedDenied(let page): return closedDenied(inquiry.answers, after: page, wantsText: wantsText)
     case .flushed: return flushed(inquiry.answers, wantsText: wantsText)
     case .answer(let verdict, let lifetime, let name):
       return answered(decision(in: inquiry.answers), verdict, for: lifetime, by: name, wantsText: wantsText)

@@ -312,12 +312,22 @@ enum AdminResources {
       line.writeMembers(found.record, text, to: &out)
       out.append(",\"explanation\":")
       out.append(explanation?.value.text ?? "null")
+      out.append(",\"allow\":")
+      if let rule = narrowestRule(for: found) { out.append(json: rule) } else { out.append("null") }
       out.append("}\n")
     } else {
       line.write(found.record, format, text: text, to: &out)
       if let explanation { out.append("\n\(explanation)") }
+      if let rule = narrowestRule(for: found) { out.append("\nThis rule would allow it:\n\(rule)") }
     }
     return out.bytes.string
+  }
+
+  /// The text of a rule that would allow what was refused; nil: none would, or it was not.
+  private static func narrowestRule(for found: RecentDecision) -> String? {
+    guard let decision = found.record.decision, decision.verdict == .deny, decision.isMendable else { return nil }
+    let connect = decision.rule.flatMap { found.policy.rules[$0].connect }
+    return AskedRequest(found)?.rule(connect: connect).text
   }
 
   /// nil where no rule was asked: the request could not be read, or was for the proxy itself.

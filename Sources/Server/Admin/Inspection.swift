@@ -17,6 +17,8 @@ enum Question: Sendable {
   case cancel(CancelSelection)
   /// Has it drop what it keeps for later requests.
   case flush
+  /// Has it end what the policy in force denies; the answer comes once it has looked at everything.
+  case closeDenied
 }
 
 /// What one loop has to say.
@@ -63,6 +65,7 @@ extension Worker {
     case .progress: tellProgress()
     case .cancel(let selection): .cancelled(cancel(selection))
     case .flush: .flushed(flush())
+    case .closeDenied: preconditionFailure("it takes more than one turn")
     }
   }
 

@@ -110,6 +110,8 @@ final class Worker {
   let messages = MessageScratch()
   /// Peers that broke a limit of HTTP/2.
   var http2Faults = RepeatedEvent()
+  /// What goes on is held against a new policy.
+  var closing: DeniedClosing? = nil
   /// Which connections are closed where a client has to give some back.
   var idlest = IdlestClients()
 
@@ -159,7 +161,8 @@ final class Worker {
   /// Runs until it has been told to drain and has.
   func run() {
     while !finished {
-      let count = poller.wait(milliseconds: again.isEmpty && unsettled.isEmpty ? waitMilliseconds() : 0)
+      let count = poller.wait(
+        milliseconds: again.isEmpty && unsettled.isEmpty && closing == nil ? waitMilliseconds() : 0)
       workspace.turnMicroseconds = Clock.monotonicMicroseconds
       now = workspace.turnMicroseconds / 1000
       pipelinedInTurn = 0
@@ -168,6 +171,7 @@ final class Worker {
       if !again.isEmpty { goOnReading() }
       if !resting.isEmpty { serveResting() }
       runTimers()
+      if closing != nil { continueClosing() }
       if !unsettled.isEmpty { settleHTTP2() }
       handOverRecords()
       statistics.noteTurn(microseconds: Clock.monotonicMicroseconds - workspace.turnMicroseconds)
@@ -322,6 +326,7 @@ final class Worker {
         }
         // It reads by now, or will not.
         release(Content.Reader(worker: index, slot: slot, generation: generation), from: outcome)
+      case .ask(.closeDenied, let inquiry): closing = DeniedClosing(inquiry: inquiry)
       case .ask(let question, let inquiry):
         shared.reports.post(.answered(worker: index, answer(question), inquiry: inquiry))
       case .accepted(let connection): welcome(connection)

@@ -128,6 +128,12 @@ extension Exchange {
     end(.cancelled, Problem(.cancelled, "An operator has ended the request (sallyport cancel)."), &workspace, &outputs)
   }
 
+  /// The policy that is in force now denies it, and an operator wants that to hold for what is under way.
+  mutating func policyChanged(_ workspace: inout Workspace, _ outputs: inout Outputs) -> Action {
+    end(
+      .policyChanged, Problem(.denied, "The policy has changed, and denies this request now."), &workspace, &outputs)
+  }
+
   /// Who waits for an answer that has not begun is told.
   private mutating func end(
     _ outcome: Outcome, _ problem: Problem, _ workspace: inout Workspace, _ outputs: inout Outputs

@@ -121,6 +121,8 @@ public enum Outcome: Equatable, Sendable {
   case shutDown
   /// An operator ended it.
   case cancelled
+  /// The policy changed, and denies it now.
+  case policyChanged
   /// Its client held more than its share of a limit, and another waited.
   case displaced
   /// What was sent into a tunnel is no TLS, cannot be read, or names another server than the tunnel was opened to.
@@ -146,6 +148,7 @@ public enum Outcome: Equatable, Sendable {
     case .exchangeTimeout: "exchange-timeout"
     case .shutDown: "shut-down"
     case .cancelled: "cancelled"
+    case .policyChanged: "policy-changed"
     case .displaced: "displaced"
     case .tunnelFault(let fault), .tunnelFaultReported(let fault): fault.token
     case .tunnelRefused(let kind): kind.token.description

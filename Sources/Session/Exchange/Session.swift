@@ -232,6 +232,11 @@ public struct Session: ~Copyable {
     phase == .exchange ? exchange.cancelled(&workspace, &outputs) : .close
   }
 
+  /// The policy in force now denies what is under way.
+  public mutating func policyChanged(_ workspace: inout Workspace, _ outputs: inout Outputs) -> Action {
+    phase == .exchange ? exchange.policyChanged(&workspace, &outputs) : .close
+  }
+
   /// Another client waits for what this one holds above its share.
   public mutating func displaced() -> Action { phase == .exchange ? exchange.breakOffNow(.displaced) : .close }
 

@@ -1,6 +1,8 @@
 // By what a proxy knows its own element of Via again: the pseudonym is shared by every installation, and so is the
 // address that most of them listen on. Tests: WorkspaceTests, RequestFieldsTests.
 
+import Bytes
+
 /// A word that stands for one process: the comment in its Via elements (RFC 9110, 7.6.3).
 public struct ViaMark: Hashable, Sendable {
   /// Forty bits: two proxies of one chain do not share them by chance.

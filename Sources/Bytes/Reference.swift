@@ -1,11 +1,9 @@
 // The short name of an exchange: in the reason phrase, in the log line, and what `sallyport explain` takes.
 
-import Bytes
-
 /// Six characters of Crockford's base 32, which has no letters that are mistaken for others.
 public struct Reference: Equatable, Hashable, Sendable {
   public static let digits = 6
-  static let bits: UInt64 = 30
+  public static let bits: UInt64 = 30
 
   public let value: UInt32
 
@@ -22,7 +20,7 @@ public struct Reference: Equatable, Hashable, Sendable {
     self.value = value
   }
 
-  static let alphabet = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+  public static let alphabet = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 
   public func write(to buffer: inout ByteBuffer) {
     let alphabet: StaticString = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"

@@ -1,0 +1,94 @@
+// `sallyport reload --close-denied`: once every loop has the new policy, each looks at what goes on there and ends what that
+// denies. Some connections a turn, so that ten thousand of them hold up nobody. Tests: test_close_denied.py.
+
+import Bytes
+import Policy
+import Session
+import Transport
+
+/// How far a loop is with it.
+struct DeniedClosing {
+  /// Connections that one turn looks at: to decide one takes some ten microseconds.
+  static let slotsPerTurn = 32
+
+  /// Of the request of the admin API that waits for the end of it.
+  let inquiry: UInt64
+  var next = 0
+  var closed = 0
+}
+
+extension Worker {
+  func continueClosing() {
+    guard var closing else { return }
+    let end = min(occupants.count, closing.next + DeniedClosing.slotsPerTurn)
+    for slot in closing.next..<end {
+      guard case .client(let conversation) = occupants[slot], conversation.isDeniedNow(self),
+        conversation.endDenied(self)
+      else { continue }
+      closing.closed += 1
+    }
+    closing.next = end
+    if end < occupants.count {
+      self.closing = closing
+      return
+    }
+    self.closing = nil
+    shared.reports.post(.answered(worker: index, .cancelled(closing.closed), inquiry: closing.inquiry))
+  }
+}
+
+extension Conversation {
+  /// Whether the policy in force denies what it let begin.
+  fileprivate func isDeniedNow(_ worker: Worker) -> Bool {
+    guard !flags.contains(.closed), ending == nil, session.isInExchange, !hasNoClient else { return false }
+    let record = session.exchange.record
+    guard record.decision != nil, !record.target.isEmpty,
+      case .success(let request) = NamedRequest.read(
+        method: outputs.text.string(record.method), url: outputs.text.string(record.target))
+    else { return false }
+    let method = Array(request.method.utf8)
+    let path = Array(request.path.utf8)
+    worker.workspace.decisions.host = request.host
+    let facts = RequestFacts(
+      scheme: request.isHTTPS ? .https : .http, port: request.port, method: method.span, path: path.span,
+      isTunnel: request.isTunnel, client: record.client, link: worker.workspace.link)
+    let decision = worker.policy.decide(facts, &worker.workspace.decisions)
+    return worker.workspace.temporary.amend(
+      decision, facts, from: IPAddress(peer), wall: worker.workspace.wallMilliseconds, &worker.workspace.decisions
+    ).decision.verdict == .deny
+  }
+
+  /// false: nothing is under way.
+  fileprivate func endDenied(_ worker: Worker) -> Bool {
+    guard ending == nil, session.isInExchange else { return false }
+    perform(session.policyChanged(&worker.workspace, &outputs), worker)
+    if !flags.contains(.closed) { settle(worker) }
+    return true
+  }
+}
+
+extension AdminServer {
+  /// POST /v1/reload?close_denied=true
+  func reload(_ request: AdminRequest, _ connection: AdminConnection) {
+    let wantsText = connection.wantsText
+    switch AdminQuery.values(of: "close_denied", in: request.query) {
+    case .success([]): connection.write(reload(wantsText: wantsText))
+    case .success(["true"]):
+      let page = reload(wantsText: wantsText)
+      guard page.status == 200 else { return connection.write(page) }
+      // Behind the policy in each loop's mailbox.
+      inquire(.closeDenied, .closedDenied(page), connection)
+    case .success, .failure: refuse(400, "expected close_denied=true in the query", connection)
+    }
+  }
+
+  func closedDenied(_ answers: [Answer], after page: AdminPage, wantsText: Bool) -> AdminPage {
+    let count = answers.reduce(0) { sum, answer in
+      if case .cancelled(let count) = answer { sum + count } else { sum }
+    }
+    guard case .text(let text) = page.body else { return page }
+    return wantsText
+      ? .text(text + "ended \(count) that the policy now denies\n")
+      : .json(.object([("rules", .number(host.state.policy.rules.count)), ("closed", .number(count))]))
+  }
+}
