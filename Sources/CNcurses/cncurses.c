@@ -35,14 +35,14 @@ static void choose_attributes(void) {
   attributes[CN_TITLE] = A_BOLD | (chtype)COLOR_PAIR(2);
 }
 
-int cn_start(void) {
+bool cn_start(void) {
   setlocale(LC_CTYPE, "");
   int outcome = 0;
-  if (setupterm(NULL, 1, &outcome) != OK) return outcome == 0 ? 2 : 1;
+  if (setupterm(NULL, 1, &outcome) != OK) return false;
   const char *place = tigetstr("cup");
-  if (place == NULL || place == (char *)-1) return 2;
+  if (place == NULL || place == (char *)-1) return false;
   screen = newterm(NULL, stdout, stdin);
-  if (screen == NULL) return 1;
+  if (screen == NULL) return false;
   choose_attributes();
   cbreak();
   noecho();
@@ -51,7 +51,7 @@ int cn_start(void) {
   nodelay(stdscr, TRUE);
   set_escdelay(escape_milliseconds);
   curs_set(0);
-  return 0;
+  return true;
 }
 
 void cn_stop(void) {

@@ -151,7 +151,8 @@ enum Figures {
   static func moment(_ text: String?) -> Int64? {
     guard let text, text.utf8.count >= 20, text.hasSuffix("Z") else { return nil }
     let numbers = text.dropLast().split { "-T:.".contains($0) }.map { Int64($0) }
-    guard numbers.count >= 6, let year = numbers[0], let month = numbers[1], let day = numbers[2], let hour = numbers[3],
+    guard numbers.count >= 6, let year = numbers[0], let month = numbers[1], let day = numbers[2],
+      let hour = numbers[3],
       let minute = numbers[4], let second = numbers[5], (1...12).contains(month), (1970...9999).contains(year)
     else { return nil }
     // Days from the civil calendar by eras of 400 years, counted from 1 March.

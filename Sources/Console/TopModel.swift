@@ -298,7 +298,8 @@ public struct TopModel: Sendable {
       // Of what is under way there is no decision in the daemon's memory yet.
       guard let reference = row.reference else { return showFacts(of: row, "Under way") }
       return .ask(
-        TopRequest(method: "GET", path: "/v1/decisions/\(Self.word(reference))", purpose: .page("Request \(reference)")))
+        TopRequest(method: "GET", path: "/v1/decisions/\(Self.word(reference))", purpose: .page("Request \(reference)"))
+      )
     case .connections: return showFacts(of: row, "Connection")
     case .rules: return showFacts(of: row, "Rule \(row.id)")
     case .questions: return showFacts(of: row, row.permission == nil ? "Question \(row.id)" : "Permission \(row.id)")

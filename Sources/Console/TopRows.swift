@@ -189,7 +189,7 @@ enum TopRows {
           TopCell(text: Figures.rate(rate), key: rate), TopCell(text: Figures.count(hits), key: Double(hits)),
           TopCell(text: Figures.count(Int64(refused)), key: refused),
           TopCell(text: Figures.count(Int64(failed)), key: failed), moment(Figures.moment(rule["last"].text), data),
-          TopCell(text: rule["location"].text.map(lastComponent) ?? "-"),
+          TopCell(text: rule["location"].text.map(place) ?? "-"),
         ], facts: rule)
     }
   }
@@ -259,5 +259,10 @@ enum TopRows {
     return TopCell(text: Figures.age(max(0, until - data.now.wall)), key: Double(until))
   }
 
-  private static func lastComponent(_ path: String) -> String { path.split(separator: "/").last.map(String.init) ?? path }
+  /// `sallyport:12` of `/etc/sallyport/sallyport.toml:12`: the line is what is looked for.
+  private static func place(_ location: String) -> String {
+    let file = location.split(separator: "/").last.map(String.init) ?? location
+    guard let suffix = file.firstRange(of: ".toml:") else { return file }
+    return file[..<suffix.lowerBound] + ":" + file[suffix.upperBound...]
+  }
 }

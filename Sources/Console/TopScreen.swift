@@ -74,7 +74,7 @@ extension TopModel {
 
   private var firstLine: TopLine {
     let status = data.status
-    if let fault { return spans([("sallyport: \(fault); trying again", .alarm)], between: "") }
+    if let fault { return spans([("sallyport: trying again; \(fault)", .alarm)], between: "") }
     guard status != .null else { return spans([("sallyport: asking the daemon", .bold)], between: "") }
     var parts: [(String, TopStyle)] = [
       ("sallyport \(status["version"].text ?? "")", .bold),

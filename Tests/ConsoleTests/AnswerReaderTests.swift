@@ -5,7 +5,8 @@ import Testing
 @testable import Console
 
 @Suite struct AnswerReaderTests {
-  private let two = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhelloHTTP/1.1 404 No\r\ncontent-length:0\r\nConnection: close\r\n\r\n"
+  private let two =
+    "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhelloHTTP/1.1 404 No\r\ncontent-length:0\r\nConnection: close\r\n\r\n"
 
   @Test func answersComeInAnyPieces() {
     for size in [1, 2, 7, 1000] {
@@ -26,7 +27,9 @@ import Testing
   }
 
   @Test func whatIsNoAnswerIsAFault() {
-    for text in ["SSH-2.0-x\r\n\r\n", "HTTP/1.1 200 OK\r\n\r\n", "HTTP/1.1 200 OK\r\nContent-Length: 99999999999\r\n\r\n"] {
+    for text in [
+      "SSH-2.0-x\r\n\r\n", "HTTP/1.1 200 OK\r\n\r\n", "HTTP/1.1 200 OK\r\nContent-Length: 99999999999\r\n\r\n",
+    ] {
       var reader = AnswerReader()
       reader.take(Array(text.utf8))
       if case .fault = reader.next() { continue }

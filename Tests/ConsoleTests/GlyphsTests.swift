@@ -26,7 +26,8 @@ let testGlyphs = Glyphs(isUnicode: true) { scalar in
   }
 
   @Test func everyTextFillsItsColumnsExactly() {
-    for text in ["", "a", "abcdef", "漢字かな", "a漢b", "e\u{301}e\u{301}e\u{301}e\u{301}e\u{301}", "\u{301}x", "\u{1b}[2J"] {
+    for text in ["", "a", "abcdef", "漢字かな", "a漢b", "e\u{301}e\u{301}e\u{301}e\u{301}e\u{301}", "\u{301}x", "\u{1b}[2J"]
+    {
       for columns in 1..<10 {
         #expect(testGlyphs.columns(testGlyphs.fit(text, columns)) == columns, "\(text) in \(columns)")
         #expect(testGlyphs.columns(testGlyphs.fit(text, columns, isRight: true)) == columns, "\(text) in \(columns)")
@@ -51,12 +52,15 @@ let testGlyphs = Glyphs(isUnicode: true) { scalar in
   }
 
   @Test func figures() {
-    #expect([0, 0.04, 0.4, 9.94, 9.96, 1234, 12_345, 12_345_678].map(Figures.rate)
-      == ["0", "0.0", "0.4", "9.9", "10", "1234", "12.3k", "12.3M"])
-    #expect([0, 1023, 1024, 1536, 102_400, 1_048_000, 5e9].map(Figures.size)
-      == ["0 B", "1023 B", "1.0 KiB", "1.5 KiB", "100 KiB", "1023 KiB", "4.7 GiB"])
-    #expect([0, 999, 1000, 99_000, 100_000, 7_200_000, 864_000_000].map(Figures.age)
-      == ["now", "now", "1s", "99s", "1m", "2h", "10d"])
+    #expect(
+      [0, 0.04, 0.4, 9.94, 9.96, 1234, 12_345, 12_345_678].map(Figures.rate)
+        == ["0", "0.0", "0.4", "9.9", "10", "1234", "12.3k", "12.3M"])
+    #expect(
+      [0, 1023, 1024, 1536, 102_400, 1_048_000, 5e9].map(Figures.size)
+        == ["0 B", "1023 B", "1.0 KiB", "1.5 KiB", "100 KiB", "1023 KiB", "4.7 GiB"])
+    #expect(
+      [0, 999, 1000, 99_000, 100_000, 7_200_000, 864_000_000].map(Figures.age)
+        == ["now", "now", "1s", "99s", "1m", "2h", "10d"])
     #expect(Figures.count(9_999_999) == "9999999" && Figures.count(12_345_678) == "12.3M")
   }
 

@@ -9,7 +9,8 @@ import Testing
 
   @Test func values() {
     #expect(read("null") == .null)
-    #expect(read(" [true, false , 12, -1.5e2] ") == .array([.boolean(true), .boolean(false), .number(12), .number(-150)]))
+    #expect(
+      read(" [true, false , 12, -1.5e2] ") == .array([.boolean(true), .boolean(false), .number(12), .number(-150)]))
     #expect(read("{}") == .object([]) && read("[]") == .array([]))
     let object = read(#"{"a": {"b": [1, "x"]}, "n": null}"#)
     #expect(object?["a"]["b"].elements == [.number(1), .string("x")])
@@ -26,7 +27,8 @@ import Testing
 
   @Test func whatIsNoJSON() {
     for text in [
-      "", "{", "[1", "[1,]", "{\"a\"}", "{\"a\":1,}", "nul", "\"a", #""\x""#, #""\u12""#, "1 2", "{1:2}", "-", #""\u+123""#,
+      "", "{", "[1", "[1,]", "{\"a\"}", "{\"a\":1,}", "nul", "\"a", #""\x""#, #""\u12""#, "1 2", "{1:2}", "-",
+      #""\u+123""#,
     ] {
       #expect(read(text) == nil, "\(text)")
     }

@@ -31,8 +31,8 @@ enum cn_style { CN_PLAIN, CN_BOLD, CN_SELECTED, CN_TITLE, CN_ALARM, CN_FAINT };
 /// Whether standard input and output are terminals.
 bool cn_is_terminal(void);
 
-/// Takes the terminal over. 0: done; 1: the terminal named by TERM is not known; 2: it cannot place the cursor.
-int cn_start(void);
+/// Takes the terminal over. False: the terminal that TERM names is not known, or cannot place the cursor.
+bool cn_start(void);
 
 /// Gives it back as it was.
 void cn_stop(void);

@@ -22,15 +22,10 @@ nonisolated func topCommand(_ arguments: Arguments) throws -> Int32 {
     Output.complain("sallyport: \(options.absence(error, at: socket))\n")
     return 1
   }
-  switch cn_start() {
-  case 0: break
-  case 1:
-    Output.complain("sallyport: the terminal that TERM names is not known here; try TERM=xterm, or 'sallyport status'\n")
-    return 1
-  default:
+  guard cn_start() else {
     Output.complain(
-      "sallyport: the terminal that TERM names cannot place the cursor; set TERM to what it is, such as xterm, or use "
-        + "'sallyport status'\n")
+      "sallyport: the terminal that TERM names cannot show it: it is not known here, or cannot place the cursor; set TERM "
+        + "to what it is, such as xterm, or use 'sallyport status'\n")
     return 1
   }
   defer { cn_stop() }
