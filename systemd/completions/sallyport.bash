@@ -45,7 +45,7 @@ __sallyport_value() {
             ;;
         --when) __sallyport_words "unknown not-reachable wwan wifi wired" ;;
         --user) __sallyport_words "$(compgen -u)" ;;
-        --unit | --permit | --server-name | --host | --older | --rule | --ref | --since | --until | --slow | --limit) ;;
+        --unit | --permit | --server-name | --host | --older | --rule | --ref | --since | --until | --slow | --limit | --interval) ;;
         --program) __sallyport_files ;;
         *) return 1 ;;
     esac
@@ -66,6 +66,7 @@ __sallyport_options() {
         "ca export") echo "--format --only --bundle --output --directory --config --help" ;;
         env) echo "--config --socket --shell --help" ;;
         cancel) echo "--host --rule --user --config --socket --json --help" ;;
+        top) echo "--config --socket --interval --help" ;;
         status | reload | flush) echo "--config --socket --json --help" ;;
         events) echo "--config --socket --kind --rule --user --ref --json --help" ;;
         reachability) echo "--config --socket --watch --json --help" ;;
@@ -82,7 +83,7 @@ __sallyport_options() {
 }
 
 __sallyport() {
-    local commands="run check test explain diff config pin ca env status reload events reachability cache log learn replay cancel flush version help"
+    local commands="run check test explain diff config pin ca env status top reload events reachability cache log learn replay cancel flush version help"
     local current="${COMP_WORDS[COMP_CWORD]}" previous="" command="" index operands=0
     COMPREPLY=()
 
@@ -105,7 +106,7 @@ __sallyport() {
             case $word in
                 -c | --config | --anchors | --file | --output | --socket | --directory | --shell | --format | --only | \
                     --kind | --when | --user | --unit | --permit | --server-name | --host | --older | --rule | --ref | \
-                    --since | --until | --slow | --by | --limit | --program | --write | --for) skip=1 ;;
+                    --since | --until | --slow | --by | --limit | --program | --write | --for | --interval) skip=1 ;;
             esac
         elif [[ -z $command ]]; then
             command=$word
