@@ -32,6 +32,9 @@ struct Traffic: Sendable {
   private(set) var entries: [Key: Entry] = [:]
   /// References of the last sample.
   private var seen: Set<String> = []
+  /// When the oldest of it ended, if it was a full one. Another exchange of that moment may take its place in the next
+  /// sample, and is no new one.
+  private var oldest: Int64 = 0
 
   /// `known`: bytes of an exchange that have been counted while it was under way. `milliseconds`: since the last sample;
   /// nil: there was none, so nothing is said of rates. `ended`: exchanges that ended in that time.
@@ -66,8 +69,11 @@ struct Traffic: Sendable {
     _ decisions: [JSONValue], _ known: (String) -> Double, _ milliseconds: Int64?, _ ended: Double?
   ) {
     let references = Set(decisions.compactMap { $0["ref"].text })
-    let before = seen
-    func isNew(_ decision: JSONValue) -> Bool { decision["ref"].text.map { !before.contains($0) } ?? false }
+    let (before, beginning) = (seen, oldest)
+    func isNew(_ decision: JSONValue) -> Bool {
+      guard let reference = decision["ref"].text, !before.contains(reference) else { return false }
+      return Self.end(decision) > beginning
+    }
     let news = decisions.filter(isNew).count
     // A full sample without a known exchange: others have ended between the two.
     let isGap = milliseconds != nil && news == decisions.count && news == TopResource.sampleSize
@@ -77,7 +83,7 @@ struct Traffic: Sendable {
       let key = Key(
         who: TopData.who(decision), program: TopData.program(decision),
         host: TopData.host(ofTarget: decision["target"].text ?? ""), rule: decision["rule"].text ?? "-")
-      let end = (Figures.moment(decision["time"].text) ?? 0) + (decision["total_ms"].whole ?? 0)
+      let end = Self.end(decision)
       entries[key, default: Entry()].last = max(entries[key]?.last ?? 0, end)
       entries[key]?.reference = decision["ref"].text
       guard let milliseconds, milliseconds > 0, isNew(decision) else { continue }
@@ -87,5 +93,11 @@ struct Traffic: Sendable {
       if weight > 1 { entries[key]?.isEstimate = true }
     }
     seen = references
+    oldest = decisions.count == TopResource.sampleSize ? decisions.map(Self.end).min() ?? 0 : 0
+  }
+
+  /// Milliseconds since 1970.
+  private static func end(_ decision: JSONValue) -> Int64 {
+    (Figures.moment(decision["time"].text) ?? 0) + (decision["total_ms"].whole ?? 0)
   }
 }

@@ -25,7 +25,7 @@ import Testing
     var data = TopData()
     for round in 0..<2 {
       data.take(.status, json(statusText(total: round * 6000)), at: moment(Int64(round) * 1000))
-      let sample = (0..<TopResource.sampleSize).map { decisionText("R\(round)x\($0)") }
+      let sample = (0..<TopResource.sampleSize).map { decisionText("R\(round)x\($0)", second: 49 + round) }
       data.take(.decisions, json(list(sample)), at: moment(Int64(round) * 1000))
     }
     #expect(

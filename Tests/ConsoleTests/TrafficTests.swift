@@ -40,15 +40,26 @@ import Testing
 
   @Test func samplesWithAGapBetweenThemAreEstimates() {
     var data = TopData()
-    func sample(_ prefix: String) -> [String] {
-      (0..<TopResource.sampleSize).map { decisionText("\(prefix)\($0)", host: $0 % 3 == 0 ? "b.test" : "a.test") }
+    func sample(_ prefix: String, _ second: Int) -> [String] {
+      (0..<TopResource.sampleSize).map {
+        decisionText("\(prefix)\($0)", host: $0 % 3 == 0 ? "b.test" : "a.test", second: second)
+      }
     }
-    take(&data, sample("X"), total: 10_000, at: 0)
-    take(&data, sample("Y"), total: 20_000, at: 1000)
+    take(&data, sample("X", 10), total: 10_000, at: 0)
+    take(&data, sample("Y", 20), total: 20_000, at: 1000)
     let one = entry(data, "a.test")
     let other = entry(data, "b.test")
     #expect(one?.isEstimate == true && other?.isEstimate == true)
     #expect(abs((one?.requestsPerSecond ?? 0) - 6667) < 1 && abs((other?.requestsPerSecond ?? 0) - 3333) < 1)
+  }
+
+  @Test func whatTakesThePlaceOfAnotherOfItsMomentIsNotNew() {
+    var data = TopData()
+    let old = (0..<TopResource.sampleSize).map { decisionText("O\($0)", host: "old.test", second: 10) }
+    take(&data, old, total: 900, at: 0)
+    let next = [decisionText("N", host: "new.test", second: 20)] + old.dropFirst(2)
+    take(&data, next + [decisionText("P", host: "old.test", second: 10)], total: 901, at: 1000)
+    #expect(entry(data, "new.test")?.requestsPerSecond == 1 && entry(data, "old.test")?.requestsPerSecond == 0)
   }
 
   @Test func theLongestIdleMakeWay() {
