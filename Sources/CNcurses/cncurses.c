@@ -40,7 +40,10 @@ bool cn_start(void) {
   int outcome = 0;
   if (setupterm(NULL, 1, &outcome) != OK) return false;
   const char *place = tigetstr("cup");
-  if (place == NULL || place == (char *)-1) return false;
+  bool places = place != NULL && place != (char *)-1;
+  /* newterm makes one of its own. */
+  del_curterm(cur_term);
+  if (!places) return false;
   screen = newterm(NULL, stdout, stdin);
   if (screen == NULL) return false;
   choose_attributes();

@@ -329,6 +329,8 @@ class ScriptedDaemon:
     def __init__(self, path: Path, pages: dict):
         self.path, self.admin, self.pages = path, self, pages
         self.requests = Journal("requests to the daemon")
+        self.answers = threading.Event()
+        self.answers.set()
         self.start()
 
     def start(self) -> None:
@@ -339,6 +341,7 @@ class ScriptedDaemon:
 
             def do_GET(self) -> None:
                 daemon.requests.append(f"{self.command} {self.path}")
+                daemon.answers.wait(DEADLINE_SECONDS)
                 page = daemon.pages.get(self.path.split("?")[0] if self.command == "GET" else self.path)
                 status, page = (404, {"status": 404, "detail": "nothing is here"}) if page is None else (200, page)
                 content = page.encode() if isinstance(page, str) else json.dumps(page).encode()
@@ -484,6 +487,23 @@ def test_a_daemon_that_goes_away_is_waited_for(scripted, screen):
     one.row("b.test")
     one.hides("trying again")
     one.hides("http://a.test")
+
+
+def test_a_daemon_that_does_not_answer_holds_no_key_up(scripted, screen):
+    one = screen(scripted)
+    one.row("a.test")
+    scripted.answers.clear()
+    seen = len(scripted.requests.snapshot())
+    scripted.requests.wait_for(after=seen)
+    one.type("?")
+    one.shows("take a temporary answer back")
+    one.type("q", "4")
+    one.shows("TIME UTCv")
+    one.type("1", "/", "none", "Enter")
+    one.shows("no row holds 'none'")
+    one.type("q")
+    one.shows("exit status 0")
+    scripted.answers.set()
 
 
 def test_one_kept_connection_and_only_what_the_view_needs(scripted, screen):
