@@ -9,9 +9,11 @@ let package = Package(
     .executableTarget(
       name: "sallyport",
       dependencies: [
-        "Server", "History", "Policy", "Security", "Reachability", "Transport", "Bytes", "HTTP1", "CLinux",
+        "Console", "Server", "History", "Policy", "Security", "Reachability", "Transport", "Bytes", "HTTP1", "CLinux",
+        "CNcurses",
       ],
       swiftSettings: strict + memorySafe),
+    .target(name: "Console", dependencies: ["Policy"], swiftSettings: strict + memorySafe),
     .target(
       name: "Server",
       dependencies: [
@@ -63,6 +65,7 @@ let package = Package(
         .linkedLibrary("z"), .linkedLibrary("brotlidec"), .linkedLibrary("brotlienc"), .linkedLibrary("zstd"),
       ]),
     .target(name: "CGSSAPI"),
+    .target(name: "CNcurses", linkerSettings: [.linkedLibrary("ncursesw"), .linkedLibrary("tinfo")]),
     .target(name: "CNGHTTP2", linkerSettings: [.linkedLibrary("nghttp2")]),
     .target(
       name: "COpenSSL", linkerSettings: [.linkedLibrary("ssl"), .linkedLibrary("crypto")]),
@@ -111,6 +114,7 @@ let package = Package(
         "Server", "Session", "Cache", "History", "HTTP1", "Policy", "Security", "Reachability", "Transport", "Bytes",
       ],
       swiftSettings: strict),
+    .testTarget(name: "ConsoleTests", dependencies: ["Console", "Session"], swiftSettings: strict),
     .testTarget(name: "StyleTests", dependencies: ["Transport"], swiftSettings: strict),
   ],
   cxxLanguageStandard: .cxx17

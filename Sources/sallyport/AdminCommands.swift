@@ -109,7 +109,7 @@ struct AdminOptions {
     let socket = socketPath
     switch LocalConnection.open(socket) {
     case .failure(let error):
-      Output.complain("sallyport: cannot reach the daemon at \(socket): \(error)\(advice(error))\n")
+      Output.complain("sallyport: \(absence(error, at: socket))\n")
       return nil
     case .success(let connection):
       let accepted = type ?? (wantsJSON ? "application/json" : "text/plain")
@@ -136,6 +136,11 @@ struct AdminOptions {
       Output.answer("{\"kind\":\"\(kind)\"\(members.hasPrefix("}") ? "" : ",")\(members)\n")
     }
     return 0
+  }
+
+  /// Why the daemon cannot be reached, and what to do.
+  func absence(_ error: SystemError, at socket: String) -> String {
+    "cannot reach the daemon at \(socket): \(error)\(advice(error))"
   }
 
   /// What to do where the daemon cannot be reached.

@@ -5,7 +5,7 @@ import Reachability
 
 enum CommandTable {
   static let all: [Command] = [
-    run, check, test, explain, diff, configuration, pin, caInit, caActivate, caShow, caExport, env, status, reload,
+    run, check, test, explain, diff, configuration, pin, caInit, caActivate, caShow, caExport, env, status, top, reload,
     events, reachability, cacheStatus, cacheList, cacheShow, cachePurge, log, learn, replay, asks, allow, deny,
     cancel, flush,
     versionCommand, helpCommand,
@@ -249,6 +249,22 @@ enum CommandTable {
       Asks the running proxy what it does: since when, with which policy, how many connections, what
       each rule allowed and refused, which pins expire soon, and why the last reload failed, if it did.
       """, run: statusCommand)
+
+  private static let top = Command(
+    name: "top", summary: "watch what it does, on a screen that goes on",
+    forms: [
+      CommandForm(
+        options: daemon + [
+          CommandOption(name: "interval", value: "DURATION", summary: "ask so often: 500ms, 2s; 1s without it")
+        ])
+    ],
+    text: """
+      Shows what the running proxy does, on the whole terminal: who talks to whom, connections, hits of
+      rules, refusals with their reasons, and requests that wait for an answer. Enter says more on a row,
+      / filters, ? shows all keys, q quits. It asks once a second, at the same cost at any load.
+
+      Exits 1 where the proxy cannot be reached at the start, or the terminal cannot show it.
+      """, run: topCommand)
 
   private static let reload = Command(
     name: "reload", summary: "have it read its configuration again",

@@ -160,7 +160,10 @@ import Transport
         "Upstream",
         "Synchronization", "CLinux",
       ],
-      "sallyport": ["Bytes", "History", "HTTP1", "Policy", "Reachability", "Security", "Server", "Transport"],
+      "Console": ["Policy"],
+      "sallyport": [
+        "Bytes", "CNcurses", "Console", "History", "HTTP1", "Policy", "Reachability", "Security", "Server", "Transport",
+      ],
     ]
     for source in Self.swift {
       let module = source.path.split(separator: "/").dropFirst().first.map(String.init) ?? ""

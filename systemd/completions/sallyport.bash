@@ -45,7 +45,7 @@ __sallyport_value() {
             ;;
         --when) __sallyport_words "unknown not-reachable wwan wifi wired" ;;
         --user) __sallyport_words "$(compgen -u)" ;;
-        --unit | --permit | --server-name | --host | --older | --rule | --ref | --since | --until | --slow | --limit) ;;
+        --unit | --permit | --server-name | --host | --older | --rule | --ref | --since | --until | --slow | --limit | --interval) ;;
         --program) __sallyport_files ;;
         *) return 1 ;;
     esac
@@ -69,6 +69,7 @@ __sallyport_options() {
         asks) echo "--watch --revoke --config --socket --json --help" ;;
         allow | deny) echo "--once --for --always --user --unit --port --write --config --socket --json --help" ;;
         reload) echo "--close-denied --config --socket --json --help" ;;
+        top) echo "--config --socket --interval --help" ;;
         status | flush) echo "--config --socket --json --help" ;;
         events) echo "--config --socket --kind --rule --user --ref --json --help" ;;
         reachability) echo "--config --socket --watch --json --help" ;;
@@ -85,7 +86,7 @@ __sallyport_options() {
 }
 
 __sallyport() {
-    local commands="run check test explain diff config pin ca env status reload events reachability cache log learn replay asks allow deny cancel flush version help"
+    local commands="run check test explain diff config pin ca env status top reload events reachability cache log learn replay asks allow deny cancel flush version help"
     local current="${COMP_WORDS[COMP_CWORD]}" previous="" command="" index operands=0
     COMPREPLY=()
 
@@ -108,7 +109,7 @@ __sallyport() {
             case $word in
                 -c | --config | --anchors | --file | --output | --socket | --directory | --shell | --format | --only | \
                     --kind | --when | --user | --unit | --permit | --server-name | --host | --older | --rule | --ref | \
-                    --since | --until | --slow | --by | --limit | --program | --write | --for) skip=1 ;;
+                    --since | --until | --slow | --by | --limit | --program | --write | --for | --interval) skip=1 ;;
             esac
         elif [[ -z $command ]]; then
             command=$word

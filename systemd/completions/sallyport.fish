@@ -6,7 +6,7 @@ function __sallyport_words
     for word in (commandline -opc)[2..]
         if test $is_value = 1
             set is_value 0
-        else if string match -qr -- '^(-c|--(config|socket|anchors|file|output|directory|shell|format|only|kind|user|unit|when|permit|server-name|host|rule|ref|older|since|until|slow|by|limit|program|write|for))$' $word
+        else if string match -qr -- '^(-c|--(config|socket|anchors|file|output|directory|shell|format|only|kind|user|unit|when|permit|server-name|host|rule|ref|older|since|until|slow|by|limit|program|write|for|interval))$' $word
             set is_value 1
         else if not string match -q -- '-*' $word
             echo $word
@@ -44,6 +44,7 @@ function __sallyport_commands
         ca 'Make, show and export the local authority' \
         env 'Print the variables that point programs at the proxy' \
         status 'Say how the running daemon is' \
+        top 'Watch what the running daemon does' \
         reload 'Have the running daemon read its configuration again' \
         events 'Print what happens' \
         reachability 'Say by what kind of link a host is reached' \
@@ -68,8 +69,8 @@ complete -c sallyport -n '__sallyport_behind help' -a '(__sallyport_commands)'
 
 # Options that several commands have.
 complete -c sallyport -n 'not __sallyport_behind' -s h -l help -d 'Print help on the command'
-complete -c sallyport -n '__sallyport_in run check test explain config ca env status reload events reachability cache log learn replay asks allow deny cancel flush' -s c -l config -r -F -d 'Configuration file'
-complete -c sallyport -n '__sallyport_in explain env status reload events reachability cache asks allow deny cancel flush' -l socket -r -F -d 'Socket of the daemon'
+complete -c sallyport -n '__sallyport_in run check test explain config ca env status top reload events reachability cache log learn replay asks allow deny cancel flush' -s c -l config -r -F -d 'Configuration file'
+complete -c sallyport -n '__sallyport_in explain env status top reload events reachability cache asks allow deny cancel flush' -l socket -r -F -d 'Socket of the daemon'
 complete -c sallyport -n '__sallyport_in check test explain diff config pin status reload events reachability cache log replay asks allow deny cancel flush help' -l json -d 'Print JSON'
 
 complete -c sallyport -n '__sallyport_behind check' -F
@@ -103,6 +104,7 @@ complete -c sallyport -n '__sallyport_at ca export' -l output -r -F -d 'File to 
 
 complete -c sallyport -n '__sallyport_in env' -l shell -x -a 'sh bash zsh fish systemd env-file json' -d 'Language of the lines'
 
+complete -c sallyport -n '__sallyport_in top' -l interval -x -d 'Ask so often: 500ms, 2s'
 complete -c sallyport -n '__sallyport_in explain' -l absolute -d 'As sent without CONNECT'
 complete -c sallyport -n '__sallyport_in events' -l rule -x -d 'Only of this rule'
 complete -c sallyport -n '__sallyport_in events' -l user -x -a '(__fish_complete_users)' -d 'Only of this user'

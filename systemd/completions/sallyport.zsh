@@ -61,6 +61,7 @@ _sallyport() {
     'ca:make, show and export the local authority'
     'env:print the variables that point programs at the proxy'
     'status:say how the running daemon is'
+    'top:watch what the running daemon does'
     'reload:have the running daemon read its configuration again'
     'events:print what happens'
     'reachability:say by what kind of link a host is reached'
@@ -136,6 +137,7 @@ _sallyport() {
           ;;
         ca) _sallyport_authority ;;
         env) _arguments $place '--shell=[language of the lines]:shell:(sh bash zsh fish systemd env-file json)' ;;
+        top) _arguments $place '--interval=[ask so often]:duration:' ;;
         status | flush) _arguments $daemon ;;
         reload) _arguments $daemon '--close-denied[end what the new policy denies]' ;;
         asks)

@@ -88,6 +88,12 @@ public struct LocalConnection {
     Poll.either(descriptor, descriptor, milliseconds: milliseconds).one
   }
 
+  /// Waits until there is more, or `other` can be read, at most this long, and answers which.
+  public func waits(orFor other: Descriptor, milliseconds: Int32) -> (connection: Bool, other: Bool) {
+    let ready = Poll.either(descriptor, other, milliseconds: milliseconds)
+    return (ready.one, ready.other)
+  }
+
   private static let readBytes = 16 << 10
 
   public func close() { descriptor.close() }
