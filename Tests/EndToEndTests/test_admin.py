@@ -5,11 +5,13 @@ their own.
 """
 
 import base64
+import getpass
 import json
 import os
 import re
 import threading
 from collections import Counter
+from datetime import datetime
 
 import pytest
 
@@ -187,6 +189,26 @@ def test_connections_say_what_each_does(administered, raw_origin, raw_client):
     proxy.admin.asked_until("/v1/connections", lambda all: all == [])
 
 
+def test_connections_say_who_asks_whom(administered, raw_origin, raw_client):
+    echo = raw_origin(tunnel_echo)
+    proxy = administered('[[rule]]\nname = "all"\nusers = ["%s"]\n' % getpass.getuser())
+    tunnel, idle = raw_client(proxy), raw_client(proxy)
+    assert tunnel.exchange(connect("tunnel.test", echo.port)).status == 200
+    all = proxy.admin.asked_until("/v1/connections", lambda all: len(all) == 2)
+    of_tunnel, of_idle = sorted(all, key=lambda entry: entry["state"], reverse=True)
+    assert (of_tunnel["user"], of_tunnel["uid"]) == (getpass.getuser(), os.getuid())
+    assert (of_tunnel["host"], of_tunnel["port"]) == ("tunnel.test", echo.port)
+    assert (of_tunnel["protocol"], of_tunnel["decision"], of_tunnel["reason"]) == ("http/1.1", "allow", "rule")
+    assert all_none(of_idle, "user", "uid", "unit", "program", "host", "port", "decision", "reason")
+    tunnel.close(), idle.close()
+    line = proxy.access()
+    assert (line["user"], line["unit"], line["program"]) == (of_tunnel["user"], of_tunnel["unit"], of_tunnel["program"])
+
+
+def all_none(entry: dict, *names: str) -> bool:
+    return all(entry[name] is None for name in names)
+
+
 def test_a_thousand_connections_are_listed(administered, raw_client):
     proxy = administered()
     clients = [raw_client(proxy) for _ in range(1000)]
@@ -242,6 +264,48 @@ def test_the_memory_of_decisions_is_bounded_and_keeps_the_latest(administered, r
     last = check_problem(client.exchange(get("x.ads.test", 80)), 403).reference
     assert proxy.admin.ask(f"/v1/decisions/{first}").status == 404
     assert proxy.admin.json(f"/v1/decisions/{last}")["ref"] == last
+
+
+def test_the_last_decisions_are_lines_of_the_log(used):
+    found = used.admin.json("/v1/decisions")
+    logged = [said(entry) for entry in used.log.snapshot() if "total_ms" in entry]
+    assert sorted(map(said, found), key=by_reference) == sorted(logged, key=by_reference) and len(found) == 14
+    ends = [end_of(entry) for entry in found]
+    assert ends == sorted(ends, reverse=True)
+    assert used.admin.json("/v1/decisions?limit=3") == found[:3]
+    refused = used.admin.json("/v1/decisions?refused=true")
+    # Two were denied, one came with the wrong type; the two that no origin answered were not refused.
+    assert Counter(entry["outcome"] for entry in refused) == {"denied": 2, "unacceptable-content-type": 1}
+    others = used.admin.json("/v1/decisions?refused=false&limit=1000")
+    assert len(others) == 11 and not {entry["ref"] for entry in others} & {entry["ref"] for entry in refused}
+
+
+def by_reference(entry: dict) -> str:
+    return entry["ref"]
+
+
+def end_of(entry: dict) -> float:
+    return datetime.fromisoformat(entry["time"]).timestamp() + entry["total_ms"] / 1000
+
+
+@pytest.mark.parametrize("query", ["limit=0", "limit=1001", "limit=x", "limit=1&limit=2", "refused=yes", "limits=1"])
+def test_a_wrong_query_of_decisions_is_refused(administered, query):
+    proxy = administered()
+    assert proxy.admin.json("/v1/decisions") == []
+    assert proxy.admin.ask(f"/v1/decisions?{query}").status == 400
+    assert proxy.admin.ask("/v1/decisions", "POST").status == 405
+
+
+def test_what_was_refused_outlasts_what_passes(administered, raw_client, raw_origin):
+    proxy = administered(DENY + '[log]\naccess = false\n', "workers = 1")
+    refused = check_problem(raw_client(proxy).exchange(get("x.ads.test", 80)), 403).reference
+    origin = raw_origin(answering(OK))
+    client = raw_client(proxy)
+    for _ in range(1100):
+        assert client.exchange(get("open.test", origin.port)).status == 200
+    assert [entry["ref"] for entry in proxy.admin.json("/v1/decisions?refused=true")] == [refused]
+    assert refused not in {entry["ref"] for entry in proxy.admin.json("/v1/decisions?limit=1000")}
+    assert proxy.admin.json(f"/v1/decisions/{refused}")["ref"] == refused
 
 
 # Reload

@@ -307,7 +307,7 @@ def test_variables_and_paths_of_the_service_are_those_of_the_units():
 
 RESOURCES = [
     "GET /v1/status", "GET /v1/reachability", "GET /v1/rules", "GET /v1/pins", "GET /v1/connections",
-    "GET /v1/decisions/REF", "GET /v1/events", "POST /v1/reload", "POST /v1/drain", "GET /metrics",
+    "GET /v1/decisions", "GET /v1/decisions/REF", "GET /v1/events", "POST /v1/reload", "POST /v1/drain", "GET /metrics",
     "GET /v1/cache", "GET /v1/cache/answers", "POST /v1/cache/purge", "POST /v1/cancel",
     "POST /v1/flush",
 ]
@@ -386,6 +386,8 @@ def block_of(text: str, beginning: str) -> str:
 
 def test_a_decision_is_a_line_of_the_log():
     assert list(shapes()["GET /v1/decisions/REF"]) == [*fields_of_the_log(), "explanation"]
+    (listed,) = shapes()["GET /v1/decisions"]
+    assert list(listed) == fields_of_the_log()
 
 
 def test_the_metrics_are_those_of_the_daemon():

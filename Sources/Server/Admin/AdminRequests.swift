@@ -18,6 +18,7 @@ extension AdminServer {
   enum Resource {
     case status, rules, pins, connections, metrics
     case decision
+    case decisions(limit: Int)
     case reachability
     case cancelled, flushed
   }
@@ -27,6 +28,7 @@ extension AdminServer {
     switch path {
     case "/v1/events": ["kind", "rule", "user", "ref"]
     case "/v1/reachability": ["host"]
+    case "/v1/decisions": ["limit", "refused"]
     case "/v1/cache": ["url"]
     case "/v1/cache/answers": ["host", "rule"]
     case "/v1/cancel": ["ref", "host", "rule", "user"]
@@ -52,6 +54,7 @@ extension AdminServer {
     case ("GET", "/v1/pins"): inquire(.statistics, .pins, connection)
     case ("GET", "/metrics"): inquire(.statistics, .metrics, connection)
     case ("GET", "/v1/connections"): inquire(.connections, .connections, connection)
+    case ("GET", "/v1/decisions"): askDecisions(request, connection)
     case ("GET", "/v1/events"): watch(request, connection)
     case ("GET", "/v1/reachability"): askReachability(request, connection)
     case ("GET", "/v1/cache"), ("GET", "/v1/cache/answers"): tellCache(request, connection)
@@ -68,7 +71,7 @@ extension AdminServer {
       }
       inquire(.decision(reference), .decision, connection)
     case (_, "/v1/status"), (_, "/v1/rules"), (_, "/v1/pins"), (_, "/metrics"), (_, "/v1/connections"),
-      (_, "/v1/events"), (_, "/v1/reachability"), (_, "/v1/cache"), (_, "/v1/cache/answers"):
+      (_, "/v1/decisions"), (_, "/v1/events"), (_, "/v1/reachability"), (_, "/v1/cache"), (_, "/v1/cache/answers"):
       connection.write(.problem(405, "expected GET"), allow: "GET")
     case (_, "/v1/reload"), (_, "/v1/drain"), (_, "/v1/cache/purge"), (_, "/v1/cancel"), (_, "/v1/flush"):
       connection.write(.problem(405, "expected POST"), allow: "POST")
@@ -209,10 +212,48 @@ extension AdminServer {
       }
       return .json(AdminResources.connections(open))
     case .decision: return decision(inquiry.answers, wantsText: wantsText)
+    case .decisions(let limit):
+      let found = inquiry.answers.map { answer -> [RecentDecision] in
+        if case .decisions(let found) = answer { found } else { [] }
+      }
+      return AdminPage(
+        status: 200, contentType: "application/json",
+        body: .text(AdminResources.decisions(RecentDecision.merged(found, limit: limit))))
     case .cancelled: return cancelled(inquiry.answers, wantsText: wantsText)
     case .flushed: return flushed(inquiry.answers, wantsText: wantsText)
     case .reachability: preconditionFailure("no loop is asked of reachability")
     }
+  }
+
+  private func askDecisions(_ request: AdminRequest, _ connection: AdminConnection) {
+    func value(_ name: String) -> Result<String?, AdminQuery.Fault> {
+      AdminQuery.values(of: name, in: request.query).flatMap { values in
+        values.count > 1
+          ? .failure(AdminQuery.Fault(sentence: "expected one '\(name)' in the query")) : .success(values.first)
+      }
+    }
+    var limit = AdminResources.usualDecisions
+    switch value("limit") {
+    case .failure(let fault): return refuse(400, fault.sentence, connection)
+    case .success(nil): break
+    case .success(let text?):
+      guard let number = Int(text), (1...AdminResources.mostDecisions).contains(number) else {
+        return refuse(
+          400, "expected a 'limit' from 1 to \(AdminResources.mostDecisions), found '\(Self.cut(text))'", connection)
+      }
+      limit = number
+    }
+    var areRefused: Bool? = nil
+    switch value("refused") {
+    case .failure(let fault): return refuse(400, fault.sentence, connection)
+    case .success(nil): break
+    case .success(let text?):
+      guard let truth = Bool(text) else {
+        return refuse(400, "expected 'refused' to be true or false, found '\(Self.cut(text))'", connection)
+      }
+      areRefused = truth
+    }
+    inquire(.decisions(limit: limit, areRefused: areRefused), .decisions(limit: limit), connection)
   }
 
   private func decision(_ answers: [Answer], wantsText: Bool) -> AdminPage {

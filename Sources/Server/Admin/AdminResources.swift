@@ -213,18 +213,43 @@ enum AdminResources {
   // MARK: GET /v1/connections
 
   static func connections(_ open: [OpenConnection]) -> JSONText {
-    .array(
-      open.map { connection in
-        .object([
-          ("client", .string(text(connection.client))), ("state", .string(connection.state.rawValue)),
-          ("request", connection.text.isEmpty ? .null : .string(connection.text)),
-          ("ref", connection.reference.map { .string($0.text) } ?? .null),
-          ("rule", connection.rule.map { .string($0) } ?? .null),
-          ("upstream", connection.upstream.map { .string(text($0)) } ?? .null),
-          ("bytes_in", number(connection.bytesIn)), ("bytes_out", number(connection.bytesOut)),
-          ("age_ms", connection.ageMilliseconds.map { .number(Int($0)) } ?? .null),
-        ])
-      })
+    .array(open.map { .object(request($0) + destination($0) + progress($0)) })
+  }
+
+  private static func request(_ connection: OpenConnection) -> [(String, JSONText)] {
+    let client = connection.user
+    return [
+      ("client", .string(text(connection.client))), ("state", .string(connection.state.rawValue)),
+      ("request", connection.text.isEmpty ? .null : .string(connection.text)),
+      ("ref", connection.reference.map { .string($0.text) } ?? .null), ("rule", text(connection.rule)),
+      ("user", text(client.map { $0.user ?? "\($0.userID)" })), ("uid", client.flatMap(userID) ?? .null),
+      ("unit", text(client?.unit)), ("program", text(connection.program)),
+    ]
+  }
+
+  private static func destination(_ connection: OpenConnection) -> [(String, JSONText)] {
+    let destination = connection.destination
+    return [
+      ("host", text(destination?.host)), ("port", destination.map { .number(Int($0.port)) } ?? .null),
+      ("protocol", text(connection.wire.name.description)),
+      ("decision", text(connection.decision?.verdict.token.description)),
+      ("reason", text(connection.decision?.reason.token.description)),
+      ("upstream", text(connection.upstream.map { text($0) })),
+    ]
+  }
+
+  private static func progress(_ connection: OpenConnection) -> [(String, JSONText)] {
+    [
+      ("bytes_in", number(connection.bytesIn)), ("bytes_out", number(connection.bytesOut)),
+      ("age_ms", connection.ageMilliseconds.map { .number(Int($0)) } ?? .null),
+    ]
+  }
+
+  private static func text(_ word: String?) -> JSONText { word.map { .string($0) } ?? .null }
+
+  /// nil where nobody can say which user it is.
+  private static func userID(_ client: LocalClient) -> JSONText? {
+    client.isUserInDoubt && client.userID == LocalClient.noUser ? nil : .number(Int(client.userID))
   }
 
   // MARK: GET /v1/reachability
@@ -292,6 +317,33 @@ enum AdminResources {
     ])
   }
 
+  // MARK: GET /v1/decisions
+
+  /// How many there are without a limit in the query, and at most: a page that a program reads once a second costs little.
+  static let usualDecisions = 100
+  static let mostDecisions = 1000
+
+  /// Lines of the log, newest first, with all their members.
+  static func decisions(_ found: [RecentDecision]) -> String {
+    var out = ByteBuffer()
+    out.append("[")
+    for (index, decision) in found.enumerated() {
+      if index > 0 { out.append(",\n") }
+      var text = ByteBuffer()
+      text.append(decision.text)
+      line(of: decision).writeMembers(decision.record, text, to: &out)
+      out.append("}")
+    }
+    out.append("]\n")
+    return out.bytes.string
+  }
+
+  private static func line(of found: RecentDecision) -> AccessLine {
+    AccessLine(
+      of: found.record, rule: found.rule, by: found.policy, client: found.client,
+      totalMilliseconds: found.totalMilliseconds)
+  }
+
   // MARK: GET /v1/decisions/REF
 
   /// Rules before the deciding one of which it is told why they did not match: a page of them.
@@ -303,9 +355,7 @@ enum AdminResources {
     guard let found else { return nil }
     var text = ByteBuffer()
     text.append(found.text)
-    let line = AccessLine(
-      of: found.record, rule: found.rule, by: found.policy, client: found.client,
-      totalMilliseconds: found.totalMilliseconds)
+    let line = line(of: found)
     let explanation = explanation(of: found)
     var out = ByteBuffer()
     if format == .json {

@@ -11,6 +11,8 @@ enum Question: Sendable {
   case statistics
   case connections
   case decision(Reference)
+  /// The newest that have ended. `areRefused`: only those that were refused, or only the others.
+  case decisions(limit: Int, areRefused: Bool?)
   /// Has the loop post how far its exchanges are.
   case progress
   /// Has it end those that are meant.
@@ -24,6 +26,7 @@ enum Answer: Sendable {
   case statistics(Statistics)
   case connections([OpenConnection])
   case decision(RecentDecision?)
+  case decisions([RecentDecision])
   case progress
   /// How many exchanges and tunnels were ended.
   case cancelled(Int)
@@ -45,10 +48,40 @@ struct OpenConnection: Sendable {
   let reference: Reference?
   let rule: String?
   let upstream: SocketAddress?
+  /// Who asks; nil where nobody had to know, or could.
+  let user: LocalClient?
+  let program: String?
+  /// The destination; nil where none is named.
+  let destination: NamedOrigin?
+  let wire: HTTPProtocol
+  let decision: Decision?
   let bytesIn: UInt64
   let bytesOut: UInt64
   /// Since the request under way began, in milliseconds; nil where none is.
   let ageMilliseconds: Int64?
+}
+
+/// Host and port of a target: `https://a.example/path`, `a.example:443`.
+struct NamedOrigin: Equatable, Sendable {
+  let host: String
+  let port: UInt16
+
+  /// nil: it names none, such as `*`.
+  init?(_ target: String) {
+    var rest = target[...]
+    var port: UInt16? = nil
+    if let colon = target.firstRange(of: "://") {
+      port = target[..<colon.lowerBound] == "https" ? 443 : 80
+      rest = target[colon.upperBound...].prefix { $0 != "/" && $0 != "?" }
+    }
+    if let colon = rest.lastIndex(of: ":"), rest[colon...].utf8.dropFirst().allSatisfy({ (0x30...0x39).contains($0) }) {
+      port = UInt16(rest[rest.index(after: colon)...]) ?? port
+      rest = rest[..<colon]
+    }
+    guard let port, !rest.isEmpty else { return nil }
+    self.host = String(rest)
+    self.port = port
+  }
 }
 
 extension Worker {
@@ -60,6 +93,7 @@ extension Worker {
     case .statistics: .statistics(statisticsNow())
     case .connections: .connections(openConnections())
     case .decision(let reference): .decision(recent.find(reference))
+    case .decisions(let limit, let areRefused): .decisions(recent.newest(limit, areRefused: areRefused))
     case .progress: tellProgress()
     case .cancel(let selection): .cancelled(cancel(selection))
     case .flush: .flushed(flush())
@@ -106,7 +140,10 @@ extension Conversation {
       client: peer, state: session.exchange.isInTunnel ? .tunnel : isOpen ? .request : .idle,
       text: isOpen ? summaryText(record) : "", reference: isOpen ? record.reference : nil,
       rule: isOpen ? session.exchange.ruleName : nil,
-      upstream: record.upstream.map { SocketAddress($0, port: record.upstreamPort) }, bytesIn: record.bytesIn,
+      upstream: record.upstream.map { SocketAddress($0, port: record.upstreamPort) },
+      user: isOpen ? record.client : nil, program: isOpen ? record.program : nil,
+      destination: isOpen ? NamedOrigin(outputs.text.string(record.target)) : nil, wire: record.wire,
+      decision: isOpen ? record.decision : nil, bytesIn: record.bytesIn,
       bytesOut: record.bytesOut, ageMilliseconds: isOpen ? now - record.begun : nil)
   }
 

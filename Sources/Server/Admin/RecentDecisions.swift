@@ -1,7 +1,9 @@
-// The last exchanges of a loop, so that `sallyport explain REF` can tell of one what was in its line of the log.
+// The last exchanges of a loop, for `sallyport explain REF` and GET /v1/decisions: what was in their lines of the log.
 //
 // A ring of records beside a ring of bytes for their texts; both are made once and written over, so that noting one
-// allocates nothing. A record whose text has been written over is gone. Tests: RecentDecisionsTests.
+// allocates nothing. A record whose text has been written over is gone. What was refused is also kept in a smaller ring
+// of its own: thousands of requests a second that pass would otherwise write it over before anyone has seen it.
+// Tests: RecentDecisionsTests.
 
 import Bytes
 import Policy
@@ -18,6 +20,14 @@ struct RecentDecision: Sendable {
   let totalMilliseconds: Int64
   /// Method and target, at the record's ranges.
   let text: [UInt8]
+
+  /// Milliseconds since 1970, by the clock of its beginning, as in the log.
+  var endedWall: Int64 { record.begunWall + totalMilliseconds }
+
+  /// What several loops remember, as one: the newest `limit`, newest first.
+  static func merged(_ loops: [[RecentDecision]], limit: Int) -> [RecentDecision] {
+    Array(loops.flatMap { $0 }.sorted { $0.endedWall > $1.endedWall }.prefix(limit))
+  }
 }
 
 struct RecentDecisions: ~Copyable {
@@ -25,7 +35,40 @@ struct RecentDecisions: ~Copyable {
   static let mostEntries = 1024
   /// Bytes for their texts: targets are at most 1.3 KiB, and rarely a tenth of it.
   static let textBytes = 128 << 10
+  /// Refused exchanges that are remembered beside them: as many as somebody reads.
+  static let mostRefused = 256
+  /// Bytes for their texts, in the same proportion.
+  static let refusedTextBytes = 32 << 10
 
+  private var all = DecisionRing(mostEntries: mostEntries, textBytes: textBytes)
+  private var refused = DecisionRing(mostEntries: mostRefused, textBytes: refusedTextBytes)
+
+  mutating func note(
+    _ record: borrowing ExchangeRecord, rule: String?, policy: Policy, client: SocketAddress, totalMilliseconds: Int64,
+    text: Span<UInt8>
+  ) {
+    all.note(
+      record, rule: rule, policy: policy, client: client, totalMilliseconds: totalMilliseconds, text: text)
+    guard record.isRefusal else { return }
+    refused.note(
+      record, rule: rule, policy: policy, client: client, totalMilliseconds: totalMilliseconds, text: text)
+  }
+
+  /// The exchange with this reference, the latest where it has come round.
+  func find(_ reference: Reference) -> RecentDecision? { all.find(reference) ?? refused.find(reference) }
+
+  /// The newest `limit`, newest first. `areRefused`: only those that were refused, or only the others.
+  func newest(_ limit: Int, areRefused: Bool?) -> [RecentDecision] {
+    switch areRefused {
+    case nil: all.newest(limit) { _ in true }
+    case false?: all.newest(limit) { !$0.isRefusal }
+    case true?: refused.newest(limit) { _ in true }
+    }
+  }
+}
+
+/// A ring of exchanges, and one of bytes for their texts.
+private struct DecisionRing {
   private struct Entry {
     let record: ExchangeRecord
     let rule: String?
@@ -37,47 +80,71 @@ struct RecentDecisions: ~Copyable {
     let textCount: Int
   }
 
+  private let mostEntries: Int
+  private let textBytes: Int
   private var entries: [Entry] = []
+  /// Of the oldest, once the ring is full.
   private var next = 0
   private var texts: [UInt8] = []
   private var written = 0
+
+  init(mostEntries: Int, textBytes: Int) {
+    self.mostEntries = mostEntries
+    self.textBytes = textBytes
+  }
 
   mutating func note(
     _ record: borrowing ExchangeRecord, rule: String?, policy: Policy, client: SocketAddress, totalMilliseconds: Int64,
     text: Span<UInt8>
   ) {
     if texts.isEmpty {
-      texts = [UInt8](repeating: 0, count: Self.textBytes)
-      entries.reserveCapacity(Self.mostEntries)
+      texts = [UInt8](repeating: 0, count: textBytes)
+      entries.reserveCapacity(mostEntries)
     }
     let entry = Entry(
       record: copy record, rule: rule, policy: policy, client: client, totalMilliseconds: totalMilliseconds,
-      textBegin: written, textCount: min(text.count, Self.textBytes))
-    let begin = written % Self.textBytes
-    let beforeEnd = min(entry.textCount, Self.textBytes - begin)
+      textBegin: written, textCount: min(text.count, textBytes))
+    let begin = written % textBytes
+    let beforeEnd = min(entry.textCount, textBytes - begin)
     var room = texts.mutableSpan
     for index in 0..<beforeEnd { room[begin + index] = text[index] }
     for index in beforeEnd..<entry.textCount { room[index - beforeEnd] = text[index] }
     written += entry.textCount
-    if entries.count < Self.mostEntries {
+    if entries.count < mostEntries {
       entries.append(entry)
     } else {
       entries[next] = entry
-      next = (next + 1) % Self.mostEntries
+      next = (next + 1) % mostEntries
     }
   }
 
-  /// The exchange with this reference, the latest where it has come round.
   func find(_ reference: Reference) -> RecentDecision? {
     var found: Entry? = nil
-    for entry in entries where entry.record.reference == reference && entry.textBegin >= written - Self.textBytes {
+    for entry in entries where entry.record.reference == reference && entry.textBegin >= written - textBytes {
       if found == nil || found!.textBegin <= entry.textBegin { found = entry }
     }
-    return found.map { entry in
-      RecentDecision(
-        record: entry.record, rule: entry.rule, policy: entry.policy, client: entry.client,
-        totalMilliseconds: entry.totalMilliseconds,
-        text: (0..<entry.textCount).map { texts[(entry.textBegin + $0) % Self.textBytes] })
+    return found.map(decision)
+  }
+
+  func newest(_ limit: Int, where isMeant: (borrowing ExchangeRecord) -> Bool) -> [RecentDecision] {
+    var newest: [RecentDecision] = []
+    newest.reserveCapacity(min(limit, entries.count))
+    for age in 0..<entries.count {
+      if newest.count == limit { break }
+      let index = (next + entries.count - 1 - age) % entries.count
+      // All older ones have lost their texts, too.
+      if entries[index].textBegin < written - textBytes { break }
+      if isMeant(entries[index].record) { newest.append(decision(entries[index])) }
     }
+    return newest
+  }
+
+  private func decision(_ entry: Entry) -> RecentDecision {
+    let begin = entry.textBegin % textBytes
+    let beforeEnd = min(entry.textCount, textBytes - begin)
+    return RecentDecision(
+      record: entry.record, rule: entry.rule, policy: entry.policy, client: entry.client,
+      totalMilliseconds: entry.totalMilliseconds,
+      text: Array(texts[begin..<begin + beforeEnd]) + texts[..<(entry.textCount - beforeEnd)])
   }
 }

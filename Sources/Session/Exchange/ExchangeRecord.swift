@@ -68,6 +68,19 @@ public struct ExchangeRecord: Sendable {
   public var target: Range<Int> = 0..<0
 
   public init() {}
+
+  /// Whether the proxy refused it: by its rule, by what the exchange showed, or for want of room. That its destination
+  /// could not be reached is none.
+  public var isRefusal: Bool {
+    if decision?.verdict == .deny { return true }
+    switch outcome {
+    case .problem(let kind): return !kind.isAboutReachability
+    case .tunnelFault, .tunnelRefused: return true
+    case .done, .clientLeft, .upstreamBrokeOff, .malformedBody, .stalled, .tunnelIdle, .exchangeTimeout, .shutDown,
+      .cancelled, .displaced, .tunnelFaultReported:
+      return false
+    }
+  }
 }
 
 /// What was found wrong with an exchange.
