@@ -17,7 +17,7 @@ let package = Package(
       dependencies: [
         "Session", "Cache", "History", "TLSWire", "Upstream", "Sharing", "Transport", "Security", "Reachability",
         "HTTP1", "HTTP2", "Policy",
-        "Bytes", "CLinux",
+        "Bytes", "Dashboard", "CLinux",
       ],
       swiftSettings: strict),
     .target(
@@ -48,6 +48,7 @@ let package = Package(
       swiftSettings: strict),
     .target(name: "Security", dependencies: ["Bytes", "COpenSSL", "CGSSAPI"], swiftSettings: strict),
     .target(name: "Bytes", swiftSettings: strict + memorySafe),
+    .target(name: "Dashboard", resources: [.embedInCode("page")], swiftSettings: strict + memorySafe),
     .target(name: "CLinux"),
     .target(
       name: "CTOML",

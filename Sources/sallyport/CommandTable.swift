@@ -5,8 +5,8 @@ import Reachability
 
 enum CommandTable {
   static let all: [Command] = [
-    run, check, test, explain, diff, configuration, pin, caInit, caActivate, caShow, caExport, env, status, reload,
-    events, reachability, cacheStatus, cacheList, cacheShow, cachePurge, log, learn, replay, cancel, flush,
+    run, check, test, explain, diff, configuration, pin, caInit, caActivate, caShow, caExport, env, status, dashboard,
+    reload, events, reachability, cacheStatus, cacheList, cacheShow, cachePurge, log, learn, replay, cancel, flush,
     versionCommand, helpCommand,
   ]
 
@@ -248,6 +248,20 @@ enum CommandTable {
       Asks the running proxy what it does: since when, with which policy, how many connections, what
       each rule allowed and refused, which pins expire soon, and why the last reload failed, if it did.
       """, run: statusCommand)
+
+  private static let dashboard = Command(
+    name: "dashboard", summary: "open a view of it in the browser",
+    forms: [
+      CommandForm(options: [CommandOption(name: "no-open", summary: "print the link only")] + daemon + [json])
+    ],
+    text: """
+      Prints a link to the dashboard of the running proxy and opens it: with $BROWSER, else with xdg-open
+      on a display. Root opens nothing, unless BROWSER is set and sudo is not used.
+
+      The link works once, within a minute, in a browser of the user who asked; of the user who ran
+      sudo, where root asks by sudo. The browser may then do what that user may do by the admin socket.
+      The dashboard needs 'web' in [admin]. From another machine: ssh -L 3129:127.0.0.1:3129.
+      """, run: dashboardCommand)
 
   private static let reload = Command(
     name: "reload", summary: "have it read its configuration again", forms: [CommandForm(options: daemon + [json])],
