@@ -51,10 +51,10 @@ import Testing
         return String(line)
       }
       keys.insert(String(key))
-      // There is no file of users by default, no key from elsewhere, no address of metrics, nobody who may more than
-      // others, and no timeout of a whole exchange.
+      // There is no file of users by default, no key from elsewhere, no address of metrics or for browsers, nobody who may
+      // more than others, and no timeout of a whole exchange.
       let isExample =
-        ["credentials", "key", "metrics", "operators", "directory"].contains(String(key))
+        ["credentials", "key", "metrics", "web", "operators", "directory"].contains(String(key))
         || body.contains("\"5m\"") && key == "timeout"
       return isExample ? String(line) : String(body)
     }

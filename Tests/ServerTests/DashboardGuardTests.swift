@@ -32,6 +32,12 @@ import Testing
     #expect(status("GET", [("host", host)]) == expected)
   }
 
+  @Test func aTargetWithAHostIsForAProxy() {
+    var fields = fields([Self.host])
+    fields.isForProxy = true
+    #expect(Self.checks.refusal(fields, method: "GET")?.status == 421)
+  }
+
   @Test func aRequestWithoutAHostIsRefused() { #expect(status("GET", []) == 421) }
 
   @Test func onTheSchemesPortBrowsersLeaveItOut() {

@@ -166,7 +166,7 @@ def commented_defaults() -> dict[tuple[str, str], str]:
 
 # Shown in the configuration as examples: there is no value without them.
 NO_DEFAULT = {
-    ("[proxy]", "credentials"), ("[authority]", "key"), ("[admin]", "metrics"), ("[admin]", "operators"),
+    ("[proxy]", "credentials"), ("[authority]", "key"), ("[admin]", "metrics"), ("[admin]", "web"), ("[admin]", "operators"),
     ("[cache]", "directory"),
 }
 
@@ -309,7 +309,7 @@ RESOURCES = [
     "GET /v1/status", "GET /v1/reachability", "GET /v1/rules", "GET /v1/pins", "GET /v1/connections",
     "GET /v1/decisions", "GET /v1/decisions/REF", "GET /v1/events", "POST /v1/reload", "POST /v1/drain", "GET /metrics",
     "GET /v1/cache", "GET /v1/cache/answers", "POST /v1/cache/purge", "POST /v1/cancel",
-    "POST /v1/flush",
+    "POST /v1/flush", "GET /v1/series", "GET /v1/dashboard", "POST /v1/dashboard",
 ]
 
 

@@ -66,6 +66,7 @@ __sallyport_options() {
         "ca export") echo "--format --only --bundle --output --directory --config --help" ;;
         env) echo "--config --socket --shell --help" ;;
         cancel) echo "--host --rule --user --config --socket --json --help" ;;
+        dashboard) echo "--no-open --config --socket --json --help" ;;
         status | reload | flush) echo "--config --socket --json --help" ;;
         events) echo "--config --socket --kind --rule --user --ref --json --help" ;;
         reachability) echo "--config --socket --watch --json --help" ;;
@@ -82,7 +83,7 @@ __sallyport_options() {
 }
 
 __sallyport() {
-    local commands="run check test explain diff config pin ca env status reload events reachability cache log learn replay cancel flush version help"
+    local commands="run check test explain diff config pin ca env status dashboard reload events reachability cache log learn replay cancel flush version help"
     local current="${COMP_WORDS[COMP_CWORD]}" previous="" command="" index operands=0
     COMPREPLY=()
 

@@ -61,6 +61,7 @@ _sallyport() {
     'ca:make, show and export the local authority'
     'env:print the variables that point programs at the proxy'
     'status:say how the running daemon is'
+    'dashboard:open a view of the running daemon in the browser'
     'reload:have the running daemon read its configuration again'
     'events:print what happens'
     'reachability:say by what kind of link a host is reached'
@@ -133,6 +134,7 @@ _sallyport() {
           ;;
         ca) _sallyport_authority ;;
         env) _arguments $place '--shell=[language of the lines]:shell:(sh bash zsh fish systemd env-file json)' ;;
+        dashboard) _arguments $daemon '--no-open[print the link only]' ;;
         status | reload | flush) _arguments $daemon ;;
         cancel)
           _arguments $daemon \

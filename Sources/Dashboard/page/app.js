@@ -128,9 +128,11 @@ const microseconds = (value) => value < 1000 ? `${Math.round(value)} µs`
 const rate = (value) => value >= 1e6 ? `${(value / 1e6).toFixed(1)} M` : value >= 1e4 ? `${Math.round(value / 1000)} k`
   : value >= 1000 ? `${(value / 1000).toFixed(1)} k` : value >= 10 || Number.isInteger(value) ? `${Math.round(value)}`
   : value.toFixed(1);
-const moment = (text) => new Date(text).toLocaleTimeString();
+// As in logs: of one width, and as long as it must be.
+const moment = (time) => new Date(time).toLocaleTimeString("en-GB");
 const day = (text) => new Date(text).toLocaleDateString([], { year: "numeric", month: "short", day: "numeric" });
-const ago = (text) => `${duration(Date.now() - Date.parse(text))} ago`;
+const span = (ms) => ms < 60000 ? `${Math.max(0, Math.floor(ms / 1000))} s` : duration(ms);
+const ago = (text) => `${span(Date.now() - Date.parse(text))} ago`;
 const chip = (text, kind = "") => element("span", { class: `chip ${kind}` }, text);
 
 // Sets a text only where it is another: what is selected or read aloud stays.
@@ -168,7 +170,7 @@ async function status() {
   put($("version"), now.version);
   const failure = now.policy.failure;
   const facts = [
-    fact(now.draining ? "draining" : `up ${duration(now.uptime_seconds * 1000)}`, now.draining ? "wait" : "good"),
+    fact(now.draining ? "draining" : `up ${span(now.uptime_seconds * 1000)}`, now.draining ? "wait" : "good"),
     fact(`network: ${now.reachability}`, now.reachability === "not-reachable" ? "bad" : ""),
     fact(`listens on ${now.listen.join(", ")}`),
     fact(`${now.policy.rules} ${now.policy.rules === 1 ? "rule" : "rules"}, read ${ago(now.policy.loaded)}`),
@@ -276,7 +278,7 @@ function makeRow(item) {
   const cell = (name) => element("td", { class: name });
   const row = element("tr", { class: "fresh" });
   row.cells_ = {
-    time: cell("mono"), state: cell(""), target: cell("target"), who: cell("wide"), rule: cell("middle"),
+    time: cell("mono middle"), state: cell(""), target: cell("target"), who: cell("wide"), rule: cell("middle"),
     bytes: cell("wide number"), duration: cell("middle number"), actions: cell("actions"),
   };
   row.append(...Object.values(row.cells_));
@@ -303,7 +305,7 @@ function makeRow(item) {
 
 function fillRow(row, item) {
   row.item = item;
-  put(row.cells_.time, item.isOpen ? "now" : new Date(item.time).toLocaleTimeString());
+  put(row.cells_.time, item.isOpen ? "now" : moment(item.time));
   put(row.chip, item.outcome);
   row.chip.className = `chip ${item.kind}`;
   put(row.method, item.method);
@@ -401,7 +403,7 @@ function endedDetail(one) {
     ["Outcome", chip(`${one.status ?? ""} ${one.outcome}`.trim(), one.outcome === "done" ? "good" : "bad")],
     ["Decision", explanation ? `${explanation.decision} (${explanation.reason})` : one.decision],
     ["Rule", rule ? rule.name : one.rule ?? "no rule matched"], ["Place", rule ? `${rule.file}:${rule.line}` : one.place],
-    ["Reason", rule?.reason], ["Detail", one.detail], ["Expected", one.expected], ["Seen", one.seen],
+    ["Reason", rule?.reason], ["Detail", one.detail === rule?.reason ? null : one.detail], ["Expected", one.expected], ["Seen", one.seen],
     ["User", one.user], ["Unit", one.unit], ["Program", one.program], ["Client", one.client],
     ["Upstream", one.upstream], ["Route", one.route], ["Cache", one.cache], ["Violation", one.violation], ["Reported", one.report],
     ["Bytes", `${size(one.bytes_in ?? 0)} from the client, ${size(one.bytes_out ?? 0)} to it`], ["Took", duration(one.total_ms)],
@@ -463,7 +465,7 @@ async function asks() {
   reconcile($("asks-list"), answer.asks.map((one) => [one.ref, one]), makeAsk, fillAsk);
   $("temporary").hidden = answer.temporary.length === 0;
   reconcile($("temporary-rows"), answer.temporary.map((one) => [String(one.id), one]), makeTemporary, (row, one) => {
-    put(row.until, `${duration(Math.max(0, Date.parse(one.until) - Date.now()))} left`);
+    put(row.until, `${span(Math.max(0, Date.parse(one.until) - Date.now()))} left`);
   });
 }
 
@@ -492,7 +494,7 @@ function makeAsk(one) {
 
 function fillAsk(item, one) {
   const left = Math.max(0, Date.parse(one.until) - Date.now());
-  put(item.left, `${one.ref} · ${one.waiting === 1 ? "1 request waits" : `${one.waiting} requests wait`} · ${duration(left)} to answer`);
+  put(item.left, `${one.ref} · ${one.waiting === 1 ? "1 request waits" : `${one.waiting} requests wait`} · ${span(left)} to answer`);
 }
 
 function makeTemporary(one) {
@@ -518,6 +520,7 @@ const charts = {
   refusals: new Chart("Refusals a minute, by rule", "bars", rate),
   cache: new Chart("Cache, requests a minute", "bars", rate),
 };
+addEventListener("resize", () => { for (const chart of Object.values(charts)) chart.redraw(); });
 $("charts").append(...Object.values(charts).map((chart) => chart.figure));
 
 async function series() {
@@ -590,7 +593,7 @@ async function network() {
   const path = (name, one) => `${name}: ${one.status}${one.interface ? ` by ${one.interface}` : ""}${one.gateway ? `, gateway ${one.gateway}` : ""}`;
   put($("network-summary"), `The machine is ${found.status}. ${path("IPv4", found.ipv4)}. ${path("IPv6", found.ipv6)}. ${found.waiting ? `${found.waiting} requests wait.` : "No request waits."}`);
   const rows = [
-    ...found.interfaces.map((one) => [one.name, one.kind, !one.up ? ["down", "wait"] : one.carrier ? ["up", "good"] : ["no carrier", "bad"], one.addresses.join(", ")]),
+    ...found.interfaces.map((one) => [one.name, one.kind, !one.up ? ["down", ""] : one.carrier ? ["up", "good"] : ["no carrier", "bad"], one.addresses.join(", ")]),
     ...found.routes.map((one) => [one.name, "route", one.unusable ? ["not usable", "bad"] : one.dead_for_ms ? [`passed over for ${duration(one.dead_for_ms)}`, "wait"] : ["in use", "good"], one.via]),
   ];
   $("network-rows").replaceChildren(...rows.map(([name, kind, [state, colour], addresses]) => element("tr", {},

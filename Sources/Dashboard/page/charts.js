@@ -2,7 +2,7 @@
 // below shows the values at the pointer. Text goes in as text content alone.
 
 const SPACE = "http://www.w3.org/2000/svg";
-const WIDTH = 560, HEIGHT = 170, LEFT = 46, RIGHT = 8, TOP = 8, BOTTOM = 22;
+const HEIGHT = 170, LEFT = 46, RIGHT = 8, TOP = 8, BOTTOM = 22;
 const HOUR = 3600000;
 // More than two intervals between samples is a gap: the machine slept.
 const GAP = 25000;
@@ -41,7 +41,8 @@ export class Chart {
     this.title = title;
     this.kind = kind;
     this.format = format;
-    this.plot = svg("svg", { class: "chart", viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img" });
+    this.plot = svg("svg", { class: "chart", role: "img" });
+    this.width = 560;
     this.legend = element("ul", { class: "legend", "aria-hidden": "true" });
     this.reading = element("p", { class: "reading", "aria-hidden": "true" });
     this.numbers = element("tbody");
@@ -57,6 +58,10 @@ export class Chart {
 
   // times: milliseconds, ascending; series: [{name, values}] with null where there is no value
   draw(times, series, now) {
+    this.last = [times, series, now];
+    // One unit is one pixel, so that text keeps its size.
+    this.width = Math.max(260, this.plot.clientWidth || this.width);
+    this.plot.setAttribute("viewBox", `0 0 ${this.width} ${HEIGHT}`);
     this.from = now - HOUR;
     [this.times, this.series] = this.kind === "bars" ? this.minutes(times, series, now) : [times, series];
     const greatest = this.kind === "bars"
@@ -65,7 +70,7 @@ export class Chart {
     const marks = ticks(greatest);
     this.top = marks[marks.length - 1];
     const parts = marks.flatMap((value) => [
-      svg("line", { class: "grid", x1: LEFT, x2: WIDTH - RIGHT, y1: this.y(value), y2: this.y(value) }),
+      svg("line", { class: "grid", x1: LEFT, x2: this.width - RIGHT, y1: this.y(value), y2: this.y(value) }),
       svg("text", { x: LEFT - 6, y: this.y(value) + 4, "text-anchor": "end" }, this.format(value)),
     ]);
     for (let minutes = 0; minutes <= 60; minutes += 15) {
@@ -79,7 +84,9 @@ export class Chart {
     this.describe();
   }
 
-  x(time) { return LEFT + (WIDTH - LEFT - RIGHT) * Math.min(1, Math.max(0, (time - this.from) / HOUR)); }
+  redraw() { if (this.last) this.draw(...this.last); }
+
+  x(time) { return LEFT + (this.width - LEFT - RIGHT) * Math.min(1, Math.max(0, (time - this.from) / HOUR)); }
   y(value) { return TOP + (HEIGHT - TOP - BOTTOM) * (1 - value / this.top); }
 
   lines() {
@@ -110,7 +117,7 @@ export class Chart {
   }
 
   bars() {
-    const width = (WIDTH - LEFT - RIGHT) / 60, parts = [];
+    const width = (this.width - LEFT - RIGHT) / 60, parts = [];
     this.times.forEach((_, slot) => {
       let sum = 0;
       this.series.forEach((one, number) => {
@@ -151,7 +158,7 @@ export class Chart {
   point(event) {
     if (!this.times?.length) return;
     const box = this.plot.getBoundingClientRect();
-    const time = this.from + ((event.clientX - box.left) / box.width * WIDTH - LEFT) / (WIDTH - LEFT - RIGHT) * HOUR;
+    const time = this.from + ((event.clientX - box.left) / box.width * this.width - LEFT) / (this.width - LEFT - RIGHT) * HOUR;
     let nearest = 0;
     this.times.forEach((one, index) => {
       if (Math.abs(one - time) < Math.abs(this.times[nearest] - time)) nearest = index;

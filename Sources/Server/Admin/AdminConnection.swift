@@ -186,6 +186,7 @@ final class AdminConnection {
   private func webFields(hasBody: Bool) -> WebFields {
     var fields = WebFields()
     fields.hasBody = hasBody
+    fields.isForProxy = head.form != .origin
     for line in head.fields.lines { fields.take(input.string(line.name).lowercased(), input.string(line.value)) }
     return fields
   }

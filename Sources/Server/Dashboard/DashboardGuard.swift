@@ -20,6 +20,9 @@ struct WebFields: Equatable {
   var hasBody = false
   /// A field that may come once came again: two readers could take different ones.
   var isAmbiguous = false
+  /// The target names a host of its own, which would count in place of Host (RFC 9112, 3.2.2): browsers send that to
+  /// proxies.
+  var isForProxy = false
 
   static let actionName = "sallyport-dashboard"
 
@@ -70,6 +73,9 @@ struct DashboardGuard: Sendable {
   func refusal(_ fields: WebFields, method: String) -> Refusal? {
     if fields.isAmbiguous {
       return Refusal(status: 400, detail: "a field that says where the request comes from came twice")
+    }
+    if fields.isForProxy {
+      return Refusal(status: 421, detail: "expected a path as the target: the dashboard is no proxy")
     }
     guard let host = fields.host?.lowercased(), hosts.contains(host) else {
       return Refusal(
