@@ -6,13 +6,16 @@
     page.until("return …", what)           the first true value of it
 """
 
+import base64
 import json
 import os
 import shutil
 import signal
 import subprocess
+import tempfile
 import time
 import urllib.request
+from pathlib import Path
 
 import pytest
 from websockets.sync.client import connect
@@ -72,7 +75,7 @@ def acting(proxy) -> str:
 class Page:
     """A page of headless Chromium, over its debugging protocol."""
 
-    def __init__(self, directory, url: str, width: int = 1280, dark: bool = False):
+    def __init__(self, directory, url: str, width: int = 1280, dark: bool = False, user: int | None = None):
         self.directory = directory
         self.process = subprocess.Popen(
             [
@@ -84,13 +87,15 @@ class Page:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
-            env=clean_environment(HOME=str(directory)),
+            env=clean_environment(HOME=str(directory), TMPDIR=str(directory)),
             start_new_session=True,
+            **({} if user is None else {"user": user, "group": user, "extra_groups": []}),
         )
         port = self._port()
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/json/list", timeout=DEADLINE_SECONDS) as answer:
             target = next(one for one in json.load(answer) if one["type"] == "page")
-        self.socket = connect(target["webSocketDebuggerUrl"], max_size=None, proxy=None)
+        self.connection = connect(target["webSocketDebuggerUrl"], max_size=None, proxy=None)
+        self.socket = self.connection.__enter__()
         self.number, self.said = 0, []
         for method in ("Page.enable", "Runtime.enable", "Network.enable", "Log.enable"):
             self.call(method)
@@ -164,25 +169,28 @@ class Page:
         }
 
     def picture(self, path: str, whole: bool = True) -> None:
-        import base64
-
+        """A screenshot for whoever changes the page; no test takes one."""
         data = self.call("Page.captureScreenshot", captureBeyondViewport=whole)["data"]
-        with open(path, "wb") as file:
-            file.write(base64.b64decode(data))
+        Path(path).write_bytes(base64.b64decode(data))
 
     def close(self) -> None:
         os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
-        self.socket.close()
+        self.connection.__exit__(None, None, None)
 
 
 @pytest.fixture
-def browse(tmp_path_factory):
+def browse():
+    """A function that opens a page; `user`: whose browser it is."""
     need("chromium")
     pages: list[Page] = []
 
     def open_page(url: str, **arguments) -> Page:
-        pages.append(Page(tmp_path_factory.mktemp("browser"), url, **arguments))
+        # Not below the directories of the test, which another user may not enter.
+        directory = Path(tempfile.mkdtemp(prefix="browser-"))
+        if (user := arguments.get("user")) is not None:
+            os.chown(directory, user, user)
+        pages.append(Page(directory, url, **arguments))
         return pages[-1]
 
     yield open_page

@@ -38,27 +38,34 @@ import Testing
   @Test func aLinkWorksOnce() throws {
     var sessions = Self.sessions()
     let link = sessions.link(askedBy: 1000, rights: .read, for: 1000, now: 0)
-    #expect(sessions.hasLink(link.text, now: 1))
+    let waits = sessions.hasLink(link.text, now: 1)
+    #expect(waits)
     let session = try #require(opened(sessions.open(link.text, browser: 1000, now: 1)))
     #expect(session.rights == .read && session.askedBy == 1000 && session.browser == 1000)
     #expect(session.secret != link)
-    #expect(opened(sessions.open(link.text, browser: 1000, now: 2)) == nil)
-    #expect(sessions.session(["x", session.secret.text], now: 2)?.secret == session.secret)
-    #expect(sessions.session([link.text], now: 2) == nil)
+    let again = sessions.open(link.text, browser: 1000, now: 2)
+    #expect(opened(again) == nil)
+    let found = sessions.session(["x", session.secret.text], now: 2)
+    #expect(found?.secret == session.secret)
+    let byLink = sessions.session([link.text], now: 2)
+    #expect(byLink == nil)
     sessions.end(session)
-    #expect(sessions.session([session.secret.text], now: 3) == nil)
+    let ended = sessions.session([session.secret.text], now: 3)
+    #expect(ended == nil)
   }
 
   @Test func aLinkIsOldAfterAMinuteAndASessionAfterADay() throws {
     var sessions = Self.sessions()
     let link = sessions.link(askedBy: 0, rights: .act, for: nil, now: 0)
-    #expect(!sessions.hasLink(link.text, now: DashboardSessions.linkMilliseconds))
+    let waits = sessions.hasLink(link.text, now: DashboardSessions.linkMilliseconds)
+    #expect(!waits)
     let other = sessions.link(askedBy: 0, rights: .act, for: nil, now: 0)
     let session = try #require(
       opened(sessions.open(other.text, browser: 7, now: DashboardSessions.linkMilliseconds - 1)))
     let end = DashboardSessions.linkMilliseconds - 1 + DashboardSessions.sessionMilliseconds
-    #expect(sessions.session([session.secret.text], now: end - 1) != nil)
-    #expect(sessions.session([session.secret.text], now: end) == nil)
+    let last = sessions.session([session.secret.text], now: end - 1)
+    let over = sessions.session([session.secret.text], now: end)
+    #expect(last != nil && over == nil)
   }
 
   @Test func anotherUsersBrowserDoesNotUseALinkUp() {
@@ -68,7 +75,8 @@ import Testing
       Issue.record("user 1001 used it")
       return
     }
-    #expect(opened(sessions.open(link.text, browser: 1000, now: 2)) != nil)
+    let own = sessions.open(link.text, browser: 1000, now: 2)
+    #expect(opened(own) != nil)
   }
 
   @Test func tooManyLinksPushOutTheOldestOfTheSameUser() {
@@ -77,8 +85,8 @@ import Testing
     let links = (0..<DashboardSessions.mostLinks).map { _ in
       sessions.link(askedBy: 2, rights: .read, for: 2, now: 0)
     }
-    #expect(sessions.hasLink(careful.text, now: 1))
-    #expect(!sessions.hasLink(links[0].text, now: 1) && sessions.hasLink(links[1].text, now: 1))
+    let waiting = [careful, links[0], links[1]].map { sessions.hasLink($0.text, now: 1) }
+    #expect(waiting == [true, false, true])
   }
 
   @Test func tooManySessionsPushOutTheOneThatIsUsedLeast() throws {
@@ -92,15 +100,17 @@ import Testing
     let link = sessions.link(askedBy: 0, rights: .act, for: nil, now: 101)
     _ = sessions.open(link.text, browser: 0, now: 101)
     #expect(sessions.count == DashboardSessions.mostSessions)
-    #expect(sessions.session([opened[0].secret.text], now: 102) != nil)
-    #expect(sessions.session([opened[1].secret.text], now: 102) == nil)
+    let first = sessions.session([opened[0].secret.text], now: 102)
+    let second = sessions.session([opened[1].secret.text], now: 102)
+    #expect(first != nil && second == nil)
   }
 
   @Test func strangersHaveSoManyAnswersASecond() {
     var allowance = StrangerAllowance()
     let answered = (0..<100).count { _ in allowance.takes(now: 5) }
     #expect(answered == StrangerAllowance.most)
-    #expect(!allowance.takes(now: 5 + StrangerAllowance.milliseconds - 1))
-    #expect(allowance.takes(now: 5 + StrangerAllowance.milliseconds))
+    let early = allowance.takes(now: 5 + StrangerAllowance.milliseconds - 1)
+    let late = allowance.takes(now: 5 + StrangerAllowance.milliseconds)
+    #expect(!early && late)
   }
 }

@@ -135,7 +135,7 @@ def test_every_command_is_offered(shell, place):
 @pytest.mark.parametrize(
     "command",
     ["run", "check", "test", "explain", "diff", "config", "pin", "ca init", "ca activate", "ca show", "ca export", "env",
-     "status", "reload", "events", "reachability", "cache status", "cache list", "cache show", "cache purge", "log",
+     "status", "dashboard", "reload", "events", "reachability", "cache status", "cache list", "cache show", "cache purge", "log",
      "learn", "replay", "cancel", "flush", "version", "help"],
 )
 def test_every_option_of_a_command_is_offered(shell, command, place):

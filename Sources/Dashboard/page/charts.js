@@ -73,7 +73,8 @@ export class Chart {
       svg("line", { class: "grid", x1: LEFT, x2: this.width - RIGHT, y1: this.y(value), y2: this.y(value) }),
       svg("text", { x: LEFT - 6, y: this.y(value) + 4, "text-anchor": "end" }, this.format(value)),
     ]);
-    for (let minutes = 0; minutes <= 60; minutes += 15) {
+    const step = this.width < 420 ? 30 : 15;
+    for (let minutes = 0; minutes <= 60; minutes += step) {
       const at = now - minutes * 60000;
       const anchor = minutes === 0 ? "end" : minutes === 60 ? "start" : "middle";
       parts.push(svg("text", { x: this.x(at), y: HEIGHT - 6, "text-anchor": anchor }, clock(at)));
@@ -179,7 +180,7 @@ export class Chart {
 }
 
 export function clock(time) {
-  return new Date(time).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" });
+  return new Date(time).toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit" });
 }
 
 // A year from now as a track, and how much of it is left. The days stand beside it as text.

@@ -259,12 +259,6 @@ enum AdminResources {
     client.isUserInDoubt && client.userID == LocalClient.noUser ? nil : .number(Int(client.userID))
   }
 
-  // MARK: POST /v1/dashboard
-
-  static func link(_ url: String, until wall: Int64, acts: Bool) -> JSONText {
-    .object([("url", .string(url)), ("until", .string(time(wall))), ("act", .boolean(acts))])
-  }
-
   // MARK: GET /v1/dashboard
 
   /// `user` and after: of the session that asks; nil where it is a client of the socket.

@@ -163,8 +163,9 @@ extension AdminServer {
     let secret = dashboard.sessions.link(askedBy: asking, rights: rights, for: user, now: Clock.monotonic)
     let url = "http://\(dashboard.address)\(Self.openingPath)?token=\(secret.text)"
     if connection.wantsText { return connection.write(.text(url + "\n")) }
+    let until = AdminResources.time(Clock.wall + DashboardSessions.linkMilliseconds)
     connection.write(
-      .json(AdminResources.link(url, until: Clock.wall + DashboardSessions.linkMilliseconds, acts: rights == .act)))
+      .json(.object([("url", .string(url)), ("until", .string(until)), ("act", .boolean(rights == .act))])))
   }
 
   /// GET /v1/dashboard
