@@ -15,7 +15,7 @@ import Testing
 
   private final class Counter: Sendable {
     private let value = Atomic<UInt64>(1)
-    func next() -> UInt64 { value.add(0x9e37_79b9_7f4a_7c15, ordering: .relaxed).newValue }
+    func next() -> UInt64 { value.wrappingAdd(0x9e37_79b9_7f4a_7c15, ordering: .relaxed).newValue }
   }
 
   private func opened(_ opening: DashboardSessions.Opening) -> WebSession? {
