@@ -20,7 +20,7 @@ let package = Package(
         "Session", "Cache", "Asking", "History", "TLSWire", "Upstream", "Sharing", "Transport", "Security",
         "Reachability",
         "HTTP1", "HTTP2", "Policy",
-        "Bytes", "CLinux",
+        "Bytes", "Dashboard", "CLinux",
       ],
       swiftSettings: strict),
     .target(
@@ -52,6 +52,7 @@ let package = Package(
       swiftSettings: strict),
     .target(name: "Security", dependencies: ["Bytes", "COpenSSL", "CGSSAPI"], swiftSettings: strict),
     .target(name: "Bytes", swiftSettings: strict + memorySafe),
+    .target(name: "Dashboard", resources: [.embedInCode("page")], swiftSettings: strict + memorySafe),
     .target(name: "CLinux"),
     .target(
       name: "CTOML",

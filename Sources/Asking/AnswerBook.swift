@@ -8,30 +8,30 @@ public struct AnswerBook: Sendable {
   public static let mostRules = 1024
 
   private var rules: [TemporaryRule]
-  /// Numbers of those that are remembered answers of "once".
-  private var remembered: Set<Int> = []
-  private var nextID: Int
+  private var next: Int
 
-  public init(_ rules: [TemporaryRule] = []) {
-    self.rules = rules
-    nextID = (rules.map(\.id).max() ?? 0) + 1
+  public init(_ content: TemporaryRuleFile.Content = TemporaryRuleFile.Content()) {
+    rules = content.rules
+    next = content.next
   }
 
   public func all(at wall: Int64) -> [TemporaryRule] { rules.filter { $0.until > wall } }
+  public func content(at wall: Int64) -> TemporaryRuleFile.Content {
+    TemporaryRuleFile.Content(rules: all(at: wall), next: next)
+  }
 
-  /// false: there are as many as may be. `make` gets the number of the rule.
+  /// nil: there are as many as may be. `make` gets the number of the rule.
   public mutating func add(isRemembered: Bool, at wall: Int64, _ make: (Int) -> TemporaryRule?) -> TemporaryRule? {
     rules.removeAll { $0.until <= wall }
-    guard let rule = make(nextID) else { return nil }
-    if rules.count >= Self.mostRules {
-      guard let oldest = rules.firstIndex(where: { remembered.contains($0.id) }) else { return nil }
-      remembered.remove(rules[oldest].id)
-      rules.remove(at: oldest)
-    }
-    nextID += 1
-    if isRemembered { remembered.insert(rule.id) }
+    guard var rule = make(next) else { return nil }
+    rule.isRemembered = isRemembered
     // The newer answer to the same question takes the place of the older.
     rules.removeAll { $0.isAbout(rule) }
+    if rules.count >= Self.mostRules {
+      guard let oldest = rules.firstIndex(where: \.isRemembered) else { return nil }
+      rules.remove(at: oldest)
+    }
+    next &+= 1
     rules.append(rule)
     return rule
   }
@@ -40,7 +40,6 @@ public struct AnswerBook: Sendable {
   public mutating func revoke(_ id: Int, at wall: Int64) -> TemporaryRule? {
     rules.removeAll { $0.until <= wall }
     guard let place = rules.firstIndex(where: { $0.id == id }) else { return nil }
-    remembered.remove(id)
     return rules.remove(at: place)
   }
 }
@@ -48,7 +47,7 @@ public struct AnswerBook: Sendable {
 extension TemporaryRule {
   /// Whether both speak of the same requests of the same clients.
   fileprivate func isAbout(_ other: TemporaryRule) -> Bool {
-    host == other.host && port == other.port && method == other.method && path == other.path
+    host == other.host && scheme == other.scheme && port == other.port && method == other.method && path == other.path
       && userID == other.userID && unit == other.unit && client == other.client
   }
 }

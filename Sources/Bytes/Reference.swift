@@ -32,7 +32,6 @@ public struct Reference: Equatable, Hashable, Sendable {
   }
 }
 
-/// Hands out references. Neighbours differ in every digit, and none comes twice in 2^30.
 extension Reference {
   public var text: String {
     var buffer = ByteBuffer()
@@ -41,6 +40,7 @@ extension Reference {
   }
 }
 
+/// Hands out references. Neighbours differ in every digit, and none comes twice in 2^30.
 public struct ReferenceSource: Sendable {
   private var next: UInt64
   private let step: UInt64

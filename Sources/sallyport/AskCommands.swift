@@ -27,7 +27,7 @@ private enum Answered {
   case reference(String)
   case host(String)
 
-  /// Six characters without a dot are a reference.
+  /// Six characters without a dot are a reference; a host that reads as one has a dot at its end.
   init(_ operand: String) {
     self = Reference(operand) == nil ? .host(operand) : .reference(operand)
   }
@@ -40,6 +40,10 @@ private nonisolated func answer(_ action: RuleAction, _ arguments: Arguments) th
   }
   let answered = Answered(operand)
   let isLasting = arguments.flags.contains("always")
+  if arguments.values["write"] != nil, !isLasting { throw UsageError(message: "--write goes with --always") }
+  if case .host(let host) = answered, case .failure(let fault) = HostPattern.parse(host) {
+    throw UsageError(message: fault.description)
+  }
   if case .host = answered, !isLasting, arguments.values["for"] == nil {
     throw UsageError(message: "expected --for TIME or --always beside the host '\(operand)'")
   }
@@ -85,7 +89,6 @@ private nonisolated func answerForGood(_ answered: Answered, _ action: RuleActio
 }
 
 private nonisolated func ruleText(_ host: String, _ action: RuleAction, _ arguments: Arguments) throws -> RuleText {
-  if case .failure(let fault) = HostPattern.parse(host) { throw UsageError(message: fault.description) }
   var rule = RuleText(
     name: RuleText.plainName([action.rawValue, arguments.values["user"], host].compactMap { $0 }), hosts: [host])
   rule.action = action

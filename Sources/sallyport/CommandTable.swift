@@ -5,7 +5,9 @@ import Reachability
 
 enum CommandTable {
   static let all: [Command] = [
-    run, check, test, explain, diff, configuration, pin, caInit, caActivate, caShow, caExport, env, status, top, reload,
+    run, check, test, explain, diff, configuration, pin, caInit, caActivate, caShow, caExport, env, status, top,
+    dashboard,
+    reload,
     events, reachability, cacheStatus, cacheList, cacheShow, cachePurge, log, learn, replay, asks, allow, deny,
     cancel, flush,
     versionCommand, helpCommand,
@@ -107,7 +109,8 @@ enum CommandTable {
       REF is the reference of a recent request, as in a reason phrase or a line of the log: the running
       proxy says what it decided.
 
-      Exits 0 where the request is allowed, 3 where it is denied, 1 where that cannot be said.
+      Exits 0 where the request is allowed, 3 where it is denied or an operator is asked, 1 where that
+      cannot be said.
       """, run: explainCommand)
 
   private static let diff = Command(
@@ -266,6 +269,20 @@ enum CommandTable {
       Exits 1 where the proxy cannot be reached at the start, or the terminal cannot show it.
       """, run: topCommand)
 
+  private static let dashboard = Command(
+    name: "dashboard", summary: "open a view of it in the browser",
+    forms: [
+      CommandForm(options: [CommandOption(name: "no-open", summary: "print the link only")] + daemon + [json])
+    ],
+    text: """
+      Prints a link to the dashboard of the running proxy and opens it: with $BROWSER, else with xdg-open
+      on a display. Root opens nothing, unless BROWSER is set and sudo is not used.
+
+      The link works once, within a minute, in a browser of the user who asked; of the user who ran
+      sudo, where root asks by sudo. The browser may then do what that user may do by the admin socket.
+      The dashboard needs 'web' in [admin]. From another machine: ssh -L 3129:127.0.0.1:3129.
+      """, run: dashboardCommand)
+
   private static let reload = Command(
     name: "reload", summary: "have it read its configuration again",
     forms: [
@@ -313,7 +330,8 @@ enum CommandTable {
       Says yes to the question REF: all that wait for it go on. The answer holds for the same question
       of the same client as long as the rule says (remember in [rule.ask]), or for the time of --for.
       REF may also name a request that was refused a moment ago. HOST is a host or a pattern: requests to
-      it are allowed for the time of --for, as far as no rule of the configuration decides them.
+      it are allowed for the time of --for, as far as no rule of the configuration decides them. One that
+      reads as a REF has a dot at its end.
 
       --always adds the narrowest rule to a file that the configuration includes, and reloads.
 

@@ -46,7 +46,8 @@ extension HistoryReplay {
   private static var mostShown: Int { 5 }
 
   fileprivate var text: String {
-    var text = "newly denied \(newlyDenied), newly allowed \(newlyAllowed), of \(total)\n"
+    let asked = newlyAsked > 0 ? "newly asked \(newlyAsked), " : ""
+    var text = "newly denied \(newlyDenied), \(asked)newly allowed \(newlyAllowed), of \(total)\n"
     if inexact > 0 {
       text +=
         "\(inexact) depend on what is not recorded, and are decided the strict way: who the client was, the end of a "
@@ -64,7 +65,13 @@ extension HistoryReplay {
     return text
   }
 
-  private static func words(_ change: Change) -> String { change == .denied ? "newly denied" : "newly allowed" }
+  private static func words(_ change: Change) -> String {
+    switch change {
+    case .denied: "newly denied"
+    case .asked: "newly asked about"
+    case .allowed: "newly allowed"
+    }
+  }
 
   private static func decider(_ group: Group) -> String {
     let rule = group.rule.map { "rule '\($0)' (\(group.place ?? ""))" } ?? "the default, as no rule matches"
@@ -95,7 +102,8 @@ extension HistoryReplay {
     }
     return .object([
       ("total", .number(Int64(total))), ("newly_denied", .number(Int64(newlyDenied))),
-      ("newly_allowed", .number(Int64(newlyAllowed))), ("inexact", .number(Int64(inexact))),
+      ("newly_asked", .number(Int64(newlyAsked))), ("newly_allowed", .number(Int64(newlyAllowed))),
+      ("inexact", .number(Int64(inexact))),
       ("unasked", .number(Int64(unasked))), ("groups", .array(list)),
     ])
   }

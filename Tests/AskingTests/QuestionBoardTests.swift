@@ -112,7 +112,7 @@ import Testing
   }
 
   @Test func numbersGoOnAfterARestart() {
-    var book = AnswerBook([rule(7)])
+    var book = AnswerBook(TemporaryRuleFile.Content(rules: [rule(7)], next: 8))
     #expect(book.add(isRemembered: false, at: 0) { rule($0, host: "b.example") }?.id == 8)
   }
 }

@@ -77,7 +77,8 @@ import Testing
       "deny_addresses = [\"link-local\", \"multicast\", \"unspecified\"] # default",
       "drain = \"5s\" # etc/s.toml:5", "tunnel_idle = \"1h\" # default", "header_bytes = \"64KiB\" # default",
       "share = 0.25 # default", "servers = [] # default", "profile = \"public\" # default", "# key is not set",
-      "socket = \"/w/etc/a.sock\" # etc/s.toml:7", "# metrics is not set", "level = \"debug\" # etc/p.d/1.toml:2",
+      "socket = \"/w/etc/a.sock\" # etc/s.toml:7", "# metrics is not set", "# web is not set",
+      "level = \"debug\" # etc/p.d/1.toml:2",
       "[cache] # etc/s.toml:8", "disk = \"2GiB\" # default", "# directory is not set",
       "[defaults.request] # etc/s.toml:9", "headers.default.Accept-Language = \"de\" # etc/s.toml:10",
       "headers.default.X-Who = \"hidden\" # etc/s.toml:10", "[routes.office] # etc/p.d/1.toml:3",
@@ -132,7 +133,7 @@ import Testing
     #expect(
       silent == [
         "proxy.credentials", "proxy.contact", "proxy.state", "authority.key", "admin.metrics", "admin.operators",
-        "cache.directory",
+        "admin.web", "cache.directory",
       ])
   }
 

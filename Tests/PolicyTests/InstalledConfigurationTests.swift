@@ -54,7 +54,7 @@ import Testing
       // There is no file of users by default, nobody to ask, no directory of answers, no key from elsewhere, no address of
       // metrics, nobody who may more than others, and no timeout of a whole exchange.
       let isExample =
-        ["credentials", "key", "metrics", "operators", "directory", "contact", "state"].contains(String(key))
+        ["credentials", "key", "metrics", "web", "operators", "directory", "contact", "state"].contains(String(key))
         || body.contains("\"5m\"") && key == "timeout"
       return isExample ? String(line) : String(body)
     }

@@ -135,8 +135,8 @@ def test_every_command_is_offered(shell, place):
 @pytest.mark.parametrize(
     "command",
     ["run", "check", "test", "explain", "diff", "config", "pin", "ca init", "ca activate", "ca show", "ca export", "env",
-     "status", "top", "reload", "events", "reachability", "cache status", "cache list", "cache show", "cache purge",
-     "log", "learn", "replay", "cancel", "flush", "version", "help"],
+     "status", "top", "dashboard", "reload", "events", "reachability", "cache status", "cache list", "cache show", "cache purge",
+     "log", "learn", "replay", "asks", "allow", "deny", "cancel", "flush", "version", "help"],
 )
 def test_every_option_of_a_command_is_offered(shell, command, place):
     """The program's own table says which there are, and what values they take."""

@@ -167,7 +167,7 @@ def commented_defaults() -> dict[tuple[str, str], str]:
 
 # Shown in the configuration as examples: there is no value without them.
 NO_DEFAULT = {
-    ("[proxy]", "credentials"), ("[authority]", "key"), ("[admin]", "metrics"), ("[admin]", "operators"),
+    ("[proxy]", "credentials"), ("[authority]", "key"), ("[admin]", "metrics"), ("[admin]", "web"), ("[admin]", "operators"),
     ("[proxy]", "contact"), ("[proxy]", "state"),
     ("[cache]", "directory"),
 }
@@ -313,6 +313,7 @@ RESOURCES = [
     "GET /v1/cache", "GET /v1/cache/answers", "POST /v1/cache/purge", "POST /v1/cancel",
     "POST /v1/flush", "GET /v1/asks", "POST /v1/allow", "POST /v1/deny", "POST /v1/revoke", "GET /v1/rule",
     "GET /v1/temporary",
+    "GET /v1/series", "GET /v1/dashboard", "POST /v1/dashboard",
 ]
 
 

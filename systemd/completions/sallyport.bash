@@ -66,6 +66,7 @@ __sallyport_options() {
         "ca export") echo "--format --only --bundle --output --directory --config --help" ;;
         env) echo "--config --socket --shell --help" ;;
         cancel) echo "--host --rule --user --config --socket --json --help" ;;
+        dashboard) echo "--no-open --config --socket --json --help" ;;
         asks) echo "--watch --revoke --config --socket --json --help" ;;
         allow | deny) echo "--once --for --always --user --unit --port --write --config --socket --json --help" ;;
         reload) echo "--close-denied --config --socket --json --help" ;;
@@ -86,7 +87,7 @@ __sallyport_options() {
 }
 
 __sallyport() {
-    local commands="run check test explain diff config pin ca env status top reload events reachability cache log learn replay asks allow deny cancel flush version help"
+    local commands="run check test explain diff config pin ca env status top dashboard reload events reachability cache log learn replay asks allow deny cancel flush version help"
     local current="${COMP_WORDS[COMP_CWORD]}" previous="" command="" index operands=0
     COMPREPLY=()
 

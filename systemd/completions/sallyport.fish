@@ -45,6 +45,7 @@ function __sallyport_commands
         env 'Print the variables that point programs at the proxy' \
         status 'Say how the running daemon is' \
         top 'Watch what the running daemon does' \
+        dashboard 'Open a view of the running daemon in the browser' \
         reload 'Have the running daemon read its configuration again' \
         events 'Print what happens' \
         reachability 'Say by what kind of link a host is reached' \
@@ -69,9 +70,9 @@ complete -c sallyport -n '__sallyport_behind help' -a '(__sallyport_commands)'
 
 # Options that several commands have.
 complete -c sallyport -n 'not __sallyport_behind' -s h -l help -d 'Print help on the command'
-complete -c sallyport -n '__sallyport_in run check test explain config ca env status top reload events reachability cache log learn replay asks allow deny cancel flush' -s c -l config -r -F -d 'Configuration file'
-complete -c sallyport -n '__sallyport_in explain env status top reload events reachability cache asks allow deny cancel flush' -l socket -r -F -d 'Socket of the daemon'
-complete -c sallyport -n '__sallyport_in check test explain diff config pin status reload events reachability cache log replay asks allow deny cancel flush help' -l json -d 'Print JSON'
+complete -c sallyport -n '__sallyport_in run check test explain config ca env status top dashboard reload events reachability cache log learn replay asks allow deny cancel flush' -s c -l config -r -F -d 'Configuration file'
+complete -c sallyport -n '__sallyport_in explain env status top dashboard reload events reachability cache asks allow deny cancel flush' -l socket -r -F -d 'Socket of the daemon'
+complete -c sallyport -n '__sallyport_in check test explain diff config pin status dashboard reload events reachability cache log replay asks allow deny cancel flush help' -l json -d 'Print JSON'
 
 complete -c sallyport -n '__sallyport_behind check' -F
 complete -c sallyport -n '__sallyport_behind test' -F
@@ -110,6 +111,7 @@ complete -c sallyport -n '__sallyport_in events' -l rule -x -d 'Only of this rul
 complete -c sallyport -n '__sallyport_in events' -l user -x -a '(__fish_complete_users)' -d 'Only of this user'
 complete -c sallyport -n '__sallyport_in events' -l ref -x -d 'Only of this exchange'
 complete -c sallyport -n '__sallyport_in events' -l kind -x -a '(__fish_append , begun progress finished violation pin-mismatch wait ask answer reachability reload)' -d 'Kinds of events'
+complete -c sallyport -n '__sallyport_in dashboard' -l no-open -d 'Print the link only'
 
 complete -c sallyport -n '__sallyport_in reload' -l close-denied -d 'End what the new policy denies'
 

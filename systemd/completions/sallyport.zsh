@@ -62,6 +62,7 @@ _sallyport() {
     'env:print the variables that point programs at the proxy'
     'status:say how the running daemon is'
     'top:watch what the running daemon does'
+    'dashboard:open a view of the running daemon in the browser'
     'reload:have the running daemon read its configuration again'
     'events:print what happens'
     'reachability:say by what kind of link a host is reached'
@@ -138,6 +139,7 @@ _sallyport() {
         ca) _sallyport_authority ;;
         env) _arguments $place '--shell=[language of the lines]:shell:(sh bash zsh fish systemd env-file json)' ;;
         top) _arguments $place '--interval=[ask so often]:duration:' ;;
+        dashboard) _arguments $daemon '--no-open[print the link only]' ;;
         status | flush) _arguments $daemon ;;
         reload) _arguments $daemon '--close-denied[end what the new policy denies]' ;;
         asks)

@@ -130,6 +130,8 @@ void cl_give_back_memory(void);
 void cl_thread_name(unsigned long thread, const char *name);
 int cl_raise_descriptor_limit(void);
 int cl_processors(void);
+/// Starts a program, found by PATH, in a session of its own and with nothing to read or write. 0, or -errno.
+int cl_start(char *const *arguments);
 uint64_t cl_random(void);
 /// Modification time of a file in nanoseconds, or -errno.
 int64_t cl_modified_nanoseconds(const char *path);

@@ -175,6 +175,8 @@ public struct AdminSettings: Hashable, Sendable {
 
   /// Where /metrics alone is served by TCP; nil: nowhere.
   public var metrics: ListenAddress? = nil
+  /// Where browsers find the dashboard, an address of the loopback interface; nil: nowhere.
+  public var web: ListenAddress? = nil
   /// User ids that may do what changes the daemon, beside root and the user that it runs as.
   public var operators: [UInt32] = []
 

@@ -36,7 +36,7 @@ extension TableSchema {
   ])
   static let dns = TableSchema(["servers", "timeout", "cache"])
   static let log = TableSchema(["format", "level", "access", "who"])
-  static let admin = TableSchema(["socket", "metrics", "operators"])
+  static let admin = TableSchema(["socket", "metrics", "operators", "web"])
   static let trust = TableSchema(["anchors", "profile"])
   static let authority = TableSchema(["directory", "key"])
   static let cache = TableSchema(["directory", "memory", "disk", "purge_to", "object", "targets"])

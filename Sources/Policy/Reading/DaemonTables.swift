@@ -273,6 +273,7 @@ extension ConfigurationReading {
         configuration.admin.socket = path
       case "metrics": readMetricsAddress(setting)
       case "operators": configuration.admin.operators = userList(setting)
+      case "web": readWebAddress(setting)
       default: unread(setting, of: .admin)
       }
     }
@@ -285,6 +286,20 @@ extension ConfigurationReading {
     configuration.admin.metrics = address
     if address.address.isLoopback { return }
     warning(setting, "\(address) shows the names of rules and their counts to other machines, without credentials")
+  }
+
+  /// What a browser sends to the dashboard is not encrypted, and its session would be anybody's who reads along.
+  private func readWebAddress(_ setting: Setting) {
+    guard let text = string(setting),
+      let address = socketAddress(setting, text, ports: Bounds.listenPorts, defaultPort: nil)
+    else { return }
+    guard address.address.isLoopback else {
+      return error(
+        setting,
+        "expected an address of the loopback interface, such as 127.0.0.1:3129, found \(address): the dashboard has no "
+          + "encryption; from another machine use ssh -L")
+    }
+    configuration.admin.web = address
   }
 
   /// Takes what was read, and leaves the default where there was an error.

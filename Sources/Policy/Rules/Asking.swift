@@ -6,6 +6,7 @@
 // it can only take away. Tests: AskingTests.
 
 import Bytes
+import Security
 
 /// [rule.ask]
 public struct AskTerms: Hashable, Sendable {
@@ -35,9 +36,15 @@ public struct AskedRequest: Hashable, Sendable {
   public var method: String
   /// The shape of the path, without the query; nil of a tunnel.
   public var path: String?
+  /// It came inside a tunnel that the proxy reads.
+  public var isIntercepted: Bool
 
   /// The host stands in `workspace`.
-  public init(_ facts: borrowing RequestFacts, from address: IPAddress?, _ workspace: borrowing DecisionWorkspace) {
+  public init(
+    _ facts: borrowing RequestFacts, isIntercepted: Bool = false, from address: IPAddress?,
+    _ workspace: borrowing DecisionWorkspace
+  ) {
+    self.isIntercepted = isIntercepted
     scheme = facts.scheme
     host = CanonicalHost(canonical: workspace.host.copiedBytes, address: workspace.host.address)
     port = facts.port
@@ -55,7 +62,7 @@ public struct AskedRequest: Hashable, Sendable {
   }
 
   /// Of a request that is known by its words.
-  public init(_ request: NamedRequest, client: LocalClient?, from address: IPAddress?) {
+  public init(_ request: NamedRequest, client: LocalClient?, isIntercepted: Bool, from address: IPAddress?) {
     let method = Array(request.method.utf8)
     let path = Array(request.path.utf8)
     var workspace = DecisionWorkspace()
@@ -63,11 +70,11 @@ public struct AskedRequest: Hashable, Sendable {
     self.init(
       RequestFacts(
         scheme: request.isHTTPS ? .https : .http, port: request.port, method: method.span, path: path.span,
-        isTunnel: request.isTunnel, client: client), from: address, workspace)
+        isTunnel: request.isTunnel, client: client), isIntercepted: isIntercepted, from: address, workspace)
   }
 
   /// As a rule may have it: with so many wildcards and no more.
-  private static func shape(_ path: String) -> String {
+  fileprivate static func shape(_ path: String) -> String {
     let shape = PathShape.of(path)
     return shape.utf8.count(where: { $0 == 0x2a }) > ConfigurationReading.mostPathWildcards
       ? PathShape.literal(path) : shape
@@ -82,27 +89,35 @@ public struct AskedRequest: Hashable, Sendable {
     return "\(scheme.rawValue)://\(name)\(port == scheme.defaultPort ? "" : ":\(port)")\(path)"
   }
 
-  /// The narrowest rule that would allow it. `connect`: how its tunnel is treated.
-  public func rule(_ action: RuleAction = .allow, connect: ConnectTreatment?) -> RuleText {
+  /// The narrowest rule that would allow it. `connect`: how its tunnel is treated. `path`: its own, in the place of all that
+  /// have its shape.
+  public func rule(_ action: RuleAction = .allow, connect: ConnectTreatment?, path own: String? = nil) -> RuleText {
     let name = host.bytes.span.string
     let who = [user ?? userID.map { "\($0)" }, unit?.split(separator: ".").first.map(String.init)].compactMap { $0 }
-    var rule = RuleText(name: RuleText.plainName([action.rawValue] + who + [name]), hosts: [name])
+    let path = own.map(PathShape.literal) ?? path
+    // Rules for one host have names of their own.
+    let mark = hexadecimal(sha256(Array("\(scheme) \(port) \(method) \(path ?? "")".utf8))).prefix(Self.markDigits)
+    var rule = RuleText(name: RuleText.plainName([action.rawValue] + who + [name]) + ".\(mark)", hosts: [name])
+    rule.ports = [port]
     if let userID { rule.users = [user.map(\.inTOML) ?? "\(userID)"] }
     if let unit { rule.units = [unit] }
     if isTunnel {
-      if port != Scheme.https.defaultPort { rule.ports = [port] }
       rule.schemes = [.https]
       if action == .allow, let connect, connect != .deny { rule.connect = connect }
     } else {
-      if port != scheme.defaultPort { rule.ports = [port] }
       rule.schemes = [scheme]
       rule.methods = [method]
-      rule.paths = path.map { [$0] } ?? []
-      if action == .allow, scheme == .https { rule.connect = .intercept }
+      // OPTIONS may have none (RFC 9112, 3.2.4), which no pattern can say.
+      rule.paths = path.flatMap { $0.hasPrefix("/") ? [$0] : nil } ?? []
+      // One that came without CONNECT needs no tunnel.
+      if action == .allow, scheme == .https { rule.connect = isIntercepted ? .intercept : .deny }
     }
     rule.action = action
     return rule
   }
+
+  /// Of the mark in the name of a rule: an accident in a file of a hundred such rules is one in ten.
+  private static let markDigits = 4
 
   /// What holds for this question alone; nil where nobody can say whose it is.
   public func temporaryRule(
@@ -111,6 +126,7 @@ public struct AskedRequest: Hashable, Sendable {
     if isInDoubt { return nil }
     var rule = TemporaryRule(
       id: id, verdict: verdict, host: HostPattern(exactly: host), since: since, until: until, by: by)
+    rule.scheme = scheme
     rule.port = port
     rule.method = method
     rule.path = path
@@ -130,11 +146,13 @@ public struct TemporaryRule: Hashable, Sendable {
   public var id: Int
   public var verdict: Verdict
   public var host: HostPattern
+  /// nil: any. A tunnel counts as https.
+  public var scheme: Scheme? = nil
   /// nil: any; of a tunnel that is allowed, 443.
   public var port: UInt16? = nil
   /// `CONNECT` speaks of tunnels alone; nil: any, and tunnels.
   public var method: String? = nil
-  /// A pattern; nil: any.
+  /// The shape of a path (`PathShape`): it holds for paths that have it, and for nothing below them. nil: any.
   public var path: String? = nil
   /// nil: any client.
   public var userID: UInt32? = nil
@@ -149,6 +167,8 @@ public struct TemporaryRule: Hashable, Sendable {
   public var until: Int64
   /// Who answered.
   public var by: String
+  /// An answer of "once", which is remembered for a while: it makes way first.
+  public var isRemembered = false
 
   public init(id: Int, verdict: Verdict, host: HostPattern, since: Int64, until: Int64, by: String) {
     self.id = id
@@ -171,16 +191,13 @@ public final class TemporaryRules: Sendable {
   fileprivate struct Entry: Sendable {
     let rule: TemporaryRule
     let method: [UInt8]
-    let condition: PathCondition
   }
 
   public init(_ rules: [TemporaryRule]) {
     all = rules
     // Denials first: where both are there, the strict one holds.
     entries = (rules.filter { $0.verdict == .deny } + rules.filter { $0.verdict == .allow }).map { rule in
-      Entry(
-        rule: rule, method: Array((rule.method ?? "").utf8),
-        condition: PathCondition(rule.path.map { [PathPattern($0)] } ?? [], denies: rule.verdict == .deny))
+      Entry(rule: rule, method: Array((rule.method ?? "").utf8))
     }
   }
 
@@ -194,12 +211,11 @@ public final class TemporaryRules: Sendable {
   ) -> (decision: Decision, rule: TemporaryRule?) {
     if entries.isEmpty { return (decision, nil) }
     let isOpen = decision.verdict == .ask || decision.reason == .defaultDeny || decision.reason == .defaultAllow
-    if !facts.isTunnel { workspace.paths.set(facts.path) }
     let host = workspace.host
     for entry in entries where entry.rule.until > wall {
       let denies = entry.rule.verdict == .deny
       guard denies ? decision.verdict != .deny : isOpen,
-        entry.holds(facts, host: host, paths: workspace.paths, from: address)
+        entry.holds(facts, host: host, from: address)
       else { continue }
       let amended = Decision(
         verdict: denies ? .deny : .allow, reason: denies ? .temporaryDeny : .temporaryAllow, rule: decision.rule)
@@ -226,10 +242,11 @@ extension TemporaryRules {
 
 extension TemporaryRules.Entry {
   fileprivate func holds(
-    _ facts: borrowing RequestFacts, host: CanonicalHost, paths: PathReadings, from address: IPAddress?
+    _ facts: borrowing RequestFacts, host: CanonicalHost, from address: IPAddress?
   ) -> Bool {
     guard rule.host.matches(host) else { return false }
     let isDenial = rule.verdict == .deny
+    if let scheme = rule.scheme, facts.scheme != scheme { return false }
     if let port = rule.port {
       if facts.port != port { return false }
     } else if facts.isTunnel, !isDenial, facts.port != Scheme.https.defaultPort {
@@ -247,7 +264,7 @@ extension TemporaryRules.Entry {
     if let client = rule.client, client != address { return false }
     if facts.isTunnel { return rule.path == nil && (method.isEmpty || method == Self.connect) }
     if !method.isEmpty, !method.span.equals(facts.method) { return false }
-    return condition.holds(facts.path, paths)
+    return rule.path.map { $0 == AskedRequest.shape(facts.path.string) } ?? true
   }
 
   private static let connect = Array("CONNECT".utf8)
@@ -269,5 +286,15 @@ extension HostPattern {
     } else {
       self = .name(host.bytes.span.string)
     }
+  }
+}
+
+extension TemporaryRule {
+  /// Whether it holds for all that `request` asks, where it speaks of a host.
+  public func covers(_ request: AskedRequest) -> Bool {
+    host.matches(request.host) && (scheme ?? request.scheme) == request.scheme && (port ?? request.port) == request.port
+      && (method ?? request.method) == request.method && (path == nil || path == request.path)
+      && (userID == nil || userID == request.userID) && (unit == nil || unit == request.unit)
+      && (client == nil || client == request.client)
   }
 }

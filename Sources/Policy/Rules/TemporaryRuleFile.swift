@@ -14,14 +14,26 @@ public enum TemporaryRuleFile {
     public let description: String
   }
 
-  public static func text(_ rules: [TemporaryRule]) -> String {
-    "# What operators allowed and denied for a time (sallyport asks). The daemon writes this file.\n"
-      + rules.map(text).joined()
+  /// What is written: the rules, and the number that the next one gets.
+  public struct Content: Equatable, Sendable {
+    public var rules: [TemporaryRule]
+    public var next: Int
+
+    public init(rules: [TemporaryRule] = [], next: Int = 1) {
+      self.rules = rules
+      self.next = next
+    }
+  }
+
+  public static func text(_ content: Content) -> String {
+    "# What operators allowed and denied for a time (sallyport asks). The daemon writes this file.\nnext = \(content.next)\n"
+      + content.rules.map(text).joined()
   }
 
   private static func text(_ rule: TemporaryRule) -> String {
     var text = "\n[[temporary]]\nid = \(rule.id)\nverdict = \(rule.verdict.rawValue.inTOML)\n"
     text += "host = \(rule.host.description.inTOML)\n"
+    if let scheme = rule.scheme { text += "scheme = \(scheme.rawValue.inTOML)\n" }
     if let port = rule.port { text += "port = \(port)\n" }
     if let method = rule.method { text += "method = \(method.inTOML)\n" }
     if let path = rule.path { text += "path = \(path.inTOML)\n" }
@@ -29,67 +41,94 @@ public enum TemporaryRuleFile {
     if let user = rule.user { text += "user = \(user.inTOML)\n" }
     if let unit = rule.unit { text += "unit = \(unit.inTOML)\n" }
     if let client = rule.client { text += "client = \("\(client)".inTOML)\n" }
+    if rule.isRemembered { text += "once = true\n" }
     return text + "since = \(rule.since)\nuntil = \(rule.until)\nby = \(rule.by.inTOML)\n"
   }
 
-  public static func read(_ bytes: [UInt8]) throws(Fault) -> [TemporaryRule] {
+  /// Every key is one of these and of this type: of what cannot be read it cannot be said how far it reaches.
+  public static func read(_ bytes: [UInt8]) throws(Fault) -> Content {
     switch TOMLDocument.parse(bytes) {
     case .failure(let fault): throw Fault(description: "line \(fault.position.line): \(fault.description)")
     case .success(let root):
-      guard case .table(let entries) = root.content else { return [] }
-      var rules: [TemporaryRule] = []
+      guard case .table(let entries) = root.content else { return Content() }
+      var content = Content()
       for entry in entries {
-        guard entry.key == "temporary", case .array(let tables) = entry.value.content else {
-          throw Fault(description: "line \(entry.keyBegin.line): expected [[temporary]], found '\(entry.key)'")
+        switch (entry.key, entry.value.content) {
+        case ("next", .integer(let next)): content.next = Int(clamping: next)
+        case ("temporary", .array(let tables)): for table in tables { content.rules.append(try rule(table)) }
+        default:
+          throw Fault(
+            description: "line \(entry.keyBegin.line): expected 'next' or [[temporary]], found '\(entry.key)' of "
+              + entry.value.typeName)
         }
-        for table in tables { rules.append(try rule(table)) }
       }
-      return rules
+      content.next = max(content.next, (content.rules.map(\.id).max() ?? 0) &+ 1)
+      return content
     }
   }
 
   private static func rule(_ table: TOMLValue) throws(Fault) -> TemporaryRule {
-    var words: [String: String] = [:]
-    var numbers: [String: Int64] = [:]
-    guard case .table(let entries) = table.content else {
-      throw Fault(description: "line \(table.begin.line): expected a table, found \(table.typeName)")
-    }
-    for entry in entries {
-      switch entry.value.content {
-      case .string(let text): words[entry.key] = text
-      case .integer(let number): numbers[entry.key] = number
-      default: throw Fault(description: "line \(entry.keyBegin.line): '\(entry.key)' is \(entry.value.typeName)")
-      }
-    }
-    guard let id = numbers["id"].flatMap({ Int(exactly: $0) }),
-      let verdict = words["verdict"].flatMap(TemporaryRule.Verdict.init),
-      let text = words["host"], case .success(let host) = HostPattern.parse(text), let since = numbers["since"],
-      let until = numbers["until"], let by = words["by"]
-    else {
-      throw Fault(
-        description: "line \(table.begin.line): expected id, verdict, host, since, until and by, and one is missing "
-          + "or is none")
-    }
+    var table = try Reader(table)
+    guard let id: Int = try table.number("id"), let since: Int64 = try table.number("since"),
+      let until: Int64 = try table.number("until"), let by = try table.word("by"),
+      let verdict = try table.word("verdict", as: TemporaryRule.Verdict.init),
+      let host = try table.word("host", as: { try? HostPattern.parse($0).get() })
+    else { throw table.fault("expected id, verdict, host, since, until and by, and one is missing") }
     var rule = TemporaryRule(id: id, verdict: verdict, host: host, since: since, until: until, by: by)
-    func number<Value: FixedWidthInteger>(_ key: String) throws(Fault) -> Value? {
-      guard let number = numbers[key] else { return nil }
-      guard let value = Value(exactly: number) else {
-        throw Fault(description: "line \(table.begin.line): '\(key)' is out of range")
-      }
-      return value
-    }
-    rule.port = try number("port")
-    rule.userID = try number("uid")
-    rule.method = words["method"]
-    rule.path = words["path"]
-    rule.user = words["user"]
-    rule.unit = words["unit"]
-    if let client = words["client"] {
-      guard let address = IPAddress(client) else {
-        throw Fault(description: "line \(table.begin.line): 'client' is no address")
-      }
-      rule.client = address
-    }
+    rule.scheme = try table.word("scheme", as: Scheme.init)
+    rule.port = try table.number("port")
+    rule.userID = try table.number("uid")
+    rule.method = try table.word("method")
+    rule.path = try table.word("path")
+    rule.user = try table.word("user")
+    rule.unit = try table.word("unit")
+    rule.client = try table.word("client", as: { IPAddress($0) })
+    rule.isRemembered = try table.truth("once")
+    try table.end()
     return rule
+  }
+
+  /// A table of which each key is taken once, and none may be left.
+  private struct Reader {
+    private var values: [String: TOMLValue.Content] = [:]
+    private let line: Int
+
+    init(_ table: TOMLValue) throws(Fault) {
+      line = table.begin.line
+      guard case .table(let entries) = table.content else {
+        throw Fault(description: "line \(line): expected a table, found \(table.typeName)")
+      }
+      for entry in entries { values[entry.key] = entry.value.content }
+    }
+
+    func fault(_ sentence: String) -> Fault { Fault(description: "line \(line): \(sentence)") }
+
+    mutating func number<Value: FixedWidthInteger>(_ key: String) throws(Fault) -> Value? {
+      guard let value = values.removeValue(forKey: key) else { return nil }
+      guard case .integer(let number) = value, let exact = Value(exactly: number) else {
+        throw fault("expected a number as '\(key)'")
+      }
+      return exact
+    }
+
+    mutating func word(_ key: String) throws(Fault) -> String? { try word(key) { $0 } }
+
+    mutating func word<Value>(_ key: String, as read: (String) -> Value?) throws(Fault) -> Value? {
+      guard let value = values.removeValue(forKey: key) else { return nil }
+      guard case .string(let text) = value, let read = read(text) else {
+        throw fault("'\(key)' is not what the daemon writes there")
+      }
+      return read
+    }
+
+    mutating func truth(_ key: String) throws(Fault) -> Bool {
+      guard let value = values.removeValue(forKey: key) else { return false }
+      guard case .boolean(let truth) = value else { throw fault("expected true or false as '\(key)'") }
+      return truth
+    }
+
+    func end() throws(Fault) {
+      if let key = values.keys.sorted().first { throw fault("unknown key '\(key)'") }
+    }
   }
 }

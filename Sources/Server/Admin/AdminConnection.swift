@@ -13,6 +13,8 @@ struct AdminRequest: Equatable {
   let path: String
   /// Behind the question mark, as it came; empty where there is none.
   let query: String
+  /// Where it comes from; of requests to the dashboard alone.
+  var web: WebFields? = nil
 }
 
 final class AdminConnection {
@@ -37,8 +39,14 @@ final class AdminConnection {
   let kind: AdminListener.Kind
   /// What it is registered under.
   let data: UInt64
-  /// Whose it is.
-  let identity: Claimant
+  /// Whose it is. Of a browser it is known once that has a session.
+  private(set) var identity: Claimant
+  /// The peer, where it came by TCP.
+  private let peer: Accepted?
+  /// The session of the request that is being answered.
+  private(set) var session: WebSession? = nil
+  /// The user at the other end, asked of the kernel at most once.
+  private var browserUser: UInt32?? = nil
   private var phase = Phase.reading
   private var input = ByteBuffer()
   private var output = ByteBuffer()
@@ -59,8 +67,9 @@ final class AdminConnection {
   private var hasContinued = false
   private var lastOne = false
 
-  init(_ descriptor: Descriptor, data: UInt64, by kind: AdminListener.Kind, now: Int64) {
+  init(_ descriptor: Descriptor, data: UInt64, by kind: AdminListener.Kind, peer: Accepted? = nil, now: Int64) {
     self.descriptor = descriptor
+    self.peer = peer
     self.kind = kind
     self.data = data
     identity = .user(descriptor.peerUserID ?? .max)
@@ -89,9 +98,10 @@ final class AdminConnection {
     return interest
   }
 
-  /// When it is closed. Nothing is expected of who watches, and nothing may happen for long.
+  /// When it is closed. Nothing is expected of who watches, and nothing may happen for long; a browser watches as long
+  /// as its session lasts.
   var deadline: Int64 {
-    if case .events = phase { return .max }
+    if case .events = phase { return session?.until ?? .max }
     return lastMoment + AdminServer.idleMilliseconds
   }
 
@@ -154,21 +164,52 @@ final class AdminConnection {
       return nil
     }
     hasContinued = false
-    hasAsked = true
+    // A browser without a session keeps no place: it counts as silent.
+    if kind != .web { hasAsked = true }
+    session = nil
     lastMoment = Clock.monotonic
     isHead = head.knownMethod == .head
     var bytes = ByteBuffer()
     swap(&bytes, &input)
     wantsText = Exchange.prefersText(head.fields, bytes.bytes)
     swap(&bytes, &input)
+    let web = kind == .web ? webFields(hasBody: bodyBytes > 0) : nil
     let query = (head.path.upperBound..<head.pathAndQuery.upperBound).dropFirst()
     let request = AdminRequest(
       method: isHead ? "GET" : input.string(head.method), path: input.string(head.path),
-      query: input.string(query))
+      query: input.string(query), web: web)
     if head.options.close || head.minorVersion == 0 && !head.options.keepAlive { lastOne = true }
     input.consume(headBytes + bodyBytes)
     return request
   }
+
+  private func webFields(hasBody: Bool) -> WebFields {
+    var fields = WebFields()
+    fields.hasBody = hasBody
+    fields.isForProxy = head.form != .origin
+    for line in head.fields.lines { fields.take(input.string(line.name).lowercased(), input.string(line.value)) }
+    return fields
+  }
+
+  // MARK: Browsers
+
+  /// The user whose browser this is; nil where the kernel does not say.
+  func browser(_ dashboard: DashboardState) -> UInt32? {
+    if let known = browserUser { return known }
+    let user = peer.flatMap(dashboard.owner)
+    browserUser = .some(user)
+    return user
+  }
+
+  /// The request has a session.
+  func recognise(_ session: WebSession) {
+    self.session = session
+    identity = .user(session.browser)
+    hasAsked = true
+  }
+
+  /// The next answer is the last.
+  func dismiss() { lastOne = true }
 
   func await() { phase = .waiting }
 
@@ -201,6 +242,7 @@ final class AdminConnection {
     output.append("HTTP/1.1 \(status) \(Self.reason(status))\r\nDate: ")
     CalendarTime(secondsSince1970: Clock.wall / 1000).writeIMFFixdate(to: &output)
     output.append("\r\nContent-Type: \(contentType)\r\nCache-Control: no-store\r\n")
+    if kind == .web { output.append(DashboardGuard.answerFields) }
   }
 
   // MARK: Events
@@ -260,11 +302,14 @@ final class AdminConnection {
     switch status {
     case 200: "OK"
     case 202: "Accepted"
+    case 303: "See Other"
     case 400: "Bad Request"
     case 403: "Forbidden"
     case 404: "Not Found"
     case 405: "Method Not Allowed"
     case 413: "Content Too Large"
+    case 415: "Unsupported Media Type"
+    case 421: "Misdirected Request"
     case 422: "Unprocessable Content"
     default: "Service Unavailable"
     }

@@ -1,4 +1,5 @@
-// What the admin API listens on: the socket of the file system, and an address that has the metrics alone.
+// What the admin API listens on: the socket of the file system, an address that has the metrics alone, and one for
+// browsers.
 // Tests: test_admin_socket.py, test_admin_rights.py.
 
 import Bytes
@@ -12,10 +13,14 @@ struct AdminListener {
     case socket
     /// A TCP address, for scrapers.
     case metrics
+    /// A TCP address of the loopback interface, for the dashboard.
+    case web
   }
 
   let kind: Kind
   let descriptor: Descriptor
+  /// Of TCP: who accepts needs to know the peer.
+  var tcp: Listener? = nil
 
   /// Connections of this kind that are open at once: of the socket commands and watchers; of TCP, which every local user
   /// reaches, a few scrapers, so that nobody takes places of the socket.
@@ -23,6 +28,7 @@ struct AdminListener {
     switch kind {
     case .socket: AdminServer.mostConnections
     case .metrics: AdminServer.mostScrapers
+    case .web: AdminServer.mostBrowserConnections
     }
   }
 
@@ -30,21 +36,43 @@ struct AdminListener {
   /// `socket`. The standard socket may be missing: its directory is not there on a machine without a service.
   static func open(
     _ admin: AdminSettings, passed: Descriptor?, _ log: LogWriter
-  ) throws(StartFailure) -> (listeners: [AdminListener], metrics: SocketAddress?) {
+  ) throws(StartFailure) -> (listeners: [AdminListener], metrics: SocketAddress?, web: SocketAddress?) {
     var listeners: [AdminListener] = []
     if let passed {
       listeners.append(AdminListener(kind: .socket, descriptor: passed))
     } else if let socket = try openSocket(admin, log) {
       listeners.append(AdminListener(kind: .socket, descriptor: socket))
     }
-    guard let wanted = admin.metrics else { return (listeners, nil) }
-    switch Listener.open(SocketAddress(wanted.address, port: wanted.port), probes: true) {
-    case .success(let listener):
-      log.event(.info, "metrics: http://\(Daemon.text(listener.address))/metrics")
-      return (listeners + [AdminListener(kind: .metrics, descriptor: listener.descriptor)], listener.address)
-    case .failure(let error):
-      throw StartFailure(description: "cannot listen on \(wanted), which 'metrics' of [admin] names: \(error)")
+    var metrics: SocketAddress? = nil
+    if let wanted = admin.metrics {
+      let listener = try open(.metrics, wanted, "metrics")
+      metrics = listener.tcp?.address
+      listeners.append(listener)
+      if let metrics { log.event(.info, "metrics: http://\(Daemon.text(metrics))/metrics") }
     }
+    var web: SocketAddress? = nil
+    if let wanted = admin.web {
+      let listener = try open(.web, wanted, "web")
+      web = listener.tcp?.address
+      listeners.append(listener)
+      if let web { log.event(.info, "dashboard: http://\(Daemon.text(web))/, opened by 'sallyport dashboard'") }
+    }
+    return (listeners, metrics, web)
+  }
+
+  private static func open(_ kind: Kind, _ wanted: ListenAddress, _ key: String) throws(StartFailure) -> AdminListener {
+    switch Listener.open(SocketAddress(wanted.address, port: wanted.port), probes: true) {
+    case .success(let listener): return AdminListener(kind: kind, descriptor: listener.descriptor, tcp: listener)
+    case .failure(let error):
+      throw StartFailure(description: "cannot listen on \(wanted), which '\(key)' of [admin] names: \(error)")
+    }
+  }
+
+  /// Takes one connection that waits; with its peer where it came by TCP.
+  func accept() -> (descriptor: Descriptor, accepted: Accepted?)? {
+    guard let tcp else { return descriptor.accept().map { ($0, nil) } }
+    if case .accepted(let accepted) = tcp.accept() { return (accepted.descriptor, accepted) }
+    return nil
   }
 
   private static func openSocket(_ admin: AdminSettings, _ log: LogWriter) throws(StartFailure) -> Descriptor? {

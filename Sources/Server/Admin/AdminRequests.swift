@@ -42,13 +42,18 @@ extension AdminServer {
     case "/v1/reload": ["close_denied"]
     case "/v1/rule": ["ref", "verdict"]
     case "/v1/temporary": ["method", "url", "uid", "unit"]
+    case "/v1/dashboard": ["user"]
     case "/v1/cache/purge": ["url", "host", "rule", "older", "all"]
     default: []
     }
   }
 
   func answer(_ request: AdminRequest, _ connection: AdminConnection) {
-    let userID = connection.kind == .socket ? connection.descriptor.peerUserID : nil
+    var userID = connection.kind == .socket ? connection.descriptor.peerUserID : nil
+    if connection.kind == .web {
+      guard let dashboard, let session = admit(request, connection, dashboard) else { return }
+      userID = session.askedBy
+    }
     if let refusal = rights(of: connection, userID).refusal(request, userID: userID) {
       return refuse(refusal.status, refusal.detail, connection)
     }
@@ -63,6 +68,9 @@ extension AdminServer {
     case ("GET", "/v1/rules"): inquire(.statistics, .rules, connection)
     case ("GET", "/v1/pins"): inquire(.statistics, .pins, connection)
     case ("GET", "/metrics"): inquire(.statistics, .metrics, connection)
+    case ("GET", "/v1/dashboard"): tellDashboard(connection)
+    case ("POST", "/v1/dashboard"): makeLink(request, connection)
+    case ("GET", "/v1/series"): tellSeries(connection)
     case ("GET", "/v1/connections"): inquire(.connections, .connections, connection)
     case ("GET", "/v1/decisions"): askDecisions(request, connection)
     case ("GET", "/v1/events"): watch(request, connection)
@@ -87,15 +95,19 @@ extension AdminServer {
       guard let reference = Reference(String(path.dropFirst("/v1/decisions/".count))) else {
         return refuse(404, "expected a reference of six characters, as in a log line", connection)
       }
+      if shared.desk.question(reference.text) != nil {
+        return refuse(404, "\(reference.text) waits for an operator: sallyport allow \(reference.text)", connection)
+      }
       inquire(.decision(reference), .decision, connection)
     case (_, "/v1/status"), (_, "/v1/rules"), (_, "/v1/pins"), (_, "/metrics"), (_, "/v1/connections"),
       (_, "/v1/decisions"), (_, "/v1/events"), (_, "/v1/reachability"), (_, "/v1/cache"), (_, "/v1/cache/answers"),
-      (_, "/v1/asks"),
+      (_, "/v1/asks"), (_, "/v1/series"),
       (_, "/v1/rule"), (_, "/v1/temporary"):
       connection.write(.problem(405, "expected GET"), allow: "GET")
     case (_, "/v1/reload"), (_, "/v1/drain"), (_, "/v1/cache/purge"), (_, "/v1/cancel"), (_, "/v1/flush"),
       (_, "/v1/allow"), (_, "/v1/deny"), (_, "/v1/revoke"):
       connection.write(.problem(405, "expected POST"), allow: "POST")
+    case (_, "/v1/dashboard"): connection.write(.problem(405, "expected GET or POST"), allow: "GET, POST")
     case (_, let path) where path.hasPrefix("/v1/decisions/"):
       connection.write(.problem(405, "expected GET"), allow: "GET")
     default: refuse(404, "there is no such resource; sallyport-admin(7) lists them", connection)
@@ -105,6 +117,7 @@ extension AdminServer {
   private func rights(of connection: AdminConnection, _ userID: UInt32?) -> AdminRights {
     switch connection.kind {
     case .metrics: .metrics
+    case .web: connection.session.map { rights(of: $0) } ?? .metrics
     case .socket:
       // Those of the policy in force: a reload may name others.
       .of(userID: userID, daemon: Process.userID, operators: host.state.policy.configuration.admin.operators)

@@ -12,6 +12,7 @@ import Transport
 struct AdminPage {
   enum Body {
     case text(String)
+    case bytes([UInt8])
     case metrics(AdminFacts)
   }
 
@@ -29,6 +30,10 @@ struct AdminPage {
     AdminPage(status: status, contentType: "text/plain; charset=utf-8", body: .text(body))
   }
 
+  static func html(_ body: String, status: Int = 200) -> AdminPage {
+    AdminPage(status: status, contentType: "text/html; charset=utf-8", body: .text(body))
+  }
+
   /// Problem details (RFC 9457).
   static func problem(_ status: Int, _ detail: String) -> AdminPage {
     AdminPage(
@@ -43,6 +48,7 @@ struct AdminPage {
   func writeBody(to out: inout ByteBuffer) {
     switch body {
     case .text(let text): out.append(text)
+    case .bytes(let bytes): out.append(bytes)
     case .metrics(let facts): MetricsPage.write(facts, to: &out)
     }
   }
@@ -91,6 +97,7 @@ enum AdminResources {
       ("version", .string(state.version)), ("started", .string(time(state.startedWall))),
       ("uptime_seconds", .number(Int(facts.uptimeSeconds))), ("listen", .array(state.addresses.map { .string($0) })),
       ("metrics", state.metricsAddress.map { .string($0) } ?? .null),
+      ("web", state.webAddress.map { .string($0) } ?? .null),
       ("proxy_credentials", .boolean(!state.policy.configuration.proxy.credentials.isEmpty)),
       ("authority", .string(state.policy.configuration.authority.directory)),
       ("workers", .number(state.workers)), ("draining", .boolean(state.isDraining)),
@@ -252,6 +259,17 @@ enum AdminResources {
     client.isUserInDoubt && client.userID == LocalClient.noUser ? nil : .number(Int(client.userID))
   }
 
+  // MARK: GET /v1/dashboard
+
+  /// `user` and after: of the session that asks; nil where it is a client of the socket.
+  static func dashboard(_ address: String, sessions: Int, user: UInt32?, acts: Bool?, until wall: Int64?) -> JSONText {
+    .object([
+      ("web", .string(address)), ("sessions", .number(sessions)),
+      ("user", user.map { .number(Int($0)) } ?? .null), ("act", acts.map { .boolean($0) } ?? .null),
+      ("until", wall.map { .string(time($0)) } ?? .null),
+    ])
+  }
+
   // MARK: GET /v1/reachability
 
   static func reachability(_ report: ReachabilityReport) -> JSONText {
@@ -377,7 +395,10 @@ enum AdminResources {
   private static func narrowestRule(for found: RecentDecision) -> String? {
     guard let decision = found.record.decision, decision.verdict == .deny, decision.isMendable else { return nil }
     let connect = decision.rule.flatMap { found.policy.rules[$0].connect }
-    return AskedRequest(found)?.rule(connect: connect).text
+    guard let request = AskedRequest(found) else { return nil }
+    let url = found.text.span.extracting(found.record.target).string
+    guard case .success(let named) = NamedRequest.read(method: request.method, url: url) else { return nil }
+    return request.rule(connect: connect, path: request.isTunnel ? nil : named.path).text
   }
 
   /// nil where no rule was asked: the request could not be read, or was for the proxy itself.

@@ -26,6 +26,8 @@ enum AdminRights: Int, Comparable {
   static func needed(method: String, path: String) -> AdminRights {
     // Who may read what is asked may answer it; what else such a request may do its handler says.
     if method == "POST", path == "/v1/allow" || path == "/v1/deny" { return .read }
+    // A link to the dashboard has no more rights than who asks for it.
+    if method == "POST", path == "/v1/dashboard" { return .read }
     guard method == "GET" else { return .act }
     return path == "/metrics" ? .metrics : .read
   }

@@ -40,6 +40,8 @@ final class AdminServer {
   static let mostConnections = 64
   /// Connections by TCP at once: a scraper keeps one, and a second server may scrape too.
   static let mostScrapers = 8
+  /// Connections of browsers at once: each keeps up to six to a host, and a second console may be open.
+  static let mostBrowserConnections = 32
   /// How long a page of metrics serves everyone who comes by TCP, in milliseconds: any local user may ask as fast as it can,
   /// and each page asks every loop. No scraper asks twice within a second.
   static let pageMilliseconds: Int64 = 100
@@ -66,6 +68,8 @@ final class AdminServer {
   private(set) var workers: Set<Int>
   private(set) var counted: Statistics? = nil
   private var rounds = ProgressRounds()
+  /// nil where [admin] has no `web`.
+  let dashboard: DashboardState?
   /// The last page of metrics that was written for a client of TCP, and until when it serves.
   private(set) var scraped: (page: AdminPage, until: Int64)? = nil
   /// Watchers that made way, until the poller is told.
@@ -75,6 +79,7 @@ final class AdminServer {
     self.listeners = listeners
     self.shared = shared
     self.host = host
+    dashboard = listeners.first { $0.kind == .web }?.tcp.map { DashboardState($0.address) }
     workers = Set(0..<shared.mailboxes.count)
   }
 
@@ -92,13 +97,14 @@ final class AdminServer {
   /// answer would else keep it from seeing that they have left.
   func accept(_ index: Int, _ poller: borrowing Poller) {
     let listener = listeners[index]
-    guard let descriptor = listener.descriptor.accept() else { return }
+    guard let (descriptor, accepted) = listener.accept() else { return }
     let newcomer = Claimant.user(descriptor.peerUserID ?? .max)
     guard let slot = freeSlot(of: listener, for: newcomer, poller) else { return descriptor.close() }
     generation &+= 1
     let data = UInt64(generation) << 32 | UInt64(slot) + Self.firstData
     guard poller.add(descriptor, .read, data: data) else { return descriptor.close() }
-    let connection = AdminConnection(descriptor, data: data, by: listener.kind, now: Clock.monotonic)
+    let connection = AdminConnection(
+      descriptor, data: data, by: listener.kind, peer: accepted, now: Clock.monotonic)
     connections[slot] = connection
     go(connection, poller)
   }
@@ -165,12 +171,15 @@ final class AdminServer {
   }
 
   /// When something is due next, in the monotonic clock.
-  var deadline: Int64 { min(connections.compactMap { $0?.deadline }.min() ?? .max, rounds.due) }
+  var deadline: Int64 {
+    min(connections.compactMap { $0?.deadline }.min() ?? .max, rounds.due, dashboard?.series.due ?? .max)
+  }
 
   /// Closes what has been silent for too long, and asks how far exchanges are.
   func expire(now: Int64, _ poller: borrowing Poller) {
     for case .some(let connection) in connections where connection.deadline <= now { end(connection, poller) }
     if rounds.begins(now: now, workers) { host.ask(.progress, inquiry: ProgressRounds.inquiry) }
+    if dashboard?.series.begins(now: now, workers) ?? false { host.ask(.statistics, inquiry: Series.inquiry) }
   }
 
   // MARK: Watchers
@@ -185,6 +194,15 @@ final class AdminServer {
     watchers[index].close()
     displaced.append(watchers[index])
     return true
+  }
+
+  /// Ends what a session reads that is over.
+  func endWatchers(of session: WebSession) {
+    for case .some(let connection) in connections
+    where connection.watched != nil && connection.session?.secret == session.secret {
+      connection.close()
+      displaced.append(connection)
+    }
   }
 
   func watchersChanged() {
@@ -217,6 +235,10 @@ final class AdminServer {
       rounds.answered(worker, isWanted: shared.events.wants(.progress), now: Clock.monotonic)
       return
     }
+    if number == Series.inquiry {
+      if case .statistics(let statistics) = answer { sampled(worker, statistics) }
+      return
+    }
     inquiries[number]?.answers.append(answer)
     noLongerAwaits(worker, number, poller)
   }
@@ -226,6 +248,7 @@ final class AdminServer {
     workers.remove(worker)
     if counted == nil { counted = statistics } else { counted?.add(statistics) }
     rounds.answered(worker, isWanted: shared.events.wants(.progress), now: Clock.monotonic)
+    dashboard?.series.left(worker)
     for number in inquiries.keys.sorted() where inquiries[number]?.awaited.contains(worker) ?? false {
       inquiries[number]?.answers.append(.statistics(statistics))
       noLongerAwaits(worker, number, poller)

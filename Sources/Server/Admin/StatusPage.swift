@@ -16,6 +16,7 @@ enum StatusPage {
       lines.append(name + String(repeating: " ", count: max(1, 13 - name.utf8.count)) + text)
     }
     line("listening", "\(state.addresses.joined(separator: ", ")) (\(plural(state.workers, "loop")))")
+    if let web = state.webAddress { line("dashboard", "http://\(web)/, opened by 'sallyport dashboard'") }
     if let metrics = state.metricsAddress { line("metrics", "http://\(metrics)/metrics") }
     line("policy", "\(plural(state.policy.rules.count, "rule")), read \(ago(state.loadedWall, facts.wall))")
     if let failure = state.failure {

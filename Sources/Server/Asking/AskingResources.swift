@@ -266,7 +266,9 @@ extension AskedRequest {
     guard found.record.decision != nil, !found.record.target.isEmpty, case .success(let named) = named else {
       return nil
     }
-    self.init(named, client: found.record.client, from: IPAddress(found.client))
+    let isIntercepted = found.policy.rules.contains { $0.connect == .intercept }
+    self.init(
+      named, client: found.record.client, isIntercepted: isIntercepted, from: IPAddress(found.client))
   }
 }
 

@@ -40,8 +40,8 @@ final class OperatorDesk: Sendable {
     case .failure(let error): throw StartFailure(description: "cannot read \(path): \(error)")
     case .success(let bytes):
       do {
-        let rules = try TemporaryRuleFile.read(bytes)
-        state.withLock { $0.book = AnswerBook(rules) }
+        let content = try TemporaryRuleFile.read(bytes)
+        state.withLock { $0.book = AnswerBook(content) }
       } catch {
         throw StartFailure(
           description: "\(path), which holds what operators allowed and denied for a time: \(error); mend or remove it")
@@ -65,10 +65,10 @@ final class OperatorDesk: Sendable {
   }
 
   private func write() {
-    let (path, rules) = state.withLock { ($0.file, $0.book.all(at: Clock.wall)) }
+    let (path, content) = state.withLock { ($0.file, $0.book.content(at: Clock.wall)) }
     guard let path else { return }
-    if rules.isEmpty, Files.isAbsent(path) { return }
-    if case .failure(let error) = Files.replace(path, Array(TemporaryRuleFile.text(rules).utf8), mode: 0o600) {
+    if content.rules.isEmpty, Files.isAbsent(path) { return }
+    if case .failure(let error) = Files.replace(path, Array(TemporaryRuleFile.text(content).utf8), mode: 0o600) {
       log.event(.warning, "cannot write \(path): \(error); temporary rules end with this process")
     }
   }
@@ -126,10 +126,7 @@ final class OperatorDesk: Sendable {
     else { return nil }
     // The rule first: requests that come from now on do not ask again.
     if rule != nil { handOut() }
-    for waiter in taken.waiters {
-      mailboxes[waiter.worker].post(.operatorAnswered(waiter, verdict, by: name))
-    }
-    tellAnswer(reference, verdict.rawValue, by: name, released: taken.waiters.count)
+    release(taken, verdict, by: name)
     return (taken.waiters.count, rule)
   }
 
@@ -139,7 +136,17 @@ final class OperatorDesk: Sendable {
     guard let rule = state.withLock({ $0.book.add(isRemembered: false, at: now) { make($0, now) } }) else { return nil }
     handOut()
     log.event(.info, "temporary rule \(rule.id): \(rule.sentence.printable)")
+    // It answers those who wait for it as well.
+    for question in questions where rule.covers(question.request) {
+      guard let taken = state.withLock({ $0.board.take(question.reference) }) else { continue }
+      release(taken, rule.verdict, by: rule.by)
+    }
     return rule
+  }
+
+  private func release(_ taken: QuestionBoard.Taken, _ verdict: TemporaryRule.Verdict, by name: String) {
+    for waiter in taken.waiters { mailboxes[waiter.worker].post(.operatorAnswered(waiter, verdict, by: name)) }
+    tellAnswer(taken.question.reference, verdict.rawValue, by: name, released: taken.waiters.count)
   }
 
   /// Ends a temporary rule; nil: there is none of this number.
@@ -178,7 +185,8 @@ extension TemporaryRule {
   var json: JSONText {
     .object([
       ("id", .number(id)), ("verdict", .string(verdict.rawValue)), ("host", .string(host.description)),
-      ("port", port.map { .number(Int($0)) } ?? .null), ("method", method.map { .string($0) } ?? .null),
+      ("scheme", scheme.map { .string($0.rawValue) } ?? .null), ("port", port.map { .number(Int($0)) } ?? .null),
+      ("method", method.map { .string($0) } ?? .null),
       ("path", path.map { .string($0) } ?? .null), ("user", user.map { .string($0) } ?? .null),
       ("uid", userID.map { .number(Int($0)) } ?? .null), ("unit", unit.map { .string($0) } ?? .null),
       ("client", client.map { .string("\($0)") } ?? .null), ("since", .string(AdminResources.time(since))),

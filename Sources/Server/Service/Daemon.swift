@@ -136,6 +136,7 @@ public final class Daemon: AdminHost {
     let administration = try AdminListener.open(
       settings.policy.configuration.admin, passed: settings.inheritedAdmin, settings.log)
     state.metricsAddress = administration.metrics.map(Self.text)
+    state.webAddress = administration.web.map(Self.text)
     // Clients come as soon as the first loop runs, and may take every descriptor. Each loop has listeners of its own on the
     // same ports: the kernel deals the connections out. Sockets that were passed have one queue each, which all loops take
     // from: listeners beside them would take connections along when the process ends.
@@ -470,11 +471,12 @@ public final class Daemon: AdminHost {
     let new = policy.configuration
     if old.proxy.listen != new.proxy.listen || old.proxy.workers != new.proxy.workers
       || old.proxy.name != new.proxy.name || old.admin.socket != new.admin.socket
-      || old.admin.metrics != new.admin.metrics
+      || old.admin.metrics != new.admin.metrics || old.admin.web != new.admin.web
       || old.log.format != new.log.format
     {
       let warning =
-        "listen, workers, name, the socket and metrics of [admin] and the log's format take effect only at a restart"
+        "listen, workers, name, the socket, metrics and web of [admin] and the log's format "
+        + "take effect only at a restart"
       settings.log.event(.warning, "reload: \(warning)")
       warnings.append(warning)
     }

@@ -9,6 +9,8 @@ struct DaemonState {
   let workers: Int
   /// Where /metrics is served by TCP; nil: nowhere.
   var metricsAddress: String? = nil
+  /// Where the dashboard is; nil: nowhere.
+  var webAddress: String? = nil
   /// Milliseconds since 1970.
   let startedWall: Int64
   var policy: Policy

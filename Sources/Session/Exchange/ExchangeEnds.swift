@@ -200,6 +200,10 @@ extension Exchange {
       record.decision = Decision(verdict: .deny, reason: .addressDenied, rule: record.decision?.rule)
     }
     record.status = problem.status
+    var problem = problem
+    if problem.advice == nil, let decision = record.decision, decision.verdict == .deny {
+      problem.advice = advice(on: decision)
+    }
     phase = .exchanging
     // The proxy's own words leave at once.
     pacing = nil

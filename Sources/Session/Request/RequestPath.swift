@@ -103,7 +103,9 @@ extension Exchange {
     default: break
     }
     if decision.verdict == .ask || decision.verdict == .deny && decision.isMendable {
-      question = Question(AskedRequest(facts, from: clientAddress, workspace.decisions))
+      question = Question(
+        AskedRequest(facts, isIntercepted: interior != nil, from: clientAddress, workspace.decisions),
+        path: facts.isTunnel ? nil : facts.path.string)
     }
     return decision
   }

@@ -35,9 +35,11 @@ extension Exchange {
   /// How the tunnel is to be treated is said where the rule that asks says it.
   private func narrowestRule(for decision: Decision) -> String? {
     let connect = decision.rule.flatMap { policy.rules[$0].connect }
-    guard let text = question?.request.rule(connect: asked.contains(.isTunnel) ? connect : nil).text else { return nil }
+    guard let question else { return nil }
+    let text = question.request.rule(connect: asked.contains(.isTunnel) ? connect : nil, path: question.path).text
     switch decision.reason {
-    case .ruleDenies, .connectDenied: return "# Before rule '\(rule?.name ?? "")', which denies it.\n" + text
+    case .ruleDenies, .connectDenied, .portNotListed:
+      return "# Before rule '\(rule?.name ?? "")', which denies it.\n" + text
     default: return text
     }
   }
@@ -56,8 +58,13 @@ extension Decision {
 /// What an exchange keeps of its request, where it is refused or an operator is asked.
 public final class Question: Sendable {
   public let request: AskedRequest
+  /// The path itself; nil of a tunnel.
+  let path: String?
 
-  init(_ request: AskedRequest) { self.request = request }
+  init(_ request: AskedRequest, path: String?) {
+    self.request = request
+    self.path = path
+  }
 }
 
 extension ByteBuffer {

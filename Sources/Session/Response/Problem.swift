@@ -267,7 +267,7 @@ public struct Problem: Sendable, Equatable {
   /// What was answered, where it is rejected.
   public let upstream: Upstream?
   /// What the client can do about a refusal; nil: it is none of the policy's.
-  public let advice: Advice?
+  public internal(set) var advice: Advice?
 
   /// What the client is answered with: the origin's own status, where that is why.
   public var status: Int { kind == .originFailed ? receivedStatus ?? kind.status : kind.status }

@@ -1,0 +1,161 @@
+// Links that open the dashboard, and the sessions that browsers get for them. In memory alone: they end with the
+// daemon. Pure: time, chance and users are handed in.
+//
+// A link opens one session, once, within a minute. It belongs to the user who asked for it, and so does the session:
+// the kernel says whose the browser's connection is, so a link that another user sees (in the arguments of a browser,
+// say) or a cookie that another user's server on this machine receives (cookies know no ports) is worth nothing to that
+// user. Tests: DashboardSessionsTests, test_dashboard.py.
+
+import Bytes
+
+/// Unguessable text: 192 bits of the kernel's random bytes as hexadecimal digits.
+struct WebSecret: Equatable, Sendable {
+  let text: String
+
+  /// `random` gives 64 bits of getrandom(2) at a time.
+  init(_ random: () -> UInt64) {
+    var buffer = ByteBuffer()
+    for _ in 0..<3 {
+      var word = random()
+      for _ in 0..<16 {
+        buffer.append(Array("0123456789abcdef".utf8)[Int(word & 0xf)])
+        word >>= 4
+      }
+    }
+    text = buffer.bytes.string
+  }
+
+  /// Takes the same time wherever the two differ. That the length differs is no secret.
+  func equals(_ other: String) -> Bool {
+    let one = Array(text.utf8)
+    let two = Array(other.utf8)
+    if one.count != two.count { return false }
+    var difference: UInt8 = 0
+    for index in one.indices { difference |= one[index] ^ two[index] }
+    return difference == 0
+  }
+}
+
+/// What a browser may do, and for whom.
+struct WebSession: Sendable {
+  let secret: WebSecret
+  /// Who asked for the link: what it carries are this user's rights.
+  let askedBy: UInt32?
+  let rights: AdminRights
+  /// Whose browser it is.
+  let browser: UInt32
+  /// Both in the monotonic clock.
+  let until: Int64
+  var lastUsed: Int64
+}
+
+struct DashboardSessions: Sendable {
+  /// How long a link can be used, in milliseconds: for a browser that has yet to start.
+  static let linkMilliseconds: Int64 = 60_000
+  /// Links that wait to be used: some people at once, each of whom has tried again.
+  static let mostLinks = 16
+  /// How long a session lasts, in milliseconds: a working day.
+  static let sessionMilliseconds: Int64 = 12 * 3_600_000
+  /// Sessions at once: consoles of the people who run one machine.
+  static let mostSessions = 16
+
+  private struct Link {
+    let secret: WebSecret
+    let askedBy: UInt32?
+    let rights: AdminRights
+    /// Whose browser may use it; nil: anybody's, where root asked and named nobody.
+    let user: UInt32?
+    let until: Int64
+  }
+
+  private let random: @Sendable () -> UInt64
+  private var links: [Link] = []
+  private var sessions: [WebSession] = []
+
+  init(random: @escaping @Sendable () -> UInt64) { self.random = random }
+
+  var count: Int { sessions.count }
+
+  /// A new link. Where too many wait, the oldest of the same user goes, else the oldest.
+  mutating func link(askedBy: UInt32?, rights: AdminRights, for user: UInt32?, now: Int64) -> WebSecret {
+    expire(now)
+    if links.count >= Self.mostLinks {
+      links.remove(at: links.firstIndex { $0.askedBy == askedBy } ?? 0)
+    }
+    let secret = WebSecret(random)
+    links.append(
+      Link(secret: secret, askedBy: askedBy, rights: rights, user: user, until: now + Self.linkMilliseconds))
+    return secret
+  }
+
+  enum Opening {
+    case opened(WebSession)
+    case unknown
+    /// The link is another user's, and stays.
+    case notYours(UInt32)
+  }
+
+  /// Whether a link with this text waits.
+  mutating func hasLink(_ text: String, now: Int64) -> Bool {
+    expire(now)
+    // All are compared, whichever it is.
+    return links.reduce(false) { $1.secret.equals(text) || $0 }
+  }
+
+  /// Uses a link up.
+  mutating func open(_ text: String, browser: UInt32, now: Int64) -> Opening {
+    expire(now)
+    var index: Int? = nil
+    for candidate in links.indices where links[candidate].secret.equals(text) { index = candidate }
+    guard let index else { return .unknown }
+    if let user = links[index].user, user != browser { return .notYours(user) }
+    let link = links.remove(at: index)
+    if sessions.count >= Self.mostSessions,
+      let idlest = sessions.indices.min(by: { sessions[$0].lastUsed < sessions[$1].lastUsed })
+    {
+      sessions.remove(at: idlest)
+    }
+    let session = WebSession(
+      secret: WebSecret(random), askedBy: link.askedBy, rights: link.rights, browser: browser,
+      until: now + Self.sessionMilliseconds, lastUsed: now)
+    sessions.append(session)
+    return .opened(session)
+  }
+
+  /// The session whose cookie is among these.
+  mutating func session(_ cookies: [String], now: Int64) -> WebSession? {
+    expire(now)
+    var found: Int? = nil
+    for index in sessions.indices where cookies.contains(where: sessions[index].secret.equals) { found = index }
+    guard let found else { return nil }
+    sessions[found].lastUsed = now
+    return sessions[found]
+  }
+
+  mutating func end(_ session: WebSession) { sessions.removeAll { $0.secret == session.secret } }
+
+  private mutating func expire(_ now: Int64) {
+    links.removeAll { $0.until <= now }
+    sessions.removeAll { $0.until <= now }
+  }
+}
+
+/// Answers to requests without a session. Every user of the machine can send them as fast as it likes; what comes
+/// beyond is closed without an answer. A link or cookie that is right always counts.
+struct StrangerAllowance {
+  /// Answers a second: a browser that reloads a page whose session is over asks for three files.
+  static let most = 30
+  static let milliseconds: Int64 = 1000
+
+  private var began: Int64 = .min
+  private var count = 0
+
+  mutating func takes(now: Int64) -> Bool {
+    if began == .min || now - began >= Self.milliseconds {
+      began = now
+      count = 0
+    }
+    count += 1
+    return count <= Self.most
+  }
+}

@@ -1,0 +1,232 @@
+// The last hour in samples, for the charts of the dashboard: what was counted in each ten seconds. Kept by the daemon's
+// own thread, and only where [admin] has `web`. Pure: the counters of the loops come in. Tests: SeriesTests,
+// test_dashboard.py.
+
+import Policy
+import Session
+
+/// The counters that samples are made of, as they stand at one moment.
+struct SeriesCounters: Sendable {
+  var requests: UInt64 = 0
+  var refused: UInt64 = 0
+  var failed: UInt64 = 0
+  var bytesIn: UInt64 = 0
+  var bytesOut: UInt64 = 0
+  var cacheHits: UInt64 = 0
+  var cacheMisses: UInt64 = 0
+  /// Refusals by the name of the rule.
+  var refusals: [String: UInt64] = [:]
+  var latency = Histogram(.exchanges)
+  var connections = 0
+  var tunnels = 0
+
+  init() {}
+
+  init(_ statistics: Statistics, cache: CacheFacts?) {
+    for (name, counts) in statistics.rules {
+      requests += counts.total
+      bytesIn += counts.bytesIn
+      bytesOut += counts.bytesOut
+      for (token, count) in counts.failed {
+        if Self.refusingTokens.contains(token) {
+          refused += count
+          refusals[name, default: 0] += count
+        } else {
+          failed += count
+        }
+      }
+    }
+    latency = statistics.requests
+    connections = statistics.gauges.clients
+    tunnels = statistics.gauges.tunnels
+    if let cache {
+      cacheHits = cache.served
+      cacheMisses = cache.requests - cache.served
+    }
+  }
+
+  /// What the proxy refuses; the rest is about destinations that cannot be reached, clients that leave, and the like.
+  private static let refusingTokens = Set(
+    Problem.Kind.allCases.filter { !$0.isAboutReachability }.map(\.token.description))
+}
+
+/// What happened in one interval, and what was open at its end.
+struct SeriesSample: Sendable, Equatable {
+  /// The end of the interval, in milliseconds since 1970.
+  var wall: Int64
+  var requests: UInt64 = 0
+  var refused: UInt64 = 0
+  var failed: UInt64 = 0
+  var bytesIn: UInt64 = 0
+  var bytesOut: UInt64 = 0
+  var cacheHits: UInt64 = 0
+  var cacheMisses: UInt64 = 0
+  /// Microseconds that half, nine tenths and 99 of 100 requests took at most; nil where there was none.
+  var p50: Int64? = nil
+  var p90: Int64? = nil
+  var p99: Int64? = nil
+  var connections = 0
+  var tunnels = 0
+  /// Refusals of the rules that refused most, and of all others together.
+  var refusals: [String: UInt64] = [:]
+  var otherRefusals: UInt64 = 0
+}
+
+struct Series: Sendable {
+  /// Between two samples, in milliseconds. What a loop does for one is what it does for a scrape.
+  static let intervalMilliseconds: Int64 = 10_000
+  /// An hour of them.
+  static let mostSamples = 360
+  /// Rules whose refusals a sample tells apart, and a chart: more lines nobody can read.
+  static let mostRules = 5
+  /// Stands for the number of an inquiry, which it is none of.
+  static let inquiry = UInt64.max
+
+  /// In the monotonic clock.
+  private(set) var due: Int64
+  private var awaited: Set<Int> = []
+  private var sum: Statistics? = nil
+  private var previous: SeriesCounters? = nil
+  /// A ring: the oldest stands at `next` once it is full.
+  private var ring: [SeriesSample] = []
+  private var next = 0
+
+  init(now: Int64) { due = now }
+
+  /// Whether the loops are to be asked now.
+  mutating func begins(now: Int64, _ workers: Set<Int>) -> Bool {
+    guard now >= due else { return false }
+    // After a suspension there is one sample, not one for each interval that was slept through.
+    due = now + Self.intervalMilliseconds
+    // Loops that have yet to answer the last question are asked no other.
+    if !awaited.isEmpty { return false }
+    awaited = workers
+    sum = nil
+    return !workers.isEmpty
+  }
+
+  /// A loop has answered. The sum, once the last has.
+  mutating func answered(_ worker: Int, _ statistics: Statistics) -> Statistics? {
+    guard awaited.remove(worker) != nil else { return nil }
+    if sum == nil { sum = statistics } else { sum?.add(statistics) }
+    return awaited.isEmpty ? sum : nil
+  }
+
+  /// A loop is over, and answers no more: there is no sample of this round.
+  mutating func left(_ worker: Int) { awaited.remove(worker) }
+
+  mutating func take(_ counters: SeriesCounters, wall: Int64) {
+    defer { previous = counters }
+    guard let previous else { return }
+    // Counters of a store begin again with another store.
+    func grown(_ part: KeyPath<SeriesCounters, UInt64>) -> UInt64 {
+      let (now, before) = (counters[keyPath: part], previous[keyPath: part])
+      return now >= before ? now - before : now
+    }
+    var sample = SeriesSample(wall: wall)
+    sample.requests = grown(\.requests)
+    sample.refused = grown(\.refused)
+    sample.failed = grown(\.failed)
+    sample.bytesIn = grown(\.bytesIn)
+    sample.bytesOut = grown(\.bytesOut)
+    sample.cacheHits = grown(\.cacheHits)
+    sample.cacheMisses = grown(\.cacheMisses)
+    sample.connections = counters.connections
+    sample.tunnels = counters.tunnels
+    sample.p50 = counters.latency.quantile(50, since: previous.latency)
+    sample.p90 = counters.latency.quantile(90, since: previous.latency)
+    sample.p99 = counters.latency.quantile(99, since: previous.latency)
+    let refusals = counters.refusals.compactMap { name, count -> (name: String, count: UInt64)? in
+      let before = previous.refusals[name] ?? 0
+      return count > before ? (name, count - before) : nil
+    }
+    (sample.refusals, sample.otherRefusals) = Self.most(refusals)
+    append(sample)
+  }
+
+  private mutating func append(_ sample: SeriesSample) {
+    if ring.count < Self.mostSamples {
+      ring.append(sample)
+    } else {
+      ring[next] = sample
+      next = (next + 1) % Self.mostSamples
+    }
+  }
+
+  /// Oldest first.
+  var samples: [SeriesSample] { Array(ring[next...] + ring[..<next]) }
+
+  /// The greatest, and what all others come to.
+  private static func most(
+    _ counts: [(name: String, count: UInt64)]
+  ) -> (named: [String: UInt64], others: UInt64) {
+    let sorted = counts.sorted { ($1.count, $0.name) < ($0.count, $1.name) }
+    let named = sorted.prefix(mostRules).map { ($0.name, $0.count) }
+    return (Dictionary(uniqueKeysWithValues: named), sorted.dropFirst(mostRules).reduce(0) { $0 + $1.count })
+  }
+
+  // MARK: GET /v1/series
+
+  /// Columns: a name once, and a number for each sample.
+  var json: JSONText {
+    let samples = samples
+    func column(_ part: KeyPath<SeriesSample, UInt64>) -> JSONText {
+      .array(samples.map { .number(Int(clamping: $0[keyPath: part])) })
+    }
+    func quantiles(_ part: KeyPath<SeriesSample, Int64?>) -> JSONText {
+      .array(samples.map { sample in sample[keyPath: part].map { .number(Int($0)) } ?? .null })
+    }
+    var sums: [String: UInt64] = [:]
+    for sample in samples { sums.merge(sample.refusals, uniquingKeysWith: +) }
+    let named = Self.most(sums.map { ($0.key, $0.value) }).named
+    let rules = named.sorted { ($1.value, $0.key) < ($0.value, $1.key) }.map(\.key)
+    let others = samples.map { sample in
+      sample.otherRefusals + sample.refusals.reduce(0) { named[$1.key] == nil ? $0 + $1.value : $0 }
+    }
+    return .object([
+      ("interval_ms", .number(Int(Self.intervalMilliseconds))), ("most", .number(Self.mostSamples)),
+      ("times", .array(samples.map { .string(AdminResources.time($0.wall)) })),
+      ("requests", column(\.requests)), ("refused", column(\.refused)), ("failed", column(\.failed)),
+      ("bytes_in", column(\.bytesIn)), ("bytes_out", column(\.bytesOut)),
+      ("p50_us", quantiles(\.p50)), ("p90_us", quantiles(\.p90)), ("p99_us", quantiles(\.p99)),
+      ("cache_hits", column(\.cacheHits)), ("cache_misses", column(\.cacheMisses)),
+      ("connections", .array(samples.map { .number($0.connections) })),
+      ("tunnels", .array(samples.map { .number($0.tunnels) })),
+      (
+        "refusals",
+        .array(
+          rules.map { rule in
+            .object([
+              ("rule", rule == Statistics.noRule ? .null : .string(rule)),
+              ("counts", .array(samples.map { .number(Int(clamping: $0.refusals[rule] ?? 0)) })),
+            ])
+          })
+      ),
+      ("other_refusals", .array(others.map { .number(Int(clamping: $0)) })),
+    ])
+  }
+}
+
+extension Histogram {
+  /// Microseconds that `percent` of the durations since `earlier` took at most, as far as the buckets tell: within one,
+  /// they count as evenly spread. nil where there was none.
+  func quantile(_ percent: UInt64, since earlier: Histogram) -> Int64? {
+    var total: UInt64 = 0
+    for index in counts.indices { total += counts[index] &- earlier.counts[index] }
+    if total == 0 { return nil }
+    let wanted = (total * percent + 99) / 100
+    var seen: UInt64 = 0
+    for index in counts.indices {
+      let here = counts[index] &- earlier.counts[index]
+      if here > 0, seen + here >= wanted {
+        let lower = index == 0 ? 0 : bounds.microseconds[index - 1]
+        // What took longer than every bound took at least the last.
+        if index == bounds.microseconds.count { return lower }
+        let width = UInt64(bounds.microseconds[index] - lower)
+        return lower + Int64(width * (wanted - seen) / here)
+      }
+      seen += here
+    }
+    return nil
+  }
+}
