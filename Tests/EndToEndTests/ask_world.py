@@ -24,7 +24,7 @@ DENY = 'default = "deny"'
 MEMBERS = (
     "ref since until waiting user uid unit program client method url host port path rule place allow"
 ).split()
-TEMPORARY = "id verdict host port method path user uid unit client since until by".split()
+TEMPORARY = "id verdict host scheme port method path user uid unit client since until by".split()
 
 
 def terms(wait: str = "", remember: str = "") -> str:

@@ -224,6 +224,7 @@ def test_a_decision_is_found_by_the_reference_of_the_reason_phrase(administered,
     refused = check_problem(ask_once(raw_client, proxy, get("x.ads.test", 80, "/secretless")), 403)
     decision = proxy.admin.json(f"/v1/decisions/{refused.reference}")
     explanation = decision.pop("explanation")
+    assert decision.pop("allow").startswith("# Before rule")
     assert said(decision) == proxy.access_of(refused.reference)
     assert (explanation["decision"], explanation["rule"]["name"]) == ("deny", "no-ads")
     assert (decision["rule"], decision["decision"], decision["outcome"]) == ("no-ads", "deny", "denied")

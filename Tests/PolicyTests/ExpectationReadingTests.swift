@@ -69,8 +69,8 @@ import Testing
       "a near miss", "[[expect]]\nrequest = 'http://a/'\nverdikt = 'allow'\nrule = false",
       "3:1: error: unknown key 'verdikt' in [expect]; did you mean 'verdict'?"),
     LoadRow(
-      "a verdict that is none", "[[expect]]\nrequest = 'http://a/'\nverdict = 'pass'",
-      "3:11: error: 'verdict' in [expect]: expected \"allow\", \"deny\" or \"ask\", found 'pass'"),
+      "a verdict that is none", "[[expect]]\nrequest = 'http://a/'\nverdict = 'permit'",
+      "3:11: error: 'verdict' in [expect]: expected \"allow\", \"deny\" or \"ask\", found 'permit'"),
     LoadRow(
       "a verdict that is no text", "[[expect]]\nrequest = 'http://a/'\nverdict = false",
       "3:11: error: 'verdict' in [expect]: expected a string, found a boolean"),

@@ -37,7 +37,9 @@ import Testing
 
   @Test func everyFieldComesBack() throws {
     let rules = try all()
-    #expect(try TemporaryRuleFile.read(Array(TemporaryRuleFile.text(TemporaryRuleFile.Content(rules: rules)).utf8)).rules == rules)
+    #expect(
+      try TemporaryRuleFile.read(Array(TemporaryRuleFile.text(TemporaryRuleFile.Content(rules: rules)).utf8)).rules
+        == rules)
     for rule in rules {
       let text = TemporaryRuleFile.text(TemporaryRuleFile.Content(rules: [rule]))
       #expect(try TemporaryRuleFile.read(Array(text.utf8)).rules == [rule])
@@ -45,7 +47,8 @@ import Testing
   }
 
   @Test func noneIsAFileToo() throws {
-    #expect(try TemporaryRuleFile.read(Array(TemporaryRuleFile.text(TemporaryRuleFile.Content(rules: [])).utf8)).rules == [])
+    #expect(
+      try TemporaryRuleFile.read(Array(TemporaryRuleFile.text(TemporaryRuleFile.Content(rules: [])).utf8)).rules == [])
     #expect(try TemporaryRuleFile.read([]).rules == [])
   }
 
@@ -110,7 +113,7 @@ import Testing
   }
 
   @Test(arguments: [
-    ("[[temporary]\n", "line 1"), ("x = 1\n", "expected [[temporary]], found 'x'"),
+    ("[[temporary]\n", "line 1"), ("x = 1\n", "expected 'next' or [[temporary]], found 'x'"),
     ("[temporary]\nid = 1\n", "line 1"), ("temporary = 7\n", "line 1"), ("\u{0}\u{0}\u{0}", "line 1"),
     ("temporary = [7]\n", "line 1"), ("\n\n[[temporary]]\nid = \n", "line 4"),
   ])

@@ -16,7 +16,7 @@ import Testing
 
   static let denies = "[proxy]\ndefault = \"deny\"\n"
   static let rule = #"""
-    "allow":"[[rule]]\nname    = \"allow.a.example\"\nhosts   = [\"a.example\"]\n
+    \"\nhosts   = [\"a.example\"]\n
     """#
 
   @Test func theDefaultDenies() {

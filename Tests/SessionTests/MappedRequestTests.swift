@@ -145,7 +145,7 @@ import Testing
         < HTTP/1.1 403 denied rule=api ref=REF001
         < Date: Sun, 06 Nov 1994 08:49:37 GMT
         < Content-Type: application/problem+json
-        < Content-Length: 412
+        < Content-Length: 438
         < Cache-Control: no-store
         < Proxy-Status: sallyport; error=http_request_denied; details="Rule api sends requests below
              https://real.example/v2/; the path, read as /admin (decoded, dot segments removed), leads
@@ -154,8 +154,8 @@ import Testing
         < content: {"type":"urn:sallyport:problem:denied","title":"The policy denies this
              request","status":403,"detail":"Rule api sends requests below https://real.example/v2/;
              the path, read as /admin (decoded, dot segments removed), leads out of
-             it.","rule":"api","error":"http_request_denied","nsurlError":-1102,"expected":"a path
-             below https://real.example/v2/","seen":"/admin (decoded, dot segments
+             it.","rule":"api","error":"http_request_denied","nsurlError":-1102,"reason":"outside-target
+            ","expected":"a path below https://real.example/v2/","seen":"/admin (decoded, dot segments
              removed)","ref":"REF001"}\n
         end (403 denied): client keep
         """#)
@@ -171,15 +171,15 @@ import Testing
         < HTTP/1.1 403 denied rule=no ref=REF001
         < Date: Sun, 06 Nov 1994 08:49:37 GMT
         < Content-Type: application/problem+json
-        < Content-Length: 261
+        < Content-Length: 284
         < Cache-Control: no-store
         < Proxy-Status: sallyport; error=http_request_denied; details="The request would go to
              https://real.example/v2/admin, and rule no denies that."; rule="no"
         <
         < content: {"type":"urn:sallyport:problem:denied","title":"The policy denies this
              request","status":403,"detail":"The request would go to https://real.example/v2/admin, and
-             rule no denies that.","rule":"no","error":"http_request_denied","nsurlError":-1102,"ref":"R
-            EF001"}\n
+             rule no denies that.","rule":"no","error":"http_request_denied","nsurlError":-1102,"reason"
+            :"rule-denies","ref":"REF001"}\n
         end (403 denied): client keep
         """#)
   }
@@ -191,7 +191,7 @@ import Testing
         < HTTP/1.1 403 address-denied rule=api ref=REF001
         < Date: Sun, 06 Nov 1994 08:49:37 GMT
         < Content-Type: application/problem+json
-        < Content-Length: 270
+        < Content-Length: 296
         < Cache-Control: no-store
         < Proxy-Status: sallyport; error=destination_ip_prohibited; details="169.254.1.1 is in
              169.254.0.0/16, which deny_addresses lists."; rule="api"
@@ -199,7 +199,7 @@ import Testing
         < content: {"type":"urn:sallyport:problem:address-denied","title":"The policy denies the
              address of this host","status":403,"detail":"169.254.1.1 is in 169.254.0.0/16, which
              deny_addresses lists.","rule":"api","error":"destination_ip_prohibited","nsurlError":-1102,
-            "ref":"REF001"}\n
+            "reason":"address-denied","ref":"REF001"}\n
         end (403 address-denied): client keep
         """#)
   }

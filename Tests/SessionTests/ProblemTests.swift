@@ -275,13 +275,13 @@ import Testing
         < HTTP/1.1 403 address-denied ref=REF001
         < Date: Sun, 06 Nov 1994 08:49:37 GMT
         < Content-Type: text/plain; charset=utf-8
-        < Content-Length: 118
+        < Content-Length: 141
         < Cache-Control: no-store
         < Proxy-Status: sallyport; error=destination_ip_prohibited; details="169.254.1.1 is in
              169.254.0.0/16, which deny_addresses lists."
         <
         < content: The policy denies the address of this host.\n169.254.1.1 is in 169.254.0.0/16, which
-             deny_addresses lists.\nref: REF001\n
+             deny_addresses lists.\nreason: address-denied\nref: REF001\n
         end (403 address-denied): client keep
         """#
     )
@@ -297,7 +297,7 @@ import Testing
         < HTTP/1.1 403 address-denied ref=REF001
         < Date: Sun, 06 Nov 1994 08:49:37 GMT
         < Content-Type: application/problem+json
-        < Content-Length: 257
+        < Content-Length: 283
         < Cache-Control: no-store
         < Proxy-Status: sallyport; error=destination_ip_prohibited; details="169.254.1.1 is in
              169.254.0.0/16, which deny_addresses lists."

@@ -54,7 +54,7 @@ import Testing
         < HTTP/1.1 403 denied rule=shut ref=REF001
         < Date: Sun, 06 Nov 1994 08:49:37 GMT
         < Content-Type: application/problem+json
-        < Content-Length: 429
+        < Content-Length: 450
         < Cache-Control: no-store
         < Proxy-Status: sallyport; error=http_request_denied; details="This host is \\"closed\\" for
              now"; rule="shut"
@@ -63,8 +63,9 @@ import Testing
              request","status":403,"detail":"This host is \\"closed\\" for
              now","rule":"shut","error":"http_request_denied","nsurlError":-1102,"reason":"rule-denies",
             "allow":"# Before rule 'shut', which denies it.\\n[[rule]]\\nname    =
-             \\"allow.a.shut.example\\"\\nhosts   = [\\"a.shut.example\\"]\\nschemes =
-             [\\"http\\"]\\nmethods = [\\"GET\\"]\\npaths   = [\\"/\\"]\\n","ref":"REF001"}\n
+             \\"allow.a.shut.example.5AF4\\"\\nhosts   = [\\"a.shut.example\\"]\\nports   =
+             [80]\\nschemes = [\\"http\\"]\\nmethods = [\\"GET\\"]\\npaths   =
+             [\\"/\\"]\\n","ref":"REF001"}\n
         end (403 denied): client keep
         """#)
   }
@@ -98,7 +99,7 @@ import Testing
         < HTTP/1.1 403 denied rule=no-tunnels ref=REF001
         < Date: Sun, 06 Nov 1994 08:49:37 GMT
         < Content-Type: application/problem+json
-        < Content-Length: 416
+        < Content-Length: 438
         < Cache-Control: no-store
         < Proxy-Status: sallyport; error=http_request_denied; details="Rule no-tunnels denies tunnels
              to this host."; rule="no-tunnels"
@@ -107,8 +108,8 @@ import Testing
              request","status":403,"detail":"Rule no-tunnels denies tunnels to this
              host.","rule":"no-tunnels","error":"http_request_denied","nsurlError":-1102,"reason":"conne
             ct-denied","allow":"# Before rule 'no-tunnels', which denies it.\\n[[rule]]\\nname    =
-             \\"allow.plain.example\\"\\nhosts   = [\\"plain.example\\"]\\nschemes =
-             [\\"https\\"]\\n","ref":"REF001"}\n
+             \\"allow.plain.example.828A\\"\\nhosts   = [\\"plain.example\\"]\\nports   =
+             [443]\\nschemes = [\\"https\\"]\\n","ref":"REF001"}\n
         end (403 denied): client keep
         connect plain.example:80
         > GET / HTTP/1.1
@@ -146,7 +147,7 @@ import Testing
         < HTTP/1.1 403 denied rule=rest ref=REF002
         < Date: Sun, 06 Nov 1994 08:49:37 GMT
         < Content-Type: application/problem+json
-        < Content-Length: 428
+        < Content-Length: 449
         < Cache-Control: no-store
         < Proxy-Status: sallyport; error=http_request_denied; details="Rule rest denies this request.";
              rule="rest"
@@ -155,8 +156,8 @@ import Testing
              request","status":403,"detail":"Rule rest denies this
              request.","rule":"rest","error":"http_request_denied","nsurlError":-1102,"reason":"rule-den
             ies","allow":"# Before rule 'rest', which denies it.\\n[[rule]]\\nname    =
-             \\"allow.read.example\\"\\nhosts   = [\\"read.example\\"]\\nschemes =
-             [\\"http\\"]\\nmethods = [\\"GET\\"]\\npaths   = [\\"/shut\\"]\\n","ref":"REF002"}\n
+             \\"allow.read.example.C499\\"\\nhosts   = [\\"read.example\\"]\\nports   = [80]\\nschemes
+             = [\\"http\\"]\\nmethods = [\\"GET\\"]\\npaths   = [\\"/shut\\"]\\n","ref":"REF002"}\n
         end (403 denied): client keep
         """#)
   }
@@ -169,7 +170,7 @@ import Testing
         < HTTP/1.1 403 denied ref=REF001
         < Date: Sun, 06 Nov 1994 08:49:37 GMT
         < Content-Type: application/problem+json
-        < Content-Length: 393
+        < Content-Length: 414
         < Cache-Control: no-store
         < Proxy-Status: sallyport; error=http_request_denied; details="No rule allows this request, and
              the default is to deny."
@@ -177,8 +178,9 @@ import Testing
         < content: {"type":"urn:sallyport:problem:denied","title":"The policy denies this
              request","status":403,"detail":"No rule allows this request, and the default is to
              deny.","error":"http_request_denied","nsurlError":-1102,"reason":"default-denies","allow":"
-            [[rule]]\\nname    = \\"allow.a.example\\"\\nhosts   = [\\"a.example\\"]\\nschemes =
-             [\\"http\\"]\\nmethods = [\\"GET\\"]\\npaths   = [\\"/\\"]\\n","ref":"REF001"}\n
+            [[rule]]\\nname    = \\"allow.a.example.5AF4\\"\\nhosts   = [\\"a.example\\"]\\nports   =
+             [80]\\nschemes = [\\"http\\"]\\nmethods = [\\"GET\\"]\\npaths   =
+             [\\"/\\"]\\n","ref":"REF001"}\n
         end (403 denied): client keep
         """#)
   }
@@ -343,15 +345,15 @@ import Testing
         < HTTP/1.1 403 address-denied ref=REF001
         < Date: Sun, 06 Nov 1994 08:49:37 GMT
         < Content-Type: application/problem+json
-        < Content-Length: 261
+        < Content-Length: 287
         < Cache-Control: no-store
         < Proxy-Status: sallyport; error=destination_ip_prohibited; details="169.254.169.254 is in
              169.254.0.0/16, which deny_addresses lists."
         <
         < content: {"type":"urn:sallyport:problem:address-denied","title":"The policy denies the
              address of this host","status":403,"detail":"169.254.169.254 is in 169.254.0.0/16, which
-             deny_addresses lists.","error":"destination_ip_prohibited","nsurlError":-1102,"ref":"REF001
-            "}\n
+             deny_addresses lists.","error":"destination_ip_prohibited","nsurlError":-1102,"reason":"add
+            ress-denied","ref":"REF001"}\n
         end (403 address-denied): client keep
         """#)
   }
@@ -400,7 +402,7 @@ import Testing
         < HTTP/1.1 403 address-denied rule=inside ref=REF002
         < Date: Sun, 06 Nov 1994 08:49:37 GMT
         < Content-Type: application/problem+json
-        < Content-Length: 266
+        < Content-Length: 292
         < Cache-Control: no-store
         < Proxy-Status: sallyport; error=destination_ip_prohibited; details="10.1.2.3 is in 10.0.0.0/8,
              which deny_addresses lists."; rule="inside"
@@ -408,7 +410,7 @@ import Testing
         < content: {"type":"urn:sallyport:problem:address-denied","title":"The policy denies the
              address of this host","status":403,"detail":"10.1.2.3 is in 10.0.0.0/8, which
              deny_addresses lists.","rule":"inside","error":"destination_ip_prohibited","nsurlError":-11
-            02,"ref":"REF002"}\n
+            02,"reason":"address-denied","ref":"REF002"}\n
         end (403 address-denied): client keep
         """#)
   }
@@ -676,7 +678,7 @@ import Testing
         < HTTP/1.1 403 address-denied ref=REF001
         < Date: Sun, 06 Nov 1994 08:49:37 GMT
         < Content-Type: application/problem+json
-        < Content-Length: 257
+        < Content-Length: 283
         < Cache-Control: no-store
         < Proxy-Status: sallyport; error=destination_ip_prohibited; details="169.254.1.1 is in
              169.254.0.0/16, which deny_addresses lists."
@@ -684,8 +686,8 @@ import Testing
         <
         < content: {"type":"urn:sallyport:problem:address-denied","title":"The policy denies the
              address of this host","status":403,"detail":"169.254.1.1 is in 169.254.0.0/16, which
-             deny_addresses lists.","error":"destination_ip_prohibited","nsurlError":-1102,"ref":"REF001
-            "}\n
+             deny_addresses lists.","error":"destination_ip_prohibited","nsurlError":-1102,"reason":"add
+            ress-denied","ref":"REF001"}\n
         end (403 address-denied): client linger
         """#)
   }

@@ -155,15 +155,15 @@ import Testing
         < HTTP/1.1 403 address-denied ref=REF001
         < Date: Sun, 06 Nov 1994 08:49:37 GMT
         < Content-Type: application/problem+json
-        < Content-Length: 257
+        < Content-Length: 283
         < Cache-Control: no-store
         < Proxy-Status: sallyport; error=destination_ip_prohibited; details="169.254.1.1 is in
              169.254.0.0/16, which deny_addresses lists."
         <
         < content: {"type":"urn:sallyport:problem:address-denied","title":"The policy denies the
              address of this host","status":403,"detail":"169.254.1.1 is in 169.254.0.0/16, which
-             deny_addresses lists.","error":"destination_ip_prohibited","nsurlError":-1102,"ref":"REF001
-            "}\n
+             deny_addresses lists.","error":"destination_ip_prohibited","nsurlError":-1102,"reason":"add
+            ress-denied","ref":"REF001"}\n
         end (403 address-denied): client keep
         connect a.example:80
         > GET /x HTTP/1.1

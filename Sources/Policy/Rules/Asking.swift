@@ -187,6 +187,7 @@ public final class TemporaryRules: Sendable {
   /// As they were made.
   public let all: [TemporaryRule]
   private let entries: [Entry]
+  private let looksAtPaths: Bool
 
   fileprivate struct Entry: Sendable {
     let rule: TemporaryRule
@@ -195,6 +196,7 @@ public final class TemporaryRules: Sendable {
 
   public init(_ rules: [TemporaryRule]) {
     all = rules
+    looksAtPaths = rules.contains { $0.verdict == .deny && $0.path != nil }
     // Denials first: where both are there, the strict one holds.
     entries = (rules.filter { $0.verdict == .deny } + rules.filter { $0.verdict == .allow }).map { rule in
       Entry(rule: rule, method: Array((rule.method ?? "").utf8))
@@ -211,11 +213,13 @@ public final class TemporaryRules: Sendable {
   ) -> (decision: Decision, rule: TemporaryRule?) {
     if entries.isEmpty { return (decision, nil) }
     let isOpen = decision.verdict == .ask || decision.reason == .defaultDeny || decision.reason == .defaultAllow
+    // A denial holds for every way in which a server may read the path.
+    if !facts.isTunnel, looksAtPaths { workspace.paths.set(facts.path) }
     let host = workspace.host
     for entry in entries where entry.rule.until > wall {
       let denies = entry.rule.verdict == .deny
       guard denies ? decision.verdict != .deny : isOpen,
-        entry.holds(facts, host: host, from: address)
+        entry.holds(facts, host: host, paths: workspace.paths, from: address)
       else { continue }
       let amended = Decision(
         verdict: denies ? .deny : .allow, reason: denies ? .temporaryDeny : .temporaryAllow, rule: decision.rule)
@@ -242,7 +246,7 @@ extension TemporaryRules {
 
 extension TemporaryRules.Entry {
   fileprivate func holds(
-    _ facts: borrowing RequestFacts, host: CanonicalHost, from address: IPAddress?
+    _ facts: borrowing RequestFacts, host: CanonicalHost, paths: PathReadings, from address: IPAddress?
   ) -> Bool {
     guard rule.host.matches(host) else { return false }
     let isDenial = rule.verdict == .deny
@@ -264,7 +268,9 @@ extension TemporaryRules.Entry {
     if let client = rule.client, client != address { return false }
     if facts.isTunnel { return rule.path == nil && (method.isEmpty || method == Self.connect) }
     if !method.isEmpty, !method.span.equals(facts.method) { return false }
-    return rule.path.map { $0 == AskedRequest.shape(facts.path.string) } ?? true
+    guard let path = rule.path else { return true }
+    if path == AskedRequest.shape(facts.path.string) { return true }
+    return isDenial && (paths.isUnreadable || paths.texts.contains { AskedRequest.shape($0) == path })
   }
 
   private static let connect = Array("CONNECT".utf8)

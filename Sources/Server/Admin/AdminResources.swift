@@ -386,7 +386,10 @@ enum AdminResources {
     } else {
       line.write(found.record, format, text: text, to: &out)
       if let explanation { out.append("\n\(explanation)") }
-      if let rule = narrowestRule(for: found) { out.append("\nThis rule would allow it:\n\(rule)") }
+      // Whoever wrote a rule that denies meant it.
+      if found.record.decision?.reason != .ruleDenies, let rule = narrowestRule(for: found) {
+        out.append("\nThis rule would allow it:\n\(rule)")
+      }
     }
     return out.bytes.string
   }
