@@ -375,6 +375,17 @@ def test_the_members_of_answers_are_those_of_the_daemon():
     assert checked >= 4, "the API is written in another way now; read it anew here"
 
 
+def test_the_members_of_questions_are_those_of_the_daemon():
+    desk = server_source("OperatorDesk.swift")
+    written = {
+        name
+        for part in (block_of(desk, "extension TemporaryRule {"), block_of(desk, "extension OpenQuestion {"))
+        for name in re.findall(r'\(\s*"(\w+)",\s', part)
+    }
+    assert len(written) > 20
+    assert members(shapes()["GET /v1/asks"]) == written | {"asks", "temporary"}
+
+
 def test_the_members_of_stored_answers_are_those_of_the_daemon():
     results = block_of(source("Session", "CachedExchange.swift"), "enum CacheResult").split("var token")[0]
     written = set(re.findall(r'\(\s*"(\w+)",\s', block_of(server_source("CachePages.swift"), "enum CachePages")))

@@ -40,6 +40,9 @@ SHAPES = [
     (r"\buser=\S+( unit=\S+)?", "user=USER"),
     (r"\b(bytes_in|bytes_out|\w+_ms)=\d+", r"\1=N"),
     (r"Content-Length: \d+", "Content-Length: N"),
+    # Who asks stands in the rule that would allow it.
+    (r"allow\.\w+\.ads", "allow.USER.ads"),
+    (r'users   = \[\\"\w+\\"\]', "users   = [USER]"),
 ]
 
 
