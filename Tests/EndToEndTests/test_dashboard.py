@@ -429,6 +429,37 @@ def test_the_page_shows_traffic_as_it_comes(watched, browse, raw_origin, raw_cli
     page.until("return document.getElementById('trouble').textContent.includes('signed out')", "the end")
 
 
+def test_a_request_that_waits_is_answered_on_the_page(watched, browse, raw_origin, raw_client):
+    proxy, origin = watched(POLICY + '[[rule]]\nname = "strangers"\naction = "ask"\n'), raw_origin(answering(OK))
+    page = browse(proxy.link())
+    clients = [raw_client(proxy) for _ in range(2)]
+    for number, client in enumerate(clients):
+        client.send(get("new.test", origin.port, f"/users/{number}"))
+    page.until("return document.querySelector('#asks-list li')?.innerText.includes('2 requests wait')", "the question")
+    assert page.run("return document.title") == "(1) Sallyport"
+    assert "New question" in page.run("return document.getElementById('asks-news').textContent")
+    page.run("document.querySelector('#asks-list button.first').focus()")
+    page.press("Enter", 13)
+    for client in clients:
+        assert client.answer().status == 200
+    page.until("return document.getElementById('asks').hidden", "the end of the question")
+    page.until("return document.querySelector('#temporary-rows tr')?.innerText.includes('/users/*')", "the rule that came of it")
+    page.run("document.querySelector('#temporary-rows button').click()")
+    page.until("return document.getElementById('temporary').hidden", "the end of the rule")
+    assert proxy.admin.json("/v1/asks") == {"asks": [], "temporary": []}
+    assert page.complaints() == []
+
+
+def test_the_rule_that_would_allow_a_refusal_is_on_the_page(watched, browse, raw_client):
+    proxy = watched(POLICY)
+    ask_once(raw_client, proxy, get("x.ads.test", 80))
+    page = browse(proxy.link())
+    page.until("return document.querySelector('#traffic-rows button') !== null", "the refusal")
+    page.run("document.querySelector('#traffic-rows button').click()")
+    page.until("return document.getElementById('detail-body').innerText.includes('[[rule]]')", "the rule")
+    assert 'hosts   = ["x.ads.test"]' in page.run("return document.getElementById('detail-body').innerText")
+
+
 def test_a_page_that_may_only_read_has_no_buttons_that_act(watched, browse, raw_origin, raw_client):
     proxy, echo = watched(POLICY), raw_origin(tunnel_echo)
     link = json.loads(ask_as(STRANGER, proxy, "/v1/dashboard", "POST").body)["url"]

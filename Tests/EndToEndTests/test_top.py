@@ -267,13 +267,20 @@ def test_any_size_will_do(top, raw_client):
     top.screen.row("a.work.test")
 
 
-def test_a_daemon_without_questions_says_so(administered, screen):
-    proxy = administered()
-    if proxy.admin.ask("/v1/asks").status != 404:
-        pytest.skip("this daemon asks")
+@pytest.mark.parametrize("key, status", [("a", 200), ("d", 403)])
+def test_a_request_that_waits_is_shown_and_answered(key, status, administered, raw_origin, screen, raw_client):
+    proxy = administered('[[rule]]\nname = "strangers"\nhosts = ["**.work.test"]\naction = "ask"\n')
+    origin = raw_origin(answering(OK))
     one = screen(proxy)
     one.type("5")
-    one.shows("this daemon asks no questions")
+    client = raw_client(proxy)
+    client.send(get("a.work.test", origin.port, "/users/17"))
+    one.shows("1 QUESTION")
+    one.row("root", "GET", "a.work.test")
+    one.type("Home", key)
+    assert client.answer().status == status
+    # What was answered once holds for a while, and is listed.
+    one.row("#1", "a.work.test")
 
 
 # How it begins and ends
