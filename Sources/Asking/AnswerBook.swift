@@ -36,6 +36,15 @@ public struct AnswerBook: Sendable {
     return rule
   }
 
+  /// Rules of another file, which get numbers of their own here.
+  public mutating func take(_ content: TemporaryRuleFile.Content) {
+    for var rule in content.rules where rules.count < Self.mostRules {
+      rule.id = next
+      next &+= 1
+      rules.append(rule)
+    }
+  }
+
   /// The rule that ends now; nil: there is none of this number.
   public mutating func revoke(_ id: Int, at wall: Int64) -> TemporaryRule? {
     rules.removeAll { $0.until <= wall }

@@ -63,7 +63,7 @@ public struct OpenQuestion: Sendable {
 }
 
 public struct QuestionBoard: Sendable {
-  /// Questions at once: as many as a person can look through, and a few hundred KiB.
+  /// Questions at once: as many as a person can look through. Each is a few KiB at most, by the longest path of a rule.
   public static let mostQuestions = 1024
   /// Of these, those of one client: it leaves room for the others.
   public static let mostOfOneClient = 256

@@ -9,7 +9,12 @@ nonisolated func dashboardCommand(_ arguments: Arguments) throws -> Int32 {
   var path = "/v1/dashboard"
   // The browser is the user's who ran sudo. The daemon heeds this of root alone.
   let caller = Files.environment("SUDO_UID").flatMap { UInt32($0) }
-  if Process.isRoot, let caller { path += "?user=\(caller)" }
+  if Process.isRoot, let caller {
+    path += "?user=\(caller)"
+  } else if Process.isRoot, !arguments.flags.contains("no-open"), Browser.command(for: "", sudo: false) != nil {
+    // The browser is root's own, and its command line is there for everybody to read.
+    path += "?user=0"
+  }
   guard var exchange = try options.open("POST", path) else { return 1 }
   defer { exchange.close() }
   guard let head = exchange.readHead() else {

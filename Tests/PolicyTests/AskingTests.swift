@@ -376,37 +376,59 @@ import Testing
   ) throws {
     guard let question = try? asked(request) else { return }
     let path = question.isTunnel ? nil : try named(request).path
-    let text = Self.denies + question.rule(connect: nil, path: path).text
+    let text = Self.denies + (question.rule(connect: nil, path: path)?.text ?? "")
     let policy = try loadedRegardless(text)
     #expect(try outcome(policy, [], request) == "allow rule", "\(text)")
     #expect(try outcome(policy, [], request, Self.other) == "deny default-denies", "\(text)")
     #expect(try outcome(policy, [], request, nil) == "deny default-denies", "\(text)")
     for other in beside { #expect(try outcome(policy, [], other) != "allow rule", "\(other): \(text)") }
-    let denial = try loadedRegardless(question.rule(.deny, connect: nil, path: path).text)
+    let denial = try loadedRegardless((question.rule(.deny, connect: nil, path: path)?.text ?? ""))
     #expect(try outcome(denial, [], request) == "deny rule-denies")
     for other in beside { #expect(try outcome(denial, [], other) == "allow default", "\(other)") }
   }
 
   @Test func howATunnelIsTreatedIsKept() throws {
     let question = try asked("CONNECT a.example:443")
-    #expect(question.rule(connect: .verify).connect == .verify)
-    #expect(question.rule(connect: .deny).connect == nil)
-    #expect(question.rule(.deny, connect: .verify).connect == nil)
+    #expect(question.rule(connect: .verify)?.connect == .verify)
+    #expect(question.rule(connect: .deny)?.connect == nil)
+    #expect(question.rule(.deny, connect: .verify)?.connect == nil)
+  }
+
+  /// A long path is a question of its own, and no rule; a path of many segments is itself. Neither takes long to look at.
+  @Test func longPathsAreBounded() throws {
+    let many = "/" + String(repeating: "7/", count: 500)
+    #expect(try asked("GET http://a.example\(many)").path == many)
+    let long = "/" + String(repeating: "a/", count: 30_000)
+    let question = try asked("GET http://a.example\(long)")
+    #expect(question.path?.utf8.count == 65 && question.rule(connect: nil) == nil)
+    #expect(try asked("GET http://a.example\(long)x").path != question.path)
+    let rule = try #require(question.temporaryRule(.allow, id: 1, since: 0, until: .max, by: "root"))
+    let policy = try loaded(Self.asks)
+    #expect(try outcome(policy, [rule], "GET http://a.example\(long)") == "allow temporary-allow")
+    #expect(try outcome(policy, [rule], "GET http://a.example\(long)x") == "ask rule-asks")
+  }
+
+  /// What releases those who wait is what the next one would be allowed by.
+  @Test func aRuleWithoutAPortReleasesTunnelsToThatOfHTTPSAlone() throws {
+    let rule = try temporary(.allow)
+    #expect(rule.covers(try asked("CONNECT a.example:443")))
+    #expect(!rule.covers(try asked("CONNECT a.example:22")))
+    #expect(try temporary(.deny).covers(try asked("CONNECT a.example:22")))
   }
 
   @Test func usersWithoutANameAreNumbers() throws {
     let question = try asked("GET http://a.example/x", LocalClient(userID: 54321, user: nil, cgroup: []))
-    #expect(question.rule(connect: nil).users == ["54321"])
-    let policy = try loadedRegardless(Self.denies + question.rule(connect: nil).text)
+    #expect(question.rule(connect: nil)?.users == ["54321"])
+    let policy = try loadedRegardless(Self.denies + (question.rule(connect: nil)?.text ?? ""))
     #expect(policy.rules[0].conditions.users == [54321])
   }
 
   @Test func theLongestRequestHasARuleToo() throws {
     let path = "/" + String(repeating: "a", count: 2000)
     let question = try asked("GET http://a.example\(path)")
-    _ = try loadedRegardless(Self.denies + question.rule(connect: nil).text)
+    _ = try loadedRegardless(Self.denies + (question.rule(connect: nil)?.text ?? ""))
     let name = String(repeating: "n", count: 60) + ".example"
     let long = try asked("GET http://\(name)/")
-    _ = try loadedRegardless(Self.denies + long.rule(connect: nil).text)
+    _ = try loadedRegardless(Self.denies + (long.rule(connect: nil)?.text ?? ""))
   }
 }

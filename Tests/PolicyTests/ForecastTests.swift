@@ -57,7 +57,7 @@ enum RandomPolicy {
       if chance(5, &generator) { text += "users = ['\(pick(["kiosk", "till"], &generator))']\n" }
       if chance(6, &generator) { text += "units = ['kiosk.service']\n" }
       if chance(6, &generator) { text += "when = ['wwan']\n" }
-      if chance(3, &generator) { text += "action = 'deny'\n" }
+      if chance(2, &generator) { text += "action = '\(pick(["deny", "deny", "ask"], &generator))'\n" }
       if chance(8, &generator) { text += "enforce = false\n" }
       if chance(2, &generator) {
         text += "connect = '\(pick(["tunnel", "verify", "intercept", "deny"], &generator))'\n"

@@ -134,7 +134,12 @@ import Testing
         let after = new.forecast(request, asker, absolute: absolute)
         guard before.verdict != after.verdict else { continue }
         differing += 1
-        let kind: PolicyDifference.Kind = after.verdict == .deny ? .newlyDenied : .newlyAllowed
+        let kind: PolicyDifference.Kind =
+          switch after.verdict {
+          case .deny: .newlyDenied
+          case .ask: .newlyAsked
+          case .allow: .newlyAllowed
+          }
         let rules = [(old, before), (new, after)].map { policy, forecast in
           forecast.last.decision.rule.map { policy.rules[$0].name } ?? "-"
         }

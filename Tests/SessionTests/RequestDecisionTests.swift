@@ -54,7 +54,7 @@ import Testing
         < HTTP/1.1 403 denied rule=shut ref=REF001
         < Date: Sun, 06 Nov 1994 08:49:37 GMT
         < Content-Type: application/problem+json
-        < Content-Length: 450
+        < Content-Length: 496
         < Cache-Control: no-store
         < Proxy-Status: sallyport; error=http_request_denied; details="This host is \\"closed\\" for
              now"; rule="shut"
@@ -62,10 +62,10 @@ import Testing
         < content: {"type":"urn:sallyport:problem:denied","title":"The policy denies this
              request","status":403,"detail":"This host is \\"closed\\" for
              now","rule":"shut","error":"http_request_denied","nsurlError":-1102,"reason":"rule-denies",
-            "allow":"# Before rule 'shut', which denies it.\\n[[rule]]\\nname    =
-             \\"allow.a.shut.example.5AF4\\"\\nhosts   = [\\"a.shut.example\\"]\\nports   =
-             [80]\\nschemes = [\\"http\\"]\\nmethods = [\\"GET\\"]\\npaths   =
-             [\\"/\\"]\\n","ref":"REF001"}\n
+            "allow":"# Before rule 'shut', which denies it.\\n# For every client: nobody can say who
+             asks.\\n[[rule]]\\nname    = \\"allow.a.shut.example.5AF4\\"\\nhosts   =
+             [\\"a.shut.example\\"]\\nports   = [80]\\nschemes = [\\"http\\"]\\nmethods =
+             [\\"GET\\"]\\npaths   = [\\"/\\"]\\n","ref":"REF001"}\n
         end (403 denied): client keep
         """#)
   }
@@ -99,7 +99,7 @@ import Testing
         < HTTP/1.1 403 denied rule=no-tunnels ref=REF001
         < Date: Sun, 06 Nov 1994 08:49:37 GMT
         < Content-Type: application/problem+json
-        < Content-Length: 438
+        < Content-Length: 484
         < Cache-Control: no-store
         < Proxy-Status: sallyport; error=http_request_denied; details="Rule no-tunnels denies tunnels
              to this host."; rule="no-tunnels"
@@ -107,9 +107,9 @@ import Testing
         < content: {"type":"urn:sallyport:problem:denied","title":"The policy denies this
              request","status":403,"detail":"Rule no-tunnels denies tunnels to this
              host.","rule":"no-tunnels","error":"http_request_denied","nsurlError":-1102,"reason":"conne
-            ct-denied","allow":"# Before rule 'no-tunnels', which denies it.\\n[[rule]]\\nname    =
-             \\"allow.plain.example.828A\\"\\nhosts   = [\\"plain.example\\"]\\nports   =
-             [443]\\nschemes = [\\"https\\"]\\n","ref":"REF001"}\n
+            ct-denied","allow":"# Before rule 'no-tunnels', which denies it.\\n# For every client:
+             nobody can say who asks.\\n[[rule]]\\nname    = \\"allow.plain.example.828A\\"\\nhosts   =
+             [\\"plain.example\\"]\\nports   = [443]\\nschemes = [\\"https\\"]\\n","ref":"REF001"}\n
         end (403 denied): client keep
         connect plain.example:80
         > GET / HTTP/1.1
@@ -147,7 +147,7 @@ import Testing
         < HTTP/1.1 403 denied rule=rest ref=REF002
         < Date: Sun, 06 Nov 1994 08:49:37 GMT
         < Content-Type: application/problem+json
-        < Content-Length: 449
+        < Content-Length: 495
         < Cache-Control: no-store
         < Proxy-Status: sallyport; error=http_request_denied; details="Rule rest denies this request.";
              rule="rest"
@@ -155,9 +155,10 @@ import Testing
         < content: {"type":"urn:sallyport:problem:denied","title":"The policy denies this
              request","status":403,"detail":"Rule rest denies this
              request.","rule":"rest","error":"http_request_denied","nsurlError":-1102,"reason":"rule-den
-            ies","allow":"# Before rule 'rest', which denies it.\\n[[rule]]\\nname    =
-             \\"allow.read.example.C499\\"\\nhosts   = [\\"read.example\\"]\\nports   = [80]\\nschemes
-             = [\\"http\\"]\\nmethods = [\\"GET\\"]\\npaths   = [\\"/shut\\"]\\n","ref":"REF002"}\n
+            ies","allow":"# Before rule 'rest', which denies it.\\n# For every client: nobody can say
+             who asks.\\n[[rule]]\\nname    = \\"allow.read.example.C499\\"\\nhosts   =
+             [\\"read.example\\"]\\nports   = [80]\\nschemes = [\\"http\\"]\\nmethods =
+             [\\"GET\\"]\\npaths   = [\\"/shut\\"]\\n","ref":"REF002"}\n
         end (403 denied): client keep
         """#)
   }
@@ -170,7 +171,7 @@ import Testing
         < HTTP/1.1 403 denied ref=REF001
         < Date: Sun, 06 Nov 1994 08:49:37 GMT
         < Content-Type: application/problem+json
-        < Content-Length: 414
+        < Content-Length: 460
         < Cache-Control: no-store
         < Proxy-Status: sallyport; error=http_request_denied; details="No rule allows this request, and
              the default is to deny."
@@ -178,9 +179,9 @@ import Testing
         < content: {"type":"urn:sallyport:problem:denied","title":"The policy denies this
              request","status":403,"detail":"No rule allows this request, and the default is to
              deny.","error":"http_request_denied","nsurlError":-1102,"reason":"default-denies","allow":"
-            [[rule]]\\nname    = \\"allow.a.example.5AF4\\"\\nhosts   = [\\"a.example\\"]\\nports   =
-             [80]\\nschemes = [\\"http\\"]\\nmethods = [\\"GET\\"]\\npaths   =
-             [\\"/\\"]\\n","ref":"REF001"}\n
+            # For every client: nobody can say who asks.\\n[[rule]]\\nname    =
+             \\"allow.a.example.5AF4\\"\\nhosts   = [\\"a.example\\"]\\nports   = [80]\\nschemes =
+             [\\"http\\"]\\nmethods = [\\"GET\\"]\\npaths   = [\\"/\\"]\\n","ref":"REF001"}\n
         end (403 denied): client keep
         """#)
   }

@@ -17,6 +17,8 @@ public struct RuleText: Sendable {
   public var paths: [String] = []
   public var action = RuleAction.allow
   public var connect: ConnectTreatment? = nil
+  /// A line before it; nil: none.
+  public var comment: String? = nil
 
   public init(name: String, hosts: [String]) {
     self.name = name
@@ -30,7 +32,7 @@ public struct RuleText: Sendable {
 
   /// Ends with a newline.
   public var text: String {
-    var lines = ["[[rule]]"]
+    var lines = (comment.map { ["# \($0)"] } ?? []) + ["[[rule]]"]
     func line(_ key: String, _ value: String) {
       lines.append("\(key)\(String(repeating: " ", count: max(1, Self.keyColumns - key.count)))= \(value)")
     }

@@ -49,9 +49,11 @@ public struct AskedRequest: Hashable, Sendable {
     host = CanonicalHost(canonical: workspace.host.copiedBytes, address: workspace.host.address)
     port = facts.port
     method = facts.isTunnel ? "CONNECT" : facts.method.string
-    path = facts.isTunnel ? nil : Self.shape(facts.path.string)
+    path = facts.isTunnel ? nil : Self.shape(facts.path)
     guard let client = facts.client else {
       self.client = address
+      // A program of this machine that nobody looked up: its address is that of all others as well.
+      isInDoubt = address?.isLoopback ?? true
       return
     }
     isInDoubt = client.outcome != .known
@@ -73,11 +75,23 @@ public struct AskedRequest: Hashable, Sendable {
         isTunnel: request.isTunnel, client: client), isIntercepted: isIntercepted, from: address, workspace)
   }
 
-  /// As a rule may have it: with so many wildcards and no more.
-  fileprivate static func shape(_ path: String) -> String {
-    let shape = PathShape.of(path)
+  /// Segments of a path that has a shape: to look at each takes less than a microsecond. A longer one is itself.
+  private static let mostSegments = 64
+  /// Before the digest of a path that is longer than a rule may name, which so is still one question.
+  private static let digestMark: UInt8 = 0x7e
+
+  /// As a rule may have it: with so many wildcards and no more, and of bounded length.
+  fileprivate static func shape(_ path: borrowing Span<UInt8>) -> String {
+    if path.count > ConfigurationReading.longestPath {
+      return String(decoding: [digestMark], as: UTF8.self) + hexadecimal(sha256(path.array))
+    }
+    let text = path.string
+    var segments = 0
+    for index in 0..<path.count where path[index] == 0x2f { segments += 1 }
+    if segments > mostSegments { return PathShape.literal(text) }
+    let shape = PathShape.of(text)
     return shape.utf8.count(where: { $0 == 0x2a }) > ConfigurationReading.mostPathWildcards
-      ? PathShape.literal(path) : shape
+      ? PathShape.literal(text) : shape
   }
 
   public var isTunnel: Bool { path == nil }
@@ -91,10 +105,12 @@ public struct AskedRequest: Hashable, Sendable {
 
   /// The narrowest rule that would allow it. `connect`: how its tunnel is treated. `path`: its own, in the place of all that
   /// have its shape.
-  public func rule(_ action: RuleAction = .allow, connect: ConnectTreatment?, path own: String? = nil) -> RuleText {
+  /// nil: no rule can say it, as the path is too long.
+  public func rule(_ action: RuleAction = .allow, connect: ConnectTreatment?, path own: String? = nil) -> RuleText? {
     let name = host.bytes.span.string
     let who = [user ?? userID.map { "\($0)" }, unit?.split(separator: ".").first.map(String.init)].compactMap { $0 }
     let path = own.map(PathShape.literal) ?? path
+    if let path, path.utf8.first == Self.digestMark || path.utf8.count > ConfigurationReading.longestPath { return nil }
     // Rules for one host have names of their own.
     let mark = hexadecimal(sha256(Array("\(scheme) \(port) \(method) \(path ?? "")".utf8))).prefix(Self.markDigits)
     var rule = RuleText(name: RuleText.plainName([action.rawValue] + who + [name]) + ".\(mark)", hosts: [name])
@@ -113,6 +129,10 @@ public struct AskedRequest: Hashable, Sendable {
       if action == .allow, scheme == .https { rule.connect = isIntercepted ? .intercept : .deny }
     }
     rule.action = action
+    if userID == nil {
+      rule.comment =
+        "For every client: " + (client.map { "no rule can name \($0) alone." } ?? "nobody can say who asks.")
+    }
     return rule
   }
 
@@ -188,6 +208,8 @@ public final class TemporaryRules: Sendable {
   public let all: [TemporaryRule]
   private let entries: [Entry]
   private let looksAtPaths: Bool
+  /// Whether any of them is for a user or a unit.
+  public let asksForClient: Bool
 
   fileprivate struct Entry: Sendable {
     let rule: TemporaryRule
@@ -196,6 +218,7 @@ public final class TemporaryRules: Sendable {
 
   public init(_ rules: [TemporaryRule]) {
     all = rules
+    asksForClient = rules.contains { $0.userID != nil || $0.unit != nil }
     looksAtPaths = rules.contains { $0.verdict == .deny && $0.path != nil }
     // Denials first: where both are there, the strict one holds.
     entries = (rules.filter { $0.verdict == .deny } + rules.filter { $0.verdict == .allow }).map { rule in
@@ -216,10 +239,12 @@ public final class TemporaryRules: Sendable {
     // A denial holds for every way in which a server may read the path.
     if !facts.isTunnel, looksAtPaths { workspace.paths.set(facts.path) }
     let host = workspace.host
+    var shapes: Shapes? = nil
     for entry in entries where entry.rule.until > wall {
       let denies = entry.rule.verdict == .deny
       guard denies ? decision.verdict != .deny : isOpen,
-        entry.holds(facts, host: host, paths: workspace.paths, from: address)
+        entry.holds(facts, host: host, from: address),
+        entry.rule.path == nil || entry.holds(facts, &shapes, workspace.paths)
       else { continue }
       let amended = Decision(
         verdict: denies ? .deny : .allow, reason: denies ? .temporaryDeny : .temporaryAllow, rule: decision.rule)
@@ -246,7 +271,7 @@ extension TemporaryRules {
 
 extension TemporaryRules.Entry {
   fileprivate func holds(
-    _ facts: borrowing RequestFacts, host: CanonicalHost, paths: PathReadings, from address: IPAddress?
+    _ facts: borrowing RequestFacts, host: CanonicalHost, from address: IPAddress?
   ) -> Bool {
     guard rule.host.matches(host) else { return false }
     let isDenial = rule.verdict == .deny
@@ -266,14 +291,38 @@ extension TemporaryRules.Entry {
       }
     }
     if let client = rule.client, client != address { return false }
-    if facts.isTunnel { return rule.path == nil && (method.isEmpty || method == Self.connect) }
+    if facts.isTunnel { return method.isEmpty || method == Self.connect }
     if !method.isEmpty, !method.span.equals(facts.method) { return false }
-    guard let path = rule.path else { return true }
-    if path == AskedRequest.shape(facts.path.string) { return true }
-    return isDenial && (paths.isUnreadable || paths.texts.contains { AskedRequest.shape($0) == path })
+    return true
   }
 
   private static let connect = Array("CONNECT".utf8)
+
+  /// What is asked of the path. `shapes` are those of this request, made for the first rule that asks.
+  fileprivate func holds(
+    _ facts: borrowing RequestFacts, _ shapes: inout TemporaryRules.Shapes?, _ paths: borrowing PathReadings
+  ) -> Bool {
+    guard let path = rule.path else { return true }
+    if facts.isTunnel { return false }
+    let known = shapes ?? TemporaryRules.Shapes(facts, paths)
+    shapes = known
+    if known.own == path { return true }
+    return rule.verdict == .deny && (paths.isUnreadable || known.others.contains(path))
+  }
+}
+
+extension TemporaryRules {
+  /// The shape of a path, and those of the ways in which servers read it.
+  fileprivate struct Shapes {
+    let own: String
+    let others: Set<String>
+
+    init(_ facts: borrowing RequestFacts, _ paths: borrowing PathReadings) {
+      own = AskedRequest.shape(facts.path)
+      others = Set(paths.octetsOfReadings.map { AskedRequest.shape($0.span) })
+    }
+  }
+
 }
 
 extension Decision {
@@ -298,7 +347,10 @@ extension HostPattern {
 extension TemporaryRule {
   /// Whether it holds for all that `request` asks, where it speaks of a host.
   public func covers(_ request: AskedRequest) -> Bool {
-    host.matches(request.host) && (scheme ?? request.scheme) == request.scheme && (port ?? request.port) == request.port
+    // As `holds` has it: without a port, tunnels are allowed to that of https.
+    if verdict == .allow, port == nil, request.isTunnel, request.port != Scheme.https.defaultPort { return false }
+    return host.matches(request.host) && (scheme ?? request.scheme) == request.scheme
+      && (port ?? request.port) == request.port
       && (method ?? request.method) == request.method && (path == nil || path == request.path)
       && (userID == nil || userID == request.userID) && (unit == nil || unit == request.unit)
       && (client == nil || client == request.client)

@@ -25,6 +25,8 @@ public final class LocalClient: Sendable {
   /// The components of its path in the cgroup2 tree that systemd made, from the root, by the names of their units:
   /// `kiosk.slice`, `kiosk.service`. Empty where unknown.
   public let cgroup: [String]
+  /// The same as one text, which the history has of each exchange: `system.slice/kiosk.service`.
+  public let cgroupPath: String
   /// The innermost systemd unit among them; nil where there is none, "unknown" where nobody can say.
   public let unit: String?
   public let outcome: Outcome
@@ -37,6 +39,7 @@ public final class LocalClient: Sendable {
     self.owners = owners
     outcome = isUserInDoubt ? (cgroup == nil ? .unknown : .userUnknown) : cgroup == nil ? .unitUnknown : .known
     self.cgroup = Self.madeBySystemd(cgroup ?? [])
+    cgroupPath = self.cgroup.joined(separator: "/")
     unit = cgroup == nil ? Self.unknownName : self.cgroup.last(where: Self.isUnit)
   }
 
@@ -49,6 +52,7 @@ public final class LocalClient: Sendable {
       isUserInDoubt
       ? (recordedUnits == nil ? .unknown : .userUnknown) : recordedUnits == nil ? .unitUnknown : .known
     cgroup = recordedUnits ?? []
+    cgroupPath = cgroup.joined(separator: "/")
     unit = recordedUnits == nil ? Self.unknownName : cgroup.last(where: Self.isUnit)
   }
 

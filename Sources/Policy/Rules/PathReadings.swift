@@ -73,8 +73,7 @@ public struct PathReadings: Sendable {
   /// More readings than are looked at: rules that deny match, others do not.
   private(set) var isUnreadable = false
   /// Where the readings begin in `octets`: behind what came, while it is decoded.
-  /// The readings as texts.
-  var texts: [String] { readings.map { String(decoding: octets[$0.octets], as: UTF8.self) } }
+  var octetsOfReadings: [[UInt8]] { readings.map { Array(octets[$0.octets]) } }
   private var base = 0
   private var raw: [Reading] = []
   private var scratch: [UInt8] = []

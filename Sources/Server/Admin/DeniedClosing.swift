@@ -11,8 +11,8 @@ struct DeniedClosing {
   /// Connections that one turn looks at: to decide one takes some ten microseconds.
   static let slotsPerTurn = 32
 
-  /// Of the request of the admin API that waits for the end of it.
-  let inquiry: UInt64
+  /// Of the requests of the admin API that wait for the end of it.
+  var inquiries: [UInt64]
   var next = 0
   var closed = 0
 }
@@ -33,13 +33,15 @@ extension Worker {
       return
     }
     self.closing = nil
-    shared.reports.post(.answered(worker: index, .cancelled(closing.closed), inquiry: closing.inquiry))
+    for inquiry in closing.inquiries {
+      shared.reports.post(.answered(worker: index, .cancelled(closing.closed), inquiry: inquiry))
+    }
   }
 }
 
 extension Conversation {
   /// Whether the policy in force denies what it let begin.
-  fileprivate func isDeniedNow(_ worker: Worker) -> Bool {
+  func isDeniedNow(_ worker: Worker) -> Bool {
     guard !flags.contains(.closed), ending == nil, session.isInExchange, !hasNoClient else { return false }
     let record = session.exchange.record
     guard record.decision != nil, !record.target.isEmpty,
@@ -52,10 +54,17 @@ extension Conversation {
     let facts = RequestFacts(
       scheme: request.isHTTPS ? .https : .http, port: request.port, method: method.span, path: path.span,
       isTunnel: request.isTunnel, client: record.client, link: worker.workspace.link)
-    let decision = worker.policy.decide(facts, &worker.workspace.decisions)
-    return worker.workspace.temporary.amend(
-      decision, facts, from: IPAddress(peer), wall: worker.workspace.wallMilliseconds, &worker.workspace.decisions
-    ).decision.verdict == .deny
+    let decided = worker.policy.decide(facts, &worker.workspace.decisions)
+    let decision = worker.workspace.temporary.amend(
+      decided, facts, from: IPAddress(peer), wall: worker.workspace.wallMilliseconds, &worker.workspace.decisions
+    ).decision
+    if decision.verdict == .deny { return true }
+    if worker.policy.mapping(of: decision, facts, &worker.workspace.decisions)?.objection?.verdict == .deny {
+      return true
+    }
+    let own = worker.workspace.own
+    guard record.route == nil || record.route == Route.direct.name, let address = record.upstream else { return false }
+    return worker.policy.denyingBlock(address, rule: decision.rule, isOwn: { own.contains($0) }) != nil
   }
 
   /// false: nothing is under way.

@@ -70,6 +70,12 @@ extension AdminServer {
         if query["user"] != nil || query["unit"] != nil || query["port"] != nil {
           throw AdminQuery.Fault(sentence: "'user', 'unit' and 'port' go with 'host'; a 'ref' says them itself")
         }
+        if lifetime != nil, !mayAct {
+          return refuse(
+            403,
+            "expected root, the daemon's user or one of 'operators' in [admin] for an answer that lasts; you may "
+              + "answer once, without 'for'", connection)
+        }
         if let answered = shared.desk.answer(reference.text, verdict, for: lifetime, by: name) {
           return connection.write(Self.page(answered, verdict, connection.wantsText))
         }
@@ -172,6 +178,9 @@ extension AdminServer {
     }
     let rule = found.record.decision?.rule.map { found.policy.rules[$0] }
     let lasting = lifetime ?? rule?.ask.rememberMilliseconds ?? AskTerms().rememberMilliseconds
+    if lasting == 0 {
+      return refusal(409, "the rule remembers no answer, and the request is over; say how long with --for")
+    }
     if request.isInDoubt {
       return refusal(409, "nobody can say who sent this request, so no answer to it can be remembered")
     }
@@ -213,7 +222,7 @@ extension AdminServer {
         throw AdminQuery.Fault(sentence: "expected 'allow' or 'deny' as 'verdict'")
       }
       if let question = shared.desk.question(reference.text) {
-        return connection.write(.text(question.request.rule(action, connect: question.connect).text))
+        return connection.write(rule(question.request, action, question.connect, wantsText: connection.wantsText))
       }
       inquire(.decision(reference), .rule(action), connection)
     } catch {
@@ -227,7 +236,17 @@ extension AdminServer {
       return wantsText ? .text(detail + "\n", status: 404) : .problem(404, detail)
     }
     let rule = found.record.decision?.rule.map { found.policy.rules[$0] }
-    return .text(request.rule(action, connect: rule?.connect).text)
+    return self.rule(request, action, rule?.connect, wantsText: wantsText)
+  }
+
+  private func rule(
+    _ request: AskedRequest, _ action: RuleAction, _ connect: ConnectTreatment?, wantsText: Bool
+  ) -> AdminPage {
+    if !request.isInDoubt, let text = request.rule(action, connect: connect)?.text { return .text(text) }
+    let detail =
+      request.isInDoubt
+      ? "nobody can say who sent this request, so no rule can be about it" : "no rule can name a path of this length"
+    return wantsText ? .text(detail + "\n", status: 409) : .problem(409, detail)
   }
 }
 

@@ -23,11 +23,16 @@ extension Conversation {
     let record = session.exchange.record
     let waiter = QuestionWaiter(
       worker: worker.index, slot: slot, generation: worker.generation(slot), exchange: record.reference.value)
-    let asked = worker.shared.desk.ask(
+    let (asked, answer) = worker.shared.desk.ask(
       OpenQuestion(
         reference: record.reference.text, request: question.request, program: record.program, rule: rule.name,
         place: rule.place, connect: rule.connect, terms: rule.ask, asker: knownIdentity(worker),
         wall: worker.workspace.wallMilliseconds), waiter)
+    if let rule = answer {
+      return perform(
+        session.exchange.operatorAnswered(rule.verdict, by: rule.by, now: worker.now, &worker.workspace, &outputs),
+        worker)
+    }
     switch asked {
     case .put, .joined:
       session.exchange.operatorAsked(now: worker.now)
@@ -58,6 +63,9 @@ extension Conversation {
     self.waiter = nil
     if hasLeft(worker) {
       endLeft(worker)
+    } else if verdict == .allow, isDeniedNow(worker) {
+      // Nothing has been sent: what has been denied meanwhile is not sent any more.
+      perform(session.policyChanged(&worker.workspace, &outputs), worker)
     } else {
       perform(
         session.exchange.operatorAnswered(verdict, by: name, now: worker.now, &worker.workspace, &outputs), worker)

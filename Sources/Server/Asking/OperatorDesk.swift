@@ -52,11 +52,16 @@ final class OperatorDesk: Sendable {
   /// A reload may name another directory: what holds is written there at once.
   func moved(to directory: String?) {
     let path = directory.map { "\($0)/\(TemporaryRuleFile.name)" }
-    let isNew = state.withLock { state in
-      defer { state.file = path }
-      return state.file != path
+    if state.withLock({ $0.file == path }) { return }
+    // What is there already holds, too.
+    if let path, case .success(let bytes) = Files.read(path, limit: TemporaryRuleFile.largestBytes) {
+      guard let content = try? TemporaryRuleFile.read(bytes) else {
+        return log.event(.warning, "\(path) is none of the daemon's, so temporary rules stay where they were written")
+      }
+      state.withLock { $0.book.take(content) }
     }
-    if isNew { write() }
+    state.withLock { $0.file = path }
+    handOut()
   }
 
   /// The directory that the configuration names, else that which systemd made.
@@ -88,15 +93,21 @@ final class OperatorDesk: Sendable {
 
   // MARK: Requests
 
-  func ask(_ question: OpenQuestion, _ waiter: QuestionWaiter) -> QuestionBoard.Asked {
-    let asked = state.withLock { $0.board.ask(question, waiter) }
-    guard case .put = asked else { return asked }
+  /// What came of asking: a place among those who wait, or the answer that another question like it got just now, before this
+  /// loop heard of it.
+  func ask(_ question: OpenQuestion, _ waiter: QuestionWaiter) -> (asked: QuestionBoard.Asked, rule: TemporaryRule?) {
+    let found = state.withLock { state -> (QuestionBoard.Asked, TemporaryRule?) in
+      let rules = state.book.all(at: question.since).filter { $0.covers(question.request) }
+      if let rule = rules.first(where: { $0.verdict == .deny }) ?? rules.first { return (.joined, rule) }
+      return (state.board.ask(question, waiter), nil)
+    }
+    guard case (.put, nil) = found else { return found }
     log.event(
       .info,
       "ref=\(question.reference) rule=\(question.rule) asks an operator: \(question.request.method) "
         + "\(question.request.url.printable) for \(question.who.printable); sallyport allow \(question.reference)")
     if events.wants(.ask) { events.post(.ask, question.members(at: Clock.wall)) }
-    return asked
+    return found
   }
 
   /// The request waits no more. Where it was the last, the question goes.
@@ -212,7 +223,7 @@ extension OpenQuestion {
       ("url", .string(request.url)), ("host", .string(request.host.bytes.span.string)),
       ("port", .number(Int(request.port))), ("path", request.path.map { .string($0) } ?? .null),
       ("rule", .string(rule)), ("place", .string(place)),
-      ("allow", .string(request.rule(connect: connect).text)),
+      ("allow", request.rule(connect: connect).map { .string($0.text) } ?? .null),
     ]
   }
 }

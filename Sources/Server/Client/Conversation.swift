@@ -458,6 +458,7 @@ final class Conversation {
     if flags.contains(.closed) { return }
     flags.insert(.closed)
     endLookUp()
+    leaveQuestion(worker)
     endCaching(worker)
     connector?.abandon(worker)
     connector = nil

@@ -10,7 +10,7 @@ extension Conversation {
   /// Whether the client is known as far as the policy and the log ask; where its names have to be looked up, it waits, and
   /// where it is gone and a rule asks who it was, so is the connection.
   func knowsClient(_ worker: Worker) -> Bool {
-    if identification.contains(.identified) || !worker.policy.namesClients { return true }
+    if identification.contains(.identified) || !worker.namesClients { return true }
     if identification.contains(.awaited) { return false }
     if identification.contains(.identifiedForNext) {
       identification.remove(.identifiedForNext)
@@ -23,12 +23,12 @@ extension Conversation {
       identification.insert(.identified)
     case .unknown(let reason):
       session.origin.client = .unknown
-      if worker.policy.asksForClient {
+      if worker.asksForClient {
         worker.tellOfUnknown(peer, reason)
       } else {
         identification.insert(.identified)
       }
-    case .gone where worker.policy.asksForClient:
+    case .gone where worker.asksForClient:
       leaveUnserved(worker)
       return false
     case .gone:
@@ -54,7 +54,7 @@ extension Conversation {
     let lookUp = LookUp()
     self.lookUp = lookUp
     let patience =
-      worker.policy.asksForClient ? LocalClients.deadlineMilliseconds : LocalClients.logDeadlineMilliseconds
+      worker.asksForClient ? LocalClients.deadlineMilliseconds : LocalClients.logDeadlineMilliseconds
     namesDeadline = worker.now + patience
     session.origin.client = LocalClient(userID: key.userID, user: nil, cgroup: nil)
     let mailbox = worker.shared.mailboxes[worker.index]
@@ -71,7 +71,7 @@ extension Conversation {
     // A look-up that was called off may have been over just then.
     guard self.lookUp === lookUp else { return }
     endLookUp()
-    if worker.policy.asksForClient, hasLeft(worker) { return leaveUnserved(worker) }
+    if worker.asksForClient, hasLeft(worker) { return leaveUnserved(worker) }
     session.origin.program = program
     take(client, worker)
     settle(worker)
@@ -80,7 +80,7 @@ extension Conversation {
   /// What a rule asks for and is in doubt is looked up again for the next request; the log takes what there is.
   private func take(_ client: LocalClient, _ worker: Worker) {
     session.origin.client = client
-    identification.insert(client.outcome == .known || !worker.policy.asksForClient ? .identified : .identifiedForNext)
+    identification.insert(client.outcome == .known || !worker.asksForClient ? .identified : .identifiedForNext)
   }
 
   /// The look-up is over, or nobody waits for it any more.
@@ -96,7 +96,7 @@ extension Conversation {
   /// Nobody says who the client is: where a rule asks, the request is refused.
   func giveUpIdentifying(_ worker: Worker) {
     endLookUp()
-    guard worker.policy.asksForClient else {
+    guard worker.asksForClient else {
       // The log has its number.
       identification.insert(.identified)
       return settle(worker)
@@ -115,7 +115,7 @@ extension Conversation {
     guard readiness.peerClosed else { return }
     isHalfClosed = true
     if readiness.isBroken { return leaveUnserved(worker) }
-    if worker.policy.asksForClient, case .gone = worker.owners.owner(of: connection, now: worker.now) {
+    if worker.asksForClient, case .gone = worker.owners.owner(of: connection, now: worker.now) {
       leaveUnserved(worker)
     }
   }

@@ -27,7 +27,7 @@ extension HistoryBatch {
     word(record.client?.user)
     if let client = record.client { word(client.owners, between: 0x2c) } else { word(nil as StaticString?) }
     word(record.client?.outcome.token)
-    if let client = record.client { word(client.cgroup, between: 0x2f) } else { word(nil as StaticString?) }
+    word(record.client?.cgroupPath)
     word(record.client?.unit)
     word(record.program)
     word(record.proxyUser)

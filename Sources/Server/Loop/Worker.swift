@@ -116,6 +116,9 @@ final class Worker {
   var idlest = IdlestClients()
 
   var policy: Policy { live.policy }
+  /// Whether somebody has to know who a client is: a rule, or what an operator said for a time.
+  var asksForClient: Bool { policy.asksForClient || workspace.temporary.asksForClient }
+  var namesClients: Bool { policy.namesClients || workspace.temporary.asksForClient }
   /// Whether a request has to be held against the store at all.
   var storesAnswers: Bool { live.cache != nil || policy.mayRefuseToLoad }
   /// Seconds since 1970.
@@ -326,7 +329,9 @@ final class Worker {
         }
         // It reads by now, or will not.
         release(Content.Reader(worker: index, slot: slot, generation: generation), from: outcome)
-      case .ask(.closeDenied, let inquiry): closing = DeniedClosing(inquiry: inquiry)
+      case .ask(.closeDenied, let inquiry):
+        // One that goes on begins again, by the newer policy.
+        closing = DeniedClosing(inquiries: (closing?.inquiries ?? []) + [inquiry], closed: closing?.closed ?? 0)
       case .ask(let question, let inquiry):
         shared.reports.post(.answered(worker: index, answer(question), inquiry: inquiry))
       case .accepted(let connection): welcome(connection)

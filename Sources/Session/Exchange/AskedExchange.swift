@@ -61,7 +61,7 @@ extension Exchange {
       &workspace, &outputs)
   }
 
-  private mutating func settle(_ verdict: Decision.Verdict, _ reason: Decision.Reason) {
+  mutating func settle(_ verdict: Decision.Verdict, _ reason: Decision.Reason) {
     record.decision = Decision(verdict: verdict, reason: reason, rule: record.decision?.rule)
     operatorDeadline = .max
   }

@@ -130,7 +130,8 @@ extension Exchange {
 
   /// The policy that is in force now denies it, and an operator wants that to hold for what is under way.
   mutating func policyChanged(_ workspace: inout Workspace, _ outputs: inout Outputs) -> Action {
-    end(
+    if awaitsOperator { settle(.deny, .ruleDenies) }
+    return end(
       .policyChanged, Problem(.denied, "The policy has changed, and denies this request now."), &workspace, &outputs)
   }
 

@@ -24,6 +24,11 @@ extension Exchange {
         method: bytes.extracting(workspace.request.method), path: bytes.extracting(workspace.request.path),
         isTunnel: false, client: record.client, link: workspace.link), &workspace.decisions)
     guard let mapping else { return nil }
+    if let denial = temporaryDenial(of: mapping, bytes, decision, &workspace) {
+      record.decision = denial
+      return Problem(
+        .denied, "The request would go to \(mapping.target.url(of: mapping.path)), which an operator denies for now.")
+    }
     if let objection = mapping.objection {
       let problem = problem(of: mapping, by: objection)
       if objection.verdict == .deny {
@@ -36,6 +41,19 @@ extension Exchange {
     way.insert(.isMapped)
     setMappedHost(&workspace)
     return nil
+  }
+
+  /// What operators deny for a time they deny by every way that leads there.
+  private func temporaryDenial(
+    of mapping: RequestMapping, _ bytes: Span<UInt8>, _ decision: Decision, _ workspace: inout Workspace
+  ) -> Decision? {
+    if workspace.temporary.isEmpty { return nil }
+    let facts = RequestFacts(
+      scheme: mapping.target.scheme, port: mapping.target.port, method: bytes.extracting(workspace.request.method),
+      path: mapping.path.span, isTunnel: false, client: record.client, link: workspace.link)
+    let amended = workspace.temporary.amend(
+      decision, facts, from: clientAddress, wall: workspace.wallMilliseconds, &workspace.decisions)
+    return amended.decision.verdict == .deny ? amended.decision : nil
   }
 
   /// Says that the request is for the target, to those who connect.

@@ -36,10 +36,11 @@ extension Exchange {
   private func narrowestRule(for decision: Decision) -> String? {
     let connect = decision.rule.flatMap { policy.rules[$0].connect }
     guard let question else { return nil }
-    let text = question.request.rule(connect: asked.contains(.isTunnel) ? connect : nil, path: question.path).text
+    let rule = question.request.rule(connect: asked.contains(.isTunnel) ? connect : nil, path: question.path)
+    guard let text = rule?.text else { return nil }
     switch decision.reason {
     case .ruleDenies, .connectDenied, .portNotListed:
-      return "# Before rule '\(rule?.name ?? "")', which denies it.\n" + text
+      return "# Before rule '\(self.rule?.name ?? "")', which denies it.\n" + text
     default: return text
     }
   }
