@@ -224,7 +224,8 @@ def test_a_decision_is_found_by_the_reference_of_the_reason_phrase(administered,
     refused = check_problem(ask_once(raw_client, proxy, get("x.ads.test", 80, "/secretless")), 403)
     decision = proxy.admin.json(f"/v1/decisions/{refused.reference}")
     explanation = decision.pop("explanation")
-    assert decision.pop("allow").startswith("# Before rule")
+    advised = {"allow": decision.pop("allow")}
+    assert advised["allow"].startswith("# Before rule 'no-ads'")
     assert said(decision) == proxy.access_of(refused.reference)
     assert (explanation["decision"], explanation["rule"]["name"]) == ("deny", "no-ads")
     assert (decision["rule"], decision["decision"], decision["outcome"]) == ("no-ads", "deny", "denied")
@@ -238,7 +239,7 @@ def test_a_decision_is_found_by_the_reference_of_the_reason_phrase(administered,
     assert done.returncode == 0 and refused.reference in done.stdout
     assert "\ndenied by rule 'no-ads' (" in done.stdout, "it prints what explain prints"
     done = command("explain", "--json", "--socket", proxy.admin.path, refused.reference)
-    assert done.returncode == 0 and json.loads(done.stdout) == decision | {"explanation": explanation}
+    assert done.returncode == 0 and json.loads(done.stdout) == decision | {"explanation": explanation} | advised
 
 
 @pytest.mark.parametrize(

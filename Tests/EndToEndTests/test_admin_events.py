@@ -30,7 +30,7 @@ from tls_world import pins, rule, secure_client, secure_proxy, tls_origin, world
 
 BEGUN = {
     "time", "ref", "client", "method", "target", "protocol", "user", "unit", "program", "proxy_user", "rule", "place", "decision",
-    "reason",
+    "reason", "answered_by",
 }
 
 

@@ -1326,6 +1326,73 @@ def test_two_rules_that_are_advised_for_a_host_stand_beside_each_other(asking):
 # Many
 
 
+# What a second reader found
+
+
+def test_a_denial_holds_on_the_way_to_a_target(asking):
+    target = '[[rule]]\nname = "api"\nhosts = ["api.test"]\ntarget = "http://127.0.0.1:{port}/v2/"\n'
+    asked = asking("")
+    reload(asked, ADMIN + target.format(port=asked.origin.port))
+    head = b"GET http://api.test/x HTTP/1.1\r\nHost: api.test\r\n\r\n"
+
+    def answer():
+        client = asked.client()
+        client.send(head)
+        return client.answer()
+
+    assert answer().status == 200
+    asked.rule("deny", "host=127.0.0.1&for=1h")
+    refused(answer(), reason="temporary-deny")
+    assert len(asked.asked_paths()) == 1
+
+
+def test_a_rule_for_a_user_holds_where_no_policy_asks_for_users(asking, client_of):
+    asked = asking("[log]\nwho = false\n")
+
+    def as_user(user: int):
+        return client_of(asked.proxy, user).exchange(asked.head("/x"))
+
+    assert as_user(NUMBERED).status == 200
+    asked.rule("deny", f"host=127.0.0.1&user={NUMBERED}&for=1h")
+    refused(as_user(NUMBERED), reason="temporary-deny")
+    assert as_user(STRANGER).status == 200
+
+
+def test_a_permission_releases_no_tunnel_that_it_would_not_allow(asking):
+    asked = asking()
+    tunnel = asked.client()
+    tunnel.send(asked.connect_head())
+    asked.question()
+    asked.rule("allow", "host=127.0.0.1&for=1h")
+    question = asked.question()
+    assert question["method"] == "CONNECT"
+    asked.deny(question)
+    refused(tunnel.answer(), reason="operator-denies")
+
+
+def test_what_is_denied_meanwhile_is_not_sent_after_a_yes(asking):
+    asked = asking()
+    client = asked.start("/x")
+    question = asked.question()
+    reload(asked, ADMIN + ASK + '[[rule]]\nname = "no"\naction = "deny"\n')
+    asked.allow(question)
+    refused(client.answer())
+    assert asked.asked_paths() == []
+
+
+def test_a_path_of_many_segments_holds_nobody_up(asking):
+    """One question, without a rule that could name it, and an answer that is remembered."""
+    asked = asking()
+    path = "/" + "a/" * 20_000
+    clients = [asked.start(path) for _ in range(3)]
+    question = asked.question(3)
+    assert len(question["url"]) < 200 and question["allow"] is None
+    asked.allow(question)
+    assert [client.answer().status for client in clients] == [200] * 3
+    assert asked.get(path).status == 200
+    assert asked.admin.json("/v1/status")["policy"]["rules"] == 1
+
+
 @pytest.mark.parametrize("verb", ["allow", "deny"])
 def test_a_thousand_wait_for_one_answer(asking, verb, record_property):
     """One question; that they wait costs the daemon next to nothing, as measured while another question expires."""

@@ -401,7 +401,9 @@ enum AdminResources {
     guard let request = AskedRequest(found) else { return nil }
     let url = found.text.span.extracting(found.record.target).string
     guard case .success(let named) = NamedRequest.read(method: request.method, url: url) else { return nil }
-    return request.rule(connect: connect, path: request.isTunnel ? nil : named.path)?.text
+    return request.rule(connect: connect, path: request.isTunnel ? nil : named.path).map {
+      decision.placed($0.text, before: found.rule)
+    }
   }
 
   /// nil where no rule was asked: the request could not be read, or was for the proxy itself.

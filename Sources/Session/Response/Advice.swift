@@ -38,15 +38,19 @@ extension Exchange {
     guard let question else { return nil }
     let rule = question.request.rule(connect: asked.contains(.isTunnel) ? connect : nil, path: question.path)
     guard let text = rule?.text else { return nil }
-    switch decision.reason {
-    case .ruleDenies, .connectDenied, .portNotListed:
-      return "# Before rule '\(self.rule?.name ?? "")', which denies it.\n" + text
-    default: return text
-    }
+    return decision.placed(text, before: self.rule?.name)
   }
 }
 
 extension Decision {
+  /// The text of a rule that allows what this denies, with a word on where it has to stand: before the rule that denies.
+  public func placed(_ text: String, before rule: String?) -> String {
+    switch reason {
+    case .ruleDenies, .connectDenied, .portNotListed: "# Before rule '\(rule ?? "")', which denies it.\n" + text
+    default: text
+    }
+  }
+
   /// Whether a rule beside those there are would allow what it refuses.
   public var isMendable: Bool {
     switch reason {
