@@ -1380,6 +1380,19 @@ def test_what_is_denied_meanwhile_is_not_sent_after_a_yes(asking):
     assert asked.asked_paths() == []
 
 
+def test_explain_tells_of_rules_for_an_address(asking, state):
+    """Of a client elsewhere: explain does not know from where a request comes, so it says for which address."""
+    (state / "temporary-rules.toml").write_text(
+        'next = 2\n[[temporary]]\nid = 1\nverdict = "deny"\nhost = "a.test"\nclient = "192.0.2.7"\n'
+        f'since = 0\nuntil = {2**52}\nby = "root"\n'
+    )
+    asked = asking("", proxy=f'workers = 1\nstate = "{state}"')
+    done = command("explain", "-c", asked.proxy.configuration, "http://a.test/x")
+    assert done.returncode == 0 and "temporary rule 1 decides" in done.stderr and "for 192.0.2.7" in done.stderr
+    done = command("explain", "-c", asked.proxy.configuration, "http://b.test/x")
+    assert "temporary" not in done.stderr
+
+
 def test_a_path_of_many_segments_holds_nobody_up(asking):
     """One question, without a rule that could name it, and an answer that is remembered."""
     asked = asking()

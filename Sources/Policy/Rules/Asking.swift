@@ -265,7 +265,12 @@ extension TemporaryRules {
       scheme: request.isHTTPS ? .https : .http, port: request.port, method: method.span, path: path.span,
       isTunnel: request.isTunnel, client: client)
     let decision = policy.decide(facts, &workspace)
-    return amend(decision, facts, from: nil, wall: wall, &workspace).rule
+    if let rule = amend(decision, facts, from: nil, wall: wall, &workspace).rule { return rule }
+    // Nobody says from where it comes: a rule for an address is told, and says for which.
+    for case let address? in all.map(\.client) where client == nil {
+      if let rule = amend(decision, facts, from: address, wall: wall, &workspace).rule { return rule }
+    }
+    return nil
   }
 }
 
