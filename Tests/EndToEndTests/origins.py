@@ -7,6 +7,7 @@
 Scripts that most tests need: `answering(…)`, `echoing`, `silent`, `tunnel_echo`.
 """
 
+import collections
 import json
 import os
 import socket
@@ -29,17 +30,19 @@ def listening_socket(address: str = "127.0.0.1", port: int = 0, backlog: int = 4
     return listener
 
 
-USED_PORTS: set[int] = set()
+# Ports of the latest origins. The kernel gives a listener every second port of its range, 14,000 or so: a suite has more
+# origins than that, so an old port has to come back. By then the lines of its last test are long written.
+RECENT_PORTS: collections.deque[int] = collections.deque(maxlen=2048)
 PARSE_AGAIN_BYTES = 8 * 1024 * 1024
 
 
 def socket_on_an_unused_port(address: str) -> socket.socket:
-    """A port that no origin of this run had before: tests find their access line by it."""
+    """A port that none of the latest origins had: tests find their access line by it."""
     while True:
         listener = listening_socket(address)
         port = listener.getsockname()[1]
-        if port not in USED_PORTS:
-            USED_PORTS.add(port)
+        if port not in RECENT_PORTS:
+            RECENT_PORTS.append(port)
             return listener
         listener.close()
 
