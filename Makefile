@@ -39,6 +39,9 @@ SYSTEM_TEST_PACKAGES := $(DEB_PACKAGES) bash debootstrap fish lintian man-db man
 SWIFT_FLAGS := -c release --static-swift-stdlib --disable-local-rpath -Xlinker -z -Xlinker now
 BINARY := .build/release/sallyport
 VENV := .build/venv
+# Two workers a processor, for half of what a test does is to wait. Each has a network namespace of its own. Where so many fail,
+# something is wrong with the machine or with all of them, and the rest would only wait for it.
+PYTEST = $(VENV)/bin/pytest -q -n $$((2 * $$(nproc))) --dist worksteal --maxfail 30
 
 .PHONY: all build run test unit-test end-to-end-test system-test sanitizer-test bench fuzz soak format lint install deb
 .PHONY: clean build-packages test-packages bench-packages fuzz-packages deb-packages system-test-packages
@@ -88,7 +91,7 @@ $(VENV)/installed: Tests/EndToEndTests/requirements.txt
 	touch $@
 
 end-to-end-test: build $(VENV)/installed
-	$(VENV)/bin/pytest -q Tests/EndToEndTests
+	$(PYTEST) Tests/EndToEndTests
 
 system-test: system-test-packages build $(VENV)/installed
 	$(VENV)/bin/pytest -q Tests/SystemTests
@@ -110,7 +113,7 @@ sanitizer-test: test-packages $(VENV)/installed
 	  swift test --sanitize=$$sanitizer --scratch-path .build/$$sanitizer || exit 1; \
 	  swift build -c release --sanitize=$$sanitizer --scratch-path .build/$$sanitizer --product sallyport || exit 1; \
 	  SALLYPORT_SANITIZED=1 SALLYPORT_BINARY=$(CURDIR)/.build/$$sanitizer/release/sallyport \
-	    $(VENV)/bin/pytest -q Tests/EndToEndTests || exit 1; \
+	    $(PYTEST) Tests/EndToEndTests || exit 1; \
 	done
 
 format: build-packages

@@ -9,6 +9,7 @@
 #include <locale.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <term.h>
 #include <unistd.h>
 #include <wchar.h>
@@ -66,6 +67,13 @@ void cn_stop(void) {
 
 bool cn_is_unicode(void) { return strcmp(nl_langinfo(CODESET), "UTF-8") == 0; }
 int cn_columns_of(uint32_t character) { return wcwidth((wchar_t)character); }
+
+bool cn_follow_size(void) {
+  struct winsize size;
+  if (ioctl(1, TIOCGWINSZ, &size) != 0 || size.ws_row == 0 || size.ws_col == 0) return false;
+  if (size.ws_row == LINES && size.ws_col == COLS) return false;
+  return resize_term(size.ws_row, size.ws_col) == OK;
+}
 
 int cn_lines(void) { return LINES; }
 int cn_columns(void) { return COLS; }

@@ -18,6 +18,7 @@ scripted_parents.py.
 """
 
 import base64
+import contextlib
 import os
 import re
 import shlex
@@ -236,12 +237,20 @@ class Program:
 
     def stop(self) -> None:
         """At once, and with the children it has. Nothing is asked of how a parent leaves."""
-        os.killpg(self.process.pid, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):  # it may have ended by itself
+            os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
         self.reader.join(DEADLINE_SECONDS)
         for segment in Path("/dev/shm").glob(f"{self.memory}-*.shm") if self.memory else ():
             segment.unlink()
         self.process.stdout.close()
+
+
+def let_others_read(directory: Path) -> None:
+    """pytest's directories are for their owner alone; some programs give up root and have to find what is in theirs."""
+    for path in [directory, *directory.parents]:
+        if path.stat().st_uid == os.geteuid() and path != Path("/"):
+            path.chmod(path.stat().st_mode | 0o055)
 
 
 def need_users() -> None:
@@ -313,8 +322,7 @@ def start_squid(directory: Path, more: str) -> Program:
     configuration.write_text((SQUID + more).format(port=port, directory=directory))
     for path in (directory, directory / "users", directory / "passwords"):  # it leaves root for this user
         subprocess.run(["chown", "proxy", path], check=True)
-    for path in [directory, *directory.parents][:3]:  # pytest's directories are for their owner alone
-        path.chmod(path.stat().st_mode | 0o055)
+    let_others_read(directory)
     # A name of its own for its shared memory: one of the same name is in the way, dead or alive.
     service = f"sallyporttest{os.getpid()}x{port}"
     return Program(directory, port, "squid", "-N", "-n", service, "-f", configuration, memory=service)

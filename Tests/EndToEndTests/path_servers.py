@@ -18,6 +18,7 @@ import pytest
 
 from journal import DEADLINE_SECONDS
 from origins import unused_port, wait_until_it_listens
+from parents import let_others_read
 from proxy import clean_environment
 
 ADMIN, PUBLIC = b"handler-of-admin", b"handler-of-public"
@@ -189,9 +190,7 @@ def put_files(directory: Path) -> None:
     for name, text in (("admin", ADMIN), ("public", PUBLIC)):
         (directory / "root" / name).mkdir(parents=True)
         (directory / "root" / name / "index.txt").write_bytes(text)
-    for parent in [directory, *directory.parents]:  # Apache gives up root for www-data
-        if parent.stat().st_uid == os.geteuid() and parent != Path("/"):
-            parent.chmod(parent.stat().st_mode | 0o055)
+    let_others_read(directory)  # Apache gives up root for www-data
 
 
 def start_apache(directory: Path, port: int) -> list:

@@ -8,7 +8,7 @@ import pytest
 from conftest import with_mounts
 from kerberos_world import _realm, realm
 from origins import answering, listening_socket, tunnel_echo
-from parents import ParentTap, ask, by, refused, route, routed, start_squid
+from parents import ParentTap, ask, by, let_others_read, refused, route, routed, start_squid
 from proxy import command
 from scripted_parents import scripted_parent, scripted_secure_parent
 from tls_world import OK, rule, secure_client, tls_origin, world
@@ -39,8 +39,7 @@ def squid(realm, tmp_path_factory):
     keytab = realm.keytab("HTTP/office.test")
     (directory / "service.keytab").write_bytes(keytab.read_bytes())
     (directory / "service.keytab").chmod(0o644)
-    for path in [realm.directory / "krb5.conf", realm.directory, *realm.directory.parents[:2]]:
-        path.chmod(path.stat().st_mode | 0o055)
+    let_others_read(realm.directory / "krb5.conf")
     started = start_squid(directory, SQUID_ASKS_FOR_TICKETS)
     tap = ParentTap(("127.0.0.1", started.port), "squid.test")
     yield tap

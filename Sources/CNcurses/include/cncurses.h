@@ -44,6 +44,9 @@ int cn_columns_of(uint32_t character);
 int cn_lines(void);
 int cn_columns(void);
 
+/// Takes the size of the terminal as it is now; whether it has changed. A signal of a change can come before the library listens.
+bool cn_follow_size(void);
+
 /// Draws: `cn_clear`, then text from the left of each line on, then `cn_show`, which sends only what has changed.
 void cn_clear(void);
 void cn_begin_line(int line);

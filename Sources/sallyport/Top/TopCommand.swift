@@ -79,7 +79,9 @@ struct TopSession {
       } else {
         vainWakes = 0
       }
-      if keys.count > 0 || !heard.isEmpty { draw() }
+      let isResized = cn_follow_size()
+      if isResized { model.resize(columns: Int(cn_columns()), lines: Int(cn_lines())) }
+      if keys.count > 0 || !heard.isEmpty || isResized { draw() }
     }
   }
 
