@@ -72,6 +72,7 @@ bool cn_follow_size(void) {
   struct winsize size;
   if (ioctl(1, TIOCGWINSZ, &size) != 0 || size.ws_row == 0 || size.ws_col == 0) return false;
   if (size.ws_row == LINES && size.ws_col == COLS) return false;
+  clearok(curscr, TRUE);
   return resize_term(size.ws_row, size.ws_col) == OK;
 }
 
@@ -108,7 +109,10 @@ int cn_key(void) {
     case KEY_ENTER: return CN_ENTER;
     case KEY_BACKSPACE: return CN_BACKSPACE;
     case KEY_BTAB: return CN_BACK_TAB;
-    case KEY_RESIZE: return CN_RESIZE;
+    case KEY_RESIZE:
+      /* What the terminal made of its lines nobody knows: all is drawn anew. */
+      clearok(curscr, TRUE);
+      return CN_RESIZE;
     default: return CN_OTHER;
     }
   default: return CN_NONE;

@@ -104,7 +104,7 @@ public struct CacheIndex: Sendable {
   /// Takes the place of answers to the same request, which it answers.
   @discardableResult
   public mutating func insert(_ answer: StoredAnswer) -> [StoredAnswer] {
-    unstorable[answer.key] = nil
+    if !unstorable.isEmpty { unstorable[answer.key] = nil }
     var entry = entries[answer.key] ?? Entry()
     var replaced: [StoredAnswer] = []
     for slot in entry.slots {
@@ -120,8 +120,7 @@ public struct CacheIndex: Sendable {
     if slot == nodes.count { nodes.append(node) } else { nodes[slot] = node }
     link(slot)
     entry.slots.append(slot)
-    if entries[answer.key] == nil { keys[answer.key.urlHash, default: []].append(answer.key) }
-    entries[answer.key] = entry
+    if entries.updateValue(entry, forKey: answer.key) == nil { keys[answer.key.urlHash, default: []].append(answer.key) }
     bytes += node.bytes
     count += 1
     purge()
@@ -192,7 +191,7 @@ public struct CacheIndex: Sendable {
 
   /// Whether the URL was changed at or after a moment: an answer that was asked for then may be of what it was before.
   public func wasChanged(_ key: CacheKey, since requested: Int64) -> Bool {
-    requested <= changedBefore || changed[key.urlHash].map { requested <= $0 } ?? false
+    requested <= changedBefore || !changed.isEmpty && changed[key.urlHash].map { requested <= $0 } ?? false
   }
 
   /// Slots that there are, for those who walk them.
@@ -245,8 +244,9 @@ public struct CacheIndex: Sendable {
     drop(slot, &entry)
     entries[key] = entry.slots.isEmpty ? nil : entry
     if !entry.slots.isEmpty { return }
-    keys[key.urlHash]?.removeAll { $0 == key }
-    if keys[key.urlHash]?.isEmpty ?? false { keys[key.urlHash] = nil }
+    guard var ofURL = keys[key.urlHash] else { return }
+    ofURL.removeAll { $0 == key }
+    keys[key.urlHash] = ofURL.isEmpty ? nil : ofURL
   }
 
   private mutating func drop(_ slot: Int, _ entry: inout Entry, givesUp: Bool = true) {
@@ -280,7 +280,7 @@ public struct CacheIndex: Sendable {
   public mutating func follow(
     _ key: CacheKey, _ fields: MessageFields, as reader: Content.Reader, always: Bool, now: Int64
   ) -> Flight? {
-    if !always, let until = unstorable[key], until > now { return nil }
+    if !always, !unstorable.isEmpty, let until = unstorable[key], until > now { return nil }
     guard var flying = flights[key],
       let index = flying.firstIndex(where: { isEqual($0.flight.fields, fields, key) })
     else { return nil }

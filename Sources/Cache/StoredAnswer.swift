@@ -10,22 +10,34 @@ public struct CacheKey: Hashable, Sendable {
   public static let longestURL = 4096
 
   public let bytes: [UInt8]
+  /// The same for every key of one URL, whoever's answer it is. Seeded anew by each process: no client can choose URLs that collide.
+  public let urlHash: Int
+  /// Of all of it. A key is looked up several times for an answer that is stored, so it is hashed once.
+  private let hash: Int
 
   /// `url`: as it leaves, with what the rule adds. `rule`: see `Rule.cacheIdentity`. `owner`: empty where all share it.
   public init(url: [UInt8], rule: [UInt8], owner: String) {
     // No line of a head holds NUL, and no name of a user or unit.
-    bytes = url + [0] + rule + [0] + Array(owner.utf8)
+    self.init(bytes: url + [0] + rule + [0] + Array(owner.utf8))
   }
 
-  /// The same for every key of one URL, whoever's answer it is.
-  public var urlHash: Int {
+  /// As it was kept.
+  public init(bytes: [UInt8]) {
+    self.bytes = bytes
     var hasher = Hasher()
-    for byte in bytes {
-      if byte == 0 { break }
-      hasher.combine(byte)
-    }
-    return hasher.finalize()
+    let urlEnd = bytes.firstIndex(of: 0) ?? bytes.count
+    unsafe bytes.withUnsafeBytes { unsafe hasher.combine(bytes: UnsafeRawBufferPointer(rebasing: $0[..<urlEnd])) }
+    let ofURL = hasher
+    unsafe bytes.withUnsafeBytes { unsafe hasher.combine(bytes: UnsafeRawBufferPointer(rebasing: $0[urlEnd...])) }
+    urlHash = ofURL.finalize()
+    hash = hasher.finalize()
   }
+
+  public static func == (left: CacheKey, right: CacheKey) -> Bool {
+    left.hash == right.hash && left.bytes == right.bytes
+  }
+
+  public func hash(into hasher: inout Hasher) { hasher.combine(hash) }
 
   /// Whether both are of one URL.
   public func hasURL(of other: CacheKey) -> Bool {
@@ -45,9 +57,6 @@ extension CacheKey {
     }
     return keys
   }
-
-  /// As it was kept.
-  public init(bytes: [UInt8]) { self.bytes = bytes }
 
   /// A reference to the same origin as `url` (RFC 3986, 5.2); nil: it is of another, or of none.
   static func resolve(_ reference: [UInt8], against url: [UInt8]) -> [UInt8]? {

@@ -288,8 +288,12 @@ extension Conversation {
       }
     }
     // What a rule refuses is not kept.
-    if session.exchange.refusedItsAnswer, let stream = upstream?.stream.carried as? StoredStream {
-      if let replaces = caching.replaces { replaces.refuse() } else { caching.cache.remove(stream.answer) }
+    if session.exchange.refusedItsAnswer {
+      if let replaces = caching.replaces {
+        replaces.refuse()
+      } else if let stream = upstream?.stream.carried as? StoredStream {
+        caching.cache.remove(stream.answer)
+      }
     } else {
       caching.replaces?.accept()
     }

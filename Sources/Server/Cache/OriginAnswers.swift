@@ -73,6 +73,10 @@ extension Conversation {
       return false
     }
     if let storing = storing(fields, caching, input.bytes, worker) {
+      if isAllThere(storing, caching, input.count - headBytes, worker) {
+        storeCopy(of: input.bytes.extracting(headBytes..<input.count), storing.answer, caching, worker)
+        return false
+      }
       store(storing, caching, line, &input, headBytes: headBytes, limits, worker)
       return true
     }
@@ -264,6 +268,27 @@ extension Conversation {
     endFlight(caching, .answer(answer, .stored), worker)
     fetch.begin(line, terms, with: &input)
     if isServed { readUpstream(worker) }
+  }
+
+  /// Whether the whole answer has come at once, and the client gets it as the origin sent it.
+  private func isAllThere(_ storing: Storing, _ caching: Caching, _ count: Int, _ worker: Worker) -> Bool {
+    guard worker.workspace.response.status != 206, case .length(let length) = worker.workspace.response.framing,
+      length == UInt64(count)
+    else { return false }
+    return storing.answer.head.presentation(for: caching.request, length: length) == .whole
+  }
+
+  /// Stores what passes. There is nothing left to fetch, and so nobody who could be held up: the client gets the answer as if there
+  /// were no store, for which a reader of its own and a second head would be more work than all the rest.
+  private func storeCopy(of content: Span<UInt8>, _ answer: StoredAnswer, _ caching: Caching, _ worker: Worker) {
+    _ = answer.content.append(content)
+    _ = answer.content.finish()
+    let replaced = caching.cache.insert(answer)
+    caching.replaces = replaced
+    replaced.accept()
+    if answer.file != nil { caching.cache.disk?.write(answer) }
+    session.exchange.noteCache(.stored, status: status(of: answer, .stored, "", caching, worker))
+    endFlight(caching, .answer(answer, .stored), worker)
   }
 
   private func terms(skipping known: UInt64, _ limits: HeadLimits, _ worker: Worker) -> CacheFetch.Terms {

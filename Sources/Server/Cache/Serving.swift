@@ -49,7 +49,7 @@ extension Conversation {
   }
 
   /// RFC 9211, 2.
-  private func status(
+  func status(
     of answer: StoredAnswer, _ result: CacheResult, _ detail: String, _ caching: Caching, _ worker: Worker
   ) -> String {
     let now = caching.time(worker)
