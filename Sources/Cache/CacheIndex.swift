@@ -120,7 +120,9 @@ public struct CacheIndex: Sendable {
     if slot == nodes.count { nodes.append(node) } else { nodes[slot] = node }
     link(slot)
     entry.slots.append(slot)
-    if entries.updateValue(entry, forKey: answer.key) == nil { keys[answer.key.urlHash, default: []].append(answer.key) }
+    if entries.updateValue(entry, forKey: answer.key) == nil {
+      keys[answer.key.urlHash, default: []].append(answer.key)
+    }
     bytes += node.bytes
     count += 1
     purge()

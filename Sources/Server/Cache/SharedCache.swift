@@ -145,7 +145,7 @@ final class SharedCache: Sendable {
   // MARK: For operators
 
   /// Answers that one step of a walk looks at.
-  private static let walkStep = 256
+  private static let walkStep = 64
   /// How long an operator waits for the disk, in milliseconds: a hundred thousand rows take some hundred.
   private static let diskMilliseconds: Int32 = 5000
 
@@ -153,13 +153,12 @@ final class SharedCache: Sendable {
   func list(_ selection: CacheSelection, at now: Int64) -> [ListedAnswer] {
     let listed = Locked<[ListedAnswer]>([])
     let files = Locked<Set<UInt64>>([])
-    walk { index, range in
-      for answer in index.answers(in: range) where selection.mayInclude(answer) {
-        let one = ListedAnswer(answer)
-        if !selection.includes(one, at: now) { continue }
-        listed.withLock { $0.append(one) }
-        if let file = answer.file { files.withLock { _ = $0.insert(file) } }
-      }
+    walk { answer in
+      guard selection.mayInclude(answer) else { return }
+      let one = ListedAnswer(answer)
+      if !selection.includes(one, at: now) { return }
+      listed.withLock { $0.append(one) }
+      if let file = answer.file { files.withLock { _ = $0.insert(file) } }
     }
     disk?.operate(milliseconds: Self.diskMilliseconds) { [targets] stored in
       try? stored?.forEachRow(targets: targets, narrowed: selection.columns) { row in
@@ -185,14 +184,12 @@ final class SharedCache: Sendable {
       }
     }
     let removed = Locked(files.withLock { $0.count })
-    walk { index, range in
-      for answer in index.answers(in: range)
-      where selection.mayInclude(answer) && selection.includes(ListedAnswer(answer), at: now) {
-        self.disk?.discard(answer)
-        index.remove(answer)
-        if answer.file.map({ file in files.withLock { $0.contains(file) } }) ?? false { continue }
-        removed.withLock { $0 += 1 }
-      }
+    walk { answer in
+      guard selection.mayInclude(answer), selection.includes(ListedAnswer(answer), at: now) else { return }
+      self.disk?.discard(answer)
+      with { $0.remove(answer) }
+      if answer.file.map({ file in files.withLock { $0.contains(file) } }) ?? false { return }
+      removed.withLock { $0 += 1 }
     }
     return removed.withLock { $0 }
   }
@@ -207,14 +204,13 @@ final class SharedCache: Sendable {
     return Int(with { $0.evictions } - before)
   }
 
-  /// Some slots at a time, so that no loop waits for long.
-  private func walk(_ body: (inout CacheIndex, Range<Int>) -> Void) {
+  /// Some slots at a time, and nothing but to take them is done behind the lock: a lock goes to whoever asks first, and a loop
+  /// would otherwise find it free once in many steps.
+  private func walk(_ body: (StoredAnswer) -> Void) {
     var at = 0
     while true {
-      let slots = with { index in
-        body(&index, at..<at + Self.walkStep)
-        return index.slots
-      }
+      let (answers, slots) = with { ($0.answers(in: at..<at + Self.walkStep), $0.slots) }
+      for answer in answers { body(answer) }
       at += Self.walkStep
       if at >= slots { return }
     }
