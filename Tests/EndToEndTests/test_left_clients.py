@@ -62,7 +62,7 @@ def test_waiting_for_a_connection_to_the_host(how, method, guarded, raw_origin, 
         client.send(get(origin, "/left", POST, "POST") + b"sally")
     else:
         client.send(get(origin, "/left"))
-    proxy.admin.json("/v1/status")  # the loop has turned: the request is in the queue
+    is_queued(proxy)
     served = how(client)
     release()
     if method == "CONNECT":
@@ -73,6 +73,11 @@ def test_waiting_for_a_connection_to_the_host(how, method, guarded, raw_origin, 
     else:
         later_client = client_of(proxy, STRANGER)
         check(origin, client, served, lambda: later_client.exchange(get(origin, "/later")))
+
+
+def is_queued(proxy) -> None:
+    """Who the client is has been found out, and the request waits behind the one that is under way."""
+    proxy.admin.asked_until("/v1/connections", lambda all: len([one for one in all if one["decision"]]) == 2)
 
 
 def hold_the_place(holder, proxy, origin, method):
@@ -171,7 +176,7 @@ def test_a_connection_is_on_its_way_to_a_client_that_leaves(guarded, raw_origin,
         first.send(get(origin, f"/first{number}"))
         assert arrived.acquire(timeout=DEADLINE_SECONDS)
         second.send(get(origin, "/left"))
-        proxy.admin.json("/v1/status")  # the loop has turned: the request is in the queue
+        is_queued(proxy)
         with stopped(proxy):
             turns.release()
             first.looked_at = second.looked_at = False
