@@ -5,7 +5,7 @@ import Reachability
 
 enum CommandTable {
   static let all: [Command] = [
-    run, check, test, explain, diff, configuration, pin, caInit, caActivate, caShow, caExport, env, status, top,
+    run, check, test, explain, diff, configuration, schema, pin, caInit, caActivate, caShow, caExport, env, status, top,
     dashboard,
     reload,
     events, reachability, cacheStatus, cacheList, cacheShow, cachePurge, log, learn, replay, asks, allow, deny,
@@ -133,6 +133,16 @@ enum CommandTable {
 
       Exits 1 where the configuration has errors.
       """, run: configCommand)
+
+  private static let schema = Command(
+    name: "schema", summary: "print what a configuration may hold, for editors",
+    forms: [CommandForm(options: [])],
+    text: """
+      Prints the keys of the configuration as a JSON Schema (draft-07): what each takes, what holds
+      without it, and what it is for. Editors that know TOML complete and check files with it; put
+      "#:schema PATH" into the first line of a file for taplo and Even Better TOML. What only the whole
+      of a configuration can tell, such as a rule that names pins that are nowhere, is for check.
+      """, run: printSchema)
 
   private static let pin = Command(
     name: "pin", summary: "show the certificates of a server, and a table of pins to paste",
@@ -551,8 +561,12 @@ enum CommandTable {
     run: printVersion)
 
   private static let helpCommand = Command(
-    name: "help", summary: "print this, or more on a command",
-    forms: [CommandForm(operands: "[COMMAND]", options: [json])],
-    text: "Prints what sallyport or one of its commands does; --json, all commands with their options.",
+    name: "help", summary: "print this, or more on a command or a key",
+    forms: [CommandForm(operands: "[COMMAND|KEY]", options: [json])],
+    text: """
+      Prints what sallyport or one of its commands does, or what a key or a table of the configuration
+      takes, what holds without it and what it is for: sallyport help min_tls, sallyport help
+      proxy.limits. With --json, all commands with their options.
+      """,
     run: printHelp)
 }

@@ -1,4 +1,6 @@
-// sallyport help, sallyport COMMAND --help and sallyport version.
+// sallyport help, sallyport COMMAND --help, sallyport schema and sallyport version.
+
+import Policy
 
 nonisolated let version = "0.1.0"
 
@@ -20,8 +22,16 @@ nonisolated func printHelp(_ arguments: Arguments) throws -> Int32 {
     return 0
   }
   let topic = arguments.operands.joined(separator: " ")
-  guard let text = Help.text(of: topic) else { throw UsageError(message: Help.unknown(topic)) }
+  guard let text = Help.text(of: topic) ?? Settings.help(topic) else {
+    throw UsageError(message: Help.unknown(topic, or: Settings.topics))
+  }
   Output.answer(text)
+  return 0
+}
+
+nonisolated func printSchema(_ arguments: Arguments) throws -> Int32 {
+  try arguments.refuseOperands()
+  Output.answer(Settings.jsonSchema + "\n")
   return 0
 }
 
@@ -78,8 +88,16 @@ enum Help {
 
   /// `unknown command 'chekc'; did you mean 'check'?`
   static func unknown(_ name: String) -> String {
-    "unknown command '\(name)'" + (nearest(name).map { "; did you mean '\($0)'?" } ?? "")
+    "unknown command '\(name)'" + didYouMean(nearest(name))
   }
+
+  /// The same where a key of the configuration may be meant as well.
+  static func unknown(_ name: String, or keys: [String]) -> String {
+    "'\(name)' is neither a command nor a key of the configuration"
+      + didYouMean(nearest(name) ?? suggestion(name, keys))
+  }
+
+  private static func didYouMean(_ word: String?) -> String { word.map { "; did you mean '\($0)'?" } ?? "" }
 
   private static func nearest(_ name: String) -> String? {
     let family = name.prefix { $0 != " " }

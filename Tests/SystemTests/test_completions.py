@@ -134,8 +134,8 @@ def test_every_command_is_offered(shell, place):
 @pytest.mark.parametrize("shell", SHELLS)
 @pytest.mark.parametrize(
     "command",
-    ["run", "check", "test", "explain", "diff", "config", "pin", "ca init", "ca activate", "ca show", "ca export", "env",
-     "status", "top", "dashboard", "reload", "events", "reachability", "cache status", "cache list", "cache show", "cache purge",
+    ["run", "check", "test", "explain", "diff", "config", "schema", "pin", "ca init", "ca activate", "ca show", "ca export",
+     "env", "status", "top", "dashboard", "reload", "events", "reachability", "cache status", "cache list", "cache show", "cache purge",
      "log", "learn", "replay", "asks", "allow", "deny", "cancel", "flush", "version", "help"],
 )
 def test_every_option_of_a_command_is_offered(shell, command, place):

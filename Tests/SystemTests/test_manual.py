@@ -17,51 +17,31 @@ from installation import (
 MANUAL = SYSTEMD / "man"
 PAGES = sorted(MANUAL.iterdir())
 
-# Where the keys of a table of the schema stand: the heading, and what precedes the key there.
+# Where the keys of a table of the schema stand, if not below its own name: the heading, and what precedes the key there.
 PLACES = {
-    "root": ("Top level", ""),
-    "proxy": ("[proxy]", ""),
-    "limits": ("[proxy.limits]", ""),
-    "timeouts": ("[proxy.timeouts]", ""),
-    "dns": ("[dns]", ""),
-    "log": ("[log]", ""),
-    "trust": ("[trust]", ""),
-    "authority": ("[authority]", ""),
-    "defaults": ("[defaults]", ""),
+    "": ("Top level", ""),
     "rule": ("[[rule]]", ""),
     "expect": ("[[expect]]", ""),
-    "ruleTimeouts": ("[rule.timeouts]", ""),
-    "ask": ("[rule.ask]", ""),
-    "security": ("[rule.security]", ""),
-    "clientCertificate": ("[rule.security]", "client_certificate."),
-    "pins": ("[pins.NAME]", ""),
-    "request": ("[rule.request]", ""),
-    "queryStyle": ("[rule.request]", "query_style."),
-    "throttle": ("[rule.request]", "throttle."),
-    "headers": ("[rule.request]", "headers."),
-    "authorization": ("[rule.request]", "authorization."),
-    "response": ("[rule.response]", ""),
-    "violation": ("[rule.response]", "on_violation."),
-    "answer": ("[rule.response]", "answer."),
+    "rule.security.client_certificate": ("[rule.security]", "client_certificate."),
+    "rule.request.query_style": ("[rule.request]", "query_style."),
+    "rule.request.throttle": ("[rule.request]", "throttle."),
+    "rule.request.headers": ("[rule.request]", "headers."),
+    "rule.request.authorization": ("[rule.request]", "authorization."),
+    "rule.response.on_violation": ("[rule.response]", "on_violation."),
+    "rule.response.answer": ("[rule.response]", "answer."),
     "secret": ("Secrets", ""),
-    "admin": ("[admin]", ""),
-    "reachability": ("[reachability]", ""),
-    "route": ("[routes.NAME]", ""),
-    "routeCredentials": ("[routes.NAME]", "credentials."),
-    "cache": ("[cache]", ""),
-    "history": ("[history]", ""),
-    "ruleCache": ("[rule.cache]", ""),
+    "routes.NAME.credentials": ("[routes.NAME]", "credentials."),
 }
 # Keys whose value is a table, described by the keys of that table.
 CONTAINERS = {
-    ("security", "client_certificate"),
-    ("request", "query_style"),
-    ("request", "throttle"),
-    ("request", "headers"),
-    ("request", "authorization"),
-    ("response", "on_violation"),
-    ("response", "answer"),
-    ("route", "credentials"),
+    ("rule.security", "client_certificate"),
+    ("rule.request", "query_style"),
+    ("rule.request", "throttle"),
+    ("rule.request", "headers"),
+    ("rule.request", "authorization"),
+    ("rule.response", "on_violation"),
+    ("rule.response", "answer"),
+    ("routes.NAME", "credentials"),
 }
 
 
@@ -73,16 +53,14 @@ class Key:
 
 def schema() -> set[Key]:
     """Every key that the program knows, as it is described."""
-    text = source("Policy", "ConfigurationSchema.swift")
-    tables = re.findall(r"static let (\w+) = TableSchema\((.*?)\)\n", text, re.DOTALL)
-    assert len(tables) > 20, "the schema is written in another way now; read it anew here"
+    printed = json.loads(run(BINARY, "schema").stdout)
     keys = set()
-    for table, arguments in tables:
-        assert table in PLACES, f"say here where the keys of '{table}' are described"
-        heading, prefix = PLACES[table]
-        for name in re.findall(r'"([^"]+)"', arguments):
+    for table, content in {"": printed, **printed["definitions"]}.items():
+        heading, prefix = PLACES.get(table, (f"[{table}]", ""))
+        for name in content["properties"]:
             if (table, name) not in CONTAINERS:
                 keys.add(Key(heading, prefix + name))
+    assert len(keys) > 150
     return keys
 
 

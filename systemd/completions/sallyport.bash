@@ -56,6 +56,7 @@ __sallyport_options() {
         run) echo "--config --help" ;;
         check) echo "--config --strict --json --help" ;;
         diff) echo "--json --help" ;;
+        schema) echo "--help" ;;
         config | test) echo "--config --json --help" ;;
         explain) echo "--config --socket --user --unit --when --absolute --json --help" ;;
         pin) echo "--file --server-name --anchors --json --help" ;;
@@ -87,7 +88,7 @@ __sallyport_options() {
 }
 
 __sallyport() {
-    local commands="run check test explain diff config pin ca env status top dashboard reload events reachability cache log learn replay asks allow deny cancel flush version help"
+    local commands="run check test explain diff config schema pin ca env status top dashboard reload events reachability cache log learn replay asks allow deny cancel flush version help"
     local current="${COMP_WORDS[COMP_CWORD]}" previous="" command="" index operands=0
     COMPREPLY=()
 

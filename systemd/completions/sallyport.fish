@@ -40,6 +40,7 @@ function __sallyport_commands
         explain 'Say which rule decides a request, and why' \
         diff 'Say what two configurations decide differently' \
         config 'Print the configuration as it is in force' \
+        schema 'Print what a configuration may hold, for editors' \
         pin 'Show the certificates of a server, and pins to paste' \
         ca 'Make, show and export the local authority' \
         env 'Print the variables that point programs at the proxy' \

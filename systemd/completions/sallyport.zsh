@@ -57,6 +57,7 @@ _sallyport() {
     'explain:say which rule decides a request, and why'
     'diff:say what two configurations decide differently'
     'config:print the configuration as it is in force'
+    'schema:print what a configuration may hold, for editors'
     'pin:show the certificates of a server, and a table of pins to paste'
     'ca:make, show and export the local authority'
     'env:print the variables that point programs at the proxy'

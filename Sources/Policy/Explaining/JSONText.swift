@@ -5,6 +5,7 @@ public enum JSONText: Sendable {
   case null
   case boolean(Bool)
   case number(Int)
+  case real(Double)
   case string(String)
   case array([JSONText])
   case object([(String, JSONText)])
@@ -21,6 +22,7 @@ public enum JSONText: Sendable {
     case .null: output += "null"
     case .boolean(let value): output += value ? "true" : "false"
     case .number(let value): output += String(value)
+    case .real(let value): output += String(describing: value)
     case .string(let value): Self.write(value, to: &output)
     case .array(let values):
       output += "["

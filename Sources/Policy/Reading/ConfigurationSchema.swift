@@ -1,86 +1,353 @@
-// The names of every table, so that a name that is not read is answered for what it is, and with the one that was meant.
-// What is read of each key stands in the files that read the tables.
+// The settings: every key of every table, with what it takes, what holds without it, and one sentence. From here come the names
+// that are known and those that an unknown one is answered with, `sallyport schema` and `sallyport help KEY`. What is read of each
+// key, and what it is checked against beyond its type, stands in the files that read the tables; sallyport.toml(5) says it at length.
+//
+// A number has its range here and there; SettingsTextTests and test_schema.py hold what this table says against what is read.
 
-/// A table of the configuration by its names.
+/// What a key takes.
+indirect enum SettingKind: Sendable {
+  case boolean
+  case integer(ClosedRange<Int64>)
+  case number(ClosedRange<Double>)
+  case text
+  case word([String])
+  /// A text such as "10s".
+  case duration
+  /// A text such as "64KiB".
+  case size
+  /// A date of TOML.
+  case date
+  /// A text, or a table that says where it is kept.
+  case secret
+  case list(SettingKind)
+  case oneOf([SettingKind])
+  /// `false` alone.
+  case never
+  case any
+  case table(TableSchema)
+  /// An array of tables.
+  case tables(TableSchema)
+  /// Tables by names that the operator gives.
+  case named(TableSchema)
+  /// Values by names that the operator gives.
+  case map(SettingKind)
+}
+
+/// A key of a table.
+struct KnownSetting: Sendable {
+  let name: String
+  let kind: SettingKind
+  /// As the file would have it, or in words; nil: nothing holds without it.
+  let standard: String?
+  let sentence: String
+
+  init(_ name: String, _ kind: SettingKind, standard: String? = nil, _ sentence: String) {
+    self.name = name
+    self.kind = kind
+    self.standard = standard
+    self.sentence = sentence
+  }
+}
+
+/// A table of the configuration.
 struct TableSchema: Sendable {
-  let names: [String]
+  /// As a file has it: `[proxy.limits]`.
+  let title: String
+  let settings: [KnownSetting]
 
-  init(_ names: [String]) { self.names = names }
+  init(_ title: String, _ settings: [KnownSetting]) {
+    self.title = title
+    self.settings = settings
+  }
+
+  var names: [String] { settings.map(\.name) }
 }
 
 extension TableSchema {
-  static let root = TableSchema([
-    "include", "proxy", "dns", "trust", "authority", "reachability", "log", "admin", "cache", "history", "defaults",
-    "pins",
-    "routes",
-    "rule", "expect",
-  ])
-  static let expect = TableSchema([
-    "name", "request", "absolute", "user", "unit", "link", "verdict", "rule", "connect", "route", "header",
-  ])
-  static let proxy = TableSchema([
-    "listen", "workers", "name", "default", "allow_remote", "credentials", "deny_addresses", "limits",
-    "timeouts", "contact", "state",
-  ])
-  static let limits = TableSchema([
-    "connections", "header_bytes", "headers", "buffered_body", "idle_per_host", "streams", "stream_resets",
-    "held_bodies", "json_depth",
-    "image_pixels", "connections_per_host", "share",
-  ])
-  static let timeouts = TableSchema([
-    "client_header", "client_idle", "connect", "tls_handshake", "response_header", "body_stall", "upstream_idle",
-    "tunnel_idle", "drain",
-  ])
-  static let ruleTimeouts = TableSchema([
-    "connect", "tls_handshake", "response_header", "body_stall", "upstream_idle", "tunnel_idle",
-  ])
-  static let dns = TableSchema(["servers", "timeout", "cache"])
-  static let log = TableSchema(["format", "level", "access", "who"])
-  static let admin = TableSchema(["socket", "metrics", "operators", "web"])
-  static let trust = TableSchema(["anchors", "profile"])
-  static let authority = TableSchema(["directory", "key"])
-  static let cache = TableSchema(["directory", "memory", "disk", "purge_to", "object", "targets"])
-  static let history = TableSchema(["file", "keep", "size"])
-  static let ruleCache = TableSchema(["share", "fresh_for", "stale_if_error", "offline", "collapse"])
-  static let ask = TableSchema(["wait", "remember"])
-  static let defaults = TableSchema(["security", "request", "response"])
-  static let reachability = TableSchema(["interfaces"])
-  static let rule = TableSchema([
-    "name", "hosts", "ports", "methods", "paths", "schemes", "users", "units", "when", "action", "reason", "enforce",
-    "connect", "tunnel_sni", "upgrade", "upgrades", "protocols", "redirects", "target", "route", "deny_addresses",
-    "timeouts",
-    "security",
-    "request", "response", "cache", "ask",
-  ])
   /// The tables of a rule, whose keys are often written in the rule itself.
   static let ofRule: [(name: String, schema: TableSchema)] = [
     ("timeouts", .ruleTimeouts), ("security", .security), ("request", .request), ("response", .response),
     ("cache", .ruleCache), ("ask", .ask),
   ]
-  static let security = TableSchema([
-    "pins", "allow_invalid_certificates", "validates_domain_name", "anchors", "profile", "min_tls", "max_tls",
-    "ciphers", "server_name", "client_certificate", "revocation", "crl_file",
-  ])
-  static let clientCertificate = TableSchema(["certificate", "key"])
-  static let pins = TableSchema(["mode", "spki", "certificates", "expires", "on_expiry", "enforce"])
-  static let request = TableSchema([
-    "serializer", "parameters", "parameters_in_uri", "query_style", "encoding", "encode_path", "transcode",
-    "on_conflict", "headers",
-    "user_agent", "accept_language", "authorization", "timeout", "allows_cellular_access", "cookies",
-    "buffer_uploads", "service_type",
-    "throttle", "cache_policy", "resume",
-  ])
-  static let queryStyle = TableSchema(["arrays", "booleans", "space"])
-  static let throttle = TableSchema(["packet", "delay", "rate", "download", "when"])
-  static let headers = TableSchema(["default", "set", "remove"])
-  static let authorization = TableSchema(["scheme", "username", "password"])
-  static let secret = TableSchema(["file", "credential", "env"])
-  static let response = TableSchema([
-    "serializer", "acceptable_status", "acceptable_content_types", "remove_nulls", "on_violation", "oversize",
-    "malformed", "parts", "json", "answer",
-  ])
-  static let answer = TableSchema(["file", "type", "when"])
-  static let violation = TableSchema(["status", "content_type", "body"])
-  static let route = TableSchema(["via", "credentials", "when", "interface", "unreachable", "wait", "security"])
-  static let routeCredentials = TableSchema(["scheme", "username", "password", "keytab", "principal"])
+
+  /// Every table once.
+  static let all: [TableSchema] = [
+    .root, .expect, .proxy, .limits, .timeouts, .ruleTimeouts, .dns, .log, .admin, .trust, .authority, .cache, .history,
+    .ruleCache, .ask, .defaults, .reachability, .rule, .security, .clientCertificate, .pins, .request, .queryStyle,
+    .throttle, .headers, .authorization, .response, .answer, .violation, .route, .routeCredentials,
+  ]
+
+  static let root = TableSchema(
+    "the top level",
+    [
+      KnownSetting("include", .list(.text), "Files that are read after this one: paths or shell patterns."),
+      KnownSetting("proxy", .table(.proxy), "Where the daemon listens, and what holds for every request."),
+      KnownSetting("dns", .table(.dns), "How names are looked up."),
+      KnownSetting("trust", .table(.trust), "Whose signature makes a certificate trusted."),
+      KnownSetting("authority", .table(.authority), "The local authority of tunnels that are intercepted."),
+      KnownSetting("reachability", .table(.reachability), "What the operator knows of links."),
+      KnownSetting("log", .table(.log), "What is logged, and how."),
+      KnownSetting("admin", .table(.admin), "The socket by which the daemon is watched and steered."),
+      KnownSetting("cache", .table(.cache), "Where answers are stored."),
+      KnownSetting("history", .table(.history), "The file that records what was decided."),
+      KnownSetting("defaults", .table(.defaults), "What rules inherit."),
+      KnownSetting("pins", .named(.pins), "Sets of pins, each by its name."),
+      KnownSetting("routes", .named(.route), "Ways out, each by its name."),
+      KnownSetting("rule", .tables(.rule), "The rules, in the order in which they are tried."),
+      KnownSetting(
+        "expect", .tables(.expect),
+        "Requests whose treatment is to be as they say; `sallyport test` tries them."),
+    ])
+
+  static let expect = TableSchema(
+    "[[expect]]",
+    [
+      KnownSetting("name", .text, "A sentence that is printed where the expectation fails, 200 bytes at most."),
+      KnownSetting("request", .text, "Method and URL, such as \"POST https://pay.example.com/v2/charge\"."),
+      KnownSetting(
+        "absolute", .boolean, standard: "false",
+        "true: the program sends https:// as it is, without CONNECT."),
+      KnownSetting(
+        "user", .oneOf([.text, .integer(0...4_294_967_295)]),
+        "The local user that asks, by name or number."),
+      KnownSetting("unit", .text, "The systemd unit or slice that asks."),
+      KnownSetting(
+        "link", .word(["wired", "wifi", "wwan", "unknown", "not-reachable"]), standard: "\"unknown\"",
+        "The link by which the machine leaves."),
+      KnownSetting("verdict", .word(["allow", "deny", "ask"]), "What becomes of the request."),
+      KnownSetting("rule", .oneOf([.text, .never]), "The rule that decides; false: none matches."),
+      KnownSetting("connect", .word(["tunnel", "verify", "intercept", "deny"]), "How the tunnel is treated."),
+      KnownSetting(
+        "route", .oneOf([.text, .list(.text)]),
+        "The route that is tried first, or the list of all of them."),
+      KnownSetting(
+        "header", .map(.oneOf([.text, .boolean])),
+        "Fields that leave for the origin: their value, true for any, false for none."),
+    ])
+
+  static let proxy = TableSchema(
+    "[proxy]",
+    [
+      KnownSetting(
+        "listen", .list(.text), standard: "[\"127.0.0.1:3128\", \"[::1]:3128\"]",
+        "Addresses with ports, no names; 64 at most."),
+      KnownSetting(
+        "workers", .oneOf([.integer(1...1024), .word(["auto"])]), standard: "\"auto\"",
+        "Event loops; \"auto\" is one for each core."),
+      KnownSetting(
+        "name", .text, standard: "\"sallyport\"",
+        "The name of the proxy in Via and Proxy-Status, 64 characters at most."),
+      KnownSetting(
+        "default", .word(["allow", "deny"]), standard: "\"allow\"",
+        "What a request gets that no rule matches."),
+      KnownSetting("allow_remote", .boolean, standard: "false", "Whether other machines may connect at all."),
+      KnownSetting("credentials", .secret, "Who may use the proxy: lines of user:password."),
+      KnownSetting(
+        "deny_addresses", .list(.text), standard: "[\"link-local\", \"multicast\", \"unspecified\"]",
+        "Addresses that are never connected to."),
+      KnownSetting("limits", .table(.limits), "The most that the daemon takes."),
+      KnownSetting("timeouts", .table(.timeouts), "How long the daemon waits."),
+      KnownSetting("contact", .text, "Whom the person at a refused client may ask, 200 bytes at most."),
+      KnownSetting("state", .text, "The directory of what outlives the daemon."),
+    ])
+
+  static let limits = TableSchema(
+    "[proxy.limits]",
+    [
+      KnownSetting("connections", .integer(1...1_000_000), standard: "10000", "Open client connections."),
+      KnownSetting("header_bytes", .size, standard: "\"64KiB\"", "Bytes in the head of a request or of a response."),
+      KnownSetting("headers", .integer(1...10_000), standard: "128", "Fields in a head."),
+      KnownSetting(
+        "buffered_body", .size, standard: "\"1MiB\"",
+        "The most that is held of one body to check or rewrite it."),
+      KnownSetting(
+        "idle_per_host", .integer(0...10_000), standard: "64",
+        "Idle connections that are kept for each upstream."),
+      KnownSetting(
+        "streams", .integer(8...10_000), standard: "128",
+        "Requests that one HTTP/2 connection of a client may have open at once."),
+      KnownSetting(
+        "stream_resets", .integer(10...1_000_000), standard: "200",
+        "How many of its requests an HTTP/2 client may reset in ten seconds."),
+      KnownSetting(
+        "held_bodies", .size, standard: "\"64MiB\"",
+        "All bodies that are held at once, of all connections."),
+      KnownSetting(
+        "json_depth", .integer(1...10_000), standard: "512",
+        "How deep arrays and objects of a JSON body may nest."),
+      KnownSetting(
+        "image_pixels", .integer(1...1_000_000_000_000), standard: "100_000_000",
+        "Width times height of an image that is accepted."),
+      KnownSetting(
+        "connections_per_host", .integer(0...1_000_000), standard: "0",
+        "Connections to one host at a time; 0 is no cap."),
+      KnownSetting(
+        "share", .number(0.01...1), standard: "0.25",
+        "The part of each limit that one client may hold while others wait."),
+    ])
+
+  static let timeouts = TableSchema(
+    "[proxy.timeouts]",
+    [
+      KnownSetting(
+        "client_header", .duration, standard: "\"10s\"",
+        "From the first byte of a request to the end of its head."),
+      KnownSetting("client_idle", .duration, standard: "\"5m\"", "Between two requests on one connection of a client."),
+      KnownSetting("connect", .duration, standard: "\"10s\"", "Until an upstream accepts a connection."),
+      KnownSetting("tls_handshake", .duration, standard: "\"10s\"", "For one TLS handshake."),
+      KnownSetting(
+        "response_header", .duration, standard: "\"60s\"",
+        "From the end of the request to the head of the response."),
+      KnownSetting("body_stall", .duration, standard: "\"60s\"", "Without a byte either way within a body."),
+      KnownSetting("upstream_idle", .duration, standard: "\"60s\"", "How long an idle upstream connection is kept."),
+      KnownSetting("tunnel_idle", .duration, standard: "\"1h\"", "Without a byte either way within a tunnel."),
+      KnownSetting("drain", .duration, standard: "\"30s\"", "What requests under way are given when the daemon stops."),
+    ])
+
+  static let dns = TableSchema(
+    "[dns]",
+    [
+      KnownSetting(
+        "servers", .list(.text), standard: "[]",
+        "Name servers; none: those of /etc/resolv.conf, and /etc/hosts."),
+      KnownSetting("timeout", .duration, standard: "\"5s\"", "For one look-up, all tries together."),
+      KnownSetting("cache", .duration, standard: "\"60s\"", "The longest that an answer is kept."),
+    ])
+
+  static let log = TableSchema(
+    "[log]",
+    [
+      KnownSetting(
+        "format", .word(["auto", "journal", "text", "json"]), standard: "\"auto\"", "What lines look like."),
+      KnownSetting(
+        "level", .word(["error", "warning", "info", "debug"]), standard: "\"info\"",
+        "The least important lines that are written."),
+      KnownSetting("access", .boolean, standard: "true", "One line for each request or tunnel."),
+      KnownSetting(
+        "who", .boolean, standard: "true",
+        "Each line names the user, the unit and the program of its client."),
+    ])
+
+  static let admin = TableSchema(
+    "[admin]",
+    [
+      KnownSetting(
+        "socket", .text, standard: "\"/run/sallyport/admin.sock\"",
+        "The socket of the API, a path of 107 bytes at most."),
+      KnownSetting("metrics", .text, "An address with a port that serves GET /metrics for Prometheus."),
+      KnownSetting(
+        "operators", .list(.oneOf([.text, .integer(0...4_294_967_295)])), standard: "[]",
+        "Users who may reload and drain the daemon by the socket."),
+      KnownSetting("web", .text, "A loopback address with a port where browsers find the dashboard."),
+    ])
+
+  static let trust = TableSchema(
+    "[trust]",
+    [
+      KnownSetting(
+        "anchors", .text, standard: "\"system\"",
+        "Whose signature makes a certificate trusted: \"system\", a file or a directory."),
+      KnownSetting(
+        "profile", .word(["public", "private"]),
+        standard: "\"public\" for the system's anchors, \"private\" for others",
+        "What certificates are held to beyond what OpenSSL asks."),
+    ])
+
+  static let authority = TableSchema(
+    "[authority]",
+    [
+      KnownSetting(
+        "directory", .text, standard: "\"/var/lib/sallyport/authority\"",
+        "Where the files of the authority are."),
+      KnownSetting("key", .secret, "Its private key, where that is kept elsewhere than in authority.key."),
+    ])
+
+  static let cache = TableSchema(
+    "[cache]",
+    [
+      KnownSetting("directory", .text, "Where answers are kept on a disk as well."),
+      KnownSetting("memory", .size, standard: "\"64MiB\"", "What stored answers may take in memory, 1MiB to 1024GiB."),
+      KnownSetting("disk", .size, standard: "\"2GiB\"", "What stored answers may take on the disk, 1MiB to 1024GiB."),
+      KnownSetting(
+        "purge_to", .number(0.1...0.95), standard: "0.6",
+        "The part of its size to which a full store is purged."),
+      KnownSetting("object", .size, standard: "\"1GiB\"", "The longest content that is stored."),
+      KnownSetting(
+        "targets", .list(.text), standard: "[]",
+        "Fields that speak to this cache in place of Cache-Control (RFC 9213)."),
+    ])
+
+  static let history = TableSchema(
+    "[history]",
+    [
+      KnownSetting("file", .text, standard: "\"/var/lib/sallyport/history.db\"", "The file, a database of SQLite."),
+      KnownSetting("keep", .duration, standard: "\"30d\"", "How long an exchange stays in it, 1h to 3650d."),
+      KnownSetting("size", .size, standard: "\"512MiB\"", "The most that it takes on the disk, 16MiB to 1024GiB."),
+    ])
+
+  static let defaults = TableSchema(
+    "[defaults]",
+    [
+      KnownSetting("security", .table(.security), "What rules inherit of [rule.security]."),
+      KnownSetting("request", .table(.request), "What rules inherit of [rule.request]."),
+      KnownSetting("response", .table(.response), "What rules inherit of [rule.response]."),
+    ])
+
+  static let reachability = TableSchema(
+    "[reachability]",
+    [
+      KnownSetting(
+        "interfaces", .map(.word(["wired", "wifi", "wwan"])),
+        "Kinds of links by the name of the network device.")
+    ])
+
+  static let pins = TableSchema(
+    "[pins.NAME]",
+    [
+      KnownSetting(
+        "mode", .word(["public-key", "certificate", "none"]), standard: "\"public-key\"", "What is pinned."),
+      KnownSetting("spki", .list(.text), "SHA-256 of each key: sha256/ and base64, or 64 hexadecimal digits."),
+      KnownSetting("certificates", .list(.text), "Certificates, PEM or DER: files, patterns, or directories."),
+      KnownSetting("expires", .date, "The last day on which the set holds, by UTC, without quotes."),
+      KnownSetting("on_expiry", .word(["fail", "report"]), standard: "\"fail\"", "What happens after that day."),
+      KnownSetting(
+        "enforce", .boolean, standard: "true",
+        "false: a chain without a pin is let pass, logged and counted."),
+    ])
+
+  static let secret = TableSchema(
+    "a secret",
+    [
+      KnownSetting("file", .text, "The content of a file."),
+      KnownSetting("credential", .text, "What systemd hands to the service by LoadCredential=NAME:PATH."),
+      KnownSetting("env", .text, "An environment variable."),
+    ])
+
+  static let route = TableSchema(
+    "[routes.NAME]",
+    [
+      KnownSetting("via", .text, "Required: \"direct\", or the URL of a parent proxy, http://, https:// or socks5://."),
+      KnownSetting("credentials", .table(.routeCredentials), "How a parent is shown who the proxy is."),
+      KnownSetting(
+        "when", .list(.word(["wired", "wifi", "wwan", "unknown", "not-reachable"])),
+        "Only while the parent, or the destination, is reached by a link of these kinds."),
+      KnownSetting("interface", .text, "The network device by which connections leave."),
+      KnownSetting(
+        "unreachable", .word(["fail", "wait"]), standard: "\"fail\"",
+        "What becomes of requests while no route of the rule can be used."),
+      KnownSetting("wait", .duration, standard: "\"30s\"", "The longest that a request is held, 100ms to 10m."),
+      KnownSetting("security", .table(.security), "What the certificate of an https:// parent is held to."),
+    ])
+
+  static let routeCredentials = TableSchema(
+    "[routes.NAME.credentials]",
+    [
+      KnownSetting("scheme", .word(["basic", "digest", "negotiate"]), standard: "\"basic\"", "How they are shown."),
+      KnownSetting("username", .text, "The name of the user."),
+      KnownSetting("password", .secret, "The password."),
+      KnownSetting("keytab", .oneOf([.text, .secret]), "The keys of the client that the proxy is to Kerberos."),
+      KnownSetting(
+        "principal", .text, standard: "the first of the keytab",
+        "Whose keys of the keytab, as in proxy@EXAMPLE.ORG."),
+    ])
 }

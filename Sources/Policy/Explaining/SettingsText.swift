@@ -1,0 +1,145 @@
+// The table of settings as others read it: a JSON Schema for editors and checkers of TOML, and the help of one key.
+// Tests: SettingsTextTests, test_schema.py.
+
+public enum Settings {
+  // MARK: JSON Schema
+
+  /// The configuration as a JSON Schema (draft-07, which the editors' plug-ins for TOML read), in one line.
+  ///
+  /// It knows names, types, words and ranges of numbers. Ranges of durations and sizes, what refers to what, and everything that
+  /// depends on another key is for `sallyport check`.
+  public static var jsonSchema: String {
+    var tables: [(String, JSONText)] = [(key(of: .secret), secret)]
+    for table in TableSchema.all where table.title != TableSchema.root.title {
+      tables.append((key(of: table), object(table)))
+    }
+    guard case .object(let root) = object(.root) else { return "" }
+    let head: [(String, JSONText)] = [
+      ("$schema", .string("http://json-schema.org/draft-07/schema#")),
+      ("title", .string("sallyport.toml")),
+    ]
+    return JSONText.object(head + root + [("definitions", .object(tables))]).text
+  }
+
+  /// `rule.security` of `[rule.security]`.
+  private static func key(of table: TableSchema) -> String {
+    table.title == TableSchema.secret.title ? "secret" : table.title.filter { $0 != "[" && $0 != "]" }
+  }
+
+  private static func object(_ table: TableSchema) -> JSONText {
+    .object([
+      ("type", .string("object")),
+      (
+        "properties",
+        .object(
+          table.settings.map { setting in
+            guard case .object(let members) = schema(setting.kind) else { return (setting.name, .object([])) }
+            return (setting.name, .object([("description", .string(description(setting)))] + members))
+          })
+      ),
+      ("additionalProperties", .boolean(false)),
+    ])
+  }
+
+  private static func description(_ setting: KnownSetting) -> String {
+    setting.sentence + (setting.standard.map { " Default: \($0)." } ?? "")
+  }
+
+  /// Exactly one of the places where a secret may be kept.
+  private static var secret: JSONText {
+    guard case .object(let members) = object(.secret) else { return .null }
+    return .object(members + [("minProperties", .number(1)), ("maxProperties", .number(1))])
+  }
+
+  private static func schema(_ kind: SettingKind) -> JSONText {
+    switch kind {
+    case .boolean: typed("boolean")
+    case .integer(let range):
+      typed("integer", [("minimum", .number(Int(range.lowerBound))), ("maximum", .number(Int(range.upperBound)))])
+    case .number(let range):
+      typed("number", [("minimum", .real(range.lowerBound)), ("maximum", .real(range.upperBound))])
+    case .text: typed("string")
+    case .word(let words): .object([("enum", .array(words.map { .string($0) }))])
+    case .duration: typed("string", [("pattern", .string("^[0-9]+(ms|s|m|h|d)$"))])
+    case .size: typed("string", [("pattern", .string("^[0-9]+(B|KiB|MiB|GiB)$"))])
+    case .date: typed("string", [("format", .string("date"))])
+    case .secret: any(of: [.text, .table(.secret)])
+    case .list(let element): typed("array", [("items", schema(element))])
+    case .oneOf(let kinds): any(of: kinds)
+    case .never: .object([("const", .boolean(false))])
+    case .any: .object([])
+    // Beside a reference nothing counts in draft-07, a description neither.
+    case .table(let table): .object([("allOf", .array([reference(table)]))])
+    case .tables(let table): typed("array", [("items", reference(table))])
+    case .named(let table): typed("object", [("additionalProperties", reference(table))])
+    case .map(let element): typed("object", [("additionalProperties", schema(element))])
+    }
+  }
+
+  private static func typed(_ name: String, _ more: [(String, JSONText)] = []) -> JSONText {
+    .object([("type", .string(name))] + more)
+  }
+
+  private static func any(of kinds: [SettingKind]) -> JSONText {
+    .object([("anyOf", .array(kinds.map(schema)))])
+  }
+
+  private static func reference(_ table: TableSchema) -> JSONText {
+    .object([("$ref", .string("#/definitions/\(key(of: table))"))])
+  }
+
+  // MARK: Help
+
+  /// Every key and every table, for whoever mistypes one.
+  public static var topics: [String] { TableSchema.all.flatMap { $0.names } }
+
+  /// What is to be said of a key, `timeout` or `rule.request.timeout`, in each table that has it, or of a table; nil: there is none.
+  public static func help(_ topic: String) -> String? {
+    let topic = topic.filter { $0 != "[" && $0 != "]" }
+    if let table = TableSchema.all.first(where: { key(of: $0) == topic }) {
+      return "\(table.title)\n\n" + table.settings.map(entry).joined(separator: "\n")
+    }
+    let found = TableSchema.all.flatMap { table in
+      table.settings.filter { $0.name == topic || "\(key(of: table)).\($0.name)" == topic }.map { (table, $0) }
+    }
+    if found.isEmpty { return nil }
+    return found.map { table, setting in "\(table.title)\n\n\(entry(setting))" }.joined(separator: "\n")
+  }
+
+  private static func entry(_ setting: KnownSetting) -> String {
+    var text = "  \(setting.name) = \(words(setting.kind))\n      \(setting.sentence)\n"
+    if let standard = setting.standard { text += "      Default: \(standard)\n" }
+    return text
+  }
+
+  private static func words(_ kind: SettingKind) -> String {
+    switch kind {
+    case .boolean: "true or false"
+    case .integer(let range): "a number, \(range.lowerBound) to \(range.upperBound)"
+    case .number(let range): "a number, \(range.lowerBound) to \(range.upperBound)"
+    case .text: "a string"
+    case .word(let words): alternatives(words.map(\.quotedTwice))
+    case .duration: Quantity.duration.expectation
+    case .size: Quantity.size.expectation
+    case .date: "a date, such as 2027-01-31"
+    case .secret: "a string, or a table with one of " + alternatives(TableSchema.secret.names)
+    case .list(let element): "a list; each: \(words(element))"
+    case .oneOf(let kinds): kinds.map(words).joined(separator: "; or ")
+    case .never: "false"
+    case .any: "any value"
+    case .table(let table): "the table \(table.title)"
+    case .tables(let table), .named(let table): "tables \(table.title)"
+    case .map(let element): "a table of names; each: \(words(element))"
+    }
+  }
+
+  private static func alternatives(_ words: [String]) -> String {
+    guard let last = words.last, words.count > 1 else { return words.first ?? "" }
+    return words.dropLast().joined(separator: ", ") + " or " + last
+  }
+}
+
+extension String {
+  /// As TOML writes it.
+  fileprivate var quotedTwice: String { "\"\(self)\"" }
+}
