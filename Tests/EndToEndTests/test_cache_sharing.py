@@ -25,7 +25,7 @@ def followers(answers: list) -> int:
 # At once
 
 
-@pytest.mark.parametrize("count", [12, 300])
+@pytest.mark.parametrize("count", [12, 1000])
 def test_equal_requests_at_once_are_one(count, cached):
     stored = cached()
     held = stored.site.hold("/x")
