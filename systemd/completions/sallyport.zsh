@@ -177,7 +177,7 @@ _sallyport() {
           _arguments $history '--for=[what the rules are for]:kind:(deny-default)' '--write=[into this file]:file:_files'
           ;;
         replay) _arguments $history $json ;;
-        version) [[ $PREFIX == -* ]] && _arguments $help ;;
+        schema | version) [[ $PREFIX == -* ]] && _arguments $help ;;
         help) _arguments $help $json '1:command:->topic' ; [[ $state == topic ]] && _describe -t commands command commands ;;
       esac
       ;;
