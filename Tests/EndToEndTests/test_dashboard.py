@@ -465,7 +465,7 @@ def test_a_page_that_may_only_read_has_no_buttons_that_act(watched, browse, raw_
     link = json.loads(ask_as(STRANGER, proxy, "/v1/dashboard", "POST").body)["url"]
     # A browser of root sees why the link is not for it, and does not use it up.
     stranger = browse(link)
-    stranger.until("return document.body.innerText.includes('run sallyport dashboard')", "the doorstep")
+    stranger.until("return document.body?.innerText.includes('run sallyport dashboard')", "the doorstep")
     assert f"user {STRANGER}" in stranger.text()
     page = browse(link, user=STRANGER)
     client, target = raw_client(proxy), f"127.0.0.1:{echo.port}"
