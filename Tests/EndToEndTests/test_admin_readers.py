@@ -54,7 +54,9 @@ def test_a_reader_that_never_reads_is_not_felt(administered, raw_client):
     assert lost > 0 and got > 0
     reloads = samples(proxy)[("sallyport_reloads_total", (("result", "done"),))]
     assert 0 <= got + told - len(deaf) * 60_000 <= len(deaf) * reloads, f"{got} came, {told} told to be lost"
-    assert told == samples(proxy)[("sallyport_lost_events_total", ())]
+    # Of reloads that a reader lost right before it left it was not told.
+    untold = samples(proxy)[("sallyport_lost_events_total", ())] - told
+    assert 0 <= untold <= len(deaf) * reloads, f"{untold} were lost and not told of"
 
 
 def test_a_reader_that_reads_again_is_told_what_it_lost_though_nothing_more_happens(administered, raw_client):
