@@ -70,10 +70,7 @@ struct Arguments {
   }
 
   /// `a, b or c`
-  static func alternatives(_ words: [String]) -> String {
-    guard let last = words.last, words.count > 1 else { return words.first ?? "" }
-    return words.dropLast().joined(separator: ", ") + " or " + last
-  }
+  static func alternatives(_ words: [String]) -> String { words.alternatives }
 
   private func refuseRivals(_ command: Command) throws {
     var given: [String: CommandOption] = [:]

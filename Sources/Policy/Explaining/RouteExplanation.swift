@@ -35,11 +35,7 @@ extension RouteExplanation {
   }
 
   /// `wired, wifi or wwan`
-  static func alternatives(_ links: [ReachabilityStatus]) -> String {
-    let words = links.map(\.rawValue)
-    guard let last = words.last, words.count > 1 else { return words.first ?? "" }
-    return words.dropLast().joined(separator: ", ") + " or " + last
-  }
+  static func alternatives(_ links: [ReachabilityStatus]) -> String { links.map(\.rawValue).alternatives }
 }
 
 // MARK: As text

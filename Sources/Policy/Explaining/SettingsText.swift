@@ -9,49 +9,39 @@ public enum Settings {
   /// It knows names, types, words and ranges of numbers. Ranges of durations and sizes, what refers to what, and everything that
   /// depends on another key is for `sallyport check`.
   public static var jsonSchema: String {
-    var tables: [(String, JSONText)] = [(key(of: .secret), secret)]
+    var tables: [(String, JSONText)] = [("secret", .object(members(of: TableSchema.secret) + exactlyOne))]
     for table in TableSchema.all where table.title != TableSchema.root.title {
-      tables.append((key(of: table), object(table)))
+      tables.append((key(of: table), .object(members(of: table))))
     }
-    guard case .object(let root) = object(.root) else { return "" }
     let head: [(String, JSONText)] = [
       ("$schema", .string("http://json-schema.org/draft-07/schema#")),
       ("title", .string("sallyport.toml")),
     ]
-    return JSONText.object(head + root + [("definitions", .object(tables))]).text
+    return JSONText.object(head + members(of: TableSchema.root) + [("definitions", .object(tables))]).text
   }
+
+  /// A secret is kept in one place.
+  private static let exactlyOne: [(String, JSONText)] = [("minProperties", .number(1)), ("maxProperties", .number(1))]
 
   /// `rule.security` of `[rule.security]`.
   private static func key(of table: TableSchema) -> String {
     table.title == TableSchema.secret.title ? "secret" : table.title.filter { $0 != "[" && $0 != "]" }
   }
 
-  private static func object(_ table: TableSchema) -> JSONText {
-    .object([
-      ("type", .string("object")),
-      (
-        "properties",
-        .object(
-          table.settings.map { setting in
-            guard case .object(let members) = schema(setting.kind) else { return (setting.name, .object([])) }
-            return (setting.name, .object([("description", .string(description(setting)))] + members))
-          })
-      ),
-      ("additionalProperties", .boolean(false)),
-    ])
+  private static func members(of table: TableSchema) -> [(String, JSONText)] {
+    let properties = table.settings.map { setting in
+      (setting.name, JSONText.object([("description", .string(description(setting)))] + members(of: setting.kind)))
+    }
+    return [
+      ("type", .string("object")), ("properties", .object(properties)), ("additionalProperties", .boolean(false)),
+    ]
   }
 
   private static func description(_ setting: KnownSetting) -> String {
     setting.sentence + (setting.standard.map { " Default: \($0)." } ?? "")
   }
 
-  /// Exactly one of the places where a secret may be kept.
-  private static var secret: JSONText {
-    guard case .object(let members) = object(.secret) else { return .null }
-    return .object(members + [("minProperties", .number(1)), ("maxProperties", .number(1))])
-  }
-
-  private static func schema(_ kind: SettingKind) -> JSONText {
+  private static func members(of kind: SettingKind) -> [(String, JSONText)] {
     switch kind {
     case .boolean: typed("boolean")
     case .integer(let range):
@@ -59,29 +49,27 @@ public enum Settings {
     case .number(let range):
       typed("number", [("minimum", .real(range.lowerBound)), ("maximum", .real(range.upperBound))])
     case .text: typed("string")
-    case .word(let words): .object([("enum", .array(words.map { .string($0) }))])
-    case .duration: typed("string", [("pattern", .string("^[0-9]+(ms|s|m|h|d)$"))])
-    case .size: typed("string", [("pattern", .string("^[0-9]+(B|KiB|MiB|GiB)$"))])
+    case .word(let words): [("enum", .array(words.map { .string($0) }))]
+    case .duration: typed("string", [("pattern", .string(Quantity.duration.pattern))])
+    case .size: typed("string", [("pattern", .string(Quantity.size.pattern))])
     case .date: typed("string", [("format", .string("date"))])
-    case .secret: any(of: [.text, .table(.secret)])
+    case .secret: members(of: .oneOf([.text, .table(.secret)]))
     case .list(let element): typed("array", [("items", schema(element))])
-    case .oneOf(let kinds): any(of: kinds)
-    case .never: .object([("const", .boolean(false))])
-    case .any: .object([])
+    case .oneOf(let kinds): [("anyOf", .array(kinds.map(schema)))]
+    case .never: [("const", .boolean(false))]
+    case .any: []
     // Beside a reference nothing counts in draft-07, a description neither.
-    case .table(let table): .object([("allOf", .array([reference(table)]))])
+    case .table(let table): [("allOf", .array([reference(table)]))]
     case .tables(let table): typed("array", [("items", reference(table))])
     case .named(let table): typed("object", [("additionalProperties", reference(table))])
     case .map(let element): typed("object", [("additionalProperties", schema(element))])
     }
   }
 
-  private static func typed(_ name: String, _ more: [(String, JSONText)] = []) -> JSONText {
-    .object([("type", .string(name))] + more)
-  }
+  private static func schema(_ kind: SettingKind) -> JSONText { .object(members(of: kind)) }
 
-  private static func any(of kinds: [SettingKind]) -> JSONText {
-    .object([("anyOf", .array(kinds.map(schema)))])
+  private static func typed(_ name: String, _ more: [(String, JSONText)] = []) -> [(String, JSONText)] {
+    [("type", .string(name))] + more
   }
 
   private static func reference(_ table: TableSchema) -> JSONText {
@@ -118,11 +106,11 @@ public enum Settings {
     case .integer(let range): "a number, \(range.lowerBound) to \(range.upperBound)"
     case .number(let range): "a number, \(range.lowerBound) to \(range.upperBound)"
     case .text: "a string"
-    case .word(let words): alternatives(words.map(\.quotedTwice))
+    case .word(let words): words.map(\.inTOML).alternatives
     case .duration: Quantity.duration.expectation
     case .size: Quantity.size.expectation
     case .date: "a date, such as 2027-01-31"
-    case .secret: "a string, or a table with one of " + alternatives(TableSchema.secret.names)
+    case .secret: "a string, or a table with one of " + TableSchema.secret.names.alternatives
     case .list(let element): "a list; each: \(words(element))"
     case .oneOf(let kinds): kinds.map(words).joined(separator: "; or ")
     case .never: "false"
@@ -132,14 +120,4 @@ public enum Settings {
     case .map(let element): "a table of names; each: \(words(element))"
     }
   }
-
-  private static func alternatives(_ words: [String]) -> String {
-    guard let last = words.last, words.count > 1 else { return words.first ?? "" }
-    return words.dropLast().joined(separator: ", ") + " or " + last
-  }
-}
-
-extension String {
-  /// As TOML writes it.
-  fileprivate var quotedTwice: String { "\"\(self)\"" }
 }

@@ -288,11 +288,7 @@ final class ConfigurationReading {
   }
 
   /// `"a", "b" or "c"`
-  static func alternatives(_ words: [String]) -> String {
-    let quoted = words.map { "\"\($0)\"" }
-    guard let last = quoted.last, quoted.count > 1 else { return quoted.first ?? "" }
-    return quoted.dropLast().joined(separator: ", ") + " or " + last
-  }
+  static func alternatives(_ words: [String]) -> String { words.map(\.inTOML).alternatives }
 
   /// Warns of what stands in a list twice.
   func warnOfRepetition<Value: Hashable>(

@@ -40,6 +40,9 @@ public struct Quantity: Sendable {
     "\(noun) such as \"\(example)\" (units \(units.map(\.name).joined(separator: ", ")))"
   }
 
+  /// What a text of the kind matches, as a regular expression of ECMA 262.
+  var pattern: String { "^[0-9]+(\(units.map(\.name).joined(separator: "|")))$" }
+
   /// The value of a text, or nil where it is none; what is too large for 64 bits is the largest value.
   func parse(_ text: String) -> Int64? {
     let digits = text.utf8.prefix { (0x30...0x39).contains($0) }

@@ -43,8 +43,7 @@ public enum UnitName {
   }
 
   private static func suffixFault(_ text: String) -> String {
-    let suffixes = LocalClient.unitSuffixes
-    let words = suffixes.dropLast().joined(separator: ", ") + " or " + (suffixes.last ?? "")
+    let words = LocalClient.unitSuffixes.alternatives
     return "expected a unit that has a control group (\(words)), found \(text.quoted); did you mean '\(meant(text))'?"
   }
 

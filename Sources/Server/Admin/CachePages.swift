@@ -8,31 +8,22 @@ import Transport
 
 /// Which stored answers are meant.
 struct CacheSelection: Sendable {
-  var url: ComparableURL? { didSet { hostOfURL = url?.host } }
-  private var hostOfURL: String?
-  var host: String?
-  var rule: String?
+  var url: ComparableURL? = nil
+  var host: String? = nil
+  var rule: String? = nil
   /// Stored longer ago than this, in seconds.
-  var older: Int64?
-
-  init(url: ComparableURL? = nil, host: String? = nil, rule: String? = nil, older: Int64? = nil) {
-    self.url = url
-    hostOfURL = url?.host
-    self.host = host
-    self.rule = rule
-    self.older = older
-  }
+  var older: Int64? = nil
 
   /// What can be told without making a list's entry.
   func mayInclude(_ answer: StoredAnswer) -> Bool {
-    if let host = host ?? hostOfURL, answer.host != host { return false }
+    if let host = host ?? url?.host, answer.host != host { return false }
     if let rule, answer.rule != rule { return false }
     return true
   }
 
   /// What the columns of a table must hold.
   var columns: [(column: String, value: String)] {
-    [host ?? hostOfURL, rule].enumerated().compactMap { index, value in
+    [host ?? url?.host, rule].enumerated().compactMap { index, value in
       value.map { (index == 0 ? "host" : "rule", $0) }
     }
   }
