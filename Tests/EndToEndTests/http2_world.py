@@ -1,8 +1,12 @@
 """Peers of HTTP/2 whose every frame is in our hands: a client inside an intercepted tunnel, and an origin (the h2 library)."""
 
+import fcntl
 import socket
 import ssl
+import struct
+import termios
 import threading
+import time
 from dataclasses import dataclass, field
 
 import h2.config
@@ -330,6 +334,15 @@ class Link:
         with self.lock:
             self.connection.reset_stream(request.number, code)
             self.flush()
+
+    def reset_delivered(self) -> None:
+        """Resets the connection once the other machine has all that was sent, read by its program or not."""
+        end = time.monotonic() + DEADLINE_SECONDS
+        while any(fcntl.ioctl(self.secure, termios.TIOCOUTQ, bytes(4))):
+            assert time.monotonic() < end, "what was sent is not acknowledged"
+            time.sleep(0.001)
+        self.secure.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.secure.close()
 
     def leave(self, last: int) -> None:
         with self.lock:

@@ -10,6 +10,8 @@ import hashlib
 import json
 import os
 import random
+import signal
+import socket
 import ssl
 import subprocess
 import threading
@@ -424,12 +426,30 @@ def test_what_came_before_a_connection_went_away_is_delivered(intercepting, insi
         body = b"x" * 60_000
         link.respond(request, 200, ("content-length", str(len(body))), body=body)
         link.leave(request.number)
-        link.secure.close()
+        # Its end only: what the proxy says meanwhile is read, as a closed socket would answer it by a reset.
+        with socket.socket(fileno=os.dup(link.secure.fileno())) as plain:
+            plain.shutdown(socket.SHUT_WR)
 
     origin = h2_origin(answer)
     client = inside(intercepting(), "a.test", origin.port, window=1000)
     number = client.request(f"a.test:{origin.port}")
     assert len(client.wait(number).body) == 60_000
+
+
+def test_what_came_before_a_reset_is_delivered(intercepting, inside, h2_origin):
+    """The proxy has something to say in between, finds that it cannot be sent, and has not yet read the rest."""
+    proxy = intercepting()
+
+    def answer(link, request):
+        proxy.process.send_signal(signal.SIGSTOP)
+        link.connection.ping(b"in-there")
+        link.respond(request, 200, ("content-length", "50000"), body=b"x" * 50_000)
+        link.reset_delivered()
+        proxy.process.send_signal(signal.SIGCONT)
+
+    origin = h2_origin(answer)
+    client = inside(proxy, "a.test", origin.port)
+    assert len(client.wait(client.request(f"a.test:{origin.port}")).body) == 50_000
 
 
 def test_a_malformed_answer_leaves_other_streams_alone(intercepting, inside, h2_origin):

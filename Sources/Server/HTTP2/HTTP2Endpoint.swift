@@ -45,6 +45,8 @@ final class HTTP2Endpoint {
   private(set) var lastProgress: Int64
   /// The end of the stream, or a fault, has been read.
   private var hasEnded = false
+  /// A write has failed. What the peer had sent before is still read, to its end.
+  private var takesNothing = false
   /// It has given back what only messages need.
   private var hasRested = false
   /// Streams were open when it was last looked at.
@@ -85,8 +87,8 @@ final class HTTP2Endpoint {
     case .moved:
       lastProgress = worker.now
       if let fault = connection.receive(input.bytes, now: worker.now) { tell(fault) }
-    case .wouldBlock: break
-    case .ended, .failed:
+    case .wouldBlock where !takesNothing: break
+    case .wouldBlock, .ended, .failed:
       hasEnded = true
       connection.broken()
     }
@@ -158,7 +160,7 @@ final class HTTP2Endpoint {
   private func flush() {
     while !isClosed {
       if output.isEmpty { connection.takeOutput(&output, now: worker.now) }
-      if output.isEmpty { return output = ByteBuffer() }
+      if output.isEmpty || takesNothing { return output = ByteBuffer() }
       switch stream.write(output) {
       case .moved(let count):
         output.consume(count)
@@ -166,10 +168,9 @@ final class HTTP2Endpoint {
         if !output.isEmpty { return }
       case .wouldBlock: return
       case .ended, .failed:
-        hasEnded = true
-        connection.broken()
+        takesNothing = true
         output = ByteBuffer()
-        return mark()
+        return worker.readAgain(slot)
       }
     }
   }
