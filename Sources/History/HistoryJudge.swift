@@ -77,7 +77,7 @@ public struct HistoryJudge {
     let scheme: Scheme
     let method: [UInt8]
     let isTunnel: Bool
-    let client: LocalClient?
+    let sender: Sender
     /// What was connected to, straight.
     let address: IPAddress?
     let wasAddressDenied: Bool
@@ -96,12 +96,15 @@ public struct HistoryJudge {
     workspace.host = facts.host
     let asked = RequestFacts(
       scheme: facts.scheme, port: facts.port, method: facts.method.span, path: path.span, isTunnel: facts.isTunnel,
-      client: facts.client, link: request.kind.reachability)
+      sender: facts.sender, link: request.kind.reachability)
     var decision = policy.decide(asked, &workspace)
     let mapping = policy.mapping(of: decision, asked, &workspace)
     if let objection = mapping?.objection { decision = objection }
     var isExact = path.count < Self.longestPath
-    if let client = facts.client, policy.asksForClient, client.outcome != .known { isExact = false }
+    if let client = facts.sender.client {
+      if policy.asksForClient, client.outcome != .known { isExact = false }
+      if policy.asksForProgram, facts.sender.program == nil { isExact = false }
+    }
     decision = decision.asTunnel(connect: facts.isTunnel ? policy.treatment(of: decision) : nil)
     guard decision.verdict != .deny else {
       return HistoryJudgement(verdict: .deny, reason: decision.reason, rule: decision.rule, isExact: isExact)
@@ -126,7 +129,9 @@ public struct HistoryJudge {
     else { return nil }
     let facts = Facts(
       host: host, port: port, scheme: scheme, method: Array(method.utf8), isTunnel: kind.isTunnel,
-      client: kind.localClient,
+      sender: Sender(
+        client: kind.localClient, address: kind[.client].flatMap { IPAddress($0) }, proxyUser: kind[.proxyUser],
+        program: kind[.program]),
       address: kind[.route] == Route.direct.name ? kind[.upstream].flatMap { IPAddress($0) } : nil,
       wasAddressDenied: kind[.reason] == Decision.Reason.addressDenied.rawValue)
     kinds[kind] = facts

@@ -92,6 +92,10 @@ enum CommandTable {
           config,
           CommandOption(name: "user", value: "USER", summary: "who asks, by name or number"),
           CommandOption(name: "unit", value: "UNIT", summary: "the systemd unit that asks"),
+          CommandOption(name: "client", value: "ADDRESS", summary: "the address that it connects from"),
+          CommandOption(
+            name: "proxy-user", value: "NAME", summary: "the name that it comes with, of [proxy] credentials"),
+          CommandOption(name: "program", value: "PATH", summary: "the path of the executable that asks"),
           CommandOption(
             name: "when", value: "KIND", choices: ReachabilityStatus.allCases.map(\.rawValue),
             summary: "the link that the machine leaves by"),
@@ -103,7 +107,7 @@ enum CommandTable {
     text: """
       Says which rule decides the request, where it stands, why each rule before it does not match,
       and what will be done. Without METHOD it is a GET. For a tunnel: sallyport explain CONNECT
-      HOST:443, or an https:// URL. What --user, --unit and --when leave out is taken for unknown.
+      HOST:443, or an https:// URL. What the options leave out of who asks is taken for unknown.
       KIND is wired, wifi, wwan, unknown or not-reachable.
 
       REF is the reference of a recent request, as in a reason phrase or a line of the log: the running

@@ -13,7 +13,7 @@ nonisolated func explainCommand(_ options: Arguments) throws -> Int32 {
   }
   if options.operands.count == 1, !first.contains("://") {
     try refuseWhatIsNoReference(first)
-    for name in ["user", "unit", "when"] where options.values[name] != nil {
+    for name in SenderOption.allCases.map(\.rawValue) where options.values[name] != nil {
       throw UsageError(message: "'--\(name)' belongs to METHOD and URL; of a reference it is known")
     }
     return try explainReference(first, options)
@@ -21,7 +21,7 @@ nonisolated func explainCommand(_ options: Arguments) throws -> Int32 {
   try options.refuseOperands(after: 2)
   let named = options.operands.count == 1 ? ["GET", first] : options.operands
   let request = try readRequest(method: named[0], url: named[1])
-  let asker = Asker(client: try readClient(options), link: try options.values["when"].map(readLink))
+  let asker = Asker(try readSender(options), link: try options.values["when"].map(readLink))
   guard let policy = ConfigurationFile.loadOrComplain(options.values["config"], secrets: .inspected) else { return 1 }
   let isInside = request.isHTTPS && !request.isTunnel && !options.flags.contains("absolute")
   if isInside {
@@ -59,8 +59,8 @@ private func sayWhatIsTemporary(_ explanation: Explanation, _ asker: Asker, _ op
   let words = explanation.request.split(separator: " ", maxSplits: 1).map(String.init)
   guard words.count == 2 else { return }
   parts = ["method=\(AdminOptions.encoded(words[0]))", "url=\(AdminOptions.encoded(words[1]))"]
-  if let client = asker.client, client.userID != LocalClient.noUser { parts.append("uid=\(client.userID)") }
-  if let unit = asker.client?.unit { parts.append("unit=\(AdminOptions.encoded(unit))") }
+  if let client = asker.sender.client, client.userID != LocalClient.noUser { parts.append("uid=\(client.userID)") }
+  if let unit = asker.sender.client?.unit { parts.append("unit=\(AdminOptions.encoded(unit))") }
   let path = "/v1/temporary?" + parts.joined(separator: "&")
   guard let text = AdminOptions(options).quietText(of: path, at: socket), !text.isEmpty else { return }
   Output.complain("sallyport: in the running proxy \(text)")
@@ -102,12 +102,25 @@ extension Explanation {
 extension Policy {
   fileprivate func explain(_ request: NamedRequest, _ asker: Asker) -> Explanation {
     explain(
-      request, client: asker.client, link: asker.link,
+      request, asker,
       own: request.host.address == nil ? .unknown : MachineAddresses.read())
   }
 }
 
 // MARK: Who asks
+
+private func readSender(_ options: Arguments) throws -> Sender {
+  var sender = Sender(
+    client: try readClient(options), proxyUser: options.values["proxy-user"], program: options.values["program"])
+  if let text = options.values["client"] {
+    guard let address = IPAddress(text) else {
+      throw UsageError(message: "'--client': expected an address, found '\(text)'")
+    }
+    sender.address = address
+  }
+  sender.nameClientOfProgram()
+  return sender
+}
 
 /// A client as the daemon would know it, of which the user or the unit may be left open.
 private func readClient(_ options: Arguments) throws -> LocalClient? {

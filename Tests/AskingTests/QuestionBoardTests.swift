@@ -16,7 +16,7 @@ import Testing
     return AskedRequest(
       RequestFacts(
         scheme: .https, port: 443, method: method.span, path: bytes.span, isTunnel: false,
-        client: LocalClient(userID: user, user: "u\(user)", cgroup: ["x.service"])), from: nil, workspace)
+        sender: Sender(client: LocalClient(userID: user, user: "u\(user)", cgroup: ["x.service"]))), workspace)
   }
 
   private func question(_ reference: String, _ request: AskedRequest, wall: Int64 = 0) -> OpenQuestion {

@@ -20,7 +20,7 @@ import Testing
   private func asked(_ request: String, _ client: LocalClient? = ci, from address: IPAddress? = nil) throws
     -> AskedRequest
   {
-    AskedRequest(try named(request), client: client, isIntercepted: true, from: address)
+    AskedRequest(try named(request), of: Sender(client: client, address: address), isIntercepted: true)
   }
 
   private func temporary(
@@ -45,9 +45,9 @@ import Testing
     workspace.host = request.host
     let facts = RequestFacts(
       scheme: request.isHTTPS ? .https : .http, port: request.port, method: method.span, path: path.span,
-      isTunnel: request.isTunnel, client: client)
+      isTunnel: request.isTunnel, sender: Sender(client: client, address: address))
     let decision = policy.decide(facts, &workspace)
-    let amended = TemporaryRules(rules).amend(decision, facts, from: address, wall: wall, &workspace)
+    let amended = TemporaryRules(rules).amend(decision, facts, wall: wall, &workspace)
     return "\(amended.decision.verdict.rawValue) \(amended.decision.reason.rawValue)"
   }
 

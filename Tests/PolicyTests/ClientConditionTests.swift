@@ -85,8 +85,8 @@ import Testing
 
   private func decides(_ policy: Policy, _ client: LocalClient?, _ link: ReachabilityStatus = .unknown) -> Int? {
     policy.explain(
-      method: "GET", scheme: .http, host: canonical("a.example"), port: 80, path: "/", isTunnel: false, client: client,
-      link: link
+      method: "GET", scheme: .http, host: canonical("a.example"), port: 80, path: "/", isTunnel: false,
+      Asker(Sender(client: client), link: link)
     ).decision.rule
   }
 

@@ -39,7 +39,7 @@ import Testing
     let first = policy.expectations[0]
     #expect(first.location.description == "s.toml:1" && first.name == "the till may pay")
     #expect(first.request.method == "POST" && first.request.path == "/v2/x" && first.request.query == "?a=1")
-    #expect(first.asker.client?.userID == 1002 && first.asker.client?.unit == "till.service")
+    #expect(first.asker.sender.client?.userID == 1002 && first.asker.sender.client?.unit == "till.service")
     #expect(first.asker.link == .wired && !first.isAbsolute)
     #expect(
       first.wishes.map(\.wish.text) == [
@@ -49,7 +49,7 @@ import Testing
     #expect(
       first.title == "POST https://pay.example/v2/x?a=1 by user till in unit till.service on a wired link")
     let second = policy.expectations[1]
-    #expect(second.isAbsolute && second.request.method == "GET" && second.asker.client == nil)
+    #expect(second.isAbsolute && second.request.method == "GET" && second.asker.sender.client == nil)
     #expect(second.wishes.map(\.wish) == [.firstRoute("office"), .rule(nil)])
     #expect(second.title == "GET https://pay.example without CONNECT")
     let third = policy.expectations[2]

@@ -17,10 +17,10 @@ import Testing
         let absolute = Bool.random(using: &generator)
         let forecast = policy.forecast(request, asker, absolute: absolute)
         let isInside = request.needsTunnel(absolute: absolute)
-        let outer = policy.explain(isInside ? request.tunnel : request, client: asker.client, link: asker.link)
+        let outer = policy.explain(isInside ? request.tunnel : request, asker)
         let inner =
           isInside && outer.isYes && outer.security?.treatment == .intercept
-          ? policy.explain(request, client: asker.client, link: asker.link) : nil
+          ? policy.explain(request, asker) : nil
         let last = inner ?? outer
         #expect(forecast.last.decision == last.decision && (forecast.verdict == .allow) == last.isYes)
         #expect((forecast.request == nil) == (last.isTunnel))
@@ -86,7 +86,7 @@ enum RandomPolicy {
     let (number, name) = users[Int.random(in: 0..<2, using: &generator)]
     let cgroup = chance(2, &generator) ? ["kiosk.service"] : []
     return Asker(
-      client: chance(3, &generator) ? nil : LocalClient(userID: number, user: name, cgroup: cgroup),
+      Sender(client: chance(3, &generator) ? nil : LocalClient(userID: number, user: name, cgroup: cgroup)),
       link: chance(3, &generator) ? .wwan : nil)
   }
 

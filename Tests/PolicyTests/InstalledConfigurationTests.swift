@@ -85,7 +85,8 @@ import Testing
     }
     var files = DictionaryFiles([
       // Answers are stored where the main file has the table.
-      "s.toml": lines.joined(separator: "\n") + "\n[cache]\n", "/c/api-password": "x",
+      "s.toml": lines.joined(separator: "\n") + "\n[cache]\n[proxy]\ncredentials = \"ci-runner:x\"\n",
+      "/c/api-password": "x",
       "/c/kiosk-key": TestCertificates.clientKey,
       "/etc/sallyport/private-ca.pem": TestCertificates.one, "/etc/sallyport/kiosk.pem": TestCertificates.client,
       "/etc/sallyport/private-ca.crl": TestCertificates.revocationList,

@@ -19,7 +19,7 @@ import Testing
     workspace.host = canonical("h.test")
     let facts = RequestFacts(
       scheme: isTunnel ? .https : .http, port: 80, method: method.span, path: path.span, isTunnel: isTunnel,
-      client: client)
+      sender: Sender(client: client))
     return policy.decide(facts, &workspace).rule == 0
   }
 
@@ -80,7 +80,15 @@ import Testing
       path: "s.toml",
       files: DictionaryFiles(["s.toml": "[[rule]]\nname = \"r\"\nusers = [\"ghost\"]\naction = \"deny\""]))
     let rule = try #require(result.policy?.rules.first)
-    #expect(rule.clientFailure(.unknown, isTunnel: false) == .users)
+    let facts = RequestFacts(
+      scheme: .http, port: 80, method: Array("GET".utf8).span, path: Array("/".utf8).span, isTunnel: false,
+      sender: Sender(client: .unknown))
+    var context = ConditionContext(host: nil, paths: PathReadings())
+    guard case .condition(let failed)? = rule.firstFailure(facts, &context) else {
+      Issue.record("nobody was meant, and it matched")
+      return
+    }
+    #expect(failed is UserCondition)
   }
 
   @Test func theLogNamesWhatIsUnknown() {

@@ -62,7 +62,8 @@ import Testing
     let policy = try #require(result.policy, "\(result.diagnostics)")
     return policy.explain(
       method: isTunnel ? "CONNECT" : "GET", scheme: isTunnel ? .https : .http, host: canonical(host),
-      port: isTunnel ? 443 : 80, path: isTunnel ? "" : path, isTunnel: isTunnel, client: client, link: link)
+      port: isTunnel ? 443 : 80, path: isTunnel ? "" : path, isTunnel: isTunnel,
+      Asker(Sender(client: client), link: link))
   }
 
   private static let kiosk = LocalClient(userID: 1001, user: "kiosk", cgroup: [])
@@ -164,7 +165,7 @@ import Testing
   // MARK: Who asks
 
   private func passedOver(_ explanation: Explanation) -> [String] {
-    explanation.passedOver.map { "\($0.rule): \($0.condition.rawValue): \($0.expected), \($0.seen)" }
+    explanation.passedOver.map { "\($0.rule): \($0.condition): \($0.expected), \($0.seen)" }
   }
 
   @Test func aClientThatIsNotMeantIsSeen() throws {
@@ -191,7 +192,7 @@ import Testing
 
   private func assumed(_ explanation: Explanation) -> [String] {
     explanation.assumptions.map {
-      "\($0.subject.rawValue): \($0.rules.map { "\($0.rule) at \($0.location.line)" }.joined(separator: ", "))"
+      "\($0.option.rawValue): \($0.rules.map { "\($0.rule) at \($0.location.line)" }.joined(separator: ", "))"
     }
   }
 

@@ -166,7 +166,8 @@ import Testing
                 for (client, link) in Self.askers {
                   let explanation = policy.explain(
                     method: isTunnel ? "CONNECT" : "GET", scheme: scheme, host: canonical(host), port: port,
-                    path: isTunnel ? "" : path, isTunnel: isTunnel, client: client, link: link)
+                    path: isTunnel ? "" : path, isTunnel: isTunnel,
+                    Asker(Sender(client: client), link: link))
                   #expect(explanation.decision.rule != 1, "\(row.testDescription): \(host) \(path)")
                 }
               }

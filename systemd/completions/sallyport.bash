@@ -45,7 +45,7 @@ __sallyport_value() {
             ;;
         --when) __sallyport_words "unknown not-reachable wwan wifi wired" ;;
         --user) __sallyport_words "$(compgen -u)" ;;
-        --unit | --permit | --server-name | --host | --older | --rule | --ref | --since | --until | --slow | --limit | --interval) ;;
+        --unit | --client | --proxy-user | --permit | --server-name | --host | --older | --rule | --ref | --since | --until | --slow | --limit | --interval) ;;
         --program) __sallyport_files ;;
         *) return 1 ;;
     esac
@@ -58,7 +58,7 @@ __sallyport_options() {
         diff) echo "--json --help" ;;
         schema) echo "--help" ;;
         config | test) echo "--config --json --help" ;;
-        explain) echo "--config --socket --user --unit --when --absolute --json --help" ;;
+        explain) echo "--config --socket --user --unit --client --proxy-user --program --when --absolute --json --help" ;;
         pin) echo "--file --server-name --anchors --json --help" ;;
         ca) echo "--help" ;;
         "ca init") echo "--permit --directory --config --help" ;;
@@ -110,7 +110,7 @@ __sallyport() {
         elif [[ $word == -* ]]; then
             case $word in
                 -c | --config | --anchors | --file | --output | --socket | --directory | --shell | --format | --only | \
-                    --kind | --when | --user | --unit | --permit | --server-name | --host | --older | --rule | --ref | \
+                    --kind | --when | --user | --unit | --client | --proxy-user | --permit | --server-name | --host | --older | --rule | --ref | \
                     --since | --until | --slow | --by | --limit | --program | --write | --for | --interval) skip=1 ;;
             esac
         elif [[ -z $command ]]; then

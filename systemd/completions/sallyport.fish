@@ -84,6 +84,9 @@ complete -c sallyport -n '__sallyport_in check' -l strict -d 'Exit 1 on a warnin
 complete -c sallyport -n '__sallyport_behind explain' -a 'GET HEAD POST PUT DELETE OPTIONS PATCH TRACE CONNECT'
 complete -c sallyport -n '__sallyport_in explain' -l user -x -a '(__fish_complete_users)' -d 'The local user that asks'
 complete -c sallyport -n '__sallyport_in explain' -l unit -x -d 'The unit that asks'
+complete -c sallyport -n '__sallyport_in explain' -l client -x -d 'The address that it connects from'
+complete -c sallyport -n '__sallyport_in explain' -l proxy-user -x -d 'The name that it comes with'
+complete -c sallyport -n '__sallyport_in explain' -l program -r -F -d 'The path of the executable that asks'
 complete -c sallyport -n '__sallyport_in explain' -l when -x -a 'unknown not-reachable wwan wifi wired' -d 'The link that the machine leaves by'
 
 complete -c sallyport -n '__sallyport_behind pin' -a '(__fish_print_hostnames)'

@@ -125,6 +125,9 @@ _sallyport() {
           _arguments $daemon \
             '--user=[the local user that asks]:user:_users' \
             '--unit=[the unit that asks]:unit' \
+            '--client=[the address that it connects from]:address:' \
+            '--proxy-user=[the name that it comes with]:name:' \
+            '--program=[the path of the executable that asks]:program:_files' \
             '--when=[the link that the machine leaves by]:kind:(unknown not-reachable wwan wifi wired)' \
             '--absolute[as sent without CONNECT]' \
             '1:method or reference:(GET HEAD POST PUT DELETE OPTIONS PATCH TRACE CONNECT)' \

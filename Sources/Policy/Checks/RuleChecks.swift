@@ -19,6 +19,7 @@ extension ConfigurationReading {
       warnOfIdleKeys(rule)
       warnOfIdleSerializers(rule)
       warnOfIdlePaths(rule)
+      warnOfIdleProxyUsers(rule)
       warnOfIdleCache(rule)
       checkTarget(rule)
       warnOfTunnels(number, outcomes)

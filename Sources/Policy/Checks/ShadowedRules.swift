@@ -13,9 +13,8 @@ struct ShadowedRules {
   static let mostCandidates = 256
 
   private struct Entry {
-    let conditions: Rule.Conditions
+    let compared: ComparedConditions
     let hosts: CoveredHosts
-    let paths: PathCondition
     /// Whether it refuses something, and so matches clients in doubt.
     let isStrict: Bool
     let matchesTunnels: Bool
@@ -33,9 +32,8 @@ struct ShadowedRules {
     of conditions: Rule.Conditions, connect: ConnectTreatment?, denies: Bool, refusesTunnels: Bool, number: Int
   ) -> Int? {
     let entry = Entry(
-      conditions: conditions, hosts: CoveredHosts(conditions.hosts),
-      paths: PathCondition(conditions.paths, denies: denies), isStrict: denies || refusesTunnels,
-      matchesTunnels: connect != nil || (conditions.methods.isEmpty && conditions.paths.isEmpty),
+      compared: ComparedConditions(conditions: conditions, isStrict: denies), hosts: CoveredHosts(conditions.hosts),
+      isStrict: denies || refusesTunnels, matchesTunnels: connect != nil || !conditions.areAboutRequests,
       number: number)
     // Of a rule whose users are all unknown it has been said that nobody is meant by them.
     let shadow = conditions.users == [] ? nil : candidates(for: entry).first { Self.covers(entries[$0], entry) }
@@ -52,7 +50,7 @@ struct ShadowedRules {
   }
 
   private func candidates(for entry: Entry) -> [Int] {
-    let first = entry.hosts.isAny ? HostPattern.any : entry.conditions.hosts[0]
+    let first = entry.hosts.isAny ? HostPattern.any : entry.compared.conditions.hosts[0]
     var numbers: [Int] = []
     for pattern in Self.covering(first, blockLengths: blockLengths) {
       numbers += byHost[pattern]?.prefix(Self.mostCandidates) ?? []
@@ -70,52 +68,17 @@ struct ShadowedRules {
   }
 
   private static func covers(_ wide: Entry, _ narrow: Entry) -> Bool {
-    // Methods and paths are not looked at for a tunnel: each kind of request is a question of its own.
-    let hasTunnels = narrow.matchesTunnels && allows(narrow.conditions.schemes, .https)
+    // Of a tunnel no condition on requests is asked: each kind of request is a question of its own.
+    let schemes = narrow.compared.conditions.schemes
+    let hasTunnels = narrow.matchesTunnels && (schemes.isEmpty || schemes.contains(.https))
     if hasTunnels, !wide.matchesTunnels { return false }
-    return covers(wide.conditions.ports, narrow.conditions.ports)
-      && covers(wide.conditions.schemes, narrow.conditions.schemes)
-      && covers(wide.conditions.methods, narrow.conditions.methods)
-      && coversDoubt(wide, narrow)
-      && coversClients(wide.conditions, narrow.conditions) && covers(wide.conditions.links, narrow.conditions.links)
-      && coversPaths(wide, narrow) && wide.hosts.covers(narrow.conditions.hosts)
+    return coversDoubt(wide, narrow)
+      && Rule.Conditions.cover(wide.compared, narrow.compared, [.sender, .request, .destination])
   }
 
   /// Of a client in doubt a rule that refuses matches, and no other does: what asks who the client is and allows does not
   /// cover one that refuses.
   private static func coversDoubt(_ wide: Entry, _ narrow: Entry) -> Bool {
-    let asks = wide.conditions.users != nil || !wide.conditions.units.isEmpty
-    return !asks || wide.isStrict || !narrow.isStrict
-  }
-
-  private static func allows(_ schemes: [Scheme], _ scheme: Scheme) -> Bool {
-    schemes.isEmpty || schemes.contains(scheme)
-  }
-
-  static func covers<Element: Equatable>(_ wide: [Element], _ narrow: [Element]) -> Bool {
-    wide.isEmpty || (!narrow.isEmpty && narrow.allSatisfy(wide.contains))
-  }
-
-  /// Of users the numbers are compared, whatever names stand for them. A client meets either list by any one element, so
-  /// that only a list which holds the other covers it.
-  static func coversClients(_ wide: Rule.Conditions, _ narrow: Rule.Conditions) -> Bool {
-    guard covers(wide.units, narrow.units) else { return false }
-    // Beside users, units count that without them do not (LocalClient).
-    guard let users = wide.users else { return wide.units.isEmpty || narrow.users == nil }
-    return narrow.users?.allSatisfy(users.contains) ?? false
-  }
-
-  /// A pattern that matches another's text, its `*` taken for an octet of no pattern, matches whatever that one does. A rule
-  /// that denies matches where any reading of a path does; one that allows, which needs all of them, does not cover it.
-  private static func coversPaths(_ wide: Entry, _ narrow: Entry) -> Bool {
-    if wide.paths.patterns.isEmpty { return true }
-    if narrow.paths.patterns.isEmpty || narrow.paths.denies && !wide.paths.denies { return false }
-    return narrow.paths.patterns.allSatisfy { pattern in
-      let examples = pattern.examples
-      return Escapes.ways.indices.allSatisfy { way in
-        let example = examples[examples.count == 1 ? 0 : way]
-        return wide.paths.patterns.contains { $0.matches(example.span, way: way) }
-      }
-    }
+    wide.compared.conditions.asksFor.isEmpty || wide.isStrict || !narrow.isStrict
   }
 }

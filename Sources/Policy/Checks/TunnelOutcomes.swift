@@ -20,9 +20,16 @@ struct TunnelOutcomes {
     let enforces: Bool
     let isSound: Bool
 
-    var isAboutRequests: Bool { !(conditions.methods.isEmpty && conditions.paths.isEmpty) }
+    var isAboutRequests: Bool { conditions.areAboutRequests }
     var decidesTunnels: Bool { allowsHTTPS && (connect != nil || !isAboutRequests) }
     var allowsHTTPS: Bool { conditions.schemes.isEmpty || conditions.schemes.contains(.https) }
+
+    /// Whether it holds for all for whom `narrow` does, as far as conditions on `subject` go.
+    func covers(_ narrow: Entry, _ subject: ConditionSubject) -> Bool {
+      Rule.Conditions.cover(
+        ComparedConditions(conditions: conditions, isStrict: false),
+        ComparedConditions(conditions: narrow.conditions, isStrict: false), [subject])
+    }
   }
 
   /// How a tunnel is treated, and by which rule; nil: no rule matches.
@@ -141,12 +148,12 @@ struct TunnelOutcomes {
       }
       guard entry.isSound else { return nil }
       guard entry.allowsHTTPS, entry.conditions.ports.isEmpty || entry.conditions.ports.contains(port),
-        !Self.isApart(entry.conditions, rule.conditions)
+        !entry.conditions.isApart(from: rule.conditions)
       else { continue }
-      let covers = Self.coversClients(entry.conditions, rule.conditions)
+      let covers = entry.covers(rule, .sender)
       // What comes first and takes every request leaves none to this rule; what takes those of some clients leaves the others.
       if candidate < number {
-        if covers, Self.coversRequests(entry.conditions, rule.conditions) { return nil }
+        if covers, entry.covers(rule, .request) { return nil }
         if !entry.isAboutRequests { continue }
       }
       guard entry.decidesTunnels else { continue }
@@ -173,29 +180,6 @@ struct TunnelOutcomes {
   private func treatment(_ entry: Entry, _ port: UInt16) -> ConnectTreatment {
     let isListed = !listsPorts || port == Scheme.https.defaultPort || entry.conditions.ports.contains(port)
     return isListed || !entry.enforces ? entry.treatment : .deny
-  }
-
-  // MARK: Conditions
-
-  /// Whether every client of `narrow`, by every link, is one of `wide`.
-  private static func coversClients(_ wide: Rule.Conditions, _ narrow: Rule.Conditions) -> Bool {
-    ShadowedRules.coversClients(wide, narrow) && ShadowedRules.covers(wide.links, narrow.links)
-  }
-
-  private static func coversRequests(_ wide: Rule.Conditions, _ narrow: Rule.Conditions) -> Bool {
-    guard ShadowedRules.covers(wide.methods, narrow.methods) else { return false }
-    if wide.paths.isEmpty { return true }
-    return !narrow.paths.isEmpty
-      && narrow.paths.allSatisfy { path in
-        wide.paths.contains { wide in path.examples.allSatisfy { wide.matches($0.span) } }
-      }
-  }
-
-  /// Whether no client meets both.
-  private static func isApart(_ one: Rule.Conditions, _ other: Rule.Conditions) -> Bool {
-    if one.users == [] { return true }
-    if let users = one.users, let others = other.users, Set(users).isDisjoint(with: others) { return true }
-    return !one.links.isEmpty && !other.links.isEmpty && !one.links.contains(where: other.links.contains)
   }
 
   // MARK: Hosts

@@ -201,8 +201,7 @@ extension Policy {
   fileprivate func explanation(_ witness: Witness, _ forecast: Forecast, _ own: OwnAddresses) -> Explanation {
     let isInside = witness.request.needsTunnel(absolute: witness.isAbsolute) && forecast.request == nil
     return explain(
-      isInside ? witness.request.tunnel : witness.request, client: witness.asker.client, link: witness.asker.link,
-      own: own,
+      isInside ? witness.request.tunnel : witness.request, witness.asker, own: own,
       atMost: 0, saysWhatIsOpen: false)
   }
 }
@@ -215,14 +214,17 @@ extension Witness {
     let authority = request.isTunnel || Int(request.port) != port ? "\(host):\(request.port)" : host
     let url = request.isTunnel ? authority : "\(request.isHTTPS ? "https" : "http")://\(authority)\(request.path)"
     var words = ["\(request.method) \(url)"]
-    if let client = asker.client {
+    if let client = asker.sender.client {
       if client.isUserInDoubt {
         words.append("(a client that cannot be looked up)")
       } else {
-        words.append("--user \(client.user ?? "\(client.userID)")")
+        if client.userID != LocalClient.noUser { words.append("--user \(client.user ?? "\(client.userID)")") }
         if let unit = client.unit { words.append("--unit \(unit)") }
       }
     }
+    if let address = asker.sender.address { words.append("--client \(address)") }
+    if let name = asker.sender.proxyUser { words.append("--proxy-user \(name)") }
+    if let program = asker.sender.program { words.append("--program \(program)") }
     if let link = asker.link { words.append("--when \(link.rawValue)") }
     if isAbsolute { words.append("--absolute") }
     return words.joined(separator: " ")

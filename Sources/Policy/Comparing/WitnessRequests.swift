@@ -49,7 +49,7 @@ struct WitnessRequests {
       if left <= 0 { isComplete = false }
       guard left > 0 else { return }
       let before = left
-      let dimensions = Dimensions(host, old, new)
+      let dimensions = WitnessDimensions(host, old, new)
       forEachAsker(dimensions) { asker in
         visitAll(dimensions, asker, &left, visit, readsTunnel)
         return left > 0
@@ -59,14 +59,14 @@ struct WitnessRequests {
     }
   }
 
-  private func forEachAsker(_ dimensions: Dimensions, _ body: (Asker) -> Bool) {
-    for client in dimensions.clients {
-      for link in dimensions.links where !body(Asker(client: client, link: link)) { return }
+  private func forEachAsker(_ dimensions: WitnessDimensions, _ body: (Asker) -> Bool) {
+    for sender in dimensions.senders {
+      for link in dimensions.links where !body(Asker(sender, link: link)) { return }
     }
   }
 
   private func visitAll(
-    _ dimensions: Dimensions, _ asker: Asker, _ left: inout Int, _ visit: (Witness) -> Void,
+    _ dimensions: WitnessDimensions, _ asker: Asker, _ left: inout Int, _ visit: (Witness) -> Void,
     _ readsTunnel: (Witness) -> Bool
   ) {
     func ask(_ request: NamedRequest, absolute: Bool = false) {
@@ -176,7 +176,7 @@ private struct WitnessHosts {
 
 extension AddressBlock {
   /// The address behind the last of the block; nil where there is none.
-  fileprivate var next: IPAddress? {
+  var next: IPAddress? {
     if address.isIPv4 {
       let sum = (address.low & 0xffff_ffff) + (1 << UInt64(32 - length))
       return sum > 0xffff_ffff ? nil : IPAddress(ipv4: UInt32(sum))
@@ -186,115 +186,5 @@ extension AddressBlock {
     let (low, carries) = address.low.addingReportingOverflow(lowStep)
     let (high, overflows) = address.high.addingReportingOverflow(highStep + (carries ? 1 : 0))
     return overflows || length == 0 ? nil : IPAddress(ipv6High: high, low: low)
-  }
-}
-
-// MARK: What else can differ
-
-/// What the rules of a host name.
-private struct Dimensions {
-  let host: CanonicalHost
-  var ports: [UInt16] = [80, 443]
-  var methods = ["GET"]
-  var paths = ["/"]
-  var clients: [LocalClient?] = [nil]
-  var links: [ReachabilityStatus?] = [nil]
-
-  init(_ host: CanonicalHost, _ old: Policy, _ new: Policy) {
-    self.host = host
-    var rules: [Rule] = []
-    for policy in [old, new] {
-      let own = policy.candidates(of: host)
-      rules += own
-      // What a rule maps is decided once more, as the URL that comes of it.
-      for target in own.compactMap(\.target) { rules += policy.candidates(of: target.host) }
-    }
-    setPorts(rules)
-    setMethods(rules, isSecret: old.defaultRequest.carriesSecret || new.defaultRequest.carriesSecret)
-    setPaths(rules)
-    setClients(rules)
-    if rules.contains(where: { !$0.conditions.links.isEmpty }) { links = ReachabilityStatus.allCases }
-  }
-
-  func request(_ method: String, isHTTPS: Bool, _ port: UInt16, _ path: String) -> NamedRequest {
-    NamedRequest(
-      method: method, isHTTPS: isHTTPS, host: host, port: port, path: path, query: "", isTunnel: false, isRawPath: false
-    )
-  }
-
-  private mutating func setPorts(_ rules: [Rule]) {
-    for port in rules.flatMap(\.conditions.ports) where !ports.contains(port) { ports.append(port) }
-    if let other = (8443...UInt16.max).first(where: { !ports.contains($0) }) { ports.append(other) }
-  }
-
-  private mutating func setMethods(_ rules: [Rule], isSecret: Bool) {
-    let named = rules.flatMap(\.conditions.methods)
-    for method in named where !methods.contains(method) { methods.append(method) }
-    let others = ["POST", "PUT", "DELETE", "PATCH", "HEAD", "OPTIONS", "OTHER"]
-    if !named.isEmpty, let other = others.first(where: { !methods.contains($0) }) { methods.append(other) }
-    let refusesEcho = rules.contains { $0.request.carriesSecret || $0.routes.contains(where: \.carriesSecret) }
-    if refusesEcho || isSecret, !methods.contains("TRACE") { methods.append("TRACE") }
-  }
-
-  private mutating func setPaths(_ rules: [Rule]) {
-    var patterns: [String] = []
-    for pattern in rules.flatMap(\.conditions.paths).map(\.description) where !patterns.contains(pattern) {
-      patterns.append(pattern)
-    }
-    if patterns.isEmpty { return }
-    var found = Set(paths)
-    func add(_ text: String) {
-      let path = text.hasPrefix("/") ? text : "/" + text
-      if found.insert(path).inserted { paths.append(path) }
-      // What a rule maps is compared with what stands below its base path.
-      for target in rules.compactMap(\.target) {
-        let base = target.path.span.string
-        if path.hasPrefix(base), base.utf8.count > 1 {
-          let below = "/" + path.dropFirst(base.utf8.count)
-          if found.insert(below).inserted { paths.append(below) }
-        }
-      }
-    }
-    add("/other")
-    for pattern in patterns { for filling in ["other", "", "other/other"] { add(pattern.filled(filling)) } }
-    // What two patterns have in common: one within the other.
-    for outer in patterns.prefix(WitnessRequests.mostPatternsCombined) {
-      for inner in patterns.prefix(WitnessRequests.mostPatternsCombined) where outer != inner {
-        let filled = inner.filled("other")
-        add(outer.filled(filled.hasPrefix("/") ? String(filled.dropFirst()) : filled))
-        add(outer.filled(filled))
-      }
-    }
-  }
-
-  private mutating func setClients(_ rules: [Rule]) {
-    var numbers: [UInt32] = []
-    var names: [UInt32: String] = [:]
-    var units: [String] = []
-    for conditions in rules.map(\.conditions) {
-      let users = conditions.users ?? []
-      for number in users where !numbers.contains(number) { numbers.append(number) }
-      // A name that does not exist has no number, and then they do not go side by side.
-      if users.count == conditions.userNames.count {
-        for (number, name) in zip(users, conditions.userNames) where UInt32(name) == nil { names[number] = name }
-      }
-      for unit in conditions.units where !units.contains(unit) { units.append(unit) }
-    }
-    guard !units.isEmpty || rules.contains(where: { $0.conditions.users != nil }) else { return }
-    if let other = (UInt32(60_000)...).first(where: { !numbers.contains($0) }) { numbers.append(other) }
-    // One that is not known comes first: it is what `explain` without --user is asked about.
-    for number in numbers {
-      for unit in [nil] + units.map(Optional.some) {
-        clients.append(LocalClient(userID: number, user: names[number], cgroup: unit.map { [$0] } ?? []))
-      }
-    }
-    clients.append(.unknown)
-  }
-}
-
-extension String {
-  /// A pattern with something in the place of each wildcard.
-  fileprivate func filled(_ filling: String) -> String {
-    split(separator: "*", omittingEmptySubsequences: false).joined(separator: filling)
   }
 }

@@ -52,12 +52,15 @@ public struct Expectation: Sendable {
   /// `GET https://index.example/simple/x/ by user ci`
   public var title: String {
     var words = [requestText]
-    if let client = asker.client {
+    if let client = asker.sender.client {
       if let user = client.user ?? (client.userID == LocalClient.noUser ? nil : "\(client.userID)") {
         words.append("by user \(user)")
       }
       if let unit = client.unit { words.append("in unit \(unit)") }
     }
+    if let address = asker.sender.address { words.append("from \(address)") }
+    if let name = asker.sender.proxyUser { words.append("as proxy user \(name)") }
+    if let program = asker.sender.program { words.append("by \(program)") }
     if let link = asker.link { words.append("on a \(link.rawValue) link") }
     if isAbsolute { words.append("without CONNECT") }
     return words.joined(separator: " ").printable
@@ -244,7 +247,7 @@ extension Policy {
     let isInside = expectation.request.needsTunnel(absolute: expectation.isAbsolute)
     let asked = isInside && forecast.request == nil ? expectation.request.tunnel : expectation.request
     let explanation = explain(
-      asked, client: expectation.asker.client, link: expectation.asker.link, own: own, atMost: Self.mostPassedOver)
+      asked, expectation.asker, own: own, atMost: Self.mostPassedOver)
     var reasons = [explanation.verdictLine] + explanation.refusalLines
     if forecast.last.refusesRawPath {
       reasons.append("the path has bytes above 0x7f, and the rule has no encode_path = true")

@@ -13,12 +13,13 @@ public struct Explanation: Sendable {
   public struct PassedOver: Hashable, Sendable {
     public let rule: String
     public let location: SourceLocation
-    public let condition: Rule.Condition
+    /// The key of the condition that does not hold, or "requests only".
+    public let condition: String
     public let expected: String
     public let seen: String
 
     /// `users: expected ci, seen kiosk`
-    var text: String { "\(condition.rawValue): expected \(expected), seen \(seen)" }
+    var text: String { "\(condition): expected \(expected), seen \(seen)" }
   }
 
   /// A field that is written, and its value where it may be shown.
@@ -93,20 +94,20 @@ public struct Explanation: Sendable {
 }
 
 extension Policy {
-  /// Explains a request. `path` is without the query, and empty for a tunnel. Without `client` it is that of one who is
-  /// not known; without `link`, of a machine whose link is not. `own`: the addresses of the machine.
+  /// Explains a request. `path` is without the query, and empty for a tunnel. What `asker` does not say is taken
+  /// for not known. `own`: the addresses of the machine.
   /// `query`, with its question mark, is shown and decides nothing. Of the rules that do not match `mostPassedOver` are
   /// looked at. `saysWhatIsOpen`: whether rules are looked at for what they ask and the question leaves open.
   public func explain(
     method: String, scheme: Scheme, host: CanonicalHost, port: UInt16, path: String, isTunnel: Bool,
-    client: LocalClient? = nil, link: ReachabilityStatus? = nil, own: OwnAddresses = .unknown, query: String = "",
+    _ asker: Asker = Asker(), own: OwnAddresses = .unknown, query: String = "",
     atMost mostPassedOver: Int = .max, saysWhatIsOpen: Bool = true
   ) -> Explanation {
     let methodBytes = Array(method.utf8)
     let pathBytes = Array(path.utf8)
     let facts = RequestFacts(
-      scheme: scheme, port: port, method: methodBytes.span, path: pathBytes.span, isTunnel: isTunnel, client: client,
-      link: link ?? .unknown)
+      scheme: scheme, port: port, method: methodBytes.span, path: pathBytes.span, isTunnel: isTunnel,
+      sender: asker.sender, link: asker.link ?? .unknown)
     var workspace = DecisionWorkspace()
     workspace.host = host
     var paths = PathReadings()
@@ -114,27 +115,20 @@ extension Policy {
     let ruling = ruling(facts, &workspace)
     let asked = ruling.asked
     let mapping = ruling.mapping
-    let seen = Seen(
-      method: method, scheme: scheme, host: host, port: port, path: path, query: query, client: client,
-      link: link ?? .unknown)
+    let seen = SeenRequest(method: method, scheme: scheme, host: host, port: port, path: path, asker: asker)
+    var context = ConditionContext(host: host, paths: paths)
     var passedOver: [Explanation.PassedOver] = []
     let before = asked.rule ?? rules.count
     for rule in rules[..<min(before, mostPassedOver)] {
-      guard let condition = rule.firstFailure(facts, paths: paths, host: host) else { continue }
-      passedOver.append(
-        Explanation.PassedOver(
-          rule: rule.name, location: rule.location, condition: condition,
-          expected: rule.expectation(of: condition),
-          seen: condition == .paths ? rule.pathCondition.seen(pathBytes.span, paths) : seen.text(for: condition)))
+      guard let failure = rule.firstFailure(facts, &context) else { continue }
+      passedOver.append(Explanation.PassedOver(rule, failure, seen, paths))
     }
-    let open = OpenQuestion(client: client, link: link)
     let looked = saysWhatIsOpen ? asked.rule.map { $0 + 1 } ?? rules.count : 0
-    let assumptions = open.assumptions(of: rules.prefix(looked)) {
-      rule, client, link in
+    let assumptions = asker.assumptions(of: rules.prefix(looked)) { rule, asker in
       let facts = RequestFacts(
-        scheme: scheme, port: port, method: methodBytes.span, path: pathBytes.span, isTunnel: isTunnel, client: client,
-        link: link)
-      return rule.firstFailure(facts, paths: paths, host: host) == nil
+        scheme: scheme, port: port, method: methodBytes.span, path: pathBytes.span, isTunnel: isTunnel,
+        sender: asker.sender, link: asker.link ?? .unknown)
+      return rule.firstFailure(facts, &context) == nil
     }
     let reading = asked.rule.flatMap { rules[$0].pathCondition.denyingReading(paths) }
     let mapped = mapping.flatMap { mapping in
@@ -145,13 +139,14 @@ extension Policy {
       }
     }
     return explanation(
-      of: ruling.decision.asTunnel(connect: isTunnel ? treatment(of: ruling.decision) : nil), seen, to: mapping?.target,
-      mapped, isTunnel: isTunnel, passedOver,
+      of: ruling.decision.asTunnel(connect: isTunnel ? treatment(of: ruling.decision) : nil), seen, query: query,
+      to: mapping?.target, mapped, isTunnel: isTunnel, passedOver,
       before - min(before, mostPassedOver), reading, assumptions, own)
   }
 
   private func explanation(
-    of decision: Decision, _ seen: Seen, to target: RuleTarget?, _ mapped: Explanation.Mapped?, isTunnel: Bool,
+    of decision: Decision, _ seen: SeenRequest, query: String, to target: RuleTarget?, _ mapped: Explanation.Mapped?,
+    isTunnel: Bool,
     _ passedOver: [Explanation.PassedOver], _ passedOverMore: Int,
     _ pathReading: PathReadingText?, _ assumptions: [Explanation.Assumption], _ own: OwnAddresses
   ) -> Explanation {
@@ -163,7 +158,7 @@ extension Policy {
     let isLookedInto = !isTunnel && decision.verdict != .deny
     let isEcho = EchoMethod.includes(Array(seen.method.utf8).span)
     return Explanation(
-      request: seen.request(isTunnel: isTunnel), isTunnel: isTunnel, port: seen.port,
+      request: seen.text(query: query, isTunnel: isTunnel), isTunnel: isTunnel, port: seen.port,
       decision: decision, rule: decision.rule.map { rules[$0] }, passedOver: passedOver,
       passedOverMore: passedOverMore, pathReading: pathReading,
       upgrades: decision.rule.flatMap { rules[$0].upgrades },
@@ -188,72 +183,45 @@ extension Policy {
   }
 
   /// What is done to parameters and bodies, and how bytes are sent; nil where that is the word of another request.
-  private func sendingExplanation(of decision: Decision, _ seen: Seen, isTunnel: Bool) -> SerializerExplanation? {
+  private func sendingExplanation(of decision: Decision, _ seen: SeenRequest, isTunnel: Bool) -> SerializerExplanation?
+  {
     if decision.verdict == .deny { return nil }
     if !isTunnel { return serializerExplanation(of: decision, method: seen.method) }
     return treatment(of: decision) == .intercept ? nil : closedTunnelExplanation(of: decision)
   }
 }
 
-/// What is known of the request, in words.
-private struct Seen {
-  let method: String
-  let scheme: Scheme
-  let host: CanonicalHost
-  let port: UInt16
-  let path: String
-  let query: String
-  let client: LocalClient?
-  let link: ReachabilityStatus
-
-  var hostText: String { host.bytes.span.string }
-
-  func request(isTunnel: Bool) -> String {
-    let authority = host.address.map { !$0.isIPv4 } == true ? "[\(hostText)]:\(port)" : "\(hostText):\(port)"
+extension SeenRequest {
+  /// `GET https://a.example:443/x?y`; `CONNECT a.example:443` of a tunnel.
+  fileprivate func text(query: String, isTunnel: Bool) -> String {
+    let name = host.bytes.span.string
+    let authority = host.address.map { !$0.isIPv4 } == true ? "[\(name)]:\(port)" : "\(name):\(port)"
     return isTunnel ? "CONNECT \(authority)" : "\(method) \(scheme.rawValue)://\(authority)\(path)\(query)"
-  }
-
-  func text(for condition: Rule.Condition) -> String {
-    switch condition {
-    case .hosts: hostText
-    case .ports: "\(port)"
-    case .methods: method
-    case .paths: path
-    case .schemes: scheme.rawValue
-    case .users: userText
-    case .units: client?.unit ?? "a client whose unit is not known"
-    case .links: link.rawValue
-    case .requestsOnly: "a tunnel, of whose requests nothing is known yet"
-    }
   }
 }
 
-extension Seen {
-  private var userText: String {
-    guard let client else { return "a client that is not known" }
-    if client.userID == LocalClient.noUser { return "a user who is not known" }
-    return client.user ?? "\(client.userID)"
+extension Explanation.PassedOver {
+  fileprivate init(_ rule: Rule, _ failure: Rule.Failure, _ request: SeenRequest, _ paths: PathReadings) {
+    self.rule = rule.name
+    location = rule.location
+    switch failure {
+    case .requestsOnly:
+      condition = Rule.requestsOnly
+      expected = "a request, for the rule has 'methods' or 'paths' and no 'connect'"
+      seen = "a tunnel, of whose requests nothing is known yet"
+    case .condition(let failed):
+      condition = type(of: failed).key
+      expected = failed.expected
+      seen =
+        failed is PathsCondition
+        ? rule.pathCondition.seen(Array(request.path.utf8).span, paths) : type(of: failed).seen(request)
+    }
   }
 }
 
 extension Rule {
   /// Most elements of a list that an expectation names.
   private static let mostNamed = 8
-
-  /// What the condition asks for, in words.
-  func expectation(of condition: Condition) -> String {
-    switch condition {
-    case .hosts: Self.list(conditions.hosts.map(\.description))
-    case .ports: Self.list(conditions.ports.map { "\($0)" })
-    case .methods: Self.list(conditions.methods)
-    case .paths: Self.list(conditions.paths.map(\.description))
-    case .schemes: Self.list(conditions.schemes.map(\.rawValue))
-    case .users: Self.list(conditions.userNames)
-    case .units: Self.list(conditions.units)
-    case .links: Self.list(conditions.links.map(\.rawValue))
-    case .requestsOnly: "a request, for the rule has 'methods' or 'paths' and no 'connect'"
-    }
-  }
 
   static func list(_ words: [String]) -> String {
     let named = words.prefix(mostNamed).joined(separator: ", ")
@@ -478,7 +446,7 @@ extension Explanation.PassedOver {
   fileprivate var json: JSONText {
     .object([
       ("rule", .string(rule)), ("file", .string(location.file)), ("line", .number(location.line)),
-      ("condition", .string(condition.rawValue)), ("expected", .string(expected)), ("seen", .string(seen)),
+      ("condition", .string(condition)), ("expected", .string(expected)), ("seen", .string(seen)),
     ])
   }
 }

@@ -29,17 +29,6 @@ extension Policy {
   }
 }
 
-/// Who asks, and by what link the machine leaves; nil: not known.
-public struct Asker: Sendable {
-  public var client: LocalClient?
-  public var link: ReachabilityStatus?
-
-  public init(client: LocalClient? = nil, link: ReachabilityStatus? = nil) {
-    self.client = client
-    self.link = link
-  }
-}
-
 /// What becomes of a request.
 public struct Forecast: Sendable {
   /// A CONNECT, or a request that the proxy reads.
@@ -111,7 +100,7 @@ extension Policy {
     let ruling = ruling(
       RequestFacts(
         scheme: request.isHTTPS ? .https : .http, port: request.port, method: method.span, path: path.span,
-        isTunnel: request.isTunnel, client: asker.client, link: asker.link ?? .unknown), &workspace)
+        isTunnel: request.isTunnel, sender: asker.sender, link: asker.link ?? .unknown), &workspace)
     let decision = ruling.decision.asTunnel(connect: request.isTunnel ? treatment(of: ruling.decision) : nil)
     let address = (ruling.mapping?.target.host ?? request.host).address
     return Forecast.Step(

@@ -81,12 +81,12 @@ public struct NamedRequest: Sendable {
 
 extension Policy {
   public func explain(
-    _ request: NamedRequest, client: LocalClient?, link: ReachabilityStatus?, own: OwnAddresses = .unknown,
-    atMost passedOver: Int = .max, saysWhatIsOpen: Bool = true
+    _ request: NamedRequest, _ asker: Asker, own: OwnAddresses = .unknown, atMost passedOver: Int = .max,
+    saysWhatIsOpen: Bool = true
   ) -> Explanation {
     explain(
       method: request.method, scheme: request.isHTTPS ? .https : .http, host: request.host, port: request.port,
-      path: request.path, isTunnel: request.isTunnel, client: client, link: link, own: own, query: request.query,
+      path: request.path, isTunnel: request.isTunnel, asker, own: own, query: request.query,
       atMost: passedOver, saysWhatIsOpen: saysWhatIsOpen)
   }
 }

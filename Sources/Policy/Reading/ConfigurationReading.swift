@@ -57,6 +57,8 @@ final class ConfigurationReading {
   let secretUse: SecretUse
   /// Values of secrets that were not read; what they are made into is never sent.
   var withheldSecrets: Set<SourceLocation> = []
+  /// [proxy] credentials stand where this user may not read them.
+  var hasWithheldCredentials = false
   var configuration = Configuration()
   var defaultRequest = RequestDraft()
   var defaultSecurity = SecurityDraft()

@@ -111,6 +111,9 @@ extension TableSchema {
         "user", .oneOf([.text, .integer(0...4_294_967_295)]),
         "The local user that asks, by name or number."),
       KnownSetting("unit", .text, "The systemd unit or slice that asks."),
+      KnownSetting("client", .text, "The address from which the program connects."),
+      KnownSetting("proxy_user", .text, "The name with which the program comes, of 'credentials' in [proxy]."),
+      KnownSetting("program", .text, "The path of the executable that asks."),
       KnownSetting(
         "link", .word(["wired", "wifi", "wwan", "unknown", "not-reachable"]), standard: "\"unknown\"",
         "The link by which the machine leaves."),

@@ -123,6 +123,7 @@ extension ConfigurationReading {
     saysCredentials = true
     guard let bytes = secret(setting) else { return }
     if isWithheld(setting) {
+      hasWithheldCredentials = true
       configuration.proxy.credentials = [ProxyCredential(userAndPassword: Array("withheld:withheld".utf8))]
       return
     }

@@ -1,6 +1,7 @@
 // [[expect]]: a request with what is to become of it, in any of the files. Names of rules and routes may stand behind it, so
 // they are looked up when every file has been read. Tests: ExpectationReadingTests.
 
+import Bytes
 import Reachability
 
 extension Bounds {
@@ -19,6 +20,9 @@ private struct ExpectationDraft {
   var isAbsolute = false
   var user: ConfigurationReading.NamedUser? = nil
   var unit: String? = nil
+  var address: IPAddress? = nil
+  var proxyUser: String? = nil
+  var program: String? = nil
   var link: ReachabilityStatus? = nil
   var wishes: [Expectation.PlacedWish] = []
   /// Where each key stands.
@@ -62,7 +66,7 @@ extension ConfigurationReading {
     expectations.append(
       Expectation(
         location: table.source.location(table.begin), name: draft.name, request: request.value,
-        requestText: request.text, asker: Asker(client: client(draft), link: draft.link),
+        requestText: request.text, asker: Asker(sender(draft), link: draft.link),
         isAbsolute: draft.isAbsolute, wishes: draft.wishes))
   }
 
@@ -73,6 +77,9 @@ extension ConfigurationReading {
     case "absolute": draft.isAbsolute = boolean(setting) ?? false
     case "user": draft.user = user(setting)
     case "unit": draft.unit = unitName(setting)
+    case "client": draft.address = clientAddress(setting)
+    case "proxy_user": draft.proxyUser = string(setting)
+    case "program": draft.program = string(setting)
     case "link": draft.link = choice(setting, ReachabilityStatus.self)
     case "verdict": choice(setting, Decision.Verdict.self).map { add(.verdict($0), setting, &draft) }
     case "rule": readExpectedRule(setting, &draft)
@@ -130,6 +137,20 @@ extension ConfigurationReading {
     guard let fault = UnitName.fault(name) else { return name }
     error(setting, fault)
     return nil
+  }
+
+  private func clientAddress(_ setting: Setting) -> IPAddress? {
+    guard let text = string(setting) else { return nil }
+    if let address = IPAddress(text) { return address }
+    error(setting, "expected an address, found \(text.quoted)")
+    return nil
+  }
+
+  private func sender(_ draft: ExpectationDraft) -> Sender {
+    var sender = Sender(
+      client: client(draft), address: draft.address, proxyUser: draft.proxyUser, program: draft.program)
+    sender.nameClientOfProgram()
+    return sender
   }
 
   /// A client as the daemon would know it; nil where nothing is said of one.

@@ -1,6 +1,6 @@
 // [[rule]]: conditions and what is done. Rules inherit from the tables of [defaults], which may stand behind them in the
 // main file, so that drafts are kept and turned into rules when every file has been read; what several keys say together
-// is in RuleChecks, and who asks and by what link in ClientConditionReading. Tests: RuleReadingTests.
+// is in RuleChecks; each condition is read in its own file (Rules/Conditions). Tests: RuleReadingTests.
 
 import Bytes
 import Security
@@ -60,7 +60,7 @@ struct RuleDraft {
   }
 
   /// Whether it speaks of requests and is passed over when a tunnel is asked for, unless it sets `connect`.
-  var isAboutRequests: Bool { !(conditions.methods.isEmpty && conditions.paths.isEmpty) }
+  var isAboutRequests: Bool { conditions.areAboutRequests }
 
   /// Whether requests that it matches are refused.
   var denies: Bool { action == .deny && enforce }
@@ -100,7 +100,7 @@ extension ConfigurationReading {
     var draft = RuleDraft(source: table.source, begin: table.begin)
     for setting in table.settings {
       draft.settings[setting.key] = setting
-      readCondition(setting, &draft)
+      readKey(setting, &draft)
     }
     if draft.settings["name"] == nil {
       let text = "[[rule]] has no 'name'; it stands in every log line and metric of the rule"
@@ -110,18 +110,13 @@ extension ConfigurationReading {
     rules.append(draft)
   }
 
-  private func readCondition(_ setting: Setting, _ draft: inout RuleDraft) {
-    switch setting.key {
-    case "name": draft.name = ruleName(setting) ?? ""
-    case "hosts": draft.conditions.hosts = hosts(setting)
-    case "ports": draft.conditions.ports = ports(setting)
-    case "methods": draft.conditions.methods = methods(setting)
-    case "paths": draft.conditions.paths = paths(setting)
-    case "schemes": draft.conditions.schemes = schemes(setting)
-    case "users": readUsers(setting, &draft.conditions)
-    case "units": draft.conditions.units = units(setting)
-    case "when": draft.conditions.links = links(setting)
-    default: readTreatment(setting, &draft)
+  private func readKey(_ setting: Setting, _ draft: inout RuleDraft) {
+    if let kind = Rule.Conditions.kind(setting.key) {
+      if let condition = kind.read(setting, by: self) { draft.conditions.set(condition) }
+    } else if setting.key == "name" {
+      draft.name = ruleName(setting) ?? ""
+    } else {
+      readTreatment(setting, &draft)
     }
   }
 
@@ -193,104 +188,5 @@ extension ConfigurationReading {
       error(setting, "an empty list matches nothing; leave the key out to match any")
     }
     return elements
-  }
-
-  private func hosts(_ setting: Setting) -> [HostPattern] {
-    let hosts = elements(setting, of: "host patterns").compactMap {
-      element -> (value: HostPattern, setting: Setting)? in
-      guard let text = string(element) else { return nil }
-      switch HostPattern.parse(text) {
-      case .success(let pattern): return (pattern, element)
-      case .failure(let fault):
-        error(element, fault.description)
-        return nil
-      }
-    }
-    warnOfRepetition(hosts) { $0.description.quoted }
-    if hosts.count > 1, let all = hosts.first(where: { $0.value == .any }) {
-      warning(all.setting, "'*' matches any host, so that the other patterns do nothing")
-    }
-    return hosts.map(\.value)
-  }
-
-  private func ports(_ setting: Setting) -> [UInt16] {
-    let ports = elements(setting, of: "integers").compactMap { element in
-      integer(element, in: Bounds.ports).map { (value: UInt16($0), setting: element) }
-    }
-    warnOfRepetition(ports) { "\($0)" }
-    return ports.map(\.value)
-  }
-
-  private func methods(_ setting: Setting) -> [String] {
-    methods(elements(setting, of: "strings")) { element in
-      warning(
-        element, "methods are not looked at when a tunnel is asked for; 'connect' says what is done with one")
-    }
-  }
-
-  /// The methods of a list. `warnOfConnect` is called for CONNECT, which is no method of a request.
-  func methods(_ elements: [Setting], warnOfConnect: (Setting) -> Void) -> [String] {
-    let methods = elements.compactMap { element -> (value: String, setting: Setting)? in
-      guard let method = string(element) else { return nil }
-      guard FieldSyntax.isToken(method) else {
-        error(element, "expected a method (a token, RFC 9110, 9.1), found \(method.quoted)")
-        return nil
-      }
-      if method == "CONNECT" { warnOfConnect(element) }
-      warnOfCase(method, element)
-      return (method, element)
-    }
-    warnOfRepetition(methods) { $0.quoted }
-    return methods.map(\.value)
-  }
-
-  private func warnOfCase(_ method: String, _ setting: Setting) {
-    guard !FieldSyntax.knownMethods.contains(method), FieldSyntax.knownMethods.contains(method.uppercased())
-    else { return }
-    warning(setting, "methods are case-sensitive; did you mean '\(method.uppercased())'?")
-  }
-
-  private func paths(_ setting: Setting) -> [PathPattern] {
-    let paths = elements(setting, of: "strings").compactMap {
-      element -> (value: PathPattern, setting: Setting)? in
-      guard let text = string(element) else { return nil }
-      if let fault = Self.pathFault(text) {
-        error(element, fault)
-        return nil
-      }
-      return (PathPattern(text), element)
-    }
-    warnOfRepetition(paths) { $0.description.quoted }
-    return paths.map(\.value)
-  }
-
-  private static func pathFault(_ text: String) -> String? {
-    if !text.hasPrefix("/"), !text.hasPrefix("*") {
-      return "expected a path that begins with '/' or '*', found \(text.quoted)"
-    }
-    if text.utf8.contains(0x3f) {
-      return
-        "\(text.quoted) holds '?', which no path does: the query is not looked at, and only '*' is a wildcard"
-    }
-    if text.utf8.contains(0x23) {
-      return "\(text.quoted) holds '#', which no path does: a client keeps the fragment"
-    }
-    if text.utf8.contains(where: { $0 <= 0x20 || $0 >= 0x7f }) {
-      return
-        "\(text.quoted) holds what a path carries percent-encoded only; write '%' and two digits for each byte"
-    }
-    if text.utf8.count > longestPath { return "expected a path of at most \(longestPath) bytes" }
-    if text.utf8.count(where: { $0 == 0x2a }) > mostPathWildcards {
-      return "expected at most \(mostPathWildcards) '*' in one path"
-    }
-    return nil
-  }
-
-  private func schemes(_ setting: Setting) -> [Scheme] {
-    let schemes = elements(setting, of: "strings").compactMap { element in
-      choice(element, Scheme.self).map { (value: $0, setting: element) }
-    }
-    warnOfRepetition(schemes) { $0.rawValue.quoted }
-    return schemes.map(\.value)
   }
 }

@@ -52,21 +52,8 @@ extension TableSchema {
     [
       KnownSetting(
         "name", .text,
-        "Required and unique: 1 to 64 letters, digits, dots, underscores, colons and hyphens."),
-      KnownSetting(
-        "hosts", .list(.text),
-        "Names such as \"*.a.example\" or \"**.a.example\", addresses and CIDR blocks."),
-      KnownSetting("ports", .list(.integer(1...65535)), "Ports of the destination."),
-      KnownSetting("methods", .list(.text), "Methods, to the letter."),
-      KnownSetting("paths", .list(.text), "Paths without the query; * is any run of characters."),
-      KnownSetting("schemes", .list(.word(["http", "https"])), "Schemes; that of a tunnel is https."),
-      KnownSetting(
-        "users", .list(.oneOf([.text, .integer(0...4_294_967_295)])),
-        "Local users that own the socket of the client, by name or number."),
-      KnownSetting("units", .list(.text), "systemd units that the client runs in, or slices that those are in."),
-      KnownSetting(
-        "when", .list(.word(["wired", "wifi", "wwan", "unknown", "not-reachable"])),
-        "By what link the default route of the machine leaves just now."),
+        "Required and unique: 1 to 64 letters, digits, dots, underscores, colons and hyphens.")
+    ] + Rule.Conditions.kinds.map { $0.setting } + [
       KnownSetting(
         "action", .word(["allow", "deny", "ask"]), standard: "\"allow\"",
         "What is done with a request that matches."),

@@ -41,8 +41,7 @@ public struct AskedRequest: Hashable, Sendable {
 
   /// The host stands in `workspace`.
   public init(
-    _ facts: borrowing RequestFacts, isIntercepted: Bool = false, from address: IPAddress?,
-    _ workspace: borrowing DecisionWorkspace
+    _ facts: borrowing RequestFacts, isIntercepted: Bool = false, _ workspace: borrowing DecisionWorkspace
   ) {
     self.isIntercepted = isIntercepted
     scheme = facts.scheme
@@ -50,7 +49,8 @@ public struct AskedRequest: Hashable, Sendable {
     port = facts.port
     method = facts.isTunnel ? "CONNECT" : facts.method.string
     path = facts.isTunnel ? nil : Self.shape(facts.path)
-    guard let client = facts.client else {
+    let address = facts.sender.address
+    guard let client = facts.sender.client else {
       self.client = address
       // A program of this machine that nobody looked up: its address is that of all others as well.
       isInDoubt = address?.isLoopback ?? true
@@ -64,7 +64,7 @@ public struct AskedRequest: Hashable, Sendable {
   }
 
   /// Of a request that is known by its words.
-  public init(_ request: NamedRequest, client: LocalClient?, isIntercepted: Bool, from address: IPAddress?) {
+  public init(_ request: NamedRequest, of sender: Sender, isIntercepted: Bool) {
     let method = Array(request.method.utf8)
     let path = Array(request.path.utf8)
     var workspace = DecisionWorkspace()
@@ -72,7 +72,7 @@ public struct AskedRequest: Hashable, Sendable {
     self.init(
       RequestFacts(
         scheme: request.isHTTPS ? .https : .http, port: request.port, method: method.span, path: path.span,
-        isTunnel: request.isTunnel, client: client), isIntercepted: isIntercepted, from: address, workspace)
+        isTunnel: request.isTunnel, sender: sender), isIntercepted: isIntercepted, workspace)
   }
 
   /// Segments of a path that has a shape: to look at each takes less than a microsecond. A longer one is itself.
@@ -228,11 +228,10 @@ public final class TemporaryRules: Sendable {
 
   public var isEmpty: Bool { all.isEmpty }
 
-  /// What `decision` is under these rules, and the one that says so. The host stands in `workspace`. `from`: address of the
-  /// client. `wall`: milliseconds since 1970.
+  /// What `decision` is under these rules, and the one that says so. The host stands in `workspace`. `wall`:
+  /// milliseconds since 1970.
   public func amend(
-    _ decision: Decision, _ facts: borrowing RequestFacts, from address: IPAddress?, wall: Int64,
-    _ workspace: inout DecisionWorkspace
+    _ decision: Decision, _ facts: borrowing RequestFacts, wall: Int64, _ workspace: inout DecisionWorkspace
   ) -> (decision: Decision, rule: TemporaryRule?) {
     if entries.isEmpty { return (decision, nil) }
     let isOpen = decision.verdict == .ask || decision.reason == .defaultDeny || decision.reason == .defaultAllow
@@ -243,7 +242,7 @@ public final class TemporaryRules: Sendable {
     for entry in entries where entry.rule.until > wall {
       let denies = entry.rule.verdict == .deny
       guard denies ? decision.verdict != .deny : isOpen,
-        entry.holds(facts, host: host, from: address),
+        entry.holds(facts, host: host),
         entry.rule.path == nil || entry.holds(facts, &shapes, workspace.paths)
       else { continue }
       let amended = Decision(
@@ -256,28 +255,28 @@ public final class TemporaryRules: Sendable {
 
 extension TemporaryRules {
   /// The rule that decides a request that is known by its words; nil: none does.
-  public func rule(for request: NamedRequest, client: LocalClient?, by policy: Policy, wall: Int64) -> TemporaryRule? {
+  public func rule(for request: NamedRequest, of sender: Sender, by policy: Policy, wall: Int64) -> TemporaryRule? {
     let method = Array(request.method.utf8)
     let path = Array(request.path.utf8)
     var workspace = DecisionWorkspace()
     workspace.host = request.host
-    let facts = RequestFacts(
-      scheme: request.isHTTPS ? .https : .http, port: request.port, method: method.span, path: path.span,
-      isTunnel: request.isTunnel, client: client)
-    let decision = policy.decide(facts, &workspace)
-    if let rule = amend(decision, facts, from: nil, wall: wall, &workspace).rule { return rule }
-    // Nobody says from where it comes: a rule for an address is told, and says for which.
-    for case let address? in all.map(\.client) where client == nil {
-      if let rule = amend(decision, facts, from: address, wall: wall, &workspace).rule { return rule }
+    // Where nobody says from where it comes, a rule for an address is told, and says for which.
+    let addresses: [IPAddress?] =
+      [sender.address] + (sender.address == nil && sender.client == nil ? all.map(\.client) : [])
+    for address in addresses {
+      var sender = sender
+      sender.address = address
+      let facts = RequestFacts(
+        scheme: request.isHTTPS ? .https : .http, port: request.port, method: method.span, path: path.span,
+        isTunnel: request.isTunnel, sender: sender)
+      if let rule = amend(policy.decide(facts, &workspace), facts, wall: wall, &workspace).rule { return rule }
     }
     return nil
   }
 }
 
 extension TemporaryRules.Entry {
-  fileprivate func holds(
-    _ facts: borrowing RequestFacts, host: CanonicalHost, from address: IPAddress?
-  ) -> Bool {
+  fileprivate func holds(_ facts: borrowing RequestFacts, host: CanonicalHost) -> Bool {
     guard rule.host.matches(host) else { return false }
     let isDenial = rule.verdict == .deny
     if let scheme = rule.scheme, facts.scheme != scheme { return false }
@@ -287,7 +286,7 @@ extension TemporaryRules.Entry {
       return false
     }
     if rule.userID != nil || rule.unit != nil {
-      guard let client = facts.client else { return false }
+      guard let client = facts.sender.client else { return false }
       if let userID = rule.userID, !client.isOne(of: [userID], strictly: isDenial) { return false }
       if let unit = rule.unit,
         !client.belongs(toOneOf: [unit], countsOwn: rule.userID != nil, strictly: isDenial)
@@ -295,7 +294,7 @@ extension TemporaryRules.Entry {
         return false
       }
     }
-    if let client = rule.client, client != address { return false }
+    if let client = rule.client, client != facts.sender.address { return false }
     if facts.isTunnel { return method.isEmpty || method == Self.connect }
     if !method.isEmpty, !method.span.equals(facts.method) { return false }
     return true

@@ -111,25 +111,3 @@ extension LocalClient {
     return false
   }
 }
-
-extension Rule {
-  /// Whether what matches is refused, or waits for an operator. A rule that is not enforced refuses nothing: it allows, and
-  /// later rules are not asked.
-  private func refuses(isTunnel: Bool) -> Bool { enforce && (action != .allow || isTunnel && connect == .deny) }
-
-  /// The condition on the client that does not hold; nil where all do.
-  @inline(__always)
-  func clientFailure(_ client: LocalClient?, isTunnel: Bool) -> Condition? {
-    conditions.users == nil && conditions.units.isEmpty ? nil : askedClientFailure(client, isTunnel: isTunnel)
-  }
-
-  private func askedClientFailure(_ client: LocalClient?, isTunnel: Bool) -> Condition? {
-    guard let client else { return conditions.users == nil ? .units : .users }
-    let strictly = refuses(isTunnel: isTunnel)
-    if let users = conditions.users, !client.isOne(of: users, strictly: strictly) { return .users }
-    if conditions.units.isEmpty { return nil }
-    let belongs = client.belongs(
-      toOneOf: conditions.units, countsOwn: conditions.users != nil, strictly: strictly)
-    return belongs ? nil : .units
-  }
-}

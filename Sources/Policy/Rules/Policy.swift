@@ -17,22 +17,21 @@ public struct RequestFacts: ~Escapable {
   public let path: Span<UInt8>
   /// CONNECT: methods and paths speak of requests inside the tunnel.
   public let isTunnel: Bool
-  /// nil: not known.
-  public let client: LocalClient?
+  public let sender: Sender
   /// By what link the machine's default route leaves.
   public let link: ReachabilityStatus
 
   @_lifetime(copy method, copy path)
   public init(
-    scheme: Scheme, port: UInt16, method: Span<UInt8>, path: Span<UInt8>, isTunnel: Bool, client: LocalClient? = nil,
-    link: ReachabilityStatus = .unknown
+    scheme: Scheme, port: UInt16, method: Span<UInt8>, path: Span<UInt8>, isTunnel: Bool,
+    sender: Sender = Sender(), link: ReachabilityStatus = .unknown
   ) {
     self.scheme = scheme
     self.port = port
     self.method = method
     self.path = path
     self.isTunnel = isTunnel
-    self.client = client
+    self.sender = sender
     self.link = link
   }
 }
@@ -131,6 +130,8 @@ public final class Policy: Sendable {
   public let encodesPaths: Bool
   /// Whether a request may have to be refused because nothing is stored for it.
   public let mayRefuseToLoad: Bool
+  /// Whether a rule asks for the program that the client runs.
+  public let asksForProgram: Bool
   /// Whether anybody wants to know who the client is: a rule, the log, or the history.
   public let namesClients: Bool
   /// The same of the program that the client runs.
@@ -160,14 +161,14 @@ public final class Policy: Sendable {
       digests.insert($0.digest).inserted
     }
     asksForClient = rules.contains {
-      $0.action == .ask || $0.conditions.users != nil || !$0.conditions.units.isEmpty
-        || ($0.cache?.share ?? .machine) != .machine
+      $0.action == .ask || !$0.conditions.asksFor.isEmpty || ($0.cache?.share ?? .machine) != .machine
     }
     encodesPaths = defaultRequest.encodesPath || rules.contains { $0.request.encodesPath }
     mayRefuseToLoad =
       defaultRequest.cachePolicy == .returnCacheDontLoad
       || rules.contains { $0.request.cachePolicy == .returnCacheDontLoad }
-    namesPrograms = configuration.log.who || configuration.history != nil
+    asksForProgram = rules.contains { $0.conditions.asksFor.contains(.program) }
+    namesPrograms = asksForProgram || configuration.log.who || configuration.history != nil
     namesClients = asksForClient || namesPrograms
     rulesHaveTimeouts = rules.contains { $0.timeouts != nil }
     index = RuleIndex(rules: rules)
@@ -190,10 +191,10 @@ public final class Policy: Sendable {
     if rules.isEmpty { return refusingEcho(facts, decision) }
     if looksAtPaths, !facts.isTunnel { workspace.paths.set(facts.path) }
     let host = workspace.host
-    let paths = workspace.paths
+    var context = ConditionContext(host: nil, paths: workspace.paths)
     index.forEachCandidate(of: host, lists: &workspace.lists) { number in
       let rule = rules[number]
-      guard rule.firstFailure(facts, paths: paths, host: nil) == nil else { return false }
+      guard rule.firstFailure(facts, &context) == nil else { return false }
       decision = self.decision(of: rule, number, tunnelPort: facts.isTunnel ? facts.port : nil)
       return true
     }
@@ -289,35 +290,5 @@ public final class Policy: Sendable {
   /// Whether the rule would have forbidden `address`, were it enforced.
   public func wouldDeny(_ address: IPAddress, rule: Int, isOwn: (IPAddress) -> Bool?) -> Bool {
     !rules[rule].enforce && rules[rule].denyAddresses?.match(address, isOwn: isOwn) != nil
-  }
-}
-
-extension Rule {
-  /// A condition of a rule, as `explain` names it.
-  public enum Condition: String, Sendable {
-    case hosts, ports, methods, paths, schemes, users, units, links = "when", requestsOnly = "requests only"
-  }
-
-  /// The first condition that does not hold; nil where all do. `paths` are the readings of the path; `host` nil: the index has
-  /// looked at it.
-  public func firstFailure(
-    _ facts: borrowing RequestFacts, paths: PathReadings, host: CanonicalHost?
-  ) -> Condition? {
-    if let host, !conditions.hosts.isEmpty, !conditions.hosts.contains(where: { $0.matches(host) }) { return .hosts }
-    if !conditions.ports.isEmpty, !conditions.ports.contains(facts.port) { return .ports }
-    if !conditions.schemes.isEmpty, !conditions.schemes.contains(facts.scheme) { return .schemes }
-    if !conditions.links.isEmpty, !conditions.links.contains(facts.link) { return .links }
-    if let failure = clientFailure(facts.client, isTunnel: facts.isTunnel) { return failure }
-    if facts.isTunnel {
-      // A rule with methods or paths speaks of requests inside, unless it sets `connect` itself.
-      if connect == nil, !(conditions.methods.isEmpty && conditions.paths.isEmpty) { return .requestsOnly }
-      return nil
-    }
-    if !methodBytes.isEmpty {
-      var found = false
-      for method in methodBytes where method.span.equals(facts.method) { found = true }
-      if !found { return .methods }
-    }
-    return pathCondition.holds(facts.path, paths) ? nil : .paths
   }
 }

@@ -31,29 +31,6 @@ public enum ConnectTreatment: String, Sendable, CaseIterable {
 
 /// One rule. Immutable once it is part of a `Policy`.
 public final class Rule: Sendable {
-  public struct Conditions: Sendable {
-    /// Empty: any host.
-    public var hosts: [HostPattern] = []
-    /// Empty: any port.
-    public var ports: [UInt16] = []
-    /// Empty: any method. Case-sensitive (RFC 9110, 9.1).
-    public var methods: [String] = []
-    /// Empty: any path. `PathCondition` says how they are compared.
-    public var paths: [PathPattern] = []
-    /// Empty: any scheme.
-    public var schemes: [Scheme] = []
-    /// User ids; nil: any client, one that is not known too. Empty: none of the names exists, so that nobody matches.
-    public var users: [UInt32]? = nil
-    /// As the file has them, names and numbers, for those who read.
-    public var userNames: [String] = []
-    /// Units and slices, one of which must be a component of the client's cgroup path. Empty: any client.
-    public var units: [String] = []
-    /// Kinds of link by which the machine's default route must leave. Empty: any.
-    public var links: [ReachabilityStatus] = []
-
-    public init() {}
-  }
-
   public let name: String
   public let location: SourceLocation
   /// The same as a text: `/etc/sallyport/sallyport.toml:12`.
@@ -104,8 +81,11 @@ public final class Rule: Sendable {
   /// Whether one of these is answered by Digest.
   public let hasDigestParents: Bool
 
-  /// The methods as bytes, so that matching compares and does not convert.
-  let methodBytes: [[UInt8]]
+  /// What it matches is refused, or waits for an operator. A rule that is not enforced refuses nothing: it allows, and later
+  /// rules are not asked.
+  let isStrict: Bool
+  let namesUsers: Bool
+  /// As this rule asks it.
   let pathCondition: PathCondition
 
   public init(
@@ -149,8 +129,9 @@ public final class Rule: Sendable {
         hexadecimal(sha256(Array(name.utf8) + [0] + request.fields.set.flatMap(\.line) + [0] + security.digest)).utf8)
     hasParents = routes.contains { $0.parent != nil }
     hasDigestParents = routes.contains { $0.parent?.password?.digest != nil }
-    methodBytes = conditions.methods.map { Array($0.utf8) }
-    pathCondition = PathCondition(conditions.paths, denies: action != .allow && enforce)
+    isStrict = action != .allow && enforce
+    namesUsers = conditions.users != nil
+    pathCondition = PathCondition(conditions.paths, denies: isStrict)
   }
 }
 

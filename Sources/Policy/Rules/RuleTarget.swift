@@ -84,7 +84,7 @@ extension Policy {
     let again = decide(
       RequestFacts(
         scheme: target.scheme, port: target.port, method: facts.method, path: path.span, isTunnel: false,
-        client: facts.client, link: facts.link), &workspace)
+        sender: facts.sender, link: facts.link), &workspace)
     // That no rule speaks of the target is no objection: the rule that maps does.
     let denies = again.reason == .ruleDenies || again.reason == .ruleWouldDeny
     return RequestMapping(target: target, path: path, objection: denies ? again : nil, escape: nil)

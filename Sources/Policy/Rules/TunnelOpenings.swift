@@ -60,7 +60,7 @@ extension Policy {
 extension Rule {
   /// Whether it says something of requests that no tunnel is held to: the requests must be read for it.
   var speaksOfRequests: Bool {
-    if !conditions.methods.isEmpty || !conditions.paths.isEmpty || conditions.schemes == [.http] { return true }
+    if conditions.areAboutRequests || conditions.schemes == [.http] { return true }
     if action == .deny && enforce { return false }
     return upgrade || upgrades != nil || redirects != .pass || target != nil || request.speaksOfRequests
       || response != nil

@@ -53,10 +53,10 @@ extension Conversation {
     worker.workspace.decisions.host = request.host
     let facts = RequestFacts(
       scheme: request.isHTTPS ? .https : .http, port: request.port, method: method.span, path: path.span,
-      isTunnel: request.isTunnel, client: record.client, link: worker.workspace.link)
+      isTunnel: request.isTunnel, sender: session.exchange.sender, link: worker.workspace.link)
     let decided = worker.policy.decide(facts, &worker.workspace.decisions)
     let decision = worker.workspace.temporary.amend(
-      decided, facts, from: IPAddress(peer), wall: worker.workspace.wallMilliseconds, &worker.workspace.decisions
+      decided, facts, wall: worker.workspace.wallMilliseconds, &worker.workspace.decisions
     ).decision
     if decision.verdict == .deny { return true }
     if worker.policy.mapping(of: decision, facts, &worker.workspace.decisions)?.objection?.verdict == .deny {

@@ -24,6 +24,10 @@ struct RecentDecision: Sendable {
   /// Milliseconds since 1970, by the clock of its beginning, as in the log.
   var endedWall: Int64 { record.begunWall + totalMilliseconds }
 
+  var sender: Sender {
+    Sender(client: record.client, address: IPAddress(client), proxyUser: record.proxyUser, program: record.program)
+  }
+
   /// What several loops remember, as one: the newest `limit`, newest first.
   static func merged(_ loops: [[RecentDecision]], limit: Int) -> [RecentDecision] {
     Array(loops.flatMap { $0 }.sorted { $0.endedWall > $1.endedWall }.prefix(limit))

@@ -262,7 +262,8 @@ extension AdminServer {
       if let uid = query["uid"].flatMap({ UInt32($0) }) {
         client = LocalClient(userID: uid, user: Accounts.userName(uid), cgroup: query["unit"].map { [$0] } ?? [])
       }
-      let found = shared.desk.rules.rule(for: named, client: client, by: host.state.policy, wall: Clock.wall)
+      let found = shared.desk.rules.rule(
+        for: named, of: Sender(client: client), by: host.state.policy, wall: Clock.wall)
       guard let found else {
         return connection.write(connection.wantsText ? .text("") : .json(.null))
       }
@@ -287,7 +288,7 @@ extension AskedRequest {
     }
     let isIntercepted = found.policy.rules.contains { $0.connect == .intercept }
     self.init(
-      named, client: found.record.client, isIntercepted: isIntercepted, from: IPAddress(found.client))
+      named, of: found.sender, isIntercepted: isIntercepted)
   }
 }
 

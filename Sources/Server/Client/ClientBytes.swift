@@ -82,7 +82,7 @@ extension Conversation {
         if live !== worker.live {
           live = worker.live
           // Users may have other names, and subordinate users other owners.
-          identification.remove([.identified, .identifiedForNext])
+          identification.remove([.identified, .identifiedForNext, .programSought])
         }
         if !input.isEmpty, worker.isRefusing {
           refuse(

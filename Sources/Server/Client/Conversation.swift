@@ -96,6 +96,8 @@ final class Conversation {
     static let counted = Identification(rawValue: 1 << 3)
     /// The kernel has been asked for the client, and it was gone.
     static let left = Identification(rawValue: 1 << 4)
+    /// Its program has been looked for: once a connection and policy, as a search that found nothing would find nothing again.
+    static let programSought = Identification(rawValue: 1 << 5)
   }
 
   /// Smallest room for a read behind bytes that are kept.

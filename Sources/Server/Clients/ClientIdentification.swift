@@ -43,14 +43,15 @@ extension Conversation {
   private func knowsNames(of key: LocalClients.Key, _ inode: UInt32, _ worker: Worker) -> Bool {
     if identity == nil { identity = .user(worker.shared.clients.principal(of: key.userID)) }
     let wantsProgram =
-      worker.policy.namesPrograms && session.origin.program == nil
-      && worker.shared.clients.mayLookForPrograms(now: worker.now)
+      worker.policy.namesPrograms && !identification.contains(.programSought)
+      && (worker.policy.asksForProgram || worker.shared.clients.mayLookForPrograms(now: worker.now))
     if !wantsProgram, let client = worker.shared.clients.find(key, now: worker.now) {
       take(client, worker)
       identification.remove(.identifiedForNext)
       return true
     }
     identification.insert(.awaited)
+    if wantsProgram { identification.insert(.programSought) }
     let lookUp = LookUp()
     self.lookUp = lookUp
     let patience =
@@ -60,7 +61,9 @@ extension Conversation {
     let mailbox = worker.shared.mailboxes[worker.index]
     let slot = self.slot
     let generation = worker.generation(slot)
-    let request = LocalClients.Request(lookUp: lookUp, inode: wantsProgram ? inode : nil) { client, program in
+    let request = LocalClients.Request(
+      lookUp: lookUp, inode: wantsProgram ? inode : nil, needsProgram: worker.policy.asksForProgram
+    ) { client, program in
       mailbox.post(.identified(slot: slot, generation: generation, lookUp, client, program: program))
     }
     worker.shared.clients.lookUp(key, request)
@@ -72,7 +75,7 @@ extension Conversation {
     guard self.lookUp === lookUp else { return }
     endLookUp()
     if worker.asksForClient, hasLeft(worker) { return leaveUnserved(worker) }
-    session.origin.program = program
+    session.origin.program = program ?? session.origin.program
     take(client, worker)
     settle(worker)
   }
@@ -103,7 +106,7 @@ extension Conversation {
     }
     session.origin.client = .unknown
     let detail =
-      "Rules of the policy ask which user or unit sends the request, and the look-up did not end within "
+      "Rules of the policy ask which user, unit or program sends the request, and the look-up did not end within "
       + "\(LocalClients.deadlineMilliseconds) ms. Try again."
     refuse(Problem(.clientNotIdentified, detail), clientInput, worker)
     settle(worker)
@@ -138,7 +141,7 @@ extension Worker {
     let more = others == 0 ? "" : "; \(others) more since the last such line"
     shared.log.event(
       .warning,
-      "cannot look up who the client at \(AdminResources.text(peer)) is: \(reason); rules with users or units refuse it\(more)"
+      "cannot look up who the client at \(AdminResources.text(peer)) is: \(reason); rules that ask who the client is refuse it\(more)"
     )
   }
 }

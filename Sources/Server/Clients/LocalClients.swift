@@ -21,6 +21,8 @@ final class LocalClients: Sendable {
     let lookUp: LookUp
     /// The socket whose program is to be found; nil: none.
     let inode: UInt32?
+    /// A rule asks for the program: it is looked for whatever the time that it takes.
+    let needsProgram: Bool
     /// Runs on the thread of the look-ups, and must only pass the answer on: the client, and its program where it was found.
     let completion: @Sendable (LocalClient, String?) -> Void
   }
@@ -255,15 +257,19 @@ private final class LookUpThread {
 
   private func tell(_ client: LocalClient, _ entry: LocalClients.Entry) {
     for request in entry.requests where request.lookUp.isWanted {
-      request.completion(client, request.inode.flatMap { program(holding: $0, of: entry.key.userID) })
+      request.completion(client, program(of: request, entry.key.userID))
     }
   }
 
-  private func program(holding inode: UInt32, of userID: UInt32) -> String? {
-    guard clients.mayLookForPrograms(now: Clock.monotonic) else { return nil }
+  private func program(of request: LocalClients.Request, _ userID: UInt32) -> String? {
+    guard let inode = request.inode, request.needsProgram || clients.mayLookForPrograms(now: Clock.monotonic) else {
+      return nil
+    }
     let begun = Clock.monotonicMicroseconds
     defer { clients.spend(microseconds: Clock.monotonicMicroseconds - begun) }
-    return programs.program(holding: inode, of: userID)
+    return programs.program(
+      holding: inode, of: userID,
+      within: request.needsProgram ? ProgramFinder.longestNeededMicroseconds : ProgramFinder.longestMicroseconds)
   }
 
   private func user(_ number: UInt32) -> User {

@@ -45,7 +45,7 @@ final class HTTP2Client {
     // The connection is what counts.
     conversation.identification = identification.subtracting(.counted)
     // Users may have other names by now, and subordinate users other owners.
-    if live !== worker.live { conversation.identification.subtract([.identified, .identifiedForNext]) }
+    if live !== worker.live { conversation.identification.subtract([.identified, .identifiedForNext, .programSought]) }
     conversation.identity = identity
     worker.reoccupy(slot, .client(conversation))
     conversation.begin(worker)

@@ -149,6 +149,11 @@ public struct Exchange: ~Copyable {
     record.begunWall = workspace.wallMilliseconds
   }
 
+  /// Who sends it, as rules see it.
+  public var sender: Sender {
+    Sender(client: record.client, address: clientAddress, proxyUser: record.proxyUser, program: record.program)
+  }
+
   public var isTunnel: Bool { asked.contains(.isTunnel) || phase == .tunnel }
   public var isInTunnel: Bool { phase == .tunnel }
   /// Whether the upload rests, at the pace of its rule.

@@ -22,7 +22,7 @@ extension Exchange {
       RequestFacts(
         scheme: isSecure(workspace.request) ? .https : .http, port: port,
         method: bytes.extracting(workspace.request.method), path: bytes.extracting(workspace.request.path),
-        isTunnel: false, client: record.client, link: workspace.link), &workspace.decisions)
+        isTunnel: false, sender: sender, link: workspace.link), &workspace.decisions)
     guard let mapping else { return nil }
     if let denial = temporaryDenial(of: mapping, bytes, decision, &workspace) {
       record.decision = denial
@@ -50,9 +50,9 @@ extension Exchange {
     if workspace.temporary.isEmpty { return nil }
     let facts = RequestFacts(
       scheme: mapping.target.scheme, port: mapping.target.port, method: bytes.extracting(workspace.request.method),
-      path: mapping.path.span, isTunnel: false, client: record.client, link: workspace.link)
+      path: mapping.path.span, isTunnel: false, sender: sender, link: workspace.link)
     let amended = workspace.temporary.amend(
-      decision, facts, from: clientAddress, wall: workspace.wallMilliseconds, &workspace.decisions)
+      decision, facts, wall: workspace.wallMilliseconds, &workspace.decisions)
     return amended.decision.verdict == .deny ? amended.decision : nil
   }
 

@@ -84,11 +84,11 @@ extension Exchange {
     let facts = RequestFacts(
       scheme: isSecure(workspace.request) ? .https : .http, port: port,
       method: bytes.extracting(workspace.request.method), path: bytes.extracting(workspace.request.path),
-      isTunnel: asked.contains(.isTunnel), client: record.client, link: workspace.link)
+      isTunnel: asked.contains(.isTunnel), sender: sender, link: workspace.link)
     var decision = policy.decide(facts, &workspace.decisions)
     if !workspace.temporary.isEmpty {
       let amended = workspace.temporary.amend(
-        decision, facts, from: clientAddress, wall: workspace.wallMilliseconds, &workspace.decisions)
+        decision, facts, wall: workspace.wallMilliseconds, &workspace.decisions)
       decision = amended.decision
       record.answeredBy = amended.rule?.by
     }
@@ -104,7 +104,7 @@ extension Exchange {
     }
     if decision.verdict == .ask || decision.verdict == .deny && decision.isMendable {
       question = Question(
-        AskedRequest(facts, isIntercepted: interior != nil, from: clientAddress, workspace.decisions),
+        AskedRequest(facts, isIntercepted: interior != nil, workspace.decisions),
         path: facts.isTunnel ? nil : facts.path.string)
     }
     return decision

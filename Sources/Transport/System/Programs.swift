@@ -10,8 +10,11 @@ import Glibc
 
 /// Finds programs. Of one thread.
 public struct ProgramFinder {
-  /// How long one search may take, in microseconds: a request waits for it.
+  /// What one search may cost, in microseconds of the processor: a request waits for it. Of the processor, as a machine that
+  /// is busy with other things would have nothing found.
   public static let longestMicroseconds: Int64 = 10_000
+  /// The same where a rule asks, and what is not found is refused.
+  public static let longestNeededMicroseconds: Int64 = 100_000
   /// Processes of each user that are asked first, and users that they are kept of.
   static let mostRecent = 8
   static let mostUsers = 256
@@ -22,14 +25,16 @@ public struct ProgramFinder {
 
   public init() {}
 
-  /// The path of the executable as the kernel has it, ` (deleted)` behind it where the file is gone; nil where it is hidden,
-  /// or no process was found in time. A socket that several processes hold is that of the first that is found.
+  /// The path of the executable as the kernel has it, with ` (deleted)` behind it where the file is gone, and
+  /// ` (another file)` where this process finds another file there, or none: whoever has a view of the file system of his own
+  /// (mount_namespaces(7)) puts there what he likes. nil where it is hidden, or no process was found in time. A socket that
+  /// several processes hold is that of the first that is found.
   public mutating func program(
     holding inode: UInt32, of userID: UInt32, within microseconds: Int64 = longestMicroseconds
   ) -> String? {
     if inode == 0 { return nil }
     let wanted = Wanted(
-      name: Array("socket:[\(inode)]".utf8), until: Clock.monotonicMicroseconds + microseconds)
+      name: Array("socket:[\(inode)]".utf8), until: Self.ownMicroseconds + microseconds)
     let known = recent[userID] ?? []
     for process in known where !wanted.isOverdue && Self.holds(process, wanted) { return remember(process, userID) }
     for process in Self.processes() where !known.contains(process) {
@@ -44,7 +49,14 @@ public struct ProgramFinder {
     let name: [UInt8]
     let until: Int64
 
-    var isOverdue: Bool { Clock.monotonicMicroseconds > until }
+    var isOverdue: Bool { ProgramFinder.ownMicroseconds > until }
+  }
+
+  /// What this thread has had of the processor.
+  private static var ownMicroseconds: Int64 {
+    var time = timespec()
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time)
+    return Int64(time.tv_sec) * 1_000_000 + Int64(time.tv_nsec) / 1000
   }
 
   private mutating func remember(_ process: Int32, _ userID: UInt32) -> String? {
@@ -53,7 +65,20 @@ public struct ProgramFinder {
     known.removeAll { $0 == process }
     known.insert(process, at: 0)
     recent[userID] = Array(known.prefix(Self.mostRecent))
-    return Self.link("/proc/\(process)/exe")
+    let executable = "/proc/\(process)/exe"
+    guard let path = Self.link(executable) else { return nil }
+    return path.hasSuffix(Self.deleted) || Self.isOneFile(executable, path) ? path : path + Self.other
+  }
+
+  /// The kernel's word.
+  private static let deleted = " (deleted)"
+  private static let other = " (another file)"
+
+  private static func isOneFile(_ one: String, _ other: String) -> Bool {
+    var first = stat()
+    var second = stat()
+    return stat(one, &first) == 0 && stat(other, &second) == 0 && first.st_ino == second.st_ino
+      && first.st_dev == second.st_dev
   }
 
   /// The youngest first, as far as their numbers tell.

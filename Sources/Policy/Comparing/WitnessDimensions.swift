@@ -1,0 +1,159 @@
+// What the requests to one host are made of, by which policies are compared: whatever a condition of its rules names, and for
+// each something that none names. A condition adds its own (`RuleCondition.addWitnesses`).
+
+import Bytes
+import Reachability
+
+struct WitnessDimensions {
+  let host: CanonicalHost
+  private(set) var ports: [UInt16] = [80, 443]
+  private(set) var methods = ["GET"]
+  private(set) var paths = ["/"]
+  var links: [ReachabilityStatus?] = [nil]
+  private var namesMethods = false
+  private var patterns: [String] = []
+  private var asksForUsers = false
+  private var users: [UInt32] = []
+  private var userNames: [UInt32: String] = [:]
+  private var units: [String] = []
+  private var addresses: [IPAddress] = []
+  private var proxyUsers: [String] = []
+  private var programs: [String] = []
+
+  init(_ host: CanonicalHost, _ old: Policy, _ new: Policy) {
+    self.host = host
+    var rules: [Rule] = []
+    for policy in [old, new] {
+      let own = policy.candidates(of: host)
+      rules += own
+      // What a rule maps is decided once more, as the URL that comes of it.
+      for target in own.compactMap(\.target) { rules += policy.candidates(of: target.host) }
+    }
+    for condition in rules.flatMap(\.conditions.all) { condition.addWitnesses(to: &self) }
+    addOthers(rules, isSecret: old.defaultRequest.carriesSecret || new.defaultRequest.carriesSecret)
+    fill(patterns, targets: rules.compactMap(\.target))
+  }
+
+  func request(_ method: String, isHTTPS: Bool, _ port: UInt16, _ path: String) -> NamedRequest {
+    NamedRequest(
+      method: method, isHTTPS: isHTTPS, host: host, port: port, path: path, query: "", isTunnel: false, isRawPath: false
+    )
+  }
+
+  // MARK: What rules name
+
+  mutating func add(ports named: [UInt16]) { ports.addMissing(named) }
+
+  mutating func add(methods named: [String]) {
+    namesMethods = true
+    methods.addMissing(named)
+  }
+
+  mutating func add(paths named: [PathPattern]) { patterns.addMissing(named.map(\.description)) }
+
+  mutating func add(users numbers: [UInt32], names: [String]) {
+    asksForUsers = true
+    users.addMissing(numbers)
+    // A name that does not exist has no number, and then they do not go side by side.
+    guard numbers.count == names.count else { return }
+    for (number, name) in zip(numbers, names) where UInt32(name) == nil { userNames[number] = name }
+  }
+
+  mutating func add(units named: [String]) { units.addMissing(named) }
+
+  /// The first address of each block, and the one behind its last.
+  mutating func add(clients blocks: [AddressBlock]) {
+    for block in blocks { addresses.addMissing([block.address] + (block.next.map { [$0] } ?? [])) }
+  }
+
+  mutating func add(proxyUsers named: [String]) { proxyUsers.addMissing(named) }
+
+  /// Wildcards are filled in, with something and with nothing.
+  mutating func add(programs patterns: [String]) {
+    programs.addMissing(patterns.flatMap { [$0.filled("other"), $0.filled("")] })
+  }
+
+  // MARK: What none names
+
+  private mutating func addOthers(_ rules: [Rule], isSecret: Bool) {
+    if let other = (8443...UInt16.max).first(where: { !ports.contains($0) }) { ports.append(other) }
+    let others = ["POST", "PUT", "DELETE", "PATCH", "HEAD", "OPTIONS", "OTHER"]
+    if namesMethods, let other = others.first(where: { !methods.contains($0) }) { methods.append(other) }
+    let refusesEcho = rules.contains { $0.request.carriesSecret || $0.routes.contains(where: \.carriesSecret) }
+    if refusesEcho || isSecret { methods.addMissing(["TRACE"]) }
+    if asksForUsers || !units.isEmpty || !programs.isEmpty,
+      let other = (UInt32(60_000)...).first(where: { !users.contains($0) })
+    {
+      users.append(other)
+    }
+  }
+
+  private mutating func fill(_ patterns: [String], targets: [RuleTarget]) {
+    if patterns.isEmpty { return }
+    var found = Set(paths)
+    func add(_ text: String) {
+      let path = text.hasPrefix("/") ? text : "/" + text
+      if found.insert(path).inserted { paths.append(path) }
+      // What a rule maps is compared with what stands below its base path.
+      for target in targets {
+        let base = target.path.span.string
+        if path.hasPrefix(base), base.utf8.count > 1 {
+          let below = "/" + path.dropFirst(base.utf8.count)
+          if found.insert(below).inserted { paths.append(below) }
+        }
+      }
+    }
+    add("/other")
+    for pattern in patterns { for filling in ["other", "", "other/other"] { add(pattern.filled(filling)) } }
+    // What two patterns have in common: one within the other.
+    for outer in patterns.prefix(WitnessRequests.mostPatternsCombined) {
+      for inner in patterns.prefix(WitnessRequests.mostPatternsCombined) where outer != inner {
+        let filled = inner.filled("other")
+        add(outer.filled(filled.hasPrefix("/") ? String(filled.dropFirst()) : filled))
+        add(outer.filled(filled))
+      }
+    }
+  }
+
+  // MARK: Who asks
+
+  /// One that is not known comes first: it is what `explain` without options is asked about.
+  var senders: [Sender] {
+    let other: [String?] = programs.isEmpty ? [] : ["/other"]
+    var senders: [Sender] = []
+    for client in clients {
+      for address in [nil] + addresses.map(Optional.some) {
+        for proxyUser in [nil] + proxyUsers.map(Optional.some) {
+          // Only a client of this machine runs a program that is known.
+          for program in client == nil ? [nil] : [nil] + programs.map(Optional.some) + other {
+            senders.append(Sender(client: client, address: address, proxyUser: proxyUser, program: program))
+          }
+        }
+      }
+    }
+    return senders
+  }
+
+  private var clients: [LocalClient?] {
+    if users.isEmpty { return [nil] }
+    let known = users.flatMap { number in
+      ([nil] + units.map(Optional.some)).map { unit in
+        LocalClient(userID: number, user: userNames[number], cgroup: unit.map { [$0] } ?? [])
+      }
+    }
+    return [nil] + known + [.unknown]
+  }
+}
+
+extension Array where Element: Equatable {
+  fileprivate mutating func addMissing(_ elements: [Element]) {
+    for element in elements where !contains(element) { append(element) }
+  }
+}
+
+extension String {
+  /// A pattern with something in the place of each wildcard.
+  fileprivate func filled(_ filling: String) -> String {
+    split(separator: "*", omittingEmptySubsequences: false).joined(separator: filling)
+  }
+}

@@ -1,0 +1,52 @@
+// `hosts`: names, and patterns of names and addresses. Requests find the rules of their host by `RuleIndex`.
+
+import Bytes
+
+struct HostCondition: RuleCondition {
+  static let setting = KnownSetting(
+    "hosts", .list(.text), "Names such as \"*.a.example\" or \"**.a.example\", addresses and CIDR blocks.")
+  static let subject = ConditionSubject.destination
+
+  let hosts: [HostPattern]
+
+  static func read(_ setting: Setting, by reading: ConfigurationReading) -> HostCondition? {
+    let hosts = reading.elements(setting, of: "host patterns").compactMap {
+      element -> (value: HostPattern, setting: Setting)? in
+      guard let text = reading.string(element) else { return nil }
+      switch HostPattern.parse(text) {
+      case .success(let pattern): return (pattern, element)
+      case .failure(let fault):
+        reading.error(element, fault.description)
+        return nil
+      }
+    }
+    reading.warnOfRepetition(hosts) { $0.description.quoted }
+    if hosts.count > 1, let all = hosts.first(where: { $0.value == .any }) {
+      reading.warning(all.setting, "'*' matches any host, so that the other patterns do nothing")
+    }
+    return HostCondition(hosts: hosts.map(\.value))
+  }
+
+  func holds(_ facts: borrowing RequestFacts, _ context: borrowing ConditionContext) -> Bool {
+    guard let host = context.host else { return true }
+    return hosts.contains { $0.matches(host) }
+  }
+
+  func covers(_ narrow: ComparedConditions, in wide: ComparedConditions) -> Bool {
+    CoveredHosts(hosts).covers(narrow.conditions.hosts)
+  }
+
+  var expected: String { Rule.list(hosts.map(\.description)) }
+  static func seen(_ request: SeenRequest) -> String { request.host.bytes.span.string }
+
+  /// Hosts are what the requests are made for (`WitnessHosts`).
+  func addWitnesses(to dimensions: inout WitnessDimensions) {}
+}
+
+extension Rule.Conditions {
+  /// Empty: any host.
+  public var hosts: [HostPattern] {
+    get { self[HostCondition.self]?.hosts ?? [] }
+    set { self[HostCondition.self] = newValue.isEmpty ? nil : HostCondition(hosts: newValue) }
+  }
+}

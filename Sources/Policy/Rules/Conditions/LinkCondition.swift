@@ -1,0 +1,60 @@
+// `when`: by what link the default route of the machine leaves just now.
+
+import Reachability
+
+struct LinkCondition: RuleCondition {
+  static let setting = KnownSetting(
+    "when", .list(.word(ReachabilityStatus.allCases.map(\.rawValue))),
+    "By what link the default route of the machine leaves just now.")
+  static let subject = ConditionSubject.sender
+
+  let links: [ReachabilityStatus]
+
+  static func read(_ setting: Setting, by reading: ConfigurationReading) -> LinkCondition? {
+    LinkCondition(links: reading.links(setting))
+  }
+
+  func holds(_ facts: borrowing RequestFacts, _ context: borrowing ConditionContext) -> Bool {
+    links.contains(facts.link)
+  }
+
+  func covers(_ narrow: ComparedConditions, in wide: ComparedConditions) -> Bool {
+    isCovered(narrow.conditions.links, by: links)
+  }
+
+  func isApart(from other: Rule.Conditions) -> Bool {
+    let others = other.links
+    return !others.isEmpty && !links.contains(where: others.contains)
+  }
+
+  var expected: String { Rule.list(links.map(\.rawValue)) }
+  static func seen(_ request: SeenRequest) -> String { (request.asker.link ?? .unknown).rawValue }
+
+  static let option: SenderOption? = .when
+  static func isSaid(by asker: Asker) -> Bool { asker.link != nil }
+  func fit(_ asker: inout Asker) { asker.link = links.first }
+  func addWitnesses(to dimensions: inout WitnessDimensions) { dimensions.links = ReachabilityStatus.allCases }
+}
+
+extension Rule.Conditions {
+  /// Empty: any link.
+  public var links: [ReachabilityStatus] {
+    get { self[LinkCondition.self]?.links ?? [] }
+    set { self[LinkCondition.self] = newValue.isEmpty ? nil : LinkCondition(links: newValue) }
+  }
+}
+
+extension ConfigurationReading {
+  /// The kinds of link that a condition names. `possible`: those that it can meet.
+  func links(
+    _ setting: Setting, of possible: [ReachabilityStatus] = ReachabilityStatus.allCases
+  ) -> [ReachabilityStatus] {
+    let links = elements(setting, of: "strings").compactMap { element in
+      choice(element, ReachabilityStatus.self).map { (value: $0, setting: element) }
+    }
+    warnOfRepetition(links) { $0.rawValue.quoted }
+    let values = links.map(\.value)
+    if possible.allSatisfy(values.contains) { warning(setting, "every kind is listed, so that it always holds") }
+    return values
+  }
+}

@@ -1,0 +1,70 @@
+// `methods`: to the letter (RFC 9110, 9.1).
+
+import Bytes
+
+struct MethodCondition: RuleCondition {
+  static let setting = KnownSetting("methods", .list(.text), "Methods, to the letter.")
+  static let subject = ConditionSubject.request
+
+  let methods: [String]
+  /// The same as bytes, so that matching compares and does not convert.
+  private let bytes: [[UInt8]]
+
+  init(_ methods: [String]) {
+    self.methods = methods
+    bytes = methods.map { Array($0.utf8) }
+  }
+
+  static func read(_ setting: Setting, by reading: ConfigurationReading) -> MethodCondition? {
+    let methods = reading.methods(reading.elements(setting, of: "strings")) { element in
+      reading.warning(
+        element, "methods are not looked at when a tunnel is asked for; 'connect' says what is done with one")
+    }
+    return MethodCondition(methods)
+  }
+
+  func holds(_ facts: borrowing RequestFacts, _ context: borrowing ConditionContext) -> Bool {
+    for method in bytes where method.span.equals(facts.method) { return true }
+    return false
+  }
+
+  func covers(_ narrow: ComparedConditions, in wide: ComparedConditions) -> Bool {
+    isCovered(narrow.conditions.methods, by: methods)
+  }
+
+  var expected: String { Rule.list(methods) }
+  static func seen(_ request: SeenRequest) -> String { request.method }
+  func addWitnesses(to dimensions: inout WitnessDimensions) { dimensions.add(methods: methods) }
+}
+
+extension Rule.Conditions {
+  /// Empty: any method.
+  public var methods: [String] {
+    get { self[MethodCondition.self]?.methods ?? [] }
+    set { self[MethodCondition.self] = newValue.isEmpty ? nil : MethodCondition(newValue) }
+  }
+}
+
+extension ConfigurationReading {
+  /// The methods of a list. `warnOfConnect` is called for CONNECT, which is no method of a request.
+  func methods(_ elements: [Setting], warnOfConnect: (Setting) -> Void) -> [String] {
+    let methods = elements.compactMap { element -> (value: String, setting: Setting)? in
+      guard let method = string(element) else { return nil }
+      guard FieldSyntax.isToken(method) else {
+        error(element, "expected a method (a token, RFC 9110, 9.1), found \(method.quoted)")
+        return nil
+      }
+      if method == "CONNECT" { warnOfConnect(element) }
+      warnOfCase(method, element)
+      return (method, element)
+    }
+    warnOfRepetition(methods) { $0.quoted }
+    return methods.map(\.value)
+  }
+
+  private func warnOfCase(_ method: String, _ setting: Setting) {
+    guard !FieldSyntax.knownMethods.contains(method), FieldSyntax.knownMethods.contains(method.uppercased())
+    else { return }
+    warning(setting, "methods are case-sensitive; did you mean '\(method.uppercased())'?")
+  }
+}

@@ -1,0 +1,88 @@
+// `paths`: patterns of the path, without the query. How they are compared stands in PathPattern.swift and PathReadings.swift.
+
+import Bytes
+
+struct PathsCondition: RuleCondition {
+  static let setting = KnownSetting("paths", .list(.text), "Paths without the query; * is any run of characters.")
+  static let subject = ConditionSubject.request
+
+  let patterns: [PathPattern]
+  /// As a rule that refuses asks, and as any other does.
+  private let strict: PathCondition
+  private let lenient: PathCondition
+
+  init(_ patterns: [PathPattern]) {
+    self.patterns = patterns
+    strict = PathCondition(patterns, denies: true)
+    lenient = PathCondition(patterns, denies: false)
+  }
+
+  static func read(_ setting: Setting, by reading: ConfigurationReading) -> PathsCondition? {
+    let paths = reading.elements(setting, of: "strings").compactMap {
+      element -> (value: PathPattern, setting: Setting)? in
+      guard let text = reading.string(element) else { return nil }
+      if let fault = fault(text) {
+        reading.error(element, fault)
+        return nil
+      }
+      return (PathPattern(text), element)
+    }
+    reading.warnOfRepetition(paths) { $0.description.quoted }
+    return PathsCondition(paths.map(\.value))
+  }
+
+  private static func fault(_ text: String) -> String? {
+    if !text.hasPrefix("/"), !text.hasPrefix("*") {
+      return "expected a path that begins with '/' or '*', found \(text.quoted)"
+    }
+    if text.utf8.contains(0x3f) {
+      return
+        "\(text.quoted) holds '?', which no path does: the query is not looked at, and only '*' is a wildcard"
+    }
+    if text.utf8.contains(0x23) {
+      return "\(text.quoted) holds '#', which no path does: a client keeps the fragment"
+    }
+    if text.utf8.contains(where: { $0 <= 0x20 || $0 >= 0x7f }) {
+      return
+        "\(text.quoted) holds what a path carries percent-encoded only; write '%' and two digits for each byte"
+    }
+    if text.utf8.count > ConfigurationReading.longestPath {
+      return "expected a path of at most \(ConfigurationReading.longestPath) bytes"
+    }
+    if text.utf8.count(where: { $0 == 0x2a }) > ConfigurationReading.mostPathWildcards {
+      return "expected at most \(ConfigurationReading.mostPathWildcards) '*' in one path"
+    }
+    return nil
+  }
+
+  func holds(_ facts: borrowing RequestFacts, _ context: borrowing ConditionContext) -> Bool {
+    (context.isStrict ? strict : lenient).holds(facts.path, context.paths)
+  }
+
+  /// A pattern that matches another's text, its `*` taken for an octet of no pattern, matches whatever that one does. A rule
+  /// that denies matches where any reading of a path does; one that allows, which needs all of them, does not cover it.
+  func covers(_ narrow: ComparedConditions, in wide: ComparedConditions) -> Bool {
+    let others = narrow.conditions.paths
+    if others.isEmpty || narrow.isStrict && !wide.isStrict { return false }
+    return others.allSatisfy { pattern in
+      let examples = pattern.examples
+      return Escapes.ways.indices.allSatisfy { way in
+        let example = examples[examples.count == 1 ? 0 : way]
+        return patterns.contains { $0.matches(example.span, way: way) }
+      }
+    }
+  }
+
+  var expected: String { Rule.list(patterns.map(\.description)) }
+  /// `Rule.seen` says which reading it was.
+  static func seen(_ request: SeenRequest) -> String { request.path }
+  func addWitnesses(to dimensions: inout WitnessDimensions) { dimensions.add(paths: patterns) }
+}
+
+extension Rule.Conditions {
+  /// Empty: any path. `PathCondition` says how they are compared.
+  public var paths: [PathPattern] {
+    get { self[PathsCondition.self]?.patterns ?? [] }
+    set { self[PathsCondition.self] = newValue.isEmpty ? nil : PathsCondition(newValue) }
+  }
+}

@@ -1,0 +1,36 @@
+// `ports`: those of the destination.
+
+struct PortCondition: RuleCondition {
+  static let setting = KnownSetting("ports", .list(.integer(1...65535)), "Ports of the destination.")
+  static let subject = ConditionSubject.destination
+
+  let ports: [UInt16]
+
+  static func read(_ setting: Setting, by reading: ConfigurationReading) -> PortCondition? {
+    let ports = reading.elements(setting, of: "integers").compactMap { element in
+      reading.integer(element, in: Bounds.ports).map { (value: UInt16($0), setting: element) }
+    }
+    reading.warnOfRepetition(ports) { "\($0)" }
+    return PortCondition(ports: ports.map(\.value))
+  }
+
+  func holds(_ facts: borrowing RequestFacts, _ context: borrowing ConditionContext) -> Bool {
+    ports.contains(facts.port)
+  }
+
+  func covers(_ narrow: ComparedConditions, in wide: ComparedConditions) -> Bool {
+    isCovered(narrow.conditions.ports, by: ports)
+  }
+
+  var expected: String { Rule.list(ports.map { "\($0)" }) }
+  static func seen(_ request: SeenRequest) -> String { "\(request.port)" }
+  func addWitnesses(to dimensions: inout WitnessDimensions) { dimensions.add(ports: ports) }
+}
+
+extension Rule.Conditions {
+  /// Empty: any port.
+  public var ports: [UInt16] {
+    get { self[PortCondition.self]?.ports ?? [] }
+    set { self[PortCondition.self] = newValue.isEmpty ? nil : PortCondition(ports: newValue) }
+  }
+}

@@ -1,0 +1,72 @@
+// `proxy_users`: who the client says it is, by a name and a password of `credentials` in [proxy].
+
+import Bytes
+
+struct ProxyUserCondition: RuleCondition {
+  static let setting = KnownSetting(
+    "proxy_users", .list(.text), "Names of 'credentials' in [proxy] with whose password the client comes.")
+  static let subject = ConditionSubject.sender
+
+  let names: [String]
+
+  static func read(_ setting: Setting, by reading: ConfigurationReading) -> ProxyUserCondition? {
+    let names = reading.elements(setting, of: "names of 'credentials'").compactMap {
+      element -> (value: String, setting: Setting)? in
+      guard let name = reading.string(element) else { return nil }
+      // What a pair of Basic credentials cannot hold (RFC 7617, 2).
+      if name.isEmpty || name.utf8.contains(0x3a) || name.unicodeScalars.contains(where: \.isUnprintable) {
+        reading.error(element, "expected a name without ':' and control characters, found \(name.quoted)")
+        return nil
+      }
+      return (name, element)
+    }
+    reading.warnOfRepetition(names) { $0.quoted }
+    return ProxyUserCondition(names: names.map(\.value))
+  }
+
+  /// A client that names nobody is none of them. That one with a wrong password is refused before rules are asked.
+  func holds(_ facts: borrowing RequestFacts, _ context: borrowing ConditionContext) -> Bool {
+    guard let name = facts.sender.proxyUser else { return false }
+    return names.contains(name)
+  }
+
+  func covers(_ narrow: ComparedConditions, in wide: ComparedConditions) -> Bool {
+    isCovered(narrow.conditions.proxyUsers, by: names)
+  }
+
+  func isApart(from other: Rule.Conditions) -> Bool {
+    let others = other.proxyUsers
+    return !others.isEmpty && !names.contains(where: others.contains)
+  }
+
+  var expected: String { Rule.list(names) }
+  static func seen(_ request: SeenRequest) -> String { request.asker.sender.proxyUser ?? "a client that names nobody" }
+
+  static let option: SenderOption? = .proxyUser
+  static func isSaid(by asker: Asker) -> Bool { asker.sender.proxyUser != nil }
+  func fit(_ asker: inout Asker) { asker.sender.proxyUser = names.first }
+  func addWitnesses(to dimensions: inout WitnessDimensions) { dimensions.add(proxyUsers: names) }
+}
+
+extension Rule.Conditions {
+  /// Empty: any client.
+  var proxyUsers: [String] { self[ProxyUserCondition.self]?.names ?? [] }
+}
+
+extension ConfigurationReading {
+  /// Of names that nobody can have.
+  func warnOfIdleProxyUsers(_ rule: RuleDraft) {
+    guard let setting = rule.settings[ProxyUserCondition.key], case .array(let values) = setting.value.content else {
+      return
+    }
+    if hasWithheldCredentials { return }
+    let known = configuration.proxy.credentials.map(\.user)
+    if known.isEmpty {
+      return warning(
+        setting, "nobody is meant by it, for [proxy] has no 'credentials' by which a client says who it is")
+    }
+    for (name, value) in zip(rule.conditions.proxyUsers, values) where !known.contains(name) {
+      warning(setting.element(value), "there is no \(name.quoted) among the 'credentials' of [proxy]")
+    }
+  }
+}

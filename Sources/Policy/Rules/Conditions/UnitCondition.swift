@@ -1,0 +1,58 @@
+// `units`: systemd units that the client runs in, or slices that those are in.
+
+struct UnitCondition: RuleCondition {
+  static let setting = KnownSetting(
+    "units", .list(.text), "systemd units that the client runs in, or slices that those are in.")
+  static let subject = ConditionSubject.sender
+  static let asksFor = SenderFacts.client
+
+  /// One of them must be a component of the client's path in the tree of control groups.
+  let units: [String]
+
+  static func read(_ setting: Setting, by reading: ConfigurationReading) -> UnitCondition? {
+    let units = reading.elements(setting, of: "names of systemd units").compactMap {
+      element -> (value: String, setting: Setting)? in
+      guard let name = reading.string(element) else { return nil }
+      if let fault = UnitName.fault(name) {
+        reading.error(element, fault)
+        return nil
+      }
+      return (name, element)
+    }
+    reading.warnOfRepetition(units) { $0.quoted }
+    return UnitCondition(units: units.map(\.value))
+  }
+
+  func holds(_ facts: borrowing RequestFacts, _ context: borrowing ConditionContext) -> Bool {
+    facts.sender.client?.belongs(
+      toOneOf: units, countsOwn: context.namesUsers, strictly: context.isStrict) ?? false
+  }
+
+  /// A client meets either list by any one element, so that only a list which holds the other covers it. Beside users, units
+  /// count that without them do not (`LocalClient.belongs`).
+  func covers(_ narrow: ComparedConditions, in wide: ComparedConditions) -> Bool {
+    isCovered(narrow.conditions.units, by: units)
+      && (wide.conditions.users != nil || narrow.conditions.users == nil)
+  }
+
+  var expected: String { Rule.list(units) }
+
+  static func seen(_ request: SeenRequest) -> String {
+    request.asker.sender.client?.unit ?? "a client whose unit is not known"
+  }
+
+  static let option: SenderOption? = .unit
+  static func isSaid(by asker: Asker) -> Bool { asker.sender.client.map { !$0.cgroup.isEmpty } ?? false }
+
+  func fit(_ asker: inout Asker) {
+    asker.sender.client = LocalClient(
+      userID: asker.sender.client?.userID ?? LocalClient.noUser, user: nil, cgroup: units)
+  }
+
+  func addWitnesses(to dimensions: inout WitnessDimensions) { dimensions.add(units: units) }
+}
+
+extension Rule.Conditions {
+  /// Empty: any client.
+  public var units: [String] { self[UnitCondition.self]?.units ?? [] }
+}

@@ -1,0 +1,147 @@
+// `users`: the local user that owns the client's socket.
+//
+// Names become numbers when the configuration is read, so that matching compares numbers and a name that changes hands does
+// not change what a running daemon does.
+
+extension Bounds {
+  /// All that uid_t holds but its largest number, which stands for "none" (chown(2)).
+  static let userIDs = 0...4_294_967_294
+  /// In bytes: LOGIN_NAME_MAX of Linux, without its final zero.
+  static let longestUserName = 255
+}
+
+struct UserCondition: RuleCondition {
+  static let setting = KnownSetting(
+    "users", .list(.oneOf([.text, .integer(0...4_294_967_294)])),
+    "Local users that own the socket of the client, by name or number.")
+  static let subject = ConditionSubject.sender
+  static let asksFor = SenderFacts.client
+
+  /// Empty: none of the names exists, so that nobody matches.
+  let numbers: [UInt32]
+  /// As the file has them, names and numbers, for those who read.
+  let names: [String]
+
+  static func read(_ setting: Setting, by reading: ConfigurationReading) -> UserCondition? {
+    let users = reading.users(setting)
+    return UserCondition(numbers: users.compactMap(\.number), names: users.map(\.name))
+  }
+
+  func holds(_ facts: borrowing RequestFacts, _ context: borrowing ConditionContext) -> Bool {
+    facts.sender.client?.isOne(of: numbers, strictly: context.isStrict) ?? false
+  }
+
+  /// The numbers are compared, whatever names stand for them.
+  func covers(_ narrow: ComparedConditions, in wide: ComparedConditions) -> Bool {
+    narrow.conditions.users?.allSatisfy(numbers.contains) ?? false
+  }
+
+  func isApart(from other: Rule.Conditions) -> Bool {
+    if numbers.isEmpty { return true }
+    return other.users.map { Set(numbers).isDisjoint(with: $0) } ?? false
+  }
+
+  var expected: String { Rule.list(names) }
+
+  static func seen(_ request: SeenRequest) -> String {
+    guard let client = request.asker.sender.client else { return "a client that is not known" }
+    if client.userID == LocalClient.noUser { return "a user who is not known" }
+    return client.user ?? "\(client.userID)"
+  }
+
+  static let option: SenderOption? = .user
+
+  static func isSaid(by asker: Asker) -> Bool {
+    asker.sender.client.map { $0.userID != LocalClient.noUser } ?? false
+  }
+
+  func fit(_ asker: inout Asker) {
+    asker.sender.client = LocalClient(
+      userID: numbers.first ?? LocalClient.noUser, user: nil, cgroup: asker.sender.client?.cgroup ?? [])
+  }
+
+  func addWitnesses(to dimensions: inout WitnessDimensions) { dimensions.add(users: numbers, names: names) }
+}
+
+extension Rule.Conditions {
+  /// User ids; nil: any client, one that is not known too.
+  public var users: [UInt32]? { self[UserCondition.self]?.numbers }
+  var userNames: [String] { self[UserCondition.self]?.names ?? [] }
+}
+
+extension ConfigurationReading {
+  /// A user as a rule names it; no number where there is none of the name.
+  struct NamedUser {
+    let name: String
+    let number: UInt32?
+  }
+
+  fileprivate func users(_ setting: Setting) -> [NamedUser] {
+    let users = elements(setting, of: "names and numbers of users").compactMap { element in
+      user(element).map { (value: $0, setting: element) }
+    }
+    warnOfRepetition(users)
+    return users.map(\.value)
+  }
+
+  /// Users by name or number, as `users` of a rule has them; a name that does not exist is warned of, and is nobody.
+  func userList(_ setting: Setting) -> [UInt32] { users(setting).compactMap(\.number) }
+
+  func user(_ setting: Setting) -> NamedUser? {
+    switch setting.value.content {
+    case .integer:
+      return integer(setting, in: Bounds.userIDs).map { NamedUser(name: "\($0)", number: UInt32($0)) }
+    case .string(let name):
+      return user(setting, named: name)
+    default:
+      expected("the name or the number of a user", setting)
+      return nil
+    }
+  }
+
+  private func user(_ setting: Setting, named name: String) -> NamedUser? {
+    // What passwd(5) cannot hold.
+    guard (1...Bounds.longestUserName).contains(name.utf8.count), !name.utf8.contains(0x3a),
+      !name.unicodeScalars.contains(where: \.isUnprintable)
+    else {
+      error(
+        setting,
+        "expected the name of a user, 1 to \(Bounds.longestUserName) bytes without ':' and control characters, "
+          + "found \(name.quoted)")
+      return nil
+    }
+    let result = userIDs[name] ?? files.userID(named: name)
+    userIDs[name] = result
+    switch result {
+    case .success(let number?): return NamedUser(name: name, number: number)
+    case .success(nil) where name.utf8.allSatisfy(\.isASCIIDigit):
+      error(setting, "there is no user named \(name.quoted); a number stands without quotes")
+      return nil
+    case .success(nil):
+      warning(
+        setting,
+        "there is no user named \(name.quoted), so that nobody is meant by it; names are looked up when the "
+          + "configuration is read")
+      return NamedUser(name: name, number: nil)
+    case .failure(let fault):
+      error(setting, "cannot look up the user \(name.quoted): \(fault)")
+      return nil
+    }
+  }
+
+  /// Warns of a name twice, and of a user by two names.
+  private func warnOfRepetition(_ users: [(value: NamedUser, setting: Setting)]) {
+    var names: Set<String> = []
+    var numbers: [UInt32: String] = [:]
+    for (user, setting) in users {
+      if !names.insert(user.name).inserted {
+        warning(setting, "\(user.name.quoted) stands in the list twice")
+      } else if let number = user.number {
+        if let other = numbers[number] {
+          warning(setting, "\(user.name.quoted) is the same user as \(other.quoted), who stands in the list already")
+        }
+        numbers[number] = numbers[number] ?? user.name
+      }
+    }
+  }
+}
