@@ -170,6 +170,12 @@ public struct ByteBuffer: ~Copyable, @unchecked Sendable {
     } while rest > 0
   }
 
+  /// The same, with a sign where it is negative.
+  public mutating func append(integer value: Int) {
+    if value < 0 { append(0x2d) }
+    append(decimal: UInt64(value.magnitude))
+  }
+
   /// The number in decimal digits, at least `width` of them.
   public mutating func append(decimal value: UInt64, width: Int) {
     var bound: UInt64 = 10

@@ -100,7 +100,7 @@ import Testing
         #expect(document["detail"] == .string(detail))
         #expect(document["rule"] == rule.map { .string($0) })
         #expect(document["error"] == .string("\(kind.errorType)"))
-        #expect(document["nsurlError"] == .number("\(kind.nsurlError)"))
+        #expect(document["nsurlError"] == .number("\(kind.row.nsurlError)"))
         #expect(document["ref"] == .string("02NF6Y"))
       }
     }

@@ -207,7 +207,8 @@ extension Explanation.PassedOver {
     switch failure {
     case .requestsOnly:
       condition = Rule.requestsOnly
-      expected = "a request, for the rule has 'methods' or 'paths' and no 'connect'"
+      let keys = rule.conditions.all.map { type(of: $0) }.filter { $0.subject == .request }.map { $0.key.quoted }
+      expected = "a request, for the rule has \(keys.joined(separator: " and ")) and no 'connect'"
       seen = "a tunnel, of whose requests nothing is known yet"
     case .condition(let failed):
       condition = type(of: failed).key

@@ -26,13 +26,8 @@ extension Exchange {
 extension Problem {
   /// The status by which a gRPC program knows what happened.
   var grpcStatus: UInt64 {
-    switch kind {
-    case .authenticationRequired: 16
-    case .denied, .methodNotAllowed, .addressDenied, .redirectRefused, .cellularNotAllowed: 7
-    case .headTooLarge, .requestBodyTooLarge, .responseBodyTooLarge, .hostBusy, .heldBodiesSpent, .responseHeadTooLarge:
-      8
-    default: status == 504 || status == 408 ? 4 : 14
-    }
+    let timedOut = kind == .originFailed && status == 504
+    return (timedOut ? .deadlineExceeded : kind.row.grpcStatus).rawValue
   }
 }
 

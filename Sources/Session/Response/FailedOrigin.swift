@@ -51,34 +51,15 @@ extension Exchange {
   }
 }
 
-extension Problem.Kind {
-  /// Whether it says that the destination could not be reached.
-  public var isAboutReachability: Bool { Problem(self, "").occasion == .unreachable }
-}
-
 extension Problem {
   /// On what occasion of an `answer` it comes; nil: on none.
   var occasion: SubstituteAnswer.Occasion? {
     if !violations.isEmpty { return .violation }
     switch kind {
     case .originFailed: return .serverError
-    case .nameNotFound, .nameFailed, .nameTimeout, .connectionRefused, .connectionTimeout, .connectionFailed,
-      .notReachable, .connectionClosed, .responseTimeout, .exchangeTimeout, .tlsTimeout, .incompleteResponse:
-      return .unreachable
     // What a parent answers with 5xx is that it has no way; anything else is its decision.
     case .parentRefused: return (500..<600).contains(receivedStatus ?? 0) ? .unreachable : nil
-    case .malformedRequest, .headTooLarge, .slowRequest, .versionNotSupported, .clientNotIdentified, .denied,
-      .cancelled, .unanswered,
-      .methodNotAllowed, .authenticationRequired, .addressDenied, .schemeNotSupported, .loop, .malformedResponse,
-      .responseHeadTooLarge, .stalled, .hostBusy, .misdirected, .interceptionFailed, .shuttingDown,
-      .cellularNotAllowed, .parentAuthentication, .parentFailed, .requestBodyTooLarge, .unsupportedBody,
-      .heldBodiesSpent, .spoolFailed, .notStored, .unacceptableStatus, .unacceptableContentType, .malformedContent,
-      .undecodableContent,
-      .responseBodyTooLarge, .redirectRefused, .tlsFailed, .tlsAlert, .protocolNotOffered, .certificateUntrusted,
-      .certificateExpired,
-      .certificateNotYetValid, .certificateNameMismatch, .certificateRevoked, .revocationUnknown, .pinMismatch,
-      .pinsExpired:
-      return nil
+    default: return kind.isAboutReachability ? .unreachable : nil
     }
   }
 }

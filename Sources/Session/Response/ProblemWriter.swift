@@ -132,7 +132,7 @@ struct ProblemWriter {
     out.append(",\"error\":\"")
     out.append(problem.kind.errorType)
     out.append("\",\"nsurlError\":")
-    out.append(problem.kind.nsurlError)
+    out.append(integer: problem.kind.row.nsurlError)
     if let advice = problem.advice { out.append(advice) }
     if problem.violations.isEmpty, let difference = problem.difference {
       out.append(",\"expected\":")
@@ -158,7 +158,7 @@ struct ProblemWriter {
       out.append(",\"seen\":")
       out.append(json: violation.seen)
       out.append(",\"nsurlError\":")
-      out.append(Problem.Kind(violation.subject).nsurlError)
+      out.append(integer: Problem.Kind(violation.subject).row.nsurlError)
       out.append("}")
     }
     out.append("]")
