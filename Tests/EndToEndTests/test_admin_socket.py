@@ -170,9 +170,27 @@ def test_a_method_that_a_resource_has_not(path, method, allowed, administered, r
     assert connection.exchange(request("/v1/status")).status == 200
 
 
+def test_the_resources_list_themselves(administered, raw_admin):
+    proxy = administered()
+    connection = raw_admin(proxy)
+    listed = json.loads(connection.exchange(request("/v1")).body)["resources"]
+    assert {"method": "POST", "path": "/v1/reload", "right": "act", "query": ["close_denied"], "what": "Reads the configuration again."} in listed
+    for row in listed:
+        path = row["path"].replace("{ref}", "AAAAAA")
+        own = [other for other in listed if other["path"] == row["path"]]
+        answer = connection.exchange(request(path, "OPTIONS"))
+        assert (answer.status, json.loads(answer.body)["resources"]) == (200, own)
+        allowed = answer.options("Allow")
+        assert row["method"].lower().encode() in allowed and b"options" in allowed and b"delete" not in allowed
+        refused = connection.exchange(request(path, "DELETE"))
+        assert refused.status == 405 and refused.options("Allow") == allowed
+        # A name that its query does not have.
+        assert connection.exchange(request(f"{path}?nonsense=1", row["method"])).status == 400
+
+
 @pytest.mark.parametrize(
     "path",
-    ["/", "/v1", "/v1/", "/v1/status/", "/v2/status", "/v1/Status", "/v1/statusx", "/metrics/x",
+    ["/", "/v1/", "/v1/status/", "/v2/status", "/v1/Status", "/v1/statusx", "/metrics/x",
      "/v1/../v1/status", "//v1/status", "/%76%31/nothing"],
 )
 def test_a_path_that_there_is_not(path, administered):

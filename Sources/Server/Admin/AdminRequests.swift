@@ -28,90 +28,42 @@ extension AdminServer {
     case rule(RuleAction)
   }
 
-  /// The names that the query of a resource may have.
-  private static func queryNames(_ path: String) -> [String] {
-    switch path {
-    case "/v1/events": ["kind", "rule", "user", "ref"]
-    case "/v1/reachability": ["host"]
-    case "/v1/decisions": ["limit", "refused"]
-    case "/v1/cache": ["url"]
-    case "/v1/cache/answers": ["host", "rule"]
-    case "/v1/cancel": ["ref", "host", "rule", "user"]
-    case "/v1/allow", "/v1/deny": AskingLimits.queryNames
-    case "/v1/revoke": ["id"]
-    case "/v1/reload": ["close_denied"]
-    case "/v1/rule": ["ref", "verdict"]
-    case "/v1/temporary": ["method", "url", "uid", "unit"]
-    case "/v1/dashboard": ["user"]
-    case "/v1/cache/purge": ["url", "host", "rule", "older", "all"]
-    default: []
-    }
-  }
-
   func answer(_ request: AdminRequest, _ connection: AdminConnection) {
     var userID = connection.kind == .socket ? connection.descriptor.peerUserID : nil
     if connection.kind == .web {
       guard let dashboard, let session = admit(request, connection, dashboard) else { return }
       userID = session.askedBy
     }
-    if let refusal = rights(of: connection, userID).refusal(request, userID: userID) {
+    let rights = rights(of: connection, userID)
+    if let refusal = rights.refusal(request, userID: userID) {
       return refuse(refusal.status, refusal.detail, connection)
     }
-    if let fault = AdminQuery.fault(in: request.query, expecting: Self.queryNames(request.path)) {
+    let routes = AdminRoute.routes(request.path)
+    guard let route = routes.first(where: { $0.method == request.method }) else {
+      return answer(request, of: routes, connection)
+    }
+    if let fault = AdminQuery.fault(in: request.query, expecting: route.query) {
       return refuse(400, fault.sentence, connection)
     }
     if connection.kind == .metrics, let scraped, scraped.until > Clock.monotonic {
       return connection.write(scraped.page)
     }
-    switch (request.method, request.path) {
-    case ("GET", "/v1/status"): inquire(.statistics, .status, connection)
-    case ("GET", "/v1/rules"): inquire(.statistics, .rules, connection)
-    case ("GET", "/v1/pins"): inquire(.statistics, .pins, connection)
-    case ("GET", "/metrics"): inquire(.statistics, .metrics, connection)
-    case ("GET", "/v1/dashboard"): tellDashboard(connection)
-    case ("POST", "/v1/dashboard"): makeLink(request, connection)
-    case ("GET", "/v1/series"): tellSeries(connection)
-    case ("GET", "/v1/connections"): inquire(.connections, .connections, connection)
-    case ("GET", "/v1/decisions"): askDecisions(request, connection)
-    case ("GET", "/v1/events"): watch(request, connection)
-    case ("GET", "/v1/reachability"): askReachability(request, connection)
-    case ("GET", "/v1/cache"), ("GET", "/v1/cache/answers"): tellCache(request, connection)
-    case ("POST", "/v1/cache/purge"): purgeCache(request, connection)
-    case ("POST", "/v1/cancel"): cancel(request, connection)
-    case ("POST", "/v1/flush"): flush(connection)
-    case ("GET", "/v1/asks"): tellAsks(connection)
-    case ("GET", "/v1/rule"): tellRule(request, connection)
-    case ("GET", "/v1/temporary"): tellTemporary(request, connection)
-    case ("POST", "/v1/allow"), ("POST", "/v1/deny"):
-      answerAsk(
-        request.path == "/v1/allow" ? .allow : .deny, request, by: userID,
-        mayAct: rights(of: connection, userID) >= .act, connection)
-    case ("POST", "/v1/revoke"): revoke(request, connection)
-    case ("POST", "/v1/reload"): reload(request, connection)
-    case ("POST", "/v1/drain"):
-      host.drainNow()
-      connection.write(.json(.object([("draining", .boolean(true))]), status: 202))
-    case (_, let path) where path.hasPrefix("/v1/decisions/") && request.method == "GET":
-      guard let reference = Reference(String(path.dropFirst("/v1/decisions/".count))) else {
-        return refuse(404, "expected a reference of six characters, as in a log line", connection)
-      }
-      if shared.desk.question(reference.text) != nil {
-        return refuse(404, "\(reference.text) waits for an operator: sallyport allow \(reference.text)", connection)
-      }
-      inquire(.decision(reference), .decision, connection)
-    case (_, "/v1/status"), (_, "/v1/rules"), (_, "/v1/pins"), (_, "/metrics"), (_, "/v1/connections"),
-      (_, "/v1/decisions"), (_, "/v1/events"), (_, "/v1/reachability"), (_, "/v1/cache"), (_, "/v1/cache/answers"),
-      (_, "/v1/asks"), (_, "/v1/series"),
-      (_, "/v1/rule"), (_, "/v1/temporary"):
-      connection.write(.problem(405, "expected GET"), allow: "GET")
-    case (_, "/v1/reload"), (_, "/v1/drain"), (_, "/v1/cache/purge"), (_, "/v1/cancel"), (_, "/v1/flush"),
-      (_, "/v1/allow"), (_, "/v1/deny"), (_, "/v1/revoke"):
-      connection.write(.problem(405, "expected POST"), allow: "POST")
-    case (_, "/v1/dashboard"): connection.write(.problem(405, "expected GET or POST"), allow: "GET, POST")
-    case (_, let path) where path.hasPrefix("/v1/decisions/"):
-      connection.write(.problem(405, "expected GET"), allow: "GET")
-    default: refuse(404, "there is no such resource; sallyport-admin(7) lists them", connection)
+    route.answer(
+      self,
+      AdminCall(
+        request: request, argument: route.argument(in: request.path) ?? "", userID: userID, mayAct: rights >= .act,
+        connection: connection))
+  }
+
+  /// `routes`: those of the path, none of which is of the method.
+  private func answer(_ request: AdminRequest, of routes: [AdminRoute], _ connection: AdminConnection) {
+    if routes.isEmpty {
+      return refuse(404, "there is no such resource; GET /v1 and sallyport-admin(7) list them", connection)
     }
+    let methods = AdminRoute.methods(routes)
+    if request.method == "OPTIONS" { return connection.write(.json(AdminRoute.json(routes)), allow: methods) }
+    let expected = routes.map(\.method).joined(separator: " or ")
+    connection.write(.problem(405, "expected \(expected)"), allow: methods)
   }
 
   private func rights(of connection: AdminConnection, _ userID: UInt32?) -> AdminRights {
@@ -130,7 +82,7 @@ extension AdminServer {
 
   // MARK: Events
 
-  private func watch(_ request: AdminRequest, _ connection: AdminConnection) {
+  func watch(_ request: AdminRequest, _ connection: AdminConnection) {
     var kinds = EventKinds.all
     switch AdminQuery.values(of: "kind", in: request.query) {
     case .failure(let fault): return refuse(400, fault.sentence, connection)
@@ -161,7 +113,7 @@ extension AdminServer {
 
   // MARK: Reachability
 
-  private func askReachability(_ request: AdminRequest, _ connection: AdminConnection) {
+  func askReachability(_ request: AdminRequest, _ connection: AdminConnection) {
     var name: String? = nil
     switch AdminQuery.values(of: "host", in: request.query) {
     case .failure(let fault): return refuse(400, fault.sentence, connection)
@@ -268,7 +220,7 @@ extension AdminServer {
     return nil
   }
 
-  private func askDecisions(_ request: AdminRequest, _ connection: AdminConnection) {
+  func askDecisions(_ request: AdminRequest, _ connection: AdminConnection) {
     func value(_ name: String) -> Result<String?, AdminQuery.Fault> {
       AdminQuery.values(of: name, in: request.query).flatMap { values in
         values.count > 1

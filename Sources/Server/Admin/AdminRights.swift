@@ -24,12 +24,10 @@ enum AdminRights: Int, Comparable {
 
   /// What a request takes. Only methods that change nothing are for everybody.
   static func needed(method: String, path: String) -> AdminRights {
-    // Who may read what is asked may answer it; what else such a request may do its handler says.
-    if method == "POST", path == "/v1/allow" || path == "/v1/deny" { return .read }
-    // A link to the dashboard has no more rights than who asks for it.
-    if method == "POST", path == "/v1/dashboard" { return .read }
-    guard method == "GET" else { return .act }
-    return path == "/metrics" ? .metrics : .read
+    let routes = AdminRoute.routes(path)
+    if let route = routes.first(where: { $0.method == method }) { return route.right }
+    if method == "OPTIONS", let least = routes.map(\.right).min() { return least }
+    return method == "GET" ? .read : .act
   }
 
   /// Why a request is refused; nil where it is allowed.
