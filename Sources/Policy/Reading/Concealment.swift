@@ -2,7 +2,8 @@
 //
 // Where the file is well formed, the tree says: what stands under a key whose name speaks of secrets, or comes near one
 // that does ('pasword'), is hidden, but for the names of files, credentials and variables; so is a URL with a user name
-// in it, for a password follows that. Where the syntax is broken there is no tree, and lines are judged by the keys that are found on them. Both hide too much rather than too little.
+// in it, for a password follows that. Where the syntax is broken there is no tree, and whatever is not known to be harmless is hidden.
+// Both hide too much rather than too little.
 // Tests: SecretTests.
 
 enum Concealment {
@@ -13,17 +14,18 @@ enum Concealment {
     return tree.ranges.sorted { $0.lowerBound < $1.lowerBound }
   }
 
+  /// Whether what a parser quotes of a broken file is no part of a secret: punctuation, or a word of the configuration.
+  static func isHarmless(_ quoted: Substring) -> Bool {
+    BrokenLine.words.contains(String(quoted)) || quoted.unicodeScalars.allSatisfy(BrokenLine.isPunctuation)
+  }
+
   /// The ranges to hide in a file with broken syntax.
   static func ranges(inBroken source: SourceText) -> [Range<TOMLPosition>] {
-    var lines = BrokenLines()
-    var ranges: [Range<TOMLPosition>] = []
-    for number in 1...source.lineCount {
-      let text = String(decoding: source.line(number), as: UTF8.self)
-      guard let from = lines.firstHiddenColumn(of: Array(text.unicodeScalars)) else { continue }
-      let begin = TOMLPosition(line: number, column: from)
-      ranges.append(begin..<TOMLPosition(line: number, column: Int.max))
+    (1...source.lineCount).flatMap { number in
+      BrokenLine(source.line(number)).hidden.map { columns in
+        TOMLPosition(line: number, column: columns.lowerBound)..<TOMLPosition(line: number, column: columns.upperBound)
+      }
     }
-    return ranges
   }
 }
 
@@ -112,138 +114,70 @@ extension String {
   }
 }
 
-/// Lines of a file that does not parse, one after the other.
-private struct BrokenLines {
-  private var tableIsSecret = false
-  private var keyIsSecret = false
-  /// Brackets and braces that the current value has left open.
-  private var open = 0
-  /// The quote of a long string that the current value has left open.
-  private var fence: Unicode.Scalar? = nil
+/// A line of a file that does not parse. Shown are punctuation, the words of the configuration and, where nothing near them speaks
+/// of secrets, numbers; every other string, quoted or not, is hidden: no guess about it can be wrong.
+private struct BrokenLine {
+  static let words = Set(TableSchema.all.flatMap(\.words) + ["true", "false"])
 
-  /// The first column to hide, counted from 1; nil where the whole line may be shown. Of a line with a URL that may hold a
-  /// password nothing is shown.
-  mutating func firstHiddenColumn(of line: [Unicode.Scalar]) -> Int? {
-    let column = firstSecretColumn(of: line)
-    return SecretWords.coversURL(String(String.UnicodeScalarView(line))) ? 1 : column
+  static func isPunctuation(_ scalar: Unicode.Scalar) -> Bool {
+    "[]{},= \t".unicodeScalars.contains(scalar) || scalar.isUnprintable
   }
 
-  private mutating func firstSecretColumn(of line: [Unicode.Scalar]) -> Int? {
-    if open > 0 || fence != nil {
-      let wasSecret = keyIsSecret
-      // What looks like a key or a header may be one: it may be the end of the value that is missing.
-      if Self.isHeader(line) { noteHeader(line) }
-      noteKeys(line)
-      follow(line[...])
-      keyIsSecret = keyIsSecret || wasSecret
-      return keyIsSecret || tableIsSecret ? 1 : nil
-    }
-    if Self.isHeader(line) {
-      noteHeader(line)
-      return nil
-    }
-    guard let equals = Self.equalsSign(line) else {
-      follow(line[...])
-      return keyIsSecret && !Self.isBlank(line) ? 1 : nil
-    }
-    keyIsSecret = tableIsSecret
-    noteKeys(line)
-    follow(line[(equals + 1)...])
-    return keyIsSecret ? equals + 2 : nil
-  }
+  /// Columns, counted from 1.
+  private(set) var hidden: [Range<Int>] = []
 
-  private mutating func noteHeader(_ line: [Unicode.Scalar]) {
-    tableIsSecret = Self.speaksOfSecrets(String(String.UnicodeScalarView(line)))
-    keyIsSecret = false
-  }
-
-  private static func isBlank(_ line: [Unicode.Scalar]) -> Bool {
-    guard let first = line.first(where: { $0 != " " && $0 != "\t" }) else { return true }
-    return first == "#"
-  }
-
-  /// `[name]` or `[[name]]` alone on its line. A quoted name is not taken for one: it might be an element of an array.
-  private static func isHeader(_ line: [Unicode.Scalar]) -> Bool {
-    let text = line.drop { $0 == " " || $0 == "\t" }
-    guard text.first == "[" else { return false }
-    let body = text.prefix { $0 != "#" }
-    return body.allSatisfy { isBare($0) || $0 == "." || $0 == "[" || $0 == "]" || $0 == " " || $0 == "\t" }
-  }
-
-  /// Index of the "=" behind what can be a key at the beginning of the line.
-  private static func equalsSign(_ line: [Unicode.Scalar]) -> Int? {
-    var quote: Unicode.Scalar? = nil
-    for (index, scalar) in line.enumerated() {
-      if let open = quote {
-        if scalar == open { quote = nil }
-      } else if scalar == "\"" || scalar == "'" {
-        quote = scalar
-      } else if scalar == "=" {
-        return index
-      } else if !isBare(scalar), scalar != ".", scalar != " ", scalar != "\t" {
-        return nil
-      }
-    }
-    return nil
-  }
-
-  private static func isBare(_ scalar: Unicode.Scalar) -> Bool {
-    scalar.isASCII && (scalar.properties.isAlphabetic || ("0"..."9").contains(scalar)) || scalar == "_"
-      || scalar == "-"
-  }
-
-  /// Looks at every word before an "=": keys of inline tables too.
-  private mutating func noteKeys(_ line: [Unicode.Scalar]) {
-    var word = ""
-    for scalar in line {
-      if Self.isBare(scalar) || scalar == "." {
-        word.unicodeScalars.append(scalar)
-      } else if scalar == "=" {
-        // Only in [proxy.limits] is `headers` a number, and hiding a number does no harm.
-        if Self.speaksOfSecrets(word) { keyIsSecret = true }
-        word = ""
-      } else if scalar != " ", scalar != "\t", scalar != "\"", scalar != "'" {
-        word = ""
-      }
-    }
-  }
-
-  private static func speaksOfSecrets(_ path: String) -> Bool {
-    path.split(whereSeparator: { ".[] \t#".contains($0) }).map(String.init).contains {
-      // Of `via` only a part with "@" in it is secret, which may stand in another line of what is broken.
-      SecretWords.covers($0) || SecretWords.coversTable($0) || $0 == "via"
-    }
-  }
-
-  /// Follows brackets and long strings, so that the lines of one value are known to belong together.
-  private mutating func follow(_ text: ArraySlice<Unicode.Scalar>) {
-    var index = text.startIndex
-    var quote: Unicode.Scalar? = nil
-    while index < text.endIndex {
-      let scalar = text[index]
-      let isFence = text.endIndex - index >= 3 && text[index + 1] == scalar && text[index + 2] == scalar
-      if let long = fence {
-        if scalar == long, isFence {
-          fence = nil
-          index += 2
+  init(_ line: ArraySlice<UInt8>) {
+    let line = Array(String(decoding: line, as: UTF8.self).unicodeScalars)
+    var numbers: [Range<Int>] = []
+    var speaksOfSecrets = line.contains("@")
+    var at = 0
+    while at < line.count {
+      let begin = at
+      if line[at] == "#" {
+        at = line.count
+      } else if line[at] == "\"" || line[at] == "'" {
+        at = Self.end(ofStringAt: at, in: line)
+        let content = line[begin..<at].dropFirst().dropLast()
+        if line[at - 1] == line[begin], Self.words.contains(String(String.UnicodeScalarView(content))) { continue }
+      } else if Self.isPunctuation(line[at]) {
+        at += 1
+        continue
+      } else {
+        while at < line.count, !Self.isPunctuation(line[at]), !["\"", "'", "#"].contains(line[at]) { at += 1 }
+        let word = String(String.UnicodeScalarView(line[begin..<at]))
+        let parts = word.split(separator: ".").map(String.init)
+        if parts.contains(where: { SecretWords.covers($0) || SecretWords.coversTable($0) }) { speaksOfSecrets = true }
+        if parts.allSatisfy(Self.words.contains) { continue }
+        if word.utf8.allSatisfy({ $0.isASCIIDigit || "._:/-+".utf8.contains($0) }) {
+          numbers.append(begin + 1..<at + 1)
+          continue
         }
-      } else if let short = quote {
-        if scalar == "\\", short == "\"" { index += 1 } else if scalar == short { quote = nil }
-      } else if scalar == "\"" || scalar == "'" {
-        if isFence {
-          fence = scalar
-          index += 2
-        } else {
-          quote = scalar
-        }
-      } else if scalar == "#" {
-        return
-      } else if scalar == "[" || scalar == "{" {
-        open += 1
-      } else if scalar == "]" || scalar == "}" {
-        open = max(0, open - 1)
       }
-      index += 1
+      hidden.append(begin + 1..<at + 1)
+    }
+    if speaksOfSecrets { hidden = (hidden + numbers).sorted { $0.lowerBound < $1.lowerBound } }
+  }
+
+  /// Behind the closing quote, or the end of the line where there is none.
+  private static func end(ofStringAt begin: Int, in line: [Unicode.Scalar]) -> Int {
+    var at = begin + 1
+    while at < line.count, line[at] != line[begin] { at += line[at] == "\\" && line[begin] == "\"" ? 2 : 1 }
+    return min(at + 1, line.count)
+  }
+}
+
+extension TableSchema {
+  /// Its keys, and the words that they may have.
+  fileprivate var words: [String] { settings.flatMap { [$0.name] + $0.kind.words } }
+}
+
+extension SettingKind {
+  fileprivate var words: [String] {
+    switch self {
+    case .word(let words): words
+    case .list(let kind), .map(let kind): kind.words
+    case .oneOf(let kinds): kinds.flatMap(\.words)
+    default: []
     }
   }
 }

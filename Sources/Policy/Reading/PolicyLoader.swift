@@ -176,7 +176,9 @@ extension ConfigurationReading {
   /// toml++ quotes what it stumbled over: where the line may hold a secret, the quotation goes.
   private static func syntaxMessage(_ fault: TOMLFault, _ source: SourceText) -> String {
     var text = fault.description[...]
-    if source.conceals(line: fault.position.line), let quotation = text.firstIndex(of: "'") {
+    if let quotation = text.firstIndex(of: "'"), let end = text.lastIndex(of: "'"), quotation < end,
+      !Concealment.isHarmless(text[quotation..<end].dropFirst()), source.conceals(line: fault.position.line)
+    {
       text = text[..<quotation] + "'…'"
     }
     for opening in ["Error while parsing ", "Encountered "] where text.hasPrefix(opening) {

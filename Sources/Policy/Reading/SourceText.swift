@@ -65,7 +65,9 @@ final class SourceText {
       column += 1
       if let range = hidden.first(where: { $0.contains(column) }) {
         if column == range.lowerBound {
-          for piece in ["\"", "…", "\""] {
+          // Quotes where there were some: that they are missing may be what is wrong.
+          let isBare = !["\"", "'", "[", "{"].contains(scalar)
+          for piece in isBare ? ["…"] : ["\"", "…", "\""] {
             cells.append(Cell(text: piece, columns: column..<range.upperBound))
           }
         }
