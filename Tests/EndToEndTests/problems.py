@@ -1,6 +1,6 @@
 """What the proxy says when it answers itself: the reason phrase, Proxy-Status and the problem body, checked together.
 
-policy-file.md, "What the client is told": `HTTP/1.1 403 denied rule=payments ref=7F3K2A`, RFC 9209, RFC 9457.
+`HTTP/1.1 403 denied rule=payments ref=7F3K2A`, RFC 9209, RFC 9457.
 """
 
 import json

@@ -225,7 +225,7 @@ def test_run_refuses_to_start_on_an_error(name, sallyport_binary, tmp_path):
     assert diagnostics(done.stdout + done.stderr)
 
 
-# Every key of this issue, written out as policy-file.md has it
+# Keys of every table
 EVERYTHING = """
 include = ["policy.d/*.toml"]
 

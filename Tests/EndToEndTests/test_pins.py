@@ -1,7 +1,7 @@
 """Pins: the decision table on all three ways through the proxy, how pins may be written, and what a mismatch says.
 
-The table is (policy × chain × way). `expected` below is the oracle: the "Order of evaluation" of policy-file.md, written
-down anew from the text, over facts of each chain that are stated where the chain is made. One nginx shows every chain,
+The table is (policy × chain × way). `expected` below is the oracle: the order of evaluation of sallyport.toml(5), written
+down again from the text, over facts of each chain that are stated where the chain is made. One nginx shows every chain,
 by the name that is asked for; one proxy a way has a rule for every policy: `POLICY.CHAIN.test`.
 """
 

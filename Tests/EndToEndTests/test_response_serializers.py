@@ -230,7 +230,7 @@ def test_each_violation_has_its_own_answer(wrong, status, content_type, body, as
 
 
 def test_the_defaults_of_a_violation(ask):
-    """Those that policy-file.md shows: a status is annotated, a type and a body are rejected."""
+    """What holds where the rule says nothing: a status is annotated, a type and a body are rejected."""
     response = 'serializer = "json"'
     as_it_came(ask(response, answer(VALID_JSON, status=404)), VALID_JSON, 404)
     annotated(ask(response, answer(VALID_JSON, status=404)), names=("404",))

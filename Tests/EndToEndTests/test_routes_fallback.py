@@ -1,6 +1,6 @@
 """Several routes in a row: what leads to the next one, what ends it, and that nothing is sent twice or round the list.
 
-The rules (policy-file.md, Routes): the next route is tried when `when` does not hold, when the parent is not
+The rules (sallyport.toml(5), `route`): the next route is tried when `when` does not hold, when the parent is not
 reachable, or connect or TLS fails, when SOCKS5 fails for reasons of the network, or when CONNECT is answered 5xx.
 Any other answer of a parent ends it, and so does every failure after bytes of the request have left. Dead marks:
 test_routes_dead.py.

@@ -81,7 +81,7 @@ struct LoadRow: CustomTestStringConvertible, Sendable {
     #expect((result.policy != nil) == isGood, "\(testDescription)", sourceLocation: sourceLocation)
   }
 
-  /// The form that policy-file.md fixes, put together here by other means than in the loader.
+  /// The form of a diagnostic, put together here by other means than in the loader.
   private func rendered(_ sentence: String) -> String {
     let parts = sentence.split(separator: ":", maxSplits: 2)
     guard let line = Int(parts[0]), let column = Int(parts[1]) else { return sentence }

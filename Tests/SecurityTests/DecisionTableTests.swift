@@ -1,5 +1,5 @@
 // The decision table: every mode, with and without allow_invalid_certificates and validates_domain_name, every kind of pin
-// set, every kind of chain. What is expected is worked out by `Rule`, which says the order of evaluation of policy-file.md
+// set, every kind of chain. What is expected is worked out by `Rule`, which says the order of evaluation of sallyport.toml(5)
 // a second time over what is true of each chain, and knows nothing of certificates.
 
 import Security
@@ -54,7 +54,7 @@ enum Verdict: Equatable {
   case refused(TrustFailure.Kind)
 }
 
-/// The order of evaluation, by the words of policy-file.md.
+/// The order of evaluation, by the words of sallyport.toml(5).
 enum Rule {
   static func verdict(_ cell: Cell) -> Verdict {
     let isPinning = cell.pins != nil && cell.mode != .none

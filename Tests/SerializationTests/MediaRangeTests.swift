@@ -79,7 +79,7 @@ import Testing
     }
   }
 
-  /// The default lists of policy-file.md.
+  /// The default lists of sallyport.toml(5).
   @Test func theDefaultsAreRanges() throws {
     let defaults = [
       "application/json", "text/json", "text/javascript", "application/xml", "text/xml", "application/x-plist",

@@ -28,7 +28,8 @@ import Transport
     }
   }
 
-  private static let swift = sources("Sources/*/*.swift") + sources("Sources/*/*/*.swift")
+  private static let swift =
+    sources("Sources/*/*.swift") + sources("Sources/*/*/*.swift") + sources("Sources/*/*/*/*.swift")
   private static let tests = sources("Tests/*Tests/*.swift") + sources("Tests/TestSupport/*.swift")
   private static let scripts = sources("Tests/*/*.py")
   private static let c = sources("Sources/*/*.c*") + sources("Sources/*/include/*.h")
@@ -98,6 +99,17 @@ import Transport
           #expect(isThere, "\(source.path) names \(name)")
         }
       }
+    }
+  }
+
+  /// Data that others made may stand beside the repository, and only tests read it.
+  @Test func nothingRefersToDocumentsThatAreNotHere() {
+    let names = ["policy-file", "policy-next", "architecture", "words", "style", "swift", "http2", "afnetworking"].map {
+      "\($0).md"
+    }
+    for source in Self.swift + Self.tests + Self.c {
+      let places = source.places { line in names.contains { Self.holds(line, $0) } }
+      #expect(places.isEmpty, "write what it says, or name the manual page")
     }
   }
 

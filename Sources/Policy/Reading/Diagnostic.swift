@@ -1,4 +1,4 @@
-// What is wrong, or odd, about a configuration: where, how bad, and what to do, in the form that policy-file.md fixes.
+// What is wrong, or odd, about a configuration: where, how bad, and what to do, in one form:
 //
 //     policy.d/payments.toml:14:1: error: unknown key 'pinset' in [rule.security]; did you mean 'pins'?
 //        14 | pinset = "payments"

@@ -1,4 +1,4 @@
-// Whether a chain is trusted for a host under a policy: the order of evaluation of policy-file.md, for origination,
+// Whether a chain is trusted for a host under a policy: the order of evaluation of sallyport.toml(5), for origination,
 // verify and intercept alike.
 //
 // It runs within a handshake, on an event loop: a good chain costs one X509_verify_cert, and what a hostile one can cost is
