@@ -1,13 +1,12 @@
-// The local authority of connect = "intercept": a certificate that the machine's programs trust, with its key.
+// The local authority of connect = "intercept": a certificate that the machine's programs trust, and its key.
 //
-// It signs leaves (LeafMint), for the names it permits, and nothing else: path length 0. Its key is P-256 when it is
-// made here; one that an operator brings may be RSA. Who reads and writes the files is the program
-// (AuthorityDirectory); here are bytes. The key's bytes are never printed, and never part of a fault. Tests:
-// AuthorityTests.
+// It signs leaves (LeafMint) for the names that it permits, and nothing else: its path length is 0. A key made here is
+// P-256; an operator may bring an RSA key. The program reads and writes the files (AuthorityDirectory); this code
+// handles only bytes. The bytes of the key are never printed and never part of an error. Tests: AuthorityTests.
 
 import COpenSSL
 
-/// The texts of an authority that has just been made.
+/// The texts of a new authority.
 public struct NewAuthority: Sendable {
   /// PEM
   public let certificate: [UInt8]
@@ -15,7 +14,7 @@ public struct NewAuthority: Sendable {
   public let key: [UInt8]
 }
 
-/// The key is kept from whatever prints or dumps it.
+/// Keeps the key out of anything that prints or dumps the value.
 extension NewAuthority: CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
   public var description: String { "a new authority" }
   public var debugDescription: String { description }
@@ -23,11 +22,11 @@ extension NewAuthority: CustomStringConvertible, CustomDebugStringConvertible, C
 }
 
 public final class Authority: Sendable {
-  /// Long enough that a roll-over is rare, short enough that it is not forgotten how.
+  /// Long enough that replacement is rare, short enough that people remember how to do it.
   static let lifetimeSeconds: Int64 = 5 * 365 * AuthorityCertificate.secondsPerDay
-  /// For clients whose clocks are behind; as much as that of leaves, which may not begin before it.
+  /// For clients with slow clocks. As long as the back-dating of leaves, because no leaf may begin earlier.
   static let backDatingSeconds: Int64 = 2 * AuthorityCertificate.secondsPerDay
-  /// Least strength of an authority's key in bits: that of RSA with 2,048.
+  /// The least strength of an authority's key, in bits: that of RSA with 2,048.
   static let leastSecurityBits: Int32 = 112
 
   public let certificate: AuthorityCertificate
@@ -65,7 +64,7 @@ public final class Authority: Sendable {
     }
   }
 
-  /// An EVP_PKEY that is the caller's to free.
+  /// An EVP_PKEY that the caller must free.
   private static func privateKey(_ bytes: [UInt8]) -> Result<OpaquePointer, AuthorityFault> {
     withErrorsOfItsOwn {
       guard let bio = BIO_new_mem_buf(bytes, Int32(clamping: bytes.count)) else { return .failure(.notMade) }
@@ -96,8 +95,8 @@ public final class Authority: Sendable {
 
   // MARK: Making
 
-  /// A new authority with a key of its own. `host` and `date` (YYYY-MM-DD) go into its name, for people to tell
-  /// authorities apart; `permitted` empty: it may sign for any name.
+  /// A new authority with a new key. `host` and `date` (YYYY-MM-DD) become part of its name, so that people can
+  /// distinguish authorities. If `permitted` is empty, it may sign for any name.
   public static func make(
     host: String, date: String, permitted: [NameSubtree], at seconds: Int64
   ) -> Result<NewAuthority, AuthorityFault> {
@@ -115,7 +114,8 @@ public final class Authority: Sendable {
     }
   }
 
-  /// `Sallyport local authority HOST DATE` and six random digits, for two of one day and host must differ in name too.
+  /// `Sallyport local authority HOST DATE` and six random digits, because two authorities of the same day and host must
+  /// have different names.
   private static func commonName(host: String, date: String) -> String? {
     var random = [UInt8](repeating: 0, count: 3)
     guard RAND_bytes(&random, Int32(random.count)) == 1 else { return nil }
@@ -139,7 +139,7 @@ public final class Authority: Sendable {
     return draft.signed(with: key)
   }
 
-  /// What `write` writes to a BIO.
+  /// The bytes that `write` writes to a BIO.
   private static func text(_ write: (OpaquePointer) -> Int32) -> [UInt8]? {
     guard let bio = BIO_new(BIO_s_mem()) else { return nil }
     defer { BIO_free(bio) }
@@ -152,7 +152,7 @@ public final class Authority: Sendable {
   }
 }
 
-/// OpenSSL's question for the passphrase of an encrypted key: noted, and not answered.
+/// OpenSSL's callback for the passphrase of an encrypted key: records the request and does not answer it.
 private func refusePassphrase(_ wasAsked: UnsafeMutableRawPointer?) -> Int32 {
   wasAsked?.assumingMemoryBound(to: Bool.self).pointee = true
   return -1

@@ -1,15 +1,15 @@
-// The certificate of a local authority, and the conditions under which it may serve as one. `sallyport ca show` needs
-// no more; signing needs the key as well (Authority).
+// The certificate of a local authority, and the conditions that it must meet. `sallyport ca show` needs nothing else;
+// signing also needs the key (Authority).
 
 import COpenSSL
 
-/// Why a certificate and a key are no local authority.
+/// Why a certificate and a key cannot be a local authority.
 public enum AuthorityFault: Error, Hashable, Sendable, CustomStringConvertible {
-  /// Not exactly one readable certificate; what was found.
+  /// Not exactly one readable certificate; what was found instead.
   case certificateUnreadable(String)
-  /// basicConstraints does not say CA, or keyUsage does not allow to sign certificates.
+  /// basicConstraints does not say CA, or keyUsage does not allow it to sign certificates.
   case notAuthority
-  /// A path length other than 0, nil for none: it could make further authorities.
+  /// A path length other than 0 (nil: none): it could create further authorities.
   case pathLength(Int?)
   /// No subjectKeyIdentifier, which the authorityKeyIdentifier of each leaf must repeat.
   case keyIdentifierMissing
@@ -19,9 +19,9 @@ public enum AuthorityFault: Error, Hashable, Sendable, CustomStringConvertible {
   case keyEncrypted
   /// Neither RSA nor EC, or under 112 bits of security; what it is.
   case keyUnsuitable(String)
-  /// The key is not the certificate's.
+  /// The key does not belong to the certificate.
   case keyMismatch
-  /// OpenSSL refused to do its part, which it does for want of memory or of randomness.
+  /// OpenSSL failed. This only happens without memory or randomness.
   case notMade
 
   public var description: String {
@@ -47,24 +47,24 @@ public enum AuthorityFault: Error, Hashable, Sendable, CustomStringConvertible {
   }
 }
 
-/// A certificate that is fit to be a local authority's.
+/// A certificate that qualifies as a local authority's.
 public final class AuthorityCertificate: Sendable {
   static let secondsPerDay: Int64 = 86_400
 
   public let certificate: Certificate
   /// SHA-256 of the DER, 32 bytes.
   public let fingerprint: [UInt8]
-  /// What it may sign for, by its name constraints; both empty: any name and address.
+  /// What its name constraints allow it to sign for; if both are empty, any name and address.
   public let permitted: [NameSubtree]
   public let excluded: [NameSubtree]
-  /// Contents of subjectKeyIdentifier.
+  /// The contents of subjectKeyIdentifier.
   let keyIdentifier: [UInt8]
   /// X509*
   nonisolated(unsafe) let raw: OpaquePointer
   /// nil: it has no name constraints.
   nonisolated(unsafe) let constraints: UnsafeMutablePointer<NAME_CONSTRAINTS>?
 
-  /// One certificate, PEM or DER. Its validity is not looked at.
+  /// One certificate, PEM or DER. Its validity is not checked.
   public static func read(_ bytes: [UInt8]) -> Result<AuthorityCertificate, AuthorityFault> {
     switch Certificate.read(bytes) {
     case .failure(let fault): return .failure(.certificateUnreadable(fault.description))
@@ -113,8 +113,8 @@ public final class AuthorityCertificate: Sendable {
     X509_free(raw)
   }
 
-  /// Why it may not sign at `seconds` since 1970; nil where it may. To OpenSSL, and so to clients, a certificate has
-  /// expired in its last second.
+  /// Why it may not sign at `seconds` since 1970; nil if it may. For OpenSSL, and so for clients, a certificate has
+  /// already expired in its last second.
   public func validityFault(at seconds: Int64) -> AuthorityFault? {
     if seconds < certificate.notBefore {
       return .notYetValid(days: (certificate.notBefore - seconds) / Self.secondsPerDay)

@@ -1,8 +1,8 @@
-// A certificate that is being made: the local authority's own, and the leaves it signs.
+// A certificate under construction: the local authority's own, or a leaf that it signs.
 //
-// The values of extensions are few and small, so their DER is written here by hand, exactly as RFC 5280 (4.2) has it,
-// and without OpenSSL's configuration language, in which a name could say more than a name. Tests read them back with
-// OpenSSL.
+// The extension values are few and small. Their DER is written by hand, exactly as in RFC 5280 (4.2). OpenSSL's
+// configuration language is not used, because in it a name could express more than a name. Tests read the values back
+// with OpenSSL.
 
 import COpenSSL
 
@@ -21,7 +21,7 @@ enum DER {
   }
 }
 
-/// Values of extensions, and whether each is critical.
+/// Extension values, and whether each is critical.
 enum ExtensionValue {
   case basicConstraints(isAuthority: Bool)
   case authorityKeyUsage
@@ -54,7 +54,7 @@ enum ExtensionValue {
 
   private var der: [UInt8] {
     switch self {
-    // cA TRUE and pathLenConstraint 0: what it signs are leaves.
+    // cA TRUE and pathLenConstraint 0: it only signs leaves.
     case .basicConstraints(isAuthority: true): [0x30, 0x06, 0x01, 0x01, 0xff, 0x02, 0x01, 0x00]
     case .basicConstraints(isAuthority: false): [0x30, 0x00]
     // Bits 5 and 6 of a BIT STRING: keyCertSign, cRLSign.
@@ -71,7 +71,7 @@ enum ExtensionValue {
     }
   }
 
-  /// An X509_EXTENSION that is the caller's to free; nil where memory is short.
+  /// An X509_EXTENSION that the caller must free; nil if memory is short.
   func encoded() -> OpaquePointer? {
     guard let value = ASN1_OCTET_STRING_new() else { return nil }
     defer { ASN1_OCTET_STRING_free(value) }
@@ -81,10 +81,10 @@ enum ExtensionValue {
   }
 }
 
-/// An X509 of OpenSSL that has no signature yet. Each step answers whether it was done: OpenSSL fails for want of
-/// memory only.
+/// An X509 of OpenSSL that is not signed yet. Each step returns whether it succeeded; OpenSSL only fails for lack of
+/// memory.
 final class CertificateDraft {
-  /// Octets of a serial number, the most that RFC 5280 (4.1.2.2) allows.
+  /// Octets of a serial number: the most that RFC 5280 (4.1.2.2) allows.
   static let serialNumberBytes = 20
   /// ub-common-name of RFC 5280, appendix A.
   static let longestCommonName = 64
@@ -99,7 +99,7 @@ final class CertificateDraft {
 
   deinit { X509_free(raw) }
 
-  /// Random, positive, and always of the full length: the top two bits are 01.
+  /// Random, positive, and always of full length: the top two bits are 01.
   private func setSerialNumber() -> Bool {
     var bytes = [UInt8](repeating: 0, count: Self.serialNumberBytes)
     guard RAND_bytes(&bytes, Int32(bytes.count)) == 1 else { return false }
@@ -119,7 +119,7 @@ final class CertificateDraft {
       X509_get_subject_name(raw), NID_commonName, MBSTRING_ASC, commonName, Int32(commonName.utf8.count), -1, 0) == 1
   }
 
-  /// The issuer is the subject of `authority` (an X509), or this certificate's own.
+  /// The issuer is the subject of `authority` (an X509), or of this certificate itself.
   func setIssuer(_ authority: OpaquePointer? = nil) -> Bool {
     X509_set_issuer_name(raw, X509_get_subject_name(authority ?? raw)) == 1
   }
@@ -135,8 +135,8 @@ final class CertificateDraft {
   /// Adds a copy of an X509_EXTENSION.
   func add(encoded: OpaquePointer) -> Bool { X509_add_ext(raw, encoded, -1) == 1 }
 
-  /// Signs with SHA-256: the end of the draft. The X509 is the caller's to free, and its extensions have been read, so
-  /// that threads may share it.
+  /// Signs with SHA-256, which completes the draft. The caller must free the X509. Its extensions have been parsed, so
+  /// threads may share it.
   func signed(with key: OpaquePointer) -> OpaquePointer? {
     guard X509_sign(raw, key, EVP_sha256()) > 0, X509_check_purpose(raw, -1, 0) == 1, X509_up_ref(raw) == 1 else {
       return nil
@@ -144,8 +144,8 @@ final class CertificateDraft {
     return raw
   }
 
-  /// Leftmost 160 bits of the SHA-256 of the public key's bits (RFC 7093, 2, method 1): what names the key in SKI and
-  /// AKI.
+  /// The leftmost 160 bits of the SHA-256 of the public key's bits (RFC 7093, 2, method 1). SKI and AKI identify the
+  /// key by it.
   static func keyIdentifier(of key: OpaquePointer) -> [UInt8]? {
     var point: UnsafeMutablePointer<UInt8>? = nil
     let count = EVP_PKEY_get1_encoded_public_key(key, &point)

@@ -1,9 +1,9 @@
-// What kind of key a certificate has, for people.
+// The kind of key that a certificate has, for people.
 
 import COpenSSL
 
 extension Certificate {
-  /// `EC P-256`, `RSA 2048`, `ED25519`; "unknown" for one that OpenSSL does not know.
+  /// `EC P-256`, `RSA 2048`, `ED25519`; "unknown" if OpenSSL does not know it.
   public var keyDescription: String {
     guard let object = CertificateObject.decode(der), let key = X509_get0_pubkey(object.pointer),
       let kind = EVP_PKEY_get0_type_name(key)
@@ -15,7 +15,7 @@ extension Certificate {
     }
   }
 
-  /// By the name that people know it by (FIPS 186), where it has one.
+  /// The common name of the curve (FIPS 186), if it has one.
   private static func curve(_ key: OpaquePointer) -> String {
     var name = [CChar](repeating: 0, count: 80)
     var count = 0

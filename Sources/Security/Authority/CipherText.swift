@@ -1,12 +1,12 @@
-// What `ciphers` says: a cipher list for TLS 1.2 and lower, suites of TLS 1.3 among it. OpenSSL takes the two by different
-// functions, and its own list passes over words that it does not know: a word that was misspelt is a fault here.
+// The value of `ciphers`: a cipher list for TLS 1.2 and lower, which may also contain TLS 1.3 suites. OpenSSL accepts
+// the two through different functions, and its list parser ignores unknown words. Here a misspelt word is an error.
 // Tests: CipherTextTests.
 
 import Bytes
 import COpenSSL
 
 extension SecurityPolicy.Settings {
-  /// The two parts of a cipher string; nil where the text says nothing of one, which then keeps OpenSSL's default.
+  /// The two parts of a cipher string; nil where the text has no such part, so that OpenSSL's default applies.
   public struct CipherParts: Equatable, Sendable {
     /// For SSL_CTX_set_cipher_list.
     public let list: String?
@@ -14,7 +14,7 @@ extension SecurityPolicy.Settings {
     public let suites: String?
   }
 
-  /// Splits at colons, commas and blanks, as OpenSSL does. Words that begin with `TLS_` name suites of TLS 1.3.
+  /// Splits at colons, commas and blanks, as OpenSSL does. Words that begin with `TLS_` are TLS 1.3 suites.
   public static func cipherParts(_ text: String) -> CipherParts {
     let words = words(text)
     let suites = words.filter(isSuite)
@@ -24,7 +24,7 @@ extension SecurityPolicy.Settings {
       suites: suites.isEmpty ? nil : suites.joined(separator: ":"))
   }
 
-  /// What is wrong with `text` as a value of `ciphers`, in words; nil where OpenSSL accepts it.
+  /// What is wrong with `text` as a value of `ciphers`, in words; nil if OpenSSL accepts it.
   public static func cipherFault(_ text: String) -> String? {
     withErrorsOfItsOwn {
       guard let context = SSL_CTX_new(TLS_client_method()) else { return "OpenSSL makes no TLS context" }
@@ -39,7 +39,7 @@ extension SecurityPolicy.Settings {
         }
       }
       let parts = cipherParts(text)
-      // Transport takes these out too: they show no certificate, or hide nothing.
+      // Transport removes these as well: they have no certificate, or no encryption.
       if let list = parts.list, SSL_CTX_set_cipher_list(context, list + ":!aNULL:!eNULL") != 1 {
         return "OpenSSL finds no cipher with certificates and encryption in '\(list)'"
       }
@@ -56,7 +56,7 @@ extension SecurityPolicy.Settings {
 
   private static func isSuite(_ word: String) -> Bool { word.hasPrefix("TLS_") }
 
-  /// A word that takes away or orders; what is not there to be taken away is no fault.
+  /// A word that removes or reorders ciphers. It is no error if there is nothing to remove.
   private static func isDirective(_ word: String) -> Bool {
     word.utf8.first.map { "!-+@".utf8.contains($0) } ?? false
   }

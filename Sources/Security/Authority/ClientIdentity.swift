@@ -1,21 +1,21 @@
-// The certificate with which the proxy itself is known to an origin, and its key. Tests: ClientIdentityTests.
+// The client certificate of the proxy itself, and its key. Tests: ClientIdentityTests.
 
 import COpenSSL
 
-/// The certificate that is shown to an origin, with its key.
+/// The certificate to present to an origin, with its key.
 public struct ClientIdentity: Hashable, Sendable {
   /// Leaf first.
   public let certificates: [Certificate]
   /// PKCS #8 DER. Never printed.
   public let key: [UInt8]
 
-  /// Labels of private keys that are read: PKCS #8, and the older forms of one algorithm each.
+  /// Labels of the private keys that are accepted: PKCS #8, and the older formats for one algorithm each.
   private static let keyLabels: Set<String> = ["PRIVATE KEY", "RSA PRIVATE KEY", "EC PRIVATE KEY"]
-  /// What `openssl ecparam -genkey` writes before the key; the key names its curve itself.
+  /// `openssl ecparam -genkey` writes this before the key. The key itself names its curve.
   private static let parametersLabel = "EC PARAMETERS"
   private static let encryptedLabel = "ENCRYPTED PRIVATE KEY"
 
-  /// PEM or DER of both. A key that is not the certificate's is a fault. An encrypted key is one too.
+  /// PEM or DER for both. A key that does not belong to the certificate is an error, and so is an encrypted key.
   public static func read(certificates: [UInt8], key: [UInt8]) -> Result<ClientIdentity, CertificateFault> {
     withErrorsOfItsOwn {
       Certificate.read(certificates).flatMap { chain in
@@ -24,7 +24,7 @@ public struct ClientIdentity: Hashable, Sendable {
     }
   }
 
-  /// The DER of the one key in PEM or DER.
+  /// The DER of the one key in a PEM or DER text.
   private static func privateKeyDER(_ bytes: [UInt8]) -> Result<[UInt8], CertificateFault> {
     guard PEM.isText(bytes) else {
       guard bytes.first == DERContent.sequenceTag else {
@@ -81,7 +81,7 @@ public struct ClientIdentity: Hashable, Sendable {
   }
 }
 
-/// The key is kept from whatever prints or dumps an identity.
+/// Keeps the key out of anything that prints or dumps an identity.
 extension ClientIdentity: CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
   public var description: String { certificates.first?.subject ?? "" }
   public var debugDescription: String { description }

@@ -1,14 +1,14 @@
-// Leaves that have been minted, so that a host's second client does not wait for the first one's work again. Bounded:
-// the one that was not asked for the longest makes room. A value without a lock: whoever shares it asks under a lock,
-// and so mints once for all that ask at the same time. Tests: LeafCacheTests.
+// Minted leaves, so that only a host's first client waits for the minting. The size is bounded: the least recently used
+// leaf is removed. It is a value without a lock. A shared cache must be used under a lock, so simultaneous requests for
+// one host mint once. Tests: LeafCacheTests.
 
 public struct LeafCache {
-  /// Leaves kept: more hosts than a machine talks to within a day, at about 3 KiB each.
+  /// Leaves kept, at about 3 KiB each: more hosts than a machine talks to within a day.
   public static let standardCapacity = 1_024
 
   private struct Entry {
     var leaf: Leaf
-    /// Places of the neighbours in order of use; nil at the ends.
+    /// The slots of the neighbours in the order of use; nil at the ends.
     var newer: Int?
     var older: Int?
   }
@@ -26,8 +26,8 @@ public struct LeafCache {
 
   public var count: Int { entries.count }
 
-  /// The leaf for `identity` at `now` (seconds since 1970); `mint` makes one where there is none, or where half of the
-  /// life of the one that there is is over. A fault is not remembered.
+  /// The leaf for `identity` at `now` (seconds since 1970). `mint` makes one if there is none, or if the present one is
+  /// past half of its life. Errors are not cached.
   public mutating func leaf(
     for identity: ReferenceIdentity, now: Int64, mint: (ReferenceIdentity) -> Result<Leaf, MintFault>
   ) -> Result<Leaf, MintFault> {

@@ -1,10 +1,10 @@
-// Certificates for the hosts that are intercepted: one for the name that a client asked for, signed by the local
+// Certificates for intercepted hosts. Each is for the name that a client asked for, and is signed by the local
 // authority.
 //
-// They are strict X.509 (RFC 5280; what Python 3.13 and OpenSSL's X509_V_FLAG_X509_STRICT ask for), valid for as long
-// as public ones may be by 2029 (47 days, CA/Browser Forum ballot SC-081), and share one P-256 key that is made with
-// the mint and is never the authority's. What a leaf has in common with the others is encoded once; minting is then
-// 0.05 ms, of which the signature is 0.03. Tests: LeafMintTests.
+// They are strict X.509 (RFC 5280; as Python 3.13 and OpenSSL's X509_V_FLAG_X509_STRICT require) and valid for as long
+// as public certificates may be by 2029 (47 days, CA/Browser Forum ballot SC-081). They share one P-256 key, which is
+// made with the mint and is never the authority's. The common parts of all leaves are encoded once. Minting takes 0.05
+// ms, including 0.03 ms for the signature. Tests: LeafMintTests.
 
 import COpenSSL
 
@@ -12,9 +12,9 @@ import COpenSSL
 public enum MintFault: Error, Hashable, Sendable, CustomStringConvertible {
   /// The authority is not valid now.
   case authority(AuthorityFault)
-  /// The authority's name constraints forbid the host, so that clients would refuse the leaf.
+  /// The authority's name constraints forbid the host, so clients would reject the leaf.
   case notPermitted(host: String, permitted: [NameSubtree])
-  /// No DNS name in lower case, and no address of 4 or 16 bytes.
+  /// Neither a DNS name in lower case nor an address of 4 or 16 bytes.
   case malformedHost
   case notMade
 
@@ -33,21 +33,21 @@ public enum MintFault: Error, Hashable, Sendable, CustomStringConvertible {
   }
 }
 
-/// A certificate with its key, for a server's side of TLS.
+/// A certificate with its key, for the server's side of TLS.
 public final class Leaf: Sendable {
   public let identity: ReferenceIdentity
-  /// X509*, this object's: it lives as long as this does; SSL_use_certificate and the like take a reference of their
-  /// own.
+  /// X509*, owned by this object and valid while it lives. SSL_use_certificate and similar functions take their own
+  /// reference.
   public nonisolated(unsafe) let certificate: OpaquePointer
-  /// EVP_PKEY*, as `certificate`.
+  /// EVP_PKEY*, owned like `certificate`.
   public nonisolated(unsafe) let key: OpaquePointer
   /// Seconds since 1970.
   public let notBefore: Int64
   public let notAfter: Int64
-  /// From here on half of its life is over, and another takes its place.
+  /// From here on the leaf is past half of its life and is replaced.
   public let renewsAt: Int64
 
-  /// Takes over `certificate`, and another reference to `key`.
+  /// Takes ownership of `certificate`, and retains `key`.
   fileprivate init(
     _ identity: ReferenceIdentity, adopting certificate: OpaquePointer, retaining key: OpaquePointer,
     from notBefore: Int64, through notAfter: Int64, now: Int64
@@ -71,17 +71,17 @@ public final class Leaf: Sendable {
 
 /// Threads may share it.
 public final class LeafMint: Sendable {
-  /// For clients whose clocks are behind.
+  /// For clients with slow clocks.
   static let backDatingSeconds: Int64 = 2 * AuthorityCertificate.secondsPerDay
-  /// With the back-dating 47 days. Leaves live in memory and are renewed at half of it.
+  /// 47 days with the back-dating. Leaves live in memory and are renewed at half of this time.
   static let lifetimeSeconds: Int64 = 45 * AuthorityCertificate.secondsPerDay
 
   public let authority: Authority
   private nonisolated(unsafe) let key: OpaquePointer
-  /// X509_EXTENSION* that every leaf has.
+  /// The X509_EXTENSION* that all leaves have in common.
   private nonisolated(unsafe) let common: [OpaquePointer]
 
-  /// Makes the key of all leaves. nil where OpenSSL has no memory or no randomness.
+  /// Makes the key for all leaves. nil if OpenSSL has no memory or no randomness.
   public init?(_ authority: Authority) {
     guard let key = cossl_leaf_key() else { return nil }
     guard let identifier = CertificateDraft.keyIdentifier(of: key) else {
@@ -103,8 +103,8 @@ public final class LeafMint: Sendable {
     EVP_PKEY_free(key)
   }
 
-  /// X509* that a server sends behind the leaf: the authority itself where another signed it, on loan; nil where it is
-  /// its own root, which clients have.
+  /// The X509* that a server sends after the leaf, borrowed: the authority itself if another one signed it. nil if it
+  /// is its own root, which clients already have.
   public var intermediate: OpaquePointer? {
     authority.certificate.certificate.isSelfSigned ? nil : authority.certificate.raw
   }
@@ -139,7 +139,7 @@ public final class LeafMint: Sendable {
 }
 
 extension ReferenceIdentity {
-  /// Longest DNS name in bytes (RFC 1035, 2.3.4, without the root's dot).
+  /// The longest DNS name in bytes (RFC 1035, 2.3.4, without the root's dot).
   private static let longestName = 253
 
   fileprivate var text: String {
@@ -149,9 +149,9 @@ extension ReferenceIdentity {
     }
   }
 
-  /// What a leaf's subject says, for clients whose logs show nothing else; nil: nothing, and subjectAltName is critical
-  /// then (RFC 5280, 4.1.2.6). A name that is too long does not fit. With an address OpenSSL and GnuTLS would take the
-  /// common name, whatever it says, for a DNS name, and hold it against the authority's name constraints.
+  /// The subject of a leaf, for clients whose logs show nothing else. If it is nil, the subject is empty and
+  /// subjectAltName is critical (RFC 5280, 4.1.2.6): a name may be too long for it. For an address, OpenSSL and GnuTLS
+  /// would read any common name as a DNS name and check it against the authority's name constraints.
   fileprivate var commonName: String? {
     guard case .name(let name) = self, name.utf8.count <= CertificateDraft.longestCommonName else { return nil }
     return name

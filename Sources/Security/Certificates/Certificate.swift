@@ -1,39 +1,39 @@
-// A certificate as a value: its DER, and what is asked of it often. For configuration, commands and messages; chains are
-// evaluated on OpenSSL's objects. Tests: CertificateTests; fuzzed by Tests/Fuzz/PinFiles.
+// A certificate as a value: its DER and the properties that are often needed. For configuration, commands and messages;
+// chains are evaluated with OpenSSL's objects. Tests: CertificateTests; fuzzed by Tests/Fuzz/PinFiles.
 
 import COpenSSL
 
-/// Why bytes are no certificate, in words.
+/// Why bytes are not a certificate, in words.
 public struct CertificateFault: Error, Hashable, Sendable, CustomStringConvertible {
   public let description: String
 
   public init(_ description: String) { self.description = description }
 }
 
-/// Two are equal where their DER is.
+/// Two are equal if their DER is.
 public struct Certificate: Hashable, Sendable {
   public let der: [UInt8]
   /// RFC 4514, one line, printable ASCII.
   public let subject: String
   public let issuer: String
-  /// Hexadecimal, two upper-case digits a byte.
+  /// Hexadecimal, two upper-case digits per byte.
   public let serialNumber: String
   /// Seconds since 1970.
   public let notBefore: Int64
   public let notAfter: Int64
-  /// DNS names and addresses of subjectAltName.
+  /// The DNS names and addresses of subjectAltName.
   public let names: [String]
   /// basicConstraints says CA.
   public let isAuthority: Bool
-  /// Subject and issuer are the same, and the signature is its own key's.
+  /// Subject and issuer are the same, and the certificate's own key made the signature.
   public let isSelfSigned: Bool
   public let publicKeyPin: PublicKeyPin
 
-  /// The labels under which PEM texts hold certificates; the second is that of SSLeay.
+  /// The PEM labels for certificates; the second is SSLeay's.
   static let labels: Set<String> = ["CERTIFICATE", "X509 CERTIFICATE"]
 
-  /// Certificates of PEM or DER, told apart by content; a PEM text may hold several, with text between them.
-  /// A private key, or anything else in the place of a certificate, is a fault.
+  /// The certificates of a PEM or DER text; its content decides which it is. A PEM text may have several, with text
+  /// between them. Anything else in their place, such as a private key, is an error.
   public static func read(_ bytes: [UInt8]) -> Result<[Certificate], CertificateFault> {
     readDER(bytes).flatMap { all in
       var certificates: [Certificate] = []
@@ -47,7 +47,7 @@ public struct Certificate: Hashable, Sendable {
     }
   }
 
-  /// The DER of each certificate in PEM or DER, at least one; not decoded yet.
+  /// The DER of each certificate in PEM or DER, at least one. It is not decoded yet.
   static func readDER(_ bytes: [UInt8]) -> Result<[[UInt8]], CertificateFault> {
     guard PEM.isText(bytes) else {
       guard bytes.first == DERContent.sequenceTag else {
@@ -76,7 +76,7 @@ public struct Certificate: Hashable, Sendable {
 }
 
 extension Certificate {
-  /// What an X509 says; it is only read. nil where it cannot be written as DER, or its validity is no time.
+  /// Reads the properties of an X509. nil if it cannot be encoded as DER, or its validity times cannot be read.
   public init?(x509: OpaquePointer) {
     ERR_set_mark()
     defer { ERR_pop_to_mark() }
@@ -96,7 +96,7 @@ extension Certificate {
   }
 }
 
-/// What DER is that is no certificate, so that a message can say what was seen.
+/// Describes DER that is not a certificate, so that a message can say what was found.
 enum DERContent {
   static let sequenceTag: UInt8 = 0x30
   static let certificate = "a certificate"

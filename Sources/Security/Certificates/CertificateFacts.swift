@@ -1,14 +1,14 @@
-// What the requirements on a path look at in one certificate: its extensions as they are written, with what the common
-// ones say. Read for each path that OpenSSL has found to hold.
+// What the path requirements check in one certificate: its extensions as encoded, and the values of the common ones.
+// Read for each path that OpenSSL accepts.
 
 import COpenSSL
 
-/// An extension as it is written.
+/// An extension as encoded.
 struct CertificateExtension {
-  /// NID_undef where OpenSSL does not know it.
+  /// NID_undef if OpenSSL does not know it.
   let kind: Int32
   let isCritical: Bool
-  /// The DER in it; lives as long as the certificate.
+  /// Its DER value; valid while the certificate lives.
   let value: UnsafeBufferPointer<UInt8>
   fileprivate let identifier: OpaquePointer?
 }
@@ -16,7 +16,7 @@ struct CertificateExtension {
 struct CertificateFacts {
   let certificate: OpaquePointer
   let extensions: [CertificateExtension]
-  /// basicConstraints; nil where there is none, or one that is malformed.
+  /// basicConstraints; nil if missing or malformed.
   let basicConstraints: BasicConstraints?
   /// Bit 0 of the first octet is the highest; nil as above.
   let keyUsage: [UInt8]?
@@ -29,7 +29,7 @@ struct CertificateFacts {
     let hasPathLength: Bool
   }
 
-  /// `certificate` must live as long as what is made of it.
+  /// `certificate` must live as long as this value.
   init(_ certificate: OpaquePointer) {
     self.certificate = certificate
     extensions = (0..<max(0, X509_get_ext_count(certificate))).compactMap { index in
@@ -49,7 +49,7 @@ struct CertificateFacts {
     nameConstraints = value(NID_name_constraints).flatMap(NameConstraints.init)
   }
 
-  /// The extension of this kind; the first, should there be several.
+  /// The extension of this kind; the first if there are several.
   subscript(kind: Int32) -> CertificateExtension? { extensions.first { $0.kind == kind } }
 
   /// keyCertSign is bit 5.
@@ -57,18 +57,18 @@ struct CertificateFacts {
 
   var isAuthority: Bool { basicConstraints?.isAuthority ?? false }
 
-  /// Subject and issuer are one name. Nothing is said of the key.
+  /// Subject and issuer have the same name. This says nothing about the key.
   var isSelfNamed: Bool {
     X509_NAME_cmp(X509_get_subject_name(certificate), X509_get_issuer_name(certificate)) == 0
   }
 
-  /// The purposes of extKeyUsage (NID_…); nil where there is none.
+  /// The purposes of extKeyUsage (NID_…); nil if there is none.
   var purposes: [Int32]? {
     guard let value = self[NID_ext_key_usage]?.value else { return nil }
     return (DERReader.sequence(value) ?? []).map { Self.identifier(of: $0) }
   }
 
-  /// The name of an extension that is there twice.
+  /// The name of an extension that occurs twice.
   var duplicate: String? {
     for (index, one) in extensions.enumerated()
     where extensions[..<index].contains(where: { OBJ_cmp($0.identifier, one.identifier) == 0 }) {
@@ -84,7 +84,7 @@ struct CertificateFacts {
     return printable(bytes)
   }
 
-  /// NID_undef for what OpenSSL does not know.
+  /// NID_undef if OpenSSL does not know it.
   private static func identifier(of element: DERElement) -> Int32 {
     let bytes = DER.element(element.tag, Array(element.content))
     var object: OpaquePointer? = nil

@@ -1,17 +1,17 @@
-// What is written in a certificate, as values and as text. Each function only reads the X509.
+// The fields of a certificate, as values and as text. Each function only reads the X509.
 
 import COpenSSL
 import Glibc
 
 extension PublicKeyPin {
-  /// The pin of a certificate's SubjectPublicKeyInfo; nil where it cannot be written as DER.
+  /// The pin of a certificate's SubjectPublicKeyInfo; nil if it cannot be encoded as DER.
   init?(of x509: OpaquePointer) {
     guard let key = X509_get_X509_PUBKEY(x509), let der = encoded({ i2d_X509_PUBKEY(key, $0) }) else { return nil }
     self.init(bytes: sha256(der))
   }
 }
 
-/// Seconds since 1970; nil where the time is malformed.
+/// Seconds since 1970; nil if the time is malformed.
 func seconds(_ time: UnsafePointer<ASN1_TIME>?) -> Int64? {
   var parts = tm()
   guard let time, ASN1_TIME_to_tm(time, &parts) == 1 else { return nil }
@@ -37,7 +37,7 @@ func distinguishedName(_ name: OpaquePointer?) -> String {
   }
 }
 
-/// Whom a certificate is for, in a message: its subject, its first name where the subject is empty.
+/// The name of a certificate in a message: its subject, or its first name if the subject is empty.
 func title(_ x509: OpaquePointer) -> String {
   let subject = distinguishedName(X509_get_subject_name(x509))
   if !subject.isEmpty { return quotable(subject) }
@@ -60,7 +60,7 @@ func hostNames(_ x509: OpaquePointer) -> [String] {
   }
 }
 
-/// The text of an IPv4 or IPv6 address of 4 or 16 bytes; nil for any other count.
+/// The text of an IPv4 or IPv6 address of 4 or 16 bytes; nil for any other length.
 func addressText(_ bytes: [UInt8]) -> String? {
   let family: Int32
   switch bytes.count {

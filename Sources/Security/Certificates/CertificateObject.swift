@@ -1,28 +1,29 @@
-// OpenSSL's X509, held. Decoding one costs 0.1 to 0.2 ms, most of it for the key, so what is asked often is decoded once.
+// An owned X509 of OpenSSL. Decoding one costs 0.1 to 0.2 ms, mostly for the key, so certificates in frequent use are
+// decoded once.
 
 import COpenSSL
 
-/// A reference to an X509 that nobody changes. What OpenSSL would compute at the first question (the extensions) is
-/// computed when the object is made; from then on threads only read it.
+/// A reference to an X509 that never changes. OpenSSL would parse the extensions on first use; this is done when the
+/// object is made. From then on, threads only read it.
 ///
-/// Swift frees an object behind its last use, and reading `pointer` may be that: what is done with the pointer stands inside
-/// withExtendedLifetime, or under a holder that outlives it.
+/// Swift frees an object after its last use, and reading `pointer` may be that. So the pointer must only be used inside
+/// withExtendedLifetime, or while another object keeps this one alive.
 final class CertificateObject: @unchecked Sendable {
   let pointer: OpaquePointer
 
-  /// Takes over the caller's reference.
+  /// Takes ownership of the caller's reference.
   private init(adopting pointer: OpaquePointer) {
     self.pointer = pointer
-    // The answer does not count: a malformed extension is found again, and refused, when a chain is verified.
+    // The result is ignored: a malformed extension is found again and rejected when a chain is verified.
     _ = X509_check_purpose(pointer, -1, 0)
   }
 
   deinit { X509_free(pointer) }
 
-  /// What an X509 says, as a value; nil where it says it in no form that can be read.
+  /// The X509 as a value; nil if it cannot be read.
   var value: Certificate? { withExtendedLifetime(self) { Certificate(x509: pointer) } }
 
-  /// nil where `der` is no certificate, or something stands behind it.
+  /// nil if `der` is not a certificate, or something follows it.
   static func decode(_ der: [UInt8]) -> CertificateObject? {
     withErrorsOfItsOwn {
       decoded(der, freedBy: X509_free) { d2i_X509(nil, $0, $1) }.map(CertificateObject.init(adopting:))
@@ -30,7 +31,7 @@ final class CertificateObject: @unchecked Sendable {
   }
 }
 
-/// Lends `certificates` as OpenSSL's functions take them. The stack holds no references of its own.
+/// Passes `certificates` as a stack for OpenSSL's functions. The stack has no references of its own.
 func withStack<Outcome>(
   _ certificates: some Sequence<OpaquePointer>, _ body: (OpaquePointer?) -> Outcome
 ) -> Outcome {
@@ -42,7 +43,7 @@ func withStack<Outcome>(
   return body(stack)
 }
 
-/// What a stack of OpenSSL's holds, borrowed.
+/// The elements of an OpenSSL stack, borrowed.
 func elements(ofStack stack: OpaquePointer?) -> [OpaquePointer] {
   (0..<cossl_x509_stack_count(stack)).compactMap { cossl_x509_stack_at(stack, $0) }
 }

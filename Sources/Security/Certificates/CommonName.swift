@@ -1,13 +1,14 @@
-// The common name of a server's certificate. Nothing is decided by it; but where it names a host that the certificate is not
-// for, people and old programs are told something that the authority has not vouched for (BR 7.1.4.3).
+// The common name of a server's certificate. Nothing is decided by it. But if it names a host that the certificate is
+// not for, people and old programs read something that the authority has not confirmed (BR 7.1.4.3).
 
 import Bytes
 import COpenSSL
 import Glibc
 
 enum CommonName {
-  /// Asked of names that look like hosts only. A domain above one of subjectAltName passes, as in certificates for
-  /// `*.example.com` with the name `example.com`, and so does a domain in a certificate for addresses alone.
+  /// Only checks names that look like hosts. A parent domain of a name in subjectAltName is accepted, as in a
+  /// certificate for `*.example.com` with the common name `example.com`. So is a domain in a certificate for addresses
+  /// only.
   static func fault(_ facts: CertificateFacts) -> String? {
     let subject = X509_get_subject_name(facts.certificate)
     var index = X509_NAME_get_index_by_NID(subject, NID_commonName, -1)
@@ -27,7 +28,7 @@ enum CommonName {
     let addresses = names.filter { $0.kind == .address }.compactMap { addressText(Array($0.content)) }
     if domains.contains(name) || addresses.contains(where: { $0.utf8.elementsEqual(name) }) { return true }
     if isAddress(name) { return false }
-    // "Example Inc." is no host.
+    // "Example Inc." is not a host.
     guard name.contains(0x2e), !name.contains(0x20) else { return true }
     if name.contains(where: { $0 >= 0x80 }) { return false }
     guard HostSyntax.isName(name, allowsWildcard: true), !domains.isEmpty else { return true }
@@ -35,7 +36,7 @@ enum CommonName {
     return domains.contains { $0.map(\.asciiLowercased).suffix(below.count) == below[...] }
   }
 
-  /// In any of the notations that programs read.
+  /// In any of the notations that programs accept.
   private static func isAddress(_ name: [UInt8]) -> Bool {
     guard !name.contains(0) else { return false }
     let text = String(decoding: name, as: UTF8.self)

@@ -1,7 +1,7 @@
-// The elements of distinguished encoding (X.690), one behind the other, without copying them. For the extensions of
-// certificates: OpenSSL decodes more forms than the standard has, and does not say which it saw.
+// Reads the elements of distinguished encoding (X.690) one after another, without copying. For certificate extensions:
+// OpenSSL decodes more forms than the standard allows, and does not report which one it found.
 
-/// One element: its first octet, class and number, and what is in it.
+/// One element: its first octet, which is its class and number, and its content.
 struct DERElement {
   static let boolean: UInt8 = 0x01
   static let integer: UInt8 = 0x02
@@ -10,10 +10,10 @@ struct DERElement {
   static let objectIdentifier: UInt8 = 0x06
 
   let tag: UInt8
-  /// Lives as long as the bytes that were read.
+  /// Valid while the bytes that were read live.
   let content: UnsafeBufferPointer<UInt8>
 
-  /// What is inside, where it is a sequence or the like; nil where it is malformed.
+  /// The elements inside, for a sequence or similar; nil if malformed.
   var elements: [DERElement]? { DERReader.elements(content) }
 }
 
@@ -23,7 +23,7 @@ struct DERReader {
 
   private init(_ bytes: UnsafeBufferPointer<UInt8>) { self.bytes = bytes }
 
-  /// All elements of `bytes`; nil where they are malformed.
+  /// All elements of `bytes`; nil if malformed.
   static func elements(_ bytes: UnsafeBufferPointer<UInt8>) -> [DERElement]? {
     var reader = DERReader(bytes)
     var found: [DERElement] = []
@@ -34,19 +34,20 @@ struct DERReader {
     return found
   }
 
-  /// The one element that `bytes` are, of this tag; nil where they are anything else.
+  /// The one element of this tag that makes up `bytes`; nil if they are anything else.
   static func element(_ tag: UInt8, _ bytes: UnsafeBufferPointer<UInt8>) -> DERElement? {
     var reader = DERReader(bytes)
     guard let element = reader.next(), element.tag == tag, reader.at == bytes.count else { return nil }
     return element
   }
 
-  /// The elements of the one sequence that `bytes` are.
+  /// The elements of the one sequence that makes up `bytes`.
   static func sequence(_ bytes: UnsafeBufferPointer<UInt8>) -> [DERElement]? {
     element(DER.sequence, bytes)?.elements
   }
 
-  /// nil where no whole element follows, its number has more than one octet, or its length is not the shortest.
+  /// nil if no complete element follows, its number has more than one octet, or its length is not encoded in the
+  /// shortest form.
   private mutating func next() -> DERElement? {
     guard bytes.count - at >= 2 else { return nil }
     let tag = bytes[at]
@@ -56,13 +57,13 @@ struct DERReader {
     return DERElement(tag: tag, content: UnsafeBufferPointer(rebasing: bytes[at..<at + length]))
   }
 
-  /// Goes on to the content.
+  /// Advances to the content.
   private mutating func length() -> Int? {
     let first = Int(bytes[at + 1])
     at += 2
     if first < 0x80 { return first }
     let count = first & 0x7f
-    // What OpenSSL has read has no 4 GiB.
+    // Nothing that OpenSSL has read is 4 GiB long.
     guard (1...4).contains(count), bytes.count - at >= count, bytes[at] != 0 else { return nil }
     var length = 0
     for _ in 0..<count {

@@ -1,9 +1,9 @@
-// The names in subjectAltName and in name constraints (RFC 5280, 4.2.1.6 and 4.2.1.10): of what kind each is, and whether
+// The names in subjectAltName and in name constraints (RFC 5280, 4.2.1.6 and 4.2.1.10): the kind of each, and whether
 // it is well formed.
 
 import Bytes
 
-/// One name, as it is written. Lives as long as its certificate.
+/// One name as encoded. Valid while its certificate lives.
 struct GeneralName {
   enum Kind: UInt8 {
     case other = 0xa0
@@ -16,7 +16,7 @@ struct GeneralName {
     case address = 0x87
     case registered = 0x88
 
-    /// In a message.
+    /// For a message.
     var words: String {
       switch self {
       case .other: "otherName"
@@ -40,7 +40,7 @@ struct GeneralName {
     content = element.content
   }
 
-  /// nil: no kind that there is.
+  /// nil: not an existing kind.
   var kind: Kind? { Kind(rawValue: tag) }
 
   /// For a message: `dNSName '*.example.com'`.
@@ -53,7 +53,7 @@ struct GeneralName {
     }
   }
 
-  /// Whether a certificate's name has the form that its kind asks for. Of kinds that are not read, nothing is said.
+  /// Whether a name of a certificate has the form that its kind requires. Kinds that are not implemented always pass.
   var isWellFormed: Bool {
     switch kind {
     case .domain: HostSyntax.isName(content, allowsWildcard: true)
@@ -66,10 +66,10 @@ struct GeneralName {
     }
   }
 
-  /// Whether the base of a subtree has the form that its kind asks for.
+  /// Whether the base of a subtree has the form that its kind requires.
   var isWellFormedBase: Bool {
     switch kind {
-    // "Adding zero or more labels to the left-hand side": a leading period would be an empty one.
+    // "Adding zero or more labels to the left-hand side": a leading period would be an empty label.
     case .domain: content.isEmpty || HostSyntax.isName(content, allowsWildcard: false)
     case .address: (content.count == 8 || content.count == 32) && hasPrefixMask
     case .mail: content.contains(0x40) ? HostSyntax.isMailbox(content) : HostSyntax.isHostOrDomain(content)
@@ -91,14 +91,14 @@ struct GeneralName {
   }
 }
 
-/// The forms of names of hosts.
+/// The forms of host names.
 enum HostSyntax {
   /// RFC 1035, 2.3.4.
   private static let longestLabel = 63
   private static let longestName = 253
 
-  /// Labels of letters, digits, hyphens and underscores, which are no names of hosts, but stand in certificates; before
-  /// them "*." where it is allowed.
+  /// Labels of letters, digits, hyphens and underscores. Underscores are not allowed in host names but occur in
+  /// certificates. If `allowsWildcard`, "*." may come first.
   static func isName(_ bytes: some RandomAccessCollection<UInt8>, allowsWildcard: Bool) -> Bool {
     var bytes = bytes[...]
     if allowsWildcard, bytes.starts(with: [0x2a, 0x2e]) { bytes = bytes.dropFirst(2) }
@@ -129,7 +129,7 @@ enum HostSyntax {
       && isName(parts[1], allowsWildcard: false)
   }
 
-  /// Whether a URI has a host that is a name: constraints speak of no other (RFC 5280, 4.2.1.10).
+  /// Whether a URI has a host that is a name. Constraints only apply to such URIs (RFC 5280, 4.2.1.10).
   static func namesHost(resource bytes: some RandomAccessCollection<UInt8>) -> Bool {
     guard let colon = bytes.firstIndex(of: 0x3a) else { return false }
     let rest = bytes[colon...].dropFirst()
@@ -137,7 +137,7 @@ enum HostSyntax {
     var host = rest.dropFirst(2).prefix { $0 != 0x2f && $0 != 0x3f && $0 != 0x23 }
     if let at = host.lastIndex(of: 0x40) { host = host[at...].dropFirst() }
     host = host.prefix { $0 != 0x3a }
-    // The last label of an address is a number; no domain's is.
+    // The last label of an address is a number; that of a domain never is.
     let last = host.split(separator: 0x2e).last ?? host
     return isName(host, allowsWildcard: false) && !last.allSatisfy(\.isASCIIDigit)
   }

@@ -1,10 +1,12 @@
-// A trust store that every Java reads: JKS, in which a certificate that is trusted is an entry of its own. The password
-// is no secret: it is the key of a checksum, and Java's own store has the same. Tests: test_ca.py, with keytool.
+// A trust store that every Java version reads: JKS, where each trusted certificate is an entry of its own. The password
+// is not a secret: it is the key of a checksum, and Java's own store uses the same one. Tests: test_ca.py, with
+// keytool.
 
+import Bytes
 import COpenSSL
 
 public enum JavaTrustStore {
-  /// What javax.net.ssl.trustStorePassword must be.
+  /// The value that javax.net.ssl.trustStorePassword must have.
   public static let password = "changeit"
 
   private static let magic: UInt32 = 0xfeed_feed
@@ -13,8 +15,8 @@ public enum JavaTrustStore {
   /// Java hashes this after the password.
   private static let salt = "Mighty Aphrodite"
 
-  /// A store of the certificates of a PEM text; nil where it holds none. The same text gives the same bytes:
-  /// entries are numbered, and made at the beginning of 1970.
+  /// A store with the certificates of a PEM text; nil if it has none. The same text always gives the same bytes:
+  /// entries are numbered and dated to the beginning of 1970.
   public static func make(pem: [UInt8]) -> [UInt8]? {
     guard case .success(let certificates) = Certificate.readDER(pem), !certificates.isEmpty else { return nil }
     var store: [UInt8] = []
@@ -37,25 +39,17 @@ public enum JavaTrustStore {
     for shift in [24, 16, 8, 0] { bytes.append(UInt8(truncatingIfNeeded: value >> UInt32(shift))) }
   }
 
-  /// ASCII, behind its length.
+  /// ASCII, preceded by its length.
   private static func append(text: String, to bytes: inout [UInt8]) {
     bytes += [UInt8(text.utf8.count >> 8), UInt8(text.utf8.count & 0xff)] + Array(text.utf8)
-  }
-
-  private static func sha1(_ bytes: [UInt8]) -> [UInt8] {
-    [UInt8](unsafeUninitializedCapacity: Int(SHA_DIGEST_LENGTH)) { digest, initialized in
-      let isDone = bytes.withUnsafeBufferPointer { SHA1($0.baseAddress, $0.count, digest.baseAddress) } != nil
-      guard isDone else { fatalError("OpenSSL computes no SHA-1") }
-      initialized = Int(SHA_DIGEST_LENGTH)
-    }
   }
 }
 
 extension TrustAnchors {
-  /// The certificates as a PEM text, 64 digits a line (RFC 7468).
+  /// The certificates as a PEM text, 64 digits per line (RFC 7468).
   public var pem: [UInt8] {
     certificatesDER.flatMap { der -> [UInt8] in
-      let digits = Array(Base64.encode(der).utf8)
+      let digits = Base64.encode(der)
       let lines = stride(from: 0, to: digits.count, by: 64).flatMap { digits[$0..<min($0 + 64, digits.count)] + [0x0a] }
       return Array("-----BEGIN CERTIFICATE-----\n".utf8) + lines + Array("-----END CERTIFICATE-----\n".utf8)
     }

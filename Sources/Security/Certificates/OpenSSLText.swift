@@ -1,24 +1,24 @@
-// Small things that every use of OpenSSL here needs: bytes in and out, its errors kept apart, and words for people.
+// Small helpers for every use of OpenSSL here: bytes in and out, isolation of its errors, and texts for people.
 //
-// What a certificate says was written by a stranger and ends in logs, terminals and problem bodies: it leaves this module as
-// printable ASCII of bounded length only.
+// The contents of a certificate are written by strangers and end up in logs, terminals and problem bodies. They leave
+// this module only as printable ASCII of bounded length.
 
 import COpenSSL
 import Glibc
 
-/// The longest text of a certificate that a message quotes, in characters: a distinguished name of a usual certificate has
-/// under 150, that of a hostile one is as long as its certificate.
+/// The longest certificate text that a message quotes, in characters. The distinguished name of a usual certificate has
+/// under 150; that of a hostile one may be as long as its certificate.
 private let quotedTextLimit = 256
 
-/// Runs `body` and removes what it leaves in OpenSSL's queue of errors, and nothing else: a stale entry makes SSL_get_error
-/// see a failure in a handshake that only waits for bytes.
+/// Runs `body` and removes only the entries that it leaves in OpenSSL's error queue. A stale entry would make
+/// SSL_get_error report a failure in a handshake that is only waiting for bytes.
 func withErrorsOfItsOwn<Outcome>(_ body: () -> Outcome) -> Outcome {
   ERR_set_mark()
   defer { ERR_pop_to_mark() }
   return body()
 }
 
-/// The DER that one of OpenSSL's `i2d_…` functions writes; nil where it cannot.
+/// The DER that one of OpenSSL's `i2d_…` functions writes; nil if it fails.
 func encoded(_ write: (UnsafeMutablePointer<UnsafeMutablePointer<UInt8>?>?) -> Int32) -> [UInt8]? {
   let count = Int(write(nil))
   guard count > 0 else { return nil }
@@ -28,7 +28,7 @@ func encoded(_ write: (UnsafeMutablePointer<UnsafeMutablePointer<UInt8>?>?) -> I
   }
 }
 
-/// What one of OpenSSL's `d2i_…` functions reads of all of `der`; nil where it cannot, or leaves bytes behind.
+/// The value that one of OpenSSL's `d2i_…` functions reads from `der`; nil if it fails or does not consume all bytes.
 func decoded<Value>(
   _ der: [UInt8], freedBy free: (Value?) -> Void,
   _ read: (UnsafeMutablePointer<UnsafePointer<UInt8>?>, Int) -> Value?
@@ -44,6 +44,15 @@ func decoded<Value>(
   }
 }
 
+/// SHA-1 of `bytes`: 20 bytes. Only for formats that require it, never for security.
+public func sha1(_ bytes: [UInt8]) -> [UInt8] {
+  [UInt8](unsafeUninitializedCapacity: Int(SHA_DIGEST_LENGTH)) { digest, initialized in
+    let isDone = bytes.withUnsafeBufferPointer { SHA1($0.baseAddress, $0.count, digest.baseAddress) } != nil
+    guard isDone else { fatalError("OpenSSL computes no SHA-1") }
+    initialized = Int(SHA_DIGEST_LENGTH)
+  }
+}
+
 /// SHA-256 of `bytes`: 32 bytes.
 public func sha256(_ bytes: [UInt8]) -> [UInt8] {
   [UInt8](unsafeUninitializedCapacity: Int(SHA256_DIGEST_LENGTH)) { digest, initialized in
@@ -53,7 +62,7 @@ public func sha256(_ bytes: [UInt8]) -> [UInt8] {
   }
 }
 
-/// Bytes as text; what is not printable ASCII stands as `\xNN`.
+/// Bytes as text; anything but printable ASCII becomes `\xNN`.
 func printable(_ bytes: some Sequence<UInt8>) -> String {
   var text = ""
   for byte in bytes {
@@ -66,7 +75,7 @@ func printable(_ bytes: some Sequence<UInt8>) -> String {
   return text
 }
 
-/// Two upper-case digits a byte.
+/// Two upper-case digits per byte.
 public func hexadecimal(_ bytes: [UInt8]) -> String {
   bytes.map { ($0 < 16 ? "0" : "") + String($0, radix: 16, uppercase: true) }.joined()
 }

@@ -1,18 +1,20 @@
-// PEM texts (RFC 7468; headers as RFC 1421 has them). Read here and not by OpenSSL's reader, which passes over whatever it
-// does not understand: a block that is cut off, or that begins behind a byte order mark, is a fault with its line, for a
-// pin that is silently not there would be found out when the others fail. Tests: PEMTests.
+// PEM texts (RFC 7468; headers as in RFC 1421). They are read here because OpenSSL's reader ignores whatever it does
+// not understand. A block that is cut off, or that begins after a byte order mark, is an error with its line: otherwise
+// a pin could be missing without notice until the others fail. Tests: PEMTests.
+
+import Bytes
 
 enum PEM {
   struct Block: Equatable {
     /// `CERTIFICATE`
     let label: String
-    /// The header says so: a key in OpenSSL's old form.
+    /// The header says so: a key in OpenSSL's old format.
     let isEncrypted: Bool
     /// Never empty.
     let der: [UInt8]
   }
 
-  // Without the blank behind them: where one of them stands is found before and after blanks are trimmed.
+  // Without the following blank, so that they are found both before and after blanks are trimmed.
   private static let begin = Array("-----BEGIN".utf8)
   private static let end = Array("-----END".utf8)
   private static let dashes = Array("-----".utf8)
@@ -21,7 +23,7 @@ enum PEM {
   /// Whether a block begins anywhere in `bytes`.
   static func isText(_ bytes: [UInt8]) -> Bool { contains(bytes[...], begin) }
 
-  /// The blocks, in order; none where `isText` says no. What stands between them does not count.
+  /// The blocks, in order; none if `isText` is false. Text between them is ignored.
   static func blocks(_ bytes: [UInt8]) -> Result<[Block], CertificateFault> {
     var blocks: [Block] = []
     var open: OpenBlock?
@@ -55,7 +57,7 @@ enum PEM {
     return .success(blocks)
   }
 
-  /// A block whose END has not come yet.
+  /// A block whose END has not been read yet.
   private struct OpenBlock {
     let label: String
     let line: Int
@@ -72,7 +74,7 @@ enum PEM {
     }
 
     mutating func append(_ text: ArraySlice<UInt8>) {
-      // A colon is no digit of base64: the line is a header.
+      // A colon is not a base64 digit: the line is a header.
       guard text.contains(0x3a) else { return base64.append(contentsOf: text) }
       if PEM.contains(text, Array("ENCRYPTED".utf8)) { isEncrypted = true }
     }
@@ -86,7 +88,7 @@ enum PEM {
     }
   }
 
-  /// What stands between `-----BEGIN ` and the dashes at the end of the line.
+  /// The text between `-----BEGIN ` and the dashes at the end of the line.
   private static func label(of line: ArraySlice<UInt8>, behind opening: [UInt8]) -> String? {
     let text = line.dropFirst(opening.count)
     guard text.count > dashes.count + 1, text.first == 0x20, text.suffix(dashes.count).elementsEqual(dashes) else {

@@ -1,7 +1,8 @@
-// WWW-Authenticate and Proxy-Authenticate (RFC 9110, 11.6.1 and 11.7.1): lists of challenges, each a scheme with parameters.
+// WWW-Authenticate and Proxy-Authenticate (RFC 9110, 11.6.1 and 11.7.1): lists of challenges, each a scheme with
+// parameters.
 //
-// The commas of the list and those of the parameters look alike, so the text is read from its beginning, and a line that
-// breaks the grammar says nothing at all. Tests: AuthenticationChallengeTests.
+// The commas of the list and of the parameters look the same, so the text must be read from the beginning. A line that
+// breaks the grammar is ignored as a whole. Tests: AuthenticationChallengeTests.
 
 import Bytes
 
@@ -9,9 +10,9 @@ import Bytes
 public struct AuthenticationChallenge: Equatable, Sendable {
   /// In lower case.
   public let scheme: String
-  /// Names in lower case, values without quotes and escapes, in the order they came.
+  /// Names in lower case, values without quotes and escapes, in the original order.
   public private(set) var parameters: [Parameter] = []
-  /// What stands in the place of parameters; nil: nothing.
+  /// The token in place of parameters; nil: none.
   public private(set) var token68: [UInt8]? = nil
 
   public struct Parameter: Equatable, Sendable {
@@ -19,21 +20,21 @@ public struct AuthenticationChallenge: Equatable, Sendable {
     public let value: [UInt8]
   }
 
-  /// The value of a parameter; nil where there is none.
+  /// The value of a parameter; nil if there is none.
   public subscript(name: String) -> [UInt8]? { parameters.first { $0.name == name }?.value }
 
-  /// Challenges of one field line that are looked at: more than are registered schemes with an algorithm each.
+  /// The most challenges that are read from one field line: more than the registered schemes with one algorithm each.
   static let mostChallenges = 16
-  /// Parameters of one challenge: RFC 7616 has nine.
+  /// The most parameters of one challenge: RFC 7616 has nine.
   static let mostParameters = 32
 
-  /// The challenges of one field line; empty where it breaks the grammar or its limits.
+  /// The challenges of one field line; empty if it breaks the grammar or exceeds the limits.
   public static func read(_ line: [UInt8]) -> [AuthenticationChallenge] {
     var reader = ChallengeReader(text: line)
     return reader.challenges() ?? []
   }
 
-  /// The parameters of Authentication-Info and the like (RFC 9110, 11.6.3); nil where the line breaks the grammar.
+  /// The parameters of Authentication-Info and similar fields (RFC 9110, 11.6.3); nil if the line breaks the grammar.
   public static func readParameters(_ line: [UInt8]) -> AuthenticationChallenge? {
     var reader = ChallengeReader(text: line)
     return reader.parameters()
@@ -43,7 +44,7 @@ public struct AuthenticationChallenge: Equatable, Sendable {
 
   fileprivate mutating func take(token68: [UInt8]) { self.token68 = token68 }
 
-  /// false: the name is there already, or there are too many.
+  /// false: the name occurs already, or there are too many.
   fileprivate mutating func take(_ parameter: Parameter) -> Bool {
     guard parameters.count < Self.mostParameters, self[parameter.name] == nil else { return false }
     parameters.append(parameter)
@@ -76,7 +77,7 @@ private struct ChallengeReader {
       let begin = at
       guard let word = token() else { return nil }
       if !found.isEmpty, isAtEquals {
-        // A parameter of the challenge before.
+        // A parameter of the previous challenge.
         at = begin
         guard found[found.count - 1].token68 == nil, let parameter = parameter(),
           found[found.count - 1].take(parameter)
@@ -118,7 +119,7 @@ private struct ChallengeReader {
     return challenge
   }
 
-  /// RFC 9110, 11.2: a run of its characters, `=` only at the end, and nothing but the end of the element behind it.
+  /// RFC 9110, 11.2: a run of its characters, with `=` only at the end, followed by the end of the element.
   private mutating func token68() -> [UInt8]? {
     var end = at
     while end < text.count, Self.isOfToken68(text[end]) { end += 1 }

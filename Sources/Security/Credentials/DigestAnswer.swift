@@ -1,10 +1,10 @@
-// The answer to a Digest challenge (RFC 7616, 3.4; RFC 2069, 2.4 where there is no qop). Nothing here does I/O: chance comes
-// from the caller. Tests: DigestAnswerTests, with the examples of both RFCs.
+// The answer to a Digest challenge (RFC 7616, 3.4; RFC 2069, 2.4 if there is no qop). Nothing here does I/O; random
+// bytes come from the caller. Tests: DigestAnswerTests, with the examples of both RFCs.
 
 import Bytes
 import COpenSSL
 
-/// User name and password that a challenge is answered with. Never printed.
+/// The user name and password for a challenge. Never printed.
 public struct DigestCredentials: Hashable, Sendable {
   public let username: [UInt8]
   public let password: [UInt8]
@@ -15,33 +15,33 @@ public struct DigestCredentials: Hashable, Sendable {
   }
 }
 
-/// A nonce in use: what is answered with it, and how often it has been.
+/// A nonce in use: its challenge, and how often it has been used.
 public struct DigestNonce: Sendable {
   public private(set) var challenge: DigestChallenge
   private var count: UInt32 = 0
-  /// The client's nonce that the key of a session was made with.
+  /// The client nonce from which the key of a session was made.
   private var sessionNonce: [UInt8]? = nil
 
   public init(_ challenge: DigestChallenge) { self.challenge = challenge }
 
-  /// Whether it can be answered with once more: the count has eight digits.
+  /// Whether it can be used once more: the count has eight digits.
   public var isUsable: Bool { count < .max }
 
-  /// The next nonce, as Authentication-Info names it (RFC 7616, 3.5).
+  /// The next nonce, as given by Authentication-Info (RFC 7616, 3.5).
   mutating func replace(with nonce: [UInt8]) {
     challenge.nonce = nonce
     count = 0
     sessionNonce = nil
   }
 
-  /// The value of Authorization or Proxy-Authorization, a secret. `target`: as it stands in the request line; `clientNonce`: of
-  /// chance, for this answer alone. nil: OpenSSL does not compute the hash.
+  /// The value of Authorization or Proxy-Authorization, a secret. `target`: as in the request line. `clientNonce`:
+  /// random, for this answer only. nil: OpenSSL cannot compute the hash.
   public mutating func answer(
     method: [UInt8], target: [UInt8], _ credentials: DigestCredentials, clientNonce: [UInt8]
   ) -> [UInt8]? {
     count += 1
     let ofSession = challenge.algorithm.isOfSession
-    // With a session the key goes with the client's nonce of its first answer, for as long as the server's lasts.
+    // The key of a session uses the client nonce of the first answer for as long as the server's nonce lasts.
     let clientNonce = ofSession ? sessionNonce ?? clientNonce : clientNonce
     sessionNonce = ofSession ? clientNonce : nil
     let hash = challenge.algorithm.hash
@@ -76,7 +76,7 @@ public struct DigestNonce: Sendable {
     return text
   }
 
-  /// RFC 7616, 3.4.4: hashed where the server wants it so, and as an extended value where it would be no text of ASCII.
+  /// RFC 7616, 3.4.4: hashed if the server asks for it, and an extended value if the name is not ASCII.
   private func user(_ name: [UInt8], hashed: [UInt8]) -> [UInt8] {
     if challenge.hashesUser { return Array("username=".utf8) + Self.quoted(hashed) }
     if challenge.takesUTF8, name.contains(where: { $0 >= 0x80 }) {
@@ -85,7 +85,7 @@ public struct DigestNonce: Sendable {
     return Array("username=".utf8) + Self.quoted(name)
   }
 
-  /// RFC 8187, 3.2.1: attr-char stands as it is.
+  /// RFC 8187, 3.2.1: attr-char is not encoded.
   private static func percentEncoded(_ byte: UInt8) -> [UInt8] {
     let isPlain = byte.isASCIILetter || byte.isASCIIDigit || Array("!#$&+-.^_`|~".utf8).contains(byte)
     if isPlain { return [byte] }
@@ -104,7 +104,7 @@ public struct DigestNonce: Sendable {
 }
 
 extension DigestAlgorithm.Hash {
-  /// The hash of the parts with colons between them, as hexadecimal digits in lower case.
+  /// The hash of the parts, joined by colons, as lower-case hexadecimal digits.
   func text(_ parts: [[UInt8]]) -> [UInt8]? {
     let text = Array(parts.joined(separator: [0x3a]))
     let algorithm =

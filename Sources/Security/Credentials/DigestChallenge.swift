@@ -1,28 +1,28 @@
-// The challenge of the Digest scheme (RFC 7616, 3.3), and which of several is answered. Tests: DigestChallengeTests.
+// The challenge of the Digest scheme (RFC 7616, 3.3), and the choice among several. Tests: DigestChallengeTests.
 
 import Bytes
 
-/// What a server asks for that is answered by Digest.
+/// A server's challenge that Digest can answer.
 public struct DigestChallenge: Equatable, Sendable {
   public let realm: [UInt8]
   public internal(set) var nonce: [UInt8]
   public let opaque: [UInt8]?
   public let algorithm: DigestAlgorithm
-  /// The name as it came; nil: the server named none, and is told none (RFC 2069).
+  /// The name as received; nil: the server gave none, so the answer has none (RFC 2069).
   let algorithmName: [UInt8]?
   /// Whether qop=auth is used; false: the challenge has no qop, as in RFC 2069.
   let hasQuality: Bool
-  /// The answer before was right but for its nonce.
+  /// The previous answer was right except for its nonce.
   public let isStale: Bool
-  /// The user's name is wanted as a hash.
+  /// The server wants the user name as a hash.
   let hashesUser: Bool
   /// charset=UTF-8
   let takesUTF8: Bool
 
-  /// Longest nonce or opaque that is taken, in bytes: both come back with every request, and a head must hold them.
+  /// The longest accepted nonce or opaque, in bytes: both are sent with every request and must fit into a head.
   static let longestValue = 4096
 
-  /// The challenge that is answered of those in `lines`, the strongest algorithm first; else why there is none.
+  /// The best challenge in `lines`, by the strongest algorithm; otherwise why there is none.
   public static func choose(_ lines: [[UInt8]]) -> Result<DigestChallenge, DigestFault> {
     var best: DigestChallenge? = nil
     var fault: DigestFault? = nil
@@ -70,12 +70,12 @@ public struct DigestChallenge: Equatable, Sendable {
 
 /// Why no challenge can be answered.
 public enum DigestFault: Error, Equatable, Sendable {
-  /// The schemes that are, in lower case.
+  /// The schemes that were offered, in lower case.
   case notOffered([String])
   /// No realm or nonce, or one that is too long.
   case incomplete
   case algorithm(String)
-  /// qop=auth-int alone: the body would have to be hashed before its first byte leaves.
+  /// Only qop=auth-int: the body would have to be hashed before its first byte is sent.
   case onlyIntegrity
   case quality(String)
 
@@ -92,14 +92,14 @@ public enum DigestFault: Error, Equatable, Sendable {
   }
 }
 
-/// The hash, and whether the key is that of a session.
+/// The hash, and whether the key is for a session.
 public struct DigestAlgorithm: Equatable, Sendable {
   public enum Hash: Sendable { case md5, sha256, sha512Part }
 
   public let hash: Hash
   public let isOfSession: Bool
 
-  /// nil: not known. Without a name it is MD5 (RFC 7616, 3.3).
+  /// nil: unknown. Without a name it is MD5 (RFC 7616, 3.3).
   init?(_ name: [UInt8]?) {
     switch name.map({ String(decoding: $0.map(\.asciiLowercased), as: UTF8.self) }) {
     case nil, "md5": (hash, isOfSession) = (.md5, false)

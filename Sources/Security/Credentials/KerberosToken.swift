@@ -1,4 +1,4 @@
-// Tokens of Negotiate (RFC 4559): a ticket of Kerberos for a service, as SPNEGO wraps it (RFC 4178).
+// Negotiate tokens (RFC 4559): a Kerberos ticket for a service, wrapped in SPNEGO (RFC 4178).
 
 import Bytes
 import CGSSAPI
@@ -7,13 +7,13 @@ import Glibc
 public enum KerberosToken {
   public struct Fault: Error, Sendable { public let description: String }
 
-  /// `Negotiate YII…`, for the service `HTTP` of the host. A secret, and good for one use.
+  /// `Negotiate YII…`, for the service `HTTP` of the host. A secret, usable once.
   ///
-  /// Asks the key distribution center where no ticket is at hand, and waits for it: no loop calls this. Tickets are kept in
-  /// the memory of the process, for each client its own.
+  /// If there is no ticket yet, this asks the key distribution center and waits for it, so it must not run on a loop.
+  /// Tickets are kept in the memory of the process, separately for each client.
   ///
-  /// - keytab: path of the keys of the client.
-  /// - principal: which of them; nil: the first.
+  /// - keytab: the path of the client's keys.
+  /// - principal: which of them to use; nil: the first.
   public static func make(keytab: String, principal: String?, host: String) -> Result<[UInt8], Fault> {
     var token: UnsafeMutablePointer<UInt8>? = nil
     var count = 0
@@ -28,6 +28,6 @@ public enum KerberosToken {
       return .failure(Fault(description: fault.map { String(cString: $0) } ?? "out of memory"))
     }
     let bytes = Array(UnsafeBufferPointer(start: token, count: count))
-    return .success(Array("Negotiate \(Base64.encode(bytes))".utf8))
+    return .success(Array("Negotiate ".utf8) + Base64.encode(bytes))
   }
 }

@@ -1,10 +1,13 @@
-// The nonces that servers and parents gave, so that a request is authenticated at once. One a loop. Tests: NonceMemoryTests.
+// The nonces from servers and parents, so that later requests authenticate at once. One memory per loop.
+// Tests: NonceMemoryTests.
 
-/// Nonces by who holds the credentials and where they go.
+import Bytes
+
+/// Nonces by the owner of the credentials and their destination.
 public struct NonceMemory: Sendable {
-  /// What a nonce belongs to: nothing of one host or rule is ever shown to another.
+  /// What a nonce belongs to. A nonce is never sent to another host or for another rule.
   public struct Place: Hashable, Sendable {
-    /// Name of the rule or route whose credentials they are; nil: those of the defaults.
+    /// The name of the rule or route that has the credentials; nil: the defaults.
     public let keeper: String?
     public let isParent: Bool
     public let isSecure: Bool
@@ -20,10 +23,10 @@ public struct NonceMemory: Sendable {
     }
   }
 
-  /// Places that are remembered: more origins than one policy gives digest credentials to. A place that is forgotten costs its
-  /// next request one challenge.
+  /// The most places that are remembered: more origins than one policy gives digest credentials to. A forgotten place
+  /// costs its next request one more challenge.
   public static let mostPlaces = 256
-  /// Bytes of chance in a client's nonce: as many as MD5 has.
+  /// Random bytes of a client nonce: as many as an MD5 hash has.
   static let clientNonceBytes = 16
 
   private struct Entry {
@@ -33,7 +36,7 @@ public struct NonceMemory: Sendable {
 
   private var entries: [Place: Entry] = [:]
   private var clock: UInt64 = 0
-  /// Where chance comes from: the system, but in tests.
+  /// The source of randomness: the system, except in tests.
   public var chance: @Sendable () -> UInt64 = { UInt64.random(in: .min ... .max) }
 
   public init() {}
@@ -54,13 +57,13 @@ public struct NonceMemory: Sendable {
 
   public mutating func forget(_ place: Place) { entries[place] = nil }
 
-  /// The server names the nonce that follows. One that is too long is no nonce.
+  /// The server's next nonce. One that is too long is ignored.
   public mutating func take(next nonce: [UInt8], for place: Place) {
     guard !nonce.isEmpty, nonce.count <= DigestChallenge.longestValue else { return }
     entries[place]?.nonce.replace(with: nonce)
   }
 
-  /// The credentials for a request, as `DigestNonce.answer` makes them; nil where no nonce is known.
+  /// The credentials for a request, as `DigestNonce.answer` makes them; nil if no nonce is known.
   public mutating func answer(
     for place: Place, method: [UInt8], target: [UInt8], _ credentials: DigestCredentials
   ) -> [UInt8]? {
@@ -78,6 +81,6 @@ public struct NonceMemory: Sendable {
       let number = chance()
       for shift in stride(from: 0, to: 64, by: 8) { bytes.append(UInt8(truncatingIfNeeded: number >> UInt64(shift))) }
     }
-    return Array(Base64.encode(bytes).utf8)
+    return Base64.encode(bytes)
   }
 }

@@ -1,5 +1,5 @@
-// Whether a certificate is for a host (RFC 9525): by subjectAltName alone, a name by its DNS names and an address by its
-// addresses, a wildcard for one whole label at the left. Tests: HostCheckTests.
+// Whether a certificate is for a host (RFC 9525). Only subjectAltName counts: DNS names for a name, addresses for an
+// address. A wildcard matches one whole leftmost label. Tests: HostCheckTests.
 
 import Bytes
 import COpenSSL
@@ -9,7 +9,7 @@ enum HostCheck {
   /// The most names of a certificate that a message lists.
   private static let listedNameLimit = 10
 
-  /// nil where `leaf` is for `identity`.
+  /// nil if `leaf` is for `identity`.
   static func failure(of leaf: OpaquePointer, for identity: ReferenceIdentity) -> TrustFailure? {
     if holds(leaf, identity) { return nil }
     let names = hostNames(leaf).map(quotable)
@@ -27,15 +27,16 @@ enum HostCheck {
         && X509_check_ip(leaf, bytes, bytes.count, PathVerification.hostFlags) == 1
     case .name(let name):
       let name = withoutTrailingDot(name)
-      // An address that comes as a name is none: "127.0.0.1" among the DNS names of a certificate proves nothing.
+      // An address in the form of a name is still an address: "127.0.0.1" among the DNS names of a certificate proves
+      // nothing.
       if let bytes = address(name) { return holds(leaf, .address(bytes)) }
       guard isHostName(name) else { return false }
       return X509_check_host(leaf, name, name.utf8.count, PathVerification.hostFlags, nil) == 1
     }
   }
 
-  /// Labels of letters, digits, hyphens and underscores. To OpenSSL a name that begins with a dot means any below it, and
-  /// one that is empty means none is asked for.
+  /// Labels of letters, digits, hyphens and underscores. For OpenSSL, a name with a leading dot matches any name below
+  /// it, and an empty name matches everything.
   private static func isHostName(_ name: String) -> Bool {
     name.utf8.split(separator: 0x2e, omittingEmptySubsequences: false).allSatisfy { label in
       !label.isEmpty && label.allSatisfy { $0.isASCIILetter || $0.isASCIIDigit || $0 == 0x2d || $0 == 0x5f }

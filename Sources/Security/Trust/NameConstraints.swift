@@ -1,16 +1,16 @@
-// Name constraints (RFC 5280, 4.2.1.10) where OpenSSL looks away: it compares the names of a path with the subtrees, but
-// takes a wildcard for the name that it is written as, and constraints and names for well formed. What is here comes on
-// top of its comparison and repeats none of it.
+// Name constraints (RFC 5280, 4.2.1.10), where OpenSSL is too lenient. It compares the names of a path with the
+// subtrees, but compares a wildcard literally, and assumes that constraints and names are well formed. These checks are
+// additional and do not repeat OpenSSL's.
 
 import Bytes
 
 struct NameConstraints {
   let permitted: [GeneralName]
   let excluded: [GeneralName]
-  /// What is wrong with the extension itself; nil where it can be followed.
+  /// What is wrong with the extension itself; nil if it can be applied.
   let fault: String?
 
-  /// nil where it is no sequence.
+  /// nil if it is not a sequence.
   init?(_ value: UnsafeBufferPointer<UInt8>) {
     guard let lists = DERReader.sequence(value) else { return nil }
     var permitted: [GeneralName] = []
@@ -28,7 +28,7 @@ struct NameConstraints {
           continue
         }
         let name = GeneralName(base)
-        // minimum is zero, which DER leaves out, and maximum is absent.
+        // minimum is zero, which DER omits, and maximum is absent.
         let isBounded = parts.dropFirst().contains { $0.tag != 0x80 || $0.content.contains { $0 != 0 } }
         if isBounded { fault = fault ?? "a subtree with a minimum or maximum" }
         if !name.isWellFormedBase { fault = fault ?? "the malformed \(name.description)" }
@@ -40,7 +40,7 @@ struct NameConstraints {
     self.fault = fault
   }
 
-  /// Why `name` cannot be let pass, though it compares well: nil where it can.
+  /// Why `name` must be rejected even if OpenSSL's comparison accepts it; nil if there is no reason.
   func fault(of name: GeneralName) -> String? {
     let bases = (permitted + excluded).filter { $0.tag == name.tag }
     guard !bases.isEmpty else { return nil }
@@ -48,12 +48,12 @@ struct NameConstraints {
     case .domain, .address, .mail, .resource, .directory:
       if !name.isWellFormed { return "the malformed \(name.description)" }
       return name.kind == .domain ? wildcardFault(of: name) : nil
-    // OpenSSL refuses a name of a constrained form that it does not know.
+    // OpenSSL rejects a name whose constrained form it does not know.
     case .other, .x400, .ediParty, .registered, nil: return nil
     }
   }
 
-  /// `*.example.com` stands for `bar.example.com`: where that is excluded, so is the wildcard.
+  /// `*.example.com` also means `bar.example.com`: if that is excluded, so is the wildcard.
   private func wildcardFault(of name: GeneralName) -> String? {
     guard name.content.starts(with: [0x2a, 0x2e]) else { return nil }
     let parent = name.content.dropFirst().map(\.asciiLowercased)

@@ -1,14 +1,14 @@
-// What an authority may sign for (name constraints, RFC 5280, 4.2.1.10), so that a key that is stolen is worth little:
-// clients refuse its leaves for any other name.
+// What an authority may sign for (name constraints, RFC 5280, 4.2.1.10). They limit the damage of a stolen key: clients
+// reject its leaves for any other name.
 
 import COpenSSL
 
 public enum NameSubtree: Hashable, Sendable, CustomStringConvertible {
   /// A DNS name and every name below it; lower case, A-labels, no trailing dot. Empty: every name.
   case name(String)
-  /// 4 or 16 bytes, of which the first `prefixLength` bits count.
+  /// 4 or 16 bytes; the first `prefixLength` bits count.
   case addresses([UInt8], prefixLength: Int)
-  /// A kind of name that no server is asked for by.
+  /// A kind of name by which no server is addressed.
   case other
 
   /// `example.com`, `10.0.0.0/8`.
@@ -20,8 +20,8 @@ public enum NameSubtree: Hashable, Sendable, CustomStringConvertible {
     }
   }
 
-  /// `permitted` as the DER of NameConstraints. A kind of name that is not constrained is free (RFC 5280, 4.2.1.10), so
-  /// a kind that nothing is permitted of is excluded whole.
+  /// `permitted` as the DER of NameConstraints. A kind of name without a constraint is unrestricted (RFC 5280,
+  /// 4.2.1.10), so a kind with nothing permitted is excluded as a whole.
   static func constraints(_ permitted: [NameSubtree]) -> [UInt8] {
     let hasNames = permitted.contains { if case .name = $0 { true } else { false } }
     let hasAddresses = permitted.contains { if case .addresses = $0 { true } else { false } }

@@ -1,24 +1,24 @@
-// How the decision table of PathRequirements is walked: for a path that OpenSSL has found to hold, each requirement is
-// asked of each certificate that it speaks of, from the leaf on. Tests: PathRequirementTests walk the same table.
+// How the table of PathRequirements is applied: for a path that OpenSSL accepts, each requirement is checked for each
+// certificate that it applies to, from the leaf on. Tests: PathRequirementTests walk the same table.
 
 import COpenSSL
 
-/// What a certificate is in its path.
+/// The role of a certificate in its path.
 struct PathPosition: OptionSet, Hashable, Sendable {
   let rawValue: Int
 
   static let leaf = PathPosition(rawValue: 1)
   static let between = PathPosition(rawValue: 2)
-  /// What the path ends at.
+  /// The end of the path.
   static let anchor = PathPosition(rawValue: 4)
-  /// Leaf and anchor at once: an operator trusts this very certificate.
+  /// Leaf and anchor at once: an operator trusts exactly this certificate.
   static let trustedLeaf = PathPosition(rawValue: 8)
 
   static let none: PathPosition = []
   static let all: PathPosition = [.leaf, .between, .anchor, .trustedLeaf]
-  /// Those that sign others.
+  /// Certificates that sign others.
   static let authorities: PathPosition = [.between, .anchor]
-  /// Those that a server shows as its own.
+  /// Certificates that a server presents as its own.
   static let leaves: PathPosition = [.leaf, .trustedLeaf]
 }
 
@@ -29,7 +29,7 @@ struct PathPlace {
   let index: Int
 
   var facts: CertificateFacts { path[index] }
-  /// Those that it is below.
+  /// The certificates above it.
   var authorities: ArraySlice<CertificateFacts> { path[(index + 1)...] }
 
   var position: PathPosition {
@@ -42,14 +42,14 @@ struct PathPlace {
 struct PathRequirement: Sendable {
   /// For tests and lists: `serial number, positive`.
   let name: String
-  /// What demands it.
+  /// The standard that requires it.
   let section: String
-  /// Of what it is asked in each profile.
+  /// Which certificates it applies to, in each profile.
   let inPublic: PathPosition
   let inPrivate: PathPosition
   /// What is expected, for a message.
   let expected: String
-  /// What is there instead; nil where it is met.
+  /// What was found instead; nil if the requirement is met.
   let found: @Sendable (PathPlace) -> String?
   /// Whether it depends on the other certificates of the path.
   var isOfPath = false
@@ -79,7 +79,7 @@ struct PathViolation: Sendable {
   /// 0: the leaf.
   let depth: Int
 
-  /// No other path can make it good.
+  /// No other path can satisfy it.
   var isOfLeafAlone: Bool { position == .leaf && !requirement.isOfPath }
 
   /// What was expected of the certificate `subject`, and what it has.

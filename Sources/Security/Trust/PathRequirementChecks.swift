@@ -1,14 +1,14 @@
-// What the rows of PathRequirements look at.
+// The checks for the rows of PathRequirements.
 
 import COpenSSL
 
 extension PathRequirement {
-  /// The most comparisons of names with subtrees in one path. Constrained authorities of the web have some dozens of
-  /// subtrees, leaves at most a hundred names.
+  /// The most comparisons of names with subtrees in one path. Constrained authorities on the web have some dozens of
+  /// subtrees, and leaves have at most a hundred names.
   private static let comparisonLimit = 1 << 16
-  /// When version 3 came to be (X.509 of 1997): no root is older. Seconds since 1970.
+  /// When version 3 was introduced (X.509 of 1997): no root is older. Seconds since 1970.
   private static let firstVersion3: Int64 = 852_076_800
-  /// The day on which the first baseline requirements took effect, 2012-07-01.
+  /// The day when the first baseline requirements took effect, 2012-07-01.
   private static let firstRequirements: Int64 = 1_341_100_800
 
   static func version(_ facts: CertificateFacts) -> String? {
@@ -18,12 +18,12 @@ extension PathRequirement {
 
   static func isEmpty(_ name: OpaquePointer?) -> Bool { X509_NAME_entry_count(name) <= 0 }
 
-  /// Where there is such an extension, and it is not critical.
+  /// The extension exists and is not critical.
   static func uncritical(_ kind: Int32, _ place: PathPlace) -> String? {
     place.facts[kind]?.isCritical == false ? "one that is not" : nil
   }
 
-  /// Roots made before there were requirements for them are as they are.
+  /// Roots made before there were requirements for them are exempt.
   static func isOldAnchor(_ place: PathPlace) -> Bool {
     guard place.position == .anchor, let made = seconds(X509_get0_notBefore(place.facts.certificate)) else {
       return false
@@ -48,7 +48,7 @@ extension PathRequirement {
     return facts.keyUsage == nil || facts.signsCertificates ? nil : "one without keyCertSign"
   }
 
-  /// Purposes that no server's certificate may have beside its own.
+  /// Purposes that a server's certificate may not have in addition to its own.
   static func purposeFault(_ facts: CertificateFacts) -> String? {
     let forbidden = [
       NID_anyExtendedKeyUsage: "anyExtendedKeyUsage", NID_code_sign: "codeSigning",
@@ -62,7 +62,7 @@ extension PathRequirement {
     let names = facts.names ?? []
     for name in names where name.kind == .domain || name.kind == .address {
       if !name.isWellFormed { return name.description }
-      // A wildcard for all of a top level is nobody's.
+      // No one owns a whole top-level domain, so a wildcard for it is a fault.
       if name.content.starts(with: [0x2a, 0x2e]), !name.content.dropFirst(2).contains(0x2e) {
         return name.description
       }
@@ -71,7 +71,7 @@ extension PathRequirement {
   }
 
   static func constraintFault(_ place: PathPlace) -> String? {
-    // What an authority signs for itself is its next key, not a name (RFC 5280, 6.1.3 (b)).
+    // A self-issued certificate of an authority is for its next key, and its name is not checked (RFC 5280, 6.1.3 (b)).
     if place.index > 0 && place.facts.isSelfNamed { return nil }
     guard place.authorities.contains(where: { $0.nameConstraints != nil }), let names = place.facts.names else {
       return nil
@@ -88,7 +88,7 @@ extension PathRequirement {
   }
 }
 
-/// A serial number, as it is encoded.
+/// A serial number, as encoded.
 struct SerialNumber {
   /// RFC 5280, 4.1.2.2.
   private static let longest = 20
@@ -104,7 +104,7 @@ struct SerialNumber {
 
   var isZero: Bool { magnitude.allSatisfy { $0 == 0 } }
 
-  /// An octet of zeros stands before a number whose highest bit is set.
+  /// A zero octet precedes a number whose highest bit is set.
   var lengthFault: String? {
     if isNegative { return "a negative one" }
     let count = magnitude.count + ((magnitude.first ?? 0) >= 0x80 ? 1 : 0)
@@ -151,7 +151,7 @@ struct PublicKeyKind {
   }
 }
 
-/// The authorityKeyIdentifier of a certificate that was signed with its own key.
+/// The authorityKeyIdentifier of a certificate that is signed with its own key.
 enum RootIdentifier {
   static func fault(_ facts: CertificateFacts) -> String? {
     guard facts.isSelfNamed, let value = facts[NID_authority_key_identifier]?.value,
@@ -161,12 +161,12 @@ enum RootIdentifier {
     let issuer = parts.first { $0.tag == 0xa1 }
     let serial = parts.first { $0.tag == 0x82 }
     guard let identifier = parts.first(where: { $0.tag == 0x80 }) else { return "one without a keyIdentifier" }
-    // The baseline requirements forbid both today. Older roots have them, and name themselves.
+    // Today's baseline requirements forbid both. Older roots have them, and name themselves.
     if let issuer, !names(issuer, facts.certificate) { return "one that names another issuer" }
     if let serial, !isSerial(serial, of: facts.certificate) { return "one that names another serial number" }
     if let own = facts[NID_subject_key_identifier].flatMap({ DERReader.element(DERElement.octetString, $0.value) }),
       !own.content.elementsEqual(identifier.content),
-      // Signed with the key before, it is not a root of its own, and rightly names that one.
+      // If it is signed with the previous key, it is not a root of its own, and may name that key.
       X509_verify(facts.certificate, X509_get0_pubkey(facts.certificate)) == 1
     {
       return "one that names another key"
@@ -188,8 +188,8 @@ enum RootIdentifier {
 }
 
 extension CertificateFacts {
-  /// The title of an extension that is not what RFC 5280 says it is. What OpenSSL decodes itself when it verifies, it has
-  /// found to be well formed.
+  /// The title of an extension that does not have the form of RFC 5280. Extensions that OpenSSL decodes during
+  /// verification are already known to be well formed.
   var malformedExtension: String? {
     for one in extensions where !Self.isWellFormed(one) { return "\(Self.title(one)) that cannot be read" }
     return nil
@@ -224,7 +224,7 @@ extension CertificateFacts {
     }
   }
 
-  /// A sequence with at least one element, each a sequence that `isSound`.
+  /// A sequence of at least one element. Each element is a sequence for which `isSound` is true.
   private static func isList(
     _ value: UnsafeBufferPointer<UInt8>, _ isSound: ([DERElement]) -> Bool
   ) -> Bool {

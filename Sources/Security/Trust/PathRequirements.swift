@@ -1,18 +1,20 @@
-// The decision table: what a path must keep to beyond what OpenSSL asks, a row for each requirement. `inPublic` and
-// `inPrivate` say of which certificates of a path it is asked; BR are the CA/Browser Forum's baseline requirements for TLS
-// server certificates.
+// The decision table: what a path must satisfy beyond OpenSSL's checks, one row per requirement. `inPublic` and
+// `inPrivate` give the certificates of a path that it applies to. BR are the CA/Browser Forum's baseline requirements
+// for TLS server certificates.
 //
-// What decides where a requirement holds:
-// - A certificate below an anchor is held to what its authority is held to: in "public" to RFC 5280 and the BR, in
-//   "private" to what RFC 5280 forbids, unless usual private authorities (OpenSSL, easy-rsa, step-ca, mkcert, AD CS)
-//   write it. They leave out key identifiers, write basicConstraints that are not critical, and put no purpose into leaves.
-// - An anchor is trusted because somebody said so, not for what it says. Only what contradicts itself, or would make
-//   OpenSSL and others read a path in two ways, is asked of it; no root of Debian's bundle is refused by any row.
-// - A trusted leaf is its own anchor: in "private", whoever gave it is asked nothing that concerns its authority.
-// - Name constraints need not be critical: BR 7.1.2.5.2 makes an exception from RFC 5280, private authorities
-//   leave the mark out as well, and they are enforced all the same.
-// What OpenSSL refuses by itself has no row: critical marks of key identifiers and of what is unknown, keyUsage without a
-// bit, an intermediate without CA:TRUE or keyCertSign.
+// What decides where a requirement applies:
+// - A certificate below an anchor must meet what its authority must meet. In "public" that is RFC 5280 and the BR. In
+//   "private" it is what RFC 5280 forbids, except for what usual private authorities (OpenSSL, easy-rsa, step-ca,
+//   mkcert, AD CS) write. They omit key identifiers, write basicConstraints that are not critical, and put no purpose
+//   into leaves.
+// - An anchor is trusted because an operator or the system decided so, not because of its contents. It is only rejected
+//   if it contradicts itself, or if OpenSSL and other programs could read a path in two ways. No row rejects a root of
+//   Debian's bundle.
+// - A trusted leaf is its own anchor. In "private", no requirement on authorities applies to it.
+// - Name constraints need not be critical: BR 7.1.2.5.2 makes an exception from RFC 5280, and private authorities omit
+//   the mark too. They are enforced either way.
+// What OpenSSL rejects itself has no row: critical key identifiers, unknown critical extensions, keyUsage without a
+// bit, and an intermediate without CA:TRUE or keyCertSign.
 
 import COpenSSL
 
@@ -24,7 +26,7 @@ extension PathRequirement {
   private static let form: [PathRequirement] = [
     PathRequirement(
       name: "version of extensions", section: "RFC 5280, 4.1.2.1", inPublic: .all, inPrivate: .all,
-      expected: "version 3, for there are extensions",
+      expected: "version 3, because there are extensions",
       found: { $0.facts.extensions.isEmpty ? nil : version($0.facts) }),
     PathRequirement(
       name: "version", section: "BR 7.1.1", inPublic: .all, inPrivate: .none, expected: "version 3",
@@ -71,7 +73,7 @@ extension PathRequirement {
     PathRequirement(
       name: "path length without authority", section: "RFC 5280, 4.2.1.9", inPublic: .all,
       inPrivate: [.leaf, .between, .anchor],
-      expected: "no path length, for it may not sign certificates", found: { pathLengthFault($0.facts) }),
+      expected: "no path length, because it may not sign certificates", found: { pathLengthFault($0.facts) }),
   ]
 
   // MARK: Authorities
@@ -128,13 +130,13 @@ extension PathRequirement {
       expected: "subjectAltName", found: { $0.facts[NID_subject_alt_name] == nil ? "none" : nil }),
     PathRequirement(
       name: "critical names of a leaf without a subject", section: "RFC 5280, 4.1.2.6", inPublic: .leaves,
-      inPrivate: .leaf, expected: "a critical subjectAltName, for the subject is empty",
+      inPrivate: .leaf, expected: "a critical subjectAltName, because the subject is empty",
       found: {
         isEmpty(X509_get_subject_name($0.facts.certificate)) ? uncritical(NID_subject_alt_name, $0) : nil
       }),
     PathRequirement(
       name: "critical names of a leaf with a subject", section: "BR 7.1.2.7.12", inPublic: .leaves, inPrivate: .none,
-      expected: "a subjectAltName that is not critical, for there is a subject",
+      expected: "a subjectAltName that is not critical, because there is a subject",
       found: {
         let isCritical = $0.facts[NID_subject_alt_name]?.isCritical == true
         return isCritical && !isEmpty(X509_get_subject_name($0.facts.certificate)) ? "a critical one" : nil
@@ -153,13 +155,13 @@ extension PathRequirement {
   private static let identifiers: [PathRequirement] = [
     PathRequirement(
       name: "subject key identifier", section: "RFC 5280, 4.2.1.2", inPublic: .authorities, inPrivate: .none,
-      expected: "subjectKeyIdentifier, for it signs certificates",
+      expected: "subjectKeyIdentifier, because it signs certificates",
       found: { $0.facts[NID_subject_key_identifier] != nil || isOldAnchor($0) ? nil : "none" }),
     PathRequirement(
       name: "authority key identifier", section: "RFC 5280, 4.2.1.1", inPublic: .all, inPrivate: .none,
       expected: "authorityKeyIdentifier with a keyIdentifier",
       found: { place in
-        // A root may leave it out.
+        // A root may omit it.
         if [.anchor, .trustedLeaf].contains(place.position) && place.facts.isSelfNamed { return nil }
         return X509_get0_authority_key_id(place.facts.certificate) == nil ? "none" : nil
       }),

@@ -1,15 +1,16 @@
-// The paths from a leaf to an anchor (RFC 4158). X509_verify_cert follows one path and gives up when that one fails: it
-// rejects 26 of BetterTLS's 81 cases that have a good path besides. So the paths are laid here, depth first, and each that
-// reaches an anchor is verified whole; the first that holds, and that the caller accepts, ends the search.
+// The paths from a leaf to an anchor (RFC 4158). X509_verify_cert follows one path and gives up when it fails: it
+// rejects 26 of BetterTLS's 81 cases that also have a good path. So the paths are built here, depth first, and each
+// path that reaches an anchor is verified as a whole. The search ends with the first one that is valid and that the
+// caller accepts.
 //
-// What a server can make this cost is bounded three ways: by the paths that are verified, by their length, and by the steps
-// taken while none reaches an anchor. A hostile path fails at its first signature; the good path of a usual chain is the
-// first that is tried. Tests: BetterTLSTests (81 cases of 81), PathSearchTests.
+// Three limits bound what a server can make this cost: the number of paths verified, their length, and the steps taken
+// without reaching an anchor. A hostile path fails at its first signature. For a usual chain, the first path is the
+// good one. Tests: BetterTLSTests (81 cases of 81), PathSearchTests.
 
 import COpenSSL
 
-/// Whether the name and the identifier of the key of `issuer` are those that `certificate` says it was issued by. That the
-/// issuer may not sign certificates is left to be found when the path is verified, which then says so.
+/// Whether `certificate` names `issuer` as its issuer, by name and key identifier. If the issuer may not sign
+/// certificates, verifying the path will report that.
 func mayHaveIssued(_ issuer: OpaquePointer, _ certificate: OpaquePointer) -> Bool {
   let verdict = X509_check_issued(issuer, certificate)
   return verdict == X509_V_OK || verdict == X509_V_ERR_KEYUSAGE_NO_CERTSIGN
@@ -18,9 +19,9 @@ func mayHaveIssued(_ issuer: OpaquePointer, _ certificate: OpaquePointer) -> Boo
 struct PathSearch {
   /// The most paths that are verified. BetterTLS's cases need three; each costs about 0.2 ms.
   static let attemptLimit = 64
-  /// The most certificates of a path, leaf and anchor among them.
+  /// The most certificates of a path, including leaf and anchor.
   static let lengthLimit = 12
-  /// The most certificates that are tried in any place of any path. BetterTLS's cases need eleven.
+  /// The most certificates that are tried, in all places of all paths. BetterTLS's cases need eleven.
   static let stepLimit = 1024
 
   private let presented: [OpaquePointer]
@@ -28,7 +29,7 @@ struct PathSearch {
   private let profile: TrustProfile
   private let verification: PathVerification
 
-  /// Leaf first; what is being tried.
+  /// Leaf first; the path being tried.
   private var path: [OpaquePointer]
   private(set) var attempts = 0
   private(set) var steps = 0
@@ -37,7 +38,7 @@ struct PathSearch {
   private var firstVerified: [OpaquePointer]?
   private var accepted: [OpaquePointer]?
 
-  /// `chain` has a leaf, and must live as long as what the search answers.
+  /// `chain` has a leaf, and must live as long as the result of the search.
   init(_ chain: PresentedChain, anchors: TrustAnchors, profile: TrustProfile, seconds: Int64) {
     var others: [OpaquePointer] = []
     for certificate in chain.certificates.dropFirst() where !Self.isAmong(others, certificate) {
@@ -50,8 +51,8 @@ struct PathSearch {
     verification = PathVerification(seconds: seconds)
   }
 
-  /// Asks `accepts` of each path that holds, until it says yes. The path that was accepted; else the first that holds; else why
-  /// the first that was tried does not.
+  /// Asks `accepts` about each valid path until it returns true. Returns the accepted path, or else the first valid
+  /// one, or else why the first one tried is not valid.
   mutating func run(_ accepts: ([OpaquePointer]) -> Bool) -> PathVerdict {
     if let anchor = anchors.anchor(equalTo: path[0]), endsChain(anchor) { attempt([anchor.pointer], accepts) }
     extend(accepts)
@@ -59,7 +60,7 @@ struct PathSearch {
     return .fails(firstFault ?? whyNoneIsComplete())
   }
 
-  /// Tries everything behind the last certificate of the path.
+  /// Tries everything that can follow the last certificate of the path.
   private mutating func extend(_ accepts: ([OpaquePointer]) -> Bool) {
     guard let last = path.last, path.count < Self.lengthLimit else { return }
     var candidates = presented.filter { mayHaveIssued($0, last) }
@@ -96,11 +97,11 @@ struct PathSearch {
     if attempts == Self.attemptLimit { isOver = true }
   }
 
-  /// A chain ends at a root, and at any other certificate only where an operator gave it.
+  /// A chain ends at a root. It ends at another certificate only if an operator gave that one.
   private func endsChain(_ anchor: OpaquePointer) -> Bool { anchors.endsAtIntermediates || isSelfIssued(anchor) }
   private func endsChain(_ anchor: CertificateObject) -> Bool { endsChain(anchor.pointer) }
 
-  /// The same name with the same key, in this certificate or another: going through it a second time leads nowhere.
+  /// The same name with the same key, in this certificate or another: a second visit leads nowhere.
   private func isOnPath(_ candidate: OpaquePointer) -> Bool {
     path.contains { certificate in
       X509_NAME_cmp(X509_get_subject_name(certificate), X509_get_subject_name(candidate)) == 0
@@ -112,7 +113,7 @@ struct PathSearch {
     certificates.contains { X509_cmp($0, certificate) == 0 }
   }
 
-  /// Those first that may well hold: valid now, and by their own words an authority.
+  /// The most promising ones first: valid now, and declared as an authority.
   private func ordered(_ candidates: [OpaquePointer]) -> [OpaquePointer] {
     guard candidates.count > 1 else { return candidates }
     var time = time_t(verification.seconds)
@@ -125,8 +126,8 @@ struct PathSearch {
     return (0...3).flatMap { rank in ranked.filter { $0.rank == rank }.map(\.candidate) }
   }
 
-  /// OpenSSL's reason where nothing leads to an anchor, and where a certificate has the name that is looked for but may not
-  /// be the issuer, why.
+  /// OpenSSL's reason why nothing leads to an anchor. If a certificate has the required name but may not be the issuer,
+  /// also why.
   private func whyNoneIsComplete() -> PathFault {
     guard case .fails(var fault) = verification.verify(path + presented, endsAtAnchor: false) else {
       return PathFault(code: X509_V_ERR_UNSPECIFIED, depth: 0, certificate: path[0])

@@ -1,20 +1,20 @@
-// One path, verified by OpenSSL: X509_verify_cert with these certificates and no others, so that it has nothing to choose.
+// Verifies one path by OpenSSL: X509_verify_cert gets these certificates and no others, so it has no choice.
 
 import COpenSSL
 
-/// A path from the leaf to an anchor, and what counts when it is verified.
+/// A path from the leaf to an anchor, and the conditions of its verification.
 struct PathVerification {
-  /// Debian's default, and that of the handshake: 112 bits, which refuses SHA-1 and RSA below 2048 bits.
+  /// Debian's default and that of the handshake: 112 bits, which rejects SHA-1 and RSA below 2048 bits.
   static let securityLevel: Int32 = 2
-  /// Names and name constraints are those of subjectAltName alone, and a wildcard is a whole label.
+  /// Names and name constraints use only subjectAltName, and a wildcard is a whole label.
   static let hostFlags = UInt32(X509_CHECK_FLAG_NEVER_CHECK_SUBJECT | X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS)
 
   let seconds: Int64
   /// The lists against which the path is checked; nil: none.
   var revocationLists: RevocationLists? = nil
 
-  /// Verifies `path`, leaf first; the last is the anchor, and alone it is both. Where it does not end at an anchor OpenSSL
-  /// says what is missing. What it answers lives as long as the objects of `path`.
+  /// Verifies `path`, leaf first. The last certificate is the anchor; a single one is both. If the path does not end at
+  /// an anchor, OpenSSL reports what is missing. The result is valid while the objects of `path` live.
   func verify(_ path: [OpaquePointer], endsAtAnchor: Bool = true) -> PathVerdict {
     withStack(path.dropFirst().dropLast(endsAtAnchor ? 1 : 0)) { between in
       withStack(path.suffix(endsAtAnchor ? 1 : 0)) { trusted in
@@ -31,7 +31,7 @@ struct PathVerification {
     }
   }
 
-  /// The same, and then what `profile` asks of a path that OpenSSL has found to hold.
+  /// The same, followed by the requirements of `profile` if OpenSSL accepts the path.
   func verify(_ path: [OpaquePointer], in profile: TrustProfile) -> PathVerdict {
     let verdict = verify(path)
     guard case .holds(let chain) = verdict, let violation = PathRequirement.violation(of: chain, in: profile) else {
@@ -55,9 +55,9 @@ struct PathVerification {
     X509_VERIFY_PARAM_set_time(parameters, time_t(seconds))
     X509_VERIFY_PARAM_set_auth_level(parameters, Self.securityLevel)
     X509_VERIFY_PARAM_set_hostflags(parameters, Self.hostFlags)
-    // The path is followed as it was laid: an anchor that shares the name of an intermediate does not take its place.
+    // The path is followed exactly: an anchor with the name of an intermediate does not replace it.
     X509_VERIFY_PARAM_clear_flags(parameters, UInt(X509_V_FLAG_TRUSTED_FIRST))
-    // requireExplicitPolicy asks for a policy that holds from end to end (RFC 5280, 6.1.5); without it nothing does.
+    // requireExplicitPolicy requires a policy that is valid from end to end (RFC 5280, 6.1.5). Nothing else does.
     if path.contains(where: { X509_get_ext_by_NID($0, NID_policy_constraints, -1) >= 0 }) {
       X509_VERIFY_PARAM_set_flags(parameters, UInt(X509_V_FLAG_POLICY_CHECK))
     }
@@ -71,14 +71,14 @@ struct PathVerification {
   }
 }
 
-/// What is no fault though OpenSSL thinks so.
+/// Accepts what OpenSSL considers a fault and we do not.
 private func forgiveFaults(_ isVerified: Int32, _ context: OpaquePointer?) -> Int32 {
   switch X509_STORE_CTX_get_error(context) {
   case X509_V_ERR_UNABLE_TO_GET_CRL:
-    // A list is required of the leaf's issuer. Of the issuers above it those that are given count.
+    // A list is required for the leaf's issuer. For the issuers above it, lists count if they were given.
     return X509_STORE_CTX_get_error_depth(context) > 0 ? 1 : isVerified
   case X509_V_ERR_CERT_HAS_EXPIRED:
-    // The last second is one of validity (RFC 5280, 4.1.2.5).
+    // The last second is still valid (RFC 5280, 4.1.2.5).
     let now = X509_VERIFY_PARAM_get_time(X509_STORE_CTX_get0_param(context))
     let end = X509_STORE_CTX_get_current_cert(context).flatMap { seconds(X509_get0_notAfter($0)) }
     return end == Int64(now) ? 1 : isVerified
@@ -86,7 +86,7 @@ private func forgiveFaults(_ isVerified: Int32, _ context: OpaquePointer?) -> In
   }
 }
 
-/// Whether a certificate is a root by its own words: subject and key are those of its issuer.
+/// Whether a certificate declares itself a root: subject and key are those of its issuer.
 func isSelfIssued(_ certificate: OpaquePointer) -> Bool {
   X509_get_extension_flags(certificate) & UInt32(EXFLAG_SS) != 0
 }
@@ -97,20 +97,20 @@ enum PathVerdict {
   case fails(PathFault)
 }
 
-/// Why a path does not hold.
+/// Why a path is not valid.
 struct PathFault {
   /// X509_V_ERR_…
   let code: Int32
   /// 0: the leaf.
   let depth: Int32
-  /// Lives as long as the chain or the anchors it is of.
+  /// Valid while its chain or anchors live.
   let certificate: OpaquePointer
-  /// What else is to be said, as a sentence of its own.
+  /// An additional remark, as a sentence of its own.
   var note: String? = nil
-  /// Where OpenSSL has nothing against the path, but a requirement of the profile is not met.
+  /// OpenSSL accepts the path, but it does not meet a requirement of the profile.
   var violation: PathViolation? = nil
 
-  /// Whether the leaf is what is wrong, so that no other path can be better.
+  /// Whether the fault is in the leaf, so no other path can be better.
   var isOfLeaf: Bool {
     if let violation { return violation.isOfLeafAlone }
     guard depth == 0 else { return false }
@@ -122,7 +122,7 @@ struct PathFault {
     }
   }
 
-  /// Whether no issuer was found, or one whose key is another: the path does not lead where it should.
+  /// Whether no issuer was found, or one with another key: the path goes the wrong way.
   var leadsElsewhere: Bool {
     switch code {
     case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT, X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY,

@@ -1,5 +1,5 @@
-// Step 3 of the order of evaluation: whether a chain carries what a pin set asks for. Only a verified chain counts: a
-// certificate that is merely shown proves nothing, for anybody can show it. Tests: DecisionTableTests, PinEvaluationTests.
+// Step 3 of the order of evaluation: whether a chain satisfies a pin set. Only a verified chain counts: anyone can
+// present a certificate, so that alone proves nothing. Tests: DecisionTableTests, PinEvaluationTests.
 
 import Bytes
 import COpenSSL
@@ -13,9 +13,9 @@ struct PinEvaluation {
   private let seconds: Int64
 
   private var match: PinMatch?
-  /// The certificates of every path that was verified, each once, as a message shows them.
+  /// The certificates of all verified paths, each once, as a message shows them.
   private var seen: [String] = []
-  /// In certificate mode: the path to a pinned certificate that was verified.
+  /// In certificate mode: the verified path to a pinned certificate.
   private(set) var pathToPinned: [OpaquePointer]?
 
   init(policy: SecurityPolicy, chain: PresentedChain, seconds: Int64) {
@@ -26,22 +26,22 @@ struct PinEvaluation {
 
   private var set: PinSet? { policy.settings.pinSet }
 
-  /// Whether what the set misses refuses the chain. A set that only reports refuses nothing, and neither does one that has
-  /// expired where `on_expiry` is "report".
+  /// Whether a mismatch rejects the chain. A set that only reports rejects nothing, and neither does an expired one
+  /// with `on_expiry` = "report".
   var isEnforced: Bool {
     guard let set else { return false }
     return set.enforce && (set.failsOnExpiry || !set.isExpired(at: seconds))
   }
 
-  /// Whether the search may end with this verified path. A key may be that of a certificate on another path; pinned
-  /// certificates are searched for on their own, when the chain is verified against them.
+  /// Whether the search may end with this verified path. A pinned key may be on another path. For pinned certificates
+  /// there is a separate search, which verifies the chain against them.
   mutating func accepts(_ path: [OpaquePointer]) -> Bool {
     switch set?.mode {
     case .publicKey:
       look(for: policy.pinnedKeys, on: path)
       return match != nil
     case .certificate:
-      // The part of a verified path up to a pinned certificate is verified by that: it need not be done again.
+      // The part of a verified path up to a pinned certificate is thereby verified too, and need not be verified again.
       if let pinned = path.first(where: { policy.pinnedAnchors?.anchor(equalTo: $0) != nil }) {
         match = PinMatch(of: pinned)
       }
@@ -51,7 +51,7 @@ struct PinEvaluation {
     }
   }
 
-  /// What matched, nil where nothing is pinned. `verified`: what step 2 answered; nil where it was waived.
+  /// What matched; nil if nothing is pinned. `verified`: the result of step 2; nil if it was waived.
   mutating func judge(verified: [OpaquePointer]?) -> Result<PinMatch?, TrustFailure> {
     guard let set, set.isPinning else { return .success(nil) }
     if set.failsOnExpiry, let expires = set.expires, set.isExpired(at: seconds) {
@@ -61,7 +61,7 @@ struct PinEvaluation {
     if let match { return .success(match) }
     if set.mode == .certificate { return judgeCertificates(set) }
     if verified == nil {
-      // Nothing vouches for the others: the leaf alone has shown, by the handshake, that it holds its key.
+      // The other certificates are unverified. Only the leaf has proved, in the handshake, that it has its key.
       look(for: policy.pinnedKeys, on: [chain.certificates[0]])
       if let match { return .success(match) }
     }
@@ -79,7 +79,7 @@ struct PinEvaluation {
     guard let pinned = policy.pinnedAnchors, pinned.count > 0 else {
       return .failure(mismatch(set, "the set has no certificate"))
     }
-    // Whoever pins a certificate vouches for it: what it is held to is what a private authority is.
+    // The operator vouches for a pinned certificate, so it must only meet what a private authority must.
     var search = PathSearch(chain, anchors: pinned, profile: .private, seconds: seconds)
     switch search.run({ path in path.contains { pinned.anchor(equalTo: $0) != nil } }) {
     case .fails(let fault) where search.attempts == 0 || fault.leadsElsewhere:
@@ -137,7 +137,8 @@ extension PinMatch {
     self.init(pin, of: certificate)
   }
 
-  /// One whose validity cannot be read, which only a policy that allows invalid certificates takes, has expired.
+  /// If its validity cannot be read, it counts as expired. Only a policy that allows invalid certificates accepts it at
+  /// all.
   fileprivate init(_ pin: PublicKeyPin, of certificate: OpaquePointer) {
     self.init(pin: pin, subject: title(certificate), notAfter: seconds(X509_get0_notAfter(certificate)) ?? 0)
   }

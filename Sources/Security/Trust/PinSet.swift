@@ -1,5 +1,5 @@
-// Pins: which keys or certificates a chain must carry, whoever vouches for it (RFC 7469; AFSecurityPolicy). A pin that
-// exists is canonical: however it was written, it is 32 bytes. Tests: PublicKeyPinTests.
+// Pins: the keys or certificates that a chain must contain, whoever vouches for it (RFC 7469; AFSecurityPolicy). A pin
+// is always canonical: in whatever notation it was written, it is 32 bytes. Tests: PublicKeyPinTests.
 
 import Bytes
 
@@ -22,8 +22,8 @@ public struct PublicKeyPin: Hashable, Sendable, CustomStringConvertible {
     self.bytes = bytes
   }
 
-  /// `sha256/…` in base64 (OkHttp), `sha256//…` (curl), or 64 hexadecimal digits, colons between bytes allowed.
-  /// nil where the text is none of them.
+  /// `sha256/…` in base64 (OkHttp), `sha256//…` (curl), or 64 hexadecimal digits, optionally with colons between bytes.
+  /// nil if the text is none of these.
   public static func parse(_ text: String) -> PublicKeyPin? {
     let prefix = "sha256/"
     let bytes =
@@ -35,15 +35,16 @@ public struct PublicKeyPin: Hashable, Sendable, CustomStringConvertible {
   }
 
   /// `sha256/` and base64.
-  public var description: String { "sha256/" + Base64.encode(bytes) }
+  public var description: String { "sha256/" + Base64.text(bytes) }
 
-  /// The slash is a digit of base64 too: curl's second one is told from the first digit of a digest by the length.
+  /// The slash is also a base64 digit. The length decides whether it is curl's second slash or the first digit of a
+  /// digest.
   private static func base64(_ text: [UInt8]) -> [UInt8]? {
     let length = (byteCount + 2) / 3 * 4
     return text.count == length + 1 && text[0] == 0x2f ? Base64.decode(Array(text.dropFirst())) : Base64.decode(text)
   }
 
-  /// Two digits a byte; colons between all bytes, or between none.
+  /// Two digits per byte; colons between all bytes, or between none.
   private static func digits(_ text: [UInt8]) -> [UInt8]? {
     let step = text.count == 3 * byteCount - 1 ? 3 : 2
     guard step == 3 || text.count == 2 * byteCount else { return nil }
@@ -61,20 +62,20 @@ public struct PublicKeyPin: Hashable, Sendable, CustomStringConvertible {
 public struct PinSet: Hashable, Sendable {
   public let name: String
   public var mode = SSLPinningMode.publicKey
-  /// Pinned keys of `spki`.
+  /// The pinned keys of `spki`.
   public var keys: [PublicKeyPin] = []
-  /// Pinned certificates of `certificates`; in public-key mode the key of each is pinned.
+  /// The pinned certificates of `certificates`; in public-key mode, the key of each is pinned.
   public var certificates: [Certificate] = []
-  /// Seconds since 1970 after which the set has expired; nil: never.
+  /// When the set expires, in seconds since 1970; nil: never.
   public var expires: Int64? = nil
-  /// on_expiry = "fail"; false: an expired set is as one with `enforce` false.
+  /// on_expiry = "fail"; if false, an expired set acts like one with `enforce` false.
   public var failsOnExpiry = true
   /// false: report only.
   public var enforce = true
 
   public init(name: String) { self.name = name }
 
-  /// Whether the set asks for anything: a mode other than "none".
+  /// Whether the set requires anything: a mode other than "none".
   public var isPinning: Bool { mode != .none }
 
   public func isExpired(at seconds: Int64) -> Bool { expires.map { seconds >= $0 } ?? false }

@@ -1,7 +1,6 @@
-// The digest of a security policy: SHA-256 over all that its settings say, in a form that two policies share only where
-// they say the same. Every item is written with its length before it, every list with its count, so that no two ways to
-// cut the bytes give the same text; what is a set is written in an order of its own.
-// Tests: PolicyDigestTests changes one setting at a time.
+// The digest of a security policy: SHA-256 over all its settings. Two policies have the same digest only if their
+// settings are the same. Every item is preceded by its length and every list by its count, so no two sequences of items
+// give the same bytes. Sets are written in a fixed order. Tests: PolicyDigestTests changes one setting at a time.
 
 extension SecurityPolicy.Settings {
   /// 32 bytes.
@@ -17,7 +16,7 @@ extension SecurityPolicy.Settings {
     text.append(maximumVersion.rawValue)
     text.append(ciphers) { $0.append($1) }
     text.append(serverName) { $0.append($1) }
-    // The certificate says which key it is; the key itself goes into nothing that may be shown.
+    // The certificate identifies the key. The key itself never goes into anything that may be shown.
     text.append(clientIdentity) { $0.append($1.certificates.map(\.der)) }
     text.append(revocation)
     return sha256(text.bytes)

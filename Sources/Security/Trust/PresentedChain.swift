@@ -1,35 +1,35 @@
-// What a server showed, as OpenSSL's objects.
+// What a server presented, as OpenSSL's objects.
 
 import COpenSSL
 
-/// What a server showed: its certificates, leaf first, and the OCSP answer that it stapled. Holds OpenSSL's X509 objects,
-/// for decoding one costs 0.2 ms.
+/// What a server presented: its certificates, leaf first, and the OCSP answer that it stapled. It keeps OpenSSL's X509
+/// objects, because decoding one costs 0.2 ms.
 public final class PresentedChain {
-  /// The most certificates of one chain that are looked at. Chains of the web have five at most; the search compares each
-  /// with each.
+  /// The most certificates of one chain that are considered. Chains on the web have five at most, and the search
+  /// compares each with each.
   public static let certificateLimit = 64
 
   let certificates: [OpaquePointer]
   let stapledResponse: [UInt8]?
 
-  /// Takes another reference to each X509, leaf first.
+  /// Retains each X509, leaf first.
   public init(retaining certificates: [OpaquePointer], stapledResponse: [UInt8]? = nil) {
     for certificate in certificates { X509_up_ref(certificate) }
     self.certificates = certificates
     self.stapledResponse = stapledResponse
   }
 
-  /// What the X509_STORE_CTX holds that SSL_CTX_set_cert_verify_callback hands over. Takes references of its own.
+  /// The contents of the X509_STORE_CTX that SSL_CTX_set_cert_verify_callback passes. Retains them.
   public convenience init(storeContext: OpaquePointer, stapledResponse: [UInt8]? = nil) {
     let leaf = X509_STORE_CTX_get0_cert(storeContext)
     let others = elements(ofStack: X509_STORE_CTX_get0_untrusted(storeContext))
-    // libssl puts the leaf among the others as well.
+    // libssl also puts the leaf among the others.
     self.init(retaining: (leaf.map { [$0] } ?? []) + others.filter { $0 != leaf }, stapledResponse: stapledResponse)
   }
 
   deinit { for certificate in certificates { X509_free(certificate) } }
 
-  /// From DER, leaf first, as a Certificate message carries them.
+  /// From DER, leaf first, as in a Certificate message.
   public static func decode(
     _ certificates: [[UInt8]], stapledResponse: [UInt8]? = nil
   ) -> Result<PresentedChain, TrustFailure> {
@@ -52,6 +52,6 @@ public final class PresentedChain {
     }
   }
 
-  /// What each certificate says, leaf first, for people; one that cannot be written down is left out.
+  /// The certificates as values for people, leaf first. Certificates that cannot be read are left out.
   public func summary() -> [Certificate] { certificates.compactMap { Certificate(x509: $0) } }
 }

@@ -1,5 +1,5 @@
-// Whether a verified chain has been revoked: by the lists that an operator gave, or by the OCSP answer that the server
-// stapled. What is not known is refused, for the policy asked for an answer. Tests: RevocationCheckTests.
+// Whether a verified chain has been revoked, according to an operator's lists or the server's stapled OCSP answer.
+// Without an answer the chain is rejected, because the policy requires one. Tests: RevocationCheckTests.
 
 import COpenSSL
 
@@ -9,7 +9,7 @@ struct RevocationCheck {
   let path: [OpaquePointer]
   let seconds: Int64
 
-  /// nil where the leaf is known to be good.
+  /// nil if the leaf is known to be good.
   func failure(stapled: [UInt8]?) -> TrustFailure? {
     switch policy.settings.revocation {
     case .none: return nil
@@ -18,7 +18,8 @@ struct RevocationCheck {
     }
   }
 
-  /// The path again, with lists: of the leaf's issuer one is required, those of other issuers count where they are given.
+  /// Verifies the path again, with lists. One is required for the leaf's issuer; lists of other issuers count if they
+  /// were given.
   private func listFailure() -> TrustFailure? {
     guard let lists = policy.revocationLists else {
       return TrustFailure(.revocationUnknown, "the revocation lists of the policy cannot be read")

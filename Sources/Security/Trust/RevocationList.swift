@@ -1,13 +1,12 @@
-// Certificate revocation lists as files hold them (RFC 5280, 5), and as a chain is checked against them.
-// Tests: RevocationListTests.
+// Certificate revocation lists, in files and for the check of a chain (RFC 5280, 5). Tests: RevocationListTests.
 
 import COpenSSL
 
 extension Revocation {
   private static let label = "X509 CRL"
 
-  /// Revocation lists of PEM (several, text between them) or DER (one), told apart by content; DER each, at least one.
-  /// Anything else in their place is a fault.
+  /// The revocation lists of a PEM text (several, with text between them) or a DER one (one list); its content decides
+  /// which it is. Returns the DER of each, at least one. Anything else in their place is an error.
   public static func readList(_ bytes: [UInt8]) -> Result<[[UInt8]], CertificateFault> {
     guard PEM.isText(bytes) else { return checked([bytes]) }
     return PEM.blocks(bytes).flatMap { blocks in
@@ -29,12 +28,12 @@ extension Revocation {
   }
 }
 
-/// Revocation lists, decoded and sorted when they are made; from then on threads only read them.
+/// Revocation lists, decoded and sorted when they are made. From then on, threads only read them.
 final class RevocationLists: @unchecked Sendable {
   /// STACK_OF(X509_CRL)
   let stack: OpaquePointer
 
-  /// nil where one of them is no list.
+  /// nil if one of them is not a list.
   init?(_ lists: [[UInt8]]) {
     guard let stack = cossl_crl_stack_new() else { return nil }
     self.stack = stack
@@ -46,7 +45,7 @@ final class RevocationLists: @unchecked Sendable {
 
   deinit { cossl_crl_stack_free(stack) }
 
-  /// To be freed by the caller.
+  /// The caller must free it.
   static func decode(_ der: [UInt8]) -> OpaquePointer? {
     withErrorsOfItsOwn { decoded(der, freedBy: X509_CRL_free) { d2i_X509_CRL(nil, $0, $1) } }
   }

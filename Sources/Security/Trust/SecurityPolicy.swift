@@ -1,5 +1,5 @@
-// [rule.security] as a value: AFSecurityPolicy, with what a proxy needs besides. Immutable; two policies that say the
-// same have the same digest, by which upstream connections and TLS sessions are kept apart.
+// [rule.security] as a value: AFSecurityPolicy, with what a proxy needs in addition. Immutable. Policies with the same
+// settings have the same digest, which separates upstream connections and TLS sessions.
 
 import COpenSSL
 
@@ -26,15 +26,15 @@ public final class SecurityPolicy: Sendable {
     public var pinSet: PinSet? = nil
     public var allowInvalidCertificates = false
     public var validatesDomainName = true
-    /// Instead of [trust], for this rule; nil: those of [trust].
+    /// Used instead of [trust] for this rule; nil: those of [trust].
     public var anchors: TrustAnchors? = nil
-    /// What is asked of certificates beyond what OpenSSL asks; nil: as the anchors have it.
+    /// The requirements on certificates beyond OpenSSL's; nil: those of the anchors.
     public var profile: TrustProfile? = nil
     public var minimumVersion = TLSVersion.tls12
     public var maximumVersion = TLSVersion.tls13
-    /// OpenSSL cipher string, or TLS 1.3 suites among it; nil: OpenSSL's default.
+    /// An OpenSSL cipher string, possibly with TLS 1.3 suites; nil: OpenSSL's default.
     public var ciphers: String? = nil
-    /// SNI and name to verify, when not the request's host. Lower case, no trailing dot.
+    /// The SNI and the name to verify, if not the request's host. Lower case, no trailing dot.
     public var serverName: String? = nil
     public var clientIdentity: ClientIdentity? = nil
     public var revocation = Revocation.none
@@ -43,15 +43,15 @@ public final class SecurityPolicy: Sendable {
   }
 
   public let settings: Settings
-  /// SHA-256 over all that the settings say. The anchors of [trust] are no part of it: where a policy has none of its
-  /// own, connections are kept apart by `TrustAnchors.digest` too.
+  /// SHA-256 over all settings. The anchors of [trust] are not included: for a policy without its own anchors,
+  /// `TrustAnchors.digest` also separates connections.
   public let digest: [UInt8]
 
-  /// In public-key mode: the pins of the set, those of its certificates among them.
+  /// In public-key mode: the pins of the set, including those of its certificates.
   let pinnedKeys: Set<PublicKeyPin>
   /// In certificate mode: the pinned certificates, decoded.
   let pinnedAnchors: TrustAnchors?
-  /// The lists of `revocation`, decoded; nil where there are none, or one cannot be read.
+  /// The lists of `revocation`, decoded; nil if there are none, or one cannot be read.
   let revocationLists: RevocationLists?
 
   public init(_ settings: Settings) {

@@ -1,19 +1,19 @@
-// A stapled OCSP answer (RFC 6960): signed by the leaf's issuer or by one to whom the issuer delegated this, about this
+// A stapled OCSP answer (RFC 6960): signed by the leaf's issuer or a responder that the issuer authorized, about this
 // leaf, and current. Tests: RevocationCheckTests.
 
 import COpenSSL
 
 struct StapledAnswer {
-  /// How far the clocks of responders and this machine may be apart, in seconds: what OpenSSL's own client allows.
+  /// The most that the clocks of a responder and this machine may differ, in seconds: as in OpenSSL's own client.
   static let clockSkewSeconds: Int64 = 300
-  /// The most answers of one response that are looked at; a server staples one.
+  /// The most answers of one response that are considered; a server staples one.
   private static let answerLimit: Int32 = 16
 
   /// Verified, leaf first.
   let path: [OpaquePointer]
   let seconds: Int64
 
-  /// nil where the response says that the leaf is good.
+  /// nil if the response says that the leaf is good.
   func failure(of response: [UInt8]?) -> TrustFailure? {
     guard let response, !response.isEmpty else { return unknown("the server stapled none") }
     guard path.count > 1 else { return unknown("the certificate is itself an anchor, and has no issuer to ask") }
@@ -34,7 +34,7 @@ struct StapledAnswer {
     TrustFailure(.revocationUnknown, "expected a current OCSP answer for \(title(path[0])): \(seen)")
   }
 
-  /// The issuer is the only anchor, and a delegated responder must be certified by it directly for just this.
+  /// The issuer is the only anchor. It must have certified a delegated responder directly, and for this purpose.
   private func signatureFailure(_ basic: OpaquePointer) -> TrustFailure? {
     guard let store = X509_STORE_new(), X509_STORE_add_cert(store, path[1]) == 1 else {
       fatalError("no memory to verify an OCSP answer")
@@ -44,7 +44,7 @@ struct StapledAnswer {
     X509_VERIFY_PARAM_set_time(parameters, time_t(seconds))
     X509_VERIFY_PARAM_set_auth_level(parameters, PathVerification.securityLevel)
     X509_VERIFY_PARAM_set_flags(parameters, UInt(X509_V_FLAG_PARTIAL_CHAIN))
-    // What stands in the queue already is another's, and a failure need not put anything there.
+    // Entries already in the queue belong to other calls, and a failure need not add one.
     let before = ERR_peek_last_error()
     let isVerified = withStack([path[1]]) { OCSP_basic_verify(basic, $0, store, UInt(OCSP_NOEXPLICIT)) == 1 }
     guard isVerified else {
@@ -71,7 +71,7 @@ struct StapledAnswer {
     return unknown("the stapled one is about another certificate")
   }
 
-  /// The certificate is named by hashes, and which hash is the responder's choice.
+  /// The certificate is identified by hashes. The responder chooses the hash function.
   private func isAboutLeaf(_ answer: OpaquePointer) -> Bool {
     let id = OCSP_SINGLERESP_get0_id(answer)
     var algorithm: OpaquePointer?
@@ -91,7 +91,7 @@ struct StapledAnswer {
     switch OCSP_single_get0_status(answer, &reason, &revocationTime, &thisUpdate, &nextUpdate) {
     case V_OCSP_CERTSTATUS_GOOD: return ageFailure(thisUpdate, nextUpdate)
     case V_OCSP_CERTSTATUS_REVOKED:
-      // However old: what has been revoked stays so.
+      // Of any age: a revoked certificate stays revoked.
       let time = Security.seconds(revocationTime).map { " at \(dateText($0))" } ?? ""
       let why = reason < 0 ? "" : " (\(String(cString: OCSP_crl_reason_str(Int(reason)))))"
       return TrustFailure(.revoked, "the certificate \(title(path[0])) was revoked\(time)\(why), says its issuer")
@@ -99,7 +99,7 @@ struct StapledAnswer {
     }
   }
 
-  /// An answer that does not say until when it holds could be shown for ever.
+  /// An answer without an end of validity could be replayed for ever.
   private func ageFailure(
     _ thisUpdate: UnsafePointer<ASN1_GENERALIZEDTIME>?, _ nextUpdate: UnsafePointer<ASN1_GENERALIZEDTIME>?
   ) -> TrustFailure? {

@@ -1,13 +1,14 @@
-// The anchors of the system, from where OpenSSL would take them: its file and its directories, or those that SSL_CERT_FILE
-// and SSL_CERT_DIR name in their place; what either holds counts. Read with plain files and not through X509_STORE, so
-// that the directory is read once, and not from within a handshake. For start and reload only.
+// The system's anchors, from where OpenSSL would take them: its file and its directories, or those that SSL_CERT_FILE
+// and SSL_CERT_DIR name instead. All of them count. They are read as plain files and not through X509_STORE, so that
+// the directory is read once and not during a handshake. Only for start and reload.
 
 import Bytes
 import COpenSSL
 import Glibc
 
 extension TrustAnchors {
-  /// The system's anchors. A file that SSL_CERT_FILE names and that cannot be read is a fault, and so is no anchor at all.
+  /// The system's anchors. It is an error if a file named by SSL_CERT_FILE cannot be read, or if there is no anchor at
+  /// all.
   public static func system() -> Result<TrustAnchors, CertificateFault> {
     let file = variable(X509_get_default_cert_file_env())
     let path = file ?? String(cString: X509_get_default_cert_file())
@@ -34,11 +35,11 @@ private struct SystemReading {
   private static let largestFileBytes = 16 << 20
 
   private(set) var objects: [CertificateObject] = []
-  /// Digests of what was read already: on Debian the directory holds once more what the file does, and a digest is
-  /// cheaper than decoding.
+  /// Digests of what has been read. On Debian, the directory repeats the contents of the file, and a digest is cheaper
+  /// than decoding.
   private var seen: Set<[UInt8]> = []
 
-  /// The certificates of a PEM text. What is none is left out: this trusts less, not more.
+  /// Adds the certificates of a PEM text. Anything else is skipped: this can only reduce trust.
   mutating func add(_ bytes: [UInt8]) {
     guard case .success(let blocks) = PEM.blocks(bytes) else { return }
     for block in blocks where Certificate.labels.contains(block.label) && seen.insert(sha256(block.der)).inserted {
@@ -46,7 +47,7 @@ private struct SystemReading {
     }
   }
 
-  /// The files of a directory under whose names OpenSSL would look: a hash of eight digits, a dot, a number.
+  /// Adds the files of a directory that have the names OpenSSL looks for: a hash of eight digits, a dot, a number.
   mutating func addDirectory(_ path: String) {
     guard let directory = opendir(path) else { return }
     defer { closedir(directory) }

@@ -1,31 +1,31 @@
-// Certificates that are trusted without anybody vouching for them. Loaded once and shared: the system's cost 16 to 19 ms
-// and 0.8 MB. Kept in a table by subject, for a handshake asks for one issuer and not for all. Tests: TrustAnchorsTests.
+// Certificates that are trusted by themselves. They are loaded once and shared: the system's cost 16 to 19 ms and 0.8
+// MB. A table by subject, because a handshake looks up one issuer. Tests: TrustAnchorsTests.
 
 import COpenSSL
 
 public final class TrustAnchors: Sendable, Hashable {
-  /// SHA-256 over the certificates, in an order of its own, and the profile.
+  /// SHA-256 over the certificates, in a fixed order, and the profile.
   public let digest: [UInt8]
   /// For messages: "system", or the file or directory.
   public let origin: String
   public let count: Int
-  /// Whether a certificate that is no self-signed root ends a chain: where an operator gave just these, not where a
-  /// system's store happens to hold it.
+  /// Whether a chain may end at a certificate that is not a self-signed root: true if an operator gave these
+  /// certificates, false for a system's store that happens to have one.
   let endsAtIntermediates: Bool
-  /// What is asked of the chains that end here, where a policy does not say.
+  /// The requirements on chains that end here, unless a policy sets its own.
   public let profile: TrustProfile
 
-  /// By OpenSSL's hash of the subject, which is that of equal names however they are encoded.
+  /// By OpenSSL's hash of the subject. Equal names have the same hash in any encoding.
   private let certificates: [UInt: [CertificateObject]]
 
-  /// Anchors that an operator gave.
+  /// An operator's anchors.
   public convenience init(_ certificates: [Certificate], origin: String) {
     self.init(
       certificates.compactMap { CertificateObject.decode($0.der) }, origin: origin, endsAtIntermediates: true)
   }
 
-  /// One certificate that is given twice counts once. `profile` nil: that of a system's store where chains end at roots
-  /// alone, and that of an operator's own anchors else.
+  /// A certificate that is given twice counts once. `profile` nil: the system store's profile if chains end only at
+  /// roots, otherwise that of an operator's anchors.
   init(
     _ objects: [CertificateObject], origin: String, endsAtIntermediates: Bool, profile: TrustProfile? = nil
   ) {
@@ -53,8 +53,8 @@ public final class TrustAnchors: Sendable, Hashable {
         certificates.values.flatMap { $0 }, origin: origin, endsAtIntermediates: endsAtIntermediates, profile: profile)
   }
 
-  /// A bundle of PEM, or one certificate of DER; `origin` is its file, for messages. None at all is a fault: anchors of
-  /// nothing would refuse everything, and say so only when the first request comes.
+  /// A PEM bundle, or one DER certificate; `origin` is its file, for messages. An empty bundle is an error: it would
+  /// reject everything, and only show when the first request comes.
   public static func read(pem bytes: [UInt8], origin: String) -> Result<TrustAnchors, CertificateFault> {
     Certificate.readDER(bytes).flatMap { all in
       guard !all.isEmpty else { return .failure(CertificateFault("expected a certificate, found none")) }
@@ -70,7 +70,7 @@ public final class TrustAnchors: Sendable, Hashable {
     }
   }
 
-  /// The DER of each, for a bundle that programs are pointed at; in the order of their digests.
+  /// The DER of each, ordered by digest, for a bundle that programs are given.
   public var certificatesDER: [[UInt8]] {
     certificates.values.joined().compactMap { object in encoded { i2d_X509(object.pointer, $0) } }
       .map { (digest: sha256($0), der: $0) }
@@ -78,13 +78,13 @@ public final class TrustAnchors: Sendable, Hashable {
       .map(\.der)
   }
 
-  /// The anchors by whose name and key `certificate` may have been issued.
+  /// The anchors that may have issued `certificate`, by name and key.
   func issuers(of certificate: OpaquePointer) -> [CertificateObject] {
     (certificates[X509_issuer_name_hash(certificate)] ?? [])
       .filter { mayHaveIssued($0.pointer, certificate) }
   }
 
-  /// The anchor that is this very certificate.
+  /// The anchor that is exactly this certificate.
   func anchor(equalTo certificate: OpaquePointer) -> CertificateObject? {
     certificates[X509_subject_name_hash(certificate)]?.first { X509_cmp($0.pointer, certificate) == 0 }
   }

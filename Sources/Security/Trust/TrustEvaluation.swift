@@ -1,8 +1,8 @@
-// Whether a chain is trusted for a host under a policy: the order of evaluation of sallyport.toml(5), for origination,
-// verify and intercept alike.
+// Whether a chain is trusted for a host under a policy. This is the order of evaluation of sallyport.toml(5), the same
+// for origination, verify and intercept.
 //
-// It runs within a handshake, on an event loop: a good chain costs one X509_verify_cert, and what a hostile one can cost is
-// bounded by PathSearch. Nothing here waits or allocates without a limit.
+// It runs within a handshake, on an event loop. A good chain costs one X509_verify_cert; PathSearch bounds the cost of
+// a hostile one. Nothing here waits or allocates without a limit.
 // Tests: DecisionTableTests state the rule a second time and compare; BetterTLSTests; one file for each part.
 
 import Bytes
@@ -16,10 +16,10 @@ public enum ReferenceIdentity: Hashable, Sendable {
   case address([UInt8])
 }
 
-/// Why a chain is refused.
+/// Why a chain is rejected.
 public struct TrustFailure: Error, Hashable, Sendable {
   public enum Kind: Sendable {
-    /// No chain to an anchor, a signature or purpose that does not hold, weak, malformed.
+    /// No chain to an anchor, or a signature or purpose that is not valid, or a weak or malformed certificate.
     case untrusted
     case expired
     case notYetValid
@@ -33,10 +33,10 @@ public struct TrustFailure: Error, Hashable, Sendable {
   }
 
   public let kind: Kind
-  /// A sentence: what was expected, what was seen. For a mismatch, the pins that were seen beside those configured, and
-  /// the certificate each belongs to. Printable ASCII and "…".
+  /// A sentence: what was expected and what was seen. For a mismatch, the configured pins, and the pins that were seen
+  /// with the certificate of each. Printable ASCII and "…".
   public let detail: String
-  /// The same in two parts, where it has them.
+  /// The same in two parts, if it has them.
   public let difference: Difference?
 
   public init(_ kind: Kind, _ detail: String, difference: Difference? = nil) {
@@ -46,11 +46,11 @@ public struct TrustFailure: Error, Hashable, Sendable {
   }
 }
 
-/// A chain that is trusted.
+/// A trusted chain.
 public struct TrustSuccess: Sendable {
-  /// What a report-only or expired set would have refused; nil where there is nothing to report.
+  /// What a report-only or expired set would have rejected; nil if there is nothing to report.
   public let report: TrustFailure?
-  /// What satisfied the pin set; nil where nothing is pinned, or nothing matched.
+  /// What satisfied the pin set; nil if nothing is pinned, or nothing matched.
   public let match: PinMatch?
   /// The key of the certificate that satisfied the pin set.
   public var matchedPin: PublicKeyPin? { match?.pin }
@@ -61,10 +61,10 @@ public struct TrustSuccess: Sendable {
   }
 }
 
-/// The certificate of a trusted chain that a pin set asks for.
+/// The certificate of a trusted chain that satisfies a pin set.
 public struct PinMatch: Hashable, Sendable {
   public let pin: PublicKeyPin
-  /// Its subject, or its first name where it has none: one line, printable ASCII and "…".
+  /// Its subject, or its first name if the subject is empty: one line, printable ASCII and "…".
   public let subject: String
   /// When it expires, in seconds since 1970.
   public let notAfter: Int64
@@ -77,13 +77,13 @@ public struct PinMatch: Hashable, Sendable {
 }
 
 extension SecurityPolicy {
-  /// Evaluates `chain` for `identity` (the policy's serverName, where it has one, is the caller's to put in its place) at
-  /// `seconds` since 1970. `systemAnchors` counts where the policy has none of its own. Leaves nothing in OpenSSL's queue of
-  /// errors.
+  /// Evaluates `chain` for `identity` at `seconds` since 1970. The caller must replace the identity by the policy's
+  /// serverName, if it has one. `systemAnchors` are used if the policy has none of its own. Leaves nothing in OpenSSL's
+  /// error queue.
   public func evaluate(
     _ chain: PresentedChain, for identity: ReferenceIdentity, systemAnchors: TrustAnchors, at seconds: Int64
   ) -> Result<TrustSuccess, TrustFailure> {
-    // Everything below works on pointers to objects that these three hold.
+    // Everything below uses pointers to objects that these three own.
     withExtendedLifetime((self, chain, systemAnchors)) {
       withErrorsOfItsOwn {
         let anchors = settings.anchors ?? systemAnchors
@@ -111,7 +111,7 @@ private struct Evaluation {
         "\(chain.certificates.count) certificates, of which at most \(PresentedChain.certificateLimit) are read"
       return .failure(TrustFailure(.untrusted, "the server showed \(count)"))
     }
-    // Step 1. The loader refuses such a policy; one that was made otherwise must not let everything pass.
+    // Step 1. The loader rejects such a policy. One that was made in another way must not accept everything.
     if settings.allowInvalidCertificates && settings.validatesDomainName && !policy.isPinning {
       return .failure(
         TrustFailure(
@@ -144,7 +144,8 @@ private struct Evaluation {
     }
   }
 
-  /// Revocation is a question to an issuer: where no verified chain names one, it has no answer, and it was required.
+  /// Revocation is a question to an issuer. Without a verified chain there is no issuer to ask, and the answer was
+  /// required.
   private func revocationFailure(_ path: [OpaquePointer]?) -> TrustFailure? {
     if case .none = settings.revocation { return nil }
     guard let path else {

@@ -1,12 +1,12 @@
-// How much is asked of the certificates of a chain beyond what OpenSSL asks. Which requirement holds in which profile, and
-// for which certificate of a chain, is in PathRequirements.
+// How much is required of the certificates of a chain beyond OpenSSL's checks. PathRequirements lists each requirement
+// with its profiles and certificates.
 
 /// `profile` in [trust] and [rule.security].
 public enum TrustProfile: String, Sendable, CaseIterable {
-  /// RFC 5280 and the CA/Browser Forum's baseline requirements: what public authorities are held to. The default for the
+  /// RFC 5280 and the CA/Browser Forum's baseline requirements: the rules for public authorities. The default for the
   /// system's anchors.
   case `public`
-  /// What RFC 5280 forbids, as far as the authorities of companies and of single machines keep to it. The default for
-  /// anchors that an operator gives, and what holds for pinned certificates.
+  /// What RFC 5280 forbids, as far as the authorities of companies and single machines follow it. The default for an
+  /// operator's anchors; always used for pinned certificates.
   case `private`
 }
