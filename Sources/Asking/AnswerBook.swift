@@ -1,10 +1,10 @@
-// What operators have answered for a time: a bounded list of temporary rules, numbered as they come. Those that are over go when
-// the list is looked at. Without I/O; time is handed in. Tests: AnswerBookTests.
+// The temporary answers of operators: a bounded list of temporary rules, numbered as they come. Expired rules are
+// removed when the list is read. No I/O; the caller passes the time. Tests: AnswerBookTests.
 
 import Policy
 
 public struct AnswerBook: Sendable {
-  /// Rules at once. Those that hold for one question alone, because it was answered once, make way first.
+  /// The most rules at once. Rules that were only added because one question was answered once are removed first.
   public static let mostRules = 1024
 
   private var rules: [TemporaryRule]
@@ -20,12 +20,12 @@ public struct AnswerBook: Sendable {
     TemporaryRuleFile.Content(rules: all(at: wall), next: next)
   }
 
-  /// nil: there are as many as may be. `make` gets the number of the rule.
+  /// nil: the list is full. `make` gets the number of the rule.
   public mutating func add(isRemembered: Bool, at wall: Int64, _ make: (Int) -> TemporaryRule?) -> TemporaryRule? {
     rules.removeAll { $0.until <= wall }
     guard var rule = make(next) else { return nil }
     rule.isRemembered = isRemembered
-    // The newer answer to the same question takes the place of the older.
+    // A newer answer to the same question replaces the older one.
     rules.removeAll { $0.isAbout(rule) }
     if rules.count >= Self.mostRules {
       guard let oldest = rules.firstIndex(where: \.isRemembered) else { return nil }
@@ -36,7 +36,7 @@ public struct AnswerBook: Sendable {
     return rule
   }
 
-  /// Rules of another file, which get numbers of their own here.
+  /// Adds rules from another file, with new numbers.
   public mutating func take(_ content: TemporaryRuleFile.Content) {
     for var rule in content.rules where rules.count < Self.mostRules {
       rule.id = next
@@ -45,7 +45,7 @@ public struct AnswerBook: Sendable {
     }
   }
 
-  /// The rule that ends now; nil: there is none of this number.
+  /// The rule that ends now; nil: no rule has this number.
   public mutating func revoke(_ id: Int, at wall: Int64) -> TemporaryRule? {
     rules.removeAll { $0.until <= wall }
     guard let place = rules.firstIndex(where: { $0.id == id }) else { return nil }
@@ -54,7 +54,7 @@ public struct AnswerBook: Sendable {
 }
 
 extension TemporaryRule {
-  /// Whether both speak of the same requests of the same clients.
+  /// Whether both are about the same requests of the same clients.
   fileprivate func isAbout(_ other: TemporaryRule) -> Bool {
     host == other.host && scheme == other.scheme && port == other.port && method == other.method && path == other.path
       && userID == other.userID && unit == other.unit && client == other.client

@@ -1,16 +1,17 @@
-// The questions that wait for an operator, and who waits for each: requests that ask the same are one question. Without I/O;
-// time is handed in. The server keeps one board for all loops (Server/Asking). Tests: QuestionBoardTests.
+// The questions that wait for an operator, and the requests that wait for each. Requests that ask the same are one
+// question. No I/O; the caller passes the time. The server keeps one board for all loops (Server/Asking).
+// Tests: QuestionBoardTests.
 
 import Bytes
 import Policy
 import Sharing
 
-/// A request that waits, by its place in a loop.
+/// A waiting request, by its place in a loop.
 public struct QuestionWaiter: Hashable, Sendable {
   public let worker: Int
   public let slot: Int
   public let generation: UInt32
-  /// Value of the reference of the exchange: a connection carries one after another.
+  /// The value of the exchange's reference: a connection carries one exchange after another.
   public let exchange: UInt32
 
   public init(worker: Int, slot: Int, generation: UInt32, exchange: UInt32) {
@@ -21,28 +22,28 @@ public struct QuestionWaiter: Hashable, Sendable {
   }
 }
 
-/// What an operator is asked.
+/// The question for an operator.
 public struct OpenQuestion: Sendable {
-  /// Of the request that asked first.
+  /// The reference of the request that asked first.
   public let reference: String
   public let request: AskedRequest
-  /// Path of the program that asked first; nil: not known.
+  /// The path of the program that asked first; nil: not known.
   public let program: String?
   /// The rule that asks, and its place.
   public let rule: String
   public let place: String
-  /// How the rule treats a tunnel; nil: it does not say.
+  /// How the rule treats a tunnel; nil: not specified.
   public let connect: ConnectTreatment?
-  /// How long an answer of "once" holds for the same question.
+  /// How long an answer of "once" also applies to the same question.
   public let rememberMilliseconds: Int64
   /// Milliseconds since 1970.
   public let since: Int64
-  /// When the last of those who wait gives up, if nobody else comes.
+  /// When the last of the waiting requests gives up, if no other joins.
   public fileprivate(set) var until: Int64
-  /// Those who wait, by when they came.
+  /// The waiting requests, by order of arrival.
   fileprivate var waiters: [QuestionWaiter: Int] = [:]
   fileprivate let asker: Claimant
-  /// What has to be known of the question before it is put.
+  /// Everything that must be known before the question is put.
   public init(
     reference: String, request: AskedRequest, program: String?, rule: String, place: String,
     connect: ConnectTreatment?, terms: AskTerms, asker: Claimant, wall: Int64
@@ -63,17 +64,18 @@ public struct OpenQuestion: Sendable {
 }
 
 public struct QuestionBoard: Sendable {
-  /// Questions at once: as many as a person can look through. Each is a few KiB at most, by the longest path of a rule.
+  /// The most questions at once: as many as a person can read through. The longest path of a rule limits each to a few
+  /// KiB.
   public static let mostQuestions = 1024
-  /// Of these, those of one client: it leaves room for the others.
+  /// The most questions of one client, which leaves room for the others.
   public static let mostOfOneClient = 256
 
-  /// What came of asking.
+  /// The result of asking.
   public enum Asked: Equatable, Sendable {
-    /// Another request asks the same already.
+    /// Another request already asks the same.
     case joined
     case put
-    /// There are as many as may be.
+    /// There is no room for another one.
     case full(ofClient: Bool)
   }
 
@@ -89,7 +91,7 @@ public struct QuestionBoard: Sendable {
   /// The oldest first.
   public var all: [OpenQuestion] { questions.values.sorted { ($0.since, $0.reference) < ($1.since, $1.reference) } }
 
-  /// A request asks, and waits.
+  /// A request asks and waits.
   public mutating func ask(_ question: OpenQuestion, _ waiter: QuestionWaiter) -> Asked {
     precondition(asked[waiter] == nil, "a request asks two questions")
     arrivals += 1
@@ -110,8 +112,8 @@ public struct QuestionBoard: Sendable {
     return .put
   }
 
-  /// The request waits no more: it is answered, its time is over, or its client has left. The question that ends with it, for
-  /// nobody else asks it.
+  /// The request no longer waits: it is answered, its time is over, or its client has left. Returns the question if
+  /// this ends it, because no other request asks it.
   public mutating func leave(_ waiter: QuestionWaiter) -> OpenQuestion? {
     guard let request = asked.removeValue(forKey: waiter) else { return nil }
     questions[request]?.waiters[waiter] = nil
@@ -119,13 +121,13 @@ public struct QuestionBoard: Sendable {
     return end(request)
   }
 
-  /// The question that is named by the reference of the request that asked first.
+  /// The question with the reference of the request that asked first.
   public func question(_ reference: String) -> OpenQuestion? { references[reference].flatMap { questions[$0] } }
 
-  /// A question that was answered, and those who waited for it, in the order in which they came.
+  /// A question that was answered, and the requests that waited for it, in order of arrival.
   public typealias Taken = (question: OpenQuestion, waiters: [QuestionWaiter])
 
-  /// Answered: the question goes, with all who wait for it.
+  /// The question is answered: removes it with all waiting requests.
   public mutating func take(_ reference: String) -> Taken? {
     guard let request = references[reference], let question = end(request) else { return nil }
     let waiters = question.waiters.sorted { $0.value < $1.value }.map(\.key)

@@ -1,7 +1,7 @@
-// The sets of addresses that `deny_addresses` names: classes, blocks, and the addresses of this machine.
+// The sets of addresses for `deny_addresses`: classes, blocks, and the addresses of this machine.
 //
-// Blocks are known from the file. What the machine's own addresses are changes while the daemon runs, so a set only says
-// that it has them, and the caller says which those are. Tests: AddressSetTests.
+// Blocks come from the file. The machine's own addresses change while the daemon runs. So a set only records that they
+// are included, and the caller provides them. Tests: AddressSetTests.
 
 /// The addresses of this machine at one moment.
 public struct OwnAddresses: Hashable, Sendable {
@@ -12,10 +12,10 @@ public struct OwnAddresses: Hashable, Sendable {
 
   private init(addresses: Set<IPAddress>?) { self.addresses = addresses }
 
-  /// Loopback addresses need not be among them.
+  /// Loopback addresses may be omitted.
   public init(_ addresses: Set<IPAddress>) { self.init(addresses: addresses) }
 
-  /// Whether a connection to `address` ends at this machine; nil where that is not known.
+  /// Whether a connection to `address` ends at this machine; nil if that is not known.
   public func contains(_ address: IPAddress) -> Bool? {
     if address.anyReading({ $0.isLoopback || $0.isUnspecified || addresses?.contains($0) ?? false }) { return true }
     return addresses == nil ? nil : false
@@ -32,7 +32,7 @@ public enum AddressMatch: Hashable, Sendable {
 }
 
 extension AddressMatch: CustomStringConvertible {
-  /// What the list says, as the file could have it.
+  /// The entry as the file could have it.
   public var description: String {
     switch self {
     case .block(let block): block.description
@@ -51,12 +51,12 @@ extension AddressMatch: CustomStringConvertible {
   }
 }
 
-/// The addresses that `deny_addresses` lists: named classes and blocks.
+/// The addresses in `deny_addresses`: named classes and blocks.
 public struct AddressSet: Hashable, Sendable {
-  /// The machine's own addresses, by whatever interface.
+  /// The machine's own addresses, on any interface.
   public static let ownName = "self"
 
-  /// Names that `deny_addresses` takes, with the blocks of each (IANA special-purpose registries).
+  /// The names that `deny_addresses` accepts, with the blocks of each (IANA special-purpose registries).
   public static let named: [(name: String, blocks: [String])] = [
     ("link-local", ["169.254.0.0/16", "fe80::/10"]),
     ("multicast", ["224.0.0.0/4", "255.255.255.255/32", "ff00::/8"]),
@@ -67,18 +67,18 @@ public struct AddressSet: Hashable, Sendable {
     (ownName, loopback),
   ]
 
-  // A connection to 0.0.0.0 or :: reaches the machine itself (Linux).
+  // On Linux, a connection to 0.0.0.0 or :: reaches the machine itself.
   private static let loopback = ["127.0.0.0/8", "::1/128", "0.0.0.0/32", "::/128"]
-  /// A service of this machine is reached by each of its addresses, so who denies loopback denies them all.
+  /// A service of this machine can be reached at each of its addresses, so denying loopback denies them all.
   private static let namesOfOwn: Set<String> = ["loopback", ownName]
 
   public private(set) var blocks: [AddressBlock] = []
-  /// Whether the machine's own addresses belong to it.
+  /// Whether it includes the machine's own addresses.
   public private(set) var includesOwn = false
 
   public init() {}
 
-  /// Adds a named class or a block; false where `text` is neither.
+  /// Adds a named class or a block; false if `text` is neither.
   public mutating func insert(_ text: String) -> Bool {
     if let known = Self.named.first(where: { $0.name == text }) {
       blocks += known.blocks.compactMap { AddressBlock($0) }
@@ -90,7 +90,7 @@ public struct AddressSet: Hashable, Sendable {
     return true
   }
 
-  /// The block that `address`, or an IPv4 address embedded in it, belongs to.
+  /// The block that contains `address`, or an IPv4 address embedded in it.
   public func firstBlock(containing address: IPAddress) -> AddressBlock? {
     var found: AddressBlock? = nil
     let isFound = address.anyReading { reading in
@@ -100,8 +100,8 @@ public struct AddressSet: Hashable, Sendable {
     return isFound ? found : nil
   }
 
-  /// Why `address` belongs to the set; nil where it does not. `isOwn` says whether it is one of this machine, nil where
-  /// that is not known; it is asked only where the set has those.
+  /// Why `address` belongs to the set; nil if it does not. `isOwn` returns whether it is an address of this machine,
+  /// nil if that is not known. It is only called if the set includes those addresses.
   public func match(_ address: IPAddress, isOwn: (IPAddress) -> Bool?) -> AddressMatch? {
     if let block = firstBlock(containing: address) { return .block(block) }
     guard includesOwn else { return nil }

@@ -1,18 +1,19 @@
-// Base64 (RFC 4648, 4), as pins and PEM carry it. Strict: a text that decodes has one form only. Tests: Base64Tests.
+// Base64 (RFC 4648, 4), for pins, PEM and credentials. Strict: only the canonical form of a text decodes.
+// Tests: Base64Tests.
 
-enum Base64 {
+public enum Base64 {
   private static let alphabet = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/".utf8)
   private static let padding: UInt8 = 0x3d
 
-  /// The value of each byte as a digit; 64 and above: it is none.
+  /// The value of each byte as a digit; 64 and above if it is not one.
   private static let values: [UInt8] = {
     var values = [UInt8](repeating: 0xff, count: 256)
     for (value, digit) in alphabet.enumerated() { values[Int(digit)] = UInt8(value) }
     return values
   }()
 
-  /// With padding, in one line.
-  static func encode(_ bytes: [UInt8]) -> String {
+  /// With padding, on one line.
+  public static func encode(_ bytes: [UInt8]) -> [UInt8] {
     var text: [UInt8] = []
     text.reserveCapacity((bytes.count + 2) / 3 * 4)
     for begin in stride(from: 0, to: bytes.count, by: 3) {
@@ -23,12 +24,15 @@ enum Base64 {
         text.append(digit > count ? padding : alphabet[Int(group >> UInt32(18 - 6 * digit) & 0x3f)])
       }
     }
-    return String(decoding: text, as: UTF8.self)
+    return text
   }
 
-  /// nil where a byte is no digit, the length is no multiple of four, padding stands elsewhere than at the end, or drops
-  /// bits that are set.
-  static func decode(_ text: [UInt8]) -> [UInt8]? {
+  /// The same as a text.
+  public static func text(_ bytes: [UInt8]) -> String { String(decoding: encode(bytes), as: UTF8.self) }
+
+  /// nil if a byte is not a digit, the length is not a multiple of four, padding is not at the end, or the unused bits
+  /// are not zero.
+  public static func decode(_ text: [UInt8]) -> [UInt8]? {
     guard text.count % 4 == 0 else { return nil }
     let padded = text.reversed().prefix(2).prefix { $0 == padding }.count
     var bytes: [UInt8] = []

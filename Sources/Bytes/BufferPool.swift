@@ -1,27 +1,27 @@
 // Blocks of memory that one event loop lends to its connections.
 //
-// Blocks come in powers of two. What comes back is kept on a list of its size up to a limit, so that a steady
-// load allocates nothing and a burst does not stay resident for ever. Not shared between threads.
+// The sizes of blocks are powers of two. Returned blocks are kept in a list for their size, up to a limit. So a steady
+// load allocates nothing, and a burst does not stay resident for ever. Not shared between threads.
 
 #if canImport(Glibc)
   import Glibc
 #endif
 
-/// Lends and takes back the memory of `ByteBuffer`s.
+/// Lends the memory of `ByteBuffer`s and takes it back.
 @safe
 public struct BufferPool: ~Copyable {
-  /// Smallest block in bytes: the text of a log line, or a head of the usual size, fits.
+  /// The smallest block in bytes: enough for the text of a log line or a head of the usual size.
   public static let smallestBlock = 1024
-  /// Number of sizes that are kept: 1 KiB, 2 KiB … 512 KiB.
+  /// The number of sizes that are kept: 1 KiB, 2 KiB … 512 KiB.
   static let classes = 10
-  /// Most bytes kept on one list: enough for a burst on every connection of a busy loop, and small beside
-  /// the memory that the kernel holds for the same sockets.
+  /// The most bytes kept in one list: enough for a burst on every connection of a busy loop, and little compared with
+  /// the kernel's memory for the same sockets.
   static let bytesKeptPerClass = 2 << 20
 
   private var heads: [UnsafeMutableRawPointer?]
   private var counts: [Int]
-  /// Blocks of each size that are out. One that comes back where none is out has grown on its own: nobody would take it
-  /// again, so that keeping it would only fill the list.
+  /// How many blocks of each size are lent. If a block returns when none of its size is lent, its buffer has grown on
+  /// its own. It would not be needed again, so keeping it would only fill the list.
   private var lent: [Int]
 
   public init() {
@@ -59,7 +59,7 @@ public struct BufferPool: ~Copyable {
     return unsafe ByteBuffer(block: block, size: UInt32(size))
   }
 
-  /// Bytes that are kept for the next who asks.
+  /// Bytes kept for later use.
   public var keptBytes: Int {
     counts.indices.reduce(0) { $0 + counts[$1] * Self.smallestBlock << $1 }
   }
@@ -70,7 +70,8 @@ public struct BufferPool: ~Copyable {
     if buffer.capacity == 0 { buffer = take(capacity) }
   }
 
-  /// Moves what is in `buffer` into a block that just holds it, and takes the larger one back: for what is kept for long.
+  /// Moves the contents of `buffer` into a block of exactly their size and takes the larger one back. For buffers that
+  /// are kept for long.
   public mutating func compact(_ buffer: inout ByteBuffer) {
     guard buffer.count <= Self.smallestBlock / 2, var exact = ByteBuffer(exactly: buffer.bytes) else { return }
     swap(&buffer, &exact)
@@ -80,7 +81,7 @@ public struct BufferPool: ~Copyable {
   /// Takes the memory of `buffer` back; the buffer is empty afterwards.
   public mutating func reclaim(_ buffer: inout ByteBuffer) {
     guard let (block, size) = unsafe buffer.surrender() else { return }
-    // Compacted: no block of the pool's.
+    // A compacted buffer: not a block of the pool.
     if Int(size) < Self.smallestBlock { return unsafe free(block) }
     let index = Self.index(for: Int(size))
     guard index < Self.classes, Int(size) == Self.smallestBlock << index,

@@ -1,10 +1,10 @@
-// Swift 6.3 hands a struct to what only reads it as a copy of its bits on the stack, if its bits could be moved; being
-// noncopyable does not change that. For the state of a conversation, which dozens of small functions look at for each request,
-// that came to 60 copies of 700 bytes. What holds an atomic has an address that counts, and is handed on by it.
+// If the bits of a struct could be moved, Swift 6.3 passes it to functions that only read it as a copy on the stack,
+// even if it is noncopyable. Dozens of small functions read the state of a conversation for each request. That came to
+// 60 copies of 700 bytes. A struct with an atomic has a fixed address and is passed by that.
 
 import Synchronization
 
-/// A member of large noncopyable structs, which are then handed on by their address.
+/// A member for large noncopyable structs, which are then passed by address.
 public struct ByAddress: ~Copyable, Sendable {
   private let pin = Atomic<UInt8>(0)
 

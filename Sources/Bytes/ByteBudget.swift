@@ -1,9 +1,8 @@
-// Memory that many hold a share of, in several threads: a count under a limit.
-// Tests: ByteBudgetTests.
+// Memory that is shared by many users in several threads: a count with a limit. Tests: ByteBudgetTests.
 
 import Synchronization
 
-/// A count of bytes that are taken and given back. It says no where the limit would be passed, and never waits.
+/// A count of bytes that are taken and given back. It refuses to exceed the limit, and never waits.
 public final class ByteBudget: Sendable {
   private let taken = Atomic<Int>(0)
 
@@ -12,7 +11,7 @@ public final class ByteBudget: Sendable {
   /// Bytes that are taken now.
   public var count: Int { taken.load(ordering: .relaxed) }
 
-  /// Takes `count` more, unless that would be more than `limit` in all.
+  /// Takes `count` more bytes, unless the total would exceed `limit`.
   public func take(_ count: Int, limit: Int) -> Bool {
     let before = taken.wrappingAdd(count, ordering: .relaxed).oldValue
     if count <= limit, before <= limit - count { return true }

@@ -1,16 +1,16 @@
-// The one owner of memory that bytes pass through.
+// The one owner of memory for bytes in transit.
 //
-// A buffer is a contiguous run of readable bytes (`start ..< end`) inside an allocation (`0 ..< capacity`).
-// Unsafe inside, checked outside: every append reserves what it needs, every read is a bounds-checked `Span`.
-// An empty buffer owns no memory, so a connection that is idle pays three words for each of its buffers.
-// Blocks come from and go back to a `BufferPool` of the event loop; a buffer that has to grow beyond its
-// block reallocates on its own, and whoever gave it its first block may still recycle the larger one.
+// A buffer is a contiguous run of readable bytes (`start ..< end`) inside an allocation (`0 ..< capacity`). It is
+// unsafe inside and checked outside: every append reserves what it needs, and every read is a bounds-checked `Span`. An
+// empty buffer owns no memory, so an idle connection only costs three words for each of its buffers. Blocks come from a
+// `BufferPool` of the event loop and go back to it. A buffer that must grow beyond its block reallocates on its own,
+// and the pool may still recycle the larger block.
 
 #if canImport(Glibc)
   import Glibc
 #endif
 
-/// A growable run of bytes with an owner. Counts are bytes. Sendable, for there is never a second owner.
+/// A growable run of bytes with one owner. Counts are bytes. It is Sendable because there is never a second owner.
 @safe
 public struct ByteBuffer: ~Copyable, @unchecked Sendable {
   @usableFromInline var base: UnsafeMutableRawPointer?
@@ -27,7 +27,7 @@ public struct ByteBuffer: ~Copyable, @unchecked Sendable {
     end = 0
   }
 
-  /// A buffer over a block that a pool handed out.
+  /// A buffer over a block from a pool.
   @inlinable
   init(block: UnsafeMutableRawPointer, size: UInt32) {
     unsafe base = block
@@ -36,7 +36,7 @@ public struct ByteBuffer: ~Copyable, @unchecked Sendable {
     end = 0
   }
 
-  /// A copy of `span` in a block that just holds it; empty where there is no memory for one.
+  /// A copy of `span` in a block of exactly its size; nil if it is empty or there is no memory.
   init?(exactly span: Span<UInt8>) {
     guard span.count > 0, let block = unsafe malloc(span.count) else { return nil }
     unsafe self.init(block: block, size: UInt32(span.count))
@@ -63,10 +63,10 @@ public struct ByteBuffer: ~Copyable, @unchecked Sendable {
     }
   }
 
-  /// A part of the readable bytes as text; what is no UTF-8 is replaced.
+  /// A part of the readable bytes as text; invalid UTF-8 is replaced.
   public func string(_ range: Range<Int>) -> String { bytes.extracting(range).string }
 
-  /// Makes room for `count` more bytes behind the readable ones: moves them to the front of the block, or grows it.
+  /// Makes room for `count` more bytes after the readable ones. Moves them to the front of the block, or grows it.
   @inlinable
   public mutating func reserve(_ count: Int) {
     if tailRoom < count { makeRoom(count) }
@@ -110,7 +110,7 @@ public struct ByteBuffer: ~Copyable, @unchecked Sendable {
 
   @inlinable
   public mutating func append(_ text: StaticString) {
-    // An empty buffer owns no memory that nothing could be copied to.
+    // An empty buffer has no memory to copy to.
     if text.utf8CodeUnitCount == 0 { return }
     unsafe append(text.utf8Start, count: text.utf8CodeUnitCount)
   }
@@ -126,7 +126,8 @@ public struct ByteBuffer: ~Copyable, @unchecked Sendable {
     end &+= UInt32(truncatingIfNeeded: count + 4)
   }
 
-  /// Disfavored, or a literal would be a `String`, with its reference counted and its bytes asked for.
+  /// Disfavored, because otherwise a literal would be a `String`, which costs reference counting and a lookup of its
+  /// bytes.
   @_disfavoredOverload
   public mutating func append(_ text: String) {
     var text = text
@@ -146,7 +147,7 @@ public struct ByteBuffer: ~Copyable, @unchecked Sendable {
 
   public mutating func append(_ array: [UInt8]) { append(array.span) }
 
-  /// Appends what is readable in another buffer.
+  /// Appends the readable bytes of another buffer.
   public mutating func append(contentsOf other: borrowing ByteBuffer) { append(other.bytes) }
 
   /// The number in decimal digits.
@@ -170,7 +171,7 @@ public struct ByteBuffer: ~Copyable, @unchecked Sendable {
     } while rest > 0
   }
 
-  /// The same, with a sign where it is negative.
+  /// The same, with a sign if it is negative.
   public mutating func append(integer value: Int) {
     if value < 0 { append(0x2d) }
     append(decimal: UInt64(value.magnitude))
@@ -185,7 +186,7 @@ public struct ByteBuffer: ~Copyable, @unchecked Sendable {
       bound &*= 10
       digits += 1
     }
-    // What was padded above are the leading zeros of a number whose own digits follow.
+    // The padding above is the leading zeros; the number's own digits follow.
     append(decimal: value)
   }
 
@@ -225,7 +226,7 @@ public struct ByteBuffer: ~Copyable, @unchecked Sendable {
     end = 0
   }
 
-  /// Lets a system call fill the tail: `body` gets the free memory and answers how many bytes it wrote there.
+  /// Lets a system call fill the tail: `body` gets the free memory and returns how many bytes it wrote there.
   @inlinable
   @unsafe
   public mutating func fillTail(_ body: (UnsafeMutableRawBufferPointer) -> Int) -> Int {

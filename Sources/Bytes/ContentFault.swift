@@ -1,13 +1,13 @@
-// Why a body is not what it is said to be, and where: the answer of every check of a body.
+// Why a body is not what it claims to be, and where. All checks of a body return this.
 
 /// The first fault of a body.
 public struct ContentFault: Error, Equatable, Sendable {
-  /// What was expected and what was seen, as a clause: `expected ',' or ']' behind an element, found 'x'`. Of the body
-  /// at most a few characters are quoted, and only printable ASCII.
+  /// What was expected and what was seen, as a clause: `expected ',' or ']' behind an element, found 'x'`. It quotes at
+  /// most a few characters of the body, and only printable ASCII.
   public let reason: String
   /// Bytes of the decoded body before the fault.
   public let offset: Int
-  /// Of a text: its line and, in it, the Unicode scalar, both from 1.
+  /// For a text: the line, and the Unicode scalar in it, both from 1.
   public let place: Place?
 
   public struct Place: Equatable, Sendable {
@@ -26,7 +26,7 @@ public struct ContentFault: Error, Equatable, Sendable {
     self.place = place
   }
 
-  /// `line 3, column 14: expected …`, or `byte 1032: expected …` of what is no text.
+  /// `line 3, column 14: expected …`, or `byte 1032: expected …` if it is not a text.
   public var sentence: String {
     if let place { return "line \(place.line), column \(place.column): \(reason)" }
     return "byte \(offset): \(reason)"
@@ -34,7 +34,7 @@ public struct ContentFault: Error, Equatable, Sendable {
 }
 
 extension Span where Element == UInt8 {
-  /// The place of a byte of a text in UTF-8. A line ends with LF, CR LF or CR.
+  /// The place of a byte in a UTF-8 text. A line ends with LF, CR LF or CR.
   public func place(of offset: Int) -> ContentFault.Place {
     var line = 1
     var column = 1

@@ -1,6 +1,6 @@
-// What was expected, and what was seen in its place.
+// What was expected, and what was seen instead.
 
-/// Both sides of a condition that does not hold, each in a few words that name no secret: `200-299`, `503`.
+/// Both sides of a condition that is not met, each in a few words that reveal no secret: `200-299`, `503`.
 public struct Difference: Hashable, Sendable {
   public let expected: String
   public let seen: String

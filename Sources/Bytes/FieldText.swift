@@ -1,6 +1,6 @@
-// Lists, names and characters as the fields of HTTP have them (RFC 9110, 5.6). Tests: FieldsTests, MediaTypeTests.
+// Lists, names and characters of HTTP fields (RFC 9110, 5.6). Tests: FieldsTests, MediaTypeTests.
 
-/// Walks the elements of a comma-separated list (RFC 9110, 5.6.1); empty ones are passed over.
+/// Walks through the elements of a comma-separated list (RFC 9110, 5.6.1); empty ones are skipped.
 public struct ListElements: Sendable {
   private var at: Int
   private let end: Int
@@ -30,7 +30,7 @@ extension Span where Element == UInt8 {
     return range
   }
 
-  /// Whether two ranges hold the same bytes, ASCII letters in either case.
+  /// Whether two ranges have the same bytes, ignoring the case of ASCII letters.
   @inlinable
   public func equalsIgnoringCase(_ left: Range<Int>, _ right: Range<Int>) -> Bool {
     guard left.count == right.count else { return false }

@@ -1,6 +1,6 @@
 // Addresses, and blocks of them.
 
-/// An IPv4 or IPv6 address as a value. IPv4 is kept as the low 32 bits of `low`.
+/// An IPv4 or IPv6 address as a value. An IPv4 address is in the low 32 bits of `low`.
 public struct IPAddress: Hashable, Sendable {
   public let high: UInt64
   public let low: UInt64
@@ -18,11 +18,11 @@ public struct IPAddress: Hashable, Sendable {
     isIPv4 = false
   }
 
-  /// Bits of an address of this family.
+  /// The number of bits of an address of this family.
   public var width: Int { isIPv4 ? 32 : 128 }
 
-  /// The IPv4 address inside an IPv4-mapped (RFC 4291), IPv4-compatible, NAT64 (RFC 6052) or 6to4 (RFC 3056) address, and
-  /// inside one of 64:ff9b:1::/48 (RFC 8215) its last 32 bits, which is one of the places where that may have it.
+  /// The IPv4 address inside an IPv4-mapped (RFC 4291), IPv4-compatible, NAT64 (RFC 6052) or 6to4 (RFC 3056) address.
+  /// For an address in 64:ff9b:1::/48 (RFC 8215) it is the last 32 bits, one of several possible places.
   public var embeddedIPv4: IPAddress? {
     if isIPv4 { return nil }
     let lowest = UInt32(truncatingIfNeeded: low)
@@ -33,15 +33,16 @@ public struct IPAddress: Hashable, Sendable {
     return nil
   }
 
-  /// Whether a translator of the network's own may stand behind it (RFC 8215).
+  /// Whether the network's own translator may handle it (RFC 8215).
   private var isOfLocalNAT64: Bool { !isIPv4 && high >> 16 == 0x0064_ff9b_0001 }
 
-  /// Whether `body` holds for the address, or for an IPv4 address that it embeds.
+  /// Whether `body` returns true for the address, or for an IPv4 address that it embeds.
   ///
-  /// A network divides 64:ff9b:1::/48 as it likes: an address there may embed another at each place that RFC 6052, 2.2,
-  /// has for a prefix of 48, 56, 64 or 96 bits (those for 32 and 40 overlap the /48 itself). Only the translator knows
-  /// which one counts, so all do. What no TCP connection reaches, 0.0.0.0/8 and 224.0.0.0/4, is what one form reads as at
-  /// the place of another: it counts where there is nothing else.
+  /// A network may divide 64:ff9b:1::/48 as it likes. An address there may embed another one at each place that
+  /// RFC 6052, 2.2, defines for a prefix of 48, 56, 64 or 96 bits (those for 32 and 40 overlap the /48 itself). Only
+  /// the translator knows which place is used, so all of them count. When one form is read at another form's place, the
+  /// result may be in 0.0.0.0/8 or 224.0.0.0/4, which no TCP connection reaches. Such a result only counts if there
+  /// is no other.
   public func anyReading(_ body: (IPAddress) -> Bool) -> Bool {
     if body(self) { return true }
     guard let embedded = embeddedIPv4 else { return false }
@@ -61,7 +62,7 @@ public struct IPAddress: Hashable, Sendable {
     return !isReachable && body(embedded)
   }
 
-  /// The IPv4 address of an IPv4-mapped one (::ffff:0:0/96): the kernel connects to that one.
+  /// The IPv4 address of an IPv4-mapped one (::ffff:0:0/96). The kernel connects to that address.
   public var mappedIPv4: IPAddress? {
     guard !isIPv4, high == 0, low >> 32 == 0xffff else { return nil }
     return IPAddress(ipv4: UInt32(truncatingIfNeeded: low))
@@ -72,7 +73,7 @@ public struct IPAddress: Hashable, Sendable {
     return (high == 0 && low == 1) || (embeddedIPv4?.isLoopback ?? false)
   }
 
-  /// 0.0.0.0 or ::, the address of a listener that takes all.
+  /// 0.0.0.0 or ::, the address of a listener on all addresses.
   public var isUnspecified: Bool { high == 0 && low == 0 }
 
   /// Reads a dotted quad of four decimal numbers without leading zeros (RFC 3986, 3.2.2, IPv4address).
@@ -144,7 +145,7 @@ public struct IPAddress: Hashable, Sendable {
     }
     guard let gap else { return groups == 8 ? IPAddress(ipv6High: high, low: low) : nil }
     if groups > 7 { return nil }
-    // Groups behind the gap stay where they are; those before it move up to the front.
+    // Groups after the gap stay where they are; those before it move to the front.
     let behind = groups - gap
     var whole = (high: UInt64(0), low: UInt64(0))
     for position in 0..<8 {
@@ -180,7 +181,7 @@ public struct IPAddress: Hashable, Sendable {
   /// Appends the canonical text (dotted quad, or RFC 5952).
   public func write(to buffer: inout ByteBuffer) { write { buffer.append($0) } }
 
-  /// Emits the canonical text byte by byte, so that it can go anywhere without memory of its own.
+  /// Emits the canonical text byte by byte, so the destination needs no extra memory.
   public func write(_ emit: (UInt8) -> Void) {
     if isIPv4 { return Self.writeQuad(low, emit) }
     if high == 0 && low >> 32 == 0xffff {
@@ -188,7 +189,7 @@ public struct IPAddress: Hashable, Sendable {
       for index in prefix.indices { emit(prefix[index]) }
       return Self.writeQuad(low & 0xffff_ffff, emit)
     }
-    // The longest run of two or more zero groups, the first of equals, becomes "::".
+    // The longest run of two or more zero groups, or the first of several, becomes "::".
     var gap = (begin: 8, count: 1)
     var index = 0
     while index < 8 {
@@ -243,12 +244,12 @@ extension IPAddress: CustomStringConvertible {
   }
 }
 
-/// A CIDR block: every address of one family that shares its first `length` bits with `address`.
+/// A CIDR block: all addresses of one family that share their first `length` bits with `address`.
 public struct AddressBlock: Hashable, Sendable {
   public let address: IPAddress
   public let length: Int
 
-  /// Bits behind `length` must be zero: a block that exists is canonical.
+  /// The bits after `length` must be zero: every block is canonical.
   public init?(address: IPAddress, length: Int) {
     guard length >= 0, length <= address.width, Self.masked(address, length) == address else { return nil }
     self.address = address
@@ -267,15 +268,15 @@ public struct AddressBlock: Hashable, Sendable {
     }
   }
 
-  /// `address` with every bit behind the first `length` zero.
+  /// `address` with every bit after the first `length` set to zero.
   public static func masked(_ address: IPAddress, _ length: Int) -> IPAddress {
     func mask(_ bits: Int) -> UInt64 { bits <= 0 ? 0 : bits >= 64 ? ~0 : ~(~0 >> UInt64(bits)) }
     if address.isIPv4 { return IPAddress(ipv4: UInt32(truncatingIfNeeded: address.low & mask(length + 32))) }
     return IPAddress(ipv6High: address.high & mask(length), low: address.low & mask(length - 64))
   }
 
-  /// The same block of IPv4 addresses where all of it is IPv4-mapped (RFC 4291, 2.5.5.2) and it is smaller than all of
-  /// IPv4, which ::ffff:0:0/96 stands for in its mapped form alone.
+  /// The same block as IPv4 addresses, if all of it is IPv4-mapped (RFC 4291, 2.5.5.2) and it is smaller than all of
+  /// IPv4. The block ::ffff:0:0/96 itself means only the mapped form.
   public var unmapped: AddressBlock {
     guard length > 96, let mapped = address.mappedIPv4 else { return self }
     return AddressBlock(address: mapped, length: length - 96) ?? self

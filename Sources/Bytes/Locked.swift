@@ -1,9 +1,9 @@
-// A value behind a lock. POSIX's mutex rather than Synchronization.Mutex, for ThreadSanitizer knows what it orders; the
-// futex of the other is invisible to it, so that every use would be reported as a race.
+// A value protected by a lock. It uses a POSIX mutex because ThreadSanitizer understands that. It does not see the
+// futex in Synchronization.Mutex, and would report every use as a race.
 
 import Glibc
 
-/// A value that one thread at a time may look at.
+/// A value that only one thread at a time may access.
 @safe public final class Locked<Value: ~Copyable>: @unchecked Sendable {
   private let mutex: UnsafeMutablePointer<pthread_mutex_t>
   private var value: Value

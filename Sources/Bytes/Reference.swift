@@ -1,6 +1,6 @@
-// The short name of an exchange: in the reason phrase, in the log line, and what `sallyport explain` takes.
+// The short name of an exchange: in the reason phrase, in the log line, and as the operand of `sallyport explain`.
 
-/// Six characters of Crockford's base 32, which has no letters that are mistaken for others.
+/// Six characters of Crockford's base 32, which has no letters that look like others.
 public struct Reference: Equatable, Hashable, Sendable {
   public static let digits = 6
   public static let bits: UInt64 = 30
@@ -9,7 +9,7 @@ public struct Reference: Equatable, Hashable, Sendable {
 
   public init(value: UInt32) { self.value = value }
 
-  /// Six characters as `write` writes them, in either case; nil where the text is none.
+  /// Six characters in the format of `write`, in any case; nil if the text is anything else.
   public init?(_ text: String) {
     guard text.utf8.count == Self.digits else { return nil }
     var value: UInt32 = 0
@@ -40,12 +40,12 @@ extension Reference {
   }
 }
 
-/// Hands out references. Neighbours differ in every digit, and none comes twice in 2^30.
+/// Generates references. Neighbours differ in every digit, and none repeats within 2^30.
 public struct ReferenceSource: Sendable {
   private var next: UInt64
   private let step: UInt64
 
-  /// Each of `count` sources walks its own residue class, so that the loops never hand out the same one.
+  /// Each of `count` sources stays in its own residue class, so two loops never generate the same reference.
   public init(seed: UInt64, index: Int, of count: Int) {
     next = seed / UInt64(count) * UInt64(count) + UInt64(index)
     step = UInt64(count)
@@ -53,7 +53,7 @@ public struct ReferenceSource: Sendable {
 
   public mutating func take() -> Reference {
     next &+= step
-    // Multiplying by an odd number permutes the residues of 2^30.
+    // Multiplication by an odd number permutes the residues of 2^30.
     return Reference(value: UInt32(truncatingIfNeeded: next &* 0x2545_F491 & (1 << Reference.bits - 1)))
   }
 }

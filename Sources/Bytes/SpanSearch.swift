@@ -1,7 +1,8 @@
-// Searching and comparing bytes in a span, eight at a time where that pays.
+// Searches and compares bytes in a span, eight at a time where that pays.
 
 extension Span where Element == UInt8 {
-  /// Index of the first byte at or behind `from` that is a control character (below 0x20, or DEL); `count` where there is none.
+  /// The index of the first byte from `from` on that is a control character (below 0x20, or DEL); `count` if there is
+  /// none.
   @inlinable
   public func firstControl(from: Int) -> Int {
     let ones: UInt64 = 0x0101_0101_0101_0101
@@ -12,7 +13,7 @@ extension Span where Element == UInt8 {
       let belowSpace = (word &- ones &* 0x20) & ~word & highs
       let delete = word ^ (ones &* 0x7f)
       let isDelete = (delete &- ones) & ~delete & highs
-      // Borrows can only raise false alarms above the first true one, so the lowest set bit is exact.
+      // Borrows can only cause false hits above the first true one, so the lowest set bit is exact.
       let hits = belowSpace | isDelete
       if hits != 0 { return index &+ hits.trailingZeroBitCount >> 3 }
       index &+= 8
@@ -25,15 +26,15 @@ extension Span where Element == UInt8 {
     return index
   }
 
-  /// Index of the first byte at or behind `from` that does not stand for itself in a string of JSON (RFC 8259, 7), or is DEL or
-  /// above, which some readers do not show; `count` where there is none.
+  /// The index of the first byte from `from` on that must be escaped in a JSON string (RFC 8259, 7), or that is DEL or
+  /// above, which some programs do not show; `count` if there is none.
   public func firstJSONEscape(from: Int) -> Int { firstUnusual(from: from, below: 0x20) }
 
-  /// Whether a reader of a line takes it for one word, and sees all of it: no blank, no quotation mark or backslash, nothing but
-  /// ASCII that is printed.
+  /// Whether a reader of a line sees it completely and as one word: no blank, no quotation mark or backslash, only
+  /// printable ASCII.
   public var isPlainWord: Bool { !isEmpty && firstUnusual(from: 0, below: 0x21) == count }
 
-  /// Index of the first byte below `least`, at or above DEL, or that is a quotation mark or a backslash.
+  /// The index of the first byte that is below `least`, is DEL or above, or is a quotation mark or a backslash.
   @inline(__always)
   private func firstUnusual(from: Int, below least: UInt8) -> Int {
     let ones: UInt64 = 0x0101_0101_0101_0101
@@ -57,7 +58,7 @@ extension Span where Element == UInt8 {
     return index
   }
 
-  /// Index of the first `byte` at or behind `from`.
+  /// The index of the first `byte` from `from` on.
   @inlinable
   public func firstIndex(of byte: UInt8, from: Int = 0) -> Int? {
     var index = from
@@ -68,7 +69,7 @@ extension Span where Element == UInt8 {
     return nil
   }
 
-  /// Whether the bytes of `range` are those of `lowercase`, ASCII letters in either case.
+  /// Whether the bytes of `range` are those of `lowercase`, ignoring the case of ASCII letters.
   @inlinable
   public func equals(_ range: Range<Int>, ignoringCase lowercase: StaticString) -> Bool {
     guard range.count == lowercase.utf8CodeUnitCount else { return false }
@@ -80,7 +81,7 @@ extension Span where Element == UInt8 {
     return true
   }
 
-  /// Whether the bytes of `range` are those of `lowercase`, ASCII letters in either case.
+  /// Whether the bytes of `range` are those of `lowercase`, ignoring the case of ASCII letters.
   @inlinable
   public func equals(_ range: Range<Int>, ignoringCase lowercase: Span<UInt8>) -> Bool {
     guard range.count == lowercase.count else { return false }
@@ -104,7 +105,7 @@ extension Span where Element == UInt8 {
     return true
   }
 
-  /// Whether both hold the same bytes.
+  /// Whether both have the same bytes.
   @inlinable
   public func equals(_ other: Span<UInt8>) -> Bool {
     guard count == other.count else { return false }
@@ -124,7 +125,7 @@ extension Span where Element == UInt8 {
     return array
   }
 
-  /// The bytes as text; what is no UTF-8 is replaced.
+  /// The bytes as text; invalid UTF-8 is replaced.
   public var string: String { String(decoding: array, as: UTF8.self) }
 }
 

@@ -270,4 +270,12 @@ void cng_end(cng_session *session, uint32_t code) { nghttp2_session_terminate_se
 
 bool cng_may_open(const cng_session *session) { return nghttp2_session_check_request_allowed(session->raw) != 0; }
 
+uint32_t cng_peer_streams(const cng_session *session) {
+  return nghttp2_session_get_remote_settings(session->raw, NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS);
+}
+
+bool cng_peer_connects(const cng_session *session) {
+  return nghttp2_session_get_remote_settings(session->raw, NGHTTP2_SETTINGS_ENABLE_CONNECT_PROTOCOL) == 1;
+}
+
 const char *cng_error(int code) { return nghttp2_strerror(code); }

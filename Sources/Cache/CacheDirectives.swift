@@ -1,12 +1,12 @@
-// Cache-Control (RFC 9111, 5.2), and the fields of RFC 9213 that speak to one cache and are read the same way.
+// Cache-Control (RFC 9111, 5.2), and the targeted fields of RFC 9213, which are read the same way.
 //
-// A value that cannot be read counts as the one that lets the least be used: an age that is no number is zero, of several the
-// shortest holds (4.2.1). What a directive names in quotation marks (`private="Set-Cookie"`) is read as if it named everything,
-// as 5.2.2.4 and 5.2.2.7 let a cache do. Tests: CacheDirectivesTests.
+// A value that cannot be read counts as the most restrictive one: an age that is not a number is zero, and the shortest
+// of several ages applies (4.2.1). A directive with a list of field names (`private="Set-Cookie"`) is read as if it
+// covered every field, as 5.2.2.4 and 5.2.2.7 allow. Tests: CacheDirectivesTests.
 
 import Bytes
 
-/// What a message asks of caches. Times are in seconds.
+/// The Cache-Control directives of a message. Times are in seconds.
 public struct CacheDirectives: Sendable, Equatable {
   public internal(set) var noStore = false
   public internal(set) var noCache = false
@@ -20,26 +20,27 @@ public struct CacheDirectives: Sendable, Equatable {
   public internal(set) var maxAge: Int64? = nil
   public internal(set) var sharedMaxAge: Int64? = nil
   public internal(set) var minFresh: Int64? = nil
-  /// `Int64.max` where max-stale names no number: any age is taken.
+  /// `Int64.max` if max-stale has no number: any age is accepted.
   public internal(set) var maxStale: Int64? = nil
   public internal(set) var staleWhileRevalidate: Int64? = nil
   public internal(set) var staleIfError: Int64? = nil
-  /// The field was there.
+  /// The message has the field.
   public internal(set) var isPresent = false
 
-  /// Longest time that is told apart: what is above it, or too long to read, is this (RFC 9111, 1.2.2).
+  /// The longest time that is represented. Longer values, and values too long to parse, become this one (RFC 9111,
+  /// 1.2.2).
   public static let longest: Int64 = 1 << 31
 
   public init() {}
 
-  /// Those of the lines of Cache-Control.
+  /// Reads Cache-Control.
   public init(_ fields: MessageFields) {
     guard let list = fields.combined("cache-control") else { return }
     read(list)
   }
 
-  /// Those of the first of `targets`, in lower case, that the message has and that can be read (RFC 9213, 2.2); else those of
-  /// Cache-Control. `isTargeted`: a targeted field was taken, and Expires does not count.
+  /// Reads the first of the `targets` (lower case) that is present and readable (RFC 9213, 2.2), or else Cache-Control.
+  /// If `isTargeted`, a targeted field was used and Expires does not count.
   static func ofResponse(_ fields: MessageFields, targets: [[UInt8]]) -> (directives: CacheDirectives, isTargeted: Bool)
   {
     for target in targets {
@@ -65,14 +66,14 @@ public struct CacheDirectives: Sendable, Equatable {
         let begin = at
         value = Self.argument(bytes, &at)
         if value == nil {
-          // A quotation that nothing closes hides nothing: what stands in it is read as well.
+          // An unclosed quotation hides nothing: its contents are read as directives too.
           isSound = false
           at = begin + 1
           note(bytes.extracting(name), nil, isSound: false)
           continue
         }
       }
-      // What follows is no part of a directive: with it the whole is not what its sender meant.
+      // Nothing may follow the value. If something does, the sender meant something else.
       while at < bytes.count, bytes[at] != 0x2c {
         if !bytes[at].isBlank { isSound = false }
         at += 1
@@ -81,7 +82,7 @@ public struct CacheDirectives: Sendable, Equatable {
     }
   }
 
-  /// A token or a quoted string, without its quotation marks; nil where one is not closed.
+  /// A token, or a quoted string without its quotation marks; nil if the string is not closed.
   private static func argument(_ bytes: Span<UInt8>, _ at: inout Int) -> [UInt8]? {
     var value: [UInt8] = []
     guard at < bytes.count, bytes[at] == 0x22 else {
@@ -110,7 +111,7 @@ public struct CacheDirectives: Sendable, Equatable {
     } else if named("s-maxage") {
       Self.shorten(&sharedMaxAge, seconds)
     } else if named("min-fresh") {
-      // Of a request: what cannot be read asks for the most.
+      // This is a request directive: an unreadable value counts as the most demanding one.
       minFresh = max(minFresh ?? 0, seconds ?? Self.longest)
     } else if named("max-stale") {
       Self.shorten(&maxStale, value == nil && isSound ? .max : seconds)
@@ -138,7 +139,7 @@ public struct CacheDirectives: Sendable, Equatable {
 
   static func shorten(_ time: inout Int64?, _ seconds: Int64?) { time = min(time ?? .max, seconds ?? 0) }
 
-  /// delta-seconds (RFC 9111, 1.2.2); nil where it is no number.
+  /// delta-seconds (RFC 9111, 1.2.2); nil if it is not a number.
   static func seconds(_ text: [UInt8]) -> Int64? {
     if text.isEmpty { return nil }
     var seconds: Int64 = 0

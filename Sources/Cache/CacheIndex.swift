@@ -1,14 +1,14 @@
-// What is stored, by its key and by when it was used last, and what is being fetched. No clock, no lock, no I/O.
+// The stored answers, by key and by last use, and the fetches under way. No clock, no lock, no I/O.
 //
-// Answers stand in slots; a list through the slots keeps the order of use, so that the one that was used longest ago is found at
-// once, and those who list or purge walk the slots a few at a time. Where the store is full it is purged down to a part of its
-// size, as AFAutoPurgingImageCache is, in steps that no loop notices. Tests: CacheIndexTests.
+// Answers are in slots. A linked list through the slots keeps them in order of use, so the least recently used one is
+// found at once. Listing and purging visit a few slots at a time. A full store is purged down to a part of its size, as
+// AFAutoPurgingImageCache does, in steps too short to delay a loop. Tests: CacheIndexTests.
 
 import Bytes
 
-/// A fetch that others may wait for: from the question to the head of its answer.
+/// A fetch that other requests may wait for, from the request until the head of the answer arrives.
 public final class Flight: Sendable {
-  /// What the request said of the fields that earlier answers varied with.
+  /// The values that the request has for the fields that earlier answers varied with.
   let fields: MessageFields
 
   public init(_ fields: MessageFields) { self.fields = fields }
@@ -18,7 +18,7 @@ public struct CacheIndex: Sendable {
   private struct Node: Sendable {
     var answer: StoredAnswer
     var bytes: Int
-    /// Used before, and after; -1: none.
+    /// The neighbours in the order of use; -1: none.
     var older: Int
     var newer: Int
   }
@@ -30,7 +30,7 @@ public struct CacheIndex: Sendable {
   private struct Flying: Sendable {
     let flight: Flight
     var followers: [Content.Reader] = []
-    /// Who leads it although its own client has left; nil: one that has a client.
+    /// The reader that leads it after its own client has left; nil: the leader has a client.
     var heir: Content.Reader? = nil
   }
 
@@ -40,13 +40,14 @@ public struct CacheIndex: Sendable {
   private var oldest = -1
   private var newest = -1
   private var flights: [CacheKey: [Flying]] = [:]
-  /// Keys whose last answer could not be stored: equal requests are not held up for another.
+  /// Keys whose last answer could not be stored. Equal requests do not wait for one another.
   private var unstorable: [CacheKey: Int64] = [:]
-  /// Bytes that it is being purged to; nil: it is not.
+  /// The size in bytes to purge down to; nil: no purge is under way.
   private var purgingTo: Int?
-  /// The keys of each URL, by its hash: those of other users and credentials among them.
+  /// The keys of each URL, by its hash, including those of other users and credentials.
   private var keys: [Int: [CacheKey]] = [:]
-  /// When a URL was changed last, by its hash, in milliseconds since 1970; and what of those that are forgotten was last.
+  /// When each URL last changed, by its hash, in milliseconds since 1970, and the latest change among those no longer
+  /// listed.
   private var changed: [Int: Int64] = [:]
   private var changedBefore = Int64.min
 
@@ -56,15 +57,15 @@ public struct CacheIndex: Sendable {
   private let limit: Int
   private let purgeTo: Double
 
-  /// Answers that one step of purging takes out: some tens of microseconds.
+  /// Answers that one purge step removes: some tens of microseconds.
   static let purgeStep = 32
-  /// Keys that are remembered as not storable, and for how long, in milliseconds.
+  /// How many keys are remembered as unstorable, and for how long, in milliseconds.
   static let mostUnstorable = 4096
-  /// URLs of which it is remembered when they were changed.
+  /// How many URLs have their last change remembered.
   static let mostChanged = 4096
   static let unstorableMilliseconds: Int64 = 120_000
 
-  /// `limit`: bytes of answers with their heads; purged down to `purgeTo` of it.
+  /// `limit`: bytes of answers with their heads. `purgeTo`: the part of it that a purge leaves.
   public init(limit: Int, purgeTo: Double) {
     self.limit = limit
     self.purgeTo = purgeTo
@@ -74,20 +75,20 @@ public struct CacheIndex: Sendable {
 
   public enum Found: Sendable {
     case answer(StoredAnswer)
-    /// Answers to the URL are stored, but none to this request.
+    /// Answers to the URL are stored, but none for this request.
     case otherVariants
     case nothing
 
     public var isNone: Bool { if case .answer = self { false } else { true } }
   }
 
-  /// The answer to a request that came last; it counts as used.
+  /// The most recent answer for a request; it counts as used.
   public mutating func find(_ key: CacheKey, _ fields: MessageFields) -> Found {
     guard let entry = entries[key] else { return .nothing }
     var found: (slot: Int, answer: StoredAnswer)? = nil
     for slot in entry.slots {
       guard let node = nodes[slot], node.answer.head.answers(fields) else { continue }
-      // RFC 9111, 4.1: of several the most recent.
+      // RFC 9111, 4.1: the most recent of several.
       if let found, found.answer.head.date > node.answer.head.date { continue }
       found = (slot, node.answer)
     }
@@ -101,7 +102,7 @@ public struct CacheIndex: Sendable {
 
   // MARK: Storing
 
-  /// Takes the place of answers to the same request, which it answers.
+  /// Replaces the stored answers to the same request, and returns them.
   @discardableResult
   public mutating func insert(_ answer: StoredAnswer) -> [StoredAnswer] {
     if !unstorable.isEmpty { unstorable[answer.key] = nil }
@@ -110,7 +111,7 @@ public struct CacheIndex: Sendable {
     for slot in entry.slots {
       guard let node = nodes[slot], node.answer.head.selecting == answer.head.selecting else { continue }
       replaced.append(node.answer)
-      // It may have to take its place again.
+      // The old answer may have to be put back.
       drop(slot, &entry, givesUp: false)
     }
     let slot = free.popLast() ?? nodes.count
@@ -129,7 +130,8 @@ public struct CacheIndex: Sendable {
     return replaced
   }
 
-  /// An answer that was made again of its file, unless one to the same request is here already. Whether it was taken.
+  /// Inserts an answer that was restored from its file, unless there already is one for the same request. Returns
+  /// whether this file's answer is in the store.
   public mutating func restore(_ answer: StoredAnswer) -> Bool {
     for slot in entries[answer.key]?.slots ?? [] {
       if let node = nodes[slot], node.answer.head.selecting == answer.head.selecting {
@@ -140,10 +142,10 @@ public struct CacheIndex: Sendable {
     return true
   }
 
-  /// An answer whose head has been freshened takes the place of what it was.
+  /// Replaces an answer by the same one with a freshened head.
   public mutating func replace(_ answer: StoredAnswer, by fresh: StoredAnswer) {
     guard let slot = slot(of: answer), var node = nodes[slot] else {
-      // It was taken out meanwhile: for want of room, or since it was changed or an operator wanted it to go.
+      // The answer is gone: there was no room, the URL changed, or an operator removed it.
       if answer.content.isWhole, !wasChanged(answer.key, since: answer.head.requested) { insert(fresh) }
       return
     }
@@ -155,7 +157,8 @@ public struct CacheIndex: Sendable {
     purge()
   }
 
-  /// So many more bytes of the content of an answer have come. false: it is not stored any more, or there is no room for it.
+  /// Adds the bytes that have arrived to the size of an answer. false: the answer is no longer stored, or there is no
+  /// room for it.
   public mutating func grow(_ answer: StoredAnswer, by added: Int) -> Bool {
     guard let slot = slot(of: answer), let node = nodes[slot] else { return false }
     nodes[slot]?.bytes = node.bytes + added
@@ -175,7 +178,7 @@ public struct CacheIndex: Sendable {
     remove(slot)
   }
 
-  /// RFC 9111, 4.4: what is stored for the URL of the key, whoever's it is. `now`: milliseconds since 1970.
+  /// RFC 9111, 4.4: removes what is stored for the key's URL, for all owners. `now` is in milliseconds since 1970.
   public mutating func removeAll(ofURL key: CacheKey, now: Int64) {
     let hash = key.urlHash
     if changed.count >= Self.mostChanged {
@@ -188,23 +191,23 @@ public struct CacheIndex: Sendable {
     }
   }
 
-  /// An operator wants what was stored until now to go: what was asked for before is not stored any more.
+  /// An operator purges the store: answers to requests sent before `now` are not stored.
   public mutating func forgetWhatWasAskedFor(before now: Int64) { changedBefore = max(changedBefore, now) }
 
-  /// Whether the URL was changed at or after a moment: an answer that was asked for then may be of what it was before.
+  /// Whether the URL changed at or after a moment. An answer requested at that moment may be of the earlier state.
   public func wasChanged(_ key: CacheKey, since requested: Int64) -> Bool {
     requested <= changedBefore || !changed.isEmpty && changed[key.urlHash].map { requested <= $0 } ?? false
   }
 
-  /// Slots that there are, for those who walk them.
+  /// The number of slots, for walking them in steps.
   public var slots: Int { nodes.count }
 
-  /// The answers in some of the slots.
+  /// The answers in a range of slots.
   public func answers(in range: Range<Int>) -> [StoredAnswer] {
     nodes[range.clamped(to: 0..<nodes.count)].compactMap { $0?.answer }
   }
 
-  /// Of the answers in some of the slots, removes those that are meant. How many.
+  /// Removes the answers in a range of slots that satisfy `isMeant`. Returns how many.
   public mutating func remove(in range: Range<Int>, where isMeant: (StoredAnswer) -> Bool) -> Int {
     var removed = 0
     for slot in range.clamped(to: 0..<nodes.count) {
@@ -215,13 +218,13 @@ public struct CacheIndex: Sendable {
     return removed
   }
 
-  /// Memory is short: it is purged down to the same part of what there is as it would be of its limit.
+  /// Memory is short: starts a purge to the same part of the current size as of the limit.
   public mutating func startPurging() {
     purgingTo = Int(Double(bytes) * purgeTo)
     purge()
   }
 
-  /// A step of what has been begun. Whether there is more to do.
+  /// One step of a purge that has begun. Returns whether there is more to do.
   public mutating func goOnPurging() -> Bool {
     purge()
     return purgingTo != nil
@@ -277,8 +280,8 @@ public struct CacheIndex: Sendable {
 
   // MARK: Fetches that others wait for
 
-  /// Joins a fetch that is under way for an equal request; nil: there is none. `always`: also where the last answer could not
-  /// be stored.
+  /// Joins a fetch that is under way for an equal request; nil if there is none. `always`: join even if the last answer
+  /// could not be stored.
   public mutating func follow(
     _ key: CacheKey, _ fields: MessageFields, as reader: Content.Reader, always: Bool, now: Int64
   ) -> Flight? {
@@ -291,8 +294,8 @@ public struct CacheIndex: Sendable {
     return flying[index].flight
   }
 
-  /// Two requests are equal where they agree on what the stored answers to their URL vary with; where none is stored nothing is
-  /// known of that.
+  /// Two requests are equal if they agree on the fields that the stored answers to their URL vary with. If none is
+  /// stored, those fields are unknown and the requests count as equal.
   private func isEqual(_ left: MessageFields, _ right: MessageFields, _ key: CacheKey) -> Bool {
     for slot in entries[key]?.slots ?? [] {
       for field in nodes[slot]?.answer.head.selecting ?? []
@@ -310,12 +313,12 @@ public struct CacheIndex: Sendable {
     flights[key, default: []].append(Flying(flight: flight))
   }
 
-  /// Who waits for it.
+  /// How many readers wait for it.
   public func followers(of flight: Flight, _ key: CacheKey) -> Int {
     flights[key]?.first { $0.flight === flight }?.followers.count ?? 0
   }
 
-  /// It is over, or its answer is stored. Who waited for it.
+  /// The fetch is over, or its answer is stored. Returns the readers that waited for it.
   public mutating func end(_ flight: Flight, _ key: CacheKey) -> [Content.Reader] {
     guard var flying = flights[key], let index = flying.firstIndex(where: { $0.flight === flight }) else { return [] }
     let followers = flying.remove(at: index).followers
@@ -323,13 +326,14 @@ public struct CacheIndex: Sendable {
     return followers
   }
 
-  /// Who leads it now, for the others alone.
+  /// Sets the reader that now leads the fetch, only for the others.
   public mutating func inherit(_ flight: Flight, _ key: CacheKey, by heir: Content.Reader) {
     guard let index = flights[key]?.firstIndex(where: { $0.flight === flight }) else { return }
     flights[key]?[index].heir = heir
   }
 
-  /// One waits no longer. Who leads it for nobody then; nil: somebody waits, or the one who leads has a client.
+  /// A reader stops waiting. Returns the leader if it now fetches for no client; nil if others wait or the leader has a
+  /// client.
   public mutating func leave(_ flight: Flight, _ key: CacheKey, _ reader: Content.Reader) -> Content.Reader? {
     guard let index = flights[key]?.firstIndex(where: { $0.flight === flight }) else { return nil }
     flights[key]?[index].followers.removeAll { $0 == reader }
@@ -337,7 +341,7 @@ public struct CacheIndex: Sendable {
     return left.heir
   }
 
-  /// The answer to a URL could not be stored: for a while requests for it do not wait for one another.
+  /// The answer to this URL could not be stored. For a while, requests for it do not wait for one another.
   public mutating func noteUnstorable(_ key: CacheKey, now: Int64) {
     if unstorable.count >= Self.mostUnstorable { unstorable.removeAll() }
     unstorable[key] = now + Self.unstorableMilliseconds

@@ -1,4 +1,4 @@
-// A request as a cache has to know it: what it asks for, of whom, and what of a stored answer it will take. Tests: ReuseTests.
+// A request as the cache sees it: what it asks for, of whom, and which stored answers it accepts. Tests: ReuseTests.
 
 import Bytes
 import HTTP1
@@ -10,21 +10,21 @@ public struct CacheRequest: Sendable {
     case get, head
     /// Neither answered from the store nor stored: OPTIONS, TRACE.
     case safe
-    /// Makes what is stored for its URL invalid (RFC 9111, 4.4).
+    /// Invalidates what is stored for its URL (RFC 9111, 4.4).
     case unsafe
   }
 
   public let method: Method
-  /// As they leave for the origin, without those of the hop.
+  /// As sent to the origin, without the hop-by-hop fields.
   public let fields: MessageFields
   public let directives: CacheDirectives
-  /// The rule's words about it.
+  /// The rule's settings for the cache.
   public let rule: CacheRule
   public let policy: CachePolicy
-  /// The program sent credentials of its own (RFC 9111, 3.5).
+  /// The client sent credentials of its own (RFC 9111, 3.5).
   public let isAuthorized: Bool
 
-  /// `isAuthorized`: whether an Authorization among `fields` is the program's, and not the policy's.
+  /// `isAuthorized`: whether an Authorization in `fields` is the client's and not the policy's.
   public init(
     _ method: KnownMethod, _ fields: MessageFields, isAuthorized: Bool, rule: CacheRule = CacheRule(),
     policy: CachePolicy = .useProtocol
@@ -41,7 +41,7 @@ public struct CacheRequest: Sendable {
       case .connect, .delete, .post, .put, .other: .unsafe
       }
     var directives = CacheDirectives(fields)
-    // RFC 9111, 5.4: for those that know no Cache-Control.
+    // RFC 9111, 5.4: for clients that do not know Cache-Control.
     if !directives.isPresent {
       fields.forEachElement("pragma") { element in
         if element.equals(0..<element.count, ignoringCase: "no-cache") { directives.noCache = true }
@@ -50,13 +50,13 @@ public struct CacheRequest: Sendable {
     self.directives = directives
   }
 
-  /// Whether it may be answered from the store, and its answer stored.
+  /// Whether it may be answered from the store and its answer stored.
   public var isCacheable: Bool {
     (method == .get || method == .head) && !directives.noStore && !fields.contains("if-match")
       && !fields.contains("if-unmodified-since")
   }
 
-  /// Whether it asks only whether something has changed, or for a part.
+  /// Whether it only asks if something has changed, or for a part.
   public var isConditional: Bool { fields.contains("if-none-match") || fields.contains("if-modified-since") }
   public var isForPart: Bool { fields.contains("range") }
 }

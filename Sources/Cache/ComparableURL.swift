@@ -1,12 +1,12 @@
-// A URL as two of them are compared that people write: scheme and host know no case, the port of the scheme may be left out, and an
-// empty path is `/` (RFC 9110, 4.2.3). Tests: ComparableURLTests.
+// A normalized URL for comparing URLs that people write: the scheme and host are case-insensitive, the scheme's default
+// port may be omitted, and an empty path is `/` (RFC 9110, 4.2.3). Tests: ComparableURLTests.
 
 import Bytes
 
 public struct ComparableURL: Hashable, Sendable {
   private let bytes: [UInt8]
 
-  /// Its host as answers are listed by: without a port; nil: it has none.
+  /// The host, without a port, as listings show it; nil if the URL has none.
   public let host: String?
 
   public init(_ url: [UInt8]) {

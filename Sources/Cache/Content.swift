@@ -1,20 +1,21 @@
-// The content of a stored answer: written by the one loop that fetches it, read by any, also while it is still coming.
+// The content of a stored answer. The one loop that fetches it writes it; any loop reads it, even while it is still
+// arriving.
 //
-// It is kept in chunks, under a lock that is held for the copying of one of them. A reader that has come to the end of what there
-// is stands in a list, and whoever writes tells it. Where more comes than may be stored, the content is kept no longer than its
-// readers need, and the slowest of them holds the fetch up. Tests: ContentTests.
+// It is kept in chunks. A lock is held while one chunk is copied. A reader that has reached the end of the available
+// bytes is put in a list, and the writer notifies it. If more arrives than may be stored, the content is only kept as
+// long as its readers need it, and the slowest reader delays the fetch. Tests: ContentTests.
 
 import Bytes
 
 public final class Content: Sendable {
-  /// Bytes of a chunk: what one write to a client's socket takes.
+  /// Bytes of a chunk: as much as one write to a client's socket accepts.
   public static let chunkBytes = 64 << 10
-  /// How far a fetch may run ahead of the slowest reader of what is not stored, in bytes.
+  /// How far a fetch may be ahead of the slowest reader if the content is not stored, in bytes.
   static let windowBytes: UInt64 = 1 << 20
 
-  /// Who reads, and how it is told that there is more.
+  /// A reader, and how it is notified of more.
   public struct Reader: Sendable, Equatable {
-    /// The loop that it belongs to, its slot there, and the generation of that.
+    /// The loop that it belongs to, its slot there, and the generation of that slot.
     public let worker: Int
     public let slot: Int
     public let generation: UInt32
@@ -28,16 +29,16 @@ public final class Content: Sendable {
 
   public enum End: Sendable, Equatable {
     case growing, complete
-    /// What there is will not be the whole.
+    /// What is here will not become the whole.
     case broken
   }
 
   public enum Read: Sendable, Equatable {
     /// So many bytes were appended.
     case bytes(Int)
-    /// Nothing is there yet: the reader is told when there is.
+    /// Nothing is here yet. The reader will be notified.
     case wait
-    /// The same, and these chunks are to be read from the file.
+    /// As `wait`, and these chunks must be read from the file.
     case load(Range<Int>)
     case complete
     case broken
@@ -47,45 +48,45 @@ public final class Content: Sendable {
     let reader: Reader
     var offset: UInt64
     var waits = false
-    /// The fetch goes on without it: what it has not read is given up.
+    /// The fetch continues without this reader: what it has not read is discarded.
     var isLeftBehind = false
   }
 
   private struct State: Sendable {
-    /// Empty where a chunk is not in memory.
+    /// A chunk that is not in memory is empty.
     var chunks: [[UInt8]] = []
     var count: UInt64 = 0
     var end = End.growing
     var trailers: [UInt8] = []
     var readers: [Attendance] = []
-    /// false: it is kept no longer than its readers need.
+    /// false: only kept as long as its readers need it.
     var isStored = true
-    /// Bytes from the beginning on that are in a file, and whether more go there.
+    /// How many bytes from the beginning are in a file, and whether more go there.
     var written: UInt64 = 0
     var spills = false
     /// Chunks that are being read from the file.
     var loading: Set<Int> = []
-    /// Who fetches it; nil: nobody, or nobody any more.
+    /// The reader that fetches it; nil: none, or no longer one.
     var fetch: Reader?
-    /// All of it is in the file, and its row is there, or was.
+    /// All of it is in the file, and its row was written at some time.
     var isFiled = false
-    /// What there is of it goes on as another's: the file as well.
+    /// Another content continues with what is here, including the file.
     var isSalvaged = false
-    /// The fetch has been told to wait for its readers, or for the file.
+    /// The fetch has been told to wait for its readers or for the file.
     var fetchWaits = false
   }
 
   private let state = Locked(State())
-  /// In bytes, where the origin said so at the beginning.
+  /// In bytes, if the origin announced it at the beginning.
   public let announced: UInt64?
 
-  /// `spills`: what comes is written to a file too, by whoever asks `nextToWrite`.
+  /// `spills`: the content is also written to a file, by the caller of `nextToWrite`.
   public init(announced: UInt64?, spills: Bool = false) {
     self.announced = announced
     state.withLock { $0.spills = spills }
   }
 
-  /// What is in a file whole.
+  /// Content that is completely in a file.
   public init(inFile count: UInt64, trailers: [UInt8]) {
     announced = count
     state.withLock { state in
@@ -99,7 +100,7 @@ public final class Content: Sendable {
     }
   }
 
-  /// What goes on from a part of another. `announced`: of both together, in bytes.
+  /// Continues a part of another content. `announced`: the bytes of both together.
   public init(_ beginning: Beginning, announced: UInt64?, spills: Bool) {
     self.announced = announced
     state.withLock { state in
@@ -110,7 +111,7 @@ public final class Content: Sendable {
     }
   }
 
-  /// What is there of a fetch that ended too early, as an answer of its own has it.
+  /// What is left of a fetch that ended early, as an answer of its own.
   private init(_ chunks: [[UInt8]], count: UInt64, written: UInt64, spills: Bool) {
     announced = count
     state.withLock { state in
@@ -122,26 +123,26 @@ public final class Content: Sendable {
     }
   }
 
-  /// Of content that is in a file, no more than this stays in memory where nobody reads it, in bytes.
+  /// How much of a content that is in a file stays in memory while it is not being read, in bytes.
   public static let residentBytes: UInt64 = 1 << 20
-  /// How far a fetch may run ahead of the file, in bytes.
+  /// How far a fetch may be ahead of the file, in bytes.
   static let unwrittenBytes: UInt64 = 4 << 20
 
-  /// Bytes that are there.
+  /// Bytes that have arrived.
   public var count: UInt64 { state.withLock { $0.count } }
   public var end: End { state.withLock { $0.end } }
   public var isComplete: Bool { end == .complete }
-  /// Whether all of it that there is can be read from its beginning.
+  /// Whether everything that has arrived can be read from the beginning.
   public var isWhole: Bool { state.withLock { $0.isStored && $0.end != .broken } }
   /// Whether it goes to a file.
   public var spills: Bool { state.withLock { $0.spills } }
   public var hasReaders: Bool { state.withLock { !$0.readers.isEmpty } }
-  /// Of the whole, in bytes; nil where it is not known yet.
+  /// The length of the whole, in bytes; nil if it is not known yet.
   public var length: UInt64? { announced ?? state.withLock { $0.end == .complete ? $0.count : nil } }
-  /// Lines behind the content, each with its line end.
+  /// The trailer lines, each with its line end.
   public var trailers: [UInt8] { state.withLock { $0.trailers } }
 
-  /// Who fetches it, and is told where readers leave.
+  /// The reader that fetches it. It is notified when readers leave.
   public var fetch: Reader? {
     get { state.withLock { $0.fetch } }
     set { state.withLock { $0.fetch = newValue } }
@@ -149,7 +150,7 @@ public final class Content: Sendable {
 
   // MARK: Writing
 
-  /// What comes of an append: whom to tell, and whether the fetch is to wait for its readers.
+  /// The result of an append: which readers to notify, and whether the fetch must wait for its readers.
   public struct Appended: Sendable {
     public let readers: [Reader]
     public let waits: Bool
@@ -158,7 +159,7 @@ public final class Content: Sendable {
   public func append(_ bytes: Span<UInt8>) -> Appended {
     state.withLock { state in
       var at = 0
-      // Not by the last chunk: one that is in the file may be in memory no more.
+      // Not from the last chunk's size: a chunk that is in the file may have left memory.
       var filled = Int(state.count % UInt64(Self.chunkBytes))
       while at < bytes.count {
         if filled == 0 {
@@ -180,13 +181,13 @@ public final class Content: Sendable {
     }
   }
 
-  /// What the next chunk is made for.
+  /// The capacity of the next chunk.
   private func capacity(_ state: State, _ now: Int) -> Int {
     guard let announced, announced > state.count else { return now }
     return max(now, Int(min(announced - state.count, UInt64(Self.chunkBytes))))
   }
 
-  /// All of it is there. Whom to tell.
+  /// All of it has arrived. Returns the readers to notify.
   public func finish(trailers: [UInt8] = []) -> [Reader] {
     state.withLock { state in
       // Less than was announced is not the whole (RFC 9111, 3.3).
@@ -197,7 +198,7 @@ public final class Content: Sendable {
     }
   }
 
-  /// No more will come.
+  /// No more will arrive. Returns the readers to notify.
   public func breakOff() -> [Reader] {
     state.withLock { state in
       if state.end == .growing { state.end = .broken }
@@ -205,10 +206,10 @@ public final class Content: Sendable {
     }
   }
 
-  /// It is not stored any more: what all readers have had is given up from here on.
+  /// It is no longer stored: from here on, what all readers have read is discarded.
   public func giveUp() {
     state.withLock { state in
-      // What is in a file is read from there.
+      // What is in a file is still read from there.
       if !state.spills { state.isStored = false }
       Self.giveUpRead(&state)
     }
@@ -229,7 +230,8 @@ public final class Content: Sendable {
     return slowest
   }
 
-  /// Of what is not stored, goes on without those that hold the others up. Whom to tell; none where nobody else reads.
+  /// For content that is not stored: continues without the readers that delay the others. Returns the readers to
+  /// notify; none if there are no others.
   public func leaveBehind() -> [Reader] {
     state.withLock { state in
       guard Self.isFull(state), !state.isStored else { return [] }
@@ -249,7 +251,7 @@ public final class Content: Sendable {
     let isSpilled = state.spills && state.count > residentBytes
     if state.isStored && !isSpilled { return }
     let passed = state.isStored ? min(slowest(state), state.written) : slowest(state)
-    // The one that is written to stays.
+    // The chunk that is being written stays.
     let whole = min(Int(passed / UInt64(chunkBytes)), state.chunks.count - (state.end == .growing ? 1 : 0))
     for index in 0..<max(0, whole) where !state.chunks[index].isEmpty { state.chunks[index] = [] }
   }
@@ -260,12 +262,12 @@ public final class Content: Sendable {
     return state.spills && state.count - state.written >= unwrittenBytes
   }
 
-  /// Whether the fetch is to wait.
+  /// Whether the fetch must wait.
   public var holdsFetchUp: Bool { state.withLock { Self.isFull($0) } }
 
   // MARK: The file
 
-  /// The next bytes for the file, from `offset` on; nil: there are none yet, or no more.
+  /// The next bytes to write to the file, and their offset; nil if there are none yet, or no more.
   public func nextToWrite() -> (offset: UInt64, bytes: [UInt8])? {
     state.withLock { state in
       guard state.spills, state.end != .broken, state.written < state.count else { return nil }
@@ -275,7 +277,7 @@ public final class Content: Sendable {
     }
   }
 
-  /// So many more bytes are in the file. Whether the fetch, which waited for that, has room now.
+  /// So many more bytes are in the file. Returns whether the fetch was waiting for that and may continue.
   public func wrote(_ count: Int) -> Bool {
     state.withLock { state in
       state.written += UInt64(count)
@@ -283,8 +285,8 @@ public final class Content: Sendable {
     }
   }
 
-  /// The file takes no more: what is there of it is still read. What is small, and all in memory, is kept there where `mayStay`.
-  /// Whether the fetch has room now.
+  /// The file accepts no more. What is in it is still read. If `mayStay`, content that is small and entirely in memory
+  /// stays there. Returns whether the fetch was waiting and may continue.
   public func fileFailed(mayStay: Bool) -> Bool {
     state.withLock { state in
       state.spills = false
@@ -294,7 +296,7 @@ public final class Content: Sendable {
     }
   }
 
-  /// A chunk has been read from the file, or could not be. Whom to tell.
+  /// A chunk has been read from the file, or could not be. Returns the readers to notify.
   public func loaded(_ index: Int, _ bytes: [UInt8]?) -> [Reader] {
     state.withLock { state in
       state.loading.remove(index)
@@ -305,22 +307,22 @@ public final class Content: Sendable {
 
   // MARK: Parts
 
-  /// Bytes from the first on that others may follow.
+  /// Bytes from the first one on, to which more can be added.
   public struct Beginning: Sendable {
     fileprivate let chunks: [[UInt8]]
     public let count: UInt64
-    /// So many of them are in the file alone, or in both.
+    /// How many of them are in the file, perhaps also in memory.
     public let written: UInt64
   }
 
-  /// nil: not all of it that came is there.
+  /// nil if something that arrived is missing.
   public func beginning() -> Beginning? {
     state.withLock { state in
       guard state.isStored, state.end == .complete else { return nil }
       let size = UInt64(Self.chunkBytes)
       var count = state.count
       var chunks = state.chunks
-      // Bytes can be put behind a chunk in memory alone. One that is in the file is fetched once more.
+      // Bytes can only be appended to a chunk in memory. If the last chunk is only in the file, it is fetched again.
       if count % size != 0, let last = chunks.last, last.isEmpty {
         chunks.removeLast()
         count -= count % size
@@ -331,7 +333,7 @@ public final class Content: Sendable {
     }
   }
 
-  /// What is there of a fetch that has ended too early; nil: nothing, or not from its beginning on.
+  /// What remains of a fetch that ended early; nil if nothing does, or the beginning is missing.
   public func salvaged() -> Content? {
     state.withLock { state in
       guard state.isStored, state.end != .complete, state.count > 0 else { return nil }
@@ -340,10 +342,10 @@ public final class Content: Sendable {
     }
   }
 
-  /// How far its file is.
+  /// The progress of its file.
   public enum Filing: Sendable { case growing, whole, broken }
 
-  /// Of one moment: what was complete a moment after its file was looked at is not whole there.
+  /// Taken in one moment: a content that completes just after its file was checked is not yet whole in the file.
   public var filing: Filing {
     state.withLock { state in
       switch state.end {
@@ -354,7 +356,7 @@ public final class Content: Sendable {
     }
   }
 
-  /// Its row is about to be written: once, whatever has become of that since.
+  /// Its row is about to be written: true once, whatever has happened to the content since.
   public func isFiledNow() -> Bool {
     state.withLock { state in
       defer { state.isFiled = true }
@@ -363,17 +365,17 @@ public final class Content: Sendable {
   }
   public var isFiled: Bool { state.withLock { $0.isFiled } }
 
-  /// Whether its file is another's now.
+  /// Whether another content owns its file now.
   public var isSalvaged: Bool { state.withLock { $0.isSalvaged } }
 
   // MARK: Reading
 
-  /// These are about to read from the beginning: nothing of it is given up before they do, or leave.
+  /// These readers will read from the beginning. Nothing is discarded until they have read it, or leave.
   public func expect(_ readers: [Reader]) {
     state.withLock { state in state.readers += readers.map { Attendance(reader: $0, offset: 0) } }
   }
 
-  /// One more reads, from `offset` on. false: what it needs has been given up.
+  /// Adds a reader that starts at `offset`. false: what it needs has been discarded.
   public func attend(_ reader: Reader, from offset: UInt64) -> Bool {
     state.withLock { state in
       let index = Int(offset / UInt64(Self.chunkBytes))
@@ -384,13 +386,13 @@ public final class Content: Sendable {
     }
   }
 
-  /// What comes of a read: how it went, and whether the fetch, which waited, has room now.
+  /// The result of a read, and whether the fetch was waiting and may continue.
   public struct Progress: Sendable, Equatable {
     public let read: Read
     public let wakesFetch: Bool
   }
 
-  /// Appends what is there from `offset` on, at most `most` bytes, and no more than a chunk.
+  /// Appends what is available from `offset` on: at most `most` bytes, and at most a chunk.
   public func read(_ reader: Reader, from offset: UInt64, most: Int, into buffer: inout ByteBuffer) -> Progress {
     switch look(reader, offset) {
     case .ended(let read): return Progress(read: read, wakesFetch: false)
@@ -402,16 +404,17 @@ public final class Content: Sendable {
     }
   }
 
-  /// What is there for a reader.
+  /// What a reader finds.
   public enum Look: Sendable {
-    /// A chunk, and where in it the reader stands.
+    /// A chunk, and the reader's position in it.
     case chunk([UInt8], from: Int)
-    /// Nothing yet: the reader is told when there is, and these chunks are to be read from the file.
+    /// Nothing yet. The reader will be notified, and these chunks must be read from the file.
     case load(Range<Int>)
     case ended(Read)
   }
 
-  /// The bytes from `offset` on as they are kept, up to the end of a chunk. Who has used them says so by `advance`.
+  /// The bytes from `offset` to the end of the chunk, without copying. The reader reports by `advance` what it has
+  /// used.
   public func look(_ reader: Reader, _ offset: UInt64) -> Look {
     state.withLock { state in
       if offset < state.count {
@@ -434,10 +437,10 @@ public final class Content: Sendable {
     }
   }
 
-  /// Chunks that are read from the file at once: a reader goes on while the next are read.
+  /// How many chunks are read from the file at once, so that a reader can continue while the next are read.
   static let readAhead = 4
 
-  /// The chunks from `index` on that are to be read now.
+  /// The chunks from `index` on that must be read now.
   private static func ahead(from index: Int, _ state: inout State) -> Range<Int> {
     let inFile = Int((state.written + UInt64(chunkBytes) - 1) / UInt64(chunkBytes))
     var end = index
@@ -451,7 +454,7 @@ public final class Content: Sendable {
     for index in state.readers.indices where state.readers[index].reader == reader { state.readers[index].waits = true }
   }
 
-  /// Whether the fetch, which waited, has room now.
+  /// Returns whether the fetch was waiting and may continue.
   public func advance(_ reader: Reader, to offset: UInt64) -> Bool {
     state.withLock { state in
       for index in state.readers.indices where state.readers[index].reader == reader {
@@ -470,13 +473,14 @@ public final class Content: Sendable {
     return false
   }
 
-  /// Whether a reader has found nothing, and will be told when to look again. One that was told and has not looked since is not: what
-  /// it was told of may have been for another.
+  /// Whether a reader found nothing and will be notified when to look again. A reader that has been notified but has
+  /// not looked since does not count: the notification may have been for another one.
   public func waits(_ reader: Reader) -> Bool {
     state.withLock { state in state.readers.contains { $0.reader == reader && $0.waits } }
   }
 
-  /// Reads no more. `isLast`: nobody does, and the rest is still to come; `wakesFetch`: it was the one that held the fetch up.
+  /// Removes a reader. `isLast`: no reader is left and the content is incomplete. `wakesFetch`: this reader was the one
+  /// that delayed the fetch.
   public func leave(_ reader: Reader) -> (isLast: Bool, wakesFetch: Bool) {
     state.withLock { state in
       state.readers.removeAll { $0.reader == reader }

@@ -1,11 +1,11 @@
-// Content-Range of an answer that is a part (RFC 9110, 14.4). Tests: ContentRangeTests.
+// Content-Range of a partial answer (RFC 9110, 14.4). Tests: ContentRangeTests.
 
 import Bytes
 
-/// `bytes 0-499/1234`: which bytes of how many.
+/// `bytes 0-499/1234`: which bytes, out of how many.
 public struct ContentRange: Sendable, Equatable {
   public let bytes: Range<UInt64>
-  /// nil: the origin does not know it (`*`).
+  /// nil: the origin does not know the total (`*`).
   public let total: UInt64?
 
   public init(_ bytes: Range<UInt64>, of total: UInt64?) {
@@ -13,13 +13,13 @@ public struct ContentRange: Sendable, Equatable {
     self.total = total
   }
 
-  /// Of an answer that is a part; nil: it is none, or of several.
+  /// The range of a partial answer; nil if the field is missing or occurs more than once.
   public init?(_ fields: MessageFields) {
     guard let value = fields.only("content-range") else { return nil }
     self.init(value)
   }
 
-  /// nil: it is of another unit, names no bytes, or contradicts itself.
+  /// nil if the unit is not bytes, if it names no bytes, or if it contradicts itself.
   public init?(_ value: [UInt8]) {
     let text = value.span
     guard text.count > 6, text.equals(0..<6, ignoringCase: "bytes ") else { return nil }
@@ -37,10 +37,10 @@ public struct ContentRange: Sendable, Equatable {
 }
 
 enum Decimal {
-  /// Digits that a count of bytes has at most: more are longer than any file.
+  /// The most digits in a byte count. More digits would exceed any file.
   private static let mostDigits = 18
 
-  /// nil where there is anything but digits, or none, or too many.
+  /// nil if `digits` is empty, too long, or contains anything but digits.
   static func number(_ digits: ArraySlice<UInt8>) -> UInt64? {
     guard !digits.isEmpty, digits.count <= mostDigits, digits.allSatisfy({ $0.isASCIIDigit }) else { return nil }
     return digits.reduce(UInt64(0)) { $0 * 10 + UInt64($1 & 0xf) }

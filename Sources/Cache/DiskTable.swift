@@ -1,5 +1,6 @@
-// Which answers are in files, by the number of the file: enough to know whether one may be there for a request, and which go where
-// the disk is full. Some hundred bytes an answer; what an answer is stands in the database. Tests: DiskTableTests.
+// The answers that are in files, by file number. The table says whether there may be a file for a request, and which
+// files to remove when the disk is full. An entry has a few hundred bytes; the database has the rest.
+// Tests: DiskTableTests.
 
 public struct DiskTable: Sendable {
   private struct Entry: Sendable {
@@ -27,10 +28,10 @@ public struct DiskTable: Sendable {
   public func contains(_ file: UInt64) -> Bool { entries[file] != nil }
   public var files: Set<UInt64> { Set(entries.keys) }
 
-  /// What a file takes besides its content, in bytes: its name, its inode and its row.
+  /// What a file costs besides its content, in bytes: its name, its inode and its row.
   static let overheadBytes: UInt64 = 1024
 
-  /// They are added in the order of their use.
+  /// Files must be added in the order of their use.
   public mutating func insert(_ file: UInt64, _ key: CacheKey, content: UInt64) {
     clock += 1
     let urlHash = key.urlHash
@@ -41,10 +42,11 @@ public struct DiskTable: Sendable {
     bytes += content + Self.overheadBytes
   }
 
-  /// The files of which one may be an answer to a request of this key.
+  /// The files that may contain an answer for this key.
   public func files(of key: CacheKey) -> [UInt64] { byKey[key.hashValue] ?? [] }
 
-  /// Those of its URL, whoever's they are. Two URLs of one hash lose more than they must.
+  /// The files of the key's URL, for all owners. If the hashes of two URLs collide, this returns more files than
+  /// necessary.
   public func files(ofURL key: CacheKey) -> [UInt64] { byURL[key.urlHash] ?? [] }
 
   public mutating func touch(_ file: UInt64) {
@@ -61,7 +63,8 @@ public struct DiskTable: Sendable {
     if byURL[entry.urlHash]?.isEmpty ?? false { byURL[entry.urlHash] = nil }
   }
 
-  /// Where the disk is full: the files that were used longest ago, until it is down to the low water. They are out of the table.
+  /// When the disk is over its limit, removes the least recently used files from the table until it is at the low-water
+  /// mark. Returns the removed files.
   public mutating func purge() -> [UInt64] {
     if bytes <= limit { return [] }
     var purged: [UInt64] = []

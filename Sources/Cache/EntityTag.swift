@@ -7,7 +7,8 @@ public struct EntityTag: Sendable, Equatable {
   /// With its quotation marks.
   public let opaque: [UInt8]
 
-  /// nil where `text` is no entity tag. One without quotation marks, as old servers send it, is its own text, and weak.
+  /// nil if `text` is empty. A tag without quotation marks, as old servers send it, is its own text and never matches
+  /// strongly.
   public init?(_ text: [UInt8]) {
     if text.isEmpty { return nil }
     isWeak = text.starts(with: [0x57, 0x2f])
@@ -24,7 +25,7 @@ public struct EntityTag: Sendable, Equatable {
     !isWeak && !other.isWeak && isQuoted && opaque == other.opaque
   }
 
-  /// The tags of a list, `*` as it is. A comma may stand within a tag.
+  /// The tags of a list; `*` stays as it is. A tag may contain a comma.
   static func list(_ text: [UInt8]) -> [EntityTag] {
     var tags: [EntityTag] = []
     var current: [UInt8] = []

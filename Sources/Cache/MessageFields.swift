@@ -1,22 +1,23 @@
-// The fields of a message that is kept: their lines in one block of bytes, found by name. Tests: MessageFieldsTests.
+// The fields of a stored message. Their lines are in one block of bytes and are found by name.
+// Tests: MessageFieldsTests.
 
 import Bytes
 import HTTP1
 
-/// Field lines with the bytes that they stand in.
+/// Field lines, and the bytes that contain them.
 public struct MessageFields: Sendable, Equatable {
   struct Line: Sendable, Equatable {
     let name: Range<Int>
     let value: Range<Int>
   }
 
-  /// `Name: value` and CR LF, of every line.
+  /// `Name: value` and CR LF, for each line.
   public private(set) var text: [UInt8] = []
   private(set) var lines: [Line] = []
 
   public init() {}
 
-  /// Lines as `text` has them.
+  /// From lines in the format of `text`.
   public init(text: [UInt8]) {
     for line in text.split(separator: 0x0a) {
       guard let colon = line.firstIndex(of: 0x3a), line.last == 0x0d, line.endIndex - colon >= 3 else { continue }
@@ -49,7 +50,7 @@ public struct MessageFields: Sendable, Equatable {
     append(name.bytes.span, value.span)
   }
 
-  /// The lines but for those of these names, given in lower case.
+  /// The lines without those whose name (in any case) satisfies `isRemoved`.
   public func without(_ isRemoved: (Span<UInt8>) -> Bool) -> MessageFields {
     var kept = MessageFields()
     for line in lines where !isRemoved(text.span.extracting(line.name)) {
@@ -62,7 +63,7 @@ public struct MessageFields: Sendable, Equatable {
     without { name in names.contains { name.equals(0..<name.count, ignoringCase: $0) } }
   }
 
-  /// The lines that `update` has take the place of those of the same name (RFC 9111, 3.2).
+  /// The lines of `update` replace all lines of the same name (RFC 9111, 3.2).
   public func updated(by update: MessageFields) -> MessageFields {
     var updated = without { update.contains($0) }
     for line in update.lines {
@@ -78,13 +79,13 @@ public struct MessageFields: Sendable, Equatable {
 
   public func contains(_ name: StaticString) -> Bool { first(name) != nil }
 
-  /// Where the value of the first line of this name, in lower case, stands in `text`.
+  /// The position in `text` of the value of the first line with this name. The name is in lower case.
   func first(_ name: StaticString) -> Range<Int>? {
     for line in lines where text.span.equals(line.name, ignoringCase: name) { return line.value }
     return nil
   }
 
-  /// The value of the only line of this name; nil where there is none, or more than one.
+  /// The value of the only line with this name; nil if there is none or more than one.
   func only(_ name: StaticString) -> [UInt8]? {
     var found: Range<Int>? = nil
     for line in lines where text.span.equals(line.name, ignoringCase: name) {
@@ -94,7 +95,7 @@ public struct MessageFields: Sendable, Equatable {
     return found.map { Array(text[$0]) }
   }
 
-  /// The values of all lines of this name as one list (RFC 9110, 5.3); nil where there is none.
+  /// The values of all lines with this name as one list (RFC 9110, 5.3); nil if there is none.
   public func combined(_ name: StaticString) -> [UInt8]? { combined(name.bytes.span) }
 
   func combined(_ name: Span<UInt8>) -> [UInt8]? {
@@ -110,7 +111,7 @@ public struct MessageFields: Sendable, Equatable {
     return combined
   }
 
-  /// Each element of the list that the lines of this name make (RFC 9110, 5.6.1).
+  /// Each element of the list that the lines with this name form (RFC 9110, 5.6.1).
   func forEachElement(_ name: StaticString, _ body: (Span<UInt8>) -> Void) {
     for line in lines where text.span.equals(line.name, ignoringCase: name) {
       var elements = ListElements(line.value)
@@ -124,7 +125,7 @@ extension StaticString {
 }
 
 extension Span where Element == UInt8 {
-  /// Whether both hold the same bytes, ASCII letters in either case.
+  /// Whether both have the same bytes, ignoring the case of ASCII letters.
   func equalsIgnoringCase(_ other: Span<UInt8>) -> Bool {
     guard count == other.count else { return false }
     for index in 0..<count where self[index].asciiLowercased != other[index].asciiLowercased { return false }

@@ -1,21 +1,21 @@
-// A stored answer as a client gets it: whole, as 304 where its condition holds (RFC 9110, 13), or the part that it asks for
-// (14.2). Tests: PresentationTests.
+// How a stored answer is presented to a client: whole, as 304 if the client's condition holds (RFC 9110, 13), or as the
+// part that it asks for (14.2). Tests: PresentationTests.
 
 import Bytes
 import HTTP1
 
-/// What of a stored answer a request gets.
+/// The form in which a request gets a stored answer.
 public enum Presentation: Sendable, Equatable {
   case whole
   case notModified
-  /// The bytes of `range`, of so many.
+  /// The bytes of `range`, out of this total.
   case part(Range<UInt64>, of: UInt64)
-  /// No byte of the range is there.
+  /// The range contains no existing byte.
   case unsatisfiable(of: UInt64)
 }
 
 extension StoredHead {
-  /// `length`: of the content in bytes; nil where it is not known yet.
+  /// `length` is the length of the content in bytes; nil if it is not known yet.
   public func presentation(for request: CacheRequest, length: UInt64?) -> Presentation {
     if status == 200, isUnchanged(for: request) { return .notModified }
     guard status == 200, request.method == .get, let length, let range = request.fields.only("range"),
@@ -24,7 +24,7 @@ extension StoredHead {
     return Self.part(range, length)
   }
 
-  /// RFC 9110, 13.2.2: If-None-Match comes before If-Modified-Since.
+  /// RFC 9110, 13.2.2: If-None-Match takes precedence over If-Modified-Since.
   private func isUnchanged(for request: CacheRequest) -> Bool {
     if let list = request.fields.combined("if-none-match") {
       if list == [0x2a] { return true }
@@ -37,19 +37,19 @@ extension StoredHead {
     return (lastModified ?? date) <= since
   }
 
-  /// RFC 9110, 13.1.5: only of the representation that the client has a part of already.
+  /// RFC 9110, 13.1.5: a part is only sent of the representation that the client already has a part of.
   private func mayBeCut(for request: CacheRequest) -> Bool {
     guard let condition = request.fields.only("if-range") else { return !request.fields.contains("if-range") }
     if condition.first == 0x22 || condition.starts(with: [0x57, 0x2f]) {
       guard let entityTag, let given = EntityTag(condition) else { return false }
       return entityTag.matchesStrongly(given)
     }
-    // As a validator a date must be exact, and old enough to be strong (8.8.2.2).
+    // A date as a validator must match exactly, and must be old enough to be strong (8.8.2.2).
     guard let given = HTTPDate.read(condition.span, now: received / 1000), let lastModified else { return false }
     return given == lastModified && date >= lastModified + Self.strongSeconds
   }
 
-  /// One range of bytes; several, and what is no range, get the whole (RFC 9110, 14.2).
+  /// One byte range. Several ranges, and values that are not a range, get the whole answer (RFC 9110, 14.2).
   static func part(_ value: [UInt8], _ length: UInt64) -> Presentation {
     let bytes = value.span
     guard bytes.count > 6, bytes.equals(0..<6, ignoringCase: "bytes=") else { return .whole }
@@ -71,7 +71,7 @@ extension StoredHead {
     return .part(first..<min(last ?? .max, length - 1) + 1, of: length)
   }
 
-  /// Writes the head. `age` in seconds; `length` of the whole content, nil where it is not known.
+  /// Writes the head. `age` is in seconds; `length` is that of the whole content, nil if it is not known.
   public func write(_ presentation: Presentation, age: Int64, length: UInt64?, to buffer: inout ByteBuffer) {
     buffer.append("HTTP/1.1 ")
     switch presentation {

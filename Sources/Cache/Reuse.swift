@@ -1,21 +1,22 @@
-// Whether a stored answer is used for a request (RFC 9111, 4; RFC 5861), or what has to be done first. Tests: ReuseTests.
+// Whether a stored answer can be used for a request (RFC 9111, 4; RFC 5861), or what must be done first.
+// Tests: ReuseTests.
 
 import Bytes
 import Policy
 
-/// What is done with an answer that is stored for a request.
+/// What to do with an answer that is stored for a request.
 public enum Reuse: Sendable, Equatable {
-  /// It is used as it is.
+  /// Use it as it is.
   case fresh
-  /// It is stale, and is used all the same. `refreshes`: the origin is asked meanwhile (RFC 5861, 3).
+  /// It is stale, but use it. If `refreshes`, ask the origin in the meantime (RFC 5861, 3).
   case stale(refreshes: Bool)
-  /// The origin is asked first.
+  /// Ask the origin first.
   case ask(Forward)
 }
 
 /// Why a request goes to the origin (RFC 9211, 2.2).
 public enum Forward: String, Sendable {
-  /// The rule does not let the store be used.
+  /// The rule does not allow use of the store.
   case bypass
   case method
   case uriMiss = "uri-miss"
@@ -27,7 +28,7 @@ public enum Forward: String, Sendable {
 }
 
 extension StoredHead {
-  /// `now`: milliseconds since 1970. For a request that it answers.
+  /// `now` is in milliseconds since 1970. Call this only for a request that the answer matches.
   public func reuse(for request: CacheRequest, at now: Int64) -> Reuse {
     switch request.policy {
     case .reloadIgnoringCache: return .ask(.bypass)
@@ -37,7 +38,7 @@ extension StoredHead {
     }
     guard !directives.noCache, let age = age(at: now) else { return .ask(.stale) }
     let left = lifetime - age
-    // RFC 9211, 2.2: whatever the request says, what is stale is asked for because it is.
+    // RFC 9211, 2.2: if the answer is stale, that is the reason, whatever the request says.
     let forward = left > 0 ? Forward.request : .stale
     if request.directives.noCache { return .ask(forward) }
     if let most = request.directives.maxAge, age > most || most == 0 { return .ask(forward) }
@@ -45,18 +46,19 @@ extension StoredHead {
     if left > 0 { return .fresh }
     if isNeverServedStale { return .ask(.stale) }
     if let most = request.directives.maxStale, -left <= most { return .stale(refreshes: false) }
-    // RFC 9111, 5.2.1.1: who names an age, and no staleness, wants nothing stale.
+    // RFC 9111, 5.2.1.1: max-age without max-stale means that nothing stale is wanted.
     if request.directives.maxAge != nil { return .ask(.stale) }
     if let most = directives.staleWhileRevalidate, -left <= most { return .stale(refreshes: true) }
     return .ask(.stale)
   }
 
-  /// RFC 9111, 4.2.4: the origin has forbidden that a stale answer is used. s-maxage says so as well (5.2.2.10).
+  /// RFC 9111, 4.2.4: the origin forbids the use of a stale answer. s-maxage implies this too (5.2.2.10).
   public var isNeverServedStale: Bool {
     directives.mustRevalidate || directives.proxyRevalidate || directives.noCache || directives.sharedMaxAge != nil
   }
 
-  /// Whether it stands in where the origin fails (RFC 5861, 4): breaks off, does not answer in time, or answers with 5xx.
+  /// Whether the answer may be used when the origin fails (RFC 5861, 4): it closes the connection, does not answer in
+  /// time, or answers with 5xx.
   public func standsInForError(of request: CacheRequest, at now: Int64) -> Bool {
     if isNeverServedStale || request.directives.noCache || age(at: now) == nil { return false }
     let stale = -timeToLive(at: now)
@@ -67,7 +69,7 @@ extension StoredHead {
     return allowed.map { stale <= $0 } ?? false
   }
 
-  /// Whether it stands in where the destination cannot be reached.
+  /// Whether the answer may be used when the destination cannot be reached.
   public func standsInOffline(for request: CacheRequest, at now: Int64) -> Bool {
     if request.directives.noCache || directives.noCache { return false }
     if timeToLive(at: now) > 0 { return true }
@@ -76,8 +78,8 @@ extension StoredHead {
     return standsInForError(of: request, at: now)
   }
 
-  /// Lines by which the origin is asked whether it still holds (RFC 9111, 4.3.1), each with its line end; empty: it has no
-  /// validator.
+  /// The lines that ask the origin whether the answer is still valid (RFC 9111, 4.3.1), each with its line end. Empty
+  /// if the answer has no validator.
   public var conditions: [UInt8] {
     var lines: [UInt8] = []
     if let entityTag { lines += "If-None-Match: ".utf8 + entityTag.text + [0x0d, 0x0a] }
@@ -87,8 +89,8 @@ extension StoredHead {
     return lines
   }
 
-  /// Whether a 304 with these fields is about it (RFC 9111, 4.3.4). One that names no validator at all answers the condition that
-  /// was put to it: 304 need not repeat Last-Modified (RFC 9110, 15.4.5), and many origins leave ETag out.
+  /// Whether a 304 with these fields is about this answer (RFC 9111, 4.3.4). A 304 without any validator confirms the
+  /// condition that was sent: it need not repeat Last-Modified (RFC 9110, 15.4.5), and many origins leave ETag out.
   public func isValidated(by fields: MessageFields) -> Bool {
     if fields.contains("etag") {
       guard let given = fields.only("etag").flatMap({ EntityTag($0) }), let entityTag else { return false }

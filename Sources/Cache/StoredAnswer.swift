@@ -1,27 +1,29 @@
-// A stored answer, and the key under which it is found.
+// A stored answer and its key.
 
 import Bytes
 import HTTP1
 
-/// What a request must have in common with another to get its answer: the URL as it leaves, the rule with what that adds, and whose
-/// it is.
+/// What two requests must have in common to share an answer: the URL as sent to the origin, the rule with what it adds,
+/// and the owner.
 public struct CacheKey: Hashable, Sendable {
-  /// Longest URL in bytes of which an answer is stored: longer ones carry data, and are hardly asked for twice.
+  /// The longest URL, in bytes, whose answer is stored. Longer URLs carry data and are hardly ever requested twice.
   public static let longestURL = 4096
 
   public let bytes: [UInt8]
-  /// The same for every key of one URL, whoever's answer it is. Seeded anew by each process: no client can choose URLs that collide.
+  /// The same for every key of one URL, whoever the owner is. The seed is new in each process, so no client can choose
+  /// URLs that collide.
   public let urlHash: Int
-  /// Of all of it. A key is looked up several times for an answer that is stored, so it is hashed once.
+  /// Of the whole key. A stored answer is looked up several times, so the key is hashed once.
   private let hash: Int
 
-  /// `url`: as it leaves, with what the rule adds. `rule`: see `Rule.cacheIdentity`. `owner`: empty where all share it.
+  /// `url`: as sent, with what the rule adds. `rule`: see `Rule.cacheIdentity`. `owner`: empty if all clients share the
+  /// answer.
   public init(url: [UInt8], rule: [UInt8], owner: String) {
-    // No line of a head holds NUL, and no name of a user or unit.
+    // NUL does not occur in a line of a head or in the name of a user or unit.
     self.init(bytes: url + [0] + rule + [0] + Array(owner.utf8))
   }
 
-  /// As it was kept.
+  /// From the bytes of a stored key.
   public init(bytes: [UInt8]) {
     self.bytes = bytes
     var hasher = Hasher()
@@ -39,14 +41,15 @@ public struct CacheKey: Hashable, Sendable {
 
   public func hash(into hasher: inout Hasher) { hasher.combine(hash) }
 
-  /// Whether both are of one URL.
+  /// Whether both keys are for the same URL.
   public func hasURL(of other: CacheKey) -> Bool {
     bytes.prefix { $0 != 0 } == other.bytes.prefix { $0 != 0 }
   }
 }
 
 extension CacheKey {
-  /// What an unsafe request for it makes invalid: itself, and what the answer names of the same origin (RFC 9111, 4.4).
+  /// The keys that an unsafe request for this URL invalidates: itself, and the URLs of the same origin that the answer
+  /// names (RFC 9111, 4.4).
   public func invalidated(by fields: MessageFields) -> [CacheKey] {
     var keys = [self]
     guard let end = bytes.firstIndex(of: 0) else { return keys }
@@ -58,7 +61,7 @@ extension CacheKey {
     return keys
   }
 
-  /// A reference to the same origin as `url` (RFC 3986, 5.2); nil: it is of another, or of none.
+  /// Resolves a reference within the origin of `url` (RFC 3986, 5.2); nil if it leads to another origin.
   static func resolve(_ reference: [UInt8], against url: [UInt8]) -> [UInt8]? {
     let text = String(decoding: url, as: UTF8.self)
     guard let scheme = text.firstRange(of: "://") else { return nil }
@@ -102,19 +105,19 @@ extension CacheKey {
   }
 }
 
-/// An answer that is stored. One whose head an origin has freshened is another, over the same content.
+/// A stored answer. When an origin freshens the head, a new object with the same content replaces it.
 public final class StoredAnswer: Sendable {
   public let key: CacheKey
-  /// As the program asked for it.
+  /// As the client requested it.
   public let url: [UInt8]
   public let host: String
-  /// The rule that it was stored by.
+  /// The rule under which it was stored.
   public let rule: String
   public let head: StoredHead
   public let content: Content
-  /// What of the representation the content is; nil: all of it.
+  /// Which part of the representation the content is; nil if it is the whole.
   public let part: StoredPart?
-  /// The number of its file; nil: it has none.
+  /// The number of its file; nil if it has none.
   public let file: UInt64?
 
   public init(
@@ -135,9 +138,9 @@ public final class StoredAnswer: Sendable {
     StoredAnswer(key: key, url: url, host: host, rule: rule, head, content, part: part, file: file)
   }
 
-  /// What it takes in memory besides its content, in bytes: its head and what it is found by.
+  /// Memory besides the content, in bytes: the head, the URL and the key, and what the tables need.
   public var overheadBytes: Int { head.fields.text.count + url.count + key.bytes.count + Self.bookkeepingBytes }
 
-  /// Objects, arrays and places in tables, measured with 100,000 small answers.
+  /// Objects, arrays and table entries, measured with 100,000 small answers.
   static let bookkeepingBytes = 1024
 }

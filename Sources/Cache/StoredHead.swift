@@ -1,5 +1,5 @@
-// The head of a response that is kept, with all that its reuse is decided by: when it came, how old it was then, for how long it
-// is fresh, what it answers (RFC 9111, 4). It does not change; one that an origin has validated is another.
+// The head of a stored response, with everything that decides its reuse: when it came, how old it was then, how long it
+// is fresh, and which requests it matches (RFC 9111, 4). It is immutable; validation by the origin makes a new one.
 //
 // Tests: FreshnessTests, StorabilityTests, ReuseTests, ValidationTests.
 
@@ -10,12 +10,12 @@ import Policy
 public struct StoredHead: Sendable {
   public let status: Int
   public let reason: [UInt8]
-  /// Without the fields of the hop, Age and Content-Length.
+  /// Without the hop-by-hop fields, Age and Content-Length.
   public let fields: MessageFields
-  /// When the request left and when the head came, in milliseconds since 1970.
+  /// When the request was sent and when the head arrived, in milliseconds since 1970.
   public let requested: Int64
   public let received: Int64
-  /// What Vary names, in lower case, and what the request that it answers said of that (RFC 9111, 4.1).
+  /// The fields that Vary names, in lower case, with their values in the original request (RFC 9111, 4.1).
   public let selecting: [SelectingField]
   public let directives: CacheDirectives
   /// nil: none, or more than one.
@@ -24,23 +24,23 @@ public struct StoredHead: Sendable {
   public let lastModified: Int64?
   /// The origin's clock when it answered, in seconds since 1970.
   public let date: Int64
-  /// How old it was when it came, in seconds (RFC 9111, 4.2.3).
+  /// How old it was on arrival, in seconds (RFC 9111, 4.2.3).
   public let initialAge: Int64
   /// It belongs to one user.
   let isPrivateStore: Bool
-  /// The origin names a lifetime of its own, in the field that speaks to this cache.
+  /// The origin gives an explicit lifetime, in the field that applies to this cache.
   let namesLifetime: Bool
-  /// For how long it is fresh, in seconds, and by whose word.
+  /// How long it is fresh, in seconds, and where that comes from.
   public let lifetime: Int64
   public let lifetimeSource: LifetimeSource
 
   public struct SelectingField: Sendable, Equatable {
     public let name: [UInt8]
-    /// nil: the request had none.
+    /// nil: the request did not have the field.
     public let value: [UInt8]?
   }
 
-  /// Where a freshness lifetime came from.
+  /// Where a freshness lifetime comes from.
   public enum LifetimeSource: String, Sendable {
     case rule = "the rule's fresh_for"
     case sharedMaxAge = "s-maxage"
@@ -50,16 +50,17 @@ public struct StoredHead: Sendable {
     case none = "nothing"
   }
 
-  /// Statuses that are stored without a word of their own about it (RFC 9110, 15.1), but for 206.
+  /// Statuses that are stored by default (RFC 9110, 15.1), except 206.
   static let heuristicStatuses: Set<Int> = [200, 203, 204, 300, 301, 308, 404, 405, 410, 414, 501]
 
-  /// Longest heuristic freshness: after a day a document that says nothing is asked for again (RFC 9111, 4.2.2 had warned of more).
+  /// The longest heuristic freshness: after a day, a document without an explicit lifetime is requested again
+  /// (RFC 9111, 4.2.2 had warned of more).
   static let longestHeuristic: Int64 = 86_400
-  /// Part of the time since the last change, the one that RFC 9111, 4.2.2 gives.
+  /// The fraction of the time since the last change, as RFC 9111, 4.2.2 suggests.
   static let heuristicDivisor: Int64 = 10
 
-  /// `fields`: without those of the hop. `wall`: the time of the machine, where `received` is of a clock that is never set back.
-  /// `targets`: names of fields that speak to this cache, in lower case.
+  /// `fields`: without the hop-by-hop fields. `wall`: the machine's time, if `received` is from a clock that is never
+  /// set back. `targets`: names of the targeted fields for this cache, in lower case.
   public init(
     status: Int, reason: [UInt8], _ fields: MessageFields, answering request: CacheRequest, requested: Int64,
     received: Int64, wall: Int64? = nil, targets: [[UInt8]] = []
@@ -69,12 +70,12 @@ public struct StoredHead: Sendable {
     self.requested = requested
     self.received = received
     var (directives, isTargeted) = CacheDirectives.ofResponse(fields, targets: targets)
-    // A store of one user is a private cache, to which s-maxage says nothing (RFC 9111, 5.2.2.10).
+    // The store of one user is a private cache, which ignores s-maxage (RFC 9111, 5.2.2.10).
     isPrivateStore = request.rule.share == .user
     if isPrivateStore { directives.sharedMaxAge = nil }
     self.directives = directives
     entityTag = fields.only("etag").flatMap { EntityTag($0) }
-    // What the origin's clock says is held against that of the machine.
+    // The origin's dates are compared with the machine's clock.
     let seconds = (wall ?? received) / 1000
     namesLifetime =
       directives.maxAge != nil || directives.sharedMaxAge != nil || !isTargeted && fields.contains("expires")
@@ -87,10 +88,10 @@ public struct StoredHead: Sendable {
     (lifetime, lifetimeSource) = Self.lifetime(
       status, fields, directives, isTargeted: isTargeted, rule: request.rule, date: self.date,
       lastModified: lastModified, now: seconds)
-    // A range belongs to an answer that is a part, which is not stored.
+    // Content-Range belongs to a partial answer, and this is not stored as one.
     var kept = fields.without(["age", "content-length", "content-range"])
     if date == nil {
-      // RFC 9110, 6.6.1: who keeps a response without a date says when it came.
+      // RFC 9110, 6.6.1: a cache adds the time of arrival to a response without a date.
       var text = ByteBuffer()
       CalendarTime(secondsSince1970: seconds).writeIMFFixdate(to: &text)
       kept = kept.without(["date"])
@@ -99,7 +100,7 @@ public struct StoredHead: Sendable {
     self.fields = kept
   }
 
-  /// As it was stored. `targets`: as for a new one.
+  /// From a stored record. `targets`: as for a new head.
   public init(_ record: StoredRecord, targets: [[UInt8]]) {
     status = record.status
     reason = record.reason
@@ -121,7 +122,7 @@ public struct StoredHead: Sendable {
     lifetimeSource = LifetimeSource(rawValue: record.lifetimeSource) ?? .none
   }
 
-  /// RFC 9111, 5.1: the first of a list, and nothing where that is no number.
+  /// RFC 9111, 5.1: the first of a list, ignored if it is not a number.
   private static func age(_ fields: MessageFields) -> Int64 {
     guard let list = fields.combined("age") else { return 0 }
     var elements = ListElements(0..<list.count)
@@ -138,7 +139,7 @@ public struct StoredHead: Sendable {
     if let age = directives.sharedMaxAge { return (age, .sharedMaxAge) }
     if let age = directives.maxAge { return (age, .maxAge) }
     if !isTargeted, fields.contains("expires") {
-      // What is no date, or comes twice, is past.
+      // A value that is not a date, or a field that occurs twice, counts as expired.
       let expires = fields.only("expires").flatMap { HTTPDate.read($0.span, now: now) }
       return (max(0, (expires ?? date) - date), .expires)
     }
@@ -150,10 +151,10 @@ public struct StoredHead: Sendable {
 
   // MARK: Age
 
-  /// How old it is, in seconds; nil where the clock stands before the time at which it came, and nothing is known of its age.
+  /// Its age in seconds; nil if the clock is earlier than the time of arrival, because its age is then unknown.
   public func age(at now: Int64) -> Int64? { now < received ? nil : initialAge + (now - received) / 1000 }
 
-  /// How much longer it is fresh, in seconds; negative: for how long it has been stale.
+  /// How much longer it is fresh, in seconds. If negative: how long it has been stale.
   public func timeToLive(at now: Int64) -> Int64 {
     guard let age = age(at: now) else { return -CacheDirectives.longest }
     return lifetime - age
@@ -161,7 +162,7 @@ public struct StoredHead: Sendable {
 
   // MARK: Vary
 
-  /// What is held against the request for each name of Vary; nil names nothing that any request meets.
+  /// The value to compare for each name in Vary; nil if the request lacks the field.
   private static func selectingFields(_ fields: MessageFields, _ request: MessageFields) -> [SelectingField] {
     var selecting: [SelectingField] = []
     fields.forEachElement("vary") { element in
@@ -173,9 +174,9 @@ public struct StoredHead: Sendable {
     return selecting
   }
 
-  /// As two requests are compared (RFC 9111, 4.1): the lines of a list as one. Of fields of negotiation the blanks are left out that
-  /// their syntax allows, at commas, semicolons and equals signs, and of those whose words know no case the case of letters; of
-  /// others nothing is known.
+  /// The form in which two requests are compared (RFC 9111, 4.1): the lines of a list are joined. Negotiation fields
+  /// lose the blanks that their syntax allows at commas, semicolons and equals signs. They are also lowercased where
+  /// their words are case-insensitive. The syntax of other fields is unknown, so they stay as they are.
   static func normalized(_ name: [UInt8], _ request: MessageFields) -> [UInt8]? {
     guard let value = request.combined(name.span) else { return nil }
     guard name.starts(with: "accept".utf8) else { return value }
@@ -184,7 +185,7 @@ public struct StoredHead: Sendable {
     var normalized: [UInt8] = []
     normalized.reserveCapacity(value.count)
     var quotation = Quotation()
-    // What a parameter is set to may know case (RFC 9110, 5.6.6).
+    // The value of a parameter may be case-sensitive (RFC 9110, 5.6.6).
     var isValue = false
     for byte in value {
       if quotation.holds(byte) {
@@ -204,12 +205,12 @@ public struct StoredHead: Sendable {
 
   private static let caselessFields: [StaticString] = ["accept-encoding", "accept-language", "accept-charset"]
 
-  /// Where a quoted string is, from byte to byte (RFC 9110, 5.6.4).
+  /// Follows quoted strings byte by byte (RFC 9110, 5.6.4).
   private struct Quotation {
     private var isOpen = false
     private var isEscaped = false
 
-    /// Whether the byte belongs to one, its quotation marks included.
+    /// Whether the byte belongs to a quoted string, including its quotation marks.
     mutating func holds(_ byte: UInt8) -> Bool {
       let wasOpen = isOpen
       if isEscaped {
@@ -223,15 +224,15 @@ public struct StoredHead: Sendable {
     }
   }
 
-  /// Whether it answers a request with these fields.
+  /// Whether it is an answer to a request with these fields.
   public func answers(_ request: MessageFields) -> Bool {
     selecting.allSatisfy { $0.name != [0x2a] && Self.normalized($0.name, request) == $0.value }
   }
 
   // MARK: Validation
 
-  /// What the origin said when it was asked whether it still holds (RFC 9111, 4.3.4 and 4.3.5): its fields take the place of those
-  /// that are stored, but for what belongs to the content.
+  /// The head after validation by the origin (RFC 9111, 4.3.4 and 4.3.5): the new fields replace the stored ones,
+  /// except those that belong to the content.
   public func freshened(
     by update: MessageFields, answering request: CacheRequest, requested: Int64, received: Int64, wall: Int64? = nil,
     targets: [[UInt8]] = []
@@ -240,7 +241,7 @@ public struct StoredHead: Sendable {
       "content-length", "content-encoding", "content-range", "content-md5", "content-digest", "repr-digest",
     ])
     var fields = fields.updated(by: kept)
-    // A 304 without a date is as old as it looks.
+    // A 304 without a date counts as having been made when it arrived.
     if !update.contains("date") { fields = fields.without(["date"]) }
     return StoredHead(
       status: status, reason: reason, fields, answering: request, requested: requested, received: received,

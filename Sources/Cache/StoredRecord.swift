@@ -1,4 +1,4 @@
-// What is kept of a stored answer in a table, so that it can be made again of it. Tests: StoredRecordTests.
+// What a table keeps of a stored answer so that it can be restored. Tests: StoredRecordTests.
 
 import Bytes
 import HTTP1
@@ -17,10 +17,10 @@ public struct StoredRecord: Sendable, Equatable {
   public var initialAge: Int64
   public var lifetime: Int64
   public var lifetimeSource: String
-  /// Names and values that the answer varies with; see `encoded`.
+  /// The names and values that the answer varies with; see `encoded`.
   public var selecting: [UInt8]
   public var namesLifetime: Bool
-  /// It belongs to one user, to whom s-maxage says nothing.
+  /// It belongs to one user, for whom s-maxage does not count.
   public var isPrivate: Bool
 
   public init(
@@ -49,7 +49,7 @@ extension StoredHead {
       selecting: Self.encoded(selecting), namesLifetime: namesLifetime, isPrivate: isPrivateStore)
   }
 
-  /// `name NUL 1 value NUL`, or `name NUL 0 NUL` where the request had none: no field holds NUL.
+  /// `name NUL 1 value NUL`, or `name NUL 0 NUL` if the request did not have the field. Fields cannot contain NUL.
   static func encoded(_ selecting: [SelectingField]) -> [UInt8] {
     selecting.flatMap { $0.name + [0, $0.value == nil ? 0x30 : 0x31] + ($0.value ?? []) + [0] }
   }

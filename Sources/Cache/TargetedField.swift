@@ -1,10 +1,10 @@
-// A field that speaks to one cache (RFC 9213): a dictionary of structured fields (RFC 9651), in which each directive is a key.
-// One that is no dictionary is passed over whole, as the RFC asks, and so is one that is empty. Tests: TargetedFieldTests.
+// A field for one cache (RFC 9213): a dictionary of structured fields (RFC 9651) whose keys are the directives. A field
+// that is not a dictionary, or is empty, is ignored as a whole, as the RFC requires. Tests: TargetedFieldTests.
 
 import Bytes
 
 enum TargetedField {
-  /// nil where the field is to be passed over.
+  /// nil if the field must be ignored.
   static func read(_ list: [UInt8]) -> CacheDirectives? {
     var reader = Reader(list)
     var members: [(key: [UInt8], value: Value)] = []
@@ -30,18 +30,18 @@ enum TargetedField {
   enum Value: Equatable {
     case boolean(Bool)
     case integer(Int64)
-    /// Of a type that no directive takes.
+    /// A type that no directive has.
     case other
   }
 
   private static func note(_ key: String, _ value: Value, _ directives: inout CacheDirectives) {
-    // A value of the wrong type counts as one that cannot be read.
+    // A value of the wrong type counts as unreadable.
     var seconds: Int64 {
       if case .integer(let number) = value, number >= 0 { min(number, CacheDirectives.longest) } else { 0 }
     }
-    // `no-store=?0` is not set; any other value that it comes with does not unset it.
+    // `no-store=?0` is not set. With any other value it is.
     let isSet = value != .boolean(false)
-    // What allows something must be said rightly.
+    // A directive that allows something must be exactly right.
     let isAllowed = value == .boolean(true)
     switch key {
     case "max-age": directives.maxAge = seconds
@@ -60,7 +60,7 @@ enum TargetedField {
     }
   }
 
-  /// RFC 9651, 4.2, as far as the types go that a directive may have; others are read over.
+  /// RFC 9651, 4.2, for the types that a directive may have. Other types are skipped.
   private struct Reader {
     private let bytes: [UInt8]
     private var at = 0
@@ -87,7 +87,7 @@ enum TargetedField {
       return Array(bytes[begin..<at])
     }
 
-    /// The value of a member with its parameters, which mean nothing.
+    /// The value of a member. Its parameters mean nothing and are skipped.
     mutating func member() -> Value? {
       var value = Value.boolean(true)
       if take(0x3d) {

@@ -1,4 +1,5 @@
-// Answers of the admin API on one kept connection, as their bytes come (RFC 9112): status and content. Tests: AnswerReaderTests.
+// Reads answers of the admin API from one kept connection as their bytes arrive (RFC 9112): status and content.
+// Tests: AnswerReaderTests.
 
 public struct AnswerReader: Sendable {
   /// One whole answer.
@@ -12,24 +13,25 @@ public struct AnswerReader: Sendable {
   public enum Progress: Equatable, Sendable {
     case incomplete
     case answer(Answer)
-    /// What came is no answer of the daemon.
+    /// What arrived is not an answer of the daemon.
     case fault(String)
   }
 
-  /// Most bytes of one answer: a page of a thousand connections for each of sixteen loops has about a third of it.
+  /// The most bytes of one answer. A page of a thousand connections for each of sixteen loops has about a third of
+  /// that.
   public static let mostBytes = 24 << 20
   /// The daemon's heads have a few lines.
   static let mostHeadBytes = 8 << 10
 
   private var bytes: [UInt8] = []
-  /// Of the head that has been read.
+  /// From the head that has been read.
   private var head: (status: Int, length: Int, isLast: Bool)?
 
   public init() {}
 
   public mutating func take(_ more: [UInt8]) { bytes += more }
 
-  /// The next answer that is there whole.
+  /// The next complete answer.
   public mutating func next() -> Progress {
     if head == nil {
       guard let end = endOfHead else {

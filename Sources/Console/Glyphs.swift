@@ -1,15 +1,15 @@
-// Text as cells of a terminal: what it obeys is escaped, what is wide counts for two columns, what does not fit is cut.
-// Names of hosts, paths and programs are whatever somebody on the network chose. Tests: GlyphsTests.
+// Text as cells of a terminal: control characters are escaped, wide characters count as two columns, and text that does
+// not fit is cut. Strangers on the network choose the names of hosts, paths and programs. Tests: GlyphsTests.
 
 import Policy
 
 public struct Glyphs: Sendable {
   /// Whether the terminal shows characters beyond ASCII.
   let isUnicode: Bool
-  /// Columns of a character by wcwidth(3), so that this and the terminal agree; negative: it is not shown.
+  /// The columns of a character by wcwidth(3), so that this code and the terminal agree; negative: it is not shown.
   private let columnsOf: @Sendable (Unicode.Scalar) -> Int
 
-  /// Marks that one character may bear: more pile up over the lines above it.
+  /// The most combining marks on one character. More would cover the lines above it.
   private static let mostMarks = 2
 
   public init(isUnicode: Bool, columnsOf: @escaping @Sendable (Unicode.Scalar) -> Int) {
@@ -23,7 +23,7 @@ public struct Glyphs: Sendable {
     text.utf8.allSatisfy { $0 < 0x80 } ? text.utf8.count : text.unicodeScalars.reduce(0) { $0 + max(0, columnsOf($1)) }
   }
 
-  /// Without a character that a terminal obeys, does not show, or cannot show.
+  /// Without characters that a terminal interprets, does not show, or cannot show.
   func safe(_ text: String) -> String {
     let printable = text.printable
     if printable.utf8.allSatisfy({ $0 < 0x80 }) { return printable }
@@ -45,7 +45,7 @@ public struct Glyphs: Sendable {
     return String(output)
   }
 
-  /// The text, safe, in exactly so many columns: cut or padded.
+  /// The text, safe, in exactly this many columns: cut or padded.
   func fit(_ text: String, _ columns: Int, isRight: Bool = false) -> String {
     guard columns > 0 else { return "" }
     let text = safe(text)
@@ -66,8 +66,8 @@ public struct Glyphs: Sendable {
     return String(output) + String(repeating: " ", count: columns - 1 - used)
   }
 
-  /// Lines of at most so many columns, each safe; those that are longer go on in the next one, after a space if one is
-  /// in their second half.
+  /// Lines of at most this many columns, each safe. Longer lines continue in the next one; they break after a space if
+  /// there is one in their second half.
   func wrap(_ text: String, _ columns: Int) -> [String] {
     var lines: [String] = []
     for line in text.split(separator: "\n", omittingEmptySubsequences: false) {
@@ -147,7 +147,7 @@ enum Figures {
     return "\(tenths / 10).\(tenths % 10)"
   }
 
-  /// Milliseconds since 1970 of `2026-11-20T15:23:56.457Z` (RFC 3339, UTC); nil: it is no such time.
+  /// Milliseconds since 1970 of `2026-11-20T15:23:56.457Z` (RFC 3339, UTC); nil if it is not such a time.
   static func moment(_ text: String?) -> Int64? {
     guard let text, text.utf8.count >= 20, text.hasSuffix("Z") else { return nil }
     let numbers = text.dropLast().split { "-T:.".contains($0) }.map { Int64($0) }
@@ -155,7 +155,7 @@ enum Figures {
       let hour = numbers[3],
       let minute = numbers[4], let second = numbers[5], (1...12).contains(month), (1970...9999).contains(year)
     else { return nil }
-    // Days from the civil calendar by eras of 400 years, counted from 1 March.
+    // Days from the civil calendar, in eras of 400 years, counted from 1 March.
     let shifted = month > 2 ? year : year - 1
     let era = shifted / 400
     let yearOfEra = shifted - era * 400
@@ -165,6 +165,6 @@ enum Figures {
     return ((days * 24 + hour) * 60 + minute) * 60_000 + second * 1000 + fraction
   }
 
-  /// `15:23:56` of a time in RFC 3339.
+  /// `15:23:56` from a time in RFC 3339.
   static func timeOfDay(_ text: String) -> String { String(text.dropFirst(11).prefix(8)) }
 }

@@ -1,5 +1,5 @@
-// JSON (RFC 8259) that the admin API answers, as values. The daemon at the other end is trusted to mean well, not to be
-// small: depth is bounded here, bytes by AnswerReader. Tests: JSONValueTests.
+// The JSON (RFC 8259) of the admin API as values. The daemon is trusted to be honest, but not to be brief: depth is
+// limited here, bytes by AnswerReader. Tests: JSONValueTests.
 
 public enum JSONValue: Equatable, Sendable {
   case null
@@ -15,17 +15,17 @@ public enum JSONValue: Equatable, Sendable {
     public let value: JSONValue
   }
 
-  /// Arrays and objects inside one another: the API needs six.
+  /// The most nested arrays and objects: the API needs six.
   static let mostDepth = 32
 
-  /// nil: the text is no JSON, or is too deep.
+  /// nil: the text is not JSON, or is nested too deeply.
   public init?(_ bytes: [UInt8]) {
     var reader = Reader(bytes: bytes)
     guard let value = reader.value(depth: 0), reader.isAtEnd else { return nil }
     self = value
   }
 
-  /// The member of an object; null where there is none.
+  /// The member of an object; null if there is none.
   public subscript(_ name: String) -> JSONValue {
     guard case .object(let members) = self else { return .null }
     return members.first { $0.name == name }?.value ?? .null
@@ -37,10 +37,10 @@ public enum JSONValue: Equatable, Sendable {
   public var elements: [JSONValue] { if case .array(let elements) = self { elements } else { [] } }
   public var members: [Member] { if case .object(let members) = self { members } else { [] } }
 
-  /// A whole number; nil where it is none, or none that fits.
+  /// A whole number; nil if it is not one, or does not fit.
   public var whole: Int64? { number.flatMap { Int64(exactly: $0.rounded()) } }
 
-  /// As a person reads it: a word without quotation marks, and nothing for null.
+  /// In the form for a person: a string without quotation marks, and an empty text for null.
   var plain: String {
     switch self {
     case .null: ""
@@ -147,7 +147,7 @@ private struct Reader {
     return escapedString(from: begin)
   }
 
-  /// One with an escape at `at`.
+  /// A string with an escape at `at`.
   private mutating func escapedString(from begin: Int) -> String? {
     var units = Array(bytes[begin..<at])
     while let byte = next {
@@ -176,7 +176,7 @@ private struct Reader {
       guard let unit = hexadecimal() else { return nil }
       guard (0xd800..<0xdc00).contains(unit), takes("\\u") else { return Unicode.Scalar(unit) ?? "\u{fffd}" }
       guard let low = hexadecimal() else { return nil }
-      // Half a pair stands for nothing.
+      // Half of a pair represents no character.
       guard (0xdc00..<0xe000).contains(low) else { return "\u{fffd}" }
       return Unicode.Scalar(0x10000 + (unit - 0xd800) << 10 + (low - 0xdc00))
     case UInt8(ascii: "\""), UInt8(ascii: "\\"), UInt8(ascii: "/"): return Unicode.Scalar(byte)

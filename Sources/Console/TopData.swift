@@ -1,13 +1,13 @@
-// What `sallyport top` knows of the daemon: the last answer of each resource, and what has changed since the one before.
-// Each answer replaces the last, so what is kept does not grow with time or load. Tests: TopDataTests.
+// The data of `sallyport top`: the last answer for each resource, and the changes since the one before. Each answer
+// replaces the last, so memory does not grow with time or load. Tests: TopDataTests.
 
-/// What is asked of the daemon for a view.
+/// The resources that a view needs from the daemon.
 public enum TopResource: String, CaseIterable, Sendable {
   case status, asks, rules, connections, decisions, refusals
 
-  /// Exchanges that one sample of the traffic has: enough for its shares at any load, and one page.
+  /// The exchanges in one sample of the traffic: enough for the shares at any load, and one page.
   static let sampleSize = 300
-  /// Refusals that are listed, of those that the daemon remembers.
+  /// How many of the daemon's remembered refusals are listed.
   static let refusalsListed = 200
 
   public var path: String {
@@ -24,7 +24,7 @@ public enum TopResource: String, CaseIterable, Sendable {
 
 /// A moment by both clocks, in milliseconds.
 public struct TopMoment: Equatable, Sendable {
-  /// By which what passes is measured.
+  /// For measuring intervals.
   let monotonic: Int64
   /// Since 1970.
   let wall: Int64
@@ -36,29 +36,29 @@ public struct TopMoment: Equatable, Sendable {
 }
 
 struct TopData: Sendable {
-  /// Rates of all traffic, a second.
+  /// Rates of all traffic, per second.
   struct Rates: Equatable, Sendable {
     var requests = 0.0
     var refusals = 0.0
     var bytes = 0.0
   }
 
-  /// Connections that are shown: more rows than somebody reads, and little work to sort.
+  /// The most connections that are shown: more rows than a person reads, and quick to sort.
   static let mostConnections = 2000
 
   private(set) var now = TopMoment(monotonic: 0, wall: 0)
   private(set) var status = JSONValue.null
   private(set) var rates = Rates()
   private(set) var rules: [JSONValue] = []
-  /// Requests a second, by place in `rules`.
+  /// Requests per second, by position in `rules`.
   private(set) var ruleRates: [Double] = []
   private(set) var connections: [JSONValue] = []
-  /// Bytes a second of what is under way, by reference.
+  /// Bytes per second of what is under way, by reference.
   private(set) var byteRates: [String: Double] = [:]
   private(set) var traffic = Traffic()
   private(set) var refusals: [JSONValue] = []
   private(set) var asks = JSONValue.null
-  /// The daemon is one that never asks.
+  /// This daemon never asks.
   private(set) var hasNoAsks = false
 
   private var counters: (total: Double, refused: Double, bytes: Double, at: Int64)?
@@ -66,7 +66,7 @@ struct TopData: Sendable {
   private var bytes: (known: [String: Double], before: [String: Double], at: Int64)?
   private var sampled: (total: Double, at: Int64)?
 
-  /// The daemon is another one now, or was away: what it counts cannot be compared with what was counted.
+  /// The daemon was restarted or away: its counters cannot be compared with the previous ones.
   mutating func forget() { self = TopData() }
 
   mutating func take(_ resource: TopResource, _ value: JSONValue, at moment: TopMoment) {
@@ -88,7 +88,7 @@ struct TopData: Sendable {
     hasNoAsks = true
   }
 
-  /// Those that wait for an answer.
+  /// The questions that wait for an answer.
   var questions: [JSONValue] { asks["asks"].elements }
 
   // MARK: Counters
@@ -157,12 +157,12 @@ struct TopData: Sendable {
 
   static func name(_ rule: JSONValue) -> String { rule["name"].text ?? "(no rule)" }
 
-  /// Of counts by outcome those that the proxy refused.
+  /// From counts by outcome, the number that the proxy refused.
   static func refusals(in failed: JSONValue) -> Double {
     failed.members.reduce(0) { Outcomes.isRefusal($1.name) ? $0 + ($1.value.number ?? 0) : $0 }
   }
 
-  /// `alice`, `www-data/nginx`, or the address where nobody knows who it is.
+  /// `alice`, `www-data/nginx`, or the address if the client is unknown.
   static func who(_ value: JSONValue) -> String {
     let user = value["user"].text ?? value["proxy_user"].text
     guard let user else { return address(value["client"].text ?? "-") }
@@ -170,7 +170,7 @@ struct TopData: Sendable {
     return "\(user)/\(unit.dropLast(".service".count))"
   }
 
-  /// Of `127.0.0.1:80` what is before the port.
+  /// The part of `127.0.0.1:80` before the port.
   private static func address(_ text: String) -> String {
     guard let colon = text.lastIndex(of: ":") else { return text }
     return String(text[..<colon])
@@ -180,7 +180,7 @@ struct TopData: Sendable {
     value["program"].text.map { path in path.split(separator: "/").last.map(String.init) ?? path } ?? "-"
   }
 
-  /// `a.example` of `https://a.example/path` and `a.example:443`; with its port where that is neither 80 nor 443.
+  /// `a.example` for `https://a.example/path` and `a.example:443`; with its port if that is neither 80 nor 443.
   static func host(ofTarget target: String) -> String {
     var rest = target[...]
     if let colon = target.firstRange(of: "://") { rest = target[colon.upperBound...].prefix { $0 != "/" && $0 != "?" } }
@@ -195,10 +195,10 @@ struct TopData: Sendable {
   }
 }
 
-/// The outcomes of the log, as far as a view tells them apart.
+/// The outcomes in the log, as far as a view distinguishes them.
 enum Outcomes {
-  /// What is no refusal: the destination could not be reached, or an end left. Session says so by
-  /// `ExchangeRecord.isRefusal`, and a test holds the two together.
+  /// The outcomes that are not refusals: the destination could not be reached, or one side left. Session decides this
+  /// by `ExchangeRecord.isRefusal`, and a test compares the two.
   static let failures: Set<String> = [
     "name-not-found", "name-failed", "name-timeout", "connection-refused", "connection-timeout", "connection-failed",
     "not-reachable", "connection-closed", "response-timeout", "exchange-timeout", "tls-timeout", "incomplete-response",

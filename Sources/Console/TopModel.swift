@@ -1,4 +1,4 @@
-// What `sallyport top` shows and does: answers of the daemon, keys and the size of the terminal come in; lines and actions go
+// The state of `sallyport top`: answers of the daemon, keys and the size of the terminal come in; lines and actions go
 // out. It reads no clock and writes nowhere. TopScreen makes the lines. Tests: TopModelTests.
 
 public enum TopKey: Equatable, Sendable {
@@ -7,18 +7,18 @@ public enum TopKey: Equatable, Sendable {
   case enter, escape, backspace, tab, backTab
 }
 
-/// What a key has done beyond the screen.
+/// The effect of a key beyond the screen.
 public enum TopAction: Equatable, Sendable {
   case quit
-  /// Ask for what the view needs at once.
+  /// Request what the view needs at once.
   case refresh
   case ask(TopRequest)
 }
 
-/// A request to the daemon that somebody at the keyboard made.
+/// A request to the daemon by the person at the keyboard.
 public struct TopRequest: Equatable, Sendable {
   public enum Purpose: Equatable, Sendable {
-    /// The answer is a page under this title.
+    /// The answer is a page with this title.
     case page(String)
     /// The answer is a line.
     case act
@@ -30,7 +30,7 @@ public struct TopRequest: Equatable, Sendable {
 }
 
 public struct TopModel: Sendable {
-  /// What keys mean just now.
+  /// The current meaning of keys.
   enum Mode: Equatable, Sendable {
     case table
     /// A filter is being typed.
@@ -40,20 +40,20 @@ public struct TopModel: Sendable {
     case page(title: String, text: String, top: Int)
   }
 
-  /// What a view remembers while another is shown.
+  /// What a view remembers while another one is shown.
   struct Place: Equatable, Sendable {
     var sort: TopSort
     var filter = ""
-    /// The selected row, by place and by id.
+    /// The selected row, by position and by id.
     var index = 0
     var id: String? = nil
-    /// The selection stays with its row; else with its place, so the first row is always the busiest.
+    /// The selection stays with its row. Otherwise it stays at its position, so the first row is always the busiest.
     var follows = false
     /// The first row that is shown.
     var top = 0
   }
 
-  /// Characters of a filter.
+  /// The most characters of a filter.
   static let longestFilter = 60
 
   let glyphs: Glyphs
@@ -61,9 +61,9 @@ public struct TopModel: Sendable {
   public private(set) var view = TopView.traffic
   var mode = Mode.table
   public private(set) var isPaused = false
-  /// Why the daemon is not heard; nil: it is.
+  /// Why the daemon cannot be reached; nil: it can.
   private(set) var fault: String? = nil
-  /// What came of the last action.
+  /// The result of the last action.
   private(set) var message: String? = nil
   private(set) var rows: [TopRow] = []
   private(set) var columns = 80
@@ -87,7 +87,7 @@ public struct TopModel: Sendable {
     settle()
   }
 
-  /// An answer to what is polled.
+  /// An answer to a regular request.
   public mutating func take(_ resource: TopResource, status: Int, content: [UInt8], at moment: TopMoment) {
     fault = nil
     if resource == .asks, status == 404 { return data.noteNoAsks() }
@@ -99,7 +99,7 @@ public struct TopModel: Sendable {
     if resource == view.resources.last || resource == .asks { rebuild() }
   }
 
-  /// An answer to what somebody asked for.
+  /// An answer to a request by a person.
   public mutating func take(_ request: TopRequest, status: Int, content: [UInt8]) {
     fault = nil
     let text = String(decoding: content, as: UTF8.self)
@@ -113,10 +113,10 @@ public struct TopModel: Sendable {
     }
   }
 
-  /// The daemon is not there; what is known of it is shown until it is.
+  /// The daemon is gone; the last data is shown until it is back.
   public mutating func lose(_ reason: String) { fault = reason }
 
-  /// It is there again, perhaps as another process.
+  /// The daemon is back, perhaps as another process.
   public mutating func regain() {
     if fault == nil { return }
     fault = nil
@@ -124,7 +124,7 @@ public struct TopModel: Sendable {
     rebuild()
   }
 
-  /// What a refusal says.
+  /// The text of a refusal.
   private static func detail(_ status: Int, _ content: [UInt8]) -> String {
     if let detail = JSONValue(content)?["detail"].text { return detail }
     let line = String(decoding: content, as: UTF8.self).split(separator: "\n").first.map(String.init)
@@ -295,7 +295,7 @@ public struct TopModel: Sendable {
     guard let row = selected else { return nil }
     switch view {
     case .traffic, .refusals:
-      // Of what is under way there is no decision in the daemon's memory yet.
+      // The daemon has no decision in its memory yet for what is under way.
       guard let reference = row.reference else { return showFacts(of: row, "Under way") }
       return .ask(
         TopRequest(method: "GET", path: "/v1/decisions/\(Self.word(reference))", purpose: .page("Request \(reference)"))
@@ -347,7 +347,7 @@ public struct TopModel: Sendable {
     return .ask(TopRequest(method: "POST", path: "/v1/revoke?id=\(number)", purpose: .act))
   }
 
-  /// A reference is letters and digits; nothing else gets into a path.
+  /// A reference is letters and digits; nothing else may get into a path.
   private static func word(_ reference: String) -> String {
     reference.filter { $0.isASCII && ($0.isLetter || $0.isNumber) }
   }

@@ -1,4 +1,4 @@
-// The rows of each view: what its columns are and what stands in them. Tests: TopRowsTests.
+// The rows of each view: its columns and their contents. Tests: TopRowsTests.
 
 /// A screen of `sallyport top`.
 public enum TopView: Int, CaseIterable, Sendable {
@@ -14,7 +14,7 @@ public enum TopView: Int, CaseIterable, Sendable {
     }
   }
 
-  /// What has to be asked for it: nothing is that is not shown.
+  /// The resources that it needs. What is not shown is not requested.
   public var resources: [TopResource] {
     switch self {
     case .traffic: [.status, .asks, .connections, .decisions]
@@ -63,7 +63,7 @@ public enum TopView: Int, CaseIterable, Sendable {
     }
   }
 
-  /// By which a view is sorted until somebody says otherwise; numbers begin with the largest.
+  /// The initial sort order of a view; numbers begin with the largest.
   var usualSort: TopSort {
     switch self {
     case .traffic: TopSort(column: 5, isDescending: true)
@@ -74,7 +74,7 @@ public enum TopView: Int, CaseIterable, Sendable {
     }
   }
 
-  /// The column that decides between rows that are equal by the sorted one; the larger comes first.
+  /// The column that decides between rows that are equal in the sorted one; the larger comes first.
   var secondColumn: Int {
     switch self {
     case .traffic: 7
@@ -89,7 +89,7 @@ public enum TopView: Int, CaseIterable, Sendable {
 struct TopColumn: Equatable, Sendable {
   let title: String
   let least: Int
-  /// Its part of the columns that are left over.
+  /// Its share of the remaining columns.
   let weight: Int
   let isNumber: Bool
 
@@ -108,7 +108,7 @@ struct TopSort: Equatable, Sendable {
 
 struct TopCell: Equatable, Sendable {
   let text: String
-  /// By which it is sorted; nil: by its text.
+  /// The sort key; nil: its text.
   var key: Double? = nil
 
   static func order(_ one: TopCell, _ other: TopCell) -> Int {
@@ -118,14 +118,14 @@ struct TopCell: Equatable, Sendable {
 }
 
 struct TopRow: Equatable, Sendable {
-  /// The same for the same thing in the next answer, so the selection stays with it.
+  /// The same in the next answer for the same thing, so the selection stays with it.
   let id: String
   let cells: [TopCell]
-  /// By which the daemon finds the exchange.
+  /// The reference of the exchange for the daemon.
   var reference: String? = nil
-  /// Number of a temporary permission.
+  /// The number of a temporary permission.
   var permission: Int64? = nil
-  /// What the API says of it.
+  /// What the API reports about it.
   var facts = JSONValue.null
   var isAlarming = false
 }
@@ -212,7 +212,7 @@ enum TopRows {
     }
   }
 
-  /// Why it was refused: by the policy that decided, or by what came later.
+  /// Why it was refused: by the decision of the policy, or by something later.
   private static func reason(_ refusal: JSONValue) -> String {
     let outcome = refusal["outcome"].text
     if outcome == "denied" || outcome == nil { return refusal["reason"].text ?? outcome ?? "-" }
@@ -248,7 +248,7 @@ enum TopRows {
     return waiting + permissions
   }
 
-  /// How long ago it was. `newestFirst`: what is newer counts for more.
+  /// How long ago it was. `newestFirst`: newer moments sort higher.
   private static func moment(_ wall: Int64?, _ data: TopData, newestFirst: Bool = true) -> TopCell {
     guard let wall, wall > 0 else { return TopCell(text: "-", key: -.infinity) }
     return TopCell(text: Figures.age(max(0, data.now.wall - wall)), key: Double(newestFirst ? wall : -wall))
@@ -259,7 +259,7 @@ enum TopRows {
     return TopCell(text: Figures.age(max(0, until - data.now.wall)), key: Double(until))
   }
 
-  /// `sallyport:12` of `/etc/sallyport/sallyport.toml:12`: the line is what is looked for.
+  /// `sallyport:12` from `/etc/sallyport/sallyport.toml:12`: people look for the line.
   private static func place(_ location: String) -> String {
     let file = location.split(separator: "/").last.map(String.init) ?? location
     guard let suffix = file.firstRange(of: ".toml:") else { return file }

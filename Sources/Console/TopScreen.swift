@@ -1,7 +1,7 @@
-// The model as lines of cells: two lines of what goes on, the views, a table or a page, and what keys do. The terminal only
-// draws them. Tests: TopScreenTests.
+// The model as lines of cells: two summary lines, the views, a table or a page, and the keys. The terminal only draws
+// them. Tests: TopScreenTests.
 
-/// How a part of a line is drawn. Nothing depends on colour alone: each has an attribute too.
+/// How a part of a line is drawn. Nothing depends on colour alone: each style also has an attribute.
 public enum TopStyle: Int32, Sendable {
   case plain, bold, selected, title, alarm, faint
 }
@@ -16,14 +16,14 @@ public struct TopSpan: Equatable, Sendable {
   }
 }
 
-/// Exactly as wide as the terminal, and as many as it has lines.
+/// A line exactly as wide as the terminal. A screen has as many as the terminal.
 public typealias TopLine = [TopSpan]
 
 enum TopScreen {
   /// Lines above the rows and below them.
   static let headLines = 4
   static let footLines = 1
-  /// Below these nothing can be read.
+  /// A smaller terminal is not readable.
   static let leastColumns = 40
   static let leastLines = 8
 
@@ -51,7 +51,7 @@ enum TopScreen {
 }
 
 extension TopModel {
-  /// What the terminal shows.
+  /// The contents of the terminal.
   public var screen: [TopLine] {
     guard columns >= TopScreen.leastColumns, lines >= TopScreen.leastLines else {
       let line = [TopSpan(glyphs.fit("needs \(TopScreen.leastColumns)x\(TopScreen.leastLines)", columns), .bold)]
@@ -112,7 +112,7 @@ extension TopModel {
     return spans(parts)
   }
 
-  /// Of all requests that a cache had to do with, how many it answered, in per cent.
+  /// The percentage of all requests involving the cache that it answered.
   private var cacheRatio: Int? {
     let requests = data.status["cache"]["results"].members
     let all = requests.reduce(0) { $0 + ($1.value.number ?? 0) }
@@ -121,7 +121,7 @@ extension TopModel {
     return Int(served * 100 / all)
   }
 
-  /// Results of a cache for which the origin sent no content.
+  /// Cache results for which the origin sent no content.
   private static let served: Set<String> = ["hit", "stale", "offline", "revalidated", "collapsed"]
 
   private var tabs: TopLine {
@@ -133,7 +133,7 @@ extension TopModel {
     return spans(parts, between: "")
   }
 
-  /// The parts in one line, as far as they fit.
+  /// The parts on one line, as far as they fit.
   private func spans(_ parts: [(String, TopStyle)], between gap: String = "  ") -> TopLine {
     var line: TopLine = []
     var room = columns
@@ -187,11 +187,11 @@ extension TopModel {
     }
   }
 
-  /// Columns of each; 0: it is left out. What is left over goes to those that have a weight.
+  /// The width of each column; 0: it is left out. Columns with a weight get what remains.
   static func widths(of shown: [TopColumn], _ columns: Int) -> [Int] {
     var widths = shown.map { max($0.least, $0.isNumber ? $0.title.utf8.count : 0) }
     func total() -> Int { widths.reduce(-1) { $1 > 0 ? $0 + $1 + 1 : $0 } }
-    // The rows stay readable: those at the end are left out.
+    // The rows stay readable: the last columns are left out.
     var last = shown.count - 1
     while total() > columns, last > 0 {
       widths[last] = 0

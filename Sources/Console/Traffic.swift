@@ -1,8 +1,8 @@
-// Who talks to whom: what is under way and what has just ended, added up by who asks, program, host and rule.
+// Who talks to whom: what is under way and what has just ended, added up by asker, program, host and rule.
 //
-// What has ended comes as the newest few hundred exchanges, however many there were. Where two samples overlap nothing is
-// missing between them, and rates are exact. Where they do not, the daemon's counter says how many exchanges the sample
-// stands for, and each row gets its share; the row says that it is an estimate. Tests: TrafficTests.
+// For what has ended, the daemon returns the newest few hundred exchanges, however many there were. If two samples
+// overlap, nothing is missing between them, and rates are exact. If not, the daemon's counter says how many exchanges
+// the sample represents, and each row gets its share and is marked as an estimate. Tests: TrafficTests.
 
 struct Traffic: Sendable {
   struct Key: Hashable, Sendable {
@@ -16,28 +16,28 @@ struct Traffic: Sendable {
     var open = 0
     var requestsPerSecond = 0.0
     var bytesPerSecond = 0.0
-    /// Milliseconds since 1970 of its last sign of life.
+    /// When it was last active, in milliseconds since 1970.
     var last: Int64 = 0
-    /// The rates stand for more exchanges than were seen.
+    /// The rates represent more exchanges than were seen.
     var isEstimate = false
-    /// Of the last one that ended.
+    /// The reference of the last one that ended.
     var reference: String? = nil
-    /// What the API says of one that is under way.
+    /// What the API reports about one that is under way.
     var connection = JSONValue.null
   }
 
-  /// Rows that are kept: the longest idle ones make way.
+  /// The most rows that are kept; those idle for longest are removed.
   static let mostEntries = 500
 
   private(set) var entries: [Key: Entry] = [:]
-  /// References of the last sample.
+  /// The references in the last sample.
   private var seen: Set<String> = []
-  /// When the oldest of it ended, if it was a full one. Another exchange of that moment may take its place in the next
-  /// sample, and is no new one.
+  /// When the oldest exchange in it ended, if it was a full sample. Another exchange of that moment may replace it in
+  /// the next sample, and is not a new one.
   private var oldest: Int64 = 0
 
-  /// `known`: bytes of an exchange that have been counted while it was under way. `milliseconds`: since the last sample;
-  /// nil: there was none, so nothing is said of rates. `ended`: exchanges that ended in that time.
+  /// `known`: the bytes of an exchange that were counted while it was under way. `milliseconds`: since the last sample;
+  /// nil: there was none, so there are no rates. `ended`: the exchanges that ended in that time.
   mutating func take(
     _ connections: [JSONValue], _ byteRates: [String: Double], _ decisions: [JSONValue],
     known: (String) -> Double, milliseconds: Int64?, ended: Double?, wall: Int64
@@ -78,7 +78,7 @@ struct Traffic: Sendable {
     // A full sample without a known exchange: others have ended between the two.
     let isGap = milliseconds != nil && news == decisions.count && news == TopResource.sampleSize
     let weight = isGap && news > 0 ? max(1, (ended ?? 0) / Double(news)) : 1
-    // The oldest first, so the newest has the last word.
+    // The oldest first, so the newest values remain.
     for decision in decisions.reversed() {
       let key = Key(
         who: TopData.who(decision), program: TopData.program(decision),

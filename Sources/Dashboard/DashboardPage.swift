@@ -1,6 +1,6 @@
-// The page of `sallyport dashboard`: HTML, a style sheet and a script, in the files of `page`, which the build puts
-// into the program. Browsers get them as they are: there is no build step, and nothing comes from elsewhere. Tests:
-// test_dashboard.py.
+// The page of `sallyport dashboard`: HTML, a style sheet and a script, from the files in `page`, which the build embeds
+// in the program. Browsers get them unchanged: there is no build step, and nothing comes from elsewhere.
+// Tests: test_dashboard.py.
 
 /// A file of the page.
 public struct DashboardFile: Sendable {
@@ -9,7 +9,7 @@ public struct DashboardFile: Sendable {
 }
 
 public enum DashboardPage {
-  /// What is served under a path; nil where nothing is.
+  /// The file for a path; nil if there is none.
   public static func file(_ path: String) -> DashboardFile? {
     switch path {
     case "/": DashboardFile(type: "text/html; charset=utf-8", bytes: PackageResources.index_html)
@@ -20,7 +20,7 @@ public enum DashboardPage {
     }
   }
 
-  /// What a browser without a session sees. `sentence` is ours, and holds no text of a request.
+  /// The page for a browser without a session. `sentence` is ours and contains no text from a request.
   public static func doorstep(_ sentence: String) -> String {
     """
     <!DOCTYPE html>

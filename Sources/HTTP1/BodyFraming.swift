@@ -1,4 +1,4 @@
-// How the length of a message body is found (RFC 9112, 6.3): one pure function for requests, one for responses.
+// How the length of a message body is determined (RFC 9112, 6.3): one pure function for requests, one for responses.
 
 import Bytes
 
@@ -7,7 +7,7 @@ public enum BodyFraming: Equatable, Sendable {
   /// Content-Length, in bytes.
   case length(UInt64)
   case chunked
-  /// A response that ends with its connection.
+  /// A response that ends when its connection closes.
   case untilClose
 
   /// Steps 3 to 7 of RFC 9112, 6.3, for a request.
@@ -17,8 +17,8 @@ public enum BodyFraming: Equatable, Sendable {
     explicit(fields, bytes, minorVersion: minorVersion).map { $0 ?? .none }
   }
 
-  /// RFC 9112, 6.3, for a response. What the fields say must make sense also where the status allows no body, but not
-  /// where CONNECT was granted: a client must ignore them there (step 2), for what follows is the tunnel.
+  /// RFC 9112, 6.3, for a response. The fields must be consistent even if the status allows no body. The exception is a
+  /// successful CONNECT: a client must ignore them there (step 2), because the tunnel follows.
   static func ofResponse(
     _ fields: FieldSection, _ bytes: Span<UInt8>, status: Int, minorVersion: Int, toHead: Bool, toConnect: Bool = false
   ) -> Result<BodyFraming, MessageFault> {
@@ -29,7 +29,7 @@ public enum BodyFraming: Equatable, Sendable {
     }
   }
 
-  /// What the fields say; nil where they say nothing.
+  /// The framing given by the fields; nil if they give none.
   private static func explicit(
     _ fields: FieldSection, _ bytes: Span<UInt8>, minorVersion: Int
   ) -> Result<BodyFraming?, MessageFault> {

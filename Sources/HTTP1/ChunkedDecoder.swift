@@ -1,17 +1,17 @@
-// The chunked coding (RFC 9112, 7.1), fed with whatever has arrived.
+// The chunked coding (RFC 9112, 7.1), decoded from whatever has arrived.
 //
-// The decoder never looks behind what it is given: a size line or a trailer section that is not all there is left with
-// the caller, who shows it again with more behind it. Both are bounded, so that what has to be kept is, too.
+// The decoder keeps no bytes. An incomplete size line or trailer section stays with the caller, who passes it again
+// when more has arrived. The length of both is limited, and so is what the caller must keep.
 
 import Bytes
 
 public struct ChunkedDecoder: Sendable, Equatable {
   public enum Event: Equatable, Sendable {
-    /// These bytes of the input are content; everything before them is spent.
+    /// These bytes of the input are content; everything before them is consumed.
     case data(Range<Int>)
-    /// Nothing more can be read; the first `consumed` bytes are spent.
+    /// Nothing more can be decoded yet; the first `consumed` bytes are consumed.
     case needMore(consumed: Int)
-    /// The last chunk has been read; a trailer section begins behind `consumed` bytes.
+    /// The last chunk has been read; a trailer section begins after `consumed` bytes.
     case lastChunk(consumed: Int)
     case invalid(MessageFault)
   }
@@ -26,15 +26,15 @@ public struct ChunkedDecoder: Sendable, Equatable {
   private var overheadBytes: UInt64 = 0
   private var contentBytes: UInt64 = 0
 
-  /// Longest size line in bytes, extensions and CR LF included: no extension in use comes near it.
+  /// The longest size line in bytes, including extensions and CR LF. No extension in use comes near it.
   public static let longestSizeLine = 1024
-  /// Framing may cost this many bytes, and eight for each byte of content: a sender of single bytes needs five.
+  /// Framing may take this many bytes, plus eight for each byte of content: a sender of one-byte chunks needs five.
   static let overheadAllowance: UInt64 = 16 << 10
   static let overheadPerContentByte: UInt64 = 8
 
   public init() {}
 
-  /// Reads on from `from`.
+  /// Continues at `from`.
   public mutating func next(_ bytes: Span<UInt8>, from: Int) -> Event {
     var at = from
     while true {
@@ -91,7 +91,7 @@ public struct ChunkedDecoder: Sendable, Equatable {
       if case .invalid(let fault) = breakOff(bytes, at, otherwise: .badChunkSize) { return .invalid(fault) }
       return .incomplete
     }
-    // The limit cuts a line that is fine so far, never one that is wrong already.
+    // The limit applies to a line that is fine so far. A line that is already wrong gets its own fault.
     let window = bytes.extracting(0..<min(bytes.count, from + longestSizeLine))
     switch readLineEnd(window, from: at) {
     case .incomplete:
@@ -103,7 +103,7 @@ public struct ChunkedDecoder: Sendable, Equatable {
     }
   }
 
-  /// *( ";" name [ "=" value ] ) without the bad white space that RFC 9112, 7.1.1 tells senders not to write.
+  /// *( ";" name [ "=" value ] ) without the bad white space that senders must not generate (RFC 9112, 7.1.1).
   private static func isExtension(_ bytes: Span<UInt8>, _ range: Range<Int>) -> Bool {
     var at = range.lowerBound
     func skipToken() -> Bool {
@@ -130,9 +130,9 @@ public struct ChunkedDecoder: Sendable, Equatable {
   }
 }
 
-/// A trailer section (RFC 9112, 7.1.2), read whole.
+/// A trailer section (RFC 9112, 7.1.2), read as a whole.
 public struct TrailerReader {
-  /// Reads the section that begins at `from` into `fields` and drops what ends at this hop.
+  /// Reads the section that begins at `from` into `fields`, and drops the hop-by-hop fields.
   public static func read(
     _ bytes: Span<UInt8>, from: Int, limits: HeadLimits, into fields: inout FieldSection
   ) -> HeadProgress {
@@ -142,7 +142,7 @@ public struct TrailerReader {
     guard case .complete = progress else { return progress }
     for index in fields.lines.indices {
       switch fields.lines[index].known {
-      // RFC 9110, 6.5.1: what frames, routes or authenticates is no trailer field.
+      // RFC 9110, 6.5.1: fields for framing, routing or authentication are not allowed as trailers.
       case .contentLength, .transferEncoding, .host, .authorization, .proxyAuthorization, .maxForwards, .te, .trailer,
         .expect:
         return .invalid(.forbiddenTrailer)

@@ -1,20 +1,21 @@
 // Fields that Connection must not name (RFC 9110, 7.6.1: "intended for all recipients of the content").
 //
-// A field that Connection names ends at this hop. Had it been judged, framed or decided by before, what arrives would be
-// another message than the one that was checked: an answer whose Content-Type a rule has accepted arrives without it, a body
-// that was decoded to be checked arrives without its Content-Encoding, a part of a range as the whole. Naming one of these is
-// malformed, in requests and in responses. Fields that nobody listed may be named, as the RFC says; of the fields of the
-// connection itself `TE` is right in requests (RFC 9110, 10.1.4), and means nothing in responses.
+// A field that Connection names ends at this hop. If the proxy used that field for a decision, for framing or for
+// decoding, the receiver would get a different message from the one that was checked. For example, an answer would lose
+// the Content-Type that a rule accepted, a body that was decoded for a check would lose its Content-Encoding, and a
+// part of a range would look like the whole. So naming one of these fields is malformed, in requests and in responses.
+// Fields that are not in this list may be named, as the RFC allows. Of the fields about the connection itself, `TE` is
+// correct in requests (RFC 9110, 10.1.4) and means nothing in responses.
 //
-// Proxy-Connection is no field of the RFC: only `close` and `keep-alive` are heeded of it, and nothing that it names is dropped.
-// Tests: ConnectionOptionsTests.
+// Proxy-Connection is not a field of the RFC. Only its `close` and `keep-alive` are honoured, and nothing that it names
+// is dropped. Tests: ConnectionOptionsTests.
 
 import Bytes
 
 enum EndToEndFields {
-  /// Whether `name` may not be named by Connection.
+  /// Whether Connection must not name `name`.
   static func contains(_ bytes: Span<UInt8>, _ name: Range<Int>, isResponse: Bool) -> Bool {
-    // What nearly every Connection says, at once.
+    // The usual values of Connection, checked first.
     if bytes.equals(name, ignoringCase: "close") || bytes.equals(name, ignoringCase: "keep-alive") { return false }
     for field in all where bytes.equals(name, ignoringCase: field) { return true }
     return isResponse && bytes.equals(name, ignoringCase: "te")
@@ -22,18 +23,19 @@ enum EndToEndFields {
 
   /// In lower case.
   private static let all: [StaticString] = [
-    // What frames and routes a message: without it another message would follow, or go elsewhere.
+    // Framing and routing. Without them the message would be a different one, or go elsewhere.
     "host", "content-length", "transfer-encoding", "trailer", "max-forwards", "expect",
-    // What says how content is read: types, codings, parts, digests. Rules judge answers by them.
+    // How the content is to be read: types, codings, parts, digests. Rules judge answers by them.
     "content-type", "content-encoding", "content-range", "content-language", "content-location",
     "content-disposition", "content-md5", "content-digest", "repr-digest", "digest",
-    // Who asks, and what a server tells the client to keep. Rules set and remove them.
+    // Who is asking, and what a server tells the client to keep. Rules set and remove them.
     "authorization", "authentication-info", "www-authenticate", "cookie", "set-cookie", "origin", "referer",
     "user-agent",
-    // What is asked for.
+    // What is requested.
     "accept", "accept-charset", "accept-encoding", "accept-language", "range", "if-range", "if-match", "if-none-match",
     "if-modified-since", "if-unmodified-since",
-    // Where the client goes next, and for how long an answer holds: caches behind the proxy would keep what is none of theirs.
+    // Where the client goes next, and how long an answer is valid: caches after the proxy would store what they must
+    // not.
     "location", "refresh", "retry-after", "allow", "accept-ranges", "etag", "last-modified", "date", "age", "expires",
     "cache-control", "pragma", "vary", "warning", "strict-transport-security", "content-security-policy",
   ]

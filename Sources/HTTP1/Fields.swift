@@ -1,11 +1,11 @@
-// Header and trailer sections (RFC 9112, 5) as slices into the bytes they were read from.
+// Header and trailer sections (RFC 9112, 5) as slices into the bytes from which they were read.
 //
-// A section is read whole, once its last line is there; its lines are offsets, so that reading allocates nothing and
-// what is forwarded unchanged is copied in runs. Fields that the proxy acts on are recognised while they are read.
+// A section is read as a whole, once its last line has arrived. Its lines are offsets, so reading allocates nothing,
+// and unchanged lines are copied in runs. Fields that the proxy acts on are recognised during reading.
 
 import Bytes
 
-/// Fields whose meaning the proxy knows.
+/// Fields that have a meaning for the proxy.
 public enum KnownField: UInt8, Sendable {
   case other
   case accept, authorization, connection, contentEncoding, contentLength, contentType, cookie, date, expect, host
@@ -13,7 +13,7 @@ public enum KnownField: UInt8, Sendable {
   case proxyAuthenticate, proxyAuthenticationInfo, proxyAuthorization, proxyConnection
   case setCookie, te, trailer, transferEncoding, upgrade, via, wwwAuthenticate
 
-  /// Recognises a name, in either case.
+  /// Recognises a name in any case.
   static func identify(_ bytes: Span<UInt8>, _ name: Range<Int>) -> KnownField {
     func of(_ text: StaticString, _ field: KnownField) -> KnownField {
       bytes.equals(name, ignoringCase: text) ? field : .other
@@ -53,7 +53,7 @@ public enum KnownField: UInt8, Sendable {
     }
   }
 
-  /// Fields that end at this hop whether or not Connection names them (RFC 9110, 7.6.1 and 11.7).
+  /// Fields that always end at this hop, whether or not Connection names them (RFC 9110, 7.6.1 and 11.7).
   public var isHopByHop: Bool {
     switch self {
     case .connection, .keepAlive, .proxyConnection, .proxyAuthenticate, .proxyAuthenticationInfo, .proxyAuthorization,
@@ -68,14 +68,14 @@ public enum KnownField: UInt8, Sendable {
 public struct FieldLine: Sendable {
   public let name: Range<Int>
   public let value: Range<Int>
-  /// From the first byte of the name to behind CR LF.
+  /// From the first byte of the name to the end of CR LF.
   public let line: Range<Int>
   public let known: KnownField
-  /// Whether the line ends at this hop, for Connection names it or a rule removes it.
+  /// Whether the line ends at this hop, because Connection names it or a rule removes it.
   public var isDropped = false
 }
 
-/// Most of what a head may hold.
+/// The limits for a head.
 public struct HeadLimits: Sendable, Equatable {
   public let bytes: Int
   public let fields: Int
@@ -86,22 +86,22 @@ public struct HeadLimits: Sendable, Equatable {
   }
 }
 
-/// How far a reader of a head came.
+/// The progress of reading a head.
 public enum HeadProgress: Equatable, Sendable {
   /// The head is the first `count` bytes.
   case complete(count: Int)
-  /// It is not all there yet, and nothing in it is wrong so far.
+  /// It has not arrived completely; so far nothing is wrong.
   case incomplete
   case invalid(MessageFault)
 }
 
-/// The lines of a header or trailer section, in storage that is used again.
+/// The lines of a header or trailer section, in reusable storage.
 public struct FieldSection: Sendable {
   public var lines: [FieldLine] = []
 
   public init() { lines.reserveCapacity(64) }
 
-  /// Most options in all Connection fields of a message: real ones have one to three.
+  /// The most options in all Connection fields of a message. Real messages have one to three.
   static let maximumConnectionOptions = 32
 
   /// Reads lines from `from` to the empty line that ends the section.
@@ -142,8 +142,8 @@ public struct FieldSection: Sendable {
     }
   }
 
-  /// Marks as dropped the fields that end at this hop, those that Connection names among them. Without some the rest would be
-  /// another message than the one that was checked: naming these is a fault (`EndToEndFields`).
+  /// Marks the hop-by-hop fields as dropped, including those that Connection names. Without some fields, the rest would
+  /// be a different message from the one that was checked. Naming one of those is a fault (`EndToEndFields`).
   mutating func dropHopByHop(
     _ bytes: Span<UInt8>, _ options: inout ConnectionOptions, isResponse: Bool
   ) -> MessageFault? {
@@ -171,7 +171,7 @@ public struct FieldSection: Sendable {
     }
   }
 
-  /// Whether a line that is not dropped bears this name, given in lower case.
+  /// Whether a line that is not dropped has this name. The name is in lower case.
   public func contains(_ name: [UInt8], in bytes: Span<UInt8>) -> Bool {
     for index in lines.indices where !lines[index].isDropped {
       if bytes.equals(lines[index].name, ignoringCase: name.span) { return true }
@@ -179,14 +179,14 @@ public struct FieldSection: Sendable {
     return false
   }
 
-  /// Drops every line that bears this name, given in lower case.
+  /// Drops every line with this name. The name is in lower case.
   public mutating func drop(_ name: [UInt8], in bytes: Span<UInt8>) {
     for index in lines.indices where lines[index].name.count == name.count {
       if bytes.equals(lines[index].name, ignoringCase: name.span) { lines[index].isDropped = true }
     }
   }
 
-  /// Undoes the drop of every line of this field. Whether there is one.
+  /// Undoes the drop of every line of this field. Returns whether there is one.
   public mutating func keep(_ field: KnownField) -> Bool {
     var isThere = false
     for index in lines.indices where lines[index].known == field {
@@ -196,7 +196,7 @@ public struct FieldSection: Sendable {
     return isThere
   }
 
-  /// The Connection fields as one list, for what comes when their bytes are gone.
+  /// The Connection fields as one list, for use after their bytes are gone.
   public func connectionOptions(_ bytes: Span<UInt8>) -> [UInt8] {
     var options: [UInt8] = []
     for index in lines.indices where lines[index].known == .connection {
@@ -206,15 +206,15 @@ public struct FieldSection: Sendable {
     return options
   }
 
-  /// Drops the lines whose names stand in a list (RFC 9110, 7.6.1).
+  /// Drops the lines whose names are in a list (RFC 9110, 7.6.1).
   public mutating func drop(namedIn list: [UInt8], _ bytes: Span<UInt8>) {
     var elements = ListElements(0..<list.count)
     while let element = elements.next(list.span) { drop(list[element].map(\.asciiLowercased), in: bytes) }
   }
 
-  /// Takes names (in lower case) and those of a list of Connection out of what Trailer announces (RFC 9110, 6.6.2), for the
-  /// trailers will not have them. Answers the line that takes the place of those that there were; empty: none does, for all is
-  /// as it came, or nothing is announced any more.
+  /// Removes names (in lower case), and those in a list from Connection, from the announcement in Trailer (RFC 9110,
+  /// 6.6.2), because the trailers will not have them. Returns the line that replaces the existing ones. It is empty if
+  /// nothing changes or nothing remains to be announced.
   public mutating func announceTrailers(
     _ bytes: Span<UInt8>, without removed: [[UInt8]], _ namedInConnection: [UInt8]
   ) -> [UInt8] {
@@ -244,7 +244,7 @@ public struct FieldSection: Sendable {
     for index in lines.indices where lines[index].known == field { lines[index].isDropped = true }
   }
 
-  /// The value of this field where it comes once; nil where it is not there, or comes again.
+  /// The value of this field if it occurs exactly once; otherwise nil.
   public func only(_ field: KnownField) -> Range<Int>? {
     var found: Range<Int>? = nil
     for index in lines.indices where lines[index].known == field {
@@ -254,7 +254,7 @@ public struct FieldSection: Sendable {
     return found
   }
 
-  /// The values of this field where it comes more than once; else none, without an allocation.
+  /// The values of this field if it occurs more than once; otherwise an empty array, without an allocation.
   public func repeated(_ field: KnownField) -> [Range<Int>] {
     var count = 0
     for index in lines.indices where lines[index].known == field { count += 1 }
@@ -268,7 +268,7 @@ public struct FieldSection: Sendable {
     return nil
   }
 
-  /// Appends the lines that are not dropped, in runs, as they came.
+  /// Appends the lines that are not dropped, unchanged and in runs.
   public func write(_ bytes: Span<UInt8>, to buffer: inout ByteBuffer) {
     var run = 0..<0
     for index in lines.indices where !lines[index].isDropped {
@@ -284,8 +284,8 @@ public struct FieldSection: Sendable {
   }
 }
 
-/// Finds the CR LF that ends the line whose content begins at `from`, and checks what stands before it.
-/// `complete(count:)` is the index of the CR.
+/// Finds the CR LF that ends the line whose content begins at `from`, and checks the bytes before it.
+/// `complete(count:)` has the index of the CR.
 func readLineEnd(_ bytes: Span<UInt8>, from: Int) -> HeadProgress {
   var at = from
   while true {
@@ -302,18 +302,18 @@ func readLineEnd(_ bytes: Span<UInt8>, from: Int) -> HeadProgress {
   }
 }
 
-/// What the Connection fields of a message ask for (RFC 9110, 7.6.1).
+/// The options in the Connection fields of a message (RFC 9110, 7.6.1).
 public struct ConnectionOptions: Sendable, Equatable {
   public var close = false
   public var keepAlive = false
   public var upgrade = false
   public var te = false
-  /// Fields are named that end at this hop, among the trailers too (RFC 9110, 7.6.1).
+  /// It names fields that end at this hop, perhaps among the trailers (RFC 9110, 7.6.1).
   public var namesFields = false
 
   public init() {}
 
-  /// Proxy-Connection is no standard field; of it only what old clients mean by it is heeded.
+  /// Proxy-Connection is not a standard field. Only what old clients mean by it is honoured.
   mutating func note(_ bytes: Span<UInt8>, _ element: Range<Int>, isConnection: Bool) {
     if bytes.equals(element, ignoringCase: "close") {
       close = true

@@ -1,5 +1,5 @@
-// The media type of gRPC (PROTOCOL-HTTP2.md): `application/grpc`, or that with `+` and what messages are written in. gRPC-Web is
-// another, which HTTP/1.1 carries.
+// The media type of gRPC (PROTOCOL-HTTP2.md): `application/grpc`, optionally with `+` and the format of the messages.
+// gRPC-Web is a different type, for HTTP/1.1.
 
 import Bytes
 

@@ -1,8 +1,8 @@
-// Dates as HTTP writes them (RFC 9110, 5.6.7) and as logs do (RFC 3339), from seconds since 1970.
+// Writes dates in the formats of HTTP (RFC 9110, 5.6.7) and of logs (RFC 3339), from seconds since 1970.
 
 import Bytes
 
-/// A moment in the calendar, UTC.
+/// A moment in the calendar, in UTC.
 public struct CalendarTime: Equatable, Sendable {
   public let year: Int
   /// 1 … 12
@@ -15,7 +15,7 @@ public struct CalendarTime: Equatable, Sendable {
   /// 0 is Sunday.
   public let weekday: Int
 
-  /// Days to the civil calendar by the rule of 400-year eras, counted from 1 March.
+  /// Days to the civil calendar, in eras of 400 years, counted from 1 March.
   public init(secondsSince1970: Int64) {
     var days = secondsSince1970 / 86_400
     var rest = Int(secondsSince1970 % 86_400)

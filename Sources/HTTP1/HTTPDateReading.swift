@@ -1,11 +1,11 @@
-// Dates as HTTP reads them (RFC 9110, 5.6.7): the three formats, in any case of letters (RFC 9111, 4.2), and no zone but GMT.
-// Tests: HTTPDateTests.
+// Reads HTTP dates (RFC 9110, 5.6.7): all three formats, in any case of letters (RFC 9111, 4.2), and with GMT as the
+// only zone. Tests: HTTPDateTests.
 
 import Bytes
 
 /// A moment in seconds since 1970, read from a field.
 public enum HTTPDate {
-  /// nil where `text` is no HTTP-date. `now`: by which the century of two digits is found, as the RFC has it.
+  /// nil if `text` is not an HTTP-date. `now` determines the century of a two-digit year, as in the RFC.
   public static func read(_ text: Span<UInt8>, now: Int64) -> Int64? {
     // Sun, 06 Nov 1994 08:49:37 GMT
     if text.count == 29, text[3] == 0x2c { return fixdate(text) }
@@ -41,7 +41,7 @@ public enum HTTPDate {
     let present = CalendarTime(secondsSince1970: now)
     let year = present.year / 100 * 100 + short
     guard let moment = seconds(year, month, day, clock) ?? seconds(year - 100, month, day, clock) else { return nil }
-    // More than 50 years ahead is the same two digits of the past.
+    // A date more than 50 years ahead means the same two digits in the past.
     let limit = seconds(present.year + 50, present.month, min(present.day, 28), 0).map { $0 + 86_400 } ?? .max
     return moment > limit ? seconds(year - 100, month, day, clock) : moment
   }

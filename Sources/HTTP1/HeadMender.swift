@@ -1,17 +1,17 @@
-// Heads of responses as servers write them, not as RFC 9112 asks for: what is unambiguous is written again as it should be,
-// and the strict reader reads that. What leaves for the client is so strict by construction, and a head that needs no
-// mending costs nothing of this.
+// Repairs heads of responses that are written as servers do and not as RFC 9112 requires. What is unambiguous is
+// rewritten in the correct form, and the strict reader then reads that. So what is sent to the client is always strict.
+// A correct head does not pass through here and costs nothing.
 //
-// What is mended, with the section that lets or makes a proxy do so: lines that end with LF alone (2.2), a status line
-// without the space after its status or with more than one before it (4), white space between a name and its colon (5.1),
-// folded fields (5.2), control characters within a value (RFC 9110, 5.5). What is not: a bare CR and NUL, which are read in
-// different ways, names that are no tokens, lines without a colon, and whatever frames the message. A fold or a space before
-// the colon of such a field is refused, since some readers would not see the field. How it is tested: HeadMenderTests,
-// ResponseCorpusTests, Tests/Fuzz/Heads.
+// These are mended, with the section that allows or requires it of a proxy: lines that end with LF alone (2.2), a
+// status line without the space after its status or with more than one before it (4), white space between a name and
+// its colon (5.1), folded fields (5.2), control characters within a value (RFC 9110, 5.5). These are not: a bare CR and
+// NUL, which programs read in different ways, names that are not tokens, lines without a colon, and any field that
+// frames the message. Such a field is rejected if it has a fold or a space before the colon, because some readers would
+// not see it. How it is tested: HeadMenderTests, ResponseCorpusTests, Tests/Fuzz/Heads.
 
 import Bytes
 
-/// What was mended in a head.
+/// The repairs made in a head.
 public struct HeadMendings: OptionSet, Sendable, Equatable {
   public let rawValue: UInt8
 
@@ -23,20 +23,20 @@ public struct HeadMendings: OptionSet, Sendable, Equatable {
   public static let obsoleteLineFolding = HeadMendings(rawValue: 1 << 3)
   public static let controlCharacter = HeadMendings(rawValue: 1 << 4)
 
-  /// The stable words of the log: those of the faults that they would have been.
+  /// The stable words for the log: those of the faults that would otherwise have been reported.
   private static let words: [(HeadMendings, MessageFault)] = [
     (.bareLineFeed, .bareLineFeed), (.statusLine, .badStatusLine), (.spaceBeforeColon, .spaceBeforeColon),
     (.obsoleteLineFolding, .obsoleteLineFolding), (.controlCharacter, .controlCharacter),
   ]
 
-  /// `bare-lf,obs-fold`; empty where nothing was mended.
+  /// `bare-lf,obs-fold`; empty if nothing was mended.
   public var text: String {
     Self.words.filter { contains($0.0) }.map(\.1.rawValue).joined(separator: ",")
   }
 }
 
 extension MessageFault {
-  /// Whether a head with this fault may be one that can be mended.
+  /// Whether a head with this fault may be mendable.
   var mayBeMended: Bool {
     switch self {
     case .bareLineFeed, .badStatusLine, .spaceBeforeColon, .obsoleteLineFolding, .controlCharacter: true
@@ -46,7 +46,7 @@ extension MessageFault {
 }
 
 extension KnownField {
-  /// Whether the field says where a message ends, or what becomes of its connection: never mended.
+  /// Whether the field determines where a message ends or what happens to its connection. Such a field is never mended.
   var isStrict: Bool {
     switch self {
     case .connection, .contentLength, .keepAlive, .proxyConnection, .te, .trailer, .transferEncoding, .upgrade: true
@@ -55,7 +55,7 @@ extension KnownField {
   }
 }
 
-/// Writes the head of a response again, mended.
+/// Rewrites the head of a response, mended.
 struct HeadMender: ~Copyable, ~Escapable {
   private let bytes: Span<UInt8>
   private var at = 0
@@ -64,8 +64,8 @@ struct HeadMender: ~Copyable, ~Escapable {
   @_lifetime(copy bytes)
   init(_ bytes: Span<UInt8>) { self.bytes = bytes }
 
-  /// Appends the head at the beginning of the bytes to `out`, up to and with its empty line. `complete`: how many bytes it
-  /// took. What is said of a prefix is final, but for `incomplete`.
+  /// Appends the mended head to `out`, including its empty line. `complete`: how many of the bytes it used. Any result
+  /// for a prefix is final, except `incomplete`.
   mutating func mend(fields limit: Int, into out: inout ByteBuffer) -> HeadProgress {
     if let stop = mendStatusLine(&out) { return stop }
     var count = 0
@@ -74,7 +74,7 @@ struct HeadMender: ~Copyable, ~Escapable {
       guard at < bytes.count else { return .incomplete }
       switch readLine(from: at) {
       case .stopped(let progress):
-        // What is wrong already is refused before the line is complete.
+        // A fault is reported even before the line is complete.
         if let fault = nameFault(folds) { return .invalid(fault) }
         return progress
       case .line(let content, let next):
@@ -86,7 +86,7 @@ struct HeadMender: ~Copyable, ~Escapable {
         if bytes[content.lowerBound].isBlank {
           guard let field = folds, !field.isStrict else { return .invalid(.obsoleteLineFolding) }
           let value = bytes.trimmingBlanks(content)
-          // Some readers take a line of nothing but blanks for the end of the head.
+          // Some readers treat a line of only blanks as the end of the head.
           if value.isEmpty { return .invalid(.obsoleteLineFolding) }
           mendings.insert(.obsoleteLineFolding)
           out.append(0x20)
@@ -107,12 +107,12 @@ struct HeadMender: ~Copyable, ~Escapable {
   // MARK: Lines
 
   private enum Line {
-    /// Without its end, and where the next one begins.
+    /// The line without its end, and where the next one begins.
     case line(Range<Int>, next: Int)
     case stopped(HeadProgress)
   }
 
-  /// Finds the end of a line: LF, and a CR before it.
+  /// Finds the end of a line: LF, optionally with a CR before it.
   private mutating func readLine(from: Int) -> Line {
     var index = from
     while true {
@@ -132,7 +132,7 @@ struct HeadMender: ~Copyable, ~Escapable {
     }
   }
 
-  /// "HTTP/1." DIGIT 1*SP 3DIGIT [ SP reason ], which ends at a LF.
+  /// "HTTP/1." DIGIT 1*SP 3DIGIT [ SP reason ], ended by LF.
   private mutating func mendStatusLine(_ out: inout ByteBuffer) -> HeadProgress? {
     let version = ResponseHead.versionBytes
     for index in 0..<min(bytes.count, version) where !ResponseHead.mayStand(bytes[index], at: index) {
@@ -170,7 +170,7 @@ struct HeadMender: ~Copyable, ~Escapable {
 
   // MARK: Fields
 
-  /// What is wrong with the name at the beginning of the line at hand, as far as the line has come; nil: nothing so far.
+  /// What is wrong with the name at the beginning of the current line, as far as it has arrived; nil: nothing so far.
   private func nameFault(_ folds: KnownField?) -> MessageFault? {
     if bytes[at].isBlank { return folds.map(\.isStrict) ?? true ? .obsoleteLineFolding : nil }
     var index = at
@@ -185,8 +185,8 @@ struct HeadMender: ~Copyable, ~Escapable {
     return index > name.upperBound && KnownField.identify(bytes, name).isStrict ? .spaceBeforeColon : nil
   }
 
-  /// Appends a field whose name has been looked at, without the end of its line: more of it may follow. nil: it frames the
-  /// message, and its value holds a control character.
+  /// Appends a field whose name has been checked, without its line end, because a fold may follow. nil: the field
+  /// frames the message and its value has a control character.
   private mutating func appendField(_ line: Range<Int>, to out: inout ByteBuffer) -> KnownField? {
     var index = line.lowerBound
     while bytes[index].isTokenCharacter { index &+= 1 }
@@ -203,8 +203,8 @@ struct HeadMender: ~Copyable, ~Escapable {
     return field
   }
 
-  /// Appends a value with a space in place of each control character: a tab is none here (RFC 9110, 5.5). Whether there
-  /// was one.
+  /// Appends a value with a space in place of each control character; a tab does not count as one (RFC 9110, 5.5).
+  /// Returns whether there was one.
   private func appendValue(_ value: Range<Int>, to out: inout ByteBuffer) -> Bool {
     let value = bytes.extracting(value)
     var from = 0

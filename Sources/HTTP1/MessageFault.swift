@@ -1,7 +1,7 @@
-// Everything for which a message is refused. Of a request nothing is ever mended: a proxy that enforces a policy must not
-// guess what the next server would have read. Of a response some of it is (HeadMender).
+// All reasons to reject a message. Requests are never mended: a proxy that enforces a policy must not guess what the
+// next server would have read. Some faults of responses are mended (HeadMender).
 
-/// Why a message is refused. The raw value is the stable word that logs and tests know; `sentence` is for people.
+/// Why a message is rejected. The raw value is the stable word for logs and tests; `sentence` is for people.
 public enum MessageFault: String, Error, Equatable, Sendable, CaseIterable {
   // The start line (RFC 9112, 3 and 4).
   case badMethod = "bad-method"
@@ -101,6 +101,6 @@ public enum MessageFault: String, Error, Equatable, Sendable, CaseIterable {
     }
   }
 
-  /// Whether a request with this fault is answered 431 rather than 400 (RFC 6585, 5).
+  /// Whether a request with this fault is answered with 431 instead of 400 (RFC 6585, 5).
   public var isHeadLimit: Bool { self == .headTooLarge || self == .tooManyFields }
 }

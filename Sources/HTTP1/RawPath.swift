@@ -1,10 +1,10 @@
-// A path with bytes above 0x7F, which RFC 3986 does not allow, in percent-encoding. Tests: RawPathTests.
+// Percent-encodes the bytes above 0x7F in a path, which RFC 3986 does not allow. Tests: RawPathTests.
 
 import Bytes
 
-/// Encodes paths that came as they must not leave.
+/// Encodes paths that must not be sent as they were received.
 public enum RawPath {
-  /// Writes a head with each byte above 0x7F of its path as `%` and two digits.
+  /// Writes a head with each byte above 0x7F in its path as `%` and two digits.
   public static func encode(_ head: Span<UInt8>, path: Range<Int>, to out: inout ByteBuffer) {
     out.append(head.extracting(0..<path.lowerBound))
     for index in path {

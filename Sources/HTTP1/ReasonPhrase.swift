@@ -1,8 +1,8 @@
-// The phrases of RFC 9110, 15, for responses that came without one: HTTP/2 has none, and some programs take a status line without a
-// phrase for no status at all.
+// The phrases of RFC 9110, 15, for responses without one: HTTP/2 has none, and some programs do not accept a status
+// line without a phrase.
 
 public enum ReasonPhrase {
-  /// Empty where the status is not registered there.
+  /// Empty if the status is not registered there.
   public static func of(_ status: Int) -> StaticString {
     switch status {
     case 100: "Continue"

@@ -1,18 +1,18 @@
-// The head of a request as a proxy reads it (RFC 9112, 3): strict, in one pass, nothing allocated.
+// The head of a request as a proxy reads it (RFC 9112, 3): strict, in one pass, without allocations.
 //
-// `read` looks at the bytes from their beginning each time it is called. A caller calls it when the first bytes are
-// there and again when another line feed has come, so that a head that drips in costs at most one pass a line.
+// `read` starts at the first byte each time it is called. A caller calls it when the first bytes are there, and again
+// after each further line feed. So a head that arrives slowly costs at most one pass per line.
 
 import Bytes
 
 /// The form of a request target (RFC 9112, 3.2).
 public enum TargetForm: Sendable, Equatable { case absolute, authority, asterisk, origin }
 
-/// Methods that the proxy treats in a way of their own.
+/// Methods that the proxy treats specially.
 public enum KnownMethod: Sendable, Equatable {
   case connect, delete, get, head, options, post, put, trace, other
 
-  /// RFC 9110, 9.2.2: sending it twice means what sending it once does.
+  /// RFC 9110, 9.2.2: sending it twice has the same effect as sending it once.
   public var isIdempotent: Bool {
     switch self {
     case .get, .head, .options, .trace, .put, .delete: true
@@ -21,7 +21,7 @@ public enum KnownMethod: Sendable, Equatable {
   }
 }
 
-/// How far the start line of a head made sense.
+/// How much of the start line of a head was valid.
 public enum Understood: Sendable, Equatable { case nothing, method, target }
 
 /// A request head. Ranges are offsets into the bytes that were read.
@@ -32,21 +32,21 @@ public struct RequestHead: Sendable {
   public private(set) var form = TargetForm.absolute
   /// Whether the scheme of an absolute target, or of a tunnel, is https.
   public private(set) var isHTTPS = false
-  /// Host as it is written in the target, an IPv6 address with its brackets.
+  /// The host as written in the target, an IPv6 address with its brackets.
   public private(set) var host: Range<Int> = 0..<0
-  /// Port in the target; nil where it names none.
+  /// The port in the target; nil if it has none.
   public private(set) var port: UInt16?
-  /// Host and port as they are written.
+  /// Host and port as written.
   public private(set) var authority: Range<Int> = 0..<0
-  /// Path, without query; empty where the target has none.
+  /// The path without the query; empty if the target has none.
   public private(set) var path: Range<Int> = 0..<0
   /// From the path to the end of the target, with the query.
   public private(set) var pathAndQuery: Range<Int> = 0..<0
-  /// Whether the path holds bytes above 0x7F, which the caller allowed for: it must not leave so.
+  /// Whether the path contains bytes above 0x7F. The caller allowed them, but the path must not be sent like this.
   public private(set) var holdsRawPath = false
   /// 1 for HTTP/1.1, 0 for HTTP/1.0.
   public private(set) var minorVersion = 1
-  /// How much of a head that is refused can be told.
+  /// How much of a rejected head can be reported.
   public private(set) var understood = Understood.nothing
   public var fields = FieldSection()
   public private(set) var options = ConnectionOptions()
@@ -54,11 +54,11 @@ public struct RequestHead: Sendable {
 
   public init() {}
 
-  /// Empty lines that are passed over before a request line (RFC 9112, 2.2, asks for at least one): old clients send one
-  /// behind a body, and some two. A bound, since what follows without end is no request.
+  /// The most empty lines that are skipped before a request line (RFC 9112, 2.2, asks for at least one). Old clients
+  /// send one after a body, and some send two. An endless run of them is not a request.
   static let emptyLinesPassedOver = 4
 
-  /// Whether nothing but such lines have come, or a part of one: no request has begun.
+  /// Whether only such lines, or a part of one, have arrived: no request has begun.
   public static func isPassedOver(_ bytes: Span<UInt8>) -> Bool {
     let at = endOfEmptyLines(bytes)
     return at == bytes.count || at + 1 == bytes.count && bytes[at] == 0x0d && at < 2 * emptyLinesPassedOver
@@ -72,12 +72,12 @@ public struct RequestHead: Sendable {
 
   public static func isPassedOver(_ buffer: borrowing ByteBuffer) -> Bool { isPassedOver(buffer.bytes) }
 
-  /// Whether the head stands inside a tunnel that the proxy reads, where it plays the part of the origin server: the
-  /// target is in origin-form then (RFC 9112, 3.2.1), and CONNECT is none of its methods.
+  /// Whether the head is inside a tunnel that the proxy reads as the origin server. Then the target is in origin-form
+  /// (RFC 9112, 3.2.1) and CONNECT is not allowed.
   private var isInTunnel = false
   private var takesRawPath = false
 
-  /// Reads a head from the beginning of `bytes`. `takesRawPath`: bytes above 0x7F are no fault in a path, and there alone.
+  /// Reads a head from the beginning of `bytes`. `takesRawPath`: allows bytes above 0x7F in a path, and nowhere else.
   public mutating func read(
     _ bytes: Span<UInt8>, limits: HeadLimits, isInTunnel: Bool = false, takesRawPath: Bool = false
   ) -> HeadProgress {
@@ -85,7 +85,7 @@ public struct RequestHead: Sendable {
     self.takesRawPath = takesRawPath
     let window = bytes.count > limits.bytes ? bytes.extracting(0..<limits.bytes) : bytes
     let progress = readLines(window, limits: limits)
-    // The limit cuts a head that is fine so far, never one that is wrong already.
+    // The limit applies to a head that is fine so far. A head that is already wrong gets its own fault.
     if progress == .incomplete && bytes.count >= limits.bytes { return .invalid(.headTooLarge) }
     return progress
   }
@@ -104,7 +104,7 @@ public struct RequestHead: Sendable {
     guard bytes[at] == 0x20, !method.isEmpty else { return breakOff(bytes, at, otherwise: .badMethod) }
     knownMethod = Self.identify(bytes, method)
     understood = .method
-    // Some servers read `delete` as DELETE, which a rule on methods would not.
+    // Some servers read `delete` as DELETE, but a rule on methods would not.
     if knownMethod == .other, Self.isKnownButForCase(bytes, method) { return .invalid(.methodCase) }
 
     // 2. Target: characters of a URI, and one space.
@@ -119,7 +119,7 @@ public struct RequestHead: Sendable {
     at &+= 1
     let versionEnd = at + 8
     if bytes.count < versionEnd + 2 {
-      // Not all there: wrong already, or cut short?
+      // Incomplete: is it already wrong, or only cut short?
       let have = at..<min(bytes.count, versionEnd)
       for index in have where !Self.mayBeVersion(bytes[index], at: index - at) {
         return breakOff(bytes, index, otherwise: .badVersion)
@@ -138,14 +138,14 @@ public struct RequestHead: Sendable {
       }
       return .invalid(.unsupportedVersion)
     }
-    // A higher minor version is one that this reader knows the messages of (RFC 9110, 2.5).
+    // The messages of a higher minor version have the same format (RFC 9110, 2.5).
     minorVersion = bytes[versionEnd - 1] == 0x30 ? 0 : 1
     guard bytes[versionEnd] == 0x0d, bytes[versionEnd + 1] == 0x0a else {
       return breakOff(bytes, versionEnd, otherwise: .badVersion)
     }
 
     if let fault = readTarget(bytes) { return .invalid(fault) }
-    // Who shows what was understood of a head that is refused shows no bytes that may be no text.
+    // What is reported of a rejected head must not contain bytes that may not be text.
     if !holdsRawPath { understood = .target }
 
     // 4. Fields.
@@ -191,7 +191,7 @@ public struct RequestHead: Sendable {
     }
   }
 
-  /// What the fields say: Host, connection options, framing.
+  /// Interprets the fields: Host, connection options, framing.
   private mutating func understand(_ bytes: Span<UInt8>) -> MessageFault? {
     if let fault = checkHost(bytes) { return fault }
     options = ConnectionOptions()
@@ -210,7 +210,7 @@ public struct RequestHead: Sendable {
     return nil
   }
 
-  /// RFC 9112, 3.2: the form follows from the method and the first character.
+  /// RFC 9112, 3.2: the method and the first character determine the form.
   private mutating func readTarget(_ bytes: Span<UInt8>) -> MessageFault? {
     host = 0..<0
     port = nil
@@ -263,7 +263,7 @@ public struct RequestHead: Sendable {
       for index in query..<target.upperBound where bytes[index] >= 0x80 { return .badTarget }
       for index in path where bytes[index] >= 0x80 { holdsRawPath = true }
     }
-    // Some servers read "\" in a path as "/", so that a rule on paths would see another path than they do.
+    // Some servers read "\" in a path as "/". A rule on paths would then see another path than they do.
     return bytes.extracting(path).firstIndex(of: 0x5c) == nil ? nil : .badTarget
   }
 
@@ -280,20 +280,20 @@ public struct RequestHead: Sendable {
     }
   }
 
-  /// RFC 9112, 3.2: a request of HTTP/1.1 has exactly one Host, and it is well-formed in every version.
+  /// RFC 9112, 3.2: an HTTP/1.1 request has exactly one Host. In every version it must be well formed.
   private mutating func checkHost(_ bytes: Span<UInt8>) -> MessageFault? {
     var seen = false
     for index in fields.lines.indices where fields.lines[index].known == .host {
       if seen { return .severalHosts }
       seen = true
       let value = fields.lines[index].value
-      // Empty is what a client sends for a target without authority, which none here is but "*".
+      // Clients send an empty Host for a target without an authority. Here only "*" is such a target.
       if value.isEmpty {
         if form == .asterisk { continue }
         return .malformedHostField
       }
       guard case .success(let parts) = HostAndPort.read(bytes, value) else { return .malformedHostField }
-      // Inside a tunnel Host says which server is meant, for the target does not.
+      // Inside a tunnel, Host names the server, because the target does not.
       if form == .origin {
         authority = parts.authority
         host = parts.host
@@ -303,12 +303,12 @@ public struct RequestHead: Sendable {
     return seen || minorVersion == 0 ? nil : .missingHost
   }
 
-  /// Whether the connection is kept (RFC 9112, 9.3): never for HTTP/1.0, whose keep-alive is not for proxies.
+  /// Whether the connection persists (RFC 9112, 9.3). Never for HTTP/1.0, whose keep-alive is not for proxies.
   public var isPersistent: Bool { minorVersion == 1 && !options.close }
 }
 
-/// The verdict on a line that breaks off at `at`: names the fault better than `otherwise` where it can, and waits for the
-/// byte behind a CR, which says what the CR is.
+/// The result for a line that ends too early at `at`. If possible it names a better fault than `otherwise`. It waits
+/// for the byte after a CR, which decides what the CR is.
 func breakOff(_ bytes: Span<UInt8>, _ at: Int, otherwise: MessageFault) -> HeadProgress {
   let byte = bytes[at]
   if byte == 0x0a { return .invalid(.bareLineFeed) }
@@ -319,13 +319,14 @@ func breakOff(_ bytes: Span<UInt8>, _ at: Int, otherwise: MessageFault) -> HeadP
   return .invalid(byte < 0x20 && byte != 0x09 || byte == 0x7f ? .controlCharacter : otherwise)
 }
 
-/// `host [ ":" port ]`, as targets and Host write it. The host's spelling is the policy's to judge; here only its shape.
+/// `host [ ":" port ]`, as in targets and Host. Only the shape is checked here; the policy judges the spelling of the
+/// host.
 public struct HostAndPort: Sendable, Equatable {
   public let host: Range<Int>
-  /// nil: none, or an empty one, which stands for that of the scheme (RFC 3986, 3.2.3).
+  /// nil if there is none, or an empty one, which stands for the scheme's port (RFC 3986, 3.2.3).
   public let port: UInt16?
 
-  /// Both as they are written, without the colon of an empty port.
+  /// Both as written, without the colon of an empty port.
   public let authority: Range<Int>
 
   public static func read(_ bytes: Span<UInt8>, _ range: Range<Int>) -> Result<HostAndPort, MessageFault> {
@@ -362,8 +363,8 @@ public struct HostAndPort: Sendable, Equatable {
 }
 
 extension UInt8 {
-  /// Characters of a request target: those of RFC 3986, and `[ \ ] ^ ` { | }`, which the URL standard leaves bare in a
-  /// query so that browsers send them. No space, no quotes, no `< > #`, nothing above 0x7e.
+  /// The characters of a request target: those of RFC 3986, and `[ \ ] ^ ` { | }`, which browsers send because the URL
+  /// standard does not encode them in a query. No space, no quotes, no `< > #`, nothing above 0x7e.
   var isTargetCharacter: Bool {
     let low: UInt64 = 0xafff_fff2_0000_0000
     let high: UInt64 = 0x7fff_ffff_ffff_ffff
@@ -373,7 +374,7 @@ extension UInt8 {
 
   var isSchemeCharacter: Bool { isASCIILetter || isASCIIDigit || self == 0x2b || self == 0x2d || self == 0x2e }
 
-  /// Letters, digits, "-", "_" and ".": what names on the Internet are made of.
+  /// Letters, digits, "-", "_" and ".": the characters of host names on the Internet.
   var isRegisteredNameCharacter: Bool {
     isASCIILetter || isASCIIDigit || self == 0x2d || self == 0x2e || self == 0x5f
   }

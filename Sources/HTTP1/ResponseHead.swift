@@ -1,5 +1,5 @@
-// The head of a response as a proxy reads it (RFC 9112, 4): as strict as that of a request, or mended first where its reader
-// wants that (HeadMender).
+// The head of a response as a proxy reads it (RFC 9112, 4): as strict as a request's. If its reader asks for it, the
+// head is mended first (HeadMender).
 
 import Bytes
 
@@ -17,7 +17,7 @@ public struct ResponseHead: Sendable {
 
   public init() {}
 
-  /// Reads a head from the beginning of `bytes`; `toHead`, `toConnect` where it answers a request of that method.
+  /// Reads a head from the beginning of `bytes`. `toHead` and `toConnect`: it answers a request with that method.
   public mutating func read(
     _ bytes: Span<UInt8>, limits: HeadLimits, toHead: Bool, toConnect: Bool = false
   ) -> HeadProgress {
@@ -28,8 +28,9 @@ public struct ResponseHead: Sendable {
     return progress
   }
 
-  /// Reads a head as `read` does. One that breaks the grammar and can be mended is written to `mended`, which holds nothing
-  /// yet, and the ranges are offsets into that; else nothing is written there. `complete`: how many of `bytes` it took.
+  /// Reads a head like `read`. A head that breaks the grammar but can be mended is written to `mended`, which must be
+  /// empty, and the ranges are then offsets into that. Otherwise nothing is written. `complete`: how many of `bytes` it
+  /// used.
   public mutating func readMending(
     _ bytes: Span<UInt8>, limits: HeadLimits, toHead: Bool, into mended: inout ByteBuffer
   ) -> HeadProgress {
@@ -41,7 +42,7 @@ public struct ResponseHead: Sendable {
       mended.removeAll()
       return result == .incomplete && bytes.count >= limits.bytes ? .invalid(.headTooLarge) : result
     }
-    // Longer by a CR for each LF, so that the limit, which what came has kept, is not asked again.
+    // Each LF has gained a CR. The received head was within the limit, so the limit must not apply again.
     let again = read(
       mended.bytes, limits: HeadLimits(bytes: mended.count, fields: limits.fields), toHead: toHead)
     if case .invalid = again {
@@ -55,16 +56,16 @@ public struct ResponseHead: Sendable {
   private mutating func readLines(
     _ bytes: Span<UInt8>, limits: HeadLimits, toHead: Bool, toConnect: Bool
   ) -> HeadProgress {
-    // "HTTP/1." DIGIT SP 3DIGIT SP [reason] CR LF. What has come so far must fit, however little it is.
+    // "HTTP/1." DIGIT SP 3DIGIT SP [reason] CR LF. What has arrived must match, however little it is.
     let fixed = min(bytes.count, 13)
     for index in 0..<fixed where !Self.mayStand(bytes[index], at: index) {
       return breakOff(bytes, index, otherwise: .badStatusLine)
     }
     guard bytes.count > 12 else { return .incomplete }
-    // A higher minor version is one that this reader knows the messages of (RFC 9110, 2.5).
+    // The messages of a higher minor version have the same format (RFC 9110, 2.5).
     minorVersion = bytes[7] == 0x30 ? 0 : 1
     status = Int(bytes[9] & 0xf) * 100 + Int(bytes[10] & 0xf) * 10 + Int(bytes[11] & 0xf)
-    // Above 599 no status is defined, yet servers send them and clients read them as 5xx (RFC 9110, 15).
+    // No status above 599 is defined, but servers send them and clients read them as 5xx (RFC 9110, 15).
     if status < 100 { return .invalid(.badStatusLine) }
     let reasonStart = 13
     switch readLineEnd(bytes, from: reasonStart) {
@@ -86,7 +87,7 @@ public struct ResponseHead: Sendable {
     }
   }
 
-  /// Bytes of the version at the beginning of a status line.
+  /// The length of the version at the beginning of a status line.
   static let versionBytes = 8
 
   static func mayStand(_ byte: UInt8, at index: Int) -> Bool {

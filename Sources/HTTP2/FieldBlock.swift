@@ -1,8 +1,9 @@
 // One field section of the peer, collected line by line and then written as the head of an HTTP/1.1 message.
 //
-// HTTP/2 and HTTP/1.1 are two spellings of the same messages (RFC 9110, 3.9; RFC 9113, 8). The proxy judges, edits and logs one
-// of them: a head that came by HTTP/2 is spelled as HTTP/1.1 and then read by the same strict reader as every other head. What
-// would read differently there is refused here: whatever could end a line, a second host, a control character.
+// HTTP/2 and HTTP/1.1 are two spellings of the same messages (RFC 9110, 3.9; RFC 9113, 8). The proxy judges, edits and
+// logs one of them: a head that came by HTTP/2 is spelled as HTTP/1.1 and then read by the same strict reader as every
+// other head. What would read differently there is refused here: whatever could end a line, a second host, a control
+// character.
 //
 // Tests: HTTP2Tests.
 
@@ -167,7 +168,7 @@ struct FieldBlock: ~Copyable {
     out.append(values.bytes.extracting(tunnelProtocol))
     if values.bytes.equals(tunnelProtocol, ignoringCase: "websocket") {
       out.append("\r\nsec-websocket-key: ")
-      WebSocketKey.random().write(to: &out)
+      out.append(WebSocketKey.random())
     }
     out.append("\r\n\r\n")
     return .tunnel
@@ -211,6 +212,19 @@ struct FieldBlock: ~Copyable {
     return writeFraming(ends: ends, needsLength: true, limits, to: &out)
   }
 
+  /// RFC 8441, 5: a 2xx to CONNECT with a protocol is what 101 is on HTTP/1.1.
+  var isGranted: Bool { !status.isEmpty && values.bytes[status.lowerBound] == 0x32 }
+
+  /// Appends the head by which an HTTP/1.1 server switches to WebSocket.
+  func writeSwitch(_ proof: [UInt8], _ limits: HeadLimits, to out: inout ByteBuffer) {
+    out.append(
+      "HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: websocket\r\nsec-websocket-accept: ")
+    out.append(proof)
+    out.append("\r\n")
+    writeLines(limits, to: &out)
+    out.append("\r\n")
+  }
+
   /// Appends a trailer section, behind the last chunk.
   func writeTrailers(to out: inout ByteBuffer) {
     out.append("0\r\n")
@@ -239,7 +253,8 @@ struct FieldBlock: ~Copyable {
     out.append("\r\n")
   }
 
-  /// Says how the content is spelled, and ends the head. Content with trailers is chunked, for nothing else carries them.
+  /// Says how the content is spelled, and ends the head. Content with trailers is chunked, for nothing else carries
+  /// them.
   private func writeFraming(
     ends: Bool, needsLength: Bool, _ limits: HeadLimits, to out: inout ByteBuffer
   ) -> ContentFraming {

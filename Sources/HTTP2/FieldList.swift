@@ -1,6 +1,6 @@
-// The fields of one head or trailer section, as the library takes them: pointers into the text that the proxy wrote, and names in
-// lower case (RFC 9113, 8.2), which that text need not have. It is used again for each message, so that handing one over
-// allocates nothing. Tests: HTTP2Tests.
+// The fields of one head or trailer section in the form that the library needs: pointers into the text that the proxy
+// wrote, and names in lower case (RFC 9113, 8.2), which that text need not have. The list is reused for each message,
+// so sending one allocates nothing. Tests: HTTP2Tests.
 
 import Bytes
 import CNGHTTP2
@@ -12,7 +12,7 @@ struct FieldList: ~Copyable {
   private var names = ByteBuffer()
   private var fields: [cng_field] = unsafe []
 
-  /// `bytes`: how many all names together have at most. They must not move while fields point to them.
+  /// `bytes`: the most that all names together can have. They must not move while fields point to them.
   mutating func begin(_ bytes: Int) {
     unsafe fields.removeAll(keepingCapacity: true)
     names.removeAll()
@@ -23,7 +23,7 @@ struct FieldList: ~Copyable {
     unsafe add(name, value.utf8Start, value.utf8CodeUnitCount)
   }
 
-  /// `value` within the text at `base`, which stays there until the list is given.
+  /// `value` is a part of the text at `base`, which must stay there until `give`.
   @unsafe
   mutating func add(_ name: StaticString, _ value: Range<Int>, _ base: UnsafePointer<UInt8>) {
     unsafe add(name, base + value.lowerBound, value.count)

@@ -1,5 +1,5 @@
-// Where frames begin in what a peer sends (RFC 9113, 4.1). The library reads them; here they are counted and held against the
-// states of streams before it does, for it passes over some that are faults.
+// Where frames begin in what a peer sends (RFC 9113, 4.1). The library reads them; here they are counted and held
+// against the states of streams before it does, for it passes over some that are faults.
 
 import Bytes
 
@@ -30,7 +30,8 @@ struct FrameScanner {
   /// Whether what has begun is not all there.
   var isWithinFrame: Bool { rest > 0 }
 
-  /// The next head that ends in `bytes` from `at` on, and where its payload begins; nil: none does, and all has been seen.
+  /// The next head that ends in `bytes` from `at` on, and where its payload begins; nil: none does, and all has been
+  /// seen.
   mutating func next(_ bytes: Span<UInt8>, from at: Int) -> (head: FrameHead, end: Int)? {
     var at = at
     let skipped = min(rest, bytes.count - at)

@@ -1,8 +1,8 @@
-// One connection of HTTP/2, without I/O: bytes come in by `receive` and go out by `takeOutput`; what happened to which stream
-// stands in `touched`.
+// One connection of HTTP/2, without I/O: bytes come in by `receive` and go out by `takeOutput`; what happened to which
+// stream stands in `touched`.
 //
-// Frames, HPACK, windows and the states of streams (RFC 9113, 4 to 7) are libnghttp2's. What a message is, how much a peer may
-// ask for and how a stream ends are decided here.
+// Frames, HPACK, windows and the states of streams (RFC 9113, 4 to 7) are libnghttp2's. What a message is, how much a
+// peer may ask for and how a stream ends are decided here.
 //
 // Tests: HTTP2Tests.
 
@@ -17,8 +17,10 @@ public final class MessageScratch {
   var response = ResponseHead()
   var trailers = FieldSection()
   var fields = FieldList()
+  /// Of the proof in a WebSocket handshake (RFC 6455, 4.2.2).
+  let sha1: ([UInt8]) -> [UInt8]
 
-  public init() {}
+  public init(sha1: @escaping ([UInt8]) -> [UInt8]) { self.sha1 = sha1 }
 }
 
 @safe
@@ -93,13 +95,21 @@ public final class HTTP2Connection {
   /// Streams that are open, or of which something still has to be sent.
   public var openStreams: Int { streams.count + pending.count }
   public var isOver: Bool { unsafe session.map { unsafe cng_is_over($0) } ?? true }
-  /// Whether another stream may be opened to the peer. One above the peer's limit waits here until there is room for it.
+  /// Whether another stream may be opened to the peer. One above the peer's limit waits here until there is room for
+  /// it.
   public var mayOpen: Bool {
-    guard role == .client, !isEnding, let session = unsafe session else { return false }
+    guard role == .client, !isEnding, waiting.count < ConnectionLimits.waitingStreams, let session = unsafe session
+    else { return false }
     return unsafe cng_may_open(session)
   }
+  /// Whether the peer opens tunnels on streams (RFC 8441), as far as it has said.
+  public var takesTunnels: Bool { unsafe session.map { unsafe cng_peer_connects($0) } ?? false }
   /// Streams that were made and whose request has not left.
   private var pending: [HTTP2Stream] = []
+  /// Those of `pending` that have a request to send, and no place below the peer's limit. They are kept from the
+  /// library, so that one that is cancelled is gone at once, and one that the peer will not serve any more can go
+  /// elsewhere.
+  private var waiting: [HTTP2Stream] = []
 
   // MARK: Bytes
 
@@ -144,10 +154,43 @@ public final class HTTP2Connection {
       let count = unsafe cng_next_output(session, &bytes)
       if count > 0, let from = unsafe bytes {
         unsafe output.append(from, count: count)
-      } else if !endAnswered() {
+      } else if !endAnswered(), !admitWaiting() {
         return
       }
     }
+  }
+
+  /// Whether the peer's limit leaves a place for this stream's request, and no other has waited longer.
+  func hasPlace(for stream: HTTP2Stream) -> Bool {
+    guard let session = unsafe session else { return false }
+    return (waiting.isEmpty || waiting[0] === stream) && streams.count < Int(unsafe cng_peer_streams(session))
+  }
+
+  /// The stream has a request to send, and waits for its place.
+  func wait(_ stream: HTTP2Stream) { waiting.append(stream) }
+
+  /// Sends requests for which there is a place now. Whether there was one.
+  private func admitWaiting() -> Bool {
+    guard let first = waiting.first, hasPlace(for: first) else { return false }
+    waiting.removeFirst()
+    first.admit()
+    touch(first)
+    return true
+  }
+
+  /// No request that has not left is served any more: each may be sent elsewhere.
+  private func refusePending() {
+    for stream in pending {
+      stream.closed(.refusedStream)
+      touch(stream)
+    }
+    pending = []
+    waiting = []
+  }
+
+  private func peerLeaves() {
+    isEnding = true
+    refusePending()
   }
 
   /// Resets the streams whose answers are out and whose requests go on. Whether there was one.
@@ -186,8 +229,8 @@ public final class HTTP2Connection {
     if let session = unsafe session { unsafe cng_end(session, code.rawValue) }
   }
 
-  /// The connection is gone: every stream is broken off. Whoever serves them is told by `takeTouched`; afterwards nothing here
-  /// refers to a stream any more.
+  /// The connection is gone: every stream is broken off. Whoever serves them is told by `takeTouched`; afterwards
+  /// nothing here refers to a stream any more.
   public func broken() {
     if isGone { return }
     isEnding = true
@@ -196,11 +239,7 @@ public final class HTTP2Connection {
       touch(stream)
     }
     isGone = true
-    for stream in pending {
-      stream.closed(.refusedStream)
-      touch(stream)
-    }
-    pending = []
+    refusePending()
     streams = [:]
     ending = []
     blockStream = nil
@@ -236,6 +275,7 @@ public final class HTTP2Connection {
     stream.wasReset(code)
     if stream.number == 0 {
       pending.removeAll { $0 === stream }
+      waiting.removeAll { $0 === stream }
       stream.closed(code)
     } else if let session = unsafe session {
       _ = unsafe cng_reset(session, stream.number, code.rawValue)
@@ -262,19 +302,28 @@ public final class HTTP2Connection {
       text, from: from, limits: HeadLimits(bytes: text.count + 1, fields: .max), into: &scratch.trailers)
   }
 
-  func sendRequest(_ text: Span<UInt8>, _ stream: HTTP2Stream, hasContent: Bool) -> Bool {
+  /// `tunnel`: the protocol for which CONNECT stands in place of GET and Upgrade; nil: a request like others.
+  func sendRequest(
+    _ text: Span<UInt8>, _ stream: HTTP2Stream, tunnel: StaticString? = nil, hasContent: Bool
+  ) -> Bool {
     guard let session = unsafe session else { return false }
     let acceptsTrailers = scratch.request.options.te
     let number = unsafe text.withUnsafeBufferPointer { bytes -> Int32 in
       guard let base = bytes.baseAddress else { return -1 }
       scratch.fields.begin(text.count)
-      unsafe scratch.fields.add(":method", scratch.request.method, base)
+      if let tunnel {
+        scratch.fields.add(":method", "CONNECT")
+        scratch.fields.add(":protocol", tunnel)
+      } else {
+        unsafe scratch.fields.add(":method", scratch.request.method, base)
+      }
       scratch.fields.add(":scheme", "https")
       unsafe scratch.fields.add(":authority", scratch.request.authority, base)
       unsafe scratch.fields.add(":path", scratch.request.pathAndQuery, base)
       for index in scratch.request.fields.lines.indices {
         let line = scratch.request.fields.lines[index]
         if line.isDropped || line.known == .host { continue }
+        if tunnel != nil, text.equals(line.name, ignoringCase: WebSocketKey.field) { continue }
         unsafe scratch.fields.add(line, base)
       }
       if acceptsTrailers { scratch.fields.add("te", "trailers") }
@@ -367,7 +416,8 @@ public final class HTTP2Connection {
     role == .server && streams[number] == nil ? recent.fault(of: number) : nil
   }
 
-  /// Content has moved in a frame, either way: that frame, and a WINDOW_UPDATE for the stream and for the connection, were for it.
+  /// Content has moved in a frame, either way: that frame, and a WINDOW_UPDATE for the stream and for the connection,
+  /// were for it.
   func explain() { for _ in 0..<3 { idleFrames.giveBack() } }
 
   private static let flooded = ConnectionFault(
@@ -509,7 +559,7 @@ public final class HTTP2Connection {
     reset: { owner, stream, code in unsafe of(owner).wasReset(stream, code) },
     refused: { owner, stream, _ in unsafe of(owner).refused(stream) },
     closed: { owner, stream, code in unsafe of(owner).closed(stream, code) },
-    goaway: { owner, _, _ in unsafe of(owner).isEnding = true },
+    goaway: { owner, _, _ in unsafe of(owner).peerLeaves() },
     more: { owner, stream, into, room, end in
       guard let into = unsafe into, let end = unsafe end else { return -2 }
       return unsafe of(owner).more(stream, into, room, &end.pointee)

@@ -1,39 +1,46 @@
-// What a peer of HTTP/2 may ask for. Each limit has its reason; what breaks one ends the connection with ENHANCE_YOUR_CALM.
+// What an HTTP/2 peer may ask for. Each limit has its reason. Breaking one ends the connection with ENHANCE_YOUR_CALM.
 
 import HTTP1
 
 public struct ConnectionLimits: Sendable {
-  /// What a client may send of one request before the proxy has passed it on, in bytes: the initial window of RFC 9113, 6.9.2.
-  /// A client is on this machine, so that a larger one makes nothing faster. But a window that shuts shows the faults of
-  /// clients: git before 2.44 with libcurl 7.88 (Debian 12) asks for more after the end of a streamed push and waits for ever,
-  /// once in some twenty pushes of 3 MiB with 64 KiB here, not once in 150 with this.
+  /// What a client may send of one request before the proxy has passed it on, in bytes: the initial window of RFC 9113,
+  /// 6.9.2. A client is on this machine, so a larger window makes nothing faster. But a window that closes exposes
+  /// faults of clients: git before 2.44 with libcurl 7.88 (Debian 12) asks for more after the end of a streamed push
+  /// and waits for ever. That happens once in some twenty pushes of 3 MiB with 64 KiB here, and not once in 150 with
+  /// this size.
   public static let clientWindow: UInt32 = 1 << 20
-  /// The same of all its requests: four may stand still before they hold up the others.
+  /// The same for all its requests together: four may stall before they block the others.
   public static let clientConnectionWindow: UInt32 = 4 << 20
-  /// What an origin may send of one response before the client has taken it: a long way off, 64 KiB a round trip are slow.
+  /// What an origin may send of one response before the client has read it. Over a long distance, 64 KiB per round trip
+  /// are slow.
   public static let originWindow: UInt32 = 256 << 10
-  /// An origin's connection carries the responses of many clients. Its window is given back as bytes come, so that a client
-  /// that does not read stops nobody else; this is what may be under way.
+  /// An origin's connection carries the responses of many clients. Its window reopens as bytes arrive, so a client that
+  /// does not read stops no other client. This is what may be in flight.
   public static let originConnectionWindow: UInt32 = 4 << 20
-  /// Content that waits for the peer's window on one stream, in bytes. Beyond it nothing more is taken.
+  /// Content that may wait for the peer's window on one stream, in bytes. Beyond it the stream accepts no more.
   public static let waitingContent = 64 << 10
-  /// Bytes of frames that are written at once.
+  /// Requests that may wait on one connection because of the origin's stream limit. The next request opens another
+  /// connection: that is faster than waiting for its turn after so many.
+  static let waitingStreams = 128
+  /// Bytes of frames written at once.
   public static let output = 64 << 10
-  /// Acknowledgements of PING and SETTINGS that may wait for a peer that does not read: those that one read of it asks for.
+  /// Acknowledgements of PING and SETTINGS that may wait for a peer that does not read: as many as one read from it can
+  /// ask for.
   static let acknowledgements = Int(idleFrames.burst)
   /// Frames that move nothing (PING, SETTINGS, PRIORITY, WINDOW_UPDATE, empty DATA) beyond those that content explains.
   static let idleFrames: (burst: Int64, perSecond: Int64) = (1000, 100)
 
   public let head: HeadLimits
-  /// `limits.streams`: what a client may have open at once.
+  /// `limits.streams`: how many a client may have open at once.
   public let streams: Int
 
-  /// `limits.stream_resets`: how many of these may end in ten seconds before they are answered, by the peer or for its faults.
+  /// `limits.stream_resets`: how many streams may end in ten seconds before they are answered, by the peer or for its
+  /// faults.
   public let resets: Int
-  /// Whether CONNECT with a protocol (RFC 8441) is taken of a client.
+  /// Whether CONNECT with a protocol (RFC 8441) is accepted from a client.
   public let extendedConnect: Bool
 
-  /// `head`: cookie crumbs count one by one.
+  /// `head`: each cookie crumb counts.
   public init(head: HeadLimits, streams: Int, resets: Int = 200, extendedConnect: Bool = false) {
     self.resets = resets
     self.extendedConnect = extendedConnect
@@ -42,7 +49,7 @@ public struct ConnectionLimits: Sendable {
   }
 }
 
-/// An allowance that is used up and comes back with time.
+/// An allowance that is used up and refills over time.
 struct Allowance {
   private let burst: Int64
   private let perSecond: Int64
@@ -56,7 +63,7 @@ struct Allowance {
     countedAt = now
   }
 
-  /// Whether one more is allowed, at `now` in milliseconds.
+  /// Whether one more is allowed, which uses it up. `now` is in milliseconds.
   mutating func take(now: Int64) -> Bool {
     if now > countedAt {
       left = min(burst * 1000, left + (now - countedAt) * perSecond)
@@ -67,6 +74,6 @@ struct Allowance {
     return true
   }
 
-  /// Gives one back, for something useful came with it.
+  /// Gives one back because something useful came with it.
   mutating func giveBack() { left = min(burst * 1000, left + 1000) }
 }

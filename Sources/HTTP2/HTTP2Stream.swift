@@ -3,8 +3,8 @@
 //   peer ── HEADERS, DATA, trailers ──► FieldBlock ──► text that `read` gives
 //   peer ◄── HEADERS, DATA, trailers ── OutgoingMessage ◄── text that `write` takes
 //
-// Whoever serves the stream sees a connection that carries one exchange. Windows open as text is read; `write` takes no more
-// once as much content waits as the peer's window leaves unsent.
+// Whoever serves the stream sees a connection that carries one exchange. Windows open as text is read; `write` takes no
+// more once as much content waits as the peer's window leaves unsent.
 //
 // Tests: HTTP2Tests.
 
@@ -28,6 +28,9 @@ public final class HTTP2Stream {
   /// Content of `incoming` for which the window is still closed, in bytes.
   private var unread = 0
   private var outgoing: OutgoingMessage
+  /// Of a request for which the peer's limit has no place yet.
+  private var held = ByteBuffer()
+  private var isWaiting = false
   /// How the stream ended, where it did not end in order.
   public private(set) var resetCode: ErrorCode? = nil
   /// It is in no table any more.
@@ -60,7 +63,7 @@ public final class HTTP2Stream {
   /// Whether nothing of it was done, so that it may be tried again (RFC 9113, 8.7).
   public var wasRefused: Bool { resetCode == .refusedStream && !hasHead }
   /// How much of content `write` takes before it rests, in bytes.
-  public var room: Int { max(0, ConnectionLimits.waitingContent - outgoing.content.count) }
+  public var room: Int { max(0, ConnectionLimits.waitingContent - outgoing.content.count - held.count) }
 
   /// Moves text into the tail of `buffer`: how many bytes.
   public func read(into buffer: inout ByteBuffer) -> Int {
@@ -84,6 +87,12 @@ public final class HTTP2Stream {
   public func write(_ text: Span<UInt8>) -> Bool {
     if isBroken { return false }
     guard !isClosed else { return outgoing.isWhole }
+    if number == 0, isWaiting || !connection.hasPlace(for: self) {
+      if !isWaiting { connection.wait(self) }
+      isWaiting = true
+      held.append(text)
+      return true
+    }
     if outgoing.take(text, connection, self) { return true }
     connection.reset(self, .internalError)
     return false
@@ -124,6 +133,14 @@ public final class HTTP2Stream {
 
   func opened(_ number: Int32) { self.number = number }
 
+  /// There is a place for the request now.
+  func admit() {
+    isWaiting = false
+    var text = ByteBuffer()
+    swap(&text, &held)
+    if !outgoing.take(text.bytes, connection, self) { connection.reset(self, .internalError) }
+  }
+
   /// A field section is whole. false: the message is malformed.
   func received(_ block: inout FieldBlock, ends: Bool) -> Bool {
     if isLeft { return true }
@@ -139,6 +156,10 @@ public final class HTTP2Stream {
       self.framing = framing
       outgoing.isToHead = block.isHead
       outgoing.isToConnect = framing == .tunnel
+    } else if let proof = outgoing.webSocketProof, block.isGranted {
+      block.writeSwitch(proof, limits, to: &incoming)
+      framing = .tunnel
+      hasHead = true
     } else {
       framing = block.writeResponse(ends: ends, isToHead: outgoing.isHead, limits, to: &incoming)
       hasHead = !block.isInformational

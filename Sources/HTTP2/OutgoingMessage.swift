@@ -34,6 +34,8 @@ struct OutgoingMessage: ~Copyable {
   var isToHead = false
   /// A response to CONNECT with a protocol.
   var isToConnect = false
+  /// Of a request that opens a WebSocket: what the client expects of a server that has read its key.
+  private(set) var webSocketProof: [UInt8]? = nil
   /// A frame was asked for content when there was none.
   private var isAwaited = false
   /// The last of it has been given to a frame.
@@ -121,10 +123,28 @@ struct OutgoingMessage: ~Copyable {
     let progress = connection.scratch.request.read(text, limits: connection.ownLimits(text), isInTunnel: true)
     guard case .complete = progress else { return progress }
     isHead = connection.scratch.request.knownMethod == .head
+    if connection.scratch.request.options.upgrade { return takeUpgrade(text, progress, connection, stream) }
     place = Self.place(of: connection.scratch.request.framing)
     guard connection.sendRequest(text, stream, hasContent: !isWhole) else { return .invalid(.badTarget) }
     isSent = isWhole
     return progress
+  }
+
+  /// RFC 8441: what Upgrade to WebSocket is on HTTP/1.1 is CONNECT with a protocol here. No other protocol comes this
+  /// way.
+  private mutating func takeUpgrade(
+    _ text: Span<UInt8>, _ progress: HeadProgress, _ connection: HTTP2Connection, _ stream: HTTP2Stream
+  ) -> HeadProgress {
+    let fields = connection.scratch.request.fields
+    let key = fields.lines.indices.first { text.equals(fields.lines[$0].name, ignoringCase: WebSocketKey.field) }
+    guard let upgrade = fields.first(.upgrade), text.equals(upgrade, ignoringCase: "websocket"), let key else {
+      return .invalid(.badTarget)
+    }
+    webSocketProof = WebSocketKey.proof(
+      of: text.extracting(fields.lines[key].value).array, connection.scratch.sha1)
+    place = .tunnel
+    return connection.sendRequest(text, stream, tunnel: "websocket", hasContent: true)
+      ? progress : .invalid(.badTarget)
   }
 
   private mutating func takeResponse(

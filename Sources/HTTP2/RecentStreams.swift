@@ -1,5 +1,5 @@
-// The streams that a client opened last, and which of them it ended itself: whether a frame that carries a message for one that is
-// not open is a fault of the connection (RFC 9113, 5.1 and 5.1.1). Tests: RecentStreamsTests.
+// The streams that a client opened last, and which of them it ended itself: whether a frame that carries a message for
+// one that is not open is a fault of the connection (RFC 9113, 5.1 and 5.1.1). Tests: RecentStreamsTests.
 
 struct RecentStreams {
   /// So many are remembered at most, and half as many at least: what is on its way for older ones arrived long ago.
@@ -24,8 +24,8 @@ struct RecentStreams {
     latest[index].wasEndedByPeer = true
   }
 
-  /// What HEADERS or DATA are for a stream that is not open; nil: no fault, for they open it, or were on their way when the proxy
-  /// ended it.
+  /// What HEADERS or DATA are for a stream that is not open; nil: no fault, for they open it, or were on their way when
+  /// the proxy ended it.
   func fault(of number: Int32) -> ConnectionFault? {
     guard let newest = latest.last?.number, number & 1 == 1, number >= oldestKnown, number <= newest else { return nil }
     guard let known = latest.first(where: { $0.number == number }) else {

@@ -1,30 +1,19 @@
-// What a client of WebSocket shows its server on HTTP/1.1 (RFC 6455, 4.1): sixteen random bytes in Base64. HTTP/2 needs none, so
-// that the proxy makes one up, and the server's proof stays with it. Tests: test_http2.py.
+// What a WebSocket client shows its server on HTTP/1.1 (RFC 6455, 4.1): sixteen random bytes in Base64. HTTP/2 has no
+// such key, so the proxy makes one up and checks the server's proof of it (Session/Response/WebSocketProof.swift).
+// Tests: test_http2.py.
 
 import Bytes
 
-struct WebSocketKey {
-  private let high: UInt64
-  private let low: UInt64
-
-  static func random() -> WebSocketKey {
+enum WebSocketKey {
+  static func random() -> [UInt8] {
     var source = SystemRandomNumberGenerator()
-    return WebSocketKey(high: source.next(), low: source.next())
+    return Base64.encode((0..<16).map { _ in source.next() })
   }
 
-  func write(to out: inout ByteBuffer) {
-    let alphabet: StaticString = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
-    // 128 bits are 21 digits of six and one of two.
-    for digit in 0..<22 {
-      let value = digit < 10 ? high >> UInt64(58 - 6 * digit) : digit == 21 ? low << 4 : spread(digit)
-      unsafe out.append(alphabet.utf8Start[Int(value & 63)])
-    }
-    out.append("==")
-  }
+  static let field: StaticString = "sec-websocket-key"
 
-  /// Digits that reach over the border of the halves, or lie in the lower one.
-  private func spread(_ digit: Int) -> UInt64 {
-    let end = 6 * digit + 6 - 64
-    return end < 6 ? high << UInt64(end) | low >> UInt64(64 - end) : low >> UInt64(64 - end)
+  /// What a server shows a client to prove that it has read `key` (4.2.2).
+  static func proof(of key: [UInt8], _ sha1: ([UInt8]) -> [UInt8]) -> [UInt8] {
+    Base64.encode(sha1(key + Array("258EAFA5-E914-47DA-95CA-C5AB0DC85B11".utf8)))
   }
 }

@@ -1,19 +1,19 @@
-// Exchanges on their way from a loop to the thread that writes the history: one after the other in a buffer, so that a loop
-// appends bytes and allocates nothing.
+// Exchanges on their way from a loop to the thread that writes the history. They are appended to one buffer, so a loop
+// only copies bytes and allocates nothing.
 //
-// An exchange is its numbers, low byte first, its path, and the words of its kind (`HistoryWord.written`). Path and words each
-// end with a byte that no text in UTF-8 holds, and no head of HTTP that was read. The words come last and together, so that
-// the thread knows a kind that it has seen by comparing bytes. It all stays in one process: there is no version.
-// Tests: HistoryBatchTests.
+// An exchange consists of its numbers (low byte first), its path, and the words of its kind (`HistoryWord.written`).
+// The path and each word end with a byte that occurs neither in UTF-8 nor in an HTTP head that was read. The words come
+// last and together, so the thread recognises a known kind by comparing bytes. All of this stays in one process, so
+// there is no version number. Tests: HistoryBatchTests.
 
 import Bytes
 import Policy
 
-/// What the loop knows of an exchange beside its words.
+/// The data of an exchange other than its words.
 public struct HistoryNumbers: Equatable, Sendable {
   /// When it ended, in milliseconds since 1970.
   public var endedWall: Int64
-  /// Value of its reference.
+  /// The value of its reference.
   public var reference: UInt32
   /// 0: the client got no answer.
   public var status: UInt16
@@ -37,10 +37,10 @@ public struct HistoryNumbers: Equatable, Sendable {
   public var begunWall: Int64 { endedWall - Int64(totalMilliseconds) }
 }
 
-/// Exchanges as they are handed over.
+/// A batch of exchanges for the thread.
 public struct HistoryBatch: ~Copyable, Sendable {
   public private(set) var bytes = ByteBuffer()
-  /// How many exchanges there are in it.
+  /// How many exchanges it contains.
   public private(set) var count = 0
 
   static let end: UInt8 = 0xff
@@ -61,7 +61,7 @@ public struct HistoryBatch: ~Copyable, Sendable {
 
   // MARK: Writing
 
-  /// Begins an exchange. Every word of `HistoryWord.written` follows, in that order.
+  /// Begins an exchange. All words of `HistoryWord.written` must follow, in that order.
   public mutating func begin(_ numbers: HistoryNumbers, path: Span<UInt8>) {
     count += 1
     bytes.reserve(HistoryNumbers.encodedBytes + path.count + 1)
@@ -136,7 +136,7 @@ public struct HistoryEntry: Equatable, Sendable {
   /// All its words with their ends.
   public let kind: Range<Int>
 
-  /// The exchange that begins at `start`; nil where none is there whole.
+  /// The exchange that begins at `start`; nil if it is incomplete or missing.
   public init?(_ bytes: Span<UInt8>, at start: Int) {
     guard start >= 0, bytes.count - start > HistoryNumbers.encodedBytes else { return nil }
     var at = start
@@ -166,7 +166,7 @@ public struct HistoryEntry: Equatable, Sendable {
 }
 
 extension HistoryKind {
-  /// The kind whose words these bytes are; nil where they are none.
+  /// The kind with these words; nil if the bytes are not valid.
   public init?(encoded bytes: Span<UInt8>) {
     self.init()
     var at = 0
@@ -179,7 +179,7 @@ extension HistoryKind {
     takeApart(target: self[.host] ?? "")
   }
 
-  /// Sets scheme, host and port of `https://a.example:8443`, `a.example:443` or `*`.
+  /// Splits `https://a.example:8443`, `a.example:443` or `*` into scheme, host and port.
   private mutating func takeApart(target: String) {
     var rest = target[...]
     if let colon = target.firstRange(of: "://") {

@@ -1,7 +1,8 @@
-// What a policy says of a request of the past: decided by the same engine that decides for the daemon, from what is recorded.
+// The decision of a policy about a past request. The daemon's own engine makes it from the recorded data.
 //
-// What is not recorded is decided the strict way and said to be inexact: a client that could not be looked up in time, a path
-// that is longer than what is kept of it, and a name that led to an address which was denied. Tests: HistoryReplayTests.
+// If something was not recorded, the decision is the strict one and is marked as inexact. This concerns a client that
+// could not be looked up in time, a path longer than the recorded part, and a name that led to a denied address.
+// Tests: HistoryReplayTests.
 
 import Bytes
 import Policy
@@ -22,7 +23,7 @@ public struct HistoryRequest: Sendable {
   }
 }
 
-/// Requests of the history, the equal ones as one.
+/// Requests of the history, with equal ones combined.
 public struct HistoryRequests: Sendable {
   private struct Key: Hashable {
     let kind: Int64
@@ -36,7 +37,7 @@ public struct HistoryRequests: Sendable {
   public init() {}
 
   public mutating func add(_ record: HistoryRecord, _ kind: HistoryKind) {
-    // What no policy was asked about is no request.
+    // If no policy was asked, it does not count as a request.
     guard kind.isDecided else { return }
     total += 1
     let key = Key(kind: record.kind, path: record.path)
@@ -53,22 +54,22 @@ public struct HistoryRequests: Sendable {
 public struct HistoryJudgement: Equatable, Sendable {
   public let verdict: Decision.Verdict
   public let reason: Decision.Reason
-  /// Number of the rule that decided; nil: none matches.
+  /// The number of the rule that decided; nil: none matches.
   public let rule: Int?
-  /// Everything that it depends on was recorded.
+  /// Everything that the decision depends on was recorded.
   public let isExact: Bool
 
   public var isAllowed: Bool { verdict == .allow }
 }
 
 public struct HistoryJudge {
-  /// Longest path in bytes that is kept of a request.
+  /// The longest path, in bytes, that is recorded.
   static let longestPath = 1024
 
   public let policy: Policy
   private let isOwn: (IPAddress) -> Bool?
   private var workspace = DecisionWorkspace()
-  /// What is known of each kind, by its words: paths of one are many.
+  /// The facts about each kind, by its words. Many paths share a kind.
   private var kinds: [HistoryKind: Facts] = [:]
 
   private struct Facts {
@@ -78,7 +79,7 @@ public struct HistoryJudge {
     let method: [UInt8]
     let isTunnel: Bool
     let sender: Sender
-    /// What was connected to, straight.
+    /// The address of a direct connection.
     let address: IPAddress?
     let wasAddressDenied: Bool
   }
@@ -89,7 +90,7 @@ public struct HistoryJudge {
     self.isOwn = isOwn
   }
 
-  /// nil: what is recorded is no request that a policy can be asked about.
+  /// nil: the record is not a request that a policy can decide.
   public mutating func judge(_ request: HistoryRequest) -> HistoryJudgement? {
     guard let facts = facts(of: request.kind) else { return nil }
     let path = facts.isTunnel ? [] : Array(request.path.utf8)

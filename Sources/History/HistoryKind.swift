@@ -1,38 +1,38 @@
-// What many exchanges of the history have in common: who asked, for what, and what was said. Only the moment, the path, the
-// status and what it cost differ from one to the next, so a kind stands in the file once, and each exchange names its kind.
+// What many exchanges of the history have in common: who asked, for what, and what the decision was. They differ only
+// in time, path, status and cost. So a kind is stored once in the file, and each exchange refers to its kind.
 //
-// A kind is its words, in one order for all: the loop writes them in that order, the table has a column for each, and the
-// commands select and group by them. Tests: HistoryBatchTests.
+// A kind is its words, always in the same order. The loop writes them in that order, the table has a column for each,
+// and the commands select and group by them. Tests: HistoryBatchTests.
 
 import Bytes
 import Policy
 import Reachability
 
-/// A fact that is a word. The raw value is its name in the log, in the table and on the command line.
+/// A fact as a word. The raw value is its name in the log, in the table and on the command line.
 public enum HistoryWord: String, CaseIterable, Sendable {
-  /// Address of the client.
+  /// The client's address.
   case client
-  /// Number and name of its user; `owners`: those whose subordinate user it is, between commas.
+  /// The number and name of its user. `owners`: the users that own this subordinate user, separated by commas.
   case uid, user, owners
-  /// How far the client could be looked up; none where it is no program of this machine.
+  /// How much could be learned about the client; absent if it is not a program of this machine.
   case known
-  /// Components of its path in the tree of control groups, between slashes, and the innermost unit among them.
+  /// The path in the control group hierarchy, components separated by slashes, and the innermost unit in it.
   case cgroup, unit
   case program
   case proxyUser = "proxy_user"
   case method
-  /// Where the request was to go. `host` is canonical.
+  /// The destination of the request. `host` is canonical.
   case scheme, host, port
-  /// By what link the machine left.
+  /// The network link that was used.
   case link
   case `protocol`
   case rule, place, decision, reason, outcome, violation, report, route
-  /// Address that was connected to, or that of the parent.
+  /// The address of the connection, or that of the parent.
   case upstream
   case assurance, cache
 
-  /// Those that a loop writes. It writes scheme, host and port as one, in `host`: `https://a.example:8443`, or
-  /// `a.example:443` of a CONNECT.
+  /// The words that a loop writes. It writes scheme, host and port together in `host`: `https://a.example:8443`, or
+  /// `a.example:443` for a CONNECT.
   static let written = allCases.filter { $0 != .scheme && $0 != .port }
 
   fileprivate var index: Int { Self.indices[self] ?? 0 }
@@ -40,7 +40,7 @@ public enum HistoryWord: String, CaseIterable, Sendable {
 }
 
 public struct HistoryKind: Hashable, Sendable {
-  /// In the order of `HistoryWord`; empty: there is none.
+  /// In the order of `HistoryWord`; empty: no such word.
   public private(set) var words: [String]
 
   public init() { words = Array(repeating: "", count: HistoryWord.allCases.count) }
@@ -60,9 +60,9 @@ public struct HistoryKind: Hashable, Sendable {
   }
 
   public var isDenied: Bool { self[.decision] == Self.denied }
-  /// Whether a policy was asked at all: it is not of what no one can read.
+  /// Whether a policy was asked. It is not asked about an unreadable request.
   public var isDecided: Bool { isDenied || self[.decision] == Self.allowed }
-  /// Whether an operator decided, or could have.
+  /// Whether an operator decided, or could have decided.
   public var wasAsked: Bool { self[.reason].map(Self.reasonsOfOperators.contains) ?? false }
   public var isTunnel: Bool { self[.method] == "CONNECT" }
   public var port: UInt16? { self[.port].flatMap { UInt16($0) } }
@@ -74,7 +74,7 @@ public struct HistoryKind: Hashable, Sendable {
       Decision.Reason.operatorAllows, .operatorDenies, .unanswered, .temporaryAllow, .temporaryDeny,
     ].map(\.rawValue))
 
-  /// The host as rules match it; nil where the request named none that can be one.
+  /// The host as rules match it; nil if the request has no valid host.
   public var canonicalHost: CanonicalHost? {
     guard let text = self[.host] else { return nil }
     if let address = IPAddress(text) { return CanonicalHost(canonical: Array(text.utf8), address: address) }
@@ -82,7 +82,7 @@ public struct HistoryKind: Hashable, Sendable {
     return host.set(Array(text.utf8).span) == nil ? host : nil
   }
 
-  /// `https://a.example:8443`, the port only where it is not the scheme's; `a.example:443` of a CONNECT.
+  /// `https://a.example:8443`, with the port only if it is not the scheme's default; `a.example:443` for a CONNECT.
   public var origin: String {
     guard let host = self[.host] else { return "" }
     let name = host.contains(":") ? "[\(host)]" : host
@@ -96,7 +96,7 @@ public struct HistoryKind: Hashable, Sendable {
 // MARK: Who asked
 
 extension LocalClient.Outcome {
-  /// The word of the history.
+  /// Its word in the history.
   public var token: StaticString {
     switch self {
     case .known: "known"
@@ -108,7 +108,7 @@ extension LocalClient.Outcome {
 }
 
 extension HistoryKind {
-  /// The client as the rules saw it; nil where it was no program of this machine, or nobody had to know.
+  /// The client as the rules saw it; nil if it was not a program of this machine, or no rule needed it.
   public var localClient: LocalClient? {
     guard let known = self[.known] else { return nil }
     let isUserKnown =

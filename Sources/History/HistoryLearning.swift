@@ -1,32 +1,33 @@
-// Rules out of what happened: a policy under `default = "deny"` that allows what was allowed, and nothing of what was denied.
+// Makes rules from what happened: a policy with `default = "deny"` that allows what was allowed, and nothing that was
+// denied.
 //
-// Requests are put together by who asked, where to and how; rules are written for each, and hosts whose rules are the same
-// share one. Then every request of the time is decided by these rules with the engine itself. Where one allows what was denied,
-// it was written too widely, and is written again with less left out: no pattern of hosts, then no folding of paths, then no
-// shapes; at last a rule that denies stands before it. Where none allows what was allowed, because servers read its path in
-// several ways, the path is left out of the rule. Tests: HistoryLearningTests.
+// Requests are grouped by who asked, where to and how. Rules are written for each group, and hosts with the same rules
+// share one. Then the engine itself decides every request of the period by these rules. If a rule allows what was
+// denied, it is too wide and is written again with less generalization: first without host patterns, then without
+// folded paths, then without shapes. Finally a rule that denies is put before it. If no rule allows what was allowed,
+// because servers read its path in several ways, the path is left out of the rule. Tests: HistoryLearningTests.
 
 import Bytes
 import Policy
 
 public struct HistoryLearning {
-  /// So many hosts of one name that differ in a number stand for any such host.
+  /// This many hosts of one name that differ in a number are generalized to any such host.
   public static let foldedHosts = 5
-  /// Rounds of writing and deciding: each takes away from the width of at least one rule, which has five steps.
+  /// The most rounds of writing and deciding. Each round narrows at least one rule, and a rule has five steps.
   private static let mostRounds = 32
 
-  /// What the rules are read with; nil: they are not valid.
+  /// Reads the rules; nil: they are not valid.
   private let load: (String) -> Policy?
   private let nameOf: (String, String?) -> String
 
-  /// What it came to.
+  /// The result.
   public struct Outcome {
-    /// Text of the rules, and of those for what was denied, in comments.
+    /// The text of the rules. The rules for what was denied are comments.
     public let text: String
     public let rules: Int
-    /// Exchanges that it was learned from.
+    /// How many exchanges it was learned from.
     public let learned: Int
-    /// Of clients that could not be looked up in time, and what no rule can be about.
+    /// Exchanges of clients that could not be looked up in time, and those that no rule can match.
     public let leftOut: Int
   }
 
@@ -61,7 +62,7 @@ public struct HistoryLearning {
   }
 
   private struct Use {
-    /// By method; of a tunnel there is one, without paths.
+    /// By method. A tunnel has one entry, without paths.
     var asked: [String: Asked] = [:]
 
     struct Asked {
@@ -77,7 +78,7 @@ public struct HistoryLearning {
     var detail = LearnedPaths.Detail.folded
     var isAnyPath = false
 
-    /// Takes something away; false: there is nothing left.
+    /// Removes one generalization; false: none is left.
     mutating func narrow() -> Bool {
       if foldsHosts {
         foldsHosts = false
@@ -93,7 +94,7 @@ public struct HistoryLearning {
     }
   }
 
-  /// Learns from requests, which may be of any time and of anyone.
+  /// Learns from requests of any time and any client.
   public func learn(from requests: [HistoryRequest]) throws(Fault) -> Outcome {
     let (settled, leftOut) = Self.settle(requests)
     let allowed = settled.filter { !$0.kind.isDenied }
@@ -131,10 +132,10 @@ public struct HistoryLearning {
     throw .inseparable("not found in \(Self.mostRounds) rounds")
   }
 
-  /// Rules that deny, at most: where it takes more, what was denied then is a policy of its own.
+  /// The most rules that deny. If more are needed, what was denied then is a policy of its own.
   private static let mostDenials = 200
 
-  /// Requests that rules can be about, of which each was either allowed or denied: the latest word holds.
+  /// Requests that rules can match, each either allowed or denied. The latest decision counts.
   private static func settle(_ requests: [HistoryRequest]) -> (requests: [HistoryRequest], leftOut: Int) {
     struct Question: Hashable {
       let asker: LearnedAsker
@@ -152,7 +153,7 @@ public struct HistoryLearning {
         leftOut += request.count
         continue
       }
-      // A denied address is denied whatever the rules say.
+      // A denied address is denied regardless of the rules.
       if kind[.reason] == Decision.Reason.addressDenied.rawValue { continue }
       let question = Question(asker: asker, method: kind[.method], origin: kind.origin, path: request.path)
       if latest[question] ?? -1 <= request.last {
@@ -164,11 +165,11 @@ public struct HistoryLearning {
     return (meant.filter { verdicts[$0.0] == $0.1.kind.isDenied }.map(\.1), leftOut)
   }
 
-  /// Stands for the method of a tunnel, of which a rule names none.
+  /// Used as the method of a tunnel. Rules name no method for one.
   private static let tunnel = ""
 
   private static func uses(_ allowed: [HistoryRequest]) -> [Place: Use] {
-    // Requests inside a tunnel are told from those that were sent without one by the tunnel.
+    // The tunnel distinguishes requests inside it from requests that were sent without one.
     var tunnels: Set<Place> = []
     var opened: Set<Place> = []
     for request in allowed {
@@ -213,13 +214,13 @@ public struct HistoryLearning {
     let port: UInt16
     let methods: [String]
     let paths: [String]
-    /// Hosts are folded, by what stands around their number.
+    /// If hosts are folded: the parts of the name around their number.
     let fold: String?
   }
 
   private static func rules(_ uses: [Place: Use], _ widths: [Place: Width]) -> [LearnedRule] {
     let folds = folds(uses, widths)
-    // Hosts that are one pattern have one list of paths.
+    // Hosts of one pattern share one list of paths.
     var together: [Place: (uses: [Use], hosts: Set<String>, width: Width)] = [:]
     for (place, use) in uses {
       let width = widths[place] ?? Width()
@@ -254,7 +255,8 @@ public struct HistoryLearning {
     }
   }
 
-  /// Methods that have the same paths, with these, how often and when last. Of a tunnel one of nothing.
+  /// Methods with the same paths, those paths, how often they were used, and when last. A tunnel has one entry without
+  /// methods.
   private static func requests(
     _ uses: [Use], _ width: Width
   ) -> [(methods: [String], paths: [String], count: Int, last: Int64)] {
@@ -284,7 +286,7 @@ public struct HistoryLearning {
     return Array(byPaths.values)
   }
 
-  /// `mirror1.example.org`, `mirror2.example.org`, …: `*.example.org`, where there are enough of them.
+  /// `mirror1.example.org`, `mirror2.example.org`, … become `*.example.org` if there are enough of them.
   private static func folds(_ uses: [Place: Use], _ widths: [Place: Width]) -> [Place: String] {
     struct Series: Hashable {
       let asker: LearnedAsker
@@ -298,7 +300,7 @@ public struct HistoryLearning {
       guard IPAddress(place.host) == nil, let dot = place.host.firstIndex(of: ".") else { continue }
       let label = place.host[..<dot]
       let parent = String(place.host[dot...].dropFirst())
-      // What stands below one label alone may be anybody's.
+      // Names below a single label may belong to anyone.
       guard parent.contains("."), label.contains(where: \.isNumber) else { continue }
       let stem = String(
         label.map { $0.isNumber ? "#" : $0 }.reduce(into: "") { if !($1 == "#" && $0.hasSuffix("#")) { $0.append($1) } }
@@ -313,7 +315,7 @@ public struct HistoryLearning {
     return folds
   }
 
-  /// Takes from the width of the rule that allows a request which was denied; false: it has none left.
+  /// Narrows the rule that allowed a denied request; false: it cannot be narrowed further.
   private static func narrow(
     _ widths: inout [Place: Width], _ narrowed: inout Set<Place>, _ uses: [Place: Use], _ rules: [LearnedRule],
     _ judge: inout HistoryJudge, _ request: HistoryRequest
@@ -325,13 +327,13 @@ public struct HistoryLearning {
     where place.asker == rule.asker && place.form == rule.form && place.port == rule.port
       && rule.hosts.contains(where: { $0 == place.host || $0.hasPrefix("*") && place.host.hasSuffix($0.dropFirst()) })
     {
-      // One step a round, however many requests show that it is too wide.
+      // One step per round, however many requests show that the rule is too wide.
       if narrowed.contains(place) {
         hasNarrowed = true
         continue
       }
       var width = widths[place] ?? Width()
-      // A pattern of hosts is given up by all of them, and only where there is one.
+      // All hosts of a pattern give it up together, and only if there is one.
       if !rule.hosts.contains(where: { $0.hasPrefix("*") }) { width.foldsHosts = false }
       if request.kind.isTunnel, !width.foldsHosts { continue }
       if width.narrow() {
@@ -343,7 +345,7 @@ public struct HistoryLearning {
     return hasNarrowed
   }
 
-  /// A rule that denies just this request.
+  /// A rule that denies exactly this request.
   private static func denial(_ request: HistoryRequest) -> LearnedRule? {
     guard let place = rawPlace(request) else { return nil }
     var rule = LearnedRule(asker: place.asker, form: place.form, hosts: [place.host], port: place.port)

@@ -1,4 +1,4 @@
-// Moments as people write them on a command line, and as the commands print them. UTC, as in the log.
+// Moments as people write them on a command line and as the commands print them. In UTC, as in the log.
 // Tests: HistoryMomentTests.
 
 import Policy
@@ -9,7 +9,8 @@ public enum HistoryMoment {
 
   private static let dayMilliseconds: Int64 = 86_400_000
 
-  /// Milliseconds since 1970 of `7d`, `2026-11-20`, `2026-11-20T07:30` or `2026-11-20 07:30:15Z`; nil where it is none of these.
+  /// Milliseconds since 1970 of `7d`, `2026-11-20`, `2026-11-20T07:30` or `2026-11-20 07:30:15Z`; nil if it is none of
+  /// these.
   public static func parse(_ text: String, now: Int64) -> Int64? {
     if let ago = Quantity.milliseconds(text) { return max(0, now - ago) }
     let bytes = Array(text.utf8)
@@ -60,7 +61,7 @@ public enum HistoryMoment {
   /// `2026-11-20`
   public static func day(of wall: Int64) -> String { day(wall / dayMilliseconds) }
 
-  /// The civil calendar by eras of 400 years, counted from 1 March.
+  /// The civil calendar, in eras of 400 years, counted from 1 March.
   private static func day(_ days: Int64) -> String {
     let shifted = days + 719_468
     let era = shifted / 146_097

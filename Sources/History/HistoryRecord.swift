@@ -1,4 +1,4 @@
-// One exchange of the history as the commands read it, which of them are meant, and how they are counted.
+// An exchange of the history as the commands read it, the selection of exchanges, and how they are counted.
 // Tests: HistorySelectionTests.
 
 import Policy
@@ -6,11 +6,11 @@ import Policy
 public struct HistoryRecord: Sendable {
   /// See `HistorySchema`.
   public let number: Int64
-  /// Number of its kind.
+  /// The number of its kind.
   public let kind: Int64
-  /// Value of its reference.
+  /// The value of its reference.
   public let reference: UInt32
-  /// Without the query; empty where it has none.
+  /// Without the query; empty if it has none.
   public let path: String
   public let status: Int
   public let bytesIn: Int64
@@ -36,16 +36,16 @@ public struct HistoryRecord: Sendable {
   public var begunWall: Int64 { endedWall - totalMilliseconds }
 }
 
-/// Which exchanges are meant. Of a list that is not empty one must hold.
+/// Selects exchanges. Of each non-empty list, at least one entry must match.
 public struct HistorySelection: Sendable {
   /// Names or numbers.
   public var users: [String] = []
-  /// Units, or slices and units that these are in.
+  /// Units, or the slices and units that contain them.
   public var units: [String] = []
   /// Whole paths, or last components.
   public var programs: [String] = []
   public var hosts: [HostPattern] = []
-  /// Names; `-` is no rule.
+  /// Names; `-` means no rule.
   public var rules: [String] = []
   public var isDeniedOnly = false
   public var leastMilliseconds: Int64 = 0
@@ -76,7 +76,7 @@ public struct HistorySelection: Sendable {
   }
 }
 
-/// By what exchanges are counted.
+/// What exchanges are grouped by when they are counted.
 public enum HistoryGrouping: Hashable, Sendable {
   case word(HistoryWord)
   case path, status, day
@@ -113,7 +113,7 @@ public enum HistoryGrouping: Hashable, Sendable {
     }
   }
 
-  /// Whether all exchanges of a kind are in one group.
+  /// Whether all exchanges of a kind are in the same group.
   var isOfKind: Bool { if case .word = self { true } else { false } }
 }
 

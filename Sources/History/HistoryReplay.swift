@@ -1,12 +1,12 @@
-// The past decided again by another policy, and what comes out differently: grouped by rule and by who asked, what would be
-// denied first. Tests: HistoryReplayTests.
+// Decides the past again by another policy and reports the differences, grouped by rule and by asker. What would be
+// denied comes first. Tests: HistoryReplayTests.
 
 import Policy
 
 public struct HistoryReplay: Sendable {
   public enum Change: String, Sendable, CaseIterable {
     case denied = "newly-denied"
-    /// An operator would be asked about what was decided without one.
+    /// An operator would be asked where none was asked before.
     case asked = "newly-asked"
     case allowed = "newly-allowed"
   }
@@ -14,29 +14,29 @@ public struct HistoryReplay: Sendable {
   /// Requests of one asker that one rule decides differently.
   public struct Group: Sendable {
     public let change: Change
-    /// Name and place of the rule that decides now; nil: no rule matches.
+    /// The name and place of the rule that decides now; nil: no rule matches.
     public let rule: String?
     public let place: String?
     public let reason: Decision.Reason
-    /// Of then.
+    /// The rule that decided then.
     public let ruleBefore: String?
     public let user: String?
     public let unit: String?
     public let client: String?
     public var count = 0
     public var last: Int64 = 0
-    /// What was asked, with how often, the most frequent first.
+    /// The requests and their counts, the most frequent first.
     public var requests: [(text: String, count: Int)] = []
   }
 
-  /// Decided requests of the time.
+  /// Decided requests of the period.
   public private(set) var total = 0
   public private(set) var newlyDenied = 0
   public private(set) var newlyAsked = 0
   public private(set) var newlyAllowed = 0
-  /// Of these and all others, how many depend on what was not recorded.
+  /// How many of all requests depend on something that was not recorded.
   public private(set) var inexact = 0
-  /// What no policy can be asked about.
+  /// How many no policy can decide.
   public private(set) var unasked = 0
   public private(set) var groups: [Group] = []
 
@@ -52,7 +52,7 @@ public struct HistoryReplay: Sendable {
 
   public init(_ requests: [HistoryRequest], by judge: inout HistoryJudge) {
     var places: [Key: Int] = [:]
-    // Of each group, how often each text was asked: clients that differ in their program alone ask the same.
+    // How often each text occurred in each group. Clients that differ only in their program have the same texts.
     var texts: [[String: Int]] = []
     for request in requests {
       total += request.count
@@ -96,7 +96,7 @@ public struct HistoryReplay: Sendable {
     }
   }
 
-  /// nil: it is decided as before. What an operator was asked about then is asked about again.
+  /// nil: the decision is the same. What an operator was asked about then would be asked again.
   private static func change(_ kind: HistoryKind, _ judgement: HistoryJudgement) -> Change? {
     switch judgement.verdict {
     case .allow: kind.isDenied ? .allowed : nil

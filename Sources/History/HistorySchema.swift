@@ -1,22 +1,22 @@
-// The tables of a history, as SQLite has them. The number of an exchange says when it ended, so that no index is needed to find
-// a time: milliseconds since 1970, and below them a number that tells apart those of one millisecond.
+// The SQLite tables of a history. The number of an exchange contains the time when it ended, so finding a time needs no
+// index: milliseconds since 1970, and in the low bits a number that distinguishes the exchanges of one millisecond.
 //
-// `history` is for whoever asks with sqlite3: one row an exchange, with everything in it. Tests: HistoryStoreTests.
+// `history` is for queries with sqlite3: one row per exchange, with everything in it. Tests: HistoryStoreTests.
 
 public enum HistorySchema {
-  /// Says of a database that it is ours ("Sphy"), and which form its tables have.
+  /// Marks a database as ours ("Sphy"), with the form of its tables.
   public static let applicationID: Int64 = 0x5370_6879
   public static let form: Int64 = 1
 
-  /// Exchanges of one millisecond that can be told apart: some ten times what a machine serves.
+  /// How many exchanges of one millisecond can be distinguished: about ten times what a machine serves.
   public static let sequenceBits: Int64 = 12
 
-  /// The number of the first exchange that could have ended in this millisecond.
+  /// The first number of an exchange that ended in this millisecond.
   public static func firstNumber(at wall: Int64) -> Int64 { max(0, wall) << sequenceBits }
   public static func wall(of number: Int64) -> Int64 { number >> sequenceBits }
 
   private static let columns = HistoryWord.allCases.map(\.rawValue)
-  /// Columns that hold numbers.
+  /// Columns with numbers.
   private static let numeric: Set<String> = [HistoryWord.uid.rawValue, HistoryWord.port.rawValue]
 
   public static let statements: [String] = [
@@ -48,7 +48,7 @@ public enum HistorySchema {
     "INSERT INTO exchanges (id, kind, ref, path, status, bytes_in, bytes_out, total_ms) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
   /// The words of a kind follow its number.
   public static let selectKinds = "SELECT id, \(columns.joined(separator: ", ")) FROM kinds ORDER BY id DESC"
-  /// Those after one number, before another, in the order of time; or backwards.
+  /// The exchanges after one number and before another, in the order of time; or backwards.
   public static let selectForwards =
     "SELECT id, kind, ref, path, status, bytes_in, bytes_out, total_ms FROM exchanges WHERE id > ? AND id < ? ORDER BY id LIMIT ?"
   public static let selectBackwards =

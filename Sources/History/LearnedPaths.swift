@@ -1,25 +1,24 @@
-// Path patterns that are learned: shapes, and in place of many siblings what they have in common.
-// Tests: HistoryLearningTests.
+// Learned path patterns: shapes, and the common pattern of many siblings. Tests: HistoryLearningTests.
 
 import Policy
 
 enum LearnedPaths {
-  /// So many different names in one place stand for any name: fewer are a list that somebody can read.
+  /// This many different names in one place are generalized to any name. Fewer are a list that a person can read.
   static let foldedSiblings = 8
-  /// The same right below the root, where it would be any path at all.
+  /// The same directly below the root, where the pattern would match any path.
   static let foldedRoots = 32
-  /// As a rule takes them.
+  /// The limits of a rule.
   private static let mostWildcards = 16
   private static let longestPattern = 2048
 
-  /// How much of the paths is kept, from what says most to what says least.
+  /// How much detail of the paths is kept, from the most general to the most literal.
   enum Detail: Int, CaseIterable, Comparable {
     case folded, shapes, literal
 
     static func < (one: Detail, other: Detail) -> Bool { one.rawValue < other.rawValue }
   }
 
-  /// The fewest patterns that match all of `paths`; nil: only any path does.
+  /// The fewest patterns that match all of `paths`; nil: only a pattern for any path does.
   static func patterns(_ paths: Set<String>, _ detail: Detail) -> [String]? {
     var patterns: Set<String> = []
     for path in paths {
@@ -53,7 +52,7 @@ enum LearnedPaths {
     }
   }
 
-  /// Without those that another one matches.
+  /// Without the patterns that another one covers.
   private static func minimal(_ patterns: Set<String>) -> [String] {
     let wide = patterns.filter { $0.utf8.contains(0x2a) }
     return patterns.filter { pattern in
@@ -61,7 +60,7 @@ enum LearnedPaths {
     }.sorted()
   }
 
-  /// Whether `pattern` matches all that `other` does: an asterisk of the other is a character like any.
+  /// Whether `pattern` matches everything that `other` matches. An asterisk in `other` counts as an ordinary character.
   private static func covers(_ pattern: [UInt8], _ other: [UInt8]) -> Bool {
     var at = 0
     var index = 0

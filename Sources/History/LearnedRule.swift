@@ -1,17 +1,16 @@
-// A rule as it is learned: who, to where, how, and how often that was seen; and its text.
-// Tests: HistoryLearningTests.
+// A learned rule: who, where to, how, and how often it was seen; and its text. Tests: HistoryLearningTests.
 
 import Policy
 
-/// Who asked: what a rule can say of it.
+/// Who asked, as far as a rule can express it.
 struct LearnedAsker: Hashable, Comparable, Sendable {
-  /// Number of the user; nil: a client that is no program of this machine.
+  /// The number of the user; nil: the client is not a program of this machine.
   let uid: String?
   let user: String?
-  /// nil: of no unit that a rule would name.
+  /// nil: no unit that a rule would name.
   let unit: String?
 
-  /// nil where the client was not known for certain, so that no rule can be about it.
+  /// nil if the client was not known for certain, because then no rule can match it.
   init?(_ kind: HistoryKind) {
     guard let known = kind[.known] else {
       (uid, user, unit) = (nil, nil, nil)
@@ -37,9 +36,9 @@ struct LearnedAsker: Hashable, Comparable, Sendable {
 /// How a destination was used.
 enum LearnedForm: Hashable, Comparable, Sendable {
   case http
-  /// Requests in a tunnel that was opened, or sent without one.
+  /// Requests in an opened tunnel, or sent without one.
   case intercepted, https
-  /// Bytes went through; `isVerified`: once the certificate had been looked at.
+  /// Bytes passed through. `isVerified`: after the certificate was checked.
   case tunnel(isVerified: Bool)
 
   private var order: Int {
@@ -60,7 +59,7 @@ struct LearnedRule: Sendable {
   var form: LearnedForm
   var hosts: [String]
   var port: UInt16
-  /// Empty of a tunnel.
+  /// Empty for a tunnel.
   var methods: [String] = []
   /// Empty: any.
   var paths: [String] = []
@@ -69,7 +68,7 @@ struct LearnedRule: Sendable {
   var last: Int64 = 0
   var name = ""
 
-  /// `nameOf`: how a rule names a user, by number and name: `"ci"`, or `1001` where nobody has the name any more.
+  /// `nameOf`: the user in a rule, from number and name: `"ci"`, or `1001` if the name no longer exists.
   func text(_ nameOf: (String, String?) -> String) -> String {
     var rule = RuleText(name: name, hosts: hosts)
     if let uid = asker.uid { rule.users = [nameOf(uid, asker.user)] }
@@ -88,7 +87,7 @@ struct LearnedRule: Sendable {
     return "# \(count) \(count == 1 ? "time" : "times"), last \(HistoryMoment.text(last))\n" + rule.text
   }
 
-  /// `learned.ci.index.example`, of what a name may hold.
+  /// `learned.ci.index.example`, in the characters that a name may have.
   var plainName: String {
     let who = [asker.user ?? asker.uid, asker.unit?.split(separator: ".").first.map(String.init)].compactMap { $0 }
     return RuleText.plainName(["learned"] + who + [hosts.first ?? ""])

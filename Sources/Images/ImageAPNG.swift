@@ -1,15 +1,15 @@
-// The chunks that make an animation of a PNG (third edition): acTL, fcTL, fdAT.
+// The chunks that make a PNG an animation (third edition): acTL, fcTL, fdAT.
 //
-// Strict: everything. A frame outside of its canvas is written out of bounds, a missing number or frame is one that a
-// decoder waits for, and no encoder in use deviates. The first fcTL may come before acTL, and an fdAT may be empty.
+// Strict: everything. A frame outside its canvas is written out of bounds, a decoder waits for a missing number or
+// frame, and no encoder in use deviates. The first fcTL may come before acTL, and an fdAT may be empty.
 //
 // Tests: ImagePNGTests.
 
 import Bytes
 
-/// The animation of a PNG, if it has one, while its chunks go by.
+/// The animation of a PNG, if it has one, as its chunks are read.
 struct PNGAnimation {
-  /// The frame that the last fcTL announced.
+  /// The frame of the last fcTL.
   private enum Frame {
     /// There was none.
     case none
@@ -28,7 +28,7 @@ struct PNGAnimation {
   private var frame = Frame.none
   private var framesSeen = 0
   private var nextSequenceNumber = 0
-  /// As acTL says; nil where it has not come.
+  /// From acTL; nil if that has not come yet.
   private var frameCount: Int?
 
   init(canvas: PNGHeader) { self.canvas = canvas }
@@ -60,7 +60,7 @@ struct PNGAnimation {
     try data.requireEnd(of: "fcTL")
   }
 
-  /// A frame is within the canvas, and is the canvas where its data is in IDAT.
+  /// A frame is within the canvas. If its data is in IDAT, it fills the canvas.
   private func checkBounds(_ data: inout ImageReader) throws(ContentFault) {
     let start = data.at
     let width = try data.uint32("a frame width")
@@ -88,7 +88,7 @@ struct PNGAnimation {
     if !data.isAtEnd { frame = .inFrameData }
   }
 
-  /// Every frame that acTL announces has come; IEND is at `offset`.
+  /// Requires every frame that acTL announces; IEND is at `offset`.
   func requireWhole(at offset: Int) throws(ContentFault) {
     guard frame != .withoutData else {
       throw ContentFault("expected the data of the last frame, found IEND", offset: offset)

@@ -1,11 +1,11 @@
-// AVIF (AV1 Image File Format 1.1) over HEIF (ISO/IEC 23008-12): the brands, then what a still image and what a
-// sequence is made of (ImageAVIFItems.swift, ImageAVIFSequence.swift).
+// AVIF (AV1 Image File Format 1.1) over HEIF (ISO/IEC 23008-12): the brands, and then the parts of a still image and of
+// a sequence (ImageAVIFItems.swift, ImageAVIFSequence.swift).
 //
-// AV1 is not decoded: of pictures the place in the file and the dimensions are checked.
+// AV1 is not decoded: only the position and the dimensions of pictures are checked.
 //
-// Strict: one of the brands avif and avis, without which no decoder takes the file (mif1 alone may be any HEIF); the
-// boxes that these brands ask for; nothing but boxes up to the end.
-// Lenient: boxes that nothing is read of, in any place.
+// Strict: one of the brands avif and avis, without which no decoder accepts the file (mif1 alone may be any HEIF); the
+// boxes that these brands require; only boxes up to the end.
+// Lenient: boxes whose contents are not read, in any place.
 //
 // Tests: ImageAVIFTests.
 

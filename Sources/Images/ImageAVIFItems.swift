@@ -1,18 +1,18 @@
-// The items of a HEIF (ISO/IEC 23008-12, and `meta` of ISO/IEC 14496-12, 8.11): which is the primary one, what kind
-// each is, where its bytes are, and its properties.
+// The items of a HEIF (ISO/IEC 23008-12, and `meta` of ISO/IEC 14496-12, 8.11): which one is primary, the kind of each,
+// the position of its bytes, and its properties.
 //
-// Strict: every extent is within the file or `idat`; the primary item is AV1 or a grid, has bytes, and dimensions that
-// are associated with it. Lenient: items besides it that have no bytes, or are of other kinds.
+// Strict: every extent is within the file or `idat`; the primary item is AV1 or a grid, has bytes, and has associated
+// dimensions. Lenient: other items without bytes or of other kinds.
 //
 // Tests: ImageAVIFTests.
 
 import Bytes
 
-/// The items while the boxes of `meta` are read.
+/// The items, as the boxes of `meta` are read.
 struct AVIFItems {
   private static let codedType: UInt32 = 0x6176_3031  // av01
   private static let gridType: UInt32 = 0x6772_6964  // grid
-  /// Bytes that an offset, a length or an index may have (8.11.3).
+  /// The possible sizes in bytes of an offset, a length or an index (8.11.3).
   private static let numberBytes = [0, 4, 8]
 
   private let primary: Int
@@ -67,7 +67,7 @@ struct AVIFItems {
       let container = try Self.container(version, &reader, itemData)
       let base = try reader.integer(baseBytes, "a base offset")
       let extents = try reader.uint16("a number of extents")
-      // Extents that take no bytes here cannot be many.
+      // Extents without bytes here cannot be many.
       guard offsetBytes + lengthBytes > 0 || extents <= 1 else {
         throw reader.fault("expected extents with offsets or lengths, found \(extents) without")
       }
@@ -86,7 +86,7 @@ struct AVIFItems {
     }
   }
 
-  /// What the offsets of an item count from: the file, or `idat`.
+  /// The start of an item's offsets: the file, or `idat`.
   private static func container(
     _ version: Int, _ reader: inout ImageReader, _ itemData: Range<Int>?
   ) throws(ContentFault) -> Range<Int> {
@@ -146,7 +146,7 @@ struct AVIFItems {
 
   // MARK: Properties
 
-  /// `iprp` (ISO/IEC 23008-12, 9.3): dimensions within the limit, one of them of the primary item.
+  /// `iprp` (ISO/IEC 23008-12, 9.3): dimensions are within the limit, and the primary item has some.
   private func checkProperties(_ reader: inout ImageReader) throws(ContentFault) {
     let start = reader.at
     var hasDimensions: [Bool] = []
@@ -167,7 +167,7 @@ struct AVIFItems {
     }
   }
 
-  /// `ipco`: for each property whether it is `ispe`.
+  /// `ipco`: whether each property is `ispe`.
   private static func readContainer(_ reader: inout ImageReader) throws(ContentFault) -> [Bool] {
     var hasDimensions: [Bool] = []
     while !reader.isAtEnd {
@@ -196,7 +196,7 @@ struct AVIFItems {
       let item = try reader.integer(version == 0 ? 2 : 4, "an item")
       let associations = try reader.uint8("a number of associations")
       for _ in 0..<associations {
-        // The highest bit says whether a decoder has to know the property; 0 is none, the first has number 1.
+        // The highest bit says whether a decoder must understand the property; 0 is none, and the first has number 1.
         let number = try reader.integer(isLong ? 2 : 1, "a property") & (isLong ? 0x7fff : 0x7f)
         guard number <= hasDimensions.count else {
           throw ContentFault(

@@ -1,18 +1,19 @@
-// The tracks of an AVIF sequence (`moov` of ISO/IEC 14496-12, 8.2 to 8.7): dimensions, and where the pictures are.
+// The tracks of an AVIF sequence (`moov` of ISO/IEC 14496-12, 8.2 to 8.7): dimensions and the positions of the
+// pictures.
 //
-// Strict: at least one track of AV1; its dimensions are within the limit, its chunks begin within the file.
-// Lenient: tracks of anything else, which decoders of images pass over.
+// Strict: at least one track of AV1; its dimensions are within the limit, and its chunks begin within the file.
+// Lenient: tracks of anything else, which image decoders skip.
 //
 // Tests: ImageAVIFTests.
 
 import Bytes
 
-/// The tracks while the boxes of `moov` are read.
+/// The tracks, as the boxes of `moov` are read.
 struct AVIFSequence {
   private static let codedType: UInt32 = 0x6176_3031  // av01
-  /// Between the duration and the dimensions of a track: layer, group, volume and a matrix.
+  /// Bytes between the duration and the dimensions of a track: layer, group, volume and a matrix.
   private static let bytesBeforeDimensions = 52
-  /// Before the dimensions of a sample description.
+  /// Bytes before the dimensions of a sample description.
   private static let bytesBeforeSampleDimensions = 24
 
   static func check(_ movie: inout ImageReader) throws(ContentFault) {
@@ -27,7 +28,7 @@ struct AVIFSequence {
     guard tracks > 0 else { throw ContentFault("expected a track of AV1, found none", offset: start) }
   }
 
-  /// False where it is not AV1.
+  /// false if it is not AV1.
   private static func checkTrack(_ track: inout ImageReader) throws(ContentFault) -> Bool {
     let boxes = try ISOBoxes(&track, .box, keeping: [.trackHeader, .media])
     var media = try boxes.content(.media, track)
@@ -44,7 +45,7 @@ struct AVIFSequence {
     return true
   }
 
-  /// `stsd`: its first description. False where it is not AV1.
+  /// `stsd`: its first description. false if it is not AV1.
   private static func checkDescription(_ reader: inout ImageReader) throws(ContentFault) -> Bool {
     try reader.skip(8, "a version and a number of entries")
     let box = try ISOBox(&reader, .box)
@@ -57,7 +58,7 @@ struct AVIFSequence {
     return true
   }
 
-  /// `tkhd`: the dimensions are numbers of 16.16 bits.
+  /// `tkhd`: the dimensions are fixed-point numbers of 16.16 bits.
   private static func checkHeader(_ reader: inout ImageReader) throws(ContentFault) {
     let version = try AVIFItems.readVersion(&reader)
     try reader.skip(version == 0 ? 20 : 32, "times and a duration")

@@ -1,12 +1,12 @@
 // BMP (Windows and OS/2): a file header, a DIB header (ImageDIB.swift), and pixels at an offset.
 //
-// Of uncompressed pixels the size is known, and the file has to hold it; run-length codes are walked to their end, for
-// decoders write where they point.
+// The size of uncompressed pixels is known, and the file must contain them. Run-length codes are followed to their end,
+// because decoders write where they point.
 //
-// Strict: pixels behind header and colour table; an end of the bitmap behind run-length codes.
-// Lenient: the file size in the header, which encoders leave 0 or wrong and no decoder trusts; bytes between the
-// parts and behind the pixels, which the format allows (profiles, padding); runs beyond the end of a row, which
-// decoders clip, for encoders round them up.
+// Strict: pixels come after the header and the colour table; run-length codes have an end of the bitmap.
+// Lenient: the file size in the header, which encoders leave 0 or wrong and no decoder trusts; bytes between the parts
+// and after the pixels, which the format allows (profiles, padding); runs beyond the end of a row, which decoders clip
+// because encoders round them up.
 //
 // Tests: ImageBMPTests.
 

@@ -1,11 +1,11 @@
-// Whether a body is an image: by its signature and its structure, not by its pixels.
+// Whether a body is an image, judged by its signature and its structure, not by its pixels.
 //
-// The signature says which format has to be there; a file for each format then walks the parts that the format is made
-// of, down to the last byte that belongs to it. Compressed pixels are not decoded: of a PNG the CRCs vouch for the
-// stream in IDAT, which is not inflated, of the others the framing. Strict where a decoder would fail or read out of
-// bounds, lenient where every decoder shows the image; each file says where. Bytes behind the image are refused where
-// no encoder writes any, and accepted where files carry some. Work is linear in the size of the body, and nothing is
-// allocated that the body only claims.
+// The signature determines the format. One source file per format then walks through the parts of the image, down to
+// its last byte. Compressed pixels are not decoded. In a PNG, the CRCs vouch for the stream in IDAT, which is not
+// inflated; in the other formats, the framing does. The checks are strict where a decoder would fail or read out of
+// bounds, and lenient where every decoder shows the image; each file lists both. Bytes after the image are rejected if
+// no encoder writes any, and accepted if real files have some. The work is linear in the size of the body, and no
+// memory is allocated for what the body only claims.
 //
 // Tests: ImageCheckTests and a file for each format, over images of real encoders; Tests/Fuzz/Images.
 
@@ -13,10 +13,10 @@ import Bytes
 
 /// Checks images: PNG and APNG, JPEG, GIF, WebP, BMP, TIFF and BigTIFF, ICO and CUR, AVIF, XBM.
 public enum ImageCheck {
-  /// The first fault of `body` as an image, or nil where it is one.
+  /// The first fault of `body` as an image; nil if it is one.
   ///
-  /// - Parameter maximumPixels: Most pixels, width times height, that the image may have; each frame, page, icon and
-  ///   tile of it, too.
+  /// - Parameter maximumPixels: The most pixels, width times height, of the image and of each of its frames, pages,
+  ///   icons and tiles.
   public static func check(_ body: Span<UInt8>, maximumPixels: Int) -> ContentFault? {
     var reader = ImageReader(body, maximumPixels: maximumPixels)
     do throws(ContentFault) {
@@ -40,7 +40,7 @@ public enum ImageCheck {
     }
   }
 
-  /// Bytes of an unknown signature that are shown: the longest signature has eight.
+  /// How many bytes of an unknown signature are shown: the longest signature has eight.
   private static let bytesShown = 8
 
   private static func beginning(of body: Span<UInt8>) -> String {
@@ -54,7 +54,7 @@ public enum ImageCheck {
   }
 }
 
-/// The formats, as their signatures tell them apart.
+/// The formats, as determined by their signatures.
 enum ImageFormat {
   case png, jpeg, gif, webP, bitmap, tiff, icon, avif, xBitmap
 
@@ -65,7 +65,7 @@ enum ImageFormat {
     guard body.count >= signatureBytes else { return nil }
     var signature: UInt64 = 0
     for index in 0..<signatureBytes { signature = signature << 8 | UInt64(body[index]) }
-    // A file type box of 256 bytes begins like an icon, so that its name is looked at first.
+    // A file type box of 256 bytes begins like an icon, so its name is checked first.
     if UInt32(truncatingIfNeeded: signature) == ISOBoxType.fileType.rawValue { return .avif }
     switch UInt32(signature >> 32) {
     case 0x0000_0100, 0x0000_0200: return .icon

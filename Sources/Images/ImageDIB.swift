@@ -1,20 +1,20 @@
-// The header of a device-independent bitmap, in all the sizes in use, as BMP files and icons hold it.
+// The header of a device-independent bitmap, in all the sizes in use, in BMP files and icons.
 //
-// Strict: one plane, as every version of the format says; masks of connected bits that do not overlap, for some
-// decoders refuse others; no rows from the top in run-length codes; none of the compressions that are meant for
-// printers (JPEG and PNG within a bitmap) or that no decoder in use reads (Huffman 1D).
-// Lenient: any number of planes in an icon, where encoders leave it 0; more colours than the depth can name, which
-// decoders pass over; fewer in a file of OS/2 1, whose header has no number of them: such files are about.
+// Strict: one plane, as every version of the format requires; masks of connected bits that do not overlap, because some
+// decoders reject others; no top-down rows with run-length codes; none of the compressions for printers (JPEG and PNG
+// within a bitmap), and none that no decoder in use reads (Huffman 1D).
+// Lenient: any number of planes in an icon, where encoders leave it 0; more colours than the depth can address, which
+// decoders ignore; fewer in an OS/2 1 file, whose header has no count of them: such files exist.
 //
 // Tests: ImageBMPTests, ImageICOTests.
 
 import Bytes
 
-/// What the header of a bitmap says.
+/// The contents of a bitmap header.
 struct DIBHeader {
   enum Container {
     case file
-    /// The height is that of the pixels and of the mask behind them together.
+    /// The height is that of the pixels and of the mask after them together.
     case icon
   }
 
@@ -24,11 +24,11 @@ struct DIBHeader {
   private enum Compression: Equatable {
     case none
     case runs(Runs)
-    /// Not compressed; masks say which bits of a pixel are which colour.
+    /// Not compressed; masks give the bits of each colour in a pixel.
     case masks(Int)
   }
 
-  /// The fields of a header as they stand there.
+  /// The raw fields of a header.
   private struct Fields {
     let width: Int
     let height: Int
@@ -44,16 +44,16 @@ struct DIBHeader {
   private static let infoBytes = 40
   private static let threeMasksBytes = 52
   private static let os2Bytes = 64
-  /// Deepest pixels that index a colour table.
+  /// The deepest pixels that index a colour table.
   private static let deepestIndex = 8
 
   let width: Int
-  /// Rows, from whichever end they are stored.
+  /// The number of rows, in either order of storage.
   let height: Int
   let bitsPerPixel: Int
-  /// nil where the pixels are not compressed.
+  /// nil if the pixels are not compressed.
   let runs: Runs?
-  /// Of the part of the colour table that has to be there.
+  /// The size of the required part of the colour table.
   let colourTableBytes: Int
 
   /// Bytes of all rows, uncompressed.
@@ -62,7 +62,7 @@ struct DIBHeader {
   /// Bytes of an uncompressed row: a multiple of four.
   static func rowBytes(width: Int, bitsPerPixel: Int) -> Int { (width * bitsPerPixel + 31) / 32 * 4 }
 
-  /// Reads a header and the masks behind it.
+  /// Reads a header and the masks after it.
   init(_ reader: inout ImageReader, _ container: Container) throws(ContentFault) {
     let start = reader.at
     let size = try reader.uint32("a DIB header size")
@@ -113,7 +113,7 @@ struct DIBHeader {
     return fields
   }
 
-  /// nil: the combination is not legal.
+  /// nil: the combination is not allowed.
   private static func compression(_ fields: Fields, _ size: Int) -> Compression? {
     switch (fields.compression, fields.bitsPerPixel) {
     case (0, 1), (0, 4), (0, 8), (0, 24): Compression.none
@@ -130,7 +130,7 @@ struct DIBHeader {
   private static func colourTableBytes(_ fields: Fields, isCore: Bool, _ container: Container) -> Int {
     guard fields.bitsPerPixel <= deepestIndex else { return 0 }
     let most = 1 << fields.bitsPerPixel
-    // Where the offset of the pixels ends it, one entry is enough.
+    // The offset of the pixels may end the colour table, so one entry is enough there.
     if isCore { return 3 * (container == .file ? 1 : most) }
     return 4 * (fields.colours == 0 ? most : fields.colours)
   }

@@ -2,22 +2,21 @@
 //
 // LZW codes are not decoded: image data is a minimum code size and sub-blocks.
 //
-// Strict: a frame within its screen, which some decoders require and others would write out of bounds; a graphic
-// control extension of four bytes; nothing between the blocks, which decoders take for the end.
-// Lenient: extensions in a file that calls itself 87a; extensions of other lengths than the specification gives them;
-// a frame without any colour table, for which decoders have one; minimum code sizes up to 11, the most that codes of
-// 12 bits allow; bytes behind the trailer, where every decoder stops, and old encoders that wrote over a longer file
-// left some.
+// Strict: a frame within its screen, because some decoders require it and others would write out of bounds; a graphic
+// control extension of four bytes; nothing between the blocks, because decoders treat it as the end.
+// Lenient: extensions in a file marked 87a; extensions with other lengths than in the specification; a frame without
+// any colour table, for which decoders have one; minimum code sizes up to 11, the most that codes of 12 bits allow;
+// bytes after the trailer, where every decoder stops: old encoders that overwrote a longer file left some.
 //
 // Tests: ImageGIFTests.
 
 import Bytes
 
-/// A GIF while its blocks go by.
+/// A GIF, as its blocks are read.
 struct GIFDataStream {
   private static let signatureBytes = 6
   private static let codeSizes = 2...11
-  /// Label of the graphic control extension.
+  /// The label of the graphic control extension.
   private static let graphicControl = 0xf9
 
   private let width: Int
@@ -47,7 +46,7 @@ struct GIFDataStream {
     try reader.skip(3 << (packed & 7 + 1), "a colour table")
   }
 
-  /// False behind the trailer.
+  /// false after the trailer.
   private mutating func readBlock(_ reader: inout ImageReader) throws(ContentFault) -> Bool {
     let start = reader.at
     let label = try reader.uint8("a block or the trailer")
@@ -99,7 +98,7 @@ struct GIFDataStream {
     frameCount += 1
   }
 
-  /// Passes over sub-blocks and their terminator; how many bytes they hold.
+  /// Skips sub-blocks and their terminator. Returns how many bytes they contain.
   private static func readSubBlocks(_ reader: inout ImageReader) throws(ContentFault) -> Int {
     var bytes = 0
     while true {

@@ -1,8 +1,8 @@
 // ICO and CUR: a directory of images, each a whole PNG or a bitmap without its file header.
 //
-// Strict: images lie behind the directory and do not share bytes; an image fills no more than its entry says.
-// Lenient: what an entry says of dimensions, planes and depth, which decoders take from the image; the mask of 32-bit
-// pixels, which encoders leave out and decoders do not need; bytes between the images and behind them.
+// Strict: images come after the directory and do not share bytes; an image fills no more than its entry says.
+// Lenient: the dimensions, planes and depth in an entry, which decoders take from the image; the mask of 32-bit pixels,
+// which encoders leave out and decoders do not need; bytes between the images and after them.
 //
 // Tests: ImageICOTests.
 
@@ -11,7 +11,7 @@ import Bytes
 /// An icon or a cursor.
 struct IconFile {
   private static let entryBytes = 16
-  /// A PNG begins with it; a bitmap with the size of its header.
+  /// The first byte of a PNG. A bitmap begins with the size of its header.
   private static let firstOfPNG: UInt8 = 0x89
 
   static func check(_ reader: inout ImageReader) throws(ContentFault) {
@@ -20,7 +20,7 @@ struct IconFile {
     let count = try reader.uint16("a number of images")
     guard count > 0 else { throw ContentFault("expected at least one image, found 0", offset: reader.at - 2) }
     var directory = reader.part(try reader.range(count * entryBytes, "the directory"))
-    // Images that do not share bytes fit in the rest of the file, all of them together: the work is linear.
+    // Images that do not share bytes all fit in the rest of the file together, so the work is linear.
     var unclaimed = reader.remaining
     while !directory.isAtEnd {
       let entry = directory.at

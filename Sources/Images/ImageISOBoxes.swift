@@ -1,13 +1,13 @@
-// Boxes of the ISO base media file format (ISO/IEC 14496-12, 4.2), of which AVIF is made.
+// Boxes of the ISO base media file format (ISO/IEC 14496-12, 4.2), the format of AVIF.
 //
-// Boxes hold boxes; a reader of the format asks for those it knows by name, so that nothing here recurses. All boxes on
-// the way are within their parents and fill them; unknown ones are passed over.
+// Boxes contain boxes. A reader of the format requests the boxes that it knows by name, so nothing here recurses. All
+// boxes on the way are within their parents and fill them; unknown ones are skipped.
 //
 // Tests: ImageAVIFTests.
 
 import Bytes
 
-/// The boxes that something is read of.
+/// The boxes whose contents are read.
 enum ISOBoxType: UInt32 {
   case fileType = 0x6674_7970  // ftyp
   case metadata = 0x6d65_7461  // meta
@@ -36,7 +36,7 @@ enum ISOBoxType: UInt32 {
 /// One box.
 struct ISOBox {
   enum Level {
-    /// The last box of a file may leave its size open.
+    /// The last box of a file may have an open size.
     case file
     case box
   }
@@ -47,7 +47,7 @@ struct ISOBox {
 
   var type: ISOBoxType? { ISOBoxType(rawValue: name.rawValue) }
 
-  /// Reads the header of the next box and passes over its content.
+  /// Reads the header of the next box and skips its content.
   init(_ reader: inout ImageReader, _ level: Level) throws(ContentFault) {
     start = reader.at
     var size = try reader.uint32("a box size")
@@ -69,7 +69,7 @@ struct ISOBox {
   }
 }
 
-/// The boxes within another that somebody asks for; each comes at most once.
+/// The requested boxes within another; each occurs at most once.
 struct ISOBoxes {
   private let parent: Int
   private var boxes: [ISOBoxType: ISOBox] = [:]
@@ -90,7 +90,7 @@ struct ISOBoxes {
 
   subscript(type: ISOBoxType) -> ISOBox? { boxes[type] }
 
-  /// A reader of a box that has to be there.
+  /// A reader for a box that must exist.
   @_lifetime(copy reader)
   func content(_ type: ISOBoxType, _ reader: borrowing ImageReader) throws(ContentFault) -> ImageReader {
     guard let box = boxes[type] else {

@@ -1,24 +1,24 @@
-// JPEG (ITU-T T.81): the marker segments, the entropy-coded data between them by its framing, up to EOI.
+// JPEG (ITU-T T.81): the marker segments, and the framing of the entropy-coded data between them, up to EOI.
 //
-// Huffman codes are not decoded: what a scan holds is data without a marker in it. The tables that a scan names have to
-// be there, and to be tables (ImageJPEGTables.swift).
+// Huffman codes are not decoded: a scan contains data without a marker in it. The tables that a scan names must exist
+// and be valid (ImageJPEGTables.swift).
 //
-// Strict: EOI is there; restart markers come only with a restart interval and in their order, for what lies between
-// them is lost otherwise; no lossless or hierarchical process, which browsers do not decode.
-// Lenient: bytes between two segments, which every decoder passes over because some encoders pad; the spectral
-// selection of sequential scans, which decoders ignore because some encoders write zeros; bytes behind EOI, where
-// every decoder stops, and phones and cameras put further pictures (CIPA MPF), gain maps and films.
+// Strict: EOI exists; restart markers only come with a restart interval and in order, because otherwise the data
+// between them is lost; no lossless or hierarchical process, which browsers do not decode.
+// Lenient: bytes between two segments, which every decoder skips because some encoders pad; the spectral selection of
+// sequential scans, which decoders ignore because some encoders write zeros; bytes after EOI, where every decoder
+// stops: phones and cameras put further pictures (CIPA MPF), gain maps and films there.
 //
 // Tests: ImageJPEGTests.
 
 import Bytes
 
-/// A JPEG while its segments go by.
+/// A JPEG, as its segments are read.
 struct JPEGInterchange {
   /// What a marker (table B.1) begins.
   private enum Marker {
     case frame, scan, huffmanTables, quantizationTables, restartInterval, numberOfLines, endOfImage
-    /// Application data, a comment, or conditioning of arithmetic coding, which has no influence on the structure.
+    /// Application data, a comment, or conditioning of arithmetic coding, which does not affect the structure.
     case passedOver
 
     init?(_ code: UInt8) {
@@ -72,7 +72,7 @@ struct JPEGInterchange {
     return marker
   }
 
-  /// B.2.1, and B.2.5 for DNL, which brings the lines that a frame of 0 lacks.
+  /// B.2.1, and B.2.5 for DNL, which gives the number of lines if the frame says 0.
   private func requirePlace(
     of marker: Marker, behind previous: Marker, at start: Int
   ) throws(ContentFault) {
@@ -114,7 +114,7 @@ struct JPEGInterchange {
     scanCount += 1
   }
 
-  /// Passes over the next marker, and over fill bytes (B.1.1.2) and padding before it.
+  /// Reads up to the next marker. Skips fill bytes (B.1.1.2) and padding before it.
   private static func nextMarker(_ reader: inout ImageReader) throws(ContentFault) -> UInt8 {
     var previous: UInt8 = 0
     while let byte = reader.next {
@@ -132,7 +132,7 @@ struct JPEGInterchange {
     self.frame?.lines = lines
   }
 
-  /// Passes over everything up to the marker that ends the scan.
+  /// Skips everything up to the marker that ends the scan.
   private func readEntropyCodedData(_ reader: inout ImageReader) throws(ContentFault) {
     let start = reader.at
     var restarts = 0
@@ -151,7 +151,7 @@ struct JPEGInterchange {
         restarts += 1
         try reader.skip(1, "a restart marker")
       default:
-        // An arithmetic coder may leave out trailing zeros, all of a scan among them (D.1.8).
+        // An arithmetic coder may omit trailing zeros, even all of a scan (D.1.8).
         guard marker > start || frame?.isArithmetic == true else {
           throw ContentFault("expected entropy-coded data behind SOS, found a marker", offset: marker)
         }

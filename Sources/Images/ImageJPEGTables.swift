@@ -1,7 +1,7 @@
-// What the segments of a JPEG say that are more than framing: the frame, its scans, and the tables that scans name.
+// The JPEG segments that contain more than framing: the frame, its scans, and the tables that scans name.
 //
-// Strict: a scan names tables that have been defined, though some decoders have default ones for frames of MJPEG; no
-// Huffman code of ones alone, which libjpeg refuses; the parameters of progressive scans, which libjpeg refuses.
+// Strict: a scan names tables that have been defined, although some decoders have default ones for frames of MJPEG; no
+// Huffman code of only ones, which libjpeg rejects; the parameters of progressive scans, which libjpeg checks.
 //
 // Tests: ImageJPEGTests.
 
@@ -15,12 +15,12 @@ struct JPEGFrame {
     let quantizationTable: Int
   }
 
-  /// Most components: what decoders take, and a progressive frame may have (table B.2).
+  /// The most components: what decoders accept, and what a progressive frame may have (table B.2).
   private static let mostComponents = 4
 
   let isProgressive: Bool
   let isArithmetic: Bool
-  /// 0 until DNL says it.
+  /// 0 until DNL gives it.
   var lines: Int
   let samplesPerLine: Int
   private(set) var components: [Component] = []
@@ -34,7 +34,7 @@ struct JPEGFrame {
     }
     lines = try segment.uint16("a number of lines")
     samplesPerLine = try segment.uint16("a number of samples per line")
-    // DNL may bring the lines; until then there is at least one.
+    // DNL may give the lines later; until then there is at least one.
     try segment.requireDimensions(samplesPerLine, max(lines, 1), at: segment.at - 4)
     let count = try segment.uint8("a number of components")
     guard 1...Self.mostComponents ~= count else {
@@ -67,9 +67,9 @@ struct JPEGScan {
     let alternatingTable: Int
   }
 
-  /// Most blocks in a unit of several components (B.2.3).
+  /// The most blocks in a unit of several components (B.2.3).
   private static let mostBlocksPerUnit = 10
-  /// Greatest position that a progressive scan may shift by: 13 bits (table B.3).
+  /// The greatest shift of a progressive scan: 13 bits (table B.3).
   private static let greatestShift = 13
 
   private(set) var components: [Component] = []
@@ -95,7 +95,7 @@ struct JPEGScan {
     let (high, low) = (approximation >> 4, approximation & 15)
     isRefinement = high > 0
     guard frame.isProgressive else { return }
-    // G.1.1.1: DC coefficients and AC coefficients apart, the latter of one component; each refinement adds a bit.
+    // G.1.1.1: DC and AC coefficients are separate, the latter for one component; each refinement adds a bit.
     let isDirect = spectralStart == 0 && spectralEnd == 0
     let isAlternating = spectralStart > 0 && spectralStart <= spectralEnd && spectralEnd <= 63 && count == 1
     guard isDirect || isAlternating, low <= Self.greatestShift, high == 0 || low == high - 1 else {
@@ -121,7 +121,7 @@ struct JPEGScan {
   }
 }
 
-/// Which tables have been defined.
+/// The tables that have been defined.
 struct JPEGTables {
   private static let coefficients = 64
   private static let longestCode = 16
@@ -160,8 +160,8 @@ struct JPEGTables {
     }
   }
 
-  /// How many codes each length has, and their values. Codes are handed out in order (C.2): they have to suffice, and
-  /// the one of ones alone is no code.
+  /// The number of codes of each length, and their values. Codes are assigned in order (C.2). There must be enough of
+  /// them, and the one of only ones is not a code.
   private static func readHuffmanTable(_ segment: inout ImageReader) throws(ContentFault) {
     let start = segment.at
     var values = 0

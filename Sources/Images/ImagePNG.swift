@@ -1,20 +1,20 @@
 // PNG (W3C Portable Network Graphics, third edition): every chunk, its CRC, and the order of the chunks.
 //
-// The zlib stream in the IDAT chunks is not inflated: the CRCs say that it came as the encoder wrote it, and
-// inflating it would cost more than everything else together. Of ancillary chunks the CRC is checked; those of an
-// animation are read too (ImageAPNG.swift).
+// The zlib stream in the IDAT chunks is not inflated. The CRCs show that it is as the encoder wrote it, and inflating
+// it would cost more than everything else together. For ancillary chunks, the CRC is checked; those of an animation are
+// also read (ImageAPNG.swift).
 //
-// Strict: bytes behind IEND, though decoders stop there: what leaves some is known to be tools that crop a screenshot
-// in place, and leave what was cropped away; a palette with more entries than the bit depth can name, which some
-// decoders refuse; PLTE in a greyscale image, which the specification forbids.
-// Lenient: the case of the third letter of a chunk type, which no decoder looks at.
+// Strict: bytes after IEND, although decoders stop there: the known sources are tools that crop a screenshot in place
+// and leave the cropped part there; a palette with more entries than the bit depth can address, which some decoders
+// reject; PLTE in a greyscale image, which the specification forbids.
+// Lenient: the case of the third letter of a chunk type, which no decoder checks.
 //
 // Tests: ImagePNGTests.
 
 import Bytes
 import CZlib
 
-/// A PNG while its chunks go by.
+/// A PNG, as its chunks are read.
 struct PNGDatastream {
   private enum ChunkType: UInt32 {
     case header = 0x4948_4452  // IHDR
@@ -119,9 +119,9 @@ struct PNGDatastream {
   }
 }
 
-/// A chunk whose CRC is right.
+/// A chunk with a correct CRC.
 struct PNGChunk {
-  /// Greatest length (5.3), as of every number of four bytes (7.1).
+  /// The greatest length (5.3), as of every number of four bytes (7.1).
   private static let greatestLength = 0x7fff_ffff
 
   /// The offset of its type.
@@ -129,7 +129,7 @@ struct PNGChunk {
   let type: FourCharacterCode
   let data: Range<Int>
 
-  /// The first letter is a small one (5.4).
+  /// The first letter is lower case (5.4).
   var isAncillary: Bool { type.rawValue & 0x2000_0000 != 0 }
 
   init(_ reader: inout ImageReader) throws(ContentFault) {
@@ -157,7 +157,7 @@ struct PNGChunk {
   }
 }
 
-/// What IHDR says (11.2.1).
+/// The contents of IHDR (11.2.1).
 struct PNGHeader {
   enum Colour: Int {
     case greyscale = 0
@@ -175,7 +175,7 @@ struct PNGHeader {
     }
   }
 
-  /// Greatest width and height (11.2.1).
+  /// The greatest width and height (11.2.1).
   private static let greatestSide = 0x7fff_ffff
 
   let width: Int

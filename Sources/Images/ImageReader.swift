@@ -1,9 +1,8 @@
 // The bytes of an image, read from front to back or at an offset, never beyond an end.
 //
-// Every number becomes an Int. What a format writes in 64 bits and no Int holds becomes Int.max, which lies behind
-// the end of any body; sizes that are multiplied or added stop at Int.max for the same reason. A part of an image (a
-// chunk, a box, an icon) gets a reader of its own that ends where the part ends; offsets are those of the body
-// throughout.
+// Every number becomes an Int. A 64-bit value that does not fit becomes Int.max, which is after the end of any body.
+// Sums and products of sizes stop at Int.max for the same reason. A part of an image (a chunk, a box, an icon) gets its
+// own reader that ends where the part ends. All offsets are offsets in the body.
 //
 // Tests: the tests of the formats, at guarded pages.
 
@@ -14,12 +13,12 @@ struct ImageReader: ~Escapable {
   enum ByteOrder { case bigEndian, littleEndian }
 
   let bytes: Span<UInt8>
-  /// Most pixels that an image, a frame, a page or a tile may have.
+  /// The most pixels that an image, a frame, a page or a tile may have.
   let maximumPixels: Int
   var order = ByteOrder.bigEndian
-  /// Where the next byte is read; `end` at most.
+  /// The position of the next byte; at most `end`.
   private(set) var at: Int
-  /// Behind the last byte that may be read.
+  /// The position after the last byte that may be read.
   let end: Int
 
   @_lifetime(copy bytes)
@@ -67,7 +66,7 @@ struct ImageReader: ~Escapable {
     Int(Int32(truncatingIfNeeded: try uint32(noun)))
   }
 
-  /// Four characters that name a chunk or a box, in the order they stand in.
+  /// The four characters of the name of a chunk or a box, in their order.
   mutating func fourCharacterCode(_ noun: StaticString) throws(ContentFault) -> FourCharacterCode {
     let begin = at
     try skip(4, noun)
@@ -85,14 +84,14 @@ struct ImageReader: ~Escapable {
     at += count
   }
 
-  /// Passes over the next `count` bytes and says where they are.
+  /// Skips the next `count` bytes and returns their range.
   mutating func range(_ count: Int, _ noun: StaticString) throws(ContentFault) -> Range<Int> {
     let begin = at
     try skip(count, noun)
     return begin..<at
   }
 
-  /// Where the `count` bytes at `offset` are, as the bytes at `pointer` say.
+  /// The range of the `count` bytes at `offset`, as given by the bytes at `pointer`.
   func range(
     at offset: Int, _ count: Int, _ noun: StaticString, pointer: Int
   ) throws(ContentFault) -> Range<Int> {
@@ -103,14 +102,14 @@ struct ImageReader: ~Escapable {
     return offset..<offset + count
   }
 
-  /// A reader of a part of the body.
+  /// A reader for a part of the body.
   @_lifetime(copy self)
   func part(_ range: Range<Int>) -> ImageReader {
     precondition(range.upperBound <= bytes.count, "a part that is larger than the whole")
     return ImageReader(range, of: self)
   }
 
-  /// Reads on at `offset`, as the bytes at `pointer` say.
+  /// Continues at `offset`, as given by the bytes at `pointer`.
   mutating func seek(to offset: Int, _ noun: StaticString, pointer: Int) throws(ContentFault) {
     guard offset <= end else {
       throw ContentFault("expected \(noun) within \(end) bytes, found offset \(offset)", offset: pointer)
@@ -118,7 +117,7 @@ struct ImageReader: ~Escapable {
     at = offset
   }
 
-  /// Reads on at the next `byte`; a fault with the reason `otherwise` where there is none.
+  /// Continues at the next `byte`; a fault with the reason `otherwise` if there is none.
   mutating func skipToByte(_ byte: UInt8, otherwise reason: String) throws(ContentFault) {
     let readable = bytes.extracting(0..<end)
     guard let index = readable.firstIndex(of: byte, from: at) else { throw ContentFault(reason, offset: end) }
@@ -136,7 +135,7 @@ struct ImageReader: ~Escapable {
     guard isAtEnd else { throw fault("expected the end of \(noun), found \(Self.bytes(remaining)) more") }
   }
 
-  /// Width and height, read from `offset`, are above 0 and their product is within the limit.
+  /// Requires that width and height, read from `offset`, are above 0 and their product is within the limit.
   func requireDimensions(_ width: Int, _ height: Int, at offset: Int) throws(ContentFault) {
     guard width > 0, height > 0 else {
       throw ContentFault("expected a width and a height above 0, found \(width) x \(height)", offset: offset)
@@ -152,7 +151,7 @@ struct ImageReader: ~Escapable {
 struct FourCharacterCode {
   let rawValue: UInt32
 
-  /// In quotation marks where it is printable ASCII, else in hexadecimal.
+  /// In quotation marks if it is printable ASCII, otherwise in hexadecimal.
   var shown: String {
     var text = ""
     for shift in [24, 16, 8, 0] as [UInt32] {
@@ -164,7 +163,7 @@ struct FourCharacterCode {
   }
 }
 
-/// Sizes that hostile numbers add up to: neither traps, neither wraps round.
+/// Arithmetic for sizes from hostile numbers. It neither traps nor wraps.
 extension Int {
   func saturatingPlus(_ other: Int) -> Int {
     let (sum, overflow) = addingReportingOverflow(other)
@@ -176,6 +175,6 @@ extension Int {
     return overflow ? .max : product
   }
 
-  /// How many units of `size` hold this many; both above 0.
+  /// How many units of `size` are needed for this many; both are above 0.
   func dividedRoundingUp(by size: Int) -> Int { (self - 1) / size + 1 }
 }

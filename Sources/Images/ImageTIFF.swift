@@ -1,21 +1,21 @@
 // TIFF 6.0 and BigTIFF, in both byte orders: the chain of directories, the values they point to, and strips or tiles.
 //
-// Pixels are not decoded. Directories of an honest file do not overlap, and neither do their lists of strips: what is
-// read of both together is at most the file, so that neither a chain that comes back nor many directories that
-// point at one long list cost more than one pass.
+// Pixels are not decoded. In an honest file, directories do not overlap, and neither do their lists of strips. So
+// directories and lists together may be no larger than the file. Then neither a chain that returns to itself nor many
+// directories that point to one long list cost more than one pass.
 //
-// Strict: every value, strip and tile is within the file, and there are as many strips or tiles as the dimensions ask
-// for; a field that says where the pixels are comes once.
-// Lenient: the order of the fields; fields of unknown type, which decoders pass over; more strips than are needed.
-// Directories that a field points to (SubIFDs, Exif) are not followed: they are no pages of the image.
+// Strict: every value, strip and tile is within the file, and there are as many strips or tiles as the dimensions
+// require; a field that locates the pixels occurs once.
+// Lenient: the order of the fields; fields of unknown type, which decoders skip; more strips than are needed.
+// Directories that a field points to (SubIFDs, Exif) are not followed: they are not pages of the image.
 //
 // Tests: ImageTIFFTests.
 
 import Bytes
 
-/// A TIFF while its directories are read.
+/// A TIFF, as its directories are read.
 struct TIFFFile {
-  /// Numbers that a BigTIFF writes in eight bytes take four in a TIFF.
+  /// Numbers of eight bytes in a BigTIFF have four bytes in a TIFF.
   private enum Layout {
     case classic, big
 
@@ -25,7 +25,7 @@ struct TIFFFile {
   }
 
   private let layout: Layout
-  /// Bytes of directories and lists that may still be read.
+  /// How many bytes of directories and lists may still be read.
   private var unread: Int
 
   static func check(_ reader: inout ImageReader) throws(ContentFault) {
@@ -108,7 +108,7 @@ struct TIFFFile {
       let tiles = width.dividedRoundingUp(by: tileWidth).saturatingTimes(length.dividedRoundingUp(by: tileLength))
       try checkParts(.tileOffsets, .tileByteCounts, tiles.saturatingTimes(planes), directory, reader)
     } else {
-      // Absent, all rows are in one strip.
+      // If it is absent, all rows are in one strip.
       let rows = try directory.number(.rowsPerStrip, reader, absent: length)
       guard rows > 0 else {
         throw ContentFault("expected at least one row in a strip, found 0", offset: directory.start)
@@ -118,7 +118,7 @@ struct TIFFFile {
     }
   }
 
-  /// As many strips or tiles as are needed lie within the file.
+  /// Requires that the necessary number of strips or tiles is within the file.
   private mutating func checkParts(
     _ offsets: TIFFTag, _ byteCounts: TIFFTag, _ needed: Int, _ directory: TIFFDirectory,
     _ reader: borrowing ImageReader
@@ -154,7 +154,7 @@ struct TIFFFile {
   }
 }
 
-/// The fields that say where the pixels are.
+/// The fields that locate the pixels.
 enum TIFFTag: Int {
   case imageWidth = 256
   case imageLength = 257
@@ -178,11 +178,11 @@ struct TIFFField {
   let count: Int
   /// Bytes of one value.
   let valueBytes: Int
-  /// In the directory, where they fit, or elsewhere.
+  /// In the directory if they fit, or elsewhere.
   let values: Range<Int>
   let isInDirectory: Bool
 
-  /// Bytes of a value of a type (TIFF 6.0, section 2; BigTIFF), nil for a type that does not exist.
+  /// The size of a value of a type in bytes (TIFF 6.0, section 2; BigTIFF); nil for a type that does not exist.
   static func valueBytes(ofType type: Int) -> Int? {
     switch type {
     case 1, 2, 6, 7: 1  // BYTE, ASCII, SBYTE, UNDEFINED
@@ -193,18 +193,18 @@ struct TIFFField {
     }
   }
 
-  /// BYTE, SHORT, LONG or LONG8: what counts something.
+  /// BYTE, SHORT, LONG or LONG8: the types for counts.
   var isUnsignedInteger: Bool { [1, 3, 4, 16].contains(type) }
 }
 
-/// The fields of one directory that say where its pixels are.
+/// The fields of one directory that locate its pixels.
 struct TIFFDirectory {
   let start: Int
   private var fields: [TIFFField] = []
 
   init(start: Int) { self.start = start }
 
-  /// Decoders differ on which of two fields of the same tag they take.
+  /// Decoders differ on which of two fields with the same tag they use.
   mutating func add(_ field: TIFFField) throws(ContentFault) {
     guard let tag = TIFFTag(rawValue: field.tag) else { return }
     guard !contains(tag) else {
@@ -215,7 +215,7 @@ struct TIFFDirectory {
 
   func contains(_ tag: TIFFTag) -> Bool { fields.contains { $0.tag == tag.rawValue } }
 
-  /// A field that has to be there, with at least one unsigned integer.
+  /// A field that must exist, with at least one unsigned integer.
   func integers(_ tag: TIFFTag) throws(ContentFault) -> TIFFField {
     guard let field = fields.first(where: { $0.tag == tag.rawValue }) else {
       throw ContentFault("expected the tag \(tag.rawValue) in a directory, found none", offset: start)
@@ -227,7 +227,7 @@ struct TIFFDirectory {
     return field
   }
 
-  /// The first value of a field, or `absent` where it may be missing.
+  /// The first value of a field, or `absent` if the field may be missing.
   func number(
     _ tag: TIFFTag, _ reader: borrowing ImageReader, absent: Int? = nil
   ) throws(ContentFault) -> Int {

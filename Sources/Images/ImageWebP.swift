@@ -1,17 +1,16 @@
-// WebP (RFC 9649): RIFF, then one image, or VP8X with what belongs to an image or an animation.
+// WebP (RFC 9649): RIFF, then one image, or VP8X with the parts of an image or an animation.
 //
-// Of a bitstream the header is read: it says the dimensions, which have to be those of the frame or canvas around it.
+// Only the header of a bitstream is read. It has the dimensions, which must be those of the frame or canvas around it.
 //
-// Strict: what libwebp, on which nearly every decoder rests, refuses: dimensions that differ, an animation without
-// ANIM, alpha twice, chunks for reconstruction out of order (RFC 9649, 2.7); bytes behind RIFF, which no encoder
-// writes.
-// Lenient: flags of VP8X without the metadata they announce, metadata and unknown chunks anywhere; reserved bits.
+// Strict: what libwebp rejects, because nearly every decoder uses it: dimensions that differ, an animation without
+// ANIM, alpha twice, chunks for reconstruction out of order (RFC 9649, 2.7); bytes after RIFF, which no encoder writes.
+// Lenient: flags of VP8X without the metadata that they announce, metadata and unknown chunks anywhere; reserved bits.
 //
 // Tests: ImageWebPTests.
 
 import Bytes
 
-/// A WebP while its chunks go by.
+/// A WebP, as its chunks are read.
 struct WebPFile {
   fileprivate enum ChunkType: UInt32 {
     case lossy = 0x5650_3820  // VP8 and a space
@@ -83,7 +82,7 @@ struct WebPFile {
     }
   }
 
-  /// One bitstream; chunks behind it have no meaning here (2.5, 2.6).
+  /// One bitstream; chunks after it have no meaning here (2.5, 2.6).
   private static func checkSimple(_ chunk: Chunk, _ reader: inout ImageReader) throws(ContentFault) {
     var picture = WebPPicture()
     _ = try picture.read(chunk, reader)
@@ -126,7 +125,7 @@ struct WebPFile {
     guard frames > 0 else { throw reader.fault("expected a frame of the animation, found the end") }
   }
 
-  /// ANMF: a frame whose position counts in twos.
+  /// ANMF: a frame. Its position is in units of two.
   private static func checkFrame(_ payload: consuming ImageReader, in canvas: Canvas) throws(ContentFault) {
     let start = payload.at
     let left = try payload.uint24("a frame position") * 2
@@ -157,7 +156,7 @@ private struct WebPPicture {
   private static let greatestProfile = 3
   private static let startCode = 0x2a_019d
   private static let losslessSignature = 0x2f
-  /// Compression, filter and pre-processing of ALPH in two bits each; compression is 0 or 1, pre-processing too.
+  /// Compression, filter and pre-processing of ALPH in two bits each; compression and pre-processing are 0 or 1.
   private static let greatestCompression = 1
 
   private var hasAlpha = false
@@ -165,7 +164,7 @@ private struct WebPPicture {
 
   var isBegun: Bool { hasAlpha || dimensions != nil }
 
-  /// False where the chunk is no part of a picture, or not in its place.
+  /// false if the chunk is not part of a picture, or not in its place.
   mutating func read(_ chunk: WebPFile.Chunk, _ reader: borrowing ImageReader) throws(ContentFault) -> Bool {
     guard dimensions == nil else { return false }
     var payload = reader.part(chunk.payload)
@@ -218,7 +217,7 @@ private struct WebPPicture {
     return (width, height)
   }
 
-  /// VP8L: a signature, width and height less 1 in 14 bits each, whether alpha is used, and a version in three bits.
+  /// VP8L: a signature, width and height minus 1 in 14 bits each, whether alpha is used, and a version in three bits.
   private static func losslessDimensions(_ payload: inout ImageReader) throws(ContentFault) -> (Int, Int) {
     let start = payload.at
     guard try payload.uint8("a signature") == losslessSignature else {

@@ -1,9 +1,9 @@
 // XBM, a bitmap as C source: `#define NAME_width N`, `#define NAME_height N`, an array of values and its closing brace.
 //
-// Strict: as many values as the dimensions ask for, in hexadecimal; a semicolon behind the brace, and nothing but white
-// space and comments behind that.
-// Lenient: comments, which GIMP writes; other definitions (hot spots); a comma behind the last value, which ImageMagick
-// writes; any type of the array that is made of `char`, or `short` as X10 has it.
+// Strict: as many values as the dimensions require, in hexadecimal; a semicolon after the brace, and after that only
+// white space and comments.
+// Lenient: comments, which GIMP writes; other definitions (hot spots); a comma after the last value, which ImageMagick
+// writes; any array type based on `char`, or on `short` as in X10.
 //
 // Tests: ImageXBMTests.
 
@@ -14,7 +14,7 @@ struct XBitmap: ~Escapable {
   private static let byteBits = 8
   /// X10 (`static short`).
   private static let wordBits = 16
-  /// Most digits of a number: no dimension within any limit has more.
+  /// The most digits of a number: no dimension within any limit has more.
   private static let mostDigits = 9
 
   private let text: Span<UInt8>
@@ -60,7 +60,7 @@ struct XBitmap: ~Escapable {
 
   // MARK: Parts
 
-  /// `#define`, a name and a number, in a line of their own.
+  /// `#define`, a name and a number, on a line of their own.
   private mutating func readDefinition() throws(ContentFault) {
     try expect("#define")
     try expectSpaces()
@@ -79,7 +79,7 @@ struct XBitmap: ~Escapable {
     }
   }
 
-  /// `static unsigned char NAME_bits[] = {`; the bits of a value.
+  /// `static unsigned char NAME_bits[] = {`; returns the bits of a value.
   private mutating func readDeclaration() throws(ContentFault) -> Int {
     var bits: Int?
     var name = at..<at
@@ -131,7 +131,7 @@ struct XBitmap: ~Escapable {
     at += token.utf8CodeUnitCount
   }
 
-  /// Passes over white space and comments; a comment without an end is left where it is.
+  /// Skips white space and comments. A comment without an end is not skipped.
   private mutating func skipBlanks() {
     while true {
       while let byte = next, byte.isWhiteSpace { at += 1 }
@@ -155,7 +155,7 @@ struct XBitmap: ~Escapable {
     while next == 0x20 || next == 0x09 { at += 1 }
   }
 
-  /// Whatever is not white space and has no meaning in C but in a name: names are made of file names.
+  /// Everything that is not white space and has no meaning in C outside a name: names are made from file names.
   private mutating func readWord() -> Range<Int> {
     let start = at
     while let byte = next, byte > 0x20, byte < 0x7f, !Self.endsWord(byte) { at += 1 }
@@ -184,7 +184,7 @@ struct XBitmap: ~Escapable {
     return number
   }
 
-  /// Whether the part of a name behind its last underscore is `suffix`.
+  /// Whether the part of a name after its last underscore is `suffix`.
   private func ends(_ name: Range<Int>, with suffix: StaticString) -> Bool {
     let count = suffix.utf8CodeUnitCount
     guard name.count >= count, text.equals(name.upperBound - count..<name.upperBound, suffix) else { return false }
@@ -204,6 +204,6 @@ struct XBitmap: ~Escapable {
 }
 
 extension UInt8 {
-  /// Of C: space, tab, line feed, vertical tab, form feed, carriage return.
+  /// As in C: space, tab, line feed, vertical tab, form feed, carriage return.
   fileprivate var isWhiteSpace: Bool { self == 0x20 || 0x09...0x0d ~= self }
 }

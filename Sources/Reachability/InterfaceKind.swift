@@ -1,4 +1,4 @@
-// Of what kind an interface is: what the operator says, then what the driver says, then the hardware, then the name.
+// The kind of an interface: from the operator's setting, then the driver, then the hardware, then the name.
 
 import Bytes
 
@@ -9,13 +9,13 @@ public enum InterfaceKind {
     name: String, hardwareType: UInt16, deviceType: String?, isWireless: Bool, named: [String: ReachabilityStatus]
   ) -> ReachabilityStatus {
     if let kind = named[name] { return kind }
-    // A modem that speaks Ethernet over USB is told from a cable by this mark alone, and so is wifi.
+    // Only this mark distinguishes a modem that speaks Ethernet over USB from a cable. The same applies to wifi.
     if deviceType == "wwan" { return .wwan }
     if deviceType == "wlan" || isWireless { return .wifi }
     return ofHardware(hardwareType) ?? ofName(name)
   }
 
-  /// nil for tunnels and what else carries no mark of a medium.
+  /// nil for tunnels and for other interfaces without a mark of their medium.
   private static func ofHardware(_ type: UInt16) -> ReachabilityStatus? {
     switch type {
     case ethernet, loopback: .wired
@@ -25,7 +25,7 @@ public enum InterfaceKind {
     }
   }
 
-  /// The first letters that systemd gives to names (systemd.net-naming-scheme(7)), and the kernel's own `eth`.
+  /// The first letters of systemd's names (systemd.net-naming-scheme(7)), and the kernel's own `eth`.
   private static func ofName(_ name: String) -> ReachabilityStatus {
     if name.hasPrefix("ww") { return .wwan }
     if name.hasPrefix("wl") { return .wifi }
@@ -33,7 +33,7 @@ public enum InterfaceKind {
     return .unknown
   }
 
-  /// The value of the line `DEVTYPE=` of a uevent file (/sys/class/net/NAME/uevent).
+  /// The value of the line `DEVTYPE=` in a uevent file (/sys/class/net/NAME/uevent).
   public static func deviceType(inUevent text: Span<UInt8>) -> String? {
     var begin = 0
     while begin < text.count {

@@ -1,21 +1,21 @@
-// A network interface as RTM_NEWLINK tells of it (rtnetlink(7); Documentation/networking/operstates.rst).
+// A network interface, as RTM_NEWLINK reports it (rtnetlink(7); Documentation/networking/operstates.rst).
 
 import Bytes
 
-/// What is to know of a link to say whether something can leave by it.
+/// The properties of a link that decide whether packets can leave by it.
 public struct Link: Equatable, Sendable {
   public let index: Int32
-  /// At most 15 bytes (IFNAMSIZ). Anything but white space, slashes and colons may stand in it.
+  /// At most 15 bytes (IFNAMSIZ), with any characters except white space, slashes and colons.
   public let name: String
   /// ARPHRD_…, see `InterfaceKind`.
   public let hardwareType: UInt16
   /// Whether an operator wants it up (IFF_UP).
   public let isUp: Bool
-  /// Whether bits get through: the lower layer is up (IFF_LOWER_UP), and the operational state of RFC 2863 is "up", or
-  /// "unknown" as with links that keep none, such as loopback and tunnels (IFF_RUNNING says either). The other states,
-  /// "down", "lower layer down", "not present" and "testing", are no carrier, and "dormant" is none either: a wifi link
-  /// is in it until its keys are agreed upon. The flags are read and not the attribute with the state, which the
-  /// messages of wireless drivers go without.
+  /// Whether data gets through. The lower layer must be up (IFF_LOWER_UP). The operational state of RFC 2863 must be
+  /// "up", or "unknown" as with links that have none, such as loopback and tunnels; IFF_RUNNING covers both. The states
+  /// "down", "lower layer down", "not present" and "testing" mean no carrier. So does "dormant": a wifi link is dormant
+  /// until its keys are agreed upon. The flags are read and not the attribute with the state, because the messages of
+  /// wireless drivers lack that.
   public let hasCarrier: Bool
   public let isLoopback: Bool
 
@@ -33,14 +33,14 @@ public struct Link: Equatable, Sendable {
   /// Whether packets can leave by it.
   public var isUsable: Bool { isUp && hasCarrier }
 
-  /// Index of the loopback interface, the same in every network namespace (LOOPBACK_IFINDEX).
+  /// The index of the loopback interface, the same in every network namespace (LOOPBACK_IFINDEX).
   public static let loopbackIndex: Int32 = 1
 }
 
 extension Link {
   /// struct ifinfomsg.
   static let headerBytes = 16
-  /// Longest name in bytes, with its final NUL (IFNAMSIZ).
+  /// The longest name in bytes, with its final NUL (IFNAMSIZ).
   private static let longestName = 16
 
   // Flags (IFF_…).
@@ -51,15 +51,16 @@ extension Link {
   /// IFLA_IFNAME.
   private static let nameAttribute: UInt16 = 3
 
-  /// The index that a message speaks of; nil where it does not speak of the link itself. Bridges tell of ports that
-  /// join and leave them in messages of the same types under their own family: a port that leaves is no link that goes.
+  /// The index in a message; nil if the message is not about the link itself. Bridges report ports that join and leave
+  /// them in messages of the same types, under their own family. A port that leaves a bridge is not a link that goes
+  /// away.
   static func index(_ datagram: Span<UInt8>, _ payload: Range<Int>) -> Int32? {
     guard payload.count >= headerBytes, datagram[payload.lowerBound] == AddressFamily.unspecified else { return nil }
     let index = datagram.hostInt32(at: payload.lowerBound + 4)
     return index > 0 ? index : nil
   }
 
-  /// Reads RTM_NEWLINK; nil where it is malformed or speaks of something else.
+  /// Reads RTM_NEWLINK; nil if it is malformed or about something else.
   init?(_ datagram: Span<UInt8>, _ payload: Range<Int>) {
     guard let index = Self.index(datagram, payload) else { return nil }
     let flags = datagram.hostUInt32(at: payload.lowerBound + 8)

@@ -1,35 +1,35 @@
-// Netlink as it lies in memory (RFC 3549, 2.3; include/uapi/linux/netlink.h): messages in a datagram, attributes in a
-// message. Integers of the headers are in the host's byte order, lengths count their own header, and each begins at a
-// multiple of four.
+// The memory layout of netlink (RFC 3549, 2.3; include/uapi/linux/netlink.h): messages in a datagram, attributes in a
+// message. Integers in the headers are in the host's byte order, lengths include their own header, and each item begins
+// at a multiple of four.
 //
-// Both walks allocate nothing and end: every step advances by a header at least, and the first length that cannot be
-// right ends the walk for good. Whoever receives must take datagrams of the kernel alone (its port is 0 in the sender's
-// address), for any program may send to a netlink socket whose port it knows.
+// Both walks allocate nothing and always end: every step advances by at least a header, and the first impossible length
+// ends the walk. The receiver must only accept datagrams from the kernel (port 0 in the sender's address), because any
+// program may send to a netlink socket whose port it knows.
 //
 // Tested in ReachabilityTests, fuzzed as RouteMessages and SocketDiagnosis.
 
 import Bytes
 
-/// The header of one message (struct nlmsghdr), and where its payload lies in the datagram.
+/// The header of one message (struct nlmsghdr), and the range of its payload in the datagram.
 public struct NetlinkMessage: Equatable, Sendable {
   public let type: UInt16
   /// NLM_F_…
   public let flags: UInt16
-  /// That of the request that is answered, or of whoever caused what is told.
+  /// The sequence of the request that is answered, or that caused the change.
   public let sequence: UInt32
   public let payload: Range<Int>
 
   static let headerBytes = 16
 }
 
-/// Walks over the messages of a datagram. It is shown the same datagram at every step.
+/// Walks through the messages of a datagram. Every step must pass the same datagram.
 public struct NetlinkMessages: Sendable {
-  /// Room in bytes that no datagram of the kernel exceeds: dumps come in parts of at most 32 KiB (af_netlink.c,
-  /// netlink_dump), and a link is told of in less than 2 KiB.
+  /// A size in bytes that no datagram of the kernel exceeds: dumps come in parts of at most 32 KiB (af_netlink.c,
+  /// netlink_dump), and a report of a link takes less than 2 KiB.
   public static let longestDatagramBytes = 32 << 10
 
   private var position = 0
-  /// Whether the walk ended at a length that cannot be right: what follows is lost.
+  /// Whether the walk ended at an impossible length: what follows is lost.
   public private(set) var isMalformed = false
 
   public init() {}
@@ -54,10 +54,10 @@ public struct NetlinkMessages: Sendable {
   }
 }
 
-/// Walks over attributes (struct nlattr), of a message or nested in another attribute.
+/// Walks through attributes (struct nlattr), of a message or nested in another attribute.
 struct NetlinkAttributes {
   struct Attribute: Equatable {
-    /// Without the bits that say how the value is meant (NLA_F_NESTED, NLA_F_NET_BYTEORDER).
+    /// Without the bits for the form of the value (NLA_F_NESTED, NLA_F_NET_BYTEORDER).
     let type: UInt16
     let value: Range<Int>
   }
@@ -69,7 +69,7 @@ struct NetlinkAttributes {
   private let end: Int
   private(set) var isMalformed = false
 
-  /// `range` lies within the datagram that is shown at every step.
+  /// `range` is within the datagram that is passed at every step.
   init(_ range: Range<Int>) {
     position = range.lowerBound
     end = range.upperBound
@@ -93,7 +93,7 @@ struct NetlinkAttributes {
   }
 }
 
-/// Types and flags that every netlink family has.
+/// Types and flags of every netlink family.
 enum Netlink {
   // Types (NLMSG_…).
   static let error: UInt16 = 2
@@ -104,7 +104,8 @@ enum Netlink {
   static let dumpInterrupted: UInt16 = 0x10
   static let dump: UInt16 = 0x300
 
-  /// Appends the header of a message whose payload has `payload` bytes. Port 0: the kernel knows whom it answers.
+  /// Appends the header of a message whose payload has `payload` bytes. Port 0: the kernel knows where to send the
+  /// answer.
   static func writeHeader(
     type: UInt16, flags: UInt16, sequence: UInt32, payload: Int, to buffer: inout ByteBuffer
   ) {
@@ -115,7 +116,7 @@ enum Netlink {
     buffer.append(host: UInt32(0))
   }
 
-  /// The error of an NLMSG_ERROR or NLMSG_DONE as a positive errno; 0 for none, nil where no errno can be read.
+  /// The error in an NLMSG_ERROR or NLMSG_DONE as a positive errno; 0 for none, nil if no errno can be read.
   static func errorNumber(_ message: NetlinkMessage, _ datagram: Span<UInt8>) -> Int32? {
     guard message.payload.count >= 4 else { return nil }
     let code = datagram.hostInt32(at: message.payload.lowerBound)
@@ -157,7 +158,7 @@ extension Span where Element == UInt8 {
     UInt64(networkUInt32(at: index)) << 32 | UInt64(networkUInt32(at: index + 4))
   }
 
-  /// The bytes as a number whose first one is the lowest, on any host.
+  /// The bytes as a little-endian number, on any host.
   private func littleEndianUInt32(at index: Int) -> UInt32 {
     UInt32(self[index]) | UInt32(self[index + 1]) << 8 | UInt32(self[index + 2]) << 16 | UInt32(self[index + 3]) << 24
   }
@@ -165,7 +166,7 @@ extension Span where Element == UInt8 {
 
 extension ByteBuffer {
   mutating func append(host value: UInt16) {
-    // The bytes as they would lie in the memory of this host.
+    // The bytes as in the memory of this host.
     let value = UInt16(littleEndian: value)
     append(UInt8(truncatingIfNeeded: value))
     append(UInt8(truncatingIfNeeded: value >> 8))
@@ -201,7 +202,7 @@ extension ByteBuffer {
 
 // MARK: Addresses
 
-/// Address families as the kernel numbers them.
+/// The kernel's numbers of address families.
 enum AddressFamily {
   static let unspecified: UInt8 = 0
   static let ipv4: UInt8 = 2
@@ -211,10 +212,10 @@ enum AddressFamily {
 }
 
 extension IPAddress {
-  /// Bytes of an address of this family.
+  /// The number of bytes of an address of this family.
   var byteCount: Int { width / 8 }
 
-  /// Reads an address in network byte order; nil where `range` does not have as many bytes as the family asks for.
+  /// Reads an address in network byte order; nil if `range` does not have the length for the family.
   init?(_ bytes: Span<UInt8>, _ range: Range<Int>, family: UInt8) {
     switch (family, range.count) {
     case (AddressFamily.ipv4, 4): self.init(ipv4: bytes.networkUInt32(at: range.lowerBound))
@@ -232,6 +233,6 @@ extension IPAddress {
     buffer.append(network: low)
   }
 
-  /// The IPv4 address where this is a mapped one, for to the kernel they are the same.
+  /// The IPv4 address if this is a mapped one: the kernel treats both as the same.
   public var unmapped: IPAddress { mappedIPv4 ?? self }
 }

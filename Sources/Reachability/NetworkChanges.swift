@@ -1,15 +1,15 @@
-// What has changed between two states, in words for the log and for events: links first, then the default routes, then
-// kinds, then addresses, for that is the order of causes, and what is too long is cut at the end.
+// Describes what has changed between two states, for the log and for events. Links come first, then the default routes,
+// then kinds, then addresses: causes before effects. A text that is too long is cut at the end.
 
 import Bytes
 
 extension NetworkState {
-  /// Longest text in bytes that `reasons` gives: a line of a log, and not a page when a machine with hundreds of
+  /// The longest text in bytes that `reasons` returns: a log line, and not a page if a machine with hundreds of
   /// addresses loses a link.
   public static let longestReasonsBytes = 300
 
-  /// In words, "link eth0 down; default route of IPv4 by wlan0, was eth0; address 10.0.0.2 of eth0 gone"; empty where
-  /// nothing has changed. ASCII but for the names of interfaces.
+  /// In words, "link eth0 down; default route of IPv4 by wlan0, was eth0; address 10.0.0.2 of eth0 gone"; empty if
+  /// nothing has changed. ASCII except for the names of interfaces.
   public func reasons(since old: NetworkState) -> String {
     let all =
       changedLinks(since: old) + changedRoutes(since: old) + changedKinds(since: old) + changedAddresses(since: old)
@@ -52,7 +52,7 @@ extension NetworkState {
     }
   }
 
-  /// How a default route differs; nil where only the number of the error does.
+  /// How a default route differs; nil if only the number of the error does.
   private func words(_ new: RouteAnswer, _ before: RouteAnswer, _ old: NetworkState) -> String? {
     if case .by(let interface, let source, let gateway) = new,
       case .by(let oldInterface, let oldSource, let oldGateway) = before, interface == oldInterface
@@ -77,7 +77,7 @@ extension NetworkState {
 
   private static func words(_ address: IPAddress?) -> String { address?.description ?? "none" }
 
-  /// Of links that were there before: the kind of a new one is no change.
+  /// Only for links that existed before: the kind of a new one is not a change.
   private func changedKinds(since old: NetworkState) -> [String] {
     links.keys.filter { old.links[$0] != nil && kinds[$0] != old.kinds[$0] }.sorted().map { index in
       let before = old.kinds[index] ?? .unknown
@@ -99,14 +99,14 @@ extension NetworkState {
     addresses.sorted { ($0.isIPv4 ? 0 : 1, $0.high, $0.low) < ($1.isIPv4 ? 0 : 1, $1.high, $1.low) }
   }
 
-  /// The name of an interface may hold control characters, which have no place in a log.
+  /// The name of an interface may have control characters, which must not get into a log.
   private static func printable(_ name: String) -> String {
     String(String.UnicodeScalarView(name.unicodeScalars.map { $0.properties.isPrintable ? $0 : "?" }))
   }
 }
 
 extension Link {
-  /// In a word.
+  /// In one word.
   fileprivate var condition: String { isUp ? (hasCarrier ? "up" : "without carrier") : "down" }
 }
 

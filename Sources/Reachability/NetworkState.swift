@@ -1,17 +1,17 @@
-// What is known of the links, addresses and default routes of this machine: a value that messages are applied to, and
-// that is compared with an earlier one to see whether anything shows.
+// The links, addresses and default routes of this machine, as a value. Messages are applied to it, and it is compared
+// with an earlier value to see whether there is a visible change.
 //
-// To begin, and to begin again after an overrun, whoever owns the socket makes an empty state, asks for the links and
-// the addresses, applies the answers and what else comes meanwhile, looks up the kinds of `linksWithoutKind`, asks for
-// the two default routes, and puts the new state in the place of the old: nothing stale is left. The state is as large
-// as what the kernel holds, which has limits of its own.
+// To begin, and to begin again after an overrun, the owner of the socket makes an empty state and asks for the links
+// and the addresses. It applies the answers and anything else that arrives, looks up the kinds of `linksWithoutKind`,
+// and asks for the two default routes. Then it replaces the old state by the new one, so nothing stale is left. The
+// state is as large as the kernel's data, which has limits of its own.
 
 import Bytes
 
-/// How packets to the world leave, in one of the two families.
+/// How packets to the Internet leave, in one of the two families.
 public struct DefaultRoute: Equatable, Sendable {
   public var answer: RouteAnswer
-  /// By the links as they were when the route was taken from the state.
+  /// According to the links when the route was taken from the state.
   public let status: ReachabilityStatus
 
   init(answer: RouteAnswer, status: ReachabilityStatus) {
@@ -19,23 +19,23 @@ public struct DefaultRoute: Equatable, Sendable {
     self.status = status
   }
 
-  /// A route to put into a state, which knows the status itself.
+  /// A route to put into a state, which then determines the status.
   public init(_ answer: RouteAnswer) { self.init(answer: answer, status: .unknown) }
 }
 
-/// Everything known of links and addresses. Equal states look the same from outside.
+/// All data about links and addresses. Equal states look the same from outside.
 public struct NetworkState: Equatable, Sendable {
   /// By interface index.
   public private(set) var links: [Int32: Link] = [:]
-  /// Those that can be used, by interface index; no entry is empty.
+  /// The usable ones, by interface index; no entry is empty.
   public private(set) var addresses: [Int32: Set<IPAddress>] = [:]
-  /// By interface index, put there by whoever looked, see `InterfaceKind`. A link that goes or takes another name loses
-  /// its kind.
+  /// By interface index, set by the caller that looked them up; see `InterfaceKind`. A link that goes away or is
+  /// renamed loses its kind.
   public var kinds: [Int32: ReachabilityStatus] = [:]
 
   private var ipv4Answer = RouteAnswer.unknown
   private var ipv6Answer = RouteAnswer.unknown
-  /// The networks that a link has an IPv4 address in: it is there until it is gone from the last.
+  /// The networks in which a link has an IPv4 address. The address exists until it is gone from the last one.
   private var networks: [Assignment: Set<AddressBlock>] = [:]
 
   private struct Assignment: Hashable, Sendable {
@@ -62,7 +62,7 @@ public struct NetworkState: Equatable, Sendable {
 
   // MARK: What is asked of it
 
-  /// The machine's: that of IPv4's default route unless it is not reachable, else IPv6's.
+  /// The machine's status: that of IPv4's default route unless it is not reachable, otherwise IPv6's.
   public var status: ReachabilityStatus {
     let status = ipv4.status
     return status == .notReachable ? ipv6.status : status
@@ -80,8 +80,8 @@ public struct NetworkState: Equatable, Sendable {
     }
   }
 
-  /// Whether a connection from this address can go on: it is one of the loopback, or of a link that is up. A link
-  /// without carrier keeps its addresses, for the cable may come back before TCP gives up.
+  /// Whether a connection from this address can continue: it belongs to the loopback, or to a link that is up. A link
+  /// without carrier keeps its addresses, because the cable may be plugged in again before TCP gives up.
   public func hasAddress(_ address: IPAddress) -> Bool {
     let address = address.unmapped
     if address.isIPv4 ? address.isLoopback : address == Self.loopbackOfIPv6 { return true }
@@ -90,18 +90,18 @@ public struct NetworkState: Equatable, Sendable {
 
   private static let loopbackOfIPv6 = IPAddress(ipv6High: 0, low: 1)
 
-  /// Links, by index, whose kind nobody has looked up.
+  /// Links, by index, whose kind has not been looked up.
   public var linksWithoutKind: [Link] {
     links.values.filter { kinds[$0.index] == nil }.sorted { $0.index < $1.index }
   }
 
-  /// The name of an interface, or its number where the name is not known.
+  /// The name of an interface, or its number if the name is not known.
   public func name(of interface: Int32) -> String { links[interface]?.name ?? "interface \(interface)" }
 
   // MARK: What happened
 
-  /// Whether something changed that counts. Routes always do, for they are not kept here: the default routes and
-  /// whatever was remembered of others have to be asked for anew.
+  /// Applies a message. Returns whether something relevant changed. Routes always count, because they are not stored
+  /// here: the default routes, and everything remembered about other routes, must be requested again.
   public mutating func apply(_ message: RouteMessage) -> Bool {
     switch message {
     case .link(let link): return note(link)

@@ -1,24 +1,23 @@
-// The answer to RTM_GETROUTE, as `RouteRequests` asks it.
+// The answer to RTM_GETROUTE, as requested by `RouteRequests`.
 //
-// A kernel says in several ways that there is no way: with an error (ENETUNREACH without a route, EHOSTUNREACH, EACCES
-// and EINVAL for routes of the types unreachable, prohibit and blackhole, ENODEV for an interface that has gone), with
-// a route of such a type, or with a route that bears an error, as the entry that IPv6 falls back to. Seen with Linux
-// 6.18.
+// The kernel has several ways to report that there is no way: an error (ENETUNREACH without a route, EHOSTUNREACH,
+// EACCES and EINVAL for routes of the types unreachable, prohibit and blackhole, ENODEV for an interface that is gone),
+// a route of such a type, or a route with an error, like the entry that IPv6 falls back to. Seen with Linux 6.18.
 
 import Bytes
 
 /// How packets to an address leave.
 public enum RouteAnswer: Equatable, Sendable {
-  /// `source` and `gateway` are nil where the kernel does not tell them: a destination on the link has no gateway, and
-  /// what IPv4 says of a route by a given interface has no source. The gateway of an IPv4 route may be an IPv6 address
+  /// `source` and `gateway` are nil if the kernel does not report them. A destination on the link has no gateway, and
+  /// the IPv4 answer for a given interface has no source. The gateway of an IPv4 route may be an IPv6 address
   /// (RFC 5549).
   case by(interface: Int32, source: IPAddress?, gateway: IPAddress?)
   /// As a positive errno.
   case unreachable(error: Int32)
-  /// Not asked yet, or the kernel could not say.
+  /// Not asked yet, or the kernel could not answer.
   case unknown
 
-  /// The answer to the request with this sequence and this interface; nil where `datagram` has none.
+  /// The answer to the request with this sequence and this interface; nil if `datagram` has none.
   public static func read(_ datagram: Span<UInt8>, sequence: UInt32, interface: Int32?) -> RouteAnswer? {
     var messages = NetlinkMessages()
     while let message = messages.next(datagram) {
@@ -47,12 +46,12 @@ public enum RouteAnswer: Equatable, Sendable {
     if entry.error != 0 { return .unreachable(error: entry.error) }
     switch RouteKind(rawValue: datagram[payload.lowerBound + RouteHeader.typeOffset]) {
     case .unicast, .anycast: return entry.answer(interface)
-    // An address of this machine, whichever interface has it: packets to it leave by the loopback.
+    // An address of this machine, on whichever interface: packets to it leave by the loopback.
     case .local: return .by(interface: Link.loopbackIndex, source: entry.source, gateway: nil)
     case .blackhole: return .unreachable(error: RouteError.invalid)
     case .prohibit: return .unreachable(error: RouteError.accessDenied)
     case .unreachable: return .unreachable(error: RouteError.hostUnreachable)
-    // TCP connects to one host, so connect(2) refuses these two.
+    // TCP connects to one host, so connect(2) rejects broadcast and multicast.
     case .broadcast, .multicast, .throwing: return .unreachable(error: RouteError.networkUnreachable)
     case nil: return .unknown
     }
@@ -66,7 +65,7 @@ private enum RouteKind: UInt8 {
   case throwing
 }
 
-/// Numbers of errors (errno(3)), which Linux on all machines that Swift is made for has the same.
+/// Error numbers (errno(3)). They are the same for Linux on all machines that Swift supports.
 enum RouteError {
   static let accessDenied: Int32 = 13
   static let noDevice: Int32 = 19
@@ -75,7 +74,7 @@ enum RouteError {
   static let networkUnreachable: Int32 = 101
   static let hostUnreachable: Int32 = 113
 
-  /// Those that say that there is no way; any other says that the question has failed.
+  /// The errors that mean that there is no way. Any other means that the request has failed.
   static let noWay: Set<Int32> = [
     accessDenied, noDevice, invalid, networkDown, networkUnreachable, hostUnreachable,
   ]
@@ -91,7 +90,8 @@ private struct RouteEntry {
   private var hop: NextHop? = nil
   private var hasSeveralHops = false
 
-  /// nil where it is malformed. Of several hops the one by `interface` is kept, or without it the first that is alive.
+  /// nil if it is malformed. Of several hops, keeps the one by `interface`; without an interface, the first that is
+  /// alive.
   init?(_ datagram: Span<UInt8>, _ range: Range<Int>, _ family: UInt8, _ interface: Int32?) {
     var attributes = NetlinkAttributes(range)
     while let attribute = attributes.next(datagram) {
@@ -124,10 +124,11 @@ private struct RouteEntry {
     return .by(interface: outputInterface, source: source, gateway: gateway)
   }
 
-  /// Where rta_error stands in struct rta_cacheinfo.
+  /// The position of rta_error in struct rta_cacheinfo.
   private static let errorOffset = 8
 
-  /// RTA_GATEWAY is an address of the route's family, RTA_VIA (struct rtvia) one of another with the family before it.
+  /// RTA_GATEWAY is an address of the route's family. RTA_VIA (struct rtvia) is one of another family, which comes
+  /// before it.
   private static func gateway(
     _ datagram: Span<UInt8>, _ attribute: NetlinkAttributes.Attribute, _ family: UInt8
   ) -> IPAddress? {
@@ -141,14 +142,14 @@ private struct RouteEntry {
   private struct NextHop {
     /// struct rtnexthop.
     static let headerBytes = 8
-    /// Flags of hops that nothing is sent by (RTNH_F_DEAD, RTNH_F_LINKDOWN, RTNH_F_UNRESOLVED).
+    /// Flags of unusable hops (RTNH_F_DEAD, RTNH_F_LINKDOWN, RTNH_F_UNRESOLVED).
     static let isUseless: UInt8 = 0x01 | 0x10 | 0x20
 
     let interface: Int32
     var gateway: IPAddress? = nil
   }
 
-  /// Walks over the hops of RTA_MULTIPATH; false where they are malformed.
+  /// Walks through the hops of RTA_MULTIPATH; false if they are malformed.
   private static func walk(
     _ datagram: Span<UInt8>, _ range: Range<Int>, _ family: UInt8, _ interface: Int32?, _ found: inout NextHop?
   ) -> Bool {

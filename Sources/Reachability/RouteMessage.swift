@@ -1,39 +1,39 @@
-// What rtnetlink tells: in the multicast groups as it happens, and in the answers to dumps (rtnetlink(7)).
+// The messages of rtnetlink: in the multicast groups as changes happen, and in the answers to dumps (rtnetlink(7)).
 //
-// What is not told, and has to be known: an IPv4 route that vanishes because its link or its address does is told of by
-// nothing but the change of the link or address. So every change of a link, address, route or rule is a reason to ask
-// for the default routes anew.
+// One thing is not reported: if an IPv4 route vanishes because its link or its address does, there is only the message
+// about the link or address. So every change of a link, address, route or rule is a reason to ask for the default
+// routes again.
 //
-// The socket that hears of changes should not be the one that asks for single routes: an answer to RTM_GETROUTE looks
-// like a new route.
+// The socket that receives changes should not be the one that asks for single routes, because an answer to RTM_GETROUTE
+// looks like a new route.
 
 import Bytes
 
-/// What the multicast groups and dumps say.
+/// The contents of the multicast groups and dumps.
 public enum RouteMessage: Equatable, Sendable {
-  /// A link that is new, has changed, or is told of again.
+  /// A link that is new, has changed, or is reported again.
   case link(Link)
   case linkGone(index: Int32)
-  /// An address of this machine. A link may have the same IPv4 address in several networks, and each comes and goes on
-  /// its own; of IPv6, where it cannot, the network is nil. A tentative address is not usable yet, or never, for
-  /// duplicate address detection (RFC 4862, 5.4) has not ended or has failed.
+  /// An address of this machine. A link may have the same IPv4 address in several networks, and each comes and goes
+  /// separately. With IPv6 this is impossible, and the network is nil. A tentative address is not usable yet, or never,
+  /// because duplicate address detection (RFC 4862, 5.4) has not ended or has failed.
   case address(index: Int32, IPAddress, network: AddressBlock?, isTentative: Bool)
   case addressGone(index: Int32, IPAddress, network: AddressBlock?)
-  /// A route, a rule of policy routing or a next hop has come, gone or changed.
+  /// A route, a rule of policy routing or a next hop has been added, removed or changed.
   case routesChanged
   /// The end of the answer to a dump.
   case done(sequence: UInt32)
   /// An error as a positive errno: the request with this sequence has failed.
   case failed(error: Int32, sequence: UInt32)
-  /// What has been told is not whole: things changed during the dump with this sequence, which has to be asked for
-  /// again; or, with sequence 0, a datagram was cut short. What a dump says after it may still be taken, and its end is
-  /// told too.
+  /// The reports are incomplete. Either things changed during the dump with this sequence, which must be requested
+  /// again, or, with sequence 0, a datagram was cut short. The rest of the dump may still be used, and its end is
+  /// reported too.
   case overrun(sequence: UInt32)
 }
 
 public enum RouteMessages {
-  /// Calls `visit` with each thing that `datagram` says, in order. What does not concern reachability is passed over,
-  /// and so is a message that is malformed inside.
+  /// Calls `visit` for each item of `datagram`, in order. Items that do not concern reachability are skipped, and so
+  /// are malformed messages.
   public static func read(_ datagram: Span<UInt8>, _ visit: (RouteMessage) -> Void) {
     var messages = NetlinkMessages()
     while let message = messages.next(datagram) {
@@ -69,14 +69,14 @@ public enum RouteMessages {
     return .failed(error: error, sequence: message.sequence)
   }
 
-  /// Whether a route stands in a table, and is no copy of one that was made for a single destination (RTM_F_CLONED).
+  /// Whether a route is in a table and is not a copy for a single destination (RTM_F_CLONED).
   private static func isOfTable(_ payload: Range<Int>, _ datagram: Span<UInt8>) -> Bool {
     guard payload.count >= RouteHeader.byteCount else { return false }
     return datagram.hostUInt32(at: payload.lowerBound + RouteHeader.flagsOffset) & RouteHeader.isCloned == 0
   }
 }
 
-/// Message types of rtnetlink (RTM_…).
+/// The message types of rtnetlink (RTM_…).
 enum RouteType {
   static let newLink: UInt16 = 16
   static let goneLink: UInt16 = 17
@@ -103,7 +103,7 @@ enum RouteHeader {
   static let asksForEntry: UInt32 = 0x2000
 }
 
-/// What RTM_NEWADDR and RTM_DELADDR carry (struct ifaddrmsg).
+/// The contents of RTM_NEWADDR and RTM_DELADDR (struct ifaddrmsg).
 private struct AssignedAddress {
   private static let headerBytes = 8
   // Flags (IFA_F_…).
@@ -124,7 +124,7 @@ private struct AssignedAddress {
     guard payload.count >= Self.headerBytes else { return nil }
     let family = datagram[payload.lowerBound]
     let length = Int(datagram[payload.lowerBound + 1])
-    // The flags that do not fit into the header are in an attribute, with those that do.
+    // Flags that do not fit into the header are in an attribute, together with those that do.
     var flags = UInt32(datagram[payload.lowerBound + 2])
     var prefix: IPAddress? = nil
     var local: IPAddress? = nil
@@ -139,7 +139,7 @@ private struct AssignedAddress {
       }
     }
     index = datagram.hostInt32(at: payload.lowerBound + 4)
-    // Where there is a peer, the plain address is the peer's.
+    // If there is a peer, the plain address is the peer's.
     guard !attributes.isMalformed, index > 0, let own = local ?? prefix, length <= own.width else { return nil }
     address = own
     network = own.isIPv4 ? Self.network(of: prefix ?? own, length: length) : nil

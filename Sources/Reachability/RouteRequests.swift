@@ -1,4 +1,4 @@
-// What is asked of rtnetlink: the groups to join, dumps, and the route to one address. All of it needs no privilege.
+// The requests to rtnetlink: the groups to join, dumps, and the route to one address. None of them needs a privilege.
 
 import Bytes
 
@@ -7,7 +7,7 @@ public enum RouteRequests {
   /// routes, rules.
   public static let groups: [UInt32] = [1, 5, 9, 7, 11, 8, 19]
 
-  /// The group of next hops. A kernel before 5.3 has none of them, and refuses the group.
+  /// The group of next hops. A kernel before 5.3 has no next hops, and refuses the group.
   public static let nextHopGroup: UInt32 = 32
 
   public static func dumpLinks(sequence: UInt32) -> [UInt8] {
@@ -16,7 +16,7 @@ public enum RouteRequests {
       type: RouteType.getLinks, flags: Netlink.request | Netlink.dump, sequence: sequence,
       payload: Link.headerBytes + 8, to: &buffer)
     buffer.append(zeros: Link.headerBytes)
-    // Counters are a third of the answer, and nobody reads them.
+    // Counters are a third of the answer and are not used.
     buffer.append(host: UInt16(8))
     buffer.append(host: extendedMask)
     buffer.append(host: withoutCounters)
@@ -31,19 +31,19 @@ public enum RouteRequests {
     return buffer.bytes.array
   }
 
-  /// Asks how packets to an address would leave, see `RouteAnswer`. `interface`: index of the one that they must leave
-  /// by.
+  /// Asks how packets to an address would leave, see `RouteAnswer`. `interface`: the index of the interface that they
+  /// must leave by.
   public static func route(to address: IPAddress, interface: Int32?, sequence: UInt32) -> [UInt8] {
     var buffer = ByteBuffer()
     write(routeTo: address, interface: interface, sequence: sequence, to: &buffer)
     return buffer.bytes.array
   }
 
-  /// Appends what `route(to:interface:sequence:)` gives.
+  /// Appends the request of `route(to:interface:sequence:)`.
   ///
-  /// With an interface, IPv4 takes for granted that everything is on its link, and answers so where no route leads
-  /// there at all. Asked for the entry of the table instead (RTM_F_FIB_MATCH), it answers EHOSTUNREACH. IPv6 is strict
-  /// by itself, and without that flag it names the source address too.
+  /// With an interface, IPv4 assumes that everything is on its link, and answers so even if no route leads there. If
+  /// asked for the entry of the table instead (RTM_F_FIB_MATCH), it answers EHOSTUNREACH. IPv6 is strict anyway, and
+  /// without that flag it also reports the source address.
   public static func write(
     routeTo address: IPAddress, interface: Int32?, sequence: UInt32, to buffer: inout ByteBuffer
   ) {

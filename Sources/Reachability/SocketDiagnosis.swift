@@ -1,46 +1,47 @@
-// Who owns the client's end of a connection: the kernel is asked for the socket with the client's own address and port
-// (sock_diag(7), SOCK_DIAG_BY_FAMILY; struct inet_diag_req_v2 and inet_diag_msg of linux/inet_diag.h). No privilege is
-// needed, but the client must be in the network namespace of whoever asks.
+// Finds the owner of the client's end of a connection. The kernel is asked for the socket with the client's own address
+// and port (sock_diag(7), SOCK_DIAG_BY_FAMILY; struct inet_diag_req_v2 and inet_diag_msg of linux/inet_diag.h). This
+// needs no privilege, but the client must be in the network namespace of the asking process.
 //
-// This decides who a client is, so it says only what is certain:
-// - Where no connection has the four numbers, the kernel answers with a listener on the port, if there is one. So the
-//   numbers of the answer are compared with those asked for, and the state must be that of a connection.
-// - A socket that its program has closed lives on as an orphan in FIN_WAIT, then in TIME_WAIT, and its user ID is then
-//   0 (always in TIME_WAIT, and for orphans of older kernels). It has no inode any more. One whose program has only
-//   ended its writing still has its inode, and is somebody's.
-// - SYN_SENT is no peer of a connection that was accepted. CLOSE_WAIT, CLOSING and LAST_ACK say that the server's end
-//   was closed, so they are the peer of none that is being served: perhaps of an earlier one with the same numbers.
+// This decides who a client is, so it only reports what is certain:
+// - If no connection has the four numbers, the kernel answers with a listener on the port, if there is one. So the
+//   numbers of the answer are compared with those of the request, and the state must be that of a connection.
+// - A socket that its program has closed lives on as an orphan in FIN_WAIT, then in TIME_WAIT. Its user ID is then 0
+//   (always in TIME_WAIT, and for orphans of older kernels), and it has no inode any more. If the program has only
+//   ended its writing, the socket still has its inode and its owner.
+// - SYN_SENT cannot be the peer of an accepted connection. CLOSE_WAIT, CLOSING and LAST_ACK mean that the server's end
+//   was closed. So they are not the peer of a connection that is being served, but perhaps of an earlier one with the
+//   same numbers.
 //
-// A user ID that has no place in the user namespace of whoever asks is told as 65534.
-// Seen with Linux 6.18: an IPv4 question finds the IPv6 sockets that are connected to mapped addresses, so IPv4 is
-// asked for wherever both addresses are IPv4 or mapped; the answer is then in the family of the socket.
+// A user ID without a mapping in the user namespace of the asking process is reported as 65534.
+// Seen with Linux 6.18: an IPv4 request also finds the IPv6 sockets that are connected to mapped addresses. So IPv4 is
+// requested if both addresses are IPv4 or mapped; the answer is then in the family of the socket.
 
 import Bytes
 
 /// The user and the control group of a socket.
 public enum SocketOwner: Equatable, Sendable {
-  /// `cgroup` is the ID of the cgroup2 that the socket was made in, which is the inode number of its directory; nil
-  /// where the kernel does not tell it (before 5.7, or built without). `inode` is the number of the socket's own, by which
-  /// the processes are found that hold it.
+  /// `cgroup` is the ID of the cgroup2 in which the socket was made, which is the inode number of its directory; nil if
+  /// the kernel does not report it (before 5.7, or built without). `inode` is the socket's own number, by which the
+  /// processes that have it open are found.
   case owner(userID: UInt32, cgroup: UInt64?, inode: UInt32)
   case unknown(Doubt)
 
-  /// Why nobody is named.
+  /// Why there is no owner.
   public enum Doubt: Equatable, Sendable {
-    /// The kernel's errno: ENOENT (2) where there is no such socket in this network namespace.
+    /// The kernel's errno: ENOENT (2) if there is no such socket in this network namespace.
     case error(Int32)
-    /// The socket is in a state (TCP_… of net/tcp_states.h) that no client being served is in.
+    /// The socket is in a state (TCP_… of net/tcp_states.h) that is impossible for a client being served.
     case state(UInt8)
-    /// Its program has closed it, and will not read an answer.
+    /// Its program has closed it and will not read an answer.
     case orphan
     /// The answer is about another socket.
     case mismatch
     case malformed
-    /// The question could not be asked, or nothing came back.
+    /// The request could not be sent, or there was no answer.
     case unanswered
 
-    /// Whether the kernel says that there is no such connection: none, or one that no client being served is at the
-    /// end of.
+    /// Whether the kernel says that there is no such connection: no socket, or one that cannot belong to a client being
+    /// served.
     public var isAbsence: Bool {
       switch self {
       case .error(let number): number == Self.noEntry
@@ -58,12 +59,12 @@ public enum SocketDiagnosis {
   /// Bytes of a request.
   public static let requestBytes = 72
 
-  /// Appends the question for the TCP socket whose own address and port are `local`, and whose peer's are `remote`: for
-  /// the client of a proxy its own, and those of the proxy. Allocates nothing where the buffer has room.
+  /// Appends the request for the TCP socket with the own address and port `local` and the peer `remote`. For the client
+  /// of a proxy, these are its own and those of the proxy. Allocates nothing if the buffer has room.
   ///
-  /// `interface` is the one that the packets of the connection come in by. A socket that is bound to an interface is
-  /// found only under this, any other under each. Between programs of one machine it is the loopback, whatever the
-  /// addresses, unless the socket is bound to another or the addresses are link-local.
+  /// `interface` is the one by which the packets of the connection arrive. A socket that is bound to an interface is
+  /// only found under this one, any other socket under each. Between programs of one machine it is the loopback,
+  /// whatever the addresses, unless the socket is bound to another interface or the addresses are link-local.
   public static func write(
     local: IPAddress, localPort: UInt16, remote: IPAddress, remotePort: UInt16,
     interface: Int32 = Link.loopbackIndex, sequence: UInt32, to buffer: inout ByteBuffer
@@ -90,7 +91,7 @@ public enum SocketDiagnosis {
     buffer.append(host: UInt32.max)
   }
 
-  /// The answer to the question with this sequence and these numbers; nil where `datagram` has none.
+  /// The answer to the request with this sequence and these numbers; nil if `datagram` has none.
   public static func read(
     _ datagram: Span<UInt8>, sequence: UInt32, local: IPAddress, localPort: UInt16, remote: IPAddress,
     remotePort: UInt16
@@ -114,7 +115,7 @@ public enum SocketDiagnosis {
     return nil
   }
 
-  /// Sixteen bytes, of which an IPv4 question uses the first four.
+  /// Sixteen bytes; an IPv4 request uses the first four.
   private static func writeWide(_ address: IPAddress, isIPv4: Bool, to buffer: inout ByteBuffer) {
     if address.isIPv4 && !isIPv4 {
       return IPAddress(ipv6High: 0, low: 0xffff_0000_0000 | address.low).writeBytes(to: &buffer)
@@ -127,11 +128,11 @@ public enum SocketDiagnosis {
   private static let byFamily: UInt16 = 20
   /// IPPROTO_TCP.
   private static let tcp: UInt8 = 6
-  /// The kernel heeds the states only where it lists sockets, not where it is asked for one.
+  /// The kernel only uses the states when it lists sockets, not when it is asked for one.
   private static let allStates = UInt32.max
 }
 
-/// What the kernel says of a socket (struct inet_diag_msg, and one attribute).
+/// The kernel's report about a socket (struct inet_diag_msg, and one attribute).
 private struct DiagnosedSocket {
   private static let headerBytes = 72
   /// INET_DIAG_CGROUP_ID.
@@ -176,7 +177,7 @@ private struct DiagnosedSocket {
     switch state {
     // TCP_ESTABLISHED, TCP_FIN_WAIT1, TCP_FIN_WAIT2.
     case 1, 4, 5: inode == 0 ? .unknown(.orphan) : .owner(userID: userID, cgroup: cgroup, inode: inode)
-    // TCP_TIME_WAIT: what becomes of an orphan.
+    // TCP_TIME_WAIT: the later state of an orphan.
     case 6: .unknown(.orphan)
     default: .unknown(.state(state))
     }

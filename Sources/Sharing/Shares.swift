@@ -1,17 +1,17 @@
-// How a limited pool is shared out among clients: who holds how much, who has to give way, and who is served next.
+// Divides a limited pool among clients: how much each has, which has to give way, and which is served next.
 //
-// A limit alone is first come, first served: one client that takes all of it shuts everybody out. So each pool counts what
-// each identity holds. As long as nobody waits, that changes nothing: one client may use all of it. When somebody waits
-// who holds less than the share, the greediest gives something back, down to the share. An identity at its share or above
-// takes nothing from anybody: it waits for what comes free.
+// With only a limit, the first client that takes all of it shuts the others out. So each pool counts what each identity
+// has. As long as none waits, that changes nothing: one client may use all of it. When a client with less than the
+// share waits, the client with the most gives something back, down to the share. An identity at its share or above
+// takes nothing from others: it waits for what becomes free.
 //
-// Values without I/O, used by every pool: client connections, held bodies, connections to a host, look-ups of names,
-// readers of events. Tests: SharesTests, FairQueueTests.
+// Values without I/O, used by every pool: client connections, held bodies, connections to a host, name look-ups, event
+// readers. Tests: SharesTests, FairQueueTests.
 
-/// What each identity holds of one pool.
+/// What each identity has of one pool.
 public struct Shares<Identity: Hashable & Sendable>: Sendable {
   private var held: [Identity: Int] = [:]
-  /// What all hold together.
+  /// What all have together.
   public private(set) var total = 0
 
   public init() {}
@@ -26,33 +26,33 @@ public struct Shares<Identity: Hashable & Sendable>: Sendable {
 
   public mutating func giveBack(_ count: Int = 1, of identity: Identity) {
     let before = held[identity] ?? 0
-    // A count that is wrong is a fault of ours, and no reason for a shipped daemon to end.
+    // A wrong count is a bug of this program, and no reason for a shipped daemon to end.
     assert(before >= count, "more given back than was taken")
     let given = min(before, count)
     held[identity] = before == given ? nil : before - given
     total -= given
   }
 
-  /// How much of `limit` one identity may hold while others wait: at least one, so that a small limit still serves.
+  /// How much of `limit` one identity may have while others wait: at least one, so that a small limit still serves.
   public static func allowance(of limit: Int, share: Double) -> Int { max(1, Int(Double(limit) * share)) }
 
-  /// Who has to give something back so that `identity` gets `count` of a pool that is full; nil: nobody has to, because
-  /// nobody holds more than the share, or `identity` itself would.
+  /// The identity that has to give something back so that `identity` gets `count` of a full pool; nil: none has to,
+  /// because no identity has more than the share, or `identity` itself would.
   public func whoYields(to identity: Identity, _ count: Int = 1, of limit: Int, share: Double) -> Identity? {
     let allowance = Self.allowance(of: limit, share: share)
     guard held(by: identity) + count <= allowance else { return nil }
     return greediest(above: allowance)
   }
 
-  /// Who holds most; nil where that is no more than `allowance`.
+  /// The identity with the most; nil if that is no more than `allowance`.
   public func greediest(above allowance: Int) -> Identity? {
     guard let most = held.max(by: { $0.value < $1.value }), most.value > allowance else { return nil }
     return most.key
   }
 }
 
-/// Those who wait for a pool: whoever's identity holds least is next, of equals who came first. Of one identity it is
-/// first in, first out.
+/// The waiters for a pool. The next is the one whose identity has least; among equals, the one that came first. Within
+/// an identity it is first in, first out.
 public struct FairQueue<Identity: Hashable & Sendable, Element> {
   fileprivate struct Line {
     var entries: [(number: UInt64, element: Element)] = []
@@ -88,7 +88,7 @@ public struct FairQueue<Identity: Hashable & Sendable, Element> {
     count += 1
   }
 
-  /// Whose turn it is, `held` being what each identity holds of the pool.
+  /// The next in turn. `held`: how much of the pool each identity has.
   public func next(by held: (Identity) -> Int) -> (element: Element, identity: Identity)? {
     guard let identity = nextIdentity(by: held), let line = lines[identity] else { return nil }
     return (line.entries[line.first].element, identity)
@@ -113,7 +113,7 @@ public struct FairQueue<Identity: Hashable & Sendable, Element> {
     }?.key
   }
 
-  /// Takes out whoever came last of the identity that has most in the queue: for a queue that is full.
+  /// Removes the last arrival of the identity that has most entries in the queue: for a full queue.
   public mutating func takeLastOfLongest() -> (element: Element, identity: Identity)? {
     guard let longest = lines.max(by: { $0.value.count < $1.value.count })?.key, var line = lines[longest] else {
       return nil
@@ -124,12 +124,12 @@ public struct FairQueue<Identity: Hashable & Sendable, Element> {
     return (element, longest)
   }
 
-  /// Takes out everything that is gone, of all.
+  /// Removes everything that is gone, for all identities.
   public mutating func removeAll(where isGone: (Element) -> Bool) {
     for identity in Array(lines.keys) { remove(of: identity, where: isGone) }
   }
 
-  /// Takes out what is gone. Answers whether there was any.
+  /// Removes what is gone. Returns whether there was any.
   @discardableResult
   public mutating func remove(of identity: Identity, where isGone: (Element) -> Bool) -> Bool {
     guard var line = lines[identity] else { return false }

@@ -1,43 +1,44 @@
-// The first message of a TLS client (RFC 8446, 4.1.2; RFC 5246, 7.4.1.2): what a rule has to know of it.
+// The first message of a TLS client (RFC 8446, 4.1.2; RFC 5246, 7.4.1.2): what a rule needs to know of it.
 //
-// The hello is read as strictly as a server reads it, for a hello that two readers understand differently would name
-// one server to the proxy and another to the one behind it. What is not acted on here is only walked over: values of
-// GREASE (RFC 8701) are unknown like any other.
+// The hello is read as strictly as a server reads it. If two readers could understand a hello differently, the proxy
+// and the server after it could see different names. Parts that are not needed here are only skipped, and GREASE values
+// (RFC 8701) are unknown like any others.
 //
-// With Encrypted Client Hello (RFC 9849) the name that is seen is that of the outer hello. Browsers send the extension
-// filled with chance all the time, and nobody but the server can tell the two apart, so that its presence refuses
-// nothing; it is only reported. It is the outer name that is held against the CONNECT: a client that truly hides
-// another name behind it has chosen to, and has to name the public one in its CONNECT. The server that then answers is
-// one that holds the ECH keys of the public name, whose certificate was evaluated.
+// With Encrypted Client Hello (RFC 9849) the visible name is that of the outer hello. Browsers always send the
+// extension, filled with random bytes, and only the server can distinguish the two. So its presence is reported but
+// refuses nothing. The outer name is compared with the CONNECT. A client that really hides another name has chosen to
+// do so, and must name the public one in its CONNECT. The server that then answers has the ECH keys of the public name,
+// whose certificate was evaluated.
 //
 // Tested in ClientHelloTests with the hellos of real clients and with built ones; fuzzed as ClientHello.
 
 import Bytes
 
 public struct ClientHello: Equatable, Sendable {
-  /// Longest hello in bytes. With post-quantum keys it passes 16 KiB, the longest record; keys for every group and a long
-  /// list of tickets stay below this.
+  /// The longest hello in bytes. With post-quantum keys it exceeds 16 KiB, the longest record. Keys for every group and
+  /// a long list of tickets stay below this limit.
   public static let longest = 64 << 10
-  /// Longest run of records that a hello may come in, in bytes: as much again as the longest hello, for hellos that are
-  /// cut small on purpose.
+  /// The longest run of records that may contain a hello, in bytes: twice the longest hello, because some clients split
+  /// it into small records on purpose.
   public static let longestInput = 2 * longest
 
-  /// Of TLS 1.3 it says 1.2: see `offersTLS13`.
+  /// TLS 1.3 clients say 1.2 here: see `offersTLS13`.
   public let legacyVersion: ProtocolVersion
-  /// The host name in lower case (RFC 6066, 3); nil where there is none.
+  /// The host name in lower case (RFC 6066, 3); nil if there is none.
   public private(set) var serverName: [UInt8]? = nil
   public private(set) var offersTLS13 = false
-  /// Whether a server of TLS 1.2 or below may resume a session. Clients of TLS 1.3 fill the session id with chance, so
-  /// that this is true of most.
+  /// Whether a server of TLS 1.2 or below may resume a session. TLS 1.3 clients fill the session id with random bytes,
+  /// so this is true for most.
   public private(set) var offersResumption = false
-  /// Whether a stapled OCSP answer is asked for; without, no server sends one.
+  /// Whether the client asks for a stapled OCSP answer. Otherwise no server sends one.
   public private(set) var asksForStaple = false
-  /// Whether there is an encrypted ClientHello, or something made to look like one.
+  /// Whether there is an encrypted ClientHello, or something that looks like one.
   public private(set) var hasEncryptedClientHello = false
   /// ProtocolNameList of ALPN (RFC 7301, 3.1) without its length.
   private var protocolNames: [UInt8] = []
 
-  /// The protocols that the client offers to speak, in its order, as it sent them: whoever shows them must escape them.
+  /// The protocols that the client offers, in its order and as it sent them. They must be escaped before they are
+  /// shown.
   public var applicationProtocols: [String] {
     var names: [String] = []
     var at = 0
@@ -64,7 +65,7 @@ extension ClientHello {
     static let encryptedClientHello = 0xfe0d
   }
 
-  /// Which of them have been seen: none may come twice (RFC 8446, 4.2).
+  /// The extensions seen so far: none may occur twice (RFC 8446, 4.2).
   private struct Seen: OptionSet {
     let rawValue: UInt8
 
@@ -77,10 +78,10 @@ extension ClientHello {
     static let encryptedClientHello = Seen(rawValue: 1 << 6)
   }
 
-  /// Longest name in bytes that is taken for one of a host (RFC 1035, 2.3.4).
+  /// The longest host name in bytes (RFC 1035, 2.3.4).
   private static let longestServerName = 255
 
-  /// Reads the body of a ClientHello message, all of it.
+  /// Reads the complete body of a ClientHello message.
   init(_ body: Span<UInt8>) throws(HandshakeFault) {
     let fault = HandshakeFault.malformedClientHello
     var fields = FieldCursor(body, otherwise: fault)
@@ -136,7 +137,7 @@ extension ClientHello {
     guard seen.insert(this).inserted else { throw .repeatedExtension }
   }
 
-  /// ServerNameList with exactly one host_name (RFC 6066, 3), in lower case. No other type of name was ever defined.
+  /// A ServerNameList with exactly one host_name (RFC 6066, 3), in lower case. No other type of name was ever defined.
   private static func hostName(_ content: consuming FieldCursor) throws(HandshakeFault) -> [UInt8] {
     var list = try content.vector(lengthBytes: 2)
     guard content.isAtEnd, try list.number(byteCount: 1) == 0 else { throw .malformedServerName }
@@ -178,7 +179,7 @@ extension ClientHello {
 
 // MARK: Its records
 
-/// What the beginning of a client's bytes says.
+/// The result for the beginning of a client's bytes.
 enum ClientHelloReading: Equatable {
   /// More bytes are needed.
   case incomplete
@@ -187,7 +188,7 @@ enum ClientHelloReading: Equatable {
   case invalid(HandshakeFault)
 }
 
-/// Finds the hello in the records that it comes in.
+/// Finds the hello in the records that contain it.
 struct ClientHelloReader {
   private static let limits = HandshakeMessages.Limits(
     message: ClientHello.longest, messageFault: .clientHelloTooLong,
@@ -196,8 +197,7 @@ struct ClientHelloReader {
 
   private var messages = HandshakeMessages(limits: limits)
 
-  /// `input` begins with the first record, and with each call there is more of it. Not to be called again once it has
-  /// come to an end.
+  /// `input` begins with the first record, and grows with each call. Must not be called again after a final result.
   mutating func read(_ input: Span<UInt8>) -> ClientHelloReading {
     switch messages.next(input) {
     case .incomplete: return .incomplete
@@ -206,7 +206,7 @@ struct ClientHelloReader {
     case .record: return .invalid(.unexpectedRecord)
     case .message(let type, let place):
       guard type == Self.messageType else { return .invalid(.notClientHello) }
-      // Keys change behind a hello with early data, and a message must not share a record across that (RFC 8446, 5.1).
+      // Keys change after a hello with early data, and a message must not share a record across that (RFC 8446, 5.1).
       guard messages.isAtRecordEnd else { return .invalid(.bytesBehindClientHello) }
       do throws(HandshakeFault) {
         return .complete(try ClientHello(messages.body(place, input)), end: messages.position)

@@ -1,9 +1,9 @@
-// Everything for which the beginning of a TLS connection is refused, whichever side it comes from. Nothing is repaired:
-// a proxy that lets through what it cannot read has decided nothing.
+// All reasons to refuse the beginning of a TLS connection, from either side. Nothing is repaired: a proxy that forwards
+// what it cannot read has decided nothing.
 
-/// Why a handshake is refused. The raw value is the stable word that logs and tests know; `sentence` is for people.
+/// Why a handshake is refused. The raw value is the stable word for logs and tests; `sentence` is for people.
 public enum HandshakeFault: String, Error, Equatable, Sendable, CaseIterable {
-  // What is no TLS at all.
+  // Not TLS at all.
   case plainHTTP = "plain-http"
   case ssh = "ssh"
   case sslv2 = "sslv2-hello"

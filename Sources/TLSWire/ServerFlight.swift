@@ -1,41 +1,43 @@
-// The first messages of a TLS server: which version it chose, and up to TLS 1.2 the certificates it shows
+// The first messages of a TLS server: the version that it chose and, up to TLS 1.2, the certificates that it presents
 // (RFC 5246, 7.4; RFC 8446, 4.1.3).
 //
-// Under TLS 1.3 all behind the ServerHello is encrypted, and there is nothing more to see. Below it the server goes on
-// in plaintext:
+// Under TLS 1.3 everything after the ServerHello is encrypted, and there is nothing more to see. Below TLS 1.3 the
+// server continues in plaintext:
 //
-//   ServerHello → Certificate → [CertificateStatus] → …            a full handshake: what is shown can be evaluated
-//   ServerHello → [NewSessionTicket] → ChangeCipherSpec → …        a session is resumed: no certificate is shown
+//   ServerHello → Certificate → [CertificateStatus] → …            a full handshake: the certificates can be evaluated
+//   ServerHello → [NewSessionTicket] → ChangeCipherSpec → …        a session is resumed: no certificate is presented
 //   ServerHello → ServerKeyExchange or ServerHelloDone → …         no certificate at all (pre-shared keys, anonymous)
 //
-// Only the first can be exact. In the second, the keys come of an earlier handshake of that client, which whoever sits
-// on the path cannot resume without its master secret; but nobody here saw that handshake, or what it was held to. It
-// is told apart, so that it counts no more than a TLS 1.3 connection does. The third is refused.
+// Only the first can be judged exactly. In the second, the keys come from an earlier handshake of that client. An
+// attacker on the path cannot resume it without its master secret. But the proxy did not see that handshake, or the
+// requirements on it. It is reported separately, so that it counts no more than a TLS 1.3 connection. The third is
+// refused.
 //
 // Tested in ServerFlightTests with the flights of real servers and with built ones; fuzzed as ServerFlight.
 
 import Bytes
 
-/// What a server showed for itself in plaintext.
+/// What a server presented in plaintext.
 public struct PresentedCertificates: Equatable, Sendable {
-  /// Most certificates of one chain: several times what any public chain has.
+  /// The most certificates of one chain: several times what any public chain has.
   public static let most = 64
-  /// Longest handshake message in bytes. OpenSSL takes certificate lists of up to 100 KiB.
+  /// The longest handshake message in bytes. OpenSSL accepts certificate lists of up to 100 KiB.
   public static let longestMessage = 128 << 10
-  /// Most bytes of an answer until its certificates are complete: one message of them and one with the OCSP answer.
+  /// The most bytes of an answer until its certificates are complete: one message with them and one with the OCSP
+  /// answer.
   public static let longestInput = 2 * longestMessage
 
   /// DER, leaf first; at least one.
   public let certificates: [[UInt8]]
-  /// OCSPResponse (RFC 6960) for the leaf, DER. nil where the server stapled none, or none was asked for.
+  /// The OCSPResponse (RFC 6960) for the leaf, DER. nil if the server stapled none, or none was asked for.
   public let stapledResponse: [UInt8]?
 }
 
-/// What the beginning of a server's bytes says.
+/// The result for the beginning of a server's bytes.
 enum ServerFlightReading: Equatable {
   /// More bytes are needed.
   case incomplete
-  /// TLS 1.3. With a HelloRetryRequest the client will send another hello (RFC 8446, 4.1.4).
+  /// TLS 1.3. After a HelloRetryRequest the client will send another hello (RFC 8446, 4.1.4).
   case encrypted(isRetryRequest: Bool)
   /// A session of TLS 1.2 or below is resumed.
   case resumed(ProtocolVersion)
@@ -46,7 +48,7 @@ enum ServerFlightReading: Equatable {
 }
 
 struct ServerFlightReader {
-  /// Most warnings before the certificates: servers that do not know the name send one (RFC 6066, 3) and go on.
+  /// The most warnings before the certificates. Servers that do not know the name send one (RFC 6066, 3) and continue.
   static let mostWarnings = 4
 
   private enum Phase {
@@ -71,15 +73,14 @@ struct ServerFlightReader {
   private var certificates: [[UInt8]] = []
   private var warnings = 0
 
-  /// Reads the answer to `hello`. The CertificateStatus message is waited for where one `wantsStaple` and it will come.
+  /// Reads the answer to `hello`. If `wantsStaple`, waits for the CertificateStatus message if one will come.
   init(answering hello: ClientHello, wantsStaple: Bool) {
     offersTLS13 = hello.offersTLS13
     offersResumption = hello.offersResumption
     self.wantsStaple = wantsStaple
   }
 
-  /// `input` begins with the first record, and with each call there is more of it. Not to be called again once it has
-  /// come to an end.
+  /// `input` begins with the first record, and grows with each call. Must not be called again after a final result.
   mutating func read(_ input: Span<UInt8>) -> ServerFlightReading {
     while true {
       let event = messages.next(input)
@@ -117,7 +118,7 @@ struct ServerFlightReader {
       phase = .status
       return nil
     case .ticket:
-      // Behind the ticket of a resumed session there are only ciphered messages (RFC 5077, 3.1).
+      // After the ticket of a resumed session, all messages are encrypted (RFC 5077, 3.1).
       throw .noCertificate
     case .status:
       // A server that has agreed to staple may still have nothing to send (RFC 6066, 8).
@@ -129,7 +130,7 @@ struct ServerFlightReader {
   private mutating func readRecord(
     _ type: ContentType, _ content: Span<UInt8>
   ) throws(HandshakeFault) -> ServerFlightReading? {
-    // What follows certificates is no longer of interest, whatever it is: the verdict on them decides.
+    // Whatever follows the certificates no longer matters: the verdict on them decides.
     if phase == .status { return presented(stapledResponse: nil) }
     switch type {
     case .alert: return try alerted(content)
@@ -150,8 +151,7 @@ struct ServerFlightReader {
     return nil
   }
 
-  /// An alert of level warning goes before a handshake that goes on; close_notify and all others end it
-  /// (RFC 5246, 7.2).
+  /// After an alert of level warning, the handshake continues; close_notify and all others end it (RFC 5246, 7.2).
   private mutating func alerted(_ content: Span<UInt8>) throws(HandshakeFault) -> ServerFlightReading? {
     guard content.count == 2 else { throw .malformedAlert }
     let isWarning = content[0] == 1
@@ -198,7 +198,7 @@ extension ServerFlightReader {
   }
 
   /// CertificateStatus (RFC 6066, 8), or the first answer of a list for the whole chain (RFC 6961, 2.2): the leaf's,
-  /// which may be empty where there is none.
+  /// which may be empty if there is none.
   private static func stapledResponse(_ body: Span<UInt8>) throws(HandshakeFault) -> [UInt8]? {
     var fields = FieldCursor(body, otherwise: .malformedStatus)
     let type = try fields.number(byteCount: 1)
@@ -216,9 +216,9 @@ extension ServerFlightReader {
 
 /// ServerHello (RFC 5246, 7.4.1.3; RFC 8446, 4.1.3).
 private struct ServerHello {
-  /// What was chosen, by the field or by the extension.
+  /// The chosen version, from the field or from the extension.
   private(set) var version: ProtocolVersion
-  /// Means something under TLS 1.3 alone.
+  /// Only meaningful under TLS 1.3.
   let isRetryRequest: Bool
   private(set) var willStaple = false
   private(set) var showsX509 = true
@@ -257,14 +257,14 @@ private struct ServerHello {
         try readExtension(type, try extensions.vector(lengthBytes: 2))
       }
     }
-    // TLS 1.3 is chosen by the extension, what is older by the field, never the other way about (RFC 8446, 4.2.1).
+    // The extension selects TLS 1.3, and the field selects older versions, never the other way round (RFC 8446, 4.2.1).
     guard hasChosenVersion ? version == .tls13 : version >= .ssl30 && version <= .tls12 else { throw .unknownVersion }
   }
 
   private mutating func readExtension(_ type: Int, _ content: consuming FieldCursor) throws(HandshakeFault) {
     switch type {
     case Extension.statusRequest, Extension.severalStatusRequests: willStaple = true
-    // With these the Certificate message may be laid out otherwise (RFC 6091, RFC 7250, RFC 7924); 0 is X.509.
+    // With these, the Certificate message may have another layout (RFC 6091, RFC 7250, RFC 7924); 0 is X.509.
     case Extension.certificateType, Extension.serverCertificateType:
       if try content.number(byteCount: 1) != 0 { showsX509 = false }
     case Extension.cachedInformation: showsX509 = false
@@ -278,14 +278,14 @@ private struct ServerHello {
   }
 }
 
-/// The first bytes of a server's answer as they pass: whether it asks for another hello.
+/// The first bytes of a server's answer as they pass, to see whether it asks for another hello.
 struct FirstServerHello {
-  /// Where the random bytes end: behind the heads of the record and of the message, and the version.
+  /// The end of the random bytes: after the headers of the record and of the message, and the version.
   private static let byteCount = RecordHeader.byteCount + 4 + 2 + 32
 
   private var seen: [UInt8] = []
 
-  /// `input` is what has come since the last call. nil: more has to come. Whatever is no ServerHello asks for none.
+  /// `input` is what has arrived since the last call. nil: more is needed. Anything but a ServerHello asks for none.
   mutating func asksForAnotherHello(_ input: Span<UInt8>) -> Bool? {
     for index in 0..<min(input.count, Self.byteCount - seen.count) { seen.append(input[index]) }
     if let type = seen.first, type != ContentType.handshake.rawValue { return false }

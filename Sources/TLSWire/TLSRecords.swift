@@ -1,18 +1,17 @@
-// The plaintext that a TLS connection begins with: records, and the handshake messages in them (RFC 8446, 4 and 5.1;
-// RFC 5246, 6.2.1 and 7.4). Both directions of a tunnel are read with what is here, up to where keys take over.
+// The plaintext at the beginning of a TLS connection: records, and the handshake messages in them (RFC 8446, 4 and 5.1;
+// RFC 5246, 6.2.1 and 7.4). This code reads both directions of a tunnel, up to the point where encryption begins.
 //
-// The input is what has come and has not been passed on: each call shows it again, with more behind it, and the reader
-// remembers how far it has walked, so that bytes that trickle in cost no more than bytes that come at once. A message
-// within one record is read where it lies; only one that spans records is joined in memory of its own. A record is
-// used once it is whole. What cannot be right is refused and never skipped or repaired, for the peer behind the proxy
-// might read it otherwise.
+// The input is what has arrived and has not been passed on. Each call shows it again, with more after it. The reader
+// remembers its position, so slow bytes cost no more than fast ones. A message within one record is read in place; only
+// a message that spans records is copied together. A record is used once it is complete. Anything wrong is refused and
+// never skipped or repaired, because the peer after the proxy might read it differently.
 //
-// Tested in ClientHelloTests and ServerFlightTests: whole, byte by byte, and cut into records at every boundary. Fuzzed as ClientHello and
-// ServerFlight.
+// Tested in ClientHelloTests and ServerFlightTests: whole, byte by byte, and cut into records at every boundary. Fuzzed
+// as ClientHello and ServerFlight.
 
 import Bytes
 
-/// A protocol version as the wire carries it (RFC 8446, 4.1.2): 0x0303 is TLS 1.2.
+/// A protocol version in wire format (RFC 8446, 4.1.2): 0x0303 is TLS 1.2.
 public struct ProtocolVersion: RawRepresentable, Hashable, Comparable, Sendable, CustomStringConvertible {
   public let rawValue: UInt16
 
@@ -38,7 +37,7 @@ public struct ProtocolVersion: RawRepresentable, Hashable, Comparable, Sendable,
   }
 }
 
-/// What a record carries (RFC 8446, 5.1).
+/// The content type of a record (RFC 8446, 5.1).
 enum ContentType: UInt8 {
   case changeCipherSpec = 20
   case alert = 21
@@ -49,13 +48,14 @@ enum ContentType: UInt8 {
 /// The five bytes before each record.
 struct RecordHeader: Equatable {
   static let byteCount = 5
-  /// Longest content of a record in plaintext (RFC 8446, 5.1).
+  /// The longest content of a record in plaintext (RFC 8446, 5.1).
   static let longestPlaintext = 1 << 14
-  /// Longest content of an encrypted record of TLS 1.3 (RFC 8446, 5.2): early data, which may follow the hello at once.
+  /// The longest content of an encrypted TLS 1.3 record (RFC 8446, 5.2): early data, which may follow the hello at
+  /// once.
   static let longestCiphertext = longestPlaintext + 256
 
   let type: ContentType
-  /// Bytes of content; never none.
+  /// Bytes of content; never zero.
   let length: Int
 
   enum Reading: Equatable {
@@ -64,45 +64,46 @@ struct RecordHeader: Equatable {
     case invalid(HandshakeFault)
   }
 
-  /// Reads the header at `at`. What has come of it must fit, however little it is.
+  /// Reads the header at `at`. What has arrived must match, however little it is.
   static func read(_ input: Span<UInt8>, at: Int) -> Reading {
     guard at < input.count else { return .incomplete }
     guard let type = ContentType(rawValue: input[at]) else { return .invalid(.notTLS) }
     guard at + 1 < input.count else { return .incomplete }
-    // The minor version means nothing, and clients differ in it (RFC 8446, 5.1).
+    // The minor version has no meaning, and clients differ in it (RFC 8446, 5.1).
     guard input[at + 1] == 3 else { return .invalid(.notTLS) }
     guard at + byteCount <= input.count else { return .incomplete }
     let length = Int(input[at + 3]) << 8 | Int(input[at + 4])
-    // RFC 8446, 5.1 and RFC 5246, 6.2.1 forbid it for all but application data, and none of that comes empty here.
+    // RFC 8446, 5.1 and RFC 5246, 6.2.1 forbid it for all but application data, and there is no empty application data
+    // here.
     if length == 0 { return .invalid(.emptyRecord) }
     if length > (type == .applicationData ? longestCiphertext : longestPlaintext) { return .invalid(.oversizedRecord) }
     return .complete(RecordHeader(type: type, length: length))
   }
 }
 
-/// Walks over records and hands out the handshake messages in them.
+/// Walks through records and returns the handshake messages in them.
 struct HandshakeMessages {
-  /// How much may come before a reader gives up, and what it then says.
+  /// How much may come before a reader gives up, and the faults for that.
   struct Limits {
-    /// Bytes of one message, its own four of type and length not counted.
+    /// Bytes of one message, without its own four of type and length.
     let message: Int
     let messageFault: HandshakeFault
-    /// Bytes of the input, with what the records cost.
+    /// Bytes of the input, including record headers.
     let input: Int
     let inputFault: HandshakeFault
   }
 
-  /// Where the body of a message lies.
+  /// Where the body of a message is.
   enum Place: Equatable {
     case input(Range<Int>)
     case joined
   }
 
   enum Event: Equatable {
-    /// Nothing more can be read of what has come.
+    /// Nothing more can be read from what has arrived.
     case incomplete
     case message(type: UInt8, Place)
-    /// A record that carries no handshake message; the range is its content in the input.
+    /// A record without a handshake message; the range is its content in the input.
     case record(ContentType, Range<Int>)
     case invalid(HandshakeFault)
   }
@@ -111,11 +112,11 @@ struct HandshakeMessages {
   private static let headerBytes = 4
 
   private let limits: Limits
-  /// Offset in the input behind the last record that has been taken up.
+  /// The offset in the input after the last processed record.
   private(set) var position = 0
   /// What is left of that record.
   private var fragment = 0..<0
-  /// A message that spans records, from its header on, as far as it has come.
+  /// A message that spans records, from its header on, as far as it has arrived.
   private var joined: [UInt8] = []
   private var handedOutJoined = false
 
@@ -124,7 +125,7 @@ struct HandshakeMessages {
   /// Whether the last message ended where its record ended.
   var isAtRecordEnd: Bool { fragment.isEmpty }
 
-  /// The body of the message that was handed out last.
+  /// The body of the last message that was returned.
   @_lifetime(borrow self, copy input)
   func body(_ place: Place, _ input: Span<UInt8>) -> Span<UInt8> {
     switch place {
@@ -158,7 +159,7 @@ struct HandshakeMessages {
     }
   }
 
-  /// The next message of the record at hand; nil where it ends in a record to come.
+  /// The next message of the current record; nil if it ends in a later record.
   private mutating func takeMessage(_ input: Span<UInt8>) -> Event? {
     if joined.isEmpty, fragment.count >= Self.headerBytes {
       let begin = fragment.lowerBound
@@ -178,7 +179,7 @@ struct HandshakeMessages {
     return .message(type: joined[0], .joined)
   }
 
-  /// Moves bytes of the record at hand behind what has been joined, until that is `count` bytes.
+  /// Appends bytes of the current record to `joined`, until that has `count` bytes.
   private mutating func join(_ input: Span<UInt8>, upTo count: Int) {
     let end = min(fragment.upperBound, fragment.lowerBound + max(0, count - joined.count))
     for index in fragment.lowerBound..<end { joined.append(input[index]) }
@@ -190,13 +191,13 @@ struct HandshakeMessages {
   }
 }
 
-/// What a stream that is not TLS looks like, for the one who has to find out why it was closed.
+/// Recognises streams that are not TLS, to explain why a connection was closed.
 private enum Opening {
   private static let known: [(text: [UInt8], fault: HandshakeFault)] =
     ["GET ", "HEAD ", "POST ", "PUT ", "DELETE ", "CONNECT ", "OPTIONS ", "TRACE ", "PATCH ", "PRI ", "HTTP/"]
     .map { (Array($0.utf8), .plainHTTP) } + [(Array("SSH-".utf8), .ssh)]
 
-  /// Waits only as long as what has come may still become one of the openings that are known.
+  /// Waits only as long as the bytes may still become a known opening.
   static func event(_ input: Span<UInt8>) -> HandshakeMessages.Event {
     // Two bytes of length with the highest bit set, then 1 for a hello (RFC 5246, E.2).
     if input[0] & 0x80 != 0 {
@@ -216,7 +217,7 @@ private enum Opening {
 struct FieldCursor: ~Escapable {
   private let bytes: Span<UInt8>
   private var at = 0
-  /// What is thrown where the bytes do not suffice.
+  /// The fault that is thrown if there are not enough bytes.
   private let fault: HandshakeFault
 
   @_lifetime(copy bytes)
@@ -227,7 +228,7 @@ struct FieldCursor: ~Escapable {
 
   var isAtEnd: Bool { at == bytes.count }
 
-  /// What has not been read.
+  /// The unread bytes.
   var rest: Span<UInt8> {
     @_lifetime(copy self)
     get { bytes.extracting(at...) }
@@ -253,7 +254,7 @@ struct FieldCursor: ~Escapable {
     return bytes.extracting(at - count..<at)
   }
 
-  /// The content of a vector whose length stands before it in `lengthBytes` bytes.
+  /// The content of a vector. Its length is in the `lengthBytes` bytes before it.
   @_lifetime(copy self)
   mutating func vector(lengthBytes: Int) throws(HandshakeFault) -> FieldCursor {
     let count = try number(byteCount: lengthBytes)
@@ -261,10 +262,10 @@ struct FieldCursor: ~Escapable {
   }
 }
 
-/// Whether the first bytes of a connection are of TLS at all.
+/// Whether the first bytes of a connection are TLS at all.
 public enum TLSBeginning {
-  /// Whether `input`, which is not empty, begins as a record does, or as a hello of SSL 2.0, which servers of old take; nil: it
-  /// may.
+  /// Whether `input`, which is not empty, begins like a record, or like an SSL 2.0 hello, which old servers accept;
+  /// nil: not decided yet.
   public static func isMet(by input: Span<UInt8>) -> Bool? {
     if input[0] & 0x80 == 0 {
       switch RecordHeader.read(input, at: 0) {
@@ -273,7 +274,7 @@ public enum TLSBeginning {
       case .complete, .invalid: return true
       }
     }
-    // Two bytes of length, 1 for a hello, and the version that is asked for (RFC 5246, E.2).
+    // Two bytes of length, 1 for a hello, and the requested version (RFC 5246, E.2).
     if input.count < 3 { return nil }
     if input[2] != 1 { return false }
     if input.count < 5 { return nil }

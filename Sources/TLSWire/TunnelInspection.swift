@@ -1,5 +1,5 @@
-// What is looked at in a tunnel: the beginning of the TLS connection that passes through it. `connect = "verify"` asks for the
-// server's certificates, a plain tunnel for the name in the client's hello alone.
+// Inspects the beginning of the TLS connection that passes through a tunnel. `connect = "verify"` requires the server's
+// certificates; a plain tunnel only requires the name in the client's hello.
 //
 //   client   hello ──→ watched ──→ opaque
 //                        │  ↑ another hello, after a HelloRetryRequest
@@ -7,43 +7,43 @@
 //                    ├→ awaiting ──accept()──→ opaque   certificates, or a session that is resumed
 //                    └→ closed                          an alert
 //
-// Nothing of the client leaves before its hello is read and names the right server, and nothing of the server reaches
-// the client before its version is known and, up to TLS 1.2, the caller has taken its certificates. What is refused
-// stays refused, whatever else comes.
+// Nothing from the client is passed on before its hello is read and names the right server. Nothing from the server
+// reaches the client before its version is known and, up to TLS 1.2, the caller has accepted its certificates. What is
+// refused stays refused, whatever else arrives.
 //
-// The server that answers may ask for a second hello. RFC 8446, 4.1.2 has it carry the same name, and a server might go
-// by the second; so the client's records are walked over until the server has answered, and any hello among them must
-// name the server that the first did.
+// The server that answers may ask for a second hello. RFC 8446, 4.1.2 requires the same name in it, but a server might
+// use the name in the second. So the client's records are watched until the server has answered, and any hello among
+// them must name the same server as the first.
 //
-// Where only the name is asked for, nothing of the server is held: its bytes pass, and the first few are remembered, as
-// they say whether it asks for a second hello.
+// If only the name is required, nothing from the server is held back. Its bytes pass, and the first few are remembered,
+// because they show whether it asks for a second hello.
 //
 // Tested by playbooks in TunnelInspectionTests: whole, byte by byte and cut at random.
 
 import Bytes
 
-/// What is to be done with the client's bytes.
+/// What to do with the client's bytes.
 public enum ClientStep: Equatable, Sendable {
-  /// Pass none of them; show them again with more behind them.
+  /// Pass none of them; show them again when more have arrived.
   case hold
-  /// Pass the first `count` bytes, which is at least one, and show the rest again.
+  /// Pass the first `count` bytes, at least one, and show the rest again.
   case forward(count: Int)
   /// Pass none of them, and end the tunnel.
   case refuse(TunnelFault)
 }
 
-/// What is to be done with the server's bytes.
+/// What to do with the server's bytes.
 public enum UpstreamStep: Equatable, Sendable {
-  /// Pass none of them; show them again with more behind them.
+  /// Pass none of them; show them again when more have arrived.
   case hold
-  /// Pass all of them, and all that come.
+  /// Pass all of them, and everything that follows.
   case pass
-  /// Pass none of them before the certificates satisfy the policy; then `accept()`, or else end the tunnel.
+  /// Pass none of them until the certificates satisfy the policy. Then call `accept()`, or else end the tunnel.
   case evaluate(PresentedCertificates)
-  /// A session of TLS 1.2 or below is resumed, and no certificate is shown. Whoever takes that goes by the probe alone,
-  /// as under TLS 1.3, and calls `accept()`. To refuse it instead would break every client that resumes.
+  /// A session of TLS 1.2 or below is resumed without certificates. A caller that accepts this relies on the probe
+  /// alone, as under TLS 1.3, and calls `accept()`. Refusing it would break every client that resumes.
   case resumed
-  /// Pass the first `count` bytes, which end with the server's last words, and end the tunnel.
+  /// Pass the first `count` bytes, which end with the server's last message, and end the tunnel.
   case passThenClose(count: Int)
   /// Pass none of them, and end the tunnel.
   case refuse(TunnelFault)
@@ -58,12 +58,12 @@ public enum TunnelFault: Error, Equatable, Sendable {
   case otherServerName(seen: String, expected: String)
   /// The server chose a version that the policy does not allow.
   case versionNotAllowed(seen: String, expected: String)
-  /// The hello after a HelloRetryRequest names another server than the first.
+  /// The hello after a HelloRetryRequest names a different server from the first.
   case changedServerName(seen: String, expected: String)
-  /// The client sends an HTTP request that is not encrypted, and rules speak of requests to the host.
+  /// The client sends an unencrypted HTTP request, and rules apply to requests to the host.
   case clearRequest(method: String)
 
-  /// The stable word that logs and tests know.
+  /// The stable word for logs and tests.
   public var token: String {
     switch self {
     case .client(let fault): "client-" + fault.rawValue
@@ -77,7 +77,7 @@ public enum TunnelFault: Error, Equatable, Sendable {
     }
   }
 
-  /// Both in a few words, where it is about a value that was expected.
+  /// Both in a few words, if it is about an expected value.
   public var difference: Difference? {
     switch self {
     case .client, .server: nil
@@ -121,9 +121,9 @@ public struct TunnelInspection: Sendable {
     case flight, awaiting, opaque, closed
   }
 
-  /// What is asked for.
+  /// What is required.
   public enum Subject: Equatable, Sendable {
-    /// The certificates of the server. `wantsStaple`: the policy asks for a stapled OCSP answer too.
+    /// The certificates of the server. `wantsStaple`: the policy also requires a stapled OCSP answer.
     case certificates(wantsStaple: Bool)
     /// The name in the client's hello.
     case name
@@ -133,12 +133,12 @@ public struct TunnelInspection: Sendable {
   private let subject: Subject
   private var clientPhase = ClientPhase.hello
   private var helloReader = ClientHelloReader()
-  /// Bytes of the watched record that have yet to come.
+  /// Bytes of the watched record that have not arrived yet.
   private var recordBytesLeft = 0
   private var upstreamPhase = UpstreamPhase.flight
-  /// Nil before there is a hello that can be answered, and once the answer has been read.
+  /// nil before there is a hello to answer, and once the answer has been read.
   private var flightReader: ServerFlightReader? = nil
-  /// The same where only the name is asked for.
+  /// The same if only the name is required.
   private var answerReader = FirstServerHello()
   private var awaitsSecondHello = false
   private var fault: TunnelFault? = nil
@@ -148,17 +148,17 @@ public struct TunnelInspection: Sendable {
   /// The version that the server chose, once it is known.
   public private(set) var version: ProtocolVersion? = nil
 
-  /// Begins when a CONNECT has been answered. The hello must name one of `serverNames`: A-labels, of which case and a dot
-  /// at the end do not matter. Where there are none, for the CONNECT was to an address, it must name none.
+  /// Begins when a CONNECT has been answered. The hello must name one of `serverNames`: A-labels, where case and a
+  /// trailing dot do not matter. If there are none, because the CONNECT was to an address, it must name none.
   public init(serverNames: [[UInt8]], for subject: Subject) {
     self.serverNames = serverNames
     self.subject = subject
   }
 
-  /// Whether both directions are opaque from here on, and need not be shown any more.
+  /// Whether both directions are opaque from here on and no longer need to be shown.
   public var isComplete: Bool { clientPhase == .opaque && upstreamPhase == .opaque }
 
-  /// All bytes of the client that have not been passed on.
+  /// `input`: all bytes of the client that have not been passed on.
   public mutating func clientReceived(_ input: Span<UInt8>) -> ClientStep {
     if let fault { return .refuse(fault) }
     switch clientPhase {
@@ -168,7 +168,7 @@ public struct TunnelInspection: Sendable {
     }
   }
 
-  /// All bytes of the server that have not been passed on.
+  /// `input`: all bytes of the server that have not been passed on.
   public mutating func upstreamReceived(_ input: Span<UInt8>) -> UpstreamStep {
     if let fault { return .refuse(fault) }
     switch upstreamPhase {
@@ -185,18 +185,18 @@ public struct TunnelInspection: Sendable {
     }
   }
 
-  /// The caller takes the server's certificates, or the session that is resumed.
+  /// The caller accepts the server's certificates, or the resumed session.
   public mutating func accept() {
     precondition(upstreamPhase == .awaiting && fault == nil, "nothing was shown that could be accepted")
     becomeOpaque()
   }
 
-  /// The client says no more. What is wrong with that, if anything: the tunnel is refused then.
+  /// The client sends no more. If that is a fault, returns it: the tunnel is then refused.
   public mutating func clientEnded() -> TunnelFault? {
     fault ?? (clientPhase == .hello ? refuse(.client(.truncated)) : nil)
   }
 
-  /// The server says no more. What is wrong with that, if anything: the tunnel is refused then.
+  /// The server sends no more. If that is a fault, returns it: the tunnel is then refused.
   public mutating func upstreamEnded() -> TunnelFault? {
     fault ?? (upstreamPhase == .flight && subject != .name ? refuse(.server(.truncated)) : nil)
   }
@@ -221,15 +221,15 @@ public struct TunnelInspection: Sendable {
     }
   }
 
-  /// Walks over the records behind a hello: early data, a ChangeCipherSpec for the sake of middleboxes, an alert
-  /// (RFC 8446, 4.2.10 and D.4). They pass as they come; of a hello nothing does before it is read.
+  /// Walks through the records after a hello: early data, a ChangeCipherSpec for middleboxes, an alert (RFC 8446,
+  /// 4.2.10 and D.4). They pass as they arrive. Of a further hello, nothing passes before it is read.
   private mutating func watch(_ input: Span<UInt8>, from: Int) -> ClientStep {
     var at = from
     while true {
       let count = min(recordBytesLeft, input.count - at)
       at += count
       recordBytesLeft -= count
-      // What has been found good goes first; what stops the walk is then found again, at the front.
+      // The valid part is passed first. What stops the walk is then found again, at the front.
       switch RecordHeader.read(input, at: at) {
       case .incomplete:
         return at == 0 ? .hold : .forward(count: at)
@@ -270,7 +270,7 @@ public struct TunnelInspection: Sendable {
 
   // MARK: The server's side
 
-  /// Where only the name is asked for: what the server says before it has a hello to answer is its own affair.
+  /// If only the name is required: what the server sends before it has a hello to answer does not matter.
   private mutating func readAnswer(_ input: Span<UInt8>) -> UpstreamStep {
     guard hello != nil, let isRetryRequest = answerReader.asksForAnotherHello(input) else {
       return input.isEmpty ? .hold : .pass
@@ -326,7 +326,7 @@ public struct TunnelInspection: Sendable {
     helloReader = ClientHelloReader()
   }
 
-  /// Refuses the tunnel for good. The first fault stays.
+  /// Refuses the tunnel permanently. The first fault stays.
   private mutating func refuse(_ fault: TunnelFault) -> TunnelFault {
     self.fault = fault
     flightReader = nil

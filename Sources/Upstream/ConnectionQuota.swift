@@ -1,16 +1,17 @@
 // limits.connections_per_host: how many connections to one host and port the whole process may have open, and who waits
 // for one.
 //
-// A place is held by a connection from before its name is looked up until it is closed, kept connections and tunnels
-// included. Whoever comes when all are taken waits; a place that is given back goes to the waiter whose client holds least
-// there, of equals to the first. Where a client that holds less than its share has to wait, the
-// greediest gives one up (`Shares`). A kept connection is nobody's. What a call grants it returns: the driver tells the
-// loop of each waiter (`SharedQuota`). Tests: ConnectionQuotaTests, test_connections_per_host.py, test_shares.py.
+// A connection occupies a place from before its name is looked up until it is closed; this includes kept connections
+// and tunnels. When all places are taken, connectors wait. A place that is given back goes to the waiter whose client
+// has the fewest places there; among equals, to the first. If a client that has less than its share must wait, the
+// client with the most gives one up (`Shares`). A kept connection counts for no client. Each call returns its grants:
+// the driver notifies the loop of each waiter (`SharedQuota`). Tests: ConnectionQuotaTests,
+// test_connections_per_host.py, test_shares.py.
 
 import Sharing
 
 public struct ConnectionQuota: Sendable {
-  /// A connector that waits: where it lives, and for whom.
+  /// A waiting connector: where it lives, and for which client.
   public struct Waiter: Equatable, Sendable {
     public let worker: Int
     public let slot: Int
@@ -25,7 +26,7 @@ public struct ConnectionQuota: Sendable {
     }
   }
 
-  /// What connections are counted by.
+  /// The key by which connections are counted.
   public struct Place: Hashable, Sendable {
     public let host: [UInt8]
     public let port: UInt16
@@ -38,7 +39,7 @@ public struct ConnectionQuota: Sendable {
 
   public enum Entry: Equatable, Sendable {
     case granted
-    /// It waits. `yields`: who has to give up a place for it.
+    /// It waits. `yields`: the client that has to give up a place for it.
     case queued(yields: Claimant?)
   }
 
@@ -59,7 +60,7 @@ public struct ConnectionQuota: Sendable {
     var next: Waiter? { waiting.next { shares.held(by: $0) }?.element }
   }
 
-  /// A place that has become a waiter's own.
+  /// A place that now belongs to a waiter.
   public struct Grant: Equatable, Sendable {
     public let waiter: Waiter
     public let place: Place
@@ -69,13 +70,14 @@ public struct ConnectionQuota: Sendable {
   private var limit: Int
   private var share: Double
 
-  /// `limit`: connections to one place; 0: any number. `share`: the part of them that one client may hold while others wait.
+  /// `limit`: connections to one place; 0: unlimited. `share`: the part of them that one client may have while others
+  /// wait.
   public init(limit: Int, share: Double) {
     self.limit = limit
     self.share = share
   }
 
-  /// A new limit: whoever fits under it goes on.
+  /// Sets a new limit and grants places to the waiters that fit under it.
   public mutating func setLimit(_ limit: Int, share: Double) -> [Grant] {
     self.limit = limit
     self.share = share
@@ -99,20 +101,20 @@ public struct ConnectionQuota: Sendable {
       return .granted
     }
     host.waiting.append(waiter, of: waiter.identity)
-    // What waits already of this client has had its place given up, or gets none.
+    // Waiters of this client have already had a place given up for them, or get none.
     return .queued(
       yields: host.shares.whoYields(
         to: waiter.identity, host.waiting.count(of: waiter.identity), of: limit, share: share))
   }
 
-  /// Takes a place, were it one too many, for a connection that is open already; false: nothing is counted.
+  /// Takes a place for a connection that is already open, even beyond the limit; false: nothing is counted.
   public mutating func claim(_ place: Place) -> Bool {
     if limit == 0 { return false }
     hosts[place, default: Host()].open += 1
     return true
   }
 
-  /// Gives a place back: to the first who waits, where there is one. `holder`: whose it was; nil: nobody's.
+  /// Gives a place back; the next waiter gets it if there is one. `holder`: the client that had it; nil: none.
   public mutating func leave(_ place: Place, of holder: Claimant?) -> Grant? {
     guard var host = hosts[place] else { return nil }
     defer { hosts[place] = host.isUnused ? nil : host }
@@ -122,13 +124,14 @@ public struct ConnectionQuota: Sendable {
     return nil
   }
 
-  /// The connection in a place serves nobody any more, and is kept.
+  /// The connection in a place serves no client any more, and is kept.
   public mutating func rest(_ place: Place, of holder: Claimant) { hosts[place]?.shares.giveBack(of: holder) }
 
-  /// A kept connection serves somebody again.
+  /// A kept connection serves a client again.
   public mutating func resume(_ place: Place, for holder: Claimant) { hosts[place]?.shares.take(for: holder) }
 
-  /// A waiter that has left. Where its place was on its way already, the message finds nobody and gives it back.
+  /// A waiter has left. If a place was already on its way to it, the message finds no waiter and the place is given
+  /// back.
   public mutating func abandon(_ place: Place, _ waiter: Waiter) {
     guard var host = hosts[place] else { return }
     host.waiting.remove(of: waiter.identity) { $0 == waiter }
@@ -137,13 +140,13 @@ public struct ConnectionQuota: Sendable {
 
   public func hasWaiters(_ place: Place) -> Bool { !(hosts[place]?.waiting.isEmpty ?? true) }
 
-  /// Whether this client still holds more than its share of the places while another waits that holds less.
+  /// Whether this client still has more than its share of the places while another waits that has less.
   public func mustYield(_ place: Place, _ identity: Claimant) -> Bool {
     guard let host = hosts[place], let next = host.next, limit > 0 else { return false }
     return host.shares.whoYields(to: next.identity, of: limit, share: share) == identity
   }
 
-  /// Takes the next waiter off the queue where it belongs to `worker`, which then has to serve it.
+  /// Takes the next waiter off the queue if it belongs to `worker`, which then has to serve it.
   public mutating func takeFirst(_ place: Place, of worker: Int) -> Waiter? {
     guard let next = hosts[place]?.next, next.worker == worker else { return nil }
     return hosts[place]?.takeNext()

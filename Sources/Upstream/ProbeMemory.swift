@@ -1,12 +1,12 @@
-// Which servers a probe has found trusted, and which probes are under way. A good verdict is relied on for a while, and those
-// that ask at the same time share one probe. A bad one is not remembered: the next finds out whether the server has been
-// mended. Tests: ProbeMemoryTests.
+// Servers that a probe has found trusted, and probes under way. A good verdict is valid for a while, and simultaneous
+// requests share one probe. A bad verdict is not remembered: the next request checks whether the server has been fixed.
+// Tests: ProbeMemoryTests.
 
 public struct ProbeMemory<Key: Hashable, Probe> {
-  /// How long a good verdict is relied on, in milliseconds: five minutes, by which a certificate that is replaced by one
-  /// that the policy refuses may be noticed late where TLS 1.3 hides it.
+  /// How long a good verdict is valid, in milliseconds: five minutes. So the proxy may notice late that a certificate
+  /// was replaced by one that the policy refuses, if TLS 1.3 hides it.
   static var verdictMilliseconds: Int64 { 300_000 }
-  /// Verdicts that are remembered: more hosts than a machine talks to in five minutes.
+  /// Most verdicts that are remembered: more hosts than a machine talks to in five minutes.
   static var mostVerdicts: Int { 4096 }
 
   /// When each was found trusted.
@@ -19,12 +19,12 @@ public struct ProbeMemory<Key: Hashable, Probe> {
     verdicts[key].map { now - $0 < Self.verdictMilliseconds } ?? false
   }
 
-  /// The probe that is under way, to be shared.
+  /// The probe under way, to be shared.
   public func running(_ key: Key) -> Probe? { running[key] }
 
   public mutating func begin(_ probe: Probe, for key: Key) { running[key] = probe }
 
-  /// `isTrusted`: the policy has nothing to say against what was shown. Whatever it has is said of each tunnel anew.
+  /// `isTrusted`: the policy has no objection to what was presented. Objections are reported again for each tunnel.
   public mutating func end(_ key: Key, isTrusted: Bool, now: Int64) {
     running[key] = nil
     guard isTrusted else {

@@ -1,23 +1,23 @@
-// TLS sessions that may be resumed. On resumption nobody is asked for a verdict on the server's chain, so that the verdict
-// travels with the session: it holds under the key that it was kept by, which names the policy, and for no longer than
-// `longestMilliseconds`. Tests: SessionMemoryTests.
+// TLS sessions that may be resumed. On resumption the server's chain is not verified again, so its verdict is kept with
+// the session. The verdict is valid for the key of the session, which includes the policy, and for no longer than
+// `longestReliance`. Tests: SessionMemoryTests.
 
-/// What a server gave to resume a session by.
+/// What a server supplied for resuming a session.
 public protocol Resumable {
-  /// When the chain behind it was judged, in milliseconds of the loop's clock.
+  /// When its chain was verified, in milliseconds of the loop's clock.
   var verifiedAt: Int64 { get }
-  /// A ticket of TLS 1.3 is for one use (RFC 8446, C.4).
+  /// A TLS 1.3 ticket is for one use (RFC 8446, C.4).
   var isForOneUse: Bool { get }
 }
 
-/// How long a verdict on a chain is relied on without another look, in milliseconds: an hour, by which a certificate that
-/// expires or is replaced may be noticed late.
+/// How long a verdict on a chain is valid without another check, in milliseconds: an hour. So an expired or replaced
+/// certificate may be noticed late.
 public let longestReliance: Int64 = 3_600_000
 
 public struct SessionMemory<Key: Hashable, Session: Resumable> {
-  /// Hosts for which sessions are kept: those of a busy machine, at some 2 KiB each.
+  /// Most hosts with kept sessions: those of a busy machine, at some 2 KiB each.
   static var mostHosts: Int { 1024 }
-  /// Sessions for one host: TLS 1.3 servers hand out two tickets at a time, and each is for one connection.
+  /// Sessions for one host: TLS 1.3 servers issue two tickets at a time, and each is for one connection.
   static var mostPerHost: Int { 4 }
 
   private var entries: [Key: [Session]] = [:]
@@ -36,11 +36,11 @@ public struct SessionMemory<Key: Hashable, Session: Resumable> {
     if let count = entries[key]?.count, count > Self.mostPerHost { entries[key]?.removeFirst() }
   }
 
-  /// The session to resume, the newest first. One that is for one use is handed out once.
+  /// The session to resume, the newest first. A session for one use is returned once.
   public mutating func take(for key: Key, now: Int64) -> Session? {
     guard let session = entries[key]?.last else { return nil }
     if now - session.verifiedAt >= longestReliance {
-      // All before it are as old at least.
+      // All earlier ones are at least as old.
       entries[key] = []
       return nil
     }
@@ -50,7 +50,7 @@ public struct SessionMemory<Key: Hashable, Session: Resumable> {
 
   public var count: Int { entries.values.reduce(0) { $0 + $1.count } }
 
-  /// After a handshake that failed: whatever was kept may be the reason.
+  /// After a failed handshake: a kept session may be the reason.
   public mutating func forget(_ key: Key) { if entries[key] != nil { entries[key] = [] } }
 
   public mutating func removeAll(where isGone: (Key) -> Bool) {

@@ -1,5 +1,5 @@
-// sallyport status, reload, events, and explain REF: what the running daemon says of itself, over its admin socket. The
-// daemon writes both the pages for people and the JSON, so that all that is done here is to ask and to pass on.
+// sallyport status, reload, events, and explain REF: information from the running daemon, over its admin socket. The
+// daemon writes both the pages for people and the JSON. These commands only send the request and pass the answer on.
 
 import Bytes
 import Policy
@@ -27,27 +27,27 @@ nonisolated func eventsCommand(_ arguments: Arguments) throws -> Int32 {
   return try options.passEvents("/v1/events" + (query.isEmpty ? "" : "?\(query.joined(separator: "&"))"))
 }
 
-/// `explain REF`: the line of the log of a recent exchange.
+/// `explain REF`: the log line of a recent exchange.
 nonisolated func explainReference(_ reference: String, _ arguments: Arguments) throws -> Int32 {
   try AdminOptions(arguments).pass(on: "GET", "/v1/decisions/\(reference)")
 }
 
-/// How the daemon is reached, and how it is to answer.
+/// How to reach the daemon, and the form of its answer.
 struct AdminOptions {
   let arguments: Arguments
 
   init(_ arguments: Arguments) { self.arguments = arguments }
 
-  /// --socket, else what the configuration says.
+  /// --socket, or else the path in the configuration.
   var socketPath: String {
     if let path = arguments.values["socket"] { return path }
-    // A configuration with a mistake elsewhere still says where the daemon listens; what is wrong the daemon tells.
+    // A configuration with a mistake elsewhere still says where the daemon listens. The daemon reports what is wrong.
     return ConfigurationFile.load(arguments.values["config"], secrets: .unneeded).adminSocket
   }
 
   var wantsJSON: Bool { arguments.flags.contains("json") }
 
-  /// Sends one request and prints what comes back, as it comes. 0 where the daemon did what was asked.
+  /// Sends one request and prints the answer as it arrives. Returns 0 if the daemon did what was asked.
   func pass(on method: String, _ path: String) throws -> Int32 {
     guard var exchange = try open(method, path) else { return 1 }
     defer { exchange.close() }
@@ -60,18 +60,18 @@ struct AdminOptions {
       return 1
     }
     repeat {
-      // What goes wrong is not what was asked for, but to who asks for JSON.
+      // Errors go to standard error, unless the caller asked for JSON.
       Files.write(exchange.takeText(), to: head.status == 200 || wantsJSON ? 1 : 2)
     } while exchange.receive()
     return (200..<300).contains(head.status) && !head.saysNo ? 0 : 1
   }
 
-  /// Prints events as they come.
+  /// Prints events as they arrive.
   func passEvents(_ path: String) throws -> Int32 {
     try wantsJSON ? passObjects(on: "GET", path) : pass(on: "GET", path)
   }
 
-  /// What the daemon answers to a GET, as text for people; nil where it refuses, which has been said.
+  /// The daemon's answer to a GET, as text for people; nil if it refuses, which has been reported.
   func text(of path: String) throws -> String? {
     guard var exchange = try open("GET", path, accepting: "text/plain") else { return nil }
     defer { exchange.close() }
@@ -86,7 +86,7 @@ struct AdminOptions {
     return nil
   }
 
-  /// The same of a daemon that may not be there, or may not be for the caller: nil then.
+  /// The same, if a daemon may be missing or may not serve the caller; nil in these cases.
   func quietText(of path: String, at socket: String) -> String? {
     guard case .success(let connection) = LocalConnection.open(socket) else { return nil }
     guard connection.send(Self.request("GET", path, accepting: "text/plain")) else {
@@ -104,7 +104,7 @@ struct AdminOptions {
     "\(method) \(path) HTTP/1.1\r\nHost: sallyport\r\nAccept: \(type)\r\nConnection: close\r\n\r\n"
   }
 
-  /// Sends a request; nil where that was not possible, which has been said.
+  /// Sends a request; nil if that was not possible, which has been reported.
   func open(_ method: String, _ path: String, accepting type: String? = nil) throws -> AdminExchange? {
     let socket = socketPath
     switch LocalConnection.open(socket) {
@@ -120,7 +120,7 @@ struct AdminOptions {
     }
   }
 
-  /// Sends one request and prints each event that comes back as an object with its kind, one a line.
+  /// Sends one request and prints each event of the answer as an object with its kind, one per line.
   fileprivate func passObjects(on method: String, _ path: String) throws -> Int32 {
     guard var exchange = try open(method, path) else { return 1 }
     defer { exchange.close() }
@@ -143,7 +143,7 @@ struct AdminOptions {
     "cannot reach the daemon at \(socket): \(error)\(advice(error))"
   }
 
-  /// What to do where the daemon cannot be reached.
+  /// What to do if the daemon cannot be reached.
   private func advice(_ error: SystemError) -> String {
     if error.isDenial { return "; root and the socket's group (sallyport) may use it" }
     if error.isAbsence, arguments.values["socket"] == nil {
@@ -152,7 +152,7 @@ struct AdminOptions {
     return "; is it running?"
   }
 
-  /// Percent-encoding of what stands in a query (RFC 3986, 3.4), but for the comma between words.
+  /// Percent-encodes a text for a query (RFC 3986, 3.4), except for the comma between words.
   static func encoded(_ text: String) -> String {
     text.utf8.reduce(into: "") { output, byte in
       switch byte {
@@ -166,7 +166,7 @@ struct AdminOptions {
   }
 }
 
-/// One request that was sent, and its answer as it comes.
+/// A request that was sent, and its answer as it arrives.
 struct AdminExchange: ~Copyable {
   struct Head {
     let status: Int
@@ -175,7 +175,7 @@ struct AdminExchange: ~Copyable {
   }
 
   /// How long the first byte of an answer may take, in milliseconds. A reload that reads thousands of files takes some
-  /// seconds; what takes longer than this has hung.
+  /// seconds. A daemon that takes longer than this has hung.
   static let answerMilliseconds: Int32 = 15_000
 
   private let connection: LocalConnection
@@ -190,7 +190,7 @@ struct AdminExchange: ~Copyable {
   /// Waits for more; false at the end.
   mutating func receive() -> Bool { connection.receive(into: &answer) }
 
-  /// Waits for the head of the answer; nil where none comes.
+  /// Waits for the head of the answer; nil if none comes.
   mutating func readHead() -> Head? {
     guard connection.awaits(milliseconds: Self.answerMilliseconds) else {
       hasWaitedInVain = true
@@ -206,14 +206,14 @@ struct AdminExchange: ~Copyable {
     return nil
   }
 
-  /// What has come of the content.
+  /// The content that has arrived.
   mutating func takeText() -> String {
     let text = answer.bytes.string
     answer.removeAll()
     return text
   }
 
-  /// Waits for the next line of the content, and answers it without its end; nil at the end.
+  /// Waits for the next line of the content, and returns it without its end; nil at the end.
   mutating func readLine() -> String? {
     while true {
       if let end = answer.bytes.firstIndex(of: 0x0a) {

@@ -1,8 +1,8 @@
-// Options and operands of a command line, read by the description of the command.
+// Options and operands of a command line, read according to the description of the command.
 
 import Policy
 
-/// What followed the name of a command. Options may stand before, between and after the operands.
+/// What followed the name of a command. Options may be before, between and after the operands.
 struct Arguments {
   /// The last value of each option that was given with one.
   private(set) var values: [String: String] = [:]
@@ -11,7 +11,7 @@ struct Arguments {
   private(set) var flags: Set<String> = []
   private(set) var operands: [String] = []
 
-  /// `--name value`, `--name=value`, `-n value` or `--name`, as the command has them; `--` ends the options.
+  /// `--name value`, `--name=value`, `-n value` or `--name`, as the command defines them; `--` ends the options.
   init(_ arguments: [String], of command: Command) throws {
     var rest = arguments[...]
     while let argument = rest.popFirst() {
@@ -38,7 +38,7 @@ struct Arguments {
       values[option.name] = value
       lists[option.name, default: []].append(value)
     }
-    // Who asks for help gets it, whatever else is wrong.
+    // A request for help is answered whatever else is wrong.
     if !flags.contains(CommandTable.help.name) { try refuseRivals(command) }
   }
 
@@ -83,7 +83,7 @@ struct Arguments {
     }
   }
 
-  /// Refuses more operands than a command takes.
+  /// Rejects more operands than a command accepts.
   func refuseOperands(after most: Int = 0) throws {
     if operands.count > most { throw UsageError(message: "unexpected '\(operands[most])'") }
   }

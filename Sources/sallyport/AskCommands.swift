@@ -1,7 +1,8 @@
-// sallyport asks, allow, deny: what waits for an operator in the running daemon, and his answers. Tests: test_ask.py.
+// sallyport asks, allow, deny: the questions that wait for an operator in the running daemon, and the answers.
+// Tests: test_ask.py.
 //
-// An answer for good is a rule in a file of the operator's. The command writes it, not the daemon, so it takes the rights of
-// whoever calls it; the daemon reads it like any other.
+// A permanent answer is a rule in a file of the operator. The command writes it, not the daemon, so the rights of the
+// calling user are needed. The daemon reads the file like any other.
 
 import Bytes
 import Policy
@@ -22,12 +23,12 @@ nonisolated func asksCommand(_ arguments: Arguments) throws -> Int32 {
 nonisolated func allowCommand(_ arguments: Arguments) throws -> Int32 { try answer(.allow, arguments) }
 nonisolated func denyCommand(_ arguments: Arguments) throws -> Int32 { try answer(.deny, arguments) }
 
-/// What is answered: a question, or a host that nobody has to ask for.
+/// What is answered: a question, or a host that no client has asked for.
 private enum Answered {
   case reference(String)
   case host(String)
 
-  /// Six characters without a dot are a reference; a host that reads as one has a dot at its end.
+  /// Six characters without a dot are a reference. A host that reads as one must be written with a dot at its end.
   init(_ operand: String) {
     self = Reference(operand) == nil ? .host(operand) : .reference(operand)
   }
@@ -83,7 +84,7 @@ private nonisolated func answerForGood(_ answered: Answered, _ action: RuleActio
   Output.answer(written.isEmpty ? "" : "\(file.path):\n\(written)")
   let status = try options.pass(on: "POST", "/v1/reload")
   guard status == 0, case .reference(let reference) = answered else { return status }
-  // Those who wait began under the policy before.
+  // The waiting requests began under the previous policy.
   let question = "/v1/\(action.rawValue)?ref=\(AdminOptions.encoded(reference))&for=1s"
   return try options.isThere(reference) ? options.pass(on: "POST", question) : 0
 }
@@ -103,7 +104,7 @@ private nonisolated func ruleText(_ host: String, _ action: RuleAction, _ argume
   return rule
 }
 
-/// The file that lasting answers go to: one that the configuration includes.
+/// The file for permanent answers. The configuration must include it.
 private struct AnswerFile {
   static let usualName = "policy.d/90-answers.toml"
   private static let heading = """
@@ -135,8 +136,8 @@ private struct AnswerFile {
     }
   }
 
-  /// Adds the rule, unless the configuration with it is broken or does not read the file: then all is as it was. The text as it
-  /// stands there.
+  /// Adds the rule. If the configuration is then broken, or does not read the file, everything is restored. Returns the
+  /// text as it is in the file.
   func add(_ rule: String) throws -> String {
     let before = ConfigurationFile.load(named, secrets: .inspected)
     guard let policy = before.policy else {
@@ -196,7 +197,7 @@ private struct AnswerFile {
 }
 
 extension AdminOptions {
-  /// Whether the question waits still.
+  /// Whether the question is still waiting.
   fileprivate func isThere(_ reference: String) throws -> Bool {
     guard let asks = try text(of: "/v1/asks") else { return false }
     return asks.split(separator: "\n").contains { $0.hasPrefix(reference.uppercased() + " ") }

@@ -1,18 +1,18 @@
 // sallyport ca: the local authority of connect = "intercept".
 //
-//   init      makes one, or the next one where one exists
+//   init      makes one, or the next one if one exists
 //   activate  lets the next one sign
-//   show      what the certificates say
+//   show      the contents of the certificates
 //   export    the certificates, to be trusted by programs
 //
-// What the files are and how a roll-over goes: AuthorityDirectory. Tests: test_ca.py.
+// The files and the steps of a roll-over: AuthorityDirectory. Tests: test_ca.py.
 
 import Policy
 import Security
 import Transport
 
-/// Where the authority is, and its key if that is elsewhere: --directory, else what the configuration says. nil: the
-/// configuration has errors, which have been printed. Of its secrets only the key counts here.
+/// Where the authority is, and its key if that is elsewhere: --directory, or else the configuration. nil: the
+/// configuration has errors, which have been printed. Of its secrets, only the key matters here.
 private func authorityDirectory(_ options: Arguments) -> AuthorityPlace? {
   if let named = options.values["directory"] { return AuthorityPlace(directory: AuthorityDirectory(path: named)) }
   let result = ConfigurationFile.load(options.values["config"], secrets: .inspected)
@@ -28,7 +28,7 @@ private struct AuthorityPlace {
   let directory: AuthorityDirectory
   var key: [UInt8]? = nil
   var isKeyWithheld = false
-  /// Of [trust], in PEM.
+  /// From [trust], in PEM.
   var anchors: [UInt8] = []
 }
 
@@ -51,7 +51,7 @@ nonisolated func authorityInitCommand(_ options: Arguments) throws -> Int32 {
   return 0
 }
 
-/// What an operator writes behind --permit: a name, which permits what is below it too, an address or a CIDR block.
+/// The operand of --permit: a name, which also permits the names below it, an address, or a CIDR block.
 private func permittedSubtree(_ text: String) throws -> NameSubtree {
   let pattern: HostPattern
   switch HostPattern.parse(text) {
@@ -113,7 +113,7 @@ nonisolated func authorityActivateCommand(_ options: Arguments) throws -> Int32 
   return 0
 }
 
-/// Writes authorities.pem and bundle.pem, and says where that was not possible.
+/// Writes authorities.pem and bundle.pem, and reports where that was not possible.
 private func reportTrustFiles(_ files: TrustFiles) {
   let states = files.refresh()
   if states.authorities != .current {
@@ -162,7 +162,7 @@ private func facts(_ authority: AuthorityCertificate) -> String {
 
 private func list(_ subtrees: [NameSubtree]) -> String { subtrees.map(\.description).joined(separator: ", ") }
 
-/// Where the key of an authority is, and whether it fits; never the key.
+/// Where the key of an authority is, and whether it fits; never the key itself.
 private func keyStatus(_ role: AuthorityDirectory.Role, _ place: AuthorityPlace) -> String {
   let directory = place.directory
   if role == .active, let key = place.key {

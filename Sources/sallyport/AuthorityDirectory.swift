@@ -3,23 +3,23 @@
 //   authority.pem  authority.key   the authority that signs
 //   next.pem       next.key        one that waits, so that clients can learn to trust it before it signs
 //   previous.pem   previous.key    the one that signed before; clients may still know no other
-//   authorities.pem                the certificates of all that live, for programs that add a file to what they trust
-//   bundle.pem                     the same after the anchors of the system and of [trust], for programs in which a
-//                                  file replaces those
+//   authorities.pem                the certificates of all that have not expired, for programs that add a file to
+//                                  what they trust
+//   bundle.pem                     the same after the anchors of the system and of [trust], for programs that replace
+//                                  what they trust by a file
 //   truststore.jks                 the same for Java
 //
-// A roll-over is `ca init` (makes next), time for clients to get the new bundle, then `ca activate` (next signs, the
-// old one becomes previous). `ca activate --previous` goes back. Nothing that exists is ever overwritten but what can
-// be made again: the last three files, and a previous authority when there is a newer one.
+// A roll-over is `ca init` (makes next), time for clients to get the new bundle, then `ca activate` (next signs, and
+// the old one becomes previous). `ca activate --previous` goes back. Only files that can be made again are ever
+// overwritten: the last three, and a previous authority if there is a newer one.
 //
-// Each file appears in one step, and the steps of an activation are in an order that leaves a state which the same
-// command completes, wherever it was interrupted.
+// Each file appears in one step. If an activation is interrupted at any step, the same command completes it.
 
 import Policy
 import Security
 import Transport
 
-/// Why the files make no authority, or cannot be changed.
+/// Why the files are not a valid authority, or cannot be changed.
 struct AuthorityDirectoryFault: Error, CustomStringConvertible {
   let description: String
 
@@ -46,18 +46,18 @@ struct AuthorityDirectory {
   struct Member {
     let role: Role
     let certificate: AuthorityCertificate
-    /// The file's bytes.
+    /// The contents of the file.
     let text: [UInt8]
   }
 
-  /// Of a certificate or a key, in bytes: far above what either takes.
+  /// Of a certificate or a key, in bytes: far above the real size of either.
   private static let largestFileBytes = 1 << 20
   private static let certificateMode: UInt32 = 0o644
   private static let keyMode: UInt32 = 0o600
-  /// Who may read the certificates looks them up here.
+  /// Users who may read the certificates look them up here.
   private static let directoryMode: UInt32 = 0o755
-  /// Permission bits that a key must not have: writable by its group, readable or writable by all. Its group may read
-  /// it, so that a daemon can use a key that it could not replace.
+  /// Permission bits that a key must not have: write for its group, read or write for all. Its group may read it, so a
+  /// daemon can use a key that it cannot replace.
   private static let exposingBits: UInt32 = 0o027
 
   let path: String
@@ -72,7 +72,7 @@ struct AuthorityDirectory {
 
   // MARK: Reading
 
-  /// nil where there is no such file.
+  /// nil if there is no such file.
   func certificate(_ role: Role) -> Result<Member?, AuthorityDirectoryFault> {
     let file = certificatePath(role)
     switch Files.readGuarded(file, limit: Self.largestFileBytes) {
@@ -85,7 +85,8 @@ struct AuthorityDirectory {
     }
   }
 
-  /// Those whose time is not over at `seconds` since 1970; the one that signs comes first, and even when it is expired.
+  /// The authorities that have not expired at `seconds` since 1970. The one that signs comes first, even if it has
+  /// expired.
   func live(at seconds: Int64) throws -> [Member] {
     guard let active = try certificate(.active).get() else {
       throw AuthorityDirectoryFault("there is no authority in \(path); 'sallyport ca init' makes one")
@@ -94,7 +95,7 @@ struct AuthorityDirectory {
     return [active] + others.filter { $0.certificate.certificate.notAfter > seconds }
   }
 
-  /// The authority that signs, with its key: `key` where the configuration has one from elsewhere.
+  /// The authority that signs, with its key: `key` if the configuration has one from elsewhere.
   func load(key: [UInt8]?, at seconds: Int64) -> Result<Authority, AuthorityDirectoryFault> {
     do {
       guard let member = try certificate(.active).get() else {
@@ -131,14 +132,14 @@ struct AuthorityDirectory {
       return .failure(
         AuthorityDirectoryFault(
           "\(file) has mode 0\(digits): the key must not be open to all, nor writable by its group; chmod 0600 it, "
-            + "and make another authority if somebody may have read it"))
+            + "and make another authority if anyone may have read it"))
     case .success(let (bytes, _)): return .success(bytes)
     }
   }
 
   // MARK: Making
 
-  /// Makes an authority: the one that signs where there is none, else the next one. Answers which it is.
+  /// Makes an authority: the one that signs if there is none, otherwise the next one. Returns which it is.
   func establish(permitted: [NameSubtree], host: String, date: String, at seconds: Int64) throws -> Role {
     let role: Role = Files.isThere(certificatePath(.active)) ? .next : .active
     for file in [certificatePath(role), keyPath(role)] where Files.isThere(file) { throw Self.inTheWay(file, role) }
@@ -173,8 +174,8 @@ struct AuthorityDirectory {
 
   // MARK: Activating
 
-  /// Lets `incoming` sign. The one that signed becomes previous; where `incoming` is the previous one, it becomes next.
-  /// `key` is that of the configuration, for an authority whose key is not in the directory.
+  /// Lets `incoming` sign. The one that signed becomes previous; if `incoming` is the previous one, it becomes next.
+  /// `key` is from the configuration, for an authority whose key is not in the directory.
   func activate(_ incoming: Role, key: [UInt8]?, at seconds: Int64) throws {
     let outgoing: Role = incoming == .previous ? .next : .previous
     guard let member = try certificate(incoming).get() else {
@@ -223,7 +224,7 @@ struct AuthorityDirectory {
       "\(keyPath(role)) is missing, and no other key is that of \(certificatePath(role))")
   }
 
-  /// Gives the authority that signs a second name, under which it stays.
+  /// Gives the authority that signs a second name, under which it is kept.
   private func keep(_ outgoing: Role) throws {
     let pairs = [(certificatePath(.active), certificatePath(outgoing)), (keyPath(.active), keyPath(outgoing))]
     for (from, to) in pairs {

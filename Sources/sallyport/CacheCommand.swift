@@ -1,4 +1,4 @@
-// sallyport cache status, list, show and purge: what the running daemon has stored, over its admin socket.
+// sallyport cache status, list, show and purge: the stored answers of the running daemon, over its admin socket.
 
 import Policy
 

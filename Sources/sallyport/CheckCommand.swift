@@ -1,4 +1,4 @@
-// sallyport check: every diagnostic of the configuration, in one pass.
+// sallyport check: all diagnostics of the configuration, in one pass.
 
 import Policy
 import Server
@@ -31,7 +31,7 @@ private func summary(_ path: String?, _ result: LoadResult, errors: Int, warning
 }
 
 extension Arguments {
-  /// The configuration that FILE or --config names; nil: neither does.
+  /// The configuration given by FILE or --config; nil if neither is given.
   func configurationOperand() throws -> String? {
     try refuseOperands(after: 1)
     if let named = values["config"], let operand = operands.first {

@@ -1,5 +1,6 @@
-// What a command is: its name, its options, the ways to write it, and what its help says. Parsing, help, suggestions and
-// `help --json`, by which the manual and the completions are tested, all come from here. The commands: CommandTable.
+// The description of a command: its name, its options, its forms, and its help. Parsing, help, suggestions and
+// `help --json` all use it, and the manual and the completions are tested against `help --json`. The commands:
+// CommandTable.
 
 import Policy
 
@@ -9,13 +10,13 @@ struct CommandOption: Sendable {
   let name: String
   /// `c` for `-c FILE`.
   var letter: Character? = nil
-  /// What stands for the value in the usage: `FILE`. nil: it takes none.
+  /// The placeholder for the value in the usage: `FILE`. nil: it has no value.
   var value: String? = nil
-  /// The values it takes, where these are words that are known.
+  /// The accepted values, if they are a known list of words.
   var choices: [String] = []
   /// It may be given more than once.
   var repeats = false
-  /// Of the options with the same word here at most one may be given.
+  /// At most one of the options with the same word here may be given.
   var group: String? = nil
   let summary: String
 
@@ -25,9 +26,9 @@ struct CommandOption: Sendable {
   var usage: String { title + (value.map { " \($0)" } ?? "") + (repeats ? " …" : "") }
 }
 
-/// One way to write a command.
+/// One form of a command.
 struct CommandForm: Sendable {
-  /// `METHOD URL`, `[HOST]`; empty where there are none.
+  /// `METHOD URL`, `[HOST]`; empty if there are none.
   var operands = ""
   let options: [CommandOption]
 }
@@ -36,14 +37,14 @@ struct CommandForm: Sendable {
 struct Command: Sendable {
   /// `check`, or two words: `ca init`.
   let name: String
-  /// One line, for the list of the commands.
+  /// One line, for the list of commands.
   let summary: String
   let forms: [CommandForm]
-  /// What it does, in lines of at most 100 columns, without a final newline.
+  /// The description, in lines of at most 100 columns, without a final newline.
   let text: String
   let run: @Sendable (Arguments) throws -> Int32
 
-  /// Every option of any form, each once, in the order of the forms; `help` is one of all commands.
+  /// Every option of any form, each once, in the order of the forms. All commands have `help`.
   var options: [CommandOption] {
     var seen: Set<String> = []
     return (forms.flatMap(\.options) + [CommandTable.help]).filter { seen.insert($0.name).inserted }
@@ -57,14 +58,14 @@ struct Command: Sendable {
 // MARK: Help
 
 extension Command {
-  /// Columns of the text that `--help` prints.
+  /// The columns of the text that `--help` prints.
   private static let columns = 100
-  /// Columns of the names of options, before what they are for.
+  /// The columns for the names of options, before their descriptions.
   private static let optionColumns = 24
 
   var help: String { usage + "\n" + text + "\n\n" + Self.list(options) }
 
-  /// `usage: sallyport check [--config FILE] …`, a line or more for each form.
+  /// `usage: sallyport check [--config FILE] …`, one or more lines for each form.
   var usage: String {
     let lines = forms.enumerated().map { index, form in
       wrapped((index == 0 ? "usage: " : "       ") + "sallyport \(name)", form)
@@ -72,7 +73,8 @@ extension Command {
     return lines.joined()
   }
 
-  /// Options of a group stand between the brackets of the first of them: `[--config FILE | --socket PATH]`.
+  /// The options of a group are together in one pair of brackets, at the place of the first:
+  /// `[--config FILE | --socket PATH]`.
   private func wrapped(_ beginning: String, _ form: CommandForm) -> String {
     var groups: [(group: String?, words: [String])] = []
     for option in form.options {

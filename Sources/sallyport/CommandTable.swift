@@ -1,5 +1,5 @@
-// The commands: what each is called, what it takes, and what it does. Tests: test_commands.py; test_manual.py and
-// test_completions.py compare the manual and the completions with it.
+// The commands: their names, arguments and functions. Tests: test_commands.py; test_manual.py and test_completions.py
+// compare the manual and the completions with it.
 
 import Reachability
 
@@ -13,7 +13,7 @@ enum CommandTable {
     versionCommand, helpCommand,
   ]
 
-  /// Commands that come in parts of two words, and what to say of all of them.
+  /// Commands with subcommands, and the common description of those.
   static let families: [(name: String, summary: String, text: String)] = [
     ("ca", "make, show and export the local authority for connect = \"intercept\"", authorityText),
     ("cache", "show and purge the answers that the running proxy has stored", cacheText),
@@ -31,7 +31,7 @@ enum CommandTable {
     name: "config", letter: "c", value: "FILE", summary: "the configuration, in place of /etc/sallyport/sallyport.toml")
   private static let json = CommandOption(name: "json", summary: "print one JSON document")
   private static let jsonLines = CommandOption(name: "json", summary: "print one JSON object a line")
-  /// What a command that asks the daemon takes to find it.
+  /// The options of commands that ask the daemon, to find it.
   private static let daemon = [
     CommandOption(
       name: "config", letter: "c", value: "FILE", group: "the daemon", summary: "the daemon of this configuration"),
@@ -384,7 +384,7 @@ enum CommandTable {
     forms: [CommandForm(options: daemon + [json])],
     text: """
       Drops the connections to origins and parents that nobody uses just now, what is known of names, and
-      the TLS sessions that could be resumed. Requests under way go on; the next one begins anew. What
+      the TLS sessions that could be resumed. Requests under way go on; the next one starts fresh. What
       'cache' stores stays.
       """, run: flushCommand)
 
@@ -472,7 +472,7 @@ enum CommandTable {
 
   // MARK: The history
 
-  /// What a command that reads the history takes to find it.
+  /// The options of commands that read the history, to find it.
   private static let history = [
     CommandOption(
       name: "config", letter: "c", value: "FILE", group: "the history",

@@ -1,4 +1,4 @@
-// sallyport config: the configuration as it is in force, each key with its place or "default". Tests: test_config_command.py.
+// sallyport config: the configuration in force, each key with its place or "default". Tests: test_config_command.py.
 
 import Policy
 import Transport

@@ -1,4 +1,4 @@
-// The configuration as the commands find it: which file, and the loader's way to the system.
+// How the commands find the configuration: which file to read, and the loader's access to the system.
 
 import Policy
 import Transport
@@ -31,7 +31,7 @@ struct SystemFiles: PolicyFiles, Sendable {
 
   var now: Int64 { Clock.wall / 1000 }
 
-  /// A directory's name in which no character is a pattern.
+  /// A directory's name, escaped so that no character is a pattern.
   private static func literal(_ directory: String) -> String {
     var escaped = ""
     for character in directory {
@@ -45,8 +45,8 @@ struct SystemFiles: PolicyFiles, Sendable {
 enum ConfigurationFile {
   static let standard = "/etc/sallyport/sallyport.toml"
 
-  /// The file to read: the one that was named, else the standard one, else none where that is not there. One that is there
-  /// and cannot be read is an error, and no reason to do without a policy.
+  /// The file to read: the one that was named, or else the standard one if it exists, or else none. A file that exists
+  /// but cannot be read is an error: the program must not continue without a policy.
   static func path(_ named: String?) -> String? {
     named ?? (Files.isAbsent(standard) ? nil : standard)
   }
@@ -55,15 +55,15 @@ enum ConfigurationFile {
     PolicyLoader.load(path: path(named), files: SystemFiles(), secrets: secrets)
   }
 
-  /// Loads for a command that looks at the policy and leaves warnings to `check`: prints what is wrong where that keeps it
-  /// from being one, and returns nil then. What this user may not read is left out.
+  /// Loads for a command that only reads the policy and leaves warnings to `check`. If there are errors, prints them
+  /// and returns nil. What this user may not read is left out.
   static func loadToLook(_ named: String?) -> Policy? {
     let result = load(named, secrets: .inspected)
     if result.policy == nil { for diagnostic in result.diagnostics { Output.complain("\(diagnostic)\n") } }
     return result.policy
   }
 
-  /// Loads for a command that needs a policy: prints what is wrong, and returns nil where that are errors.
+  /// Loads for a command that needs a policy. Prints the diagnostics, and returns nil if some are errors.
   static func loadOrComplain(_ named: String?, secrets: SecretUse = .required) -> Policy? {
     let result = load(named, secrets: secrets)
     for diagnostic in result.diagnostics { Output.complain("\(diagnostic)\n") }

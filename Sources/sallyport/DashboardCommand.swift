@@ -1,5 +1,5 @@
-// sallyport dashboard: a link to the dashboard of the running daemon, and a browser that opens it. The daemon makes the
-// link, for the user that the kernel says is asking. Tests: test_dashboard.py.
+// sallyport dashboard: a link to the dashboard of the running daemon, opened in a browser. The daemon makes the link,
+// for the user that the kernel reports for the connection. Tests: test_dashboard.py.
 
 import Transport
 
@@ -7,12 +7,12 @@ nonisolated func dashboardCommand(_ arguments: Arguments) throws -> Int32 {
   let options = AdminOptions(arguments)
   try arguments.refuseOperands()
   var path = "/v1/dashboard"
-  // The browser is the user's who ran sudo. The daemon heeds this of root alone.
+  // The browser belongs to the user who ran sudo. The daemon accepts this parameter only from root.
   let caller = Files.environment("SUDO_UID").flatMap { UInt32($0) }
   if Process.isRoot, let caller {
     path += "?user=\(caller)"
   } else if Process.isRoot, !arguments.flags.contains("no-open"), Browser.command(for: "", sudo: false) != nil {
-    // The browser is root's own, and its command line is there for everybody to read.
+    // The browser is root's own, and all users can read its command line.
     path += "?user=0"
   }
   guard var exchange = try options.open("POST", path) else { return 1 }
@@ -38,13 +38,13 @@ nonisolated func dashboardCommand(_ arguments: Arguments) throws -> Int32 {
 }
 
 enum Browser {
-  /// What opens a link: $BROWSER, else xdg-open on a display. nil: nothing. Root's browser on the display of another
-  /// user would run as root, so root has to name one, and not by sudo.
+  /// The command that opens a link: $BROWSER, or else xdg-open on a display; nil if there is none. Root's browser on
+  /// another user's display would run as root, so root must set $BROWSER, and not through sudo.
   static func command(for link: String, sudo: Bool) -> [String]? {
     if Process.isRoot, sudo { return nil }
     if let browser = Files.environment("BROWSER"), let first = browser.split(separator: ":").first {
-      // Several between colons; %s stands for the link, as for other programs that read this variable. No shell reads
-      // it.
+      // Several commands are separated by colons, and %s stands for the link, as other programs read this variable. No
+      // shell is involved.
       var words = first.split(separator: " ").map(String.init)
       if words.isEmpty { return nil }
       if !words.contains(where: { $0.contains("%s") }) { words.append("%s") }

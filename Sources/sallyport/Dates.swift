@@ -16,7 +16,7 @@ enum Dates {
   /// `2026-11-20`
   static func day(_ seconds: Int64) -> String { String(time(seconds).prefix(10)) }
 
-  /// Whole days until `end`; negative from the moment it is over.
+  /// Whole days until `end`; negative once it has passed.
   static func days(from now: Int64, until end: Int64) -> Int64 {
     let seconds = end - now
     return seconds >= 0 ? seconds / secondsPerDay : (seconds + 1) / secondsPerDay - 1

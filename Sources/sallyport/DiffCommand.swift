@@ -8,7 +8,7 @@ nonisolated func diffCommand(_ options: Arguments) throws -> Int32 {
   guard options.operands.count == 2 else {
     throw UsageError(message: "two configurations were expected: the one before and the one after")
   }
-  // Both are looked at before either ends it.
+  // Both are read, and their errors printed, before either ends the command.
   let policies = options.operands.map { ConfigurationFile.loadToLook($0) }
   guard let old = policies[0], let new = policies[1] else { return 1 }
   let comparison = PolicyComparison(old, new, own: MachineAddresses.read())

@@ -1,9 +1,9 @@
-// sallyport env: the variables that point programs at the proxy, and at the local authority's certificates where there
-// is one.
+// sallyport env: the variables that direct programs to the proxy, and to the local authority's certificates if there is
+// an authority.
 //
-// A program that is told of no proxy goes straight out. So variables are printed whatever goes wrong: where the address
-// of the proxy cannot be known, those of an address that refuses every connection. No secret is read.
-// Tests: test_env.py, test_ca.py.
+// A program without a proxy setting connects directly. So variables are printed whatever goes wrong: if the address of
+// the proxy is unknown, they contain an address that refuses every connection. No secret is read. Tests: test_env.py,
+// test_ca.py.
 
 import Bytes
 import Policy
@@ -27,7 +27,7 @@ nonisolated func environmentCommand(_ options: Arguments) throws -> Int32 {
   return 0
 }
 
-/// Runs `env`; where it fails, what it prints still keeps programs from going around the proxy.
+/// Runs `env`. If it fails, its output still keeps programs from bypassing the proxy.
 nonisolated func failingClosed(_ arguments: [String], _ command: Command) throws -> Int32 {
   do {
     return try execute(command, arguments)
@@ -37,7 +37,7 @@ nonisolated func failingClosed(_ arguments: [String], _ command: Command) throws
   }
 }
 
-/// The language that was asked for, as far as a command line with a mistake says.
+/// The requested language, as far as a faulty command line shows it.
 private nonisolated func shell(in arguments: [String]) -> Shell {
   for (index, argument) in arguments.enumerated() {
     if argument.hasPrefix("--shell=") { return Shell(rawValue: String(argument.dropFirst("--shell=".count))) ?? .sh }
@@ -46,23 +46,23 @@ private nonisolated func shell(in arguments: [String]) -> Shell {
   return .sh
 }
 
-/// Why the address of the proxy cannot be known.
+/// Why the address of the proxy cannot be determined.
 struct EnvironmentFailure: Error, CustomStringConvertible {
   let description: String
 }
 
 // MARK: Where the proxy is
 
-/// Where programs find the proxy, and how that is known.
+/// Where programs find the proxy, and the source of that information.
 struct ProxyPlace {
   let address: ListenAddress
-  /// nil where nothing says where it is.
+  /// nil if its place is unknown.
   var authority: AuthorityDirectory? = nil
-  /// Of [trust], in PEM; nil where the configuration cannot be read here, and the daemon's own files hold.
+  /// From [trust], in PEM; nil if the configuration cannot be read here, so the daemon's own files are used.
   var anchors: [UInt8]? = nil
   var remarks: [String] = []
 
-  /// The daemon says where it listens; without one, the configuration does.
+  /// The daemon reports where it listens. Without a daemon, the configuration is used.
   static func find(_ options: Arguments) throws -> ProxyPlace {
     let result = ConfigurationFile.load(options.values["config"], secrets: .unneeded)
     let socket = options.values["socket"] ?? result.adminSocket
@@ -84,7 +84,7 @@ struct ProxyPlace {
     return try configured(policy, socket, answer)
   }
 
-  /// By the configuration alone.
+  /// From the configuration alone.
   private static func configured(_ policy: Policy, _ socket: String, _ answer: DaemonAnswer) throws -> ProxyPlace {
     let proxy = policy.configuration.proxy
     guard let address = reachable(proxy.listen) else {
@@ -119,7 +119,7 @@ struct ProxyPlace {
     return place
   }
 
-  /// The first address with a port of its own; one that stands for all addresses is reached over loopback.
+  /// The first address with a fixed port. An address that means all addresses is reached over loopback.
   private static func reachable(_ listen: [ListenAddress]) -> ListenAddress? {
     guard let first = listen.first(where: { $0.port != 0 }) else { return nil }
     guard first.address.isUnspecified else { return first }
@@ -137,7 +137,7 @@ extension SocketAddress {
   }
 }
 
-/// What the daemon says of itself.
+/// What the daemon reports.
 enum DaemonAnswer {
   struct Facts {
     let listen: [ListenAddress]
@@ -150,7 +150,7 @@ enum DaemonAnswer {
   case denied(SystemError)
   case none(String)
 
-  /// How long a daemon may take that has to be started first.
+  /// How long a daemon that must be started first may take.
   private static let patienceMilliseconds: Int32 = 5_000
 
   var fault: String {
@@ -186,15 +186,15 @@ enum DaemonAnswer {
         listen: listen, hasCredentials: text.contains(yes), authority: strings("authority", in: text).first))
   }
 
-  /// The strings of a member that is a string or an array of them: in what the daemon writes, none of them has escapes
-  /// but in a path, which is left out then.
+  /// The strings of a member that is a string or an array of strings. In the daemon's output only a path can have
+  /// escapes, and then it is left out.
   private static func strings(_ name: String, in text: String) -> [String] {
     guard let begin = text.firstRange(of: "\"\(name)\": ")?.upperBound else { return [] }
     let rest = text[begin...]
     if rest.hasPrefix("[") {
       let parts = rest.split(separator: "\"", omittingEmptySubsequences: false)
       var found: [String] = []
-      // Between the quotation marks stand strings and separators by turns.
+      // Between the quotation marks, strings and separators alternate.
       for index in stride(from: 1, to: parts.count, by: 2) {
         found.append(String(parts[index]))
         if index + 1 < parts.count, parts[index + 1].hasPrefix("]") { break }

@@ -1,17 +1,17 @@
-// What `sallyport env` prints: variables and comments, in the language of a shell, a unit, a file of variables, or
-// JSON. Variables come first: a shell that is given all lines as one, by an `eval` without quotes, takes what follows
-// the first comment for part of it. Tests: test_env.py.
+// The output of `sallyport env`: variables and comments, in the language of a shell, a unit, a file of variables, or
+// JSON. Variables come first: an `eval` without quotes passes all lines to the shell as one, and everything after the
+// first comment becomes part of the comment. Tests: test_env.py.
 
 /// The language of the lines.
 enum Shell: String, CaseIterable {
   case sh, bash, zsh, fish
   /// Lines of a unit.
   case systemd
-  /// What docker run, podman run and node take as --env-file: values as they are, to the end of the line.
+  /// The format of --env-file for docker run, podman run and node: values are literal, to the end of the line.
   case envFile = "env-file"
   case json
 
-  /// One assignment; nil where the language cannot say this value.
+  /// One assignment; nil if the language cannot express this value.
   func line(_ name: String, _ value: String) -> String? {
     switch self {
     case .sh, .bash, .zsh: "export \(name)=\(quoted(value))\n"
@@ -22,12 +22,12 @@ enum Shell: String, CaseIterable {
     }
   }
 
-  /// One line, whatever a path in it holds.
+  /// One line, whatever a path in it contains.
   func comment(_ text: String) -> String {
     self == .json ? "" : "# \(String(text.map { $0.isNewline ? " " : $0 }))\n"
   }
 
-  /// As one word that means just these characters.
+  /// As one word that means exactly these characters.
   func quoted(_ value: String) -> String {
     switch self {
     case .sh, .bash, .zsh: "'" + Self.escaping(value, ["'": #"'\''"#]) + "'"
@@ -42,7 +42,7 @@ enum Shell: String, CaseIterable {
   }
 }
 
-/// Variables and comments, as they are put together.
+/// Variables and comments, as they are collected.
 struct EnvironmentText {
   private var variables: [(name: String, value: String)] = []
   private var comments: [String] = []

@@ -1,21 +1,21 @@
-// The variables of `sallyport env`, by the programs that read them, and remarks on those that read none.
+// The variables of `sallyport env`, grouped by the programs that read them, and remarks on programs that read none.
 // Tests: test_env.py, test_ca.py.
 
 import Security
 import Transport
 
-/// The variables that name the proxy.
+/// The variables for the proxy.
 struct ProxyVariables {
   let host: String
   /// `127.0.0.1:3128`
   let authority: String
   let port: UInt16
 
-  /// Loopback, and a port on which only root could listen. Port 0 would not do: some programs take it for the default.
+  /// Loopback, and a port on which only root can listen. Port 0 would not work: some programs read it as the default.
   static let refusal = "127.0.0.1:1"
 
-  /// Both spellings: curl heeds only the lower case of http_proxy, others only the upper case. What is not HTTP,
-  /// such as ftp:// of curl and wget, goes to the proxy too, which refuses it.
+  /// In both spellings: for http_proxy, curl reads only lower case, and other programs only upper case. Protocols other
+  /// than HTTP, such as ftp:// in curl and wget, also go to the proxy, which refuses them.
   private static let names = ["http_proxy", "https_proxy", "ftp_proxy", "all_proxy"]
   private static let direct = "localhost,127.0.0.1,::1"
 
@@ -25,7 +25,7 @@ struct ProxyVariables {
     text.set("NODE_USE_ENV_PROXY", "1")
   }
 
-  /// What to print where nothing is known.
+  /// What to print if nothing is known.
   static var refusing: EnvironmentText {
     var text = EnvironmentText()
     ProxyVariables(host: "127.0.0.1", authority: refusal, port: 1).write(to: &text)
@@ -35,7 +35,7 @@ struct ProxyVariables {
   }
 }
 
-/// Java reads properties, which this variable sets, and no proxy variable.
+/// Java has properties, which this variable sets, and ignores the proxy variables.
 struct JavaOptions {
   static let variable = "JAVA_TOOL_OPTIONS"
 
@@ -55,7 +55,7 @@ struct JavaOptions {
     ]
   }
 
-  /// Java splits at white space, and takes away quotation marks of both kinds; it knows no escapes.
+  /// Java splits at white space and removes both kinds of quotation marks; it has no escapes.
   var text: String {
     properties.map { name, value in
       let property = "-D\(name)=\(value)"
@@ -66,7 +66,7 @@ struct JavaOptions {
   }
 }
 
-/// What programs need that do not go by the variables.
+/// What programs need that ignore the variables.
 enum ProgramRemarks {
   static func all(_ proxy: String) -> [String] {
     [
@@ -86,19 +86,19 @@ enum ProgramRemarks {
   }
 }
 
-/// The variables by which programs are told whom to trust.
+/// The variables that tell programs which certificates to trust.
 struct AuthorityVariables {
-  /// Their file is added to what the program trusts.
+  /// These files are added to what the program trusts.
   static let additive = [
     "NODE_EXTRA_CA_CERTS",  // Node.js
     "DENO_CERT",  // Deno
   ]
 
-  /// Their file takes the place of what the program trusts.
+  /// These files replace what the program trusts.
   static let replacing = [
     "SSL_CERT_FILE",  // OpenSSL, and so Python, Ruby, PHP; also Go, curl, Rust's native certificates, uv
     "CURL_CA_BUNDLE",  // curl; requests
-    "REQUESTS_CA_BUNDLE",  // Python's requests, and what is built on it
+    "REQUESTS_CA_BUNDLE",  // Python's requests, and libraries built on it
     "PIP_CERT",  // pip
     "GIT_SSL_CAINFO",  // git
     "AWS_CA_BUNDLE",  // the AWS command line, boto3
@@ -114,7 +114,7 @@ struct AuthorityVariables {
   private let states: TrustFiles.States
   private let hasSystemBundle: Bool
 
-  /// Brings the files up to date first, where this user may and the configuration says what belongs into them.
+  /// First updates the files, if this user may do that and the configuration gives their contents.
   init(_ directory: AuthorityDirectory, _ place: ProxyPlace) throws {
     self.directory = directory
     self.place = place
@@ -143,7 +143,7 @@ struct AuthorityVariables {
     for name in names { text.set(name, path) }
   }
 
-  /// Whether the file can be pointed at; remarks on one that should be another.
+  /// Whether the file exists and can be used. Adds a remark if it is out of date or missing.
   private func isThere(
     _ path: String, _ state: TrustFiles.State, _ variables: String, _ text: inout EnvironmentText
   ) -> Bool {

@@ -1,5 +1,6 @@
-// sallyport explain: which rule decides a request, why the others do not, and what will be done. Of an https URL the tunnel
-// is explained, for which programs ask a proxy; where that is intercepted, the request inside is as well.
+// sallyport explain: which rule decides a request, why the others do not, and what will happen. For an https URL it
+// explains the tunnel, because programs ask a proxy for one. If the tunnel is intercepted, it also explains the request
+// inside.
 
 import Bytes
 import Policy
@@ -53,7 +54,8 @@ nonisolated func explainCommand(_ options: Arguments) throws -> Int32 {
   return !isRefused && outer.isYes && inner?.isYes != false ? 0 : deniedStatus
 }
 
-/// What operators allowed or denied for a time, where a daemon of this configuration runs: it decides before what is explained.
+/// What operators have allowed or denied for a time, if a daemon with this configuration is running. This takes
+/// precedence over the explanation.
 private func sayWhatIsTemporary(_ explanation: Explanation, _ asker: Asker, _ options: Arguments, at socket: String) {
   var parts: [String]
   let words = explanation.request.split(separator: " ", maxSplits: 1).map(String.init)
@@ -66,10 +68,10 @@ private func sayWhatIsTemporary(_ explanation: Explanation, _ asker: Asker, _ op
   Output.complain("sallyport: in the running proxy \(text)")
 }
 
-/// The exit status where the policy says no; 1 is for what failed.
+/// The exit status if the policy denies; 1 means a failure.
 private let deniedStatus: Int32 = 3
 
-/// One operand that is no URL is a reference, unless it looks like something else that people type.
+/// A single operand that is not a URL is a reference, unless it looks like something else that people type.
 private func refuseWhatIsNoReference(_ text: String) throws {
   guard text.contains(where: { ".:/[".contains($0) }) else { return }
   let parts = text.split(separator: ":")
@@ -82,8 +84,8 @@ private func refuseWhatIsNoReference(_ text: String) throws {
     message: "'\(text)' is neither a URL nor a reference; did you mean 'https://\(path)' or 'http://\(path)'?")
 }
 
-/// BusyBox wget, axel and older axios send `GET https://…` in absolute-form, without CONNECT: a rule with methods or paths
-/// may decide that the other way.
+/// BusyBox wget, axel and older axios send `GET https://…` in absolute-form, without CONNECT. A rule with methods or
+/// paths may decide that differently.
 private func sayWhatDiffers(_ tunnel: Explanation, _ request: Explanation) {
   guard tunnel.isYes != request.isYes || tunnel.rule?.name != request.rule?.name else { return }
   let verdict = request.isYes ? "allowed" : "denied"
@@ -94,7 +96,7 @@ private func sayWhatDiffers(_ tunnel: Explanation, _ request: Explanation) {
 }
 
 extension Explanation {
-  /// Whether a request that the rule allows is refused for bytes above 0x7F in its path.
+  /// Whether a request that the rule allows is refused because of bytes above 0x7F in its path.
   fileprivate var refusesRawPath: Bool { decision.verdict != .deny && !encodesPath }
   fileprivate var isYes: Bool { decision.verdict == .allow && address?.block == nil }
 }
@@ -122,7 +124,7 @@ private func readSender(_ options: Arguments) throws -> Sender {
   return sender
 }
 
-/// A client as the daemon would know it, of which the user or the unit may be left open.
+/// A client as the daemon would see it. The user or the unit may be left open.
 private func readClient(_ options: Arguments) throws -> LocalClient? {
   let unit = options.values["unit"]
   if let fault = unit.flatMap(UnitName.fault) { throw UsageError(message: "'--unit': \(fault)") }
@@ -139,7 +141,7 @@ private func readClient(_ options: Arguments) throws -> LocalClient? {
   }
 }
 
-/// As the daemon would know it, its owner too where it is a subordinate user.
+/// As the daemon would see it, including the owner of a subordinate user.
 private func client(_ number: UInt32, _ user: String?, _ unit: String?) -> LocalClient {
   let owners = SubordinateUsers.read().ownerNumbers(of: number)
   return LocalClient(
@@ -154,7 +156,7 @@ private func readLink(_ text: String) throws -> ReachabilityStatus {
 
 // MARK: The request
 
-/// Reads method and URL with the daemon's own parser, so that both see the same.
+/// Reads method and URL with the daemon's own parser, so both interpret them the same way.
 private func readRequest(method: String, url: String) throws -> NamedRequest {
   switch NamedRequest.read(method: method, url: url) {
   case .success(let request): return request

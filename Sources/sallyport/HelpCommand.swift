@@ -36,7 +36,7 @@ nonisolated func printSchema(_ arguments: Arguments) throws -> Int32 {
 }
 
 enum Help {
-  /// What can be written first on a command line: commands, and the first words of those with two.
+  /// The possible first words of a command line: commands, and the first words of two-word commands.
   private static var firstWords: [(name: String, summary: String)] {
     var words: [(String, String)] = []
     for command in CommandTable.all {
@@ -91,7 +91,7 @@ enum Help {
     "unknown command '\(name)'" + didYouMean(nearest(name))
   }
 
-  /// The same where a key of the configuration may be meant as well.
+  /// The same for a word that may also be a key of the configuration.
   static func unknown(_ name: String, or keys: [String]) -> String {
     "'\(name)' is neither a command nor a key of the configuration"
       + didYouMean(nearest(name) ?? suggestion(name, keys))

@@ -1,4 +1,4 @@
-// What log, learn and replay take to find the history and to say which exchanges are meant. Tests: test_history.py.
+// The options of log, learn and replay to find the history and to select exchanges. Tests: test_history.py.
 
 import History
 import Policy
@@ -15,16 +15,16 @@ struct HistoryOptions {
     let description: String
   }
 
-  /// --file, else what the configuration says.
+  /// --file, or else the path in the configuration.
   func open() throws -> HistoryReader {
     if let file = arguments.values["file"] { return try HistoryReader(path: file) }
     return try HistoryReader(path: configuredFile("config"))
   }
 
-  /// The file that the configuration names of which the option has the path.
+  /// The history file in the configuration whose path is the value of `option`.
   func configuredFile(_ option: String) throws -> String {
     let named = ConfigurationFile.path(arguments.values[option])
-    // A mistake elsewhere does not hide the history.
+    // A mistake elsewhere in the configuration does not hide the history.
     let result = ConfigurationFile.load(named, secrets: .unneeded)
     if let history = result.history { return history.file }
     guard let named else {
@@ -34,7 +34,7 @@ struct HistoryOptions {
     if result.configurationFiles == 0, let error = result.diagnostics.first { throw Fault(description: "\(error)") }
     throw Fault(
       description:
-        "\(named) has no [history], so that nothing is recorded: add the table and reload, or give --file PATH")
+        "\(named) has no [history], so nothing is recorded: add the table and reload, or give --file PATH")
   }
 
   func selection() throws -> HistorySelection {

@@ -42,7 +42,7 @@ struct HostOperand {
     return (name, .name(name))
   }
 
-  /// An address of IPv6 without brackets has no port.
+  /// An IPv6 address without brackets has no port.
   private static func split(_ text: String) -> (host: Substring, port: String?) {
     if text.hasPrefix("["), let bracket = text.lastIndex(of: "]") {
       let rest = text[text.index(after: bracket)...]
@@ -54,7 +54,7 @@ struct HostOperand {
 }
 
 extension IPAddress {
-  /// 4 or 16 bytes, in the order of the network.
+  /// 4 or 16 bytes, in network order.
   var octets: [UInt8] {
     let all = [high, low].flatMap { half in
       stride(from: UInt64(56), through: 0, by: -8).map { UInt8(truncatingIfNeeded: half >> $0) }

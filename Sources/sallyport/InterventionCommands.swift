@@ -1,4 +1,4 @@
-// sallyport cancel, flush: what an operator does to what goes on in the running daemon, over its admin socket.
+// sallyport cancel, flush: operations on the current activity of the running daemon, over its admin socket.
 
 nonisolated func cancelCommand(_ arguments: Arguments) throws -> Int32 {
   var parts = ["host", "rule", "user"].compactMap { name in

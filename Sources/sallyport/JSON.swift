@@ -1,4 +1,4 @@
-// JSON (RFC 8259), for what `ca` and `pin` print with --json.
+// JSON (RFC 8259), for the --json output of `ca` and `pin`.
 
 enum JSON {
   case null
@@ -9,7 +9,7 @@ enum JSON {
   /// In this order.
   case object([(String, JSON)])
 
-  /// Without white space but a space behind each colon and comma.
+  /// Without white space except a space after each colon and comma.
   var text: String {
     switch self {
     case .null: "null"

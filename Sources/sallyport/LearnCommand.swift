@@ -1,4 +1,5 @@
-// sallyport learn: rules out of the history, on standard output or in a file that it wrote itself. Tests: test_learn.py.
+// sallyport learn: makes rules from the history, on standard output or in a file that it has written before.
+// Tests: test_learn.py.
 
 import History
 import Policy
@@ -33,16 +34,16 @@ nonisolated func learnCommand(_ arguments: Arguments) throws -> Int32 {
   return 0
 }
 
-/// Without --since: a week has every job that is done once a week.
+/// The period without --since. A week includes every weekly job.
 private let usualMilliseconds: Int64 = 7 * 86_400_000
 
-/// The rules as they would stand in a configuration that denies by default.
+/// The rules as in a configuration that denies by default.
 private nonisolated func loadRules(_ rules: String) -> Policy? {
   let text = "[proxy]\ndefault = \"deny\"\n" + rules
   return PolicyLoader.load(path: LearnedFiles.name, files: LearnedFiles(text: text), secrets: .unneeded).policy
 }
 
-/// The name of a user, where somebody has it; else the number.
+/// The name of a user if it still has this number; otherwise the number.
 private nonisolated func userWord(_ number: String, _ name: String?) -> String {
   guard let name, case .success(let found) = Users.number(of: name), found.map({ "\($0)" }) == number else {
     return number
@@ -50,7 +51,7 @@ private nonisolated func userWord(_ number: String, _ name: String?) -> String {
   return JSON.string(name).text
 }
 
-/// One file that is nowhere but here, and the users of this machine.
+/// One file that exists only here, and the users of this machine.
 private struct LearnedFiles: PolicyFiles {
   static let name = "learned.toml"
   private static let system = SystemFiles()
@@ -70,10 +71,11 @@ private struct LearnedFiles: PolicyFiles {
 
 // MARK: --write
 
-/// A file of learned rules. Its first line holds a digest of the others, so that one that was changed by hand is not replaced.
+/// A file of learned rules. Its first line contains a digest of the others, so a file that was edited by hand is not
+/// replaced.
 private struct LearnedFile {
-  private static let mark = "# sallyport learn --write replaces this file as long as nobody changes it. sha256:"
-  /// What the configuration may be.
+  private static let mark = "# sallyport learn --write replaces this file unless it has been changed. sha256:"
+  /// The largest allowed configuration file.
   private static let largestBytes = PolicyLoader.largestFileBytes
 
   struct Fault: Error, CustomStringConvertible {
@@ -82,7 +84,7 @@ private struct LearnedFile {
 
   let path: String
 
-  /// Refuses a file that is somebody's, before anything is learned.
+  /// Before anything is learned, rejects a file that was not written by this command or has been edited.
   init(_ path: String) throws {
     self.path = path
     if Files.isAbsent(path) { return }

@@ -1,27 +1,27 @@
-// The local authority, where a rule asks for one: loaded to run, and looked for by `check`.
+// The local authority, if a rule needs one: loaded to run, and checked by `check`.
 
 import Policy
 import Security
 import Transport
 
 extension Policy {
-  /// The first rule that cannot do without an authority.
+  /// The first rule that needs an authority.
   private var interceptingRule: Rule? { rules.first { $0.connect == .intercept } }
 
   private var authorityDirectory: AuthorityDirectory { AuthorityDirectory(path: configuration.authority.directory) }
 
-  /// nil where no rule intercepts.
+  /// nil if no rule intercepts.
   func loadAuthority() -> Result<Authority?, AuthorityDirectoryFault> {
     guard interceptingRule != nil else { return .success(nil) }
     let seconds = Clock.wall / 1000
     return authorityDirectory.load(key: configuration.authority.key, at: seconds).map { authority in
-      // Best effort: 'sallyport env' tells of files that have grown old.
+      // Best effort: 'sallyport env' reports files that are out of date.
       _ = try? TrustFiles(authorityDirectory, anchors: configuration.trust.pem, at: seconds).refresh()
       return authority
     }
   }
 
-  /// The certificate of the authority that signs; nil where no rule needs one, or it cannot be read.
+  /// The certificate of the authority that signs; nil if no rule needs one, or it cannot be read.
   var authorityCertificate: AuthorityCertificate? {
     guard interceptingRule != nil, case .success(let member?) = authorityDirectory.certificate(.active) else {
       return nil
@@ -29,9 +29,9 @@ extension Policy {
     return member.certificate
   }
 
-  /// What would keep the daemon from starting. Whoever is not root may be unable to read a key that the daemon can.
+  /// What would keep the daemon from starting. A user other than root may be unable to read a key that the daemon can.
   func authorityDiagnostic() -> Diagnostic? {
-    // The key is not this user's to look at: the loader has said so.
+    // This user may not read the key, and the loader has already reported that.
     guard let rule = interceptingRule, !configuration.authority.isKeyWithheld,
       case .failure(let fault) = authorityDirectory.load(key: configuration.authority.key, at: Clock.wall / 1000)
     else { return nil }

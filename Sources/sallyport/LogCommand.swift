@@ -1,4 +1,4 @@
-// sallyport log: what was decided, out of the file of the history. It asks no daemon. Tests: test_history.py.
+// sallyport log: past decisions, from the history file. It does not ask a daemon. Tests: test_history.py.
 
 import Bytes
 import History
@@ -37,7 +37,7 @@ private nonisolated func readGroupings(_ text: String) throws -> [HistoryGroupin
   }
 }
 
-/// How the answer is written.
+/// The format of the output.
 enum OutputForm {
   case table, json, csv
 
@@ -50,7 +50,7 @@ enum OutputForm {
   }
 }
 
-/// Cells of a line of RFC 4180, ended by a line feed.
+/// Cells as a line of RFC 4180, ended by a line feed.
 nonisolated func csvLine(_ cells: [String]) -> String {
   cells.map { cell in
     let text = cell.printable
@@ -62,9 +62,9 @@ nonisolated func csvLine(_ cells: [String]) -> String {
 // MARK: One line an exchange
 
 private struct ExchangesOutput {
-  /// Of a table, unless --limit says another number: some screens, so that a question without bounds is answered at once.
+  /// The number of lines of a table without --limit: a few screens, so a query without bounds is answered at once.
   private static let usualLimit = 200
-  /// Lines whose widths are found together, and that are written at once.
+  /// How many lines are formatted and written together. Their column widths are computed once.
   private static let linesAtOnce = 500
 
   let form: OutputForm
@@ -72,7 +72,7 @@ private struct ExchangesOutput {
 
   init(_ form: OutputForm) { self.form = form }
 
-  /// The newest last. `limit`: so many of the newest; 0: all.
+  /// The newest last. `limit`: how many of the newest; 0: all.
   func write(_ reader: HistoryReader, _ selection: HistorySelection, limit: Int?) throws {
     let most = limit ?? (form == .table ? Self.usualLimit : 0)
     var lines = Lines(form)
@@ -156,7 +156,7 @@ private struct ExchangesOutput {
     return JSON.object(members).text + "\n"
   }
 
-  /// Lines on their way out.
+  /// Lines to be written.
   private struct Lines {
     private var text = ""
     private var count = 0
@@ -250,7 +250,7 @@ private struct CountsOutput {
   }
 }
 
-/// Bytes as people read them.
+/// Bytes in a form for people.
 enum ByteCount {
   /// `1.5 MiB`
   static func text(_ bytes: Int64) -> String {

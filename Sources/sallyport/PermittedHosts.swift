@@ -1,4 +1,4 @@
-// Which hosts the local authority may sign for: rules with connect = "intercept" need a leaf for each host that they name.
+// Which hosts the local authority may sign for. Rules with connect = "intercept" need a leaf for each of their hosts.
 
 import Bytes
 import Policy
@@ -14,7 +14,8 @@ extension AuthorityCertificate {
     }
   }
 
-  /// Of a kind of which nothing is permitted by name, everything is that is not excluded (RFC 5280, 4.2.1.10).
+  /// If nothing of a kind is explicitly permitted, everything of it is permitted that is not excluded (RFC 5280,
+  /// 4.2.1.10).
   private func permits(name: String) -> Bool {
     func holds(_ subtree: NameSubtree) -> Bool {
       guard case .name(let top) = subtree else { return false }
@@ -63,7 +64,7 @@ extension Policy {
     }
   }
 
-  /// The same of one host, for `explain`.
+  /// The same for one host, for `explain`.
   func permitNote(_ authority: AuthorityCertificate, _ explanation: Explanation, _ host: CanonicalHost) -> String? {
     guard explanation.security?.treatment == .intercept else { return nil }
     let pattern: HostPattern? =

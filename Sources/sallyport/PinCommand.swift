@@ -1,7 +1,7 @@
-// sallyport pin: the certificates of a server or of files, what their pins are worth, and a [pins.…] table to paste.
+// sallyport pin: the certificates of a server or of files, the value of pins on them, and a [pins.…] table to paste.
 //
-// Which pins a rule could count on is not guessed from the order in which a server sends its certificates: each is
-// tried, as a set of its own, by the evaluation that the daemon uses. Tests: test_pin.py.
+// The order in which a server sends its certificates does not show which pins a rule can rely on. So each pin is tried,
+// as a set of its own, by the daemon's own evaluation. Tests: test_pin.py.
 
 import Bytes
 import Policy
@@ -27,7 +27,7 @@ nonisolated func pinCommand(_ options: Arguments) throws -> Int32 {
   return 0
 }
 
-/// Why there is nothing to look at.
+/// Why there is nothing to report.
 private struct PinFailure: Error, CustomStringConvertible {
   let description: String
 }
@@ -36,9 +36,9 @@ private struct PinFailure: Error, CustomStringConvertible {
 struct Source {
   /// Leaf first.
   var certificates: [Certificate] = []
-  /// What answered, such as `192.0.2.1:443, TLSv1.3`; nil for files.
+  /// The server that answered, such as `192.0.2.1:443, TLSv1.3`; nil for files.
   var server: String? = nil
-  /// Why the handshake did not end well.
+  /// Why the handshake failed.
   var complaint: String? = nil
 }
 
@@ -65,7 +65,7 @@ extension IPAddress {
   }
 }
 
-/// Of a file with certificates, in bytes; a system's bundle has 220 KB.
+/// The largest file with certificates, in bytes; a system's bundle has 220 KB.
 private let largestFileBytes = 16 << 20
 
 private func read(_ path: String) throws -> [UInt8] {

@@ -1,4 +1,4 @@
-// What `sallyport pin` prints: certificates, verdicts, and the table to paste.
+// The output of `sallyport pin`: certificates, verdicts, and the table to paste.
 
 import Security
 
@@ -12,7 +12,7 @@ struct PinReport {
 
   // MARK: Text
 
-  /// The table, and before it all the rest as comments: it can be appended to a file as it is.
+  /// The table, preceded by everything else as comments, so that it can be appended to a file as it is.
   var text: String {
     var text = ""
     for line in findings.split(separator: "\n", omittingEmptySubsequences: false).dropLast() {
@@ -73,7 +73,7 @@ struct PinReport {
     return names.count > mostNames ? "\(shown) and \(names.count - mostNames) more" : shown
   }
 
-  /// What one gets of pinning it.
+  /// The effect of pinning it.
   private func worth(_ member: PinnedChain.Member) -> String {
     switch member.role {
     case .leaf where chain.fault == nil: "the narrowest pin; it is gone when the server gets a new key"
@@ -87,7 +87,7 @@ struct PinReport {
 
   // MARK: The table
 
-  /// Bare key of TOML: letters, digits, `-` and `_`.
+  /// A bare key of TOML: letters, digits, `-` and `_`.
   private var tableName: String {
     let name = serverName ?? host?.host ?? chain.members.first?.certificate.names.first ?? "pinned"
     let letters = name.lowercased().unicodeScalars.map { scalar -> Character in
@@ -98,7 +98,7 @@ struct PinReport {
     return String(letters).split(separator: "-").joined(separator: "-")
   }
 
-  /// The leaf, the nearest backup, and the others behind comments.
+  /// The leaf and the nearest backup; the others as comments.
   private var table: String {
     guard let leaf = chain.members.first else { return "" }
     let lines =

@@ -1,11 +1,11 @@
-// What pins on the certificates of a chain would be worth.
+// The value of pins on the certificates of a chain.
 
 import Security
 
 struct PinnedChain {
   enum Role: String {
     case leaf, intermediate, root
-    /// Of no chain that verifies: a pin on it is never met.
+    /// Not part of a chain that verifies: a pin on it never matches.
     case unverified
   }
 
@@ -18,15 +18,15 @@ struct PinnedChain {
 
   /// Leaf first, then as they were sent, then anchors.
   let members: [Member]
-  /// Why no chain leads to an anchor; nil where one does.
+  /// Why no chain leads to an anchor; nil if one does.
   let fault: String?
-  /// Why the leaf is not for the name; nil where it is, or there is no name to check.
+  /// Why the leaf is not for the name; nil if it is, or if there is no name to check.
   let nameFault: String?
   let checksName: Bool
-  /// The time at which this holds, in seconds since 1970.
+  /// The time of these results, in seconds since 1970.
   let seconds: Int64
 
-  /// `identity` nil: for no server in particular.
+  /// `identity` nil: for no particular server.
   init(_ sent: [Certificate], identity: ReferenceIdentity?, anchors: TrustAnchors, at seconds: Int64) {
     let trial = Trial(sent: sent, identity: identity, anchors: anchors, seconds: seconds)
     fault = trial.fault()
@@ -49,31 +49,31 @@ struct PinnedChain {
 
   private static func role(_ certificate: Certificate) -> Role { certificate.isSelfSigned ? .root : .intermediate }
 
-  /// The pins that can stand in for the leaf's: those of the chain that verifies, the nearest to the leaf first.
+  /// The pins that can replace the leaf's: those of the chain that verifies, nearest to the leaf first.
   var backups: [Member] { members.filter { $0.role == .intermediate || $0.role == .root } }
 }
 
-/// Asks the daemon's own evaluation.
+/// Uses the daemon's own evaluation.
 private struct Trial {
   let sent: [Certificate]
   let identity: ReferenceIdentity?
   let anchors: TrustAnchors
   let seconds: Int64
 
-  /// Why no chain leads to an anchor, whatever the name.
+  /// Why no chain leads to an anchor, regardless of the name.
   func fault() -> String? { evaluate { $0.validatesDomainName = false } }
 
-  /// Why the leaf is not for the name. Where no chain leads to an anchor, the name is asked for alone.
+  /// Why the leaf is not for the name. If no chain leads to an anchor, only the name is checked.
   func nameFault(chainFault: String?) -> String? {
     evaluate {
       guard chainFault != nil, let leaf = sent.first else { return }
-      // A name is checked on an untrusted chain only under a pin.
+      // On an untrusted chain, a name is only checked under a pin.
       $0.allowInvalidCertificates = true
       $0.pinSet = Self.set(of: leaf)
     }
   }
 
-  /// Whether a chain that verifies carries the key of `certificate`.
+  /// Whether a chain that verifies contains the key of `certificate`.
   func holds(_ certificate: Certificate) -> Bool {
     evaluate {
       $0.validatesDomainName = false
@@ -100,7 +100,7 @@ private struct Trial {
     }
   }
 
-  /// The anchors that by their name could have issued one of the certificates.
+  /// The anchors that, by their name, could have issued one of the certificates.
   func anchorsInReach() -> [Certificate] {
     let issuers = Set(sent.map(\.issuer))
     return anchors.certificatesDER.compactMap { try? Certificate.read($0).get().first }

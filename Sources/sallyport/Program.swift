@@ -1,4 +1,4 @@
-// The program: arguments to a command, a command to an exit status.
+// The program: finds the command for the arguments, and the exit status of the command.
 //
 // 0 done, 1 the answer is no or it failed, 2 wrong usage, 3 denied (explain), or an expectation failed (test).
 
@@ -7,11 +7,11 @@ import Transport
 
 @main
 struct Program {
-  // `main` is on the main actor, which nothing else is: it hands over at once.
+  // Only `main` is on the main actor, so it hands over at once.
   static func main() { Files.exit(dispatch(Array(CommandLine.arguments.dropFirst()))) }
 }
 
-/// Why the arguments make no command.
+/// Why the arguments are not a valid command.
 struct UsageError: Error {
   let message: String
   /// The command whose help says more; nil: the program's.
@@ -25,14 +25,14 @@ struct UsageError: Error {
   }
 }
 
-/// Where a command writes what it has to say.
+/// Where a command writes its output.
 enum Output {
   static func answer(_ text: String) { Files.write(text, to: 1) }
   static func answer(bytes: [UInt8]) { Files.write(bytes, to: 1) }
   static func complain(_ text: String) { Files.write(text, to: 2) }
 }
 
-/// The known word that is most likely meant; nil where none comes near.
+/// The known word that is probably meant; nil if none is similar.
 nonisolated func nearestWord(to word: String, among candidates: [String]) -> String? {
   Suggestion.nearest(to: word, among: candidates)
 }
@@ -58,12 +58,12 @@ nonisolated func dispatch(_ arguments: [String]) -> Int32 {
   }
 }
 
-/// What a command has printed all the same.
+/// What a command has printed in spite of the error.
 private nonisolated func consequence(of name: String?) -> String {
   name == "env" ? "\nsallyport: the variables name \(ProxyVariables.refusal), which refuses every connection" : ""
 }
 
-/// The command, and what follows its name. No command: help, on what follows or on all.
+/// The command and the arguments after its name. No command: help, on the arguments or on everything.
 private nonisolated func find(_ arguments: [String]) throws -> (Command?, [String]) {
   guard let first = arguments.first else {
     throw UsageError(message: "a command was expected, such as 'run', 'check' or 'explain'")
@@ -76,7 +76,7 @@ private nonisolated func find(_ arguments: [String]) throws -> (Command?, [Strin
   guard let family = CommandTable.families.first(where: { $0.name == first }) else {
     throw UsageError(message: Help.unknown(first))
   }
-  // Options may stand before the second word, too.
+  // Options may also come before the second word.
   if let index = rest.firstIndex(where: { word in parts.contains { $0.name == "\(first) \(word)" } }),
     let command = CommandTable.command(named: "\(first) \(rest[index])")
   {
@@ -93,7 +93,7 @@ private nonisolated func find(_ arguments: [String]) throws -> (Command?, [Strin
 private nonisolated func isHelp(_ word: String) -> Bool { word == "--help" || word == "-h" }
 
 private nonisolated func run(_ command: Command, _ rest: [String]) throws -> Int32 {
-  // Whoever evaluates what `env` prints must not go on without it.
+  // If `env` fails, a shell that evaluates its output must still not bypass the proxy.
   if command.name == "env" { return try failingClosed(rest, command) }
   return try execute(command, rest)
 }

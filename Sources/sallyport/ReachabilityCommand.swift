@@ -1,7 +1,8 @@
-// sallyport reachability [HOST] [--watch]: by what kind of link the machine, or a host, is reached, as the daemon sees it.
+// sallyport reachability [HOST] [--watch]: by which kind of link the machine or a host is reached, as the daemon sees
+// it.
 //
-// A watch listens for changes before it asks how things are, so that none is lost between the two. The daemon does not
-// watch hosts: with one, each change of the network is a reason to ask again.
+// A watch first subscribes to changes and then asks for the current state, so no change between the two is lost. The
+// daemon does not watch hosts: with a host, the command asks again after each change of the network.
 
 import Transport
 
@@ -19,7 +20,7 @@ private struct ReachabilityWatch {
   let host: String?
   let path: String
 
-  /// Until the daemon ends or somebody interrupts.
+  /// Until the daemon ends or a signal interrupts it.
   func run() throws -> Int32 {
     guard var changes = try options.open("GET", "/v1/events?kind=reachability") else { return 1 }
     defer { changes.close() }
@@ -41,14 +42,14 @@ private struct ReachabilityWatch {
     return outcome
   }
 
-  /// What a line of the stream says has changed; nil for a line that is none of its own.
+  /// The change that a line of the stream reports; nil for other lines.
   private func change(_ line: String) -> String? {
     let mark = options.wantsJSON ? "data: " : "reachability "
     guard line.hasPrefix(mark) else { return nil }
     return String(line.dropFirst(mark.count).drop { $0 == " " })
   }
 
-  /// One line of the host as it is now, and whether it can be reached.
+  /// One line with the current state of the host, and whether it can be reached.
   private func ask(_ host: String) throws -> (state: String, isReachable: Bool)? {
     guard var exchange = try options.open("GET", path) else { return nil }
     defer { exchange.close() }

@@ -1,4 +1,4 @@
-// sallyport replay: what another configuration would have decided of the past. Tests: test_replay.py.
+// sallyport replay: what another configuration would have decided in the past. Tests: test_replay.py.
 
 import History
 import Policy
@@ -21,7 +21,7 @@ nonisolated func replayCommand(_ arguments: Arguments) throws -> Int32 {
   return replay.newlyDenied > 0 ? 1 : 0
 }
 
-/// A draft may have no [history]: then it is that of the installed configuration.
+/// A draft may have no [history]. Then the history of the installed configuration is used.
 private nonisolated func historyFile(of configuration: String, _ options: HistoryOptions) throws -> String {
   if let file = options.arguments.values["file"] { return file }
   if let history = ConfigurationFile.load(configuration, secrets: .unneeded).history { return history.file }
@@ -42,7 +42,7 @@ extension HistoryOptions {
 }
 
 extension HistoryReplay {
-  /// Requests of a group that are shown.
+  /// How many requests of a group are shown.
   private static var mostShown: Int { 5 }
 
   fileprivate var text: String {
@@ -108,7 +108,7 @@ extension HistoryReplay {
     ])
   }
 
-  /// The same of the document, which a program reads.
+  /// The same for the document, which a program reads.
   private static var mostListed: Int { 1000 }
 }
 

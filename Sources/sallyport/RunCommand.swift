@@ -7,7 +7,8 @@ import Transport
 
 nonisolated func runCommand(_ options: Arguments) throws -> Int32 {
   try options.refuseOperands()
-  // Before any thread: they inherit which signals are blocked, and share the environment that tells of the sockets.
+  // Before any thread starts: threads inherit the blocked signals, and share the environment with the list of inherited
+  // sockets.
   let signals = Signals()
   let inherited: InheritedSockets
   do throws(StartFailure) {
@@ -16,7 +17,7 @@ nonisolated func runCommand(_ options: Arguments) throws -> Int32 {
     Output.complain("sallyport: \(error)\n")
     return 1
   }
-  // A reload reads the same file: one that is gone since is an error, and not the built-in defaults.
+  // A reload reads the same file. If it is gone by then, that is an error; the built-in defaults are not used.
   let named = ConfigurationFile.path(options.values["config"])
   let read = ConfigurationFile.load(named)
   guard let policy = read.policy else {
@@ -34,13 +35,13 @@ nonisolated func runCommand(_ options: Arguments) throws -> Int32 {
   switch policy.loadAuthority() {
   case .success(let loaded): authority = loaded
   case .failure(let fault):
-    Output.complain("sallyport: not started, for a rule intercepts and \(fault)\n")
+    Output.complain("sallyport: not started: a rule intercepts and \(fault)\n")
     return 1
   }
   let log = LogWriter(output: 2, format: lineFormat(policy.configuration.log.format))
   log.setLevel(policy.configuration.log.level)
   for warning in read.diagnostics {
-    // The line with its caret is for people; what reads a log reads one form.
+    // The line with its caret is for people. A program that reads a log expects one form.
     if log.format == .text { Output.complain("\(warning)\n") } else { log.event(.warning, warning.sentence) }
   }
   let loaded = LoadedPolicy(policy: policy, authority: authority)

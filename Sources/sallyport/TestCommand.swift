@@ -1,10 +1,9 @@
-// sallyport test: whether the requests of [[expect]] are decided as the configuration says they are to be. Tests:
-// test_expect.py.
+// sallyport test: whether the requests of [[expect]] are decided as the configuration expects. Tests: test_expect.py.
 
 import Policy
 import Server
 
-/// The exit status where an expectation does not hold; 1 is for a configuration with errors.
+/// The exit status if an expectation fails; 1 is for a configuration with errors.
 private let failedStatus: Int32 = 3
 
 nonisolated func testCommand(_ options: Arguments) throws -> Int32 {
@@ -58,7 +57,7 @@ extension Policy {
     return all == 1 ? "the expectation failed" : "\(count) of \(all) expectations failed"
   }
 
-  /// What `check` says of them: errors, because the daemon takes no policy whose expectations fail.
+  /// The diagnostics of `check` for them: errors, because the daemon accepts no policy whose expectations fail.
   func expectationDiagnostics() -> [Diagnostic] {
     checkExpectations(own: MachineAddresses.read).compactMap { expectation, outcome in
       switch outcome {

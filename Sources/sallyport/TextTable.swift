@@ -1,5 +1,5 @@
-// A table for people: columns as wide as what stands in them, and as the terminal is. Where there is none, nothing is cut.
-// Tests: test_history.py.
+// A table for people: columns as wide as their contents, and no wider in total than the terminal. Without a terminal,
+// nothing is cut. Tests: test_history.py.
 
 import Policy
 
@@ -14,7 +14,7 @@ struct TextTable {
   private var rows: [[String]] = []
   private var widths: [Int]
 
-  /// The last column is the one that is cut. `width`: of the terminal; nil: there is none.
+  /// Only the last column is cut. `width`: of the terminal; nil if there is none.
   init(_ columns: [Column], width: Int?) {
     self.columns = columns
     self.width = width
@@ -23,14 +23,14 @@ struct TextTable {
 
   var count: Int { rows.count }
 
-  /// Of each cell what a terminal would obey is escaped.
+  /// Characters in a cell that a terminal would interpret are escaped.
   mutating func add(_ cells: [String]) {
     let cells = cells.map(\.printable)
     for index in cells.indices { widths[index] = max(widths[index], cells[index].unicodeScalars.count) }
     rows.append(cells)
   }
 
-  /// The rows since the last time, under a head where `hasHead`.
+  /// The rows since the last call, with a head if `hasHead`.
   mutating func take(hasHead: Bool) -> String {
     var text = hasHead ? line(columns.map(\.title)) : ""
     for row in rows { text += line(row) }

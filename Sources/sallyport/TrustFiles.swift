@@ -1,16 +1,15 @@
-// The files that programs are pointed at so that they trust the local authority: authorities.pem, bundle.pem, and
-// truststore.jks for Java.
+// The files that make programs trust the local authority: authorities.pem, bundle.pem, and truststore.jks for Java.
 //
-// Both can be made anew at any time: commands that change an authority do, and `sallyport env` does where it may write.
-// What the files should say is compared with what they say, not dates with dates, so that an update of the system's
-// anchors, a roll-over and an authority that expired are all seen.
+// They can be made again at any time. Commands that change an authority do this, and so does `sallyport env` if it may
+// write. The expected contents are compared with the actual ones, not dates with dates, so an update of the system's
+// anchors, a roll-over and an expired authority are all noticed.
 
 import Security
 import Transport
 
 struct TrustFiles {
-  /// Where Linux distributions keep the anchors of the system in one file, in PEM: Debian, Alpine and Arch; Fedora;
-  /// SUSE; Alpine again. The variable SSL_CERT_FILE does not count: in a shell that `sallyport env` has set up it names
+  /// Where Linux distributions keep the anchors of the system in one PEM file: Debian, Alpine and Arch; Fedora; SUSE;
+  /// Alpine again. The variable SSL_CERT_FILE is ignored: in a shell that `sallyport env` has set up, it names
   /// bundle.pem.
   private static let systemBundles = [
     "/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/ca-bundle.pem",
@@ -20,13 +19,13 @@ struct TrustFiles {
   private static let largestBundleBytes = 16 << 20
   private static let mode: UInt32 = 0o644
 
-  /// What became of a file.
+  /// The state of a file.
   enum State {
-    /// It says what it should.
+    /// It has the expected contents.
     case current
-    /// It is there, but says something else and cannot be written.
+    /// It exists, but has other contents and cannot be written.
     case stale
-    /// It is not there and cannot be written, or the system has no bundle that it could be merged with.
+    /// It does not exist and cannot be written, or the system has no bundle to merge it with.
     case absent
   }
 
@@ -37,9 +36,9 @@ struct TrustFiles {
   }
 
   let directory: AuthorityDirectory
-  /// The certificates of the authorities that live.
+  /// The certificates of the authorities that have not expired.
   let authorities: [UInt8]
-  /// Those after the anchors of the system and of [trust]; nil where the system has no bundle.
+  /// The same, after the anchors of the system and of [trust]; nil if the system has no bundle.
   let bundle: [UInt8]?
   /// The same for Java.
   let javaStore: [UInt8]?
@@ -53,7 +52,7 @@ struct TrustFiles {
     javaStore = bundle.flatMap { JavaTrustStore.make(pem: $0) }
   }
 
-  /// Writes what has changed, where it may be written.
+  /// Writes what has changed, where that is allowed.
   func refresh() -> States {
     States(
       authorities: Self.refresh(directory.authoritiesPath, authorities),
@@ -61,7 +60,7 @@ struct TrustFiles {
       javaStore: Self.refresh(directory.javaStorePath, javaStore))
   }
 
-  /// What is there, where it is not known what should be.
+  /// The existing files, if the expected contents are unknown.
   static func found(in directory: AuthorityDirectory) -> States {
     func state(_ path: String) -> State { Files.isReadable(path) ? .current : .absent }
     return States(

@@ -3,7 +3,7 @@
 import Testing
 import TestSupport
 
-@testable import Security
+import Bytes
 
 @Suite struct Base64Tests {
   @Test(arguments: [
@@ -11,7 +11,7 @@ import TestSupport
     ("foobar", "Zm9vYmFy"),
   ])
   func theExamplesOfTheRFC(text: String, coded: String) {
-    #expect(Base64.encode(Array(text.utf8)) == coded)
+    #expect(Base64.text(Array(text.utf8)) == coded)
     #expect(Base64.decode(Array(coded.utf8)) == Array(text.utf8))
   }
 
@@ -19,7 +19,7 @@ import TestSupport
     var generator = SeededGenerator(seed: 3)
     for count in 0..<200 {
       let bytes = (0..<count).map { _ in UInt8.random(in: 0...255, using: &generator) }
-      #expect(Base64.decode(Array(Base64.encode(bytes).utf8)) == bytes)
+      #expect(Base64.decode(Array(Base64.text(bytes).utf8)) == bytes)
     }
   }
 

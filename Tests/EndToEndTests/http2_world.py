@@ -258,6 +258,7 @@ class Link:
             h2.config.H2Configuration(client_side=False, header_encoding=None, validate_outbound_headers=False, normalize_outbound_headers=False)
         )
         self.open: dict[int, Request] = {}
+        self.ended: set[int] = set()
         self.goaway: int | None = None
 
     def run(self) -> None:
@@ -296,6 +297,7 @@ class Link:
             case h2.events.TrailersReceived():
                 self.open[event.stream_id].trailers = text(event.headers)
             case h2.events.StreamEnded():
+                self.ended.add(event.stream_id)
                 if not self.origin.early:
                     self.origin.answer(self, self.open[event.stream_id])
             case h2.events.StreamReset():

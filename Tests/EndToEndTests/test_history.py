@@ -57,7 +57,7 @@ def test_no_history_without_a_table(sallyport, open_directory):
     proxy = sallyport(policy=ADMIN)
     result = run("log", "-c", proxy.configuration)
     assert result.returncode == 1
-    assert "has no [history], so that nothing is recorded: add the table and reload" in result.stderr
+    assert "has no [history], so nothing is recorded: add the table and reload" in result.stderr
     assert "sallyport_history" not in proxy_metrics(proxy)
 
 

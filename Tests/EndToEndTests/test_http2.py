@@ -482,15 +482,63 @@ def test_a_burst_that_nobody_takes_is_refused_at_once(intercepting, inside):
     assert all(client.wait(number).status == 502 for number in numbers)
 
 
+def accept(key: bytes) -> bytes:
+    """RFC 6455, 4.2.2."""
+    return base64.b64encode(hashlib.sha1(key + b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11").digest())
+
+
+def open_websocket(client, port: int):
+    number = client.send(
+        [
+            (":method", "CONNECT"),
+            (":protocol", "websocket"),
+            (":scheme", "https"),
+            (":authority", f"a.test:{port}"),
+            (":path", "/chat"),
+            ("sec-websocket-version", "13"),
+        ],
+        ends=False,
+    )
+    return number, client.exchanges[number]
+
+
+PROOFS = {
+    "none": lambda key: b"",
+    "of another key": lambda key: b"Sec-WebSocket-Accept: " + accept(b"x" + key) + b"\r\n",
+    "the key itself": lambda key: b"Sec-WebSocket-Accept: " + key + b"\r\n",
+    "twice": lambda key: (b"Sec-WebSocket-Accept: " + accept(key) + b"\r\n") * 2,
+}
+
+
+@pytest.mark.parametrize("proof", PROOFS)
+def test_a_websocket_without_proof_is_not_opened(proof, intercepting, inside, tls_origin, world):
+    """The key is the proxy's, so nobody else can tell that the server has not read it."""
+
+    def switching(connection) -> None:
+        key = connection.read_request().value("sec-websocket-key")
+        connection.send(
+            b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+            + PROOFS[proof](key) + b"\r\n")
+
+    server = tls_origin(switching, world.context(world.leaf("a.test")))
+    proxy = intercepting()
+    client = inside(proxy, "a.test", server.port, validate=False)
+    number, exchange = open_websocket(client, server.port)
+    client.wait_until(lambda: exchange.status)
+    assert exchange.status == 502
+    line = proxy.access(lambda line: line["target"].endswith("/chat"))
+    assert (line["status"], line["outcome"]) == (502, "malformed-response")
+
+
 def test_websocket_over_a_stream(intercepting, inside, tls_origin, world):
     """RFC 8441 towards the client, Upgrade towards the origin."""
 
     def switching(connection) -> None:
-        connection.read_request()
+        key = connection.read_request().value("sec-websocket-key")
         connection.switch_protocol()
         connection.send(
-            b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Accept: x\r\n\r\n"
-        )
+            b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Accept: "
+            + accept(key) + b"\r\n\r\n")
         while connection.receive_some():
             connection.send(bytes(connection.received[connection.read_to :]).upper())
             connection.read_to = len(connection.received)
@@ -501,18 +549,7 @@ def test_websocket_over_a_stream(intercepting, inside, tls_origin, world):
     client.wait_until(
         lambda: client.connection.remote_settings.get(h2.settings.SettingCodes.ENABLE_CONNECT_PROTOCOL) == 1
     )
-    number = client.send(
-        [
-            (":method", "CONNECT"),
-            (":protocol", "websocket"),
-            (":scheme", "https"),
-            (":authority", f"a.test:{server.port}"),
-            (":path", "/chat"),
-            ("sec-websocket-version", "13"),
-        ],
-        ends=False,
-    )
-    exchange = client.exchanges[number]
+    number, exchange = open_websocket(client, server.port)
     client.wait_until(lambda: exchange.status)
     assert exchange.status == 200 and exchange.value("sec-websocket-accept") is None
     client.content(number, b"hello", ends=False)
@@ -522,6 +559,90 @@ def test_websocket_over_a_stream(intercepting, inside, tls_origin, world):
     assert len(base64.b64decode(server.requests()[0].value("sec-websocket-key"), validate=True)) == 16
     line = proxy.access(lambda line: line["target"].endswith("/chat"))
     assert (line["status"], line["protocol"], line["upstream_protocol"]) == (101, "h2", "http/1.1")
+
+
+class TunnelOrigin:
+    """An origin of HTTP/2 that opens tunnels on streams, and sends back in capitals what comes on one."""
+
+    settings = {h2.settings.SettingCodes.ENABLE_CONNECT_PROTOCOL: 1}
+
+    def __init__(self, status: int = 200):
+        self.status = status
+        self.asked: list = []
+
+    def __call__(self, link, request) -> None:
+        if request.value(":method") != "CONNECT":
+            return ok(link, request)
+        self.asked.append(request)
+        if self.status == 200:
+            link.respond(request, 200, ("sec-websocket-protocol", "chat"), ends=False)
+            threading.Thread(target=self.echo, args=(link, request)).start()
+        else:
+            link.respond(request, self.status, ("content-length", "2"), body=b"no")
+
+    def echo(self, link, request) -> None:
+        sent = 0
+        while request.reset is None:
+            link.origin.wait_until(lambda: len(request.body) > sent or request.number in link.ended or request.reset is not None)
+            with link.lock:
+                more = request.body[sent:].upper()
+                sent += len(more)
+                ends = request.number in link.ended and sent == len(request.body)
+                link.connection.send_data(request.number, more, end_stream=ends)
+                link.flush()
+            if ends:
+                return
+
+
+def test_websocket_goes_on_as_a_stream_where_the_origin_takes_it(intercepting, inside, h2_origin):
+    """RFC 8441 on both sides: no connection of its own is opened, and nothing of the handshake of HTTP/1.1 is seen."""
+    serve = TunnelOrigin()
+    origin = h2_origin(serve, settings=serve.settings, early=True, alpn=("h2", "http/1.1"))
+    proxy = intercepting()
+    client = inside(proxy, "a.test", origin.port, validate=False)
+    assert client.wait(client.request(f"a.test:{origin.port}")).body == b"ok"
+    number, exchange = open_websocket(client, origin.port)
+    client.wait_until(lambda: exchange.status)
+    assert exchange.status == 200 and exchange.value("sec-websocket-protocol") == "chat"
+    assert exchange.value("sec-websocket-accept") is None
+    client.content(number, b"hello", ends=False)
+    client.wait_until(lambda: exchange.body == b"HELLO")
+    client.content(number, b"bye", ends=True)
+    assert client.wait(number).body == b"HELLOBYE"
+    (asked,) = serve.asked
+    assert (asked.value(":protocol"), asked.value("sec-websocket-version")) == ("websocket", "13")
+    assert asked.value("sec-websocket-key") is None and asked.value("upgrade") is None
+    line = proxy.access(lambda line: line["target"].endswith("/chat"))
+    assert (line["status"], line["protocol"], line["upstream_protocol"]) == (101, "h2", "h2")
+    assert len(origin.protocols) == 1
+
+
+def test_a_client_of_http1_opens_a_websocket_on_a_stream(intercepting, secure_client, h2_origin, authority):
+    serve = TunnelOrigin()
+    origin = h2_origin(serve, settings=serve.settings, early=True, alpn=("h2", "http/1.1"))
+    client = secure_client(intercepting())
+    place = f"a.test:{origin.port}"
+    assert client.tunnel("a.test", origin.port).status == 200
+    client.shake_hands(client_context(authority.file), "a.test")
+    assert client.get_inside(place).body == b"ok"
+    key = base64.b64encode(b"sixteen bytes 01")
+    client.send(
+        f"GET /chat HTTP/1.1\r\nHost: {place}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+        f"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: {key.decode()}\r\n\r\n".encode())
+    head = client.receive_until(b"\r\n\r\n").lower()
+    assert head.startswith(b"http/1.1 101 ") and b"\r\nsec-websocket-accept: " + accept(key).lower() in head
+    client.send(b"hello")
+    assert client.receive_exactly(5) == b"HELLO"
+    assert serve.asked[0].value("sec-websocket-key") is None
+
+
+def test_a_tunnel_that_an_origin_refuses_is_an_answer(intercepting, inside, h2_origin):
+    serve = TunnelOrigin(status=403)
+    origin = h2_origin(serve, settings=serve.settings, early=True, alpn=("h2", "http/1.1"))
+    client = inside(intercepting(), "a.test", origin.port, validate=False)
+    assert client.wait(client.request(f"a.test:{origin.port}")).body == b"ok"
+    number, exchange = open_websocket(client, origin.port)
+    assert client.wait(number).body == b"no" and exchange.status == 403
 
 
 def test_websocket_is_not_announced_where_no_way_is_left(intercepting, inside):

@@ -91,7 +91,7 @@ def test_a_file_is_written_and_replaced_only_as_it_was(used, tmp_path):
         assert result.returncode == 0, result.stderr
         assert "rules in" in result.stderr and result.stdout == ""
     text = file.read_text()
-    assert text.startswith("# sallyport learn --write replaces this file as long as nobody changes it. sha256:")
+    assert text.startswith("# sallyport learn --write replaces this file unless it has been changed. sha256:")
     assert check(tmp_path, text).returncode == 0
     for changed in (text + "\n", text.replace('"/file.txt"', '"*"'), text.replace("# 1 time", "# one time")):
         file.write_text(changed)

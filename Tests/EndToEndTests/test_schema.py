@@ -212,3 +212,23 @@ def test_help_of_what_is_neither_a_key_nor_a_command():
     wrong = command("help", "min_tsl")
     assert wrong.returncode == 2
     assert "'min_tsl' is neither a command nor a key of the configuration; did you mean 'min_tls'?" in wrong.stderr
+
+
+def test_the_table_of_the_readme_has_every_key():
+    """Of a table whose keys are few and clear its name is enough."""
+    schema = json.loads(command("schema").stdout)
+    text = (REPOSITORY / "README.md").read_text()
+    rows = dict(re.findall(r"^\| (`\[+[^|]*) \| (.*) \|$", text, re.MULTILINE))
+    missing = []
+    for name, definition in schema["definitions"].items():
+        titles = {f"[{name}]", f"[[{name}]]", f"[{name.replace('rule.', 'defaults.', 1)}]"}
+        listed = " ".join(f"{title} {keys}" for title, keys in rows.items() if titles & set(re.findall(r"`([^`]+)`", title)))
+        if not listed:
+            # A table within a table stands by its name in the row of the other.
+            own = name.rpartition(".")[2]
+            assert name == "secret" or re.search(rf"\b{own}\b", " ".join([*rows, *rows.values()])), f"{name} is in no row"
+            continue
+        keys = set(re.findall(r"`([a-z_.]+)`", listed)) | set(re.findall(r"\[(?:\w+\.)*(\w+)\]", " ".join(rows)))
+        tables = set(re.findall(r"`([a-z_]+)\.[a-z_]+`", listed))
+        missing += [f"{name}.{key}" for key in definition["properties"] if key not in keys | tables | {"limits", "timeouts"}]
+    assert missing == []

@@ -10,9 +10,10 @@ final class Pair {
   let server: HTTP2Connection
   private(set) var served: [HTTP2Stream] = []
 
-  init?(bytes: Int = 1 << 16, fields: Int = 100) {
-    let limits = ConnectionLimits(head: HeadLimits(bytes: bytes, fields: fields), streams: 100)
-    let scratch = MessageScratch()
+  /// `streams`: what the server lets be open at once.
+  init?(bytes: Int = 1 << 16, fields: Int = 100, streams: Int = 100) {
+    let limits = ConnectionLimits(head: HeadLimits(bytes: bytes, fields: fields), streams: streams)
+    let scratch = MessageScratch(sha1: { $0 })
     guard let client = HTTP2Connection(.client, limits, scratch, now: 0),
       let server = HTTP2Connection(.server, limits, scratch, now: 0)
     else { return nil }

@@ -157,9 +157,9 @@ import Testing
       ["'resume' in [rule.request]", "it does nothing", "no [rule.cache]"])
     holds(Self.idle("[cache]", "request.resume = false"))
     holds(Self.idle("[cache]", "[rule.cache]\n[rule.request]\nresume = true"))
-    holds(Self.idle("", "[rule.cache]", action: "deny"), ["[rule.cache] does nothing in a rule that denies"])
+    holds(Self.idle("", "[rule.cache]", action: "deny"), ["[rule.cache] has no effect in a rule that denies"])
     holds(
-      Self.idle("[cache]", "[rule.cache]", action: "deny"), ["[rule.cache] does nothing in a rule that denies"])
+      Self.idle("[cache]", "[rule.cache]", action: "deny"), ["[rule.cache] has no effect in a rule that denies"])
   }
 
   /// It does something without a store: it refuses everything.

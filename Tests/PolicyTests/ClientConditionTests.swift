@@ -158,7 +158,7 @@ import Testing
       "3:10: error: \(users): there is no user named '1001'; a number stands without quotes"),
     LoadRow(
       "a name that nobody has", rule + "users = [\"kiosk\", \"ghost\"]",
-      "3:19: warning: \(users): there is no user named 'ghost', so that nobody is meant by it; names are looked up when "
+      "3:19: warning: \(users): no user named 'ghost' exists, so this entry matches nobody; names are looked up when "
         + "the configuration is read"),
     LoadRow(
       "names that nobody can have", rule + "users = [\"\", \"a:b\", \"a\\nb\"]",
@@ -268,7 +268,7 @@ import Testing
       "3:17: warning: 'when' in [rule]: 'wifi' stands in the list twice"),
     LoadRow(
       "every kind", rule + "when = [\"unknown\", \"not-reachable\", \"wwan\", \"wifi\", \"wired\"]",
-      "3:8: warning: 'when' in [rule]: every kind is listed, so that it always holds"),
+      "3:8: warning: 'when' in [rule]: every kind is listed, so this always holds"),
     LoadRow("every kind by which something is reached", rule + "when = [\"unknown\", \"wwan\", \"wifi\", \"wired\"]"),
   ]
 

@@ -110,7 +110,7 @@ import Testing
       Diagnostic.json(PolicyLoader.load(path: "s.toml", files: files).diagnostics) == """
         [
           {"file": "s.toml", "line": 2, "column": 1, "severity": "error", "message": "unknown key 'levl' in [log]; did you mean 'level'?"},
-          {"file": "s.toml", "line": 5, "column": 10, "severity": "warning", "message": "'reason' in [rule]: it is never shown, for the rule denies nothing"}
+          {"file": "s.toml", "line": 5, "column": 10, "severity": "warning", "message": "'reason' in [rule]: it is never shown: the rule denies nothing"}
         ]
 
         """)

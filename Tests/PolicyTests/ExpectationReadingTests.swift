@@ -110,7 +110,7 @@ import Testing
       "3:10: error: 'header' in [expect]: an empty table expects nothing; leave the key out"),
     LoadRow(
       "a user that does not exist", "[[expect]]\nrequest = 'http://a/'\nuser = 'nemo'\nverdict = 'allow'",
-      "3:8: warning: 'user' in [expect]: there is no user named 'nemo', so that nobody is meant by it; names are "
+      "3:8: warning: 'user' in [expect]: no user named 'nemo' exists, so this entry matches nobody; names are "
         + "looked up when the configuration is read"),
     LoadRow(
       "a link that is none", "[[expect]]\nrequest = 'http://a/'\nlink = 'lan'\nverdict = 'allow'",

@@ -111,7 +111,7 @@ import Testing
         rules before it that do not match:
           intranet (s.toml:3): hosts: expected **.corp.example, 10.0.0.0/8, seen api.example
           ports (s.toml:6): ports: expected 1, 2, 3, 4, 5, 6, 7, 8 and 2 more, seen 443
-          requests (s.toml:9): requests only: expected a request, for the rule has 'methods' and no 'connect', seen a tunnel, of whose requests nothing is known yet
+          requests (s.toml:9): requests only: expected a request, because the rule has 'methods' and no 'connect', seen a tunnel, of whose requests nothing is known yet
           paths (s.toml:14): schemes: expected http, seen https
 
         what will be done:
@@ -135,7 +135,7 @@ import Testing
         "\n  reason shown to the client: not here\n"))
     #expect(
       verdict(try explain("GET", .http, "trial.example", 80, "/"))
-        == "allowed: rule 'trial' (s.toml:31) would deny, but enforce = false, so that it is only logged")
+        == "allowed: rule 'trial' (s.toml:31) would deny, but enforce = false, so this is only logged")
     #expect(
       verdict(try explain("CONNECT", .https, "plain.example", 443, ""))
         == "denied by rule 'no-tunnels' (s.toml:41): connect = \"deny\"")

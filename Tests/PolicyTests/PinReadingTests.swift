@@ -206,15 +206,15 @@ import Testing
   static let sets: [LoadRow] = [
     LoadRow(
       "no pin", "[pins.p]\(rule)",
-      "1:7: error: [pins.p] holds no pin, so that nothing could ever connect; mode \"public-key\" needs "
+      "1:7: error: [pins.p] holds no pin, so nothing could ever connect; mode \"public-key\" needs "
         + "'spki' or 'certificates'"),
     LoadRow(
       "empty lists", "[pins.p]\nspki = []\ncertificates = []\(rule)",
-      "1:7: error: [pins.p] holds no pin, so that nothing could ever connect; mode \"public-key\" needs "
+      "1:7: error: [pins.p] holds no pin, so nothing could ever connect; mode \"public-key\" needs "
         + "'spki' or 'certificates'"),
     LoadRow(
       "keys where certificates are compared", "[pins.p]\nmode = \"certificate\"\n\(both)\(rule)",
-      "1:7: error: [pins.p] holds no pin, so that nothing could ever connect; mode \"certificate\" needs 'certificates'"
+      "1:7: error: [pins.p] holds no pin, so nothing could ever connect; mode \"certificate\" needs 'certificates'"
     ),
     LoadRow(
       "keys beside certificates that are compared",
@@ -288,12 +288,12 @@ import Testing
   static let names: [LoadRow] = [
     LoadRow(
       "a set that nobody uses", "[pins.p]\n\(both)",
-      "1:7: warning: [pins.p]: no rule names this set, so that it does nothing"),
+      "1:7: warning: [pins.p]: no rule names this set, so it has no effect"),
     LoadRow("a set that the defaults use", "[defaults.security]\npins = \"p\"\n[pins.p]\n\(both)"),
     LoadRow(
       "a name that nothing has",
       "[pins.payments]\n\(both)\n[[rule]]\nname = \"r\"\n[rule.security]\npins = \"paymnts\"",
-      "1:7: warning: [pins.payments]: no rule names this set, so that it does nothing",
+      "1:7: warning: [pins.payments]: no rule names this set, so it has no effect",
       "6:8: error: 'pins' in [rule.security]: there is no set of pins named 'paymnts'; did you mean 'payments'?"),
     LoadRow(
       "a name that is near to none", "[[rule]]\nname = \"r\"\nsecurity.pins = \"x\"",

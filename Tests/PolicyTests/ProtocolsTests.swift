@@ -24,7 +24,7 @@ import Testing
     ("protocols = [\"h2\", \"h2\"]", "3:20: warning: "),
     (
       "action = \"deny\"\nprotocols = [\"h2\"]",
-      "4:13: warning: 'protocols' in [rule]: it does nothing in a rule that denies"
+      "4:13: warning: 'protocols' in [rule]: it has no effect in a rule that denies"
     ),
   ])
   func whatIsWrongIsSaid(_ line: String, _ message: String) {

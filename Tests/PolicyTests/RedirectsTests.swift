@@ -26,7 +26,7 @@ import Testing
     ("redirects = true", "3:13: error: 'redirects' in [rule]: expected a string"),
     (
       "action = \"deny\"\nredirects = \"deny\"",
-      "4:13: warning: 'redirects' in [rule]: it does nothing in a rule that denies"
+      "4:13: warning: 'redirects' in [rule]: it has no effect in a rule that denies"
     ),
     ("redirects = \"deny\"", "3:1: warning: 'redirects' has no effect on https"),
     ("redirects = \"deny\"\nconnect = \"verify\"", "3:1: warning: 'redirects' has no effect on https"),

@@ -1,5 +1,6 @@
 // [rule.request] and [defaults.request]: fields, the three short forms, conflicts, and inheritance.
 
+import Bytes
 import Testing
 
 @testable import Policy
@@ -167,7 +168,7 @@ import Testing
       "seven languages",
       "[defaults.request]\naccept_language = [\"a\", \"b\", \"c\", \"d\", \"e\", \"f\", \"g\"]",
       "2:50: warning: 'accept_language' in [defaults.request]: only the first 6 languages are sent, "
-        + "for the weights fall from 1 by 0.1"),
+        + "because the weights fall from 1 by 0.1"),
     LoadRow(
       "what is no language", "[defaults.request]\naccept_language = [\"en;q=0.5\", \"de_DE\", \"\"]",
       "2:20: error: 'accept_language' in [defaults.request]: expected a language range such as \"de\" or \"en-GB\" "
@@ -235,7 +236,7 @@ import Testing
     (
       "headers.default = { User-Agent = \"1\" }\nuser_agent = \"2\"",
       "3:14: warning: 'user_agent' in [defaults.request]: the default of 'User-Agent' is never used, "
-        + "for it is set as well; see line 2"
+        + "because it is set as well; see line 2"
     ),
     (
       "headers.set = { \"X Y\" = \"1\" }",

@@ -247,10 +247,10 @@ import Testing
   static let idle: [LoadRow] = [
     LoadRow(
       "nulls of what is no JSON", rule + "response.serializer = [\"xml\", \"plist\"]\nresponse.remove_nulls = true",
-      "4:25: warning: 'remove_nulls' in [rule.response]: it does nothing, for no serializer is \"json\""),
+      "4:25: warning: 'remove_nulls' in [rule.response]: it has no effect: no serializer is \"json\""),
     LoadRow(
       "nulls without a serializer", rule + "response.remove_nulls = true",
-      "3:25: warning: 'remove_nulls' in [rule.response]: it does nothing, for no serializer is \"json\""),
+      "3:25: warning: 'remove_nulls' in [rule.response]: it has no effect: no serializer is \"json\""),
     LoadRow("nulls that are left", rule + "response.remove_nulls = false"),
     LoadRow(
       "nulls of the JSON that is inherited",
@@ -260,17 +260,17 @@ import Testing
       rule + "response.serializer = \"image\"\n[defaults.response]\nserializer = \"json\"\nremove_nulls = true"),
     LoadRow(
       "nulls that nobody inherits", "[defaults.response]\nremove_nulls = true",
-      "2:16: warning: 'remove_nulls' in [defaults.response]: it does nothing, for no serializer is \"json\""),
+      "2:16: warning: 'remove_nulls' in [defaults.response]: it has no effect: no serializer is \"json\""),
     LoadRow(
       "nulls that somebody inherits",
       "[defaults.response]\nremove_nulls = true\n\(rule)response.serializer = \"json\""),
     LoadRow(
       "a serializer behind one that takes everything", rule + "response.serializer = [\"http\", \"json\"]",
-      "3:23: warning: 'serializer' in [rule.response]: what stands behind \"http\" is never asked, for \"http\" accepts "
+      "3:23: warning: 'serializer' in [rule.response]: what stands behind \"http\" is never asked: \"http\" accepts "
         + "every body"),
     LoadRow(
       "a serializer before one that takes everything", "[defaults.response]\nserializer = [\"json\", \"http\"]",
-      "2:14: warning: 'serializer' in [defaults.response]: no body is checked, for \"http\" accepts what the others do not"
+      "2:14: warning: 'serializer' in [defaults.response]: no body is checked: \"http\" accepts what the others do not"
     ),
     LoadRow(
       "nulls of what is JSON, and anything else",

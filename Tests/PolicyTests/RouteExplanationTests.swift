@@ -124,7 +124,7 @@ import Testing
     let lines = try explain("a.example", "/", Self.kiosk).description.split(separator: "\n").suffix(2)
     #expect(
       lines == [
-        "  where no route can be used: refused, for nothing goes straight",
+        "  where no route can be used: refused, because nothing goes straight",
         "  a parent gets names as they are: deny_addresses then holds for addresses in the URL only",
       ])
   }
@@ -229,9 +229,9 @@ import Testing
         """
           nobody (s.toml:37): hosts: expected c.example, seen b.example
 
-        asked without --user, as of a user that is not known: of another the answer may differ, for rule 'both' (s.toml:30) asks for it
-        asked without --unit, as of a unit that is not known: of another the answer may differ, for rule 'both' (s.toml:30) asks for it
-        asked without --when, as of a link that is "unknown": of another the answer may differ, for rule 'both' (s.toml:30) asks for it
+        asked without --user, as of a user that is not known: of another the answer may differ, because rule 'both' (s.toml:30) asks for it
+        asked without --unit, as of a unit that is not known: of another the answer may differ, because rule 'both' (s.toml:30) asks for it
+        asked without --when, as of a link that is "unknown": of another the answer may differ, because rule 'both' (s.toml:30) asks for it
 
         what will be done:
 

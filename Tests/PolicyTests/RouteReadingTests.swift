@@ -196,15 +196,15 @@ import Testing
       "3:8: error: 'when' in [routes.x]: an empty list matches nothing; leave the key out to match any"),
     LoadRow(
       "a link that is none", "\(direct)when = [\"not-reachable\"]\(rule)",
-      "3:8: error: 'when' in [routes.x]: \"not-reachable\" is by no link, and nothing can be sent then, so that the route "
-        + "would never be taken"),
+      "3:8: error: 'when' in [routes.x]: \"not-reachable\" is by no link, and nothing can be sent then, so the route "
+        + "would never be used"),
     LoadRow(
       "a link that is none among others", "\(direct)when = [\"wifi\", \"not-reachable\"]\(rule)",
-      "3:8: warning: 'when' in [routes.x]: \"not-reachable\" is by no link, and nothing can be sent then, so that it does "
-        + "nothing here"),
+      "3:8: warning: 'when' in [routes.x]: \"not-reachable\" is by no link, and nothing can be sent then, so it has "
+        + "no effect here"),
     LoadRow(
       "every link", "\(direct)when = [\"wifi\", \"wwan\", \"wired\", \"unknown\"]\(rule)",
-      "3:8: warning: 'when' in [routes.x]: every kind is listed, so that it always holds"),
+      "3:8: warning: 'when' in [routes.x]: every kind is listed, so this always holds"),
     LoadRow(
       "devices that are none", "\(direct)interface = \"/dev/eth0\"\(rule)",
       "3:13: error: 'interface' in [routes.x]: \(device), found '/dev/eth0'"),
@@ -232,7 +232,7 @@ import Testing
     LoadRow(
       "credentials for nobody",
       "\(direct)credentials = { username = { env = \"P\" }, password = { env = \"P\" } }\(rule)",
-      "3:15: error: 'credentials' in [routes.x]: there is no parent to show them to, for 'via' is \"direct\""),
+      "3:15: error: 'credentials' in [routes.x]: there is no parent to show them to: 'via' is \"direct\""),
     LoadRow(
       "security of nobody", "\(direct)[routes.x.security]\nmin_tls = \"1.3\"\(rule)",
       "3:11: error: [routes.x.security]: what an origin is held to is for [rule.security] to say, and 'via' is \"direct\""
@@ -241,9 +241,9 @@ import Testing
       "security without TLS",
       "[routes.x]\nvia = \"http://p\"\nsecurity = { min_tls = \"1.3\" }\n[routes.y]\nvia = \"socks5://p\"\n[routes.y.security]\n"
         + "[[rule]]\nname = \"r\"\nroute = [\"x\", \"y\"]",
-      "3:1: error: [routes.x.security]: there is no TLS to a parent by http://, so that nothing would be checked; use "
+      "3:1: error: [routes.x.security]: there is no TLS to a parent by http://, so nothing would be checked; use "
         + "https://, or leave this out",
-      "6:11: error: [routes.y.security]: there is no TLS to a parent by socks5://, so that nothing would be checked; use "
+      "6:11: error: [routes.y.security]: there is no TLS to a parent by socks5://, so nothing would be checked; use "
         + "https://, or leave this out"),
     LoadRow(
       "nothing more is said where the way is not known",
@@ -262,15 +262,15 @@ import Testing
       "[proxy]\nlisten = [\"127.0.0.1:3128\", \"[::1]:8080\"]\n[routes.x]\nvia = \"http://127.0.0.1:3128\"\n[routes.y]\n"
         + "via = \"http://localhost:8080\"\n[routes.z]\nvia = \"http://localhost:8081\"\n[routes.w]\n"
         + "via = \"http://127.0.0.2:3128\"\n[[rule]]\nname = \"r\"\nroute = [\"x\", \"y\", \"z\", \"w\"]",
-      "4:7: warning: 'via' in [routes.x]: this proxy itself listens on 127.0.0.1:3128 ('listen' in [proxy]), so that "
+      "4:7: warning: 'via' in [routes.x]: this proxy itself listens on 127.0.0.1:3128 ('listen' in [proxy]), so "
         + "requests would come back to it",
-      "6:7: warning: 'via' in [routes.y]: this proxy itself listens on [::1]:8080 ('listen' in [proxy]), so that requests "
+      "6:7: warning: 'via' in [routes.y]: this proxy itself listens on [::1]:8080 ('listen' in [proxy]), so requests "
         + "would come back to it"),
     LoadRow(
       "a proxy that listens everywhere",
       "[proxy]\nlisten = [\"0.0.0.0:3128\"]\nallow_remote = true\ncredentials = { file = \"users\" }\n[routes.x]\n"
         + "via = \"http://127.0.0.2:3128\"\(rule)",
-      "6:7: warning: 'via' in [routes.x]: this proxy itself listens on 0.0.0.0:3128 ('listen' in [proxy]), so that requests "
+      "6:7: warning: 'via' in [routes.x]: this proxy itself listens on 0.0.0.0:3128 ('listen' in [proxy]), so requests "
         + "would come back to it"),
   ]
 
@@ -319,17 +319,17 @@ import Testing
     LoadRow(
       "names that are none", "[routes.\"a b\"]\nvia = \"direct\"\n[routes.direct]\nvia = \"direct\"",
       "1:9: error: [routes]: \(names) in the name of a route, found 'a b'",
-      "3:9: error: [routes.direct]: the name is taken, for a rule may list \"direct\" without a table of that name"),
+      "3:9: error: [routes.direct]: the name is reserved: a rule may list \"direct\" without a table of that name"),
     LoadRow(
       "a route that no rule lists", "\(direct)[[rule]]\nname = \"r\"\nroute = [\"direct\"]",
-      "1:9: warning: [routes.x]: no rule lists this route, so that it does nothing"),
+      "1:9: warning: [routes.x]: no rule lists this route, so it has no effect"),
     LoadRow(
       "a route that a rule with an error lists", "\(direct)[[rule]]\nname = \"r\"\nroute = [\"x\"]\nports = [0]",
       "6:10: error: 'ports' in [rule]: expected an integer from 1 to 65535, found 0"),
     LoadRow(
       "names that refer to nothing",
       "[routes.office]\nvia = \"direct\"\n[[rule]]\nname = \"r\"\nroute = [\"offices\", \"dircet\", \"none\", \"Direct\"]",
-      "1:9: warning: [routes.office]: no rule lists this route, so that it does nothing",
+      "1:9: warning: [routes.office]: no rule lists this route, so it has no effect",
       "5:10: error: 'route' in [rule]: there is no route named 'offices'; did you mean 'office'?",
       "5:21: error: 'route' in [rule]: there is no route named 'dircet'; did you mean 'direct'?",
       "5:31: error: 'route' in [rule]: there is no route named 'none'",
@@ -356,7 +356,7 @@ import Testing
         + "\"deny\""),
     LoadRow(
       "a key of many routes", "\(direct)[[rule]]\nname = \"r\"\nroutes = [\"x\"]",
-      "1:9: warning: [routes.x]: no rule lists this route, so that it does nothing",
+      "1:9: warning: [routes.x]: no rule lists this route, so it has no effect",
       "5:1: error: unknown key 'routes' in [rule]; did you mean 'route'?"),
   ]
 

@@ -147,7 +147,7 @@ import Testing
       "3:20: error: 'schemes' in [rule]: expected \"http\" or \"https\", found 'ftp'"),
     LoadRow(
       "'*' among other hosts", "[[rule]]\nname = \"a\"\nhosts = [\"a.example\", \"*\"]",
-      "3:23: warning: 'hosts' in [rule]: '*' matches any host, so that the other patterns do nothing"),
+      "3:23: warning: 'hosts' in [rule]: '*' matches any host, so the other patterns have no effect"),
   ]
 
   @Test(arguments: conditions) func conditionRows(row: LoadRow) { row.check() }
@@ -185,16 +185,16 @@ import Testing
   static let idle: [LoadRow] = [
     LoadRow(
       "a reason that nobody sees", "[[rule]]\nname = \"a\"\nreason = \"x\"",
-      "3:10: warning: 'reason' in [rule]: it is never shown, for the rule denies nothing"),
+      "3:10: warning: 'reason' in [rule]: it is never shown: the rule denies nothing"),
     LoadRow("a reason for tunnels", "[[rule]]\nname = \"a\"\nconnect = \"deny\"\nreason = \"x\""),
     LoadRow(
       "enforce = false where nothing is denied and nothing is encrypted",
       "[[rule]]\nname = \"a\"\nenforce = false\nschemes = [\"http\"]",
-      "3:11: warning: 'enforce' in [rule]: it changes nothing, for the rule denies nothing"),
+      "3:11: warning: 'enforce' in [rule]: it has no effect: the rule denies nothing"),
     LoadRow(
       "enforce = false where only certificates are refused", "[[rule]]\nname = \"a\"\nenforce = false",
-      "3:11: warning: 'enforce' in [rule]: the rule denies nothing; all that this changes is that a certificate which "
-        + "does not hold is let pass and logged"),
+      "3:11: warning: 'enforce' in [rule]: the rule denies nothing; the only effect is that an invalid certificate is "
+        + "allowed and logged"),
     LoadRow(
       "enforce = false with a timeout", "[[rule]]\nname = \"a\"\nenforce = false\nrequest.timeout = \"1s\""),
     LoadRow(
@@ -214,27 +214,27 @@ import Testing
     LoadRow(
       "responses to requests that are denied",
       "[[rule]]\nname = \"a\"\naction = \"deny\"\n[rule.response]",
-      "4:7: warning: [rule.response] does nothing in a rule that denies every request"),
+      "4:7: warning: [rule.response] has no effect in a rule that denies every request"),
     LoadRow(
       "edits of requests that are denied",
       "[[rule]]\nname = \"a\"\naction = \"deny\"\n[rule.request]\ncookies = false",
-      "4:7: warning: [rule.request] does nothing in a rule that denies every request"),
+      "4:7: warning: [rule.request] has no effect in a rule that denies every request"),
     LoadRow(
       "edits of requests that would be denied",
       "[[rule]]\nname = \"a\"\naction = \"deny\"\nenforce = false\n[rule.request]\ncookies = false"),
     LoadRow(
       "addresses of requests that are denied",
       "[[rule]]\nname = \"a\"\naction = \"deny\"\ndeny_addresses = [\"private\"]",
-      "4:18: warning: 'deny_addresses' in [rule]: it does nothing in a rule that denies every request"),
+      "4:18: warning: 'deny_addresses' in [rule]: it has no effect in a rule that denies every request"),
     LoadRow(
       "certificates of requests that are denied",
       "[[rule]]\nname = \"a\"\naction = \"deny\"\nupgrade = true\n[rule.security]\nmin_tls = \"1.3\"",
-      "4:11: warning: 'upgrade' in [rule]: it does nothing in a rule that denies every request",
-      "5:7: warning: [rule.security] does nothing in a rule that denies every request"),
+      "4:11: warning: 'upgrade' in [rule]: it has no effect in a rule that denies every request",
+      "5:7: warning: [rule.security] has no effect in a rule that denies every request"),
     LoadRow(
       "routes of requests that are denied",
       "[[rule]]\nname = \"a\"\naction = \"deny\"\nroute = [\"direct\"]",
-      "4:9: warning: 'route' in [rule]: it does nothing in a rule that denies every request"),
+      "4:9: warning: 'route' in [rule]: it has no effect in a rule that denies every request"),
     LoadRow(
       "routes of requests that would be denied",
       "[[rule]]\nname = \"a\"\naction = \"deny\"\nenforce = false\nroute = [\"direct\"]"),
@@ -246,20 +246,20 @@ import Testing
       "[[rule]]\nname = \"a\"\nenforce = false\n[defaults.request]\nallows_cellular_access = false"),
     LoadRow(
       "an upgrade of what is https already", "[[rule]]\nname = \"a\"\nschemes = [\"https\"]\nupgrade = true",
-      "4:11: warning: 'upgrade' in [rule]: it does nothing, for 'schemes' leaves out http"),
+      "4:11: warning: 'upgrade' in [rule]: it has no effect: 'schemes' leaves out http"),
     LoadRow("an upgrade of both", "[[rule]]\nname = \"a\"\nschemes = [\"https\", \"http\"]\nupgrade = true"),
     LoadRow(
       "connect where no tunnel matches", "[[rule]]\nname = \"a\"\nschemes = [\"http\"]\nconnect = \"deny\"",
-      "4:11: warning: 'connect' in [rule]: a tunnel counts as https, which 'schemes' leaves out, so that this is never used"
+      "4:11: warning: 'connect' in [rule]: a tunnel counts as https, which 'schemes' leaves out, so this is never used"
     ),
     LoadRow(
       "a tunnel that is denied anyway", "[[rule]]\nname = \"a\"\naction = \"deny\"\nconnect = \"tunnel\"",
-      "4:11: warning: 'connect' in [rule]: 'action = \"deny\"' denies tunnels too, so that \"tunnel\" does nothing"
+      "4:11: warning: 'connect' in [rule]: 'action = \"deny\"' denies tunnels too, so \"tunnel\" has no effect"
     ),
     LoadRow(
       "a tunnel that is denied before it is intercepted",
       "[[rule]]\nname = \"a\"\naction = \"deny\"\nconnect = \"intercept\"",
-      "4:11: warning: 'connect' in [rule]: 'action = \"deny\"' denies tunnels too, so that \"intercept\" does nothing"
+      "4:11: warning: 'connect' in [rule]: 'action = \"deny\"' denies tunnels too, so \"intercept\" has no effect"
     ),
     LoadRow(
       "a denial inside tunnels that are intercepted",

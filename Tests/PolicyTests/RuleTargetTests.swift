@@ -60,7 +60,7 @@ import Testing
     (rule("https://a.example/", "upgrade = true"), "6:11: warning: 'upgrade' in [rule]: it does nothing"),
     (
       rule("https://a.example/", "action = \"deny\""),
-      "5:10: warning: 'target' in [rule]: it does nothing in a rule that denies"
+      "5:10: warning: 'target' in [rule]: it has no effect in a rule that denies"
     ),
     ("[[rule]]\nname = \"a\"\ntarget = \"https://a.example/\"", "3:1: warning: 'target' has no effect on https"),
     (

@@ -128,7 +128,7 @@ import Testing
         == [
           "pins: p, public-key, 2 pins, enforced", "anchors: any certificate (allow_invalid_certificates)",
           "name: validated", "revocation: a stapled answer is required",
-          "enforce = false: what does not hold is let pass, and logged", "TLS: 1.2 to 1.3",
+          "enforce = false: what does not hold is allowed, and logged", "TLS: 1.2 to 1.3",
         ])
   }
 

@@ -318,7 +318,7 @@ import Testing
     LoadRow(
       "anything goes but for what is logged",
       pins + "enforce = false\n" + security("allow_invalid_certificates = true\npins = \"p\""),
-      "7:30: warning: 'allow_invalid_certificates' in [rule.security]: any certificate is accepted, whoever made it, "
+      "7:30: warning: 'allow_invalid_certificates' in [rule.security]: any certificate is accepted, "
         + "for the set 'p' has enforce = false"),
     LoadRow(
       "anything goes since the set has expired",
@@ -326,7 +326,7 @@ import Testing
         + security("allow_invalid_certificates = true\npins = \"p\""),
       "3:11: warning: 'expires' in [pins.p]: the set has expired on 2026-01-01; what it pins is no longer enforced "
         + "(on_expiry = \"report\")",
-      "8:30: warning: 'allow_invalid_certificates' in [rule.security]: any certificate is accepted, whoever made it, "
+      "8:30: warning: 'allow_invalid_certificates' in [rule.security]: any certificate is accepted, "
         + "for the set 'p' has expired with on_expiry = \"report\""),
     LoadRow(
       "a set that is not there says enough", security("allow_invalid_certificates = true\npins = \"p\""),
@@ -364,11 +364,11 @@ import Testing
   ]
 
   private static let unvouched =
-    "invalid certificates are allowed, and the name on one proves nothing, for anybody can write it; pin the server's key "
+    "invalid certificates are allowed, and the name on one proves nothing, because anyone can write it; pin the server's key "
     + "('pins' with mode \"public-key\" or \"certificate\"), or trust its authority with 'anchors' and leave "
     + "'allow_invalid_certificates' out"
   private static let unchecked =
-    "any certificate is accepted, whoever made it, for nothing is checked and nothing is pinned; whoever is on the way can "
+    "any certificate is accepted, because nothing is checked and nothing is pinned; anyone on the way can "
     + "read and change what is sent"
 
   @Test(arguments: contradictions) func contradictionRows(row: LoadRow) { row.check(Self.world) }
@@ -403,8 +403,8 @@ import Testing
       "[defaults.security]\npins = \"p\"\n\(pins)" + rule("methods = [\"GET\"]", "min_tls = \"1.3\"")),
     LoadRow(
       "a tunnel of a rule that pins", pins + rule("connect = \"tunnel\"", "pins = \"p\""),
-      "5:11: warning: 'connect' in [rule]: \"tunnel\" lets bytes through unread, so that the rule's pins are not looked "
-        + "at in tunnels; \"verify\" and \"intercept\" look at them"),
+      "5:11: warning: 'connect' in [rule]: \"tunnel\" passes bytes unread, so the rule's pins are not checked "
+        + "in tunnels; \"verify\" and \"intercept\" look at them"),
     LoadRow(
       "a tunnel in spite of the defaults",
       "[defaults.security]\npins = \"p\"\n\(pins)" + rule("connect = \"tunnel\"", "")),
@@ -423,7 +423,7 @@ import Testing
   }
   private static let identity = "client_certificate = { certificate = \"client.pem\", key.file = \"client.key\" }"
   private static let noTunnel =
-    "no tunnel is held to these pins, for a rule with 'methods' or 'paths' is passed over when one is asked for; name them "
+    "these pins have no effect on tunnels: a rule with 'methods' or 'paths' does not decide a CONNECT; name them "
     + "in a rule without, or set 'connect'"
   private static let notShown =
     "it is not shown in tunnels of this rule: with connect = \"verify\" TLS is the client's own; \"intercept\" shows it"

@@ -70,8 +70,7 @@ import Testing
   @Test func aNameThatNobodyHasIsTold() {
     #expect(
       diagnostics("proxy_users = [\"ci\"]") == [
-        "s.toml:3:15: warning: 'proxy_users' in [rule]: nobody is meant by it, for [proxy] has no 'credentials' by which a "
-          + "client says who it is"
+        "s.toml:3:15: warning: 'proxy_users' in [rule]: this matches no client: [proxy] has no 'credentials'"
       ])
     #expect(
       diagnostics("proxy_users = [\"ci\", \"eve\"]\n[proxy]\ncredentials = \"ci:x\"") == [
@@ -183,7 +182,7 @@ import Testing
     #expect(open.assumptions.map(\.option) == [.client, .program, .proxyUser])
     #expect(open.passedOver.map(\.text) == ["clients: expected 10.0.3.0/24, seen a client whose address is not known"])
     var sender = Sender(client: Self.me, address: IPAddress("10.0.3.1"))
-    #expect(explain(sender).passedOver.map(\.text) == ["proxy_users: expected ci, seen a client that names nobody"])
+    #expect(explain(sender).passedOver.map(\.text) == ["proxy_users: expected ci, seen a client without a proxy user"])
     sender.proxyUser = "ci"
     #expect(
       explain(sender).passedOver.map(\.text) == [

@@ -201,8 +201,8 @@ import Testing
     #expect(
       try lines("enforce = false\nresponse.serializer = \"xml\"\n[proxy.limits]\nbuffered_body = \"3MiB\"") == [
         "response: xml", "status: 200-299, else annotated",
-        "content type: application/xml, text/xml, else let pass and logged (enforce = false)",
-        "body: well-formed, else let pass and logged (enforce = false)",
+        "content type: application/xml, text/xml, else allowed and logged (enforce = false)",
+        "body: well-formed, else allowed and logged (enforce = false)",
         "body above 3MiB: not looked at, and annotated",
       ])
   }

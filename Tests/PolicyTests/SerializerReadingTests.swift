@@ -440,7 +440,7 @@ import Testing
     LoadRow(
       "every link",
       "[defaults.request.throttle]\nrate = \"1KiB\"\nwhen = [\"unknown\", \"not-reachable\", \"wwan\", \"wifi\", \"wired\"]",
-      "3:8: warning: 'when' in [defaults.request.throttle]: every kind is listed, so that it always holds"),
+      "3:8: warning: 'when' in [defaults.request.throttle]: every kind is listed, so this always holds"),
   ]
 
   @Test(arguments: rows) func everythingElseIsSaidWhereItStands(row: LoadRow) { row.check() }
@@ -449,7 +449,7 @@ import Testing
 
   private static let reencode =
     "it does nothing with serializer = \"http\", which writes forms as they are; \"json\" and \"plist\" re-encode them"
-  private static let neither = "it does nothing, for there are neither 'parameters' nor 'transcode = true'"
+  private static let neither = "it has no effect: there are neither 'parameters' nor 'transcode = true'"
 
   static let idle: [LoadRow] = [
     LoadRow(
@@ -481,7 +481,7 @@ import Testing
       rule + "request.serializer = \"json\"\nrequest.on_conflict = \"pass\"\nrequest.parameters_in_uri = []",
       "3:22: warning: 'serializer' in [rule.request]: \(neither)",
       "4:23: warning: 'on_conflict' in [rule.request]: \(neither)",
-      "5:29: warning: 'parameters_in_uri' in [rule.request]: it does nothing, for there are no 'parameters'"),
+      "5:29: warning: 'parameters_in_uri' in [rule.request]: it has no effect: there are no 'parameters'"),
     LoadRow(
       "a style of nothing", rule + "request.query_style = { arrays = \"repeat\" }",
       "3:23: warning: 'query_style' in [rule.request]: \(neither)"),
@@ -503,7 +503,7 @@ import Testing
     LoadRow(
       "a rule that denies",
       rule + "action = \"deny\"\n[rule.request]\ntranscode = true",
-      "4:7: warning: [rule.request] does nothing in a rule that denies every request"),
+      "4:7: warning: [rule.request] has no effect in a rule that denies every request"),
   ]
 
   @Test(arguments: idle) func idleRows(row: LoadRow) { row.check() }

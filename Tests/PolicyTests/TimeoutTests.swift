@@ -63,7 +63,7 @@ import Testing
     ),
     (
       "action = \"deny\"\ntimeouts.connect = \"1s\"",
-      "4:1: warning: [rule.timeouts] does nothing in a rule that denies every request"
+      "4:1: warning: [rule.timeouts] has no effect in a rule that denies every request"
     ),
     (
       "hosts = [\"a.test\"]\ntimeouts.response_header = \"1s\"\ntimeouts.tunnel_idle = \"1s\"",

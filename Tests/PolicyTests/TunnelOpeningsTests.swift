@@ -62,7 +62,7 @@ import Testing
           + "case"),
       LoadRow(
         "in a rule that denies", "[[rule]]\nname = \"a\"\naction = \"deny\"\ntunnel_sni = \"any\"",
-        "4:14: warning: 'tunnel_sni' in [rule]: it does nothing in a rule that denies every request"),
+        "4:14: warning: 'tunnel_sni' in [rule]: it has no effect in a rule that denies every request"),
       LoadRow(
         "in a rule that intercepts", "[[rule]]\nname = \"a\"\nconnect = \"intercept\"\ntunnel_sni = \"any\"",
         "4:14: warning: 'tunnel_sni' in [rule]: it has no effect: connect = \"intercept\" opens no plain tunnel"),

@@ -30,7 +30,7 @@ import Testing
     ("upgrades = [\"h2c\"]", "3:13: warning: 'upgrades' in [rule]: 'h2c' is HTTP itself, which is never upgraded to"),
     ("upgrades = \"websocket\"", "3:12: error: 'upgrades' in [rule]: expected an array"),
     ("upgrades = [\"a\", \"A\"]", "3:18: warning: "),
-    ("action = \"deny\"\nupgrades = []", "4:12: warning: 'upgrades' in [rule]: it does nothing in a rule that denies"),
+    ("action = \"deny\"\nupgrades = []", "4:12: warning: 'upgrades' in [rule]: it has no effect in a rule that denies"),
   ]) func whatIsWrongIsSaid(lines: String, expected: String) {
     var files = DictionaryFiles()
     files.files["s.toml"] = Array("[[rule]]\nname = \"a\"\n\(lines)".utf8)

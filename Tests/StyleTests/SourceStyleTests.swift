@@ -1,12 +1,24 @@
 // The style of the sources, so that people need not keep it: what the formatter does not look at.
 
+import Glibc
 import Testing
 import Transport
 
 @Suite struct SourceStyleTests {
   private struct Source: Sendable {
     let path: String
+    let bytes: [UInt8]
     let lines: [[UInt8]]
+
+    /// The lines that hold one of these. A file is searched as a whole first: that is the library's work, and quick.
+    func places(of words: [String]) -> [String] {
+      let found = words.filter { word in
+        bytes.withUnsafeBytes { text in
+          text.baseAddress.map { memmem($0, text.count, word, word.utf8.count) != nil } ?? false
+        }
+      }
+      return found.isEmpty ? [] : places { line in found.contains { SourceStyleTests.holds(line, $0) } }
+    }
 
     /// Path and number of the lines that `holds` says yes to.
     func places(_ holds: ([UInt8]) -> Bool) -> [String] {
@@ -23,7 +35,7 @@ import Transport
     return paths.map { path in
       let bytes = (try? Files.read(path, limit: 1 << 20).get()) ?? []
       return Source(
-        path: String(path.dropFirst(root.count + 1)),
+        path: String(path.dropFirst(root.count + 1)), bytes: bytes,
         lines: bytes.split(separator: 0x0a, omittingEmptySubsequences: false).map { Array($0) })
     }
   }
@@ -32,9 +44,11 @@ import Transport
     sources("Sources/*/*.swift") + sources("Sources/*/*/*.swift") + sources("Sources/*/*/*/*.swift")
   private static let tests = sources("Tests/*Tests/*.swift") + sources("Tests/TestSupport/*.swift")
   private static let scripts = sources("Tests/*/*.py")
+  private static let documents =
+    sources("*.md") + sources("systemd/man/*") + sources("config/*.toml") + sources("config/policy.d/*.toml")
   private static let c = sources("Sources/*/*.c*") + sources("Sources/*/include/*.h")
 
-  private static func holds(_ line: [UInt8], _ text: String) -> Bool {
+  fileprivate static func holds(_ line: [UInt8], _ text: String) -> Bool {
     let wanted = Array(text.utf8)
     guard line.count >= wanted.count else { return false }
     for begin in 0...line.count - wanted.count where line[begin] == wanted[0] {
@@ -108,8 +122,29 @@ import Transport
       "\($0).md"
     }
     for source in Self.swift + Self.tests + Self.c {
-      let places = source.places { line in names.contains { Self.holds(line, $0) } }
+      let places = source.places(of: names)
       #expect(places.isEmpty, "write what it says, or name the manual page")
+    }
+  }
+
+  /// The formatter does not wrap comments.
+  @Test func commentsAreWithin120Columns() {
+    for source in Self.swift {
+      let places = source.places { line in
+        if line.count <= 120 { return false }
+        let text = String(decoding: line, as: UTF8.self)
+        return text.count > 120 && text.drop { $0 == " " }.hasPrefix("//")
+      }
+      #expect(places.isEmpty)
+    }
+  }
+
+  /// Words that read as translated: in comments, in messages, and in what operators read.
+  @Test func theWordsArePlain() {
+    let words = [" anew", "let pass ", "let pass,", "omebody", "so that nobody"]
+    for source in Self.swift + Self.documents {
+      let places = source.places(of: words)
+      #expect(places.isEmpty, "\(words)")
     }
   }
 
@@ -131,7 +166,7 @@ import Transport
   @Test func nothingIsLeftToDo() {
     let marks = ["TO" + "DO", "FIX" + "ME", "XX" + "X:"]
     for source in Self.swift + Self.tests + Self.c {
-      let places = source.places { line in marks.contains { Self.holds(line, $0) } }
+      let places = source.places(of: marks)
       #expect(places.isEmpty, "do it, or write an issue")
     }
   }
@@ -143,7 +178,7 @@ import Transport
     where ["Session", "HTTP1", "TLSWire", "Images", "Upstream", "Sharing", "History", "Asking"].contains(where: {
       source.path.hasPrefix("Sources/\($0)/")
     }) {
-      let places = source.places { line in ways.contains { Self.holds(line, $0) } }
+      let places = source.places(of: ways)
       #expect(places.isEmpty)
     }
   }

@@ -105,6 +105,10 @@ void cng_end(cng_session *session, uint32_t code);
 
 /// Whether another stream may be opened: numbers are left, and the peer goes on.
 bool cng_may_open(const cng_session *session);
+/// How many streams the peer lets be open at once, as far as it has said.
+uint32_t cng_peer_streams(const cng_session *session);
+/// Whether the peer accepts CONNECT with a protocol (RFC 8441, 3), as far as it has said.
+bool cng_peer_connects(const cng_session *session);
 const char *cng_error(int code);
 
 #endif

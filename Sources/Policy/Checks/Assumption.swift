@@ -1,24 +1,24 @@
-// What a question to `explain` leaves open: who asks, and by what link the machine leaves. Where a rule asks for it, the
-// answer says that it was taken for unknown. Tests: RouteExplanationTests.
+// What a question to `explain` leaves open: who asks, and the link that carries the default route. If a rule depends on
+// it, the answer reports that it was assumed to be unknown. Tests: RouteExplanationTests.
 
 extension Explanation {
-  /// Something that was not said and was taken for unknown, and for which the answer might be another.
+  /// A fact that was not given and was assumed to be unknown, although the answer may depend on it.
   public struct Assumption: Hashable, Sendable {
-    /// A rule that asks for it, and whose other conditions hold.
+    /// A rule that depends on it, and whose other conditions hold.
     public struct Asking: Hashable, Sendable {
       public let rule: String
       public let location: SourceLocation
     }
 
-    /// The option of the command by which it is said.
+    /// The command option that supplies it.
     public let option: SenderOption
     public let rules: [Asking]
   }
 }
 
 extension Asker {
-  /// `rules`: those that were looked at, the one that decides included. `holds`: whether all conditions of a rule do, for
-  /// such an asker.
+  /// `rules`: those that were examined, including the one that decides. `holds`: whether all conditions of a rule hold
+  /// for such an asker.
   func assumptions(of rules: ArraySlice<Rule>, holds: (Rule, Asker) -> Bool) -> [Explanation.Assumption] {
     var asking: [SenderOption: [Explanation.Assumption.Asking]] = [:]
     for rule in rules {
@@ -40,7 +40,7 @@ extension Explanation.Assumption {
   var text: String {
     let taken = option == .when ? "of a link that is \"unknown\"" : "of a \(option.rawValue) that is not known"
     let names = Rule.list(rules.map { "'\($0.rule)' (\($0.location))" })
-    return "asked without --\(option.rawValue), as \(taken): of another the answer may differ, for "
+    return "asked without --\(option.rawValue), as \(taken): of another the answer may differ, because "
       + (rules.count == 1 ? "rule \(names) asks for it" : "rules \(names) ask for it")
   }
 

@@ -1,4 +1,4 @@
-// Which hosts a number of patterns match for certain: what one rule covers of another. Tests: ShadowedRulesTests.
+// Which hosts a set of patterns certainly matches: what one rule covers of another. Tests: ShadowedRulesTests.
 
 import Bytes
 
@@ -15,7 +15,7 @@ struct CoveredHosts {
   var isAny: Bool { patterns.contains(.any) }
   var isEmpty: Bool { patterns.isEmpty }
 
-  /// Adds the hosts of a condition; an empty list is any host.
+  /// Adds the hosts of a condition; an empty list means any host.
   mutating func insert(_ hosts: [HostPattern]) {
     for host in hosts.isEmpty ? [.any] : hosts where patterns.insert(host).inserted {
       if case .block(let block) = host { blocks.append(block) }
@@ -36,7 +36,7 @@ struct CoveredHosts {
     }
   }
 
-  /// Every pattern but `*` that matches whatever `pattern` does, itself included; none for an address.
+  /// Every pattern except `*` that matches whatever `pattern` does, itself included; none for an address.
   static func covering(_ pattern: HostPattern) -> [HostPattern] {
     switch pattern {
     case .any, .block: []

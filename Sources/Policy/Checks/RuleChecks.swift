@@ -1,9 +1,10 @@
-// What several keys, or several rules, say together: looked at when every file has been read, for [defaults], [pins.*]
-// and [routes.*] may stand behind the rules. Tests: RuleReadingTests, SecurityReadingTests, SerializerReadingTests, ShadowedRulesTests.
+// Checks that involve several keys or several rules. They run after every file has been read, because [defaults],
+// [pins.*] and [routes.*] may come after the rules. Tests: RuleReadingTests, SecurityReadingTests,
+// SerializerReadingTests, ShadowedRulesTests.
 
 extension ConfigurationReading {
-  /// Checks every rule against itself and those before it. Of a rule with an error nothing more is said than that: what
-  /// is wrong already would only be said twice.
+  /// Checks every rule by itself and against those before it. A rule with an error gets no further messages: they would
+  /// only repeat it.
   func checkRules() {
     checkDefaultSecurity()
     checkDefaultSerializers()
@@ -47,7 +48,7 @@ extension ConfigurationReading {
 
   // MARK: Keys that do nothing
 
-  /// Of a rule that denies every pattern can match: it takes one reading of a path.
+  /// In a rule that denies, every pattern can match: one reading of a path is enough.
   private func warnOfIdlePaths(_ rule: RuleDraft) {
     guard !rule.isStrict, let setting = rule.settings["paths"], case .array(let values) = setting.value.content
     else { return }
@@ -71,20 +72,20 @@ extension ConfigurationReading {
         .warning, setting.source, setting.keyBegin, "[rule.ask] has no effect without action = \"ask\"")
     }
     if !denies {
-      rule.settings["reason"].map { warning($0, "it is never shown, for the rule denies nothing") }
+      rule.settings["reason"].map { warning($0, "it is never shown: the rule denies nothing") }
     }
     if !denies, !rule.enforce { warnOfIdleEnforce(rule) }
     if rule.action == .deny, rule.enforce { warnOfDeadKeys(rule) }
     if rule.upgrade, !rule.matches(.http), let setting = rule.settings["upgrade"] {
-      warning(setting, "it does nothing, for 'schemes' leaves out http")
+      warning(setting, "it has no effect: 'schemes' leaves out http")
     }
     warnOfConnect(rule)
     warnOfIdleNameCheck(rule)
     if rule.action != .deny || !rule.enforce { warnOfPins(rule) }
   }
 
-  /// What a rule that denies nothing can still refuse: tunnels by their port or their first bytes, addresses, answers that take too long, certificates, and bodies
-  /// and responses that its serializers do not take.
+  /// A rule that denies nothing can still refuse: tunnels by their port or their first bytes, addresses, slow
+  /// responses, certificates, and bodies and responses that its serializers reject.
   private func warnOfIdleEnforce(_ rule: RuleDraft) {
     guard rule.denyAddresses == nil, rule.redirects == .pass, rule.target == nil,
       rule.request.timeoutMilliseconds == nil,
@@ -98,11 +99,11 @@ extension ConfigurationReading {
     warning(
       setting,
       usesTLS
-        ? "the rule denies nothing; all that this changes is that a certificate which does not hold is let pass and logged"
-        : "it changes nothing, for the rule denies nothing")
+        ? "the rule denies nothing; the only effect is that an invalid certificate is allowed and logged"
+        : "it has no effect: the rule denies nothing")
   }
 
-  /// Whether a tunnel of the rule can be refused by its port or its first bytes.
+  /// Whether a tunnel of the rule can be refused for its port or its first bytes.
   private func looksAtTunnels(_ rule: RuleDraft) -> Bool {
     rule.matches(.https) && (rule.tunnelSNI == .match || configuration.proxy.defaultAction == .deny)
   }
@@ -112,28 +113,28 @@ extension ConfigurationReading {
       guard let setting = rule.settings[key] else { continue }
       report(
         .warning, setting.source, setting.keyBegin,
-        "[rule.\(key)] does nothing in a rule that denies every request")
+        "[rule.\(key)] has no effect in a rule that denies every request")
     }
     for key in ["deny_addresses", "tunnel_sni", "upgrade", "upgrades", "protocols", "redirects", "target", "route"] {
-      rule.settings[key].map { warning($0, "it does nothing in a rule that denies every request") }
+      rule.settings[key].map { warning($0, "it has no effect in a rule that denies every request") }
     }
   }
 
   private func warnOfConnect(_ rule: RuleDraft) {
     guard let connect = rule.connect, let setting = rule.settings["connect"] else { return }
     if !rule.matches(.https) {
-      warning(setting, "a tunnel counts as https, which 'schemes' leaves out, so that this is never used")
+      warning(setting, "a tunnel counts as https, which 'schemes' leaves out, so this is never used")
     } else if rule.action == .deny, connect != .deny {
-      warning(setting, "'action = \"deny\"' denies tunnels too, so that \"\(connect.rawValue)\" does nothing")
+      warning(setting, "'action = \"deny\"' denies tunnels too, so \"\(connect.rawValue)\" has no effect")
     } else if connect == .tunnel, rule.namesPins {
       warning(
         setting,
-        "\"tunnel\" lets bytes through unread, so that the rule's pins are not looked at in tunnels; \"verify\" and "
+        "\"tunnel\" passes bytes unread, so the rule's pins are not checked in tunnels; \"verify\" and "
           + "\"intercept\" look at them")
     }
   }
 
-  /// `tunnel_sni` speaks of plain tunnels alone.
+  /// `tunnel_sni` applies only to plain tunnels.
   private func warnOfIdleNameCheck(_ rule: RuleDraft) {
     guard let setting = rule.settings["tunnel_sni"], rule.action != .deny || !rule.enforce else { return }
     if !rule.matches(.https) {
@@ -167,7 +168,7 @@ extension RuleDraft {
   /// Whether the rule's own table names a set that pins.
   fileprivate var namesPins: Bool { security?.pinSet?.isPinning ?? false }
 
-  /// Whether tunnels of the rule are verified, as it says or because it pins.
+  /// Whether tunnels of the rule are verified, because it says so or because it pins.
   fileprivate var verifiesTunnels: Bool {
     if let connect { return connect == .verify }
     return !isAboutRequests && !upgrade && effectiveSecurity?.pinSet?.isPinning ?? false

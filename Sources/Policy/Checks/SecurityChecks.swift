@@ -1,6 +1,6 @@
-// [rule.security], [defaults.security] and [routes.NAME.security] as a whole: names that refer to nothing, and keys that contradict each other,
-// of which one may be inherited. A contradiction is told where the rule says its part of it; where all of it is
-// inherited, it has been told of [defaults.security]. Tests: SecurityReadingTests.
+// [rule.security], [defaults.security] and [routes.NAME.security] as a whole: names that refer to nothing, and keys
+// that contradict each other, one of which may be inherited. A contradiction is reported at the rule's own part in it.
+// If all of it is inherited, it has been reported at [defaults.security]. Tests: SecurityReadingTests.
 
 import Security
 
@@ -10,7 +10,7 @@ extension ConfigurationReading {
     check(SecurityScope(own: defaultSecurity, effective: defaultSecurity))
   }
 
-  /// Looks up what the rule's security refers to, merges it with what it inherits, and checks what comes of it.
+  /// Looks up what the rule's security refers to, merges it with what it inherits, and checks the result.
   func checkSecurity(_ rule: inout RuleDraft) {
     guard let own = rule.security else { return }
     let errorsBefore = errorCount
@@ -21,7 +21,7 @@ extension ConfigurationReading {
     if errorCount > errorsBefore { rule.isSound = false }
   }
 
-  /// The same of a route's table. It inherits nothing: [defaults.security] speaks of origins, and a parent is none.
+  /// The same for a route's table. It inherits nothing: [defaults.security] is about origins, and a parent is not one.
   func checkSecurity(ofRoute own: SecurityDraft) {
     resolvePins(own)
     check(SecurityScope(own: own, effective: own))
@@ -41,7 +41,7 @@ extension ConfigurationReading {
 
   // MARK: Anchors
 
-  /// A rule whose anchors are the system's takes those of [trust], which must be the system's then.
+  /// A rule with the system's anchors uses those of [trust], which must then be the system's.
   private func checkAnchors(_ scope: SecurityScope) {
     guard case .system = scope.own.anchors, configuration.trust != .system, let setting = scope.own.settings["anchors"]
     else { return }
@@ -57,26 +57,26 @@ extension ConfigurationReading {
     let effective = scope.effective
     let keys = ["allow_invalid_certificates", "validates_domain_name", "pins"]
     guard effective.allowInvalidCertificates == true, let setting = scope.blamed(keys) else { return }
-    // A set that is not there, or has an error, has been told of.
+    // A missing set, or an error in it, has already been reported.
     if effective.settings["pins"] != nil, effective.pinSet == nil { return }
     if let set = effective.pinSet, set.isPinning {
       guard let why = leniency(set) else { return }
-      warning(setting, "any certificate is accepted, whoever made it, \(why)")
+      warning(setting, "any certificate is accepted, \(why)")
     } else if effective.validatesDomainName ?? true {
       error(
         setting,
-        "invalid certificates are allowed, and the name on one proves nothing, for anybody can write it; pin the "
+        "invalid certificates are allowed, and the name on one proves nothing, because anyone can write it; pin the "
           + "server's key ('pins' with mode \"public-key\" or \"certificate\"), or trust its authority with 'anchors' "
           + "and leave 'allow_invalid_certificates' out")
     } else {
       warning(
         setting,
-        "any certificate is accepted, whoever made it, for nothing is checked and nothing is pinned; whoever is on the "
+        "any certificate is accepted, because nothing is checked and nothing is pinned; anyone on the "
           + "way can read and change what is sent")
     }
   }
 
-  /// Why a set of pins would not refuse anything just now; nil where it does.
+  /// Why a set of pins would refuse nothing at present; nil if it would.
   private func leniency(_ set: PinSet) -> String? {
     if !set.enforce { return "for the set \(set.name.quoted) has enforce = false" }
     if !set.failsOnExpiry, set.isExpired(at: now) {
@@ -103,7 +103,7 @@ extension ConfigurationReading {
         : "\"\(maximum.rawValue)\" is below 'min_tls', which is \"\(minimum.rawValue)\"\(place)")
   }
 
-  /// OpenSSL speaks TLS 1.0 and 1.1 at its lowest security level alone, whatever the versions say.
+  /// OpenSSL supports TLS 1.0 and 1.1 only at its lowest security level, whatever the versions say.
   private func warnOfOldVersions(_ scope: SecurityScope, _ minimum: TLSVersion, _ maximum: TLSVersion) {
     guard minimum < .tls12, let setting = scope.blamed(["min_tls"]),
       !(scope.effective.ciphers?.contains("@SECLEVEL=0") ?? false)
@@ -124,11 +124,11 @@ extension ConfigurationReading {
   }
 }
 
-/// A security table, and what comes of it together with what it inherits.
+/// A security table, and the result of merging it with what it inherits.
 private struct SecurityScope {
   let own: SecurityDraft
   let effective: SecurityDraft
 
-  /// The first of the keys that the table itself sets; nil where all that matters is inherited.
+  /// The first of the keys that the table itself sets; nil if all of them are inherited.
   func blamed(_ keys: [String]) -> Setting? { keys.lazy.compactMap { own.settings[$0] }.first }
 }

@@ -1,6 +1,7 @@
-// What several keys of request and response tables say together, of which some may be inherited: parameters that cannot be
-// written, and keys that do nothing. It is told where the rule says its part of it; where all of it is inherited, it has
-// been told of [defaults]. Tests: SerializerReadingTests, ParameterReadingTests, ResponseReadingTests.
+// Checks that involve several keys of request and response tables, some of which may be inherited: parameters that
+// cannot be written, and keys without effect. A fault is reported at the rule's own part in it. If all of it is
+// inherited, it has been reported at [defaults]. Tests: SerializerReadingTests, ParameterReadingTests,
+// ResponseReadingTests.
 
 import Serialization
 
@@ -12,7 +13,7 @@ extension ConfigurationReading {
     checkStyle(own, effective: own)
   }
 
-  /// Checks what comes of the rule's serializer together with what it inherits.
+  /// Checks the rule's serializer after merging it with what it inherits.
   func checkSerializers(_ rule: inout RuleDraft) {
     guard let own = rule.request.serializer else { return }
     let errorsBefore = errorCount
@@ -26,7 +27,7 @@ extension ConfigurationReading {
 
   // MARK: Parameters that cannot be written
 
-  /// What one table says has been counted when it was read.
+  /// The contents of a single table were counted when it was read.
   private func checkSize(_ own: SerializerDraft, effective: SerializerDraft) {
     guard own.parameters != nil, let setting = own.settings["parameters"],
       let excess = effective.parameters?.size.excess
@@ -34,7 +35,7 @@ extension ConfigurationReading {
     error(setting, "expected \(excess), together with the parameters of [defaults.request]")
   }
 
-  /// Whether the style has a way to write the parameters, and they are not too long then.
+  /// Whether the style can express the parameters, and they are not too long then.
   private func checkStyle(_ own: SerializerDraft, effective: SerializerDraft) {
     guard let setting = own.settings["query_style"] ?? own.settings["encoding"] ?? own.settings["parameters"],
       let serialization = effective.serialization
@@ -48,13 +49,13 @@ extension ConfigurationReading {
       }
     }
     let most = ParameterSize.mostEncodedBytes
-    // What is too long in any style has been reported where it was read.
+    // What is too long in any style has already been reported.
     if serialization.query.count > most, effective.parameters?.size.excess == nil {
       error(setting, "expected at most \(most) bytes of parameters when written in this style and encoding")
     }
   }
 
-  /// Whether the encoding has every character of the parameters. Of a secret the name alone is told.
+  /// Whether the encoding has every character of the parameters. For a secret only the name is reported.
   private func checkEncoding(_ own: SerializerDraft, effective: SerializerDraft) {
     guard let encoding = effective.encoding?.encoding else { return }
     let ownKeys = Set(own.parameters?.parameters.map(\.entry.key) ?? [])
@@ -62,7 +63,7 @@ extension ConfigurationReading {
       let entry = parameter.entry
       if encoding.canEncode(entry.key), entry.value.fits(encoding) { continue }
       let key = ownKeys.contains(entry.key) ? "parameters" : "encoding"
-      // Where both are inherited it has been told of [defaults.request].
+      // If both are inherited it has been reported at [defaults.request].
       guard let setting = own.settings[key] else { continue }
       let name = String(decoding: entry.key, as: UTF8.self).quoted
       error(setting, "the parameter \(name) holds a character that the encoding \(encoding.name.quoted) does not have")
@@ -129,10 +130,10 @@ extension ConfigurationReading {
     let hasParameters = !(effective.parameters?.parameters.isEmpty ?? true)
     let transcodes = effective.transcodes ?? false
     if !hasParameters, own.methodsInURI != nil, let setting = own.settings["parameters_in_uri"] {
-      warning(setting, "it does nothing, for there are no 'parameters'")
+      warning(setting, "it has no effect: there are no 'parameters'")
     }
     if hasParameters || transcodes { return }
-    let idle = "it does nothing, for there are neither 'parameters' nor 'transcode = true'"
+    let idle = "it has no effect: there are neither 'parameters' nor 'transcode = true'"
     if own.format ?? .http != .http { own.settings["serializer"].map { warning($0, idle) } }
     own.settings["on_conflict"].map { warning($0, idle) }
     own.settings["query_style"].map { warning($0, idle) }
@@ -154,9 +155,9 @@ extension ConfigurationReading {
       let setting = own.settings["serializer"]
     else { return }
     if kinds[http...].contains(where: { $0 != .http }) {
-      warning(setting, "what stands behind \"http\" is never asked, for \"http\" accepts every body")
+      warning(setting, "what stands behind \"http\" is never asked: \"http\" accepts every body")
     } else if kinds.contains(where: { $0 != .http }), !(effective.removesNulls ?? false) {
-      warning(setting, "no body is checked, for \"http\" accepts what the others do not")
+      warning(setting, "no body is checked: \"http\" accepts what the others do not")
     }
   }
 
@@ -165,7 +166,7 @@ extension ConfigurationReading {
       effective.settings["serializer"] == nil || effective.kinds != nil,
       !(effective.kinds ?? [.http]).contains(.json)
     else { return }
-    warning(setting, "it does nothing, for no serializer is \"json\"")
+    warning(setting, "it has no effect: no serializer is \"json\"")
   }
 }
 
@@ -180,7 +181,7 @@ extension ConfigurationReading {
 }
 
 extension ParameterValue {
-  /// Whether an array in it holds a table or an array.
+  /// Whether an array in it contains a table or an array.
   fileprivate var nestsInArrays: Bool {
     switch self {
     case .array(let elements): elements.contains(where: \.isContainer)
@@ -191,6 +192,6 @@ extension ParameterValue {
 }
 
 extension SerializerDraft {
-  /// Whether every key that is there was read.
+  /// Whether every key was read without error.
   fileprivate var isSound: Bool { settings["serializer"] == nil || format != nil }
 }

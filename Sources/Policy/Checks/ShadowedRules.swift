@@ -1,15 +1,15 @@
 // Rules that can never match, because an earlier rule holds whenever they do.
 //
-// Only single rules are compared: that two earlier ones together leave nothing is not noticed. Whatever is reported is
-// true. An earlier rule that covers a rule must cover its first host, so that candidates are looked up by that host's
-// name and parents, as requests are; of those at most `mostCandidates` are compared. Tests: ShadowedRulesTests.
+// Only single rules are compared: two earlier ones that together leave nothing go unnoticed. Every report is true. An
+// earlier rule that covers a rule must cover its first host. So candidates are looked up by that host's name and
+// parents, as for requests; at most `mostCandidates` of them are compared. Tests: ShadowedRulesTests.
 
 import Bytes
 
 /// Finds, rule by rule in their order, the first rule that shadows each.
 struct ShadowedRules {
-  /// Most earlier rules that one rule is compared with: 10,000 rules for any host must still load at once, and a warning
-  /// less is no harm.
+  /// Most earlier rules that one rule is compared with: 10,000 rules for any host must still load at once, and a
+  /// missing warning does no harm.
   static let mostCandidates = 256
 
   private struct Entry {
@@ -22,12 +22,12 @@ struct ShadowedRules {
   }
 
   private var entries: [Entry] = []
-  /// Indices into `entries` by host pattern; those for any host stand under `.any`.
+  /// Indices into `entries` by host pattern; those for any host are under `.any`.
   private var byHost: [HostPattern: [Int]] = [:]
   private var blockLengths: Set<Int> = []
 
-  /// The number of the earlier rule that holds whenever this one does, if there is one; remembers the rule either way.
-  /// `denies`: as `PathCondition` has it.
+  /// The number of the earlier rule that holds whenever this one does, if there is one. Remembers the rule in either
+  /// case. `denies`: as in `PathCondition`.
   mutating func shadow(
     of conditions: Rule.Conditions, connect: ConnectTreatment?, denies: Bool, refusesTunnels: Bool, number: Int
   ) -> Int? {
@@ -35,7 +35,7 @@ struct ShadowedRules {
       compared: ComparedConditions(conditions: conditions, isStrict: denies), hosts: CoveredHosts(conditions.hosts),
       isStrict: denies || refusesTunnels, matchesTunnels: connect != nil || !conditions.areAboutRequests,
       number: number)
-    // Of a rule whose users are all unknown it has been said that nobody is meant by them.
+    // A rule whose users are all unknown has already been reported: it matches nobody.
     let shadow = conditions.users == [] ? nil : candidates(for: entry).first { Self.covers(entries[$0], entry) }
     remember(entry)
     return shadow.map { entries[$0].number }
@@ -58,7 +58,7 @@ struct ShadowedRules {
     return Array(numbers.sorted().prefix(Self.mostCandidates))
   }
 
-  /// Every pattern that matches whatever `pattern` does and may stand in the table.
+  /// Every pattern that matches whatever `pattern` does and may be in the table.
   static func covering(_ pattern: HostPattern, blockLengths: Set<Int>) -> [HostPattern] {
     guard case .block(let block) = pattern else { return [.any] + CoveredHosts.covering(pattern) }
     return [.any]
@@ -68,7 +68,7 @@ struct ShadowedRules {
   }
 
   private static func covers(_ wide: Entry, _ narrow: Entry) -> Bool {
-    // Of a tunnel no condition on requests is asked: each kind of request is a question of its own.
+    // Conditions on requests are not evaluated for a tunnel, so each kind of request is compared separately.
     let schemes = narrow.compared.conditions.schemes
     let hasTunnels = narrow.matchesTunnels && (schemes.isEmpty || schemes.contains(.https))
     if hasTunnels, !wide.matchesTunnels { return false }
@@ -76,8 +76,8 @@ struct ShadowedRules {
       && Rule.Conditions.cover(wide.compared, narrow.compared, [.sender, .request, .destination])
   }
 
-  /// Of a client in doubt a rule that refuses matches, and no other does: what asks who the client is and allows does not
-  /// cover one that refuses.
+  /// For a client in doubt a rule that refuses matches, and no other does. So a rule that depends on the client and
+  /// allows does not cover one that refuses.
   private static func coversDoubt(_ wide: Entry, _ narrow: Entry) -> Bool {
     wide.compared.conditions.asksFor.isEmpty || wide.isStrict || !narrow.isStrict
   }

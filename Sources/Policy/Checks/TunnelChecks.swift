@@ -1,5 +1,6 @@
-// What of a rule has no effect on https, as programs reach it through tunnels that nobody opens; what it sends in the clear;
-// and pins where no TLS is. One warning a rule and deciding rule, where the first of the keys stands. Tests: TunnelChecksTests.
+// Warnings about https: settings of a rule without effect, because programs reach https through tunnels and no rule
+// intercepts them; secrets sent in the clear; and pins where no TLS is used. One warning per rule and deciding rule, at
+// the first of the keys. Tests: TunnelChecksTests.
 
 import Bytes
 
@@ -46,7 +47,7 @@ extension ConfigurationReading {
     {
       warning(
         setting,
-        "no tunnel is held to these pins, for a rule with 'methods' or 'paths' is passed over when one is asked for; "
+        "these pins have no effect on tunnels: a rule with 'methods' or 'paths' does not decide a CONNECT; "
           + "name them in a rule without, or set 'connect'")
     }
   }
@@ -138,7 +139,8 @@ extension ConfigurationReading {
     return rule == number ? "this rule" : "rule \(rules[rule].name.quoted) (\(rules[rule].location))"
   }
 
-  /// The line to add, and where: in this rule, unless an earlier one decides, or it denies, which would deny tunnels too.
+  /// The line to add, and where: in this rule, unless an earlier one decides, or it denies and so would deny tunnels
+  /// too.
   private func advice(_ outcome: TunnelOutcomes.Outcome, _ number: Int) -> String {
     let line = "connect = \"intercept\""
     if let rule = outcome.rule, rule < number || rules[number].action == .deny && rule != number {
@@ -158,7 +160,7 @@ extension ConfigurationReading {
     var told: Set<String> = []
     func warn(_ setting: Setting, isDigest: Bool = false) {
       guard told.insert("\(setting.table) \(setting.key)").inserted else { return }
-      // Digest hides the password from those who listen, not from those who then guess it.
+      // Digest hides the password from eavesdroppers, but they can then try to guess it.
       let what =
         isDigest
         ? "digest answers, from which a weak password can be guessed, leave in the clear"
@@ -177,7 +179,7 @@ extension ConfigurationReading {
     host.address.flatMap { AddressBlock("\($0)") }.map(HostPattern.block) ?? .name(host.bytes.span.string)
   }
 
-  /// What never leaves the machine is read by no one on the way.
+  /// Bytes that never leave the machine cannot be read on the way.
   private func isOfThisMachine(_ rule: RuleDraft) -> Bool {
     let hosts = rule.target.map { [Self.pattern($0.host)] } ?? rule.conditions.hosts
     return !hosts.isEmpty

@@ -1,9 +1,9 @@
-// What `explain` leads with, of an https URL: that what would be done with the request has no effect, as programs reach
-// https through a tunnel that stays closed. Tests: test_check_tunnels.py.
+// The note at the beginning of `explain` for an https URL: the settings for the request have no effect, because
+// programs reach https through a tunnel, and it is not intercepted. Tests: test_check_tunnels.py.
 
 extension Explanation {
-  /// What has to be said before all else of a request that reaches its host through `tunnel`; nil where the tunnel is
-  /// intercepted, or nothing would be done with the request.
+  /// The note for a request that reaches its host through `tunnel`; nil if the tunnel is intercepted, or nothing would
+  /// be done with the request.
   public func note(through tunnel: Explanation) -> String? {
     guard let treatment = tunnel.security?.treatment ?? (tunnel.decision.verdict == .deny ? .deny : nil) else {
       return nil

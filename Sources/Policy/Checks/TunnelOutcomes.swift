@@ -1,15 +1,15 @@
-// What becomes of the tunnels to the hosts of a rule: which rule decides a CONNECT by the clients that the rule speaks of,
-// and how. Programs reach https through tunnels, so what a rule says of requests holds there only where the tunnel is
-// intercepted.
+// The outcome of tunnels to the hosts of a rule: which rule decides a CONNECT from the clients that the rule is about,
+// and how. Programs reach https through tunnels, so the rule's settings for requests have an effect only if the tunnel
+// is intercepted.
 //
-// Hosts are judged by specimens: a name that a pattern matches and no narrower one does, and then each narrower pattern by
-// itself. A tunnel to port 443 is asked about where the rule names no ports. Tests: TunnelChecksTests.
+// Hosts are represented by specimens: a name that a pattern matches and no narrower one does, and each narrower pattern
+// by itself. If the rule names no ports, a tunnel to port 443 is examined. Tests: TunnelChecksTests.
 
 import Bytes
 
 struct TunnelOutcomes {
-  /// Most rules that are looked at for one host, and most narrower patterns for one rule: 10,000 rules for any host must
-  /// still load at once, and a warning less is no harm.
+  /// Most rules that are examined for one host, and most narrower patterns for one rule: 10,000 rules for any host must
+  /// still load at once, and a missing warning does no harm.
   static let mostCandidates = 256
   static let mostNarrower = 64
 
@@ -24,7 +24,7 @@ struct TunnelOutcomes {
     var decidesTunnels: Bool { allowsHTTPS && (connect != nil || !isAboutRequests) }
     var allowsHTTPS: Bool { conditions.schemes.isEmpty || conditions.schemes.contains(.https) }
 
-    /// Whether it holds for all for whom `narrow` does, as far as conditions on `subject` go.
+    /// Whether it holds whenever `narrow` does, considering only conditions on `subject`.
     func covers(_ narrow: Entry, _ subject: ConditionSubject) -> Bool {
       Rule.Conditions.cover(
         ComparedConditions(conditions: conditions, isStrict: false),
@@ -38,7 +38,7 @@ struct TunnelOutcomes {
     let treatment: ConnectTreatment
   }
 
-  /// An outcome and the hosts that it is of, as an operator writes them.
+  /// An outcome and its hosts, as an operator writes them.
   struct Finding {
     let outcome: Outcome
     var hosts: [String]
@@ -50,16 +50,16 @@ struct TunnelOutcomes {
   private let treatmentOfOthers: ConnectTreatment
   private let listsPorts: Bool
   private var byHost: [HostPattern: [Int]] = [:]
-  /// Of those, the rules that decide tunnels.
+  /// The rules among them that decide tunnels.
   private var decidingByHost: [HostPattern: [Int]] = [:]
   private var blockLengths: Set<Int> = []
-  /// Patterns of rules that decide tunnels, in the order of the rules: the first of them, those of addresses, and by each
-  /// name that they are at or below.
+  /// Patterns of rules that decide tunnels, in the order of the rules: the first of them, those of addresses, and by
+  /// each name that they are at or below.
   private var deciding: [HostPattern] = []
   private var decidingBlocks: [HostPattern] = []
   private var decidingBelow: [String: [HostPattern]] = [:]
 
-  /// `treatmentOfOthers`: of tunnels that no rule matches. `listsPorts`: only what is listed goes out.
+  /// `treatmentOfOthers`: for tunnels that no rule matches. `listsPorts`: only listed destinations are reachable.
   init(_ entries: [Entry], treatmentOfOthers: ConnectTreatment, listsPorts: Bool) {
     self.entries = entries
     self.treatmentOfOthers = treatmentOfOthers
@@ -95,7 +95,7 @@ struct TunnelOutcomes {
 
   // MARK: One rule
 
-  /// What becomes of the tunnels to the hosts of rule `number`, as far as an https request inside could be the rule's.
+  /// The outcome of the tunnels to the hosts of rule `number`, as far as an https request inside could be the rule's.
   func findings(of number: Int) -> [Finding] {
     let entry = entries[number]
     guard entry.allowsHTTPS, entry.isSound else { return [] }
@@ -127,14 +127,14 @@ struct TunnelOutcomes {
   private func outcomes(of number: Int, to host: HostPattern) -> Set<Outcome> {
     var outcomes: Set<Outcome> = []
     let ports = entries[number].conditions.ports
-    // Whoever names port 80 means http.
+    // A rule that names port 80 means http.
     for port in ports.isEmpty ? [Scheme.https.defaultPort] : ports where port != Scheme.http.defaultPort {
       outcomes.formUnion(self.outcomes(of: number, to: host, port) ?? [])
     }
     return outcomes
   }
 
-  /// nil: no https request to the host is the rule's, or nobody can say.
+  /// nil: no https request to the host is the rule's, or it is unknown.
   private func outcomes(of number: Int, to host: HostPattern, _ port: UInt16) -> Set<Outcome>? {
     let rule = entries[number]
     var outcomes: Set<Outcome> = []
@@ -151,7 +151,8 @@ struct TunnelOutcomes {
         !entry.conditions.isApart(from: rule.conditions)
       else { continue }
       let covers = entry.covers(rule, .sender)
-      // What comes first and takes every request leaves none to this rule; what takes those of some clients leaves the others.
+      // An earlier rule that takes every request leaves none to this one; a rule that takes those of some clients
+      // leaves the others.
       if candidate < number {
         if covers, entry.covers(rule, .request) { return nil }
         if !entry.isAboutRequests { continue }
@@ -184,10 +185,10 @@ struct TunnelOutcomes {
 
   // MARK: Hosts
 
-  /// Label of a name that nobody has a rule for.
+  /// Label of a name that no rule mentions.
   private static let label = "x--any--x"
 
-  /// Names and addresses that stand for a pattern, with what they stand for.
+  /// Names and addresses that represent a pattern, with what they represent.
   private static func specimens(_ pattern: HostPattern) -> [(host: HostPattern, name: String)] {
     switch pattern {
     case .any: [(.name("\(label).\(label)"), "*")]
@@ -204,7 +205,7 @@ struct TunnelOutcomes {
     }
   }
 
-  /// Patterns of rules that decide tunnels which match nothing but what `patterns` do.
+  /// Patterns of rules that decide tunnels and match only what `patterns` match.
   private func narrower(than patterns: [HostPattern]) -> [HostPattern] {
     var found: [HostPattern] = []
     for wide in patterns where found.count < Self.mostNarrower {
@@ -221,7 +222,8 @@ struct TunnelOutcomes {
     return Array(found.prefix(Self.mostNarrower))
   }
 
-  /// The first rules that match a host and the first that decide its tunnels, in their order, and whether these are all.
+  /// The first rules that match a host and the first that decide its tunnels, in their order, and whether these are
+  /// all.
   private func candidates(_ host: HostPattern) -> (numbers: [Int], isWhole: Bool) {
     var numbers: [Int] = []
     var count = 0

@@ -1,6 +1,6 @@
 // `sallyport diff`: what two policies decide differently, without any request having been made.
 //
-// Both are asked, by the engine that decides, for the requests that `WitnessRequests` makes from their rules. Differences are
+// The engine decides the requests that `WitnessRequests` makes from the rules, under both policies. Differences are
 // grouped by what decided before and after, each with the first request that shows it, which is the simplest.
 // Tests: PolicyComparisonTests, test_diff.py.
 
@@ -17,7 +17,7 @@ public struct PolicyDifference: Sendable {
     case otherwise
   }
 
-  /// What one of the policies says.
+  /// The result under one of the policies.
   public struct Side: Sendable {
     public let verdict: Decision.Verdict
     public let rule: Rule?
@@ -28,13 +28,13 @@ public struct PolicyDifference: Sendable {
   public let kind: Kind
   public let old: Side
   public let new: Side
-  /// What else differs: `connect "tunnel" → "intercept"`; empty where only the rule does.
+  /// What else differs: `connect "tunnel" → "intercept"`; empty if only the rule does.
   public let changes: [String]
-  /// The first request that shows it, as `explain` takes it.
+  /// The first request that shows it, in the form that `explain` accepts.
   public let witness: String
   /// How many of the requests show it.
   public fileprivate(set) var requests: Int
-  /// Hosts of these, `mostHosts` at most.
+  /// Hosts of these, at most `mostHosts`.
   public fileprivate(set) var hosts: [String]
   public fileprivate(set) var moreHosts = 0
 
@@ -44,9 +44,9 @@ public struct PolicyDifference: Sendable {
 public struct PolicyComparison: Sendable {
   /// Newly denied first, then newly allowed.
   public private(set) var differences: [PolicyDifference] = []
-  /// How many requests both were asked about.
+  /// How many requests were compared.
   public private(set) var requests = 0
-  /// false: there are more rules than requests could be made of.
+  /// false: the rules would give more requests than can be compared.
   public private(set) var isComplete = true
 
   public func count(_ kind: PolicyDifference.Kind) -> Int {
@@ -85,7 +85,7 @@ private struct Comparing {
     self.own = own
   }
 
-  /// What belongs together.
+  /// The key that groups differences.
   private struct Key: Hashable {
     let kind: PolicyDifference.Kind
     let old: Decision.Reason
@@ -95,7 +95,7 @@ private struct Comparing {
     let changes: [String]
   }
 
-  /// What is done depends on this and little else, and is put into words to be compared.
+  /// The treatment depends on this and little else. It is compared as text.
   private struct Treated: Hashable {
     let oldRule: Int?
     let newRule: Int?
@@ -158,7 +158,7 @@ private struct Comparing {
       old.routeNames(of: before.last.decision, on: nil), new.routeNames(of: after.last.decision, on: nil),
     ].map { "[\($0.map(\.inTOML).joined(separator: ", "))]" }
     if routes[0] != routes[1] { changes.append("route \(routes[0]) → \(routes[1])") }
-    // A tunnel that one of them reads and the other does not says it by `connect`.
+    // If only one of them intercepts the tunnel, the difference in `connect` shows it.
     guard (before.request == nil) == (after.request == nil) else { return changes }
     let key = Treated(
       oldRule: before.last.decision.rule, newRule: after.last.decision.rule, isTunnel: before.request == nil,
@@ -168,7 +168,7 @@ private struct Comparing {
     return changes + other
   }
 
-  /// What of the rest differs, by its names in the JSON of `explain`.
+  /// Other differences, by their names in the JSON of `explain`.
   private func treatmentChanges(_ witness: Witness, _ before: Forecast, _ after: Forecast) -> [String] {
     let one = old.explanation(witness, before, own).actions
     let other = new.explanation(witness, after, own).actions
@@ -176,9 +176,9 @@ private struct Comparing {
     for (key, value) in one { texts[key, default: [nil, nil]][0] = value.text }
     for (key, value) in other { texts[key, default: [nil, nil]][1] = value.text }
     var names = Set(texts.filter { $0.value[0] != $0.value[1] }.keys)
-    // Told apart above.
+    // Compared above.
     names.subtract(["routes", "route", "connect"])
-    // How a tunnel is treated says these; what a certificate is held to is compared below.
+    // These follow from the treatment of the tunnel; certificate checks are compared below.
     if before.tunnel?.connect != after.tunnel?.connect {
       names.subtract(["assurance", "refuses_clear_requests", "requires_tls", "security", "tunnel_sni"])
     }
@@ -197,7 +197,7 @@ private struct Comparing {
 extension Policy {
   fileprivate func name(of forecast: Forecast) -> String? { forecast.last.decision.rule.map { rules[$0].name } }
 
-  /// Of the step that settles it. Rules that do not match are not looked at.
+  /// For the step that settles it. Rules that do not match are not examined.
   fileprivate func explanation(_ witness: Witness, _ forecast: Forecast, _ own: OwnAddresses) -> Explanation {
     let isInside = witness.request.needsTunnel(absolute: witness.isAbsolute) && forecast.request == nil
     return explain(
@@ -207,7 +207,7 @@ extension Policy {
 }
 
 extension Witness {
-  /// As it is given to `explain`, with its options.
+  /// In the form that `explain` accepts, with its options.
   fileprivate var text: String {
     let port = request.isHTTPS ? 443 : 80
     let host = request.host.address.map { $0.isIPv4 ? "\($0)" : "[\($0)]" } ?? request.host.bytes.span.string

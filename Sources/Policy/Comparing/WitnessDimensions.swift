@@ -1,5 +1,5 @@
-// What the requests to one host are made of, by which policies are compared: whatever a condition of its rules names, and for
-// each something that none names. A condition adds its own (`RuleCondition.addWitnesses`).
+// The values from which the comparison requests for one host are made: everything that a condition of its rules names,
+// and for each kind a value that none names. A condition adds its own values (`RuleCondition.addWitnesses`).
 
 import Bytes
 import Reachability
@@ -26,7 +26,7 @@ struct WitnessDimensions {
     for policy in [old, new] {
       let own = policy.candidates(of: host)
       rules += own
-      // What a rule maps is decided once more, as the URL that comes of it.
+      // A mapped request is decided once more, by its resulting URL.
       for target in own.compactMap(\.target) { rules += policy.candidates(of: target.host) }
     }
     for condition in rules.flatMap(\.conditions.all) { condition.addWitnesses(to: &self) }
@@ -54,21 +54,21 @@ struct WitnessDimensions {
   mutating func add(users numbers: [UInt32], names: [String]) {
     asksForUsers = true
     users.addMissing(numbers)
-    // A name that does not exist has no number, and then they do not go side by side.
+    // A name that does not exist has no number; then the two lists do not correspond.
     guard numbers.count == names.count else { return }
     for (number, name) in zip(numbers, names) where UInt32(name) == nil { userNames[number] = name }
   }
 
   mutating func add(units named: [String]) { units.addMissing(named) }
 
-  /// The first address of each block, and the one behind its last.
+  /// The first address of each block, and the one after its last.
   mutating func add(clients blocks: [AddressBlock]) {
     for block in blocks { addresses.addMissing([block.address] + (block.next.map { [$0] } ?? [])) }
   }
 
   mutating func add(proxyUsers named: [String]) { proxyUsers.addMissing(named) }
 
-  /// Wildcards are filled in, with something and with nothing.
+  /// Wildcards are replaced, with something and with nothing.
   mutating func add(programs patterns: [String]) {
     programs.addMissing(patterns.flatMap { [$0.filled("other"), $0.filled("")] })
   }
@@ -94,7 +94,7 @@ struct WitnessDimensions {
     func add(_ text: String) {
       let path = text.hasPrefix("/") ? text : "/" + text
       if found.insert(path).inserted { paths.append(path) }
-      // What a rule maps is compared with what stands below its base path.
+      // A mapped request is also compared below the base path.
       for target in targets {
         let base = target.path.span.string
         if path.hasPrefix(base), base.utf8.count > 1 {
@@ -117,14 +117,14 @@ struct WitnessDimensions {
 
   // MARK: Who asks
 
-  /// One that is not known comes first: it is what `explain` without options is asked about.
+  /// An unknown sender comes first: it is the one that `explain` assumes without options.
   var senders: [Sender] {
     let other: [String?] = programs.isEmpty ? [] : ["/other"]
     var senders: [Sender] = []
     for client in clients {
       for address in [nil] + addresses.map(Optional.some) {
         for proxyUser in [nil] + proxyUsers.map(Optional.some) {
-          // Only a client of this machine runs a program that is known.
+          // Only for a client of this machine is the program known.
           for program in client == nil ? [nil] : [nil] + programs.map(Optional.some) + other {
             senders.append(Sender(client: client, address: address, proxyUser: proxyUser, program: program))
           }
@@ -152,7 +152,7 @@ extension Array where Element: Equatable {
 }
 
 extension String {
-  /// A pattern with something in the place of each wildcard.
+  /// A pattern with each wildcard replaced.
   fileprivate func filled(_ filling: String) -> String {
     split(separator: "*", omittingEmptySubsequences: false).joined(separator: filling)
   }

@@ -1,17 +1,19 @@
-// The requests by which two policies are compared, made from what their rules name.
+// The requests that compare two policies, made from what their rules name.
 //
-// Whatever a condition can tell apart is among them. Names: each that a pattern has, one label below it, and two; a host that is
-// anything else below it is matched by the same patterns. Addresses: the first of each run of addresses that no block divides.
-// Ports, methods, users, units and links: each that a rule of the host names, and one that none names. So of all these one
-// request stands for every other, and no difference is missed. Paths are the exception: patterns are tried with their wildcards
-// filled in several ways and one within another, which is not all that can be said by them, and servers' odd readings of a path
-// are left to the rules. Nor is there a client in several units, or one address written as another (::ffff:10.0.0.1). Only what the rules of a host name is combined, or nothing would come to an end.
-// Tests: PolicyComparisonTests, test_diff.py.
+// They include every value that a condition can distinguish. Names: each name in a pattern, one label below it, and
+// two; any other host below it is matched by the same patterns. Addresses: the first of each run of addresses that no
+// block divides. Ports, methods, users, units and links: each that a rule of the host names, and one that none names.
+// So each of these requests represents all others like it, and no difference is missed.
+//
+// There are exceptions. Path patterns are tried with their wildcards replaced in several ways and nested in one
+// another, which does not cover all that they can match, and unusual readings of a path are left to the rules. No
+// client is in several units, and no address is written as another (::ffff:10.0.0.1). Only values from the rules of one
+// host are combined; otherwise there would be too many. Tests: PolicyComparisonTests, test_diff.py.
 
 import Bytes
 import Reachability
 
-/// A request that is asked of both policies.
+/// A request that both policies decide.
 struct Witness {
   let request: NamedRequest
   let asker: Asker
@@ -19,19 +21,19 @@ struct Witness {
 }
 
 struct WitnessRequests {
-  /// Most hosts: those of some thousand rules.
+  /// Most hosts: those of a few thousand rules.
   static let mostHosts = 50_000
-  /// Most requests of one host, so that it leaves some for the others.
+  /// Most requests for one host, to leave some for the others.
   static let mostOfHost = 20_000
   /// Most requests: some seconds.
   static let mostRequests = 500_000
-  /// Most patterns of paths of one host that are put within each other.
+  /// Most path patterns of one host that are nested in each other.
   static let mostPatternsCombined = 12
 
   let old: Policy
   let new: Policy
   private(set) var count = 0
-  /// Whether every request was tried that could be made.
+  /// Whether every possible request was tried.
   private(set) var isComplete = true
 
   init(_ old: Policy, _ new: Policy) {
@@ -39,7 +41,7 @@ struct WitnessRequests {
     self.new = new
   }
 
-  /// Calls `visit` with each request. `readsTunnel`: whether requests inside a tunnel are decided by either policy.
+  /// Calls `visit` with each request. `readsTunnel`: whether either policy decides requests inside a tunnel.
   mutating func forEach(_ visit: (Witness) -> Void, readsTunnel: (Witness) -> Bool) {
     var hosts = WitnessHosts(old, new)
     hosts.collect()
@@ -79,7 +81,7 @@ struct WitnessRequests {
         for path in dimensions.paths { ask(dimensions.request(method, isHTTPS: false, port, path)) }
       }
     }
-    // The usual port first, so that the request that is shown is the usual one.
+    // The usual port first, so the request that is shown is a usual one.
     for port in [443] + dimensions.ports.filter({ $0 != 443 }) {
       let tunnel = dimensions.request("CONNECT", isHTTPS: true, port, "").tunnel
       ask(tunnel)
@@ -97,7 +99,7 @@ struct WitnessRequests {
 
 // MARK: Hosts
 
-/// One host of each kind that the patterns of two policies tell apart.
+/// One host of each kind that the patterns of two policies distinguish.
 private struct WitnessHosts {
   let policies: [Policy]
   private(set) var hosts: [CanonicalHost] = []
@@ -175,7 +177,7 @@ private struct WitnessHosts {
 }
 
 extension AddressBlock {
-  /// The address behind the last of the block; nil where there is none.
+  /// The address after the last of the block; nil if there is none.
   var next: IPAddress? {
     if address.isIPv4 {
       let sum = (address.low & 0xffff_ffff) + (1 << UInt64(32 - length))

@@ -1,23 +1,23 @@
-// The part of `explain` that is about stored answers: whether the rule stores them, whose they are, and when one is used. What is
-// stored now, `sallyport cache show URL` says. Tests: CachingTests.
+// The part of `explain` about stored responses: whether the rule stores them, for whom, and when one is used.
+// `sallyport cache show URL` reports what is stored now. Tests: CachingTests.
 
 import Bytes
 
-/// What is stored of a request's answer, and used.
+/// How the response to a request is stored and used.
 public struct CacheExplanation: Sendable {
-  /// nil: nothing is.
+  /// nil: nothing is stored.
   public let rule: CacheRule?
   public let policy: CachePolicy
-  /// A download that breaks off is gone on with.
+  /// A download that is cut short is continued.
   public let resumes: Bool
-  /// RFC 9111: only answers to GET are stored; HEAD is answered from them.
+  /// RFC 9111: only responses to GET are stored; HEAD is answered from them.
   public let method: String
 
   var isUsed: Bool { method == "GET" || method == "HEAD" }
 }
 
 extension Policy {
-  /// nil where nothing is stored, and nothing has to be.
+  /// nil if nothing is stored, and nothing has to be.
   func cacheExplanation(of decision: Decision, method: String) -> CacheExplanation? {
     let rule = cache(of: decision)
     let policy = request(of: decision).cachePolicy
@@ -26,7 +26,7 @@ extension Policy {
       rule: rule, policy: policy, resumes: request(of: decision).resumesDownloads, method: method)
   }
 
-  /// What is stored of answers to requests of `decision`; nil: nothing.
+  /// What is stored of responses to requests of `decision`; nil: nothing.
   public func cache(of decision: Decision) -> CacheRule? {
     guard configuration.cache != nil, let rule = decision.rule else { return nil }
     return rules[rule].cache
@@ -39,7 +39,7 @@ extension CacheExplanation {
   private var texts: [String] {
     guard let rule else { return ["cache: nothing is stored, and \"\(policy.rawValue)\" asks no origin: 504"] }
     if !isUsed {
-      let effect = policy == .returnCacheDontLoad ? "is refused (403), for no origin is asked" : "is passed on"
+      let effect = policy == .returnCacheDontLoad ? "is refused (403), because no origin is asked" : "is passed on"
       return ["cache: \(method) \(effect); what is stored for its URL is dropped where it changes something"]
     }
     var lines = ["cache: \(policy.phrase), for \(rule.share.phrase)"]

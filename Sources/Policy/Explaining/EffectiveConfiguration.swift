@@ -1,10 +1,10 @@
-// `sallyport config`: the configuration as it is in force, every key with its place or "default".
+// `sallyport config`: the effective configuration, every key with its location or "default".
 //
-// What the files say is taken from their TOML trees, so that nothing is left out that was read; what they leave open is taken
-// from the policy that came of them, so that no second list of defaults can disagree. Tables of the daemon are printed whole.
-// Of rules, routes, pins and [defaults] only what they say: what a rule inherits is the affair of `explain`. Paths are
-// printed as seen from the root, because the output is one file in another place. Tests: EffectiveConfigurationTests,
-// test_config_command.py.
+// Values in files come from their TOML trees, so nothing that was read is left out. All other values come from the
+// resulting policy, so there is no second list of defaults that could disagree. The daemon's tables are printed whole.
+// Rules, routes, pins and [defaults] are printed only with what they set: `explain` shows what a rule inherits. Paths
+// are printed as absolute paths, because the output is a single file in another place.
+// Tests: EffectiveConfigurationTests, test_config_command.py.
 
 import Bytes
 
@@ -18,9 +18,9 @@ struct SourceDocument {
 public struct EffectiveConfiguration: Sendable {
   /// A key with its value, as TOML and as JSON.
   struct Line: Sendable {
-    /// With dots where it stands in a table of a table: `headers.set.X-Client`.
+    /// With dots if it is in a table of a table: `headers.set.X-Client`.
     let key: String
-    /// nil: there is no value without one.
+    /// nil: the key has no value and no default.
     let value: TOMLValue.Content?
     /// nil: the default.
     let location: SourceLocation?
@@ -29,11 +29,11 @@ public struct EffectiveConfiguration: Sendable {
   struct Table: Sendable {
     /// `proxy.limits`, `rule.request`, `pins.payments`
     let title: String
-    /// Begins one of an array of tables.
+    /// Starts an element of an array of tables.
     let isElement: Bool
-    /// The name of the rule, or of the expectation, that it is part of.
+    /// The name of the rule, or of the expectation, that it belongs to.
     let owner: String?
-    /// nil: no file has it.
+    /// nil: no file contains it.
     let location: SourceLocation?
     var lines: [Line]
   }
@@ -41,7 +41,7 @@ public struct EffectiveConfiguration: Sendable {
   private(set) var tables: [Table] = []
   let main: String?
 
-  /// `directory`: what relative paths are seen from.
+  /// `directory`: the base of relative paths.
   init(_ documents: [SourceDocument], _ configuration: Configuration, main: String?, directory: String) {
     self.main = main
     let files = documents.map { FileTree($0, directory) }
@@ -80,7 +80,7 @@ public struct EffectiveConfiguration: Sendable {
   ]
 
   private mutating func add(_ table: FileTable, _ title: String, _ owner: String?, isElement: Bool = false) {
-    // A table of a route or a rule has a heading of its own.
+    // A table within a route or a rule has its own heading.
     let parts = table.entries.filter { Self.headed.contains($0.key) && $0.value.isTable }
     let own = table.without(parts.map(\.key))
     tables.append(
@@ -135,7 +135,7 @@ private struct FileTree {
   }
 }
 
-/// A table of a file, with what is hidden of it.
+/// A table of a file, with its secrets masked.
 private struct FileTable {
   let source: SourceText
   let directory: String
@@ -161,7 +161,7 @@ private struct FileTable {
       source: source, directory: directory, begin: value.begin, entries: entries, mask: mask.inside(key))
   }
 
-  /// Every key, those of inner tables with dots; a table that refers to a secret, or is empty, is a value.
+  /// Every key, those of inner tables with dots. A table that is empty or refers to a secret counts as a value.
   var lines: [EffectiveConfiguration.Line] { entries.flatMap { lines(of: $0) } }
 
   func lines(of key: String) -> [EffectiveConfiguration.Line] {
@@ -190,7 +190,7 @@ private struct FileTable {
     case .array(let values):
       return .array(values.map { TOMLValue(content: shown($0, key, mask), begin: $0.begin, end: $0.end) })
     case .table(let entries):
-      // Wherever a value may stand, a table with one of these keys is a secret elsewhere.
+      // A table with only one of these keys refers to a secret, wherever a value is allowed.
       let isReference = entries.count == 1 && TableSchema.secret.names.contains(entries[0].key)
       let inner = isReference ? .secret : mask.inside(key)
       return .table(
@@ -205,7 +205,7 @@ private struct FileTable {
     }
   }
 
-  /// Keys whose value names a file, wherever they stand but among header fields and parameters.
+  /// Keys whose value is a file path, everywhere except among header fields and parameters.
   private static let pathKeys: Set<String> = [
     "file", "anchors", "certificates", "certificate", "crl_file", "directory", "socket", "keytab",
   ]
@@ -221,25 +221,25 @@ private struct FileTable {
   }
 }
 
-/// What is hidden of a table, by the keys on the way to it: as `explain` does, values of header fields but of those that never
-/// carry a secret, and what stands under names that speak of secrets.
+/// What is masked in a table, by the keys on the way to it. As in `explain`: values of header fields, except those that
+/// never carry a secret, and everything under names that suggest secrets.
 private enum Mask {
   case nothing
   /// Header fields by name.
   case fields
   /// Parameters by name.
   case parameters
-  /// All but the words that say how and where.
+  /// Everything except the words that say how and where.
   case secret
 
   static let word = "hidden"
-  /// What [proxy] credentials may be.
+  /// A masked value that [proxy] credentials accept.
   static let credentials = "hidden:hidden"
   private static let plain: Set<String> = [
     "scheme", "username", "keytab", "principal", "certificate", "file", "credential", "env", "remove",
   ]
 
-  /// Names there are those of the programs and their servers, and none of the configuration.
+  /// Names there belong to the programs and their servers, not to the configuration.
   var isOfPrograms: Bool {
     switch self {
     case .fields, .parameters: true
@@ -270,7 +270,7 @@ private enum Mask {
 
 // MARK: What they leave open
 
-/// What holds where no file says anything, by key.
+/// The values that apply if no file sets anything, by key.
 private struct Standard {
   let configuration: Configuration
 
@@ -348,10 +348,10 @@ private struct Standard {
 // MARK: As text
 
 extension EffectiveConfiguration: CustomStringConvertible {
-  /// Columns before the comments that say where a key stands.
+  /// Columns before the comments with the location of a key.
   private static let commentColumn = 48
 
-  /// TOML that can be read again; ends with a newline.
+  /// Valid TOML; ends with a newline.
   public var description: String {
     var text =
       "# \(main.map { "\($0.printable), and the files it includes," } ?? "The built-in defaults") as in force. "

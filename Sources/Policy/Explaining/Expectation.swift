@@ -1,20 +1,20 @@
-// [[expect]]: a request, and what the operator wants to become of it. `sallyport test` looks whether it does, and so does the
-// daemon before it takes a policy.
+// [[expect]]: a request and its expected outcome. `sallyport test` checks it, and so does the daemon before it adopts a
+// policy.
 //
-// What becomes of the request is what `Forecast` says. Only where that is not what was wished for is the request explained,
-// so that a failure says why. Tests: ExpectationTests, test_expect.py.
+// `Forecast` computes the outcome. The request is explained only if the outcome differs, so a failure includes its
+// reasons. Tests: ExpectationTests, test_expect.py.
 
 import Bytes
 import Reachability
 
-/// A request with what is to become of it.
+/// A request with its expected outcome.
 public struct Expectation: Sendable {
-  /// What is to leave of a header field.
+  /// What is expected of a header field when the request is sent.
   public enum FieldWish: Hashable, Sendable {
     case value([UInt8])
-    /// It leaves, with any value.
+    /// It is sent, with any value.
     case present
-    /// It does not leave, even where the program sends one.
+    /// It is not sent, even if the program sends one.
     case absent
   }
 
@@ -22,30 +22,30 @@ public struct Expectation: Sendable {
     case verdict(Decision.Verdict)
     /// The rule that decides; nil: no rule does.
     case rule(String?)
-    /// How the tunnel is treated by which the request goes.
+    /// How the tunnel of the request is treated.
     case connect(ConnectTreatment)
-    /// The way that is tried first.
+    /// The route that is tried first.
     case firstRoute(String)
-    /// All ways, in the order in which they are tried.
+    /// All routes, in the order in which they are tried.
     case routes([String])
     case field(name: String, FieldWish)
   }
 
-  /// A wish, and where it stands.
+  /// An expected result, and its location in the file.
   struct PlacedWish: Sendable {
     let wish: Wish
     let location: SourceLocation
     let excerpt: Excerpt?
   }
 
-  /// Where [[expect]] stands.
+  /// Location of [[expect]].
   public let location: SourceLocation
   public let name: String?
   public let request: NamedRequest
-  /// Method and URL as the file has them.
+  /// Method and URL as in the file.
   public let requestText: String
   public let asker: Asker
-  /// Sent as it is, without CONNECT.
+  /// Sent directly, without CONNECT.
   public let isAbsolute: Bool
   let wishes: [PlacedWish]
 
@@ -67,17 +67,17 @@ public struct Expectation: Sendable {
   }
 }
 
-/// What came of an expectation.
+/// The result of checking an expectation.
 public enum ExpectationOutcome: Sendable {
   case holds
   case fails(FailedExpectation)
-  /// It asks for a value that comes of a secret, which this user may not read.
+  /// It is about a value from a secret, which this user may not read.
   case unread(field: String)
 }
 
-/// An expectation that does not hold.
+/// An expectation that fails.
 public struct FailedExpectation: Sendable {
-  /// A wish that is not met, in the words of the file: `verdict = "allow"`, and `"deny"`.
+  /// A difference, in the words of the file: `verdict = "allow"`, and `"deny"`.
   public struct Shortfall: Sendable {
     public let expected: String
     public let seen: String
@@ -88,12 +88,12 @@ public struct FailedExpectation: Sendable {
   }
 
   public let expectation: Expectation
-  /// One at least.
+  /// At least one.
   public let shortfalls: [Shortfall]
-  /// Which rule decides, and why not the one that was expected.
+  /// Which rule decides, and why the expected one does not.
   public let reasons: [String]
 
-  /// At the first wish that is not met.
+  /// Located at the first difference.
   public var diagnostic: Diagnostic {
     let text = shortfalls.map(\.sentence).joined(separator: "; ")
     return Diagnostic(
@@ -102,7 +102,7 @@ public struct FailedExpectation: Sendable {
       excerpt: shortfalls[0].excerpt)
   }
 
-  /// Place and request, what was expected and seen, and why; ends with a newline.
+  /// Location and request, expected and seen, and why; ends with a newline.
   public var description: String {
     let name = expectation.name.map { " (\($0))" } ?? ""
     let lines =
@@ -125,8 +125,8 @@ public struct FailedExpectation: Sendable {
 }
 
 extension Policy {
-  /// Every expectation with what came of it, in the order of the files. `own`: asked for the addresses of the machine, once and
-  /// only where an address can matter.
+  /// Every expectation with its result, in the order of the files. `own`: returns the addresses of the machine; called
+  /// once, and only if an address can matter.
   public func checkExpectations(own: () -> OwnAddresses) -> [(expectation: Expectation, outcome: ExpectationOutcome)] {
     if expectations.isEmpty { return [] }
     let asksForAddress =
@@ -135,7 +135,7 @@ extension Policy {
     return expectations.map { ($0, check($0, own: addresses)) }
   }
 
-  /// Those that do not hold.
+  /// The expectations that fail.
   public func failedExpectations(own: () -> OwnAddresses) -> [FailedExpectation] {
     checkExpectations(own: own).compactMap {
       if case .fails(let failure) = $0.outcome { failure } else { nil }
@@ -162,7 +162,7 @@ extension Policy {
         expectation: expectation, shortfalls: shortfalls, reasons: reasons(expectation, forecast, own)))
   }
 
-  /// What a wish came to.
+  /// The result for one expected value.
   private enum Sight {
     case asWished
     case other(String)
@@ -180,7 +180,7 @@ extension Policy {
       let seen = decision.rule.map { rules[$0].name }
       return Sight(seen == name, seen.map { "\"\($0)\"" } ?? "no rule")
     case .connect(let connect):
-      // A tunnel to an address that is denied does not open, whatever its rule says.
+      // A tunnel to a denied address does not open, whatever its rule says.
       let seen = forecast.tunnel.map { $0.isAllowed ? $0.connect ?? .deny : .deny }
       return Sight(seen == connect, seen.map { "\"\($0.rawValue)\"" } ?? "no tunnel")
     case .firstRoute(let name):
@@ -195,7 +195,7 @@ extension Policy {
     }
   }
 
-  /// The ways that a request of the decision takes, those left out whose `when` does not hold on `link`.
+  /// The routes for a request of the decision, without those whose `when` does not hold on `link`.
   func routeNames(of decision: Decision, on link: ReachabilityStatus?) -> [String] {
     let routes = decision.rule.map { rules[$0].routes } ?? []
     if routes.isEmpty { return [Route.direct.name] }
@@ -240,7 +240,7 @@ extension Policy {
 
   // MARK: Why
 
-  /// Most rules that are looked at for the one that was expected.
+  /// Most rules that are examined in search of the expected one.
   private static let mostPassedOver = 10_000
 
   private func reasons(_ expectation: Expectation, _ forecast: Forecast, _ own: OwnAddresses) -> [String] {
@@ -263,7 +263,7 @@ extension Policy {
     return reasons
   }
 
-  /// Why the rule that was expected does not decide.
+  /// Why the expected rule does not decide.
   private func whyNot(_ name: String, _ explanation: Explanation, _ deciding: Int?) -> [String] {
     if let passed = explanation.passedOver.first(where: { $0.rule == name }) {
       return ["rule '\(name)' (\(passed.location)) does not match: \(passed.text)"]
@@ -274,7 +274,7 @@ extension Policy {
 }
 
 extension Expectation.Wish {
-  /// As the file has it.
+  /// As in the file.
   var text: String {
     switch self {
     case .verdict(let verdict): "verdict = \"\(verdict.rawValue)\""

@@ -1,19 +1,19 @@
-// `sallyport explain METHOD URL`: which rule decides a request, why each earlier one did not, and what will be done.
+// `sallyport explain METHOD URL`: which rule decides a request, why each earlier one does not, and what will be done.
 //
-// The verdict is that of `Policy.decide`, asked as the daemon asks it; the rules before the deciding one are then looked
-// at one by one for the condition that failed. Values of fields are shown only of fields that never carry a secret.
+// The verdict comes from `Policy.decide`, called as in the daemon. The rules before the deciding one are then examined
+// one by one for the condition that failed. Only fields that never carry a secret are shown with values.
 // Tests: ExplanationTests.
 
 import Bytes
 import Reachability
 
-/// An answer to "what happens to this request, and why".
+/// The answer to "what happens to this request, and why".
 public struct Explanation: Sendable {
   /// A rule that did not match.
   public struct PassedOver: Hashable, Sendable {
     public let rule: String
     public let location: SourceLocation
-    /// The key of the condition that does not hold, or "requests only".
+    /// The key of the condition that fails, or "requests only".
     public let condition: String
     public let expected: String
     public let seen: String
@@ -22,18 +22,18 @@ public struct Explanation: Sendable {
     var text: String { "\(condition): expected \(expected), seen \(seen)" }
   }
 
-  /// A field that is written, and its value where it may be shown.
+  /// A field that is written, with its value if that may be shown.
   public struct Field: Hashable, Sendable {
     public let name: String
     public let value: String?
   }
 
-  /// What `deny_addresses` says of the literal address that the request names.
+  /// The result of `deny_addresses` for the literal address that the request names.
   public struct AddressVerdict: Hashable, Sendable {
     public let address: IPAddress
-    /// nil: it may be connected to.
+    /// nil: connecting to it is allowed.
     public let block: AddressMatch?
-    /// Whether the list is the rule's own and not that of [proxy].
+    /// Whether the list is the rule's own, not that of [proxy].
     public let isOfRule: Bool
   }
 
@@ -42,7 +42,7 @@ public struct Explanation: Sendable {
     public let url: String
     public let rule: String
     public let location: SourceLocation
-    /// How the path leads out of the base path, where that is why the request is denied.
+    /// How the path leads out of the base path, if that is why the request is denied.
     public let escape: PathReadingText?
   }
 
@@ -50,54 +50,54 @@ public struct Explanation: Sendable {
   public let isTunnel: Bool
   public let port: UInt16
   public let decision: Decision
-  /// The rule that decides; nil where none matches.
+  /// The rule that decides; nil if none matches.
   public let rule: Rule?
   public let passedOver: [PassedOver]
-  /// How many more rules come before the one that decides than `passedOver` has.
+  /// How many rules before the deciding one are missing from `passedOver`.
   public let passedOverMore: Int
-  /// The reading of the path by which a rule denies; nil where all readings agree, and for what no rule denies.
+  /// The reading of the path by which a rule denies; nil if all readings agree, or if no rule denies.
   public let pathReading: PathReadingText?
   /// `upgrades` of the rule; nil: it does not say.
   public let upgrades: UpgradeList?
-  /// What the origin may be spoken to by, the better first; nil: any of them.
+  /// Protocols for the origin, in order of preference; nil: any.
   public let protocols: [HTTPProtocol]?
-  /// The URL that the request goes to by `target` of the rule, or would go to, and that rule; nil: to its own.
+  /// The URL that `target` of the rule maps the request to, or would map it to, and that rule; nil: its own.
   public let mapped: Mapped?
-  /// Where answers may lead; nil: anywhere.
+  /// Where redirects may lead; nil: anywhere.
   public let redirects: Redirects?
   public let removed: [String]
-  /// Whether a Digest challenge of the origin is answered here.
+  /// Whether the proxy answers a Digest challenge of the origin.
   public let answersDigest: Bool
   public let set: [Field]
   public let defaults: [Field]
   public let timeoutMilliseconds: Int64?
   public let cookies: Bool
-  /// Bytes above 0x7F in the path are percent-encoded; false: a request with any is refused.
+  /// true: bytes above 0x7F in the path are percent-encoded. false: a request with such bytes is refused.
   public let encodesPath: Bool
-  /// Parameters and bodies, and how bytes are sent; of a tunnel only that. nil for what is denied, and for a tunnel that is
-  /// intercepted: each request in it has its own.
+  /// Parameters and bodies, and how bytes are sent; for a tunnel only the latter. nil if denied, and for an intercepted
+  /// tunnel: each request in it has its own.
   public let serializer: SerializerExplanation?
-  /// What the response is held to; nil where nothing is looked at.
+  /// What the response is checked against; nil: nothing.
   public let response: ResponseExplanation?
-  /// What is stored of the answers, and used; nil where nothing is.
+  /// How responses are stored and used; nil: not at all.
   public let cache: CacheExplanation?
-  /// nil for what is denied, and for a request that leaves in the clear.
+  /// nil if denied, and for a request that is sent in the clear.
   public let security: SecurityExplanation?
-  /// nil for what is denied, and where the rule lists no routes: then it goes straight.
+  /// nil if denied, and if the rule lists no routes: then it goes directly.
   public let routes: RouteExplanation?
-  /// What the question left open and the answer depends on.
+  /// What the question left open although the answer depends on it.
   public let assumptions: [Assumption]
-  /// nil for a name: then every address that it resolves to is asked about.
+  /// nil for a name: then every address that it resolves to is checked.
   public let address: AddressVerdict?
-  /// What has to be said before all else.
+  /// A note that precedes everything else.
   public var note: String? = nil
 }
 
 extension Policy {
-  /// Explains a request. `path` is without the query, and empty for a tunnel. What `asker` does not say is taken
-  /// for not known. `own`: the addresses of the machine.
-  /// `query`, with its question mark, is shown and decides nothing. Of the rules that do not match `mostPassedOver` are
-  /// looked at. `saysWhatIsOpen`: whether rules are looked at for what they ask and the question leaves open.
+  /// Explains a request. `path` is without the query, and empty for a tunnel. Facts that `asker` does not give count as
+  /// unknown. `own`: the addresses of the machine. `query`, with its question mark, is shown but has no influence. At
+  /// most `mostPassedOver` rules that do not match are examined. `saysWhatIsOpen`: whether to report facts that rules
+  /// depend on and the question leaves open.
   public func explain(
     method: String, scheme: Scheme, host: CanonicalHost, port: UInt16, path: String, isTunnel: Bool,
     _ asker: Asker = Asker(), own: OwnAddresses = .unknown, query: String = "",
@@ -182,7 +182,7 @@ extension Policy {
       })
   }
 
-  /// What is done to parameters and bodies, and how bytes are sent; nil where that is the word of another request.
+  /// What is done to parameters and bodies, and how bytes are sent; nil if that depends on another request.
   private func sendingExplanation(of decision: Decision, _ seen: SeenRequest, isTunnel: Bool) -> SerializerExplanation?
   {
     if decision.verdict == .deny { return nil }
@@ -192,7 +192,7 @@ extension Policy {
 }
 
 extension SeenRequest {
-  /// `GET https://a.example:443/x?y`; `CONNECT a.example:443` of a tunnel.
+  /// `GET https://a.example:443/x?y`; `CONNECT a.example:443` for a tunnel.
   fileprivate func text(query: String, isTunnel: Bool) -> String {
     let name = host.bytes.span.string
     let authority = host.address.map { !$0.isIPv4 } == true ? "[\(name)]:\(port)" : "\(name):\(port)"
@@ -208,7 +208,7 @@ extension Explanation.PassedOver {
     case .requestsOnly:
       condition = Rule.requestsOnly
       let keys = rule.conditions.all.map { type(of: $0) }.filter { $0.subject == .request }.map { $0.key.quoted }
-      expected = "a request, for the rule has \(keys.joined(separator: " and ")) and no 'connect'"
+      expected = "a request, because the rule has \(keys.joined(separator: " and ")) and no 'connect'"
       seen = "a tunnel, of whose requests nothing is known yet"
     case .condition(let failed):
       condition = type(of: failed).key
@@ -221,7 +221,7 @@ extension Explanation.PassedOver {
 }
 
 extension Rule {
-  /// Most elements of a list that an expectation names.
+  /// Most elements of a list that are shown as expected.
   private static let mostNamed = 8
 
   static func list(_ words: [String]) -> String {
@@ -231,7 +231,7 @@ extension Rule {
 }
 
 extension Explanation.Field {
-  /// Fields that carry no secret by their meaning. Of all others only the name is told.
+  /// Fields that by their meaning carry no secret. For all others only the name is shown.
   private static let harmless: Set<String> = [
     "accept", "accept-charset", "accept-encoding", "accept-language", "cache-control", "content-language",
     "content-type", "dnt", "pragma", "priority", "range", "sec-gpc", "user-agent",
@@ -241,7 +241,7 @@ extension Explanation.Field {
 
   init(_ line: FieldEdits.Line) {
     let isShown = !line.isSecret && Self.isHarmless(line.name.span.string)
-    // Name, colon and space before the value; CR and LF behind it.
+    // Without the name, colon and space before the value, and the CR LF after it.
     let written = String(decoding: line.line.prefix(line.name.count), as: UTF8.self)
     let text = String(decoding: line.line.dropFirst(line.name.count + 2).dropLast(2), as: UTF8.self)
     self.init(name: written, value: isShown ? text : nil)
@@ -251,7 +251,7 @@ extension Explanation.Field {
 // MARK: As text
 
 extension Explanation: CustomStringConvertible {
-  /// What a person reads; ends with a newline.
+  /// For people; ends with a newline.
   public var description: String {
     let lines =
       (note.map { [$0, ""] } ?? []) + [request, "", verdictLine] + reasonLines + passedOverLines + assumptionLines
@@ -274,9 +274,9 @@ extension Explanation: CustomStringConvertible {
       "denied by \(ruleText): with 'default' = \"deny\" tunnels go to port 443 and to ports that the rule lists; "
         + "add 'ports = [443, \(port)]'"
     case .outsideTarget: "denied by \(ruleText): the path leads out of its target"
-    case .ruleWouldDeny: "allowed: \(ruleText) would deny, but enforce = false, so that it is only logged"
+    case .ruleWouldDeny: "allowed: \(ruleText) would deny, but enforce = false, so this is only logged"
     case .ruleAsks: "asks an operator, by \(ruleText): the request waits up to \(waitText) for an answer"
-    case .ruleWouldAsk: "allowed: \(ruleText) would ask an operator, but enforce = false, so that it is only logged"
+    case .ruleWouldAsk: "allowed: \(ruleText) would ask an operator, but enforce = false, so this is only logged"
     case .asksInside: "allowed by \(ruleText): the tunnel is read, and an operator is asked about each request in it"
     case .operatorAllows: "allowed by an operator, who was asked by \(ruleText)"
     case .operatorDenies: "denied by an operator, who was asked by \(ruleText)"
@@ -308,7 +308,7 @@ extension Explanation: CustomStringConvertible {
     return reading + ["  reason shown to the client: \(reason)"]
   }
 
-  /// Why what a rule allows is refused all the same, or how a path was read; without indentation.
+  /// Why a request that a rule allows is refused nevertheless, or how a path was read; without indentation.
   var refusalLines: [String] {
     let address = address?.block == nil ? [] : addressLines
     return (reasonLines + address).map { String($0.drop { $0 == " " }) }
@@ -377,10 +377,10 @@ extension Explanation.Field {
 // MARK: As JSON
 
 extension Explanation {
-  /// One object in one line, with a final newline. `value` of a field is null where it is hidden.
+  /// One object in one line, with a final newline. `value` of a field is null if it is hidden.
   public var json: String { json(inside: nil) }
 
-  /// `inside`: of the request in the tunnel that this one explains.
+  /// `inside`: the explanation of the request inside this tunnel.
   public func json(inside: Explanation?) -> String {
     JSONText.object(members + (inside.map { [("inside", .object($0.members))] } ?? [])).text + "\n"
   }
@@ -408,7 +408,7 @@ extension Explanation {
     ])
   }
 
-  /// What will be done, part by part; empty for what is denied.
+  /// What will be done, part by part; empty if denied.
   var actions: [(String, JSONText)] {
     if case .object(let members) = actionsJSON { members } else { [] }
   }

@@ -1,26 +1,26 @@
-// What becomes of a request that a program makes: what is decided of the CONNECT by which it reaches an https origin, and of
-// the request itself where the proxy reads it.
+// The outcome of a request that a program makes: the decision on the CONNECT through which it reaches an https origin,
+// and on the request itself if the proxy reads it.
 //
-// This is the decision alone, by the same steps that `explain` takes and with nothing put into words, so that thousands of
-// requests can be asked about: `[[expect]]`, `diff`. Tests: ForecastTests.
+// This is only the decision, made in the same steps as in `explain` but without texts, so it is fast enough for
+// thousands of requests: `[[expect]]`, `diff`. Tests: ForecastTests.
 
 import Bytes
 import Reachability
 
 /// The decision on a request, and on the URL that its rule maps it to.
 struct Ruling {
-  /// What the rules say of the request as it came.
+  /// The decision of the rules on the original request.
   let asked: Decision
   /// Where the rule sends it; nil: to the host that it names.
   let mapping: RequestMapping?
-  /// What denies the mapped URL; nil: nothing.
+  /// The decision that denies the mapped URL; nil: none.
   let objection: Decision?
 
   var decision: Decision { objection ?? asked }
 }
 
 extension Policy {
-  /// The host stands in `workspace`, and is that of the target afterwards where the rule has one.
+  /// The host is in `workspace`. If the rule has a target, it is the target's afterwards.
   func ruling(_ facts: borrowing RequestFacts, _ workspace: inout DecisionWorkspace) -> Ruling {
     let asked = decide(facts, &workspace)
     let mapping = self.mapping(of: asked, facts, &workspace)
@@ -29,19 +29,19 @@ extension Policy {
   }
 }
 
-/// What becomes of a request.
+/// The outcome of a request.
 public struct Forecast: Sendable {
   /// A CONNECT, or a request that the proxy reads.
   public struct Step: Sendable {
     public let decision: Decision
     /// How a tunnel is treated; nil for a request.
     public let connect: ConnectTreatment?
-    /// What forbids the literal address that it names; nil: nothing, or it names none.
+    /// The entry that forbids the literal address that it names; nil: none, or it names no address.
     public let block: AddressMatch?
-    /// The path came with bytes above 0x7F, and the rule does not encode them (400).
+    /// The path contained bytes above 0x7F, and the rule does not encode them (400).
     public let refusesRawPath: Bool
 
-    /// That it goes on: at once, or once an operator has said yes.
+    /// Whether it proceeds: at once, or after an operator says yes.
     public var isAllowed: Bool { decision.verdict != .deny && block == nil && !refusesRawPath }
 
     public var verdict: Decision.Verdict { isAllowed ? decision.verdict : .deny }
@@ -49,10 +49,10 @@ public struct Forecast: Sendable {
 
   /// The CONNECT; nil for a request that needs none.
   public let tunnel: Step?
-  /// The request; nil where the tunnel is denied, or stays closed to the proxy.
+  /// The request; nil if the tunnel is denied, or the proxy does not read it.
   public let request: Step?
 
-  /// The step that settles it: the last that is taken.
+  /// The step that settles it: the last one.
   public let last: Step
 
   init(tunnel: Step, request: Step?) {
@@ -71,13 +71,12 @@ public struct Forecast: Sendable {
 }
 
 extension NamedRequest {
-  /// Whether programs reach it by CONNECT. Those that send `GET https://…` themselves are asked about as they are
-  /// (`absolute`).
+  /// Whether programs reach it with CONNECT. Programs that send `GET https://…` directly are covered by `absolute`.
   public func needsTunnel(absolute: Bool) -> Bool { isHTTPS && !isTunnel && !absolute }
 }
 
 extension Policy {
-  /// `absolute`: the request is sent as it is, without CONNECT. `own`: the addresses of the machine.
+  /// `absolute`: the request is sent directly, without CONNECT. `own`: the addresses of the machine.
   public func forecast(
     _ request: NamedRequest, _ asker: Asker = Asker(), absolute: Bool = false, own: OwnAddresses = .unknown
   ) -> Forecast {

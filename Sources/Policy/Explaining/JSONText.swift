@@ -1,6 +1,6 @@
-// JSON as text, for what commands print with --json and the admin API answers: values in the order given.
+// JSON as text, for commands with --json and for responses of the admin API: values in the order given.
 
-/// A JSON value that is about to be written (RFC 8259).
+/// A JSON value to be written (RFC 8259).
 public enum JSONText: Sendable {
   case null
   case boolean(Bool)
@@ -10,7 +10,7 @@ public enum JSONText: Sendable {
   case array([JSONText])
   case object([(String, JSONText)])
 
-  /// The text, without white space but one space behind each colon and comma.
+  /// The text, with no white space except one space after each colon and comma.
   public var text: String {
     var output = ""
     write(to: &output)
@@ -62,8 +62,8 @@ public enum JSONText: Sendable {
 }
 
 extension Unicode.Scalar {
-  /// Whether a terminal would obey the character and not show it: C0, DEL, C1, and what turns the direction of writing
-  /// or breaks lines.
+  /// Whether a terminal would obey the character instead of showing it: C0, DEL, C1, and characters that change the
+  /// writing direction or break lines.
   var isUnprintable: Bool {
     switch value {
     case 0..<0x20, 0x7f..<0xa0: true
@@ -86,7 +86,7 @@ extension Unicode.Scalar {
 }
 
 extension String {
-  /// The text with every character escaped that a terminal would obey.
+  /// The text, with every character escaped that a terminal would obey.
   public var printable: String {
     if utf8.allSatisfy({ $0 >= 0x20 && $0 < 0x7f }) { return self }
     var output = ""
@@ -100,7 +100,7 @@ extension String {
     return output
   }
 
-  /// The text between apostrophes for the sentence of a diagnostic, cut where it is longer than a line can bear.
+  /// The text in apostrophes for a diagnostic, shortened if it is too long for a line.
   var quoted: String {
     let longest = 100
     var scalars = unicodeScalars.prefix(longest + 1)

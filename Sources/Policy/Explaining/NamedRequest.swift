@@ -1,11 +1,11 @@
-// A request that is known by its method and target alone, as `explain` gets it and as the log tells it, read by the parser
-// of requests: what it means is what it meant on the wire.
+// A request known only by its method and target, as `explain` gets it and the log shows it. The request parser reads
+// it, so it has the same meaning as on the wire.
 
 import Bytes
 import HTTP1
 import Reachability
 
-/// What a policy can be asked about a request.
+/// The facts of a request that a policy can be asked about.
 public struct NamedRequest: Sendable {
   public struct Fault: Error, Sendable {
     public let sentence: String
@@ -16,19 +16,20 @@ public struct NamedRequest: Sendable {
   public let host: CanonicalHost
   public let port: UInt16
   public let path: String
-  /// With its question mark; empty where there is none.
+  /// With its question mark; empty if there is none.
   public let query: String
   public let isTunnel: Bool
-  /// The path was written with bytes above 0x7F, which `path` has percent-encoded.
+  /// The path was written with bytes above 0x7F; `path` has them percent-encoded.
   public let isRawPath: Bool
 
-  /// The CONNECT by which the request reaches an https origin.
+  /// The CONNECT through which the request reaches an https origin.
   public var tunnel: NamedRequest {
     NamedRequest(
       method: "CONNECT", isHTTPS: true, host: host, port: port, path: "", query: "", isTunnel: true, isRawPath: false)
   }
 
-  /// `url`: an absolute URL, or host and port of a CONNECT. A host in Unicode is taken by its A-labels, as programs send it.
+  /// `url`: an absolute URL, or host and port of a CONNECT. A Unicode host is converted to A-labels, as programs send
+  /// it.
   public static func read(method: String, url: String) -> Result<NamedRequest, Fault> {
     switch asciiURL(url) {
     case .success(let ascii): readASCII(method: method, url: ascii)

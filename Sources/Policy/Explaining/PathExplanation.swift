@@ -1,11 +1,11 @@
-// What `explain` says of the readings of a path: the one that settled a condition, and how it comes about.
+// The readings of a path in `explain`: the one that settled a condition, and how it comes about.
 // Tests: ExplanationTests, test_path_readings.py.
 
 import Bytes
 
-/// A reading of a path, as people read it.
+/// A reading of a path, for people.
 public struct PathReadingText: Hashable, Sendable, CustomStringConvertible {
-  /// Empty where the path has more readings than are looked at.
+  /// Empty if the path has more readings than are checked.
   public let path: String
   /// What was done to the path: "decoded, dot segments removed".
   public let how: String
@@ -20,7 +20,7 @@ public struct PathReadingText: Hashable, Sendable, CustomStringConvertible {
 }
 
 extension PathReadings {
-  /// The first reading for whose octets `matches` holds; a path with more than are looked at has one of any kind.
+  /// The first reading whose octets satisfy `matches`. A path with too many readings counts as having one.
   func reading(where matches: (ArraySlice<UInt8>) -> Bool) -> PathReadingText? {
     if isUnreadable { return .unreadable }
     return readings.first { matches(octets[$0.octets]) }.map(text)
@@ -32,7 +32,7 @@ extension PathReadings {
 }
 
 extension PathCondition {
-  /// The reading by which a rule that denies matches; nil where it does not deny, or every reading matches.
+  /// The reading by which a rule that denies matches; nil if it does not deny, or every reading matches.
   func denyingReading(_ readings: PathReadings) -> PathReadingText? {
     if !denies || patterns.isEmpty { return nil }
     if readings.isUnreadable { return .unreadable }
@@ -41,7 +41,7 @@ extension PathCondition {
     return decidingReading(readings).map(readings.text)
   }
 
-  /// What is seen where the condition does not hold: the path, or the reading of it that no pattern matches.
+  /// What was seen if the condition fails: the path, or the reading that no pattern matches.
   func seen(_ path: Span<UInt8>, _ readings: PathReadings) -> String {
     if readings.isUnreadable { return PathReadingText.unreadable.description }
     if denies { return path.isEmpty ? "/" : path.string }

@@ -1,26 +1,26 @@
-// The part of `explain` that is about responses: what one is held to, and what becomes of one that is not so.
+// The part of `explain` about responses: what one is checked against, and what happens if it fails.
 // Tests: SerializerExplanationTests.
 
 import Serialization
 
-/// What a response is held to.
+/// What a response is checked against.
 public struct ResponseExplanation: Sendable {
   public let serialization: ResponseSerialization
-  /// Most of a body that is held to be looked at.
+  /// The largest body that is held to be checked.
   public let bufferedBodyBytes: Int
-  /// false: what would be rejected is let pass, and logged.
+  /// false: what would be rejected is allowed, and logged.
   public let isEnforced: Bool
-  /// What is sent where the origin fails.
+  /// What is sent if the origin fails.
   public let answer: SubstituteAnswer?
 
-  /// Whether any serializer looks at bodies. "http" accepts whatever came before it.
+  /// Whether any serializer checks bodies. "http" accepts everything.
   var looksAtBodies: Bool { !serialization.kinds.contains(.http) }
 
   var removesNulls: Bool { serialization.removesNulls && serialization.kinds.contains(.json) }
 }
 
 extension Policy {
-  /// nil where responses are not looked at.
+  /// nil if responses are not checked.
   func responseExplanation(of decision: Decision) -> ResponseExplanation? {
     response(of: decision).map {
       ResponseExplanation(
@@ -68,11 +68,11 @@ extension ResponseExplanation {
   private func text(_ reaction: ResponseSerialization.Reaction) -> String {
     switch reaction {
     case .annotate: "annotated"
-    case .reject: isEnforced ? "rejected" : "let pass and logged (enforce = false)"
+    case .reject: isEnforced ? "rejected" : "allowed and logged (enforce = false)"
     }
   }
 
-  /// Of a compound each serializer has its own types, unless the rule names them.
+  /// In a compound each serializer has its own types, unless the rule names them.
   private var typesText: String {
     if let own = serialization.acceptableTypes { return Self.list(own) }
     return serialization.kinds.map { kind in
@@ -87,7 +87,7 @@ extension ResponseExplanation {
 // MARK: As JSON
 
 extension ResponseExplanation {
-  /// The member of the object that says what will be done.
+  /// The member of the object that shows what will be done.
   var json: [(String, JSONText)] {
     let types = serialization.kinds.map { kind in
       (kind.rawValue, Self.json(of: serialization.acceptableTypes ?? kind.standardTypes))

@@ -1,5 +1,5 @@
-// The part of `explain` that is about the ways to a destination, in the order in which they are tried. Of credentials
-// only that there are some is told. Tests: RouteExplanationTests.
+// The part of `explain` about the routes to a destination, in the order in which they are tried. It shows only whether
+// there are credentials. Tests: RouteExplanationTests.
 
 import Reachability
 import Security
@@ -8,14 +8,14 @@ import Security
 public struct RouteExplanation: Sendable {
   /// In the order in which they are tried.
   public let routes: [Route]
-  /// Whose anchors count where a route has none of its own.
+  /// The anchors for routes that have none of their own.
   public let trust: TrustSource
-  /// What the chains to those are held to.
+  /// What the chains to those are checked against.
   public let trustProfile: TrustProfile
 }
 
 extension Policy {
-  /// nil for what is denied, and where no routes are listed.
+  /// nil if denied, and if no routes are listed.
   func routeExplanation(of decision: Decision) -> RouteExplanation? {
     guard decision.verdict != .deny, let rule = decision.rule, !rules[rule].routes.isEmpty else { return nil }
     return RouteExplanation(
@@ -25,8 +25,8 @@ extension Policy {
 }
 
 extension RouteExplanation {
-  /// What a parent's certificate is held to; nil for a parent without one. No rule waives it: it is the operator's own
-  /// proxy, and not the destination, that would go unchecked.
+  /// What a parent's certificate is checked against; nil for a parent without one. No rule waives it: otherwise the
+  /// operator's own proxy, not the destination, would go unchecked.
   private func security(of route: Route) -> SecurityExplanation? {
     guard route.parent?.kind == .https else { return nil }
     return SecurityExplanation(
@@ -65,7 +65,7 @@ extension RouteExplanation {
 
   private var endLines: [String] {
     let goesStraight = routes.contains { $0.parent == nil }
-    var lines = ["  where no route can be used: refused\(goesStraight ? "" : ", for nothing goes straight")"]
+    var lines = ["  where no route can be used: refused\(goesStraight ? "" : ", because nothing goes straight")"]
     if routes.contains(where: { $0.parent != nil }) {
       lines.append("  a parent gets names as they are: deny_addresses then holds for addresses in the URL only")
     }
@@ -76,7 +76,7 @@ extension RouteExplanation {
 // MARK: As JSON
 
 extension RouteExplanation {
-  /// Members of the object that says what will be done. `security` is null where there is no TLS to a parent.
+  /// Members of the object that shows what will be done. `security` is null if there is no TLS to a parent.
   var json: [(String, JSONText)] { [("routes", .array(routes.map(json)))] }
 
   private func json(of route: Route) -> JSONText {

@@ -1,23 +1,23 @@
-// A [[rule]] as text that an operator can put into a file as it stands: what learn prints, what a refusal says would allow it,
-// and what `sallyport allow --always` writes. Tests: RuleTextTests, HistoryLearningTests.
+// A [[rule]] as text that an operator can put into a file unchanged: what learn prints, what a refusal proposes, and
+// what `sallyport allow --always` writes. Tests: RuleTextTests, HistoryLearningTests.
 
 import Bytes
 
 public struct RuleText: Sendable {
   public var name: String
-  /// As TOML: `"ci"`, or `1001` of a user without a name.
+  /// As TOML: `"ci"`, or `1001` for a user without a name.
   public var users: [String] = []
   public var units: [String] = []
   public var hosts: [String]
   public var ports: [UInt16] = []
   public var schemes: [Scheme] = []
-  /// Empty of a tunnel.
+  /// Empty for a tunnel.
   public var methods: [String] = []
   /// Empty: any.
   public var paths: [String] = []
   public var action = RuleAction.allow
   public var connect: ConnectTreatment? = nil
-  /// A line before it; nil: none.
+  /// A comment line before it; nil: none.
   public var comment: String? = nil
 
   public init(name: String, hosts: [String]) {
@@ -25,7 +25,7 @@ public struct RuleText: Sendable {
     self.hosts = hosts
   }
 
-  /// Columns of a list before it takes a line for each element.
+  /// Columns of a list before each element gets its own line.
   private static let listColumns = 100
   /// Columns of the names of keys.
   private static let keyColumns = 8
@@ -60,7 +60,7 @@ public struct RuleText: Sendable {
   /// A number may follow, within the 64 bytes of a name.
   private static let longestPlainName = 56
 
-  /// `learned.ci.index.example`, of what a name may hold.
+  /// `learned.ci.index.example`, from the characters allowed in a name.
   public static func plainName(_ parts: [String]) -> String {
     let allowed = parts.joined(separator: ".").utf8.map { byte -> Character in
       let isPlain = byte.isASCIIDigit || byte.isASCIILetter || byte == 0x2d || byte == 0x5f || byte == 0x2e

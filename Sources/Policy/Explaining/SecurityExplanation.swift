@@ -1,47 +1,47 @@
-// The part of `explain` that is about TLS: how a tunnel is treated, how sure the proxy's verdict on a certificate is, and
-// what a certificate is held to. Nothing of a key is told. Tests: SecurityExplanationTests.
+// The part of `explain` about TLS: how a tunnel is treated, how certain the proxy's verdict on a certificate is, and
+// what a certificate is checked against. It shows nothing of a key. Tests: SecurityExplanationTests.
 
 import Security
 
 /// How a request or a tunnel reaches its origin over TLS.
 public struct SecurityExplanation: Sendable {
-  /// How much of the verdict on a certificate holds for the connection that carries the bytes. The words of the access log.
+  /// How far the check of a certificate applies to the connection that carries the bytes. The words of the access log.
   public enum Assurance: String, Sendable {
-    /// Nothing is looked at.
+    /// Nothing is checked.
     case none
-    /// Only the name in the ClientHello is looked at.
+    /// Only the name in the ClientHello is checked.
     case sni
     /// The certificate of the proxy's own handshake with the same address.
     case probe
-    /// The certificate of the very connection.
+    /// The certificate of this very connection.
     case exact
   }
 
   /// How the tunnel is treated; nil for a request.
   public let treatment: ConnectTreatment?
-  /// What the first bytes in a plain tunnel are held to; nil for all else.
+  /// What the first bytes in a plain tunnel are checked against; nil otherwise.
   public var opening: TunnelOpening? = nil
-  /// The host as it was asked for, and whether it is an address.
+  /// The requested host, and whether it is an address.
   var host = ""
   var isAddress = false
-  /// The port to which a request for http:// is sent over TLS; nil where it is not upgraded.
+  /// The port to which an http:// request is sent over TLS; nil if it is not upgraded.
   public let upgradedPort: UInt16?
-  /// What the certificate is held to.
+  /// What the certificate is checked against.
   public let policy: SecurityPolicy
-  /// Whose anchors count where the policy has none of its own.
+  /// The anchors if the policy has none of its own.
   public let trust: TrustSource
-  /// What the chains to those are held to.
+  /// What the chains to those are checked against.
   public let trustProfile: TrustProfile
-  /// false: what does not hold is let pass, and logged.
+  /// false: what fails is allowed, and logged.
   public let isEnforced: Bool
 
-  /// What may hold, the weaker first: it depends on the version of TLS that client and origin agree upon.
+  /// What may apply, the weaker first: it depends on the TLS version that client and origin agree on.
   public var assurances: [Assurance] {
     let settings = policy.settings
     let isChecked = !settings.allowInvalidCertificates || settings.validatesDomainName || policy.isPinning
     switch treatment {
     case .tunnel:
-      // No name stands for an address.
+      // An address has no server name.
       guard let opening, opening.sni == .match, !isAddress else { return [.none] }
       return opening.requiresHello ? [.sni] : [.none, .sni]
     case .deny: return [.none]
@@ -56,7 +56,7 @@ public struct SecurityExplanation: Sendable {
 }
 
 extension Policy {
-  /// nil for what is denied, and for a request that leaves in the clear.
+  /// nil if denied, and for a request that is sent in the clear.
   func securityExplanation(
     of decision: Decision, scheme: Scheme, host: CanonicalHost, port: UInt16, isTunnel: Bool
   ) -> SecurityExplanation? {
@@ -88,7 +88,7 @@ extension SecurityExplanation {
     return lines.map { "  \($0)" }
   }
 
-  /// What the certificate and the connection are held to.
+  /// What the certificate and the connection are checked against.
   var termLines: [String] { certificateLines + connectionLines }
 
   private var assuranceText: String {
@@ -98,7 +98,7 @@ extension SecurityExplanation {
     return "\(words[0].rawValue) under TLS 1.3, \(words[1].rawValue) under TLS 1.2 and lower"
   }
 
-  /// What the first bytes in the tunnel are held to.
+  /// What the first bytes in the tunnel are checked against.
   private var openingLines: [String] {
     guard let opening else { return [] }
     var lines: [String] = []
@@ -129,7 +129,7 @@ extension SecurityExplanation {
     case .staple: lines.append("revocation: a stapled answer is required")
     case .crl(let lists): lines.append("revocation: \(counted(lists.count, "list"))")
     }
-    if !isEnforced { lines.append("enforce = false: what does not hold is let pass, and logged") }
+    if !isEnforced { lines.append("enforce = false: what does not hold is allowed, and logged") }
     return lines
   }
 
@@ -146,7 +146,7 @@ extension SecurityExplanation {
     return lines
   }
 
-  /// What a chain is held to.
+  /// What a chain is checked against.
   private var profile: TrustProfile {
     policy.settings.profile ?? policy.settings.anchors?.profile ?? trustProfile
   }
@@ -191,7 +191,7 @@ extension PinSet {
 // MARK: As JSON
 
 extension SecurityExplanation {
-  /// Members of the object that says what will be done. `security` is null where nothing is looked at.
+  /// Members of the object that shows what will be done. `security` is null if nothing is checked.
   var json: [(String, JSONText)] {
     var members: [(String, JSONText)] = []
     if let treatment { members.append(("connect", .string(treatment.rawValue))) }

@@ -1,5 +1,5 @@
-// The part of `explain` that is about parameters and bodies of requests, and how they are sent. Of secret parameters only
-// the names are told. Tests: SerializerExplanationTests.
+// The part of `explain` about parameters and bodies of requests, and how they are sent. For secret parameters it shows
+// only the names. Tests: SerializerExplanationTests.
 
 import Bytes
 import Serialization
@@ -9,28 +9,28 @@ public struct SerializerExplanation: Sendable {
   /// Where the parameters go.
   public enum Placement: String, Sendable { case query, body }
 
-  /// A value with its name, as a form has it; nil where it is secret.
+  /// A value with its form name; nil if it is secret.
   public struct Parameter: Hashable, Sendable {
     public let name: String
     public let value: String?
   }
 
-  /// nil: parameters and body are left as they are.
+  /// nil: parameters and body stay as they are.
   public let serialization: RequestSerialization?
   public let placement: Placement
   /// In the order in which they are written.
   public let parameters: [Parameter]
-  /// A body of unknown length leaves with its length.
+  /// A body of unknown length is buffered whole and sent with its length.
   public let buffersUploads: Bool
   public let serviceType: ServiceType
   public let throttle: Throttle?
   public let allowsCellularAccess: Bool
-  /// false: what would be rejected is let pass, and logged.
+  /// false: what would be rejected is allowed, and logged.
   public let isEnforced: Bool
 }
 
 extension Policy {
-  /// Of a tunnel that stays closed: how its bytes are sent.
+  /// For a tunnel that the proxy does not read: how its bytes are sent.
   func closedTunnelExplanation(of decision: Decision) -> SerializerExplanation {
     let request = request(of: decision)
     return SerializerExplanation(
@@ -57,16 +57,16 @@ extension Policy {
   }
 }
 
-/// The values of a tree with their names. The reader of the configuration bounds how deep it is.
+/// The values of a tree with their names. The configuration reader limits its depth.
 private struct ParameterList {
-  /// As `ParameterName` has them.
+  /// In the form of `ParameterName`.
   let secretNames: Set<String>
   let style: QueryStyle
-  /// Whether the serializer writes tables and arrays that are empty: a form has nothing for them.
+  /// Whether the serializer writes empty tables and arrays: a form cannot express them.
   let writesEmpty: Bool
   private(set) var parameters: [SerializerExplanation.Parameter] = []
 
-  /// The name of a value: as it is known among the secrets, and as it is written.
+  /// The name of a value: as listed among the secrets, and as written.
   private struct Name {
     let known: String
     let written: String
@@ -107,7 +107,7 @@ private struct ParameterList {
     }
   }
 
-  /// The shortest decimal that reads back, without a trailing `.0`.
+  /// The shortest decimal that reads back as the same number, without a trailing `.0`.
   private static func text(_ number: Double) -> String {
     let text = "\(number)"
     return text.hasSuffix(".0") ? String(text.dropLast(2)) : text
@@ -196,7 +196,7 @@ extension RequestSerialization.Format {
 // MARK: As JSON
 
 extension SerializerExplanation {
-  /// Members of the object that says what will be done; none where nothing is.
+  /// Members of the object that shows what will be done; none if nothing is.
   var json: [(String, JSONText)] {
     var members: [(String, JSONText)] = []
     if let serialization { members.append(("serialization", json(of: serialization))) }

@@ -1,13 +1,13 @@
-// The table of settings as others read it: a JSON Schema for editors and checkers of TOML, and the help of one key.
+// The table of settings in other forms: a JSON Schema for editors and TOML checkers, and the help for one key.
 // Tests: SettingsTextTests, test_schema.py.
 
 public enum Settings {
   // MARK: JSON Schema
 
-  /// The configuration as a JSON Schema (draft-07, which the editors' plug-ins for TOML read), in one line.
+  /// The configuration as a JSON Schema (draft-07, which TOML plug-ins of editors read), in one line.
   ///
-  /// It knows names, types, words and ranges of numbers. Ranges of durations and sizes, what refers to what, and everything that
-  /// depends on another key is for `sallyport check`.
+  /// It contains names, types, words and ranges of numbers. `sallyport check` covers ranges of durations and sizes,
+  /// references, and everything that depends on another key.
   public static var jsonSchema: String {
     var tables: [(String, JSONText)] = [("secret", .object(members(of: TableSchema.secret) + exactlyOne))]
     for table in TableSchema.all where table.title != TableSchema.root.title {
@@ -20,10 +20,10 @@ public enum Settings {
     return JSONText.object(head + members(of: TableSchema.root) + [("definitions", .object(tables))]).text
   }
 
-  /// A secret is kept in one place.
+  /// A secret comes from exactly one place.
   private static let exactlyOne: [(String, JSONText)] = [("minProperties", .number(1)), ("maxProperties", .number(1))]
 
-  /// `rule.security` of `[rule.security]`.
+  /// `rule.security` for `[rule.security]`.
   private static func key(of table: TableSchema) -> String {
     table.title == TableSchema.secret.title ? "secret" : table.title.filter { $0 != "[" && $0 != "]" }
   }
@@ -58,7 +58,7 @@ public enum Settings {
     case .oneOf(let kinds): [("anyOf", .array(kinds.map(schema)))]
     case .never: [("const", .boolean(false))]
     case .any: []
-    // Beside a reference nothing counts in draft-07, a description neither.
+    // In draft-07 nothing beside a reference counts, not even a description.
     case .table(let table): [("allOf", .array([reference(table)]))]
     case .tables(let table): typed("array", [("items", reference(table))])
     case .named(let table): typed("object", [("additionalProperties", reference(table))])
@@ -78,10 +78,11 @@ public enum Settings {
 
   // MARK: Help
 
-  /// Every key and every table, for whoever mistypes one.
+  /// Every key and every table, for suggestions after a typing error.
   public static var topics: [String] { TableSchema.all.flatMap { $0.names } }
 
-  /// What is to be said of a key, `timeout` or `rule.request.timeout`, in each table that has it, or of a table; nil: there is none.
+  /// The help for a key, `timeout` or `rule.request.timeout`, in each table that has it, or for a table; nil: there is
+  /// none.
   public static func help(_ topic: String) -> String? {
     let topic = topic.filter { $0 != "[" && $0 != "]" }
     if let table = TableSchema.all.first(where: { key(of: $0) == topic }) {

@@ -1,7 +1,7 @@
-// TOML as text, for what commands print in the form of the configuration. Tests: TOMLTextTests.
+// TOML as text, for commands that print configuration. Tests: TOMLTextTests.
 
 extension String {
-  /// A basic string of TOML 1.0, between its quotation marks.
+  /// A basic string of TOML 1.0, with its quotation marks.
   var inTOML: String {
     var output = "\""
     for scalar in unicodeScalars {
@@ -15,7 +15,7 @@ extension String {
     return output + "\""
   }
 
-  /// A key of TOML 1.0: bare where it can be.
+  /// A key of TOML 1.0: bare if possible.
   var asTOMLKey: String {
     let isBare = !isEmpty && utf8.allSatisfy { $0.isASCIILetter || $0.isASCIIDigit || $0 == 0x5f || $0 == 0x2d }
     return isBare ? self : inTOML
@@ -38,7 +38,7 @@ extension TOMLValue.Content {
     }
   }
 
-  /// A float is a string here: JSON has no word for those that are no number.
+  /// A float becomes a string: JSON cannot express infinities and NaN.
   var json: JSONText {
     switch self {
     case .string(let text), .dateTime(let text): .string(text)

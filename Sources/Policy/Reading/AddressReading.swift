@@ -1,9 +1,9 @@
-// Addresses as values of the configuration: with a port in `listen` and `servers`, as sets in `deny_addresses`.
+// Addresses in the configuration: with a port in `listen` and `servers`, as sets in `deny_addresses`.
 
 import Bytes
 
 extension ConfigurationReading {
-  /// `127.0.0.1:3128` or `[::1]:3128`. Without `defaultPort` the port must be there.
+  /// `127.0.0.1:3128` or `[::1]:3128`. Without `defaultPort` the port is required.
   func socketAddress(
     _ setting: Setting, _ text: String, ports: ClosedRange<Int>, defaultPort: UInt16?
   ) -> ListenAddress? {
@@ -38,7 +38,7 @@ extension ConfigurationReading {
     return "expected an address, \(examples), found \(text.quoted)"
   }
 
-  /// The text before the last colon, and the text behind it; an IPv6 address has its port behind brackets.
+  /// The text before and after the last colon; the port of an IPv6 address follows brackets.
   private static func splitPort(_ text: String) -> (host: String, port: String?) {
     if text.hasPrefix("["), let bracket = text.lastIndex(of: "]") {
       let rest = text[text.index(after: bracket)...]
@@ -72,7 +72,7 @@ extension ConfigurationReading {
 
 /// CIDR blocks as operators write them.
 enum AddressBlockText {
-  /// What is wrong with a text that means to be a block; nil where it does not look like one.
+  /// What is wrong with a text that looks like a block; nil if it does not.
   static func fault(_ text: String) -> String? {
     guard let slash = text.firstIndex(of: "/"), let address = IPAddress(String(text[..<slash])) else {
       return nil

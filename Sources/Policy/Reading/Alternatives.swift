@@ -1,4 +1,4 @@
-// Several words of which one is meant, as a sentence has them.
+// Alternatives in a sentence.
 
 extension Array where Element == String {
   /// `a, b or c`

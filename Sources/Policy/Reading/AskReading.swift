@@ -1,10 +1,10 @@
-// [rule.ask], and what of [proxy] asking needs: whom a refused client is sent to, and where answers outlive the daemon.
-// Tests: AskingTests.
+// [rule.ask], and the keys of [proxy] for asking: the contact for refused clients, and where answers outlive the
+// daemon. Tests: AskingTests.
 
 import Bytes
 
 extension Bounds {
-  /// Longest: a client that waits a day for an answer is waiting for nobody.
+  /// Longest: a client that has waited a day for an answer will not get one.
   static let askWait: ClosedRange<Int64> = 1000...86_400_000
   static let longestContact = 200
 }
@@ -22,7 +22,7 @@ extension ConfigurationReading {
     return terms
   }
 
-  /// It stands in what clients are told: a line of text.
+  /// Clients are shown it as a line of text.
   func readContact(_ setting: Setting) {
     guard let text = string(setting) else { return }
     guard (1...Bounds.longestContact).contains(text.utf8.count), !text.unicodeScalars.contains(where: \.isUnprintable)

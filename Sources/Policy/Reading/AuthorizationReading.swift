@@ -1,15 +1,16 @@
-// `authorization` of [rule.request] and [defaults.request]: user name and password for an origin, sent unasked by Basic
-// (RFC 7617), or in answer to its challenge by Digest (RFC 7616). Tests: AuthorizationReadingTests.
+// `authorization` of [rule.request] and [defaults.request]: user name and password for an origin, sent unprompted with
+// Basic (RFC 7617), or in response to its challenge with Digest (RFC 7616). Tests: AuthorizationReadingTests.
 
+import Bytes
 import Security
 
 extension Bounds {
-  /// Of a user name of Digest, in bytes: it stands in the head of every request, which holds much else.
+  /// For a Digest user name, in bytes: it is part of the head of every request, which contains much else.
   static let longestDigestUser = 1024
 }
 
 extension ConfigurationReading {
-  /// Nothing of it is ever quoted: people put passwords into the wrong key.
+  /// Never quotes any of it: people put passwords into the wrong key.
   func authorization(_ setting: Setting) -> HeaderEdit? {
     guard case .table = setting.value.content, let table = table(setting) else {
       expected("a table with 'username' and 'password'", setting)
@@ -54,7 +55,7 @@ extension ConfigurationReading {
     return HeaderEdit(kind: .set, name: "Authorization", value: given, setting: setting)
   }
 
-  /// nil: it is none, and its error has been reported.
+  /// nil: it is not a scheme, and an error has been reported.
   func authorizationScheme(_ setting: Setting, among schemes: [AuthorizationScheme]) -> AuthorizationScheme? {
     guard let text = string(setting) else { return nil }
     if let scheme = AuthorizationScheme(rawValue: text), schemes.contains(scheme) { return scheme }
@@ -63,11 +64,11 @@ extension ConfigurationReading {
     return nil
   }
 
-  /// What keeps user name or password from being sent by the scheme; nil where there is none, or nothing does.
+  /// Why the scheme cannot send this user name or password; nil if there is none, or it can.
   static func fault(ofCredential bytes: [UInt8]?, isUser: Bool, _ scheme: AuthorizationScheme) -> String? {
     if scheme == .basic { return basicFault(bytes, isUser: isUser) }
     guard let bytes else { return nil }
-    // The hash is over `user:realm:password`, of which a colon in the name would make another.
+    // The hash is over `user:realm:password`, and a colon in the name would make it ambiguous.
     if isUser, bytes.contains(0x3a) { return "a user name must not hold ':' (RFC 7616, 3.4.2)" }
     if bytes.contains(where: { $0 < 0x20 || $0 == 0x7f }) {
       return "it must not hold control characters (RFC 7616, 4)"
@@ -78,7 +79,7 @@ extension ConfigurationReading {
     return nil
   }
 
-  /// What keeps user name or password from being sent by Basic; nil where there is none, or nothing does.
+  /// Why Basic cannot send this user name or password; nil if there is none, or it can.
   static func basicFault(_ bytes: [UInt8]?, isUser: Bool) -> String? {
     guard let bytes else { return nil }
     if isUser, bytes.contains(0x3a) { return "a user name must not hold ':' (RFC 7617, 2)" }

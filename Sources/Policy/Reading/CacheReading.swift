@@ -1,12 +1,12 @@
-// [cache] and [rule.cache], and what of them does nothing. Tests: CachingTests.
+// [cache] and [rule.cache], and warnings about settings without effect. Tests: CachingTests.
 
 import Bytes
 
 extension Bounds {
-  /// Smallest: less holds no page. Largest: as much as a machine may have.
+  /// Smallest: less cannot store a page. Largest: as much as a machine may have.
   static let cacheMemory: ClosedRange<Int64> = 1 << 20...1 << 40
   static let cacheObject: ClosedRange<Int64> = 1 << 10...1 << 40
-  /// Below, a purge would empty the store; at 1 each answer would purge one.
+  /// Below, a purge would empty the store; at 1 each response would cause a purge.
   static let purgeTo = 0.1...0.95
   static let purgeToText = "a number from 0.1 to 0.95"
   static let mostTargets = 8
@@ -29,7 +29,7 @@ extension ConfigurationReading {
     configuration.cache = cache
   }
 
-  /// Names of fields that speak to this cache (RFC 9213, 2.1).
+  /// Names of fields addressed to this cache (RFC 9213, 2.1).
   private func targets(_ setting: Setting) -> [String] {
     let texts = strings(setting) ?? []
     if texts.count > Bounds.mostTargets {
@@ -77,8 +77,8 @@ extension ConfigurationReading {
 
   // MARK: What does nothing
 
-  /// `cache_policy` and `resume` mean something where answers are stored. A policy that forbids to ask the origin does everywhere:
-  /// nothing is stored then, so that each request is refused.
+  /// `cache_policy` and `resume` have an effect only if responses are stored. The exception is a policy that never asks
+  /// the origin: if nothing is stored, every request is refused.
   func warnOfIdleCache(_ rule: RuleDraft) {
     let stores = configuration.cache != nil
     if rule.cache != nil, !stores, !rule.denies, let setting = rule.settings["cache"] {
@@ -93,7 +93,7 @@ extension ConfigurationReading {
       warning(
         setting,
         rule.request.cachePolicy == .returnCacheDontLoad
-          ? "every request of this rule is refused (504): \(missing), so that nothing is stored"
+          ? "every request of this rule is refused (504): \(missing), so nothing is stored"
           : "it does nothing: \(missing)")
     } else if defaultRequest.cachePolicy == .returnCacheDontLoad, !rule.denies {
       report(
@@ -103,14 +103,14 @@ extension ConfigurationReading {
     }
   }
 
-  /// What of [defaults.request] is about stored answers where no rule stores any.
+  /// Warns of caching keys in [defaults.request] if no rule stores anything.
   func warnOfIdleCacheDefaults() {
     if configuration.cache != nil, rules.contains(where: { $0.cache != nil }) { return }
     let missing = configuration.cache == nil ? "there is no [cache]" : "no rule has [rule.cache]"
     for key in ["cache_policy", "resume"] {
       guard let setting = defaultRequest.settings[key] else { continue }
       if key == "cache_policy", defaultRequest.cachePolicy == .returnCacheDontLoad {
-        warning(setting, "every request is refused (504): \(missing), so that nothing is stored")
+        warning(setting, "every request is refused (504): \(missing), so nothing is stored")
       } else {
         warning(setting, "it does nothing: \(missing)")
       }

@@ -1,15 +1,15 @@
-// Dates: what `expires` says as seconds since 1970, and seconds as the date that a diagnostic or an explanation names.
-// UTC throughout, in the calendar that is used today. Tests: CalendarDateTests.
+// Dates: `expires` as seconds since 1970, and seconds as the date in a diagnostic or an explanation. Always in UTC and
+// in the Gregorian calendar. Tests: CalendarDateTests.
 
 enum CalendarDate {
   static let secondsPerDay: Int64 = 86_400
   /// Days from 0001-01-01 to 1970-01-01.
   private static let daysBefore1970: Int64 = 719_162
-  /// Days from 0001-01-01 to the last day of 9999: certificates and TOML know no later one.
+  /// Days from 0001-01-01 to the last day of 9999: certificates and TOML have no later date.
   private static let lastDay: Int64 = 3_652_058
 
-  /// The moment at which a TOML date or date-time is over, in seconds since 1970: the end of the day of a date alone,
-  /// the moment itself of a date-time, taken for UTC where it has no offset. nil for a time without a date.
+  /// The moment at which a TOML date or date-time is over, in seconds since 1970. For a date alone this is the end of
+  /// the day; for a date-time, the moment itself, in UTC if it has no offset. nil for a time without a date.
   static func end(of text: String) -> Int64? {
     let parts = text.utf8.split(separator: UInt8(ascii: "T"))
     let date = numbers(parts[0])
@@ -60,7 +60,7 @@ enum CalendarDate {
 
   // MARK: Texts
 
-  /// `07:32:00`, a fraction, and an offset, "Z", or nothing behind it: seconds from midnight UTC.
+  /// `07:32:00`, with or without a fraction, followed by an offset, "Z", or nothing: seconds from midnight UTC.
   private static func clockSeconds(_ text: Substring.UTF8View.SubSequence) -> Int64 {
     let sign = text.lastIndex { $0 == UInt8(ascii: "+") || $0 == UInt8(ascii: "-") }
     let local = numbers(text[..<(sign ?? text.endIndex)])

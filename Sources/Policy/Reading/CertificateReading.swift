@@ -1,12 +1,12 @@
-// Certificates that the configuration names: by file, by pattern, or by the directory they are in. One place for pins,
-// anchors and client certificates, so that each is read once, and each that has expired is told once.
+// Certificates that the configuration names: by file, by pattern, or by directory. Pins, anchors and client
+// certificates share this code, so each certificate is read once, and an expired one is reported once.
 //
-// A path with `*`, `?` or `[` is a pattern. Of a directory, a list of pins takes `*.cer`, as AFNetworking finds its
-// pinned certificates, and a list of anchors takes every file. Tests: PinReadingTests, TrustReadingTests.
+// A path with `*`, `?` or `[` is a pattern. In a directory, a list of pins reads `*.cer`, as AFNetworking finds its
+// pinned certificates, and a list of anchors reads every file. Tests: PinReadingTests, TrustReadingTests.
 
 import Security
 
-/// A certificate with the file that it came from.
+/// A certificate and the file that it came from.
 struct NamedCertificate {
   let certificate: Certificate
   let path: String
@@ -16,18 +16,18 @@ struct NamedCertificate {
 }
 
 extension ConfigurationReading {
-  /// Largest file of certificates, in bytes: twenty times the bundle of a usual system.
+  /// Largest certificate file, in bytes: twenty times the bundle of a usual system.
   static let largestCertificateFileBytes = 4 << 20
-  /// Most files that one pattern or directory may come to: several times the certificates of a usual system.
+  /// Most files that one pattern or directory may match: several times the certificates of a usual system.
   static let mostCertificateFiles = 1024
-  /// How long before a certificate or a set of pins expires the operator hears of it: time enough to get a new one.
+  /// How long before expiry of a certificate or a set of pins the operator is warned: time enough to get a new one.
   static let expiryNoticeSeconds = 30 * CalendarDate.secondsPerDay
 
   /// The certificates that `text` names, a file, pattern or directory; nil after an error.
   func certificates(_ setting: Setting, _ text: String, inDirectory pattern: String) -> [NamedCertificate]? {
     guard let paths = certificatePaths(setting, text, inDirectory: pattern) else { return nil }
     let found = paths.map { certificates(setting, file: $0) }
-    // A part of what was asked for is not what was asked for.
+    // Part of the requested certificates is not enough.
     return found.contains { $0 == nil } ? nil : found.flatMap { $0 ?? [] }
   }
 
@@ -43,7 +43,7 @@ extension ConfigurationReading {
     return anchors
   }
 
-  /// A path in the place of which people put the PEM itself, at times with its key: that is not quoted.
+  /// A path. People put the PEM itself here, sometimes with its key, so that is not quoted.
   func certificatePath(_ setting: Setting, _ text: String) -> String? {
     guard !text.contains("-----BEGIN") else {
       error(setting, "expected the path of a file, found PEM; put it into a file")
@@ -65,7 +65,7 @@ extension ConfigurationReading {
     return matches(setting, pattern, in: path, orElse: "the directory \(path.quoted) has \(what) in it")
   }
 
-  /// The files, no directories, that match; `none` is said where there are none.
+  /// The files, without directories, that match; `none` is reported if there are none.
   private func matches(_ setting: Setting, _ pattern: String, in directory: String, orElse none: String) -> [String]? {
     switch files.expand(pattern, in: directory) {
     case .failure(let fault):
@@ -114,7 +114,7 @@ extension ConfigurationReading {
     warning(setting, "the certificate \(named.title) \(notice)")
   }
 
-  /// `has expired on 2027-06-01` or `expires on 2027-06-01, in 3 days`; nil where that is far off.
+  /// `has expired on 2027-06-01` or `expires on 2027-06-01, in 3 days`; nil if that is far off.
   func expiryNotice(_ end: Int64, on date: String) -> String? {
     let left = end - now
     if left <= 0 { return "has expired on \(date)" }

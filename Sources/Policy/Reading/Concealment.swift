@@ -1,10 +1,9 @@
-// Which ranges of a configuration file may hold a secret, so that no excerpt shows them.
+// Which ranges of a configuration file may contain a secret, so that excerpts hide them.
 //
-// Where the file is well formed, the tree says: what stands under a key whose name speaks of secrets, or comes near one
-// that does ('pasword'), is hidden, but for the names of files, credentials and variables; so is a URL with a user name
-// in it, for a password follows that. Where the syntax is broken there is no tree, and whatever is not known to be harmless is hidden.
-// Both hide too much rather than too little.
-// Tests: SecretTests.
+// In a well-formed file the tree decides. Values under a key whose name suggests a secret, or nearly does ('pasword'),
+// are hidden, except names of files, credentials and variables. A URL with a user name is hidden too, because a
+// password follows it. In a file with broken syntax there is no tree, and everything is hidden that is not known to be
+// harmless. Both hide too much rather than too little. Tests: SecretTests.
 
 enum Concealment {
   /// The ranges to hide in a parsed file.
@@ -14,7 +13,8 @@ enum Concealment {
     return tree.ranges.sorted { $0.lowerBound < $1.lowerBound }
   }
 
-  /// Whether what a parser quotes of a broken file is no part of a secret: punctuation, or a word of the configuration.
+  /// Whether a parser's quotation from a broken file is no part of a secret: punctuation, or a word of the
+  /// configuration.
   static func isHarmless(_ quoted: Substring) -> Bool {
     BrokenLine.words.contains(String(quoted)) || quoted.unicodeScalars.allSatisfy(BrokenLine.isPunctuation)
   }
@@ -32,7 +32,7 @@ enum Concealment {
 /// The walk over a parsed file.
 private struct SecretsInTree {
   private(set) var ranges: [Range<TOMLPosition>] = []
-  /// What was found out of each key: the same few names occur in every rule.
+  /// Results for each key: the same few names occur in every rule.
   private var known: [String: (any: Bool, table: Bool)] = [:]
 
   mutating func collect(_ value: TOMLValue, isSecret: Bool) {
@@ -44,12 +44,12 @@ private struct SecretsInTree {
     case .array(let values) where !isSecret:
       for value in values { collect(value, isSecret: false) }
     default:
-      // An array goes as a whole, with the comments in it.
+      // An array is hidden as a whole, with the comments in it.
       if isSecret || Self.isURL(value), value.begin < value.end { ranges.append(value.begin..<value.end) }
     }
   }
 
-  /// What stands within something secret and is none: where to find it, and names of header fields to remove.
+  /// The parts of a secret that are not secret: where to find it, and names of header fields to remove.
   private static func isReference(_ entry: TOMLEntry) -> Bool {
     ["file", "credential", "env", "remove"].contains(entry.key)
   }
@@ -59,7 +59,7 @@ private struct SecretsInTree {
     return SecretWords.coversURL(text)
   }
 
-  /// `user:password@host` where `http://` has been forgotten.
+  /// `user:password@host` with `http://` forgotten.
   private static func isAddress(_ entry: TOMLEntry) -> Bool {
     guard entry.key == "via", case .string(let text) = entry.value.content else { return false }
     return text.utf8.contains(0x40)
@@ -69,22 +69,22 @@ private struct SecretsInTree {
     let found = known[entry.key] ?? (SecretWords.covers(entry.key), SecretWords.coversTable(entry.key))
     known[entry.key] = found
     switch entry.value.content {
-    // A string or an array may be meant for the table that belongs there.
+    // A string or an array may be meant as the table that belongs here.
     case .table, .string, .array: return found.any || found.table
     case .integer, .float, .boolean, .dateTime: return found.any
     }
   }
 }
 
-/// Names that speak of secrets.
+/// Names that suggest secrets.
 enum SecretWords {
   private static let parts = ["pass", "secret", "token", "credential", "auth", "cookie"]
-  /// Keys and fields that hold such a part, or come near one of the words, and no secret.
+  /// Keys and fields that contain such a part, or are close to one of the words, but are harmless.
   private static let harmless = ["cookies", "authority", "socket", "proxy-authenticate"]
   private static let near = ["password", "credentials", "authorization", "secret", "client_certificate"]
   private static let nearTables = ["parameters", "headers"]
 
-  /// Whether what stands under the key may be a secret.
+  /// Whether the value under the key may be a secret.
   static func covers(_ key: String) -> Bool {
     let key = key.lowercased()
     if harmless.contains(key) { return false }
@@ -92,10 +92,10 @@ enum SecretWords {
       || Suggestion.distance(key, "key", atMost: 1) != nil
   }
 
-  /// Tables that hold secrets under names of all kinds: header fields, parameters.
+  /// Tables that contain secrets under names of all kinds: header fields, parameters.
   static func coversTable(_ key: String) -> Bool { isNear(key.lowercased(), nearTables) }
 
-  /// Whether the text may be a URL with a user name, and hence a password, in it.
+  /// Whether the text may be a URL that contains a user name, and therefore a password.
   static func coversURL(_ text: String) -> Bool { text.utf8.contains(0x40) && text.holds("://") }
 
   private static func isNear(_ key: String, _ words: [String]) -> Bool {
@@ -114,8 +114,8 @@ extension String {
   }
 }
 
-/// A line of a file that does not parse. Shown are punctuation, the words of the configuration and, where nothing near them speaks
-/// of secrets, numbers; every other string, quoted or not, is hidden: no guess about it can be wrong.
+/// A line of a file that does not parse. It shows punctuation, words of the configuration and, if nothing nearby
+/// suggests a secret, numbers. Every other string, quoted or not, is hidden: no guess about it can be wrong.
 private struct BrokenLine {
   static let words = Set(TableSchema.all.flatMap(\.words) + ["true", "false"])
 
@@ -158,7 +158,7 @@ private struct BrokenLine {
     if speaksOfSecrets { hidden = (hidden + numbers).sorted { $0.lowerBound < $1.lowerBound } }
   }
 
-  /// Behind the closing quote, or the end of the line where there is none.
+  /// The position after the closing quote, or the end of the line if there is none.
   private static func end(ofStringAt begin: Int, in line: [Unicode.Scalar]) -> Int {
     var at = begin + 1
     while at < line.count, line[at] != line[begin] { at += line[at] == "\\" && line[begin] == "\"" ? 2 : 1 }
@@ -167,7 +167,7 @@ private struct BrokenLine {
 }
 
 extension TableSchema {
-  /// Its keys, and the words that they may have.
+  /// Its keys, and their possible words.
   fileprivate var words: [String] { settings.flatMap { [$0.name] + $0.kind.words } }
 }
 

@@ -1,5 +1,5 @@
-// What the tables of the configuration say, as values. Names and defaults are those of sallyport.toml.
-// Durations are in milliseconds, sizes in bytes; the unit stands last in each name.
+// The tables of the configuration as values. Names and defaults are those of sallyport.toml. Durations are in
+// milliseconds, sizes in bytes; the unit is last in each name.
 
 import Bytes
 import Reachability
@@ -37,7 +37,7 @@ public struct ListenAddress: Hashable, Sendable, CustomStringConvertible {
 public struct ProxyCredential: Hashable, Sendable {
   /// UTF-8 of `user:password`.
   public let userAndPassword: [UInt8]
-  /// What stands before the first colon (RFC 7617, 2).
+  /// The part before the first colon (RFC 7617, 2).
   public let user: String
 
   public init(userAndPassword: [UInt8]) {
@@ -54,16 +54,16 @@ public struct ProxySettings: Hashable, Sendable {
     ListenAddress(address: IPAddress(ipv4: 0x7f00_0001), port: 3128),
     ListenAddress(address: IPAddress(ipv6High: 0, low: 1), port: 3128),
   ]
-  /// nil is "auto": one event loop a core.
+  /// nil is "auto": one event loop per core.
   public var workers: Int? = nil
   public var name = "sallyport"
   public var defaultAction = DefaultAction.allow
-  /// Whom a client that is refused may ask; nil: nobody is named.
+  /// Whom a refused client may ask; nil: no contact is given.
   public var contact: String? = nil
-  /// Directory of what outlives the daemon: temporary rules; nil: nothing does.
+  /// Directory of state that outlives the daemon: temporary rules; nil: none does.
   public var state: String? = nil
   public var allowRemote = false
-  /// Empty: no authentication is asked for.
+  /// Empty: no authentication is required.
   public var credentials: [ProxyCredential] = []
   public var denyAddresses: AddressSet
 
@@ -80,22 +80,22 @@ public struct Limits: Hashable, Sendable {
   public var connections = 10_000
   public var headerBytes = 64 << 10
   public var headers = 128
-  /// Most of one body that is held to be checked or re-written.
+  /// The largest body that is held to be checked or rewritten.
   public var bufferedBodyBytes = 1 << 20
   public var idlePerHost = 64
-  /// Of all bodies that are held at once, in the whole process.
+  /// For all held bodies together, in the whole process.
   public var heldBodiesBytes = 64 << 20
   /// How deep arrays and objects of a JSON body may nest.
   public var jsonDepth = 512
   /// Width times height of an image.
   public var imagePixels = 100_000_000
-  /// Connections to one host, of the whole process; above it requests queue. 0: no cap.
+  /// Connections to one host, in the whole process; beyond it requests queue. 0: unlimited.
   public var connectionsPerHost = 0
-  /// Requests that one connection of HTTP/2 may have open at once.
+  /// Requests that one HTTP/2 connection may have open at once.
   public var streams = 128
-  /// Of these, how many may be reset in ten seconds before they are answered.
+  /// Of these, how many a client may reset within ten seconds before they are answered.
   public var streamResets = 200
-  /// Part of each limit that one client identity may hold while others wait.
+  /// The part of each limit that one client identity may have while others wait.
   public var share = 0.25
 
   public init() {}
@@ -111,13 +111,13 @@ public struct NameServices: Hashable, Sendable {
   public init() {}
 }
 
-/// [trust]: whose signature makes a certificate trusted, where a rule does not say.
+/// [trust]: whose signature makes a certificate trusted if a rule does not say.
 public enum TrustSource: Hashable, Sendable {
   /// The system's anchors. They are not read here: loading them takes 18 ms, and the program does it once.
   case system
   case anchors(TrustAnchors)
 
-  /// What the chains to these are held to by default.
+  /// What the chains to these are checked against by default.
   public var profile: TrustProfile {
     switch self {
     case .system: .public
@@ -125,7 +125,7 @@ public enum TrustSource: Hashable, Sendable {
     }
   }
 
-  /// What is trusted beside the system's anchors, in PEM.
+  /// Anchors besides the system's, in PEM.
   public var pem: [UInt8] {
     switch self {
     case .system: []
@@ -138,9 +138,9 @@ public enum TrustSource: Hashable, Sendable {
 public struct AuthoritySettings: Hashable, Sendable {
   /// Where `ca init` writes and `run` reads: authority.pem, and authority.key unless `key` is set.
   public var directory = "/var/lib/sallyport/authority"
-  /// The authority's private key, as it was given. Never printed.
+  /// The authority's private key, as given. Never printed.
   public var key: [UInt8]? = nil
-  /// `key` stands in for one that this user may not read.
+  /// `key` is a placeholder for one that this user may not read.
   public var isKeyWithheld = false
 
   public init() {}
@@ -148,7 +148,7 @@ public struct AuthoritySettings: Hashable, Sendable {
 
 /// [reachability]
 public struct ReachabilitySettings: Hashable, Sendable {
-  /// Kinds of link by the name of the interface: "wwan", "wifi" or "wired". They come before what the kernel says.
+  /// Kinds of link by interface name: "wwan", "wifi" or "wired". They take precedence over what the kernel reports.
   public var interfaces: [String: ReachabilityStatus] = [:]
 
   public init() {}
@@ -162,7 +162,7 @@ public struct LogSettings: Hashable, Sendable {
   public var format = Format.auto
   public var level = Level.info
   public var access = true
-  /// Whether the log names the user, unit and program of each client, though no rule asks for them.
+  /// Whether the log names the user, unit and program of each client even if no rule needs them.
   public var who = true
 
   public init() {}
@@ -170,44 +170,44 @@ public struct LogSettings: Hashable, Sendable {
 
 /// [admin]
 public struct AdminSettings: Hashable, Sendable {
-  /// Where the admin API listens, a socket of the file system.
+  /// The file system socket on which the admin API listens.
   public var socket = Self.standardSocket
 
-  /// Where /metrics alone is served by TCP; nil: nowhere.
+  /// TCP address that serves only /metrics; nil: none.
   public var metrics: ListenAddress? = nil
-  /// Where browsers find the dashboard, an address of the loopback interface; nil: nowhere.
+  /// Address of the dashboard for browsers, on the loopback interface; nil: none.
   public var web: ListenAddress? = nil
-  /// User ids that may do what changes the daemon, beside root and the user that it runs as.
+  /// User ids that may change the daemon, besides root and the user that it runs as.
   public var operators: [UInt32] = []
 
   public static let standardSocket = "/run/sallyport/admin.sock"
 
-  /// Whether the files name a place of their own. The standard one is passed over where its directory is not there, as on
-  /// a machine where no service runs.
+  /// Whether the files set their own path. The default one is skipped if its directory does not exist, as on a machine
+  /// without the service.
   public var isGiven: Bool { socket != Self.standardSocket }
 
   public init() {}
 }
 
-/// [history]: the file of what was decided.
+/// [history]: the file of past decisions.
 public struct HistorySettings: Hashable, Sendable {
   public var file = "/var/lib/sallyport/history.db"
   /// How long an exchange stays in it.
   public var keepMilliseconds: Int64 = 30 * 86_400_000
-  /// Most that it takes on the disk, with what SQLite keeps beside it.
+  /// The most disk space it uses, with SQLite's additional files.
   public var sizeBytes: Int64 = 512 << 20
 
   public init() {}
 }
 
-/// All that the files say but the rules.
+/// Everything in the files except the rules.
 public struct Configuration: Hashable, Sendable {
   public var proxy = ProxySettings()
   public var limits = Limits()
   public var timeouts = Timeouts()
   public var dns = NameServices()
   public var trust = TrustSource.system
-  /// What the chains to these are held to, where [trust] says so; nil: as the anchors have it.
+  /// What the chains to these are checked against, if [trust] says so; nil: the default of the anchors.
   public var trustProfile: TrustProfile? = nil
   public var authority = AuthoritySettings()
   public var reachability = ReachabilitySettings()

@@ -1,11 +1,11 @@
-// The state of one load, and the small steps of which reading any table is made: take a value of the type that a key
-// expects, or say what was expected and what was found, and go on with the next key.
+// The state of one load, and the small steps from which the reading of any table is composed: read a value of the type
+// that a key expects, or report what was expected and found, and continue with the next key.
 //
-// Every step answers nil after it has reported, so that one pass finds all there is to find.
+// Every step returns nil after a report, so one pass finds everything.
 
 import Security
 
-/// A table that is being read, with the name that diagnostics give it: `rule.request`; empty for the root.
+/// A table that is being read, with its name for diagnostics: `rule.request`; empty for the root.
 struct ConfigurationTable {
   let source: SourceText
   let path: String
@@ -48,16 +48,16 @@ struct Setting {
   func element(_ value: TOMLValue) -> Setting { Setting(self, element: value) }
 }
 
-/// One load: what was found so far.
+/// One load: what has been found so far.
 final class ConfigurationReading {
-  /// Most diagnostics of one load: a generated file with one mistake in each of its rules fits, and memory stays bounded.
+  /// Most diagnostics of one load: enough for a generated file with one mistake in each rule, and memory stays bounded.
   static let mostDiagnostics = 10_000
 
   let files: any PolicyFiles
   let secretUse: SecretUse
-  /// Values of secrets that were not read; what they are made into is never sent.
+  /// Locations of secrets that were not read; what is made from them is never sent.
   var withheldSecrets: Set<SourceLocation> = []
-  /// [proxy] credentials stand where this user may not read them.
+  /// This user may not read the [proxy] credentials.
   var hasWithheldCredentials = false
   var configuration = Configuration()
   var defaultRequest = RequestDraft()
@@ -70,47 +70,47 @@ final class ConfigurationReading {
   var routes: [String: RouteDraft] = [:]
   var rules: [RuleDraft] = []
   var expectations: [Expectation] = []
-  /// Names of rules and routes that expectations speak of, which may stand behind them.
+  /// Names of rules and routes that expectations mention; these may be defined later.
   var expectedRules: [(name: String, setting: Setting)] = []
   var expectedRoutes: [(name: String, setting: Setting)] = []
   /// Every file that could be parsed.
   var documents: [SourceDocument] = []
   private(set) var filesRead: [String] = []
-  /// Those that hold configuration, and not a secret or a certificate.
+  /// Those that contain configuration, not a secret or a certificate.
   private(set) var configurationFiles = 0
   private var namesRead: Set<String> = []
   private var found: [(file: Int, position: TOMLPosition, diagnostic: Diagnostic)] = []
   private var fileNumbers: [String: Int] = [:]
   private(set) var errorCount = 0
 
-  /// Files of secrets, as they were read.
+  /// Files of secrets, as read.
   var secrets: [String: Result<[UInt8], FileFault>] = [:]
-  /// Files of answers, as they were read.
+  /// Files of answers, as read.
   var answerFiles: [String: Result<[UInt8], FileFault>] = [:]
   /// Files of secrets that a warning has named.
   var warnedFiles: Set<String> = []
   private var exposure: [String: Bool] = [:]
 
-  /// Names of users as they were looked up.
+  /// User names, as looked up.
   var userIDs: [String: Result<UInt32?, FileFault>] = [:]
 
-  /// Files of certificates and of revocation lists as they were read, and what became of them.
+  /// Files of certificates and of revocation lists, as read, and what was made from them.
   var certificateFiles: [String: Result<[Certificate], FileFault>] = [:]
   var revocationFiles: [String: Result<[[UInt8]], FileFault>] = [:]
   var anchorsByPath: [String: TrustAnchors] = [:]
-  /// Certificates of whose age a warning has told, in whichever file they were first.
+  /// Certificates whose expiry has been reported, for whichever file came first.
   var agedCertificates: Set<Certificate> = []
   /// Seconds since 1970, the same for the whole load.
   let now: Int64
 
-  /// Where each name of a rule stands.
+  /// The location of each rule name.
   var ruleNames: [String: SourceLocation] = [:]
-  /// Where each key stands of the tables that any file may add to.
+  /// The location of each key in the tables that any file may add to.
   private var keysOfAnyFile: [String: SourceLocation] = [:]
   var mainFile = ""
   var included: Set<String> = []
 
-  // What [proxy] said, for the checks that need more than one of its keys.
+  // Values of [proxy], for checks that involve several of its keys.
   var listen: [(address: ListenAddress, setting: Setting)] = []
   var saysCredentials = false
 
@@ -120,8 +120,8 @@ final class ConfigurationReading {
     now = files.now
   }
 
-  /// The table without the keys that another file says, each of which is an error: a key of [defaults], [log] and [proxy]
-  /// stands in one file. `names` are tables of their own, whose keys are told apart.
+  /// The table without the keys that another file sets, each of which is an error: a key of [defaults], [log] and
+  /// [proxy] may be in only one file. `names` are tables whose keys are checked individually.
   func once(_ table: ConfigurationTable, besides names: Set<String> = []) -> ConfigurationTable {
     let entries = table.entries.filter { entry in
       let setting = Setting(source: table.source, table: table.path, entry: entry)
@@ -155,7 +155,7 @@ final class ConfigurationReading {
     return isReadable
   }
 
-  /// Diagnostics come in the order in which files are announced.
+  /// Diagnostics are sorted in the order in which files are announced.
   func announce(_ source: SourceText) { fileNumbers[source.name] = fileNumbers.count }
 
   // MARK: Reporting
@@ -179,7 +179,7 @@ final class ConfigurationReading {
     _ severity: Diagnostic.Severity, _ source: SourceText, _ position: TOMLPosition, _ message: String
   ) {
     if severity == .error { errorCount += 1 }
-    // One more than are shown, so that it is known that there were more.
+    // One more than is shown, to know that there were more.
     guard found.count <= Self.mostDiagnostics else { return }
     let diagnostic = Diagnostic(
       severity, at: source.location(position), message, excerpt: source.excerpt(at: position))
@@ -208,7 +208,7 @@ final class ConfigurationReading {
 
   // MARK: Names
 
-  /// A key that no case of the reader took.
+  /// A key that no case of the reader handles.
   func unread(_ setting: Setting, of schema: TableSchema) {
     var message = "unknown key \(setting.title)"
     if setting.table.isEmpty, case .table = setting.value.content {
@@ -259,7 +259,7 @@ final class ConfigurationReading {
     return nil
   }
 
-  /// The strings of an array, each with its place; those of another type are reported and left out.
+  /// The strings of an array, each with its location. Elements of another type are reported and left out.
   func strings(_ setting: Setting) -> [(text: String, setting: Setting)]? {
     array(setting, of: "strings")?.compactMap { element in string(element).map { ($0, element) } }
   }
@@ -292,7 +292,7 @@ final class ConfigurationReading {
   /// `"a", "b" or "c"`
   static func alternatives(_ words: [String]) -> String { words.map(\.inTOML).alternatives }
 
-  /// Warns of what stands in a list twice.
+  /// Warns of repeated elements in a list.
   func warnOfRepetition<Value: Hashable>(
     _ values: [(value: Value, setting: Setting)], _ name: (Value) -> String
   ) {

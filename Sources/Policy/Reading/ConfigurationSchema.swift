@@ -1,10 +1,11 @@
-// The settings: every key of every table, with what it takes, what holds without it, and one sentence. From here come the names
-// that are known and those that an unknown one is answered with, `sallyport schema` and `sallyport help KEY`. What is read of each
-// key, and what it is checked against beyond its type, stands in the files that read the tables; sallyport.toml(5) says it at length.
+// The settings: every key of every table, with its type, its default, and one sentence. This is the source of the known
+// names, of suggestions for unknown ones, and of `sallyport schema` and `sallyport help KEY`. The files that read the
+// tables define how each key is read and checked beyond its type; sallyport.toml(5) describes it in full.
 //
-// A number has its range here and there; SettingsTextTests and test_schema.py hold what this table says against what is read.
+// Ranges of numbers are given both here and there; SettingsTextTests and test_schema.py compare this table with what is
+// read.
 
-/// What a key takes.
+/// The type of a key.
 indirect enum SettingKind: Sendable {
   case boolean
   case integer(ClosedRange<Int64>)
@@ -17,19 +18,19 @@ indirect enum SettingKind: Sendable {
   case size
   /// A date of TOML.
   case date
-  /// A text, or a table that says where it is kept.
+  /// A text, or a table that says where it is stored.
   case secret
   case list(SettingKind)
   case oneOf([SettingKind])
-  /// `false` alone.
+  /// Only `false`.
   case never
   case any
   case table(TableSchema)
   /// An array of tables.
   case tables(TableSchema)
-  /// Tables by names that the operator gives.
+  /// Tables by names that the operator chooses.
   case named(TableSchema)
-  /// Values by names that the operator gives.
+  /// Values by names that the operator chooses.
   case map(SettingKind)
 }
 
@@ -37,7 +38,7 @@ indirect enum SettingKind: Sendable {
 struct KnownSetting: Sendable {
   let name: String
   let kind: SettingKind
-  /// As the file would have it, or in words; nil: nothing holds without it.
+  /// As in a file, or in words; nil: there is no default.
   let standard: String?
   let sentence: String
 
@@ -51,7 +52,7 @@ struct KnownSetting: Sendable {
 
 /// A table of the configuration.
 struct TableSchema: Sendable {
-  /// As a file has it: `[proxy.limits]`.
+  /// As in a file: `[proxy.limits]`.
   let title: String
   let settings: [KnownSetting]
 
@@ -64,7 +65,7 @@ struct TableSchema: Sendable {
 }
 
 extension TableSchema {
-  /// The tables of a rule, whose keys are often written in the rule itself.
+  /// The tables of a rule, whose keys are often misplaced in the rule itself.
   static let ofRule: [(name: String, schema: TableSchema)] = [
     ("timeouts", .ruleTimeouts), ("security", .security), ("request", .request), ("response", .response),
     ("cache", .ruleCache), ("ask", .ask),
@@ -315,7 +316,7 @@ extension TableSchema {
       KnownSetting("on_expiry", .word(["fail", "report"]), standard: "\"fail\"", "What happens after that day."),
       KnownSetting(
         "enforce", .boolean, standard: "true",
-        "false: a chain without a pin is let pass, logged and counted."),
+        "false: a chain without a pin is allowed, logged and counted."),
     ])
 
   static let secret = TableSchema(

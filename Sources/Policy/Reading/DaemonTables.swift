@@ -3,29 +3,31 @@
 
 import Bytes
 
-/// What the numbers of these tables may be. Wide enough for any machine, and narrow enough that a slip is noticed.
+/// Ranges for the numbers of these tables: wide enough for any machine, narrow enough to notice a slip.
 enum Bounds {
   static let workers = 1...1024
   static let connections = 1...1_000_000
-  /// Smallest: a head of a browser fits in 1 KiB only just. Largest: held for each connection.
+  /// Smallest: 1 KiB is just enough for a browser's head. Largest: this much is held for each connection.
   static let headerBytes: ClosedRange<Int64> = 1 << 10...1 << 20
   static let headers = 1...10_000
-  /// Smallest: less holds no answer of an API. Largest: a whole photograph, and still a part of a machine's memory.
+  /// Smallest: less is too small for an API response. Largest: a whole photograph, and still a part of a machine's
+  /// memory.
   static let bufferedBody: ClosedRange<Int64> = 1 << 10...256 << 20
   static let heldBodies: ClosedRange<Int64> = 1 << 10...64 << 30
-  /// Largest: the deepest that a reader in wide use takes (Go's); most stop at 512 or 1000, and beyond are attacks.
+  /// Largest: the deepest that a widely used parser accepts (Go's). Most stop at 512 or 1000, and deeper bodies are
+  /// attacks.
   static let jsonDepth = 1...10_000
-  /// Largest: two hundred times what a JPEG can have.
+  /// Largest: two hundred times the maximum of JPEG.
   static let imagePixels = 1...1_000_000_000_000
   static let idlePerHost = 0...10_000
-  /// Fewer than a page of a browser asks for would make it slower than HTTP/1.1.
+  /// Fewer than a web page needs would make it slower than HTTP/1.1.
   static let streams = 8...10_000
   static let streamResets = 10...1_000_000
   /// Smallest: a hundred clients at once get theirs. 1: no client has to give anything back.
   static let share = 0.01...1.0
   static let shareText = "a number from 0.01 to 1"
   static let connectionsPerHost = 0...1_000_000
-  /// Up to a year: longer than anything stays up.
+  /// Up to a year: longer than any uptime.
   static let duration: ClosedRange<Int64> = 1...365 * 86_400_000
   static let durationOrZero: ClosedRange<Int64> = 0...365 * 86_400_000
   static let ports = 1...65_535
@@ -78,8 +80,8 @@ extension ConfigurationReading {
     configuration.proxy.listen = listen.map(\.address)
   }
 
-  /// What listens to other machines must be asked for twice: by `allow_remote`, and by `credentials`. These keys may stand
-  /// in different files, so that it is checked when all have been read.
+  /// Listening for other machines requires two settings: `allow_remote` and `credentials`. They may be in different
+  /// files, so this is checked when all have been read.
   func checkRemoteListening() {
     for (address, setting) in listen where !address.address.isLoopback {
       var missing: [String] = []
@@ -133,7 +135,7 @@ extension ConfigurationReading {
       let line = Array(raw.last == 0x0d ? raw.dropLast() : raw)
       if line.isEmpty { continue }
       if let fault = Self.credentialFault(line) {
-        // The line is counted and not shown: it may be a password alone.
+        // The message gives the line number, not the line: it may be just a password.
         error(setting, "line \(index + 1) of the credentials \(fault)")
         continue
       }
@@ -204,7 +206,7 @@ extension ConfigurationReading {
     quantity(setting, .size, in: range).map { Int($0) }
   }
 
-  /// All bodies together are no less than one.
+  /// The limit for all bodies must not be less than that for one.
   private func checkHeldBodies(_ table: ConfigurationTable) {
     let limits = configuration.limits
     guard limits.heldBodiesBytes < limits.bufferedBodyBytes else { return }
@@ -259,7 +261,7 @@ extension ConfigurationReading {
     }
   }
 
-  /// Longest path of a socket in bytes (unix(7): sun_path, with its final zero).
+  /// Longest path of a socket in bytes (unix(7): sun_path, without its final zero).
   private static let longestSocketPath = 107
 
   func readAdmin(_ table: ConfigurationTable) {
@@ -289,7 +291,7 @@ extension ConfigurationReading {
     warning(setting, "\(address) shows the names of rules and their counts to other machines, without credentials")
   }
 
-  /// What a browser sends to the dashboard is not encrypted, and its session would be anybody's who reads along.
+  /// Browsers send unencrypted requests to the dashboard, and anyone who reads them could take over the session.
   private func readWebAddress(_ setting: Setting) {
     guard let text = string(setting),
       let address = socketAddress(setting, text, ports: Bounds.listenPorts, defaultPort: nil)
@@ -303,7 +305,7 @@ extension ConfigurationReading {
     configuration.admin.web = address
   }
 
-  /// Takes what was read, and leaves the default where there was an error.
+  /// Stores the value if it was read; leaves the default after an error.
   func set<Value>(_ field: inout Value, _ value: Value?) {
     if let value { field = value }
   }

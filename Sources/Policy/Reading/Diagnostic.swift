@@ -1,27 +1,27 @@
-// What is wrong, or odd, about a configuration: where, how bad, and what to do, in one form:
+// A fault or oddity in the configuration: where, how serious, and what to do, in one form:
 //
 //     policy.d/payments.toml:14:1: error: unknown key 'pinset' in [rule.security]; did you mean 'pins'?
 //        14 | pinset = "payments"
 //           | ^
 //
-// A diagnostic is made from a `SourceText`, which hides what may be a secret before anything of a line is kept here.
+// A diagnostic is made from a `SourceText`, which hides possible secrets before any part of a line is stored here.
 // Tests: DiagnosticTests.
 
-/// One finding. Its texts hold no control character and no secret.
+/// One finding. Its texts contain no control character and no secret.
 public struct Diagnostic: Hashable, Sendable {
   public enum Severity: String, Sendable, CaseIterable {
     case error, warning
-    /// Nothing is wrong: what this run of the program could not look at.
+    /// Nothing is wrong: this run of the program could not check something.
     case note
   }
 
   public let severity: Severity
-  /// Line 0 stands for the file as a whole.
+  /// Line 0 means the file as a whole.
   public let location: SourceLocation
   public let message: String
   let excerpt: Excerpt?
 
-  /// A finding of the program's own about a place that has been read.
+  /// A finding of the program itself about a location that has been read.
   public init(_ severity: Severity, at location: SourceLocation, _ message: String) {
     self.init(severity, at: location, message, excerpt: nil)
   }
@@ -52,7 +52,7 @@ public struct Diagnostic: Hashable, Sendable {
 }
 
 extension Diagnostic: CustomStringConvertible {
-  /// One line, for a log: place, severity and message.
+  /// One line, for a log: location, severity and message.
   public var sentence: String {
     let file = location.file.printable
     guard location.line > 0 else { return "\(file): \(severity.rawValue): \(message)" }
@@ -69,7 +69,7 @@ extension Diagnostic: CustomStringConvertible {
   }
 }
 
-/// A line of the source as it may be shown, and the white space that puts a caret under one of its columns.
+/// A source line as it may be shown, and the white space that puts a caret under one of its columns.
 struct Excerpt: Hashable, Sendable {
   let line: String
   let indentation: String

@@ -1,8 +1,9 @@
-// `encoding` of a request table: in which encoding parameters are written, and forms are read. Tests: SerializerReadingTests.
+// `encoding` of a request table: the encoding in which parameters are written and forms are read.
+// Tests: SerializerReadingTests.
 
 import Serialization
 
-/// What `encoding` of one table says.
+/// `encoding` of one table.
 struct EncodingDraft {
   /// nil is UTF-8.
   let encoding: TextEncoding?
@@ -31,7 +32,7 @@ extension ConfigurationReading {
 }
 
 extension ParameterValue {
-  /// Whether the encoding has each character of the texts in it, names among them.
+  /// Whether the encoding has each character of the texts in it, including names.
   func fits(_ encoding: TextEncoding) -> Bool {
     switch self {
     case .string(let text): encoding.canEncode(text)

@@ -1,19 +1,19 @@
-// [[expect]]: a request with what is to become of it, in any of the files. Names of rules and routes may stand behind it, so
-// they are looked up when every file has been read. Tests: ExpectationReadingTests.
+// [[expect]]: a request and its expected outcome, in any of the files. Names of rules and routes may be defined later,
+// so they are looked up when every file has been read. Tests: ExpectationReadingTests.
 
 import Bytes
 import Reachability
 
 extension Bounds {
-  /// Most expectations: all of them are checked before a policy is taken, which takes microseconds each.
+  /// Most expectations: all of them are checked before a policy is adopted, in microseconds each.
   static let mostExpectations = 10_000
   /// Longest `name` of an expectation, in bytes: a sentence.
   static let longestExpectationName = 200
-  /// Most fields that `header` may list, as many as a head may have.
+  /// Most fields that `header` may list: as many as a head may have.
   static let mostExpectedFields = 128
 }
 
-/// An expectation as the file says it.
+/// An expectation as read from the file.
 private struct ExpectationDraft {
   var name: String? = nil
   var request: (value: NamedRequest, text: String)? = nil
@@ -25,7 +25,7 @@ private struct ExpectationDraft {
   var program: String? = nil
   var link: ReachabilityStatus? = nil
   var wishes: [Expectation.PlacedWish] = []
-  /// Where each key stands.
+  /// The position of each key.
   var settings: [String: Setting] = [:]
 }
 
@@ -153,13 +153,13 @@ extension ConfigurationReading {
     return sender
   }
 
-  /// A client as the daemon would know it; nil where nothing is said of one.
+  /// A client as the daemon would see it; nil if none is described.
   private func client(_ draft: ExpectationDraft) -> LocalClient? {
     let cgroup = draft.unit.map { [$0] } ?? []
     guard let user = draft.user else {
       return draft.unit == nil ? nil : LocalClient(userID: LocalClient.noUser, user: nil, cgroup: cgroup)
     }
-    // Of a name that does not exist a warning has told: no rule means it.
+    // A warning has already reported an unknown name: no rule matches it.
     guard let number = user.number else {
       return LocalClient(userID: LocalClient.noUser, user: user.name, cgroup: cgroup)
     }
@@ -215,7 +215,7 @@ extension ConfigurationReading {
     }
   }
 
-  /// What no request of the kind could meet, so that nobody takes it for tested.
+  /// Reports expectations that no such request could meet, so that they do not pass for tests.
   private func checkWishes(_ draft: ExpectationDraft, _ table: ConfigurationTable) {
     let wishes = ["verdict", "rule", "connect", "route", "header"]
     if !wishes.contains(where: { draft.settings[$0] != nil }) {

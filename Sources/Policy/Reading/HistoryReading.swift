@@ -1,9 +1,10 @@
-// [history]: the file of what was decided, how long and how much. Tests: HistoryReadingTests.
+// [history]: the file of past decisions, its age and size limits. Tests: HistoryReadingTests.
 
 extension Bounds {
-  /// Shortest: what was a moment ago is in the log. Longest: ten years.
+  /// Shortest: the log shows what has just happened. Longest: ten years.
   static let historyKeep: ClosedRange<Int64> = 3_600_000...3_650 * 86_400_000
-  /// Smallest: a hundred thousand exchanges, beside what SQLite needs to write. Largest: as much as a machine may have.
+  /// Smallest: a hundred thousand exchanges, plus what SQLite needs for writing. Largest: as much as a machine may
+  /// have.
   static let historySize: ClosedRange<Int64> = 16 << 20...1 << 40
 }
 

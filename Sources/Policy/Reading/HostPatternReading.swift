@@ -1,11 +1,11 @@
-// Host patterns as operators write them → `HostPattern`, with an answer for what people write instead: URLs, ports,
-// wildcards in the middle, blocks with host bits. Names in other scripts become A-labels here, at load time, so that
-// matching compares bytes. Tests: HostPatternReadingTests.
+// Host patterns as operators write them → `HostPattern`, with advice on common mistakes: URLs, ports, wildcards in the
+// middle, blocks with host bits. Names in other scripts become A-labels here, at load time, so matching compares bytes.
+// Tests: HostPatternReadingTests.
 
 import Bytes
 import CIDN2
 
-/// Why a text is no host pattern, with what to write instead.
+/// Why a text is not a host pattern, with a suggestion.
 public struct HostPatternFault: Error, Hashable, Sendable, CustomStringConvertible {
   public let description: String
 }
@@ -75,7 +75,7 @@ extension HostPattern {
     return "\(text.quoted) holds a port; write '\(host)' here and ports = [\(port)]"
   }
 
-  /// The host of `host:port`, or nil where there is no port.
+  /// The host of `host:port`, or nil if there is no port.
   private static func withoutPort(_ text: Substring) -> String? {
     guard let colon = text.lastIndex(of: ":") else { return nil }
     let port = text[text.index(after: colon)...]
@@ -113,7 +113,7 @@ extension HostPattern {
 
 /// Names in any script.
 public enum InternationalName {
-  /// The name with A-labels (UTS #46, non-transitional; IDNA 2008). An ASCII name is answered as it is.
+  /// The name with A-labels (UTS #46, non-transitional; IDNA 2008). An ASCII name is returned unchanged.
   public static func asciiForm(of name: String) -> Result<String, HostPatternFault> {
     if name.utf8.allSatisfy({ $0 < 0x80 }) { return .success(name) }
     if name.utf8.contains(0) { return .failure(HostPatternFault(description: "it holds a NUL")) }

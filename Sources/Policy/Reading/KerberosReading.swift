@@ -1,9 +1,9 @@
-// `credentials = { scheme = "negotiate", keytab = …, principal = … }` of a route: the proxy shows a parent a ticket of Kerberos
-// (RFC 4559, RFC 4120). Tests: KerberosReadingTests.
+// `credentials = { scheme = "negotiate", keytab = …, principal = … }` of a route: the proxy presents a Kerberos ticket
+// to a parent (RFC 4559, RFC 4120). Tests: KerberosReadingTests.
 
-/// Whom Kerberos knows the proxy as.
+/// The proxy's identity in Kerberos.
 public struct KerberosClient: Hashable, Sendable {
-  /// Path of the keys of the client, as ktutil(1) writes them.
+  /// Path of the client's keys, as ktutil(1) writes them.
   public let keytab: String
   /// `proxy@EXAMPLE.ORG`; nil: the first in the keytab.
   public let principal: String?
@@ -15,12 +15,12 @@ public struct KerberosClient: Hashable, Sendable {
 }
 
 extension Bounds {
-  /// In bytes: a name, an instance and a realm, each a host name at the longest.
+  /// In bytes: a name, an instance and a realm, each at most as long as a host name.
   static let longestPrincipal = 1024
 }
 
 extension ConfigurationReading {
-  /// Version 2 of the format, in front of every keytab.
+  /// Version 2 of the format, at the beginning of every keytab.
   private static let keytabVersion: [UInt8] = [5, 2]
 
   func kerberosClient(_ settings: [Setting], _ owner: Setting) -> KerberosClient? {
@@ -58,7 +58,7 @@ extension ConfigurationReading {
     return nil
   }
 
-  /// A path, or a credential of systemd.
+  /// A path, or a systemd credential.
   private func keytab(_ setting: Setting) -> String? {
     if case .string(let text) = setting.value.content { return path(setting, text).flatMap { keytab(at: $0, setting) } }
     guard case .table = setting.value.content, let entries = table(setting)?.settings, entries.count == 1,
@@ -69,7 +69,7 @@ extension ConfigurationReading {
     }
     guard let name = string(entries[0]) else { return nil }
     if files.credentialsDirectory == nil, secretUse != .required, Self.isCredentialName(name) {
-      // It is there for the service alone.
+      // Only the service has it.
       if secretUse == .inspected {
         note(setting, "not readable by you: the service reads it (the credential \(name.quoted) of systemd)")
       }
@@ -78,7 +78,7 @@ extension ConfigurationReading {
     return credentialPath(entries[0], name).flatMap { keytab(at: $0, setting) }
   }
 
-  /// The file is looked at here, so that one that is not there, or is something else, is found before a request needs it.
+  /// The file is checked here, so a missing or wrong one is found before a request needs it.
   private func keytab(at path: String, _ setting: Setting) -> String? {
     if secretUse == .unneeded { return path }
     switch secretFile(path) {

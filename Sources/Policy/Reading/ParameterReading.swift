@@ -1,18 +1,18 @@
-// `parameters` of a request table: a tree of TOML values → `ParameterValue`, with the names of what in it is secret.
+// `parameters` of a request table: a tree of TOML values → `ParameterValue`, with the names of the secret ones.
 //
-// A table with one key, which is 'file', 'credential' or 'env', is a secret wherever a value may stand; what stands under
-// a name that speaks of secrets is one as well. No value is ever quoted. The entries of a dictionary are sorted by code
-// point here, once, so that whoever encodes them has only to go through them. Tests: ParameterReadingTests.
+// A table with the single key 'file', 'credential' or 'env' is a secret wherever a value is allowed. Values under a
+// name that suggests a secret are secrets too. No value is ever quoted. The entries of a dictionary are sorted by code
+// point once, here, so encoders can write them in order. Tests: ParameterReadingTests.
 
 import Bytes
 import Serialization
 
-/// What `parameters` of one table says.
+/// `parameters` of one table.
 struct ParameterDraft {
   /// Sorted by key.
   var parameters: [GivenParameter] = []
 
-  /// What holds for a table that says `own` and inherits the rest: parameter by parameter.
+  /// The effective parameters of a table with these and inherited ones: merged parameter by parameter.
   func inheriting(_ inherited: ParameterDraft) -> ParameterDraft {
     let own = Set(parameters.map(\.entry.key))
     let merged = parameters + inherited.parameters.filter { !own.contains($0.entry.key) }
@@ -27,37 +27,37 @@ struct ParameterDraft {
   }
 }
 
-/// One parameter with all that is in it.
+/// One parameter with everything in it.
 struct GivenParameter {
   let entry: ParameterEntry
-  /// Names, as a form has them, of what in it is secret.
+  /// Form names of its secret values.
   let secretNames: Set<String>
   let size: ParameterSize
-  /// The first place with a text that no XML document can hold.
+  /// The first location with a text that XML cannot contain.
   let unfitForXML: Setting?
 }
 
-/// How much the parameters of a request come to.
+/// The total size of a request's parameters.
 struct ParameterSize {
-  /// Most values of one request: PHP reads no more of a form (max_input_vars).
+  /// Most values of one request: PHP reads no more from a form (max_input_vars).
   static let mostValues = 1000
-  /// Most bytes as a form, the longest of the ways to write them but for markup: twice what common origins take as a
-  /// request line, and as much as one field of a rule may have.
+  /// Most bytes as a form, the longest notation except markup: twice the request line that common origins accept, and
+  /// as much as one field of a rule may have.
   static let mostEncodedBytes = FieldSyntax.longestValue
-  /// Most tables and arrays inside one another, `parameters` included: PHP reads no deeper (max_input_nesting_level).
+  /// Deepest nesting of tables and arrays, including `parameters`: PHP reads no deeper (max_input_nesting_level).
   static let deepestNesting = 64
 
   var values = 0
   var encodedBytes = 0
 
-  /// What is above a limit; nil where nothing is.
+  /// The limit that is exceeded; nil if none is.
   var excess: String? {
     if values > Self.mostValues { return "at most \(Self.mostValues) values" }
     if encodedBytes > Self.mostEncodedBytes { return "at most \(Self.mostEncodedBytes) bytes when written as a form" }
     return nil
   }
 
-  /// Counts a value with its name, an empty table or array too.
+  /// Counts a value with its name, even an empty table or array.
   mutating func add(_ name: String, _ value: [UInt8]) {
     values += 1
     encodedBytes += Self.encodedCount(name.utf8) + Self.encodedCount(value) + "=&".utf8.count
@@ -69,14 +69,14 @@ struct ParameterSize {
   }
 }
 
-/// Names of values inside tables and arrays, as a form has them.
+/// Form names of values inside tables and arrays.
 enum ParameterName {
   static func member(_ key: String, of table: String?) -> String { table.map { "\($0)[\(key)]" } ?? key }
   static func element(of array: String) -> String { array + "[]" }
 }
 
 extension ParameterEntry {
-  /// The order of AFNetworking: by code point, which is that of the bytes in UTF-8.
+  /// The order of AFNetworking: by code point, which equals the order of UTF-8 bytes.
   func precedes(_ other: ParameterEntry) -> Bool { key.lexicographicallyPrecedes(other.key) }
 }
 
@@ -105,7 +105,7 @@ extension ConfigurationReading {
   }
 }
 
-/// The way through one parameter. It ends where the parameters become too many or too long.
+/// The walk through one parameter. It stops when the parameters become too many or too long.
 private struct ParameterWalk {
   let reading: ConfigurationReading
   var size: ParameterSize
@@ -152,7 +152,7 @@ private struct ParameterWalk {
     return nil
   }
 
-  /// Whether a table says where a secret is.
+  /// Whether a table refers to a secret.
   private static func isReference(_ entries: [TOMLEntry]) -> Bool {
     entries.count == 1 && TableSchema.secret.names.contains(entries[0].key)
   }
@@ -218,7 +218,7 @@ private struct ParameterWalk {
     if unfitForXML == nil, !Self.fitsXML(text) { unfitForXML = setting }
   }
 
-  /// Whether each character is one of XML 1.0, 2.2. `text` is UTF-8.
+  /// Whether each character is allowed in XML 1.0, 2.2. `text` is UTF-8.
   private static func fitsXML(_ text: [UInt8]) -> Bool {
     for (index, byte) in text.enumerated() {
       if byte < 0x20, byte != 0x09, byte != 0x0a, byte != 0x0d { return false }

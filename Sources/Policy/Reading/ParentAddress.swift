@@ -1,16 +1,16 @@
-// `via` of a route → the parent proxy that it names, with an answer for what people write instead: passwords in the URL,
-// paths, hosts without a scheme. Tests: ParentAddressTests.
+// `via` of a route → the parent proxy that it names, with advice on common mistakes: passwords in the URL, paths, hosts
+// without a scheme. Tests: ParentAddressTests.
 
 import Bytes
 
-/// Where a parent proxy listens, and what it speaks.
+/// Where a parent proxy listens, and its protocol.
 struct ParentAddress: Hashable, Sendable {
   let kind: Route.Parent.Kind
   let host: CanonicalHost
   let port: UInt16
 }
 
-/// Why a text names no parent, with what to write instead. Holds no password.
+/// Why a text does not name a parent, with a suggestion. Contains no password.
 struct ParentAddressFault: Error, Hashable, Sendable, CustomStringConvertible {
   let description: String
 
@@ -18,8 +18,8 @@ struct ParentAddressFault: Error, Hashable, Sendable, CustomStringConvertible {
 }
 
 extension Route.Parent.Kind {
-  /// The port of the scheme (RFC 9110, 4.2; socks5: 1080, as registered for "socks"), not one of the many on which
-  /// proxies listen: a URL means here what it means elsewhere.
+  /// The default port of the scheme (RFC 9110, 4.2; socks5: 1080, as registered for "socks"), not one of the many ports
+  /// of proxies: a URL means the same here as elsewhere.
   public var defaultPort: UInt16 {
     switch self {
     case .http: Scheme.http.defaultPort
@@ -33,9 +33,9 @@ extension ParentAddress {
   static let expectation =
     "expected \"direct\", or a parent proxy as http://, https:// or socks5:// and its host and port"
 
-  /// Reads `http://proxy.example:3128`. The name may be written in any script; a final "/" is let pass.
+  /// Reads `http://proxy.example:3128`. The name may be in any script; a final "/" is allowed.
   init(_ text: String) throws(ParentAddressFault) {
-    // Before anything is quoted: what stands before "@" is a password, most likely.
+    // Checked before anything is quoted: the text before "@" most likely contains a password.
     if text.utf8.contains(0x40) {
       throw ParentAddressFault(
         "a user name and a password do not stand in the URL; put them into 'credentials', where the password is a secret"

@@ -1,9 +1,9 @@
-// [pins.NAME]: which keys or certificates a chain must carry. A set may stand in any file, before or behind the rules
-// that name it; what they name is looked up when every file has been read. Tests: PinReadingTests.
+// [pins.NAME]: which keys or certificates a chain must contain. A set may be in any file, before or after the rules
+// that name it; names are looked up when every file has been read. Tests: PinReadingTests.
 
 import Security
 
-/// A set as the file says it.
+/// A set as read from the file.
 struct PinSetDraft {
   var set: PinSet
   /// [pins.NAME] itself.
@@ -136,12 +136,12 @@ extension ConfigurationReading {
   private func reportEmpty(_ draft: PinSetDraft) {
     let needed = draft.set.mode == .certificate ? "'certificates'" : "'spki' or 'certificates'"
     let text =
-      "[pins.\(draft.set.name)] holds no pin, so that nothing could ever connect; mode "
+      "[pins.\(draft.set.name)] holds no pin, so nothing could ever connect; mode "
       + "\"\(draft.set.mode.rawValue)\" needs \(needed)"
     report(.error, draft.header.source, draft.header.keyBegin, text)
   }
 
-  /// A certificate twice; in public-key mode, a key twice, in whichever way it is given.
+  /// Warns of repeated certificates and, in public-key mode, of repeated keys in any form.
   private func warnOfPinsTwice(_ set: PinSet, _ certificates: [(value: NamedCertificate, setting: Setting)]) {
     var keys = Set(set.keys)
     var ders: Set<[UInt8]> = []
@@ -170,7 +170,7 @@ extension ConfigurationReading {
 
   // MARK: References
 
-  /// The set that `name` refers to, used from now on. nil after an error, and where the set itself has one.
+  /// The set that `name` refers to; marks it as used. nil after an error, and if the set itself has one.
   func pinSet(_ name: String, _ setting: Setting) -> PinSet? {
     guard let draft = pinSets[name] else {
       var message = "there is no set of pins named \(name.quoted)"
@@ -186,7 +186,7 @@ extension ConfigurationReading {
 
   func warnOfUnusedPins() {
     for draft in pinSets.values where draft.isSound && !draft.isUsed {
-      warning(draft.header, of: "[pins.\(draft.set.name)]", "no rule names this set, so that it does nothing")
+      warning(draft.header, of: "[pins.\(draft.set.name)]", "no rule names this set, so it has no effect")
     }
   }
 
@@ -196,7 +196,7 @@ extension ConfigurationReading {
 }
 
 extension PinSet {
-  /// Keys or certificates that count in the set's mode, each once.
+  /// The number of different keys or certificates that count in the set's mode.
   var pinCount: Int {
     switch mode {
     case .none: 0

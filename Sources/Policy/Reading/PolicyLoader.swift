@@ -1,34 +1,34 @@
 // Configuration files → a policy, or everything that is wrong with them.
 //
-// The main file is read first, then what it includes, in lexical order; rules keep the order in which they are read.
-// One pass finds all there is to say: reading goes on behind every error, and only at the end is there a policy or none.
-// Tests: PolicyLoaderTests and the suites that the files of the readers name.
+// The main file is read first, then the files that it includes, in lexical order; rules keep the order in which they
+// are read. One pass finds all faults: reading continues after every error, and only the end decides whether there is a
+// policy. Tests: PolicyLoaderTests and the suites that the files of the readers name.
 
 import Security
 
-/// What loading came to.
+/// The result of loading.
 public struct LoadResult: Sendable {
-  /// nil where a diagnostic is an error.
+  /// nil if a diagnostic is an error.
   public let policy: Policy?
   /// In the order of the files, their lines and columns.
   public let diagnostics: [Diagnostic]
   /// Every file that was read: configuration and secrets, in the order of reading.
   public let files: [String]
-  /// How many of the files hold configuration, and not a secret or a certificate.
+  /// How many of the files contain configuration, not a secret or a certificate.
   public let configurationFiles: Int
-  /// Where the daemon's socket is, as far as could be read: a mistake elsewhere does not hide it.
+  /// The daemon's socket, as far as it could be read: an error elsewhere does not hide it.
   public let adminSocket: String
-  /// [history], in the same way.
+  /// [history], likewise.
   public let history: HistorySettings?
 }
 
 public enum PolicyLoader {
   /// Largest configuration file in bytes: a hundred thousand rules.
   public static let largestFileBytes = 16 << 20
-  /// Most files that `include` may come to.
+  /// Most files that `include` may match.
   public static let mostFiles = 4096
 
-  /// Loads the file at `path` and all it includes; nil: the built-in defaults, without any file.
+  /// Loads the file at `path` and all that it includes; nil: the built-in defaults, without any file.
   public static func load(path: String?, files: some PolicyFiles, secrets: SecretUse = .required) -> LoadResult {
     guard let path else {
       return LoadResult(
@@ -38,7 +38,7 @@ public enum PolicyLoader {
     return read(path, files, secrets).result
   }
 
-  /// What the files come to, key by key; nil where they have errors. `directory`: what relative paths are seen from.
+  /// The effective values, key by key; nil if the files have errors. `directory`: the base of relative paths.
   public static func effective(
     path: String?, files: some PolicyFiles, directory: String
   ) -> (configuration: EffectiveConfiguration?, diagnostics: [Diagnostic]) {
@@ -93,7 +93,7 @@ extension ConfigurationReading {
       expectations: expectations)
   }
 
-  /// A name that refers to nothing has been an error: to go straight in its place would be a way around the parents.
+  /// A name that refers to nothing has already been an error: a direct connection instead would bypass the parents.
   private func route(_ name: String, among routes: [String: Route]) -> Route {
     if let route = routes[name] { return route }
     precondition(name == Route.direct.name, "a rule lists a route that is not there")
@@ -142,7 +142,7 @@ extension ConfigurationReading {
 
   // MARK: Any file
 
-  /// Reads the tables that may stand in any of the files.
+  /// Reads the tables that are allowed in any of the files.
   private func readShared(_ setting: Setting) {
     switch setting.key {
     case "proxy": table(setting).map(readProxy)
@@ -173,7 +173,7 @@ extension ConfigurationReading {
     }
   }
 
-  /// toml++ quotes what it stumbled over: where the line may hold a secret, the quotation goes.
+  /// toml++ quotes the text at the fault. If the line may contain a secret, the quotation is removed.
   private static func syntaxMessage(_ fault: TOMLFault, _ source: SourceText) -> String {
     var text = fault.description[...]
     if let quotation = text.firstIndex(of: "'"), let end = text.lastIndex(of: "'"), quotation < end,
@@ -241,6 +241,6 @@ extension ConfigurationReading {
         + "[pins.*], [routes.*], [defaults], [log] and [proxy]")
   }
 
-  /// What an included file may hold.
+  /// The tables allowed in an included file.
   private static let namesInAnyFile: Set<String> = ["rule", "expect", "pins", "routes", "defaults", "log", "proxy"]
 }

@@ -1,6 +1,6 @@
-// Durations and sizes as the configuration writes them: a whole number and a unit in one string.
+// Durations and sizes in the configuration: a whole number and a unit in one string.
 
-/// A unit with what it is worth in the smallest one.
+/// A unit and its value in the smallest one.
 private struct Unit {
   let name: String
   let worth: Int64
@@ -40,10 +40,10 @@ public struct Quantity: Sendable {
     "\(noun) such as \"\(example)\" (units \(units.map(\.name).joined(separator: ", ")))"
   }
 
-  /// What a text of the kind matches, as a regular expression of ECMA 262.
+  /// A regular expression (ECMA 262) for texts of this kind.
   var pattern: String { "^[0-9]+(\(units.map(\.name).joined(separator: "|")))$" }
 
-  /// The value of a text, or nil where it is none; what is too large for 64 bits is the largest value.
+  /// The value of a text, or nil if it is none. Values too large for 64 bits become the largest one.
   func parse(_ text: String) -> Int64? {
     let digits = text.utf8.prefix { (0x30...0x39).contains($0) }
     guard !digits.isEmpty, let unit = units.first(where: { $0.name == text.dropFirst(digits.count) }) else {
@@ -54,10 +54,10 @@ public struct Quantity: Sendable {
     return isTooLarge ? Int64.max : value
   }
 
-  /// A duration as the configuration writes it, in milliseconds; nil where `text` is none.
+  /// A duration as written in the configuration, in milliseconds; nil if `text` is none.
   public static func milliseconds(_ text: String) -> Int64? { duration.parse(text) }
 
-  /// The shortest text that reads back: the largest unit that leaves no remainder.
+  /// The shortest text that reads back: with the largest unit that leaves no remainder.
   func text(_ value: Int64) -> String {
     let unit = units.last { value != 0 && value % $0.worth == 0 } ?? units[0]
     return "\(value / unit.worth)\(unit.name)"

@@ -1,14 +1,14 @@
-// `query_style` of a request table, and how a rule inherits it: key by key. Tests: SerializerReadingTests.
+// `query_style` of a request table, and its inheritance by rules: key by key. Tests: SerializerReadingTests.
 
 import Serialization
 
-/// What `query_style` of one table says; nil where it is silent.
+/// `query_style` of one table; nil for keys that it does not set.
 struct QueryStyleDraft {
   var arrays: QueryStyle.Arrays? = nil
   var booleans: QueryStyle.Booleans? = nil
   var space: QueryStyle.Space? = nil
 
-  /// What holds for a table that says this and inherits the rest.
+  /// The effective style of a table with these keys that inherits the rest.
   func inheriting(_ inherited: QueryStyleDraft) -> QueryStyleDraft {
     QueryStyleDraft(
       arrays: arrays ?? inherited.arrays, booleans: booleans ?? inherited.booleans, space: space ?? inherited.space)

@@ -1,8 +1,8 @@
-// [reachability.interfaces], and names of network devices wherever they stand. Tests: ReachabilityReadingTests.
+// [reachability.interfaces], and names of network devices in all tables. Tests: ReachabilityReadingTests.
 
 import Reachability
 
-/// What a link can be said to be: that there is none, or that it is not known, is for the kernel to say.
+/// The kinds of link that can be configured: only the kernel can report that there is no link, or an unknown one.
 private enum LinkKind: String, CaseIterable {
   case wwan, wifi, wired
 
@@ -22,7 +22,7 @@ enum InterfaceName {
 
   static let expectation = "the name of a network device, 1 to \(longest) bytes without '/', ':' and white space"
 
-  /// What the kernel lets a device be called (dev_valid_name), and no control characters besides.
+  /// Names that the kernel allows for a device (dev_valid_name), without control characters.
   static func isValid(_ name: String) -> Bool {
     (1...longest).contains(name.utf8.count) && name != "." && name != ".."
       && !name.unicodeScalars.contains { $0 == "/" || $0 == ":" || $0.properties.isWhitespace || $0.isUnprintable }
@@ -45,7 +45,7 @@ extension ConfigurationReading {
         let text = "[\(setting.table)]: expected \(InterfaceName.expectation), found \(setting.key.quoted)"
         report(.error, setting.source, setting.keyBegin, text)
       }
-      // `eth0.5 = …` is a table to TOML.
+      // `eth0.5 = …` is a table in TOML.
       if case .table(let entries) = setting.value.content, let entry = entries.first {
         let name = "\(setting.key).\(entry.key)"
         expected("a string", setting, advice: "a name with a dot in it stands between quotes: \"\(name)\"")
@@ -55,7 +55,7 @@ extension ConfigurationReading {
     }
   }
 
-  /// A device that packets are to leave by. It need not be there yet.
+  /// A device that packets must use. It need not exist yet.
   func interface(_ setting: Setting) -> String? {
     guard let name = string(setting) else { return nil }
     if InterfaceName.isValid(name) { return name }

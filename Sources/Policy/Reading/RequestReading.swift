@@ -1,32 +1,32 @@
 // [rule.request] and [defaults.request], and how the first inherits from the second: key by key, header fields name by
-// name, the rule's word before the default's. Parameters and bodies are in SerializerReading, `throttle` in
+// name. The rule's values take precedence. Parameters and bodies are in SerializerReading, `throttle` in
 // ThrottleReading, `authorization` in AuthorizationReading. Tests: RequestReadingTests.
 
 import Security
 
-/// One edit of the header section as the file says it.
+/// One edit of the header section as read from the file.
 struct HeaderEdit {
   enum Kind { case standard, set, remove }
 
   let kind: Kind
   let name: String
   var value = GivenValue(bytes: [], isSecret: false)
-  /// The value is made for each request, of these.
+  /// The value is computed for each request from these.
   var digest: DigestCredentials? = nil
   let setting: Setting
 
   var lowercaseName: String { name.lowercased() }
 }
 
-/// What a request table says; nil where it is silent.
+/// A request table; nil for keys that it does not set.
 struct RequestDraft {
-  /// Where each key stands.
+  /// The position of each key.
   var settings: [String: Setting] = [:]
   var timeoutMilliseconds: Int64? = nil
   var cookies: Bool? = nil
   var encodesPath: Bool? = nil
   var edits: [HeaderEdit] = []
-  /// nil: nothing is said of parameters and bodies.
+  /// nil: there are no settings for parameters and bodies.
   var serializer: SerializerDraft? = nil
   var buffersUploads: Bool? = nil
   var serviceType: ServiceType? = nil
@@ -35,7 +35,7 @@ struct RequestDraft {
   var resumes: Bool? = nil
   var allowsCellularAccess: Bool? = nil
 
-  /// The request policy of a rule that says this and inherits the rest.
+  /// The request policy of a rule with these settings that inherits the rest.
   func policy(inheriting inherited: RequestDraft = RequestDraft()) -> RequestPolicy {
     var policy = RequestPolicy()
     policy.timeoutMilliseconds = timeoutMilliseconds ?? inherited.timeoutMilliseconds
@@ -82,7 +82,7 @@ struct RequestDraft {
 }
 
 extension ConfigurationReading {
-  /// Languages that `accept_language` may list: the weights fall by 0.1, as AFNetworking's do.
+  /// Most languages in `accept_language`: the weights fall by 0.1, as AFNetworking's do.
   static let mostLanguages = 6
 
   func requestDraft(_ table: ConfigurationTable) -> RequestDraft {
@@ -160,7 +160,7 @@ extension ConfigurationReading {
     return true
   }
 
-  /// A value that may be written behind a field's name.
+  /// A value that may be written after a field's name.
   private func headerValue(_ setting: Setting, mayBeSecret: Bool = false) -> GivenValue? {
     guard let value = stringOrSecret(setting, mayBeSecret: mayBeSecret) else { return nil }
     guard let fault = FieldSyntax.fault(ofValue: value.bytes) else { return value }
@@ -191,7 +191,7 @@ extension ConfigurationReading {
     }
     warnOfRepetition(texts.map { ($0.text.lowercased(), $0.setting) }) { $0.quoted }
     if texts.count > Self.mostLanguages {
-      let text = "only the first \(Self.mostLanguages) languages are sent, for the weights fall from 1 by 0.1"
+      let text = "only the first \(Self.mostLanguages) languages are sent, because the weights fall from 1 by 0.1"
       warning(texts[Self.mostLanguages].setting, text)
     }
     let weighted = texts.prefix(Self.mostLanguages).enumerated().map { index, entry in
@@ -213,7 +213,7 @@ extension ConfigurationReading {
 
   // MARK: Conflicts
 
-  /// Says where one table says two things of one field.
+  /// Reports contradictory edits of one field in one table.
   private func checkConflicts(_ edits: [HeaderEdit]) {
     var first: [String: HeaderEdit] = [:]
     let ordered = edits.sorted { $0.setting.value.begin < $1.setting.value.begin }
@@ -241,7 +241,7 @@ extension ConfigurationReading {
       case (.standard, .set), (.set, .standard):
         warning(
           edit.setting,
-          "the default of \(edit.name.quoted) is never used, for it is set as well; see \(place)")
+          "the default of \(edit.name.quoted) is never used, because it is set as well; see \(place)")
       }
     }
   }

@@ -1,15 +1,15 @@
-// [rule.response] and [defaults.response]: reading the keys, and how the first inherits from the second, key by key, those
-// of `on_violation` too. What several keys say together is in SerializerChecks. Tests: ResponseReadingTests.
+// [rule.response] and [defaults.response]: reading the keys, and how the first inherits from the second, key by key,
+// including those of `on_violation`. SerializerChecks checks combinations of keys. Tests: ResponseReadingTests.
 
 import Bytes
 import Serialization
 
-/// What a response table says. A class: most of 10,000 rules have none.
+/// A response table. A class: most of 10,000 rules have none.
 final class ResponseDraft {
   typealias Kind = ResponseSerialization.Kind
   typealias Reaction = ResponseSerialization.Reaction
 
-  /// Where each key stands. One without a value below has an error, which has been reported.
+  /// The position of each key. A key without a value below has an error, which has been reported.
   var settings: [String: Setting] = [:]
   var kinds: [Kind]? = nil
   var acceptableStatus: StatusRanges? = nil
@@ -23,13 +23,13 @@ final class ResponseDraft {
   var parts: ResponseSerialization.Parts? = nil
   var jsonRoot: ResponseSerialization.JSONRoot? = nil
   var answer: SubstituteAnswer? = nil
-  /// Whether responses are judged by it. `malformed` is about heads alone, and `answer` about those that do not come.
+  /// Whether it checks responses. `malformed` is only about heads, and `answer` about missing responses.
   private(set) lazy var judges =
     settings.isEmpty || settings.keys.contains { $0 != "malformed" && $0 != "answer" }
 
   init() {}
 
-  /// What holds for a rule that says `own` and inherits the rest.
+  /// The effective settings of a rule with `own` that inherits the rest.
   init(_ own: ResponseDraft, inheriting inherited: ResponseDraft) {
     settings = own.settings.merging(inherited.settings) { own, _ in own }
     kinds = own.kinds ?? inherited.kinds
@@ -47,7 +47,7 @@ final class ResponseDraft {
     judges = own.judges || inherited.judges
   }
 
-  /// nil where neither table is there: responses are not looked at.
+  /// nil if neither table exists: responses are not checked.
   static func merged(_ own: ResponseDraft?, inheriting inherited: ResponseDraft?) -> ResponseDraft? {
     guard let own, let inherited else { return own ?? inherited }
     return ResponseDraft(own, inheriting: inherited)
@@ -101,7 +101,7 @@ extension ConfigurationReading {
 
   // MARK: Serializers
 
-  /// One, or a list of which the first that accepts a response decides.
+  /// One serializer, or a list: the first that accepts a response decides.
   private func responseSerializers(_ setting: Setting) -> [ResponseSerialization.Kind]? {
     switch setting.value.content {
     case .string: return choice(setting, ResponseSerialization.Kind.self).map { [$0] }

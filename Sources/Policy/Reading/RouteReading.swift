@@ -1,10 +1,11 @@
-// [routes.NAME], and `route` of a rule, which names them. A route may stand in any file, before or behind the rules that
-// list it; what they list is looked up when every file has been read. Tests: RouteReadingTests.
+// [routes.NAME], and `route` of a rule, which names them. A route may be in any file, before or after the rules that
+// list it; names are looked up when every file has been read. Tests: RouteReadingTests.
 
+import Bytes
 import Reachability
 import Security
 
-/// A route as the file says it.
+/// A route as read from the file.
 struct RouteDraft {
   enum Way {
     case direct
@@ -13,7 +14,7 @@ struct RouteDraft {
 
   /// [routes.NAME] itself.
   let header: Setting
-  /// Where each key stands.
+  /// The position of each key.
   var settings: [String: Setting] = [:]
   /// nil: `via` is missing or has an error.
   var way: Way? = nil
@@ -32,8 +33,8 @@ struct RouteDraft {
   /// `unreachable`
   enum UnreachableReaction: String, CaseIterable { case fail, wait }
 
-  /// How long a request is held where the file does not say: longer than links commonly take to come back, and shorter
-  /// than programs commonly wait for an answer.
+  /// How long a request waits by default: longer than links commonly take to come back, and shorter than programs
+  /// commonly wait for a response.
   static let standardWaitMilliseconds: Int64 = 30_000
 
   func route(security: SecurityPolicy) -> Route {
@@ -49,12 +50,12 @@ struct RouteDraft {
 }
 
 extension Bounds {
-  /// In milliseconds. Smallest: less than a change of the network takes to settle. Largest: few programs wait longer for
-  /// an answer, and what they sent is held all that time.
+  /// In milliseconds. Smallest: less than the network takes to settle after a change. Largest: few programs wait longer
+  /// for a response, and their request is held all that time.
   static let wait: ClosedRange<Int64> = 100...600_000
-  /// Routes that one rule may list: each may cost a request the time of a connection that fails.
+  /// Most routes of one rule: each may cost a request the time of a failing connection.
   static let mostRoutes = 16
-  /// In bytes, of user name and password each: their lengths are sent in one byte (RFC 1929, 2).
+  /// In bytes, for user name and password each: their lengths are sent in one byte (RFC 1929, 2).
   static let socksCredential = 1...255
 }
 
@@ -100,7 +101,7 @@ extension ConfigurationReading {
     if name == Route.direct.name {
       report(
         .error, header.source, header.keyBegin,
-        "[routes.\(name)]: the name is taken, for a rule may list \"direct\" without a table of that name")
+        "[routes.\(name)]: the name is reserved: a rule may list \"direct\" without a table of that name")
     } else if let other = routes[name]?.header {
       report(
         .error, header.source, header.keyBegin,
@@ -131,9 +132,9 @@ extension ConfigurationReading {
     if links.contains(.notReachable) {
       let text = "\"not-reachable\" is by no link, and nothing can be sent then"
       if links.allSatisfy({ $0 == .notReachable }) {
-        error(setting, "\(text), so that the route would never be taken")
+        error(setting, "\(text), so the route would never be used")
       } else {
-        warning(setting, "\(text), so that it does nothing here")
+        warning(setting, "\(text), so it has no effect here")
       }
     }
     return links
@@ -171,13 +172,13 @@ extension ConfigurationReading {
 
   // MARK: A route as a whole
 
-  /// What is for parents only, or for some of them.
+  /// Checks keys that are only for parents, or only for some of them.
   private func checkParentKeys(_ draft: RouteDraft) {
     switch draft.way {
     case nil: break
     case .direct:
       if let setting = draft.settings["credentials"] {
-        error(setting, "there is no parent to show them to, for 'via' is \"direct\"")
+        error(setting, "there is no parent to show them to: 'via' is \"direct\"")
       }
       refuseSecurity(draft, "what an origin is held to is for [rule.security] to say, and 'via' is \"direct\"")
     case .parent(let parent):
@@ -187,7 +188,7 @@ extension ConfigurationReading {
       if parent.kind == .https { break }
       refuseSecurity(
         draft,
-        "there is no TLS to a parent by \(parent.kind.rawValue)://, so that nothing would be checked; use https://, or "
+        "there is no TLS to a parent by \(parent.kind.rawValue)://, so nothing would be checked; use https://, or "
           + "leave this out")
     }
   }
@@ -210,7 +211,7 @@ extension ConfigurationReading {
   private static let socksSchemeFault =
     "'scheme': SOCKS knows no schemes, only user name and password (RFC 1929); leave it out"
 
-  /// Nothing of them is ever quoted: people put passwords into the wrong key.
+  /// Never quotes any of it: people put passwords into the wrong key.
   private static func httpFault(_ credentials: RouteCredentials) -> String? {
     let scheme = credentials.scheme
     if let fault = fault(ofCredential: credentials.username, isUser: true, scheme) { return "'username': \(fault)" }
@@ -238,7 +239,7 @@ extension ConfigurationReading {
 
   // MARK: References
 
-  /// The names that a rule lists, in their order.
+  /// The names that a rule lists, in order.
   func routeNames(_ setting: Setting) -> [(value: String, setting: Setting)] {
     if case .string(let name) = setting.value.content {
       expected("an array of names of routes", setting, advice: "write [\"\(name)\"]")
@@ -256,7 +257,7 @@ extension ConfigurationReading {
     return routes
   }
 
-  /// Looks at what rules list. Whether a rule lists a route that has an error does not matter for the rule.
+  /// Checks the routes that rules list. An error in a route does not count as an error of the rule.
   func checkRoutes() {
     for (name, draft) in routes {
       guard let security = draft.security else { continue }
@@ -289,11 +290,11 @@ extension ConfigurationReading {
     for (name, draft) in routes where draft.isSound && !draft.isUsed {
       report(
         .warning, draft.header.source, draft.header.keyBegin,
-        "[routes.\(name)]: no rule lists this route, so that it does nothing")
+        "[routes.\(name)]: no rule lists this route, so it has no effect")
     }
   }
 
-  /// A parent that is this proxy itself.
+  /// Warns if a parent is this proxy itself.
   private func warnOfListeningParent(_ draft: RouteDraft) {
     guard case .parent(let parent) = draft.way, let setting = draft.settings["via"] else { return }
     let isLocalName = parent.host.bytes.elementsEqual("localhost".utf8)
@@ -306,6 +307,6 @@ extension ConfigurationReading {
       })
     else { return }
     warning(
-      setting, "this proxy itself listens on \(own) ('listen' in [proxy]), so that requests would come back to it")
+      setting, "this proxy itself listens on \(own) ('listen' in [proxy]), so requests would come back to it")
   }
 }

@@ -1,12 +1,12 @@
-// [[rule]]: conditions and what is done. Rules inherit from the tables of [defaults], which may stand behind them in the
-// main file, so that drafts are kept and turned into rules when every file has been read; what several keys say together
-// is in RuleChecks; each condition is read in its own file (Rules/Conditions). Tests: RuleReadingTests.
+// [[rule]]: conditions and actions. Rules inherit from the tables of [defaults], which may come after them. So they are
+// kept as drafts, and become rules when every file has been read. RuleChecks checks combinations of keys; each
+// condition is read in its own file (Rules/Conditions). Tests: RuleReadingTests.
 
 import Bytes
 import Security
 import Serialization
 
-/// A rule as the file says it.
+/// A rule as read from the file.
 struct RuleDraft {
   let source: SourceText
   let begin: TOMLPosition
@@ -23,23 +23,23 @@ struct RuleDraft {
   var protocols: [HTTPProtocol]? = nil
   var redirects = Redirects.pass
   var target: RuleTarget? = nil
-  /// Names of routes, in order; what they refer to is looked up when every file has been read.
+  /// Names of routes, in order; they are looked up when every file has been read.
   var routes: [(value: String, setting: Setting)] = []
   var denyAddresses: AddressSet? = nil
-  /// nil: the rule says nothing of its own.
+  /// nil: the rule has none of its own.
   var timeouts: TimeoutDraft? = nil
   var request = RequestDraft()
-  /// nil: the rule says nothing of its own.
+  /// nil: the rule has none of its own.
   var security: SecurityDraft? = nil
-  /// What the rule says and what it inherits, once every file has been read; nil where `security` is.
+  /// The rule's own and inherited settings, once every file has been read; nil if `security` is.
   var effectiveSecurity: SecurityDraft? = nil
-  /// nil: the rule says nothing of its own.
+  /// nil: the rule has none of its own.
   var response: ResponseDraft? = nil
-  /// nil: nothing of the rule is stored.
+  /// nil: nothing is stored for the rule.
   var cache: CacheRule? = nil
   /// Whether it was read without an error.
   var isSound = false
-  /// Where each key stands, for the checks that look at several.
+  /// The position of each key, for checks of combinations.
   var settings: [String: Setting] = [:]
 
   var location: SourceLocation { source.location(begin) }
@@ -59,13 +59,14 @@ struct RuleDraft {
       cache: cache)
   }
 
-  /// Whether it speaks of requests and is passed over when a tunnel is asked for, unless it sets `connect`.
+  /// Whether it is about requests, and skipped when a tunnel is requested unless it sets `connect`.
   var isAboutRequests: Bool { conditions.areAboutRequests }
 
-  /// Whether requests that it matches are refused.
+  /// Whether it refuses the requests that it matches.
   var denies: Bool { action == .deny && enforce }
 
-  /// Whether they are refused or wait for an operator: it matches where any reading of a path does, and clients in doubt too.
+  /// Whether it refuses them or makes them wait for an operator. Such a rule matches if any reading of the path does,
+  /// and it matches clients in doubt.
   var isStrict: Bool { action != .allow && enforce }
 
   func matches(_ scheme: Scheme) -> Bool { conditions.schemes.isEmpty || conditions.schemes.contains(scheme) }
@@ -76,7 +77,7 @@ extension ConfigurationReading {
   /// Longest text of `reason`, in bytes: a few sentences in a problem body.
   static let longestReason = 512
   static let longestPath = 2048
-  /// Most `*` in one path: matching costs pattern × path at worst, and the path is the client's.
+  /// Most `*` in one path: matching costs pattern × path at worst, and the client chooses the path.
   static let mostPathWildcards = 16
 
   func readRules(_ setting: Setting) {
@@ -160,7 +161,7 @@ extension ConfigurationReading {
     return name
   }
 
-  /// Names of rules and of sets of pins stand in log lines, metrics and reason phrases.
+  /// Names of rules and of sets of pins appear in log lines, metrics and reason phrases.
   static func isRuleName(_ name: String) -> Bool {
     (1...longestRuleName).contains(name.utf8.count)
       && name.utf8.allSatisfy { $0.isASCIILetter || $0.isASCIIDigit || "._:-".utf8.contains($0) }
@@ -181,7 +182,7 @@ extension ConfigurationReading {
 
   // MARK: Conditions
 
-  /// The elements of a condition. An empty list is no condition that anything meets.
+  /// The elements of a condition. Nothing could match an empty list.
   func elements(_ setting: Setting, of noun: String) -> [Setting] {
     guard let elements = array(setting, of: noun) else { return [] }
     if elements.isEmpty {

@@ -146,10 +146,10 @@ extension TableSchema {
         "true: bytes above 0x7F in the path are percent-encoded."),
       KnownSetting(
         "transcode", .boolean, standard: "false",
-        "true: a body that is a form is written anew by the serializer."),
+        "true: the serializer writes a form body again."),
       KnownSetting(
         "on_conflict", .word(["reject", "pass"]), standard: "\"reject\"",
-        "What becomes of a body that cannot be merged or written anew."),
+        "What happens to a body that cannot be merged or rewritten."),
       KnownSetting("headers", .table(.headers), "Fields that are written or taken out."),
       KnownSetting("user_agent", .text, "Replaces the User-Agent of the client."),
       KnownSetting("accept_language", .list(.text), "Replaces the Accept-Language of the client; six at most."),

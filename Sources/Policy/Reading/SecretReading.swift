@@ -1,30 +1,30 @@
 // Secrets: `{ file = "…" }`, `{ credential = "NAME" }`, `{ env = "NAME" }` or a plain string.
 //
-// What is read here goes into the policy and nowhere else: no message quotes it, and the excerpt of the line where it
-// stands in place is hidden by `SourceText`. Tests: SecretTests.
+// Secrets read here go only into the policy: no message quotes them, and `SourceText` hides one that is written in the
+// file itself. Tests: SecretTests.
 
-/// What a load does about secrets. A policy that was loaded without them is for looking at, not for requests.
+/// How a load treats secrets. A policy that was loaded without them is for inspection, not for requests.
 public enum SecretUse: Sendable {
-  /// Each is read, and one that cannot be is an error: the daemon.
+  /// Each is read, and a failure is an error: the daemon.
   case required
-  /// Each is read where this user may; a note says which may not: `check` and `explain`. The service may run as another
-  /// user, with credentials from systemd and an environment of its own.
+  /// Each is read if this user may; a note names those that may not be read: `check` and `explain`. The service may run
+  /// as another user, with credentials from systemd and its own environment.
   case inspected
-  /// None is read: commands that look for an address or a directory.
+  /// None is read: commands that need an address or a directory.
   case unneeded
 }
 
-/// A value that may be a secret, as it was given.
+/// A value that may be a secret, as given.
 struct GivenValue {
   var bytes: [UInt8]
-  /// It came from a file, a credential or the environment, or stands where only secrets stand.
+  /// It came from a file, a credential or the environment, or is in a place for secrets only.
   var isSecret: Bool
-  /// It was not read: `bytes` stand in for it.
+  /// It was not read: `bytes` is a placeholder.
   var isWithheld = false
 }
 
 extension ConfigurationReading {
-  /// Largest file that holds a secret, in bytes: a bundle of keys or a thousand lines of user:password.
+  /// Largest file of a secret, in bytes: a bundle of keys or a thousand lines of user:password.
   static let largestSecretBytes = 64 << 10
 
   /// A secret without its final newline.
@@ -40,7 +40,7 @@ extension ConfigurationReading {
     return referredSecret(setting)
   }
 
-  /// A string, or a secret in one of the table forms. `mayBeSecret`: a string here is one as well.
+  /// A string, or a secret in one of the table forms. `mayBeSecret`: a string here counts as a secret too.
   func stringOrSecret(_ setting: Setting, mayBeSecret: Bool) -> GivenValue? {
     switch setting.value.content {
     case .string(let text):
@@ -90,7 +90,7 @@ extension ConfigurationReading {
     }
   }
 
-  /// In the place of a secret that was not read: fits wherever a text does.
+  /// Placeholder for a secret that was not read: valid wherever a text is.
   private static let standIn = Array("withheld".utf8)
 
   /// Whether the value of this setting is a secret that was not read.
@@ -98,7 +98,7 @@ extension ConfigurationReading {
     withheldSecrets.contains(setting.source.location(setting.value.begin))
   }
 
-  /// Goes on without the secret; `cause` says why it cannot be read here, nil where nobody asked for it.
+  /// Continues without the secret; `cause`: why it cannot be read here, nil if it is not needed.
   private func withhold(_ setting: Setting, of owner: Setting, because cause: String? = nil) -> [UInt8] {
     withheldSecrets.insert(owner.source.location(owner.value.begin))
     if let cause { note(setting, "not readable by you: the service reads it (\(cause))") }
@@ -133,7 +133,7 @@ extension ConfigurationReading {
     !name.isEmpty && name != "." && name != ".." && !name.utf8.contains { $0 == 0x2f || $0 == 0 }
   }
 
-  /// Where systemd puts the credential; nil after an error.
+  /// The path of the systemd credential; nil after an error.
   func credentialPath(_ setting: Setting, _ name: String) -> String? {
     guard Self.isCredentialName(name) else {
       error(setting, "expected the name of a credential, without '/', found \(name.quoted)")
@@ -164,7 +164,7 @@ extension ConfigurationReading {
     return nonEmpty(Self.withoutFinalNewline(bytes), "the variable \(name.quoted)", setting)
   }
 
-  /// The file's bytes without a final newline; read once however many rules name it.
+  /// The file's bytes without a final newline. Read once, even if many rules name it.
   private func secretBytes(_ setting: Setting, _ path: String) -> [UInt8]? {
     switch secretFile(path) {
     case .success(let bytes):
@@ -188,7 +188,7 @@ extension ConfigurationReading {
     return nil
   }
 
-  /// A path as seen from the file that names it.
+  /// A path relative to the file that names it.
   func path(_ setting: Setting, _ path: String) -> String? {
     guard !path.isEmpty, !path.utf8.contains(0) else {
       error(setting, "expected a path, found \(path.quoted)")

@@ -1,10 +1,10 @@
 // [rule.security] and [defaults.security]: reading the keys, and how the first inherits from the second, key by key.
-// What two keys say together is in SecurityChecks. Tests: SecurityReadingTests.
+// SecurityChecks checks combinations of keys. Tests: SecurityReadingTests.
 
 import Bytes
 import Security
 
-/// What a security table says. A class: most of 10,000 rules have none, and one is large.
+/// A security table. A class: most of 10,000 rules have none, and one is large.
 final class SecurityDraft {
   enum Anchors {
     /// Those of [trust], which are the system's.
@@ -15,10 +15,10 @@ final class SecurityDraft {
   /// `revocation`
   enum RevocationKind: String, CaseIterable { case none, staple, crl }
 
-  /// Where each key stands. One without a value below has an error, which has been reported.
+  /// The position of each key. A key without a value below has an error, which has been reported.
   var settings: [String: Setting] = [:]
   var pins: String? = nil
-  /// What `pins` names, once every file has been read.
+  /// The set that `pins` names, once every file has been read.
   var pinSet: PinSet? = nil
   var allowInvalidCertificates: Bool? = nil
   var validatesDomainName: Bool? = nil
@@ -34,7 +34,7 @@ final class SecurityDraft {
 
   init() {}
 
-  /// What holds for a rule that says `own` and inherits the rest.
+  /// The effective settings of a rule with `own` that inherits the rest.
   init(_ own: SecurityDraft, inheriting inherited: SecurityDraft) {
     func pick<Value>(_ key: String, _ field: KeyPath<SecurityDraft, Value?>) -> Value? {
       own.settings[key] == nil ? inherited[keyPath: field] : own[keyPath: field]

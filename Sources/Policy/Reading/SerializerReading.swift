@@ -1,12 +1,12 @@
-// The request serializer of [rule.request] and [defaults.request]: reading its keys, and how the first table inherits from
-// the second: key by key, and parameter by parameter. What several keys say together is in SerializerChecks.
+// The request serializer of [rule.request] and [defaults.request]: reading its keys, and how the first table inherits
+// from the second: key by key, and parameter by parameter. SerializerChecks checks combinations of keys.
 // Tests: SerializerReadingTests.
 
 import Serialization
 
-/// What a request table says of parameters and bodies. A class: most of 10,000 rules say nothing of them.
+/// The settings of a request table for parameters and bodies. A class: most of 10,000 rules have none.
 final class SerializerDraft {
-  /// Where each key stands. One without a value below has an error, which has been reported.
+  /// The position of each key. A key without a value below has an error, which has been reported.
   var settings: [String: Setting] = [:]
   var format: RequestSerialization.Format? = nil
   var parameters: ParameterDraft? = nil
@@ -18,7 +18,7 @@ final class SerializerDraft {
 
   init() {}
 
-  /// What holds for a rule that says `own` and inherits the rest.
+  /// The effective settings of a rule with `own` that inherits the rest.
   init(_ own: SerializerDraft, inheriting inherited: SerializerDraft) {
     settings = own.settings.merging(inherited.settings) { own, _ in own }
     format = own.format ?? inherited.format
@@ -30,13 +30,13 @@ final class SerializerDraft {
     onConflict = own.onConflict ?? inherited.onConflict
   }
 
-  /// nil where neither says anything.
+  /// nil if neither table has any.
   static func merged(_ own: SerializerDraft?, inheriting inherited: SerializerDraft?) -> SerializerDraft? {
     guard let own, let inherited else { return own ?? inherited }
     return SerializerDraft(own, inheriting: inherited)
   }
 
-  /// As a value; nil where it leaves every request as it is. Made once: rules that only inherit share it.
+  /// As a value; nil if it leaves every request unchanged. Made once: rules that only inherit share it.
   private(set) lazy var serialization: RequestSerialization? = {
     let format = format ?? .http
     let serialization = RequestSerialization(
@@ -47,13 +47,13 @@ final class SerializerDraft {
     return serialization.isNothing ? nil : serialization
   }()
 
-  /// Names of parameters, as a form has them, that are secret.
+  /// Form names of the secret parameters.
   private(set) lazy var secretNames: Set<String> =
     parameters?.parameters.reduce(into: []) { $0.formUnion($1.secretNames) } ?? []
 }
 
 extension ConfigurationReading {
-  /// Reads a key of a request table that no other reader took.
+  /// Reads a key of a request table that no other reader handles.
   func readSerializerKey(_ setting: Setting, _ draft: inout RequestDraft) {
     let serializer = draft.serializer ?? SerializerDraft()
     switch setting.key {
@@ -70,7 +70,7 @@ extension ConfigurationReading {
     draft.serializer = serializer
   }
 
-  /// An empty list is none: parameters are never written into the URI then.
+  /// An empty list means none: parameters are then never written into the URI.
   private func methodsInURI(_ setting: Setting) -> [String]? {
     array(setting, of: "strings").map { elements in
       methods(elements) { element in

@@ -1,12 +1,12 @@
 // The text of a configuration file, for the excerpts of diagnostics.
 //
-// Before a line is shown, every range that may hold a secret is replaced by "…", whatever the diagnostic is about.
-// The caret stays under the character that is meant: it is placed while the shown text is put together, so that hidden
-// ranges, escapes and tabs move it as they move the text. Tests: DiagnosticTests, SecretTests.
+// Before a line is shown, every range that may contain a secret is replaced by "…", whatever the diagnostic is about.
+// The caret stays under the right character: it is placed while the shown text is assembled, so hidden ranges, escapes
+// and tabs move it together with the text. Tests: DiagnosticTests, SecretTests.
 
-/// One file. Immutable but for what is hidden, which is known once the file has been parsed.
+/// One file. Immutable except for its hidden ranges, which are known once the file has been parsed.
 final class SourceText {
-  /// Most characters of a line that an excerpt shows; a longer line is cut around the caret.
+  /// Most characters of a line in an excerpt; a longer line is cut around the caret.
   static let longestExcerpt = 160
 
   let name: String
@@ -32,7 +32,7 @@ final class SourceText {
   /// Hides `ranges`, which are in the order of the source and do not overlap.
   func conceal(_ ranges: [Range<TOMLPosition>]) { concealed = ranges }
 
-  /// Whether something of the line is hidden.
+  /// Whether part of the line is hidden.
   func conceals(line: Int) -> Bool { !concealment(of: line).isEmpty }
 
   /// The bytes of a line without its end.
@@ -51,7 +51,7 @@ final class SourceText {
     return Self.excerpt(cells, caret: caret ?? cells.count)
   }
 
-  /// A piece of the shown line, and the columns of the source that it stands for.
+  /// A piece of the shown line, and the source columns that it represents.
   private struct Cell {
     var text: String
     var columns: Range<Int>
@@ -65,7 +65,7 @@ final class SourceText {
       column += 1
       if let range = hidden.first(where: { $0.contains(column) }) {
         if column == range.lowerBound {
-          // Quotes where there were some: that they are missing may be what is wrong.
+          // Keeps quotation marks if there were any: a missing one may be the fault.
           let isBare = !["\"", "'", "[", "{"].contains(scalar)
           for piece in isBare ? ["…"] : ["\"", "…", "\""] {
             cells.append(Cell(text: piece, columns: column..<range.upperBound))
@@ -79,7 +79,7 @@ final class SourceText {
     return Self.withoutComment(cells, behind: hidden.last?.lowerBound)
   }
 
-  /// A comment behind something hidden may hold what was there before: it goes too.
+  /// A comment after a hidden value may contain its previous value: it is hidden too.
   private static func withoutComment(_ cells: [Cell], behind column: Int?) -> [Cell] {
     guard let column else { return cells }
     var quote: String? = nil
@@ -95,9 +95,9 @@ final class SourceText {
     return cells
   }
 
-  /// Columns of a line that are hidden.
+  /// The hidden columns of a line.
   private func concealment(of line: Int) -> [Range<Int>] {
-    // Ranges are in order, so that those that end before the line are found by halving.
+    // Ranges are in order, so a binary search finds the first that does not end before the line.
     var low = 0
     var high = concealed.count
     while low < high {

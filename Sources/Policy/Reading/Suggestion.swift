@@ -1,18 +1,18 @@
-// "did you mean …?": the known name that comes nearest to an unknown one.
+// "did you mean …?": the known name that is closest to an unknown one.
 
 public enum Suggestion {
   /// Longest word that is compared; no name of the configuration is half as long.
   private static let longestWord = 40
-  /// Most edits between a slip of the keyboard and what was meant.
+  /// Most edits between a typing error and the intended word.
   private static let mostEdits = 2
 
-  /// The candidate that `word` is most likely a slip of, or nil. Case and '-' for '_' do not count.
+  /// The candidate that `word` is most likely a misspelling of, or nil. Ignores case, and '-' for '_'.
   public static func nearest(to word: String, among candidates: [String]) -> String? {
     let word = normalized(word)
     guard let first = word.utf8.first, word.utf8.count <= longestWord else { return nil }
-    // A number is near to every other and a slip of none: the weakest TLS version must not be what is proposed.
+    // A number is close to every other and a misspelling of none: the weakest TLS version must not be proposed.
     if (0x30...0x39).contains(first) { return nil }
-    // A short word is near to everything within two edits.
+    // A short word is within two edits of everything.
     let bound = min(mostEdits, max(1, word.utf8.count / 2))
     var best: (candidate: String, edits: Int)? = nil
     for candidate in candidates {
@@ -32,8 +32,8 @@ public enum Suggestion {
     String(word.lowercased().map { $0 == "-" ? "_" : $0 })
   }
 
-  /// The number of insertions, deletions, replacements and exchanges of neighbours between two words (Damerau-Levenshtein,
-  /// each place edited once), or nil where it is above `bound`.
+  /// The number of insertions, deletions, replacements and swaps of neighbours between two words (Damerau-Levenshtein,
+  /// each place edited once), or nil if it is above `bound`.
   static func distance(_ left: String, _ right: String, atMost bound: Int) -> Int? {
     let left = Array(left.utf8)
     let right = Array(right.utf8)

@@ -1,11 +1,11 @@
-// A TOML document as a tree of values, each with its place in the source.
+// A TOML document as a tree of values, each with its location in the source.
 //
-// The C shim hands out a flat list of nodes, parents before children; one walk over it builds the tree. Everything is
+// The C shim returns a flat list of nodes, parents before children; one walk over it builds the tree. Everything is
 // copied, so nothing of the document outlives `TOMLDocument.parse`. Tests: TOMLValueTests.
 
 import CTOML
 
-/// A place in a source text. Both count from 1; a column is one Unicode scalar.
+/// A position in a source text. Line and column count from 1; a column is one Unicode scalar.
 struct TOMLPosition: Hashable, Comparable, Sendable {
   let line: Int
   let column: Int
@@ -29,7 +29,7 @@ struct TOMLValue: Equatable, Sendable {
     case integer(Int64)
     case float(Double)
     case boolean(Bool)
-    /// A date, a time or both, as the source writes it.
+    /// A date, a time or both, as written in the source.
     case dateTime(String)
   }
 
@@ -58,7 +58,7 @@ struct TOMLEntry: Equatable, Sendable {
   let value: TOMLValue
 }
 
-/// Why a text is no TOML.
+/// Why a text is not TOML.
 struct TOMLFault: Error, Equatable, Sendable {
   let position: TOMLPosition
   let description: String
@@ -82,13 +82,13 @@ enum TOMLDocument {
     return .success(walk.value())
   }
 
-  /// toml++ names the place where it stopped. What it found wrong often ends there, and stands between quotation marks in what
-  /// it says: then the fault is where that begins.
+  /// toml++ reports the position where it stopped. The faulty text often ends there, and its message quotes that text:
+  /// then the fault is at the beginning of it.
   private static func place(of description: String, at stop: TOMLPosition, in source: [UInt8]) -> TOMLPosition {
     let parts = description.split(separator: "'", omittingEmptySubsequences: false)
     let lines = source.split(separator: 0x0a, maxSplits: stop.line, omittingEmptySubsequences: false)
     guard parts.count == 3, !parts[1].isEmpty, stop.line >= 1, stop.line <= lines.count else { return stop }
-    // Columns count characters; a line that has others than ASCII keeps the place that was named.
+    // Columns count characters; in a line with non-ASCII characters the reported position is kept.
     let line = Array(lines[stop.line - 1])
     guard line.allSatisfy({ $0 < 0x80 }) else { return stop }
     let quoted = Array(parts[1].utf8)
@@ -97,7 +97,7 @@ enum TOMLDocument {
     return TOMLPosition(line: stop.line, column: begin + 1)
   }
 
-  /// Takes values off the list of nodes. The shim bounds how deep they nest.
+  /// Takes values off the list of nodes. The shim limits how deep they nest.
   @safe private struct Walk {
     let nodes: UnsafeBufferPointer<ctoml_node>
     var next = 0

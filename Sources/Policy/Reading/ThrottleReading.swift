@@ -1,16 +1,16 @@
 // `throttle` of a request table. Towards the destination: either a packet and a delay, AFNetworking's
-// throttleBandwidthWithPacketSize:delay:, or a rate, which is turned into the two here. Towards the client: `download`.
-// Tests: SerializerReadingTests.
+// throttleBandwidthWithPacketSize:delay:, or a rate, which is converted into the two here. Towards the client:
+// `download`. Tests: SerializerReadingTests.
 
 import Reachability
 
 extension Throttle.Upload {
-  /// Twenty packets a second: smooth, and far from what a timer costs.
+  /// Twenty packets a second: smooth, at a negligible cost of timers.
   private static let stepMilliseconds: Int64 = 50
-  /// Smallest packet of a rate, in bytes: below it heads of packets and system calls outweigh what is sent.
+  /// Smallest packet for a rate, in bytes: below it, packet headers and system calls outweigh the content.
   private static let smallestPacket: Int64 = 1 << 10
 
-  /// A pace in bytes a second, at least 1: a packet every 50 ms, or of a slow pace a packet of 1 KiB less often.
+  /// A pace in bytes a second, at least 1: a packet every 50 ms, or at a slow pace a packet of 1 KiB less often.
   init(bytesPerSecond: Int64) {
     let packet = bytesPerSecond / (1000 / Self.stepMilliseconds)
     if packet >= Self.smallestPacket {
@@ -25,7 +25,7 @@ extension Throttle.Upload {
 extension Bounds {
   /// In bytes.
   static let throttlePacket: ClosedRange<Int64> = 1 << 10...64 << 20
-  /// In milliseconds. Largest: what origins commonly wait for the next byte of a body.
+  /// In milliseconds. Largest: as long as origins commonly wait for the next byte of a body.
   static let throttleDelay: ClosedRange<Int64> = 1...60_000
   /// In bytes a second.
   static let throttleRate: ClosedRange<Int64> = 1 << 10...1 << 30
@@ -59,7 +59,7 @@ extension ConfigurationReading {
     return Throttle(upload: upload, downloadBytesPerSecond: values["download"], links: links)
   }
 
-  /// nil: nothing is said of uploads, or what is said is an error.
+  /// nil: there are no settings for uploads, or they have an error.
   private func upload(
     _ setting: Setting, _ keys: [String: Setting], _ values: [String: Int64]
   ) -> Throttle.Upload? {

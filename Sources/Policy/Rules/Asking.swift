@@ -1,9 +1,9 @@
-// action = "ask": the request waits for an operator. What the rule says of the wait, and what operators have answered for a
-// time: temporary rules, which stand beside those of the configuration.
+// action = "ask": the request waits for an operator. The rule's terms of the wait, and the operators' answers that
+// remain valid for a time: temporary rules, beside those of the configuration.
 //
-// Rules that ask are tried after all others, wherever they stand, so only what no rule allows or denies is asked about. A
-// temporary permission holds there as well, and for what no rule matches. A temporary denial holds whatever the rules say:
-// it can only take away. Tests: AskingTests.
+// Rules that ask are tried after all others, wherever they are written. So the proxy asks only about requests that no
+// other rule allows or denies. A temporary permission applies to these, and to requests that no rule matches. A
+// temporary denial applies whatever the rules say: it can only restrict. Tests: AskingTests.
 
 import Bytes
 import Security
@@ -12,34 +12,34 @@ import Security
 public struct AskTerms: Hashable, Sendable {
   /// How long a request waits for an answer.
   public var waitMilliseconds: Int64 = 30_000
-  /// How long an answer of "once" holds for the same question; 0: not at all.
+  /// How long an answer of "once" is valid for the same question; 0: not at all.
   public var rememberMilliseconds: Int64 = 600_000
 
   public init() {}
 }
 
-/// What an operator is asked about: requests that are equal in all of it are one question.
+/// What an operator is asked about: requests that are equal in all of this are one question.
 public struct AskedRequest: Hashable, Sendable {
-  /// The user that answers for the client; nil: it is no program of this machine, or nobody can say which.
+  /// The user that answers for the client; nil: it is no program of this machine, or its user is unknown.
   public var userID: UInt32? = nil
   public var user: String? = nil
-  /// The systemd unit, where its name is the same tomorrow.
+  /// The systemd unit, if its name is permanent.
   public var unit: String? = nil
-  /// Address of the client, where it has no user.
+  /// Address of the client, if it has no user.
   public var client: IPAddress? = nil
-  /// A program of this machine of which nobody can say whose it is: nothing is remembered for it.
+  /// A program of this machine whose owner is unknown: nothing is remembered for it.
   public var isInDoubt = false
   public var scheme: Scheme
   public var host: CanonicalHost
   public var port: UInt16
-  /// `CONNECT` of a tunnel.
+  /// `CONNECT` for a tunnel.
   public var method: String
-  /// The shape of the path, without the query; nil of a tunnel.
+  /// The shape of the path, without the query; nil for a tunnel.
   public var path: String?
-  /// It came inside a tunnel that the proxy reads.
+  /// It arrived inside an intercepted tunnel.
   public var isIntercepted: Bool
 
-  /// The host stands in `workspace`.
+  /// The host is in `workspace`.
   public init(
     _ facts: borrowing RequestFacts, isIntercepted: Bool = false, _ workspace: borrowing DecisionWorkspace
   ) {
@@ -52,7 +52,7 @@ public struct AskedRequest: Hashable, Sendable {
     let address = facts.sender.address
     guard let client = facts.sender.client else {
       self.client = address
-      // A program of this machine that nobody looked up: its address is that of all others as well.
+      // A program of this machine that was not looked up: all others share its address.
       isInDoubt = address?.isLoopback ?? true
       return
     }
@@ -63,7 +63,7 @@ public struct AskedRequest: Hashable, Sendable {
     if !client.isUnitInDoubt { unit = client.unit.flatMap { UnitName.isLasting($0) ? $0 : nil } }
   }
 
-  /// Of a request that is known by its words.
+  /// For a request that is given in words.
   public init(_ request: NamedRequest, of sender: Sender, isIntercepted: Bool) {
     let method = Array(request.method.utf8)
     let path = Array(request.path.utf8)
@@ -75,12 +75,13 @@ public struct AskedRequest: Hashable, Sendable {
         isTunnel: request.isTunnel, sender: sender), isIntercepted: isIntercepted, workspace)
   }
 
-  /// Segments of a path that has a shape: to look at each takes less than a microsecond. A longer one is itself.
+  /// Most segments of a path that has a shape: examining each takes less than a microsecond. A longer path is its own
+  /// shape.
   private static let mostSegments = 64
-  /// Before the digest of a path that is longer than a rule may name, which so is still one question.
+  /// Precedes the digest of a path that is longer than a rule may contain. So such a path is still one question.
   private static let digestMark: UInt8 = 0x7e
 
-  /// As a rule may have it: with so many wildcards and no more, and of bounded length.
+  /// A shape that a rule may contain: of bounded length, with a bounded number of wildcards.
   fileprivate static func shape(_ path: borrowing Span<UInt8>) -> String {
     if path.count > ConfigurationReading.longestPath {
       return String(decoding: [digestMark], as: UTF8.self) + hexadecimal(sha256(path.array))
@@ -96,22 +97,21 @@ public struct AskedRequest: Hashable, Sendable {
 
   public var isTunnel: Bool { path == nil }
 
-  /// `https://a.example/users/*`; `a.example:443` of a tunnel.
+  /// `https://a.example/users/*`; `a.example:443` for a tunnel.
   public var url: String {
     let name = host.address.map { $0.isIPv4 ? "\($0)" : "[\($0)]" } ?? host.bytes.span.string
     guard let path else { return "\(name):\(port)" }
     return "\(scheme.rawValue)://\(name)\(port == scheme.defaultPort ? "" : ":\(port)")\(path)"
   }
 
-  /// The narrowest rule that would allow it. `connect`: how its tunnel is treated. `path`: its own, in the place of all that
-  /// have its shape.
-  /// nil: no rule can say it, as the path is too long.
+  /// The narrowest rule that would allow it. `connect`: how its tunnel is treated. `path`: its own path, in place of
+  /// all with the same shape. nil: the path is too long for a rule.
   public func rule(_ action: RuleAction = .allow, connect: ConnectTreatment?, path own: String? = nil) -> RuleText? {
     let name = host.bytes.span.string
     let who = [user ?? userID.map { "\($0)" }, unit?.split(separator: ".").first.map(String.init)].compactMap { $0 }
     let path = own.map(PathShape.literal) ?? path
     if let path, path.utf8.first == Self.digestMark || path.utf8.count > ConfigurationReading.longestPath { return nil }
-    // Rules for one host have names of their own.
+    // Different rules for one host need different names.
     let mark = hexadecimal(sha256(Array("\(scheme) \(port) \(method) \(path ?? "")".utf8))).prefix(Self.markDigits)
     var rule = RuleText(name: RuleText.plainName([action.rawValue] + who + [name]) + ".\(mark)", hosts: [name])
     rule.ports = [port]
@@ -123,9 +123,9 @@ public struct AskedRequest: Hashable, Sendable {
     } else {
       rule.schemes = [scheme]
       rule.methods = [method]
-      // OPTIONS may have none (RFC 9112, 3.2.4), which no pattern can say.
+      // OPTIONS may have none (RFC 9112, 3.2.4), which no pattern can express.
       rule.paths = path.flatMap { $0.hasPrefix("/") ? [$0] : nil } ?? []
-      // One that came without CONNECT needs no tunnel.
+      // A request without CONNECT needs no tunnel.
       if action == .allow, scheme == .https { rule.connect = isIntercepted ? .intercept : .deny }
     }
     rule.action = action
@@ -136,10 +136,11 @@ public struct AskedRequest: Hashable, Sendable {
     return rule
   }
 
-  /// Of the mark in the name of a rule: an accident in a file of a hundred such rules is one in ten.
+  /// Digits of the mark in the name of a rule: a hundred such rules in a file have a collision with probability one in
+  /// ten.
   private static let markDigits = 4
 
-  /// What holds for this question alone; nil where nobody can say whose it is.
+  /// A rule for this question alone; nil if its client is unknown.
   public func temporaryRule(
     _ verdict: TemporaryRule.Verdict, id: Int, since: Int64, until: Int64, by: String
   ) -> TemporaryRule? {
@@ -158,25 +159,25 @@ public struct AskedRequest: Hashable, Sendable {
   }
 }
 
-/// What an operator answered, for whom and how long.
+/// An operator's answer, for whom and how long.
 public struct TemporaryRule: Hashable, Sendable {
   public enum Verdict: String, Sendable { case allow, deny }
 
-  /// Its number, by which it is named until it ends.
+  /// Its number, which identifies it until it ends.
   public var id: Int
   public var verdict: Verdict
   public var host: HostPattern
   /// nil: any. A tunnel counts as https.
   public var scheme: Scheme? = nil
-  /// nil: any; of a tunnel that is allowed, 443.
+  /// nil: any; for an allowed tunnel, 443.
   public var port: UInt16? = nil
-  /// `CONNECT` speaks of tunnels alone; nil: any, and tunnels.
+  /// `CONNECT` means only tunnels; nil: any, including tunnels.
   public var method: String? = nil
-  /// The shape of a path (`PathShape`): it holds for paths that have it, and for nothing below them. nil: any.
+  /// The shape of a path (`PathShape`): matches paths of this shape, and nothing below them. nil: any.
   public var path: String? = nil
   /// nil: any client.
   public var userID: UInt32? = nil
-  /// For those who read.
+  /// For display.
   public var user: String? = nil
   /// nil: any.
   public var unit: String? = nil
@@ -187,7 +188,7 @@ public struct TemporaryRule: Hashable, Sendable {
   public var until: Int64
   /// Who answered.
   public var by: String
-  /// An answer of "once", which is remembered for a while: it makes way first.
+  /// An answer of "once", which is remembered for a while. It is discarded before others.
   public var isRemembered = false
 
   public init(id: Int, verdict: Verdict, host: HostPattern, since: Int64, until: Int64, by: String) {
@@ -200,11 +201,11 @@ public struct TemporaryRule: Hashable, Sendable {
   }
 }
 
-/// All temporary rules: a value that loops share, made anew at each change.
+/// All temporary rules: an immutable value that loops share. Each change creates a new one.
 public final class TemporaryRules: Sendable {
   public static let none = TemporaryRules([])
 
-  /// As they were made.
+  /// In the order of creation.
   public let all: [TemporaryRule]
   private let entries: [Entry]
   private let looksAtPaths: Bool
@@ -220,7 +221,7 @@ public final class TemporaryRules: Sendable {
     all = rules
     asksForClient = rules.contains { $0.userID != nil || $0.unit != nil }
     looksAtPaths = rules.contains { $0.verdict == .deny && $0.path != nil }
-    // Denials first: where both are there, the strict one holds.
+    // Denials first: if both exist, the denial applies.
     entries = (rules.filter { $0.verdict == .deny } + rules.filter { $0.verdict == .allow }).map { rule in
       Entry(rule: rule, method: Array((rule.method ?? "").utf8))
     }
@@ -228,14 +229,14 @@ public final class TemporaryRules: Sendable {
 
   public var isEmpty: Bool { all.isEmpty }
 
-  /// What `decision` is under these rules, and the one that says so. The host stands in `workspace`. `wall`:
+  /// The result of `decision` under these rules, and the rule responsible. The host is in `workspace`. `wall`:
   /// milliseconds since 1970.
   public func amend(
     _ decision: Decision, _ facts: borrowing RequestFacts, wall: Int64, _ workspace: inout DecisionWorkspace
   ) -> (decision: Decision, rule: TemporaryRule?) {
     if entries.isEmpty { return (decision, nil) }
     let isOpen = decision.verdict == .ask || decision.reason == .defaultDeny || decision.reason == .defaultAllow
-    // A denial holds for every way in which a server may read the path.
+    // A denial applies to every way in which a server may read the path.
     if !facts.isTunnel, looksAtPaths { workspace.paths.set(facts.path) }
     let host = workspace.host
     var shapes: Shapes? = nil
@@ -254,13 +255,13 @@ public final class TemporaryRules: Sendable {
 }
 
 extension TemporaryRules {
-  /// The rule that decides a request that is known by its words; nil: none does.
+  /// The rule that decides a request that is given in words; nil: none does.
   public func rule(for request: NamedRequest, of sender: Sender, by policy: Policy, wall: Int64) -> TemporaryRule? {
     let method = Array(request.method.utf8)
     let path = Array(request.path.utf8)
     var workspace = DecisionWorkspace()
     workspace.host = request.host
-    // Where nobody says from where it comes, a rule for an address is told, and says for which.
+    // If the address is not given, a rule for an address is reported too, and names its address.
     let addresses: [IPAddress?] =
       [sender.address] + (sender.address == nil && sender.client == nil ? all.map(\.client) : [])
     for address in addresses {
@@ -302,7 +303,7 @@ extension TemporaryRules.Entry {
 
   private static let connect = Array("CONNECT".utf8)
 
-  /// What is asked of the path. `shapes` are those of this request, made for the first rule that asks.
+  /// Whether the path matches. `shapes` are those of this request, created for the first rule that needs them.
   fileprivate func holds(
     _ facts: borrowing RequestFacts, _ shapes: inout TemporaryRules.Shapes?, _ paths: borrowing PathReadings
   ) -> Bool {
@@ -316,7 +317,7 @@ extension TemporaryRules.Entry {
 }
 
 extension TemporaryRules {
-  /// The shape of a path, and those of the ways in which servers read it.
+  /// The shape of a path, and the shapes of its readings.
   fileprivate struct Shapes {
     let own: String
     let others: Set<String>
@@ -330,8 +331,8 @@ extension TemporaryRules {
 }
 
 extension Decision {
-  /// Of a tunnel: one that is read is granted without a question, as nothing is opened for it; each request in it is asked
-  /// about. `connect`: how it is treated; nil: it is a request.
+  /// The decision for a tunnel. An intercepted tunnel is granted without a question, because nothing is opened for it;
+  /// each request in it is asked about. `connect`: how it is treated; nil: it is a request.
   public func asTunnel(connect: ConnectTreatment?) -> Decision {
     verdict == .ask && connect == .intercept ? Decision(verdict: .allow, reason: .asksInside, rule: rule) : self
   }
@@ -349,9 +350,9 @@ extension HostPattern {
 }
 
 extension TemporaryRule {
-  /// Whether it holds for all that `request` asks, where it speaks of a host.
+  /// Whether it applies to everything that `request` asks, if it is about a host.
   public func covers(_ request: AskedRequest) -> Bool {
-    // As `holds` has it: without a port, tunnels are allowed to that of https.
+    // As in `holds`: without a port, tunnels are allowed only to the https port.
     if verdict == .allow, port == nil, request.isTunnel, request.port != Scheme.https.defaultPort { return false }
     return host.matches(request.host) && (scheme ?? request.scheme) == request.scheme
       && (port ?? request.port) == request.port

@@ -1,5 +1,5 @@
-// `[cache]`, `[rule.cache]` and `cache_policy`: whether answers are stored, whose they are, and when one is used. What they mean
-// of an answer is in module Cache. Tests: CachingTests.
+// `[cache]`, `[rule.cache]` and `cache_policy`: whether responses are stored, for whom, and when they are used. Module
+// Cache applies them to responses. Tests: CachingTests.
 
 import Bytes
 
@@ -9,33 +9,33 @@ public struct CacheStorage: Hashable, Sendable {
   public var directory: String? = nil
   public var memoryBytes = 64 << 20
   public var diskBytes = 2 << 30
-  /// Down to which part of a size it is purged that is full.
+  /// The part of its size to which a full store is purged.
   public var purgeTo = 0.6
   /// Longest content that is stored.
   public var objectBytes = 1 << 30
-  /// Names of fields that speak to this cache (RFC 9213), in lower case, the first that is there holds.
+  /// Names of fields addressed to this cache (RFC 9213), in lower case; the first one present applies.
   public var targets: [String] = []
 
   public init() {}
 }
 
-/// `[rule.cache]`: what is stored of a rule's answers. Times are in seconds.
+/// `[rule.cache]`: which responses of a rule are stored. Times are in seconds.
 public struct CacheRule: Hashable, Sendable {
-  /// Who gets a stored answer besides the one that it was fetched for.
+  /// Who gets a stored response besides the client that it was fetched for.
   public enum Share: String, Sendable, CaseIterable { case machine, user, unit }
   /// Whether equal requests share a fetch.
   public enum Collapse: String, Sendable, CaseIterable {
-    /// Where the last answer could be stored, or none is known.
+    /// If the last response could be stored, or none is known.
     case auto
     case always, never
   }
 
   public var share = Share.machine
-  /// For how long an answer is fresh, instead of the origin's word; nil: as the origin says.
+  /// How long a response is fresh, in place of the origin's value; nil: as the origin says.
   public var freshFor: Int64? = nil
-  /// How long after it went stale an answer stands in for an error, where the origin or the program does not say longer.
+  /// How long a stale response may replace an error, unless the origin or the program allows longer.
   public var staleIfError: Int64? = nil
-  /// How old an answer may be that stands in for a destination that cannot be reached. 0: none does.
+  /// How old a response may be when it stands in for an unreachable destination. 0: none does.
   public var offline: Int64 = 0
   public var collapse = Collapse.auto
 
@@ -44,14 +44,14 @@ public struct CacheRule: Hashable, Sendable {
 
 /// `cache_policy`: NSURLRequestCachePolicy by its names.
 public enum CachePolicy: String, Sendable, CaseIterable {
-  /// As RFC 9111 has it.
+  /// As in RFC 9111.
   case useProtocol = "use-protocol"
   /// The origin is asked, whatever is stored.
   case reloadIgnoringCache = "reload-ignoring-cache"
-  /// What is stored is used, however old; else the origin is asked.
+  /// A stored response is used, however old; otherwise the origin is asked.
   case returnCacheElseLoad = "return-cache-else-load"
-  /// What is stored is used, however old; the origin is never asked.
+  /// A stored response is used, however old; the origin is never asked.
   case returnCacheDontLoad = "return-cache-dont-load"
-  /// What is stored is used once the origin has said that it still holds.
+  /// A stored response is used after the origin has confirmed it.
   case reloadRevalidating = "reload-revalidating"
 }

@@ -1,14 +1,14 @@
-// TRACE, and what a rule adds. The answer to it is the request as the last recipient got it, so what a rule adds would come
-// back to the client, credentials too: Apache as Debian ships it does so.
+// TRACE, and what a rule adds. Its response is the request as the last recipient got it. So what a rule adds would
+// return to the client, credentials included: Apache does this in Debian's configuration.
 //
-// Nothing that a rule adds goes with such a method, and a rule that carries a secret refuses it (405). That does not depend on
-// `enforce`: it is no judgement of the request, but what keeps the secret. Tests: EchoMethodTests.
+// Nothing that a rule adds is sent with such a method, and a rule that carries a secret refuses it (405). That does not
+// depend on `enforce`: it does not judge the request, it protects the secret. Tests: EchoMethodTests.
 
 import Bytes
 
-/// Methods that are answered with the request itself.
+/// Methods whose response is the request itself.
 public enum EchoMethod {
-  /// RFC 9110, 9.3.8, and TRACK, which is the same to Microsoft's servers. Case-sensitive, as methods are.
+  /// RFC 9110, 9.3.8, and TRACK, its equivalent on Microsoft's servers. Case-sensitive, like all methods.
   public static func includes(_ method: Span<UInt8>) -> Bool {
     guard method.count == 5 else { return false }
     return method.equals(0..<5, "TRACE") || method.equals(0..<5, "TRACK")
@@ -16,7 +16,8 @@ public enum EchoMethod {
 }
 
 extension RequestPolicy {
-  /// Whether it adds what the client is not to know: a field or a parameter from a secret, or one whose name says so.
+  /// Whether it adds something that the client must not learn: a field or a parameter from a secret, or one with a
+  /// telling name.
   var carriesSecret: Bool {
     digest != nil || !secretParameters.isEmpty
       || (fields.set + fields.defaults).contains { $0.isSecret || SecretWords.covers($0.name.span.string) }
@@ -24,18 +25,18 @@ extension RequestPolicy {
 }
 
 extension Route {
-  /// Whether a parent is sent credentials, which come back where it is the last recipient (Max-Forwards).
+  /// Whether a parent is sent credentials, which come back if it is the last recipient (Max-Forwards).
   var carriesSecret: Bool { parent?.credentials != nil }
 }
 
 extension Policy {
-  /// Whether the answer to a method that is answered with the request would hold a secret of the rule's.
+  /// Whether the response to an echo method would contain a secret of the rule.
   func carriesSecret(_ decision: Decision) -> Bool {
     request(of: decision).carriesSecret
       || decision.rule.map { rules[$0].routes.contains(where: \.carriesSecret) } ?? false
   }
 
-  /// The methods that a request of `decision` may have instead, for Allow (RFC 9110, 10.2.1).
+  /// The methods that a request of `decision` may use instead, for Allow (RFC 9110, 10.2.1).
   public func otherMethods(of decision: Decision) -> [String] {
     let methods = decision.rule.map { rules[$0].conditions.methods } ?? []
     return (methods.isEmpty ? FieldSyntax.knownMethods : methods)

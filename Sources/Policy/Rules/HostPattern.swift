@@ -1,8 +1,8 @@
 // Hosts as requests name them, and the patterns of rules.
 //
-// A host that exists as a value is canonical: lower case, no trailing dot, A-labels, and an address where the text is
-// one. What looks like a number but is no dotted quad (`0x7f.1`, `2130706433`) is refused, for resolvers read it as an
-// address that no rule has seen.
+// A host value is always canonical: lower case, no trailing dot, A-labels, and an address if the text is one. Numbers
+// that are not dotted quads (`0x7f.1`, `2130706433`) are refused, because resolvers read them as addresses that no rule
+// has checked.
 
 import Bytes
 
@@ -29,29 +29,29 @@ public enum HostFault: Error, Equatable, Sendable {
   }
 }
 
-/// The host of a request in canonical form, in storage that is used again for each request of a loop.
+/// The host of a request in canonical form, in storage that is reused for each request of a loop.
 public struct CanonicalHost: Hashable, Sendable {
   /// Longest name in bytes (RFC 1035, 2.3.4, without the root's dot).
   public static let longestName = 253
 
   /// Lower-case bytes of the name, or of the address without brackets in its canonical text.
   public private(set) var bytes: [UInt8] = []
-  /// Set where the host is a literal address.
+  /// Set if the host is a literal address.
   public private(set) var address: IPAddress? = nil
 
-  /// The bytes in an array of its own: one that shared the storage, which an array of a whole slice does, would make the
-  /// next request's host take a new one.
+  /// The bytes in an array of their own. An array made from a whole slice shares its storage, and would force a new
+  /// allocation for the next request's host.
   public var copiedBytes: [UInt8] { bytes.map { $0 } }
 
   public init() { bytes.reserveCapacity(256) }
 
-  /// A host that has been read already: `canonical` is what `bytes` was.
+  /// A host that has already been read: `canonical` is its former `bytes`.
   public init(canonical: [UInt8], address: IPAddress?) {
     bytes = canonical
     self.address = address
   }
 
-  /// Reads the host of an authority: a name, a dotted quad, or an IPv6 address between brackets.
+  /// Reads the host of an authority: a name, a dotted quad, or an IPv6 address in brackets.
   public mutating func set(_ text: Span<UInt8>) -> HostFault? {
     bytes.removeAll(keepingCapacity: true)
     address = nil
@@ -83,7 +83,7 @@ public struct CanonicalHost: Hashable, Sendable {
       bytes.append(byte.asciiLowercased)
     }
     if label == 0 || label > 63 { return .badLabel }
-    // A last label that is a number makes the host an address or nothing (WHATWG URL, "ends in a number").
+    // A numeric last label makes the host an address or invalid (WHATWG URL, "ends in a number").
     let last = text.extracting(labelStart..<count)
     if Self.isNumber(last) {
       guard let address = IPAddress.parseIPv4(text.extracting(0..<count)) else { return .numberLike }
@@ -108,18 +108,18 @@ public struct CanonicalHost: Hashable, Sendable {
   }
 }
 
-/// What a rule's `hosts` entry stands for.
+/// The meaning of an entry in a rule's `hosts`.
 public enum HostPattern: Hashable, Sendable {
   /// `*`: any host.
   case any
   /// `a.example`: that name. The name is canonical.
   case name(String)
-  /// `*.a.example`: exactly one label more.
+  /// `*.a.example`: exactly one more label.
   case oneLabelBelow(String)
   /// `**.a.example`: the name itself and every name below it.
   case atOrBelow(String)
-  /// A literal address or a CIDR block: targets that are literal addresses. An IPv4-mapped one is both what it is and the
-  /// IPv4 address that is connected to, so that `[::ffff:10.0.0.1]` is no way around a rule about `10.0.0.0/8`.
+  /// A literal address or a CIDR block, for destinations that are literal addresses. An IPv4-mapped address counts both
+  /// as itself and as its IPv4 address, so `[::ffff:10.0.0.1]` does not bypass a rule about `10.0.0.0/8`.
   case block(AddressBlock)
 
   public func matches(_ host: CanonicalHost) -> Bool {

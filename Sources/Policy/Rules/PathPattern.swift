@@ -1,12 +1,14 @@
-// `paths` of a rule: patterns, and how they are held against the readings of a path (PathReadings). Tests: PathPatternTests.
+// `paths` of a rule: patterns, and their comparison with the readings of a path (PathReadings).
+// Tests: PathPatternTests.
 
 import Bytes
 
-/// An inclusive path pattern: literal runs around `*`, which stands for any run of characters. Octets may be written
-/// percent-encoded, as paths have them: `%2A` is an asterisk. The query is not looked at.
+/// An inclusive path pattern: literal runs around `*`, which stands for any run of characters. Octets may be
+/// percent-encoded, as in paths: `%2A` is an asterisk. The query is ignored.
 public struct PathPattern: Hashable, Sendable, CustomStringConvertible {
   public let description: String
-  /// Octets, and `wildcard`, by each way of reading escapes in the order of `Escapes.ways`. One where all are the same.
+  /// Octets, and `wildcard`, for each way of reading escapes in the order of `Escapes.ways`. Only one if all are the
+  /// same.
   private let forms: [[UInt16]]
 
   private static let wildcard: UInt16 = 0x100
@@ -27,14 +29,15 @@ public struct PathPattern: Hashable, Sendable, CustomStringConvertible {
     self.forms = forms.allSatisfy { $0 == forms[0] } ? [forms[0]] : forms
   }
 
-  /// Whether servers read an escape of it in several ways.
+  /// Whether servers differ in reading one of its escapes.
   var hasForms: Bool { forms.count > 1 }
 
-  /// Paths that match, by each way of reading escapes: its wildcards taken for an octet that stands in no other pattern.
+  /// Paths that match, for each way of reading escapes. Wildcards are replaced by an octet that occurs in no other
+  /// pattern.
   var examples: [[UInt8]] { forms.map { $0.map { UInt8($0 == Self.wildcard ? 0 : $0) } } }
 
-  /// Whether it holds an empty segment or a dot segment. A path that does has a reading without, so a rule that allows
-  /// matches nothing by it alone.
+  /// Whether it contains an empty segment or a dot segment. A path with one also has a reading without it, so a rule
+  /// that allows matches nothing by this pattern alone.
   var matchesNoReading: Bool {
     let segments = forms[forms.count == 1 ? 0 : Self.decodedForm].split(
       separator: 0x2f, omittingEmptySubsequences: false)
@@ -46,8 +49,8 @@ public struct PathPattern: Hashable, Sendable, CustomStringConvertible {
 
   private static let decodedForm = Escapes.ways.firstIndex(of: .decoded) ?? 0
 
-  /// Whether it matches `path` in the form of a way of reading escapes, by its place in `Escapes.ways`. `isLoose`: as
-  /// `PathCondition` says.
+  /// Whether it matches `path` in one way of reading escapes, an index into `Escapes.ways`. `isLoose`: see
+  /// `PathCondition`.
   func matches(_ path: Span<UInt8>, way: Int = decodedForm, isLoose: Bool = false) -> Bool {
     if matches(path, count: path.count, way, ignoresCase: isLoose) { return true }
     if !isLoose || path.isEmpty { return false }
@@ -57,8 +60,8 @@ public struct PathPattern: Hashable, Sendable, CustomStringConvertible {
     return matches(path, count: count, way, ignoresCase: true)
   }
 
-  /// The first `count` octets of `path`. Greedy with one point of return: linear in the path for one `*`, at most pattern × path
-  /// for many.
+  /// For the first `count` octets of `path`. Greedy with one point to backtrack to: linear in the path for one `*`, at
+  /// most pattern × path for many.
   private func matches(_ path: Span<UInt8>, count: Int, _ way: Int, ignoresCase: Bool) -> Bool {
     let form = forms[forms.count == 1 ? 0 : way]
     let pattern = form.span
@@ -96,9 +99,9 @@ public struct PathPattern: Hashable, Sendable, CustomStringConvertible {
 /// The condition `paths` of a rule. Empty: any path.
 struct PathCondition: Sendable {
   let patterns: [PathPattern]
-  /// Of a rule that denies: it matches where any reading of the path does, without regard to case, as Express routes, and to
-  /// slashes at the end, which Express drops from `/admin/`. Any other matches where all readings do, to the letter. A rule
-  /// that would deny but is not enforced lets pass what it matches, and adds what it adds: it is one of the others.
+  /// A rule that denies matches if any reading of the path does. It ignores case, like Express routes, and trailing
+  /// slashes, which Express drops from `/admin/`. Any other rule matches only if all readings do, exactly. An
+  /// unenforced rule that would deny allows what it matches and adds its edits, so it counts among the others.
   let denies: Bool
   private let hasForms: Bool
 
@@ -116,8 +119,8 @@ struct PathCondition: Sendable {
     return decidingReading(readings) == nil ? !denies : denies
   }
 
-  /// The first reading that settles whether the condition holds: one that matches, of a rule that denies; one that does not, of
-  /// any other. nil: all readings agree that it does not, or does.
+  /// The first reading that settles whether the condition holds: a match if the rule denies, a mismatch for any other.
+  /// nil: no reading settles it.
   func decidingReading(_ readings: PathReadings) -> PathReadings.Reading? {
     let octets = readings.octets.span
     for reading in readings.readings
@@ -127,7 +130,7 @@ struct PathCondition: Sendable {
     return nil
   }
 
-  /// Whether a pattern matches in any way of reading escapes, of a rule that denies, or in all.
+  /// Whether a pattern matches: in any way of reading escapes if the rule denies, otherwise in all.
   private func matches(_ path: Span<UInt8>, _ escapes: Escapes) -> Bool {
     if !hasForms { return matches(path, way: 0) }
     for way in Escapes.ways.indices

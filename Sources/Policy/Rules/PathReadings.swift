@@ -1,45 +1,46 @@
-// The paths that servers may make of one spelling, for the conditions of rules.
+// The paths that servers may read from one spelling, for the conditions of rules.
 //
-// What leaves for the origin keeps its spelling, and the origin reads it in a way of its own: `/public/..%2fadmin` is
-// `/admin` to nginx, Apache, Tomcat and Jetty, and something below `/public/` to Flask and Express. A rule that judged one
-// of these readings would be walked around at the servers that have another. So a path has a set of readings, and a rule
-// that denies matches where any of them does, one that allows only where all do.
+// A request keeps its spelling on the way to the origin, and each origin reads it in its own way: `/public/..%2fadmin`
+// is `/admin` to nginx, Apache, Tomcat and Jetty, and something below `/public/` to Flask and Express. A rule that
+// checked only one reading could be bypassed at servers with another. So a path has a set of readings. A rule that
+// denies matches if any reading does; one that allows matches only if all do.
 //
-// The set was measured (Tests/EndToEndTests/test_path_readings.py asks the servers again). It is made step by step, each
-// step adding to what is there: dot segments removed before anything is decoded, parameters cut (Tomcat, Jetty: `..;x` is
-// `..`), escapes decoded in several ways (`Escapes`), parameters and what is behind a decoded `?` cut, `\` taken for `/` (Tomcat), dots and blanks at
-// the end of a segment cut (Windows), slashes merged and dot segments removed, in either order. A step that changes nothing
-// adds nothing, so an ordinary path has one reading, which is the path itself: it is looked at once, and copied nowhere.
+// The set comes from measurements (Tests/EndToEndTests/test_path_readings.py repeats them). It is built in steps, each
+// adding to the readings so far: remove dot segments before decoding; cut parameters (Tomcat, Jetty: `..;x` is `..`);
+// decode escapes in several ways (`Escapes`); cut parameters and everything after a decoded `?`; take `\` for `/`
+// (Tomcat); cut dots and blanks at the end of a segment (Windows); merge slashes and remove dot segments, in either
+// order. A step that changes nothing adds nothing. So an ordinary path has one reading, the path itself, which is
+// checked once and never copied.
 //
-// Case, and a slash at the end, are no readings: Express disregards both, but a rule that allows
-// `/public/` must not fail on it. Rules that deny compare so (`PathPattern`). Tests: PathReadingsTests.
+// Case and a trailing slash do not make readings: Express ignores both, but a rule that allows `/public/` must not fail
+// on it. Rules that deny ignore them too (`PathPattern`). Tests: PathReadingsTests.
 
 import Bytes
 
-/// The ways in which percent-encoded octets are read. Each reading of a path, and each form of a pattern, has one; they are
-/// compared like with like.
+/// The ways of reading percent-encoded octets. Each reading of a path, and each form of a pattern, belongs to one; only
+/// equal ways are compared.
 struct Escapes: OptionSet, Hashable, Sendable {
   let rawValue: UInt8
 
-  /// Escapes of `/ \ . ; %` stay as they are, for servers that match what came (Express). Other escapes are decoded in all
-  /// of the ways: RFC 3986, 6.2.2.2 says that they mean the same.
+  /// Escapes of `/ \ . ; %` stay, for servers that match the raw path (Express). All other escapes are decoded in every
+  /// way: RFC 3986, 6.2.2.2 defines them as equivalent.
   static let kept = Escapes(rawValue: 1 << 0)
-  /// All are decoded but that of `/` (aiohttp, Apache with AllowEncodedSlashes NoDecode).
+  /// All are decoded except that of `/` (aiohttp, Apache with AllowEncodedSlashes NoDecode).
   static let keptSlash = Escapes(rawValue: 1 << 1)
   /// All are decoded (nginx, lighttpd, Tomcat, Jetty, Flask).
   static let decoded = Escapes(rawValue: 1 << 2)
   /// All are decoded, and `%uXXXX` too (Jetty, servers on Windows).
   static let wide = Escapes(rawValue: 1 << 3)
-  /// All are decoded, and of what comes of it those of `/ \ . ;` again: with them a path climbs out where nginx hands `$uri`
-  /// to another server. None of the servers that were measured decodes twice by itself.
+  /// All are decoded, and then those of `/ \ . ;` in the result once more: a path can climb out this way if nginx
+  /// passes `$uri` to another server. None of the measured servers decodes twice by itself.
   static let twice = Escapes(rawValue: 1 << 4)
 
   static let all: Escapes = [.kept, .keptSlash, .decoded, .wide, .twice]
-  /// `decoded` stands before `twice`, which begins with it.
+  /// `decoded` comes before `twice`, which starts from it.
   static let ways: [Escapes] = [.kept, .keptSlash, .wide, .decoded, .twice]
 }
 
-/// What was done to a path to get to a reading, for people.
+/// The steps that lead from a path to a reading, for people.
 struct PathSteps: OptionSet, Hashable, Sendable {
   let rawValue: UInt16
 
@@ -51,28 +52,28 @@ struct PathSteps: OptionSet, Hashable, Sendable {
   static let query = PathSteps(rawValue: 1 << 5)
 }
 
-/// The set of readings of one path, in storage that is used again.
+/// The set of readings of one path, in reused storage.
 public struct PathReadings: Sendable {
   struct Reading: Sendable {
     var octets: Range<Int>
-    /// The ways of decoding that lead here: all of them where no escape tells them apart.
+    /// The ways of decoding that lead here: all of them if no escape makes a difference.
     var escapes: Escapes
     var steps: PathSteps
   }
 
-  /// Most readings of one path. The worst of the spellings that were measured has 22; a path with more has been made to have
-  /// them, and is decided the strict way.
+  /// Most readings of one path. The worst spelling that was measured has 22. A path with more was made to have them,
+  /// and is decided the strict way.
   static let mostReadings = 64
-  /// Most octets of all readings of a path together: the usual limit of a whole head, so that a path of many readings costs no
-  /// more to match than a long one of one reading.
+  /// Most octets of all readings of a path together: the usual limit of a whole head. So matching a path with many
+  /// readings costs no more than matching a long one with one reading.
   static let mostOctets = 32 << 10
 
   private(set) var octets: [UInt8] = []
-  /// Empty for an ordinary path, whose reading is the path itself.
+  /// Empty for an ordinary path, whose only reading is the path itself.
   private(set) var readings: [Reading] = []
-  /// More readings than are looked at: rules that deny match, others do not.
+  /// More readings than are checked: rules that deny match, others do not.
   private(set) var isUnreadable = false
-  /// Where the readings begin in `octets`: behind what came, while it is decoded.
+  /// Where the readings begin in `octets`: after the original ones, during decoding.
   var octetsOfReadings: [[UInt8]] { readings.map { Array(octets[$0.octets]) } }
   private var base = 0
   private var raw: [Reading] = []
@@ -110,8 +111,8 @@ public struct PathReadings: Sendable {
     }
   }
 
-  /// Whether no server reads the path in more than one way: no escape, no parameter, no `//`, and no dot at the end of a
-  /// segment. Raw backslashes are refused before a rule is asked.
+  /// Whether every server reads the path the same way: no escape, no parameter, no `//`, and no dot at the end of a
+  /// segment. Raw backslashes are refused before any rule is tried.
   static func isOrdinary(_ path: Span<UInt8>) -> Bool {
     var last: UInt8 = 0
     for index in 0..<path.count {
@@ -128,14 +129,14 @@ public struct PathReadings: Sendable {
 
   // MARK: The set
 
-  /// Adds what stands in `scratch`, unless it is there.
+  /// Adds the contents of `scratch`, unless that reading exists.
   private mutating func add(_ escapes: Escapes, _ steps: PathSteps) {
     for index in readings.indices
     where readings[index].octets.count == scratch.count && octets[readings[index].octets].elementsEqual(scratch) {
       readings[index].escapes.formUnion(escapes)
       return
     }
-    // The first, which is the path itself, has room in any case: the limit of the head has judged its length.
+    // The first reading, the path itself, always has room: the limit of the head has bounded its length.
     let isFull = readings.count == Self.mostReadings || octets.count - base + scratch.count > Self.mostOctets
     if isFull, !readings.isEmpty {
       isUnreadable = true
@@ -146,7 +147,7 @@ public struct PathReadings: Sendable {
     octets.append(contentsOf: scratch)
   }
 
-  /// Adds what `change` makes of each reading that is there.
+  /// Adds the result of `change` for each existing reading.
   private mutating func derive(
     _ step: PathSteps, _ change: (borrowing [UInt8], Range<Int>, inout [UInt8]) -> Void
   ) {
@@ -158,7 +159,7 @@ public struct PathReadings: Sendable {
     }
   }
 
-  /// Puts the ways of reading escapes in place of what is there, which is as it came.
+  /// Replaces the existing readings, which are still encoded, with their decoded forms.
   private mutating func decode() {
     swap(&raw, &readings)
     readings.removeAll(keepingCapacity: true)
@@ -177,7 +178,7 @@ public struct PathReadings: Sendable {
       decodeScratch()
       add(.twice, reading.steps)
     }
-    // What came is not looked at again.
+    // The encoded ones are no longer needed.
     octets.removeFirst(base)
     for index in readings.indices {
       let range = readings[index].octets
@@ -190,7 +191,7 @@ public struct PathReadings: Sendable {
 // MARK: Escapes
 
 extension PathReadings {
-  // What is written stands aside meanwhile, so that it may be while another part is read.
+  // The output is swapped out meanwhile, so that it can be written while another part is read.
 
   private mutating func decodeToScratch(_ range: Range<Int>, _ way: Escapes) {
     var out: [UInt8] = []
@@ -209,7 +210,7 @@ extension PathReadings {
     swap(&once, &scratch)
   }
 
-  /// Octets whose escape means something else than the octet to some server.
+  /// Octets whose escape does not mean the same as the octet to some server.
   private static func isStructure(_ octet: UInt8) -> Bool {
     switch octet {
     case 0x25, 0x2e, 0x2f, 0x3b, 0x5c: true
@@ -217,7 +218,7 @@ extension PathReadings {
     }
   }
 
-  /// Appends `path` as this way has it.
+  /// Appends `path` as decoded in this way.
   static func decode(_ path: Span<UInt8>, _ way: Escapes, into out: inout [UInt8]) {
     if way == .twice {
       var once: [UInt8] = []
@@ -229,7 +230,7 @@ extension PathReadings {
       if path[index] == 0x25, let octet = escaped(path, index + 1) {
         index += 3
         if way == .kept && isStructure(octet) || way == .keptSlash && octet == 0x2f {
-          // In upper case, as RFC 3986, 6.2.2.1 has it.
+          // In upper case, as RFC 3986, 6.2.2.1 recommends.
           out.append(0x25)
           out.append(digit(octet >> 4))
           out.append(digit(octet & 0xf))
@@ -262,7 +263,7 @@ extension PathReadings {
 
   private static func digit(_ value: UInt8) -> UInt8 { value < 10 ? value &+ 0x30 : value &+ 0x37 }
 
-  /// The octet of the two hexadecimal digits at `index`.
+  /// The octet encoded by the two hexadecimal digits at `index`.
   private static func escaped(_ path: Span<UInt8>, _ index: Int) -> UInt8? {
     guard index + 1 < path.count, let high = path[index].hexadecimalValue,
       let low = path[index + 1].hexadecimalValue
@@ -270,7 +271,7 @@ extension PathReadings {
     return high << 4 | low
   }
 
-  /// The character of `uXXXX` at `index`.
+  /// The character encoded by `uXXXX` at `index`.
   private static func wideEscape(_ path: Span<UInt8>, _ index: Int) -> Unicode.Scalar? {
     guard index < path.count, path[index] | 0x20 == 0x75, let high = escaped(path, index + 1),
       let low = escaped(path, index + 3)
@@ -282,7 +283,7 @@ extension PathReadings {
 // MARK: Steps
 
 extension PathReadings {
-  /// RFC 3986, 5.2.4. What ends with a dot segment is a directory.
+  /// RFC 3986, 5.2.4. A path that ends with a dot segment is a directory.
   static func removeDotSegments(_ path: borrowing [UInt8], _ range: Range<Int>, _ out: inout [UInt8]) {
     eachSegment(path, range) { segment, isLast in
       switch dots(path, segment) {
@@ -305,7 +306,7 @@ extension PathReadings {
     for index in range { out.append(path[index] == 0x5c ? 0x2f : path[index]) }
   }
 
-  /// RFC 3986, 3.3: what follows `;` in a segment.
+  /// Cuts what follows `;` in a segment (RFC 3986, 3.3).
   static func cutParameters(_ path: borrowing [UInt8], _ range: Range<Int>, _ out: inout [UInt8]) {
     var cuts = false
     for index in range {
@@ -315,7 +316,8 @@ extension PathReadings {
     }
   }
 
-  /// What follows a decoded `?` or `#` is none of the path to a server that is handed the decoded path (nginx with `$uri`).
+  /// Cuts what follows a decoded `?` or `#`: it is not part of the path to a server that receives the decoded path
+  /// (nginx with `$uri`).
   static func cutQuery(_ path: borrowing [UInt8], _ range: Range<Int>, _ out: inout [UInt8]) {
     for index in range {
       if path[index] == 0x3f || path[index] == 0x23 { return }
@@ -323,8 +325,8 @@ extension PathReadings {
     }
   }
 
-  /// Windows has no names that end with dots or blanks, and a pattern's `$` may match before a line end. `.` and `..` stay what
-  /// they are.
+  /// Cuts dots and blanks at the end of segments: Windows has no such names, and `$` in a pattern may match before a
+  /// line end. `.` and `..` stay.
   static func cutSegmentEnds(_ path: borrowing [UInt8], _ range: Range<Int>, _ out: inout [UInt8]) {
     eachSegment(path, range) { segment, _ in
       var end = segment.upperBound
@@ -338,14 +340,14 @@ extension PathReadings {
     }
   }
 
-  /// How many dots a dot segment has; 0 for a name.
+  /// The number of dots in a dot segment; 0 for a name.
   private static func dots(_ path: borrowing [UInt8], _ segment: Range<Int>) -> Int {
     if segment.isEmpty || segment.count > 2 { return 0 }
     for index in segment where path[index] != 0x2e { return 0 }
     return segment.count
   }
 
-  /// What stands between slashes, behind the first; the last may be empty.
+  /// Visits the parts between slashes, after the first; the last may be empty.
   private static func eachSegment(
     _ path: borrowing [UInt8], _ range: Range<Int>, _ body: (Range<Int>, Bool) -> Void
   ) {
@@ -364,7 +366,7 @@ extension PathReadings {
 // MARK: For people
 
 extension PathReadings.Reading {
-  /// What was done to the path, in words; empty where it is read as it came.
+  /// What was done to the path, in words; empty if it is read unchanged.
   var words: String {
     var words: [String] = []
     if escapes.isDisjoint(with: [.kept, .keptSlash, .decoded]) {

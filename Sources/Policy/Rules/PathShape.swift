@@ -1,22 +1,24 @@
-// The shape of a path: what names one thing among many of its kind becomes `*`: numbers, versions, hashes, UUIDs, long ids. So
-// paths that ask for the same are one, in rules that are learned and in questions to an operator.
+// The shape of a path. Segments that name one thing among many of its kind become `*`: numbers, versions, hashes,
+// UUIDs, long ids. So paths that ask for the same kind of thing are one, in learned rules and in questions to an
+// operator.
 //
-// `*` of a rule stands for any run of characters, so a shape is a pattern of `paths` as it stands. Tests: PathShapeTests.
+// `*` in a rule stands for any run of characters, so a shape can be used directly as a pattern of `paths`.
+// Tests: PathShapeTests.
 
 import Bytes
 
 public enum PathShape {
-  /// Hexadecimal digits from which a word is a hash: an abbreviated one of git has seven or eight.
+  /// Hexadecimal digits from which a word counts as a hash: an abbreviated git hash has seven or eight.
   static let shortestHash = 7
-  /// Characters from which a word of digits and letters is an id: shorter ones are names with a number.
+  /// Characters from which a word of digits and letters counts as an id: shorter ones are names with a number.
   static let shortestID = 20
 
-  /// `/users/17/avatar.png` → `/users/*/avatar.png`. An asterisk of the path itself is percent-encoded.
+  /// `/users/17/avatar.png` → `/users/*/avatar.png`. An asterisk in the path itself is percent-encoded.
   public static func of(_ path: String) -> String {
     path.split(separator: "/", omittingEmptySubsequences: false).map(shape).joined(separator: "/")
   }
 
-  /// The path as a pattern that it alone matches.
+  /// The path as a pattern that matches only it.
   public static func literal(_ path: String) -> String {
     path.utf8.contains(0x2a)
       ? path.split(separator: "*", omittingEmptySubsequences: false).joined(separator: "%2A") : path
@@ -26,7 +28,7 @@ public enum PathShape {
     let bytes = Array(segment.utf8)
     if bytes.isEmpty { return "" }
     if isOneOfMany(bytes[...]) { return "*" }
-    // What stands behind the last dot of a file's name says what it is: `0f1e2d3c.json`.
+    // A file extension shows the kind: `0f1e2d3c.json`.
     if let dot = bytes.lastIndex(of: 0x2e), dot > 0, (2...6).contains(bytes.count - dot),
       isOneOfMany(bytes[..<dot])
     {

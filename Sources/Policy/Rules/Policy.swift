@@ -1,24 +1,24 @@
-// The policy of the machine: an immutable value that says of each request which rule decides it, and how.
+// The policy: an immutable value that decides each request and names the rule responsible.
 //
-// Rules are tried in the order they are written; the first whose every condition holds decides, alone. Deciding
-// allocates nothing: the caller lends the storage (`DecisionWorkspace`).
+// Rules are tried in the order in which they are written. The first rule whose conditions all hold decides, alone.
+// Deciding allocates nothing: the caller lends the storage (`DecisionWorkspace`).
 
 import Bytes
 import Reachability
 import Security
 import Serialization
 
-/// What is known of a request when it is decided.
+/// What the proxy knows about a request when it decides it.
 public struct RequestFacts: ~Escapable {
   public let scheme: Scheme
   public let port: UInt16
   public let method: Span<UInt8>
   /// Path without query; empty for CONNECT.
   public let path: Span<UInt8>
-  /// CONNECT: methods and paths speak of requests inside the tunnel.
+  /// A CONNECT. Conditions on methods and paths are about requests inside the tunnel.
   public let isTunnel: Bool
   public let sender: Sender
-  /// By what link the machine's default route leaves.
+  /// The kind of link that carries the machine's default route.
   public let link: ReachabilityStatus
 
   @_lifetime(copy method, copy path)
@@ -36,7 +36,7 @@ public struct RequestFacts: ~Escapable {
   }
 }
 
-/// Storage for deciding, one a loop.
+/// Storage for deciding, one per loop.
 public struct DecisionWorkspace: Sendable {
   public var host = CanonicalHost()
   var paths = PathReadings()
@@ -45,11 +45,11 @@ public struct DecisionWorkspace: Sendable {
   public init() { lists.reserveCapacity(16) }
 }
 
-/// What was decided, and why. The reasons are stable words: they stand in the log and tests assert them.
+/// A decision and its reason. The reasons are stable words: the log shows them and tests assert them.
 public struct Decision: Equatable, Sendable {
   public enum Verdict: String, Sendable, CaseIterable {
     case allow, deny
-    /// An operator is asked; nothing is sent before he says yes.
+    /// An operator is asked; nothing is sent until the operator says yes.
     case ask
   }
 
@@ -60,39 +60,39 @@ public struct Decision: Equatable, Sendable {
     case ruleDenies = "rule-denies"
     /// A rule treats CONNECT as denied.
     case connectDenied = "connect-denied"
-    /// Only what is listed goes out, and the rule that would allow the tunnel does not list its port.
+    /// Only listed destinations are reachable, and the rule that would allow the tunnel does not list its port.
     case portNotListed = "port-not-listed"
     /// The rule has a target, and the path leads out of its base path.
     case outsideTarget = "outside-target"
     /// A rule would deny, but its `enforce` is false.
     case ruleWouldDeny = "rule-would-deny"
-    /// The address of the destination is one that deny_addresses lists.
+    /// deny_addresses lists the address of the destination.
     case addressDenied = "address-denied"
     /// No rule matches and `default` allows.
     case defaultAllow = "default"
     /// No rule matches and `default` denies.
     case defaultDeny = "default-denies"
-    /// The answer to the method would be the request, with the secret that the rule adds.
+    /// The response to this method would echo the request, including the secret that the rule adds.
     case methodRefused = "method-refused"
     /// A rule asks an operator.
     case ruleAsks = "rule-asks"
     /// A rule would ask, but its `enforce` is false.
     case ruleWouldAsk = "rule-would-ask"
-    /// The tunnel is read, and the rule asks about each request in it.
+    /// The tunnel is intercepted, and the rule asks about each request in it.
     case asksInside = "asks-inside"
-    /// An operator said yes, or no, to this request.
+    /// An operator allowed, or denied, this request.
     case operatorAllows = "operator-allows"
     case operatorDenies = "operator-denies"
     /// No operator answered in time.
     case unanswered
-    /// An operator said yes, or no, for a time.
+    /// An operator allowed, or denied, such requests for a time.
     case temporaryAllow = "temporary-allow"
     case temporaryDeny = "temporary-deny"
   }
 
   public let verdict: Verdict
   public let reason: Reason
-  /// Number of the rule that decided; nil where none matched.
+  /// Number of the rule that decided; nil if none matched.
   public let rule: Int?
 
   public init(verdict: Verdict, reason: Reason, rule: Int?) {
@@ -105,36 +105,36 @@ public struct Decision: Equatable, Sendable {
 public final class Policy: Sendable {
   public let configuration: Configuration
   public let rules: [Rule]
-  /// What the operator wants to become of some requests.
+  /// The outcomes that the operator expects for some requests.
   public let expectations: [Expectation]
   /// For requests that no rule matches: [defaults.request].
   public let defaultRequest: RequestPolicy
   /// For requests that no rule matches: [defaults.security].
   public let defaultSecurity: SecurityPolicy
-  /// For requests that no rule matches: [defaults.response]; nil: responses are not looked at.
+  /// For requests that no rule matches: [defaults.response]; nil: responses are not checked.
   public let defaultResponse: ResponseSerialization?
   /// For requests that no rule matches: `answer` of [defaults.response].
   let defaultAnswer: SubstituteAnswer?
-  /// Every security policy that a request can come under, each digest once, the default first.
+  /// Every security policy that can apply to a request, each digest once, the default first.
   public let securityPolicies: [SecurityPolicy]
-  /// Most bytes that the edits of any rule add to a head.
+  /// The most bytes that the edits of any one rule add to a head.
   public let longestAddition: Int
   private let index: RuleIndex
   private let looksAtPaths: Bool
-  /// Whether what holds for every host speaks of requests, and whether any rule does.
+  /// Whether the defaults, and whether each rule, have settings that apply to requests.
   private let defaultsSpeakOfRequests: Bool
   private let rulesSpeakOfRequests: [Bool]
-  /// Whether a rule asks who the client is.
+  /// Whether a rule depends on who the client is.
   public let asksForClient: Bool
-  /// Whether a request with bytes above 0x7F in its path may be taken.
+  /// Whether a request with bytes above 0x7F in its path may be accepted.
   public let encodesPaths: Bool
   /// Whether a request may have to be refused because nothing is stored for it.
   public let mayRefuseToLoad: Bool
-  /// Whether a rule asks for the program that the client runs.
+  /// Whether a rule depends on the program that the client runs.
   public let asksForProgram: Bool
-  /// Whether anybody wants to know who the client is: a rule, the log, or the history.
+  /// Whether a rule, the log, or the history needs to know who the client is.
   public let namesClients: Bool
-  /// The same of the program that the client runs.
+  /// Whether a rule, the log, or the history needs to know the program that the client runs.
   public let namesPrograms: Bool
   /// Whether a rule has time-outs of its own.
   let rulesHaveTimeouts: Bool
@@ -178,12 +178,12 @@ public final class Policy: Sendable {
     longestAddition = rules.reduce(defaultRequest.fields.addedBytes) { max($0, $1.request.fields.addedBytes) }
   }
 
-  /// Rules in the order in which they are tried: those that ask come last.
+  /// Rules in the order in which they are tried: rules that ask come last.
   static func inOrder<Element>(_ rules: [Element], _ action: (Element) -> RuleAction) -> [Element] {
     rules.filter { action($0) != .ask } + rules.filter { action($0) == .ask }
   }
 
-  /// Decides a request. The host stands in `workspace.host`.
+  /// Decides a request. The caller has put the host into `workspace.host`.
   public func decide(_ facts: borrowing RequestFacts, _ workspace: inout DecisionWorkspace) -> Decision {
     var decision = Decision(
       verdict: configuration.proxy.defaultAction == .allow ? .allow : .deny,
@@ -219,7 +219,7 @@ public final class Policy: Sendable {
     return found
   }
 
-  /// Whether any rule, or what holds for every host, speaks of requests to the host in `workspace`.
+  /// Whether the defaults, or any rule for the host in `workspace`, have settings that apply to requests.
   func speaksOfRequestsToHost(_ workspace: inout DecisionWorkspace) -> Bool {
     if defaultsSpeakOfRequests { return true }
     var speaks = false
@@ -251,43 +251,44 @@ public final class Policy: Sendable {
     return Decision(verdict: .deny, reason: reason, rule: number)
   }
 
-  /// What is done to requests of `decision`.
+  /// What to do to requests of `decision`.
   public func request(of decision: Decision) -> RequestPolicy {
     decision.rule.map { rules[$0].request } ?? defaultRequest
   }
 
-  /// What responses to requests of `decision` are held to; nil: nothing.
+  /// What responses to requests of `decision` are checked against; nil: nothing.
   public func response(of decision: Decision) -> ResponseSerialization? {
     guard let rule = decision.rule else { return defaultResponse }
     return rules[rule].response
   }
 
-  /// What a server's certificate is held to for requests of `decision`.
+  /// What the server's certificate is checked against for requests of `decision`.
   public func security(of decision: Decision) -> SecurityPolicy {
     decision.rule.map { rules[$0].security } ?? defaultSecurity
   }
 
-  /// How a CONNECT of `decision` is treated: what the rule says, else "verify" where it pins, else "tunnel". A rule that
-  /// would deny tunnels and is not enforced treats them as if it were silent.
+  /// How a CONNECT of `decision` is treated: as the rule says; otherwise "verify" if it pins, else "tunnel". An
+  /// unenforced rule that would deny tunnels treats them as if it did not say.
   public func treatment(of decision: Decision) -> ConnectTreatment {
     if decision.verdict == .deny { return .deny }
     if let connect = decision.rule.flatMap({ rules[$0].connect }), connect != .deny { return connect }
     return security(of: decision).isPinning ? .verify : .tunnel
   }
 
-  /// The addresses that a request of rule `rule` must not connect to. A rule that is not enforced forbids nothing; what
-  /// [proxy] denies stays denied.
+  /// The addresses that a request of rule `rule` must not connect to. An unenforced rule forbids nothing; addresses
+  /// that [proxy] denies stay denied.
   public func deniedAddresses(rule: Int?) -> AddressSet {
     if let rule, rules[rule].enforce, let own = rules[rule].denyAddresses { return own }
     return configuration.proxy.denyAddresses
   }
 
-  /// What forbids connecting to `address` for a request of rule `rule`; nil: nothing. `isOwn`: see `AddressSet.match`.
+  /// The entry that forbids a request of rule `rule` to connect to `address`; nil: none. `isOwn`: see
+  /// `AddressSet.match`.
   public func denyingBlock(_ address: IPAddress, rule: Int?, isOwn: (IPAddress) -> Bool?) -> AddressMatch? {
     deniedAddresses(rule: rule).match(address, isOwn: isOwn)
   }
 
-  /// Whether the rule would have forbidden `address`, were it enforced.
+  /// Whether the unenforced rule would have forbidden `address`.
   public func wouldDeny(_ address: IPAddress, rule: Int, isOwn: (IPAddress) -> Bool?) -> Bool {
     !rules[rule].enforce && rules[rule].denyAddresses?.match(address, isOwn: isOwn) != nil
   }

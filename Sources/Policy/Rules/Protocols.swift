@@ -1,14 +1,14 @@
-// `protocols` of a rule: what its origins are spoken to by. Tests: ProtocolsTests.
+// `protocols` of a rule: the protocols for its origins. Tests: ProtocolsTests.
 
 import Bytes
 
 extension Policy {
-  /// Of no rule: any.
+  /// nil: no rule, so any protocol.
   public func protocols(of rule: Int?) -> [HTTPProtocol] { rule.map { rules[$0].protocols } ?? HTTPProtocol.allCases }
 }
 
 extension ConfigurationReading {
-  /// In the order in which they are offered. None would leave no way to the origin.
+  /// In the order in which they are offered. An empty list would leave no way to the origin.
   func protocols(_ setting: Setting) -> [HTTPProtocol]? {
     guard let texts = strings(setting) else { return nil }
     var protocols: [HTTPProtocol] = []

@@ -1,20 +1,20 @@
-// `redirects` of a rule: what an answer may lead the program to. The answer is judged in Session (RedirectTarget), since only
-// there it is known where the request went. Tests: RedirectsTests.
+// `redirects` of a rule: where a response may lead the program. Session checks the response (RedirectTarget), because
+// only there is it known where the request went. Tests: RedirectsTests.
 
 /// Where redirects of a rule may lead.
 public enum Redirects: String, Sendable, CaseIterable {
   /// Anywhere: the program's next request is decided like any other.
   case pass
-  /// To the host and port that were asked, by the same scheme; from http on port 80 to https on port 443 as well.
+  /// To the same host and port with the same scheme; also from http on port 80 to https on port 443.
   case sameHost = "same-host"
-  /// To any host, by the scheme that the request left by.
+  /// To any host, with the scheme that the request was sent with.
   case sameScheme = "same-scheme"
   /// Nowhere.
   case deny
 }
 
 extension Redirects {
-  /// What `explain` says of it.
+  /// The description in `explain`.
   var text: String {
     switch self {
     case .pass: "pass"

@@ -1,10 +1,11 @@
-// [routes.NAME]: a way to a destination, straight or by a parent proxy.
+// [routes.NAME]: a route to a destination, direct or through a parent proxy.
 
 import Bytes
 import Reachability
 import Security
 
-/// One route. Two that say the same are equal, wherever they stand: connections are kept by it, over reloads too.
+/// One route. Routes with equal settings are equal, wherever they are defined: kept connections belong to one, even
+/// after a reload.
 public struct Route: Hashable, Sendable {
   /// A proxy that the connection goes through.
   public struct Parent: Hashable, Sendable {
@@ -14,7 +15,7 @@ public struct Route: Hashable, Sendable {
     /// The name in lower case and A-labels, or the address as text.
     public let host: CanonicalHost
     public let port: UInt16
-    /// nil: the parent asks for none.
+    /// nil: the parent requires none.
     public let credentials: ParentCredentials?
 
     public init(kind: Kind, host: CanonicalHost, port: UInt16, credentials: ParentCredentials? = nil) {
@@ -24,10 +25,10 @@ public struct Route: Hashable, Sendable {
       self.credentials = credentials
     }
 
-    /// User name and password for the parent; nil: it gets none.
+    /// User name and password for the parent; nil: none are sent.
     public var password: RouteCredentials? { if case .password(let given) = credentials { given } else { nil } }
 
-    /// The client that Kerberos knows the proxy as at the parent; nil: it is asked for no ticket.
+    /// The proxy's Kerberos identity for the parent; nil: no ticket is requested.
     public var kerberos: KerberosClient? { if case .kerberos(let client) = credentials { client } else { nil } }
 
     /// `proxy.office.example:3128`
@@ -38,15 +39,15 @@ public struct Route: Hashable, Sendable {
   }
 
   public let name: String
-  /// nil: straight to the destination.
+  /// nil: directly to the destination.
   public let parent: Parent?
-  /// Kinds of link by which the parent, or the destination where there is none, must be reached; empty: any.
+  /// Kinds of link over which the parent, or the destination if there is none, must be reached; empty: any.
   public let links: [ReachabilityStatus]
-  /// The interface that packets must leave by (SO_BINDTODEVICE); nil: as the routing table says.
+  /// The interface that packets must use (SO_BINDTODEVICE); nil: as the routing table says.
   public let interface: String?
-  /// How long a request is held until the route can be used, in milliseconds; nil: not at all.
+  /// How long a request waits until the route can be used, in milliseconds; nil: not at all.
   public let waitMilliseconds: Int64?
-  /// What the certificate of an https parent is held to.
+  /// What the certificate of an https parent is checked against.
   public let security: SecurityPolicy
 
   public init(
@@ -61,10 +62,10 @@ public struct Route: Hashable, Sendable {
     self.security = security
   }
 
-  /// `direct`, or the parent as `http://proxy.office.example:3128`; no credentials are in it.
+  /// `direct`, or the parent as `http://proxy.office.example:3128`; contains no credentials.
   public var via: String { parent.map { "\($0.kind.rawValue)://\($0.authority)" } ?? "direct" }
 
-  /// "direct", which a rule may list without a table of that name, and which a rule without `route` uses.
+  /// "direct", which rules may list without a table of that name, and which a rule without `route` uses.
   public static let direct = Route(name: "direct")
 
   public static func == (one: Route, other: Route) -> Bool {
@@ -79,7 +80,7 @@ public struct Route: Hashable, Sendable {
   }
 }
 
-/// What a parent is shown.
+/// Credentials for a parent.
 public enum ParentCredentials: Hashable, Sendable {
   case password(RouteCredentials)
   /// RFC 4559.
@@ -93,17 +94,17 @@ public enum ParentCredentials: Hashable, Sendable {
   }
 }
 
-/// How credentials are shown to an HTTP server or parent.
+/// How credentials are sent to an HTTP server or parent.
 public enum AuthorizationScheme: String, Sendable, CaseIterable {
-  /// RFC 7617: sent unasked.
+  /// RFC 7617: sent unprompted.
   case basic
-  /// RFC 7616: in answer to a challenge.
+  /// RFC 7616: in response to a challenge.
   case digest
-  /// RFC 4559: a ticket of Kerberos for the parent, sent unasked.
+  /// RFC 4559: a Kerberos ticket for the parent, sent unprompted.
   case negotiate
 }
 
-/// User name and password for a parent: by a scheme of HTTP, or those of RFC 1929. Never printed.
+/// User name and password for a parent: for an HTTP scheme, or for RFC 1929. Never printed.
 public struct RouteCredentials: Hashable, Sendable {
   public let scheme: AuthorizationScheme
   public let username: [UInt8]
@@ -115,7 +116,7 @@ public struct RouteCredentials: Hashable, Sendable {
     self.password = password
   }
 
-  /// What a challenge is answered with; nil: nothing, because the credentials are sent unasked.
+  /// The answer to challenges; nil: none, because the credentials are sent unprompted.
   public var digest: DigestCredentials? {
     scheme == .digest ? DigestCredentials(username: username, password: password) : nil
   }

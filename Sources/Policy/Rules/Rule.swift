@@ -1,4 +1,4 @@
-// A [[rule]] as the operator meant it, ready to be matched and carried out.
+// A [[rule]] of the configuration, compiled for matching.
 
 import Bytes
 import Reachability
@@ -14,17 +14,17 @@ public enum Scheme: String, Sendable, CaseIterable {
 /// What a rule does with a request that it matches.
 public enum RuleAction: String, Sendable, CaseIterable {
   case allow, deny
-  /// It waits for an operator's answer.
+  /// The request waits for an operator's answer.
   case ask
 }
 
 /// How a CONNECT is treated.
 public enum ConnectTreatment: String, Sendable, CaseIterable {
-  /// Bytes go through, unread.
+  /// Bytes pass unread.
   case tunnel
-  /// The client keeps TLS from end to end; the proxy looks at the server's certificate before the tunnel opens.
+  /// TLS stays end to end; the proxy checks the server's certificate before the tunnel opens.
   case verify
-  /// TLS ends at the proxy on both sides, and requests inside are requests like others.
+  /// TLS ends at the proxy on both sides. Requests inside are treated as any others.
   case intercept
   case deny
 }
@@ -33,59 +33,59 @@ public enum ConnectTreatment: String, Sendable, CaseIterable {
 public final class Rule: Sendable {
   public let name: String
   public let location: SourceLocation
-  /// The same as a text: `/etc/sallyport/sallyport.toml:12`.
+  /// The location as text: `/etc/sallyport/sallyport.toml:12`.
   public let place: String
   public let conditions: Conditions
   public let action: RuleAction
   /// [rule.ask]
   public let ask: AskTerms
-  /// Shown to the client by a rule that denies.
+  /// Shown to the client when the rule denies.
   public let reason: String?
-  /// false: nothing of this rule blocks; what it would have done is logged.
+  /// false: nothing in this rule blocks; what it would have done is logged.
   public let enforce: Bool
-  /// nil: the rule does not say; "verify" then where it pins, else "tunnel".
+  /// nil: the rule does not say. Then "verify" if it pins, else "tunnel".
   public let connect: ConnectTreatment?
-  /// nil: the rule does not say; "match" then where only what is listed goes out, else "any".
+  /// nil: the rule does not say. Then "match" if only listed destinations are reachable, else "any".
   public let tunnelSNI: TunnelSNI?
   /// Requests for http:// are sent over TLS upstream, and port 80 becomes 443.
   public let upgrade: Bool
   /// Protocols that Upgrade may ask for; nil: any but HTTP itself.
   public let upgrades: UpgradeList?
-  /// What the origin is spoken to by, the better first.
+  /// Protocols for the origin, in order of preference.
   public let protocols: [HTTPProtocol]
-  /// What an answer may lead the program to.
+  /// Where a redirect may lead the program.
   public let redirects: Redirects
-  /// The base URL that requests go to; nil: to the host that they name.
+  /// The base URL that requests go to; nil: the host that they name.
   public let target: RuleTarget?
-  /// Ways to the destination, the first that holds is taken. Empty: straight.
+  /// Routes to the destination; the first that works is used. Empty: direct.
   public let routes: [Route]
-  /// Instead of [proxy] deny_addresses; nil: the rule does not say.
+  /// Replaces deny_addresses of [proxy]; nil: the rule does not say.
   public let denyAddresses: AddressSet?
   /// [rule.timeouts]; nil: the rule does not say.
   public let timeouts: RuleTimeouts?
   public let request: RequestPolicy
-  /// [rule.security] over [defaults.security]. Rules that say the same share one object.
+  /// [rule.security] over [defaults.security]. Rules with equal settings share one object.
   public let security: SecurityPolicy
-  /// [rule.response] over [defaults.response]; nil: responses are not looked at.
+  /// [rule.response] over [defaults.response]; nil: responses are not checked.
   public let response: ResponseSerialization?
-  /// [rule.cache]; nil: nothing of its answers is stored.
+  /// [rule.cache]; nil: its responses are not stored.
   public let cache: CacheRule?
-  /// By what the answers of this rule are told from those of others: its name, what it adds to requests, and what it shows and
-  /// asks of its origins. A digest, for secrets are among it.
+  /// Keeps stored responses of this rule apart from those of others. It covers the rule's name, what the rule adds to
+  /// requests, and what it presents to and requires of its origins. A digest, because secrets are part of it.
   public let cacheIdentity: [UInt8]
-  /// What is sent where the origin fails; nil: the proxy's own words, or the origin's.
+  /// Sent when the origin fails; nil: the proxy's own error, or the origin's response.
   public let answer: SubstituteAnswer?
 
-  /// Whether a route of it leads to a parent proxy.
+  /// Whether one of its routes leads to a parent proxy.
   public let hasParents: Bool
-  /// Whether one of these is answered by Digest.
+  /// Whether one of these parents uses Digest.
   public let hasDigestParents: Bool
 
-  /// What it matches is refused, or waits for an operator. A rule that is not enforced refuses nothing: it allows, and later
-  /// rules are not asked.
+  /// The rule refuses what it matches, or makes it wait for an operator. An unenforced rule refuses nothing: it allows,
+  /// and later rules are not tried.
   let isStrict: Bool
   let namesUsers: Bool
-  /// As this rule asks it.
+  /// As this rule evaluates it.
   let pathCondition: PathCondition
 
   public init(
@@ -136,46 +136,46 @@ public final class Rule: Sendable {
 }
 
 extension SecurityPolicy {
-  /// What holds where nothing is said: verification against the anchors of [trust], no pins, TLS 1.2 and 1.3.
+  /// The built-in default: verification against the anchors of [trust], no pins, TLS 1.2 and 1.3.
   public static let standard = SecurityPolicy(Settings())
 }
 
-/// [rule.request] and [defaults.request], merged: what is done to a request before it leaves.
+/// [rule.request] and [defaults.request], merged: what to do to a request before it is sent.
 public struct RequestPolicy: Sendable {
-  /// Whole exchange, in milliseconds; nil: no bound of its own.
+  /// For the whole exchange, in milliseconds; nil: no limit of its own.
   public var timeoutMilliseconds: Int64? = nil
   /// false: Cookie is removed from requests and Set-Cookie from responses.
   public var cookies = true
-  /// Bytes above 0x7F in a path are percent-encoded; false: a request with any is refused.
+  /// true: bytes above 0x7F in a path are percent-encoded. false: a request with such bytes is refused.
   public var encodesPath = false
-  /// What is done to the fields of the head.
+  /// Edits of the header fields.
   public var fields = FieldEdits()
-  /// What a Digest challenge of the origin is answered with; nil: challenges are the client's to answer.
+  /// Credentials that answer a Digest challenge of the origin; nil: the client answers challenges.
   public var digest: DigestCredentials? = nil
-  /// Parameters and bodies; nil: both are left as they are.
+  /// Parameters and bodies; nil: both stay as they are.
   public var serialization: RequestSerialization? = nil
-  /// Names of parameters, as a form has them, whose values `explain` does not tell.
+  /// Form names of parameters whose values `explain` does not show.
   public var secretParameters: Set<String> = []
-  /// A body of unknown length is taken whole and leaves with its length.
+  /// A body of unknown length is buffered whole and sent with its length.
   public var buffersUploads = false
   public var serviceType = ServiceType.standard
-  /// Pace of what moves either way; nil: none.
+  /// Pace of both directions; nil: none.
   public var throttle: Throttle? = nil
-  /// false: 503 while the destination is reached by a cellular link.
+  /// false: 503 while a cellular link leads to the destination.
   public var allowsCellularAccess = true
   public var cachePolicy = CachePolicy.useProtocol
-  /// A download that breaks off at the origin is gone on with.
+  /// A download that the origin cuts short is continued.
   public var resumesDownloads = false
 
   public init() {}
 }
 
-/// `service_type`, NSURLRequest's networkServiceType: how the bytes of a request are marked on the way out.
+/// `service_type`, NSURLRequest's networkServiceType: how the packets of a request are marked.
 public enum ServiceType: String, Sendable, CaseIterable {
   case standard = "default"
   case background, video, voice, responsive
 
-  /// The code point of RFC 2474 that Apple's systems mark the type with: CS1, AF41, EF, AF21.
+  /// The code point (RFC 2474) that Apple's systems use for the type: CS1, AF41, EF, AF21.
   public var codePoint: UInt8 {
     switch self {
     case .standard: 0
@@ -187,9 +187,9 @@ public enum ServiceType: String, Sendable, CaseIterable {
   }
 }
 
-/// `throttle`: the pace of request bodies, of responses, and of tunnels both ways.
+/// `throttle`: the pace of request bodies, of responses, and of both directions of tunnels.
 public struct Throttle: Hashable, Sendable {
-  /// After each packet nothing is sent for a while.
+  /// Nothing is sent for a while after each packet.
   public struct Upload: Hashable, Sendable {
     public let packetBytes: Int
     public let delayMilliseconds: Int64
@@ -200,11 +200,12 @@ public struct Throttle: Hashable, Sendable {
     }
   }
 
-  /// Towards the destination: request bodies, and what the client says in a tunnel; nil: as fast as it goes.
+  /// Towards the destination: request bodies, and the client's side of a tunnel; nil: unlimited.
   public let upload: Upload?
-  /// Bytes a second towards the client: responses, and what the destination says in a tunnel; nil: as fast as they come.
+  /// Bytes per second towards the client: responses, and the destination's side of a tunnel; nil: unlimited.
   public let downloadBytesPerSecond: Int64?
-  /// Kinds of link by which the destination, or the parent on the way to it, must be reached for it to hold; empty: any.
+  /// The throttle applies only if one of these kinds of link leads to the destination, or to the parent before it;
+  /// empty: any.
   public let links: [ReachabilityStatus]
 
   public init(upload: Upload?, downloadBytesPerSecond: Int64? = nil, links: [ReachabilityStatus] = []) {
@@ -216,16 +217,16 @@ public struct Throttle: Hashable, Sendable {
 
 /// Edits of a header section, compiled: names in lower case for comparison, lines as they are written.
 public struct FieldEdits: Sendable {
-  /// A field that the proxy writes. `name` is in lower case, `line` is `Name: value` and CR LF.
+  /// A field that the proxy writes. `name` is in lower case; `line` is `Name: value` and CR LF.
   public struct Line: Sendable, Hashable {
     public let name: [UInt8]
     public let line: [UInt8]
     /// The value came from a secret: `explain` does not show it.
     public let isSecret: Bool
-    /// The secret was not read, and something else stands in for it: for looking at, not for requests.
+    /// The secret was not read, and a placeholder stands in for it: for display, not for requests.
     public let isWithheld: Bool
 
-    /// `value` holds no CR, LF or NUL: the loader refuses one.
+    /// `value` contains no CR, LF or NUL: the loader rejects them.
     public init(name: String, value: [UInt8], isSecret: Bool = false, isWithheld: Bool = false) {
       self.isSecret = isSecret
       self.isWithheld = isWithheld
@@ -233,15 +234,15 @@ public struct FieldEdits: Sendable {
       line = Array(name.utf8) + [0x3a, 0x20] + value + [0x0d, 0x0a]
     }
 
-    /// Name, colon and space stand before it; CR and LF behind.
+    /// Without the name, colon and space before it, and the CR LF after it.
     var value: [UInt8] { Array(line.dropFirst(name.count + 2).dropLast(2)) }
   }
 
-  /// Names, in lower case, whose fields are taken out of what the client sent: `remove`, and each name of `set`.
+  /// Names, in lower case, of fields that are removed from the client's request: `remove`, and each name of `set`.
   public private(set) var removed: [[UInt8]] = []
-  /// Written in place of whatever the client sent.
+  /// Written in place of what the client sent.
   public private(set) var set: [Line] = []
-  /// Written only where the client sent no field of that name.
+  /// Written only if the client sent no field of that name.
   public private(set) var defaults: [Line] = []
 
   public init() {}
@@ -266,6 +267,6 @@ public struct FieldEdits: Sendable {
     defaults.append(line)
   }
 
-  /// Most bytes that the edits add to a head.
+  /// The most bytes that the edits add to a head.
   public var addedBytes: Int { (set + defaults).reduce(0) { $0 + $1.line.count } }
 }

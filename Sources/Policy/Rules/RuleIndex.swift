@@ -1,9 +1,9 @@
-// Which rules may match a host, without looking at the others.
+// Finds the rules that may match a host, without checking the others.
 //
-// Host conditions go into one table keyed by (kind, text): exact names, parents of `*.`, parents of `**.`, and blocks by
-// (length, masked address). A request asks for its own name, and for each of its parents; what comes back are lists of
-// rule numbers in the order of the files, and the first rule whose other conditions hold is found by walking them
-// side by side. The cost follows the labels of the name, not the number of rules.
+// Host conditions go into one table keyed by (kind, text): exact names, parents of `*.`, parents of `**.`, and blocks
+// by (length, masked address). A request looks up its own name and each of its parents. The results are lists of rule
+// numbers in file order; walking them side by side finds the first rule whose other conditions hold. The cost depends
+// on the labels of the name, not on the number of rules.
 
 import Bytes
 
@@ -15,7 +15,7 @@ struct RuleIndex: Sendable {
     var hash: UInt64
     var keyStart: Int32
     var keyCount: Int32
-    /// Range of `numbers`; the count is zero in a slot that is free.
+    /// Range of `numbers`; the count is zero in a free slot.
     var first: Int32
     var count: Int32
   }
@@ -25,7 +25,7 @@ struct RuleIndex: Sendable {
   private var numbers: [Int32] = []
   /// Rules that name no host, or `*`.
   private var anyHost: Range<Int32> = 0..<0
-  /// Lengths of the IPv4 and IPv6 blocks that occur, so that only those are asked for.
+  /// Lengths of the IPv4 and IPv6 blocks that occur: only those are looked up.
   private var blockLengths4: [Int] = []
   private var blockLengths6: [Int] = []
   private var hasNames = false
@@ -79,8 +79,8 @@ struct RuleIndex: Sendable {
     }
   }
 
-  /// Calls `visit` with the numbers of the rules whose host condition holds, in order, until it answers true.
-  /// `lists` is storage that is used again.
+  /// Calls `visit` with the numbers of the rules whose host condition holds, in order, until it returns true. `lists`
+  /// is reused storage.
   func forEachCandidate(
     of host: CanonicalHost, lists: inout [Range<Int32>], until visit: (Int) -> Bool
   ) {
@@ -113,11 +113,11 @@ struct RuleIndex: Sendable {
     }
   }
 
-  /// Hashes the name from its end, so that one pass gives the hash of every parent as well.
+  /// Hashes the name from its end, so one pass also gives the hash of every parent.
   private func findNames(_ name: [UInt8], _ lists: inout [Range<Int32>]) {
     var hash = Self.offset
     var index = name.count
-    // The leftmost label is needed to know which parent is exactly one label up.
+    // Shows which parent is exactly one label up.
     var firstLabel = 0
     while firstLabel < name.count, name[firstLabel] != 0x2e { firstLabel += 1 }
     while index > 0 {
@@ -171,7 +171,7 @@ struct RuleIndex: Sendable {
         var key = Int(entry.keyStart) + 1
         let end = Int(entry.keyStart + entry.keyCount)
         var same = entry.keyCount == (address.isIPv4 ? 6 : 18)
-        // Written from the last byte to the first, as the hash is.
+        // Stored from the last byte to the first, like the hash.
         if same {
           key = end
           Self.eachBlockByte(masked, length) {
@@ -188,8 +188,8 @@ struct RuleIndex: Sendable {
     }
   }
 
-  // FNV-1a, 64 bits, over the bytes from the last to the first. The keys are the operator's, so that no client can
-  // choose them; a request chooses only what is looked up.
+  // FNV-1a, 64 bits, over the bytes from the last to the first. The keys are the operator's, so no client can choose
+  // them; a request chooses only what is looked up.
   private static let offset: UInt64 = 0xcbf2_9ce4_8422_2325
   private static let prime: UInt64 = 0x0000_0100_0000_01b3
 
@@ -203,7 +203,7 @@ struct RuleIndex: Sendable {
     return hash
   }
 
-  /// Mixes the kind in and the high bits down, for the table looks at the low ones.
+  /// Mixes in the kind, and the high bits into the low ones, which the table uses.
   private static func seal(_ hash: UInt64, _ kind: Kind) -> UInt64 {
     let mixed = (hash ^ UInt64(kind.rawValue)) &* prime
     return mixed ^ mixed >> 32

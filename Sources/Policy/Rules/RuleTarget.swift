@@ -1,11 +1,11 @@
-// `target` of a rule: a base URL to which its requests go, so that a short name on the machine stands for a host, a port, a
+// `target` of a rule: a base URL that its requests go to. So a short name on the machine stands for a host, a port, a
 // scheme and the beginning of a path.
 //
-// The base path ends with a slash, whether or not it is written with one, and the path of a request is appended to it without
-// the slash that it begins with, as AFNetworking joins relative paths to its baseURL: `/users` becomes `/v2/users`. The query
-// stays as it is. What servers may make of the joined path (PathReadings) must lie below the base path, or the request is
-// denied; and policy is asked once more for the URL that comes of it, where a rule that denies counts. A rule that is reached
-// so does not map again. Tests: RuleTargetTests.
+// The base path ends with a slash, written or not. The path of a request is appended without its leading slash, as
+// AFNetworking joins relative paths to its baseURL: `/users` becomes `/v2/users`. The query stays unchanged. All
+// readings of the joined path (PathReadings) must be below the base path, or the request is denied. The policy is then
+// consulted again for the resulting URL, where only a rule that denies counts. A rule that matches there does not map
+// again. Tests: RuleTargetTests.
 
 import Bytes
 
@@ -16,9 +16,9 @@ public struct RuleTarget: Hashable, Sendable, CustomStringConvertible {
   public let port: UInt16
   /// Begins and ends with a slash, and has one reading.
   public let path: [UInt8]
-  /// The host as an authority has it: lower case, an IPv6 address between brackets.
+  /// The host as in an authority: lower case, an IPv6 address in brackets.
   public let name: [UInt8]
-  /// Name, and port where it is not the scheme's: the value of Host.
+  /// Name, and port if it is not the scheme's default: the value of Host.
   public let authority: [UInt8]
 
   init(scheme: Scheme, host: CanonicalHost, port: UInt16, path: [UInt8]) {
@@ -45,7 +45,7 @@ public struct RuleTarget: Hashable, Sendable, CustomStringConvertible {
     return joined
   }
 
-  /// The reading of a joined path that lies outside the base path; nil: none does.
+  /// The reading of a joined path that is outside the base path; nil: none is.
   public func escape(_ joined: [UInt8]) -> PathReadingText? {
     if path.count == 1 { return nil }
     var readings = PathReadings()
@@ -59,15 +59,15 @@ public struct RequestMapping: Sendable {
   public let target: RuleTarget
   /// The joined path, without the query.
   public let path: [UInt8]
-  /// What policy says of it; nil: nothing against it. Its verdict is to allow where the rule that speaks is not enforced.
+  /// The policy's objection; nil: none. Its verdict is to allow if the rule behind it is not enforced.
   public let objection: Decision?
-  /// How the path climbs out of the base path, where that is the objection.
+  /// How the path climbs out of the base path, if that is the objection.
   public let escape: PathReadingText?
 }
 
 extension Policy {
-  /// Where a request that `decision` allows goes; nil: to the host that it names. The host in `workspace` is that of the target
-  /// then.
+  /// Where a request that `decision` allows goes; nil: to the host that it names. Otherwise `workspace` contains the
+  /// host of the target afterwards.
   public func mapping(
     of decision: Decision, _ facts: borrowing RequestFacts, _ workspace: inout DecisionWorkspace
   ) -> RequestMapping? {
@@ -85,7 +85,7 @@ extension Policy {
       RequestFacts(
         scheme: target.scheme, port: target.port, method: facts.method, path: path.span, isTunnel: false,
         sender: facts.sender, link: facts.link), &workspace)
-    // That no rule speaks of the target is no objection: the rule that maps does.
+    // It is no objection that no rule matches the target: the mapping rule allows it.
     let denies = again.reason == .ruleDenies || again.reason == .ruleWouldDeny
     return RequestMapping(target: target, path: path, objection: denies ? again : nil, escape: nil)
   }
@@ -93,7 +93,7 @@ extension Policy {
 
 // MARK: Reading
 
-/// Why a text is no base URL, with what to write instead. Holds no password.
+/// Why a text is not a base URL, with a suggestion. Contains no password.
 struct RuleTargetFault: Error, Hashable, Sendable {
   let description: String
 
@@ -150,7 +150,7 @@ extension RuleTarget {
     return host
   }
 
-  /// With the slash at its end. Only a path that all servers read alike can be one to stay below.
+  /// With a trailing slash. Only a path that all servers read alike can serve as a base path.
   private static func basePath(_ text: Substring) throws(RuleTargetFault) -> [UInt8] {
     var path = Array(text.utf8)
     if path.last != 0x2f { path.append(0x2f) }
@@ -181,7 +181,7 @@ extension ConfigurationReading {
     }
   }
 
-  /// What a rule with a target says in vain, or to its harm.
+  /// Warns of settings that have no effect, or a harmful one, in a rule with a target.
   func checkTarget(_ rule: RuleDraft) {
     guard let target = rule.target, let setting = rule.settings["target"], rule.action != .deny || !rule.enforce else {
       return
@@ -196,7 +196,7 @@ extension ConfigurationReading {
 }
 
 extension RuleDraft {
-  /// Whether every request of it leaves under TLS; nil: as the program asks.
+  /// Whether every request of it is sent over TLS; nil: as the program asks.
   var leavesByTLS: Bool? {
     if let target { return target.scheme == .https }
     return upgrade ? true : nil
@@ -204,6 +204,6 @@ extension RuleDraft {
 }
 
 extension Rule {
-  /// Whether a request that the program sends by http leaves under TLS.
+  /// Whether an http request of the program is sent over TLS.
   public var leavesByTLS: Bool { target.map { $0.scheme == .https } ?? upgrade }
 }

@@ -1,16 +1,16 @@
-// Who sends a request, as far as anybody knows.
+// Who sends a request, as far as known.
 
 import Bytes
 import Reachability
 
 public struct Sender: Sendable {
-  /// The program at the other end of the connection; nil: it is not of this machine, or nobody has looked.
+  /// The program at the other end of the connection; nil: it is not on this machine, or was not looked up.
   public var client: LocalClient?
-  /// From where it connects; nil: not said.
+  /// Where it connects from; nil: not given.
   public var address: IPAddress?
-  /// The user of `credentials` whose password it knows; nil: none was asked for, or named.
+  /// The user of `credentials` that it authenticated as; nil: none was required, or named.
   public var proxyUser: String?
-  /// Path of the executable that it runs, as `ProgramFinder` tells it; nil: not known.
+  /// Path of its executable, as `ProgramFinder` reports it; nil: unknown.
   public var program: String?
 
   public init(
@@ -22,13 +22,13 @@ public struct Sender: Sendable {
     self.program = program
   }
 
-  /// A program that is known runs on this machine, whoever's it is.
+  /// A known program runs on this machine, whoever its user is.
   public mutating func nameClientOfProgram() {
     if client == nil, program != nil { client = LocalClient(userID: LocalClient.noUser, user: nil, cgroup: []) }
   }
 }
 
-/// Who asks, and by what link the machine leaves; nil: not known.
+/// Who asks, and the link that carries the default route; nil: unknown.
 public struct Asker: Sendable {
   public var sender: Sender
   public var link: ReachabilityStatus?

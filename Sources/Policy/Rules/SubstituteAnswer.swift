@@ -1,17 +1,18 @@
-// `answer` of [rule.response]: what a client gets where its origin fails, instead of the proxy's own words or the origin's.
+// `answer` of [rule.response]: what a client gets when its origin fails, in place of the proxy's error or the origin's
+// response.
 //
-// The file is read when the configuration is, once however many rules name it, so that no loop ever waits for a disk and
-// what is sent is what was there when the policy was checked. Tests: SubstituteAnswerTests.
+// The file is read together with the configuration, once even if many rules name it. So no loop ever waits for a disk,
+// and what is sent is what was there when the policy was checked. Tests: SubstituteAnswerTests.
 
 import Bytes
 import Serialization
 
-/// A file that is sent where an origin fails.
+/// A file that is sent when an origin fails.
 public struct SubstituteAnswer: Sendable {
   /// When it is sent.
   public enum Occasion: String, Sendable, CaseIterable {
-    /// Nothing of a response came: name, connection, time, or an end before it. Not certificates and pins: who cannot show
-    /// that it is the origin is not an origin that fails.
+    /// No response arrived: name, connection, time, or an early end. Certificates and pins do not count: a peer that
+    /// cannot prove to be the origin is not a failing origin.
     case unreachable
     /// The origin answered with a status of 500 to 599.
     case serverError = "5xx"
@@ -19,7 +20,7 @@ public struct SubstituteAnswer: Sendable {
     case violation
   }
 
-  /// As the configuration names it, seen from the working directory.
+  /// As the configuration names it, relative to the working directory.
   public let path: String
   /// Value of Content-Type.
   public let type: String
@@ -51,7 +52,7 @@ public struct SubstituteAnswer: Sendable {
 // MARK: Reading
 
 extension ConfigurationReading {
-  /// Largest file of an answer in bytes: a page with its pictures inside; each client that is sent one holds a copy.
+  /// Largest file in bytes: a page with embedded pictures. Each client that receives it needs a copy.
   static let largestAnswerBytes = 1 << 20
   static let standardOccasions: [SubstituteAnswer.Occasion] = [.unreachable, .serverError]
 
@@ -122,7 +123,7 @@ extension ConfigurationReading {
     return distinct.isEmpty ? nil : distinct
   }
 
-  /// What no check looks at violates nothing.
+  /// Warns of "violation" if nothing is checked.
   func warnOfIdleAnswer(_ own: ResponseDraft, effective: ResponseDraft) {
     guard let answer = own.answer, answer.occasions.contains(.violation), !effective.judges,
       let setting = own.settings["answer"]
@@ -132,7 +133,7 @@ extension ConfigurationReading {
 }
 
 extension Policy {
-  /// What is sent where the origin of a request of `decision` fails; nil: what is sent without it.
+  /// What is sent if the origin fails for a request of `decision`; nil: the default.
   public func substituteAnswer(of decision: Decision) -> SubstituteAnswer? {
     guard let rule = decision.rule else { return defaultAnswer }
     return rules[rule].answer

@@ -1,20 +1,20 @@
-// Temporary rules as the text that outlives the daemon: TOML, a table for each, written by the daemon alone.
+// Temporary rules as text that outlives the daemon: TOML, one table per rule, written only by the daemon.
 // Tests: TemporaryRuleFileTests.
 
 import Bytes
 
 public enum TemporaryRuleFile {
-  /// Within the directory that `state` of [proxy] names.
+  /// In the directory that `state` of [proxy] names.
   public static let name = "temporary-rules.toml"
-  /// Largest file that is read, in bytes: as many rules as may be, each of the longest path.
+  /// Largest file that is read, in bytes: the largest number of rules, each with the longest path.
   public static let largestBytes = 8 << 20
 
-  /// Why a file is not one of these.
+  /// Why a file is not a file of temporary rules.
   public struct Fault: Error, CustomStringConvertible, Sendable {
     public let description: String
   }
 
-  /// What is written: the rules, and the number that the next one gets.
+  /// What is written: the rules, and the number of the next one.
   public struct Content: Equatable, Sendable {
     public var rules: [TemporaryRule]
     public var next: Int
@@ -45,7 +45,7 @@ public enum TemporaryRuleFile {
     return text + "since = \(rule.since)\nuntil = \(rule.until)\nby = \(rule.by.inTOML)\n"
   }
 
-  /// Every key is one of these and of this type: of what cannot be read it cannot be said how far it reaches.
+  /// Every key must be known and of the right type: the extent of an unreadable rule is unknown.
   public static func read(_ bytes: [UInt8]) throws(Fault) -> Content {
     switch TOMLDocument.parse(bytes) {
     case .failure(let fault): throw Fault(description: "line \(fault.position.line): \(fault.description)")
@@ -88,7 +88,7 @@ public enum TemporaryRuleFile {
     return rule
   }
 
-  /// A table of which each key is taken once, and none may be left.
+  /// A table whose keys are each read once, with none left over.
   private struct Reader {
     private var values: [String: TOMLValue.Content] = [:]
     private let line: Int

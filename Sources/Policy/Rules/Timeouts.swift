@@ -1,7 +1,7 @@
-// How long things may take: [proxy.timeouts] for all, [rule.timeouts] for what one rule decides.
+// How long things may take: [proxy.timeouts] in general, [rule.timeouts] for exchanges of one rule.
 //
-// A rule's are whole: what it does not say it takes from [proxy.timeouts], so that whoever asks asks once. Tests:
-// TimeoutTests.
+// A rule's time-outs are complete: missing ones are copied from [proxy.timeouts], so one look-up is enough.
+// Tests: TimeoutTests.
 
 /// A time-out by its key.
 public enum Timeout: String, Sendable, CaseIterable {
@@ -15,18 +15,18 @@ public enum Timeout: String, Sendable, CaseIterable {
   case tlsHandshake = "tls_handshake"
   /// From the end of a request to the head of its response.
   case responseHeader = "response_header"
-  /// Without a byte either way within a body.
+  /// Without a byte in either direction within a body.
   case bodyStall = "body_stall"
-  /// How long an upstream connection is kept that nobody uses.
+  /// How long an unused upstream connection is kept.
   case upstreamIdle = "upstream_idle"
-  /// Without a byte either way within a tunnel.
+  /// Without a byte in either direction within a tunnel.
   case tunnelIdle = "tunnel_idle"
-  /// For requests under way when the daemon stops.
+  /// For exchanges under way when the daemon stops.
   case drain
 
-  /// Those of a rule: the others run where no rule has decided yet, or for all at once.
+  /// The time-outs that a rule can set. The others run before any rule has decided, or for all exchanges at once.
   public static let ofRule = allCases.filter { ![.clientHeader, .clientIdle, .drain].contains($0) }
-  /// Those of a rule that say nothing of a tunnel, where nobody sees requests or responses.
+  /// A rule's time-outs that have no effect on a tunnel, where requests and responses are invisible.
   static let ofRequests: [Timeout] = [.responseHeader, .bodyStall, .upstreamIdle]
 }
 
@@ -77,11 +77,11 @@ public struct Timeouts: Hashable, Sendable {
 
 /// [rule.timeouts].
 public struct RuleTimeouts: Hashable, Sendable {
-  /// What holds for the rule.
+  /// The effective values for the rule.
   public let values: Timeouts
-  /// What it says itself, in the order of the keys.
+  /// The time-outs that the rule itself sets, in the order of the keys.
   public let own: [Timeout]
-  /// What holds where the rule is not enforced: it ends nothing sooner than it would have ended without the rule.
+  /// The effective values if the rule is not enforced: nothing ends sooner than it would without the rule.
   let lenient: Timeouts
 
   init(values: Timeouts, own: [Timeout], inherited: Timeouts) {
@@ -101,7 +101,7 @@ public struct RuleTimeouts: Hashable, Sendable {
 }
 
 extension Policy {
-  /// What holds for the exchange that the rule of this number decided; nil: for one that none did.
+  /// The values for an exchange that this rule decided; nil: no rule did.
   public func timeouts(of rule: Int?) -> Timeouts {
     guard rulesHaveTimeouts, let rule, let own = rules[rule].timeouts else { return configuration.timeouts }
     return rules[rule].enforce ? own.values : own.lenient
@@ -110,10 +110,10 @@ extension Policy {
 
 // MARK: Reading
 
-/// [rule.timeouts] as the file says it.
+/// [rule.timeouts] as read from the file.
 struct TimeoutDraft {
   var values: [Timeout: Int64] = [:]
-  /// Where each key stands.
+  /// The position of each key.
   var settings: [Timeout: Setting] = [:]
 
   func timeouts(inheriting inherited: Timeouts) -> RuleTimeouts {

@@ -1,24 +1,24 @@
-// What a plain tunnel is held to: the port that it may be opened to, and the first bytes that the client sends into it.
+// The checks of a plain tunnel: the port that it may open to, and the first bytes that the client sends into it.
 //
-// Nothing of a tunnel can be read but its beginning. There the name of the server stands in the clear, and a request that
-// is not encrypted shows itself. Tests: TunnelOpeningsTests.
+// Only the beginning of a tunnel is readable. It contains the server name in the clear, and reveals an unencrypted
+// request. Tests: TunnelOpeningsTests.
 
 import Bytes
 
-/// `tunnel_sni`: what is asked of the server name in the client's ClientHello.
+/// `tunnel_sni`: the requirement for the server name in the client's ClientHello.
 public enum TunnelSNI: String, Sendable, CaseIterable {
-  /// It is the host of the CONNECT.
+  /// It must be the host of the CONNECT.
   case match
   /// Nothing.
   case any
 }
 
-/// What the first bytes in a tunnel are held to.
+/// What the first bytes in a tunnel are checked against.
 public struct TunnelOpening: Equatable, Sendable {
   public let sni: TunnelSNI
   /// The first bytes must be a ClientHello: the port is that of https.
   public let requiresHello: Bool
-  /// A request in the clear ends the tunnel: some rule speaks of requests to the host.
+  /// A request in the clear ends the tunnel: some rule has settings for requests to the host.
   public let refusesRequests: Bool
 
   public init(sni: TunnelSNI, requiresHello: Bool, refusesRequests: Bool) {
@@ -27,13 +27,13 @@ public struct TunnelOpening: Equatable, Sendable {
     self.refusesRequests = refusesRequests
   }
 
-  /// Whether the tunnel need not be looked at.
+  /// Whether the tunnel needs no check.
   public var isFree: Bool { sni == .any && !refusesRequests }
 }
 
 extension Policy {
-  /// What the first bytes are held to in a tunnel of `decision`, to the host in `workspace`, that is neither verified nor
-  /// intercepted.
+  /// What the first bytes are checked against in a tunnel of `decision`, to the host in `workspace`, that is neither
+  /// verified nor intercepted.
   public func opening(of decision: Decision, port: UInt16, _ workspace: inout DecisionWorkspace) -> TunnelOpening {
     let sni = tunnelSNI(of: decision)
     return TunnelOpening(
@@ -41,16 +41,16 @@ extension Policy {
       refusesRequests: speaksOfRequestsToHost(&workspace))
   }
 
-  /// What the rule says, else "match" in a policy that lets out only what it lists, and where an operator was asked about
-  /// the host.
+  /// As the rule says; otherwise "match" if the policy allows only what it lists, or if an operator was asked about the
+  /// host.
   func tunnelSNI(of decision: Decision) -> TunnelSNI {
     let rule = decision.rule.map { rules[$0] }
     return rule?.tunnelSNI
       ?? (configuration.proxy.defaultAction == .deny || rule?.action == .ask ? .match : .any)
   }
 
-  /// Whether a tunnel to `port` is one that the rule allows. Where only what is listed goes out, a port is listed too:
-  /// behind another than that of https there may be anything, a mail server or a database.
+  /// Whether the rule allows a tunnel to `port`. If the policy allows only what it lists, the port must be listed too:
+  /// except for the https port, there may be anything on it, a mail server or a database.
   func allowsTunnel(_ rule: Rule, to port: UInt16) -> Bool {
     configuration.proxy.defaultAction == .allow || port == Scheme.https.defaultPort
       || rule.conditions.ports.contains(port)
@@ -58,7 +58,7 @@ extension Policy {
 }
 
 extension Rule {
-  /// Whether it says something of requests that no tunnel is held to: the requests must be read for it.
+  /// Whether it has settings for requests that cannot be applied to a tunnel: the requests must be read for them.
   var speaksOfRequests: Bool {
     if conditions.areAboutRequests || conditions.schemes == [.http] { return true }
     if action == .deny && enforce { return false }
@@ -68,7 +68,6 @@ extension Rule {
 }
 
 extension RequestPolicy {
-  /// Whether it changes or holds back requests that are read. A time-out, the mark of the bytes, their pace and cellular access
-  /// hold for tunnels too.
+  /// Whether it changes or holds back requests. Time-outs, packet marks, pace and cellular access apply to tunnels too.
   var speaksOfRequests: Bool { !cookies || !fields.isEmpty || digest != nil || serialization != nil || buffersUploads }
 }

@@ -1,14 +1,14 @@
-// Names of systemd units, as `units` of a rule takes them: of such as own a control group, for it is the path of the
-// client's control group that they are looked for in. Tests: ClientConditionTests.
+// Names of systemd units in `units` of a rule. Only units that own a control group are accepted, because they are
+// looked up in the client's cgroup path. Tests: ClientConditionTests.
 
 /// The syntax of systemd.unit(5).
 public enum UnitName {
   /// In bytes (systemd's UNIT_NAME_MAX, without its final zero).
   public static let longest = 255
-  /// Types of units without a control group of their own, which are named in the place of what they start.
+  /// Types of units without a control group of their own, often named instead of the unit that they start.
   private static let typesWithoutGroup = [".timer", ".path", ".target", ".device", ".automount"]
 
-  /// What is wrong with a name, and what to write instead; nil where clients can be in such a unit.
+  /// What is wrong with a name, and a suggestion; nil if clients can be in such a unit.
   public static func fault(_ text: String) -> String? {
     guard (1...longest).contains(text.utf8.count), text.utf8.allSatisfy(isPart), !text.hasPrefix("@") else {
       return formFault(text)
@@ -22,7 +22,7 @@ public enum UnitName {
     return templateFault(text, String(prefix.dropLast()), suffix)
   }
 
-  /// Whether the name is the same tomorrow: scopes are made by logins and by `systemd-run`, with a number of their own.
+  /// Whether the name is permanent. Logins and `systemd-run` create scopes with numbers of their own.
   public static func isLasting(_ unit: String) -> Bool {
     unit.hasSuffix(".service") && !unit.hasPrefix("run-") && !unit.hasPrefix("user@") && fault(unit) == nil
   }
@@ -47,7 +47,7 @@ public enum UnitName {
     return "expected a unit that has a control group (\(words)), found \(text.quoted); did you mean '\(meant(text))'?"
   }
 
-  /// The suffix mended, or put in the place of that of another type, or added.
+  /// The suffix corrected, or replacing one of another type, or added.
   private static func meant(_ text: String) -> String {
     if let other = typesWithoutGroup.first(where: text.hasSuffix) { return text.dropLast(other.count) + ".service" }
     guard let dot = text.lastIndex(of: "."), dot > text.startIndex else { return text + ".service" }
@@ -59,7 +59,7 @@ public enum UnitName {
   }
 
   private static func templateFault(_ text: String, _ name: String, _ suffix: String) -> String {
-    // systemd puts instances into a slice of the template's name, in which '-' would stand for a level.
+    // systemd puts instances into a slice with the template's name, where '-' would mean a level.
     let slice =
       "system-\(name.split(separator: "-", omittingEmptySubsequences: false).joined(separator: "\\x2d")).slice"
     return

@@ -2,9 +2,9 @@
 
 import Bytes
 
-/// Protocols, as `websocket` or `irc/6.9`. Empty: none.
+/// Protocols, such as `websocket` or `irc/6.9`. Empty: none.
 public struct UpgradeList: Hashable, Sendable, CustomStringConvertible {
-  /// As the file has them.
+  /// As written in the file.
   public let protocols: [String]
   /// In lower case.
   private let names: [[UInt8]]
@@ -16,7 +16,8 @@ public struct UpgradeList: Hashable, Sendable, CustomStringConvertible {
 
   public var description: String { protocols.isEmpty ? "none" : protocols.joined(separator: ", ") }
 
-  /// Whether `name`, a protocol of Upgrade, is listed: without regard to case, and in any version where the list names none.
+  /// Whether `name`, a protocol in Upgrade, is listed. Case is ignored, and so is the version unless the list gives
+  /// one.
   public func allows(_ name: Span<UInt8>) -> Bool {
     let version = name.firstIndex(of: 0x2f) ?? name.count
     for listed in names {
@@ -25,7 +26,7 @@ public struct UpgradeList: Hashable, Sendable, CustomStringConvertible {
     return false
   }
 
-  /// Whether a protocol is HTTP in another guise (h2, h2c, h3, SPDY, and TLS, which holds it).
+  /// Whether a protocol is HTTP in another guise (h2, h2c, h3, SPDY, and TLS, which contains it).
   public static func isHTTP(_ name: Span<UInt8>) -> Bool {
     func begins(_ text: StaticString) -> Bool {
       name.count >= text.utf8CodeUnitCount && name.equals(0..<text.utf8CodeUnitCount, ignoringCase: text)

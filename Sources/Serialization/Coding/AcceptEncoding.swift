@@ -1,8 +1,8 @@
-// What codings a request accepts in its response (RFC 9110, 12.5.3).
+// The content codings that a request accepts in its response (RFC 9110, 12.5.3).
 //
-// The fields are read once, value after value, into a few bits; nothing is allocated. What cannot be read is not
-// accepted: a body without a coding is what every client can read.
-// How it is tested: Tests/SerializationTests/AcceptEncodingTests.swift.
+// The fields are read once, value after value, into a few bits; nothing is allocated. An unreadable entry is not
+// accepted: every client can read a body without a coding. How it is tested:
+// Tests/SerializationTests/AcceptEncodingTests.swift.
 
 import Bytes
 
@@ -16,7 +16,7 @@ public struct AcceptEncoding: Sendable {
     static let br = Choices(rawValue: 4)
     static let zstd = Choices(rawValue: 8)
     static let identity = Choices(rawValue: 16)
-    /// `*`: whatever is not named.
+    /// `*`: all codings that are not named.
     static let others = Choices(rawValue: 32)
 
     static func of(_ coding: ContentCoding) -> Choices {
@@ -48,7 +48,7 @@ public struct AcceptEncoding: Sendable {
     while let element = elements.next(value) { note(value, element) }
   }
 
-  /// Whether a response may come in this coding. Of a coding that is named twice the refusal counts.
+  /// Whether a response may use this coding. If a coding is named twice, the refusal counts.
   public func accepts(_ coding: ContentCoding) -> Bool {
     if !isPresent { return true }
     let choice = Choices.of(coding)
@@ -56,7 +56,7 @@ public struct AcceptEncoding: Sendable {
     return accepted.contains(choice) || accepted.contains(.others) && !refused.contains(.others)
   }
 
-  /// Whether a response may come as it is: it may unless that is refused, by name or with all that is not named.
+  /// Whether a response may come without a coding. It may unless identity is refused, by name or by `*`.
   public var acceptsIdentity: Bool {
     if refused.contains(.identity) { return false }
     return accepted.contains(.identity) || !refused.contains(.others)
@@ -80,7 +80,7 @@ public struct AcceptEncoding: Sendable {
     case .positive: accepted.insert(choice)
     case .zero: refused.insert(choice)
     case .unreadable:
-      // No response at all would be left to a client that refuses identity: this must be said clearly.
+      // A client that refuses identity could get no response at all, so only a clear refusal counts.
       if choice != .identity && choice != .others { refused.insert(choice) }
     }
   }

@@ -1,46 +1,46 @@
-// One coding of a body, decoded as its bytes arrive: gzip, deflate, brotli or zstd, behind one state machine.
+// Decodes one coding of a body as its bytes arrive: gzip, deflate, brotli or zstd, with one state machine.
 //
-// A body is a run of members: gzip may have several (RFC 1952, 2.2), zstd several frames, those that are skipped among
-// them (RFC 8878, 3), deflate and brotli have one. The library decodes a member and says where it ends; what may come
-// behind it is decided here.
+// A body is a sequence of members. gzip may have several (RFC 1952, 2.2), zstd several frames including skippable ones
+// (RFC 8878, 3); deflate and brotli have one. The library decodes a member and reports its end. What may follow it is
+// decided here.
 //
-// The first bytes of a member go in one by one. They tell the wrapper of deflate; they show a body that is not of the
-// coding at its first wrong byte; and zstd is kept from its shorter way for a frame that it sees whole, which knows no
-// limit on the window, and which it takes even where the rest of a header only looks like a frame.
-// How it is tested: Tests/SerializationTests/ContentDecoderTests.swift, Tests/Fuzz/Codings.
+// The first bytes of a member are passed one by one, for three reasons. They decide whether deflate is wrapped. A body
+// in a different coding is found at its first wrong byte. And zstd must not use its shortcut for a frame that it sees
+// as a whole: that ignores the limit on the window, and accepts a frame even if the rest of a header only resembles
+// one. How it is tested: Tests/SerializationTests/ContentDecoderTests.swift, Tests/Fuzz/Codings.
 
 import Bytes
 import CCodings
 
-/// The decoder of one coding. Owns the memory of the library.
+/// The decoder of one coding. Owns the library's memory.
 @safe
 struct CodedStream: ~Copyable {
   enum Progress: Equatable {
-    /// All of the input is consumed, and all that it stands for is written.
+    /// All input is consumed and all of its output is written.
     case wantsInput
-    /// The room is spent; there may be more without further input.
+    /// The room is full; there may be more output without further input.
     case wantsRoom
     case fault(ContentFault)
   }
 
-  /// Room in bytes that the library gets at least, where that much is left: enough that a call costs nothing beside
-  /// what it decodes.
+  /// The least room that the library gets, in bytes, if that much is left. With this much, the cost of the call itself
+  /// does not matter.
   private static let leastRoom = 4 << 10
   private static let gzipSignature: [UInt8] = [0x1f, 0x8b, 0x08]
   private static let zstdSignature: [UInt8] = [0x28, 0xb5, 0x2f, 0xfd]
-  /// Behind a first byte from 0x50 to 0x5f.
+  /// After a first byte from 0x50 to 0x5f.
   private static let skippableSignature: [UInt8] = [0x50, 0x2a, 0x4d, 0x18]
 
   let coding: ContentCoding
   private let decoder: OpaquePointer
-  /// Coded bytes that are spent.
+  /// Coded bytes consumed.
   private(set) var consumedBytes = 0
   private(set) var decodedBytes = 0
-  /// Of the member that is being read; 0 between two.
+  /// Of the current member; 0 between two.
   private var memberBytes = 0
   private var wholeMembers = 0
   private var firstByte: UInt8 = 0
-  /// The last step filled its room, so that the library may hold more.
+  /// The last step filled its room, so the library may have more output.
   private var mayHoldOutput = false
 
   init(_ coding: ContentCoding) {
@@ -62,7 +62,7 @@ struct CodedStream: ~Copyable {
     }
   }
 
-  /// Decodes `input` from `at` on, and appends at most `room` bytes to `out`.
+  /// Decodes `input` from `at` on and appends at most `room` bytes to `out`.
   mutating func decode(
     _ input: Span<UInt8>, from at: inout Int, into out: inout ByteBuffer, room: Int
   ) -> Progress {
@@ -78,7 +78,7 @@ struct CodedStream: ~Copyable {
       switch step.outcome {
       case CCODINGS_WANTS_ROOM: mayHoldOutput = true
       case CCODINGS_WANTS_INPUT:
-        // No library leaves input that it has room for; one that did would be asked for ever.
+        // No library leaves input while it has room. If one did, this would loop for ever.
         if step.consumed == 0 && step.written == 0 && at < end { return .fault(fault(CCODINGS_DAMAGED)) }
         mayHoldOutput = false
       case CCODINGS_ENDED:
@@ -93,12 +93,12 @@ struct CodedStream: ~Copyable {
     return .wantsInput
   }
 
-  /// The same, where `out` is where all decoded bytes go, of which there may be `limit`.
+  /// The same, where `out` receives all decoded bytes, at most `limit`.
   mutating func decode(_ input: Span<UInt8>, into out: inout ByteBuffer, limit: Int) -> DecodeProgress {
     var at = 0
     var progress = decode(input, from: &at, into: &out, room: limit - decodedBytes)
     if progress == .wantsRoom {
-      // As many as there may be are there. What is left may be a checksum only: is there one byte more?
+      // The limit is reached. What is left may be only a checksum: is there one more byte?
       var beyond = ByteBuffer()
       progress = decode(input, from: &at, into: &beyond, room: 1)
       if !beyond.isEmpty { return .exceedsLimit }
@@ -110,7 +110,7 @@ struct CodedStream: ~Copyable {
     }
   }
 
-  /// The fault of a body that ends here. One without any byte has none: see `ContentDecoder.finish`.
+  /// The fault of a body that ends here. An empty body has none: see `ContentDecoder.finish`.
   func finish() -> ContentFault? {
     if memberBytes == 0 { return nil }
     return ContentFault("expected more of the \(coding) data, found its end", offset: consumedBytes)
@@ -135,7 +135,7 @@ struct CodedStream: ~Copyable {
 
   // MARK: The beginning of a member
 
-  /// Bytes at the beginning of a member that go in one by one: a signature, and the longest header of zstd.
+  /// How many bytes at the beginning of a member are passed one by one: a signature, and the longest header of zstd.
   private var openingBytes: Int {
     switch coding {
     case .gzip: 3
@@ -182,7 +182,8 @@ struct CodedStream: ~Copyable {
   }
 
   /// Whether deflate is wrapped (RFC 1950, 2.2): method 8, a window of at most 32 KiB, and the check bits. An encoder
-  /// without the wrapper begins otherwise: these bytes would be a stored block with bits set where it writes zeros.
+  /// without the wrapper never begins like this: the bytes would be a stored block with bits set that it writes as
+  /// zeros.
   private static func isWrapper(_ first: UInt8, _ second: UInt8) -> Bool {
     first & 0x0f == 8 && first >> 4 <= 7 && (Int(first) << 8 | Int(second)) % 31 == 0
   }
@@ -209,8 +210,8 @@ struct CodedStream: ~Copyable {
 
   // MARK: Memory
 
-  /// Most bytes that a decoder holds beside its window: 11 KiB of zlib; 486 KiB of zstd, two blocks of it; of br 3 MiB,
-  /// where a body has as many prefix codes as there may be, and 26 KiB as a rule.
+  /// The most memory of a decoder besides its window, in bytes. zlib needs 11 KiB. zstd needs 486 KiB, which is two of
+  /// its blocks. br needs 3 MiB if a body has the most prefix codes possible, and usually 26 KiB.
   private static func bytesBesideWindow(_ coding: ContentCoding) -> Int {
     switch coding {
     case .gzip, .deflate: 16 << 10

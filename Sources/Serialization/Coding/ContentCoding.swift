@@ -1,10 +1,10 @@
-// The content codings that are understood (RFC 9110, 8.4.1), and the Content-Encoding field that lists them.
+// The supported content codings (RFC 9110, 8.4.1), and the Content-Encoding field that lists them.
 //
 // How it is tested: Tests/SerializationTests/ContentCodingTests.swift.
 
 import Bytes
 
-/// A content coding; `identity` is none. The raw value is its registered name.
+/// A content coding; `identity` means none. The raw value is its registered name.
 public enum ContentCoding: String, Sendable, CaseIterable {
   case gzip
   /// The zlib format (RFC 1950), or deflate without a wrapper (RFC 1951), which some servers send under this name.
@@ -14,7 +14,7 @@ public enum ContentCoding: String, Sendable, CaseIterable {
   /// RFC 8878
   case zstd
 
-  /// The coding of this name, in either case. `x-gzip` is gzip (RFC 9110, 8.4.1.3).
+  /// The coding with this name, in any case. `x-gzip` is gzip (RFC 9110, 8.4.1.3).
   init?(_ bytes: Span<UInt8>, _ name: Range<Int>) {
     if bytes.equals(name, ignoringCase: "gzip") || bytes.equals(name, ignoringCase: "x-gzip") {
       self = .gzip
@@ -32,27 +32,27 @@ public enum ContentCoding: String, Sendable, CaseIterable {
 
 /// Reads the Content-Encoding fields of a message, one value after the other.
 public struct ContentEncoding: Sendable {
-  /// What the fields say.
+  /// The result.
   public enum Reading: Equatable, Sendable {
-    /// In the order in which they were applied, at most `mostCodings`; empty where the body is as it is.
+    /// The codings in the order in which they were applied, at most `mostCodings`; empty for a body without a coding.
     case codings([ContentCoding])
-    /// A coding that is not understood: its name, cut and made printable to be shown.
+    /// An unsupported coding: its name, shortened and made printable.
     case unknown(String)
     /// More codings than `mostCodings`.
     case tooMany
   }
 
-  /// Most codings on one body. Two are seen where a server encodes what is encoded already; each more would multiply
-  /// what a small body can be blown up to.
+  /// The most codings of one body. Two occur when a server encodes what is already encoded. Each further one would
+  /// multiply the size that a small body can expand to.
   public static let mostCodings = 2
-  /// Most characters of an unknown name that are shown: the longest registered one has 15.
+  /// The most characters of an unknown name that are shown; the longest registered name has 15.
   static let longestShownName = 32
 
   public private(set) var reading = Reading.codings([])
 
   public init() {}
 
-  /// Reads the value of the next field. What is wrong first stays.
+  /// Reads the value of the next field. The first error stays.
   public mutating func read(_ value: Span<UInt8>) {
     guard case .codings(var codings) = reading else { return }
     var elements = ListElements(0..<value.count)

@@ -1,19 +1,19 @@
-// A coded body, decoded as it arrives (RFC 9110, 8.4), under a limit on what it comes to.
+// Decodes a coded body as it arrives (RFC 9110, 8.4), with a limit on the result.
 //
-// Two codings are two streams: what the outer one gives goes in small blocks through the inner one, so that nothing but
-// the end result is ever held whole. The decoder costs what `memoryBytes` says and frees it when it goes.
-// How it is tested: Tests/SerializationTests/{ContentDecoder,ContentBomb}Tests.swift, Tests/Fuzz/Codings.
+// Two codings are two streams. The output of the outer one passes through the inner one in small blocks, so only the
+// end result is ever complete in memory. `memoryBytes` gives the cost of a decoder, which is freed with it. How it is
+// tested: Tests/SerializationTests/{ContentDecoder,ContentBomb}Tests.swift, Tests/Fuzz/Codings.
 
 import Bytes
 
-/// How far a `ContentDecoder` came.
+/// The progress of a `ContentDecoder`.
 public enum DecodeProgress: Equatable, Sendable {
-  /// All that has come is decoded.
+  /// Everything that has arrived is decoded.
   case needsMore
-  /// The body comes to more than the limit, or to far more between its two codings.
+  /// The body exceeds the limit, or has far more than that between its two codings.
   case exceedsLimit
-  /// Offsets count coded bytes, of two codings those that the faulty one was read from. They are exact for gzip and
-  /// deflate; for zstd they are where the block at fault begins, for br the last multiple of 1024 before it.
+  /// Offsets count coded bytes; with two codings, those of the input of the faulty one. They are exact for gzip and
+  /// deflate. For zstd they are the beginning of the faulty block, for br the last multiple of 1024 before the fault.
   case fault(ContentFault)
 }
 
@@ -21,9 +21,9 @@ public enum DecodeProgress: Equatable, Sendable {
 public struct ContentDecoder: ~Copyable {
   /// Bytes between two codings at a time.
   static let blockBytes = 16 << 10
-  /// Between two codings there may be this many times the bytes that came out so far, and this many bytes more. What is
-  /// coded is hardly ever longer than what it stands for, and a block that a decoder waits for is 128 KiB at most; but
-  /// 100 bytes can be blown up to megabytes of empty members, which stand for nothing and take 40 ns a byte.
+  /// Between two codings there may be this many times the bytes that have come out, plus the allowance. Coded data is
+  /// hardly ever longer than what it decodes to, and a decoder waits for a block of at most 128 KiB. But 100 bytes can
+  /// expand to megabytes of empty members, which decode to nothing and cost 40 ns per byte.
   static let betweenFactor = 2
   static let betweenAllowance = 256 << 10
 
@@ -31,16 +31,16 @@ public struct ContentDecoder: ~Copyable {
   private var inner: CodedStream?
   private var verdict: DecodeProgress?
 
-  /// `codings` in the order in which they were applied, as `ContentEncoding` reads them: one or two.
+  /// `codings` in the order in which they were applied, as `ContentEncoding` returns them: one or two.
   public init(_ codings: [ContentCoding]) {
     precondition((1...ContentEncoding.mostCodings).contains(codings.count), "one or two codings")
     outer = CodedStream(codings[codings.count - 1])
     inner = codings.count == 2 ? CodedStream(codings[0]) : nil
   }
 
-  /// Decodes the next piece of the body, of any size, and appends to `out`. No more than `limit` bytes are appended by
-  /// all calls together; it is the same in each of them, and below 2 GiB. What a body that is refused has left in `out`
-  /// means nothing. Every call behind a refusal says the same again.
+  /// Decodes the next piece of the body, of any size, and appends the result to `out`. All calls together append at
+  /// most `limit` bytes; `limit` must be the same in each call and below 2 GiB. If the body is refused, the contents of
+  /// `out` mean nothing, and all further calls return the same result.
   public mutating func decode(_ input: Span<UInt8>, into out: inout ByteBuffer, limit: Int) -> DecodeProgress {
     if let verdict { return verdict }
     let progress =
@@ -50,8 +50,8 @@ public struct ContentDecoder: ~Copyable {
     return progress
   }
 
-  /// The fault of a body that ends here: one that is cut off. A body without any byte is no valid coding of anything,
-  /// but servers send it where there is no content, browsers take it, and whoever reads it reads nothing: it has none.
+  /// The fault of a body that ends here, if it is incomplete. An empty body is not valid in any coding, but it has no
+  /// fault: servers send it when there is no content, browsers accept it, and there is nothing to decode.
   public func finish() -> ContentFault? {
     switch verdict {
     case .fault(let fault): return fault
@@ -64,9 +64,9 @@ public struct ContentDecoder: ~Copyable {
     return within(fault)
   }
 
-  /// Most memory in bytes that the decoder of such a body holds between two calls, `out` not counted. Windows are as
-  /// large as a body says, but only what was decoded is ever written to them. For one that exceeds the limit br fills a
-  /// window of up to 16 MiB before it stops: it is to be freed at once.
+  /// The most memory, in bytes, that a decoder for such a body needs between two calls, without `out`. A body
+  /// determines the size of its windows, but only decoded bytes are ever written to them. If a body exceeds the limit,
+  /// br fills a window of up to 16 MiB before it stops; such a decoder must be freed at once.
   public static func memoryBytes(for codings: [ContentCoding], limit: Int) -> Int {
     guard let last = codings.last else { return 0 }
     if codings.count == 1 { return CodedStream.memoryBytes(last, limit: limit) }
@@ -80,10 +80,10 @@ public struct ContentDecoder: ~Copyable {
     var block = ByteBuffer()
     var at = 0
     while true {
-      // Blocks end at the same bytes however the body is cut, and so does what is seen between them.
+      // Blocks end at the same bytes however the input is divided, so the check between the codings sees the same data.
       let room = Self.blockBytes - outer.decodedBytes % Self.blockBytes
       let progress = outer.decode(input, from: &at, into: &block, room: room)
-      // What came before a fault is judged first, as it is where the pieces are small.
+      // The bytes before a fault are judged first, as with small pieces.
       switch inner?.decode(block.bytes, into: &out, limit: limit) {
       case .fault(let fault): return .fault(within(fault))
       case .exceedsLimit: return .exceedsLimit

@@ -1,14 +1,14 @@
-// A body that was rewritten leaves in the coding it came in.
+// Encodes a rewritten body in the coding in which it arrived.
 //
-// Speed before size: the body goes to one client, once. The levels are in Sources/CCodings/ccodings.c.
-// How it is tested: Tests/SerializationTests/ContentEncoderTests.swift, Tests/Fuzz/Codings.
+// Speed matters more than size: the body goes to one client, once. The levels are in Sources/CCodings/ccodings.c. How
+// it is tested: Tests/SerializationTests/ContentEncoderTests.swift, Tests/Fuzz/Codings.
 
 import Bytes
 import CCodings
 
 /// Encodes whole bodies.
 public enum ContentEncoder {
-  /// Appends `body`, below 2 GiB, in `codings`, which are applied in this order. deflate is wrapped (RFC 1950).
+  /// Appends `body`, below 2 GiB, encoded in `codings` in this order. deflate is wrapped (RFC 1950).
   public static func encode(_ body: Span<UInt8>, as codings: [ContentCoding], to out: inout ByteBuffer) {
     guard let first = codings.first else { return out.append(body) }
     if codings.count == 1 { return encode(body, as: first, to: &out) }

@@ -1,23 +1,22 @@
-// Whether a body is JSON, at the speed of simdjson, with the words of our own grammar where it is not.
+// Whether a body is JSON: at the speed of simdjson, and with the messages of our own grammar if it is not.
 //
-// simdjson answers nearly always, and its yes is enough. All else goes to `JSONScanner`, which decides: it finds the
-// place of the fault, and takes what simdjson cannot hold, such as a number of any size. How it is tested:
-// JSONCheckerTests, where both have to agree, and Tests/Fuzz/JSON.
+// simdjson decides almost all cases, and its acceptance is final. Everything else goes to `JSONScanner`, which decides.
+// It finds the place of the fault, and accepts what simdjson cannot represent, such as a number of any size. How it is
+// tested: JSONCheckerTests, where both have to agree, and Tests/Fuzz/JSON.
 
 import Bytes
 import CJSON
 
-/// Checks JSON bodies. One for each event loop: it keeps up to 3.6 MB for as long as it lives, and none before it is
-/// used.
+/// Checks JSON bodies. One for each event loop: it allocates on first use and keeps up to 3.6 MB for as long as it
+/// lives.
 @safe
 public struct JSONChecker: ~Copyable {
-  /// Bytes behind a body that are read and not heeded. A buffer that has room for them is not moved by `check`.
+  /// Bytes after a body that are read and ignored. `check` does not move a buffer that has room for them.
   public static let paddingBytes = Int(CJSON_PADDING_BYTES)
-  /// Longest text that simdjson is asked about. It needs fourteen times the text: for one of 1 MB, taken from the
-  /// kernel and given back each time, that costs more (740 MB/s) than our own grammar does (1 GB/s), and kept, 14 MB a
-  /// loop.
+  /// The longest text that is given to simdjson. It needs fourteen times the size of the text. For 1 MB, allocating and
+  /// freeing that each time is slower (740 MB/s) than our own grammar (1 GB/s); keeping it costs 14 MB per loop.
   static let longestTextBytes = 256 << 10
-  /// Deepest nesting that simdjson is asked about: it takes nine bytes for each level that there may be.
+  /// The deepest nesting that is given to simdjson: it needs nine bytes for each possible level.
   static let deepestNesting = 4096
 
   private var parser: OpaquePointer?
@@ -26,15 +25,14 @@ public struct JSONChecker: ~Copyable {
 
   deinit { if let parser = unsafe parser { unsafe cjson_free(parser) } }
 
-  /// The first fault of `body`, which should be a JSON text with at most `depth` arrays and objects inside one
-  /// another; nil where it is one. White space alone is none. The bytes stay as they are, in memory that may be
-  /// another.
+  /// The first fault of `body` as a JSON text with at most `depth` nested arrays and objects; nil if it is one. White
+  /// space alone is not a JSON text. The bytes stay the same, but their memory may move.
   public mutating func check(_ body: inout ByteBuffer, depth: Int) -> ContentFault? {
     if accepts(&body, depth: depth) { return nil }
     return JSONScanner.check(body.bytes, depth: depth)
   }
 
-  /// Whether simdjson alone takes `body`. CJSON.h says what a no may mean.
+  /// Whether simdjson accepts `body`. CJSON.h says what a refusal may mean.
   package mutating func accepts(_ body: inout ByteBuffer, depth: Int) -> Bool {
     guard depth > 0, body.count <= Self.longestTextBytes else { return false }
     body.reserve(Self.paddingBytes)

@@ -1,10 +1,11 @@
-// In which encoding a JSON text came: UTF-8, with a byte order mark or without, UTF-16 or UTF-32, as NSJSONSerialization takes
-// them. RFC 8259 leaves only the first without a mark, yet servers write the others, and RFC 8259, 8.1 lets a reader take a
-// mark. Tests: JSONEncodingFormTests.
+// The encoding of a JSON text: UTF-8 with or without a byte order mark, UTF-16 or UTF-32, as NSJSONSerialization
+// accepts them. RFC 8259 only allows UTF-8 without a mark. But servers write the others, and RFC 8259, 8.1 allows a
+// reader to accept a mark. Tests: JSONEncodingFormTests.
 
 import Bytes
 
-/// An encoding by the first bytes of a text: its mark, or where its zeros stand, since a JSON text begins with ASCII.
+/// Determines the encoding by the first bytes of a text: its mark, or the positions of zero bytes, because a JSON text
+/// begins with ASCII.
 enum JSONEncodingForm: Equatable, Sendable {
   case utf8
   case utf8Marked
@@ -14,7 +15,7 @@ enum JSONEncodingForm: Equatable, Sendable {
   init(of body: Span<UInt8>) {
     self = .utf8
     guard body.count >= 2 else { return }
-    // Nearly every text begins so.
+    // Almost every text begins like this.
     if body[0] &- 1 < 0x7f, body[1] != 0 { return }
     if body.count >= 4 {
       switch (body[0], body[1], body[2], body[3]) {
@@ -45,7 +46,7 @@ enum JSONEncodingForm: Equatable, Sendable {
 
   // MARK: From
 
-  /// Appends the text in UTF-8, without its mark; where it is none of the encoding, the first fault.
+  /// Appends the text in UTF-8, without its mark. Returns the first fault if it is not valid in the encoding.
   func decode(_ body: Span<UInt8>, into out: inout ByteBuffer) -> ContentFault? {
     switch self {
     case .utf8: out.append(body)
@@ -100,7 +101,7 @@ enum JSONEncodingForm: Equatable, Sendable {
 
   // MARK: To
 
-  /// Appends a text, which is UTF-8, in this encoding, with the mark that it came with.
+  /// Appends a UTF-8 text in this encoding, with the original mark.
   func encode(_ text: Span<UInt8>, into out: inout ByteBuffer) {
     switch self {
     case .utf8, .utf8Marked:

@@ -1,19 +1,19 @@
-// Escapes in JSON strings (RFC 8259, 7): what they stand for, and whether a key that holds some is the one that is
-// looked for.
+// Escapes in JSON strings (RFC 8259, 7): the characters that they stand for, and the comparison of keys that contain
+// them.
 //
 // How it is tested: JSONScannerTests, JSONMergingTests.
 
 import Bytes
 
-/// A character that is written as an escape.
+/// A character written as an escape.
 struct JSONEscape: Equatable {
   let scalar: Unicode.Scalar
-  /// Index behind the escape, both of them where a pair of surrogates stands for one character.
+  /// The index after the escape, or after both if a pair of surrogates stands for one character.
   let end: Int
 }
 
 extension Span where Element == UInt8 {
-  /// Reads the escape whose backslash is at `index`; nil where it is none, or half of a pair.
+  /// Reads the escape whose backslash is at `index`; nil if it is not valid, or half of a pair.
   func readJSONEscape(at index: Int) -> JSONEscape? {
     guard index &+ 1 < count else { return nil }
     let letter = self[index &+ 1]
@@ -44,7 +44,7 @@ extension Span where Element == UInt8 {
     return Unicode.Scalar(value).map { JSONEscape(scalar: $0, end: index &+ 12) }
   }
 
-  /// The code unit that `\uXXXX` at `index` stands for.
+  /// The code unit of the `\uXXXX` at `index`.
   func codeUnit(at index: Int) -> UInt16? {
     guard index &+ 6 <= count, self[index] == 0x5c, self[index &+ 1] == 0x75 else { return nil }
     var unit: UInt16 = 0
@@ -55,7 +55,7 @@ extension Span where Element == UInt8 {
     return unit
   }
 
-  /// Whether the string in `range`, valid and in its quotes, stands for the characters of `text`.
+  /// Whether the valid string at `range`, including its quotes, represents the characters of `text`.
   func isJSONString(_ range: Range<Int>, of text: Span<UInt8>) -> Bool {
     let end = range.upperBound &- 1
     var at = range.lowerBound &+ 1

@@ -1,7 +1,6 @@
-// What is wrong with a JSON text, in words: what the grammar asks for at the fault, and what stands there.
+// Describes what is wrong with a JSON text: what the grammar requires at the fault, and what is there.
 //
-// None of this is on the way of a valid text. How it is tested: JSONScannerTests, with the table of
-// RefusedJSONTexts.
+// None of this runs for a valid text. How it is tested: JSONScannerTests, with the table of RefusedJSONTexts.
 
 import Bytes
 
@@ -59,7 +58,7 @@ extension JSONScanner {
   @inline(never)
   func refuseControl() -> Event { refuse("control characters of a string to be escaped") }
 
-  /// Of an escape the fault is at the first byte that cannot belong to it, of a low surrogate alone at its backslash.
+  /// The fault of an escape is at its first wrong byte; that of an unpaired low surrogate is at its backslash.
   @inline(never)
   mutating func refuseEscape() -> Event {
     guard let unit = bytes.codeUnit(at: at) else {
@@ -107,7 +106,7 @@ extension JSONScanner {
     }
   }
 
-  /// What is wrong with a valid text whose value should be an object or an array; nil: nothing.
+  /// What is wrong with a valid text whose value must be an object or an array; nil: nothing.
   static func rootFault(in text: Span<UInt8>) -> ContentFault? {
     var at = 0
     while at < text.count, [0x20, 0x09, 0x0a, 0x0d].contains(text[at]) { at += 1 }

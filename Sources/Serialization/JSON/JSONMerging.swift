@@ -1,26 +1,26 @@
-// Parameters of a rule, added to the JSON object that a request brings.
+// Adds a rule's parameters to the JSON object in a request.
 //
-// Only the members of the outermost object are looked at; what is inside them, and every member that no parameter is
-// named like, stays as it is written. How it is tested: JSONMergingTests, Tests/Fuzz/JSON.
+// Only the members of the outermost object are considered. Their contents, and all members that no parameter replaces,
+// stay as written. How it is tested: JSONMergingTests, Tests/Fuzz/JSON.
 
 import Bytes
 
-/// What came of a merge.
+/// The result of a merge.
 public enum JSONMergeOutcome: Equatable, Sendable {
   case merged
-  /// The body is valid, but no object: `an array`, `a string`, `a number`, `a boolean` or `null`.
+  /// The body is valid but not an object: `an array`, `a string`, `a number`, `a boolean` or `null`.
   case notAnObject(String)
   case invalid(ContentFault)
 }
 
 /// Adds members to JSON objects.
 public enum JSONMerging {
-  /// Appends `body`, an object, to `out` with `parameters` as members of it, in their order, behind its own. Where the
-  /// body has such a key, however it is escaped, the parameter's value stands in place of the first one's, and further
-  /// ones are left out. No key comes twice in `parameters`.
+  /// Appends `body`, an object, to `out`, with `parameters` as members after its own, in their order. If the body
+  /// already has such a key, however it is escaped, the parameter's value replaces the first one's, and further ones
+  /// are left out. No key occurs twice in `parameters`.
   ///
-  /// Where the outcome is not `.merged`, `out` holds nothing of use. `depth` bounds the arrays and objects inside one
-  /// another in the body; what a parameter holds is not counted.
+  /// If the outcome is not `.merged`, the contents of `out` mean nothing. `depth` limits the nesting of arrays and
+  /// objects in the body; the nesting in a parameter does not count.
   public static func merge(
     _ parameters: [ParameterEntry], into body: Span<UInt8>, depth: Int, to out: inout ByteBuffer
   ) -> JSONMergeOutcome {
@@ -62,7 +62,7 @@ public enum JSONMerging {
     }
   }
 
-  /// Of a text that does not begin with an object: what it is, where the rest of it is valid.
+  /// Describes a text that does not begin with an object, if the rest of it is valid.
   private static func refuse(_ root: JSONScanner.Event, _ scanner: inout JSONScanner) -> JSONMergeOutcome {
     switch root {
     case .opened(let kind), .scalar(let kind):
@@ -73,10 +73,10 @@ public enum JSONMerging {
     }
   }
 
-  /// Appends as members what the body had no key for.
+  /// Appends as members the parameters whose keys the body does not have.
   private static func append(_ parameters: [ParameterEntry], except isPlaced: [Bool], to out: inout ByteBuffer) {
     for index in parameters.indices where !isPlaced[index] {
-      // Of an object without members its opening is the last that was written.
+      // In an object without members, the opening brace was written last.
       if out.bytes[out.count - 1] != 0x7b { out.append(0x2c) }
       JSONWriting.writeMember(parameters[index], to: &out)
     }

@@ -1,19 +1,20 @@
-// Null removal, as AFNetworking's `removesKeysWithNullValues`: members and elements that are null go, at any depth, and
-// everything else stays as it is written.
+// Null removal, as AFNetworking's `removesKeysWithNullValues`: members and elements that are null are removed at any
+// depth. Everything else stays as written.
 //
-// One walk over the text validates it and finds what goes; what stays is copied in runs. How it is tested:
+// One pass over the text validates it and finds what to remove; the rest is copied in runs. How it is tested:
 // JSONNullsTests, Tests/Fuzz/JSONNulls.
 
 import Bytes
 
 /// Removes nulls from JSON texts.
 public enum JSONNulls {
-  /// Appends `body` to `out` without the members and elements that are null, each with the white space around it and
-  /// one comma. A container that loses all it has stays, empty; so does a text that is `null` itself.
+  /// Appends `body` to `out` without the members and elements that are null. With each of them, the white space around
+  /// it and one comma are removed. A container that loses everything stays, empty. A text that is `null` itself stays
+  /// too.
   ///
-  /// True where something was removed; where not, nothing was appended, and `body` is what to send. A body that is no
-  /// JSON text, or has more than `depth` arrays and objects inside one another, is a fault, and `out` holds nothing of
-  /// use.
+  /// Returns true if something was removed. Otherwise nothing was appended, and `body` itself must be sent. If the body
+  /// is not a JSON text, or has more than `depth` nested arrays and objects, the result is a fault, and the contents of
+  /// `out` mean nothing.
   public static func remove(
     from body: Span<UInt8>, depth: Int, to out: inout ByteBuffer
   ) -> Result<Bool, ContentFault> {
@@ -29,7 +30,7 @@ public enum JSONNulls {
       case .closed:
         runs.containerEnded(at: scanner.valueStart, of: body, to: &out)
       case .finished:
-        // What was left out is spent: nothing is where nothing was.
+        // Only removal advances `spent`.
         guard runs.spent > 0 else { return .success(false) }
         runs.copy(body, until: body.count, to: &out)
         return .success(true)

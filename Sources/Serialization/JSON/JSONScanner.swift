@@ -1,19 +1,19 @@
-// The grammar of JSON (RFC 8259), strictly, as a walk over a text: the one definition of it in this module.
+// The strict grammar of JSON (RFC 8259), as a walk over a text. It is the only definition of it in this module.
 //
-// A call of `next` reads one value, the key and the delimiters before it included. Nothing is decoded, and nothing but
-// the kinds of the open containers is kept, one bit each: no recursion, and no memory for a text of usual depth. What
-// is more than the grammar asks: the depth has a limit, a byte order mark is refused, as RFC 8259, 8.1 permits, and so
-// is an escaped surrogate that is no half of a pair, for it stands for no character (8.2).
+// A call of `next` reads one value, including the key and the delimiters before it. Nothing is decoded. Only the kinds
+// of the open containers are stored, one bit each, so there is no recursion, and a text of usual depth needs no
+// allocation. Beyond the grammar, three things are rejected: nesting beyond a limit, a byte order mark (as RFC 8259,
+// 8.1 permits), and an escaped surrogate that is not half of a pair, because it represents no character (8.2).
 //
 // How it is tested: JSONScannerTests, and against simdjson in JSONCheckerTests and Tests/Fuzz/JSON.
 
 import Bytes
 
-/// What a JSON value is.
+/// The kind of a JSON value.
 enum JSONKind {
   case object, array, string, number, boolean, null
 
-  /// With its article, as a sentence needs it.
+  /// With its article, for use in a sentence.
   var phrase: String {
     switch self {
     case .object: "an object"
@@ -26,7 +26,7 @@ enum JSONKind {
   }
 }
 
-/// Reads a JSON text value by value. After `.refused` and `.finished` there is nothing more to ask.
+/// Reads a JSON text value by value. Nothing follows `.refused` or `.finished`.
 public struct JSONScanner: ~Copyable, ~Escapable {
   enum Event {
     /// A string, number, boolean or null: `valueStart ..< at`.
@@ -35,7 +35,7 @@ public struct JSONScanner: ~Copyable, ~Escapable {
     case opened(JSONKind)
     /// The `}` or `]` at `valueStart`.
     case closed
-    /// The text is valid, to its end.
+    /// The text is valid to its end.
     case finished
     case refused(ContentFault)
   }
@@ -47,13 +47,13 @@ public struct JSONScanner: ~Copyable, ~Escapable {
   }
 
   let bytes: Span<UInt8>
-  /// Most arrays and objects inside one another.
+  /// The most nested arrays and objects.
   let deepest: Int
   /// Bytes that have been read.
   var at = 0
-  /// Where the element or member of the last event begins: directly behind the `[`, `{` or `,` before it.
+  /// Where the element or member of the last event begins: directly after the `[`, `{` or `,` before it.
   private(set) var elementStart = 0
-  /// The key of the last event's member, in its quotes; meaningless outside of objects.
+  /// The key of the last event's member, with its quotes; meaningless outside objects.
   private(set) var key = 0..<0
   private(set) var valueStart = 0
   private var phase = Phase.beginning
@@ -65,10 +65,10 @@ public struct JSONScanner: ~Copyable, ~Escapable {
     deepest = depth
   }
 
-  /// The byte to be read next. NUL at the end, which no grammar rule takes.
+  /// The next byte. At the end it is NUL, which no grammar rule accepts.
   var current: UInt8 { at < bytes.count ? bytes[at] : 0 }
 
-  /// Reads on to the next value, or to the end of a container.
+  /// Reads to the next value, or to the end of a container.
   mutating func next() -> Event {
     switch phase {
     case .beginning:
@@ -178,7 +178,7 @@ public struct JSONScanner: ~Copyable, ~Escapable {
     return at > start
   }
 
-  /// Reads a string, its quotes included.
+  /// Reads a string, including its quotes.
   private mutating func readString() -> Event {
     at &+= 1
     while true {
@@ -199,7 +199,7 @@ public struct JSONScanner: ~Copyable, ~Escapable {
     }
   }
 
-  /// Reads to the next byte of ASCII: what is no Latin script comes in runs.
+  /// Reads to the next ASCII byte: non-Latin scripts come in runs.
   private mutating func readSequences() -> Bool {
     while at < bytes.count, bytes[at] >= 0x80 {
       guard let length = bytes.sequenceLength(at: at) else { return false }
@@ -210,27 +210,27 @@ public struct JSONScanner: ~Copyable, ~Escapable {
 }
 
 extension JSONScanner {
-  /// Reads to the end of the container that was opened last: its first fault, or nil.
+  /// Reads to the end of the innermost open container. Returns its first fault, or nil.
   mutating func skipContainer() -> ContentFault? {
     let depth = containers.depth
     while true {
       switch next() {
       case .scalar, .opened, .closed: if containers.depth < depth { return nil }
-      // Not before the container has been closed.
+      // Impossible before the container is closed.
       case .finished: return nil
       case .refused(let fault): return fault
       }
     }
   }
 
-  /// The first fault of what should be a JSON text with at most `depth` arrays and objects inside one another; nil
-  /// where `bytes` are one. White space alone is none.
+  /// The first fault of `bytes` as a JSON text with at most `depth` nested arrays and objects; nil if they are one.
+  /// White space alone is not a JSON text.
   public static func check(_ bytes: Span<UInt8>, depth: Int) -> ContentFault? {
     var scanner = JSONScanner(bytes, depth: depth)
     return scanner.readToEnd()
   }
 
-  /// Reads the rest of the text: its first fault, or nil.
+  /// Reads the rest of the text. Returns its first fault, or nil.
   mutating func readToEnd() -> ContentFault? {
     while true {
       switch next() {
@@ -242,19 +242,19 @@ extension JSONScanner {
   }
 }
 
-/// The kinds of the open containers, innermost last, a bit for each.
+/// The kinds of the open containers, innermost last, one bit each.
 struct ContainerStack: ~Copyable {
   private(set) var depth = 0
-  /// The innermost 64 at most; the last one lowest.
+  /// The innermost 64 at most; the last one is the lowest bit.
   private var kinds: UInt64 = 0
-  /// The ones before those, 64 in each word: none of a usual text.
+  /// The others, 64 in each word; empty for a usual text.
   private var outer: [UInt64] = []
 
   init() {}
 
   var isEmpty: Bool { depth == 0 }
   var isInObject: Bool { kinds & 1 == 1 }
-  /// The byte that closes the innermost one; meaningless where there is none.
+  /// The byte that closes the innermost container; meaningless if there is none.
   var closing: UInt8 { isInObject ? 0x7d : 0x5d }
 
   mutating func open(isObject: Bool) {

@@ -1,18 +1,19 @@
-// Parameters as compact JSON (RFC 8259).
+// Writes parameters as compact JSON (RFC 8259).
 //
-// Strings are escaped only where the grammar asks for it; NSJSONSerialization also writes `/` as `\/`, which means the
-// same and is not done here. Empty containers are written, for JSON can say them. How it is tested: JSONWritingTests.
+// Strings are escaped only where the grammar requires it. NSJSONSerialization also writes `/` as `\/`, which means the
+// same and is not done here. Empty containers are written, because JSON can represent them. How it is tested:
+// JSONWritingTests.
 
 import Bytes
 
 /// Writes parameters as JSON texts.
 public enum JSONWriting {
-  /// Most arrays and dictionaries inside one another in a value that is written: whoever makes one refuses more, for
-  /// writing recurses. `limits.json_depth` is the same by default.
+  /// The most nested arrays and dictionaries in a value. Writing is recursive, so the creator of a value must refuse
+  /// more. It is also the default of `limits.json_depth`.
   public static let deepestNesting = 512
 
-  /// Appends `value`. A byte that belongs to no UTF-8 sequence is written as U+FFFD: ask `isUTF8` first where that may
-  /// occur.
+  /// Appends `value`. A byte that is not part of a UTF-8 sequence is written as U+FFFD. If that can occur, check
+  /// `isUTF8` first.
   public static func write(_ value: ParameterValue, to out: inout ByteBuffer) {
     switch value {
     case .string(let text): write(string: text.span, to: &out)
@@ -30,7 +31,7 @@ public enum JSONWriting {
     }
   }
 
-  /// Appends an object of `entries`, in their order.
+  /// Appends an object with `entries`, in their order.
   public static func write(_ entries: [ParameterEntry], to out: inout ByteBuffer) {
     out.append(0x7b)
     for (index, entry) in entries.enumerated() {
@@ -46,7 +47,7 @@ public enum JSONWriting {
     write(entry.value, to: &out)
   }
 
-  /// Whether `bytes` are UTF-8 by the letter of RFC 3629.
+  /// Whether `bytes` are strictly valid UTF-8 (RFC 3629).
   public static func isUTF8(_ bytes: Span<UInt8>) -> Bool { bytes.firstNotUTF8() == nil }
 
   private static func write(_ number: Int64, to out: inout ByteBuffer) {
@@ -54,15 +55,15 @@ public enum JSONWriting {
     out.append(decimal: number.magnitude)
   }
 
-  /// The shortest decimal that reads back, without a trailing `.0`. What Swift writes of a finite number is JSON:
-  /// digits on both sides of a point, and an exponent with its sign.
+  /// The shortest decimal that reads back as the same number, without a trailing `.0`. Swift's description of a finite
+  /// number is valid JSON: digits on both sides of the point, and an exponent with its sign.
   private static func write(_ number: Double, to out: inout ByteBuffer) {
     precondition(number.isFinite, "JSON has no such number")
     let text = number.description
     out.append(text.hasSuffix(".0") ? String(text.dropLast(2)) : text)
   }
 
-  /// Copies what stands for itself in runs.
+  /// Copies characters that need no escape in runs.
   private static func write(string text: Span<UInt8>, to out: inout ByteBuffer) {
     out.append(0x22)
     var copied = 0

@@ -1,10 +1,10 @@
-// Entries of `acceptable_content_types`: a type, all subtypes of one, all types with a structured-syntax suffix, or
-// any. A range that exists is in lower case, so that matching compares bytes. Parameters are not compared, as
-// AFNetworking does not compare them. Tests: MediaRangeTests.
+// Entries of `acceptable_content_types`: one type, all subtypes of a type, all types with a structured-syntax suffix,
+// or any type. A range is always in lower case, so matching compares bytes. Parameters are not compared, as in
+// AFNetworking. Tests: MediaRangeTests.
 
 import Bytes
 
-/// Why a text is no media range, with what to write instead.
+/// Why a text is not a media range, and what to write instead.
 public struct MediaRangeFault: Error, Hashable, Sendable, CustomStringConvertible {
   public let description: String
 }
@@ -21,17 +21,17 @@ public struct MediaRange: Hashable, Sendable, CustomStringConvertible {
 
   private let form: Form
 
-  /// Reads `type/subtype`, `type/*`, `*/*` or `+suffix` (RFC 6839), in either case.
+  /// Reads `type/subtype`, `type/*`, `*/*` or `+suffix` (RFC 6839), in any case.
   public static func parse(_ text: String) -> Result<MediaRange, MediaRangeFault> {
     let bytes = text.utf8.map(\.asciiLowercased)
     if let form = form(bytes) { return .success(MediaRange(form: form)) }
     return .failure(MediaRangeFault(description: fault(bytes)))
   }
 
-  /// Whether it holds every type.
+  /// Whether it contains every type.
   public var isAny: Bool { form == .any }
 
-  /// Whether the set holds `type`, which was read from `value`.
+  /// Whether the set contains `type`, which was read from `value`.
   public func matches(_ type: MediaType, in value: Span<UInt8>) -> Bool {
     switch form {
     case .any: return true
@@ -39,13 +39,13 @@ public struct MediaRange: Hashable, Sendable, CustomStringConvertible {
     case .subtype(let subtype, let name):
       return value.equals(type.type, ignoringCase: name.span) && value.equals(type.subtype, ignoringCase: subtype.span)
     case .suffix(let suffix):
-      // A suffix needs a name before it: RFC 6838, 4.2 has no subtype that begins with a plus sign.
+      // A suffix needs a name before it: in RFC 6838, 4.2 no subtype begins with a plus sign.
       guard type.subtype.count > suffix.count else { return false }
       return value.equals(type.subtype.suffix(suffix.count), ignoringCase: suffix.span)
     }
   }
 
-  /// The range as it would be configured, in lower case.
+  /// The range as in the configuration, in lower case.
   public var description: String {
     switch form {
     case .any: "*/*"
@@ -57,7 +57,7 @@ public struct MediaRange: Hashable, Sendable, CustomStringConvertible {
 
   private static func form(_ bytes: [UInt8]) -> Form? {
     if bytes.first == UInt8(ascii: "+") {
-      // The suffix is what stands behind the last plus sign (RFC 6838, 4.2.8).
+      // The suffix is what follows the last plus sign (RFC 6838, 4.2.8).
       let name = Array(bytes.dropFirst())
       return isName(name) && !name.contains(UInt8(ascii: "+")) ? .suffix(bytes) : nil
     }

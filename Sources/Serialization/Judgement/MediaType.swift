@@ -1,11 +1,11 @@
-// The value of Content-Type (RFC 9110, 8.3.1), read as ranges of its bytes: nothing is allocated before a parameter is
-// asked for. What is malformed is no type at all, so that no reader takes half of it. Tests: MediaTypeTests.
+// The value of Content-Type (RFC 9110, 8.3.1), read as ranges of its bytes. Nothing is allocated until a parameter is
+// requested. A malformed value is not a type at all, so no reader uses half of it. Tests: MediaTypeTests.
 
 import Bytes
 
-/// A media type, as ranges of the value that it was read from. Names compare without regard to case.
+/// A media type, as ranges of the value from which it was read. Names are compared case-insensitively.
 public struct MediaType: Equatable, Sendable {
-  /// Most parameters: types in use have one or two, and each is compared with those before it.
+  /// The most parameters. Types in use have one or two, and each is compared with those before it.
   public static let maximumParameters = 16
 
   public let type: Range<Int>
@@ -14,7 +14,7 @@ public struct MediaType: Equatable, Sendable {
   /// `type/subtype`, without the parameters.
   public var essence: Range<Int> { type.lowerBound..<subtype.upperBound }
 
-  /// What the text of a body is encoded in.
+  /// The encoding of a text body.
   public enum Charset: Equatable, Sendable {
     /// There is no `charset`.
     case unstated
@@ -23,8 +23,9 @@ public struct MediaType: Equatable, Sendable {
     case other
   }
 
-  /// Reads a field value without the blanks around it. nil where it is malformed: no slash, something behind the type
-  /// that is no parameter (another type behind a comma, too), a parameter that comes twice or too many of them.
+  /// Reads a field value without the blanks around it. nil if it is malformed: it has no slash, it has something after
+  /// the type that is not a parameter (such as another type after a comma), a parameter occurs twice, or there are too
+  /// many.
   public init?(_ value: Span<UInt8>) {
     type = 0..<value.endOfToken(from: 0)
     guard !type.isEmpty, type.upperBound < value.count, value[type.upperBound] == UInt8(ascii: "/") else { return nil }
@@ -33,12 +34,12 @@ public struct MediaType: Equatable, Sendable {
     guard !subtype.isEmpty, Self.areParameters(value, from: subtype.upperBound) else { return nil }
   }
 
-  /// Whether it is this type, given in lower case.
+  /// Whether it is this type. The arguments are in lower case.
   public func equals(_ type: StaticString, _ subtype: StaticString, in value: Span<UInt8>) -> Bool {
     value.equals(self.type, ignoringCase: type) && value.equals(self.subtype, ignoringCase: subtype)
   }
 
-  /// The value of a parameter, given in lower case, without quotes and escapes.
+  /// The value of a parameter, without quotes and escapes. The name is in lower case.
   public func parameter(_ name: StaticString, in value: Span<UInt8>) -> [UInt8]? {
     var list = ParameterList(from: subtype.upperBound)
     while case .parameter(let parameter) = list.next(value) {
@@ -47,7 +48,7 @@ public struct MediaType: Equatable, Sendable {
     return nil
   }
 
-  /// The encoding that `charset` names.
+  /// The encoding in `charset`.
   public func charset(in value: Span<UInt8>) -> Charset {
     guard let name = parameter("charset", in: value) else { return .unstated }
     return Charset(name: name.span)
@@ -76,7 +77,7 @@ public struct MediaType: Equatable, Sendable {
     text.reserveCapacity(parameter.value.count)
     var at = parameter.value.lowerBound
     while at < parameter.value.upperBound {
-      // The list has seen to it that a byte follows.
+      // The list has ensured that a byte follows.
       if parameter.spelling == .quoted, value[at] == UInt8(ascii: "\\") { at += 1 }
       text.append(value[at])
       at += 1
@@ -86,20 +87,20 @@ public struct MediaType: Equatable, Sendable {
 }
 
 extension MediaType {
-  /// Longest part of a value that an error quotes, in bytes: longer than any type that is registered.
+  /// The longest part of a value that an error quotes, in bytes: longer than any registered type.
   private static let longestShown = 100
 
-  /// The value of a Content-Type as an error shows it.
+  /// The value of a Content-Type in an error.
   static func shown(_ field: Range<Int>?, in bytes: Span<UInt8>) -> String {
     guard let field else { return "none" }
     let text = bytes.extracting(field.prefix(longestShown)).array.map { $0 < 0x20 || $0 >= 0x7f ? 0x3f : $0 }
     return text.span.string
   }
 
-  /// Most values of a repeated Content-Type that an error quotes: two are the fault.
+  /// The most values of a repeated Content-Type that an error quotes: two already are the fault.
   private static let mostShown = 3
 
-  /// The values of a Content-Type that comes more than once, as an error shows them.
+  /// The values of a repeated Content-Type in an error.
   static func shown(repeated fields: [Range<Int>], in bytes: Span<UInt8>) -> String {
     var text = "\(fields.count) Content-Type fields"
     for (index, field) in fields.prefix(mostShown).enumerated() {
@@ -110,7 +111,7 @@ extension MediaType {
 }
 
 extension MediaType.Charset {
-  /// `utf8` is registered nowhere and written everywhere.
+  /// `utf8` is not registered but is common.
   init(name: Span<UInt8>) {
     let whole = 0..<name.count
     if name.equals(whole, ignoringCase: "utf-8") || name.equals(whole, ignoringCase: "utf8") {

@@ -1,16 +1,16 @@
-// Holding a response against [rule.response]: its head first, and its content where a serializer looks at it.
+// Judges a response by [rule.response]: its head first, and its content if a serializer checks it.
 //
-// AFNetworking's order: status and type are judged together, then the content is parsed. A compound tries its serializers
-// in order, each with its own types, and the first that accepts decides; where none does, none of AFNetworking's ways
-// out is taken, and the response is a violation. A type that is only annotated does not spare the content its check: all
-// serializers are asked then. Tests: ResponseJudgementTests.
+// The order is AFNetworking's: status and type are judged together, then the content is parsed. A compound serializer
+// tries its serializers in order, each with its own types, and the first that accepts decides. If none accepts, the
+// response is a violation; AFNetworking's exceptions do not apply here. If a wrong type is only annotated, the content
+// is still checked, by all serializers. Tests: ResponseJudgementTests.
 
 import Bytes
 import Images
 
-/// Most of what a check may take on.
+/// The limits of a check.
 public struct ContentLimits: Sendable {
-  /// Most bytes of content, as it came and decoded, each.
+  /// The most bytes of content, both as received and decoded.
   public let heldBytes: Int
   public let jsonDepth: Int
   public let imagePixels: Int
@@ -22,23 +22,23 @@ public struct ContentLimits: Sendable {
   }
 }
 
-/// What the head of a response shows.
+/// The result for the head of a response.
 public struct HeadJudgement: Sendable {
-  /// Status before type; empty where both are accepted.
+  /// Status before type; empty if both are accepted.
   public internal(set) var violations: [ResponseViolation] = []
-  /// The serializers that are to look at the content, in order, from the list of the rule.
+  /// The serializers of the rule's list that must check the content, in order.
   var candidates: ResponseSerialization.KindSet = []
-  /// Whether the content has to be held to be looked at.
+  /// Whether the content must be held for a check.
   public internal(set) var looksAtContent = false
-  /// Whether the content is written anew, if it holds nulls. What is a part of something, or passes only annotated, stays
-  /// as it came.
+  /// Whether the content is rewritten if it has nulls. A partial response, or one that is only annotated, stays as it
+  /// came.
   public internal(set) var removesNulls = false
 }
 
-/// What was found of the content.
+/// The result for the content.
 public enum ContentJudgement: Sendable {
   case accepted
-  /// Accepted, and written anew: nulls have been removed.
+  /// Accepted and rewritten: nulls have been removed.
   case rewritten
   case violation(ResponseViolation)
 }
@@ -57,7 +57,7 @@ extension ResponseSerialization {
     static func only(_ kind: Kind) -> KindSet { KindSet(rawValue: 1 << kind.position) }
   }
 
-  /// What becomes of a response with a violation of `subject`.
+  /// The reaction to a violation of `subject`.
   public func reaction(to subject: ResponseViolation.Subject) -> Reaction {
     switch subject {
     case .status: onStatus
@@ -67,9 +67,9 @@ extension ResponseSerialization {
     }
   }
 
-  /// Judges status and type. `contentType` is where the value stands in `bytes`, nil where the field is not there, or comes
-  /// twice; `hasContent` is false where nothing follows the head.
-  /// `repeated`: where the values stand of a Content-Type that comes more than once.
+  /// Judges status and type. `contentType` is the range of the value in `bytes`; nil if the field is missing or occurs
+  /// twice. `hasContent` is false if nothing follows the head. `repeated` has the ranges of the values if Content-Type
+  /// occurs more than once.
   public func judgeHead(
     status: Int, contentType: Range<Int>?, repeated: [Range<Int>] = [], in bytes: Span<UInt8>, hasContent: Bool
   ) -> HeadJudgement {
@@ -94,7 +94,7 @@ extension ResponseSerialization {
       removesNulls && judgement.violations.isEmpty && status != Self.partialContent
       && kinds.first { judgement.candidates.contains(.only($0)) } == .json
     if judgement.looksAtContent, Self.isEventStream(contentType, in: bytes) {
-      // It never ends, and each event is for now: longer than whatever may be held.
+      // An event stream never ends, and each event is needed at once: it cannot be held.
       judgement.looksAtContent = false
       judgement.violations.append(
         ResponseViolation(.size, expected: "content that ends, to be checked", seen: "an event stream"))
@@ -102,7 +102,7 @@ extension ResponseSerialization {
     return judgement
   }
 
-  /// RFC 9110, 15.3.7: content that is a part, at the place that Content-Range says.
+  /// RFC 9110, 15.3.7: partial content, from the position in Content-Range.
   private static let partialContent = 206
 
   private static func isEventStream(_ contentType: Range<Int>?, in bytes: Span<UInt8>) -> Bool {
@@ -114,27 +114,27 @@ extension ResponseSerialization {
   private func accepts(_ field: Range<Int>?, in bytes: Span<UInt8>, _ kind: Kind, hasContent: Bool) -> Bool {
     let ranges = acceptableTypes ?? kind.standardTypes
     if ranges.contains(where: \.isAny) { return true }
-    // Without content there is nothing that a type would be of.
+    // Without content, a type would describe nothing.
     guard let field else { return !hasContent }
     let value = bytes.extracting(field)
     guard let type = MediaType(value) else { return false }
     return ranges.contains { $0.matches(type, in: value) }
   }
 
-  /// The first candidate that has nothing to look at accepts whatever came before it.
+  /// The first candidate without a check accepts, whatever the candidates before it said.
   private func looksAtContent(_ candidates: KindSet) -> Bool {
     let asked = kinds.filter { candidates.contains(.only($0)) }
     guard let first = asked.first, first != .http else { return false }
     return !asked.contains(.http) || removesNulls && first == .json
   }
 
-  /// Judges content that is all there, decoded. `content` may be padded behind its end; with `.rewritten`, `rewritten`
-  /// holds what is sent in its place.
+  /// Judges complete, decoded content. `content` may have padding after its end. With `.rewritten`, `rewritten`
+  /// contains what must be sent instead.
   public func judgeContent(
     _ content: inout ByteBuffer, _ head: HeadJudgement, charset: [UInt8]?, limits: ContentLimits,
     _ tools: inout ContentTools, rewritten: inout ByteBuffer
   ) -> ContentJudgement {
-    // Rails sends one space where it means nothing (AFNetworking, too, takes it for that).
+    // Rails sends one space for empty content. AFNetworking accepts it too.
     if content.isEmpty || content.count == 1 && content.bytes[0] == 0x20 { return .accepted }
     var first: ResponseViolation? = nil
     for kind in kinds where head.candidates.contains(.only(kind)) {
@@ -165,7 +165,8 @@ extension ResponseSerialization {
     }
   }
 
-  /// JSON in another encoding than plain UTF-8 is judged in UTF-8, and what is written anew goes back into its own.
+  /// JSON in another encoding than plain UTF-8 is judged as UTF-8. A rewritten text is converted back to its own
+  /// encoding.
   private func jsonFault(
     in content: inout ByteBuffer, removesNulls: Bool, _ limits: ContentLimits, _ tools: inout ContentTools,
     _ rewritten: inout ByteBuffer
@@ -195,10 +196,10 @@ extension ResponseSerialization {
     return jsonRoot == .container ? JSONScanner.rootFault(in: content.bytes) : nil
   }
 
-  /// Whether a serializer asks what encoding a Content-Type names.
+  /// Whether a serializer needs the encoding in a Content-Type.
   public var readsText: Bool { kinds.contains(.xml) || kinds.contains(.plist) }
 
-  /// The encoding that a Content-Type names.
+  /// The encoding in a Content-Type.
   public static func charset(of contentType: Span<UInt8>) -> [UInt8]? {
     MediaType(contentType)?.parameter("charset", in: contentType)
   }
@@ -234,7 +235,7 @@ extension ResponseSerialization.Kind {
     }
   }
 
-  /// The types that the serializer takes where the rule names none.
+  /// The types that the serializer accepts if the rule has no list.
   public var standardTypes: [MediaRange] {
     switch self {
     case .http: Self.anyType
@@ -249,7 +250,7 @@ extension ResponseSerialization.Kind {
   private static let jsonTypes = MediaRange.listed("application/json", "text/json", "text/javascript")
   private static let xmlTypes = MediaRange.listed("application/xml", "text/xml")
   private static let plistTypes = MediaRange.listed("application/x-plist")
-  /// AFNetworking's, and two that came after it.
+  /// AFNetworking's types, and two newer ones.
   private static let imageTypes = MediaRange.listed(
     "image/tiff", "image/jpeg", "image/gif", "image/png", "image/ico", "image/x-icon", "image/bmp", "image/x-bmp",
     "image/x-xbitmap", "image/x-win-bitmap", "image/webp", "image/avif")

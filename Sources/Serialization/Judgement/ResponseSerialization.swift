@@ -1,31 +1,31 @@
-// What [rule.response] says: which responses are accepted, and what becomes of those that are not.
+// [rule.response]: which responses are accepted, and what happens to the others.
 
 import Bytes
 
-/// What a response is held to: AFHTTPResponseSerializer and its kin.
+/// The requirements on a response: AFHTTPResponseSerializer and its subclasses.
 public struct ResponseSerialization: Sendable {
   public enum Kind: String, Sendable, CaseIterable { case http, json, xml, plist, image }
 
-  /// What becomes of a response that violates.
+  /// What happens to a response with a violation.
   public enum Reaction: String, Sendable, CaseIterable {
-    /// 502 in its place.
+    /// It is replaced by 502.
     case reject
-    /// It passes as it came, with the reason in Proxy-Status.
+    /// It passes unchanged, with the reason in Proxy-Status.
     case annotate
   }
 
-  /// What becomes of a head that breaks the grammar in a way that RFC 9112 lets a proxy mend.
+  /// What happens to a head that breaks the grammar in a way that RFC 9112 allows a proxy to mend.
   public enum Malformed: String, Sendable, CaseIterable {
-    /// It is written as it should be.
+    /// It is rewritten correctly.
     case mend
-    /// 502 in its place.
+    /// It is replaced by 502.
     case reject
   }
 
-  /// Whether a 206 is held to what a whole response is.
+  /// Whether a 206 must meet the requirements on a whole response.
   public enum Parts: String, Sendable, CaseIterable { case pass, judge }
 
-  /// What JSON may be on its outside: NSJSONReadingOptions with and without fragments.
+  /// The allowed root of a JSON text: NSJSONReadingOptions with and without fragments.
   public enum JSONRoot: String, Sendable, CaseIterable {
     case any
     /// An object or an array.
@@ -34,7 +34,7 @@ public struct ResponseSerialization: Sendable {
 
   /// In order; the first that accepts a response decides.
   public let kinds: [Kind]
-  /// The same as a text: `json` or `json,http`.
+  /// The same as text: `json` or `json,http`.
   public let name: String
   public let acceptableStatus: StatusRanges
   /// nil: each serializer's own list.
@@ -47,7 +47,7 @@ public struct ResponseSerialization: Sendable {
   public let malformed: Malformed
   public let parts: Parts
   public let jsonRoot: JSONRoot
-  /// Whether responses are judged at all; false where nothing but `malformed` is said.
+  /// Whether responses are judged at all; false if only `malformed` is set.
   public let judges: Bool
 
   public init(

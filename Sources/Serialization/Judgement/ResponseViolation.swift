@@ -1,17 +1,17 @@
-// What is wrong with a response, in words that say what was expected and what was seen.
+// What is wrong with a response: what was expected and what was seen.
 
 import Bytes
 
-/// One way in which a response is not what its rule accepts.
+/// One way in which a response does not meet its rule.
 public struct ResponseViolation: Equatable, Sendable {
   public enum Subject: String, Sendable, CaseIterable {
     case status
     case contentType = "content_type"
-    /// The content is not well-formed.
+    /// The content is not well formed.
     case body
-    /// The content cannot be decoded, so that nothing is known of it.
+    /// The content cannot be decoded, so it is unknown.
     case contentCoding = "content_coding"
-    /// The content is longer than what may be held, so that nothing is known of it.
+    /// The content is too long to be held, so it is unknown.
     case size
   }
 

@@ -2,10 +2,10 @@
 
 /// A set of status codes (RFC 9110, 15), 100 to 999.
 public struct StatusRanges: Hashable, Sendable, CustomStringConvertible {
-  /// Sorted, apart from one another.
+  /// Sorted and not adjacent.
   public let ranges: [ClosedRange<Int>]
 
-  /// Of the ranges, those that meet or overlap become one. All lie within `legal`.
+  /// Merges ranges that meet or overlap. All are within `legal`.
   public init(_ ranges: [ClosedRange<Int>]) {
     var merged: [ClosedRange<Int>] = []
     for range in ranges.sorted(by: { $0.lowerBound < $1.lowerBound }) {
@@ -18,7 +18,7 @@ public struct StatusRanges: Hashable, Sendable, CustomStringConvertible {
     self.ranges = merged
   }
 
-  /// What three digits can say that is no interim answer to a client: a response under a rule is never below 100.
+  /// The three-digit statuses that a response under a rule can have: it is never below 100.
   public static let legal = 100...999
   public static let successful = StatusRanges([200...299])
 

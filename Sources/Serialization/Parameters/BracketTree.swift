@@ -1,28 +1,28 @@
-// Names in bracket syntax and their values → a tree of parameters: AFNetworking's encoding turned back, for forms and
-// multipart bodies alike.
+// Converts names in bracket syntax and their values to a tree of parameters. It is the inverse of AFNetworking's
+// encoding, for forms and multipart bodies alike.
 //
-// `a[b]` is key `b` of dictionary `a`, `a[]` the next element of array `a`. With something behind `[]` the syntax
-// does not say whether a pair belongs to the last element or to a new one: it is read into the last one as long as
-// that has no value at this place, as Rack reads it, which joins the keys of a dictionary that AFNetworking wrote
-// apart. So an array in an array takes all that follows, and what does not fit begins a new element. A name without
-// brackets at its end that comes again makes an array of its values: so AFNetworking writes a set, and browsers what
-// is chosen in a list. Where arrays are written with indices, a dictionary whose keys are the numbers from 0 on, without
-// a gap, is an array. Nothing is ever left out: what fits nowhere is a fault.
+// `a[b]` is key `b` of dictionary `a`, and `a[]` is the next element of array `a`. If something follows `[]`, the
+// syntax does not say whether a pair belongs to the last element or to a new one. It is read into the last element as
+// long as that has no value at this place, as Rack reads it. This joins the keys of a dictionary that AFNetworking
+// wrote separately. So an array in an array receives everything that follows, and what does not fit begins a new
+// element. A name without brackets at its end that occurs again makes an array of its values. AFNetworking writes a set
+// like this, and browsers the choices in a list. If arrays are written with indices, a dictionary whose keys are the
+// numbers from 0 on, without a gap, is an array. Nothing is ever left out: what does not fit is a fault.
 //
-// Nodes are in one array, linked by index, and keys are looked up in one dictionary, so that a name costs what it is
-// long and a tree what it holds. Tests: FormDecodingTests; fuzzed by Queries and Transcoding.
+// Nodes are in one array, linked by index, and keys are in one dictionary. So the cost of a name is its length, and the
+// cost of a tree is its contents. Tests: FormDecodingTests; fuzzed by Queries and Transcoding.
 
 import Bytes
 
 struct BracketTree {
-  /// Most containers within one another below the root. PHP takes as many, Rack half; the tree is read by functions
-  /// that call themselves, and stays far below `json_depth` as JSON.
+  /// The most nested containers below the root. PHP allows as many, Rack half. The tree is read by recursive functions
+  /// and stays far below `json_depth` as JSON.
   static let maximumNesting = 64
-  /// Most values and containers, the root among them: sixteen times the fields that PHP and Django take unless they are
-  /// told to take more, for some 5 MB of memory at most beside what the keys and values hold themselves.
+  /// The most values and containers, including the root. This is sixteen times the default of PHP and Django for
+  /// fields, and takes about 5 MB of memory at most, besides the keys and values themselves.
   static let maximumNodes = 16_384
 
-  /// Why a pair has no place in the tree. `index` is of the name.
+  /// Why a pair does not fit into the tree. `index` is a position in the name.
   struct Fault: Equatable {
     let reason: String
     let index: Int
@@ -30,7 +30,7 @@ struct BracketTree {
 
   private enum Kind: String {
     case value = "a plain value"
-    /// Values of a name that came several times without brackets at its end.
+    /// Values of a name that occurred several times without brackets at its end.
     case values = "several plain values"
     case array = "an array"
     case dictionary = "a dictionary"
@@ -54,13 +54,13 @@ struct BracketTree {
   private var nodes = [Node(kind: .dictionary, key: [], value: [])]
   private var edges: [Edge: Int] = [:]
   private let maximumNodes: Int
-  /// Segments that pairs have gone through: what tests hold against the names that came.
+  /// Segments that pairs have passed through; tests compare it with the names.
   private(set) var steps = 0
 
-  /// What stands before the first bracket of the name in hand, and between each pair of brackets.
+  /// The part of the current name before the first bracket, and the parts between each pair of brackets.
   private var segments: [Range<Int>] = []
 
-  /// How arrays are written in what is read.
+  /// How the input writes arrays.
   let arrays: QueryStyle.Arrays
 
   init(arrays: QueryStyle.Arrays = .brackets, maximumNodes: Int = Self.maximumNodes) {
@@ -71,11 +71,11 @@ struct BracketTree {
   /// The tree. Values are strings.
   var entries: [ParameterEntry] { entries(of: Self.root) }
 
-  /// Puts a value where its name says.
+  /// Inserts a value at the place that its name gives.
   mutating func insert(_ name: [UInt8], _ value: [UInt8]) -> Fault? {
     if let fault = split(name) { return fault }
     var node = Self.root
-    /// The innermost array into whose last element the pair is being read.
+    /// The innermost array whose last element the pair is being read into.
     var array: (node: Int, depth: Int)?
     for depth in segments.indices {
       steps += 1
@@ -92,13 +92,13 @@ struct BracketTree {
         return repeated(name, value, at: depth, of: child)
       }
     }
-    // The last segment leads to a value, and every way to one returns above.
+    // The last segment leads to a value, and all cases of that return above.
     return nil
   }
 
   // MARK: Names
 
-  /// Takes a name apart. Brackets come in pairs, behind a name, with nothing between or behind the pairs.
+  /// Splits a name. Brackets come in pairs after a name, with nothing between or after the pairs.
   private mutating func split(_ name: [UInt8]) -> Fault? {
     let open = UInt8(ascii: "[")
     let close = UInt8(ascii: "]")
@@ -125,10 +125,10 @@ struct BracketTree {
     return nil
   }
 
-  /// Empty brackets; at the root an empty name is a key.
+  /// Empty brackets. At the root, an empty name is a key.
   private func isElement(_ depth: Int) -> Bool { depth > 0 && segments[depth].isEmpty }
 
-  /// What the segment at `depth` leads to.
+  /// The kind of node that the segment at `depth` leads to.
   private func kind(below depth: Int) -> Kind {
     if depth + 1 == segments.count { return .value }
     return isElement(depth + 1) ? .array : .dictionary
@@ -136,10 +136,10 @@ struct BracketTree {
 
   // MARK: Nodes
 
-  /// The node that the segment at `depth` leads to, if there is one already.
+  /// The node that the segment at `depth` leads to, if it exists.
   private func child(of node: Int, at depth: Int, _ name: [UInt8]) -> Int? {
     if !isElement(depth) { return edges[Edge(parent: node, key: Array(name[segments[depth]]))] }
-    // An element of another kind than the pair needs is complete, and a plain value always is.
+    // An element of another kind than the pair needs is complete. A plain value always is.
     guard let last = nodes[node].lastChild, kind(below: depth) != .value else { return nil }
     return nodes[last].kind == kind(below: depth) ? last : nil
   }
@@ -157,7 +157,7 @@ struct BracketTree {
     return nil
   }
 
-  /// Appends a node behind the children that `parent` has. nil where there are as many as there may be.
+  /// Appends a node after the children of `parent`; nil if the limit is reached.
   private mutating func append(_ kind: Kind, key: [UInt8] = [], value: [UInt8], to parent: Int) -> Int? {
     let child = nodes.count
     if child == maximumNodes { return nil }
@@ -167,7 +167,7 @@ struct BracketTree {
     return child
   }
 
-  /// A name that came before, of which something else is wanted now, or another value.
+  /// Handles a name that occurred before, with another kind or another value.
   private mutating func repeated(_ name: [UInt8], _ value: [UInt8], at depth: Int, of node: Int) -> Fault? {
     let wanted = kind(below: depth)
     guard wanted == .value, nodes[node].kind == .value || nodes[node].kind == .values else {
@@ -215,13 +215,13 @@ struct BracketTree {
     }
   }
 
-  /// The elements of an array whose entries have their indices for keys, whatever order they came in; nil where some key is
-  /// no index, or one is missing.
+  /// The elements of an array whose keys are its indices, in any order; nil if a key is not an index, or an index is
+  /// missing.
   private func elements(of entries: [ParameterEntry]) -> [ParameterValue]? {
     var elements = [ParameterValue?](repeating: nil, count: entries.count)
     for entry in entries {
       let text = String(decoding: entry.key, as: UTF8.self)
-      // No key comes twice, and an index is written in one way.
+      // No key occurs twice, and an index has only one spelling.
       guard let index = Int(text), String(index) == text, elements.indices.contains(index) else { return nil }
       elements[index] = entry.value
     }

@@ -1,10 +1,10 @@
-// Content-Disposition of a part: `form-data; name="…"`, and `filename` of a file (RFC 7578, 4.2).
+// Content-Disposition of a part: `form-data; name="…"`, and `filename` for a file (RFC 7578, 4.2).
 //
-// A name is written in as many ways as there are clients. Browsers and curl put %22, %0D and %0A for the three
-// characters that would end it, and nothing else (the HTML standard), so other percent signs and a bare backslash
-// stand for themselves; `curl --form-escape` and mailers put a backslash before a quotation mark and a backslash.
-// Both are read. A name that ends with a bare backslash cannot be told from an escape: then no quotation mark is
-// left, and it is a fault. Tests: MultipartFormDataTests.
+// Clients write a name in many ways. Browsers and curl write %22, %0D and %0A for the three characters that would end
+// it, and escape nothing else (the HTML standard), so other percent signs and a bare backslash are literal.
+// `curl --form-escape` and mail programs put a backslash before a quotation mark and before a backslash. Both forms are
+// read. A name that ends with a bare backslash looks like an escape: then the closing quotation mark is missing, which
+// is a fault. Tests: MultipartFormDataTests.
 
 import Bytes
 
@@ -13,7 +13,7 @@ struct FormDataDisposition {
   let name: [UInt8]
   let isFile: Bool
 
-  /// Reads a field value that stands at `offset` of the body.
+  /// Reads a field value at `offset` of the body.
   static func read(
     _ value: Span<UInt8>, offset: Int, _ converter: TextConverter? = nil
   ) throws(ContentFault) -> FormDataDisposition {
@@ -21,7 +21,7 @@ struct FormDataDisposition {
     return FormDataDisposition(name: try text(of: name, in: value, offset: offset, converter), isFile: isFile)
   }
 
-  /// Checks all but the encoding of the name.
+  /// Checks everything except the encoding of the name.
   static func check(_ value: Span<UInt8>, offset: Int) throws(ContentFault) {
     _ = try parameters(value, offset: offset)
   }
@@ -56,8 +56,7 @@ struct FormDataDisposition {
 
   private enum Kind { case name, file }
 
-  /// Another parameter might say more of a value than a tree can hold: `name*`, say, which some readers take for the
-  /// name.
+  /// Another parameter could say more than a tree can represent. For example, some readers use `name*` as the name.
   private static func kind(
     of parameter: ParameterList.Parameter, in value: Span<UInt8>, offset: Int
   ) throws(ContentFault) -> Kind {
@@ -92,7 +91,7 @@ struct FormDataDisposition {
     return text
   }
 
-  /// The character at `at`, and how many bytes it is written in.
+  /// The character at `at`, and the number of bytes that represent it.
   private static func character(_ quoted: Span<UInt8>, at: Int) -> (byte: UInt8, length: Int) {
     if quoted.holds("\\\"", at: at) || quoted.holds("\\\\", at: at) { return (quoted[at + 1], 2) }
     if quoted.holds("%22", at: at) { return (UInt8(ascii: "\""), 3) }

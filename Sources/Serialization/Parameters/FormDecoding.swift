@@ -1,16 +1,16 @@
-// An application/x-www-form-urlencoded body → a tree of parameters.
+// Converts an application/x-www-form-urlencoded body to a tree of parameters.
 //
-// Pairs are taken apart as the URL standard says, but nothing is repaired: a percent sign without two digits is a fault
-// here, and so is what is not in the encoding of the form. What names mean is BracketTree's. Tests: FormDecodingTests; fuzzed by Queries and
-// Transcoding.
+// Pairs are split as in the URL standard, but nothing is repaired. A percent sign without two digits is a fault, and so
+// are bytes that are not valid in the form's encoding. BracketTree interprets the names. Tests: FormDecodingTests;
+// fuzzed by Queries and Transcoding.
 
 import Bytes
 
 /// Reads forms.
 public enum FormDecoding {
-  /// The pairs of a form as a tree with strings for values: `a=1`, `a[b]=1`, `a[]=1`, `a[][b]=1`, with or without
-  /// percent-encoded brackets. Keys stay in the order in which they first come. Empty pairs are passed over, and a pair
-  /// without `=` has an empty value. Arrays that are written as `style` has them are read as arrays too. A fault is at
+  /// The pairs of a form as a tree with strings as values: `a=1`, `a[b]=1`, `a[]=1`, `a[][b]=1`, with or without
+  /// percent-encoded brackets. Keys keep the order of their first occurrence. Empty pairs are skipped, and a pair
+  /// without `=` has an empty value. Arrays in the format of `style` are also read as arrays. The offset of a fault is
   /// the byte of the body where it shows.
   public static func decode(
     _ body: Span<UInt8>, _ style: QueryStyle = QueryStyle(), _ encoding: TextEncoding? = nil
@@ -25,7 +25,7 @@ public enum FormDecoding {
     }
   }
 
-  /// Without a converter it is in UTF-8.
+  /// Without a converter, the body is UTF-8.
   static func decode(
     _ body: Span<UInt8>, _ converter: TextConverter? = nil, into tree: inout BracketTree
   ) -> ContentFault? {
@@ -63,7 +63,8 @@ public enum FormDecoding {
     }
   }
 
-  /// Where the comma stands that ends an element, or the pair ends. One that is percent-encoded is the element's own.
+  /// The position of the comma that ends an element, or the end of the pair. A percent-encoded comma belongs to the
+  /// element.
   private static func endOfElement(from: Int, in pair: Range<Int>, of body: Span<UInt8>) -> Int {
     body.extracting(from..<pair.upperBound).firstIndex(of: UInt8(ascii: ",")).map { from + $0 } ?? pair.upperBound
   }
@@ -98,14 +99,14 @@ public enum FormDecoding {
     }
   }
 
-  /// The byte that a percent sign and two digits stand for.
+  /// The byte that a percent sign and two digits represent.
   private static func escaped(_ at: Int, _ range: Range<Int>, of body: Span<UInt8>) -> UInt8? {
     guard range.upperBound - at > 2 else { return nil }
     guard let high = body[at + 1].hexadecimalValue, let low = body[at + 2].hexadecimalValue else { return nil }
     return high << 4 | low
   }
 
-  /// Where the byte stands that has become the one at `index` of a decoded text.
+  /// The position in the body of the byte at `index` of a decoded text.
   private static func offset(ofDecoded index: Int, in range: Range<Int>, of body: Span<UInt8>) -> Int {
     var at = range.lowerBound
     for _ in 0..<index where at < range.upperBound { at += body[at] == UInt8(ascii: "%") ? 3 : 1 }
@@ -114,7 +115,7 @@ public enum FormDecoding {
 }
 
 extension Span where Element == UInt8 {
-  /// Where the first sequence begins that is no UTF-8; nil where there is none.
+  /// The position of the first sequence that is not UTF-8; nil if there is none.
   var firstInvalidUTF8: Int? {
     do throws(UTF8.ValidationError) {
       _ = try UTF8Span(validating: self)

@@ -1,20 +1,20 @@
-// A multipart/form-data body (RFC 7578, RFC 2046) → a tree of parameters, as long as it holds no file.
+// Converts a multipart/form-data body (RFC 7578, RFC 2046) to a tree of parameters, if it contains no file.
 //
-// Only what clients write is taken: no preamble but one line end (RFC 2046 lets a first one stand there), no epilogue
-// but one, no padding behind a boundary. Whatever else a reader would have to pass over in silence is a fault, for it
-// would be lost. Tests: MultipartFormDataTests; fuzzed by Transcoding.
+// Only what clients write is accepted: no preamble except one line end (RFC 2046 allows one at the beginning), no
+// epilogue except one, and no padding after a boundary. Everything else that a reader would have to ignore is a fault,
+// because it would be lost. Tests: MultipartFormDataTests; fuzzed by Transcoding.
 
 import Bytes
 
-/// What stands between the parts of a multipart body.
+/// The boundary between the parts of a multipart body.
 public struct MultipartBoundary: Equatable, Sendable {
-  /// Longest boundary in bytes (RFC 2046, 5.1.1).
+  /// The longest boundary in bytes (RFC 2046, 5.1.1).
   public static let longest = 70
 
-  /// CR LF, two hyphens and the boundary: what ends a part.
+  /// CR LF, two hyphens and the boundary. This ends a part.
   let delimiter: [UInt8]
 
-  /// The boundary that a Content-Type names; nil where it names none, or one that RFC 2046, 5.1.1 does not allow.
+  /// The boundary in a Content-Type; nil if it has none, or one that RFC 2046, 5.1.1 does not allow.
   public init?(_ type: MediaType, in value: Span<UInt8>) {
     guard let text = type.parameter("boundary", in: value) else { return nil }
     self.init(text)
@@ -27,15 +27,15 @@ public struct MultipartBoundary: Equatable, Sendable {
   }
 }
 
-/// What a multipart/form-data body holds.
+/// The contents of a multipart/form-data body.
 public enum MultipartFormData: Equatable, Sendable {
-  /// Fields only, as a tree with strings for values.
+  /// Only fields, as a tree with strings as values.
   case fields([ParameterEntry])
-  /// The field of this name is a file: it has a `filename`, empty or not. What follows it was not looked at.
+  /// The field with this name is a file: it has a `filename`, possibly empty. What follows it was not checked.
   case holdsFile(name: [UInt8])
   case invalid(ContentFault)
 
-  /// Reads a whole body. Names in bracket syntax mean what they mean in a form.
+  /// Reads a whole body. Names in bracket syntax mean the same as in a form.
   public static func read(
     _ body: Span<UInt8>, _ boundary: MultipartBoundary, _ style: QueryStyle = QueryStyle(),
     _ encoding: TextEncoding? = nil
@@ -47,8 +47,8 @@ public enum MultipartFormData: Equatable, Sendable {
     }
   }
 
-  /// What is malformed in a body, files among its parts or not; nil where nothing is. What the parts hold, and in which
-  /// encoding, is not looked at.
+  /// The first fault in a body, with or without files; nil if there is none. The contents of the parts and their
+  /// encoding are not checked.
   static func fault(in body: Span<UInt8>, _ boundary: MultipartBoundary) -> ContentFault? {
     let delimiter = boundary.delimiter.span
     do throws(ContentFault) {
@@ -109,17 +109,17 @@ public enum MultipartFormData: Equatable, Sendable {
     throw ContentFault("expected the end of the body behind its last boundary, found \(seen)", offset: at)
   }
 
-  /// Where the delimiter begins that ends the content at `from`.
+  /// The beginning of the delimiter that ends the content at `from`.
   private static func endOfContent(
     _ body: Span<UInt8>, from: Int, _ delimiter: Span<UInt8>
   ) throws(ContentFault) -> Int {
-    // A boundary at the start of a line ends a part (RFC 2046, 5.1.1), and this one would take the line end that ends
-    // the header: some readers see an empty part here, some do not see the boundary.
+    // A boundary at the start of a line ends a part (RFC 2046, 5.1.1). This one would use the line end that ends the
+    // header. Some readers see an empty part here, others do not see the boundary.
     if body.holds(delimiter.extracting(2..<delimiter.count), at: from) {
       throw ContentFault("expected a line end before a boundary, found none", offset: from)
     }
     var at = from
-    // CR begins the delimiter and is nowhere else in it: no byte is compared more than twice.
+    // CR begins the delimiter and occurs nowhere else in it, so no byte is compared more than twice.
     while let next = body.firstIndex(of: 0x0d, from: at) {
       if body.holds(delimiter, at: next) { return next }
       at = next + 1
@@ -151,7 +151,7 @@ public enum MultipartFormData: Equatable, Sendable {
     throw ContentFault("expected \(encoding), found \(seen)", offset: value.lowerBound + invalid)
   }
 
-  /// A field `_charset_` says what the other values are encoded in (RFC 7578, 4.6).
+  /// A field `_charset_` gives the encoding of the other values (RFC 7578, 4.6).
   private static func checkCharsetField(
     _ text: Span<UInt8>, _ header: PartHeader, _ converter: TextConverter?, at: Int
   ) throws(ContentFault) {
@@ -167,13 +167,13 @@ public enum MultipartFormData: Equatable, Sendable {
 }
 
 extension Span where Element == UInt8 {
-  /// Whether `text` stands at `index`.
+  /// Whether `text` is at `index`.
   func holds(_ text: Span<UInt8>, at index: Int) -> Bool {
     guard count - index >= text.count else { return false }
     return extracting(index..<index + text.count).equals(text)
   }
 
-  /// Whether `text` stands at `index`.
+  /// Whether `text` is at `index`.
   func holds(_ text: StaticString, at index: Int) -> Bool {
     guard count - index >= text.utf8CodeUnitCount else { return false }
     return equals(index..<index + text.utf8CodeUnitCount, text)

@@ -1,26 +1,26 @@
-// Parameters as parts of a multipart/form-data body that is there already, as AFNetworking's multipartFormRequest writes
-// those it is given: each a part of its own, before the parts of the body.
+// Adds parameters as parts to an existing multipart/form-data body. Like AFNetworking's multipartFormRequest, it writes
+// each as a part of its own, before the parts of the body.
 //
 //   --boundary CR LF  Content-Disposition: form-data; name="a[b]" CR LF CR LF  value CR LF     (each parameter)
 //   --boundary … as it came
 //
-// Names are those of the query, in its style, without percent-encoding; of them, the three characters that would end one
-// are written as browsers write them (the HTML standard). The body keeps its boundary and every byte of its own. Tests:
-// MultipartMergingTests.
+// Names are those of the query, in its style, without percent-encoding. The three characters that would end a name are
+// written as browsers write them (the HTML standard). The body keeps its boundary and all of its bytes.
+// Tests: MultipartMergingTests.
 
 import Bytes
 
-/// Puts parameters into multipart bodies.
+/// Adds parameters to multipart bodies.
 enum MultipartMerging {
   enum Outcome: Equatable {
     case merged
     /// The body is malformed.
     case invalid(ContentFault)
-    /// A reader would take this part for several.
+    /// A reader would see several parts in this one.
     case boundaryInPart(name: [UInt8])
   }
 
-  /// Writes the pairs, and then `body`. Nothing is written unless it is merged.
+  /// Writes the pairs and then `body`. Nothing is written unless the result is `merged`.
   static func merge(
     _ pairs: [QueryPair], into body: Span<UInt8>, _ boundary: MultipartBoundary, to out: inout ByteBuffer
   ) -> Outcome {
@@ -31,12 +31,12 @@ enum MultipartMerging {
     var parts: [UInt8] = []
     for pair in pairs {
       let part = part(pair)
-      // Anywhere, also where a boundary would need a line end before it: readers differ in what they take for one.
+      // At any position, even if a boundary would need a line end before it: readers differ in what they accept as one.
       if part.span.contains(bare) { return .boundaryInPart(name: pair.name) }
       for index in 0..<bare.count { parts.append(bare[index]) }
       parts += part
     }
-    // A line end that stands before the first boundary stays there.
+    // A line end before the first boundary stays there.
     let begin = body.holds(bare, at: 0) ? 0 : 2
     out.append(body.extracting(0..<begin))
     out.append(parts)
@@ -44,7 +44,7 @@ enum MultipartMerging {
     return .merged
   }
 
-  /// From the end of the boundary to that of the line before the next.
+  /// From the end of the boundary to the end of the line before the next one.
   private static func part(_ pair: QueryPair) -> [UInt8] {
     var part = Array("\r\nContent-Disposition: form-data; name=\"".utf8)
     for byte in pair.name {
@@ -63,7 +63,7 @@ enum MultipartMerging {
 }
 
 extension Span where Element == UInt8 {
-  /// Whether `text`, which is not empty, stands anywhere.
+  /// Whether it contains `text`, which is not empty.
   fileprivate func contains(_ text: Span<UInt8>) -> Bool {
     var from = 0
     while let next = firstIndex(of: text[0], from: from) {

@@ -1,12 +1,12 @@
-// The parameters behind a media type or a content disposition (RFC 9110, 5.6.6; RFC 2183), as ranges of the value
-// that holds them: *( OWS ";" OWS [ name "=" ( token / quoted-string ) ] ). Tests: MediaTypeTests and
-// MultipartFormDataTests, through the two readers of such values.
+// The parameters after a media type or a content disposition (RFC 9110, 5.6.6; RFC 2183), as ranges of the value: *(
+// OWS ";" OWS [ name "=" ( token / quoted-string ) ] ). Tests: MediaTypeTests and MultipartFormDataTests, through the
+// two readers of such values.
 
-/// Walks the parameters of a field value; allocates nothing.
+/// Walks through the parameters of a field value; allocates nothing.
 struct ParameterList {
   struct Parameter {
     let name: Range<Int>
-    /// Of a quoted string what is between the quotes.
+    /// For a quoted string, the part between the quotes.
     let value: Range<Int>
     let spelling: Spelling
   }
@@ -16,13 +16,13 @@ struct ParameterList {
   enum Step {
     case parameter(Parameter)
     case end
-    /// What stands at this index fits no parameter.
+    /// What is at this index is not part of a valid parameter.
     case malformed(at: Int)
   }
 
   private var at: Int
 
-  /// The list that begins at `from`, behind the value that it belongs to, and ends with the bytes.
+  /// The list begins at `from`, after the main value, and ends with the bytes.
   init(from: Int) { at = from }
 
   mutating func next(_ bytes: Span<UInt8>) -> Step {
@@ -30,7 +30,7 @@ struct ParameterList {
       at = bytes.endOfBlanks(from: at)
       guard at < bytes.count, bytes[at] == UInt8(ascii: ";") else { return .malformed(at: at) }
       at = bytes.endOfBlanks(from: at + 1)
-      // RFC 9110 lets a parameter be empty: `text/html;` and `text/html;;charset=utf-8` are well formed.
+      // RFC 9110 allows empty parameters: `text/html;` and `text/html;;charset=utf-8` are well formed.
       if at == bytes.count { return .end }
       if bytes[at] == UInt8(ascii: ";") { continue }
       return parameter(bytes)
@@ -67,7 +67,7 @@ struct ParameterList {
 }
 
 extension Span where Element == UInt8 {
-  /// Where the token that begins at `from` ends; `from` where there is none.
+  /// The end of the token that begins at `from`; `from` if there is none.
   func endOfToken(from: Int) -> Int {
     var at = from
     while at < count, self[at].isTokenCharacter { at += 1 }

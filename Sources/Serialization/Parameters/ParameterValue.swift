@@ -1,15 +1,15 @@
-// `parameters` of a rule as a tree: what every serializer encodes, and what a form in bracket syntax is read into.
+// `parameters` of a rule as a tree. All serializers encode it, and forms in bracket syntax are read into it.
 
 /// A value of `parameters`.
 public indirect enum ParameterValue: Sendable, Equatable {
   /// UTF-8.
   case string([UInt8])
   case integer(Int64)
-  /// Finite: the reader of the configuration refuses what is not.
+  /// Finite: the configuration reader rejects other values.
   case real(Double)
   case boolean(Bool)
   case array([ParameterValue])
-  /// No key comes twice.
+  /// No key occurs twice.
   case dictionary([ParameterEntry])
 }
 

@@ -1,20 +1,20 @@
-// The header of a part of a multipart/form-data body: what its field is called and how its value is written.
+// The header of a part of a multipart/form-data body: the name of its field and the encoding of its value.
 //
-// Of its fields Content-Disposition, Content-Type and Content-Transfer-Encoding mean something (RFC 7578, 4.8); others
-// are passed over, as that section demands. Tests: MultipartFormDataTests; fuzzed by Transcoding.
+// Only Content-Disposition, Content-Type and Content-Transfer-Encoding have a meaning (RFC 7578, 4.8). Other fields are
+// ignored, as that section requires. Tests: MultipartFormDataTests; fuzzed by Transcoding.
 
 import Bytes
 
 struct PartHeader {
-  /// Most bytes of a header. Clients write some 150; a name in it may be long.
+  /// The most bytes of a header. Clients write about 150; a name in it may be long.
   static let maximumBytes = 8 << 10
-  /// Most fields of a header. Clients write one to four.
+  /// The most fields of a header. Clients write one to four.
   static let maximumFields = 16
 
   enum Content: Equatable {
     /// In the encoding of the form.
     case text
-    /// In UTF-8, as it says itself.
+    /// In UTF-8, as the part itself says.
     case utf8
     /// In US-ASCII.
     case ascii
@@ -25,7 +25,7 @@ struct PartHeader {
   let name: [UInt8]
   let content: Content
 
-  /// Reads the header that begins at `at`; then `at` is where the content of the part begins.
+  /// Reads the header that begins at `at`, and moves `at` to the content of the part.
   static func read(
     _ body: Span<UInt8>, at: inout Int, _ converter: TextConverter? = nil
   ) throws(ContentFault) -> PartHeader {
@@ -33,7 +33,7 @@ struct PartHeader {
     return try header(try fields(body, at: &at), of: body, at: begin, converter)
   }
 
-  /// Checks the header that begins at `at`, of a part that is left as it is: its lines, and that it has a name.
+  /// Checks the header that begins at `at`, of a part that stays as it is: its lines, and that it has a name.
   static func check(_ body: Span<UInt8>, at: inout Int) throws(ContentFault) {
     let begin = at
     let fields = try fields(body, at: &at)
@@ -61,7 +61,7 @@ struct PartHeader {
     let value: Range<Int>
   }
 
-  /// The field lines that mean something, each of which comes once at most.
+  /// The field lines with a meaning. Each may occur once.
   private struct Fields {
     var disposition: Range<Int>?
     var type: Range<Int>?
@@ -86,7 +86,7 @@ struct PartHeader {
     }
   }
 
-  /// The next field line; nil for the empty line that ends a header. Lines are not folded.
+  /// The next field line; nil for the empty line that ends a header. Folded lines are not supported.
   private static func readLine(_ bytes: Span<UInt8>, isCut: Bool, at: inout Int) throws(ContentFault) -> Line? {
     if bytes.holds("\r\n", at: at) {
       at += 2
@@ -105,7 +105,7 @@ struct PartHeader {
     return Line(name: name, value: value)
   }
 
-  /// Where the CR LF stands that ends a line.
+  /// The position of the CR LF that ends a line.
   private static func endOfLine(_ bytes: Span<UInt8>, from: Int, isCut: Bool) throws(ContentFault) -> Int {
     var at = bytes.firstControl(from: from)
     while at < bytes.count, bytes[at] == 0x09 { at = bytes.firstControl(from: at + 1) }
@@ -127,7 +127,7 @@ struct PartHeader {
   ) throws(ContentFault) -> PartHeader {
     let place = try disposition(fields, at: begin)
     let disposition = try FormDataDisposition.read(body.extracting(place), offset: place.lowerBound, converter)
-    // A file is left alone with all that is said of it.
+    // A file stays as it is, with everything that describes it.
     if disposition.isFile { return PartHeader(name: disposition.name, content: .file) }
     if let place = fields.transferEncoding { try checkTransferEncoding(body, place) }
     guard let place = fields.type else { return PartHeader(name: disposition.name, content: .text) }
@@ -139,7 +139,7 @@ struct PartHeader {
     throw ContentFault("expected a Content-Disposition in the header of a part, found none", offset: begin)
   }
 
-  /// The three that leave bytes as they are.
+  /// The three encodings that leave bytes unchanged.
   private static func checkTransferEncoding(_ body: Span<UInt8>, _ value: Range<Int>) throws(ContentFault) {
     if body.equals(value, ignoringCase: "7bit") || body.equals(value, ignoringCase: "8bit") { return }
     if body.equals(value, ignoringCase: "binary") { return }
@@ -154,7 +154,7 @@ struct PartHeader {
     guard let type = MediaType(value) else {
       throw ContentFault("expected a media type, found \(Seen.text(value))", offset: place.lowerBound)
     }
-    // Parts within a part were how several files of one field used to be sent (RFC 7578, 4.3).
+    // Nested parts were once used to send several files of one field (RFC 7578, 4.3).
     if value.equals(type.type, ignoringCase: "multipart") {
       throw ContentFault("expected a value, found parts within a part", offset: place.lowerBound)
     }

@@ -1,7 +1,8 @@
-// Parameters in a query or a form, to the byte as AFNetworking 3 and 4 write them (AFQueryStringFromParameters), unless a
-// style says otherwise.
+// Parameters in a query or a form, byte for byte as AFNetworking 3 and 4 write them (AFQueryStringFromParameters),
+// unless a style says otherwise.
 //
-// The field of a pair, brackets and all, is percent-encoded as one text, so that `a[b]` becomes `a%5Bb%5D`. Tests: QueryEncodingTests; fuzzed by Queries.
+// The name of a pair is percent-encoded as one text including its brackets, so `a[b]` becomes `a%5Bb%5D`.
+// Tests: QueryEncodingTests; fuzzed by Queries.
 
 import Bytes
 
@@ -12,7 +13,7 @@ public enum QueryEncoding {
     encode(style.pairs(parameters), style.space)
   }
 
-  /// Pairs in whatever encoding their texts are in.
+  /// Pairs, whatever the encoding of their texts.
   static func encode(_ pairs: [QueryPair], _ space: QueryStyle.Space) -> [UInt8] {
     var out: [UInt8] = []
     for pair in pairs {
@@ -27,8 +28,8 @@ public enum QueryEncoding {
     return out
   }
 
-  /// Writes the target of a request with `query` behind its own query and before a fragment. Where there is a question
-  /// mark already `&` goes between, even if nothing follows it: NSURL's query is then empty, and not nil.
+  /// Writes the target of a request with `query` after its own query and before a fragment. If there is a question mark
+  /// already, `&` is put between, even if nothing follows it: then NSURL's query is empty and not nil.
   public static func append(query: [UInt8], to target: Span<UInt8>, into out: inout ByteBuffer) {
     let end = target.firstIndex(of: UInt8(ascii: "#")) ?? target.count
     let resource = target.extracting(0..<end)
@@ -43,9 +44,9 @@ public enum QueryEncoding {
 
 /// An application/x-www-form-urlencoded body.
 public enum FormBody {
-  /// Writes `body`, then the pairs of `encoded`. A key that is in both comes twice: which of them counts is for the
-  /// server to say. A body that ends with `&` gets no second one, as an empty pair means nothing to a lenient server
-  /// and may be a fault to a strict one.
+  /// Writes `body`, then the pairs of `encoded`. A key that is in both occurs twice; the server decides which one
+  /// counts. If a body ends with `&`, no second one is added: an empty pair means nothing to a lenient server and may
+  /// be a fault to a strict one.
   public static func merge(encoded: [UInt8], into body: Span<UInt8>, to out: inout ByteBuffer) {
     out.append(body)
     if encoded.isEmpty { return }
@@ -55,7 +56,7 @@ public enum FormBody {
 }
 
 extension [UInt8] {
-  /// Appends bytes with all but the unreserved ones as `%` and two digits, and spaces as the style has them.
+  /// Appends bytes, all except the unreserved ones as `%` and two digits. The style decides how spaces are written.
   fileprivate mutating func append(encoded bytes: [UInt8], _ space: QueryStyle.Space) {
     for byte in bytes {
       if byte.isUnreserved {
@@ -72,8 +73,8 @@ extension [UInt8] {
 }
 
 extension UInt8 {
-  /// What AFPercentEscapedStringFromString leaves alone: the unreserved characters of RFC 3986, 2.3, and of its
-  /// reserved ones `/` and `?`, which a query may hold (3.4). As two masks of 64 bits.
+  /// The bytes that AFPercentEscapedStringFromString does not encode: the unreserved characters of RFC 3986, 2.3, and
+  /// the reserved characters `/` and `?`, which a query may contain (3.4). Two masks of 64 bits.
   fileprivate var isUnreserved: Bool {
     // - . / 0-9 ?  |  A-Z _ a-z ~
     let low: UInt64 = 0x83ff_e000_0000_0000

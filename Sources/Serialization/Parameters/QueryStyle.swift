@@ -1,19 +1,19 @@
-// How a tree of parameters becomes pairs of names and values: in queries, forms and the parts of multipart bodies.
+// How a tree of parameters becomes pairs of names and values, in queries, forms and the parts of multipart bodies.
 //
-// AFNetworking has one style, which is the default here; servers read others. The names of pairs are texts with their
-// brackets in place: whoever writes them escapes them. Tests: QueryStyleTests, QueryEncodingTests; fuzzed by Queries.
+// AFNetworking has one style, which is the default here; servers expect others. The names of pairs are plain texts with
+// brackets, which the writer escapes. Tests: QueryStyleTests, QueryEncodingTests; fuzzed by Queries.
 
 /// `query_style`: how arrays, booleans and spaces are written. The default is AFNetworking's.
 public struct QueryStyle: Sendable, Equatable {
   /// The elements of an array `a`.
   public enum Arrays: String, Sendable, CaseIterable {
-    /// `a[]=1&a[]=2`, AFNetworking's for an NSArray.
+    /// `a[]=1&a[]=2`, as AFNetworking writes an NSArray.
     case brackets
-    /// `a=1&a=2`, AFNetworking's for an NSSet.
+    /// `a=1&a=2`, as AFNetworking writes an NSSet.
     case `repeat`
     /// `a[0]=1&a[1]=2`
     case indices
-    /// `a=1,2`. A comma within an element is percent-encoded. It has no way to write a table or an array in an array.
+    /// `a=1,2`. A comma within an element is percent-encoded. Tables and arrays within an array cannot be written.
     case comma
   }
 
@@ -46,8 +46,8 @@ public struct QueryStyle: Sendable, Equatable {
     }
   }
 
-  /// The pairs of a tree: dictionaries as `a[b]` with their keys sorted by code point, arrays in order. Containers that
-  /// are empty leave no trace. Goes as deep as the tree, whose depth its reader has bounded.
+  /// The pairs of a tree: dictionaries as `a[b]` with keys sorted by code point, arrays in order. Empty containers are
+  /// left out. This recurses as deep as the tree, whose reader has limited its depth.
   func pairs(_ parameters: [ParameterEntry]) -> [QueryPair] {
     var list = PairList(style: self)
     list.add(parameters, of: nil)
@@ -57,12 +57,12 @@ public struct QueryStyle: Sendable, Equatable {
 
 /// A pair of a query or form, not escaped, in UTF-8 or another encoding.
 struct QueryPair: Equatable {
-  /// Brackets and all.
+  /// Including brackets.
   let name: [UInt8]
-  /// More than one, or one that is an array's: to be written with commas between.
+  /// Several values, or one that belongs to an array. They are written with commas between them.
   let values: [[UInt8]]
 
-  /// The same in this encoding; nil where it does not have a character of it.
+  /// The same in this encoding; nil if the encoding lacks one of its characters.
   func encoded(_ encoding: TextEncoding) -> QueryPair? {
     guard let name = try? encoding.encode(name).get() else { return nil }
     let values = values.compactMap { try? encoding.encode($0).get() }
@@ -76,9 +76,9 @@ private struct PairList {
 
   init(style: QueryStyle) { self.style = style }
 
-  /// The keys of the root stand bare, those of a table between brackets.
+  /// The keys of the root are bare, those of a table are between brackets.
   mutating func add(_ entries: [ParameterEntry], of table: [UInt8]?) {
-    // The bytes of UTF-8 sort as the code points do.
+    // UTF-8 bytes sort in the order of code points.
     for entry in entries.sorted(by: { $0.key.lexicographicallyPrecedes($1.key) }) {
       add(entry.value, table.map { $0 + "[".utf8 + entry.key + "]".utf8 } ?? entry.key)
     }
@@ -98,13 +98,13 @@ private struct PairList {
     case .indices: for (index, element) in elements.enumerated() { add(element, name + "[\(index)]".utf8) }
     case .repeat: for element in elements { add(element, name) }
     case .comma:
-      // The reader of the configuration refuses containers here. Of a form that holds some nothing may get lost.
+      // The configuration reader rejects containers here. If a form has some, nothing may be lost.
       if elements.contains(where: \.isContainer) { return elements.forEach { add($0, name) } }
       if !elements.isEmpty { pairs.append(QueryPair(name: name, values: elements.map(text))) }
     }
   }
 
-  /// What a value that is no container is written as.
+  /// The text of a value that is not a container.
   private func text(_ value: ParameterValue) -> [UInt8] {
     switch value {
     case .string(let text): text
@@ -119,7 +119,7 @@ private struct PairList {
     }
   }
 
-  /// The shortest decimal that reads back, as `description` has it; of a whole number without its `.0`.
+  /// The shortest decimal that reads back as the same number, as in `description`. A whole number loses its `.0`.
   private func decimal(_ number: Double) -> [UInt8] {
     let text = number.description
     return Array((text.hasSuffix(".0") ? text.dropLast(2) : text[...]).utf8)

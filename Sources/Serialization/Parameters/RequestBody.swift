@@ -1,5 +1,5 @@
-// What a request serializer does to the body of a request: nothing, a body where there was none, or the body written anew,
-// with the parameters merged into it and a form turned into JSON or a property list.
+// What a request serializer does to the body of a request: nothing, make one, or rewrite it. A rewrite merges the
+// parameters into it and converts a form to JSON or a property list.
 //
 //   the head → work → nothing | made | held → … the body … → rewrite → a new body and its type
 //                         └ conflict                            └ conflict
@@ -18,7 +18,7 @@ public struct SerializationConflict: Error, Equatable, Sendable {
   }
 
   public let subject: Subject
-  /// A sentence: what was expected, what was seen.
+  /// A sentence: what was expected and what was seen.
   public let detail: String
 
   init(_ subject: Subject, _ detail: String) {
@@ -27,38 +27,38 @@ public struct SerializationConflict: Error, Equatable, Sendable {
   }
 }
 
-/// What has to be done to the body of a request.
+/// What must be done to the body of a request.
 public enum BodyWork: Equatable, Sendable {
   case nothing
-  /// There is none: `RequestSerialization.body` is sent.
+  /// There is no body: `RequestSerialization.body` is sent.
   case made
-  /// It has to be held and given to `rewrite`.
+  /// It must be held and given to `rewrite`.
   case held
   case conflict(SerializationConflict)
 }
 
-/// How a body was written anew.
+/// How a body was rewritten.
 public enum RewrittenBody: Equatable, Sendable {
   /// It keeps its type.
   case ofSameType
-  /// It is of the serializer's type now.
+  /// It now has the serializer's type.
   case ofSerializersType
 }
 
 extension RequestSerialization {
-  /// What a body is, as its Content-Type says.
+  /// The kind of a body, according to its Content-Type.
   private enum BodyType {
     case form, multipart, json, plist, other
   }
 
-  /// Whether parameters of a request with this method go into its query.
+  /// Whether the parameters of a request with this method go into its query.
   public func isInURI(_ method: Span<UInt8>) -> Bool {
     for name in methodsInURI where name.span.equals(method) { return true }
     return false
   }
 
-  /// What has to be done to a request's body. Method and Content-Type are where they stand in `head`; the type is nil where
-  /// the field is not there, or comes twice. `contentLength` is nil where only its end shows it.
+  /// What must be done to a request's body. Method and Content-Type are ranges in `head`; the type is nil if the field
+  /// is missing or occurs twice. `contentLength` is nil if the length is only known at the end.
   public func work(
     _ head: Span<UInt8>, method: Range<Int>, contentType: Range<Int>?, contentLength: UInt64?, isCoded: Bool,
     limits: ContentLimits
@@ -76,9 +76,10 @@ extension RequestSerialization {
     if isCoded {
       return .conflict(SerializationConflict(.type, "Expected a body without Content-Encoding, seen one with it."))
     }
-    // Whether there is a body at all only its end shows; without one there is nothing that is of the wrong type.
+    // Only its end shows whether there is a body at all. Without one, nothing has the wrong type.
     if contentLength == nil, contentType == nil, merges { return .held }
-    // What is not transcoded is merged: into a multipart body whatever the serializer, as AFNetworking's all do.
+    // A body that is not transcoded is merged. For a multipart body any serializer does this, as all of AFNetworking's
+    // do.
     if !transcodesThis, type != ownType, type != .multipart {
       let seen = MediaType.shown(contentType, in: head)
       return .conflict(
@@ -90,13 +91,13 @@ extension RequestSerialization {
     return .held
   }
 
-  /// The conflict of a body that turns out longer than what may be held.
+  /// The conflict if a body turns out longer than what may be held.
   public func tooLarge(_ seen: String, _ limits: ContentLimits) -> SerializationConflict {
     SerializationConflict(.size, "Expected a body of at most \(limits.heldBytes) bytes, seen \(seen).")
   }
 
-  /// Writes a whole body anew, behind what `out` holds: with the parameters unless they stand in the query, and in the format of the
-  /// serializer where it transcodes.
+  /// Appends the rewritten body to `out`: with the parameters unless they are in the query, and in the serializer's
+  /// format if it transcodes.
   public func rewrite(
     _ body: Span<UInt8>, _ head: Span<UInt8>, method: Range<Int>, contentType: Range<Int>?, limits: ContentLimits,
     to out: inout ByteBuffer
@@ -211,7 +212,7 @@ extension RequestSerialization {
     }
   }
 
-  /// The body of the parameters alone, in the encoding that the type names where the client has one.
+  /// A body with only the parameters, in the encoding that the client's type names, if it has one.
   public func madeBody(_ contentType: Range<Int>?, in head: Span<UInt8>) -> [UInt8] {
     guard format == .http, encoding != nil, case .success(nil) = formEncoding(contentType, in: head) else {
       return body
@@ -219,8 +220,8 @@ extension RequestSerialization {
     return utf8Query
   }
 
-  /// The encoding of a form with this type: UTF-8, which is nil, where it says so, else the rule's. A form in a third one
-  /// can be neither read nor added to. Where the rule is silent a charset is not looked at.
+  /// The encoding of a form with this type: UTF-8 (nil) if the type says so, otherwise the rule's. A form in a third
+  /// encoding can be neither read nor extended. If the rule has no encoding, the charset is ignored.
   private func formEncoding(
     _ contentType: Range<Int>?, in head: Span<UInt8>
   ) -> Result<TextEncoding?, SerializationConflict> {
@@ -271,7 +272,7 @@ extension RequestSerialization {
     return .other
   }
 
-  /// What says that it is a form and is malformed behind that is a form that cannot be read, and not something else.
+  /// A malformed type that begins like that of a form counts as an unreadable form, not as another type.
   private static func malformedType(_ value: Span<UInt8>) -> BodyType {
     func begins(_ name: StaticString) -> Bool {
       value.count >= name.utf8CodeUnitCount && value.equals(0..<name.utf8CodeUnitCount, ignoringCase: name)

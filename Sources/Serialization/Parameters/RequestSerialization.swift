@@ -1,30 +1,30 @@
-// What [rule.request] says of parameters and bodies, encoded once when the policy is read.
+// The parameters and bodies of [rule.request], encoded once when the policy is read.
 
 import Bytes
 
-/// How the parameters of a rule, and forms that are re-encoded, are written: AFHTTPRequestSerializer and its kin.
+/// How the parameters of a rule and re-encoded forms are written: AFHTTPRequestSerializer and its subclasses.
 public struct RequestSerialization: Sendable {
   public enum Format: String, Sendable, CaseIterable { case http, json, plist }
 
-  /// What becomes of a request whose body cannot be merged or re-encoded.
+  /// What happens to a request whose body cannot be merged or re-encoded.
   public enum ConflictReaction: String, Sendable, CaseIterable { case reject, pass }
 
   public let format: Format
   public let parameters: [ParameterEntry]
   /// Methods whose parameters go into the query. Case-sensitive (RFC 9110, 9.1).
   public let methodsInURI: [[UInt8]]
-  /// A form body is re-encoded by the serializer.
+  /// The serializer re-encodes a form body.
   public let transcodes: Bool
   public let onConflict: ConflictReaction
-  /// How parameters are written into queries and forms, and arrays of forms are read.
+  /// How parameters are written into queries and forms, and how arrays in forms are read.
   public let style: QueryStyle
-  /// Of parameters in queries and forms, and of forms that are read; nil is UTF-8.
+  /// The encoding of parameters in queries and forms, and of forms that are read; nil is UTF-8.
   public let encoding: TextEncoding?
-  /// The parameters as parts of a multipart body have them.
+  /// The parameters for the parts of a multipart body.
   let pairs: [QueryPair]
   /// The parameters as a query, percent-encoded.
   public let query: [UInt8]
-  /// The same from UTF-8, for a form that says that it is in it.
+  /// The same in UTF-8, for a form that declares UTF-8.
   let utf8Query: [UInt8]
   /// The parameters as a body of their own.
   public let body: [UInt8]
@@ -42,7 +42,7 @@ public struct RequestSerialization: Sendable {
     self.style = style
     self.encoding = encoding
     let texts = style.pairs(parameters)
-    // The reader of the configuration refuses what the encoding does not have.
+    // The configuration reader rejects what the encoding cannot represent.
     pairs = encoding.map { encoding in texts.compactMap { $0.encoded(encoding) } } ?? texts
     query = QueryEncoding.encode(pairs, style.space)
     utf8Query = encoding == nil ? query : QueryEncoding.encode(texts, style.space)
@@ -59,7 +59,8 @@ public struct RequestSerialization: Sendable {
     return body.bytes.array
   }
 
-  /// What a body that the serializer makes is. AFNetworking 2 names the charset of a form, later ones know UTF-8 only.
+  /// The type of a body that the serializer makes. AFNetworking 2 adds the charset of a form; later versions only
+  /// support UTF-8.
   public var contentType: [UInt8] {
     switch format {
     case .http: encoding.map { Self.formType + "; charset=\($0.name)".utf8 } ?? Self.formType
@@ -78,6 +79,6 @@ public struct RequestSerialization: Sendable {
   /// HTTPMethodsEncodingParametersInURI of AFNetworking.
   public static let standardMethodsInURI = ["GET", "HEAD", "DELETE"]
 
-  /// Whether it leaves every request as it is.
+  /// Whether it changes no request.
   public var isNothing: Bool { parameters.isEmpty && !transcodes }
 }

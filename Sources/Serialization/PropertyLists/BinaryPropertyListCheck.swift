@@ -1,25 +1,25 @@
-// Whether a binary property list is one, in time that is linear in its bytes.
+// Checks a binary property list, in time that is linear in its bytes.
 //
-// Three walks. Each object is looked at once, where it lies, and objects that overlap are refused, so that a table may
-// not make one long object many. Then the keys of the dictionaries are compared, by numbers that equal texts share.
-// Then the containers are followed from the top, each once: its height is kept for the next who names it, so that
-// elements which are shared at every level cost no more than their bytes. Tests: BinaryPropertyListTests.
+// There are three passes. The first checks each object once, where it lies; overlapping objects are rejected, so a
+// table cannot turn one long object into many. The second compares the keys of the dictionaries, by numbers that equal
+// texts share. The third follows the containers from the top, each once. It stores the height of each for later
+// references, so elements that are shared at every level cost no more than their bytes. Tests: BinaryPropertyListTests.
 
 import Bytes
 
 struct BinaryPropertyListCheck {
-  /// How far the walk from the top has come with an object.
+  /// The state of an object in the pass from the top.
   private enum State {
     static let unseen: UInt16 = 0
     static let open: UInt16 = .max
-    // Between them: the height, 1 for an object that holds no other.
+    // Between them: the height, 1 for an object without elements.
   }
 
-  /// A container on the way from the top.
+  /// A container on the path from the top.
   private struct Step {
     let index: Int
     let object: BinaryPropertyListObject
-    /// The reference that is looked at next.
+    /// The next reference to follow.
     var next: Int
     var height: UInt16 = 1
   }
@@ -65,7 +65,7 @@ struct BinaryPropertyListCheck {
     switch object.form {
     case .boolean, .data, .real: return nil
     case .integer:
-      // The form of 16 bytes holds what 8 signed ones cannot: up to 2^64 - 1.
+      // The form of 16 bytes is for values that 8 signed bytes cannot represent: up to 2^64 - 1.
       guard size == 16 else { return nil }
       let (high, low) = (body.unsigned(at: from, bytes: 8), body.unsigned(at: from + 8, bytes: 8))
       if high == 0 || high == .max && low >> 63 == 1 { return nil }
@@ -111,10 +111,10 @@ struct BinaryPropertyListCheck {
   // MARK: Keys
 
   private func faultOfKeys(_ body: Span<UInt8>) -> ContentFault? {
-    /// Number of the text of each object that is a key, from 1.
+    /// The number of the text of each object that is a key, from 1.
     var numberOfObject = [UInt32](repeating: 0, count: layout.objectCount)
     var numberOfText: [[UInt8]: UInt32] = [:]
-    /// The last dictionary, from 1, that each text was a key of.
+    /// The last dictionary, from 1, that had each text as a key.
     var dictionaryOfText = [0]
     for index in 0..<layout.objectCount {
       guard case .success(let object) = layout.object(index, in: body), object.form == .dictionary else { continue }
@@ -165,7 +165,7 @@ struct BinaryPropertyListCheck {
     return nil
   }
 
-  /// Steps into a container; any other object is done with.
+  /// Enters a container; any other object is finished.
   private mutating func enter(_ index: Int, _ path: inout [Step], _ body: Span<UInt8>) -> ContentFault? {
     guard case .success(let object) = layout.object(index, in: body) else { return nil }
     guard path.count < PropertyListCheck.deepestNesting else { return tooDeep(object) }
@@ -176,12 +176,12 @@ struct BinaryPropertyListCheck {
       return nil
     }
     states[index] = State.open
-    // Keys are strings, which hold nothing.
+    // Keys are strings, which have no elements.
     path.append(Step(index: index, object: object, next: object.form == .dictionary ? members : 0))
     return nil
   }
 
-  /// The innermost container holds something of this height.
+  /// The innermost container has an element of this height.
   private func raise(_ path: inout [Step], above height: UInt16) {
     guard let last = path.indices.last else { return }
     path[last].height = max(path[last].height, height + 1)

@@ -1,27 +1,27 @@
-// Where the objects of a binary property list lie (`bplist00`, CFBinaryPList.c of Apple's CoreFoundation).
+// The layout of a binary property list (`bplist00`, CFBinaryPList.c of Apple's CoreFoundation).
 //
-// Eight bytes of signature, the objects, a table of where each object begins, a trailer of 32 bytes that says where the
-// table is. A container names its elements by their numbers in the table. Every number is checked before it is used.
-// Tests: BinaryPropertyListTests.
+// It has eight bytes of signature, the objects, a table with the position of each object, and a trailer of 32 bytes
+// with the position of the table. A container refers to its elements by their numbers in the table. Every number is
+// checked before use. Tests: BinaryPropertyListTests.
 
 import Bytes
 
-/// What the trailer says, all of it within bounds.
+/// The values of the trailer, all within bounds.
 struct BinaryPropertyListLayout {
   static let signature: StaticString = "bplist00"
   static let signatureBytes = 8
   static let trailerBytes = 32
 
-  /// Size of an entry of the table, 1 … 8.
+  /// The size of a table entry, 1 … 8.
   let offsetBytes: Int
-  /// Size of the number of an object, 1 … 8.
+  /// The size of an object number, 1 … 8.
   let referenceBytes: Int
   let objectCount: Int
   let topObject: Int
   /// Where the table begins and the objects end.
   let tableStart: Int
 
-  /// Whether a body means to be a binary property list, of whatever version.
+  /// Whether a body claims to be a binary property list, of any version.
   static func isAnnounced(by body: Span<UInt8>) -> Bool { body.count >= 6 && body.equals(0..<6, "bplist") }
 
   static func read(_ body: Span<UInt8>) -> Result<BinaryPropertyListLayout, ContentFault> {
@@ -45,7 +45,7 @@ struct BinaryPropertyListLayout {
     guard table > UInt64(signatureBytes), table < UInt64(trailer) else {
       return .failure(ContentFault("expected the table between the objects and the trailer", offset: trailer + 24))
     }
-    // The table is all that lies between the objects and the trailer, so that its size tells the number of objects.
+    // The table fills the space between the objects and the trailer, so its size gives the number of objects.
     let (size, overflows) = count.multipliedReportingOverflow(by: UInt64(offsetBytes))
     guard !overflows, size == UInt64(trailer) - table else {
       return .failure(
@@ -61,7 +61,7 @@ struct BinaryPropertyListLayout {
   }
 }
 
-/// One object where it lies.
+/// One object, where it lies.
 struct BinaryPropertyListObject {
   enum Form {
     case boolean
@@ -79,7 +79,7 @@ struct BinaryPropertyListObject {
   }
 
   let form: Form
-  /// Where its marker is.
+  /// The position of its marker.
   let start: Int
   /// The bytes of the value, or the references; empty for a boolean.
   let contents: Range<Int>
@@ -102,7 +102,7 @@ struct BinaryPropertyListObject {
 extension BinaryPropertyListLayout {
   typealias Object = BinaryPropertyListObject
 
-  /// Object number `index`, which lies within the objects and is of a known form. What it holds is not looked at.
+  /// Object number `index`, which must be within the objects and of a known form. Its contents are not checked.
   func object(_ index: Int, in body: Span<UInt8>) -> Result<Object, ContentFault> {
     let entry = tableStart + index * offsetBytes
     let offset = body.unsigned(at: entry, bytes: offsetBytes)
@@ -128,12 +128,12 @@ extension BinaryPropertyListLayout {
     }
   }
 
-  /// Number `position` of the references in an array or a dictionary. It may be too large.
+  /// Reference number `position` of an array or a dictionary. It may be too large.
   func reference(_ position: Int, of object: Object, in body: Span<UInt8>) -> UInt64 {
     body.unsigned(at: object.contents.lowerBound + position * referenceBytes, bytes: referenceBytes)
   }
 
-  /// The elements of an array; the members of a dictionary.
+  /// The number of elements of an array, or of members of a dictionary.
   func count(of object: Object) -> Int {
     switch object.form {
     case .array: object.contents.count / referenceBytes
@@ -142,7 +142,7 @@ extension BinaryPropertyListLayout {
     }
   }
 
-  /// An object whose count is in the marker or, where that is 15, in the integer behind it.
+  /// An object whose count is in the marker, or in the integer after it if the marker has 15.
   private func counted(
     _ form: Object.Form, _ start: Int, _ body: Span<UInt8>, elementBytes: Int
   ) -> Result<Object, ContentFault> {

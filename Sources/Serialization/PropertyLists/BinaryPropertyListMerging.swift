@@ -1,8 +1,8 @@
-// Parameters added to a binary property list.
+// Adds parameters to a binary property list.
 //
-// The objects that the new root still needs are copied in their order, values as they are, containers with the new
-// numbers of their elements; the objects of the parameters come behind them. What nothing refers to any more is left
-// out, so that a value which a rule replaces does not travel on. Tests: PropertyListMergingTests.
+// The objects that the new root still needs are copied in their order: values unchanged, containers with the new
+// numbers of their elements. The objects of the parameters follow. Objects without a reference are left out, so a value
+// that a rule replaces is not sent. Tests: PropertyListMergingTests.
 
 import Bytes
 
@@ -10,7 +10,7 @@ struct BinaryPropertyListMerging: ~Copyable {
   /// An element of the new root.
   private enum Element {
     case kept(Int)
-    /// Position among the new objects.
+    /// The position among the new objects.
     case added(Int)
   }
 
@@ -18,7 +18,7 @@ struct BinaryPropertyListMerging: ~Copyable {
   private var keys: [Element] = []
   private var values: [Element] = []
   private var added = AddedObjects()
-  /// The new number of each object; 0, which is that of the root, where it is not needed.
+  /// The new number of each object; 0, the number of the root, if it is not needed.
   private var numbers: [UInt32]
   private var keptCount = 0
   private var offsets: [UInt32] = []
@@ -75,7 +75,7 @@ struct BinaryPropertyListMerging: ~Copyable {
 
   // MARK: Numbers
 
-  /// Gives a number to each object that the root leads to, in the order of the old numbers.
+  /// Numbers the objects that are reachable from the root, in the order of the old numbers.
   private mutating func numberKeptObjects(_ body: Span<UInt8>) {
     let isNeeded: UInt32 = 1
     var path: [Int] = []
@@ -181,7 +181,7 @@ struct BinaryPropertyListMerging: ~Copyable {
     let table = written.count
     let offsetBytes = Self.size(of: UInt64(table))
     for offset in offsets { write(UInt64(offset), bytes: offsetBytes) }
-    // Five bytes that mean nothing, and the version of the sort order, which nobody uses.
+    // Five bytes without a meaning, and the unused version of the sort order.
     write(0, bytes: 6)
     written.append(UInt8(offsetBytes))
     written.append(UInt8(referenceBytes))
@@ -201,7 +201,7 @@ struct BinaryPropertyListMerging: ~Copyable {
   }
 }
 
-/// The objects that parameters become, each container with the positions of its elements.
+/// The objects for the parameters, each container with the positions of its elements.
 private struct AddedObjects {
   enum Object {
     case string([UInt8])
@@ -215,13 +215,13 @@ private struct AddedObjects {
   private(set) var objects: [Object] = []
   private var pending: [ParameterValue] = []
 
-  /// The position that `value` will have.
+  /// Returns the position that `value` will have.
   mutating func append(_ value: ParameterValue) -> Int {
     pending.append(value)
     return pending.count - 1
   }
 
-  /// Makes objects of all values. Elements come behind the container that holds them, side by side.
+  /// Makes objects of all values. The elements of a container follow it, side by side.
   mutating func flatten() {
     while objects.count < pending.count {
       switch pending[objects.count] {

@@ -1,29 +1,30 @@
 // Whether a body is a property list, as XML or binary.
 //
-// No tree of values is made: PropertyListXMLReader follows the elements as Expat reads them, BinaryPropertyListCheck
-// the objects where they lie. Tests: PropertyListXMLTests, BinaryPropertyListTests, fuzzed as PropertyLists.
+// No tree of values is made. PropertyListXMLReader follows the elements as Expat reads them, and
+// BinaryPropertyListCheck checks the objects where they lie. Tests: PropertyListXMLTests, BinaryPropertyListTests,
+// fuzzed as PropertyLists.
 
 import Bytes
 
 public enum PropertyListCheck {
-  /// Most elements of XML, `plist` included, or objects of a binary list inside one another.
+  /// The most nested XML elements, including `plist`, or objects of a binary list.
   public static let deepestNesting = XMLParse.deepestNesting
 
-  /// The first fault of `body`, or nil where it is one property list: a binary one where it begins with `bplist`, else
-  /// one in XML.
+  /// The first fault of `body`; nil if it is one property list: a binary one if it begins with `bplist`, otherwise one
+  /// in XML.
   ///
   /// - Parameter charset: as for `XMLCheck`; a binary list has none.
   ///
-  /// Refused although some reader takes it: a key that comes twice in a dictionary, numbers and dates that are not
-  /// wholly what they should be, integers beyond 64 bits, text that is no Unicode, bytes that belong to nothing, lists
-  /// of OpenStep.
+  /// Rejected although some reader accepts it: a key that occurs twice in a dictionary, numbers and dates that are not
+  /// completely valid, integers beyond 64 bits, text that is not Unicode, bytes that belong to no object, and OpenStep
+  /// lists.
   public static func check(_ body: Span<UInt8>, charset: [UInt8]?) -> ContentFault? {
     if BinaryPropertyListLayout.isAnnounced(by: body) { return BinaryPropertyListCheck.check(body) }
     return PropertyListXMLReader.read(body, charset: charset, keeping: .nothing).fault
   }
 }
 
-/// What a value of a property list is.
+/// The kind of a value in a property list.
 public enum PropertyListKind: String, Sendable {
   case dictionary
   case array
@@ -33,10 +34,10 @@ public enum PropertyListKind: String, Sendable {
   case boolean
   case date
   case data
-  /// The reference of a keyed archive, in binary lists only.
+  /// The reference of a keyed archive; only in binary lists.
   case uid = "UID"
 
-  /// With its article, as a sentence names it.
+  /// With its article, for use in a sentence.
   public var words: String {
     switch self {
     case .array, .integer: "an \(rawValue)"

@@ -1,26 +1,26 @@
-// Parameters added to the dictionary that a property list is.
+// Adds parameters to a property list whose root is a dictionary.
 //
-// A list of XML keeps its text, whatever its encoding: only the values that are replaced and the place before the end
-// of the dictionary change. A binary one is laid out anew by BinaryPropertyListMerging. Tests:
-// PropertyListMergingTests, fuzzed as PropertyLists.
+// An XML list keeps its text, in any encoding: only replaced values and the place before the end of the dictionary
+// change. A binary list is written again by BinaryPropertyListMerging. Tests: PropertyListMergingTests, fuzzed as
+// PropertyLists.
 
 import Bytes
 
-/// What came of a merge.
+/// The result of a merge.
 public enum PropertyListMergeOutcome: Equatable, Sendable {
   case merged
-  /// The list is something else, which no member can be added to.
+  /// The root is something else, to which no member can be added.
   case notADictionary(PropertyListKind)
   case invalid(ContentFault)
 }
 
 public enum PropertyListMerging {
-  /// Appends `body` with `parameters` as members of its root dictionary. Where a key is there already its value is
-  /// replaced where it stands; new members come last. All other values stay what they are: in XML to the letter, in its
-  /// encoding; in a binary list to the byte. Unless the answer is `merged`, nothing is appended.
+  /// Appends `body` with `parameters` as members of its root dictionary. The value of an existing key is replaced in
+  /// place; new members come last. All other values stay the same: in XML to the letter, in its encoding; in a binary
+  /// list to the byte. Nothing is appended unless the result is `merged`.
   ///
   /// - Parameters:
-  ///   - parameters: no key twice, and nothing that `PropertyListWriting.fault(in:)` finds.
+  ///   - parameters: no key twice, and nothing that `PropertyListWriting.fault(in:)` reports.
   ///   - charset: as for `PropertyListCheck`.
   public static func merge(
     _ parameters: [ParameterEntry], into body: Span<UInt8>, charset: [UInt8]?, to out: inout ByteBuffer
@@ -60,7 +60,7 @@ public enum PropertyListMerging {
   }
 }
 
-/// Puts ASCII, or UTF-8 where the document is in it, into a document of any encoding.
+/// Inserts ASCII into a document of any encoding, or UTF-8 if the document is UTF-8.
 private struct Insertion: ~Copyable {
   private enum Unit {
     case oneByte

@@ -1,5 +1,5 @@
-// The texts of numbers, dates and data in a property list of XML. Each is taken whole or not at all, without space
-// around it. Tests: PropertyListTextTests.
+// The texts of numbers, dates and data in an XML property list. Each must be valid as a whole, without space around it.
+// Tests: PropertyListTextTests.
 
 import Bytes
 
@@ -7,7 +7,7 @@ enum PropertyListText {
   /// White space of XML (production 3).
   static func isSpace(_ byte: UInt8) -> Bool { byte == 0x20 || byte == 0x0a || byte == 0x0d || byte == 0x09 }
 
-  /// A sign and decimal digits, or 0x and hexadecimal ones; from -2^63 to 2^64 - 1.
+  /// A sign and decimal digits, or 0x and hexadecimal digits; from -2^63 to 2^64 - 1.
   static func faultOfInteger(_ text: Span<UInt8>) -> String? {
     var at = signEnd(text)
     let isNegative = at == 1 && text[0] == UInt8(ascii: "-")
@@ -28,7 +28,7 @@ enum PropertyListText {
     return nil
   }
 
-  /// A sign, digits, a fraction, an exponent; or what programs write for what is no number.
+  /// A sign, digits, a fraction, an exponent; or what programs write for infinity and NaN.
   static func faultOfReal(_ text: Span<UInt8>) -> String? {
     var at = signEnd(text)
     for word in ["nan", "inf", "infinity"] as [StaticString]
@@ -72,7 +72,7 @@ enum PropertyListText {
 
   private static func signEnd(_ text: Span<UInt8>) -> Int { text.count > 0 && isSign(text[0]) ? 1 : 0 }
 
-  /// Behind the digits at `start`; nil where there are none.
+  /// The position after the digits at `start`; nil if there are none.
   private static func digitsEnd(_ text: Span<UInt8>, from start: Int) -> Int? {
     var end = start
     while end < text.count, text[end].isASCIIDigit { end += 1 }
@@ -97,11 +97,11 @@ enum PropertyListText {
   }
 }
 
-/// Base64 (RFC 4648, 4) that comes in pieces, with white space anywhere.
+/// Base64 (RFC 4648, 4) that arrives in pieces, with white space anywhere.
 struct Base64Text {
   private var digits = 0
   private var padding = 0
-  /// Of the last digit: which of its bits fall away where padding follows.
+  /// The last digit: padding discards some of its bits.
   private var lastDigit: UInt8 = 0
 
   /// What is wrong with the byte at `index`, or nil.

@@ -1,13 +1,14 @@
-// Parameters as a property list of XML, as NSPropertyListSerialization lays it out. Tests: PropertyListWritingTests.
+// Writes parameters as an XML property list, in the layout of NSPropertyListSerialization.
+// Tests: PropertyListWritingTests.
 
 import Bytes
 
 public enum PropertyListWriting {
-  /// Most arrays and dictionaries inside one another below a parameter, so that what is written can be read: around
-  /// them stand `plist` and the root dictionary, in the innermost a value.
+  /// The most nested arrays and dictionaries below a parameter, so that the result can be read again. Three levels are
+  /// added: `plist` and the root dictionary around them, and a value inside the innermost.
   static let deepestNesting = PropertyListCheck.deepestNesting - 3
 
-  /// Appends a property list of the dictionary `parameters`, keys in their order. Ask `fault(in:)` first.
+  /// Appends a property list of the dictionary `parameters`, keys in their order. Check `fault(in:)` first.
   public static func write(_ parameters: [ParameterEntry], to out: inout ByteBuffer) {
     out.append("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n")
     out.append("<!DOCTYPE plist PUBLIC \"-//Apple//DTD PLIST 1.0//EN\" ")
@@ -16,18 +17,18 @@ public enum PropertyListWriting {
     out.append("\n</plist>\n")
   }
 
-  /// What no property list of XML can carry in `parameters`, as a clause that names the key, or nil: characters that
-  /// XML 1.0 has no form for, what is no UTF-8, reals that are no number, too deep a nesting.
+  /// What an XML property list cannot represent in `parameters`, as a clause that names the key, or nil: characters
+  /// that XML 1.0 does not allow, bytes that are not UTF-8, reals that are not finite, nesting that is too deep.
   public static func fault(in parameters: [ParameterEntry]) -> String? { fault(in: .dictionary(parameters), depth: 0) }
 
   /// How characters beyond ASCII are written.
   enum Text {
     case utf8
-    /// As references, which any encoding can carry.
+    /// As references, which work in any encoding.
     case references
   }
 
-  /// A key, its value and a line feed behind each.
+  /// A key and its value, each followed by a line feed.
   static func writeMember(_ entry: ParameterEntry, tabs: Int, in text: Text, to out: inout ByteBuffer) {
     writeTabs(tabs, to: &out)
     writeElement("key", entry.key, in: text, to: &out)
@@ -37,7 +38,7 @@ public enum PropertyListWriting {
     out.append(lineFeed)
   }
 
-  /// The element of a value, without white space around it. `tabs` stand before the lines that follow the first.
+  /// The element of a value, without white space around it. `tabs` are put before each line after the first.
   static func writeValue(_ value: ParameterValue, tabs: Int, in text: Text, to out: inout ByteBuffer) {
     switch value {
     case .string(let string): writeElement("string", string, in: text, to: &out)
@@ -92,7 +93,7 @@ public enum PropertyListWriting {
     case UInt8(ascii: "&"): out.append("&amp;")
     case UInt8(ascii: "<"): out.append("&lt;")
     case UInt8(ascii: ">"): out.append("&gt;")
-    // A reader takes a bare one for the end of a line, and makes it a line feed (XML 1.0, 2.11).
+    // A reader treats a bare CR as a line end, and makes it a line feed (XML 1.0, 2.11).
     case 0x0d: out.append("&#13;")
     default: out.append(byte)
     }
@@ -104,7 +105,7 @@ public enum PropertyListWriting {
     out.append(";")
   }
 
-  /// The shortest decimal that reads back as `real`; of a whole number only its digits.
+  /// The shortest decimal that reads back as `real`; for a whole number only its digits.
   private static func digits(of real: Double) -> [UInt8] {
     let digits = Array(String(real).utf8)
     return digits.ends(with: ".0") ? digits.dropLast(2) : digits

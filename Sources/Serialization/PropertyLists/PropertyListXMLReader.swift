@@ -1,7 +1,7 @@
-// A property list in XML, followed as Expat reads it (Apple's PropertyList-1.0.dtd).
+// Follows a property list in XML as Expat reads it (Apple's PropertyList-1.0.dtd).
 //
-// What is open is held on a stack: the containers as frames, an element with text as the leaf. Values are looked at and
-// forgotten; of the root dictionary its members' places may be kept, for a merge. Tests: PropertyListXMLTests.
+// Open elements are on a stack: the containers as frames, an element with text as the leaf. Values are checked and
+// forgotten. For a merge, the positions of the root dictionary's members are kept. Tests: PropertyListXMLTests.
 
 import Bytes
 
@@ -15,15 +15,15 @@ struct PropertyListXMLReader {
   struct Member {
     /// UTF-8.
     let key: [UInt8]
-    /// From the begin of the start tag to the end of the end tag, in the body.
+    /// From the beginning of the start tag to the end of the end tag, in the body.
     let value: Range<Int>
   }
 
-  /// The value within `plist`.
+  /// The value in `plist`.
   struct Root {
     let kind: PropertyListKind
     let startTag: Range<Int>
-    /// Empty where the start tag is an empty-element tag.
+    /// Empty if the start tag is an empty-element tag.
     let endTag: Range<Int>
   }
 
@@ -46,7 +46,7 @@ struct PropertyListXMLReader {
       }
     }
 
-    /// Of those that are a value.
+    /// The kind of value, for elements that are one.
     var kind: PropertyListKind? {
       switch self {
       case .plist, .key: nil
@@ -70,22 +70,22 @@ struct PropertyListXMLReader {
     }
   }
 
-  /// `plist`, or an array or a dictionary that is open.
+  /// `plist`, or an open array or dictionary.
   private struct Frame {
     let element: Element
     let startTag: Range<Int>
-    /// Of a dictionary.
+    /// For a dictionary.
     var keys: Set<[UInt8]> = []
     /// The key whose value comes next.
     var key: [UInt8]?
-    /// Of `plist`: its value has been.
+    /// For `plist`: it already has its value.
     var isFull = false
   }
 
   private let purpose: Purpose
   private var frames: [Frame] = []
   private var leaf: (element: Element, startTag: Range<Int>)?
-  /// What the leaf holds so far, where that matters.
+  /// The contents of the leaf so far, where they matter.
   private var text: [UInt8] = []
   private var base64 = Base64Text()
   private(set) var root: Root?
@@ -111,7 +111,7 @@ struct PropertyListXMLReader {
 
   private init(_ purpose: Purpose) { self.purpose = purpose }
 
-  /// Lists of OpenStep begin with a brace, a parenthesis, a quote or a comment. Data, `<0fbd77>`, is left to Expat.
+  /// OpenStep lists begin with a brace, a parenthesis, a quote or a comment. Data, `<0fbd77>`, is left to Expat.
   private static func faultOfOpenStep(_ body: Span<UInt8>) -> ContentFault? {
     for index in 0..<body.count where !PropertyListText.isSpace(body[index]) {
       guard [UInt8(ascii: "{"), UInt8(ascii: "("), UInt8(ascii: "\""), UInt8(ascii: "/")].contains(body[index])
@@ -125,7 +125,7 @@ struct PropertyListXMLReader {
 
   // MARK: Events
 
-  /// Entities and attributes that a list declares itself would be there for nothing but to hide what it holds.
+  /// Entities and attributes that a list declares itself would only serve to hide its contents.
   func internalSubsetStarted() -> XMLObjection? {
     XMLObjection("expected no declarations in the DOCTYPE of a property list")
   }
@@ -191,7 +191,7 @@ struct PropertyListXMLReader {
     XMLObjection("expected \(expected), found <\(FaultWords.quoted(name))>")
   }
 
-  /// What should stand here, where `element` may not.
+  /// What must be here instead if `element` is not allowed.
   private func expected(otherThan element: Element) -> String? {
     guard let frame = frames.last else { return element == .plist ? nil : "<plist> as the root element" }
     switch frame.element {
@@ -217,7 +217,7 @@ struct PropertyListXMLReader {
     return nil
   }
 
-  /// The text of a leaf as a whole; of a key also that it is the first of its name.
+  /// Checks the complete text of a leaf; for a key, also that it is the first with its name.
   private mutating func objection(toLeaf element: Element, _ startTag: Range<Int>) -> XMLObjection? {
     let text = self.text
     var reason: String?

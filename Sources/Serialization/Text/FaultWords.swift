@@ -1,13 +1,13 @@
-// How the reasons of faults speak of the bytes of a body: little of it, and only what any terminal shows. Tests:
-// XMLCheckTests.
+// How the reasons of faults show bytes of a body: only a few, and only characters that any terminal can show.
+// Tests: XMLCheckTests.
 
 import Bytes
 
 enum FaultWords {
-  /// Most characters of a name or an address that a reason quotes.
+  /// The most characters of a name or an address that a reason quotes.
   private static let longestQuotation = 32
 
-  /// As much of `text` as a message may show: printable ASCII, cut short.
+  /// As much of `text` as a message may show: printable ASCII, shortened.
   static func quoted(_ text: Span<UInt8>) -> String {
     var quoted = ""
     for index in 0..<min(text.count, longestQuotation) {

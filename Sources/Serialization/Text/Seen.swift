@@ -1,16 +1,16 @@
-// How faults name what was seen: a few printable characters, never more of a body that may hold secrets.
+// How faults show what was seen: a few printable characters at most, because a body may contain secrets.
 
 /// Words for bytes in the reasons of faults.
 enum Seen {
-  /// Most bytes that are quoted: enough to find the place by, too few to carry a password away.
+  /// The most bytes that are quoted: enough to find the place, too few to reveal a password.
   static let maximumQuotedBytes = 24
 
-  /// `'x'`, or `byte 0x0a` where it is not printable ASCII.
+  /// `'x'`, or `byte 0x0a` if it is not printable ASCII.
   static func byte(_ byte: UInt8) -> String {
     isPrintable(byte) ? "'\(Character(Unicode.Scalar(byte)))'" : "byte 0x\(hexadecimal(byte))"
   }
 
-  /// The byte at `index`, or `end` where there is none.
+  /// The byte at `index`, or `end` if there is none.
   static func byte(_ bytes: Span<UInt8>, at index: Int, orEnd end: String) -> String {
     index < bytes.count ? byte(bytes[index]) : end
   }

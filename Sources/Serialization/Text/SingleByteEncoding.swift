@@ -1,8 +1,8 @@
-// Encodings of one byte that Expat does not know, as the tables that Unicode and IANA give for them.
+// Single-byte encodings that Expat does not support, with the tables of Unicode and IANA.
 //
-// All are ASCII below 0x80. Those that XML is still written in beside UTF-8: Western, Central European and Cyrillic
-// Windows, and the Latin alphabets of ISO 8859 that add the euro, Turkish or Central European letters. Tests:
-// XMLEncodingTests.
+// All are ASCII below 0x80. They are the encodings besides UTF-8 in which XML is still written: Western, Central
+// European and Cyrillic Windows, and the Latin alphabets of ISO 8859 that add the euro, Turkish or Central European
+// letters. Tests: XMLEncodingTests.
 
 enum SingleByteEncoding: Equatable, Sendable {
   case windows1250
@@ -15,7 +15,7 @@ enum SingleByteEncoding: Equatable, Sendable {
   /// ISO-8859-15
   case latin9
 
-  /// The Unicode scalar that `byte` stands for; nil where it stands for nothing.
+  /// The Unicode scalar for `byte`; nil if it has none.
   func scalar(_ byte: UInt8) -> UInt16? {
     guard byte >= 0x80 else { return UInt16(byte) }
     let scalar =
@@ -30,7 +30,7 @@ enum SingleByteEncoding: Equatable, Sendable {
     return scalar == 0 ? nil : scalar
   }
 
-  // From 0x80 on; 0 where a byte stands for nothing.
+  // From 0x80 on; 0 if a byte has no character.
 
   private static let windows1250Table: [UInt16] = [
     0x20ac, 0x0000, 0x201a, 0x0000, 0x201e, 0x2026, 0x2020, 0x2021, 0x0000, 0x2030, 0x0160, 0x2039,
@@ -81,7 +81,7 @@ enum SingleByteEncoding: Equatable, Sendable {
     0x02dc, 0x2122, 0x0161, 0x203a, 0x0153, 0x0000, 0x017e, 0x0178,
   ]
 
-  // Where they differ from ISO-8859-1.
+  // The differences from ISO-8859-1.
 
   private static let latin5Table: [UInt8: UInt16] = [
     0xd0: 0x011e, 0xdd: 0x0130, 0xde: 0x015e, 0xf0: 0x011f, 0xfd: 0x0131, 0xfe: 0x015f,

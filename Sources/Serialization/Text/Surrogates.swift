@@ -1,10 +1,10 @@
-// Surrogates in UTF-16, which mean something in pairs only. Expat takes a high one with whatever follows it. Tests:
-// XMLEncodingTests, BinaryPropertyListTests.
+// Surrogates in UTF-16, which are only valid in pairs. Expat accepts a high one followed by anything.
+// Tests: XMLEncodingTests, BinaryPropertyListTests.
 
 import Bytes
 
 enum Surrogates {
-  /// Where in `range` the first one stands that has no partner. The last byte of an odd range is not looked at.
+  /// The position of the first unpaired one in `range`. The last byte of an odd range is ignored.
   static func firstAlone(_ body: Span<UInt8>, _ range: Range<Int>, bigEndian: Bool) -> Int? {
     let high = bigEndian ? 0 : 1
     var at = range.lowerBound
@@ -20,7 +20,7 @@ enum Surrogates {
     return nil
   }
 
-  /// The first fault of a text in UTF-16.
+  /// The first fault of a UTF-16 text.
   static func fault(in body: Span<UInt8>, bigEndian: Bool) -> ContentFault? {
     guard let offset = firstAlone(body, 0..<body.count, bigEndian: bigEndian) else { return nil }
     return ContentFault(reason, offset: offset, place: place(of: offset, in: body, bigEndian: bigEndian))

@@ -1,29 +1,29 @@
-// An encoding of text other than UTF-8, as iconv(3) knows it: AFNetworking's stringEncoding.
+// A text encoding other than UTF-8, as supported by iconv(3): AFNetworking's stringEncoding.
 //
-// glibc keeps most encodings in modules of their own, which it loads from files. They are loaded here, when a policy is
-// read, and stay loaded as long as the encoding is there: a conversion, in an event loop, opens no file. A descriptor that
-// converts has a state and belongs to one thread, so whoever converts opens one of its own. Tests: TextEncodingTests.
+// glibc has most encodings in separate modules, which it loads from files. They are loaded here, when a policy is read,
+// and stay loaded as long as the encoding exists: a conversion in an event loop must not open a file. A conversion
+// descriptor has a state and belongs to one thread, so each conversion opens its own. Tests: TextEncodingTests.
 
 import Bytes
 import CIconv
 
-/// An encoding in which the characters that forms are made of are what they are in ASCII.
+/// An encoding that represents the characters of form syntax as in ASCII.
 public final class TextEncoding: Sendable {
-  /// Longest name in bytes: twice the longest that is registered.
+  /// The longest name in bytes: twice the longest registered one.
   static let longestName = 80
 
   public enum Fault: Error, Equatable {
-    /// No name of an encoding.
+    /// Not the name of an encoding.
     case malformed
-    /// iconv(3) of this machine does not know it.
+    /// iconv(3) of this machine does not support it.
     case unknown
-    /// Letters, digits or separators of forms are other bytes in it, or can be others, as in UTF-16, EBCDIC and ISO-2022-JP.
+    /// Letters, digits or separators of forms are other bytes in it, or can be, as in UTF-16, EBCDIC and ISO-2022-JP.
     case notASCII
   }
 
-  /// As the configuration writes it.
+  /// As written in the configuration.
   public let name: String
-  /// They convert nothing, and keep glibc from unloading what it has loaded.
+  /// These convert nothing. They keep glibc from unloading its modules.
   private let anchors: [TextConverter.Descriptor]
 
   /// Looks an encoding up. It may read files.
@@ -37,7 +37,7 @@ public final class TextEncoding: Sendable {
         return .failure(.notASCII)
       }
     }
-    // An escape sequence after which letters are others: of what stands in a form nothing would be certain.
+    // After this escape sequence letters mean something else, so the syntax of a form would be uncertain.
     return encoding.decode(escape) == .success(escape) ? .success(encoding) : .failure(.notASCII)
   }
 
@@ -46,7 +46,7 @@ public final class TextEncoding: Sendable {
 
   private static let formCharacters = Array(
     "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789%&=+[],;. -_/?\"".utf8)
-  /// Of ISO 2022: what follows is JIS X 0208.
+  /// From ISO 2022: JIS X 0208 follows.
   private static let escape: [UInt8] = [0x1b, 0x24, 0x42]
   private static let utf8 = "UTF-8"
 
@@ -58,7 +58,7 @@ public final class TextEncoding: Sendable {
     anchors = [encoder, decoder]
   }
 
-  /// Whether `name` names this encoding, whatever its case.
+  /// Whether `name` is the name of this encoding, in any case.
   func isNamed(_ name: Span<UInt8>) -> Bool { name.string.lowercased() == self.name.lowercased() }
 
   /// A converter from this encoding to UTF-8.
@@ -67,17 +67,17 @@ public final class TextEncoding: Sendable {
     throw ContentFault("expected to convert from \(name), found no memory for it", offset: 0)
   }
 
-  /// A text of UTF-8 in this encoding; a failure is where a character begins that it does not have.
+  /// Converts UTF-8 text to this encoding. A failure has the position of a character that it lacks.
   func encode(_ text: [UInt8]) -> Result<[UInt8], UnfitText> { Self.convert(text, to: name, from: Self.utf8) }
 
-  /// A text of this encoding in UTF-8; a failure is where what stands there is no character.
+  /// Converts text in this encoding to UTF-8. A failure has the position of bytes that are not a character.
   func decode(_ text: [UInt8]) -> Result<[UInt8], UnfitText> { Self.convert(text, to: Self.utf8, from: name) }
 
-  /// Whether the encoding has each character of a text of UTF-8.
+  /// Whether the encoding has every character of a UTF-8 text.
   public func canEncode(_ text: [UInt8]) -> Bool { (try? encode(text).get()) != nil }
 
   private static func convert(_ text: [UInt8], to: String, from: String) -> Result<[UInt8], UnfitText> {
-    // It could be opened when the policy was read. Where it cannot now there is no memory left.
+    // It could be opened when the policy was read. If it cannot now, there is no memory left.
     guard let converter = TextConverter(to: to, from: from) else { return .failure(UnfitText(index: 0)) }
     return converter.convert(text)
   }
@@ -91,7 +91,7 @@ struct UnfitText: Error, Equatable {
 
 /// Converts texts one by one.
 final class TextConverter {
-  /// Of iconv(3); closed with the last reference to it.
+  /// A descriptor of iconv(3), closed with the last reference to it.
   final class Descriptor: Sendable {
     private let address: UInt
 
@@ -105,38 +105,38 @@ final class TextConverter {
     fileprivate var pointer: UnsafeMutableRawPointer? { unsafe UnsafeMutableRawPointer(bitPattern: address) }
   }
 
-  /// Room in bytes for each byte that is left, and for what switches a state: an estimate that saves steps, no limit.
+  /// The room for each remaining byte, and for a change of state, in bytes. An estimate that saves steps, not a limit.
   private static let growth = 3
   private static let least = 32
 
   private let descriptor: Descriptor
-  /// The encoding that is converted from.
+  /// The source encoding.
   let from: String
 
-  /// nil where an encoding is unknown.
+  /// nil if an encoding is unknown.
   init?(to: String, from: String) {
     guard let descriptor = Descriptor(to: to, from: from) else { return nil }
     self.descriptor = descriptor
     self.from = from
   }
 
-  /// Whether `name` names the encoding that is converted from, whatever its case.
+  /// Whether `name` is the name of the source encoding, in any case.
   func isFrom(_ name: Span<UInt8>) -> Bool { name.string.lowercased() == from.lowercased() }
 
-  /// A text in UTF-8, which it is already where there is no converter.
+  /// The text in UTF-8. Without a converter, it is UTF-8 already.
   static func utf8(_ text: [UInt8], by converter: TextConverter?) -> Result<[UInt8], UnfitText> {
     if let converter { return converter.convert(text) }
     guard let index = text.span.firstInvalidUTF8 else { return .success(text) }
     return .failure(UnfitText(index: index))
   }
 
-  /// The whole text; a failure is where what stands there cannot be converted.
+  /// Converts the whole text. A failure has the position of what cannot be converted.
   func convert(_ text: [UInt8]) -> Result<[UInt8], UnfitText> {
     unsafe ciconv_reset(descriptor.pointer)
     var out: [UInt8] = []
     var at = 0
     while true {
-      // The step behind the last byte writes what brings a state back to its beginning.
+      // After the last byte, one more step writes the sequence that resets the state.
       let isLast = at == text.count
       var room = [UInt8](repeating: 0, count: (text.count - at) * Self.growth + Self.least)
       var inLeft = text.count - at
@@ -166,7 +166,8 @@ final class TextConverter {
 }
 
 extension UInt8 {
-  /// Of the names in IANA's registry and in that of glibc; no slash, behind which iconv takes orders.
+  /// The characters of names in the registries of IANA and glibc. A slash is not allowed, because iconv reads options
+  /// after it.
   fileprivate var isEncodingNameCharacter: Bool {
     isASCIILetter || isASCIIDigit || "-._:+()".utf8.contains(self)
   }

@@ -1,11 +1,11 @@
-// UTF-8 by the letter of RFC 3629, 4, and the search for what stands out in a text, eight bytes at a time.
+// Strict UTF-8 (RFC 3629, 4), and a search for special bytes in a text, eight bytes at a time.
 //
-// Nearly every text is mostly plain ASCII: runs of it are passed over by the word, and only what is left is looked at
-// byte by byte. How it is tested: UTF8SequencesTests.
+// Almost every text is mostly plain ASCII. Runs of it are skipped word by word, and only the rest is examined byte by
+// byte. How it is tested: UTF8SequencesTests.
 
 extension Span where Element == UInt8 {
-  /// Index of the first byte at or behind `from` that does not stand for itself in a JSON string: a quote, a
-  /// backslash, a control character (below 0x20) or a byte above ASCII; `count` where there is none.
+  /// The index of the first byte from `from` on that must not be copied literally in a JSON string: a quote, a
+  /// backslash, a control character (below 0x20) or a byte above ASCII; `count` if there is none.
   func firstNotPlain(from: Int) -> Int {
     let ones: UInt64 = 0x0101_0101_0101_0101
     let highs: UInt64 = 0x8080_8080_8080_8080
@@ -16,7 +16,7 @@ extension Span where Element == UInt8 {
       let quote = (word ^ ones &* 0x22) &- ones
       let backslash = (word ^ ones &* 0x5c) &- ones
       let hits = (control | quote | backslash | word) & highs
-      // Borrows can only raise false alarms above the first true one, so the lowest set bit is exact.
+      // Borrows can only cause false hits above the first true one, so the lowest set bit is exact.
       if hits != 0 { return index &+ hits.trailingZeroBitCount >> 3 }
       index &+= 8
     }
@@ -24,7 +24,7 @@ extension Span where Element == UInt8 {
     return index
   }
 
-  /// Index of the first byte at or behind `from` that is above ASCII; `count` where there is none.
+  /// The index of the first byte from `from` on that is above ASCII; `count` if there is none.
   func firstNotASCII(from: Int) -> Int {
     var index = from
     while index &+ 8 <= count {
@@ -37,14 +37,14 @@ extension Span where Element == UInt8 {
     return index
   }
 
-  /// The eight bytes at `index`, the first of them lowest.
+  /// The eight bytes at `index`, the first in the lowest position.
   private func word(at index: Int) -> UInt64 {
-    // Bounds are checked, and any eight bytes are an integer: unsafe by name only.
+    // Bounds are checked, and any eight bytes are an integer: this is only unsafe by name.
     unsafe UInt64(littleEndian: bytes.unsafeLoadUnaligned(fromByteOffset: index, as: UInt64.self))
   }
 
-  /// Bytes of the sequence that begins at `index` with a byte above ASCII; nil where there is no whole one: overlong, a
-  /// surrogate, above U+10FFFF, cut short, or a continuation that continues nothing.
+  /// The length of the sequence that begins at `index` with a byte above ASCII. nil if it is not valid: overlong, a
+  /// surrogate, above U+10FFFF, cut short, or an unexpected continuation byte.
   func sequenceLength(at index: Int) -> Int? {
     let lead = self[index]
     if lead < 0xe0 {
@@ -59,7 +59,7 @@ extension Span where Element == UInt8 {
 
   private func isContinuation(at index: Int) -> Bool { index < count && self[index] & 0xc0 == 0x80 }
 
-  /// What may follow a byte that leads three or four: all else is overlong, a surrogate or above U+10FFFF.
+  /// The allowed second bytes of a sequence of three or four; all others are overlong, a surrogate or above U+10FFFF.
   private func secondBytes(behind lead: UInt8) -> ClosedRange<UInt8> {
     switch lead {
     case 0xe0: 0xa0...0xbf
@@ -70,7 +70,7 @@ extension Span where Element == UInt8 {
     }
   }
 
-  /// Index of the first byte that belongs to no UTF-8 sequence; nil where all is UTF-8.
+  /// The index of the first byte that is not part of a UTF-8 sequence; nil if all is UTF-8.
   func firstNotUTF8() -> Int? {
     var index = firstNotASCII(from: 0)
     while index < count {
@@ -83,6 +83,6 @@ extension Span where Element == UInt8 {
 }
 
 extension UInt8 {
-  /// Stands for itself in a JSON string and is ASCII.
+  /// ASCII that needs no escape in a JSON string.
   var isPlain: Bool { self >= 0x20 && self < 0x80 && self != 0x22 && self != 0x5c }
 }

@@ -1,10 +1,10 @@
-// In what encoding an XML document is: by its byte order mark, by a name, by its first bytes. Tests: XMLEncodingTests.
+// The encoding of an XML document, from its byte order mark, a name or its first bytes. Tests: XMLEncodingTests.
 
 import Bytes
 
 enum XMLEncoding: Equatable, Sendable {
   case utf8
-  /// Of a byte order that the document shows.
+  /// The document shows the byte order.
   case utf16
   case utf16BigEndian
   case utf16LittleEndian
@@ -23,7 +23,7 @@ enum XMLEncoding: Equatable, Sendable {
     }
   }
 
-  /// By the bytes of a document that is known to be well formed: it begins with a mark, or a character of ASCII.
+  /// By the bytes of a document that is known to be well formed: it begins with a mark or an ASCII character.
   init?(sixteenBitsOf body: Span<UInt8>) {
     guard body.count >= 2 else { return nil }
     if body[0] == 0xfe || body[0] == 0 {
@@ -35,8 +35,7 @@ enum XMLEncoding: Equatable, Sendable {
     }
   }
 
-  /// By a name of IANA's registry, in either case, or one of those that are written although they are not registered:
-  /// utf8, ascii, cp1252.
+  /// By a name in IANA's registry, in any case, or one of the common unregistered names utf8, ascii, cp1252.
   init?(label: Span<UInt8>) {
     for (name, encoding) in Self.labels where label.equals(0..<label.count, ignoringCase: name) {
       self = encoding
@@ -45,7 +44,7 @@ enum XMLEncoding: Equatable, Sendable {
     return nil
   }
 
-  /// The name that Expat knows it by, or asks `SingleByteEncoding` for.
+  /// Its name for Expat. For some names, Expat asks for the table of `SingleByteEncoding`.
   var name: StaticString {
     switch self {
     case .utf8: "UTF-8"

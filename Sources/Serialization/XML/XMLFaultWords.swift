@@ -1,4 +1,4 @@
-// What Expat's codes mean, in words that name what was expected and what was found. Tests: XMLCheckTests.
+// The meaning of Expat's codes, in words: what was expected and what was found. Tests: XMLCheckTests.
 
 import Bytes
 import CXML
@@ -49,7 +49,7 @@ enum XMLFaultWords {
   }
 
   private static func endTag(_ body: Span<UInt8>, _ openElement: Int?) -> String {
-    // Within an entity there is a reference, in UTF-16 the half of a character.
+    // Within an entity this is a reference; in UTF-16 it is half of a character.
     guard let openElement, body[openElement] == UInt8(ascii: "<"), let name = name(body, from: openElement + 1) else {
       return "the end tag of the open element"
     }
@@ -57,20 +57,20 @@ enum XMLFaultWords {
   }
 
   private static func tag(_ body: Span<UInt8>, at offset: Int) -> String {
-    // Expat points behind '</'.
+    // Expat points after '</'.
     guard let name = name(body, from: offset) else { return "another" }
     return "'</\(FaultWords.quoted(name))>'"
   }
 
   private static func entity(_ body: Span<UInt8>, at offset: Int) -> String {
-    // Of one in an attribute Expat tells only where the tag begins.
+    // For an entity in an attribute, Expat only reports the beginning of the tag.
     guard offset < body.count, body[offset] == UInt8(ascii: "&"), let name = name(body, from: offset + 1) else {
       return "another"
     }
     return "'&\(FaultWords.quoted(name));'"
   }
 
-  /// The name at `start`, of a body whose encoding holds ASCII as it is.
+  /// The name at `start`, in a body whose encoding represents ASCII unchanged.
   @_lifetime(copy body)
   private static func name(_ body: Span<UInt8>, from start: Int) -> Span<UInt8>? {
     var end = start

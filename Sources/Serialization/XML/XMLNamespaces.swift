@@ -1,13 +1,13 @@
-// The prefixes that are in force in an XML document (Namespaces in XML 1.0, third edition).
+// The namespace prefixes in force in an XML document (Namespaces in XML 1.0, third edition).
 //
-// A name is looked at where its element begins. Namespaces have numbers, so that the length of a name costs once, where
-// it is declared. The default namespace is not kept: nothing that is checked depends on it. Tests: XMLNamespacesTests.
+// A name is checked where its element begins. Namespaces are numbered, so the length of a namespace name only costs
+// time at its declaration. The default namespace is not stored: no check depends on it. Tests: XMLNamespacesTests.
 
 import Bytes
 
 struct XMLNamespaces {
-  /// Most prefixes in force at one place. Documents of office programs, which declare the most, have some forty; each
-  /// name is held against all of them.
+  /// The most prefixes in force at one place. Office documents declare the most, about forty. Each name is compared
+  /// with all of them.
   static let mostPrefixes = 256
 
   private struct Binding {
@@ -26,10 +26,11 @@ struct XMLNamespaces {
 
   private var bindings = [Binding(prefix: Array("xml".utf8), namespace: 0, depth: 0)]
   private var numbers: [[UInt8]: Int] = [xml: 0]
-  /// Two prefixes stand for one namespace somewhere: only then may attributes of different names be the same one.
+  /// Two prefixes stand for the same namespace somewhere: only then can attributes with different names be the same
+  /// one.
   private var hasSynonyms = false
 
-  /// Takes the declarations of a start tag and checks its names. What is wrong with them, or nil.
+  /// Reads the declarations of a start tag and checks its names. Returns what is wrong with them, or nil.
   mutating func enter(_ name: Span<UInt8>, _ attributes: XMLAttributes, depth: Int) -> String? {
     var prefixed = 0
     for index in 0..<attributes.count {
@@ -55,7 +56,7 @@ struct XMLNamespaces {
     return prefixed == 0 ? nil : faultOfPrefixed(attributes)
   }
 
-  /// Forgets what the element at `depth` has declared.
+  /// Forgets the declarations of the element at `depth`.
   mutating func leave(depth: Int) {
     while let last = bindings.last, last.depth == depth { bindings.removeLast() }
   }
@@ -85,7 +86,7 @@ struct XMLNamespaces {
 
   // MARK: Names
 
-  /// The number of the namespace that the prefix before `colon` stands for.
+  /// The number of the namespace for the prefix before `colon`.
   private func namespace(of name: Span<UInt8>, _ colon: Int) -> Int? {
     let prefix = name.extracting(0..<colon)
     return bindings.last { prefix.equals($0.prefix.span) }?.namespace
@@ -110,7 +111,7 @@ struct XMLNamespaces {
     return nil
   }
 
-  /// A prefix, one colon and a local part (production 7). That their characters are those of names, Expat has seen.
+  /// A prefix, one colon and a local part (production 7). Expat has checked that their characters are allowed in names.
   private func faultOfName(_ name: Span<UInt8>, _ colon: Int) -> String? {
     let local = name.extracting(colon + 1..<name.count)
     guard colon > 0, isNameStart(local), local.firstIndex(of: UInt8(ascii: ":")) == nil else {
@@ -127,7 +128,7 @@ struct XMLNamespaces {
     guard name.count >= length else { return false }
     var scalar = UInt32(name[0]) & (0x7f >> UInt32(length))
     for index in 1..<length { scalar = scalar << 6 | UInt32(name[index] & 0x3f) }
-    // Of the characters beyond ASCII that a name may hold, only these may not begin one.
+    // Of the non-ASCII characters that a name may contain, only these may not begin one.
     switch scalar {
     case 0xb7, 0x300...0x36f, 0x203f...0x2040: return false
     default: return true

@@ -1,10 +1,9 @@
 // One run of Expat over a body: the glue, and the limits that Expat does not set.
 //
-// Expat is given the whole body at once, for it reads a token that comes in pieces from its start with each piece. It
-// runs without its namespace mode, which copies the name of the namespace for each attribute: with a long name a body
-// of 1 MiB took more than a minute. Entities inside entities, of which some ten thousand overflow its stack, end at
-// `mostDeclarations`; default attributes, of which many on many elements took 11 s, count as expansion. Tests:
-// XMLCheckTests.
+// Expat gets the whole body at once: if a token arrives in pieces, it reads the token from the start for each piece. It
+// runs without its namespace mode, which copies the name of the namespace for each attribute: with a long name, a body
+// of 1 MiB took more than a minute. Nested entities overflow its stack at about ten thousand; `mostDeclarations`
+// prevents that. Default attributes count as expansion: many of them on many elements took 11 s. Tests: XMLCheckTests.
 
 import Bytes
 import CXML
@@ -12,9 +11,9 @@ import CXML
 /// What is wrong with a document whose syntax is right so far.
 struct XMLObjection {
   enum Place {
-    /// Where the tag or the text begins that has just been read.
+    /// The beginning of the tag or text that has just been read.
     case event
-    /// This many characters of ASCII behind that.
+    /// This many ASCII characters after that.
     case behind(characters: Int)
     /// At an earlier byte of the body.
     case byte(Int)
@@ -31,49 +30,49 @@ struct XMLObjection {
 
 @safe
 struct XMLParse: ~Copyable {
-  /// Most elements inside one another.
+  /// The most nested elements.
   static let deepestNesting = 512
-  /// Most entities, attributes and notations that a document may declare. An entity that stands for others costs stack
-  /// (at most 400 bytes for each, so that 512 stay below 200 KiB), an attribute is held against each element. The
-  /// entities of HTML, which some documents bring along, are 253.
+  /// The most entities, attributes and notations that a document may declare. An entity that refers to others costs
+  /// stack (at most 400 bytes each, so 512 stay below 200 KiB), and each attribute is compared with each element.
+  /// HTML's entities, which some documents include, are 253.
   static let mostDeclarations = 512
-  /// Entities may make a document this many times as large. Documents that use them to save typing stay below 2; every
-  /// byte costs as much as one of the body, so that this is how much longer the check may take. An attribute that an
-  /// element has by default counts as one byte.
+  /// Entities may make a document this many times as large. Documents that use them as abbreviations stay below 2. Each
+  /// expanded byte costs as much as one of the body, so this is how much longer the check may take. A default attribute
+  /// of an element counts as one byte.
   static let largestExpansion = 8
-  /// Bytes up to which a document may grow whatever its size: a small one with one long entity is no attack.
+  /// A document may always grow to this many bytes: a small one with one long entity is not an attack.
   static let expansionAllowance = 256 << 10
-  /// Largest body in bytes. Expat counts in 32 bits and doubles its buffers; bodies are held to some MiB before.
+  /// The largest body in bytes. Expat counts in 32 bits and doubles its buffers. Other limits keep bodies to some MiB.
   static let largestBody = 256 << 20
 
   private let parser: XML_Parser
-  /// Looks at the elements and texts where the document should be a property list.
+  /// Checks the elements and texts if the document must be a property list.
   private var propertyList: PropertyListXMLReader?
   private var namespaces = XMLNamespaces()
   /// Where the start tags of the open elements begin.
   private var openElements: [Int] = []
-  /// Addresses of the parameter entities that are declared to be in other files; as many as declarations at most.
+  /// Addresses of the parameter entities that are declared as external; at most as many as declarations.
   private var externalParameters: [[UInt8]] = []
   private var declarations = 0
   private var defaultAttributes = 0
   private var objection: (reason: String, offset: Int, place: ContentFault.Place?)?
-  /// From outside of the document.
+  /// From outside the document.
   private let given: XMLEncoding?
   private var declared: XMLEncoding?
-  /// The document calls an encoding by a name that Expat does not know, although it knows the encoding.
+  /// The document uses a name for its encoding that Expat does not know, although Expat supports the encoding.
   private var mustBeginAnew = false
   private var bodyBytes = 0
-  /// Bytes of a character of ASCII.
+  /// Bytes of an ASCII character.
   private var unitBytes = 1
 
-  /// A body that was read to its end: its encoding, or its first fault.
+  /// The result for a body that was read to its end: its encoding, or its first fault.
   struct Outcome {
     let verdict: Result<XMLEncoding, ContentFault>
-    /// The reader that was given, at its end.
+    /// The reader that was passed in, at its end.
     var propertyList: PropertyListXMLReader?
   }
 
-  /// Reads `body`, in the encoding that its mark, `charset` or itself tells.
+  /// Reads `body`. Its encoding comes from its mark, from `charset` or from its declaration.
   static func run(
     _ body: Span<UInt8>, charset: [UInt8]?, propertyList: PropertyListXMLReader? = nil
   ) -> Outcome {
@@ -90,7 +89,7 @@ struct XMLParse: ~Copyable {
     }
     var parse = XMLParse(given, propertyList)
     let outcome = parse.read(body)
-    // No element has come before the declaration, so that the reader may begin anew as well.
+    // No element has come before the declaration, so the reader can start again as well.
     guard parse.mustBeginAnew, let declared = parse.declared else { return outcome }
     var second = XMLParse(declared, propertyList)
     return second.read(body)
@@ -112,7 +111,7 @@ struct XMLParse: ~Copyable {
   private func setLimits() {
     _ = unsafe XML_SetBillionLaughsAttackProtectionMaximumAmplification(parser, Float(Self.largestExpansion))
     _ = unsafe XML_SetBillionLaughsAttackProtectionActivationThreshold(parser, UInt64(Self.expansionAllowance))
-    // Parameter entities that the document declares are read; those of other files come to the handler.
+    // Parameter entities that the document declares are read; external ones come to the handler.
     _ = unsafe XML_SetParamEntityParsing(parser, XML_PARAM_ENTITY_PARSING_ALWAYS)
   }
 
@@ -127,7 +126,7 @@ struct XMLParse: ~Copyable {
     setLimits()
     setHandlers()
     let parser = unsafe parser
-    // The handlers get at this parse by its address, which holds for as long as they are called.
+    // The handlers reach this parse by its address, which stays valid while they are called.
     let status = unsafe withUnsafeMutablePointer(to: &self) { context in
       unsafe XML_SetUserData(parser, context)
       unsafe XML_SetUnknownEncodingHandler(parser, XMLParse.unknownEncodingHandler, context)
@@ -153,7 +152,7 @@ struct XMLParse: ~Copyable {
     return ContentFault(reason, offset: offset, place: eventPlace)
   }
 
-  /// What the bytes of a well-formed body turned out to be.
+  /// The encoding of a well-formed body.
   private func encoding(of body: Span<UInt8>) -> XMLEncoding {
     if let sixteenBits = XMLEncoding(sixteenBitsOf: body) { return sixteenBits }
     return given ?? declared ?? .utf8
@@ -171,7 +170,8 @@ struct XMLParse: ~Copyable {
       line: Int(XML_GetCurrentLineNumber(parser)), column: Int(XML_GetCurrentColumnNumber(parser)) + 1)
   }
 
-  /// The place of an earlier byte: Expat knows only its own, and other encodings than UTF-8 are too rare to count for.
+  /// The place of an earlier byte. Expat only knows its current one, and encodings other than UTF-8 are too rare to
+  /// count lines for.
   private func place(of offset: Int, in body: Span<UInt8>) -> ContentFault.Place {
     encoding(of: body) == .utf8 ? body.place(of: offset) : eventPlace
   }
@@ -198,7 +198,7 @@ struct XMLParse: ~Copyable {
 
 extension XMLParse {
   private mutating func elementStarted(_ name: Span<UInt8>, _ attributes: XMLAttributes) {
-    // Events that are on their way when the parse is stopped still come.
+    // After the parse is stopped, pending events still arrive.
     guard objection == nil else { return }
     guard openElements.count < Self.deepestNesting else {
       return stop(XMLObjection("expected at most \(Self.deepestNesting) elements inside one another, found more"))
@@ -233,7 +233,7 @@ extension XMLParse {
 
   private mutating func internalSubsetStarted() { stop(propertyList?.internalSubsetStarted()) }
 
-  /// `name` is empty of a declaration of attributes.
+  /// `name` is empty for a declaration of attributes.
   private mutating func declarationRead(_ name: Span<UInt8>) {
     declarations += 1
     if declarations > Self.mostDeclarations {
@@ -247,7 +247,7 @@ extension XMLParse {
     if name.firstIndex(of: UInt8(ascii: ":")) != nil { stop(XMLObjection("expected no ':' in \(what), found one")) }
   }
 
-  /// '1.' and digits (production 26): a reader of 1.0 reads what it can of a later one.
+  /// '1.' and digits (production 26): a reader of 1.0 reads what it can of later versions.
   private mutating func versionRead(_ version: Span<UInt8>) {
     var isKnown = version.count >= 3 && version.equals(0..<2, "1.")
     for index in 2..<max(2, version.count) where !version[index].isASCIIDigit { isKnown = false }
@@ -273,7 +273,7 @@ extension XMLParse {
     stop(XMLObjection("expected a declared entity, found '&\(quoted);', and external declarations are not fetched"))
   }
 
-  /// What Expat asks for where it does not know an encoding: what each byte stands for, -1 for nothing.
+  /// Expat's request for an encoding that it does not support: the character of each byte, -1 for none.
   private mutating func encodingNamed(
     _ label: Span<UInt8>, _ information: UnsafeMutablePointer<XML_Encoding>
   ) -> XML_Status {
@@ -306,7 +306,7 @@ extension XMLParse {
     unsafe context.unsafelyUnwrapped.assumingMemoryBound(to: XMLParse.self)
   }
 
-  /// The bytes of a string of Expat's. They live as long as the call of the handler that brings them.
+  /// The bytes of an Expat string. They are valid during the handler call that passes them.
   @_lifetime(immortal)
   fileprivate static func span(_ text: UnsafePointer<XML_Char>?) -> Span<UInt8> {
     unsafe span(text, count: text.map { unsafe strlen($0) } ?? 0)
@@ -321,7 +321,7 @@ extension XMLParse {
 
   private func setHandlers() {
     unsafe XML_SetXmlDeclHandler(parser) { context, version, encoding, _ in
-      // A text declaration, of another file, has no version.
+      // The text declaration of another file has no version.
       if unsafe version != nil { unsafe XMLParse.of(context).pointee.versionRead(XMLParse.span(version)) }
       if unsafe encoding != nil { unsafe XMLParse.of(context).pointee.encodingRead(XMLParse.span(encoding)) }
     }
@@ -386,7 +386,7 @@ extension XMLParse {
   }
 }
 
-/// The attributes of a start tag, those that the DOCTYPE adds included, in UTF-8.
+/// The attributes of a start tag in UTF-8, including those that the DOCTYPE adds.
 @safe
 struct XMLAttributes: ~Escapable {
   private let names: UnsafeMutablePointer<UnsafePointer<XML_Char>?>?

@@ -11,37 +11,37 @@ struct AdminRequest: Equatable {
   let method: String
   /// Without the query.
   let path: String
-  /// Behind the question mark, as it came; empty where there is none.
+  /// After the question mark, as it was received; empty if there is none.
   let query: String
-  /// Where it comes from; of requests to the dashboard alone.
+  /// Where it comes from; only for requests to the dashboard.
   var web: WebFields? = nil
 }
 
 final class AdminConnection {
-  /// Longest body of a request that is read and passed over: POST needs none.
+  /// The longest request body that is read and ignored: POST needs none.
   static let longestBody: UInt64 = 4 << 10
-  /// What is read of requests before they are answered, in bytes.
+  /// How many bytes of requests are read before they are answered.
   private static let longestInput = AdminServer.headLimits.bytes + Int(longestBody)
 
   private enum Phase {
     case reading
     /// The loops have been asked.
     case waiting
-    /// Events follow until somebody leaves.
+    /// Events follow until either side leaves.
     case events
-    /// What there is is sent, and then it is over.
+    /// The rest is sent, and then the connection ends.
     case closing
     case closed
   }
 
   let descriptor: Descriptor
-  /// By which listener it came.
+  /// The listener that it came through.
   let kind: AdminListener.Kind
-  /// What it is registered under.
+  /// The number it is registered under.
   let data: UInt64
-  /// Whose it is. Of a browser it is known once that has a session.
+  /// Whose connection it is. For a browser this is known once it has a session.
   private(set) var identity: Claimant
-  /// The peer, where it came by TCP.
+  /// The peer, if it came by TCP.
   private let peer: Accepted?
   /// The session of the request that is being answered.
   private(set) var session: WebSession? = nil
@@ -54,16 +54,16 @@ final class AdminConnection {
   private var isHead = false
   private(set) var wantsText = false
   private var lostEvents = 0
-  /// When it came, sent its last whole request, or last took something of what waits for it. Bytes that make no request are
-  /// no reason to wait longer.
+  /// When it connected, sent its last whole request, or last accepted some of what waits for it. Bytes that make no
+  /// request do not extend its time.
   private(set) var lastMoment: Int64
   private var hasAsked = false
-  /// The kinds of events that it reads; nil where it reads none.
+  /// The kinds of events that it reads; nil if it reads none.
   private(set) var watched: EventKinds? = nil
   private var filter = EventFilter()
   /// The client has closed its sending direction.
   private var hasEnded = false
-  /// It waits to be bidden to send a body (RFC 9110, 10.1.1), and has been.
+  /// It waits for 100 Continue to send a body (RFC 9110, 10.1.1), and has got it.
   private var hasContinued = false
   private var lastOne = false
 
@@ -81,10 +81,10 @@ final class AdminConnection {
     return true
   }
 
-  /// The request that is being answered is HEAD: there is nothing after the head of its answer.
+  /// The request being answered is HEAD: only the head of its answer is sent.
   var answersHead: Bool { isHead }
 
-  /// Nothing that it may still say is waited for.
+  /// Whether no further request is awaited.
   var expectsNothing: Bool {
     switch phase {
     case .waiting, .events, .closing: true
@@ -98,8 +98,8 @@ final class AdminConnection {
     return interest
   }
 
-  /// When it is closed. Nothing is expected of who watches, and nothing may happen for long; a browser watches as long
-  /// as its session lasts.
+  /// When it is closed. A watcher is not expected to send anything, and no event may occur for long; a browser watches
+  /// as long as its session lasts.
   var deadline: Int64 {
     if case .events = phase { return session?.until ?? .max }
     return lastMoment + AdminServer.idleMilliseconds
@@ -118,7 +118,7 @@ final class AdminConnection {
 
   // MARK: Requests
 
-  /// Takes in what has come. A client that says something while its answer is prepared is read when it is its turn.
+  /// Reads what has arrived. If a client sends while its answer is prepared, that is read when its turn comes.
   func receive() {
     while isOpen, input.count < Self.longestInput {
       input.reserve(AdminServer.readBytes)
@@ -126,7 +126,7 @@ final class AdminConnection {
       case .moved: continue
       case .wouldBlock: return
       case .ended:
-        // Who has said all may still want the answer; who watches and ends has left.
+        // A client that has sent everything may still want the answer; a watcher that ends its side has left.
         hasEnded = true
         if watched != nil { close() }
         return
@@ -135,7 +135,7 @@ final class AdminConnection {
     }
   }
 
-  /// The next request that is complete, once the answers before it have been taken.
+  /// The next complete request, once the client has accepted the previous answers.
   func nextRequest() -> AdminRequest? {
     guard case .reading = phase, !input.isEmpty, output.isEmpty else { return nil }
     switch head.read(input.bytes, limits: AdminServer.headLimits, isInTunnel: true) {
@@ -164,7 +164,7 @@ final class AdminConnection {
       return nil
     }
     hasContinued = false
-    // A browser without a session keeps no place: it counts as silent.
+    // A browser without a session has no claim to a place: it counts as silent.
     if kind != .web { hasAsked = true }
     session = nil
     lastMoment = Clock.monotonic
@@ -193,7 +193,7 @@ final class AdminConnection {
 
   // MARK: Browsers
 
-  /// The user whose browser this is; nil where the kernel does not say.
+  /// The user whose browser this is; nil if the kernel does not say.
   func browser(_ dashboard: DashboardState) -> UInt32? {
     if let known = browserUser { return known }
     let user = peer.flatMap(dashboard.owner)
@@ -233,7 +233,7 @@ final class AdminConnection {
     let type = wantsText ? "text/plain; charset=utf-8" : "text/event-stream"
     writeHead(200, type)
     output.append("Connection: close\r\n\r\n")
-    // There is nothing behind a head that answers HEAD.
+    // Nothing follows the head that answers HEAD.
     phase = isHead ? .closing : .events
     if !isHead { watched = kinds }
   }
@@ -259,7 +259,7 @@ final class AdminConnection {
     return true
   }
 
-  /// So many events were lost before they came here.
+  /// This many events were lost before they came here.
   func miss(_ count: Int) { lostEvents += count }
 
   private func write(event: String, _ json: String) {
@@ -275,7 +275,7 @@ final class AdminConnection {
 
   func send() {
     sendOutput()
-    // A reader that has caught up hears of its loss, though nothing more may happen.
+    // A reader that has caught up is told of its loss now, since no event may follow for long.
     if isOpen, watched != nil, output.isEmpty, lostEvents > 0 {
       writeLoss()
       sendOutput()
@@ -295,7 +295,7 @@ final class AdminConnection {
     if case .closing = phase, output.isEmpty { close() }
   }
 
-  /// After everything that could be answered has been: nothing more can come, and nothing is being prepared.
+  /// After all requests have been answered: nothing more can come, and no answer is being prepared.
   func closeIfOver() { if case .reading = phase, hasEnded, output.isEmpty { close() } }
 
   private static func reason(_ status: Int) -> String {

@@ -1,5 +1,4 @@
-// What the admin API listens on: the socket of the file system, an address that has the metrics alone, and one for
-// browsers.
+// The listeners of the admin API: the socket in the file system, an address for metrics only, and one for browsers.
 // Tests: test_admin_socket.py, test_admin_rights.py.
 
 import Bytes
@@ -9,7 +8,7 @@ import Transport
 /// Where clients of the admin API come from.
 struct AdminListener {
   enum Kind {
-    /// The socket of the file system, with everything.
+    /// The socket in the file system, for everything.
     case socket
     /// A TCP address, for scrapers.
     case metrics
@@ -19,11 +18,11 @@ struct AdminListener {
 
   let kind: Kind
   let descriptor: Descriptor
-  /// Of TCP: who accepts needs to know the peer.
+  /// Set for TCP: the caller of `accept` needs to know the peer.
   var tcp: Listener? = nil
 
-  /// Connections of this kind that are open at once: of the socket commands and watchers; of TCP, which every local user
-  /// reaches, a few scrapers, so that nobody takes places of the socket.
+  /// The most connections of this kind at once. The socket serves commands and watchers. Every local user reaches TCP;
+  /// it serves a few scrapers, and cannot use up the places of the socket.
   var mostConnections: Int {
     switch kind {
     case .socket: AdminServer.mostConnections
@@ -32,8 +31,8 @@ struct AdminListener {
     }
   }
 
-  /// Opens what [admin] names. `passed` is the socket that the service manager opened, which comes in the place of
-  /// `socket`. The standard socket may be missing: its directory is not there on a machine without a service.
+  /// Opens what [admin] names. `passed`: the socket that the service manager opened, which replaces `socket`. The
+  /// standard socket may be missing: without a service, its directory does not exist.
   static func open(
     _ admin: AdminSettings, passed: Descriptor?, _ log: LogWriter
   ) throws(StartFailure) -> (listeners: [AdminListener], metrics: SocketAddress?, web: SocketAddress?) {
@@ -68,7 +67,7 @@ struct AdminListener {
     }
   }
 
-  /// Takes one connection that waits; with its peer where it came by TCP.
+  /// Accepts one waiting connection, with its peer if it came by TCP.
   func accept() -> (descriptor: Descriptor, accepted: Accepted?)? {
     guard let tcp else { return descriptor.accept().map { ($0, nil) } }
     if case .accepted(let accepted) = tcp.accept() { return (accepted.descriptor, accepted) }
@@ -93,6 +92,6 @@ struct AdminListener {
     return ""
   }
 
-  /// For its owner and group: who may connect may read.
+  /// For its owner and group: anyone who may connect may read.
   private static let socketMode: UInt32 = 0o660
 }

@@ -1,28 +1,31 @@
-// Who makes way where every place of the admin API is taken, and when the loops are asked how far exchanges are. Pure.
+// Which connection makes way when every place of the admin API is taken, and when the loops are asked for progress.
+// Pure.
 // Tests: AdminPlacesTests.
 
 import Sharing
 import Transport
 
-/// What a connection does with its place. Moments are of the monotonic clock.
+/// How a connection uses its place. Times are of the monotonic clock.
 enum AdminPlace: Equatable {
-  /// It has never sent a whole request, and is there since then.
+  /// It connected then, and has never sent a whole request.
   case silent(since: Int64)
-  /// It has had its answers since then, and may or may not ask again.
+  /// It got its last answer then, and may or may not ask again.
   case kept(since: Int64)
-  /// It has not read of its answer since then.
+  /// It has read nothing of its answer since then.
   case unread(since: Int64)
   /// Its answer is being prepared, or it reads events.
   case served
 
-  /// Whom a new connection may push out: whoever has never asked, of these the one that is there for longest; else who has
-  /// been answered; else who does not read. Bytes that make no request win nobody a longer stay. nil: nobody may be.
+  /// Which connection makes way for a new one. First one that has never asked, the oldest of these; then one that has
+  /// been answered; then one that does not read. Bytes that make no request do not extend a stay. nil: none may be
+  /// closed.
   static func whoLeaves(_ places: [AdminPlace]) -> Int? {
     places.indices.filter { places[$0] != .served }.min { places[$0].rank < places[$1].rank }
   }
 
-  /// The same with regard to who came: where one user has more than its share and the one that came has less, it is one of
-  /// that user's, were it being served. `since`: when each came, asked last, or took something last.
+  /// The same with the identity of the newcomer. If one user has more than its share and the newcomer's has less, a
+  /// connection of that user makes way, even one that is being served. `since`: when each came, last asked, or last
+  /// accepted something.
   static func whoLeaves(
     _ places: [(place: AdminPlace, identity: Claimant, since: Int64)], for newcomer: Claimant,
     share: Double
@@ -46,10 +49,10 @@ enum AdminPlace: Equatable {
   }
 }
 
-/// The rounds in which loops are asked to tell how far exchanges are: one after another, and only while somebody watches.
-/// The last round, when nobody does any more, lets them forget.
+/// The rounds that ask the loops for the progress of exchanges: one after another, and only while someone watches. The
+/// last round, when no one does any more, lets the loops forget.
 struct ProgressRounds {
-  /// Stands for the number of an inquiry, of which it is none.
+  /// The number that stands for these rounds. No inquiry has it.
   static let inquiry: UInt64 = 0
 
   private(set) var due = Int64.max
@@ -68,7 +71,7 @@ struct ProgressRounds {
     return !workers.isEmpty
   }
 
-  /// The next round comes a while after the last answer, so that no loop is asked twice within that while.
+  /// The next round comes a while after the last answer, so no loop is asked twice within that time.
   mutating func answered(_ worker: Int, isWanted: Bool, now: Int64) {
     guard awaited.remove(worker) != nil, awaited.isEmpty, isWanted else { return }
     due = now + ProgressSweep.intervalMilliseconds

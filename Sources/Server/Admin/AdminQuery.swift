@@ -1,4 +1,5 @@
-// The query of a request to the admin API: names and values (RFC 3986, 3.4), with percent-encoding. Tests: AdminQueryTests.
+// The query of a request to the admin API: names and values (RFC 3986, 3.4), with percent-encoding. Tests:
+// AdminQueryTests.
 
 import Bytes
 
@@ -7,7 +8,7 @@ enum AdminQuery {
     let sentence: String
   }
 
-  /// What is wrong with the names of a query: of a misspelt one the answer would be about something else.
+  /// What is wrong with the names in a query. If a misspelt one were ignored, the answer would be about something else.
   static func fault(in query: String, expecting names: [String]) -> Fault? {
     for part in query.split(separator: "&") {
       let name = part.prefix { $0 != "=" }
@@ -18,14 +19,15 @@ enum AdminQuery {
     return nil
   }
 
-  /// As much of an unknown name as a message can bear.
+  /// How much of an unknown name fits in a message.
   private static let longestName = 40
 
   private static func alternatives(_ names: [String]) -> String {
     names.count < 2 ? names.joined() : "\(names.dropLast().joined(separator: ", ")) or \(names[names.count - 1])"
   }
 
-  /// The values of a name, in order. They are printable ASCII: kinds of events, hosts and names of rules are nothing else.
+  /// The values of a name, in order. Only printable ASCII: kinds of events, hosts and names of rules contain nothing
+  /// else.
   static func values(of name: String, in query: String) -> Result<[String], Fault> {
     var values: [String] = []
     for part in query.split(separator: "&") {

@@ -1,4 +1,4 @@
-// What each resource of the admin API answers: at once, or when all loops have.
+// The answer of each resource of the admin API: at once, or when all loops have answered.
 
 import Bytes
 import Policy
@@ -6,7 +6,7 @@ import Session
 import Transport
 
 extension AdminServer {
-  /// A question under way.
+  /// A question in progress.
   struct Inquiry {
     let connection: AdminConnection
     let resource: Resource
@@ -21,9 +21,9 @@ extension AdminServer {
     case decisions(limit: Int)
     case reachability
     case cancelled, flushed
-    /// What the reload came to.
+    /// The outcome of the reload.
     case closedDenied(AdminPage)
-    /// Of a request that is over.
+    /// For a request that has ended.
     case answer(TemporaryRule.Verdict, Int64?, by: String)
     case rule(RuleAction)
   }
@@ -55,7 +55,7 @@ extension AdminServer {
         connection: connection))
   }
 
-  /// `routes`: those of the path, none of which is of the method.
+  /// `routes`: those of the path; none has the method.
   private func answer(_ request: AdminRequest, of routes: [AdminRoute], _ connection: AdminConnection) {
     if routes.isEmpty {
       return refuse(404, "there is no such resource; GET /v1 and sallyport-admin(7) list them", connection)
@@ -71,7 +71,7 @@ extension AdminServer {
     case .metrics: .metrics
     case .web: connection.session.map { rights(of: $0) } ?? .metrics
     case .socket:
-      // Those of the policy in force: a reload may name others.
+      // The operators of the policy in force: a reload may change them.
       .of(userID: userID, daemon: Process.userID, operators: host.state.policy.configuration.admin.operators)
     }
   }
@@ -122,7 +122,7 @@ extension AdminServer {
     }
     if let given = name {
       var host = CanonicalHost()
-      // Addresses of IPv6 are also taken without the brackets that keep a port apart.
+      // IPv6 addresses are also accepted without the brackets that separate a port.
       let text = given.contains(":") && !given.hasPrefix("[") ? "[\(given)]" : given
       if let fault = host.set(Array(text.utf8).span) {
         return refuse(400, "'\(Self.cut(given))' is no host; expected \(fault.expectation)", connection)
@@ -138,14 +138,14 @@ extension AdminServer {
   func page(_ report: ReachabilityReport, _ connection: AdminConnection) -> AdminPage {
     var page: AdminPage =
       connection.wantsText ? .text(ReachabilityPage.text(report)) : .json(AdminResources.reachability(report))
-    // For the command, which passes on what it gets and yet has to answer yes or no.
+    // For the command, which prints what it gets and still has to exit with yes or no.
     if let destination = report.destination {
       page.fields = [(ReachabilityReport.fieldName, destination.isReachable ? "yes" : "no")]
     }
     return page
   }
 
-  /// As much of a wrong word as a message can bear.
+  /// How much of a wrong word fits in a message.
   private static func cut(_ word: String) -> String { word.utf8.count > 80 ? "\(word.prefix(80))..." : word }
 
   // MARK: Reload
@@ -262,7 +262,7 @@ extension AdminServer {
   }
 
   private func facts(_ answers: [Answer]) -> AdminFacts {
-    // Of those that are over by now the answer stands among the others, if they were asked.
+    // If every loop was asked, the answers include those of the loops that have ended since.
     var sum = answers.count == shared.mailboxes.count ? nil : counted
     for case .statistics(let statistics) in answers {
       if sum == nil { sum = statistics } else { sum?.add(statistics) }

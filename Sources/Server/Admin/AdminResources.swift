@@ -1,5 +1,5 @@
-// What the admin API answers: JSON for programs, pages for people (Accept: text/plain), metrics for Prometheus. Pure: the
-// state of the daemon and the answers of the loops come in, bytes go out. The shapes are in sallyport-admin(7).
+// The pages of the admin API: JSON for programs, text for people (Accept: text/plain), metrics for Prometheus. Pure:
+// the state of the daemon and the answers of the loops go in, bytes come out. The formats are in sallyport-admin(7).
 // Tests: AdminResourcesTests, test_admin.py.
 
 import Bytes
@@ -54,7 +54,7 @@ struct AdminPage {
   }
 }
 
-/// What the pages are made of.
+/// The content of the pages.
 struct AdminFacts {
   let state: DaemonState
   let statistics: Statistics
@@ -67,14 +67,14 @@ struct AdminFacts {
   var pinsSeen: [WatchedPin: PinSighting] = [:]
   /// nil: nothing is stored.
   var cache: CacheFacts? = nil
-  /// nil: there is none.
+  /// nil: no history.
   var history: HistoryFacts? = nil
 
   var pinWatch: PinWatch { PinWatch(state.policy, seen: pinsSeen) }
   var warnings: [String] { pinWatch.warnings(at: wall / 1000) }
   var uptimeSeconds: Int64 { (wall - state.startedWall) / 1000 }
 
-  /// Of each rule in force, in order, then of requests without a rule, what has been counted.
+  /// The counts of each rule in force, in order, then of requests without a rule.
   var rules: [(rule: Rule?, counts: RuleStatistics)] {
     let all = statistics.rules
     let none = all[Statistics.noRule] ?? RuleStatistics()
@@ -199,7 +199,7 @@ enum AdminResources {
       })
   }
 
-  /// When a chain with the pin was last seen, and on which of its certificates.
+  /// When a chain with the pin was last seen, and which of its certificates had it.
   private static func sighting(_ sighting: PinSighting?, _ now: Int64) -> [(String, JSONText)] {
     guard let sighting else { return [("last_seen", .null), ("seen_on", .null)] }
     let match = sighting.match
@@ -254,14 +254,14 @@ enum AdminResources {
 
   private static func text(_ word: String?) -> JSONText { word.map { .string($0) } ?? .null }
 
-  /// nil where nobody can say which user it is.
+  /// nil if it is unknown which user it is.
   private static func userID(_ client: LocalClient) -> JSONText? {
     client.isUserInDoubt && client.userID == LocalClient.noUser ? nil : .number(Int(client.userID))
   }
 
   // MARK: GET /v1/dashboard
 
-  /// `user` and after: of the session that asks; nil where it is a client of the socket.
+  /// `user` and the rest: of the session that asks; nil for a client of the socket.
   static func dashboard(_ address: String, sessions: Int, user: UInt32?, acts: Bool?, until wall: Int64?) -> JSONText {
     .object([
       ("web", .string(address)), ("sessions", .number(sessions)),
@@ -292,7 +292,7 @@ enum AdminResources {
     return .object(members)
   }
 
-  /// What is said of the machine, here and by the event of a change.
+  /// The members about the machine, here and in the event of a change.
   static func machine(_ report: ReachabilityReport) -> [(String, JSONText)] {
     [
       ("status", .string(report.status.rawValue)), ("ipv4", path(report.ipv4)), ("ipv6", path(report.ipv6)),
@@ -337,7 +337,8 @@ enum AdminResources {
 
   // MARK: GET /v1/decisions
 
-  /// How many there are without a limit in the query, and at most: a page that a program reads once a second costs little.
+  /// How many there are without a limit in the query, and the most: a page that a program reads once a second costs
+  /// little.
   static let usualDecisions = 100
   static let mostDecisions = 1000
 
@@ -364,11 +365,11 @@ enum AdminResources {
 
   // MARK: GET /v1/decisions/REF
 
-  /// Rules before the deciding one of which it is told why they did not match: a page of them.
+  /// How many rules before the deciding one get a reason why they did not match: a page.
   static let mostPassedOver = 32
 
-  /// The line of the log, and what `explain` says of the request by the policy that decided it; nil where no loop remembers
-  /// the exchange.
+  /// The line of the log, and what `explain` prints about the request by the policy that decided it; nil if no loop
+  /// remembers the exchange.
   static func decision(_ found: RecentDecision?, _ format: LineFormat) -> String? {
     guard let found else { return nil }
     var text = ByteBuffer()
@@ -386,7 +387,7 @@ enum AdminResources {
     } else {
       line.write(found.record, format, text: text, to: &out)
       if let explanation { out.append("\n\(explanation)") }
-      // Whoever wrote a rule that denies meant it.
+      // The author of a rule that denies meant it.
       if found.record.decision?.reason != .ruleDenies, let rule = narrowestRule(for: found) {
         out.append("\nThis rule would allow it:\n\(rule)")
       }
@@ -394,7 +395,7 @@ enum AdminResources {
     return out.bytes.string
   }
 
-  /// The text of a rule that would allow what was refused; nil: none would, or it was not.
+  /// The text of a rule that would allow what was refused; nil: no rule would, or it was not refused.
   private static func narrowestRule(for found: RecentDecision) -> String? {
     guard let decision = found.record.decision, decision.verdict == .deny, decision.isMendable else { return nil }
     let connect = decision.rule.flatMap { found.policy.rules[$0].connect }
@@ -406,7 +407,7 @@ enum AdminResources {
     }
   }
 
-  /// nil where no rule was asked: the request could not be read, or was for the proxy itself.
+  /// nil if no rule was asked: the request could not be read, or was for the proxy itself.
   private static func explanation(of found: RecentDecision) -> Explanation? {
     let record = found.record
     guard record.decision != nil, !record.target.isEmpty else { return nil }

@@ -1,28 +1,29 @@
-// What a client of the admin API may do, and how that is known: the kernel names the process at the other end of a socket
-// of the file system, and says nothing of one that came by TCP. Pure, but for the question to the kernel.
+// What a client of the admin API may do, and how that is found out: the kernel names the process at the other end of a
+// socket in the file system, but not a TCP client's. Pure, except for the question to the kernel.
 // Tests: AdminRightsTests, test_admin_rights.py.
 
 import Bytes
 import Transport
 
-/// Rights, each of which includes those before it.
+/// Each right includes those before it.
 enum AdminRights: Int, Comparable {
-  /// GET /metrics alone: whoever reaches the address of `[admin] metrics`.
+  /// Only GET /metrics: for everyone who reaches the address of `[admin] metrics`.
   case metrics
-  /// Every question: whoever may connect to the socket, by its mode and group.
+  /// Every question: for everyone who may connect to the socket, by its mode and group.
   case read
-  /// And what changes the daemon: root, the user that it runs as, and `[admin] operators`.
+  /// Also what changes the daemon: for root, the user that it runs as, and `[admin] operators`.
   case act
 
   static func < (one: AdminRights, other: AdminRights) -> Bool { one.rawValue < other.rawValue }
 
-  /// The rights of a process of the user `userID`. A user that the kernel does not name may read only: it could connect.
+  /// The rights of a process of the user `userID`. If the kernel does not name the user, it may only read: it could
+  /// connect.
   static func of(userID: UInt32?, daemon: UInt32, operators: [UInt32]) -> AdminRights {
     guard let userID else { return .read }
     return userID == 0 || userID == daemon || operators.contains(userID) ? .act : .read
   }
 
-  /// What a request takes. Only methods that change nothing are for everybody.
+  /// The right that a request needs. Only methods that change nothing are for everyone.
   static func needed(method: String, path: String) -> AdminRights {
     let routes = AdminRoute.routes(path)
     if let route = routes.first(where: { $0.method == method }) { return route.right }
@@ -30,10 +31,10 @@ enum AdminRights: Int, Comparable {
     return method == "GET" ? .read : .act
   }
 
-  /// Why a request is refused; nil where it is allowed.
+  /// Why a request is refused; nil if it is allowed.
   func refusal(_ request: AdminRequest, userID: UInt32?) -> (status: Int, detail: String)? {
     if self >= Self.needed(method: request.method, path: request.path) { return nil }
-    // To a stranger everything but the metrics does not exist.
+    // For a stranger, nothing exists except the metrics.
     if self == .metrics { return (404, "this address has GET /metrics only; the rest is at the admin socket") }
     let seen = userID.map { "you are user \($0)" } ?? "the kernel does not say who you are"
     return (

@@ -1,5 +1,5 @@
-// The resources of the admin API, a row each. From it follow what the query of each may name, who may ask it, 405 and Allow,
-// OPTIONS, and `GET /v1`, which lists them; sallyport-admin(7) is held against that (test_manual.py).
+// The resources of the admin API, a row each. The rows define the names in each query, the rights, 405 and Allow,
+// OPTIONS, and `GET /v1`, which lists them. A test compares sallyport-admin(7) with them (test_manual.py).
 //
 // Tests: AdminRoutesTests, test_admin_socket.py.
 
@@ -10,10 +10,10 @@ import Transport
 
 struct AdminRoute: Sendable {
   let method: String
-  /// A last component in braces stands for any one: `/v1/decisions/{ref}`.
+  /// A last component in braces matches any one: `/v1/decisions/{ref}`.
   let path: String
   let right: AdminRights
-  /// The names that its query may have.
+  /// The names that its query may contain.
   let query: [String]
   let sentence: String
   let answer: @Sendable (AdminServer, AdminCall) -> Void
@@ -30,7 +30,7 @@ struct AdminRoute: Sendable {
     self.answer = answer
   }
 
-  /// What stands where the path has braces, empty where it has none; nil: another path.
+  /// The text in place of the braces, empty if the path has none; nil: another path.
   func argument(in given: String) -> String? {
     guard let brace = path.firstIndex(of: "{") else { return path == given ? "" : nil }
     let beginning = path[..<brace]
@@ -44,7 +44,7 @@ struct AdminCall {
   let request: AdminRequest
   /// See `AdminRoute.argument`.
   let argument: String
-  /// Who asks; nil: the kernel does not say.
+  /// The user who asks; nil: the kernel does not say.
   let userID: UInt32?
   let mayAct: Bool
   let connection: AdminConnection
@@ -53,7 +53,7 @@ struct AdminCall {
 extension AdminRoute {
   static func routes(_ path: String) -> [AdminRoute] { all.filter { $0.argument(in: path) != nil } }
 
-  /// HEAD comes as GET.
+  /// HEAD goes with GET.
   static func methods(_ routes: [AdminRoute]) -> String {
     (routes.flatMap { $0.method == "GET" ? ["GET", "HEAD"] : [$0.method] } + ["OPTIONS"]).joined(separator: ", ")
   }
@@ -80,7 +80,7 @@ extension AdminRoute {
     AdminRoute("GET", "/v1/dashboard", .read, "Where the dashboard is.", query: ["user"]) {
       $0.tellDashboard($1.connection)
     },
-    // A link to the dashboard has no more rights than who asks for it.
+    // A link to the dashboard has no more rights than the user who asks for it.
     AdminRoute("POST", "/v1/dashboard", .read, "Makes a link to the dashboard.", query: ["user"]) {
       $0.makeLink($1.request, $1.connection)
     },
@@ -102,7 +102,7 @@ extension AdminRoute {
     AdminRoute("GET", "/v1/asks", .read, "The questions that wait, and the answers that hold for a time.") {
       $0.tellAsks($1.connection)
     },
-    // Who may read what is asked may answer it; what else such a request may do its handler says.
+    // A user who may read a question may answer it. Its handler checks what else such a request may do.
     AdminRoute("POST", "/v1/allow", .read, "Answers a question with yes.", query: AskingLimits.queryNames) {
       $0.answerAsk(.allow, $1.request, by: $1.userID, mayAct: $1.mayAct, $1.connection)
     },

@@ -1,9 +1,9 @@
-// The admin API: HTTP/1.1 on a socket of the file system, served by the daemon's own thread beside signals and reports, so
-// that no loop ever does it. What only the loops know is asked of them by message; a page is written when the last has
-// answered (AdminRequests). Readers of events that are too slow lose them, and are told how many.
+// The admin API: HTTP/1.1 on a socket in the file system. The daemon's own thread serves it, along with signals and
+// reports, so no loop ever has to. A message asks the loops for what only they know; the page is written when the last
+// has answered (AdminRequests). Readers of events that are too slow lose events, and are told how many.
 //
-// Who may connect is for the socket's mode and group to say. Everything is bounded: connections, heads, what waits to be
-// sent. Where all places are taken, whoever has said nothing for longest makes way. Tests: test_admin_*.py.
+// The socket's mode and group decide who may connect. Everything is bounded: connections, heads, output that waits. If
+// all places are taken, the connection that has been silent for longest makes way. Tests: test_admin_*.py.
 
 import Bytes
 import HTTP1
@@ -12,49 +12,50 @@ import Session
 import Sharing
 import Transport
 
-/// What the API asks of the daemon.
+/// What the API needs from the daemon.
 protocol AdminHost: AnyObject {
   var state: DaemonState { get }
-  /// What is known of the network just now, for /metrics and the status.
+  /// The current state of the network, for /metrics and the status.
   var network: NetworkFacts { get }
   func ask(_ question: Question, inquiry: UInt64)
   /// Reads the configuration again.
   func reloadNow() -> ReloadOutcome
   func drainNow()
-  /// Reachability of the machine, and of `host` where there is one: a name in A-labels and lower case, or an address. nil:
-  /// the answer comes later, as `AdminServer.answered(_:inquiry:_:)`, and must.
+  /// Reachability of the machine, and of `host` if given: a name in A-labels and lower case, or an address. nil: the
+  /// answer comes later, as `AdminServer.answered(_:inquiry:_:)`, and has to come.
   func reachability(of host: String?, inquiry: UInt64) -> ReachabilityReport?
 }
 
-/// What came of reading the configuration again.
+/// The outcome of reading the configuration again.
 enum ReloadOutcome: Sendable, Equatable {
-  /// It is in force, or will be where it says that a restart is needed for a part.
+  /// It is in force. A part that needs a restart takes effect then; a warning says so.
   case done(warnings: [String])
   case failed(ReloadFault)
-  /// The proxy is stopping, and reads nothing again.
+  /// The proxy is stopping, and no longer reloads.
   case stopping
 }
 
 final class AdminServer {
-  /// Connections of the socket at once: commands, scrapers and watchers.
+  /// The most connections of the socket at once: commands, scrapers and watchers.
   static let mostConnections = 64
-  /// Connections by TCP at once: a scraper keeps one, and a second server may scrape too.
+  /// The most TCP connections at once: a scraper keeps one, and a second server may scrape too.
   static let mostScrapers = 8
-  /// Connections of browsers at once: each keeps up to six to a host, and a second console may be open.
+  /// The most browser connections at once: each browser keeps up to six to a host, and a second console may be open.
   static let mostBrowserConnections = 32
-  /// How long a page of metrics serves everyone who comes by TCP, in milliseconds: any local user may ask as fast as it can,
+  /// How long one page of metrics serves all TCP clients, in milliseconds: any local user may ask as fast as it can,
   /// and each page asks every loop. No scraper asks twice within a second.
   static let pageMilliseconds: Int64 = 100
-  /// Connections that read events, of those: consoles and dashboards. The others are for who has a question.
+  /// How many of those may read events: consoles and dashboards. The others are for clients with a question.
   static let mostWatchers = 16
   /// A head of the API: a path and a few fields.
   static let headLimits = HeadLimits(bytes: 8 << 10, fields: 64)
-  /// What may wait for all readers of events together, in bytes, however slow they are; beyond, events are lost to them.
+  /// The bytes that may wait for all readers of events together, however slow they are; beyond that, they lose events.
   static let mostWaitingBytesOfAll = 16 << 20
-  /// The share of each, so that none takes from another: some two thousand events.
+  /// The share of each reader, so that none takes from another: some two thousand events.
   static let mostWaitingBytes = mostWaitingBytesOfAll / mostWatchers
   static let readBytes = 4 << 10
-  /// How long a request may take to come, a kept connection to be silent, and an answer to be read, in milliseconds.
+  /// The longest time for a request to arrive, a kept connection to be silent, and an answer to be read, in
+  /// milliseconds.
   static let idleMilliseconds: Int64 = 60_000
 
   let listeners: [AdminListener]
@@ -64,15 +65,15 @@ final class AdminServer {
   private var generation: UInt32 = 0
   var inquiries: [UInt64: Inquiry] = [:]
   private var nextInquiry: UInt64 = 0
-  /// Workers whose loop turns, and what those have counted that are over.
+  /// Workers whose loop runs, and the counts of those that have ended.
   private(set) var workers: Set<Int>
   private(set) var counted: Statistics? = nil
   private var rounds = ProgressRounds()
-  /// nil where [admin] has no `web`.
+  /// nil if [admin] has no `web`.
   let dashboard: DashboardState?
-  /// The last page of metrics that was written for a client of TCP, and until when it serves.
+  /// The last page of metrics written for a TCP client, and how long it may be used again.
   private(set) var scraped: (page: AdminPage, until: Int64)? = nil
-  /// Watchers that made way, until the poller is told.
+  /// Watchers that made way, until the poller is informed.
   private var displaced: [AdminConnection] = []
 
   init(_ listeners: [AdminListener], _ shared: SharedState, host: any AdminHost) {
@@ -90,11 +91,11 @@ final class AdminServer {
 
   // MARK: Events of the daemon's poller
 
-  /// First of the numbers that connections are registered under; those below are the daemon's.
+  /// The first number that connections are registered under; lower ones are the daemon's.
   static let firstData: UInt64 = 1 << 8
 
-  /// Takes one connection: the poller comes back for the next. Whoever is as quick to leave and come again as this is to
-  /// answer would else keep it from seeing that they have left.
+  /// Accepts one connection: the poller comes back for the next. Otherwise clients that leave and return as fast as
+  /// this accepts would keep it from seeing that they have left.
   func accept(_ index: Int, _ poller: borrowing Poller) {
     let listener = listeners[index]
     guard let (descriptor, accepted) = listener.accept() else { return }
@@ -118,7 +119,7 @@ final class AdminServer {
       connections.append(nil)
       return connections.count - 1
     }
-    // One of another kind keeps its place.
+    // Connections of another kind keep their places.
     let places = slots.map {
       (
         place: connections[$0]?.place ?? .served, identity: connections[$0]?.identity ?? .user(.max),
@@ -138,7 +139,7 @@ final class AdminServer {
     go(connection, poller)
   }
 
-  /// Reads, answers and sends as far as it goes. Who does not take an answer is not given another.
+  /// Reads, answers and sends as far as it goes. A client that does not accept an answer gets no further one.
   func go(_ connection: AdminConnection, _ poller: borrowing Poller) {
     connection.receive()
     connection.send()
@@ -170,12 +171,12 @@ final class AdminServer {
     settle(connection, poller)
   }
 
-  /// When something is due next, in the monotonic clock.
+  /// When the next thing is due, on the monotonic clock.
   var deadline: Int64 {
     min(connections.compactMap { $0?.deadline }.min() ?? .max, rounds.due, dashboard?.series.due ?? .max)
   }
 
-  /// Closes what has been silent for too long, and asks how far exchanges are.
+  /// Closes what has been silent for too long, and asks for the progress of exchanges.
   func expire(now: Int64, _ poller: borrowing Poller) {
     for case .some(let connection) in connections where connection.deadline <= now { end(connection, poller) }
     if rounds.begins(now: now, workers) { host.ask(.progress, inquiry: ProgressRounds.inquiry) }
@@ -184,8 +185,8 @@ final class AdminServer {
 
   // MARK: Watchers
 
-  /// false: there are as many as may be. Where one user has more than its share of them and this one less, that which has
-  /// taken nothing for longest makes way.
+  /// false: there are as many watchers as allowed. If one user has more than its share of them and the newcomer has
+  /// less, the watcher that has accepted nothing for longest makes way.
   func mayWatch(_ newcomer: AdminConnection) -> Bool {
     let watchers = connections.compactMap { $0 }.filter { $0.watched != nil }
     guard watchers.count >= Self.mostWatchers else { return true }
@@ -196,7 +197,7 @@ final class AdminServer {
     return true
   }
 
-  /// Ends what a session reads that is over.
+  /// Ends the event streams of a session that has ended.
   func endWatchers(of session: WebSession) {
     for case .some(let connection) in connections
     where connection.watched != nil && connection.session?.secret == session.secret {
@@ -210,7 +211,7 @@ final class AdminServer {
     if shared.events.wants(.progress) { rounds.wanted(now: Clock.monotonic) }
   }
 
-  /// Hands out what has happened.
+  /// Hands out the events that have occurred.
   func deliverEvents(_ poller: borrowing Poller) {
     let (events, dropped) = shared.events.takeAll()
     for case .some(let connection) in connections {
@@ -229,7 +230,7 @@ final class AdminServer {
 
   // MARK: Loops
 
-  /// A loop has answered; with the last answer the page is written.
+  /// A loop has answered; after the last answer the page is written.
   func answered(_ worker: Int, _ answer: Answer, inquiry number: UInt64, _ poller: borrowing Poller) {
     if number == ProgressRounds.inquiry {
       rounds.answered(worker, isWanted: shared.events.wants(.progress), now: Clock.monotonic)
@@ -243,7 +244,7 @@ final class AdminServer {
     noLongerAwaits(worker, number, poller)
   }
 
-  /// A loop is over, as it was told to: what it was asked it answers no more.
+  /// A loop has ended, as it was told to: it answers no further question.
   func workerLeft(_ worker: Int, _ statistics: Statistics, _ poller: borrowing Poller) {
     workers.remove(worker)
     if counted == nil { counted = statistics } else { counted?.add(statistics) }
@@ -261,7 +262,7 @@ final class AdminServer {
     write(page(inquiry), number, poller)
   }
 
-  /// The daemon has found out what `AdminHost.reachability` could not say at once.
+  /// The daemon has found out what `AdminHost.reachability` could not return at once.
   func answered(_ report: ReachabilityReport, inquiry number: UInt64, _ poller: borrowing Poller) {
     guard let connection = inquiries[number]?.connection else { return }
     write(page(report, connection), number, poller)

@@ -1,4 +1,5 @@
-// What the admin API tells of stored answers, and how they are purged. Tests: CachePagesTests, Tests/EndToEndTests/test_cache_admin.py.
+// The admin API's pages about stored answers, and how answers are purged. Tests: CachePagesTests,
+// Tests/EndToEndTests/test_cache_admin.py.
 
 import Bytes
 import Cache
@@ -6,7 +7,7 @@ import Policy
 import Session
 import Transport
 
-/// Which stored answers are meant.
+/// Which stored answers a request is about.
 struct CacheSelection: Sendable {
   var url: ComparableURL? = nil
   var host: String? = nil
@@ -14,14 +15,14 @@ struct CacheSelection: Sendable {
   /// Stored longer ago than this, in seconds.
   var older: Int64? = nil
 
-  /// What can be told without making a list's entry.
+  /// What can be decided before an entry of the list is made.
   func mayInclude(_ answer: StoredAnswer) -> Bool {
     if let host = host ?? url?.host, answer.host != host { return false }
     if let rule, answer.rule != rule { return false }
     return true
   }
 
-  /// What the columns of a table must hold.
+  /// The values that the columns of a table must have.
   var columns: [(column: String, value: String)] {
     [host ?? url?.host, rule].enumerated().compactMap { index, value in
       value.map { (index == 0 ? "host" : "rule", $0) }
@@ -44,7 +45,7 @@ struct CacheFacts {
   var bytes = 0
   var limit = 0
   var evictions: UInt64 = 0
-  /// nil: all is in memory.
+  /// nil: everything is in memory.
   var disk: (answers: Int, bytes: UInt64, limit: Int, evictions: UInt64, fault: String?)?
   /// Requests by how the cache took part in them.
   var results: [(result: CacheResult, count: UInt64)] = []
@@ -61,13 +62,13 @@ struct CacheFacts {
     servedBytes = cache.servedBytes.load(ordering: .relaxed)
   }
 
-  /// For which the origin sent no content, and all.
+  /// Requests that the origin sent no content for, and all requests.
   var served: UInt64 { results.reduce(0) { $0 + ($1.result.isServedFromStore ? $1.count : 0) } }
   var requests: UInt64 { results.reduce(0) { $0 + $1.count } }
 }
 
 enum CachePages {
-  /// Answers that one page lists: some megabytes.
+  /// The most answers on one page: some megabytes.
   static let mostListed = 10_000
 
   // MARK: The store
@@ -196,14 +197,14 @@ enum CachePages {
     text + String(repeating: " ", count: max(0, width - text.utf8.count))
   }
 
-  /// URLs and tags are the origin's and the clients': what is not printable is not printed.
+  /// URLs and tags come from origins and clients: characters that are not printable are replaced.
   private static func text(_ bytes: [UInt8]) -> String {
     String(decoding: bytes.map { $0 > 0x20 && $0 < 0x7f ? $0 : 0x3f }, as: UTF8.self)
   }
 }
 
 extension CacheResult {
-  /// The origin sent no content for it.
+  /// The origin sent no content for the request.
   var isServedFromStore: Bool {
     switch self {
     case .hit, .stale, .offline, .revalidated, .collapsed: true

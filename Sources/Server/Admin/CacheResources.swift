@@ -1,5 +1,5 @@
-// The resources of the admin API that are about stored answers: /v1/cache, /v1/cache/answers, /v1/cache/purge. What they say stands in
-// CachePages. Tests: Tests/EndToEndTests/test_cache_admin.py.
+// The admin API's resources about stored answers: /v1/cache, /v1/cache/answers, /v1/cache/purge. CachePages writes the
+// pages. Tests: Tests/EndToEndTests/test_cache_admin.py.
 
 import Cache
 import Transport

@@ -1,17 +1,18 @@
-// `sallyport reload --close-denied`: once every loop has the new policy, each looks at what goes on there and ends what that
-// denies. Some connections a turn, so that ten thousand of them hold up nobody. Tests: test_close_denied.py.
+// `sallyport reload --close-denied`: once every loop has the new policy, each checks its open exchanges and ends those
+// that the policy denies. It does some connections a turn, so ten thousand of them delay no one. Tests:
+// test_close_denied.py.
 
 import Bytes
 import Policy
 import Session
 import Transport
 
-/// How far a loop is with it.
+/// How far a loop has got.
 struct DeniedClosing {
-  /// Connections that one turn looks at: to decide one takes some ten microseconds.
+  /// How many connections are checked in one turn: deciding one takes some ten microseconds.
   static let slotsPerTurn = 32
 
-  /// Of the requests of the admin API that wait for the end of it.
+  /// The requests of the admin API that wait for the end of it.
   var inquiries: [UInt64]
   var next = 0
   var closed = 0
@@ -40,7 +41,7 @@ extension Worker {
 }
 
 extension Conversation {
-  /// Whether the policy in force denies what it let begin.
+  /// Whether the policy in force denies the exchange that it allowed to begin.
   func isDeniedNow(_ worker: Worker) -> Bool {
     guard !flags.contains(.closed), ending == nil, session.isInExchange, !hasNoClient else { return false }
     let record = session.exchange.record
@@ -67,7 +68,7 @@ extension Conversation {
     return worker.policy.denyingBlock(address, rule: decision.rule, isOwn: { own.contains($0) }) != nil
   }
 
-  /// false: nothing is under way.
+  /// false: no exchange is open.
   fileprivate func endDenied(_ worker: Worker) -> Bool {
     guard ending == nil, session.isInExchange else { return false }
     perform(session.policyChanged(&worker.workspace, &outputs), worker)
@@ -85,7 +86,7 @@ extension AdminServer {
     case .success(["true"]):
       let page = reload(wantsText: wantsText)
       guard page.status == 200 else { return connection.write(page) }
-      // Behind the policy in each loop's mailbox.
+      // After the policy in each loop's mailbox.
       inquire(.closeDenied, .closedDenied(page), connection)
     case .success, .failure: refuse(400, "expected close_denied=true in the query", connection)
     }

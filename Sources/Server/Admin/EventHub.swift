@@ -1,5 +1,5 @@
-// Events for whoever watches: reloads, refusals, requests that have ended. A loop asks first whether anybody wants the kind,
-// which costs a load, and never waits: what a slow reader leaves lying is dropped and counted.
+// Events for those who watch: reloads, refusals, requests that have ended. A loop first checks whether the kind is
+// wanted, which costs a load, and never waits. Events that a slow reader leaves are dropped and counted.
 // Tests: EventHubTests, test_admin_events.py.
 
 import Bytes
@@ -7,13 +7,13 @@ import Policy
 import Synchronization
 import Transport
 
-/// Something that happened. Each tells its moment first: `time`.
+/// Something that happened. Its first member is the time: `time`.
 struct ProxyEvent: Sendable {
   /// The names of server-sent events, in the order of an exchange's life.
   enum Kind: String, Sendable, CaseIterable {
     /// A request or tunnel has been decided, and goes on or is refused.
     case begun
-    /// How far an exchange is that takes its time.
+    /// The progress of a long exchange.
     case progress
     /// An exchange is over: its line of the log.
     case finished
@@ -21,13 +21,13 @@ struct ProxyEvent: Sendable {
     case violation
     /// A certificate without a pinned key was seen.
     case pinMismatch = "pin-mismatch"
-    /// A request waits for the network, or does no more.
+    /// A request waits for the network, or no longer waits.
     case wait
     /// An operator is asked.
     case ask
-    /// He has answered, or nobody waits any more.
+    /// The operator has answered, or no request waits any more.
     case answer
-    /// Links, addresses or the default route are others.
+    /// Links, addresses or the default route have changed.
     case reachability
     case reload
   }
@@ -35,20 +35,20 @@ struct ProxyEvent: Sendable {
   let kind: Kind
   /// A JSON object, without a line end.
   let json: String
-  /// The exchange that it is about; nil where it is about none.
+  /// The exchange that it is about; nil if none.
   var subject: EventSubject? = nil
 }
 
-/// An exchange, as events are chosen by it.
+/// An exchange, as filters see it.
 struct EventSubject: Sendable, Equatable {
   let reference: String
   let rule: String?
-  /// Name and number of the client's user, where they are known.
+  /// Name and number of the client's user, if known.
   var user: String? = nil
   var userID: UInt32? = nil
 }
 
-/// Which events a reader wants of those of its kinds.
+/// Which events of its kinds a reader wants.
 struct EventFilter: Sendable, Equatable {
   var rule: String? = nil
   /// A name or a number.
@@ -68,7 +68,7 @@ struct EventFilter: Sendable, Equatable {
   }
 }
 
-/// Kinds of events that somebody wants.
+/// Kinds of events that a reader wants.
 struct EventKinds: OptionSet, Sendable, Hashable {
   let rawValue: UInt32
 
@@ -92,7 +92,7 @@ struct EventKinds: OptionSet, Sendable, Hashable {
 
   static let all = EventKinds(ProxyEvent.Kind.allCases.map { EventKinds($0) })
 
-  /// `reload,violation`. Answers the first word that is no kind.
+  /// `reload,violation`. Returns the first word that is not a kind.
   static func read(_ list: String) -> Result<EventKinds, UnknownKind> {
     var kinds: EventKinds = []
     for word in list.split(separator: ",", omittingEmptySubsequences: false) {
@@ -108,29 +108,29 @@ struct EventKinds: OptionSet, Sendable, Hashable {
 }
 
 final class EventHub: Sendable {
-  /// Events that wait for the admin side, of all loops: a moment of full load.
+  /// The most events of all loops that wait for the admin side: a moment of full load.
   static let mostWaiting = 4096
 
   private let wanted = Atomic<UInt32>(0)
   private let waiting = Atomic<Int>(0)
   private let lost = Atomic<UInt64>(0)
   private let dropped = Locked<[ProxyEvent.Kind: Int]>([:])
-  /// Where the admin side finds them.
+  /// Where the admin side gets them.
   let mailbox = Mailbox<ProxyEvent>()
 
-  /// What all watchers together want to hear of.
+  /// The kinds that all watchers together want.
   var kinds: EventKinds {
     get { EventKinds(rawValue: wanted.load(ordering: .relaxed)) }
     set { wanted.store(newValue.rawValue, ordering: .relaxed) }
   }
   var isWatched: Bool { !kinds.isEmpty }
-  /// Events that a reader did not get, counted for each reader.
+  /// Events that readers did not get, counted for each reader.
   var lostCount: UInt64 { lost.load(ordering: .relaxed) }
 
   func wants(_ kind: ProxyEvent.Kind) -> Bool { kinds.contains(EventKinds(kind)) }
   func noteLost(_ count: Int) { lost.add(UInt64(count), ordering: .relaxed) }
 
-  /// An object of `members`, with the moment before them.
+  /// An object of `members`, preceded by the time.
   func post(_ kind: ProxyEvent.Kind, about subject: EventSubject? = nil, _ members: [(String, JSONText)]) {
     guard wants(kind) else { return }
     let json = JSONText.object([("time", .string(AdminResources.time(Clock.wall)))] + members).text
@@ -149,7 +149,7 @@ final class EventHub: Sendable {
       ProxyEvent(kind: kind, json: json.hasSuffix("\n") ? String(json.dropLast()) : json, subject: subject))
   }
 
-  /// What has happened, and how many events of each kind found no room behind it.
+  /// The events that occurred, and for each kind how many more found no room.
   func takeAll() -> (events: [ProxyEvent], dropped: [ProxyEvent.Kind: Int]) {
     let events = mailbox.takeAll()
     waiting.subtract(events.count, ordering: .relaxed)

@@ -1,4 +1,4 @@
-// What events say of an exchange before it is over, at whose end it is the line of the log, and of the network.
+// Events about an exchange before its end, and about the network. The event at the end is the line of the log.
 // Tests: EventTextTests.
 
 import Bytes
@@ -6,16 +6,16 @@ import Policy
 import Session
 import Transport
 
-/// `progress`: how far it is.
+/// `progress`: how far an exchange is.
 struct ProgressLine {
   /// Milliseconds since 1970.
   let wall: Int64
   let reference: Reference
   let rule: String?
-  /// Bytes of the client, and to it, heads included.
+  /// Bytes from the client, and to it, heads included.
   let bytesIn: UInt64
   let bytesOut: UInt64
-  /// What these will have come to; nil where nobody knows.
+  /// Their totals at the end; nil if unknown.
   let expectedIn: UInt64?
   let expectedOut: UInt64?
   let ageMilliseconds: Int64
@@ -45,7 +45,7 @@ struct ProgressLine {
 }
 
 extension AdminResources {
-  /// `reachability`: what the machine is like now, and what has changed.
+  /// `reachability`: the state of the machine now, and what has changed.
   static func reachability(_ report: ReachabilityReport, because reason: String) -> [(String, JSONText)] {
     machine(report) + [("reason", .string(reason))]
   }

@@ -1,14 +1,14 @@
 // An event as a line for a person: `finished     7F3K2A GET http://a.example/ 403 rule=no-ads …`.
 //
-// Members come in the order of the JSON. What says what an event is about stands without its name; what is null, empty, or
-// false by custom is left out; a member that is an object shows its values alone. A text that holds more than letters,
-// digits and the like stays between quotation marks and escaped, so that nothing in it can be taken for another member
-// or by the terminal for a command. Tests: EventTextTests.
+// Members come in the order of the JSON. Those that identify the subject of an event have no name. Values that are
+// null, empty, or false as usual are left out. A member that is an object shows only its values. A text with other
+// characters than letters, digits and the like stays quoted and escaped, so that nothing in it can be taken for another
+// member, or by the terminal for a command. Tests: EventTextTests.
 
 enum EventText {
   /// Members that need no name.
   private static let bare: Set<String> = ["time", "ref", "client", "method", "target", "status", "state", "host"]
-  /// Members of which only the unusual is worth a word.
+  /// Members that are shown only if unusual.
   private static let quiet: Set<String> = ["reused", "retried"]
   private static let kindWidth = 12
 
@@ -24,14 +24,14 @@ enum EventText {
     return line
   }
 
-  /// Empty where there is nothing to show.
+  /// Empty if there is nothing to show.
   private static func shown(_ value: ArraySlice<UInt8>) -> String {
     switch value.first {
     case UInt8(ascii: "\""): return string(value)
     case UInt8(ascii: "{"):
       return (JSONPieces.members(value) ?? []).map { shown($0.value) }.filter { !$0.isEmpty }.joined(separator: "/")
     case UInt8(ascii: "["):
-      // Of objects the first member is their name.
+      // The first member of an object is its name.
       return (JSONPieces.elements(value) ?? []).map { element in
         element.first == UInt8(ascii: "{")
           ? JSONPieces.members(element)?.first.map { shown($0.value) } ?? "" : shown(element)
@@ -45,15 +45,15 @@ enum EventText {
   private static func string(_ value: ArraySlice<UInt8>) -> String {
     let content = value.dropFirst().dropLast()
     let isPlain = content.allSatisfy { $0 > 0x20 && $0 < 0x7f && $0 != UInt8(ascii: "\\") && $0 != UInt8(ascii: "=") }
-    // What bears an equals sign could be read as another member, but in targets it is plain what it is.
+    // A text with an equals sign could be read as another member, but a target is recognizable.
     let isTarget = content.starts(with: "http".utf8) && !content.contains(0x20) && !content.contains(UInt8(ascii: "\\"))
     return String(decoding: isPlain || isTarget ? content : value, as: UTF8.self)
   }
 }
 
-/// The parts of a JSON text that this program has written: how far each reaches, not what it says.
+/// The parts of a JSON text that this program has written: finds where each ends, not what it means.
 enum JSONPieces {
-  /// The members of an object; nil where the text is none.
+  /// The members of an object; nil if the text is not one.
   static func members(_ text: ArraySlice<UInt8>) -> [(name: String, value: ArraySlice<UInt8>)]? {
     guard let parts = parts(text, open: UInt8(ascii: "{"), close: UInt8(ascii: "}")) else { return nil }
     var members: [(name: String, value: ArraySlice<UInt8>)] = []
@@ -70,7 +70,7 @@ enum JSONPieces {
     parts(text, open: UInt8(ascii: "["), close: UInt8(ascii: "]"))
   }
 
-  /// What stands between commas.
+  /// The texts between the commas.
   private static func parts(_ text: ArraySlice<UInt8>, open: UInt8, close: UInt8) -> [ArraySlice<UInt8>]? {
     let text = trimmed(text)
     guard text.count >= 2, text.first == open, text.last == close else { return nil }
@@ -95,7 +95,7 @@ enum JSONPieces {
     return parts
   }
 
-  /// Where the string, object or array ends that the text begins with: the index behind it.
+  /// The index after the string, object or array that the text begins with.
   private static func extent(_ text: ArraySlice<UInt8>) -> Int? {
     var depth = 0
     var isInString = false

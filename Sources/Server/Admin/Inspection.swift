@@ -1,5 +1,5 @@
-// What the admin side asks of the loops, and what they answer. A question is a message like any other: a loop answers it
-// in its turn, from what it alone may touch, and nobody waits for it but who asked.
+// Questions of the admin side to the loops, and their answers. A question is a message like any other. A loop answers
+// it in its turn, from state that only it may touch, and only the one who asked waits.
 
 import Bytes
 import Policy
@@ -11,26 +11,26 @@ enum Question: Sendable {
   case statistics
   case connections
   case decision(Reference)
-  /// The newest that have ended. `areRefused`: only those that were refused, or only the others.
+  /// The newest that have ended. `areRefused`: only those that were refused, or only the others; nil: all.
   case decisions(limit: Int, areRefused: Bool?)
-  /// Has the loop post how far its exchanges are.
+  /// The loop posts the progress of its exchanges.
   case progress
-  /// Has it end those that are meant.
+  /// The loop ends the selected exchanges.
   case cancel(CancelSelection)
-  /// Has it drop what it keeps for later requests.
+  /// The loop drops what it keeps for later requests.
   case flush
-  /// Has it end what the policy in force denies; the answer comes once it has looked at everything.
+  /// The loop ends what the policy in force denies; the answer comes once it has checked everything.
   case closeDenied
 }
 
-/// What one loop has to say.
+/// The answer of one loop.
 enum Answer: Sendable {
   case statistics(Statistics)
   case connections([OpenConnection])
   case decision(RecentDecision?)
   case decisions([RecentDecision])
   case progress
-  /// How many exchanges and tunnels were ended.
+  /// The number of exchanges and tunnels that were ended.
   case cancelled(Int)
   case flushed(FlushedThings)
 }
@@ -45,21 +45,21 @@ struct OpenConnection: Sendable {
 
   let client: SocketAddress
   let state: State
-  /// Method and target; empty where no request is under way.
+  /// Method and target; empty without a request.
   let text: String
   let reference: Reference?
   let rule: String?
   let upstream: SocketAddress?
-  /// Who asks; nil where nobody had to know, or could.
+  /// The user who asks; nil if no rule had to know, or it is unknown.
   let user: LocalClient?
   let program: String?
-  /// The destination; nil where none is named.
+  /// The destination; nil if none is named.
   let destination: NamedOrigin?
   let wire: HTTPProtocol
   let decision: Decision?
   let bytesIn: UInt64
   let bytesOut: UInt64
-  /// Since the request under way began, in milliseconds; nil where none is.
+  /// Since the current request began, in milliseconds; nil if there is none.
   let ageMilliseconds: Int64?
 }
 
@@ -68,7 +68,7 @@ struct NamedOrigin: Equatable, Sendable {
   let host: String
   let port: UInt16
 
-  /// nil: it names none, such as `*`.
+  /// nil: the target names none, such as `*`.
   init?(_ target: String) {
     var rest = target[...]
     var port: UInt16? = nil
@@ -87,7 +87,8 @@ struct NamedOrigin: Equatable, Sendable {
 }
 
 extension Worker {
-  /// Most connections that one loop tells of: a page that somebody can still read, and little time to make.
+  /// The most connections that one loop reports: a page that a person can still read, and that takes little time to
+  /// make.
   static let mostConnectionsShown = 1000
 
   func answer(_ question: Question) -> Answer {

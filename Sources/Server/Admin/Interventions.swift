@@ -1,30 +1,30 @@
-// What an operator does to what goes on: POST /v1/cancel ends exchanges and tunnels, POST /v1/flush drops what is kept for later
+// Interventions of an operator: POST /v1/cancel ends exchanges and tunnels, POST /v1/flush drops what is kept for later
 // requests. Each loop does its part in its turn. Tests: Tests/EndToEndTests/test_interventions.py.
 
 import Bytes
 import Session
 import Transport
 
-/// Which exchanges and tunnels are to end: those that all of it holds for.
+/// Which exchanges and tunnels are to end: those that match all of it.
 struct CancelSelection: Sendable {
   var who = EventFilter()
-  /// A host in lower case, as the log has it.
+  /// A host in lower case, as in the log.
   var host: String? = nil
 }
 
 /// What was dropped.
 struct FlushedThings: Sendable {
-  /// Connections to origins and parents that nobody used just then.
+  /// Idle connections to origins and parents.
   var connections = 0
   /// TLS sessions that could have been resumed.
   var sessions = 0
 }
 
 extension Worker {
-  /// Ends what is meant. How many.
+  /// Ends the selected exchanges and returns how many.
   func cancel(_ selection: CancelSelection) -> Int {
     var count = 0
-    // What one of them does may close another.
+    // Ending one may close another.
     for slot in occupants.indices {
       guard case .client(let conversation) = occupants[slot], conversation.isMeant(by: selection),
         conversation.cancel(self)
@@ -34,7 +34,7 @@ extension Worker {
     return count
   }
 
-  /// The next request looks up its host anew, and opens a connection with a whole handshake.
+  /// The next request looks up its host again, and opens a connection with a full handshake.
   func flush() -> FlushedThings {
     var things = FlushedThings()
     for slot in occupants.indices {
@@ -94,7 +94,7 @@ extension AdminServer {
     inquire(.cancel(selection), .cancelled, connection)
   }
 
-  /// 404 where nothing was meant: the command fails then.
+  /// 404 if nothing matched: the command then fails.
   func cancelled(_ answers: [Answer], wantsText: Bool) -> AdminPage {
     let count = answers.reduce(0) { sum, answer in
       if case .cancelled(let count) = answer { sum + count } else { sum }
@@ -109,7 +109,7 @@ extension AdminServer {
   }
 
   func flush(_ connection: AdminConnection) {
-    // Names are looked up by a thread of their own.
+    // A separate thread looks names up.
     shared.resolver.networkChanged()
     inquire(.flush, .flushed, connection)
   }

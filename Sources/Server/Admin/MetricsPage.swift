@@ -1,5 +1,5 @@
-// GET /metrics: the text format of Prometheus, 0.0.4. Names follow its conventions: a unit at the end, _total for what only
-// grows. Labels are bounded: rules of the policy, and words of the log. Tests: AdminResourcesTests, test_admin.py.
+// GET /metrics: the text format of Prometheus, 0.0.4. Names follow its conventions: a unit at the end, _total for
+// counters. Labels are bounded: rules of the policy, and words of the log. Tests: AdminResourcesTests, test_admin.py.
 
 import Bytes
 import Policy
@@ -27,7 +27,7 @@ enum MetricsPage {
     let denied = Problem.Kind.denied.token.description
     page.begin("sallyport_exchanges_total", "counter", "Requests and tunnels that have ended, by rule and outcome.")
     for (rule, counts) in rules {
-      // From the start, so that a rate over the first exchange of a rule is known.
+      // Present from the start, so that a rate over the first exchange of a rule is defined.
       page.sample(counts.done, ["rule": rule, "outcome": "done"])
       if counts.failed[denied] == nil { page.sample(0, ["rule": rule, "outcome": denied]) }
       for (token, count) in counts.failed.sorted(by: { $0.key < $1.key }) {
@@ -82,7 +82,7 @@ enum MetricsPage {
     page.sample(UInt64(watch.warnings(at: facts.wall / 1000).count))
   }
 
-  /// Of each pin that is configured and was seen, the last time; pinned certificates of one key count as one here.
+  /// The last sighting of each configured pin that was seen; pinned certificates with one key count as one here.
   private static func seenPins(
     _ watch: PinWatch, _ sightings: [WatchedPin: PinSighting]
   ) -> [(set: String, pin: String, PinSighting)] {
@@ -163,7 +163,7 @@ enum MetricsPage {
     )
     page.sample(statistics.handshakes, ["resumed": "no"])
     page.sample(statistics.resumptions, ["resumed": "yes"])
-    page.begin("sallyport_retries_total", "counter", "Requests sent once more, for their kept connection was dead.")
+    page.begin("sallyport_retries_total", "counter", "Requests sent again because their kept connection was dead.")
     page.sample(statistics.retries)
   }
 

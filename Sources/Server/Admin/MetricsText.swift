@@ -1,10 +1,10 @@
-// The text format of Prometheus as it is written: families, samples, labels. Into bytes at once, for a page is made of some
-// two hundred lines, and may be asked for a thousand times a second. Tests: AdminResourcesTests.
+// Writes the text format of Prometheus: families, samples, labels. It writes bytes directly, because a page has some
+// two hundred lines and may be asked for a thousand times a second. Tests: AdminResourcesTests.
 
 import Bytes
 
 struct MetricsText: ~Copyable {
-  /// What a small policy takes, in bytes: one block from the start.
+  /// The size of the page for a small policy, in bytes: one block from the start.
   private static let usualBytes = 16 << 10
 
   private(set) var bytes = ByteBuffer()
@@ -75,7 +75,7 @@ struct MetricsText: ~Copyable {
     bytes.append("\n")
   }
 
-  /// `1.512`, without zeros behind the last digit.
+  /// `1.512`, without zeros after the last digit.
   private mutating func append(seconds microseconds: UInt64) {
     bytes.append(decimal: microseconds / 1_000_000)
     var rest = microseconds % 1_000_000

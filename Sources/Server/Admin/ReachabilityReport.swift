@@ -1,20 +1,20 @@
-// What the admin API says of the network: how the machine is reached, by what interfaces and routes, and how one
-// destination is. The daemon fills it in; the names of its members on the wire are in AdminResources and in
+// The admin API's report on the network: how the machine is reached, its interfaces and routes, and how one destination
+// is reached. The daemon fills it in. The names of its members on the wire are in AdminResources and in
 // sallyport-admin(7). Tests: ReachabilityPageTests, test_admin_reachability.py.
 
 import Policy
 import Reachability
 
 struct ReachabilityReport: Sendable, Equatable {
-  /// The field of an answer about one host that says whether it can be reached: yes or no.
+  /// The field of an answer about one host that gives whether it can be reached: yes or no.
   static let fieldName = "Sallyport-Reachable"
 
-  /// By what a packet would leave.
+  /// The way by which a packet would leave.
   struct Path: Sendable, Equatable {
     var status = ReachabilityStatus.unknown
-    /// nil where nothing leads there.
+    /// nil if no route leads there.
     var interface: String? = nil
-    /// nil where the network is on the link itself.
+    /// nil if the network is on the link itself.
     var gateway: String? = nil
   }
 
@@ -32,13 +32,13 @@ struct ReachabilityReport: Sendable, Equatable {
     let name: String
     /// As configured, without credentials.
     let via: String
-    /// For how long it is still passed over after a failure; nil where it is not.
+    /// How long it is still skipped after a failure; nil if it is not.
     let deadForMilliseconds: Int64?
-    /// Why it cannot be taken on this network, as far as is known without a look-up; nil: it can.
+    /// Why it cannot be used on this network, as far as is known without a look-up; nil: it can.
     var unusable: String? = nil
   }
 
-  /// A host that was asked for.
+  /// The host that the request is about.
   struct Destination: Sendable, Equatable {
     struct Address: Sendable, Equatable {
       let address: String
@@ -55,11 +55,11 @@ struct ReachabilityReport: Sendable, Equatable {
     var error: String? = nil
     var addresses: [Address] = []
 
-    /// Whether there is a way to it: one of which the kind is not known counts.
+    /// Whether there is a way to it. A way of unknown kind counts.
     var isReachable: Bool { error == nil && status != .notReachable }
   }
 
-  /// Of the machine: the default route of IPv4, else of IPv6.
+  /// Of the machine: the default route of IPv4, or else of IPv6.
   var status = ReachabilityStatus.unknown
   var ipv4 = Path()
   var ipv6 = Path()
@@ -67,21 +67,21 @@ struct ReachabilityReport: Sendable, Equatable {
   var routes: [Route] = []
   /// Requests that wait for a path.
   var waiting = 0
-  /// nil where only the machine was asked for.
+  /// nil if only the machine was asked about.
   var destination: Destination? = nil
 }
 
-/// What is counted of the network, of all loops.
+/// Counts about the network, of all loops.
 struct NetworkFacts: Sendable, Equatable {
   var status = ReachabilityStatus.unknown
   /// Changes that were followed since the start.
   var changes: UInt64 = 0
-  /// Requests that wait for a path just now.
+  /// Requests that wait for a path now.
   var waiting = 0
 }
 
 extension ReachabilityReport {
-  /// Of the machine; nil: nothing is known of it.
+  /// Of the machine; nil: its state is unknown.
   init(_ state: NetworkState?) {
     guard let state else { return }
     status = state.status

@@ -1,8 +1,8 @@
-// The last exchanges of a loop, for `sallyport explain REF` and GET /v1/decisions: what was in their lines of the log.
+// The last exchanges of a loop, for `sallyport explain REF` and GET /v1/decisions: the content of their log lines.
 //
-// A ring of records beside a ring of bytes for their texts; both are made once and written over, so that noting one
-// allocates nothing. A record whose text has been written over is gone. What was refused is also kept in a smaller ring
-// of its own: thousands of requests a second that pass would otherwise write it over before anyone has seen it.
+// A ring of records, and a ring of bytes for their texts. Both are made once and overwritten, so noting an exchange
+// allocates nothing. A record whose text has been overwritten is gone. Refused exchanges are also kept in a smaller
+// ring of their own: otherwise thousands of allowed requests a second would overwrite them before anyone has seen them.
 // Tests: RecentDecisionsTests.
 
 import Bytes
@@ -14,32 +14,32 @@ import Transport
 struct RecentDecision: Sendable {
   let record: ExchangeRecord
   let rule: String?
-  /// By which it was decided.
+  /// The policy that decided it.
   let policy: Policy
   let client: SocketAddress
   let totalMilliseconds: Int64
-  /// Method and target, at the record's ranges.
+  /// Method and target; the record has their ranges.
   let text: [UInt8]
 
-  /// Milliseconds since 1970, by the clock of its beginning, as in the log.
+  /// Milliseconds since 1970, by the clock at its beginning, as in the log.
   var endedWall: Int64 { record.begunWall + totalMilliseconds }
 
   var sender: Sender {
     Sender(client: record.client, address: IPAddress(client), proxyUser: record.proxyUser, program: record.program)
   }
 
-  /// What several loops remember, as one: the newest `limit`, newest first.
+  /// Merges what several loops remember: the newest `limit`, newest first.
   static func merged(_ loops: [[RecentDecision]], limit: Int) -> [RecentDecision] {
     Array(loops.flatMap { $0 }.sorted { $0.endedWall > $1.endedWall }.prefix(limit))
   }
 }
 
 struct RecentDecisions: ~Copyable {
-  /// Exchanges that are remembered, of each loop: some seconds of full load, hours of a quiet machine.
+  /// Exchanges that each loop remembers: some seconds of full load, hours of a quiet machine.
   static let mostEntries = 1024
   /// Bytes for their texts: targets are at most 1.3 KiB, and rarely a tenth of it.
   static let textBytes = 128 << 10
-  /// Refused exchanges that are remembered beside them: as many as somebody reads.
+  /// Refused exchanges that are also remembered: as many as a person reads.
   static let mostRefused = 256
   /// Bytes for their texts, in the same proportion.
   static let refusedTextBytes = 32 << 10
@@ -58,7 +58,7 @@ struct RecentDecisions: ~Copyable {
       record, rule: rule, policy: policy, client: client, totalMilliseconds: totalMilliseconds, text: text)
   }
 
-  /// The exchange with this reference, the latest where it has come round.
+  /// The exchange with this reference; the latest, if references have wrapped around.
   func find(_ reference: Reference) -> RecentDecision? { all.find(reference) ?? refused.find(reference) }
 
   /// The newest `limit`, newest first. `areRefused`: only those that were refused, or only the others.
@@ -79,7 +79,7 @@ private struct DecisionRing {
     let policy: Policy
     let client: SocketAddress
     let totalMilliseconds: Int64
-    /// Where its text begins in all that was ever written.
+    /// Where its text begins, counted in all bytes ever written.
     let textBegin: Int
     let textCount: Int
   }
@@ -87,7 +87,7 @@ private struct DecisionRing {
   private let mostEntries: Int
   private let textBytes: Int
   private var entries: [Entry] = []
-  /// Of the oldest, once the ring is full.
+  /// The oldest entry, once the ring is full.
   private var next = 0
   private var texts: [UInt8] = []
   private var written = 0
@@ -136,7 +136,7 @@ private struct DecisionRing {
     for age in 0..<entries.count {
       if newest.count == limit { break }
       let index = (next + entries.count - 1 - age) % entries.count
-      // All older ones have lost their texts, too.
+      // All older ones have lost their texts too.
       if entries[index].textBegin < written - textBytes { break }
       if isMeant(entries[index].record) { newest.append(decision(entries[index])) }
     }

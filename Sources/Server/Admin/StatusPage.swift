@@ -1,9 +1,9 @@
-// GET /v1/status for a person: what is going on, at a glance. Tests: AdminResourcesTests.
+// GET /v1/status for a person: the state at a glance. Tests: AdminResourcesTests.
 
 import Policy
 
 enum StatusPage {
-  /// Rules that are listed: those with something to say, the busiest first.
+  /// The most rules that are listed: only those with counts, the busiest first.
   static let mostRules = 12
 
   static func text(_ facts: AdminFacts) -> String {

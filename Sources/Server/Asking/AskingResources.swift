@@ -1,5 +1,6 @@
-// GET /v1/asks, POST /v1/allow, /v1/deny and /v1/revoke, GET /v1/rule and /v1/temporary: what waits for an operator, and his answers.
-// Whoever may read may answer what is asked; who names a host, or takes an answer back, must be one who may act.
+// GET /v1/asks, POST /v1/allow, /v1/deny and /v1/revoke, GET /v1/rule and /v1/temporary: the requests that wait for an
+// operator, and the operator's answers. A user who may read may answer a question; to name a host or to revoke an
+// answer, a user needs the right to act.
 // Tests: test_ask.py.
 
 import Asking
@@ -8,7 +9,7 @@ import Policy
 import Session
 import Transport
 
-/// What a request of the admin API asks for: values of its query, each at most once.
+/// The query of a request to the admin API: its values, each at most once.
 private struct AskingQuery {
   var values: [String: String] = [:]
 
@@ -22,7 +23,7 @@ private struct AskingQuery {
 
   subscript(_ name: String) -> String? { values[name] }
 
-  /// `1h`, `30m`, in milliseconds; nil: not said.
+  /// `1h`, `30m`, in milliseconds; nil: not given.
   func lifetime() throws(AdminQuery.Fault) -> Int64? {
     guard let text = values["for"] else { return nil }
     guard let milliseconds = Quantity.milliseconds(text), AskingLimits.lifetime.contains(milliseconds) else {
@@ -33,7 +34,7 @@ private struct AskingQuery {
 }
 
 enum AskingLimits {
-  /// An answer that is to hold for longer than a year is a rule of the configuration.
+  /// An answer for longer than a year belongs in the configuration, as a rule.
   static let lifetime: ClosedRange<Int64> = 1000...365 * 86_400_000
   static let queryNames = ["ref", "host", "for", "user", "unit", "port"]
 }
@@ -53,7 +54,7 @@ extension AdminServer {
         ])))
   }
 
-  /// POST /v1/allow and /v1/deny. `mayAct`: may more than answer.
+  /// POST /v1/allow and /v1/deny. `mayAct`: may do more than answer.
   func answerAsk(
     _ verdict: TemporaryRule.Verdict, _ request: AdminRequest, by userID: UInt32?, mayAct: Bool,
     _ connection: AdminConnection
@@ -114,7 +115,7 @@ extension AdminServer {
     return .text("\(word) \(StatusPage.plural(answered.released, "request")) that waited\(rule)\n".printableLines)
   }
 
-  /// An answer of no lifetime would be one of nothing.
+  /// An answer without a lifetime would apply to nothing.
   private func addRule(
     _ verdict: TemporaryRule.Verdict, _ host: String, _ query: AskingQuery, _ lifetime: Int64?, by name: String,
     _ connection: AdminConnection
@@ -166,7 +167,7 @@ extension AdminServer {
         : .json(.object([("released", .number(0)), ("rule", rule.json)])))
   }
 
-  /// The reference of a request that is over: what it asked holds from now on.
+  /// The reference of a request that has ended: the answer holds from now on.
   func answered(
     _ found: RecentDecision?, _ verdict: TemporaryRule.Verdict, for lifetime: Int64?, by name: String, wantsText: Bool
   ) -> AdminPage {
@@ -182,7 +183,7 @@ extension AdminServer {
       return refusal(409, "the rule remembers no answer, and the request is over; say how long with --for")
     }
     if request.isInDoubt {
-      return refusal(409, "nobody can say who sent this request, so no answer to it can be remembered")
+      return refusal(409, "the sender of this request is unknown, so no answer to it can be remembered")
     }
     guard
       let made = shared.desk.add({ id, now in
@@ -210,7 +211,7 @@ extension AdminServer {
 
   // MARK: GET /v1/rule?ref=…&verdict=allow
 
-  /// The text of the rule that would decide such requests from now on, for a file of the operator's.
+  /// The text of the rule that would decide such requests from now on, for one of the operator's files.
   func tellRule(_ request: AdminRequest, _ connection: AdminConnection) {
     do throws(AdminQuery.Fault) {
       let query = try AskingQuery(["ref", "verdict"], in: request.query)
@@ -245,13 +246,13 @@ extension AdminServer {
     if !request.isInDoubt, let text = request.rule(action, connect: connect)?.text { return .text(text) }
     let detail =
       request.isInDoubt
-      ? "nobody can say who sent this request, so no rule can be about it" : "no rule can name a path of this length"
+      ? "the sender of this request is unknown, so no rule can be about it" : "no rule can name a path of this length"
     return wantsText ? .text(detail + "\n", status: 409) : .problem(409, detail)
   }
 }
 
 extension AdminServer {
-  /// GET /v1/temporary?method=…&url=…&uid=…&unit=…: the temporary rule that decides such a request; 204 where none does.
+  /// GET /v1/temporary?method=…&url=…&uid=…&unit=…: the temporary rule that decides such a request; 204 if none does.
   func tellTemporary(_ request: AdminRequest, _ connection: AdminConnection) {
     do throws(AdminQuery.Fault) {
       let query = try AskingQuery(["method", "url", "uid", "unit"], in: request.query)
@@ -278,7 +279,7 @@ extension AdminServer {
 }
 
 extension AskedRequest {
-  /// Of a request that is over; nil where it named no host that a policy can be asked about.
+  /// The question of a request that has ended; nil if it named no host that a policy can be asked about.
   init?(_ found: RecentDecision) {
     let text = found.text.span
     let named = NamedRequest.read(
@@ -312,7 +313,7 @@ enum AskingPage {
 }
 
 extension String {
-  /// Without what a terminal would take for a command; line ends stay.
+  /// Without characters that a terminal would take for commands; line ends stay.
   fileprivate var printableLines: String {
     split(separator: "\n", omittingEmptySubsequences: false).map { String($0).printable }.joined(separator: "\n")
   }

@@ -1,4 +1,4 @@
-// A conversation whose request waits for an operator. Nothing is opened meanwhile, and nothing turns but one timer.
+// A conversation whose request waits for an operator. Meanwhile nothing is opened, and only one timer runs.
 // Tests: test_ask.py.
 
 import Asking
@@ -8,9 +8,9 @@ import Sharing
 import Transport
 
 extension Conversation {
-  /// Puts the question, or joins those who ask the same.
+  /// Asks the question, or joins requests that ask the same.
   func askOperator(_ worker: Worker) {
-    // What is fetched for nobody is not worth a question.
+    // A fetch that no client waits for is not worth a question.
     guard !hasNoClient, errand == nil else {
       return deny("Rule \(session.exchange.ruleName ?? "-") asks an operator, and no client waits.", worker)
     }
@@ -18,7 +18,7 @@ extension Conversation {
     guard let question = session.exchange.question, let rule = session.exchange.rule else {
       preconditionFailure("a question without a request")
     }
-    // The host stands in the workspace for this turn alone.
+    // The host is in the workspace for this turn only.
     destination = destination ?? acquireDestination(worker)
     let record = session.exchange.record
     let waiter = QuestionWaiter(
@@ -49,7 +49,7 @@ extension Conversation {
     perform(session.exchange.operatorMissing(sentence, &worker.workspace, &outputs), worker)
   }
 
-  /// The exchange is over, or has its answer.
+  /// The exchange has ended, or has its answer.
   func leaveQuestion(_ worker: Worker) {
     guard let waiter else { return }
     self.waiter = nil
@@ -58,13 +58,13 @@ extension Conversation {
 
   /// The operator has answered.
   func operatorAnswered(_ waiter: QuestionWaiter, _ verdict: TemporaryRule.Verdict, by name: String, _ worker: Worker) {
-    // One that answers an exchange before this one came too late.
+    // An answer to an earlier exchange came too late.
     guard self.waiter == waiter, ending == nil, session.exchange.awaitsOperator else { return }
     self.waiter = nil
     if hasLeft(worker) {
       endLeft(worker)
     } else if verdict == .allow, isDeniedNow(worker) {
-      // Nothing has been sent: what has been denied meanwhile is not sent any more.
+      // Nothing has been sent yet, and what has been denied meanwhile is not sent.
       perform(session.policyChanged(&worker.workspace, &outputs), worker)
     } else {
       perform(
@@ -73,7 +73,7 @@ extension Conversation {
     settle(worker)
   }
 
-  /// The proxy stops: an answer would come to nobody.
+  /// The proxy stops: no one would be there to receive an answer.
   func stopAsking(_ worker: Worker) {
     guard waiter != nil, ending == nil else { return }
     perform(session.shutDown(&worker.workspace, &outputs), worker)

@@ -1,6 +1,6 @@
-// Where loops and operators meet: the questions that wait, and what was answered for a time. One for all loops, behind a lock; each
-// holds an immutable copy of the temporary rules, which it gets by message. Changes are written down by the daemon's thread, before
-// anybody is released. Tests: test_ask.py; the machines in it: AskingTests.
+// Where loops and operators meet: the waiting questions, and the answers that hold for a time. One for all loops, under
+// a lock. Each loop has an immutable copy of the temporary rules, which it gets by message. The daemon's thread writes
+// changes to the file before any request is released. Tests: test_ask.py; for its parts, AskingTests.
 
 import Asking
 import Bytes
@@ -12,7 +12,7 @@ final class OperatorDesk: Sendable {
   private struct State {
     var board = QuestionBoard()
     var book = AnswerBook()
-    /// nil: what is answered ends with the daemon.
+    /// nil: answers end with the daemon.
     var file: String? = nil
   }
 
@@ -29,8 +29,8 @@ final class OperatorDesk: Sendable {
 
   // MARK: What outlives the daemon
 
-  /// Reads what an earlier process has written. Before the loops start. A file that cannot be read is no reason to forget what
-  /// operators denied.
+  /// Reads what an earlier process wrote. Called before the loops start. If the file cannot be read, the start fails:
+  /// that is no reason to forget what operators denied.
   func open(directory: String?) throws(StartFailure) {
     guard let directory else { return }
     let path = "\(directory)/\(TemporaryRuleFile.name)"
@@ -49,11 +49,11 @@ final class OperatorDesk: Sendable {
     }
   }
 
-  /// A reload may name another directory: what holds is written there at once.
+  /// A reload may name another directory: the rules in force are written there at once.
   func moved(to directory: String?) {
     let path = directory.map { "\($0)/\(TemporaryRuleFile.name)" }
     if state.withLock({ $0.file == path }) { return }
-    // What is there already holds, too.
+    // Rules that are already there also hold.
     if let path, case .success(let bytes) = Files.read(path, limit: TemporaryRuleFile.largestBytes) {
       guard let content = try? TemporaryRuleFile.read(bytes) else {
         return log.event(.warning, "\(path) is none of the daemon's, so temporary rules stay where they were written")
@@ -64,7 +64,7 @@ final class OperatorDesk: Sendable {
     handOut()
   }
 
-  /// The directory that the configuration names, else that which systemd made.
+  /// The directory that the configuration names, or else the one that systemd made.
   static func directory(_ proxy: ProxySettings) -> String? {
     proxy.state ?? Files.environment("STATE_DIRECTORY").flatMap { $0.split(separator: ":").first.map(String.init) }
   }
@@ -93,8 +93,8 @@ final class OperatorDesk: Sendable {
 
   // MARK: Requests
 
-  /// What came of asking: a place among those who wait, or the answer that another question like it got just now, before this
-  /// loop heard of it.
+  /// Asks: returns a place among those that wait, or the answer that a similar question got just now, before this loop
+  /// heard of it.
   func ask(_ question: OpenQuestion, _ waiter: QuestionWaiter) -> (asked: QuestionBoard.Asked, rule: TemporaryRule?) {
     let found = state.withLock { state -> (QuestionBoard.Asked, TemporaryRule?) in
       let rules = state.book.all(at: question.since).filter { $0.covers(question.request) }
@@ -110,7 +110,7 @@ final class OperatorDesk: Sendable {
     return found
   }
 
-  /// The request waits no more. Where it was the last, the question goes.
+  /// The request no longer waits. If it was the last one, the question is removed.
   func leave(_ waiter: QuestionWaiter) {
     guard let ended = state.withLock({ $0.board.leave(waiter) }) else { return }
     tellAnswer(ended.reference, "none", by: nil, released: 0)
@@ -118,8 +118,8 @@ final class OperatorDesk: Sendable {
 
   // MARK: Operators
 
-  /// Answers a question that waits. How many requests go on, or are refused; nil: there is no such question. `milliseconds`:
-  /// how long the answer holds; nil: once, as long as the rule remembers it.
+  /// Answers a waiting question. Returns how many requests go on, or are refused; nil: there is no such question.
+  /// `milliseconds`: how long the answer holds; nil: once, as long as the rule remembers it.
   func answer(
     _ reference: String, _ verdict: TemporaryRule.Verdict, for milliseconds: Int64?, by name: String
   ) -> (released: Int, rule: TemporaryRule?)? {
@@ -135,19 +135,19 @@ final class OperatorDesk: Sendable {
         return (taken, rule)
       })
     else { return nil }
-    // The rule first: requests that come from now on do not ask again.
+    // The rule first: requests from now on do not ask again.
     if rule != nil { handOut() }
     release(taken, verdict, by: name)
     return (taken.waiters.count, rule)
   }
 
-  /// A rule that no question asked for; nil: there are as many as may be, or nobody can say whom it is for.
+  /// Adds a rule that no question asked for; nil: there are as many as allowed, or it is unclear whom it is for.
   func add(_ make: (Int, Int64) -> TemporaryRule?) -> TemporaryRule? {
     let now = Clock.wall
     guard let rule = state.withLock({ $0.book.add(isRemembered: false, at: now) { make($0, now) } }) else { return nil }
     handOut()
     log.event(.info, "temporary rule \(rule.id): \(rule.sentence.printable)")
-    // It answers those who wait for it as well.
+    // It also answers the questions that it covers.
     for question in questions where rule.covers(question.request) {
       guard let taken = state.withLock({ $0.board.take(question.reference) }) else { continue }
       release(taken, rule.verdict, by: rule.by)
@@ -160,7 +160,7 @@ final class OperatorDesk: Sendable {
     tellAnswer(taken.question.reference, verdict.rawValue, by: name, released: taken.waiters.count)
   }
 
-  /// Ends a temporary rule; nil: there is none of this number.
+  /// Ends a temporary rule; nil: no rule has this number.
   func revoke(_ id: Int) -> TemporaryRule? {
     guard let rule = state.withLock({ $0.book.revoke(id, at: Clock.wall) }) else { return nil }
     handOut()
@@ -212,7 +212,7 @@ extension OpenQuestion {
     return request.unit.map { "\(user) in \($0)" } ?? user
   }
 
-  /// What events and GET /v1/asks say of it.
+  /// Its members in events and in GET /v1/asks.
   func members(at wall: Int64) -> [(String, JSONText)] {
     [
       ("ref", .string(reference)), ("since", .string(AdminResources.time(since))),

@@ -1,5 +1,6 @@
-// A fetch whose answer is stored: it reads the upstream from behind the head on, as fast as that sends, and writes to the content
-// that the first client and every other read from. No client holds it up, and none that leaves ends it, but the last.
+// A fetch whose answer is stored. After the head, it reads the upstream as fast as that sends, and writes to the
+// content that the first client and all others read. No client holds it up, and only the departure of the last one ends
+// it.
 
 import Bytes
 import Cache
@@ -8,7 +9,7 @@ import Session
 import Transport
 
 final class CacheFetch {
-  /// Where the content of the message is.
+  /// The position in the message's content.
   private enum Phase {
     case length(remaining: UInt64)
     case chunked(ChunkedDecoder)
@@ -20,37 +21,37 @@ final class CacheFetch {
   private let cache: SharedCache
   private let replaced: ReplacedAnswers
   private unowned let worker: Worker
-  /// Whom it reads; nil while it pauses, and while the rest is asked for.
+  /// The connection that it reads; nil while it pauses, and while the rest is being asked for.
   private(set) var line: Upstream?
-  /// The slot that it has: of the line, or its own.
+  /// Its slot: that of the line, or its own.
   private var slot = -1
   private var terms: Terms
   private var phase = Phase.untilClose
   private var input = ByteBuffer()
-  /// Bytes to come that are there already.
+  /// Bytes still to come that are already stored.
   private var known: UInt64 = 0
   private var lastProgress: Int64
-  /// Readers hold it up, for the content is not stored any more.
+  /// Readers hold it up, because the content is no longer stored.
   private var waits = false
   private(set) var isOver = false
   private var isCounted = true
   private var isTooLong = false
-  /// How much of it the disk has been told of.
+  /// How many of its bytes have been posted to the disk.
   private var spilled: UInt64 = 0
-  /// What the disk is told of at once, in bytes.
+  /// How many bytes are posted to the disk at once.
   private static let spillBytes: UInt64 = 256 << 10
 
-  /// By what the rest is asked for where the origin breaks off; nil: it is not.
+  /// What asks for the rest if the origin breaks off; nil: nothing does.
   var repetition: Repetition?
-  /// Who asks for it.
+  /// The conversation that asks for it.
   private weak var asking: Conversation?
   private var tries = 0
   private var resumesAt = Int64.max
 
-  /// What it is to know of the exchange that asked.
+  /// What the fetch needs from the exchange that asked.
   struct Terms {
     let framing: BodyFraming
-    /// So many of the bytes that come are there already.
+    /// This many of the bytes that come are already stored.
     let known: UInt64
     let mayKeep: Bool
     let idleMilliseconds: Int64?
@@ -71,8 +72,8 @@ final class CacheFetch {
     lastProgress = worker.now
   }
 
-  /// `line`: a connection of which the head of the answer has been read. What has been read behind that comes first. From here it is
-  /// the line's only user.
+  /// `line`: a connection whose answer's head has been read. `early`: bytes read after the head; they come first. From
+  /// here on, the fetch is the only user of the line.
   func begin(_ line: Upstream, _ terms: Terms, with early: inout ByteBuffer) {
     self.line = line
     self.terms = terms
@@ -118,7 +119,7 @@ final class CacheFetch {
     if worker.now < deadline { return settle() }
     if line == nil { return ask() }
     if waits {
-      // Who reads nothing for so long holds up nobody else.
+      // A client that reads nothing for so long no longer holds up others.
       tell(answer.content.leaveBehind())
       lastProgress = worker.now
       waits = answer.content.holdsFetchUp
@@ -128,13 +129,13 @@ final class CacheFetch {
     broke()
   }
 
-  /// Of a connection that no event announces the bytes of.
+  /// Reads from a connection whose bytes no event announces.
   func readMore() {
     read()
     settle()
   }
 
-  /// Reads of one turn: no fetch keeps the others of its loop waiting for more than some hundred microseconds.
+  /// Reads in one turn: no fetch keeps the others of its loop waiting for more than some hundred microseconds.
   private static let readsPerTurn = 2
 
   private func read() {
@@ -155,7 +156,7 @@ final class CacheFetch {
 
   private func reclaim() { if input.isEmpty { worker.workspace.pool.reclaim(&input) } }
 
-  /// Takes what of the input is content, as far as it is all there.
+  /// Takes the content from the input, as far as it is complete.
   private func takeContent() {
     while !isOver {
       switch phase {
@@ -187,7 +188,7 @@ final class CacheFetch {
     let count = answer.content.count
     let spills = answer.content.spills
     if isCounted {
-      // Of what is in a file a part is in memory.
+      // Only a part of what is in a file is also in memory.
       let before = count - UInt64(bytes.count)
       let counted =
         spills ? min(count, Content.residentBytes) - min(before, Content.residentBytes) : UInt64(bytes.count)
@@ -196,7 +197,7 @@ final class CacheFetch {
     if !isTooLong, count > cache.longestContent(spills: spills) {
       isTooLong = true
       cache.remove(answer)
-      // Nobody waits for the disk any more.
+      // No reader waits for the disk any more.
       _ = answer.content.fileFailed(mayStay: false)
     }
     if spills, count - spilled >= Self.spillBytes {
@@ -255,7 +256,7 @@ final class CacheFetch {
     letGo(keeps: terms.mayKeep && input.isEmpty)
   }
 
-  /// What came breaks the framing: nobody gets it as an answer any more.
+  /// The bytes break the framing: no one gets the answer any more.
   private func fail() {
     isOver = true
     replaced.refuse()
@@ -264,7 +265,7 @@ final class CacheFetch {
     letGo(keeps: false)
   }
 
-  /// There will be no more of it. What is there is kept, so that it can be gone on with, unless it took another's place.
+  /// No more will come. What is stored is kept, so that it can be continued, unless it replaced another answer.
   private func giveUp() {
     guard !isTooLong, !replaced.areAny, let kept = answer.salvaged() else { return fail() }
     isOver = true
@@ -289,16 +290,16 @@ final class CacheFetch {
     if keeps { worker.keep(line, idle: terms.idleMilliseconds) } else { worker.close(line) }
   }
 
-  /// The loop ends, or the way is gone.
+  /// The loop ends, or the path is gone.
   func abandon() { if !isOver { giveUp() } }
 
   // MARK: Going on
 
-  /// How often the rest is asked for, and how long after a break each time, in milliseconds: an origin that starts anew is there again
-  /// after a second or some.
+  /// How long after each break the rest is asked for, in milliseconds, and so how often: an origin that restarts is
+  /// back after a second or a few.
   private static let pauses: [Int64] = [0, 1000, 4000]
 
-  /// The origin has ended too early, or is silent.
+  /// The origin ended too early, or is silent.
   private func broke() {
     guard mayGoOn else { return giveUp() }
     releaseLine(keeps: false)
@@ -318,7 +319,7 @@ final class CacheFetch {
     settle()
   }
 
-  /// The rest is asked for, by an exchange of its own.
+  /// An exchange of its own asks for the rest.
   private func ask() {
     guard let repetition else { return giveUp() }
     resumesAt = .max
@@ -329,27 +330,27 @@ final class CacheFetch {
   }
 
   private var firstMissing: UInt64 { (answer.part?.offset ?? 0) + answer.content.count }
-  /// Behind the last byte that is wanted; nil: of the representation.
+  /// The position after the last byte that is wanted; nil: the end of the representation.
   private var end: UInt64? { answer.part.flatMap { part in answer.content.announced.map { part.offset + $0 } } }
 
-  /// The lines that ask for the rest.
+  /// The fields that ask for the rest.
   var conditions: [UInt8] { answer.head.conditions(forBytesFrom: firstMissing, to: end) }
 
-  /// Whether a part is the rest.
+  /// Whether a part is the missing rest.
   func isContinued(by range: ContentRange) -> Bool {
     guard !isOver, line == nil, range.bytes.lowerBound == firstMissing, let total = range.total else { return false }
     if let part = answer.part { return total == part.total && range.bytes.upperBound == end }
     return range.bytes.upperBound == total && answer.content.announced.map { $0 == total } ?? true
   }
 
-  /// The rest comes by `line`.
+  /// The rest arrives on `line`.
   func goOn(_ line: Upstream, _ terms: Terms, with early: inout ByteBuffer) {
     asking = nil
     worker.vacate(slot)
     begin(line, terms, with: &early)
   }
 
-  /// Nothing came of the question for the rest.
+  /// The request for the rest led to nothing.
   func couldNotGoOn(mayTryAgain: Bool) {
     asking = nil
     if isOver { return }
@@ -376,6 +377,7 @@ final class CacheFetch {
     return lastProgress + (waits ? Self.patienceMilliseconds : terms.stallMilliseconds)
   }
 
-  /// How long readers may hold up others of what cannot be stored, in milliseconds: longer than any pause of one that reads.
+  /// How long readers may hold up others if content cannot be stored, in milliseconds: longer than any pause of a
+  /// client that reads.
   private static let patienceMilliseconds: Int64 = 2000
 }

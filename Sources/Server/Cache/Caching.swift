@@ -1,5 +1,5 @@
-// What a cache has to do with the exchange under way: its request as a cache has to know it, what is stored for it, and the fetch
-// that it leads or waits for.
+// The state of the cache for the current exchange: its request as the cache sees it, what is stored for it, and the
+// fetch that it leads or waits for.
 
 import Bytes
 import Cache
@@ -13,32 +13,32 @@ final class Caching {
   let key: CacheKey
   /// As the program asked for it.
   let url: [UInt8]
-  /// The head as it leaves where the cache puts no condition to it.
+  /// The head as it leaves if the cache adds no condition.
   let head: [UInt8]
-  /// Why the origin is asked; nil: it is not.
+  /// Why the origin is asked; nil: it is not asked.
   var forward: Forward? = nil
-  /// What is stored for the request, and has to be validated first, or stands in where the origin fails.
+  /// The answer that is stored for the request. It has to be validated first, or stands in if the origin fails.
   var stored: StoredAnswer? = nil
-  /// The disk has been asked, and whether its answer is still awaited.
+  /// Whether the disk has been asked, and whether its reply is still awaited.
   var hasAskedDisk = false
   var awaitsDisk = false
-  /// A part is stored that does not hold all that the request asks for: what comes may go on from it.
+  /// A stored part that does not contain all that the request asks for: the new answer may continue it.
   var part: StoredAnswer? = nil
-  /// The request that leaves asks whether `stored` still holds.
+  /// The request that is sent asks whether `stored` is still valid.
   var isValidating = false
-  /// The request that leaves asks for what is missing behind `part`, and the client for all of it.
+  /// The request that is sent asks for what is missing after `part`; the client asked for all of it.
   var asksForRest = false
-  /// The next final head of the upstream is looked at.
+  /// The next final head of the upstream goes to the cache.
   var awaitsHead = false
   /// When the request left, in milliseconds since 1970.
   var requested: Int64 = 0
-  /// What the answer that it stores takes the place of.
+  /// The answers that the new one replaces.
   var replaces: ReplacedAnswers? = nil
-  /// Others may wait for what comes of it.
+  /// The flight that it leads: others may wait for its outcome.
   var leads: Flight? = nil
-  /// It waits for what comes of another.
+  /// The flight of another exchange that it waits for.
   var follows: Flight? = nil
-  /// It has waited for an answer that is not for it.
+  /// It waited for an answer that does not fit its request.
   var hasFollowed = false
 
   init(_ cache: SharedCache, _ request: CacheRequest, _ key: CacheKey, url: [UInt8], head: [UInt8]) {
@@ -55,12 +55,12 @@ final class Caching {
       && !request.directives.noCache && !request.isForPart && !request.isConditional && !request.isAuthorized
   }
 
-  /// The time that ages are counted by.
+  /// The time that ages are computed with.
   func time(_ worker: Worker) -> Int64 {
     cache.time(wall: worker.workspace.wallMilliseconds, monotonic: worker.now)
   }
 
-  /// What was stored is of no use.
+  /// The stored answer is of no use.
   func forgetStored() {
     stored = nil
     part = nil
@@ -68,21 +68,21 @@ final class Caching {
     asksForRest = false
   }
 
-  /// The head with the conditions of `stored` in place of the client's own, and without a range: what comes is whole, and the
-  /// client's conditions and range are held against that. nil: it has nothing to validate by.
+  /// The head with the conditions of `stored` in place of the client's own, and without a range. So the whole comes,
+  /// and the client's conditions and range are applied to that. nil: `stored` has no validator.
   func validatingHead() -> [UInt8]? {
     guard let conditions = stored?.head.conditions, !conditions.isEmpty else { return nil }
     return head(with: conditions)
   }
 
-  /// The head that asks for what is missing behind `part`; nil: the request does not ask for the whole, or what is there cannot
-  /// be gone on with.
+  /// The head that asks for what is missing after `part`; nil: the request does not ask for the whole, or what is there
+  /// cannot be continued.
   func headForRest() -> [UInt8]? {
     guard let part, !request.isForPart, let beginning = part.beginning() else { return nil }
     return head(with: part.head.conditions(forBytesFrom: beginning.count))
   }
 
-  /// The head with other conditions, and another range, than the client's.
+  /// The head with other conditions and another range than the client's.
   func head(with conditions: [UInt8]) -> [UInt8] {
     var kept: [UInt8] = []
     for line in head.split(separator: 0x0a, omittingEmptySubsequences: true) where line != [0x0d] {
@@ -98,19 +98,19 @@ final class Caching {
     ["if-none-match", "if-modified-since", "if-range", "range"].map { Array($0.utf8) })
 }
 
-/// What comes of a fetch that others waited for.
+/// The outcome of a fetch that others waited for.
 enum FlightOutcome: Sendable {
-  /// It is stored, or stands in for what could not be had.
+  /// It is stored, or another answer stands in for it.
   case answer(StoredAnswer, CacheResult)
-  /// Nobody else gets what came.
+  /// Only the first client gets the answer.
   case unshared
-  /// Whoever led it is gone: another does.
+  /// The exchange that led it is gone: another one takes over.
   case leaderless
   case failed(UpstreamFailure)
 }
 
 extension Worker {
-  /// Gives up the place that one who waited had at the content that it waited for.
+  /// Gives up the place that a waiter had at the content.
   func release(_ reader: Content.Reader, from outcome: FlightOutcome) {
     guard case .answer(let answer, _) = outcome else { return }
     let left = answer.content.leave(reader)
@@ -119,7 +119,7 @@ extension Worker {
 }
 
 extension SharedState {
-  /// A reader of what is being fetched has left, or has caught up.
+  /// A reader of an answer that is being fetched has left, or has caught up.
   func tellFetch(of answer: StoredAnswer) {
     guard let fetch = answer.content.fetch else { return }
     mailboxes[fetch.worker].post(.readersMoved(slot: fetch.slot, generation: fetch.generation))

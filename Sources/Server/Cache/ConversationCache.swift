@@ -1,4 +1,4 @@
-// How an exchange comes to a stored answer: before it connects, when its origin answers, and when that fails.
+// How an exchange gets to a stored answer: before it connects, when its origin answers, and when that fails.
 //
 //   connect ─ stored and fresh ─────────────────────────────► StoredStream
 //     ├ an equal request is under way ─ wait ─ its answer ──► StoredStream
@@ -17,7 +17,7 @@ import Transport
 extension Conversation {
   // MARK: Before connecting
 
-  /// Whether the request goes to no upstream now: it is answered from the store, refused, or waits for another fetch.
+  /// Whether the request needs no upstream now: it is answered from the store, refused, or waits for another fetch.
   func isAnsweredByCache(_ worker: Worker) -> Bool {
     if caching == nil { caching = makeCaching(worker) }
     if case .resumption(let fetch) = errand { return !asksForRest(of: fetch, worker) }
@@ -57,7 +57,7 @@ extension Conversation {
     return follows(caching, worker)
   }
 
-  /// Whether the disk is asked first for what memory does not have.
+  /// Whether the disk has to be asked first for what memory does not have.
   private func asksDisk(_ caching: Caching, _ worker: Worker) -> Bool {
     guard let disk = caching.cache.disk, !caching.hasAskedDisk, disk.mayHave(caching.key) else { return false }
     caching.hasAskedDisk = true
@@ -69,7 +69,7 @@ extension Conversation {
     return true
   }
 
-  /// What the disk has is in memory.
+  /// What the disk has for the request is now in memory.
   func restored(_ worker: Worker) {
     guard let caching, caching.awaitsDisk, upstream == nil, connector == nil, ending == nil else { return }
     caching.awaitsDisk = false
@@ -91,7 +91,7 @@ extension Conversation {
       limits: HeadLimits(bytes: head.count + 1, fields: limits.headers + Self.fieldsOfProxy), isInTunnel: true)
     guard case .complete(let count) = progress else { return nil }
     let method = worker.workspace.request.knownMethod
-    // One with content is not answered out of the store.
+    // A request with content is not answered from the store.
     if method == .get || method == .head, !session.exchange.isRequestWhole || count < head.count { return nil }
     let fields = MessageFields(worker.workspace.request.fields, head.span)
     let request = CacheRequest(
@@ -103,10 +103,10 @@ extension Conversation {
       head: Array(head.prefix(count)))
   }
 
-  /// Fields that the proxy itself adds to a head, at most.
+  /// The most fields that the proxy itself adds to a head.
   private static let fieldsOfProxy = 64
 
-  /// Whose the answers are; nil: that is not known, and nothing is stored or used.
+  /// Whose answers they are; nil: unknown, so nothing is stored or used.
   private func owner(_ share: CacheRule.Share, _ worker: Worker) -> String? {
     if share == .machine { return "" }
     guard let client = session.origin.client, !client.isUserInDoubt else { return nil }
@@ -116,7 +116,7 @@ extension Conversation {
     return "unit \(unit) of \(client.userID)"
   }
 
-  /// Where nothing can be stored, what must come out of the store does not come at all.
+  /// Without a store, a request that only the store may answer is refused.
   private func refusesWithoutStore(_ worker: Worker) -> Bool {
     guard session.exchange.cachePolicy == .returnCacheDontLoad, !session.exchange.isTunnel else { return false }
     noteForward(.bypass)
@@ -127,7 +127,7 @@ extension Conversation {
     return true
   }
 
-  /// A request that no stored answer is for. What it changes at the origin is looked at when that has answered.
+  /// No stored answer can serve this request. What it changes at the origin is checked when that has answered.
   private func passesStoreBy(_ caching: Caching, _ worker: Worker) -> Bool {
     caching.forward = caching.request.method == .unsafe || caching.request.method == .safe ? .method : .request
     noteForward(caching.forward)
@@ -150,7 +150,7 @@ extension Conversation {
     session.exchange.noteCache(.miss, status: "fwd=\((forward ?? .uriMiss).rawValue)")
   }
 
-  /// Why the origin must not be asked; nil: it may.
+  /// Why the origin must not be asked; nil: it may be.
   private func refusalToAsk(_ caching: Caching) -> UpstreamFailure? {
     if caching.request.policy == .returnCacheDontLoad {
       return UpstreamFailure(
@@ -167,7 +167,7 @@ extension Conversation {
 
   // MARK: Fetches that are shared
 
-  /// Joins an equal request that is under way; else it is the one that others join.
+  /// Joins an equal request in progress. If there is none, others may join this one.
   private func follows(_ caching: Caching, _ worker: Worker) -> Bool {
     let now = worker.now
     if caching.mayCollapse {
@@ -189,7 +189,7 @@ extension Conversation {
     return false
   }
 
-  /// The origin is asked, with a condition where something is stored that has a validator.
+  /// Asks the origin, with a condition if the stored answer has a validator.
   private func ask(_ caching: Caching, _ worker: Worker) {
     caching.awaitsHead = caching.request.method == .get || caching.stored != nil
     if caching.request.method == .get, caching.request.policy != .reloadIgnoringCache {
@@ -204,14 +204,14 @@ extension Conversation {
     noteForward(caching.forward)
   }
 
-  /// The head that leaves in place of the client's.
+  /// The head that is sent in place of the client's.
   private func ask(_ head: [UInt8], _ worker: Worker) {
     worker.workspace.pool.reclaim(&outputs.toUpstream)
     worker.workspace.pool.lend(&outputs.toUpstream, head.count)
     outputs.toUpstream.append(head)
   }
 
-  /// The origin is asked for what is missing of a fetch that broke off; false: the policy does not let that be done any more.
+  /// Asks the origin for the missing rest of a fetch that broke off. false: the policy no longer allows that.
   private func asksForRest(of fetch: CacheFetch, _ worker: Worker) -> Bool {
     guard let caching, caching.key == fetch.answer.key, !fetch.isOver else {
       connectFailed(UpstreamFailure(.notStored, "The policy has changed since the download began."), worker)
@@ -225,7 +225,7 @@ extension Conversation {
     return true
   }
 
-  /// What came of the fetch that it waited for.
+  /// The fetch that it waited for has ended.
   func flightEnded(_ outcome: FlightOutcome, _ worker: Worker) {
     guard let caching, caching.follows != nil, upstream == nil, connector == nil, ending == nil else { return }
     caching.follows = nil
@@ -236,7 +236,7 @@ extension Conversation {
       {
         return settle(worker)
       }
-      // What it varies with is known now: those that agree on that share the next fetch.
+      // What the answer varies by is known now: requests that agree on that share the next fetch.
       if !answer.head.answers(caching.request.fields) { break }
       caching.hasFollowed = true
     case .unshared: caching.hasFollowed = true
@@ -249,13 +249,13 @@ extension Conversation {
     settle(worker)
   }
 
-  /// An answer that must be validated before each use was fetched for one request, and another came before its answer: only where
-  /// it asks for no validation is it for both.
+  /// Whether two requests may share an answer. One that has to be validated before each use was fetched for one
+  /// request, and this request came before the answer did. It serves both only if it needs no such validation.
   private func mayShare(_ answer: StoredAnswer, _ result: CacheResult) -> Bool {
     result != .stored || !answer.head.directives.noCache
   }
 
-  /// Tells those who wait for the fetch that this exchange leads.
+  /// Informs those that wait for the fetch that this exchange leads.
   func endFlight(_ caching: Caching, _ outcome: FlightOutcome, _ worker: Worker) {
     guard let flight = caching.leads else { return }
     caching.leads = nil
@@ -267,13 +267,13 @@ extension Conversation {
     }
   }
 
-  /// The exchange is over, in whatever way.
+  /// The exchange has ended, in whatever way.
   func endCaching(_ worker: Worker) {
     let errand = errand
     self.errand = nil
     switch errand {
     case .inheritance(let caching, let line):
-      // The policy in force has another mind of it.
+      // The policy in force no longer allows it.
       worker.close(line)
       endFlight(caching, .leaderless, worker)
     case .resumption(let fetch): fetch.couldNotGoOn(mayTryAgain: true)
@@ -287,7 +287,7 @@ extension Conversation {
         worker.shared.mailboxes[heir.worker].post(.deserted(slot: heir.slot, generation: heir.generation))
       }
     }
-    // What a rule refuses is not kept.
+    // An answer that a rule refuses is not kept.
     if session.exchange.refusedItsAnswer {
       if let replaces = caching.replaces {
         replaces.refuse()
@@ -313,7 +313,7 @@ extension Conversation {
     }
   }
 
-  /// The request has left already, and others wait for what comes of it.
+  /// The request has already been sent, and others wait for the outcome.
   func goOnForOthers(_ caching: Caching, _ line: Upstream, _ worker: Worker) {
     errand = nil
     self.caching = caching
@@ -324,7 +324,7 @@ extension Conversation {
     worker.workspace.pool.reclaim(&outputs.toUpstream)
   }
 
-  /// What it was to do for a fetch is of no use any more.
+  /// Its work for a fetch is no longer needed.
   func endErrand(_ worker: Worker) {
     guard errand != nil, !flags.contains(.closed), ending == nil else { return }
     errand = nil
@@ -332,7 +332,7 @@ extension Conversation {
     if !flags.contains(.closed) { settle(worker) }
   }
 
-  /// Nobody waits any more for the fetch that it leads for others.
+  /// No client waits any more for the fetch that it leads for others.
   func deserted(_ worker: Worker) {
     guard hasNoClient, !errand.isRefresh, caching?.leads != nil, ending == nil else { return }
     perform(session.clientFailed(), worker)

@@ -1,17 +1,17 @@
-// The files and the table of a disk store, as the one thread uses them that has them. Tests: test_cache_disk.py.
+// The files and the table of a disk store, used by the one thread that owns them. Tests: test_cache_disk.py.
 
 import Bytes
 import Cache
 import Policy
 import Transport
 
-/// One thread uses it; the one that opens it hands it over.
+/// Only one thread uses it. The thread that opens it hands it over.
 final class DiskFiles: @unchecked Sendable {
   struct Fault: Error {
     let sentence: String
   }
 
-  /// What of a row is known from the start.
+  /// The part of a row that is known from the start.
   struct Row {
     let file: UInt64
     let key: CacheKey
@@ -20,13 +20,13 @@ final class DiskFiles: @unchecked Sendable {
 
   private let directory: StoreDirectory
   private let database: Database
-  /// Rows that were there, the one that was used longest ago first.
+  /// The rows found at the start, the least recently used first.
   var rows: [Row] = []
   private(set) var nextFile: UInt64 = 1
-  /// Files that are being written, and those that were read last.
+  /// Files that are being written, and those read most recently.
   private var writing: [UInt64: Descriptor] = [:]
   private var reading: [(file: UInt64, descriptor: Descriptor)] = []
-  /// Files that were removed, and somebody has the content of.
+  /// Removed files whose content someone still has.
   private var held: [UInt64: Descriptor] = [:]
   private var contents: [UInt64: [WeakContent]] = [:]
   private var contentsToSweep = leastContentsToSweep
@@ -35,15 +35,15 @@ final class DiskFiles: @unchecked Sendable {
     weak var content: Content?
   }
 
-  /// Contents that are known before those that are gone are forgotten.
+  /// How many contents are remembered before the dead ones are swept.
   private static let leastContentsToSweep = 1024
 
-  /// Says of a database that it is ours ("Spct"), and which form its table has.
+  /// Marks a database as ours ("Spct"), and the version of its table.
   private static let applicationID = 0x5370_6374
   private static let form = 3
-  /// Files that are kept open for reading: as many as are read at one time by busy clients.
+  /// How many files are kept open for reading: as many as busy clients read at one time.
   private static let mostReading = 64
-  /// Directories of files: some thousand files in each where the store is large.
+  /// How many directories the files are spread over: some thousand files in each if the store is large.
   private static let directories = 256
   private static let objects = "objects"
   private static let removed = "removed"
@@ -78,7 +78,7 @@ final class DiskFiles: @unchecked Sendable {
       throw Fault(sentence: "\(path)/\(name) belongs to another user, or others may write in it")
     }
     do {
-      // SQLite gives what it makes beside it the mode of the first.
+      // SQLite gives the files that it adds the mode of the first.
       if case .success(let table) = directory.touch("index.db") { table.close() }
       database = try Database(path: "\(path)/index.db")
       try prepare()
@@ -101,7 +101,7 @@ final class DiskFiles: @unchecked Sendable {
   /// Whether the directory is still where it was opened.
   var isThere: Bool { directory.isThere }
 
-  /// Applies the notes of who had the store before: their rows go, before anybody is told of them.
+  /// Applies the notes of the previous owner of the store: their rows are removed before anyone is told of them.
   func forget(notedBy notes: RemovedFiles) throws(Fault) {
     switch notes.open(directory, name: Self.removed) {
     case .failure(let error): throw Fault(sentence: "cannot use \(directory.path)/\(Self.removed): \(error)")
@@ -130,10 +130,10 @@ final class DiskFiles: @unchecked Sendable {
     contentsToSweep = max(Self.leastContentsToSweep, 2 * contents.count)
   }
 
-  /// Whether somebody has the content of a file.
+  /// Whether someone has the content of a file.
   private func isHad(_ file: UInt64) -> Bool { contents[file]?.contains { $0.content != nil } ?? false }
 
-  /// A file that is about to be removed stays open for who has its content.
+  /// A file about to be removed stays open for those that have its content.
   private func hold(_ file: UInt64) {
     guard isHad(file), writing[file] == nil, held[file] == nil else { return }
     if let index = reading.firstIndex(where: { $0.file == file }) {
@@ -143,7 +143,7 @@ final class DiskFiles: @unchecked Sendable {
     }
   }
 
-  /// Closes what nobody has the content of any more.
+  /// Closes removed files whose content no one has any more.
   func sweep() {
     for (file, descriptor) in held where !isHad(file) {
       descriptor.close()
@@ -171,7 +171,7 @@ final class DiskFiles: @unchecked Sendable {
       return true
     }
     if tables > 0, application != Self.applicationID { throw Foreign() }
-    // What is lost with the machine is fetched again; what is there after a crash of the daemon is whole.
+    // What is lost with the machine is fetched again; what is there after a crash of the daemon is complete.
     for pragma in ["journal_mode = WAL", "synchronous = OFF", "temp_store = MEMORY"] {
       try database.run("PRAGMA \(pragma)")
     }
@@ -203,7 +203,7 @@ final class DiskFiles: @unchecked Sendable {
       nextFile = UInt64(row[0].integer) + 1
       return true
     }
-    // Files without a row may have later numbers.
+    // Files without a row may have higher numbers.
     for number in 0..<Self.directories {
       for name in directory.names(in: Self.folder(UInt64(number))) {
         if let file = Self.number(of: name) { nextFile = max(nextFile, file + 1) }
@@ -229,7 +229,7 @@ final class DiskFiles: @unchecked Sendable {
     leaf.utf8.count == 16 ? UInt64(leaf, radix: 16).flatMap { self.leaf($0) == leaf ? $0 : nil } : nil
   }
 
-  /// Files of our names that no row knows: what was being written when the daemon ended.
+  /// Removes files with our names that no row has: they were being written when the daemon ended.
   func removeOrphans(besides known: Set<UInt64>) {
     let end = nextFile
     for number in 0..<Self.directories {
@@ -258,7 +258,7 @@ final class DiskFiles: @unchecked Sendable {
     return descriptor.write(bytes, at: offset)
   }
 
-  /// The first bytes of a file become those of a new one.
+  /// Copies the first bytes of a file to a new one.
   func copy(_ count: UInt64, of file: UInt64, to new: UInt64) -> SystemError? {
     var offset: UInt64 = 0
     while offset < count {
@@ -270,13 +270,13 @@ final class DiskFiles: @unchecked Sendable {
     return nil
   }
 
-  /// It is not written any further.
+  /// The file will not be written to its end.
   func abandon(_ file: UInt64) {
     writing.removeValue(forKey: file)?.close()
     directory.remove(Self.name(file))
   }
 
-  /// It is nobody's any more but of those who read it.
+  /// From here on, only those that already read it use it.
   func forget(_ file: UInt64, _ content: Content) {
     if let descriptor = writing.removeValue(forKey: file) { held[file] = descriptor }
     note(content, of: file)
@@ -288,7 +288,7 @@ final class DiskFiles: @unchecked Sendable {
     reading.append((file, descriptor))
   }
 
-  /// nil where the file does not hold what it should.
+  /// nil if the file does not contain what it should.
   func read(_ count: Int, of file: UInt64, at offset: UInt64) -> [UInt8]? {
     if let open = writing[file] ?? held[file] { return open.read(count, at: offset) }
     if let known = reading.first(where: { $0.file == file }) { return known.descriptor.read(count, at: offset) }
@@ -302,9 +302,9 @@ final class DiskFiles: @unchecked Sendable {
   func begin() throws(DatabaseFault) { try database.run("BEGIN IMMEDIATE") }
   func commit() throws(DatabaseFault) { try database.run("COMMIT") }
 
-  /// The answer is whole.
+  /// The answer is complete.
   func insert(_ answer: StoredAnswer, _ file: UInt64) throws(DatabaseFault) {
-    // One without content has no file yet.
+    // An answer without content has no file yet.
     if writing[file] == nil, write([], to: file, at: 0) != nil {
       throw DatabaseFault(description: "no file can be made", code: 0)
     }
@@ -343,12 +343,12 @@ final class DiskFiles: @unchecked Sendable {
 
   func remove(_ file: UInt64) throws(DatabaseFault) {
     hold(file)
-    // Without its file a row is no answer, should it not go.
+    // If the row stays, it is no answer without its file.
     directory.remove(Self.name(file))
     try database.run("DELETE FROM answers WHERE file = ?", [.integer(Int64(file))])
   }
 
-  /// nil inside: the row is of another key. Throws where row and file do not agree.
+  /// nil inside: the row has another key. Throws if row and file do not agree.
   func answer(_ file: UInt64, _ key: CacheKey, targets: [[UInt8]]) throws -> (answer: StoredAnswer?, Void) {
     var found: [DatabaseValue] = []
     try database.run("SELECT * FROM answers WHERE file = ?", [.integer(Int64(file))]) { row in
@@ -362,7 +362,7 @@ final class DiskFiles: @unchecked Sendable {
     let bytes = UInt64(found[17].integer)
     guard descriptor.fileSize == bytes else { throw Foreign() }
     let content = Content(inFile: bytes, trailers: found[8].blob)
-    // The beginning is there before anybody is told that the answer is: a disk that cannot read it is found out here.
+    // The beginning is read before anyone is told that the answer is there: a disk that cannot read it shows here.
     if bytes > 0 {
       let count = Int(min(bytes, UInt64(Content.chunkBytes)))
       guard let first = descriptor.read(count, at: 0) else { throw Foreign() }
@@ -378,7 +378,7 @@ final class DiskFiles: @unchecked Sendable {
 
   // MARK: For operators
 
-  /// A row as it is listed.
+  /// A row in a list.
   struct Listed {
     let file: UInt64
     let url: [UInt8]
@@ -389,7 +389,7 @@ final class DiskFiles: @unchecked Sendable {
     let part: StoredPart?
   }
 
-  /// `narrowed`: only rows of which these columns hold these values.
+  /// `narrowed`: only rows whose columns have these values.
   func forEachRow(
     targets: [[UInt8]] = [], narrowed: [(column: String, value: String)] = [], _ body: (Listed) -> Void
   ) throws(DatabaseFault) {

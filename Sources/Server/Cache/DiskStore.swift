@@ -1,11 +1,12 @@
-// Stored answers on a disk: content in files, one an answer, and everything else in a table of SQLite. A thread of its own does all
-// of it; loops ask by posting jobs and hear of them by their mailboxes.
+// Stored answers on a disk: content in files, one for each answer, and everything else in a table of SQLite. A separate
+// thread does all of it. Loops post jobs to it and get the results through their mailboxes.
 //
-// A file is written while its answer is fetched, and its row when it is whole: whatever ends the daemon, an answer that has a row has
-// all of its content, and a file without a row is removed at the next start. Numbers of files are never used again. What a
-// table says and a file does not hold (another size, an error of the disk) is no answer: it goes, and the origin is asked.
+// A file is written while its answer is fetched; its row, once it is complete. So however the daemon ends, an answer
+// with a row has all of its content, and a file without a row is removed at the next start. File numbers are never
+// reused. If the disk does not deliver what the table promises (another size, a read error), there is no answer: it is
+// removed, and the origin is asked.
 //
-// One process has the directory. Another one stores in memory alone, and takes it over once it is free.
+// One process owns the directory. Another one stores only in memory, and takes the directory over once it is free.
 // Tests: Tests/EndToEndTests/test_cache_disk.py.
 
 import Bytes
@@ -16,29 +17,29 @@ import Transport
 
 final class DiskStore: Sendable {
   fileprivate enum Job: Sendable {
-    /// More of the content of an answer is there, or all.
+    /// More of an answer's content is there, or all of it.
     case write(StoredAnswer)
     case load(StoredAnswer, chunks: Range<Int>)
-    /// The file of an answer begins with what another holds.
+    /// The file of an answer begins with bytes of another file.
     case adopt(StoredAnswer, from: UInt64, count: UInt64)
-    /// Makes answers again of what is in the files for a key.
+    /// Rebuilds answers from the files for a key.
     case restore(CacheKey, reply: @Sendable () -> Void)
     case freshen(StoredAnswer)
     case remove([UInt64])
     case touch([UInt64])
-    /// What somebody waits for who is no loop; nil: there are no files.
+    /// Work that a thread other than a loop waits for; nil: there are no files.
     case operate(@Sendable (DiskFiles?) -> Void)
-    /// The store is not used any more: others may have the directory.
+    /// The store is no longer used: others may have the directory.
     case stop
   }
 
-  /// What the other threads see of it.
+  /// The part that other threads see.
   private struct Shared: Sendable {
     var table: DiskTable
-    /// The directory is ours, and its table is read.
+    /// The directory is ours, and its table has been read.
     var isOpen = false
     var next: UInt64 = 1
-    /// Answers that were removed while they were written.
+    /// Answers that were removed while they were being written.
     var discarded: Set<UInt64> = []
     /// Why nothing is written just now.
     var fault: String?
@@ -58,13 +59,13 @@ final class DiskStore: Sendable {
 
   enum StoreEvent: Sendable { case content, fetch }
 
-  /// How often a directory that another process holds is tried again, and for how long nothing is written after a fault, in
+  /// How often a directory that another process owns is tried again, and how long nothing is written after a fault, in
   /// milliseconds.
   private static let retryMilliseconds: Int32 = 1000
   private static let pauseMilliseconds: Int64 = 30_000
 
-  /// `tell`: a sentence for the log. `wake`: readers and fetches are told by their loops. `insert`: an answer was made again of its
-  /// file; false: there is a newer one. `isCurrent`: its URL was not changed since it was asked for.
+  /// `tell` logs a sentence. `wake` informs readers and fetches through their loops. `insert`: an answer was rebuilt
+  /// from its file; false: there is a newer one. `isCurrent`: nothing has changed its URL since it was asked for.
   init(
     _ storage: CacheStorage, directory: String, tell: @escaping @Sendable (String) -> Void,
     wake: @escaping @Sendable ([Content.Reader], StoreEvent) -> Void,
@@ -78,7 +79,7 @@ final class DiskStore: Sendable {
     self.insert = insert
     targets = storage.targets.map { Array($0.utf8) }
     shared = Locked(Shared(table: DiskTable(limit: storage.diskBytes, purgeTo: storage.purgeTo)))
-    // What was there before is known before the first request.
+    // Earlier answers are known before the first request.
     let opened = DiskFiles.open(directory, removed)
     switch opened {
     case .success(let files): take(files)
@@ -90,7 +91,7 @@ final class DiskStore: Sendable {
 
   // MARK: For loops
 
-  /// The number of a new file; nil where nothing is written just now.
+  /// The number of a new file; nil if nothing is written just now.
   func newFile() -> UInt64? {
     shared.withLock { shared in
       guard shared.isOpen, shared.fault == nil else { return nil }
@@ -102,14 +103,14 @@ final class DiskStore: Sendable {
   /// Whether new answers go to files.
   var isWriting: Bool { shared.withLock { $0.isOpen && $0.fault == nil } }
 
-  /// Whether an answer in a file may be used. Whoever removes one says so here first.
+  /// Whether an answer in a file may be used. A caller that removes one marks it here first.
   func holds(_ file: UInt64) -> Bool { shared.withLock { $0.table.contains(file) } }
 
-  /// Whether a file may hold an answer to a request of this key.
+  /// Whether a file may contain an answer to a request with this key.
   func mayHave(_ key: CacheKey) -> Bool { shared.withLock { $0.isOpen && !$0.table.files(of: key).isEmpty } }
 
   func write(_ answer: StoredAnswer) { jobs.post(.write(answer)) }
-  /// `count`: of the first bytes of file `from`.
+  /// `count`: how many of the first bytes of file `from`.
   func adopt(_ answer: StoredAnswer, from file: UInt64, count: UInt64) {
     jobs.post(.adopt(answer, from: file, count: count))
   }
@@ -117,7 +118,7 @@ final class DiskStore: Sendable {
   func restore(_ key: CacheKey, reply: @escaping @Sendable () -> Void) { jobs.post(.restore(key, reply: reply)) }
   func freshen(_ answer: StoredAnswer) { if answer.file != nil { jobs.post(.freshen(answer)) } }
 
-  /// It was used.
+  /// Notes that it was used.
   func touch(_ answer: StoredAnswer) {
     guard let file = answer.file else { return }
     let batch = touched.withLock { touched -> [UInt64] in
@@ -129,15 +130,15 @@ final class DiskStore: Sendable {
     if !batch.isEmpty { jobs.post(.touch(batch)) }
   }
 
-  /// Uses that the thread is told of at once: a hit wakes nobody.
+  /// How many uses are reported to the thread at once: a hit wakes no thread.
   private static let touchedAtOnce = 512
   private let touched = Locked<[UInt64]>([])
 
-  /// It is not to be found from here on, whether it is written already or still being so.
+  /// From here on it cannot be found, whether it is already written or still being written.
   func discard(_ answer: StoredAnswer) {
     guard let file = answer.file else { return }
     shared.withLock { shared in
-      // What has no row yet is being written.
+      // An answer without a row is still being written.
       if !answer.content.isFiled { shared.discarded.insert(file) }
       shared.table.remove(file)
     }
@@ -158,7 +159,7 @@ final class DiskStore: Sendable {
 
   // MARK: For the daemon's thread
 
-  /// Does something with the files, behind all that was asked for before, and waits for it; at most so long.
+  /// Runs `body` on the files, after all earlier jobs, and waits for it; at most this long.
   func operate(milliseconds: Int32, _ body: @escaping @Sendable (DiskFiles?) -> Void) {
     let done = Wake()
     jobs.post(
@@ -172,7 +173,7 @@ final class DiskStore: Sendable {
   /// Gives the directory back.
   func stop() { jobs.post(.stop) }
 
-  /// Removes the rows that are meant, and their files. Which.
+  /// Removes the rows that are meant and their files. Returns which.
   func purge(
     _ files: DiskFiles, narrowed: [(column: String, value: String)], where isMeant: (DiskFiles.Listed) -> Bool
   ) -> Set<UInt64> {
@@ -186,7 +187,7 @@ final class DiskStore: Sendable {
     attempt(files.begin)
     for file in meant { attempt { () throws(DatabaseFault) in try files.remove(file) } }
     attempt(files.commit)
-    // Else they are tried again, and until then their notes stay.
+    // Otherwise they are tried again, and until then their notes stay.
     if isDone { removed.removed(meant.count) } else { jobs.post(.remove(meant)) }
     return Set(meant)
   }
@@ -202,7 +203,7 @@ final class DiskStore: Sendable {
   private func take(_ files: DiskFiles) {
     shared.withLock { shared in
       for row in files.rows { shared.table.insert(row.file, row.key, content: row.bytes) }
-      // Of who had a number from the directory before, some may still write.
+      // Those that got a number from an earlier directory may still be writing.
       shared.next = max(shared.next, files.nextFile)
       shared.isOpen = true
       shared.fault = nil
@@ -239,12 +240,12 @@ final class DiskStore: Sendable {
     }
   }
 
-  /// Nothing can be done on a disk that is not there.
+  /// Without a disk, nothing can be done.
   private func refuseForEver() {
     while true { _ = refuseJobs(milliseconds: -1) }
   }
 
-  /// false: the store is not used any more.
+  /// false: the store is no longer used.
   private func refuseJobs(milliseconds: Int32) -> Bool {
     _ = Poll.readable(jobs.descriptor, milliseconds: milliseconds)
     var goesOn = true
@@ -267,10 +268,10 @@ final class DiskStore: Sendable {
     if wakes, let fetch = answer.content.fetch { wake([fetch], .fetch) }
   }
 
-  /// false: the directory is not there any more, or is another.
+  /// false: the directory is gone, or is another one.
   private func work(_ files: DiskFiles) -> Bool {
     var resumes: Int64 = .max
-    // Files whose rows have to go and could not. Their notes stay until then.
+    // Files whose rows should have been removed and could not be. Their notes stay until then.
     var owed: [UInt64] = []
     while true {
       let wait = resumes == .max ? -1 : Int32(clamping: max(0, resumes - Clock.monotonic))
@@ -282,7 +283,7 @@ final class DiskStore: Sendable {
         shared.withLock { $0.fault = nil }
       }
       var batch = jobs.takeAll()
-      // Who waits for an answer comes before what is only kept.
+      // Jobs that a client waits for come before those that only keep things.
       batch = batch.filter(\.isAwaited) + batch.filter { !$0.isAwaited }
       let stops = batch.contains { if case .stop = $0 { true } else { false } }
       let retried = resumes == .max ? owed : []
@@ -293,7 +294,7 @@ final class DiskStore: Sendable {
           defer { shared.fault = fault }
           return shared.fault == nil
         }
-        // Once: what is being written meets it as well.
+        // Logged once: other writes meet the same fault.
         if isNew {
           tell("cache: \(directory): \(fault); nothing is stored there for \(Self.pauseMilliseconds / 1000) s")
           resumes = Clock.monotonic + Self.pauseMilliseconds
@@ -304,8 +305,8 @@ final class DiskStore: Sendable {
     }
   }
 
-  /// Does the jobs of one turn in one transaction, and removes what an earlier one could not. Why something could not be written,
-  /// nil: nothing; and what of the removals is to be tried again.
+  /// Does the jobs of one turn in one transaction, and removes what an earlier one could not. Returns why something
+  /// could not be written (nil: everything was), and the removals to try again.
   private func perform(
     _ batch: [Job], removing owed: [UInt64], _ files: DiskFiles
   ) -> (fault: String?, unremoved: [UInt64]) {
@@ -344,7 +345,7 @@ final class DiskStore: Sendable {
     return (fault, fault == nil ? [] : noted)
   }
 
-  /// It is not written to its end.
+  /// The file will not be written to its end.
   private func abandon(_ number: UInt64, _ files: DiskFiles) {
     shared.withLock { _ = $0.discarded.remove(number) }
     files.abandon(number)
@@ -361,15 +362,15 @@ final class DiskStore: Sendable {
       if answer.content.wrote(part.bytes.count), let fetch = answer.content.fetch { wake([fetch], .fetch) }
     }
     switch answer.content.filing {
-    // What comes is told of by another job.
+    // Another job reports the rest.
     case .growing: return nil
     case .broken:
       if !answer.content.isSalvaged { abandon(number, files) }
       return nil
-    // Of the last jobs of an answer the first finds it whole.
+    // An answer may have several last jobs; the first finds it complete.
     case .whole: if !answer.content.isFiledNow() { return nil }
     }
-    // Who reads it goes on; nobody else gets it.
+    // Present readers continue; no one else gets it.
     if shared.withLock({ $0.discarded.remove(number) }) != nil || !isCurrent(answer) {
       files.forget(number, answer.content)
       return nil
@@ -402,7 +403,7 @@ final class DiskStore: Sendable {
   }
 
   private func restore(_ key: CacheKey, _ files: DiskFiles) {
-    // The newest first: of two answers to the same request it is the one that holds.
+    // The newest first: of two answers to the same request, the newer one is valid.
     for number in shared.withLock({ $0.table.files(of: key) }).reversed() {
       guard let found = try? files.answer(number, key, targets: targets) else {
         shared.withLock { $0.table.remove(number) }

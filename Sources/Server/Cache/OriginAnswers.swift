@@ -1,5 +1,6 @@
-// What the cache makes of what an origin answers, before the exchange sees it: it is stored, freshens what is stored, makes that
-// invalid, or passes. And what stands in where it does not answer. Tests: Tests/EndToEndTests/test_cache_validation.py.
+// What the cache does with an origin's answer before the exchange sees it: stores it, freshens what is stored,
+// invalidates that, or lets the answer pass. And what stands in if the origin does not answer. Tests:
+// Tests/EndToEndTests/test_cache_validation.py.
 
 import Bytes
 import Cache
@@ -9,7 +10,7 @@ import Session
 import Transport
 
 extension Conversation {
-  /// Looks at what the upstream has said, before the exchange does. Whether that is dealt with.
+  /// Looks at what the upstream has sent before the exchange does. Returns whether that is dealt with.
   func cacheTakes(_ input: inout ByteBuffer, _ worker: Worker) -> Bool {
     guard let caching, caching.awaitsHead, session.exchange.awaitsFinalHead, let line = upstream else { return false }
     let configured = session.exchange.policy.configuration.limits
@@ -30,7 +31,7 @@ extension Conversation {
     }
   }
 
-  /// The answer is the client's alone, and nothing of it is stored.
+  /// The answer is only for the client, and nothing of it is stored.
   private func leaveToExchange(_ caching: Caching, _ worker: Worker) {
     caching.awaitsHead = false
     endFlight(caching, .unshared, worker)
@@ -66,7 +67,7 @@ extension Conversation {
       input.removeAll()
       return true
     }
-    // Of what was changed meanwhile nobody knows which of both it is.
+    // If the resource was changed meanwhile, the answer may be from before or after the change.
     if caching.cache.with({ $0.wasChanged(caching.key, since: caching.requested) }) {
       if caching.asksForRest { return asksForWhole(caching, &input, worker) }
       endFlight(caching, .leaderless, worker)
@@ -80,17 +81,17 @@ extension Conversation {
       store(storing, caching, line, &input, headBytes: headBytes, limits, worker)
       return true
     }
-    // What is missing was asked for, and the client wants all of it.
+    // Only the rest was asked for, and the client wants all of it.
     if caching.asksForRest, status == 206 || status == 416 { return asksForWhole(caching, &input, worker) }
     return passesOn(caching, status, worker)
   }
 
-  /// What is stored of what comes.
+  /// How much of the answer is stored.
   private struct Storing {
     let answer: StoredAnswer
-    /// Bytes that come and are there already.
+    /// Bytes of the answer that are already stored.
     var known: UInt64 = 0
-    /// What its file begins with stands in another.
+    /// The beginning of its file is in another file.
     var adopted: (file: UInt64, count: UInt64)? = nil
   }
 
@@ -107,7 +108,7 @@ extension Conversation {
         let storing = part(range, of: total, fields, caching, worker),
         storing.answer.content.announced.map({ $0 <= longest }) ?? false
       else { return nil }
-      // An origin may give another part than the one that was asked for.
+      // An origin may send another part than the requested one.
       let head = storing.answer.head
       let asked = head.presentation(for: caching.request, length: total)
       return storing.answer.holds(asked, for: caching.request) ? storing : nil
@@ -130,12 +131,12 @@ extension Conversation {
       content, part: part, file: file)
   }
 
-  /// A part: behind one that is stored, where they meet, or as it is.
+  /// Stores a part: joined to a stored part if they meet, or else by itself.
   private func part(
     _ range: ContentRange, of total: UInt64, _ fields: MessageFields, _ caching: Caching, _ worker: Worker
   ) -> Storing? {
     let now = caching.time(worker)
-    // It is kept as the whole is that it is of.
+    // It is kept as the whole that it belongs to would be.
     let head = StoredHead(
       status: 200, reason: Array("OK".utf8), fields, answering: caching.request, requested: caching.requested,
       received: now, wall: worker.workspace.wallMilliseconds,
@@ -143,7 +144,7 @@ extension Conversation {
     if head.refusal(toStoreFor: caching.request) != nil { return nil }
     let file = caching.cache.disk?.newFile()
     if let old = caching.part, let oldPart = old.part, let (beginning, known) = old.meets(range, fields),
-      // What is in the old file alone goes into the new one.
+      // Bytes that are only in the old file go into the new one.
       beginning.written == 0 || old.file != nil && file != nil
     {
       let fresh = old.head.freshened(
@@ -163,7 +164,7 @@ extension Conversation {
         head, content, part: StoredPart(offset: range.bytes.lowerBound, total: total), file: file, caching))
   }
 
-  /// What was to be put together does not fit, or is gone: all of it is asked for.
+  /// The parts do not fit together, or one is gone: asks for all of it.
   private func asksForWhole(_ caching: Caching, _ input: inout ByteBuffer, _ worker: Worker) -> Bool {
     input.removeAll()
     if let stored = caching.stored ?? caching.part { caching.cache.remove(stored) }
@@ -183,7 +184,7 @@ extension Conversation {
     }
   }
 
-  /// What came is not stored, and what was stored before it does not hold any more where it is another answer to the same request.
+  /// The answer is not stored. If it is another answer to the same request, the one stored before is no longer valid.
   private func passesOn(_ caching: Caching, _ status: Int, _ worker: Worker) -> Bool {
     let now = worker.now
     let isAnother = status < 500 && status != 206 && status != 304
@@ -207,7 +208,7 @@ extension Conversation {
     if isSame { _ = freshen(stored, by: fields, caching, worker) } else { caching.cache.remove(stored) }
   }
 
-  /// The stored answer with what the origin says of it now. It takes the place of what is stored, unless it forbids that.
+  /// The stored answer with the new fields from the origin. It replaces what is stored, unless it forbids that.
   private func freshen(
     _ stored: StoredAnswer, by fields: MessageFields, _ caching: Caching, _ worker: Worker
   ) -> StoredAnswer {
@@ -227,7 +228,7 @@ extension Conversation {
   ) -> Bool {
     let mayKeep = worker.workspace.response.isPersistent && input.count == headBytes
     input.removeAll()
-    // About what it is nobody knows: what was stored goes, and the whole is asked for.
+    // It is unclear what the 304 is about: the stored answer is removed, and the whole is asked for.
     guard stored.head.isValidated(by: fields) else { return asksForWhole(caching, &input, worker) }
     let fresh = freshen(stored, by: fields, caching, worker)
     detach(line, keeps: mayKeep, worker)
@@ -248,7 +249,7 @@ extension Conversation {
     }
   }
 
-  /// Begins to store what comes, and to read it from there.
+  /// Begins to store the answer, and to read it from the store.
   private func store(
     _ storing: Storing, _ caching: Caching, _ line: Upstream, _ input: inout ByteBuffer, headBytes: Int,
     _ limits: HeadLimits, _ worker: Worker
@@ -263,7 +264,7 @@ extension Conversation {
     if session.exchange.resumesDownloads { fetch.repetition = Repetition(of: caching, by: self) }
     upstream = nil
     worker.workspace.pool.reclaim(&upstreamInput)
-    // The first to read is counted before the fetch looks for readers.
+    // The first reader is counted before the fetch looks for readers.
     let isServed = serve(answer, .stored, worker, reads: false)
     endFlight(caching, .answer(answer, .stored), worker)
     fetch.begin(line, terms, with: &input)
@@ -278,8 +279,8 @@ extension Conversation {
     return storing.answer.head.presentation(for: caching.request, length: length) == .whole
   }
 
-  /// Stores what passes. There is nothing left to fetch, and so nobody who could be held up: the client gets the answer as if there
-  /// were no store, for which a reader of its own and a second head would be more work than all the rest.
+  /// Stores what passes. Nothing is left to fetch, so no one can be held up, and the client gets the answer as if there
+  /// were no store. A reader of its own and a second head would be more work than all the rest.
   private func storeCopy(of content: Span<UInt8>, _ answer: StoredAnswer, _ caching: Caching, _ worker: Worker) {
     _ = answer.content.append(content)
     _ = answer.content.finish()
@@ -298,7 +299,7 @@ extension Conversation {
       stallMilliseconds: session.exchange.timeouts.bodyStallMilliseconds, limits: limits)
   }
 
-  /// An answer to the question for the rest of a fetch that has broken off.
+  /// The answer to a request for the rest of a fetch that broke off.
   private func resume(
     _ fetch: CacheFetch, _ fields: MessageFields, _ caching: Caching, _ line: Upstream, _ input: inout ByteBuffer,
     headBytes: Int, _ limits: HeadLimits, _ worker: Worker
@@ -323,7 +324,7 @@ extension Conversation {
 
   // MARK: Failures
 
-  /// What is stored stands in for an upstream that cannot be had. Whether it does.
+  /// A stored answer stands in for an upstream that cannot be reached. Returns whether there is one.
   func cacheStandsIn(for kind: Problem.Kind, _ worker: Worker) -> Bool {
     guard let caching, let stored = caching.stored, kind.isAboutReachability else { return false }
     let now = caching.time(worker)
@@ -331,7 +332,7 @@ extension Conversation {
     return standIn(stored, .offline, "detail=\(kind.token)", caching, worker)
   }
 
-  /// The same where one that was had breaks off, or does not answer in time, before its answer has begun.
+  /// The same for an upstream that was reached, but breaks off or is silent for too long before its answer begins.
   func cacheStandsInForSilence(_ detail: String, _ worker: Worker) -> Bool {
     guard let caching, caching.awaitsHead, session.exchange.awaitsFinalHead, let stored = caching.stored else {
       return false

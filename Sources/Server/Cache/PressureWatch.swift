@@ -1,19 +1,19 @@
-// Where memory is short, the store gives back a part of what it holds, as AFAutoPurgingImageCache does at a memory warning.
+// If memory is short, the store gives back a part of it, as AFAutoPurgingImageCache does at a memory warning.
 // Tests: MemoryPressureTests, Tests/EndToEndTests/test_cache_pressure.py.
 
 import Transport
 
 enum PressureWatch {
-  /// How long it is left alone after a purge, in milliseconds: what was freed has to be felt before more is.
+  /// How long to wait after a purge, in milliseconds: its effect has to show before more is freed.
   private static let restMilliseconds: Int32 = 2000
 
-  /// Starts a thread that waits until memory is short. `cache`: the store in force then.
+  /// Starts a thread that waits until memory is short. `cache`: the store in force at that time.
   static func start(log: LogWriter, cache: @escaping @Sendable () -> SharedCache?) {
     guard let pressure = MemoryPressure() else { return }
     startThread(named: "pressure") { while waitAndPurge(pressure, log, cache) {} }
   }
 
-  /// See `startThread`. false: nobody tells any more.
+  /// See `startThread`. false: there are no more reports.
   @inline(never)
   private static func waitAndPurge(
     _ pressure: MemoryPressure, _ log: LogWriter, _ cache: () -> SharedCache?

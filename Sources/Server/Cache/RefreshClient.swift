@@ -1,6 +1,7 @@
-// Exchanges like any other of which the client is nobody: a stored answer that may be used for a while after it went stale is fetched
-// anew meanwhile (RFC 5861, 3); a fetch goes on for those who wait for it; and one that broke off is asked for the rest. They ask
-// what a client has asked, under the policy in force. Tests: Tests/EndToEndTests/test_cache_stale.py, test_cache_parts.py.
+// Exchanges without a client, otherwise like any other. There are three kinds: a stored answer that may be used for a
+// while after it went stale is fetched again meanwhile (RFC 5861, 3); a fetch continues for those that wait for it; and
+// the rest of a fetch that broke off is asked for. They repeat a client's request, under the policy in force. Tests:
+// Tests/EndToEndTests/test_cache_stale.py, test_cache_parts.py.
 
 import Bytes
 import Cache
@@ -8,7 +9,7 @@ import Session
 import Sharing
 import Transport
 
-/// The client's end of it: a request that is there, and somebody who takes whatever comes.
+/// The client's end of it: a request that has arrived, and a reader that accepts everything.
 final class RefreshClient: CarriedStream {
   private var request: ByteBuffer
 
@@ -33,13 +34,13 @@ final class RefreshClient: CarriedStream {
   func abort() {}
 }
 
-/// What such a conversation is for.
+/// The purpose of such a conversation.
 enum Errand {
-  /// What is stored is fetched anew.
+  /// Fetches a stored answer again.
   case refresh
-  /// Others wait for a fetch whose own client has left. Its request has left by the line.
+  /// Others wait for a fetch whose own client has left. Its request has already been sent on the line.
   case inheritance(Caching, Upstream)
-  /// A fetch has broken off, and goes on.
+  /// A fetch has broken off and continues.
   case resumption(CacheFetch)
 }
 
@@ -47,7 +48,7 @@ extension Errand? {
   var isRefresh: Bool { if case .refresh = self { true } else { false } }
 }
 
-/// All that is needed in order to ask again what a client has asked, whether that is still there or not.
+/// All that is needed to repeat a client's request, whether or not the client is still there.
 struct Repetition {
   let caching: Caching
   let connection: Accepted
@@ -67,7 +68,8 @@ struct Repetition {
 }
 
 extension Worker {
-  /// Asks the origin for what `conversation` has just been given out of the store, unless somebody does already.
+  /// Asks the origin for the answer that `conversation` has just got from the store, unless that is already being asked
+  /// for.
   func refresh(_ answer: StoredAnswer, for conversation: Conversation) {
     guard let caching = conversation.caching, !isDraining, !caching.cache.with({ $0.isFlying(answer.key) }) else {
       return
@@ -75,7 +77,7 @@ extension Worker {
     repeated(Repetition(of: caching, by: conversation), for: .refresh).begin(self)
   }
 
-  /// The client that asked first has left; others wait for the answer to its request, which has left by `line`.
+  /// The client that asked first has left. Others wait for the answer to its request, which has been sent on `line`.
   func inherit(_ caching: Caching, _ line: Upstream, from conversation: Conversation) {
     let heir = repeated(Repetition(of: caching, by: conversation), for: .inheritance(caching, line))
     line.owner = heir
@@ -86,7 +88,7 @@ extension Worker {
     heir.begin(self)
   }
 
-  /// A conversation without a client that asks the same again.
+  /// A conversation without a client that repeats the request.
   func repeated(_ repetition: Repetition, for errand: Errand) -> Conversation {
     let slot = occupy(.free)
     let client = RefreshClient(repetition.caching.repeatedRequest(isInTunnel: repetition.origin.interior != nil))
@@ -104,12 +106,12 @@ extension Worker {
 }
 
 extension Conversation {
-  /// Nobody waits for what it asks.
+  /// No client waits for the answer.
   var hasNoClient: Bool { stream.carried is RefreshClient }
 }
 
 extension Caching {
-  /// The request as a client would send it: to the URL that was asked for, with the fields that left.
+  /// The request as a client would send it: for the same URL, with the fields that were sent.
   func repeatedRequest(isInTunnel: Bool) -> ByteBuffer {
     var text = ByteBuffer()
     text.append("GET ")

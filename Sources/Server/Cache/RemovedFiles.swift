@@ -1,8 +1,8 @@
-// Numbers of files whose answers nobody gets any more, until their rows are gone: whoever has removed an answer tells this before it
-// says so, so that a daemon that is killed in between does not find it again.
+// Numbers of files whose answers no one gets any more, until their rows are gone. The remover of an answer notes it
+// here before it reports the removal, so a daemon that is killed in between does not find the answer again.
 //
-// A note is eight bytes at the end of a file that is open already: some microseconds in the page cache, so that a loop may write it.
-// Where the disk does not take it, the file itself is unlinked at once.
+// A note is eight bytes at the end of a file that is already open: some microseconds in the page cache, so a loop may
+// write it. If the disk refuses it, the file itself is unlinked at once.
 // Tests: Tests/EndToEndTests/test_cache_kills.py.
 
 import Bytes
@@ -14,17 +14,17 @@ final class RemovedFiles: Sendable {
     var directory: StoreDirectory?
     /// Bytes in the file.
     var end: UInt64 = 0
-    /// Notes whose rows are there still.
+    /// Notes whose rows are still there.
     var pending = 0
   }
 
   private let state = Locked(State())
   private let path: @Sendable (UInt64) -> String
 
-  /// `path`: of a file by its number, in the directory.
+  /// `path`: the path of a file in the directory, by its number.
   init(path: @escaping @Sendable (UInt64) -> String) { self.path = path }
 
-  /// From here on notes go there. What was noted before by who had the store then.
+  /// From here on, notes go to that file. Returns what the previous owner of the store had noted.
   func open(_ directory: StoreDirectory, name: String) -> Result<[UInt64], SystemError> {
     switch directory.touch(name) {
     case .failure(let error): return .failure(error)
@@ -50,13 +50,13 @@ final class RemovedFiles: Sendable {
       if file.write(bytes, at: state.end) == nil {
         state.end += UInt64(bytes.count)
       } else {
-        // Who reads it may be cut; nobody gets it as an answer again.
+        // Its readers may be cut off; no one gets it as an answer again.
         for number in numbers { state.directory?.remove(path(number)) }
       }
     }
   }
 
-  /// The rows of so many are gone.
+  /// The rows of this many are gone.
   func removed(_ count: Int) {
     state.withLock { state in
       state.pending = max(0, state.pending - count)

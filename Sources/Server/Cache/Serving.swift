@@ -12,14 +12,14 @@ extension Conversation {
     _ answer: StoredAnswer, _ result: CacheResult, _ detail: String, _ caching: Caching, _ worker: Worker
   ) {
     if serve(answer, result, detail: detail, worker) { return }
-    // Purged meanwhile, with its content.
+    // It was purged meanwhile, with its content.
     caching.forgetStored()
     caching.awaitsHead = true
     session.exchange.askAgain(caching.head, &worker.workspace, &outputs)
     connect(fresh: false, worker)
   }
 
-  /// Reads `answer` in place of an upstream; false: its content is gone. `reads`: at once.
+  /// Reads `answer` in place of an upstream; false: its content is gone. `reads`: whether to read at once.
   func serve(
     _ answer: StoredAnswer, _ result: CacheResult, detail: String = "", _ worker: Worker, reads: Bool = true
   ) -> Bool {
@@ -53,7 +53,7 @@ extension Conversation {
     of answer: StoredAnswer, _ result: CacheResult, _ detail: String, _ caching: Caching, _ worker: Worker
   ) -> String {
     let now = caching.time(worker)
-    // Of an answer from before a restart with another clock nothing is known.
+    // The age of an answer from before a restart with another clock is unknown.
     let left = answer.head.age(at: now) == nil ? "" : "; ttl=\(answer.head.timeToLive(at: now))"
     let forward = caching.forward?.rawValue ?? "uri-miss"
     switch result {

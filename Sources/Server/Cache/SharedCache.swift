@@ -1,10 +1,10 @@
-// The store of the daemon: one index behind a lock, shared by all loops, and what is counted of it. The lock is held for a look-up
-// or an insertion, which takes about a microsecond; whoever walks the store does so a few answers at a time.
+// The store of the daemon: one index under a lock, shared by all loops, and its counters. A look-up or an insertion
+// takes the lock for about a microsecond. A walk through the store takes it for a few answers at a time.
 //
-// What is stored, when it is used and what is fetched for several is decided in module Cache. Here answers are carried: a stored
-// one is read by its conversation as if it were an upstream (StoredStream), and a fetch that is to be stored reads the upstream
-// itself, so that neither the client that asked first nor any other holds it up (CacheFetch). How an exchange comes to either is
-// in ConversationCache. Tests: Tests/EndToEndTests/test_cache.py.
+// Module Cache decides what is stored, when it is used and what is fetched for several clients. Here answers are moved.
+// A conversation reads a stored one as if it were an upstream (StoredStream). A fetch that is to be stored reads the
+// upstream itself, so neither the first client nor any other holds it up (CacheFetch). ConversationCache describes how
+// an exchange gets to either. Tests: Tests/EndToEndTests/test_cache.py.
 
 import Bytes
 import Cache
@@ -15,21 +15,21 @@ import Transport
 
 final class SharedCache: Sendable {
   let storage: CacheStorage
-  /// Names of the fields that speak to this cache, in lower case.
+  /// Names of the fields addressed to this cache, in lower case.
   let targets: [[UInt8]]
   private let index: Locked<CacheIndex>
   private let counts = CacheResult.allCases.map { _ in Counter() }
-  /// Bytes of content that came out of the store.
+  /// Bytes of content served from the store.
   let servedBytes = Atomic<UInt64>(0)
 
   private final class Counter: Sendable {
     let value = Atomic<UInt64>(0)
   }
 
-  /// nil: all is in memory.
+  /// nil: everything is in memory.
   let disk: DiskStore?
 
-  /// `tell`: a sentence for the log.
+  /// `tell` logs a sentence.
   init(
     _ storage: CacheStorage, mailboxes: [Mailbox<WorkerMessage>] = [],
     tell: @escaping @Sendable (String) -> Void = { _ in }
@@ -52,8 +52,8 @@ final class SharedCache: Sendable {
           }
         },
         insert: { answer, file in
-          // Whoever removes an answer takes it from the disk's table first, and then out of the index: either it is not in the one
-          // any more, or it goes from the other.
+          // A removal takes the answer out of the disk's table first, and then out of the index. So either the table no
+          // longer has it here, or it will be removed from the index.
           index.withLock { index in
             guard holder.disk?.holds(file) ?? true, !index.wasChanged(answer.key, since: answer.head.requested) else {
               return false
@@ -66,7 +66,7 @@ final class SharedCache: Sendable {
     holder.disk = disk
   }
 
-  /// The disk store is made with what asks it.
+  /// The disk store is created together with what asks it.
   private final class DiskHolder: Sendable {
     private let held = Locked<DiskStore?>(nil)
     var disk: DiskStore? {
@@ -80,8 +80,9 @@ final class SharedCache: Sendable {
   /// How far the clock of the store is ahead of the monotonic one, in milliseconds.
   private let ahead = Atomic<Int64>(.min)
 
-  /// The time that ages are counted by, in milliseconds since 1970: that of the machine, but that it never goes back. Where the
-  /// machine's is set back, it goes on as fast as time does, so that nothing stays fresh for longer than it may.
+  /// The time that ages are computed with, in milliseconds since 1970: the machine's, except that it never goes back.
+  /// If the machine's clock is set back, this one advances as time passes, so nothing stays fresh for longer than it
+  /// may.
   func time(wall: Int64, monotonic: Int64) -> Int64 {
     let offset = wall - monotonic
     var known = ahead.load(ordering: .relaxed)
@@ -96,7 +97,7 @@ final class SharedCache: Sendable {
 
   // MARK: Changes
 
-  /// What it takes the place of is kept aside until the answer is whole, and nobody has refused it.
+  /// The answers that it replaces are set aside until it is complete and has not been refused.
   func insert(_ answer: StoredAnswer) -> ReplacedAnswers {
     ReplacedAnswers(with { $0.insert(answer) }, by: answer, self)
   }
@@ -106,7 +107,7 @@ final class SharedCache: Sendable {
     disk?.freshen(fresh)
   }
 
-  /// What was taken out for the sake of another is there again, unless it has been changed or purged meanwhile.
+  /// Restores an answer that was replaced, unless it has been changed or purged meanwhile.
   fileprivate func putBack(_ answer: StoredAnswer) {
     with { index in
       guard answer.content.isWhole, !index.wasChanged(answer.key, since: answer.head.requested),
@@ -116,7 +117,7 @@ final class SharedCache: Sendable {
     }
   }
 
-  /// Nobody gets it any more.
+  /// From here on, no one gets it.
   func remove(_ answer: StoredAnswer) {
     disk?.discard(answer)
     with { $0.remove(answer) }
@@ -129,7 +130,7 @@ final class SharedCache: Sendable {
 
   func with<Result>(_ body: (inout CacheIndex) -> Result) -> Result { index.withLock(body) }
 
-  /// Longest content that is stored, in bytes. `spills`: it goes to a file.
+  /// The longest content that is stored, in bytes. `spills`: it goes to a file.
   func longestContent(spills: Bool) -> UInt64 {
     UInt64(min(storage.objectBytes, spills ? storage.diskBytes / 2 : storage.memoryBytes / 2))
   }
@@ -144,12 +145,12 @@ final class SharedCache: Sendable {
 
   // MARK: For operators
 
-  /// Answers that one step of a walk looks at.
+  /// Answers in one step of a walk.
   private static let walkStep = 64
   /// How long an operator waits for the disk, in milliseconds: a hundred thousand rows take some hundred.
   private static let diskMilliseconds: Int32 = 5000
 
-  /// The answers that are meant, each once, as far as they are there when their turn comes.
+  /// The answers that are meant, each once, if they are still there when their turn comes.
   func list(_ selection: CacheSelection, at now: Int64) -> [ListedAnswer] {
     let listed = Locked<[ListedAnswer]>([])
     let files = Locked<Set<UInt64>>([])
@@ -170,11 +171,11 @@ final class SharedCache: Sendable {
     return listed.withLock { $0 }
   }
 
-  /// Removes the answers that are meant. How many.
+  /// Removes the answers that are meant. Returns how many.
   func purge(_ selection: CacheSelection, at now: Int64) -> Int {
-    // What was asked for before is of what was there before.
+    // Requests from before the purge bring answers from before it.
     with { $0.forgetWhatWasAskedFor(before: now) }
-    // The disk first: what is made again of its files meanwhile is found in memory.
+    // The disk first: an answer rebuilt from its files meanwhile is found in memory.
     let files = Locked<Set<UInt64>>([])
     if let disk {
       disk.operate(milliseconds: Self.diskMilliseconds) { stored in
@@ -194,7 +195,7 @@ final class SharedCache: Sendable {
     return removed.withLock { $0 }
   }
 
-  /// Memory is short: of what is in it a part goes, what was used longest ago first, some answers at a time. How many.
+  /// Memory is short: removes a part of its answers, the least recently used first, some at a time. Returns how many.
   func purgeUnderPressure() -> Int {
     let before = with { index in
       defer { index.startPurging() }
@@ -204,8 +205,8 @@ final class SharedCache: Sendable {
     return Int(with { $0.evictions } - before)
   }
 
-  /// Some slots at a time, and nothing but to take them is done behind the lock: a lock goes to whoever asks first, and a loop
-  /// would otherwise find it free once in many steps.
+  /// Some slots at a time, and under the lock they are only collected: a lock goes to whichever thread asks first, and
+  /// a loop would otherwise find it free only once in many steps.
   private func walk(_ body: (StoredAnswer) -> Void) {
     var at = 0
     while true {
@@ -217,12 +218,12 @@ final class SharedCache: Sendable {
   }
 }
 
-/// Answers in whose place another has come, until it is known that this one stays. One loop has it.
+/// Answers that another one has replaced, until it is certain that this one stays. One loop owns it.
 final class ReplacedAnswers {
   private var answers: [StoredAnswer]
   private let successor: StoredAnswer
   private let cache: SharedCache
-  /// Both who fetches the new one and the exchange that asked for it have their say.
+  /// The fetch of the new answer and the exchange that asked for it both have to accept it.
   private var voices = 2
 
   init(_ answers: [StoredAnswer], by successor: StoredAnswer, _ cache: SharedCache) {
@@ -233,7 +234,7 @@ final class ReplacedAnswers {
 
   var areAny: Bool { !answers.isEmpty }
 
-  /// One of the two is content with the new answer.
+  /// One of the two accepts the new answer.
   func accept() {
     voices -= 1
     if voices > 0 { return }
@@ -241,7 +242,7 @@ final class ReplacedAnswers {
     answers = []
   }
 
-  /// The new answer goes, and what was there before is there again.
+  /// Removes the new answer and restores the earlier ones.
   func refuse() {
     cache.remove(successor)
     for answer in answers { cache.putBack(answer) }

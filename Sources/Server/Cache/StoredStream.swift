@@ -1,5 +1,5 @@
-// A stored answer as whoever serves it sees it: an upstream that has answered already, or is about to. It is spelled as HTTP/1.1,
-// so that the rules, the judgement and the writing of responses are those of every other.
+// A stored answer in the role of an upstream that has already answered, or is about to. It is written as HTTP/1.1, so
+// the rules, the checks and the writing of responses are the same as for any other upstream.
 
 import Bytes
 import Cache
@@ -12,15 +12,15 @@ final class StoredStream: CarriedStream {
   private let shared: SharedState
   private let reader: Content.Reader
   private var head = ByteBuffer()
-  /// The next byte of the content, which may begin behind the first of the representation.
+  /// The next byte of the content, which may begin after the first byte of the representation.
   private var offset: UInt64
-  /// Behind the last byte that is sent; nil: the end of the content.
+  /// The position after the last byte to send; nil: the end of the content.
   private let end: UInt64?
   private let isChunked: Bool
   private var isDone: Bool
   private var isClosed = false
 
-  /// `slot`: of the upstream that it is. nil where what it would read has been given up.
+  /// `slot`: that of the upstream in this role. nil if its content has been given up.
   init?(
     _ answer: StoredAnswer, for request: CacheRequest, of cache: SharedCache, slot: Int, _ worker: Worker
   ) {
@@ -68,7 +68,7 @@ final class StoredStream: CarriedStream {
     return breaks ? .failed(SystemError.connectionReset.number) : .wouldBlock
   }
 
-  /// There is no more, and it was not all.
+  /// The content ends here without being complete.
   private var breaks = false
 
   /// Whether there may be more just now.
@@ -114,7 +114,7 @@ final class StoredStream: CarriedStream {
 
   // MARK: Without a copy
 
-  /// The next bytes of the content as they are stored; nil: there are none just now, or they are framed.
+  /// The next bytes of the content as they are stored; nil: none are ready, or they are framed.
   func nextContent() -> (chunk: [UInt8], range: Range<Int>)? {
     guard head.isEmpty, !isDone, !isChunked, !isClosed, offset < end ?? .max else { return nil }
     switch answer.content.look(reader, offset) {
@@ -127,7 +127,7 @@ final class StoredStream: CarriedStream {
     }
   }
 
-  /// So many of them have been taken.
+  /// This many of them have been sent.
   func took(_ count: Int) {
     offset += UInt64(count)
     if offset == end { isDone = true }
@@ -148,7 +148,7 @@ final class StoredStream: CarriedStream {
   }
 
   func write(_ first: borrowing ByteBuffer, then second: Span<UInt8>) -> Transfer { .moved(first.count + second.count) }
-  /// What comes is told by the fetch, and what is there is seen by `hasMore`.
+  /// The fetch reports new bytes, and `hasMore` shows those that are there.
   func watch(_ interest: Interest?) {}
   var room: Int { .max }
   var isSilent: Bool { true }

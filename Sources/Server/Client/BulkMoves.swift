@@ -1,28 +1,28 @@
-// Long bodies and bulk tunnels of a conversation, moved through pipes (splice(2)) without being copied.
+// Long bodies and bulk tunnels of a conversation: they move through pipes (splice(2)) without being copied.
 //
-// Bytes that have a pace are read and written: then what one turn moves is bounded by what the pace allows, and the session
-// sees all of it.
+// Paced bytes are read and written instead. Then a turn moves no more than the pace allows, and the session sees all of
+// it.
 //
-// What is stored is written from where it is kept.
+// Stored content is written from where it is kept.
 //
-// It pays from some tens of kilobytes on. A pipe is lent for as long as bytes move; while it holds any, the side they came
-// from is not read.
+// A pipe pays from some tens of kilobytes on. It is lent while bytes move. As long as it contains any, the side they
+// came from is not read.
 
 import Bytes
 import Session
 import Transport
 
 extension Conversation {
-  /// How many bytes of content, at least, are still to come when it pays to move them through a pipe: below, one or two
-  /// reads into the loop's block are cheaper than three system calls and a pipe.
+  /// A pipe pays only if at least this many bytes of content are still to come. Below that, one or two reads into the
+  /// loop's block are cheaper than three system calls and a pipe.
   static let leastSplicedBytes: UInt64 = 32 << 10
-  /// What is read at first of a response that is expected to be long: the head, and little of the body.
+  /// The first read of a response that is expected to be long: the head, and little of the body.
   static let headBytes = 4 << 10
-  /// A read of a tunnel that brings this much shows a bulk transfer; a move of less than a fraction of it, its end.
+  /// A tunnel read of this size shows a bulk transfer; a move of less than `trickleBytes` shows its end.
   static let bulkBytes = 64 << 10
   static let trickleBytes = 8 << 10
 
-  /// Moves a long body, or the bulk of a tunnel, from one end to the other through a pipe. false: it is to be copied.
+  /// Moves a long body, or the bulk of a tunnel, from one end to the other through a pipe. false: the caller copies it.
   func splice(from end: End, _ worker: Worker) -> Bool {
     guard let upstream, upstream.stream.isBare, stream.isBare, waiting(for: end.other) == 0,
       (end == .client ? clientInput.isEmpty : upstreamInput.isEmpty)
@@ -64,7 +64,7 @@ extension Conversation {
       noteMoved(from: end, count, worker)
     case .wouldBlock: return
     case .ended, .failed:
-      // The bytes in the pipe are lost to the upstream, and count as dropped.
+      // The upstream never gets the bytes in the pipe. They count as dropped.
       if end == .client {
         noteMoved(from: end, clientSide.piped, worker)
         clientSide.givePipeBack(&worker.pipes)
@@ -81,11 +81,11 @@ extension Conversation {
     }
   }
 
-  /// Chunks of stored content that are given in one turn: no client keeps the others of its loop waiting for more than some hundred
-  /// microseconds.
+  /// Chunks of stored content sent in one turn: no client keeps the others of its loop waiting for more than some
+  /// hundred microseconds.
   private static let chunksPerTurn = 4
 
-  /// Writes stored content to the client without a copy of it. false: it is to be copied, or there is none just now.
+  /// Writes stored content to the client without copying it. false: it has to be copied, or none is ready now.
   func giveStored(_ worker: Worker) -> Bool {
     guard session.exchange.unchangedResponseBytes >= Self.leastSplicedBytes, stream.carried == nil,
       let stored = upstream?.stream.carried as? StoredStream, waiting(for: .client) == 0, upstreamInput.isEmpty

@@ -1,4 +1,4 @@
-// What the client says: read, and shown to the session.
+// What the client sends: read, and passed to the session.
 
 import Bytes
 import HTTP1
@@ -14,12 +14,12 @@ extension Conversation {
       && !clientSide.holdsPiped
   }
 
-  /// Whether another request has come already, or has begun to.
+  /// Whether another request has arrived, or begun to.
   var hasNextRequest: Bool { !RequestHead.isPassedOver(clientInput) }
 
   func readClient(_ worker: Worker) {
     if splice(from: .client, worker) { return }
-    // What waits behind a head is other requests, which are kept meanwhile.
+    // Bytes after a head are other requests, and have to be kept meanwhile.
     var room = session.awaitsHead ? Self.requestHeadBytes : Worker.readBytes
     if session.exchange.spools { room = min(room, Exchange.spooledReadBytes) }
     if let allowed = session.exchange.uploadAllowance { room = min(room, max(allowed, Self.leastReadBytes)) }
@@ -63,7 +63,7 @@ extension Conversation {
     connector?.clientEnded(worker)
   }
 
-  /// Refuses the request that begins with `input`, the last of this connection.
+  /// Refuses the request at the start of `input`, the last of this connection.
   func refuse(_ problem: Problem, _ input: borrowing ByteBuffer, _ worker: Worker) {
     session.expectLastExchange()
     let action = session.refuseUnread(
@@ -71,7 +71,7 @@ extension Conversation {
     perform(action, worker)
   }
 
-  /// Shows the session what there is until it can use no more of it.
+  /// Passes input to the session until it can use no more of it.
   func pumpClient(_ input: inout ByteBuffer, _ worker: Worker) {
     clientSide.state.remove(.sawInput)
     var goesOn = true
@@ -81,7 +81,7 @@ extension Conversation {
       if session.isIdle {
         if live !== worker.live {
           live = worker.live
-          // Users may have other names, and subordinate users other owners.
+          // Users may have other names now, and subordinate users other owners.
           identification.remove([.identified, .identifiedForNext, .programSought])
         }
         if !input.isEmpty, worker.isRefusing {
@@ -119,20 +119,20 @@ extension Conversation {
       }
     }
     flush(to: .upstream, worker)
-    // A client that waits to be bidden to go on (RFC 9110, 10.1.1).
+    // The client waits for a 100 Continue (RFC 9110, 10.1.1).
     if session.exchange.isCollecting, !outputs.toClient.isEmpty { flush(to: .client, worker) }
   }
 
-  /// Requests of one connection that one turn of the loop begins. One after another is how nearly all clients ask; four
-  /// serve those that pipeline, and take some tens of microseconds of those who ask for nothing but refusals.
+  /// How many requests of one connection begin in one turn. Nearly all clients ask one after another. Four serve those
+  /// that pipeline, and cost some tens of microseconds if all of them are refused.
   static let requestsPerTurn = 4
-  /// Requests behind others of the same connection that one turn begins, of all clients: a millisecond at most.
+  /// How many pipelined requests of all clients begin in one turn: a millisecond at most.
   static let pipelinedPerTurn = 64
-  /// What is read where the head of a request is expected: most fit in a tenth of it, and a client that sends many at once
-  /// makes the proxy keep no more.
+  /// The size of a read where the head of a request is expected. Most heads fit in a tenth of it, and a client that
+  /// sends many at once does not make the proxy keep more.
   static let requestHeadBytes = 16 << 10
 
-  /// Whether the next request has to wait: for those of other clients, or, where this one is only refused, for the log.
+  /// Whether the next request has to wait: for those of other clients, or for the log if this client is only refused.
   private func mustRest(afterBeginning begun: Int, _ worker: Worker) -> Bool {
     if begun == 0, !(flags.contains(.wasRefused) && worker.shared.log.isBehind) { return false }
     worker.pipelinedInTurn += begun == 0 ? 0 : 1
@@ -145,22 +145,22 @@ extension Conversation {
     return true
   }
 
-  /// An event of a client whose bytes cannot be used now.
+  /// Handles an event of a client whose bytes cannot be used now.
   func clientUnreadable(_ readiness: Readiness, _ worker: Worker) {
     if identification.contains(.awaited) { return clientMovedMeanwhile(readiness, worker) }
-    // In a tunnel whose other direction has ended both ends may have closed in order.
+    // In a tunnel whose other direction has ended, both ends may have closed in order.
     let isCut =
       session.exchange.isPaused
       || session.exchange.isInTunnel && session.exchange.uploadRests && !upstreamSide.state.contains(.ended)
     if readiness.isBroken, ending == nil, isCut {
-      // It is not waited for what it may still have said: most of what was to come never will.
+      // There is no waiting for what it may still have sent: most of what was to come never will.
       perform(session.clientFailed(), worker)
       return
     }
     if readiness.isBroken, ending == nil, session.exchange.isInTunnel || !session.exchange.awaitsOnlyUpstream,
       !session.exchange.isConnecting
     {
-      // Both ends are closed, by a reset or in order: what has come before is still there to be read.
+      // Both directions are closed, by a reset or in order. What came before can still be read.
       clientSide.state.insert([.unwatched, .broken])
       return
     }
@@ -171,7 +171,7 @@ extension Conversation {
     }
     if readiness.peerClosed, session.exchange.awaitsOnlyUpstream, ending == nil, !isHalfClosed {
       isHalfClosed = true
-      // Who waits for others, or is read to for others, holds them up.
+      // A client that waits for a connection, or whose response others wait for too, holds them up.
       if session.exchange.isConnecting || caching != nil, hasLeft(worker) {
         return perform(session.clientFailed(), worker)
       }
@@ -179,7 +179,7 @@ extension Conversation {
       connector?.clientEnded(worker)
     }
     if readiness.peerClosed, waiter != nil, ending == nil, !isHalfClosed {
-      // What it has still to say stays in its socket; whether it is there to hear the answer, the kernel says.
+      // Any further bytes stay in its socket. The kernel says whether it is still there to receive the answer.
       isHalfClosed = true
       if hasLeft(worker) { return perform(session.clientFailed(), worker) }
     }

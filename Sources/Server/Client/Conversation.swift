@@ -1,14 +1,14 @@
-// One client's connection: carries out what its session says, and feeds the session with what happens.
+// One client's connection: does what its session decides, and feeds the session with what happens.
 //
 // Bytes are read into a large block that the loop lends for the turn. What the session leaves is kept in a block of its
-// own size, so that a connection which waits holds little and an idle one holds none. What cannot be sent at once is
-// kept too, and as long as there is any of it the other side is not read.
+// own size, so a connection that waits uses little and an idle one uses none. What cannot be sent at once is kept too.
+// While any of it is left, the other side is not read.
 //
-// Interest in reading is given up lazily: only when an event comes that cannot be used is the registration changed.
+// Interest in reading is dropped lazily: the registration changes only when an event comes that cannot be used.
 //
-// `@exclusivity(unchecked)` stands, here and in Worker, on values that know nothing of these two classes and are given no
-// closure that does: a call that changes one of them cannot come back, so that no two accesses overlap, and the checks at
-// run time, a fifth of the instructions of a request, would look for what cannot be.
+// `@exclusivity(unchecked)` marks, here and in Worker, values that do not refer to these two classes and get no closure
+// that does. A call that changes such a value cannot come back to it, so no two accesses overlap. The checks at run
+// time cost a fifth of the instructions of a request, and could find nothing.
 
 import Asking
 import Bytes
@@ -20,90 +20,90 @@ import Transport
 
 final class Conversation {
   let slot: Int
-  /// As it was accepted.
+  /// The connection as it was accepted.
   let connection: Accepted
   /// The client's end: bare, or under TLS inside an intercepted tunnel.
   var stream: ByteStream
-  /// The policy that the exchange under way began with, ready for use.
+  /// The policy that the current exchange began with, ready for use.
   var live: LivePolicy
   @exclusivity(unchecked) var session: Session
   @exclusivity(unchecked) var outputs = Outputs()
-  /// What has been read of either end and not been used.
+  /// What has been read of either end and not yet used.
   @exclusivity(unchecked) var clientInput = ByteBuffer()
   @exclusivity(unchecked) var upstreamInput = ByteBuffer()
   @exclusivity(unchecked) var clientSide = Side()
   @exclusivity(unchecked) var upstreamSide = Side()
   var flags = Flags()
   var identification = Identification()
-  /// The client's end was announced while its bytes were not read.
+  /// The client's end of stream was announced while its bytes were not read.
   var isHalfClosed = false
-  /// The client's socket is full: nothing is read for it before it takes bytes again.
+  /// The client's socket is full: nothing is read for it until it accepts bytes again.
   @exclusivity(unchecked) var awaitsRoom = false
   @exclusivity(unchecked) var interest: Interest? = .read
   var upstream: Upstream?
   var connector: Connector?
   var destination: Destination?
-  /// What is to be done once everything has been sent to the client.
+  /// What to do once everything has been sent to the client.
   var ending: Ending?
   /// The certificate for the host of a tunnel that is about to be intercepted.
   var leaf: Leaf?
   var clientHandshake: ClientHandshake?
-  /// What a cache has to do with the exchange under way; nil: none has.
+  /// What the cache does for the current exchange; nil: nothing.
   var caching: Caching?
-  /// Under what its request waits for an operator; nil: it does not.
+  /// Its place among the requests that wait for an operator; nil: it does not wait.
   var waiter: QuestionWaiter?
-  /// What it is for where it has no client of its own.
+  /// The purpose of a conversation that has no client of its own.
   var errand: Errand?
-  /// What has a body that is taken whole, as far as it is more than may be held.
+  /// The file for a body that is collected whole, if it is more than memory may hold.
   var spool: SpoolFile?
-  /// Who the client is is being looked up, at most until the deadline.
+  /// The look-up of who the client is, in progress until the deadline at most.
   var lookUp: LookUp?
   var namesDeadline = Int64.max
-  /// Whose it is; nil until that has to be known.
+  /// Whose connection it is; nil until that has to be known.
   var identity: Claimant?
-  /// What counts for it of the memory for held bodies, in bytes.
+  /// Its part of the memory for held bodies, in bytes.
   @exclusivity(unchecked) var accountedHeld = 0
-  /// What the client's socket takes at once, in about, counted down from what the kernel said last.
+  /// About what the client's socket accepts at once, counted down from what the kernel reported last.
   @exclusivity(unchecked) var clientRoom = freshRoom
 
   struct Flags: OptionSet {
     let rawValue: UInt8
 
     static let closed = Flags(rawValue: 1 << 0)
-    /// The connection is to be closed so that the client sees that it did not get the whole.
+    /// Close the connection so that the client sees that it did not get the whole response.
     static let aborts = Flags(rawValue: 1 << 1)
-    /// The client speaks TLS next; what it has said already is for that.
+    /// The client speaks TLS next; bytes that it has already sent belong to that.
     static let startsClientHandshake = Flags(rawValue: 1 << 2)
-    /// The tunnel was being inspected when it was last looked at.
+    /// The tunnel was being inspected at the last look.
     static let inspected = Flags(rawValue: 1 << 3)
-    /// It has had its part of the turn; what came of it waits for the next.
+    /// It has had its part of the turn; the rest waits for the next.
     static let rests = Flags(rawValue: 1 << 4)
     /// The proxy answered its last request itself.
     static let wasRefused = Flags(rawValue: 1 << 5)
   }
 
-  /// What is known of whose the connection is.
+  /// What is known about whose the connection is.
   struct Identification: OptionSet {
     let rawValue: UInt8
 
-    /// It is known whose the client's socket is.
+    /// The owner of the client's socket is known.
     static let identified = Identification(rawValue: 1 << 0)
-    /// What is known of the client is not all, and holds for its next request alone.
+    /// Only part of the client is known, and only for its next request.
     static let identifiedForNext = Identification(rawValue: 1 << 1)
-    /// The names of the client are looked up; it is not read.
+    /// The names of the client are being looked up; it is not read.
     static let awaited = Identification(rawValue: 1 << 2)
     /// It counts for its client in `limits.connections`.
     static let counted = Identification(rawValue: 1 << 3)
-    /// The kernel has been asked for the client, and it was gone.
+    /// The kernel was asked for the client, and it was gone.
     static let left = Identification(rawValue: 1 << 4)
-    /// Its program has been looked for: once a connection and policy, as a search that found nothing would find nothing again.
+    /// Its program has been searched for. Once for a connection and policy: a second search would find no more.
     static let programSought = Identification(rawValue: 1 << 5)
   }
 
-  /// Smallest room for a read behind bytes that are kept.
+  /// Smallest room for a read after bytes that are kept.
   static let leastReadBytes = 1024
 
-  /// `stream`: over what it goes, where that is not the connection itself.
+  /// `stream`: what carries the bytes, if not the connection itself.
   init(slot: Int, _ connection: Accepted, over stream: ByteStream? = nil, live: LivePolicy, now: Int64) {
     self.slot = slot
     self.connection = connection
@@ -153,7 +153,7 @@ final class Conversation {
     settle(worker)
   }
 
-  /// Bytes of which the poller does not know are there: TLS has read them already.
+  /// TLS has already read bytes that the poller does not know of.
   func readMore(_ worker: Worker) {
     if stream.hasMore, canReadClient { readClient(worker) }
     if !flags.contains(.closed), upstream?.stream.hasMore ?? false, canReadUpstream { readUpstream(worker) }
@@ -179,19 +179,19 @@ final class Conversation {
     if ending == nil {
       let isFull = clientSide.holdsPiped
       perform(session.timedOut(now: worker.now, upstreamIsFull: isFull, &worker.workspace, &outputs), worker)
-      // Where the pause of a download is over.
+      // A download's pause is over.
       if session.exchange.pacesDownload { flush(to: .client, worker) }
     } else if session.exchange.resumeDownload(now: worker.now) {
       flush(to: .client, worker)
     } else {
-      // What is left cannot be sent: the client does not read.
+      // The rest cannot be sent: the client does not read.
       perform(session.clientFailed(), worker)
       giveUpSending(worker)
     }
     settle(worker)
   }
 
-  /// `early`: what the destination has said already.
+  /// `early`: bytes that the destination has already sent.
   func connected(_ upstream: Upstream, early: inout ByteBuffer, _ worker: Worker) {
     connector = nil
     if leavesQueue(upstream, hasEarly: !early.isEmpty, worker) { return }
@@ -221,11 +221,11 @@ final class Conversation {
     if clientHandshake != nil { return close(worker) }
     stopAsking(worker)
     if flags.contains(.closed) { return }
-    // Its requests are here: they are answered in their turn.
+    // Its requests have arrived: they are answered in their turn.
     if flags.contains(.rests) { return }
-    // So is a request whose client is looked up.
+    // So is a request whose client is being looked up.
     if identification.contains(.awaited) { return session.expectLastExchange() }
-    // A request that is here already gets its answer.
+    // A request that has already arrived gets its answer.
     if session.isIdle, canReadClient { readClient(worker) }
     if flags.contains(.closed) { return }
     if session.isIdle, session.isNew, worker.awaitsFirstRequests {
@@ -244,14 +244,14 @@ final class Conversation {
     case .forward: preconditionFailure("bytes can only be forwarded where they were read")
     case .connect: connect(fresh: false, worker)
     case .reconnect:
-      // Of a stream that was refused another may be had where it was.
+      // After a refused stream, the same connection may grant another.
       let wasRefused = upstream?.stream.carried?.wasRefused ?? false
       dropUpstream(worker)
       connect(fresh: !wasRefused, worker)
     case .intercept: intercept(worker)
     case .judge: judgeTunnel(worker)
     case .tunnel:
-      // Its line may not be written for days.
+      // The line of a tunnel may not be written for days.
       worker.workspace.pool.compact(&outputs.text)
       flush(to: .client, worker)
     case .closeOtherWrite:
@@ -266,7 +266,7 @@ final class Conversation {
     }
   }
 
-  /// Where the request goes, by the first of its routes.
+  /// The destination of the request, by the first of its routes.
   func acquireDestination(_ worker: Worker) -> Destination {
     let routes = worker.routes(of: session.exchange.record.decision?.rule, live)
     return worker.acquireDestination(port: session.exchange.port, originSecurity, by: worker.firstOpen(routes))
@@ -290,7 +290,7 @@ final class Conversation {
         return
       }
     }
-    // A second try takes the way of the first: bytes of the request have left by it.
+    // A second try goes the way of the first, because bytes of the request have left that way.
     let connector = Connector(
       destination, by: fresh ? destination.via.map { [$0] } ?? routes : routes, for: self, rule: rule, fresh: fresh,
       isTunnel: session.exchange.isTunnel,
@@ -299,7 +299,7 @@ final class Conversation {
     connector.start(worker)
   }
 
-  /// Another route is tried: the same destination by it.
+  /// Tries another route: the same destination by that route.
   func turn(to route: RouteState, _ worker: Worker) -> Destination {
     guard let old = destination else { preconditionFailure("a connector without a destination") }
     let turned = worker.destinations.acquire(
@@ -309,7 +309,7 @@ final class Conversation {
     return turned
   }
 
-  /// The network is another: what comes from an address that this machine has no more is over.
+  /// The network has changed: a connection from an address that this machine no longer has is over.
   func networkChanged(_ worker: Worker) {
     guard let upstream, !(upstream.stream.carried is StoredStream), ending == nil, worker.hasLost(upstream.descriptor)
     else { return }
@@ -321,7 +321,7 @@ final class Conversation {
     settle(worker)
   }
 
-  /// By what security policy the destination is spoken to; nil where no TLS is.
+  /// The security policy for the destination; nil without TLS.
   private var originSecurity: OriginSecurity? {
     session.exchange.usesTLS ? live.security(session.exchange.security, enforces: session.exchange.enforces) : nil
   }
@@ -350,7 +350,7 @@ final class Conversation {
     perform(action, worker)
   }
 
-  /// A kept connection is marked as its last request asked for; a new one was opened with the mark.
+  /// Marks a kept connection as this request asks; a new one was opened with the mark.
   private func mark(_ upstream: Upstream, reused: Bool) {
     let codePoint = session.exchange.serviceType.codePoint
     if reused, upstream.codePoint != codePoint, upstream.stream.carried == nil {
@@ -359,17 +359,17 @@ final class Conversation {
     upstream.codePoint = codePoint
   }
 
-  /// Lets go of a connection that is of no use any more.
+  /// Drops a connection that is of no more use.
   func dropUpstream(_ worker: Worker) {
     if let upstream { worker.close(upstream) }
     upstream = nil
     worker.workspace.pool.reclaim(&upstreamInput)
   }
 
-  /// The exchange is over: parts with the upstream, and with the client once it has everything.
+  /// The exchange is over: leaves the upstream, and the client once it has everything.
   func finish(_ action: Action, leaves: Bool, _ worker: Worker) {
     guard case .end(var ending) = action else { return perform(action, worker) }
-    // What follows a CONNECT that was not granted was meant for the tunnel, and is not read as a request.
+    // Bytes after a CONNECT that was not granted were meant for the tunnel, and are not read as a request.
     if session.exchange.isTunnel, ending.client == .keep, leaves || !clientInput.isEmpty || !stream.isSilent {
       ending = Ending(client: .linger, keepsUpstream: false)
     }
@@ -427,7 +427,7 @@ final class Conversation {
       .linger where isStream:
       close(worker)
     case .close, .cut, .linger:
-      // Closing with bytes unread would send a reset, which destroys what the client has not read yet.
+      // Closing with unread bytes would send a reset, and a reset destroys what the client has not read yet.
       worker.workspace.pool.reclaim(&clientInput)
       stream.shutdownWrite()
       if clientSide.state.contains(.ended) { close(worker) }
@@ -438,7 +438,7 @@ final class Conversation {
     }
   }
 
-  /// Nothing of the client's is unread.
+  /// No bytes of the client are unread.
   private var canCloseAtOnce: Bool {
     clientSide.state.contains(.ended) || clientInput.isEmpty && stream.isSilent
   }
@@ -448,7 +448,7 @@ final class Conversation {
     upstreamSide.givePipeBack(&worker.pipes)
   }
 
-  /// The rest of an answer cannot be delivered.
+  /// The rest of a response cannot be delivered.
   func giveUpSending(_ worker: Worker) {
     guard let ending else { return }
     outputs.toClient.removeAll()
@@ -487,18 +487,18 @@ final class Conversation {
     clientHandshake?.deadline ?? (identification.contains(.awaited) ? namesDeadline : session.deadline)
   }
 
-  /// Goes on with bytes that waited, then says what the poller and the timers are to watch.
+  /// Continues with bytes that waited, then sets what the poller and the timers watch.
   func settle(_ worker: Worker) {
     if session.exchange.isInspecting {
       flags.insert(.inspected)
     } else if flags.contains(.inspected) {
-      // What was held back of either side may go now.
+      // Bytes of either side that were held back may go now.
       flags.remove(.inspected)
       clientSide.state.remove(.sawInput)
       upstreamSide.state.remove(.sawInput)
     }
     while true {
-      // The hello may have come with the CONNECT, and both have waited until it was known who the client is.
+      // The hello may have come with the CONNECT, and both have waited until the client was known.
       if flags.contains(.startsClientHandshake) { beginClientHandshake(worker) }
       if flags.contains(.closed) || clientHandshake != nil { break }
       if !clientInput.isEmpty, !clientSide.state.contains(.sawInput), !identification.contains(.awaited),

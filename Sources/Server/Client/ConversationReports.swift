@@ -1,4 +1,4 @@
-// What a conversation tells of itself: its line in the log, its counters, and events for whoever watches.
+// What a conversation reports: its line in the log, its counters, and events for those who watch.
 
 import Bytes
 import History
@@ -14,21 +14,21 @@ extension Conversation {
   }
   func noteTLSTime(_ milliseconds: Int64) { session.exchange.noteTLSTime(milliseconds) }
 
-  /// Tells what a rule or a pin set that only reports would have refused.
+  /// Reports what a rule or a pin set that only reports would have refused.
   func report(_ kind: Problem.Kind, _ finding: Finding, isForgiven: Bool, _ worker: Worker) {
     session.exchange.noteReport(kind, finding, isForgiven: isForgiven)
     if kind == .pinMismatch { tellOfPins(finding.detail, worker) }
     worker.shared.log.event(.warning, "\(tag) would be refused: \(finding.detail)")
   }
 
-  /// `ref=7F3K2A rule=payments`: by which lines of one exchange are found.
+  /// `ref=7F3K2A rule=payments`: finds the lines of one exchange.
   var tag: String {
     var text = ByteBuffer()
     session.exchange.record.reference.write(to: &text)
     return "ref=\(text.bytes.string) rule=\(session.exchange.ruleName ?? "-")"
   }
 
-  /// Tells that another route is tried: the line of the exchange will be about that one alone.
+  /// Logs that another route is tried: the line of the exchange will be about that route alone.
   func tellOfFallBack(_ route: String, _ failure: UpstreamFailure, _ worker: Worker) {
     let problem = failure.problem
     worker.shared.log.event(.warning, "\(tag) route '\(route)' failed, the next is tried: \(problem.detail)")
@@ -40,7 +40,7 @@ extension Conversation {
     worker.shared.events.post(.pinMismatch, about: subject, ofThis + [("detail", .string(detail))])
   }
 
-  /// By which a reader of events chooses those of this exchange.
+  /// The values by which a reader of events selects those of this exchange.
   var subject: EventSubject {
     EventSubject(
       reference: session.exchange.record.reference.text, rule: session.exchange.ruleName,
@@ -48,7 +48,7 @@ extension Conversation {
       userID: session.exchange.record.client?.userID)
   }
 
-  /// By which events of one exchange are found.
+  /// The members that identify this exchange in its events.
   private var ofThis: [(String, JSONText)] {
     var reference = ByteBuffer()
     session.exchange.record.reference.write(to: &reference)
@@ -93,23 +93,23 @@ extension Conversation {
       totalMilliseconds: milliseconds, wall: wall)
   }
 
-  /// Tells those who watch that the exchange is over.
+  /// Emits the event that the exchange is over, if anyone watches.
   private func tell(_ record: borrowing ExchangeRecord, _ milliseconds: Int64, _ worker: Worker) {
     let events = worker.shared.events
     guard events.isWatched else { return }
-    // What was refused before a rule was asked began just now, for whoever counts beginnings and ends.
+    // A request refused before any rule was asked begins only now, for those who count beginnings and ends.
     if record.decision == nil { tellBeginning(worker) }
     let isViolation = record.violation != nil && events.wants(.violation)
     guard isViolation || events.wants(.finished) else { return }
     var line = ByteBuffer()
-    // The log tells when the exchange began; an event, when it happened.
+    // The log gives the time when the exchange began; an event, the time when it happened.
     self.line(of: record, milliseconds, wall: Clock.wall).writeMembers(record, outputs.text, to: &line)
     line.append("}\n")
     events.post(.finished, about: subject, json: line.bytes.string)
     if isViolation { events.post(.violation, about: subject, json: line.bytes.string) }
   }
 
-  /// Tells those who watch what has been decided of a request or tunnel.
+  /// Emits the event of what has been decided about a request or tunnel, if anyone watches.
   func tellBeginning(_ worker: Worker) {
     guard worker.shared.events.wants(.begun) else { return }
     var json = ByteBuffer()
@@ -118,11 +118,11 @@ extension Conversation {
   }
 }
 
-/// What becomes of a request that waits for the network.
+/// The states of a request that waits for the network.
 enum WaitState: String, Sendable { case began, resumed, expired, left }
 
 extension Conversation {
-  /// Tells of a request that is held until a path appears.
+  /// Logs and emits that a request is held until a path appears.
   func tellOfWait(_ state: WaitState, _ host: String, reason: String, milliseconds: Int64, _ worker: Worker) {
     if state == .began {
       worker.shared.waitingRequests.add(1, ordering: .relaxed)

@@ -1,4 +1,4 @@
-// The file of a body that is taken whole: what the session wants moved is moved by the spooler's thread.
+// The file of a body that is collected whole: the spooler's thread moves what the session wants moved.
 
 import Bytes
 import Session
@@ -29,7 +29,7 @@ extension Conversation {
 
   /// A step is done.
   func spooled(_ file: SpoolFile, _ outcome: Spooler.Outcome, _ worker: Worker) {
-    // What it was for may be over.
+    // The exchange that it was for may be over.
     guard spool === file, session.exchange.spools, ending == nil else { return }
     switch outcome {
     case .written:

@@ -1,4 +1,4 @@
-// What a conversation knows of who answers at the other end, and how it judges certificates that are there to be seen in a
+// What a conversation knows about who answers at the other end, and how it judges certificates that are visible in a
 // tunnel.
 
 import Bytes
@@ -12,14 +12,14 @@ extension Conversation {
     if session.exchange.verifiesTunnel {
       return tunnelSecurity.looksAtCertificates && !session.exchange.record.isForgiven ? .probe : .sni
     }
-    // A request in absolute-form is in the clear behind the parent, however the parent was reached.
+    // After the parent, a request in absolute-form is in the clear, however the parent was reached.
     if upstream.way.parent != nil { return nil }
     return upstream.destination.security.map { $0.looksAtCertificates && !upstream.isForgiven ? .exact : .none }
   }
 
   var tunnelSecurity: OriginSecurity { live.security(session.exchange.security, enforces: session.exchange.enforces) }
 
-  /// The certificates in the tunnel itself are there to be seen, as they are up to TLS 1.2.
+  /// Judges the certificates in the tunnel itself, which are visible up to TLS 1.2.
   func judgeTunnel(_ worker: Worker) {
     guard let presented = session.exchange.presentedCertificates, let destination else { return }
     let security = tunnelSecurity

@@ -1,4 +1,4 @@
-// What of a conversation's two connections the poller watches, and the blocks that hold what has been read of them.
+// What the poller watches of a conversation's two connections, and the blocks for what has been read from them.
 
 import Bytes
 import Session
@@ -9,7 +9,7 @@ extension Conversation {
     if let clientHandshake { return worker.update(descriptor, &interest, clientHandshake.wants, slot) }
     if canReadClient { clientSide.state.remove([.unwatched, .broken]) }
     if clientSide.state.contains(.broken) {
-      // It will never say that it takes bytes: a write shows that it does not.
+      // The poller will never announce that it accepts bytes. A write shows that it does not.
       awaitsRoom = false
       return worker.watch(stream, &interest, nil, slot)
     }
@@ -51,7 +51,7 @@ extension Conversation {
     return input
   }
 
-  /// Keeps what is left in a block of fitting size.
+  /// Keeps the rest in a block of fitting size.
   func keepInput(_ input: inout ByteBuffer, _ kept: inout ByteBuffer, _ worker: Worker) {
     if !input.isEmpty, !flags.contains(.closed) {
       if input.capacity >= Worker.readBytes, input.count < input.capacity / 2 {

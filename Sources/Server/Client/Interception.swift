@@ -1,8 +1,8 @@
-// connect = "intercept": the proxy speaks TLS with the client as the host that it asked for, with a leaf of the local
-// authority, and reads the requests inside.
+// connect = "intercept": the proxy speaks TLS with the client in place of the host that it asked for, with a leaf of
+// the local authority, and reads the requests inside.
 //
-// Minting a leaf takes a small part of a millisecond, so that loops do it themselves, under one lock: whoever asks for a
-// host that another loop is minting for waits that long and shares the leaf.
+// Minting a leaf takes a small part of a millisecond, so loops do it themselves, under one lock. A client that asks for
+// a host while another loop is minting for it waits that long and shares the leaf.
 
 import Bytes
 import Policy
@@ -10,14 +10,14 @@ import Security
 import Session
 import Transport
 
-/// What it takes to intercept, shared by the loops.
+/// What interception needs, shared by the loops.
 final class Interception: Sendable {
   let mint: LeafMint
   let context: TLSContext
   private let leaves = Locked(LeafCache())
-  /// Hosts of which a client's refusal of the authority has been told.
+  /// Hosts for which a client's refusal of the authority has been logged.
   private let refusals = Locked(Set<[UInt8]>())
-  /// Such hosts that are remembered; beyond them nothing is told.
+  /// How many such hosts are remembered; beyond them nothing is logged.
   private static let mostRefusals = 1024
 
   init(mint: LeafMint, context: TLSContext) {
@@ -25,7 +25,7 @@ final class Interception: Sendable {
     self.context = context
   }
 
-  /// Whether a refusal of the authority by a client of `host` is news.
+  /// Whether no refusal of the authority by a client of `host` has been logged yet.
   func noteRefusal(_ host: [UInt8]) -> Bool {
     refusals.withLock { $0.count < Self.mostRefusals && $0.insert(host).inserted }
   }
@@ -44,7 +44,7 @@ struct ClientHandshake {
 }
 
 extension Conversation {
-  /// CONNECT to a host that is intercepted: grants it where there is a leaf for the host.
+  /// CONNECT to a host that is intercepted: grants it if there is a leaf for the host.
   func intercept(_ worker: Worker) {
     guard let interception = live.interception else {
       return perform(
@@ -62,7 +62,7 @@ extension Conversation {
     }
   }
 
-  /// The tunnel is granted: from here the client speaks TLS.
+  /// The tunnel is granted: from here on, the client speaks TLS.
   func beginClientHandshake(_ worker: Worker) {
     flags.remove(.startsClientHandshake)
     guard let leaf, let interception = live.interception, let interior = session.interior,
@@ -91,7 +91,7 @@ extension Conversation {
       // The first request often comes with the end of the handshake.
       readClient(worker)
       guard worker.isDraining, !flags.contains(.closed) else { return }
-      // A request that is here, and waits for its turn or for the names of its client, is answered.
+      // A request that has arrived, and waits for its turn or for the names of its client, is answered.
       if !flags.contains(.rests), !identification.contains(.awaited) {
         perform(session.drain(), worker)
       } else {
@@ -113,7 +113,7 @@ extension Conversation {
     close(worker)
   }
 
-  /// A client that does not know the authority says so in an alert, and then nothing more.
+  /// A client that does not trust the authority sends an alert, and then nothing more.
   private func noteRefusal(_ failure: TLSFailure, of host: [UInt8], _ worker: Worker) {
     guard live.interception?.noteRefusal(host) ?? false else { return }
     let what =

@@ -1,16 +1,16 @@
-// What leaves for either end: content that passes as it came, and what the exchange has written.
+// Sends bytes to either end: content that passes unchanged, and what the exchange has written.
 //
-// Write first: only what the socket does not take is kept, and while any of it is, the other end is not read.
+// Write first: only what the socket does not accept is kept. While any of it is left, the other end is not read.
 
 import Bytes
 import Session
 import Transport
 
 extension Conversation {
-  /// How many bytes wait to be sent to one end, besides those in a pipe.
+  /// How many bytes wait to be sent to one end, apart from those in a pipe.
   func waiting(for end: End) -> Int { end == .client ? outputs.toClient.count : outputs.toUpstream.count }
 
-  /// The next `count` bytes of the input of one end go to the other, behind what waits already.
+  /// Sends the next `count` bytes of the input of one end to the other, after what already waits.
   func forward(from end: End, _ input: inout ByteBuffer, _ count: Int, _ worker: Worker) {
     guard let stream = stream(of: end.other) else { preconditionFailure("bytes for an upstream that is not there") }
     let outcome: Transfer
@@ -20,7 +20,7 @@ extension Conversation {
       outcome = Self.send(
         input.bytes.extracting(0..<count), behind: &outputs.toUpstream, by: stream, &worker.workspace.pool)
     case .upstream where session.exchange.pacesDownload:
-      // What has a pace is sent by `flush`, as much of it as may leave.
+      // `flush` sends paced bytes, as many as may leave.
       worker.workspace.pool.lend(&outputs.toClient, count)
       outputs.toClient.append(input.bytes.extracting(0..<count))
       outcome = .wouldBlock
@@ -32,13 +32,13 @@ extension Conversation {
     switch outcome {
     case .moved, .wouldBlock: noteForwarded(from: end, &input, count, worker)
     case .ended, .failed:
-      // Consumed first: what can be sent again stands in the replay, the rest is dropped.
+      // Consumed first: what can be sent again is in the replay, the rest is dropped.
       if end == .client { noteForwarded(from: end, &input, count, worker) }
       sendingFailed(to: end.other, worker)
     }
   }
 
-  /// Sends what waits in `output`, and `bytes` behind it; what the socket does not take waits there.
+  /// Sends what waits in `output`, and `bytes` after it. What the socket does not accept waits there.
   private static func send(
     _ bytes: Span<UInt8>, behind output: inout ByteBuffer, by stream: ByteStream, _ pool: inout BufferPool
   ) -> Transfer {
@@ -73,7 +73,7 @@ extension Conversation {
     }
   }
 
-  /// One end takes no more bytes.
+  /// One end accepts no more bytes.
   func sendingFailed(to end: End, _ worker: Worker) {
     switch end {
     case .client: perform(session.clientFailed(), worker)
@@ -81,7 +81,7 @@ extension Conversation {
     }
   }
 
-  /// Sends what waits for one end. For the client this is also where an exchange ends that has nothing more to say.
+  /// Sends what waits for one end. For the client, this also ends an exchange that has nothing more to send.
   func flush(to end: End, _ worker: Worker) {
     if flags.contains(.closed) || end == .upstream && (upstream == nil || outputs.toUpstream.isEmpty) { return }
     if waiting(for: end) > 0 {
@@ -117,14 +117,14 @@ extension Conversation {
     return stream.write(nothing, then: waiting.bytes.extracting(first: allowed))
   }
 
-  /// Nothing waits for one end any more, unless it is in a pipe.
+  /// No bytes wait for one end any more, except in a pipe.
   func sent(to end: End, _ worker: Worker) {
     switch end {
     case .client: worker.workspace.pool.reclaim(&outputs.toClient)
     case .upstream: worker.workspace.pool.reclaim(&outputs.toUpstream)
     }
     if self[end.other].holdsPiped { return }
-    // During a pause bytes of the client may still wait for its end.
+    // During a pause, bytes of the client may still wait for its end.
     if self[end].state.contains(.closesWrite), end == .client || !session.exchange.uploadRests {
       self[end].state.remove(.closesWrite)
       stream(of: end)?.shutdownWrite()

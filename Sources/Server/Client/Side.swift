@@ -1,43 +1,42 @@
-// The two ends of a conversation: the client's, and that of the upstream which it is served by. They are equals: bytes are
+// The two ends of a conversation: the client's, and that of the upstream that serves it. Both work alike: bytes are
 // read at one, shown to the exchange, and sent to the other, or move there through a pipe without being copied.
 
 import Transport
 
-/// Which end.
 enum End {
   case client, upstream
 
   var other: End { self == .client ? .upstream : .client }
 }
 
-/// What is known of one end besides its stream and its buffers.
+/// The state of one end, apart from its stream and its buffers.
 struct Side {
   struct State: OptionSet {
     let rawValue: UInt8
 
     /// The exchange has seen all of the input, and wants more.
     static let sawInput = State(rawValue: 1 << 0)
-    /// A readable event came that could not be used, and the registration was changed.
+    /// A readable event could not be used, and the registration was changed.
     static let unwatched = State(rawValue: 1 << 1)
     /// The end of the stream has been read.
     static let ended = State(rawValue: 1 << 2)
-    /// Both directions are gone while its bytes cannot be used yet: nothing at all is registered.
+    /// Both directions are gone and its bytes cannot be used yet: nothing is registered.
     static let broken = State(rawValue: 1 << 3)
-    /// The sending direction is to be shut down once everything has been sent.
+    /// Shut down the sending direction once everything has been sent.
     static let closesWrite = State(rawValue: 1 << 4)
-    /// The last read brought so much that moving without copying pays.
+    /// The last read was so large that moving without copying pays.
     static let isBulk = State(rawValue: 1 << 5)
   }
 
   var state: State = []
-  /// Through which its bytes move to the other end; nil: through none.
+  /// Moves its bytes to the other end; nil: not in use.
   private(set) var pipe: Pipe? = nil
-  /// Bytes that are in the pipe.
+  /// Bytes in the pipe.
   var piped = 0
 
   var holdsPiped: Bool { piped > 0 }
 
-  /// nil where no pipe can be had.
+  /// nil if no pipe is available.
   mutating func takePipe(_ pool: inout PipePool) -> Pipe? {
     if pipe == nil { pipe = pool.take() }
     return pipe
@@ -51,7 +50,7 @@ struct Side {
 }
 
 extension Conversation {
-  // Values are got and set whole: a coroutine that lends them would be allocated for each access.
+  // Values are read and written whole: a coroutine that lends them would be allocated for each access.
   subscript(end: End) -> Side {
     get { end == .client ? clientSide : upstreamSide }
     set {
@@ -62,6 +61,6 @@ extension Conversation {
     }
   }
 
-  /// nil where there is no upstream.
+  /// nil without an upstream.
   func stream(of end: End) -> ByteStream? { end == .client ? stream : upstream?.stream }
 }

@@ -1,14 +1,14 @@
-// Files in which bodies wait until they are whole, written and read by a thread that may wait for the disk, so that no loop
-// does. They have no names: whatever becomes of the daemon, nothing is left of them.
+// Files where bodies wait until they are whole. A thread that may wait for the disk writes and reads them, so no loop
+// waits. The files have no names: nothing is left of them, however the daemon ends.
 //
-// A loop posts one step of a file at a time and hears of it by its mailbox; until then it reads no more of the client. The
-// thread starts with the first step. Tests: SpoolerTests, Tests/EndToEndTests/test_buffer_uploads.py.
+// A loop posts one step of a file at a time and gets the outcome through its mailbox. Until then it reads no more of
+// the client. The thread starts with the first step. Tests: SpoolerTests, Tests/EndToEndTests/test_buffer_uploads.py.
 
 import Bytes
 import CLinux
 import Transport
 
-/// One file. It is there from its first write on, and is closed by `Spooler.close`.
+/// One file. It exists from its first write on, and `Spooler.close` closes it.
 final class SpoolFile: Sendable {
   fileprivate enum State: Sendable { case none, open(Int32), closed }
 
@@ -23,9 +23,9 @@ final class Spooler: Sendable {
 
   enum Outcome: Sendable {
     case written
-    /// As many as were asked for.
+    /// As many bytes as were asked for.
     case read([UInt8])
-    /// What the kernel says, for people.
+    /// The kernel's error, for people.
     case failed(String)
   }
 
@@ -41,14 +41,14 @@ final class Spooler: Sendable {
 
   init(directory: String) { self.directory = directory }
 
-  /// Where the service manager gives a directory for what can be lost, there; else where the environment, or the system, has
-  /// temporary files that are on a disk: /tmp is often memory, which a body would fill.
+  /// The service manager's directory for what may be lost, if it gives one. Otherwise the directory of the environment
+  /// or of the system for temporary files on a disk: /tmp is often memory, and a body would fill it.
   static var usualDirectory: String {
     let given = Files.environment("CACHE_DIRECTORY")?.split(separator: ":").first.map { String($0) }
     return given ?? Files.environment("TMPDIR").flatMap { $0.isEmpty ? nil : $0 } ?? "/var/tmp"
   }
 
-  /// Does a step of a file. `reply` is called by the thread; steps of one file are done in their order.
+  /// Does a step of a file. The thread calls `reply`; the steps of one file are done in order.
   func post(_ step: Step, of file: SpoolFile, reply: @escaping @Sendable (Outcome) -> Void) {
     hasThread.withLock { hasThread in
       if hasThread { return }
@@ -60,7 +60,7 @@ final class Spooler: Sendable {
     jobs.post(.step(file, step, reply))
   }
 
-  /// Closes a file, and with it frees what it takes, which is work as well. No step may follow.
+  /// Closes a file and so frees its space, which also takes time. No step may follow.
   func close(_ file: SpoolFile) { jobs.post(.close(file)) }
 
   @inline(never)

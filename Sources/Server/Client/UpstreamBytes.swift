@@ -1,4 +1,4 @@
-// What the upstream says: read, and shown to the exchange.
+// What the upstream sends: read, and passed to the exchange.
 
 import Bytes
 import Session
@@ -10,11 +10,11 @@ extension Conversation {
       && !upstreamSide.holdsPiped && !session.exchange.downloadRests
   }
 
-  /// `takesBytes`: the client's socket has just said so.
+  /// `takesBytes`: the client's socket has just become writable.
   func readUpstream(takesBytes: Bool = false, _ worker: Worker) {
     if splice(from: .upstream, worker) || giveStored(worker) { return }
     guard let upstream else { return }
-    // Behind the head of a long body the rest is better not copied: then little more than the head is read.
+    // After the head of a long body the rest is better not copied, so little more than the head is read.
     let isAtHead = session.exchange.awaitsResponseHead
     let isBeforeSplicing = isAtHead && upstream.sendsLongBodies && upstream.stream.isBare && stream.isBare
     var room = isBeforeSplicing ? Self.headBytes : responseRoom
@@ -24,12 +24,13 @@ extension Conversation {
       awaitsRoom = true
       return
     }
-    // What is held leaves at its pace later.
+    // A body that is held leaves at its pace later.
     if let allowed = session.exchange.downloadAllowance(now: worker.now), !session.exchange.holdsBody {
       room = min(room, max(allowed, Self.leastReadBytes))
     }
     if let tls = upstream.stream.tls {
-      // It pays for long bodies. What is read ahead and finds no room either stays as long as the client likes.
+      // Reading ahead pays for long bodies. Bytes that were read ahead and find no room wait as long as the client
+      // likes.
       let fits = clientRoom >= Self.besideAheadBytes + TLSContext.readAheadBytes
       let readsAhead = (!isAtHead || upstream.sendsLongBodies) && (fits || session.exchange.holdsBody)
       if readsAhead, !session.exchange.holdsBody { room = min(room, Self.besideAheadBytes) }
@@ -56,25 +57,26 @@ extension Conversation {
     }
   }
 
-  /// What is read at least for a client whose socket takes bytes, in however small a buffer.
+  /// The least that is read for a client whose socket accepts bytes, in however small a buffer.
   static let slowReadBytes = 8 << 10
-  /// Less room than a record of TLS with its head needs is waited for: what the socket does not take would be kept for as
-  /// long as the client likes.
+  /// If the room is less than a TLS record with its head needs, the proxy waits for more: bytes that the socket does
+  /// not accept would be kept for as long as the client likes.
   static let leastRoom = 18 << 10
-  /// What is taken of TLS at once where more is read ahead: both together are less than a client's socket takes that reads.
+  /// The size of a TLS read where more is read ahead: both together are less than the socket of a reading client
+  /// accepts.
   static let besideAheadBytes = 32 << 10
-  /// What a socket takes at least that has sent nothing: of one it need not be asked.
+  /// The least that a socket that has sent nothing accepts: the kernel need not be asked.
   static let freshRoom = 32 << 10
   /// Above this the kernel need not be asked again.
   static let ampleRoom = 64 << 10
-  /// What a write takes of the socket's room beyond its bytes: the kernel's own account of it.
+  /// What a write uses of the socket's room besides its bytes: the kernel's own accounting.
   static let writeOverheadBytes = 2 << 10
 
-  /// How much is read of the upstream at once: no more than the client's socket takes.
+  /// How much is read of the upstream at once: no more than the client's socket accepts.
   private var responseRoom: Int {
     if clientRoom < Self.ampleRoom, clientRoom != Self.freshRoom { clientRoom = stream.sendRoom }
     if clientRoom >= Worker.readBytes { return Worker.readBytes }
-    // Blocks are powers of two, and are read full.
+    // Blocks are powers of two, and are filled completely.
     return max(Self.slowReadBytes, 1 << (Int.bitWidth - 1 - max(1, clientRoom).leadingZeroBitCount))
   }
 
@@ -119,7 +121,7 @@ extension Conversation {
         goesOn = !input.isEmpty && outputs.toClient.isEmpty
       }
     }
-    // Nobody will ask for what is left of a response that is over.
+    // No exchange will ask for what is left of a response that is over.
     if upstream == nil { input.removeAll() }
     if ending == nil { flush(to: .client, worker) }
   }

@@ -1,14 +1,14 @@
-// Who a client is, before its requests are decided: asked once for a connection, and where the answer is not the whole
-// one, again for each request, as nothing of what is unknown is remembered. Where no rule asks, and only the log wants to
-// name it, nobody is refused for it, and nobody waits long.
+// Identifies a client before its requests are decided: once for a connection or, if the answer is incomplete, again for
+// each request, because unknown parts are not remembered. If no rule asks and only the log wants the names, no request
+// is refused for them, and none waits long.
 
 import Policy
 import Session
 import Transport
 
 extension Conversation {
-  /// Whether the client is known as far as the policy and the log ask; where its names have to be looked up, it waits, and
-  /// where it is gone and a rule asks who it was, so is the connection.
+  /// Whether the client is known as far as the policy and the log need it. If its names have to be looked up, it waits.
+  /// If it is gone and a rule asks who it was, its connection is closed.
   func knowsClient(_ worker: Worker) -> Bool {
     if identification.contains(.identified) || !worker.namesClients { return true }
     if identification.contains(.awaited) { return false }
@@ -32,14 +32,15 @@ extension Conversation {
       leaveUnserved(worker)
       return false
     case .gone:
-      // It has said what it wanted, and does not wait for the answer.
+      // It has sent its request, and does not wait for the answer.
       session.origin.client = .unknown
       identification.insert(.identified)
     }
     return true
   }
 
-  /// Whether the names of a client are at hand; else they are looked up, and with them its program, if there is time for that.
+  /// Whether the names of a client are known already. If not, they are looked up, and its program with them if there is
+  /// time.
   private func knowsNames(of key: LocalClients.Key, _ inode: UInt32, _ worker: Worker) -> Bool {
     if identity == nil { identity = .user(worker.shared.clients.principal(of: key.userID)) }
     let wantsProgram =
@@ -71,7 +72,7 @@ extension Conversation {
   }
 
   func identified(_ client: LocalClient, _ program: String?, by lookUp: LookUp, _ worker: Worker) {
-    // A look-up that was called off may have been over just then.
+    // A look-up that was called off may have just ended.
     guard self.lookUp === lookUp else { return }
     endLookUp()
     if worker.asksForClient, hasLeft(worker) { return leaveUnserved(worker) }
@@ -80,23 +81,24 @@ extension Conversation {
     settle(worker)
   }
 
-  /// What a rule asks for and is in doubt is looked up again for the next request; the log takes what there is.
+  /// If a rule asks for something that is in doubt, it is looked up again for the next request. The log uses what is
+  /// known.
   private func take(_ client: LocalClient, _ worker: Worker) {
     session.origin.client = client
     identification.insert(client.outcome == .known || !worker.asksForClient ? .identified : .identifiedForNext)
   }
 
-  /// The look-up is over, or nobody waits for it any more.
+  /// The look-up has ended, or the request no longer waits for it.
   func endLookUp() {
     lookUp?.callOff()
     lookUp = nil
     namesDeadline = .max
-    // That it has closed its sending direction is told again once the session can hear of it.
+    // The end of its sending direction is reported again once the session can handle it.
     identification.remove(.awaited)
     isHalfClosed = false
   }
 
-  /// Nobody says who the client is: where a rule asks, the request is refused.
+  /// The client cannot be identified: if a rule asks, the request is refused.
   func giveUpIdentifying(_ worker: Worker) {
     endLookUp()
     guard worker.asksForClient else {
@@ -112,7 +114,7 @@ extension Conversation {
     settle(worker)
   }
 
-  /// Something has happened to a client whose names are looked up. One that is gone is looked up no longer.
+  /// Handles an event of a client whose names are being looked up. If the client is gone, the look-up ends.
   func clientMovedMeanwhile(_ readiness: Readiness, _ worker: Worker) {
     clientSide.state.insert(.unwatched)
     guard readiness.peerClosed else { return }
@@ -123,7 +125,8 @@ extension Conversation {
     }
   }
 
-  /// Else whoever closes behind a request would pass the rules that deny it. Nobody is left to read an answer.
+  /// Otherwise a client that closes right after a request would get past the rules that deny it. No one is left to read
+  /// an answer.
   private func leaveUnserved(_ worker: Worker) {
     if let others = worker.departures.happened(now: worker.now) {
       let more = others == 0 ? "" : "; \(others) more since the last such line"
@@ -135,7 +138,7 @@ extension Conversation {
 }
 
 extension Worker {
-  /// The line of each request says that its client is unknown; this one says why, now and then.
+  /// The line of each request says that its client is unknown. This one, now and then, says why.
   func tellOfUnknown(_ peer: SocketAddress, _ reason: String) {
     guard let others = unknowns.happened(now: now) else { return }
     let more = others == 0 ? "" : "; \(others) more since the last such line"

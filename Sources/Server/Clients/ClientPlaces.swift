@@ -1,12 +1,12 @@
-// limits.connections: who may connect when all places are taken.
+// limits.connections: which clients may connect when all places are taken.
 //
-// As long as there are places, nobody is asked who it is. Once more are taken than one client's share, the kernel is asked
-// for the owner of each new connection, and of some of those that came before, so that all are known by the time the last
-// place goes. A connection that comes then waits in a queue that all loops share: it is accepted, so that it is known whose
-// it is, but not read. If its client holds less than its share, the greediest gives up the connection that has moved no
-// byte for longest, and the first of the queue by fairness takes the place. Anyone else waits for a place to come free.
+// As long as there are places, no client is identified. Once more are taken than one client's share, the kernel is
+// asked for the owner of each new connection, and of some earlier ones, so that all are known by the time the last
+// place goes. A connection that comes then waits in a queue that all loops share: it is accepted, so that its owner can
+// be found, but not read. If its client has less than its share, the client with the most gives up its idlest
+// connection, and the first of the queue by fairness gets the place. All others wait for a free place.
 //
-// In the kernel's own queue, where connections would wait otherwise, those of one client stand in the way of all others.
+// Otherwise connections would wait in the kernel's queue, where those of one client block all others.
 // Tests: SharesTests, FairQueueTests, IdlestClientsTests, test_shares.py.
 
 import Bytes
@@ -16,7 +16,7 @@ import Sharing
 import Synchronization
 import Transport
 
-/// Whose the client connections of all loops are.
+/// The owners of the client connections of all loops.
 final class ClientPlaces: Sendable {
   struct State: Sendable {
     var shares = Shares<Claimant>()
@@ -24,7 +24,7 @@ final class ClientPlaces: Sendable {
   }
 
   private let state = Locked(State())
-  /// Connections that wait, to be asked without the lock.
+  /// The number of waiting connections, readable without the lock.
   private let waiting = Atomic<Int>(0)
 
   var hasWaiting: Bool { waiting.load(ordering: .relaxed) > 0 }
@@ -32,11 +32,11 @@ final class ClientPlaces: Sendable {
   func count(_ identity: Claimant) { state.withLock { $0.shares.take(for: identity) } }
   func discount(_ identity: Claimant) { state.withLock { $0.shares.giveBack(of: identity) } }
 
-  /// What becomes of a connection that finds no place.
+  /// What happens with a connection that finds no place.
   struct Wait {
-    /// Who has to give a place up for it.
+    /// The client that has to give up a place for it.
     let yields: Claimant?
-    /// The queue was full: this one left it, perhaps the one that came.
+    /// The queue was full: this connection left it, perhaps the new one.
     let refused: Accepted?
   }
 
@@ -45,14 +45,14 @@ final class ClientPlaces: Sendable {
       let refused = state.waiting.count < places ? nil : state.waiting.takeLastOfLongest()?.element
       state.waiting.append(connection, of: identity)
       waiting.store(state.waiting.count, ordering: .relaxed)
-      // What of this client waits already has had its place given up, or will not get one.
+      // For each connection of this client that already waits, a place was given up, or none will be.
       let yields = state.shares.whoYields(
         to: identity, state.waiting.count(of: identity), of: limits.connections, share: limits.share)
       return Wait(yields: yields, refused: refused)
     }
   }
 
-  /// Who is next.
+  /// The next in the queue.
   func takeNext() -> (element: Accepted, identity: Claimant)? {
     state.withLock { state in
       let shares = state.shares
@@ -62,7 +62,7 @@ final class ClientPlaces: Sendable {
     }
   }
 
-  /// Whether this client still holds more than its share while another waits that holds less.
+  /// Whether this client still has more than its share while another waits that has less.
   func mustYield(_ identity: Claimant, _ limits: Limits) -> Bool {
     state.withLock { state in
       let shares = state.shares
@@ -72,8 +72,8 @@ final class ClientPlaces: Sendable {
   }
 }
 
-/// The connections that have moved no byte for longest, of one client and one loop. Looking for one means looking at all;
-/// so the next ones are remembered, and count as long as nothing of theirs has moved.
+/// The connections of one client in one loop that have moved no byte for longest. Finding one means looking at all, so
+/// the next ones are remembered, and used as long as they have moved nothing.
 struct IdlestClients {
   struct Candidate: Equatable {
     let slot: Int
@@ -81,16 +81,16 @@ struct IdlestClients {
     let quietSince: Int64
   }
 
-  /// So many are remembered.
+  /// How many are remembered.
   static let most = 64
 
-  /// Where the loop goes on to ask for those that came before.
+  /// Where the loop continues to identify earlier connections.
   var cursor = 0
   private var identity: Claimant? = nil
-  /// The idlest at the end.
+  /// The idlest is last.
   private var candidates: [Candidate] = []
 
-  /// The next that still is as it was when it was looked at; nil: all have to be looked at again.
+  /// The next one that has not changed since; nil: all have to be looked at again.
   mutating func takeNext(of identity: Claimant, where isStill: (Candidate) -> Bool) -> Candidate? {
     guard self.identity == identity else { return nil }
     while let candidate = candidates.popLast() {
@@ -105,7 +105,7 @@ struct IdlestClients {
   }
 }
 
-/// Clients that have more requests in hand than one turn of the loop is for, first in, first out.
+/// Clients with more requests in hand than fit one turn of the loop, first in, first out.
 struct RestingClients {
   private var entries: [(slot: Int, generation: UInt32)] = []
   private var first = 0
@@ -130,7 +130,7 @@ struct RestingClients {
 }
 
 extension SharedState {
-  /// Counts one more connection, where there is a place for it.
+  /// Counts one more connection, if there is a place for it.
   func reserveConnection(_ limits: Limits) -> Bool {
     let most = min(limits.connections, mostClients)
     if connections.add(1, ordering: .relaxed).newValue <= most { return true }
@@ -140,20 +140,20 @@ extension SharedState {
 }
 
 extension Worker {
-  /// Connections of before that are asked for with each new one, once it matters whose they are: with a share of up to
-  /// four fifths all are known when the last place goes.
+  /// How many earlier connections are identified with each new one, once owners matter: with a share of up to four
+  /// fifths, all are known when the last place goes.
   static let askedWithEach = 4
 
   private var limits: Limits { policy.configuration.limits }
   private var mostConnections: Int { min(limits.connections, shared.mostClients) }
-  /// The limits as far as the descriptors of this process reach.
+  /// The limits, as far as this process has descriptors for them.
   private var limitsInForce: Limits {
     var limits = self.limits
     limits.connections = mostConnections
     return limits
   }
 
-  /// Counts a connection for its client, where enough are open that it matters.
+  /// Counts a connection for its client, once enough are open for owners to matter.
   func countClient(_ conversation: Conversation) {
     let allowance = Shares<Claimant>.allowance(of: mostConnections, share: limits.share)
     guard shared.connections.load(ordering: .relaxed) > allowance else { return }
@@ -168,9 +168,9 @@ extension Worker {
     }
   }
 
-  /// A connection for which there is no place.
+  /// Handles a connection that there is no place for.
   func waitForPlace(_ connection: Accepted) {
-    // Who is gone already waits for nothing, and takes nobody's place.
+    // A client that is already gone waits for nothing, and takes no place.
     guard let identity = identity(of: connection) else { return connection.descriptor.close() }
     let wait = shared.places.enter(connection, of: identity, limitsInForce, places: shared.mostWaiting)
     if let refused = wait.refused {
@@ -178,7 +178,7 @@ extension Worker {
       refused.descriptor.resetOnClose()
       refused.descriptor.close()
     }
-    // One may have come free meanwhile.
+    // A place may have come free meanwhile.
     admitWaiting()
     guard let greediest = wait.yields, shared.places.hasWaiting else { return }
     if displaceIdlest(of: greediest) { return }
@@ -189,7 +189,7 @@ extension Worker {
 
   /// Gives free places to those that wait.
   func admitWaiting() {
-    // One that is over at once comes back here: the loop below goes on with what it has given back.
+    // A connection that ends at once calls this again: the loop below goes on with the place that it freed.
     if isAdmitting { return }
     isAdmitting = true
     defer { isAdmitting = false }
@@ -207,7 +207,7 @@ extension Worker {
     }
   }
 
-  /// The proxy stops: who was accepted is answered, were it one too many.
+  /// The proxy stops: clients that were accepted get an answer, even beyond the limit.
   func admitAllWaiting() {
     while let next = shared.places.takeNext() {
       shared.connections.add(1, ordering: .relaxed)
@@ -215,8 +215,7 @@ extension Worker {
     }
   }
 
-  /// Closes the connection of a client that has moved no byte for longest, if it still has to give one up. false: this loop
-  /// has none of it.
+  /// Closes the idlest connection of a client, if it still has to give one up. false: this loop has none of it.
   @discardableResult
   func displaceIdlest(of identity: Claimant) -> Bool {
     guard shared.places.mustYield(identity, limitsInForce) else { return true }
@@ -230,7 +229,7 @@ extension Worker {
     return true
   }
 
-  /// When a byte of a client's connection moved last; nil where the slot holds none of this client.
+  /// When a byte of a client's connection last moved; nil if the slot has none of this client.
   private func quietSince(_ slot: Int, of identity: Claimant) -> Int64? {
     switch occupants[slot] {
     case .client(let conversation) where conversation.identity == identity && !conversation.isStream:
@@ -242,7 +241,7 @@ extension Worker {
     }
   }
 
-  /// Its slot.
+  /// The slot of the client's idlest connection.
   private func idlestClient(of identity: Claimant) -> Int? {
     if let known = takeIdlest(of: identity) { return known }
     var all: [IdlestClients.Candidate] = []
@@ -264,7 +263,7 @@ extension Worker {
 }
 
 extension Conversation {
-  /// Whose connection this is. The kernel is asked once.
+  /// The owner of this connection. The kernel is asked once.
   func knownIdentity(_ worker: Worker) -> Claimant {
     if let identity { return identity }
     let found = worker.identity(of: connection)
@@ -280,7 +279,7 @@ extension Conversation {
     identification.insert(.counted)
   }
 
-  /// Gives up its place: another client waits that holds less.
+  /// Gives up its place: another client waits that has less.
   func displace(_ worker: Worker) {
     if flags.contains(.closed) { return }
     if clientHandshake != nil { return close(worker) }
@@ -291,8 +290,8 @@ extension Conversation {
 }
 
 extension Worker {
-  /// Who a connection counts for; nil where the client is gone. A subordinate user counts as its owner, who may have tens
-  /// of thousands of them.
+  /// The client that a connection counts for; nil if it is gone. A subordinate user counts as its owner, who may have
+  /// tens of thousands of them.
   func identity(of connection: Accepted) -> Claimant? {
     switch owners.owner(of: connection, now: now) {
     case .owner(let key, _): .user(shared.clients.principal(of: key.userID))

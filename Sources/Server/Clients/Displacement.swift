@@ -1,8 +1,8 @@
-// Who gives something back where a client waits that holds less than its share: of the memory for held bodies, and of the
-// connections to a host. (Of client connections: ClientPlaces.swift.)
+// Which client gives something back if another waits that has less than its share: memory for held bodies, or
+// connections to a host. (For client connections, see ClientPlaces.swift.)
 //
-// Whoever waits is on one loop, and what is given up may be on another: so every loop is told, and looks first whether it
-// still has to be. Tests: test_shares.py.
+// The waiter is in one loop, and what is given up may be in another. So every loop is told, and first checks whether it
+// still has to act. Tests: test_shares.py.
 
 import Bytes
 import Policy
@@ -12,16 +12,17 @@ import Transport
 import Upstream
 
 extension Worker {
-  /// What may be held of bodies before anybody is asked who it is: from there on one read, with what it decodes to, may be
-  /// more than is left.
+  /// How much of bodies may be held before clients are identified. Beyond that, one read, with what it decodes to, may
+  /// exceed the rest.
   static func ampleHeldBytes(_ limits: Limits) -> Int {
     limits.heldBodiesBytes - readBytes - 2 * limits.bufferedBodyBytes
   }
 
-  /// Whether memory for held bodies is short, so that it matters whose they are.
+  /// Whether memory for held bodies is short, so that owners matter.
   var heldIsShort: Bool { shared.heldBytes.count > ampleHeldBytes }
 
-  /// Gives up the body of this client that has grown least lately, if memory for bodies is still short because of it.
+  /// Gives up the body of this client that has gone longest without growing, if memory for bodies is still short
+  /// because of the client.
   func displaceHolder(_ identity: Claimant) {
     let limits = policy.configuration.limits
     let allowance = Shares<Claimant>.allowance(of: limits.heldBodiesBytes, share: limits.share)
@@ -33,7 +34,7 @@ extension Worker {
     }
   }
 
-  /// Closes the tunnel of this client to a host that has moved no byte for longest, or where it has none its exchange.
+  /// Closes this client's idlest tunnel to a host, or if it has none, its exchange.
   func displaceUser(of place: ConnectionQuota.Place, _ identity: Claimant) {
     guard shared.quota.mustYield(place, identity) else { return }
     let users: (Conversation) -> Bool = { conversation in
@@ -57,8 +58,8 @@ extension Worker {
 }
 
 extension Conversation {
-  /// Before bytes that may be of a body that is held: as much as this client has left of its share it gets although all is taken, if
-  /// others have more than theirs. They give it back in the turn after this one.
+  /// Called before bytes that may belong to a held body. Even if everything is taken, the client gets what is left of
+  /// its share if others have more than theirs. They give it back in the next turn.
   func prepareToHold(_ worker: Worker) {
     session.exchange.heldOverdraft = 0
     guard worker.heldIsShort else { return }
@@ -71,7 +72,7 @@ extension Conversation {
     }
   }
 
-  /// Afterwards: what is held counts for the client, and whoever has to give some back is told.
+  /// Called afterwards: counts what is held for the client, and informs the client that has to give some back.
   func accountHeld(_ worker: Worker) {
     let held = session.exchange.heldBytes
     guard held != accountedHeld else { return }

@@ -1,16 +1,16 @@
-// Who the programs are that connect, by name: what the kernel says of a socket, a user id and the id of a control
-// group, is turned into names on a thread of its own, once for each pair.
+// Names of the programs that connect. The kernel gives a user id and a control group id for a socket. A separate thread
+// turns them into names, once for each pair.
 //
-// Users take turns, so that one with thousands of clients does not keep another's waiting. Ids of control groups that
-// are not known wait for a walk of the tree, which finds all of them; a walk is made in steps, and what is known
-// already is answered between them. What a walk begun after the question does not find is not there: the client's unit
+// Users take turns, so a user with thousands of clients does not keep another's waiting. Unknown ids of control groups
+// wait for a walk of the tree, which finds all of them. A walk is made in steps, and known clients are answered in
+// between. A control group that a walk does not find, if it began after the question, does not exist: the client's unit
 // is then unknown.
 
 import Bytes
 import Policy
 import Transport
 
-/// Names for ids, of all loops.
+/// Names for ids, shared by all loops.
 final class LocalClients: Sendable {
   struct Key: Hashable, Sendable {
     let userID: UInt32
@@ -21,9 +21,9 @@ final class LocalClients: Sendable {
     let lookUp: LookUp
     /// The socket whose program is to be found; nil: none.
     let inode: UInt32?
-    /// A rule asks for the program: it is looked for whatever the time that it takes.
+    /// A rule asks for the program: it is searched for however long that takes.
     let needsProgram: Bool
-    /// Runs on the thread of the look-ups, and must only pass the answer on: the client, and its program where it was found.
+    /// Runs on the look-up thread, and must only pass the answer on: the client, and its program if it was found.
     let completion: @Sendable (LocalClient, String?) -> Void
   }
 
@@ -35,34 +35,34 @@ final class LocalClients: Sendable {
   private struct Memory {
     var clients: [Key: Known] = [:]
     var subordinates = SubordinateUsers.read()
-    /// Counts the reloads: what was looked up before one is not kept after it.
+    /// Counts the reloads: results of look-ups from before a reload are not kept after it.
     var generation = 0
   }
 
-  /// How long names are relied on, in milliseconds: users are renamed rarely, and control groups never.
+  /// How long names are relied on, in milliseconds: users are rarely renamed, and control groups never.
   static let namesMilliseconds: Int64 = 60_000
-  /// How long a control group that is not there is taken for that, so that a client in one costs no walk a request.
+  /// How long a missing control group counts as missing, so that a client in one does not cost a walk for each request.
   static let missingMilliseconds: Int64 = 1000
-  /// Pairs that are remembered: services and sessions of a large machine.
+  /// How many pairs are remembered: the services and sessions of a large machine.
   static let mostKnown = 4096
-  /// How long a client waits for its look-up, in milliseconds: a directory service that is asked for a name answers in
-  /// well under a second, or is not there.
+  /// How long a client waits for its look-up, in milliseconds: a directory service answers in well under a second, or
+  /// is not there.
   static let deadlineMilliseconds: Int64 = 5000
-  /// The same where nothing but the log asks: what takes longer is not worth a request's while.
+  /// The same if only the log asks: a slower answer is not worth the wait of a request.
   static let logDeadlineMilliseconds: Int64 = 100
 
   private let memory = Locked(Memory())
   private let queue = Locked(LookUpQueue<Key, UInt32, Request>())
   private let allowance = Locked(LookUpAllowance())
   private let wake = Wake()
-  /// The thread is started when it is first needed.
+  /// The thread is started when first needed.
   private let isStarted = Locked(false)
 
   func find(_ key: Key, now: Int64) -> LocalClient? {
     memory.withLock { memory in memory.clients[key].flatMap { $0.until > now ? $0.client : nil } }
   }
 
-  /// The user that answers for a user: a subordinate one counts as its owner, for turns and for shares.
+  /// The user that a user counts as, for turns and shares: the owner, if it is a subordinate user.
   func principal(of userID: UInt32) -> UInt32 { memory.withLock { $0.subordinates.principal(of: userID) } }
 
   /// Whether there is time to look for programs.
@@ -88,7 +88,7 @@ final class LocalClients: Sendable {
     }
   }
 
-  /// Subordinate users are read again, and names are looked up again. Reads a file: no loop calls this.
+  /// Reads the subordinate users again; names are looked up again. This reads a file, so no loop calls it.
   func forget() {
     let subordinates = SubordinateUsers.read()
     memory.withLock { memory in
@@ -131,7 +131,7 @@ extension LocalClients {
   }
 }
 
-/// What the thread of the look-ups knows, and the walk that it is on.
+/// The state of the look-up thread, and its current walk.
 private final class LookUpThread {
   private typealias Waiting = [UInt64: [LocalClients.Entry]]
 
@@ -142,11 +142,11 @@ private final class LookUpThread {
     let until: Int64
   }
 
-  /// Look-ups that are begun before the walk goes on, and directories that are read before it looks for others.
+  /// How many look-ups begin before the walk continues, and how many directories are read before the next look-ups.
   private static let lookUpsPerTurn = 64
   private static let directoriesPerTurn = 64
-  /// Longest rest between two walks, in milliseconds. Each rests as long as it took, so that whoever makes control
-  /// groups without end takes half a core and no more.
+  /// The longest pause between two walks, in milliseconds. Each pause is as long as the walk was, so a client that
+  /// creates control groups without end uses at most half a core.
   private static let longestRestMilliseconds: Int64 = 250
 
   private let clients: LocalClients
@@ -158,10 +158,10 @@ private final class LookUpThread {
   private var walk: ControlGroupWalk?
   private var walkBegan: Int64 = 0
   private var nextWalk: Int64 = 0
-  /// Those whose group the walk under way will find if it is there, and those that came since it began.
+  /// Those whose group the current walk finds if it exists, and those that came after the walk began.
   private var waiting: Waiting = [:]
   private var late: Waiting = [:]
-  /// Whether the queue may hold more than was taken in the last turn: a wake comes only with the first of it.
+  /// Whether the queue may have more entries than the last turn took: only the first of them wakes the thread.
   private var hasMore = false
 
   init(_ clients: LocalClients) { self.clients = clients }
@@ -242,8 +242,7 @@ private final class LookUpThread {
 
   // MARK: The names
 
-  /// `cgroup`: the components of its path; nil where there is none. `isCertain`: whether another walk would say the
-  /// same.
+  /// `cgroup`: the components of its path; nil if there is none. `isCertain`: whether another walk would find the same.
   private func finish(_ entry: LocalClients.Entry, cgroup: [String]?, isCertain: Bool) {
     let user = user(entry.key.userID)
     let client = LocalClient(
@@ -279,7 +278,7 @@ private final class LookUpThread {
       name: Accounts.userName(number), owners: owners ?? [],
       isInDoubt: owners == nil || number == Accounts.ambiguousUser,
       until: Clock.monotonic + LocalClients.namesMilliseconds)
-    // What could not be looked up is looked up again.
+    // What could not be looked up is tried again.
     if !user.isInDoubt {
       if users.count >= LocalClients.mostKnown { users = [:] }
       users[number] = user

@@ -1,10 +1,10 @@
-// Look-ups of clients that wait for the thread that does them, in the order in which users get their turn: one look-up
-// each, however many a user has waiting. Tests: LookUpQueueTests.
+// Client look-ups that wait for their thread, in the order of their users' turns: one look-up each, however many a user
+// has waiting. Tests: LookUpQueueTests.
 
 import Synchronization
 
-/// What a loop has asked a thread for: the names of a client, a ticket of Kerberos. It is called off when nobody waits for it any
-/// more.
+/// A loop's request to a thread: for the names of a client, or for a Kerberos ticket. It is called off when no one
+/// waits for it any more.
 final class LookUp: Sendable {
   private let isCalledOff = Atomic<Bool>(false)
 
@@ -14,7 +14,7 @@ final class LookUp: Sendable {
 }
 
 struct LookUpQueue<Key: Hashable, Owner: Hashable, Request> {
-  /// All that wait for one answer.
+  /// All requests that wait for one answer.
   struct Entry {
     let key: Key
     var requests: [Request]
@@ -23,7 +23,7 @@ struct LookUpQueue<Key: Hashable, Owner: Hashable, Request> {
   private var entries: [Key: [Request]] = [:]
   /// Keys by owner, each once.
   private var keys: [Owner: [Key]] = [:]
-  /// Owners that have keys, by turn: from `first` on.
+  /// Owners that have keys, in the order of their turns, starting at `first`.
   private var turns: [Owner] = []
   private var first = 0
 
@@ -37,7 +37,7 @@ struct LookUpQueue<Key: Hashable, Owner: Hashable, Request> {
     turns.append(owner)
   }
 
-  /// The last that came of the owner whose turn it is: one that has piled many up has none of them in time anyway.
+  /// The newest of the owner whose turn it is: an owner with a long backlog gets none in time anyway.
   mutating func next() -> Entry? {
     guard first < turns.count else { return nil }
     let owner = turns[first]

@@ -1,11 +1,11 @@
-// Whose socket is at the other end of a connection: the kernel is asked for it (sock_diag(7)) by its addresses and
-// ports, which nobody else can have as long as our end is open. The answer counts only if the connection still stands
-// after it.
+// The owner of the socket at the other end of a connection. The kernel is asked (sock_diag(7)) by its addresses and
+// ports, which no other socket can have while our end is open. The answer counts only if the connection is still open
+// afterwards.
 //
-// Nobody is innocent: that there is no such socket says something only of an address that is another machine's. The
-// client of an address of this machine had a socket when it connected, so it has closed it since, and whose it was
-// cannot be found out any more. A socket that is bound to an interface, or has a link-local address, is found only by
-// the number of that interface; so before a client counts as gone it is looked for by all of them.
+// If there is no such socket, that means something only for the address of another machine. A client with an address of
+// this machine had a socket when it connected. So it has closed it since, and its owner can no longer be found. A
+// socket that is bound to an interface, or has a link-local address, is found only by the number of that interface. So
+// all interfaces are tried before a client counts as gone.
 
 import Bytes
 import Policy
@@ -18,17 +18,17 @@ struct SocketOwners: ~Copyable {
     case owner(LocalClients.Key, inode: UInt32)
     /// The client's address is not this machine's: it is elsewhere, or in another network namespace.
     case nobody
-    /// The client's program is gone, and with it what could be known of it.
+    /// The client's program is gone, and with it all that could be known about it.
     case gone
     /// The kernel could not be asked, or gave no clear answer.
     case unknown(String)
   }
 
-  /// Interfaces by which a socket is looked for within a turn of the loop, some two microseconds each. On a machine
-  /// with more of them a client that is found by none of these is unknown.
+  /// How many interfaces are tried in one turn of the loop, at some two microseconds each. On a machine with more, a
+  /// client that none of these finds is unknown.
   static let mostInterfaces = 64
-  /// How long the list of interfaces is relied on, in milliseconds: whoever closes connections without end makes the
-  /// loop ask for it no more often than this.
+  /// How long the list of interfaces is relied on, in milliseconds. Even if a client closes connections without end,
+  /// the loop reads the list no more often than this.
   static let interfacesMilliseconds: Int64 = 1000
 
   private var diagnosis: NetlinkSocket? = nil
@@ -39,7 +39,7 @@ struct SocketOwners: ~Copyable {
   private var interfaces: [Int32] = []
   private var interfacesUntil: Int64 = .min
 
-  /// Opens what it asks with while there are descriptors; what fails is tried again with each question.
+  /// Opens its sockets while there are descriptors; a failed one is tried again with each question.
   init() { _ = open() }
 
   private mutating func open() -> SystemError? {
@@ -58,10 +58,10 @@ struct SocketOwners: ~Copyable {
     return nil
   }
 
-  /// Who has the other end of a connection that was accepted.
+  /// The owner of the other end of an accepted connection.
   mutating func owner(of connection: Accepted, now: Int64) -> Answer {
     let answer = look(for: connection, now: now)
-    // What was found may be of the next one to have the port.
+    // The socket that was found may belong to the port's next user.
     return connection.descriptor.isConnected ? answer : .gone
   }
 
@@ -89,7 +89,7 @@ struct SocketOwners: ~Copyable {
     }
   }
 
-  /// By every interface. A kernel that does not find our own end either cannot say that a socket is not there.
+  /// Tries every interface. If the kernel does not find our own end either, it cannot show that a socket is missing.
   private mutating func lookEverywhere(for pair: Pair, now: Int64) -> Answer {
     if now >= interfacesUntil {
       guard let indices = Interfaces.indices() else { return .unknown("the kernel does not list its interfaces") }
@@ -136,7 +136,7 @@ struct SocketOwners: ~Copyable {
     return .unknown(.unanswered)
   }
 
-  /// Whether the client's address is one of this machine's; nil where the kernel does not say.
+  /// Whether the client's address is one of this machine's; nil if the kernel does not say.
   private mutating func isOwn(_ pair: Pair) -> Bool? {
     if pair.client.isLoopback || pair.client == pair.proxy { return true }
     guard let routes else { return nil }
@@ -176,6 +176,6 @@ private struct Pair {
     self.proxyPort = proxyPort
   }
 
-  /// As the proxy's end has them.
+  /// As the proxy's end sees them.
   var reversed: Pair { Pair(client: proxy, clientPort: proxyPort, proxy: client, proxyPort: clientPort) }
 }

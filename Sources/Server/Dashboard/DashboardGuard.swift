@@ -1,32 +1,32 @@
-// What a request to the dashboard must show before anything is done for it. Every page that the user visits can send
-// requests to this port, and a name that its owner points at 127.0.0.1 makes them same-origin (DNS rebinding). What
-// tells them apart is what the browser itself writes: Host, Origin and Sec-Fetch-Site, which no script can set. Pure.
+// What a request to the dashboard has to prove before anything is done for it. Every page that the user visits can send
+// requests to this port, and a name that its owner points at 127.0.0.1 makes them same-origin (DNS rebinding). The
+// fields that the browser itself writes tell them apart: Host, Origin and Sec-Fetch-Site, which no script can set.
+// Pure.
 // Tests: DashboardGuardTests, test_dashboard.py.
 
 import Bytes
 import Policy
 
-/// The fields of a request that say where it comes from.
+/// The fields of a request that show where it comes from.
 struct WebFields: Equatable {
   var host: String? = nil
   var origin: String? = nil
   /// Sec-Fetch-Site (Fetch Metadata), which browsers send since 2020 (Firefox 90, Chromium 76, Safari 16.4).
   var site: String? = nil
   var contentType: String? = nil
-  /// The field of scripts that act: a form cannot send it, and a script of another origin only after a preflight
+  /// The field of scripts that act. A form cannot send it, and a script of another origin could only after a preflight
   /// request, which is refused.
   var action: String? = nil
   var cookies: [String] = []
   var hasBody = false
-  /// A field that may come once came again: two readers could take different ones.
+  /// A field that may occur once occurred again: two readers could use different ones.
   var isAmbiguous = false
-  /// The target names a host of its own, which would count in place of Host (RFC 9112, 3.2.2): browsers send that to
-  /// proxies.
+  /// The target contains a host, which would replace Host (RFC 9112, 3.2.2): browsers send that to proxies.
   var isForProxy = false
 
   static let actionName = "sallyport-dashboard"
 
-  /// Takes in a field of the head; `name` in lower case.
+  /// Reads a field of the head; `name` in lower case.
   mutating func take(_ name: String, _ value: String) {
     switch name {
     case "host": set(\.host, value)
@@ -44,7 +44,7 @@ struct WebFields: Equatable {
     self[keyPath: field] = value
   }
 
-  /// The values of the cookie `name` (RFC 6265, 5.4), of which a browser sends one.
+  /// The values of the cookie `name` (RFC 6265, 5.4); a browser sends one.
   func cookies(named name: String) -> [String] {
     cookies.flatMap { $0.split(separator: ";") }.compactMap { pair in
       let text = pair.drop { $0 == " " }
@@ -55,13 +55,13 @@ struct WebFields: Equatable {
 
 /// The checks of one listener.
 struct DashboardGuard: Sendable {
-  /// What Host may say: the address that is listened on, and localhost.
+  /// The values that Host may have: the address of the listener, and localhost.
   let hosts: [String]
 
   init(_ address: ListenAddress) {
     let bare = address.address.isIPv4 ? "\(address.address)" : "[\(address.address)]"
     let names = [bare, "localhost"]
-    // Browsers leave the port of the scheme out.
+    // Browsers leave out the default port of the scheme.
     hosts = names.map { "\($0):\(address.port)" } + (address.port == 80 ? names : [])
   }
 
@@ -81,7 +81,7 @@ struct DashboardGuard: Sendable {
       return Refusal(
         status: 421, detail: "expected Host to be \(hosts.joined(separator: " or ")): the dashboard has no other name")
     }
-    // `null`, which sandboxed pages send, is no origin of ours either.
+    // `null`, which sandboxed pages send, is not our origin either.
     if let origin = fields.origin, origin.lowercased() != "http://\(host)" {
       return Refusal(status: 403, detail: "expected the dashboard's own Origin, found another page's")
     }
@@ -92,7 +92,7 @@ struct DashboardGuard: Sendable {
     return method == "GET" ? nil : refusalOfAction(fields)
   }
 
-  /// A form sends neither a field of its own nor JSON.
+  /// A form can send neither a field of its own nor JSON.
   private func refusalOfAction(_ fields: WebFields) -> Refusal? {
     if fields.origin == nil {
       return Refusal(status: 403, detail: "expected Origin in a request that changes something")
@@ -111,8 +111,8 @@ struct DashboardGuard: Sendable {
     return nil
   }
 
-  /// What every answer says to the browser: it runs nothing but our own files, sends nothing elsewhere, shows the page
-  /// in no frame, keeps nothing, and lets no other page read or keep hold of it.
+  /// Instructions to the browser in every answer: run only our own files, send nothing elsewhere, show the page in no
+  /// frame, store nothing, and let no other page read it or keep a handle on it.
   static let answerFields =
     "Content-Security-Policy: default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
     + "connect-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'\r\n"

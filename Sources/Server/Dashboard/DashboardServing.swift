@@ -1,12 +1,12 @@
-// The dashboard's side of the admin API: who may have it, and the files of the page. What a session asks of /v1 goes
-// the way of every request (AdminRequests). Strangers get nothing but how to become none. Tests: test_dashboard.py.
+// The dashboard's side of the admin API: who may use it, and the files of the page. A session's requests to /v1 are
+// handled like all others (AdminRequests). Strangers only learn how to get a session. Tests: test_dashboard.py.
 
 import Bytes
 import Dashboard
 import Policy
 import Transport
 
-/// What the admin server keeps while [admin] has `web`.
+/// The state of the admin server if [admin] has `web`.
 final class DashboardState {
   let address: ListenAddress
   let checks: DashboardGuard
@@ -20,15 +20,15 @@ final class DashboardState {
     checks = DashboardGuard(self.address)
   }
 
-  /// Browsers send cookies to every port of a host: the name keeps two daemons of one machine apart. The prefix __Host-
-  /// would need Secure, which needs https.
+  /// Browsers send cookies to every port of a host: the name separates two daemons on one machine. The prefix __Host-
+  /// would need Secure, and Secure needs https.
   var cookieName: String { "sallyport-\(address.port)" }
 
-  /// HttpOnly: no script reads it. SameSite=Strict: no other site's page makes the browser send it. Without an age it
+  /// HttpOnly: no script reads it. SameSite=Strict: no other site's page makes the browser send it. Without an age, it
   /// ends with the browser.
   func cookie(_ value: String) -> String { "\(cookieName)=\(value); Path=/; HttpOnly; SameSite=Strict" }
 
-  /// Whose browser a connection is; nil where the kernel does not say.
+  /// The user whose browser a connection belongs to; nil if the kernel does not say.
   func owner(of connection: Accepted) -> UInt32? {
     if case .owner(let key, _) = owners.owner(of: connection, now: Clock.monotonic) { return key.userID }
     return nil
@@ -36,12 +36,12 @@ final class DashboardState {
 }
 
 extension AdminServer {
-  /// Where a link is used.
+  /// Where links lead.
   static let openingPath = "/open"
-  /// Where a session is ended.
+  /// Where sessions are ended.
   static let leavingPath = "/leave"
 
-  /// The session that a request to the dashboard has. nil: the request has its answer.
+  /// The session of a request to the dashboard. nil: the request has already been answered.
   func admit(_ request: AdminRequest, _ connection: AdminConnection, _ dashboard: DashboardState) -> WebSession? {
     let fields = request.web ?? WebFields()
     if let refusal = dashboard.checks.refusal(fields, method: request.method) {
@@ -66,7 +66,7 @@ extension AdminServer {
     return pass(request, connection, session, dashboard) ? session : nil
   }
 
-  /// Serves what is the dashboard's alone; true: the request is for the API.
+  /// Serves what belongs to the dashboard only; true: the request is for the API.
   private func pass(
     _ request: AdminRequest, _ connection: AdminConnection, _ session: WebSession, _ dashboard: DashboardState
   ) -> Bool {
@@ -87,7 +87,7 @@ extension AdminServer {
       connection.write(page)
       return false
     case ("POST", "/v1/dashboard"):
-      // A session would else outlive its end by another of its own.
+      // Otherwise a session could outlive its end through another one that it made.
       connection.write(.problem(403, "links are made at the admin socket: sallyport dashboard"))
       return false
     default: return true
@@ -97,7 +97,7 @@ extension AdminServer {
   /// GET /open?token=…
   private func open(_ request: AdminRequest, _ connection: AdminConnection, _ dashboard: DashboardState) {
     let now = Clock.monotonic
-    // HEAD uses nothing up: programs that look where a link leads send it.
+    // HEAD does not use up the link: programs that check where a link leads send it.
     guard request.method == "GET", !connection.answersHead,
       case .success(let tokens) = AdminQuery.values(of: "token", in: request.query), tokens.count == 1,
       dashboard.sessions.hasLink(tokens[0], now: now)
@@ -124,7 +124,7 @@ extension AdminServer {
     }
   }
 
-  /// Answers a stranger and closes, so that strangers keep no places; beyond what they may have, closes.
+  /// Answers a stranger and closes, so that strangers occupy no places. Beyond the strangers' limit, it only closes.
   private func turnAway(_ connection: AdminConnection, _ page: AdminPage, _ dashboard: DashboardState) {
     guard dashboard.strangers.takes(now: Clock.monotonic) else { return connection.close() }
     connection.dismiss()
@@ -133,13 +133,13 @@ extension AdminServer {
 
   // MARK: /v1/dashboard, /v1/series
 
-  /// A session's rights are those of who asked for it, as they are now: a reload may have taken some.
+  /// A session has the rights of the user who asked for it, as they are now: a reload may have removed some.
   func rights(of session: WebSession) -> AdminRights {
     let operators = host.state.policy.configuration.admin.operators
     return min(session.rights, .of(userID: session.askedBy, daemon: Process.userID, operators: operators))
   }
 
-  /// POST /v1/dashboard[?user=N]: a link.
+  /// POST /v1/dashboard[?user=N]: makes a link.
   func makeLink(_ request: AdminRequest, _ connection: AdminConnection) {
     guard let dashboard else { return refuseWithoutDashboard(connection) }
     let asking = connection.descriptor.peerUserID
@@ -156,7 +156,7 @@ extension AdminServer {
       }
       user = named
     }
-    // A client that the kernel does not name could not be told from any other.
+    // A client that the kernel does not name cannot be told from any other.
     if asking == nil { return refuse(403, "the kernel does not say who you are", connection) }
     let rights = AdminRights.of(
       userID: asking, daemon: Process.userID, operators: host.state.policy.configuration.admin.operators)

@@ -1,10 +1,10 @@
-// Links that open the dashboard, and the sessions that browsers get for them. In memory alone: they end with the
-// daemon. Pure: time, chance and users are handed in.
+// Links that open the dashboard, and the sessions that browsers get for them. They are only in memory and end with the
+// daemon. Pure: time, random numbers and users are handed in.
 //
-// A link opens one session, once, within a minute. It belongs to the user who asked for it, and so does the session:
-// the kernel says whose the browser's connection is, so a link that another user sees (in the arguments of a browser,
-// say) or a cookie that another user's server on this machine receives (cookies know no ports) is worth nothing to that
-// user. Tests: DashboardSessionsTests, test_dashboard.py.
+// A link opens one session, once, within a minute. Link and session belong to the user who asked for the link, and the
+// kernel says whose the browser's connection is. So another user gains nothing from seeing a link (in the arguments of
+// a browser, say), or from receiving a cookie on a server on this machine (cookies do not distinguish ports). Tests:
+// DashboardSessionsTests, test_dashboard.py.
 
 import Bytes
 
@@ -12,7 +12,7 @@ import Bytes
 struct WebSecret: Equatable, Sendable {
   let text: String
 
-  /// `random` gives 64 bits of getrandom(2) at a time.
+  /// `random` returns 64 bits of getrandom(2) at a time.
   init(_ random: () -> UInt64) {
     var buffer = ByteBuffer()
     for _ in 0..<3 {
@@ -25,7 +25,7 @@ struct WebSecret: Equatable, Sendable {
     text = buffer.bytes.string
   }
 
-  /// Takes the same time wherever the two differ. That the length differs is no secret.
+  /// Takes the same time wherever the two differ. A different length is no secret.
   func equals(_ other: String) -> Bool {
     let one = Array(text.utf8)
     let two = Array(other.utf8)
@@ -36,15 +36,15 @@ struct WebSecret: Equatable, Sendable {
   }
 }
 
-/// What a browser may do, and for whom.
+/// What a browser may do, and for which user.
 struct WebSession: Sendable {
   let secret: WebSecret
-  /// Who asked for the link: what it carries are this user's rights.
+  /// The user who asked for the link: the session has this user's rights.
   let askedBy: UInt32?
   let rights: AdminRights
-  /// Whose browser it is.
+  /// The user whose browser it is.
   let browser: UInt32
-  /// Both in the monotonic clock.
+  /// Both on the monotonic clock.
   let until: Int64
   var lastUsed: Int64
 }
@@ -52,18 +52,18 @@ struct WebSession: Sendable {
 struct DashboardSessions: Sendable {
   /// How long a link can be used, in milliseconds: for a browser that has yet to start.
   static let linkMilliseconds: Int64 = 60_000
-  /// Links that wait to be used: some people at once, each of whom has tried again.
+  /// The most unused links: several people at once, each of whom has tried again.
   static let mostLinks = 16
   /// How long a session lasts, in milliseconds: a working day.
   static let sessionMilliseconds: Int64 = 12 * 3_600_000
-  /// Sessions at once: consoles of the people who run one machine.
+  /// The most sessions at once: consoles of the people who run one machine.
   static let mostSessions = 16
 
   private struct Link {
     let secret: WebSecret
     let askedBy: UInt32?
     let rights: AdminRights
-    /// Whose browser may use it; nil: anybody's, where root asked and named nobody.
+    /// The user whose browser may use it; nil: any user, if root asked and named none.
     let user: UInt32?
     let until: Int64
   }
@@ -76,7 +76,7 @@ struct DashboardSessions: Sendable {
 
   var count: Int { sessions.count }
 
-  /// A new link. Where too many wait, the oldest of the same user goes, else the oldest.
+  /// A new link. If too many are unused, it replaces the oldest of the same user, or else the oldest of all.
   mutating func link(askedBy: UInt32?, rights: AdminRights, for user: UInt32?, now: Int64) -> WebSecret {
     expire(now)
     if links.count >= Self.mostLinks {
@@ -91,14 +91,14 @@ struct DashboardSessions: Sendable {
   enum Opening {
     case opened(WebSession)
     case unknown
-    /// The link is another user's, and stays.
+    /// The link is for another user, and stays.
     case notYours(UInt32)
   }
 
-  /// Whether a link with this text waits.
+  /// Whether there is an unused link with this text.
   mutating func hasLink(_ text: String, now: Int64) -> Bool {
     expire(now)
-    // All are compared, whichever it is.
+    // All are compared, whichever matches.
     return links.reduce(false) { $1.secret.equals(text) || $0 }
   }
 
@@ -140,10 +140,10 @@ struct DashboardSessions: Sendable {
   }
 }
 
-/// Answers to requests without a session. Every user of the machine can send them as fast as it likes; what comes
-/// beyond is closed without an answer. A link or cookie that is right always counts.
+/// Limits the answers to requests without a session. Every user of the machine can send them as fast as it likes;
+/// beyond the limit they are closed without an answer. A valid link or cookie always counts.
 struct StrangerAllowance {
-  /// Answers a second: a browser that reloads a page whose session is over asks for three files.
+  /// Answers a second: a browser that reloads a page whose session has ended asks for three files.
   static let most = 30
   static let milliseconds: Int64 = 1000
 

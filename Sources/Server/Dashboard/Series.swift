@@ -1,11 +1,11 @@
-// The last hour in samples, for the charts of the dashboard: what was counted in each ten seconds. Kept by the daemon's
-// own thread, and only where [admin] has `web`. Pure: the counters of the loops come in. Tests: SeriesTests,
+// The last hour in samples, for the charts of the dashboard: the counts of each ten seconds. The daemon's own thread
+// keeps them, and only if [admin] has `web`. Pure: the counters of the loops are handed in. Tests: SeriesTests,
 // test_dashboard.py.
 
 import Policy
 import Session
 
-/// The counters that samples are made of, as they stand at one moment.
+/// The counters that samples are made from, as they stand at one moment.
 struct SeriesCounters: Sendable {
   var requests: UInt64 = 0
   var refused: UInt64 = 0
@@ -45,7 +45,7 @@ struct SeriesCounters: Sendable {
     }
   }
 
-  /// What the proxy refuses; the rest is about destinations that cannot be reached, clients that leave, and the like.
+  /// Refusals by the proxy. The others are about unreachable destinations, clients that leave, and the like.
   private static let refusingTokens = Set(
     Problem.Kind.allCases.filter { !$0.isAboutReachability }.map(\.token.description))
 }
@@ -61,7 +61,7 @@ struct SeriesSample: Sendable, Equatable {
   var bytesOut: UInt64 = 0
   var cacheHits: UInt64 = 0
   var cacheMisses: UInt64 = 0
-  /// Microseconds that half, nine tenths and 99 of 100 requests took at most; nil where there was none.
+  /// The most microseconds that half, nine tenths and 99 of 100 requests took; nil if there were none.
   var p50: Int64? = nil
   var p90: Int64? = nil
   var p99: Int64? = nil
@@ -73,21 +73,21 @@ struct SeriesSample: Sendable, Equatable {
 }
 
 struct Series: Sendable {
-  /// Between two samples, in milliseconds. What a loop does for one is what it does for a scrape.
+  /// The time between two samples, in milliseconds. A sample costs a loop as much as a scrape.
   static let intervalMilliseconds: Int64 = 10_000
   /// An hour of them.
   static let mostSamples = 360
-  /// Rules whose refusals a sample tells apart, and a chart: more lines nobody can read.
+  /// How many rules have separate refusal counts in a sample, and lines in a chart: a person cannot read more.
   static let mostRules = 5
-  /// Stands for the number of an inquiry, which it is none of.
+  /// The number that stands for these rounds. No inquiry has it.
   static let inquiry = UInt64.max
 
-  /// In the monotonic clock.
+  /// On the monotonic clock.
   private(set) var due: Int64
   private var awaited: Set<Int> = []
   private var sum: Statistics? = nil
   private var previous: SeriesCounters? = nil
-  /// A ring: the oldest stands at `next` once it is full.
+  /// A ring: once it is full, the oldest is at `next`.
   private var ring: [SeriesSample] = []
   private var next = 0
 
@@ -96,29 +96,29 @@ struct Series: Sendable {
   /// Whether the loops are to be asked now.
   mutating func begins(now: Int64, _ workers: Set<Int>) -> Bool {
     guard now >= due else { return false }
-    // After a suspension there is one sample, not one for each interval that was slept through.
+    // After a suspension there is one sample, not one for each interval that passed.
     due = now + Self.intervalMilliseconds
-    // Loops that have yet to answer the last question are asked no other.
+    // Loops that have not yet answered the last question are asked no other.
     if !awaited.isEmpty { return false }
     awaited = workers
     sum = nil
     return !workers.isEmpty
   }
 
-  /// A loop has answered. The sum, once the last has.
+  /// A loop has answered. Returns the sum once the last has.
   mutating func answered(_ worker: Int, _ statistics: Statistics) -> Statistics? {
     guard awaited.remove(worker) != nil else { return nil }
     if sum == nil { sum = statistics } else { sum?.add(statistics) }
     return awaited.isEmpty ? sum : nil
   }
 
-  /// A loop is over, and answers no more: there is no sample of this round.
+  /// A loop has ended, and answers no more: this round yields no sample.
   mutating func left(_ worker: Int) { awaited.remove(worker) }
 
   mutating func take(_ counters: SeriesCounters, wall: Int64) {
     defer { previous = counters }
     guard let previous else { return }
-    // Counters of a store begin again with another store.
+    // The counters of a store begin again with another store.
     func grown(_ part: KeyPath<SeriesCounters, UInt64>) -> UInt64 {
       let (now, before) = (counters[keyPath: part], previous[keyPath: part])
       return now >= before ? now - before : now
@@ -156,7 +156,7 @@ struct Series: Sendable {
   /// Oldest first.
   var samples: [SeriesSample] { Array(ring[next...] + ring[..<next]) }
 
-  /// The greatest, and what all others come to.
+  /// The largest counts, and the sum of all others.
   private static func most(
     _ counts: [(name: String, count: UInt64)]
   ) -> (named: [String: UInt64], others: UInt64) {
@@ -167,7 +167,7 @@ struct Series: Sendable {
 
   // MARK: GET /v1/series
 
-  /// Columns: a name once, and a number for each sample.
+  /// In columns: each name once, and a number for each sample.
   var json: JSONText {
     let samples = samples
     func column(_ part: KeyPath<SeriesSample, UInt64>) -> JSONText {
@@ -208,8 +208,8 @@ struct Series: Sendable {
 }
 
 extension Histogram {
-  /// Microseconds that `percent` of the durations since `earlier` took at most, as far as the buckets tell: within one,
-  /// they count as evenly spread. nil where there was none.
+  /// The most microseconds that `percent` of the durations since `earlier` took, as far as the buckets show: within a
+  /// bucket, durations are assumed to be evenly spread. nil if there were none.
   func quantile(_ percent: UInt64, since earlier: Histogram) -> Int64? {
     var total: UInt64 = 0
     for index in counts.indices { total += counts[index] &- earlier.counts[index] }
@@ -220,7 +220,7 @@ extension Histogram {
       let here = counts[index] &- earlier.counts[index]
       if here > 0, seen + here >= wanted {
         let lower = index == 0 ? 0 : bounds.microseconds[index - 1]
-        // What took longer than every bound took at least the last.
+        // A duration above every bound took at least the last one.
         if index == bounds.microseconds.count { return lower }
         let width = UInt64(bounds.microseconds[index] - lower)
         return lower + Int64(width * (wanted - seen) / here)

@@ -1,12 +1,13 @@
-// One end of a TLS connection that speaks HTTP/2: reads and writes its socket, and tells whoever serves its streams what happened.
+// One end of a TLS connection that speaks HTTP/2: reads and writes its socket, and tells whoever serves its streams
+// what happened.
 //
-//   socket ── TLS ── HTTP2Connection ── HTTP2Stream ── HTTP2Carrier ── ByteStream of a client's conversation, or of an upstream
+//   socket ── TLS ── HTTP2Connection ── HTTP2Stream ── HTTP2Carrier ── ByteStream of a conversation or an upstream
 //
-// A stream is to whoever serves it what a socket is: it is read, written and watched, and events come through the loop. So every
-// exchange on HTTP/2 is an exchange like others, and the two wires meet in one place.
+// A stream is to whoever serves it what a socket is: it is read, written and watched, and events come through the loop.
+// So every exchange on HTTP/2 is an exchange like others, and the two wires meet in one place.
 //
-// What is written to streams is gathered, and leaves once a turn. What happened to streams is told once a turn, as far as it is
-// watched for.
+// What is written to streams is gathered, and leaves once a turn. What happened to streams is told once a turn, as far
+// as it is watched for.
 
 import Bytes
 import HTTP2
@@ -24,8 +25,8 @@ final class HTTP2Endpoint {
   /// What one turn reads of one connection, in bytes.
   private static let readBytes = 32 << 10
 
-  /// How long a connection without streams keeps its buffers, in milliseconds: one that is in use is spared a freeing and an
-  /// allocation at each request.
+  /// How long a connection without streams keeps its buffers, in milliseconds: one that is in use is spared a freeing
+  /// and an allocation at each request.
   private static let restMilliseconds: Int64 = 1000
 
   let slot: Int
@@ -222,7 +223,8 @@ final class HTTP2Endpoint {
     if connection.openStreams == 0 { return abandon() }
     // It takes nothing of what it is told.
     if !output.isEmpty, worker.now - lastProgress >= timeouts.stall { return abandon() }
-    // Exchanges have time-outs of their own. What is left here is what nobody serves any more, and the peer does not take.
+    // Exchanges have time-outs of their own. What is left here is what nobody serves any more, and the peer does not
+    // take.
     lookedAt = worker.now
     connection.resetUnserved(.cancel, since: worker.now - timeouts.stall)
     mark()

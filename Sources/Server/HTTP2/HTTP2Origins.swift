@@ -1,7 +1,7 @@
 // Origins that speak HTTP/2: one connection carries the requests of many exchanges.
 //
-// A connection that a handshake has agreed on stands in its destination's list, under the same key as every kept connection:
-// host, port, judged policy and route. Each exchange gets a stream of it, as an upstream of its own.
+// A connection that a handshake has agreed on stands in its destination's list, under the same key as every kept
+// connection: host, port, judged policy and route. Each exchange gets a stream of it, as an upstream of its own.
 
 import Bytes
 import HTTP1
@@ -25,13 +25,14 @@ extension Worker {
     return endpoint
   }
 
-  /// A stream of a connection to `destination` that has room for one, if there is such a connection, and the rule allows
-  /// its address.
+  /// A stream of a connection to `destination` that has room for one, if there is such a connection, and the rule
+  /// allows its address.
   func takeStream(
     _ destination: Destination, rule: Int?, allowsCellular: Bool, for conversation: Conversation, _ policy: Policy
   ) -> Upstream? {
     for endpoint in destination.endpoints.reversed() {
       guard case .origin(let line) = endpoint.peer, endpoint.connection.mayOpen else { continue }
+      if conversation.session.exchange.opensWebSocket, !endpoint.connection.takesTunnels { continue }
       if policy.asksForClient, endpoint.keeper != conversation.knownIdentity(self) { continue }
       if !allowsCellular, line.path.status == .wwan { continue }
       let isDenied =

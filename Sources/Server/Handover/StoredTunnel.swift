@@ -1,6 +1,6 @@
-// A tunnel as systemd keeps it while no daemon runs: its record and its two sockets, in one parcel.
+// A tunnel that systemd keeps while no daemon runs: its record and its two sockets, in one parcel.
 //
-// What comes back may be of another version of the program. Whatever is not exactly what was expected is closed, and the
+// A parcel may come from another version of the program. Anything that is not exactly as expected is closed, and the
 // log says why. Tests: StoredTunnelTests, Tests/EndToEndTests/test_tunnels_over_restarts.py.
 
 import Bytes
@@ -14,11 +14,12 @@ struct StoredTunnel: Sendable {
   /// Whether it counts for `connections_per_host`.
   var holdsPlace = false
 
-  /// What all of them are stored under. One name serves for all: a parcel is a whole, and all are forgotten together.
+  /// The name that all of them are stored under. One is enough: a parcel is complete in itself, and all are forgotten
+  /// together.
   static let name: StaticString = "tunnel"
   static let nameText = name.description
 
-  /// Why a parcel is of no use.
+  /// Why a parcel cannot be used.
   enum Fault: Error, CustomStringConvertible {
     case unopened(SystemError)
     case unreadable
@@ -35,7 +36,7 @@ struct StoredTunnel: Sendable {
     }
   }
 
-  /// The sockets stay open here, and the caller's.
+  /// The sockets stay open here, and belong to the caller.
   func pack() -> DescriptorParcel? {
     var record = ByteBuffer()
     state.write(to: &record)
@@ -44,7 +45,7 @@ struct StoredTunnel: Sendable {
     return try? DescriptorParcel.pack([file, client, upstream]).get()
   }
 
-  /// The parcel stays as it is.
+  /// The parcel is not changed.
   static func unpack(_ parcel: Descriptor) throws(Fault) -> StoredTunnel {
     let contents: [Descriptor]
     switch DescriptorParcel.open(parcel, count: 3) {

@@ -1,8 +1,8 @@
-// Tunnels of the daemon before this one: they were given to systemd when it stopped, and go on here.
+// Tunnels of the previous daemon: it gave them to systemd when it stopped, and they continue here.
 //
-// They were allowed when they were opened and stay so whatever the configuration says now, as over a reload; its times and
-// limits hold for them from here on. They count as connections, and for `connections_per_host`, even where that makes
-// more than new ones could be. Tests: Tests/EndToEndTests/test_tunnels_over_restarts.py.
+// They were allowed when they were opened and stay allowed whatever the configuration says now, as across a reload; its
+// times and limits apply to them from here on. They count as connections, and for `connections_per_host`, even if that
+// exceeds the limits for new ones. Tests: Tests/EndToEndTests/test_tunnels_over_restarts.py.
 
 import Bytes
 import Policy
@@ -11,7 +11,8 @@ import Transport
 import Upstream
 
 extension SharedState {
-  /// Takes over what systemd kept. Called once, when nothing can keep the daemon from starting any more and no loop runs.
+  /// Takes over what systemd kept. Called once, when nothing can stop the daemon from starting any more and no loop
+  /// runs.
   func takeOver(_ parcels: [Descriptor]) {
     if parcels.isEmpty { return }
     var tunnels: [StoredTunnel] = []
@@ -23,10 +24,11 @@ extension SharedState {
       }
       parcel.close()
     }
-    // Before a byte moves: were they passed once more, after a crash, their records would be of the past.
+    // Before a byte moves: if they were passed again after a crash, their records would be out of date.
     Systemd.forget(StoredTunnel.name)
     for (index, var tunnel) in tunnels.enumerated() {
-      // Here, not in the loops: the first request of one loop must not slip in before another has counted its tunnels.
+      // Here, not in the loops: the first request of one loop must not come before another loop has counted its
+      // tunnels.
       tunnel.holdsPlace = quota.claim(ConnectionQuota.Place(host: tunnel.state.host, port: tunnel.state.port))
       connections.add(1, ordering: .relaxed)
       mailboxes[index % mailboxes.count].post(.tunnel(tunnel))
@@ -70,7 +72,7 @@ extension Conversation {
   private func takeBack(_ tunnel: StoredTunnel, _ worker: Worker) -> Upstream {
     guard let host = tunnel.state.canonicalHost else { preconditionFailure("a record without a host was accepted") }
     worker.workspace.decisions.host = host
-    // Whatever way it takes, no other connection will be opened for it.
+    // Whichever route it has, no other connection will be opened for it.
     let route = worker.onlyDirect[0]
     let destination = worker.acquireDestination(port: tunnel.state.port, nil, by: route)
     let place = tunnel.state.upstream

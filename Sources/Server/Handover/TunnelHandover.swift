@@ -1,10 +1,10 @@
-// A stop that leaves the open tunnels to systemd, for the daemon that it starts next.
+// A stop that leaves the open tunnels to systemd, for the next daemon that it starts.
 //
-// Only what is bytes both ways can be left: a CONNECT tunnel or an upgraded connection that nobody looks into, neither
-// side of which is under TLS that ends here. Everything else drains as without a store. Tunnels move until nothing but
-// tunnels is left, or the time for draining is over: from then on until the next daemon runs they stand still.
+// Only plain bytes in both directions can be left: a CONNECT tunnel or an upgraded connection that is not inspected,
+// with no TLS of the proxy on either side. Everything else drains as usual. Tunnels move until only tunnels are left,
+// or the time for draining is over. From then until the next daemon runs they stand still.
 //
-// A tunnel that systemd does not take, for its store is full, ends as one without a store does.
+// A tunnel that systemd does not accept, because its store is full, ends as without a store.
 
 import Bytes
 import Session
@@ -17,7 +17,8 @@ extension Conversation {
       && upstream?.stream.isBare ?? false && destination != nil
   }
 
-  /// Gives a copy of the tunnel to systemd; nil: there is none to give, or no way to. Nothing of it may move from here on.
+  /// Gives a copy of the tunnel to systemd; nil: this is not such a tunnel, or copying failed. From here on none of its
+  /// bytes may move.
   fileprivate func handOver(_ worker: Worker) -> DescriptorParcel? {
     guard canBeHandedOver, let upstream, let destination else { return nil }
     gatherWaiting(worker)
@@ -40,8 +41,8 @@ extension Conversation {
     return nil
   }
 
-  /// All that has been read of one side and not been sent to the other, in the order in which it came: what waits to be
-  /// sent, then what is in a pipe or was not looked at.
+  /// All that has been read from one side and not yet sent to the other, in the order of arrival: first what waits to
+  /// be sent, then what is in a pipe or was not looked at.
   private func gatherWaiting(_ worker: Worker) {
     if let pipe = upstreamSide.pipe, upstreamSide.holdsPiped {
       session.exchange.upstreamForwarded(pipe.empty(upstreamSide.piped, into: &outputs.toClient), now: worker.now)
@@ -63,9 +64,9 @@ extension Conversation {
     }
   }
 
-  /// Systemd has the tunnel: here it ends without a word to anybody.
+  /// systemd has the tunnel: here it ends without a word to either side.
   fileprivate func leave(_ worker: Worker) {
-    // Closed here, the sockets are open there, and the poller would go on to tell of them.
+    // Closed here, the sockets stay open there, and the poller would go on reporting events for them.
     worker.update(descriptor, &interest, nil, slot)
     if let upstream { worker.update(upstream.descriptor, &upstream.interest, nil, upstream.slot) }
     close(worker)
@@ -73,11 +74,11 @@ extension Conversation {
 }
 
 extension Worker {
-  /// How long systemd may take to note what it was given, in milliseconds: it compares each descriptor with all that it
-  /// has, which for a thousand takes some tenths of a second.
+  /// How long systemd may take to process what it was given, in milliseconds. It compares each descriptor with all that
+  /// it has; for a thousand, that takes some tenths of a second.
   static let storeMilliseconds: Int64 = 5000
 
-  /// Tells the daemon when nothing but tunnels is left that can be handed over, and how many.
+  /// Reports to the daemon when only tunnels are left that can be handed over, and how many.
   func reportTunnels() {
     guard drainDeadline != nil, handsOver else { return }
     var tunnels = 0
@@ -90,7 +91,7 @@ extension Worker {
     shared.reports.post(.onlyTunnels(worker: index, tunnels))
   }
 
-  /// Hands over what can be, and ends what systemd does not take.
+  /// Hands over what can be handed over, and ends what systemd does not accept.
   func handOver() {
     guard handsOver else { return }
     var given: [(conversation: Conversation, packed: DescriptorParcel)] = []
@@ -115,7 +116,7 @@ extension Worker {
 }
 
 extension Pipe {
-  /// Takes out the `count` bytes that are in it; answers how many they were.
+  /// Takes out the `count` bytes that are in it; returns how many there were.
   fileprivate func empty(_ count: Int, into buffer: inout ByteBuffer) -> Int {
     var taken = 0
     while taken < count {

@@ -1,12 +1,12 @@
-// When a stop hands the open tunnels over: as soon as nothing else is left in any loop, so that they stand still as
-// shortly as can be, and only once the store has room for all of them. Where it never has, the end of the drain decides.
+// When a stop hands the open tunnels over: as soon as no loop has anything else left, so that they stand still as
+// briefly as possible, and only once the store has room for all of them. If it never has, the end of the drain decides.
 //
-// Pure: who asks systemd is the daemon. Tests: TunnelKeepingTests.
+// Pure: the daemon asks systemd. Tests: TunnelKeepingTests.
 
 struct TunnelKeeping {
-  /// Places in the store; nil where nobody knows: then it is tried.
+  /// Places in the store; nil if unknown: then it is tried.
   private let places: Int?
-  /// Of each loop how many tunnels it has, once it has nothing else. A loop that has ended has none.
+  /// For each loop, how many tunnels it has once it has nothing else. A loop that has ended has none.
   private var tunnels: [Int?]
   private var isOver = false
 
@@ -15,7 +15,7 @@ struct TunnelKeeping {
     tunnels = Array(repeating: nil, count: workers)
   }
 
-  /// Nothing but `count` tunnels is left in the loop. Answers whether it is time to hand over, once.
+  /// The loop has only `count` tunnels left. Returns true once, when it is time to hand over.
   mutating func onlyTunnels(worker: Int, _ count: Int) -> Bool {
     tunnels[worker] = count
     guard !isOver, !tunnels.contains(nil) else { return false }
@@ -25,7 +25,7 @@ struct TunnelKeeping {
     return true
   }
 
-  /// What the log says at the end of a daemon that has handed over so many.
+  /// The log line at the end of a daemon that has handed over this many.
   static func lastWords(_ count: Int) -> String {
     switch count {
     case 0: "stopped"

@@ -1,5 +1,5 @@
-// What the history gets of an exchange that is over: bytes for the thread that writes it (HistoryWriter), in the order of
-// `HistoryWord.written`. Nothing is allocated for it. Tests: HistoryEncodingTests.
+// Encodes an exchange that has ended for the thread that writes the history (HistoryWriter), in the order of
+// `HistoryWord.written`. It allocates nothing. Tests: HistoryEncodingTests.
 
 import Bytes
 import History
@@ -8,7 +8,7 @@ import Session
 import Transport
 
 extension HistoryBatch {
-  /// `text` holds method and target at the record's ranges; `line` what the log has of it beside the record.
+  /// `text` contains method and target at the record's ranges; `line`, what the log has besides the record.
   mutating func append(
     _ record: borrowing ExchangeRecord, _ line: borrowing AccessLine, text: Span<UInt8>
   ) {
@@ -16,7 +16,7 @@ extension HistoryBatch {
     let origin = Self.originEnd(target)
     begin(
       HistoryNumbers(
-        // By the clock of its beginning, so that the history and the log say the same.
+        // By the clock at its beginning, so that the history and the log agree.
         endedWall: record.begunWall + line.totalMilliseconds, reference: record.reference.value,
         status: UInt16(clamping: record.status),
         bytesIn: record.bytesIn, bytesOut: record.bytesOut,
@@ -48,7 +48,7 @@ extension HistoryBatch {
     word(record.cache?.rawValue)
   }
 
-  /// Where the path begins in `https://a.example/path`; the end of `a.example:443`, and of what has no path.
+  /// Where the path begins in `https://a.example/path`; the end of `a.example:443`, and of anything without a path.
   private static func originEnd(_ target: Span<UInt8>) -> Int {
     var slashes = 0
     for index in 0..<target.count where target[index] == 0x2f {

@@ -1,5 +1,6 @@
-// The file of the history as the commands read it: without the daemon, while it writes or long after, and with no right but to
-// read. Rows are taken some thousand at a time, so that a reader that is slow does not keep the daemon from writing its log back.
+// The history's file as the commands read it: without the daemon, while it writes or long after, and with no right
+// except to read. Rows are read some thousand at a time, so that a slow reader does not keep the daemon from its
+// checkpoints.
 // Tests: HistoryStoreTests, test_history.py.
 
 import Bytes
@@ -14,7 +15,7 @@ public struct HistoryReadFault: Error, CustomStringConvertible {
 }
 
 public final class HistoryReader {
-  /// Rows between two of which the file is let go: a few milliseconds.
+  /// After how many rows the file is released for a moment: a few milliseconds.
   private static let rowsAtOnce: Int64 = 10_000
 
   public let path: String
@@ -49,7 +50,8 @@ public final class HistoryReader {
       _ = try database.number("SELECT count(*) FROM sqlite_schema")
       return database
     } catch  where error.isUnopened {
-      // In WAL mode, without the files beside it, in a directory where this user may not make them: the daemon is gone.
+      // The file is in WAL mode without its companion files, in a directory where this user may not create them: the
+      // daemon is gone.
       return try Database(reading: path, isAlone: true)
     }
   }
@@ -84,7 +86,7 @@ public final class HistoryReader {
     }
   }
 
-  /// Shows each exchange that is meant, in the order of time or backwards, until `body` wants no other.
+  /// Passes each selected exchange to `body`, in the order of time or backwards, until `body` wants no more.
   public func forEach(
     _ selection: HistorySelection, newestFirst: Bool = false, _ body: (HistoryRecord, HistoryKind) -> Bool
   ) throws(HistoryReadFault) {

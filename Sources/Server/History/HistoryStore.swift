@@ -1,9 +1,9 @@
-// The file of the history, as the one thread has it that writes it: exchanges in transactions, and the oldest of them removed
-// where it is too old or too large. Everything may wait for the disk.
+// The history's file, owned by the one thread that writes it: adds exchanges in transactions, and removes the oldest if
+// they are too old or the file is too large. Everything may wait for the disk.
 //
-// The file is in WAL mode while it is open, so that commands read it while it is written; SQLite gives the two files beside it
-// the mode of the file. Before it is closed it goes back to a single file, which whoever may read it can open without a right to
-// write beside it. Tests: HistoryStoreTests, test_history.py.
+// The file is in WAL mode while it is open, so commands can read it while it is written; SQLite gives its two companion
+// files the mode of the file. Before it is closed it becomes a single file again. Then a user who may read it can open
+// it without a right to write in the directory. Tests: HistoryStoreTests, test_history.py.
 
 import Bytes
 import History
@@ -16,36 +16,37 @@ struct HistoryFault: Error {
 }
 
 final class HistoryStore {
-  /// The group reads.
+  /// The group may read.
   static let mode: UInt32 = 0o640
-  /// Kinds that are known without asking the file: all that a machine has in an hour, some 8 MiB of memory.
+  /// How many kinds are known without asking the file: all that a machine has in an hour, some 8 MiB of memory.
   static let mostKnown = 16_384
-  /// Exchanges that one transaction removes: some ten milliseconds.
+  /// How many exchanges one transaction removes: some ten milliseconds.
   static let removedAtOnce = 20_000
-  /// Down to which part of its size a file is emptied that is full, so that it is not at work with each batch.
+  /// How far a full file is emptied, as a part of its size, so that this is not needed again with each batch.
   static let purgeTo = 0.9
-  /// Part of the size that the log of SQLite may take beside the tables, and the most that it is worth, in bytes.
+  /// The size of SQLite's log, as a part of `size` (one in so many), and the most that is useful, in bytes.
   private static let logPart: Int64 = 4
   private static let longestLog: Int64 = 64 << 20
-  /// Log from which it is written back into the tables, in bytes.
+  /// The size of SQLite's log from which it is written back into the tables, in bytes.
   private static let checkpointBytes = 4 << 20
-  /// Between two looks for exchanges that are too old, in milliseconds.
+  /// How often exchanges that are too old are looked for, in milliseconds.
   private static let agePause: Int64 = 60_000
-  /// A power of two, above what one turn of a loop takes.
+  /// A power of two, more than one turn of a loop takes.
   private static let recentMilliseconds = 1024
-  /// Numbers that are tried where some of a millisecond are taken: the daemon was restarted in it, or the clock went back.
+  /// How many numbers are tried if some of a millisecond are taken: the daemon was restarted in it, or the clock went
+  /// back.
   private static let mostTries = 1 << 13
 
   let settings: HistorySettings
-  // In this order, for the claim is given up last; see `ClaimedFile`.
+  // In this order, because the claim is given up last; see `ClaimedFile`.
   private var claim: ClaimedFile?
   private var database: Database?
   private var insertExchange: DatabaseStatement
-  /// Kinds by their bytes as a loop writes them, found by a hash of these without a copy, and by their words.
+  /// Kinds by their bytes as a loop writes them, found by a hash of the bytes without a copy; and by their words.
   private var known: [UInt64: (bytes: [UInt8], number: Int64)] = [:]
   private var kinds: [HistoryKind: Int64] = [:]
-  /// Of the last milliseconds, by their last digits, the next number that is free. Loops hand over at different times, so that
-  /// exchanges come nearly in the order of time, and not quite.
+  /// The next free number of each of the last milliseconds, by their last digits. Loops hand over at different times,
+  /// so exchanges come nearly, but not quite, in the order of time.
   private var recent: [(wall: Int64, next: Int64)]
   private let pageBytes: Int64
   private let limitBytes: Int64
@@ -53,7 +54,7 @@ final class HistoryStore {
   private var sinceCheckpoint = 0
   private var nextAgeCheck: Int64 = 0
   private(set) var isPurging = false
-  /// The log of SQLite has become too long, and cannot be written back while somebody reads.
+  /// SQLite's log has become too long, and cannot be written back while a reader is active.
   private(set) var isHeldUp = false
 
   init(_ settings: HistorySettings) throws(HistoryFault) {
@@ -81,7 +82,7 @@ final class HistoryStore {
     }
   }
 
-  /// Goes back to a single file and closes it.
+  /// Turns it back into a single file and closes it.
   func close() {
     if let database {
       _ = try? database.run("PRAGMA wal_checkpoint(TRUNCATE)")
@@ -109,9 +110,9 @@ final class HistoryStore {
         try database.number("PRAGMA user_version") == HistorySchema.form
       else { throw foreign(path) }
     }
-    // Pages that are freed can be given back, where `size` is made smaller. Before there is a table.
+    // Allows freed pages to be given back if `size` is made smaller. Has to be set before there is a table.
     if isNew { try database.run("PRAGMA auto_vacuum = INCREMENTAL") }
-    // What a power cut takes is the last seconds; the file is whole. Written back by `checkpoint`.
+    // A power cut loses the last seconds; the file stays consistent. `checkpoint` writes the log back.
     for pragma in ["journal_mode = WAL", "synchronous = NORMAL", "temp_store = MEMORY", "wal_autocheckpoint = 0"] {
       try database.run("PRAGMA \(pragma)")
     }
@@ -123,7 +124,7 @@ final class HistoryStore {
     try database.run("COMMIT")
   }
 
-  /// Knows the newest kinds again, so that a restart does not write them twice.
+  /// Loads the newest kinds, so that a restart does not write them twice.
   private func recall(_ database: Database) throws(DatabaseFault) {
     try database.run(HistorySchema.selectKinds) { row in
       let kind = HistoryKind(words: row.dropFirst().map(\.word))
@@ -134,7 +135,7 @@ final class HistoryStore {
 
   // MARK: Writing
 
-  /// Writes a batch in one transaction: all of it, or nothing and why.
+  /// Writes a batch in one transaction: all of it, or nothing, with the reason.
   func write(_ batch: borrowing HistoryBatch) throws(HistoryFault) {
     try attempt { database in
       try database.run("BEGIN IMMEDIATE")
@@ -147,7 +148,7 @@ final class HistoryStore {
         }
         try database.run("COMMIT")
       } catch {
-        // Kinds that were written are not there any more.
+        // Kinds that were written are gone again.
         known = [:]
         kinds = [:]
         insertExchange.reset()
@@ -186,7 +187,7 @@ final class HistoryStore {
     }
   }
 
-  /// The number of a kind, which is written where it is new.
+  /// The number of a kind; a new kind is written.
   private func number(of bytes: Span<UInt8>, _ database: Database) throws(DatabaseFault) -> Int64 {
     let hash = Self.hash(bytes)
     if let entry = known[hash], Self.equals(entry.bytes.span, bytes) { return entry.number }
@@ -206,7 +207,7 @@ final class HistoryStore {
     return number
   }
 
-  /// FNV-1a. Who makes two kinds of one hash has them looked up the long way.
+  /// FNV-1a. If a client makes two kinds with one hash, they are looked up the slow way.
   private static func hash(_ bytes: Span<UInt8>) -> UInt64 {
     var hash: UInt64 = 0xcbf2_9ce4_8422_2325
     for index in 0..<bytes.count { hash = (hash ^ UInt64(bytes[index])) &* 0x100_0000_01b3 }
@@ -221,7 +222,7 @@ final class HistoryStore {
 
   // MARK: Bounds
 
-  /// A step of what keeps the file in bounds. Answers whether there is more to do at once.
+  /// One step of keeping the file within bounds. Returns whether more has to be done at once.
   func keepBounds(wall: Int64, monotonic: Int64, coming bytes: Int) throws(HistoryFault) -> Bool {
     var more = false
     try attempt { database in
@@ -249,7 +250,7 @@ final class HistoryStore {
       }
       let pages = try database.number("PRAGMA page_count")
       if !isPurging, pages * pageBytes > limitBytes {
-        // `size` was larger once.
+        // `size` was larger before.
         try database.run("PRAGMA incremental_vacuum(\(Self.vacuumedAtOnce))")
         more = try database.number("PRAGMA page_count") < pages
       }
@@ -257,15 +258,15 @@ final class HistoryStore {
     return more
   }
 
-  /// Pages that are given back at once.
+  /// How many pages are given back at once.
   private static let vacuumedAtOnce = 2_000
 
-  /// Bytes of the tables.
+  /// The size of the tables in bytes.
   private func usedBytes(_ database: Database) throws(DatabaseFault) -> Int64 {
     try (database.number("PRAGMA page_count") - database.number("PRAGMA freelist_count")) * pageBytes
   }
 
-  /// Removes the oldest exchanges, of those before a number. How many, at most.
+  /// Removes the oldest exchanges before a number, at most `removedAtOnce`. Returns how many.
   private func removeOldest(before bound: Int64, _ database: Database) throws(DatabaseFault) -> Int {
     let end = try database.number("SELECT id FROM exchanges ORDER BY id LIMIT 1 OFFSET \(Self.removedAtOnce)")
     try database.run("DELETE FROM exchanges WHERE id < ?", [.integer(end > 0 ? min(end, bound) : bound)])
@@ -273,7 +274,7 @@ final class HistoryStore {
     return database.changes
   }
 
-  /// Removes the kinds that no exchange is of any more.
+  /// Removes the kinds that no exchange has any more.
   private func forgetKinds(_ database: Database) throws(DatabaseFault) {
     try database.run("DELETE FROM kinds WHERE id NOT IN (SELECT kind FROM exchanges)")
     guard database.changes > 0 else { return }
@@ -282,7 +283,7 @@ final class HistoryStore {
     try recall(database)
   }
 
-  /// Writes the log of SQLite back into the tables, as far as nobody reads what would be written over.
+  /// Writes SQLite's log back into the tables, except for pages that a reader still uses.
   private func checkpoint(_ database: Database) throws(DatabaseFault) {
     var log: Int64 = 0
     var done: Int64 = 0

@@ -1,9 +1,9 @@
-// The history: exchanges from every loop, written by a thread that may wait for its file, so that no loop does.
+// The history: exchanges from every loop. A thread that may wait for the file writes them, so no loop waits.
 //
-// A loop hands over what one turn produced, as it does with the lines of the log. The thread lets exchanges gather for half a
-// second and writes them in one transaction, so that a process that is killed loses a second at most, and one that is stopped
-// nothing. Where the file cannot be written, a warning says so once, what comes is counted and thrown away, and the file is
-// tried again now and then. Tests: test_history.py.
+// A loop hands over the exchanges of one turn, as it does with the lines of the log. The thread lets them collect for
+// half a second and writes them in one transaction. So a process that is killed loses a second at most, and one that is
+// stopped nothing. If the file cannot be written, one warning says so, exchanges are counted and dropped, and the file
+// is tried again now and then. Tests: test_history.py.
 
 import Bytes
 import History
@@ -11,39 +11,39 @@ import Policy
 import Synchronization
 import Transport
 
-/// What the status and the metrics say of the history.
+/// The facts about the history in the status and the metrics.
 struct HistoryFacts: Sendable, Equatable {
   let settings: HistorySettings
   /// Exchanges.
   var written: UInt64 = 0
   var dropped: UInt64 = 0
-  /// What the tables take.
+  /// The size of the tables.
   var bytes: Int64 = 0
   /// When the oldest ended, in milliseconds since 1970.
   var oldestWall: Int64? = nil
-  /// Why it cannot be written just now.
+  /// Why it cannot be written at the moment.
   var fault: String? = nil
 }
 
 final class HistoryWriter: Sendable {
-  /// Most bytes that wait for the file: some 60,000 exchanges, a second of full load on several cores.
+  /// The most bytes that wait for the file: some 60,000 exchanges, a second of full load on several cores.
   static let longestBacklog = 16 << 20
-  /// With so many bytes a batch is written at once.
+  /// A batch of this size is written at once.
   static let eagerBytes = 1 << 20
-  /// How long exchanges gather, in milliseconds.
+  /// How long exchanges collect, in milliseconds.
   static let gatherMilliseconds: Int64 = 500
-  /// Between two tries to open a file that could not be written, in milliseconds.
+  /// The time between two tries to open a file that could not be written, in milliseconds.
   static let retryMilliseconds: Int64 = 30_000
   /// How long the end of the process waits for the file, in milliseconds.
   static let finalMilliseconds: Int64 = 10_000
-  /// How often the file is looked at though nothing happens: what is too old goes, in milliseconds.
+  /// How often the file is checked even if nothing happens, to remove what is too old, in milliseconds.
   private static let idleMilliseconds: Int32 = 600_000
-  /// While somebody reads for so long that the log of SQLite cannot be written back, in milliseconds.
+  /// The same while a reader has kept SQLite's log from being written back, in milliseconds.
   private static let heldUpMilliseconds: Int32 = 1_000
 
   private struct State: ~Copyable {
     var pending = HistoryBatch()
-    /// What was decided before a change of the file, and belongs to the old one.
+    /// Exchanges from before a change of the file, which belong to the old one.
     var leaving = HistoryBatch()
     var left: HistorySettings? = nil
     var dropped: UInt64 = 0
@@ -53,7 +53,7 @@ final class HistoryWriter: Sendable {
     var hasEnded = false
     /// The thread waits for a first exchange.
     var sleeps = false
-    /// It has been told of a batch that is large enough.
+    /// It has been woken for a batch that is large enough.
     var isEager = false
     var facts: HistoryFacts? = nil
   }
@@ -65,10 +65,10 @@ final class HistoryWriter: Sendable {
 
   init(_ log: LogWriter) { self.log = log }
 
-  /// Whether a loop has to write anything down.
+  /// Whether a loop has to record anything.
   var isOn: Bool { on.load(ordering: .relaxed) }
 
-  /// What is known of it; nil where there is none.
+  /// The facts about it; nil without a history.
   var facts: HistoryFacts? {
     state.withLock { state in
       var facts = state.facts
@@ -103,7 +103,7 @@ final class HistoryWriter: Sendable {
     }
   }
 
-  /// Takes over what is in `batch` and leaves it empty.
+  /// Takes the contents of `batch` and leaves it empty.
   func submit(_ batch: inout HistoryBatch) {
     if batch.isEmpty { return }
     let mustWake = state.withLock { state in
@@ -124,7 +124,7 @@ final class HistoryWriter: Sendable {
     if mustWake { wake.signal() }
   }
 
-  /// Writes what there is and closes the file, or waits for as long as the end of a process may take.
+  /// Writes what is left and closes the file, or waits for as long as the end of a process allows.
   func finish() {
     let runs = state.withLock { state in
       state.isEnding = true
@@ -141,22 +141,22 @@ final class HistoryWriter: Sendable {
 
   // MARK: The thread
 
-  /// What the thread alone has.
+  /// State of the thread alone.
   private final class Desk {
     var store: HistoryStore? = nil
-    /// What was in force in the turn before.
+    /// The settings of the previous turn.
     var settings: HistorySettings? = nil
     var batch = HistoryBatch()
     var leaving = HistoryBatch()
-    /// When the file is tried again, in the monotonic clock; nil: it is in order.
+    /// When the file is tried again, on the monotonic clock; nil: it is fine.
     var retryAt: Int64? = nil
-    /// Exchanges that were thrown away since it could not be written.
+    /// Exchanges dropped since it could not be written.
     var missing = 0
     var warnedOfDrops = RepeatedEvent()
     var hasMore = false
   }
 
-  /// One batch. Answers whether there is another turn.
+  /// Writes one batch. Returns whether there is another turn.
   @inline(never)
   private func turn(_ desk: Desk) -> Bool {
     waitForWork(desk)
@@ -236,7 +236,7 @@ final class HistoryWriter: Sendable {
     if !batch.isEmpty { try store.write(batch) }
   }
 
-  /// Counts the batch, which is in the file or is lost.
+  /// Counts the batch, which is either in the file or lost.
   private func noteWritten(_ desk: Desk) {
     guard let store = desk.store else {
       desk.missing += desk.batch.count
@@ -283,7 +283,7 @@ final class HistoryWriter: Sendable {
     }
   }
 
-  /// Says it once, until it goes well again.
+  /// Logs a fault once, until writing succeeds again.
   private func fail(_ fault: HistoryFault, _ desk: Desk) {
     desk.hasMore = false
     close(desk)
@@ -305,7 +305,7 @@ final class HistoryWriter: Sendable {
     guard desk.warnedOfDrops.happened(now: Clock.monotonic) != nil else { return }
     let reason =
       desk.store?.isHeldUp ?? false
-      ? "a program reads the file without end, so that it cannot be written"
+      ? "another program keeps reading the file, so it cannot be written"
       : "the file could not be written fast enough"
     log.event(.warning, "history: \(reason): \(count) exchanges are not in it")
   }

@@ -1,5 +1,5 @@
-// The facts of an exchange, each once: the line of the access log, the entry of the journal, and what events and the admin
-// API say of it. Nothing is allocated for it in a steady state. Tests: AccessLineTests.
+// The facts of an exchange, each written once: for the line of the access log, the journal entry, events and the admin
+// API. In a steady state this allocates nothing. Tests: AccessLineTests.
 
 import Bytes
 import HTTP1
@@ -7,21 +7,21 @@ import Policy
 import Session
 import Transport
 
-/// What the record of an exchange does not hold of its line; the record is handed on beside it, for a copy of one costs as much
-/// as writing it.
+/// What the line needs besides the exchange's record. The record is passed separately, because copying one costs as
+/// much as writing it.
 struct AccessLine {
-  /// The rule that decided; nil where none matched.
+  /// The rule that decided; nil if none matched.
   let rule: String?
   let client: SocketAddress
   let totalMilliseconds: Int64
   /// File and line of the rule.
   var place: String? = nil
-  /// The pins that the certificate of the origin was held to.
+  /// The pins that the origin's certificate was checked against.
   var pins: String? = nil
-  /// The moment that the line tells, in milliseconds since 1970; nil: when the exchange began.
+  /// The time in the line, in milliseconds since 1970; nil: when the exchange began.
   var wall: Int64? = nil
 
-  /// `text` holds method, target and the type of the response, at the record's ranges.
+  /// `text` contains method, target and the type of the response, at the record's ranges.
   func write(
     _ record: borrowing ExchangeRecord, _ format: LineFormat, text: borrowing ByteBuffer, to out: inout ByteBuffer
   ) {
@@ -45,7 +45,7 @@ struct AccessLine {
     write(record, JSONFacts(writesNulls: true), text.bytes, &out)
   }
 
-  /// Of an exchange that goes on: what has been decided.
+  /// The decision about an exchange in progress.
   func writeBeginning(_ record: borrowing ExchangeRecord, _ text: borrowing ByteBuffer, to out: inout ByteBuffer) {
     writeTime(record, &out)
     let facts = JSONFacts(writesNulls: true)
@@ -60,7 +60,7 @@ struct AccessLine {
     out.append("\"")
   }
 
-  /// All but the time.
+  /// Everything except the time.
   func write(_ record: borrowing ExchangeRecord, _ facts: some FactWriter, _ text: Span<UInt8>, _ out: inout ByteBuffer)
   {
     writeRequest(record, facts, text, &out)
@@ -132,7 +132,7 @@ extension AccessLine {
     self.init(
       rule: rule, client: client, totalMilliseconds: totalMilliseconds,
       place: record.decision?.rule.map { policy.rules[$0].place },
-      // They say something only of a certificate that was looked at.
+      // Pins mean something only for a certificate that was checked.
       pins: record.assurance == nil ? nil : record.decision.flatMap { policy.security(of: $0).settings.pinSet?.name },
       wall: wall)
   }

@@ -1,16 +1,16 @@
-// How the facts of an exchange are written: as members of a JSON object, as words of a line for people, as fields of the
-// journal. A name is the same in all three.
+// How the facts of an exchange are written: as members of a JSON object, as words of a line for people, and as fields
+// of the journal. A name is the same in all three.
 
 import Bytes
 import HTTP1
 import Session
 import Transport
 
-/// Writes one fact after the other. `isBare`: a person knows without its name what it is.
+/// Writes one fact after the other. `isBare`: a person understands it without its name.
 protocol FactWriter {
   func reference(_ name: StaticString, _ value: Reference, _ out: inout ByteBuffer)
   func address(_ name: StaticString, _ value: SocketAddress?, isBare: Bool, _ out: inout ByteBuffer)
-  /// Bytes of a message, which are printable ASCII where it was read; empty: there are none.
+  /// Bytes of a message, printable ASCII because it was parsed; empty: there are none.
   func text(_ name: StaticString, _ value: Span<UInt8>, isBare: Bool, _ out: inout ByteBuffer)
   func word(_ name: StaticString, _ value: String?, _ out: inout ByteBuffer)
   /// A word that needs no escapes.
@@ -41,10 +41,10 @@ extension FactWriter {
   }
 }
 
-/// Members behind others of a JSON object.
+/// Members after others of a JSON object.
 struct JSONFacts: FactWriter {
-  /// Whether what there is not is null: a reader of the API gets all members always. A line of the log has none of them, or
-  /// half of it were nulls.
+  /// Whether missing values are null. A reader of the API always gets all members. A line of the log leaves them out,
+  /// or half of it would be nulls.
   let writesNulls: Bool
 
   private func begin(_ name: StaticString, _ out: inout ByteBuffer) {
@@ -104,8 +104,8 @@ struct JSONFacts: FactWriter {
   }
 }
 
-/// `name=value` behind a space, but for the reference, which comes first, and nothing where there is no value. What holds more
-/// than printable ASCII, or could be taken for another fact, stands between quotation marks.
+/// `name=value` after a space, except that the reference comes first, and missing values are left out. A value that has
+/// more than printable ASCII, or could be taken for another fact, is quoted.
 struct TextFacts: FactWriter {
   private func begin(_ name: StaticString, isBare: Bool = false, _ out: inout ByteBuffer) {
     out.append(" ")
@@ -118,7 +118,7 @@ struct TextFacts: FactWriter {
     value.write(to: &out)
   }
 
-  /// HTTP/1.1 is what a person takes it for.
+  /// A person assumes HTTP/1.1.
   func wire(_ name: StaticString, _ value: HTTPProtocol?, _ out: inout ByteBuffer) {
     if value == .http2 { word(name, value?.name, &out) }
   }
@@ -135,7 +135,7 @@ struct TextFacts: FactWriter {
       return
     }
     begin(name, isBare: isBare, &out)
-    // Of method and target nothing else was read.
+    // Method and target were parsed, so they are nothing else.
     if isBare || value.isPlainWord { out.append(value) } else { out.append(json: value) }
   }
 
@@ -165,7 +165,7 @@ struct TextFacts: FactWriter {
   }
 }
 
-/// `SALLYPORT_NAME=value`, a line each, and none where there is no value.
+/// `SALLYPORT_NAME=value`, a line each, and none for a missing value.
 struct JournalFacts: FactWriter {
   private func begin(_ name: StaticString, _ out: inout ByteBuffer) {
     out.append("SALLYPORT_")

@@ -1,9 +1,9 @@
-// Entries of the journal as bytes: how loops hand them over with everything else that is logged, and how the thread that
-// writes the log finds their fields again.
+// Entries of the journal as bytes: how loops hand them over with all other log output, and how the thread that writes
+// the log finds their fields.
 //
-// The form is the one in which the journal itself exports entries: a line `FIELD=value` for each field and an empty line
-// behind the last. No value holds a line feed: rule names, methods and targets were parsed, addresses and numbers are
-// written here, and a message is cleaned. Tests: JournalEntryTests.
+// The format is the journal's own export format: a line `FIELD=value` for each field, and an empty line after the last.
+// No value contains a line feed: rule names, methods and targets were parsed, addresses and numbers are written here,
+// and messages are cleaned. Tests: JournalEntryTests.
 
 import Bytes
 import HTTP1
@@ -11,11 +11,11 @@ import Policy
 import Session
 import Transport
 
-/// How grave an entry is, as syslog numbers it.
+/// How severe an entry is, as syslog numbers it.
 enum JournalPriority: UInt8 {
   case error = 3
   case warning = 4
-  /// A request that failed or was refused. A warning asks for an operator; a policy at work does not.
+  /// A request that failed or was refused. A warning calls for an operator; a policy at work does not.
   case notice = 5
   case information = 6
   case debug = 7
@@ -39,7 +39,7 @@ struct JournalEntries {
   /// Where the next entry begins.
   private var place = 0
 
-  /// Puts the fields of the next entry of `bytes`, without their line feeds, into `fields`; false where there is none.
+  /// Puts the fields of the next entry of `bytes`, without their line feeds, into `fields`; false if there is none.
   mutating func next(in bytes: Span<UInt8>, _ fields: inout [Range<Int>]) -> Bool {
     fields.removeAll(keepingCapacity: true)
     while place < bytes.count {
@@ -54,7 +54,7 @@ struct JournalEntries {
 }
 
 extension ByteBuffer {
-  /// An entry that is not of a request. `message` may hold anything.
+  /// An entry that is not about a request. `message` may contain anything.
   mutating func append(journal message: String, _ priority: JournalPriority) {
     append("MESSAGE=")
     append(printable: message)
@@ -63,14 +63,14 @@ extension ByteBuffer {
     append("\n\n")
   }
 
-  /// The text with a space in the place of each control character.
+  /// The text with a space in place of each control character.
   mutating func append(printable text: String) {
     for byte in text.utf8 { append(byte < 0x20 || byte == 0x7f ? 0x20 : byte) }
   }
 }
 
 extension AccessLine {
-  /// The fields by which requests are looked for, behind the line of the text form.
+  /// The line of the text form, then the fields that requests are searched by.
   func writeJournal(_ record: borrowing ExchangeRecord, _ text: Span<UInt8>, _ out: inout ByteBuffer) {
     out.append("MESSAGE=")
     write(record, TextFacts(), text, &out)
@@ -86,7 +86,7 @@ extension AccessLine {
     record.outcome.token == nil && record.report == nil && record.violation == nil ? .information : .notice
   }
 
-  /// The host alone: the journal compares values byte by byte.
+  /// Only the host: the journal compares values byte by byte.
   private func writeHost(_ target: Span<UInt8>, _ out: inout ByteBuffer) {
     let host = Self.host(in: target)
     if host.isEmpty { return }
@@ -98,7 +98,7 @@ extension AccessLine {
     out.append("\n")
   }
 
-  /// Where the host stands in `host:port` or `scheme://host:port/path`, an IPv6 address without its brackets.
+  /// The range of the host in `host:port` or `scheme://host:port/path`, an IPv6 address without its brackets.
   static func host(in target: Span<UInt8>) -> Range<Int> {
     var begin = 0
     var end = target.count

@@ -1,5 +1,5 @@
-// Batches of journal entries on their way into the journal. Where it cannot be written to, their messages go to
-// standard error as lines of text, after one line that says so, until it can again. The thread that writes the log owns it.
+// Sends batches of entries to the journal. If it cannot be written to, their messages go to standard error as lines of
+// text, after one line that says so, until it can be again. Owned by the thread that writes the log.
 //
 // Tests: Tests/EndToEndTests/test_service.py.
 

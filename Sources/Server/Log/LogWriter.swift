@@ -1,8 +1,8 @@
-// The log: lines from every loop, written by a thread that may wait for its file, so that no loop does.
+// The log: lines from every loop. A thread that may wait for the file writes them, so no loop waits.
 //
-// A loop hands over what one turn produced. Under load the writer wakes every few milliseconds and writes a batch; when
-// there is little to do it is woken by the first line. What does not fit into the bounded buffer is dropped and counted,
-// and the count is said in the log itself.
+// A loop hands over the lines of one turn. Under load the writer wakes every few milliseconds and writes a batch;
+// otherwise the first line wakes it. Lines that do not fit into the bounded buffer are dropped and counted, and the log
+// itself reports the count.
 
 import Bytes
 import CLinux
@@ -10,16 +10,16 @@ import Policy
 import Synchronization
 import Transport
 
-/// How lines look; `auto` is decided before. Of the journal they are entries: JournalEntry.swift.
+/// The format of lines; `auto` has been resolved before. For the journal they are entries: JournalEntry.swift.
 public enum LineFormat: Sendable { case text, json, journal }
 
 public final class LogWriter: Sendable {
-  /// Most bytes that wait for the file: some 5,000 lines, more than a second of full load on one core.
+  /// The most bytes that wait for the file: some 5,000 lines, more than a second of full load on one core.
   static let longestBacklog = 4 << 20
-  /// From here on the log is behind: who is only refused waits, so that nobody's lines are lost. Half is left for those
-  /// who do not wait, and for what a turn of each loop adds.
+  /// From here on the log is behind: clients that are only refused wait, so that no lines are lost. Half is left for
+  /// those that do not wait, and for what each loop adds in a turn.
   static let behindBytes = longestBacklog / 2
-  /// How long the writer lets lines gather, in milliseconds.
+  /// How long the writer lets lines collect, in milliseconds.
   static let gatherMilliseconds: Int32 = 5
   /// How long the end of the process waits for the file, in milliseconds.
   static let finalMilliseconds: Int64 = 2_000
@@ -40,7 +40,8 @@ public final class LogWriter: Sendable {
   public let format: LineFormat
   private let level = Locked(LogSettings.Level.info)
 
-  /// Writes to `output`, which is left as it is: others may share it. Of the journal it gets what cannot be sent there.
+  /// Writes to `output` and leaves its settings alone, since others may share it. With the journal, it gets only what
+  /// cannot be sent there.
   public init(output: Int32, format: LineFormat) {
     self.output = output
     self.format = format
@@ -106,7 +107,7 @@ public final class LogWriter: Sendable {
       switch Descriptor(number: output).write(batch) {
       case .moved(let count): batch.consume(count)
       case .wouldBlock:
-        // Someone else made it non-blocking: wait for it as if it were not.
+        // Another process made it non-blocking: wait as if it were not.
         var entry = cl_poll_entry(fd: output, wants_read: false, wants_write: true, can_read: false, can_write: false)
         _ = cl_poll(&entry, 1, -1)
       case .ended, .failed: batch.removeAll()
@@ -114,7 +115,7 @@ public final class LogWriter: Sendable {
     }
   }
 
-  /// Waits until everything submitted has been written, or for as long as the end of a process may take.
+  /// Waits until everything submitted has been written, or for as long as the end of the process allows.
   public func flush() {
     let deadline = Clock.monotonic + Self.finalMilliseconds
     while Clock.monotonic < deadline {
@@ -123,7 +124,7 @@ public final class LogWriter: Sendable {
     }
   }
 
-  /// One line that is not of a request.
+  /// Logs one line that is not about a request.
   public func event(_ severity: LogSettings.Level, _ message: String) {
     let limit = level.withLock { $0 }
     guard severity.order <= limit.order else { return }

@@ -1,20 +1,20 @@
-// A policy with what it takes to carry it out: trust anchors that are loaded and TLS contexts that are made, once for each
-// security policy. Made aside at start and at each reload, read by all loops.
+// A policy together with the loaded trust anchors and the TLS contexts that it needs, one for each security policy.
+// Made outside the loops at start and at each reload; all loops read it.
 
 import Policy
 import Security
 import Session
 import Transport
 
-/// A security policy ready for use. Two that say the same are one object, over reloads too: connections and sessions are
-/// kept by it, so that what a laxer policy opened is never used by a stricter one.
+/// A security policy ready for use. Equal policies are one object, across reloads too: connections and sessions are
+/// kept by this object, so what a laxer policy opened is never used by a stricter one.
 final class OriginSecurity: Sendable {
   let policy: SecurityPolicy
-  /// The policy for a chain in a tunnel whose client asks for no OCSP answer: the probe has seen one.
+  /// The policy for a chain in a tunnel whose client asks for no OCSP response: the probe has seen one.
   let policyWithoutStaple: SecurityPolicy
-  /// Those of the policy, else those of [trust].
+  /// The policy's own anchors, or else those of [trust].
   let anchors: TrustAnchors
-  /// false: what would be refused is let pass and told.
+  /// false: what would be refused passes and is reported.
   let enforces: Bool
   let context: TLSContext
 
@@ -28,24 +28,24 @@ final class OriginSecurity: Sendable {
     self.context = context
   }
 
-  /// Whether a chain that was trusted once may be relied on without being seen again.
+  /// Whether a chain that was trusted once may be relied on without seeing it again.
   func mayRely(at seconds: Int64) -> Bool {
     guard let pins = policy.settings.pinSet, pins.failsOnExpiry, pins.enforce else { return true }
     return !pins.isExpired(at: seconds)
   }
 
-  /// Whether anything at all is asked of a certificate.
+  /// Whether certificates are checked at all.
   var looksAtCertificates: Bool {
     let settings = policy.settings
     return !settings.allowInvalidCertificates || settings.validatesDomainName || policy.isPinning
   }
 }
 
-/// A configuration as the program read it: the policy, and the local authority where a rule needs one.
+/// A configuration as the program read it: the policy, and the local authority if a rule needs one.
 public struct LoadedPolicy: Sendable {
   public let policy: Policy
   public let authority: Authority?
-  /// What is doubtful of the configuration, in sentences.
+  /// Doubtful points of the configuration, in sentences.
   public let warnings: [String]
 
   public init(policy: Policy, authority: Authority?, warnings: [String] = []) {
@@ -55,8 +55,8 @@ public struct LoadedPolicy: Sendable {
   }
 }
 
-/// The digest of a security policy to find something by, three times a request. Of a SHA-256 a few bytes tell it from the
-/// others of a configuration as well as a hash of all.
+/// The digest of a security policy as a dictionary key, used three times a request. A few bytes of a SHA-256 tell the
+/// policies of a configuration apart as well as a hash of all its bytes would.
 private struct DigestKey: Hashable {
   let digest: [UInt8]
 
@@ -69,9 +69,9 @@ private struct DigestKey: Hashable {
 
 final class LivePolicy: Sendable {
   let policy: Policy
-  /// nil where no rule intercepts.
+  /// nil if no rule intercepts.
   let interception: Interception?
-  /// The store; nil: nothing is stored. The same over reloads, unless its settings change.
+  /// The store; nil: nothing is stored. It stays the same across reloads unless its settings change.
   let cache: SharedCache?
   private let enforced: [DigestKey: OriginSecurity]
   private let reporting: [DigestKey: OriginSecurity]
@@ -99,14 +99,14 @@ final class LivePolicy: Sendable {
   }
 }
 
-/// Makes live policies, and keeps what the one before had made.
+/// Makes live policies, and reuses what it made for the previous one.
 struct LivePolicyMaker {
   private var systemAnchors: TrustAnchors? = nil
   private var current: LivePolicy? = nil
-  /// Makes the store of a configuration that has one.
+  /// Makes the store, if the configuration has one.
   var store: (CacheStorage) -> SharedCache = { SharedCache($0) }
 
-  /// `complain` takes a sentence about what goes on all the same.
+  /// `complain` receives a sentence about each problem that does not stop the daemon.
   mutating func make(_ loaded: LoadedPolicy, complain: (String) -> Void) -> Result<LivePolicy, TLSSetupFault> {
     let policy = loaded.policy
     let read = anchors(policy.configuration.trust, complain)
@@ -133,7 +133,7 @@ struct LivePolicyMaker {
     return current?.cache.flatMap { $0.storage == storage ? $0 : nil } ?? store(storage)
   }
 
-  /// The same authority keeps its leaves and its clients their sessions.
+  /// While the authority stays the same, it keeps its leaf certificates, and its clients keep their sessions.
   private func interception(_ authority: Authority?) -> Result<Interception?, TLSSetupFault> {
     guard let authority else { return .success(nil) }
     if let kept = current?.interception,
@@ -160,7 +160,7 @@ struct LivePolicyMaker {
     }
   }
 
-  /// The system's anchors are read once: a change of them takes a restart.
+  /// The system's anchors are read once: a change to them takes effect after a restart.
   private mutating func anchors(_ source: TrustSource, _ complain: (String) -> Void) -> TrustAnchors {
     if case .anchors(let anchors) = source { return anchors }
     if let systemAnchors { return systemAnchors }
@@ -168,7 +168,7 @@ struct LivePolicyMaker {
     switch TrustAnchors.system() {
     case .success(let found): anchors = found
     case .failure(let fault):
-      complain("the system's trust anchors cannot be read, so that no certificate is trusted: \(fault)")
+      complain("the system's trust anchors cannot be read, so no certificate is trusted: \(fault)")
       anchors = TrustAnchors([], origin: "system")
     }
     systemAnchors = anchors

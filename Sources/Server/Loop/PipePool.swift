@@ -4,12 +4,12 @@ import Transport
 
 /// The spare pipes of one loop. A pipe goes back only when it is empty.
 struct PipePool {
-  /// Spare pipes that are kept: each holds two descriptors and no memory while it is empty.
+  /// The most spare pipes that are kept: each uses two descriptors, and no memory while it is empty.
   static let longestSpare = 32
 
   private var spare: [Pipe] = []
 
-  /// nil where the process has no descriptors left: bytes are copied then.
+  /// nil if the process has no descriptors left: bytes are then copied.
   mutating func take() -> Pipe? { spare.popLast() ?? Pipe.open() }
 
   mutating func give(_ pipe: Pipe, holding bytes: Int) {

@@ -1,20 +1,21 @@
-// How far exchanges are that take their time, for whoever watches /v1/events: NSProgress for a proxy.
+// The progress of long exchanges, for those who watch /v1/events: NSProgress for a proxy.
 //
-// Nothing of this is on the way of the bytes. While somebody watches, the admin side asks each loop from time to time; the
-// loop looks at its clients, a limited number in a row, and tells of those whose counts have changed. What it told last is
-// kept here, and only while it is asked. Tests: ProgressSweepTests, test_admin_events.py.
+// Bytes on their way never touch this code. While someone watches, the admin side asks each loop from time to time. The
+// loop looks at a limited number of its clients and reports those whose counts have changed. The counts it reported
+// last are kept here, and only while it is asked. Tests: ProgressSweepTests, test_admin_events.py.
 
 import Bytes
 import Policy
 import Session
 import Transport
 
-/// What has been told of the exchanges of one loop, by slot.
+/// What has been reported about the exchanges of one loop, by slot.
 struct ProgressSweep {
-  /// How often an exchange is told of at most, in milliseconds: often enough for the eye. One that is over before has none.
+  /// The shortest time between two reports of an exchange, in milliseconds: often enough for the eye. Shorter exchanges
+  /// have none.
   static let intervalMilliseconds: Int64 = 500
-  /// Exchanges told of in one round, of all loops: half of what the hub holds, so that other events find room. With more
-  /// of them the next round goes on where this one ended.
+  /// Exchanges reported in one round, by all loops: half of the hub's capacity, so that other events find room. If
+  /// there are more, the next round continues where this one ended.
   static let mostTold = EventHub.mostWaiting / 2
 
   private struct Told {
@@ -26,7 +27,7 @@ struct ProgressSweep {
   /// Where the next round begins.
   var next = 0
 
-  /// Whether an exchange is to be told of, `bytes` being all that it has moved; then it counts as told.
+  /// Whether an exchange is to be reported. `bytes`: all that it has moved. If so, it counts as reported.
   mutating func tells(_ slot: Int, _ reference: Reference, bytes: UInt64, ageMilliseconds: Int64) -> Bool {
     if ageMilliseconds < Self.intervalMilliseconds { return false }
     if let last = told[slot], last.reference == reference, last.bytes == bytes { return false }
@@ -34,7 +35,7 @@ struct ProgressSweep {
     return true
   }
 
-  /// A slot without an exchange.
+  /// The slot has no exchange.
   mutating func forget(_ slot: Int) { if !told.isEmpty { told[slot] = nil } }
 
   mutating func forgetAll() { self = ProgressSweep() }

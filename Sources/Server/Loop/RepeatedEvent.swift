@@ -1,15 +1,15 @@
-// An event that clients can cause as often as they like: one line now and then says it, with the number of those since
-// the line before. Tests: RepeatedEventTests.
+// An event that clients can cause as often as they like. It is logged now and then, with the number of times it
+// happened since the previous line. Tests: RepeatedEventTests.
 
 struct RepeatedEvent {
-  /// Between two lines, in milliseconds: six lines a minute and loop are few beside one line for each request, and enough to
-  /// see that it goes on.
+  /// The time between two lines, in milliseconds. Six lines a minute from each loop are few beside one line for each
+  /// request, and enough to show that it continues.
   static let pauseMilliseconds: Int64 = 10_000
 
   private var nextLineAt = Int64.min
   private var unsaid = 0
 
-  /// It has happened. Returns how many times it happened without a line since the last line; nil: no line now.
+  /// Counts one event. Returns how many events passed without a line since the last line; nil: log no line now.
   mutating func happened(now: Int64) -> Int? {
     guard now >= nextLineAt else {
       unsaid += 1

@@ -1,4 +1,4 @@
-// The quota of connections as all loops share it: what is granted is told to the loop of the waiter by a message.
+// The quota of connections that all loops share. A granted place reaches the waiter's loop as a message.
 
 import Bytes
 import Sharing
@@ -7,7 +7,7 @@ import Upstream
 
 final class SharedQuota: Sendable {
   private let quota: Locked<ConnectionQuota>
-  /// Tells a waiter that a place is its own now.
+  /// Tells a waiter that the place is now its own.
   private let grant: @Sendable (ConnectionQuota.Grant) -> Void
 
   init(limit: Int, share: Double, grant: @escaping @Sendable (ConnectionQuota.Grant) -> Void) {
@@ -19,12 +19,12 @@ final class SharedQuota: Sendable {
     for granted in quota.withLock({ $0.setLimit(limit, share: share) }) { grant(granted) }
   }
 
-  /// Gives a place back. `holder`: whose it was; nil: nobody's.
+  /// Gives a place back. `holder`: who held it; nil: no client.
   func leave(_ place: ConnectionQuota.Place, of holder: Claimant?) {
     if let granted = quota.withLock({ $0.leave(place, of: holder) }) { grant(granted) }
   }
 
-  // As of the quota.
+  // These forward to the quota.
 
   func enter(_ place: ConnectionQuota.Place, _ waiter: ConnectionQuota.Waiter) -> ConnectionQuota.Entry {
     quota.withLock { $0.enter(place, waiter) }

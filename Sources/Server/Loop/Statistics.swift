@@ -1,25 +1,26 @@
-// What an event loop counts. Each loop has counters of its own that nobody else touches; a copy goes to whoever asks, and
-// copies are added up. Counters only grow, over reloads too: what is counted of a rule goes by its name.
+// What an event loop counts. Each loop has its own counters and is the only one to touch them. On request it gives a
+// copy away, and the copies are added up. Counters only grow, across reloads too: the counts of a rule are kept by its
+// name.
 // Tests: StatisticsTests.
 
 import Policy
 import Session
 import Transport
 
-/// What has been counted of one rule, or of requests that no rule matched.
+/// The counts of one rule, or of requests that no rule matched.
 struct RuleStatistics: Sendable, Equatable {
-  /// Exchanges that ended as they should.
+  /// Exchanges that ended well.
   var done: UInt64 = 0
-  /// Bytes of clients, and bytes to them.
+  /// Bytes from clients, and bytes to them.
   var bytesIn: UInt64 = 0
   var bytesOut: UInt64 = 0
-  /// Those that did not, by the word of the log.
+  /// Exchanges that failed, by the word in the log.
   var failed: [String: UInt64] = [:]
   /// Responses and requests that passed although they violate the rule, and what a rule or pins that only report would
-  /// have refused, by the word of the log.
+  /// have refused, by the word in the log.
   var violations: [String: UInt64] = [:]
   var reports: [String: UInt64] = [:]
-  /// Milliseconds since 1970 of the last one; 0 where there was none.
+  /// When the last one ended, in milliseconds since 1970; 0 if there was none.
   var lastWallMilliseconds: Int64 = 0
 
   var total: UInt64 { done + failed.values.reduce(0, +) }
@@ -44,7 +45,7 @@ struct RuleStatistics: Sendable, Equatable {
 }
 
 extension NameAnswer {
-  /// The word by which it is counted.
+  /// The word it is counted under.
   var token: String {
     switch self {
     case .addresses: "found"
@@ -57,23 +58,24 @@ extension NameAnswer {
 
 /// The counters of one loop, or of all.
 struct Statistics: Sendable {
-  /// Of the rules in force, in their order; the first is of requests without one.
+  /// Of the rules in force, in their order; the first entry counts requests that no rule matched.
   private var inForce: [RuleStatistics] = []
   private var names: [String] = []
-  /// Of rules that were in force once.
+  /// Of rules that were in force before.
   private var retired: [String: RuleStatistics] = [:]
-  /// How long requests took from their head to their end, and tunnels.
+  /// How long requests took from head to end, and how long tunnels lasted.
   private(set) var requests = Histogram(.exchanges)
   private(set) var tunnels = Histogram(.tunnels)
-  /// How long a turn of the loop took: what everybody else waited.
+  /// How long a turn of the loop took: all others waited so long.
   private(set) var turns = Histogram(.exchanges)
   private(set) var retries: UInt64 = 0
   var clientsAccepted: UInt64 = 0
-  /// Clients whose connection went to another that held less than its share, and connections that could not even wait.
+  /// Clients whose connection went to another client that held less than its share, and connections that could not even
+  /// wait.
   var clientsDisplaced: UInt64 = 0
-  /// Connections of HTTP/2 that ended for a fault of the peer.
+  /// HTTP/2 connections that ended because of a fault of the peer.
   var http2Faults: UInt64 = 0
-  /// Requests and tunnels of clients that speak HTTP/2, and of upstreams that do; of all others it is HTTP/1.1.
+  /// Requests and tunnels of clients that speak HTTP/2, and of upstreams that do; all others use HTTP/1.1.
   private(set) var exchanges = Sides()
   private(set) var http2 = Sides()
   var clientsRefused: UInt64 = 0
@@ -81,13 +83,13 @@ struct Statistics: Sendable {
   var upstreamsReused: UInt64 = 0
   var handshakes: UInt64 = 0
   var resumptions: UInt64 = 0
-  /// Look-ups of names by what came of them, those answered from the cache among them.
+  /// Look-ups of names by their outcome, including those answered from the cache.
   private(set) var lookUps: [String: UInt64] = [:]
 
-  /// What there is just now, filled in when a copy is asked for.
+  /// The state of the moment, filled in when a copy is asked for.
   var gauges = Gauges()
 
-  /// Exchanges as each side sees them: those that had no upstream count on one side alone.
+  /// Exchanges as each side sees them: one without an upstream counts on one side only.
   struct Sides: Sendable, Equatable {
     var client: UInt64 = 0
     var upstream: UInt64 = 0
@@ -102,14 +104,15 @@ struct Statistics: Sendable {
     var clients = 0
     var tunnels = 0
     var idleUpstreams = 0
-    /// Requests that are open on connections of HTTP/2.
+    /// Open requests on HTTP/2 connections.
     var streams = 0
     var busyUpstreams = 0
   }
 
   init(_ policy: Policy) { take(policy) }
 
-  /// A copy that shares nothing with what the loop goes on to count: else the next request would find it shared, and copy it.
+  /// A copy that shares no storage with the running counters. Otherwise the next request would find them shared, and
+  /// copy them.
   var inOwnStorage: Statistics {
     var copy = self
     copy.inForce = inForce.map(\.inOwnStorage)
@@ -118,14 +121,14 @@ struct Statistics: Sendable {
     return copy
   }
 
-  /// From here exchanges are of the rules of `policy`.
+  /// From here on, exchanges count for the rules of `policy`.
   mutating func take(_ policy: Policy) {
     for (name, counts) in zip(names, inForce) { retired[name, default: RuleStatistics()].add(counts) }
     names = [Self.noRule] + policy.rules.map(\.name)
     inForce = names.map { retired.removeValue(forKey: $0) ?? RuleStatistics() }
   }
 
-  /// What stands for the name of a rule where none matched. No rule is called so.
+  /// Stands for the name of a rule if none matched. No rule has this name.
   static let noRule = ""
 
   mutating func note(_ record: borrowing ExchangeRecord, rule name: String?, isTunnel: Bool, microseconds: Int64) {
@@ -133,7 +136,7 @@ struct Statistics: Sendable {
     if index < names.count, names[index] == name ?? Self.noRule {
       Self.note(record, in: &inForce[index])
     } else {
-      // It began under a policy that is not in force any more.
+      // It began under a policy that is no longer in force.
       Self.note(record, in: &retired[name ?? Self.noRule, default: RuleStatistics()])
     }
     if isTunnel { tunnels.note(microseconds: microseconds) } else { requests.note(microseconds: microseconds) }
@@ -158,7 +161,7 @@ struct Statistics: Sendable {
 
   mutating func noteTurn(microseconds: Int64) { turns.note(microseconds: microseconds) }
 
-  /// Every name with what has been counted of it, in no order.
+  /// Every name with its counts, in no order.
   var rules: [String: RuleStatistics] {
     var all = retired
     for (name, counts) in zip(names, inForce) { all[name, default: RuleStatistics()].add(counts) }

@@ -1,21 +1,21 @@
-// Who has answered the watchdog. systemd hears of the daemon only while every loop turns: each is asked over its mailbox,
-// and it is the loop itself that answers.
+// The state of the watchdog. systemd hears of the daemon only while every loop turns: each loop is asked through its
+// mailbox, and the loop itself answers.
 //
-// A new round of questions begins only when the last is answered, so that the mailbox of a loop that hangs does not grow.
-// Pure: time and answers are handed in. Tests: WatchdogTests.
+// A new round begins only after the last one is answered, so the mailbox of a loop that hangs does not grow. Pure: time
+// and answers are handed in. Tests: WatchdogTests.
 
 struct Watchdog {
-  /// What is to be done now.
+  /// What to do now.
   enum Step: Equatable {
     /// Ask every worker.
     case ask
-    /// Come back after so many milliseconds, or with the next answer.
+    /// Come back after this many milliseconds, or with the next answer.
     case wait(milliseconds: Int64)
-    /// Nothing but an answer can change anything.
+    /// Only an answer can change anything.
     case waitForAnswers
   }
 
-  /// How a round of questions stands.
+  /// Whether every worker has answered in this round.
   enum Round { case open, complete }
 
   private let pauseMilliseconds: Int64
@@ -23,7 +23,8 @@ struct Watchdog {
   private var unanswered: Set<Int> = []
   private var nextRound: Int64
 
-  /// `limitMilliseconds` is how long systemd waits: half of it, as sd_watchdog_enabled(3) advises, leaves room for delays.
+  /// `limitMilliseconds`: how long systemd waits. Half of it, as sd_watchdog_enabled(3) advises, leaves room for
+  /// delays.
   init(limitMilliseconds: Int64, workers: Int, now: Int64) {
     pauseMilliseconds = max(1, limitMilliseconds / 2)
     self.workers = Set(0..<workers)
@@ -38,12 +39,12 @@ struct Watchdog {
     return workers.isEmpty ? .waitForAnswers : .ask
   }
 
-  /// The last answer of a round completes it: systemd may be told.
+  /// The last answer of a round completes it; systemd may then be told.
   mutating func answered(_ worker: Int) -> Round {
     unanswered.remove(worker) != nil && unanswered.isEmpty ? .complete : .open
   }
 
-  /// The worker has ended, as it was told to: the round goes on without it.
+  /// The worker has ended, as it was told to: the round continues without it.
   mutating func left(_ worker: Int) -> Round {
     workers.remove(worker)
     return answered(worker)

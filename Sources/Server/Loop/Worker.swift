@@ -1,14 +1,16 @@
-// One event loop: its poller, its timers, its buffers, and everything that is registered with them.
+// One event loop: its poller, its timers, its buffers, and everything registered with them.
 //
-// A worker is built inside its own thread and never leaves it. Others reach it through its mailbox alone. Everything
-// that has a descriptor or a timer has a slot; the number of the slot, with a generation, is the data of its epoll
-// registration, so that an event that was on its way when its descriptor was closed and reused finds nobody.
+// A worker is built inside its own thread and never leaves it. Others reach it only through its mailbox. Everything
+// that has a descriptor or a timer has a slot. The slot's number and its generation are the data of its epoll
+// registration: an event for a descriptor that was closed and reused in the meantime has an old generation, and is
+// dropped.
 
 import Bytes
 import Cache
 import HTTP2
 import History
 import Policy
+import Security
 import Session
 import Sharing
 import Synchronization
@@ -28,24 +30,25 @@ final class Worker {
     case probe(TunnelProbe)
     case http2(HTTP2Endpoint)
     case fetch(CacheFetch)
-    /// Accepting stopped for want of descriptors; its timer starts it again.
+    /// Accepting paused because no descriptors were left; its timer resumes it.
     case acceptPause
   }
 
-  /// Bytes read in one turn of a connection: one read takes a 64 KiB response with its head, and no connection keeps
-  /// the others waiting for more than some tens of microseconds.
+  /// Bytes read from a connection in one turn: one read is enough for a 64 KiB response with its head, and no
+  /// connection keeps the others waiting for more than some tens of microseconds.
   static let readBytes = 128 << 10
-  /// Connections taken in one turn, for the same reason.
+  /// Connections accepted in one turn, for the same reason.
   static let acceptsPerTurn = 16
-  /// Clients that are looked at again in one turn, because they have asked for more than their part of the turn before.
+  /// Clients served again in one turn after they asked for more than their part of the turn before.
   static let restingPerTurn = 16
-  /// How long the loop sleeps while only clients rest that the log is too slow for, in milliseconds.
+  /// How long the loop sleeps if only resting clients are left and the log is too slow for them, in milliseconds.
   static let logPauseMilliseconds: Int32 = 5
-  /// How long accepting rests where no descriptor was left, in milliseconds, unless one is freed before.
+  /// How long accepting pauses if no descriptor was left, in milliseconds, unless one is freed earlier.
   static let acceptPauseMilliseconds: Int64 = 100
 
-  /// How long a stop waits for the first request of a client that has just come, in milliseconds. Its connection was
-  /// accepted, and a client that loses a fresh connection does not try again as it does with a kept one (RFC 9112, 9.3.1).
+  /// How long a stop waits for the first request of a client that has just connected, in milliseconds. Its connection
+  /// was accepted, and a client that loses a fresh connection does not try again as it does with a kept one (RFC 9112,
+  /// 9.3.1).
   static let firstRequestMilliseconds: Int64 = 1000
 
   let index: Int
@@ -60,7 +63,7 @@ final class Worker {
   private var freeSlots: [Int] = []
   @exclusivity(unchecked) var destinations: DestinationTable
   @exclusivity(unchecked) var logLines = ByteBuffer()
-  /// Exchanges that are over, for the history.
+  /// Exchanges that have ended, for the history.
   @exclusivity(unchecked) var history = HistoryBatch()
   private var listenerSlots: [Int] = []
   private var acceptsPaused = false
@@ -70,10 +73,10 @@ final class Worker {
   var drainDeadline: Int64? = nil
   /// New requests are refused: the proxy has been drained, and others hold its listeners.
   private(set) var isRefusing = false
-  /// Until when those have time that came before.
+  /// How long requests that came earlier may still run.
   private var refusalDeadline: Int64? = nil
   private(set) var handsOver = false
-  /// How many tunnels the daemon was told are left; nil: not told yet.
+  /// The number of remaining tunnels last reported to the daemon; nil: not reported yet.
   var reportedTunnels: Int? = nil
   private(set) var awaitsFirstRequests = true
   private var firstRequestDeadline: Int64 = .max
@@ -86,40 +89,40 @@ final class Worker {
   @exclusivity(unchecked) var progress = ProgressSweep()
   var paths: NetworkPaths
   var owners = SocketOwners()
-  /// Connections that waited for a place are being given one.
+  /// Set while connections that waited for a place are being given one.
   var isAdmitting = false
-  /// Clients that left before they were known, and clients that could not be looked up.
+  /// Clients that left before they were identified, and clients that could not be looked up.
   var departures = RepeatedEvent()
   var unknowns = RepeatedEvent()
   /// Connectors that wait for the network to change, in order.
   var waiting: [Connector] = []
   let onlyDirect = [RouteState(.direct, security: nil)]
-  /// The routes of each rule of the policy in force; empty: straight.
+  /// The routes of each rule of the policy in force; empty: direct.
   var ruleRoutes: [[RouteState]] = []
   var routeStates: [Route: RouteState] = [:]
-  /// Clients of which bytes are to be read that no event will announce.
+  /// Clients that have bytes to read which no event will announce.
   @exclusivity(unchecked) private var again: [(slot: Int, generation: UInt32)] = []
-  /// Clients that have had their part of a turn and have more requests here, in order.
+  /// Clients that have used up their part of a turn and have sent more requests, in order.
   @exclusivity(unchecked) private var resting = RestingClients()
-  /// Requests of this turn that came right behind another of the same connection.
+  /// Requests of this turn that came right after another on the same connection.
   @exclusivity(unchecked) var pipelinedInTurn = 0
   /// See `heldIsShort`.
   @exclusivity(unchecked) private(set) var ampleHeldBytes: Int
-  /// Connections of HTTP/2 to which something happened in this turn.
+  /// HTTP/2 connections that something happened to in this turn.
   @exclusivity(unchecked) var unsettled: [HTTP2Endpoint] = []
-  let messages = MessageScratch()
+  let messages = MessageScratch(sha1: sha1)
   /// Peers that broke a limit of HTTP/2.
   var http2Faults = RepeatedEvent()
-  /// What goes on is held against a new policy.
+  /// Set while the open exchanges are checked against a new policy.
   var closing: DeniedClosing? = nil
-  /// Which connections are closed where a client has to give some back.
+  /// Which connections are closed when a client has to give some back.
   var idlest = IdlestClients()
 
   var policy: Policy { live.policy }
-  /// Whether somebody has to know who a client is: a rule, or what an operator said for a time.
+  /// Whether a rule, or a temporary rule of an operator, needs to know who a client is.
   var asksForClient: Bool { policy.asksForClient || workspace.temporary.asksForClient }
   var namesClients: Bool { policy.namesClients || workspace.temporary.asksForClient }
-  /// Whether a request has to be held against the store at all.
+  /// Whether a request has to be checked against the store at all.
   var storesAnswers: Bool { live.cache != nil || policy.mayRefuseToLoad }
   /// Seconds since 1970.
   var seconds: Int64 { workspace.wallMilliseconds / 1000 }
@@ -161,7 +164,7 @@ final class Worker {
 
   // MARK: The loop
 
-  /// Runs until it has been told to drain and has.
+  /// Runs until it is told to drain and has done so.
   func run() {
     while !finished {
       let count = poller.wait(
@@ -230,10 +233,10 @@ final class Worker {
     }
   }
 
-  /// How often what one connection causes at another is passed on within a turn: a request and its answer take two.
+  /// How many times within a turn one connection's effects on another are passed on: a request and its answer take two.
   private static let settlingRounds = 4
 
-  /// Once all else of the turn is done: what was written to streams leaves, and what happened to them is told.
+  /// Runs after the rest of the turn: sends what was written to streams, and reports what happened to them.
   private func settleHTTP2() {
     for _ in 0..<Self.settlingRounds where !unsettled.isEmpty {
       var round: [HTTP2Endpoint] = []
@@ -242,10 +245,10 @@ final class Worker {
     }
   }
 
-  /// Comes back to a client that has more requests here than one turn is for.
+  /// Comes back to a client that has sent more requests than fit one turn.
   func rest(_ slot: Int) { resting.append(slot, generations[slot]) }
 
-  /// Only while the log keeps up: most of those that rest are refused, and write nothing but lines.
+  /// Only while the log keeps up: most resting clients are refused, and their requests produce nothing but log lines.
   private func serveResting() {
     if shared.log.isBehind { return }
     for _ in 0..<min(resting.count, Self.restingPerTurn) {
@@ -327,10 +330,10 @@ final class Worker {
         if generations[slot] == generation, case .client(let conversation) = occupants[slot] {
           conversation.flightEnded(outcome, self)
         }
-        // It reads by now, or will not.
+        // By now the client reads it, or never will.
         release(Content.Reader(worker: index, slot: slot, generation: generation), from: outcome)
       case .ask(.closeDenied, let inquiry):
-        // One that goes on begins again, by the newer policy.
+        // A check in progress starts again, with the newer policy.
         closing = DeniedClosing(inquiries: (closing?.inquiries ?? []) + [inquiry], closed: closing?.closed ?? 0)
       case .ask(let question, let inquiry):
         shared.reports.post(.answered(worker: index, answer(question), inquiry: inquiry))
@@ -354,7 +357,7 @@ final class Worker {
     }
   }
 
-  /// From here requests are decided by `live`. What was opened under security policies that it does not have is closed.
+  /// From here on, `live` decides requests. What was opened under security policies that it does not have is closed.
   private func take(_ live: LivePolicy) {
     self.live = live
     ampleHeldBytes = Self.ampleHeldBytes(live.policy.configuration.limits)
@@ -408,19 +411,19 @@ final class Worker {
     poller.add(descriptor, interest, data: token(slot))
   }
 
-  /// The same of a stream, which may be carried by another connection.
+  /// The same for a stream, which another connection may carry.
   func watch(_ stream: ByteStream, _ current: inout Interest?, _ wanted: Interest?, _ slot: Int) {
     guard let carried = stream.carried else { return update(stream.descriptor, &current, wanted, slot) }
     carried.watch(wanted)
     current = wanted
   }
 
-  /// Changes what is registered from `current` to `wanted`; nil is nothing at all.
+  /// Changes the registration from `current` to `wanted`; nil means none.
   func update(_ descriptor: Descriptor, _ current: inout Interest?, _ wanted: Interest?, _ slot: Int) {
     if current == wanted { return }
     switch (current, wanted) {
     case (nil, let wanted?):
-      // Without memory for it nothing is registered, and the timers end what waits for it.
+      // Without memory for it, nothing is registered, and the timers end whatever waits for it.
       guard register(descriptor, wanted, slot) else { return }
     case (_, nil): poller.remove(descriptor)
     case (_, let wanted?): poller.modify(descriptor, wanted, data: token(slot))
@@ -450,12 +453,12 @@ final class Worker {
           pauseAccepting(retryAfter: Self.acceptPauseMilliseconds)
           return
         }
-      // Anything else befell that one connection, which is gone (accept(2), "Error handling").
+      // Any other error concerns only that one connection, which is gone (accept(2), "Error handling").
       }
     }
   }
 
-  /// Whoever took it has counted it. `identity`: whose it is, where that had to be known already.
+  /// The caller has already counted the connection. `identity`: whose it is, if that had to be known already.
   func welcome(_ connection: Accepted, of identity: Claimant? = nil) {
     statistics.clientsAccepted += 1
     clients += 1
@@ -468,7 +471,7 @@ final class Worker {
       conversation.close(self)
       return
     }
-    // Whoever connects usually has something to say: one look saves a turn.
+    // A client that connects has usually sent something already: one look saves a turn.
     conversation.begin(self)
   }
 
@@ -532,13 +535,13 @@ final class Worker {
   private func stopListening(_ listener: Listener) {
     switch listener.owner {
     case .loop:
-      // What the kernel has queued for it was promised an answer.
+      // The connections in the kernel's queue were promised an answer.
       while case .accepted(let connection) = listener.accept() {
         shared.connections.add(1, ordering: .relaxed)
         welcome(connection)
       }
       listener.descriptor.close()
-    // The queue outlives this process: whoever opened the socket starts the next one, which answers.
+    // The queue outlives this process: the opener of the socket starts the next one, which answers.
     case .other: poller.remove(listener.descriptor)
     }
   }
@@ -554,7 +557,7 @@ final class Worker {
     handOverRecords()
   }
 
-  /// What the log and the history get of this turn.
+  /// Hands this turn's lines to the log and its exchanges to the history.
   private func handOverRecords() {
     shared.log.submit(&logLines)
     shared.history.submit(&history)

@@ -1,12 +1,12 @@
-// What one loop does when the network is another.
+// What one loop does when the network changes.
 
 import Bytes
 import Policy
 import Transport
 
 extension Worker {
-  /// From here paths are others, and whoever waits tries again, in order. Once it has settled, kept connections that left
-  /// another way are closed, and exchanges whose address is gone end.
+  /// From here on, paths may differ, and waiting connectors try again, in order. Once the network has settled, kept
+  /// connections that left another way are closed, and exchanges whose address is gone end.
   func take(_ change: NetworkMonitor.Change) {
     paths.take(change.view)
     workspace.link = change.view.state.status
@@ -18,7 +18,7 @@ extension Worker {
   }
 
   private func endWhatIsLost() {
-    // What one of them does may close another.
+    // Ending one may close another.
     for slot in occupants.indices {
       switch occupants[slot] {
       case .upstream(let upstream) where upstream.owner == nil: if !stillLeads(upstream) { dropIdle(upstream) }
@@ -31,13 +31,13 @@ extension Worker {
     }
   }
 
-  /// Whether the connection comes from an address that this machine does not have any more.
+  /// Whether the connection comes from an address that this machine no longer has.
   func hasLost(_ descriptor: Descriptor) -> Bool {
     guard let state = paths.view?.state, let local = descriptor.localAddress else { return false }
     return !state.isAssigned(IPAddress(local))
   }
 
-  /// Whether the way of a kept connection is still the one to its peer. Looked at once after each change.
+  /// Whether a kept connection's path is still the one to its peer. Checked once after each change.
   func stillLeads(_ upstream: Upstream) -> Bool {
     if upstream.checkedAt == paths.generation { return true }
     guard paths.path(to: IPAddress(upstream.address), by: upstream.route.route.interface) == upstream.path,

@@ -1,9 +1,9 @@
-// Follows the network: what rtnetlink says of links, addresses and routes becomes a state, and each change of it is told
-// to all loops at once. A thread of its own, for what it asks of sysfs may take a while; nothing is polled.
+// Follows the network: turns rtnetlink's messages about links, addresses and routes into a state, and informs all loops
+// of each change at once. It has its own thread because reading sysfs may take a while. Nothing is polled.
 //
-// Messages are passed on to the loops at once, for what they remember of paths may be wrong by them; a burst of them is one
-// change (ChangeSettler), of which is told when it has settled. Where messages were lost, everything is asked for anew. A
-// change that does not show, of a route to somewhere or of a rule, is passed on too.
+// Messages are passed on to the loops at once, because the paths that they remember may now be wrong. A burst of
+// messages is one change (ChangeSettler), which is reported once it has settled. If messages were lost, everything is
+// asked for again. A change that does not show, of a route to somewhere or of a rule, is passed on too.
 
 import Bytes
 import Policy
@@ -16,9 +16,9 @@ final class NetworkMonitor: Sendable {
     let view: NetworkView
     /// false: more may follow at once, and addresses may come back.
     let isSettled: Bool
-    /// Whether links, addresses or the default route are; else only what lies behind them may be.
+    /// Whether links, addresses or the default route have changed. Otherwise only something beyond them may have.
     let shows: Bool
-    /// In words; empty where it does not show.
+    /// In words; empty if the change does not show.
     let reasons: String
   }
 
@@ -26,9 +26,9 @@ final class NetworkMonitor: Sendable {
     case named([String: ReachabilityStatus])
   }
 
-  /// What it was at the start; nil where the kernel cannot be asked.
+  /// The state at the start; nil if the kernel cannot be asked.
   let first: NetworkView?
-  /// Why it cannot.
+  /// Why the kernel cannot be asked.
   let fault: SystemError?
   private let mailbox = Mailbox<Message>()
 
@@ -54,7 +54,7 @@ final class NetworkMonitor: Sendable {
     }
   }
 
-  /// Other kinds were given to interfaces.
+  /// The operator has given other kinds to interfaces.
   func name(_ interfaces: [String: ReachabilityStatus]) { mailbox.post(.named(interfaces)) }
 }
 
@@ -70,12 +70,12 @@ public enum MachineAddresses {
 }
 
 private struct MonitorSockets: Sendable {
-  /// Room for messages that wait: some thousands of route changes.
+  /// Buffer for waiting messages: some thousands of route changes.
   static let receiveBytes: Int32 = 4 << 20
 
-  /// Where changes are told.
+  /// Reports changes.
   let changes: NetlinkSocket
-  /// Where questions are answered.
+  /// Answers questions.
   let questions: NetlinkSocket
 
   static func open() -> Result<MonitorSockets, SystemError> {
@@ -96,9 +96,10 @@ private struct MonitorSockets: Sendable {
   }
 }
 
-/// What is asked of the kernel, and of sysfs.
+/// The questions to the kernel and to sysfs.
 private struct NetworkReading: ~Copyable {
-  /// Dumps that are begun anew because something changed under them: more would go on for as long as the storm does.
+  /// How often a dump is repeated because something changed under it: more would go on for as long as a storm of
+  /// changes does.
   private static let mostDumps = 8
 
   private let sockets: MonitorSockets
@@ -112,7 +113,7 @@ private struct NetworkReading: ~Copyable {
     self.named = named
   }
 
-  /// Everything anew; nil where the kernel would not tell all of it in one piece.
+  /// Reads everything again; nil if the kernel did not deliver all of it consistently.
   mutating func readAll() -> NetworkState? {
     for _ in 0..<Self.mostDumps {
       var state = NetworkState()
@@ -124,15 +125,15 @@ private struct NetworkReading: ~Copyable {
     return nil
   }
 
-  /// Adds what no message says: kinds of links that have none, and where the default routes lead.
+  /// Adds what no message contains: kinds of links that have none, and where the default routes lead.
   mutating func complete(_ state: inout NetworkState) {
     for link in state.linksWithoutKind { state.kinds[link.index] = kind(of: link) }
     state.ipv4 = DefaultRoute(route(to: Self.publicIPv4))
     state.ipv6 = DefaultRoute(route(to: Self.publicIPv6))
   }
 
-  /// Addresses that nothing but a default route covers, on any machine that can be thought of: a.root-servers.net. Nothing is
-  /// sent to them.
+  /// Addresses that only a default route covers, on any conceivable machine: a.root-servers.net. Nothing is sent to
+  /// them.
   private static let publicIPv4 = IPAddress(ipv4: 0xc629_0004)
   private static let publicIPv6 = IPAddress(ipv6High: 0x2001_0503_ba3e_0000, low: 0x0000_0000_0002_0030)
 
@@ -141,8 +142,8 @@ private struct NetworkReading: ~Copyable {
     return sequence
   }
 
-  /// false where it has to be asked again: something changed under it, or was lost. It is read to its end all the same, for
-  /// the kernel begins no other before (EBUSY).
+  /// false if it has to be asked again: something changed under it, or was lost. It is read to its end all the same,
+  /// because the kernel begins no other before (EBUSY).
   private mutating func dump(into state: inout NetworkState, _ question: (UInt32) -> [UInt8]) -> Bool {
     let number = next()
     request.removeAll()
@@ -178,14 +179,14 @@ private struct NetworkReading: ~Copyable {
     return .unknown
   }
 
-  /// Longest `uevent` of a link in bytes; a few short lines.
+  /// The longest `uevent` of a link in bytes; it has a few short lines.
   private static let longestEvent = 4096
 
   private func kind(of link: Link) -> ReachabilityStatus {
     let directory = "/sys/class/net/\(link.name)"
     var deviceType: String? = nil
     var isWireless = false
-    // Of another network namespace, the same name would be another's.
+    // In another network namespace, the same name may belong to another link.
     if case .success(let index) = Files.read("\(directory)/ifindex", limit: 64),
       String(decoding: index, as: UTF8.self).prefix(while: \.isNumber) == "\(link.index)"
     {
@@ -204,7 +205,7 @@ private final class MonitorLoop {
   private let mailbox: Mailbox<NetworkMonitor.Message>
   private let publish: @Sendable (NetworkMonitor.Change) -> Void
   private var reading: NetworkReading
-  /// What has been told, and what is known since.
+  /// The state as last published, and as it is now.
   private var published: NetworkState
   private var state: NetworkState
   private var settler = ChangeSettler()
@@ -248,10 +249,10 @@ private final class MonitorLoop {
     }
   }
 
-  /// Datagrams that are taken before the clock is looked at again: a storm does not keep a change from being told.
+  /// How many datagrams are read before the clock is checked again: a storm does not delay the report of a change.
   private static let datagramsAtOnce = 64
 
-  /// Answers whether there is something to be passed on.
+  /// Returns whether there is something to pass on.
   private func takeChanges() -> Bool {
     var counts = false
     for _ in 0..<Self.datagramsAtOnce {
@@ -271,7 +272,7 @@ private final class MonitorLoop {
     return counts
   }
 
-  /// Datagrams that are thrown away at once: more than the buffer of the socket holds.
+  /// How many datagrams are thrown away at once: more than the buffer of the socket holds.
   private static let mostStale = 65_536
 
   private func passOn() {
@@ -282,10 +283,11 @@ private final class MonitorLoop {
 
   private func settle() {
     if isBehind {
-      // What waits is older than the answers will be; what comes meanwhile, too old or not, is heard after them.
+      // The waiting messages are older than the answers will be. Those that arrive meanwhile are read after the
+      // answers, too old or not.
       for _ in 0..<Self.mostStale where sockets.changes.receive(into: &datagram) != .nothing {}
       guard let whole = reading.readAll() else {
-        // A storm goes on: what was known stands until it has passed.
+        // A storm goes on: the previous state stays valid until it has passed.
         settler.noted(now: Clock.monotonic)
         return
       }

@@ -6,7 +6,7 @@ import Reachability
 import Transport
 
 extension NetworkState {
-  /// Whether the machine has the address, on whatever link, up or down.
+  /// Whether the machine has the address, on any link, up or down.
   func isAssigned(_ address: IPAddress) -> Bool {
     let address = address.mappedIPv4 ?? address
     return address.isLoopback || addresses.values.contains { $0.contains(address) }
@@ -20,11 +20,12 @@ extension NetworkState {
   }
 }
 
-/// Finds out how a host is reached, for the daemon's thread: its own questions to the kernel, beside those of the loops.
+/// Finds out how a host is reached, for the daemon's thread. It has its own questions to the kernel, besides those of
+/// the loops.
 struct HostReachability: ~Copyable {
   private var paths: NetworkPaths
-  /// What has been found out since the last change, of which the loops knew before: nobody is told of a path that they would
-  /// not take yet.
+  /// What has been found out since the last change. The loops got that change earlier, so no path is reported that they
+  /// would not use yet.
   private var known: [IPAddress: (path: NetworkPath, source: IPAddress?)] = [:]
 
   init(_ view: NetworkView?) {
@@ -38,8 +39,8 @@ struct HostReachability: ~Copyable {
     known = [:]
   }
 
-  /// Why a route cannot be taken on this network; nil where it can, or nothing is known. Where its parent has a name, or
-  /// it leads straight, only a look-up would tell the way: there the default route stands for it.
+  /// Why a route cannot be used on this network; nil if it can, or if that is unknown. If its parent has a name, or it
+  /// is direct, only a look-up would show the path, so the default route stands in.
   mutating func obstacle(of route: Route) -> String? {
     guard let state = paths.view?.state else { return nil }
     let words = route.links.map(\.rawValue).joined(separator: " or ")

@@ -1,5 +1,5 @@
-// What a loop knows of the network: links and addresses as the monitor tells them, and by what link each destination is
-// reached, which it asks the kernel once and remembers until something changes.
+// The network as a loop sees it: links and addresses from the monitor, and the link to each destination. The loop asks
+// the kernel for that once, and remembers it until something changes.
 
 import Bytes
 import Policy
@@ -21,13 +21,13 @@ final class NetworkView: Sendable {
   func index(of interface: String) -> Int32? { indices[interface] }
 }
 
-/// By what packets leave for an address.
+/// The way by which packets leave for an address.
 struct NetworkPath: Equatable {
   let status: ReachabilityStatus
-  /// Index of the interface; nil where it is not known.
+  /// Index of the interface; nil if unknown.
   let interface: Int32?
 
-  /// Whether the routing table says that they do not leave: the address is this machine's, or is routed to it.
+  /// Whether by the routing table they do not leave: the address is this machine's, or is routed to it.
   var leadsHome: Bool { interface == Link.loopbackIndex }
 
   static let loopback = NetworkPath(status: .wired, interface: nil)
@@ -37,7 +37,7 @@ struct NetworkPath: Equatable {
 
 /// The paths of one loop.
 struct NetworkPaths: ~Copyable {
-  /// Addresses that are remembered; at some 60 bytes each.
+  /// How many addresses are remembered, at some 60 bytes each.
   static let mostPaths = 4096
 
   private struct Key: Hashable {
@@ -45,13 +45,13 @@ struct NetworkPaths: ~Copyable {
     let interface: Int32?
   }
 
-  /// nil where the kernel cannot be asked: then nothing is known, and everything is tried.
+  /// nil if the kernel cannot be asked: then nothing is known, and everything is tried.
   private let socket: NetlinkSocket?
   private var paths: [Key: NetworkPath] = [:]
   private var sequence: UInt32 = 0
   private var request = ByteBuffer()
   private var answer = ByteBuffer()
-  /// nil before anything is known.
+  /// nil before the first report.
   private(set) var view: NetworkView?
   /// Counts the changes.
   private(set) var generation: UInt32 = 0
@@ -61,14 +61,15 @@ struct NetworkPaths: ~Copyable {
     self.view = view
   }
 
-  /// Something has changed: what was known of paths is not any more.
+  /// Something has changed: remembered paths are no longer valid.
   mutating func take(_ view: NetworkView) {
     self.view = view
     generation &+= 1
     paths.removeAll(keepingCapacity: true)
   }
 
-  /// By what packets leave for `address`, through `interface` where one is named. Asks the kernel at most once between changes.
+  /// The way by which packets leave for `address`, through `interface` if given. Asks the kernel at most once between
+  /// changes.
   mutating func path(to address: IPAddress, by interface: String? = nil) -> NetworkPath {
     if interface == nil, address.isLoopback { return .loopback }
     guard let view, socket != nil else { return .unknown }
@@ -85,19 +86,19 @@ struct NetworkPaths: ~Copyable {
     return found
   }
 
-  /// Whether a connection to `address` by `path` ends at this machine; nil where that is not known.
+  /// Whether a connection to `address` by `path` ends at this machine; nil if unknown.
   func isOwn(_ address: IPAddress, by path: NetworkPath) -> Bool? {
     path.leadsHome ? true : (view?.own ?? .unknown).contains(address)
   }
 
-  /// The path to an address, and the address that packets leave from, where either is known.
+  /// The path to an address, and the address that packets leave from, as far as known.
   mutating func describe(_ address: IPAddress) -> (NetworkPath, source: IPAddress?) {
     guard let view, let found = answer(for: address, nil) else { return (path(to: address), nil) }
     guard case .by(let index, let source, _) = found else { return (.none, nil) }
     return (NetworkPath(status: view.state.status(of: found), interface: index), source)
   }
 
-  /// A few microseconds: the kernel answers before the sending returns.
+  /// Takes a few microseconds: the kernel answers before the sending returns.
   private mutating func ask(_ address: IPAddress, _ interface: Int32?, _ state: NetworkState) -> NetworkPath {
     guard let found = answer(for: address, interface) else { return .unknown }
     let status = state.status(of: found)

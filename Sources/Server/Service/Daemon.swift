@@ -1,8 +1,8 @@
-// The daemon: opens what it listens on, starts a worker for each core, and answers signals.
+// The daemon: opens its listeners, starts a worker for each core, and handles signals.
 //
-// SIGHUP reads the configuration again, on this thread, and hands a new policy to the workers; with an error in it
-// nothing changes. SIGTERM drains: no new connections, requests under way finish, up to `timeouts.drain`. A second one
-// ends at once.
+// On SIGHUP, this thread reads the configuration again and hands the new policy to the workers. If it has an error,
+// nothing changes. On SIGTERM the daemon drains: it accepts no new connections, and open requests may finish, for
+// `timeouts.drain` at most. A second SIGTERM ends it at once.
 
 import Bytes
 import Policy
@@ -10,16 +10,16 @@ import Reachability
 import Session
 import Transport
 
-/// What the program gives the daemon to run with.
+/// What the program starts the daemon with.
 public struct DaemonSettings: Sendable {
   public let loaded: LoadedPolicy
   public let version: String
-  /// Reads the configuration again: the policy, or why there is none. It has said everything that is wrong.
+  /// Reads the configuration again: the policy, or why there is none. It has logged all mistakes itself.
   public let reload: @Sendable (LogWriter) -> Result<LoadedPolicy, ReloadFault>
   public let log: LogWriter
   let inherited: InheritedSockets
 
-  /// The socket for the admin API, where one was passed.
+  /// The socket for the admin API, if one was passed.
   public var inheritedAdmin: Descriptor? { inherited.admin }
   var policy: Policy { loaded.policy }
 
@@ -39,7 +39,7 @@ public struct DaemonSettings: Sendable {
 public struct ReloadFault: Error, Equatable, CustomStringConvertible {
   /// One sentence for each mistake; at least one.
   public let reasons: [String]
-  /// What they are, all together.
+  /// A summary of all of them.
   public let summary: String
 
   public init(_ reasons: [String], summary: String = "the configuration has errors") {
@@ -47,7 +47,7 @@ public struct ReloadFault: Error, Equatable, CustomStringConvertible {
     self.summary = summary
   }
 
-  /// The first, and how many more there are.
+  /// The first reason, and how many more there are.
   public var description: String {
     let first = reasons.first ?? "the configuration cannot be read"
     return reasons.count > 1 ? "\(first) (and \(reasons.count - 1) more)" : first
@@ -65,35 +65,35 @@ public final class Daemon: AdminHost {
   private let poller = Poller.open()
   private let shared: SharedState
   private var maker = LivePolicyMaker()
-  /// Workers that have yet to take over the policy of a reload.
+  /// Workers that have not yet adopted the policy of a reload.
   private var awaited = 0
   private(set) var state: DaemonState
   private var admin: AdminServer? = nil
-  /// When pins are looked at next, in the monotonic clock.
+  /// When pins are next checked, on the monotonic clock.
   private var nextPinWatch: Int64 = 0
-  /// What has been warned of since pins were looked at last.
+  /// The warnings logged at the last check of pins.
   private var pinWarnings: Set<String> = []
 
   /// How often the log warns of pins that expire, in milliseconds.
   private static let pinWatchMilliseconds: Int64 = 86_400_000
-  /// What the daemon's own descriptors are registered under.
+  /// The numbers that the daemon's own descriptors are registered under.
   private enum Data {
     static let signals: UInt64 = 0
     static let reports: UInt64 = 1
     static let events: UInt64 = 2
-    /// First of what the admin API listens on.
+    /// The first of the admin API's listeners.
     static let listeners: UInt64 = 16
   }
   private var service: ServiceManager
   private let monitor: NetworkMonitor
   private var hosts: HostReachability
-  /// For who watches the memory.
+  /// For the watch on memory pressure.
   private let cacheInForce: Locked<SharedCache?>
-  /// Once it stops: when the open tunnels are handed over; nil where nobody keeps them.
+  /// When it stops: how open tunnels are handed over; nil if they are not kept.
   private var keeping: TunnelKeeping? = nil
   private var handedOver = 0
 
-  /// Opens the listeners. Called before any thread is started, for threads inherit which signals are blocked.
+  /// Opens the listeners. Called before any thread starts, because threads inherit which signals are blocked.
   public init(_ settings: DaemonSettings, signals: Signals) throws(StartFailure) {
     self.settings = settings
     self.signals = signals
@@ -137,9 +137,9 @@ public final class Daemon: AdminHost {
       settings.policy.configuration.admin, passed: settings.inheritedAdmin, settings.log)
     state.metricsAddress = administration.metrics.map(Self.text)
     state.webAddress = administration.web.map(Self.text)
-    // Clients come as soon as the first loop runs, and may take every descriptor. Each loop has listeners of its own on the
-    // same ports: the kernel deals the connections out. Sockets that were passed have one queue each, which all loops take
-    // from: listeners beside them would take connections along when the process ends.
+    // Clients come as soon as the first loop runs, and may use up every descriptor, so all are opened before. Each loop
+    // has its own listeners on the same ports, and the kernel distributes the connections. Sockets that were passed
+    // have one queue each, shared by all loops: connections on further listeners would be lost when the process ends.
     var ends: [(poller: Descriptor, listeners: [Listener])] = []
     for index in 0..<workers {
       let shares = index == 0 || !inherited.isEmpty
@@ -174,7 +174,7 @@ public final class Daemon: AdminHost {
     return monitor
   }
 
-  /// The addresses that are listened on.
+  /// The addresses of the listeners.
   public var addresses: [String] { shared.listenAddresses.map(Self.text) }
 
   static func text(_ address: SocketAddress) -> String {
@@ -187,7 +187,7 @@ public final class Daemon: AdminHost {
       switch Listener.open(address, probes: true) {
       case .success(let listener): listeners.append(listener)
       case .failure(let error):
-        // A machine without IPv6 still has a proxy.
+        // A machine without IPv6 still gets a proxy.
         if error.isAddressMissing, addresses.count > 1 {
           log.event(.warning, "not listening on \(text(address)): \(error)")
           continue
@@ -199,7 +199,7 @@ public final class Daemon: AdminHost {
     return listeners
   }
 
-  /// What to do where an address cannot be listened on.
+  /// What to do if the daemon cannot listen on an address.
   private static func advice(_ address: SocketAddress, _ error: SystemError) -> String {
     if error.isDenial { return "; ports below 1024 need CAP_NET_BIND_SERVICE" }
     guard error.isInUse else { return "" }
@@ -225,7 +225,7 @@ public final class Daemon: AdminHost {
       cacheMilliseconds: dns.cacheMilliseconds)
   }
 
-  /// Runs until a signal has ended it.
+  /// Runs until a signal ends it.
   public func run() {
     let poller = Poller(poller)
     _ = poller.add(signals.descriptor, .read, data: Data.signals)
@@ -254,22 +254,22 @@ public final class Daemon: AdminHost {
         default: admin?.ready(readiness, poller)
         }
       }
-      // Last, for those who left before it came have left their places.
+      // Last, so that clients that have already left have freed their places.
       for caller in callers { admin?.accept(caller, poller) }
       admin?.expire(now: Clock.monotonic, poller)
     }
-    // A socket that was passed stays with who opened it.
+    // A socket that was passed belongs to its opener.
     if admin != nil, settings.inheritedAdmin == nil {
       LocalListener.remove(settings.policy.configuration.admin.socket)
     }
     shared.history.finish()
     settings.log.event(.info, TunnelKeeping.lastWords(handedOver))
     settings.log.flush()
-    // What has come whole is kept.
+    // Complete answers are kept.
     state.cache?.disk?.operate(milliseconds: Self.storeMilliseconds) { _ in }
   }
 
-  /// How long an end waits for answers that are being written to the disk.
+  /// How long the end waits for answers that are being written to the disk.
   private static let storeMilliseconds: Int32 = 3000
 
   private func waitMilliseconds() -> Int32 {
@@ -287,7 +287,7 @@ public final class Daemon: AdminHost {
     }
   }
 
-  /// Answers how many workers have drained.
+  /// Returns how many workers have drained.
   private func takeReports(_ poller: borrowing Poller) -> Int {
     var drained = 0
     for report in shared.reports.takeAll() {
@@ -312,7 +312,7 @@ public final class Daemon: AdminHost {
     return drained
   }
 
-  /// A reload is done when no worker decides by the policy before it any more.
+  /// A reload is done once no worker decides by the previous policy any more.
   private func notePolicyTaken() {
     awaited -= 1
     guard awaited == 0 else { return }
@@ -344,7 +344,7 @@ public final class Daemon: AdminHost {
     shared.drain(deadline: deadline, handsOver: keeping != nil)
   }
 
-  /// Once a day the log says what of the pins expires soon.
+  /// Once a day, logs which pins expire soon.
   private func watchPins() {
     guard Clock.monotonic >= nextPinWatch else { return }
     nextPinWatch = Clock.monotonic + Self.pinWatchMilliseconds
@@ -392,7 +392,7 @@ public final class Daemon: AdminHost {
     return nil
   }
 
-  /// The name of a host is known, or is not.
+  /// The look-up of a host's name has ended.
   private func lookedUp(_ host: String, _ answer: NameAnswer, inquiry: UInt64, _ poller: borrowing Poller) {
     guard var report = reachability(of: nil, inquiry: inquiry) else { return }
     report.destination = hosts.destination(host, answer)
@@ -403,7 +403,8 @@ public final class Daemon: AdminHost {
     if state.isDraining { return }
     let milliseconds = state.policy.configuration.timeouts.drainMilliseconds
     if settings.inherited.listeners.isEmpty { return stop(after: milliseconds) }
-    // Whoever holds the sockets starts the next daemon at the next connection: only one that goes on can stay drained.
+    // The owner of the sockets starts the next daemon at the next connection, so this one has to go on running to stay
+    // drained.
     state.isDraining = true
     settings.log.event(
       .info,
@@ -427,7 +428,7 @@ public final class Daemon: AdminHost {
       state.failedReloads += 1
       state.failure = ReloadFailure(wall: Clock.wall, reasons: found.reasons)
       service.reloadFailed(found.description)
-      // One that began earlier may still be on its way to the loops, and ends when they have it.
+      // An earlier reload may still be on its way to the loops; it ends when they have it.
       if awaited == 0 { service.reloadEnded() }
     }
     shared.events.post(
@@ -440,7 +441,7 @@ public final class Daemon: AdminHost {
     return fault.map { .failed($0) } ?? .done(warnings: warnings)
   }
 
-  /// Everything that can fail of a reload. What failed has been logged.
+  /// Every step of a reload that can fail. Failures have been logged.
   private func prepare(_ warnings: inout [String]) -> Result<(Policy, LivePolicy), ReloadFault> {
     let loaded: LoadedPolicy
     switch settings.reload(settings.log) {
@@ -486,13 +487,13 @@ public final class Daemon: AdminHost {
     shared.resolver.configure(Self.resolverSettings(policy))
     shared.quota.setLimit(policy.configuration.limits.connectionsPerHost, share: policy.configuration.limits.share)
     monitor.name(policy.configuration.reachability.interfaces)
-    // Before any loop asks again who its clients are.
+    // This comes before any loop asks again who its clients are.
     shared.clients.forget()
     for mailbox in shared.mailboxes { mailbox.post(.policy(live)) }
     awaited += shared.mailboxes.count
     shared.pins.keep(policy)
     state.policy = policy
-    // Another store has the directory from here on.
+    // From here on, the directory belongs to another store.
     if let old = state.cache, old !== live.cache { old.disk?.stop() }
     state.cache = live.cache
     let cache = live.cache

@@ -1,4 +1,4 @@
-// What the daemon knows of itself, for the admin API and the service manager.
+// The state of the daemon, for the admin API and the service manager.
 
 import Policy
 
@@ -7,7 +7,7 @@ struct DaemonState {
   let version: String
   let addresses: [String]
   let workers: Int
-  /// Where /metrics is served by TCP; nil: nowhere.
+  /// Where /metrics is served over TCP; nil: nowhere.
   var metricsAddress: String? = nil
   /// Where the dashboard is; nil: nowhere.
   var webAddress: String? = nil
@@ -22,9 +22,9 @@ struct DaemonState {
   var failure: ReloadFailure? = nil
   var reloads: UInt64 = 0
   var failedReloads: UInt64 = 0
-  /// nil where the kernel cannot be asked.
+  /// nil if the kernel cannot be asked.
   var network: NetworkView? = nil
-  /// Changes of it that showed.
+  /// Changes of the network that showed.
   var networkChanges = 0
   var isDraining = false
   var isStopping = false

@@ -1,22 +1,23 @@
-// What was opened before the daemon started: listening sockets, by systemd, which keeps them over a restart, so that no
-// connection attempt is lost, and tunnels, by the daemon before. Each is known by its name. Tests: Tests/EndToEndTests/test_service.py.
+// Sockets that were opened before the daemon started. systemd passes listening sockets and keeps them across a restart,
+// so no connection attempt is lost; tunnels come from the previous daemon. Each is identified by its name. Tests:
+// Tests/EndToEndTests/test_service.py.
 
 import Bytes
 import Policy
 import Transport
 
 public struct InheritedSockets: Sendable {
-  /// In the place of `[proxy] listen`, unless there are none.
+  /// These replace `[proxy] listen`, unless there are none.
   public let listeners: [Listener]
-  /// In the place of `[admin] socket`.
+  /// This replaces `[admin] socket`.
   public let admin: Descriptor?
-  /// Tunnels of the daemon before this one, packed as they were stored.
+  /// Tunnels of the previous daemon, packed as they were stored.
   let tunnels: [Descriptor]
 
   static let proxyNames = ["sallyport.socket", "proxy"]
   static let adminNames = ["sallyport-admin.socket", "admin"]
 
-  /// What a daemon that nobody passed a socket to has.
+  /// For a daemon that got no socket.
   public static let none = InheritedSockets(listeners: [], admin: nil, tunnels: [])
 
   private init(listeners: [Listener], admin: Descriptor?, tunnels: [Descriptor]) {
@@ -25,7 +26,7 @@ public struct InheritedSockets: Sendable {
     self.tunnels = tunnels
   }
 
-  /// Takes over what was passed: once, before the first thread.
+  /// Takes what was passed: once, before the first thread.
   public static func take() throws(StartFailure) -> InheritedSockets {
     let passed: [PassedSocket]
     switch Systemd.takeSockets() {
@@ -56,8 +57,8 @@ public struct InheritedSockets: Sendable {
     return InheritedSockets(listeners: listeners, admin: admin, tunnels: tunnels)
   }
 
-  /// Why these sockets may not be listened on under this configuration: as for `[proxy] listen`, what takes connections
-  /// from other machines has to be asked for twice.
+  /// Why the daemon may not listen on these sockets under this configuration. As for `[proxy] listen`, accepting
+  /// connections from other machines takes two settings.
   func fault(under proxy: ProxySettings) -> String? {
     if proxy.allowRemote, !proxy.credentials.isEmpty { return nil }
     let remote = listeners.first { !IPAddress($0.address).isLoopback }

@@ -1,6 +1,6 @@
-// What the daemon tells systemd: that it is ready, reloads and stops, how it fares, and that its loops turn.
+// The daemon's reports to systemd: that it is ready, reloads and stops, its state, and that its loops turn.
 //
-// Started by anything else, nobody listens. Times are local, as `systemctl status` shows them around this line.
+// Without systemd, no one receives them. Times are local, as `systemctl status` shows them around this line.
 // Tests: ServiceStatusTests, WatchdogTests, Tests/EndToEndTests/test_service.py.
 
 import Bytes
@@ -26,11 +26,11 @@ struct ServiceManager {
 
   mutating func reloadBegan() {
     isReloading = true
-    // Two equal times would be taken for one reload (sd_notify(3), RELOADING=1).
+    // systemd would take two equal times for one reload (sd_notify(3), RELOADING=1).
     Systemd.notify("RELOADING=1\nMONOTONIC_USEC=\(Systemd.monotonicMicroseconds)")
   }
 
-  /// The policy is in force from here; `reloadEnded` tells systemd when no loop decides by the one before.
+  /// The policy is in force from here on. `reloadEnded` informs systemd once no loop decides by the previous policy.
   mutating func reloaded(rules: Int) { status.reloaded(rules: rules, at: Self.time) }
 
   mutating func reloadFailed(_ fault: String) { status.reloadFailed(fault, at: Self.time) }
@@ -51,9 +51,10 @@ struct ServiceManager {
     Systemd.notify("STOPPING=1\nSTATUS=\(ServiceStatus.stopping(milliseconds: milliseconds))")
   }
 
-  /// How tunnels are handed to systemd for the next start, which is asked why it stops the service: one that is not started
-  /// again loses what it was given, without a line in the log, and its tunnels had better have the time for draining. Where
-  /// it cannot be asked, a restart is what a signal mostly means. nil: tunnels end with the daemon.
+  /// How tunnels are handed to systemd for the next start. systemd is asked why it stops the service: if the service is
+  /// not started again, it drops what it was given, without a line in the log, and tunnels are better given the time
+  /// for draining. If systemd cannot be asked, a restart is assumed, which is what a signal usually means. nil: tunnels
+  /// end with the daemon.
   func keepsTunnels() -> TunnelKeeping? {
     guard keepsDescriptors() else { return nil }
     let answer = Systemd.askOfService(milliseconds: Self.answerMilliseconds)
@@ -61,11 +62,12 @@ struct ServiceManager {
     return TunnelKeeping(workers: mailboxes.count, places: answer?.storePlaces ?? Systemd.storePlaces)
   }
 
-  /// Whether systemd keeps descriptors at all. It is tried, for before version 254 nothing says so.
+  /// Whether systemd keeps descriptors at all. This is tried out, because systemd does not announce it before version
+  /// 254.
   private func keepsDescriptors() -> Bool {
     guard case .success(let probe) = DescriptorParcel.pack([]) else { return false }
     defer { probe.receipt.close() }
-    // Under the name of the tunnels, of which none is stored yet: the next start would close one that was left there.
+    // Stored under the name of the tunnels, none of which is stored yet: if it stayed, the next start would close it.
     let isAsked = Systemd.store(probe.parcel, as: StoredTunnel.name)
     probe.parcel.close()
     guard isAsked, Systemd.waitUntilHeard(milliseconds: Self.answerMilliseconds), probe.isKept else { return false }
@@ -73,12 +75,12 @@ struct ServiceManager {
     return true
   }
 
-  /// How long systemd may take to note a message, in milliseconds: it is on the same machine, and clients wait.
+  /// How long systemd may take to process a message, in milliseconds: it is on the same machine, and clients wait.
   private static let answerMilliseconds: Int64 = 1000
 
   // MARK: The watchdog
 
-  /// Asks the workers where it is time to, and answers how long the daemon may wait, in milliseconds; -1 is for ever.
+  /// Asks the workers when it is time to, and returns how long the daemon may wait, in milliseconds; -1 is for ever.
   mutating func askWorkers() -> Int32 {
     let now = Clock.monotonic
     guard watchdog != nil else { return -1 }

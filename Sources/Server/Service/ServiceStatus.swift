@@ -1,4 +1,4 @@
-// What `systemctl status` says of the daemon: one line for a person.
+// The daemon's line in `systemctl status`, for a person.
 //
 //     127.0.0.1:3128, [::1]:3128; 12 rules; reloaded 2026-11-20 21:00:01
 //
@@ -13,15 +13,15 @@ struct ServiceStatus {
     case failed(at: String, because: String)
   }
 
-  /// More of a fault than this hides what stands behind it; the log has it whole.
+  /// A longer fault would hide what follows it; the log has all of it.
   static let longestFaultCharacters = 300
 
   private let addresses: [String]
   private var rules: Int
-  /// Since when the policy in force is in force.
+  /// Since when the policy is in force.
   private var policyTime: String
   private var reload = Reload.none
-  /// It goes on, and refuses every request.
+  /// It goes on running and refuses every request.
   private(set) var isDrained = false
 
   init(addresses: [String], rules: Int, at time: String) {
@@ -49,7 +49,7 @@ struct ServiceStatus {
     switch reload {
     case .none: return state
     case .done(let time): return "\(state); reloaded \(time)"
-    // What went wrong comes first: status lines are cut at the right.
+    // The failure comes first: status lines are cut at the right.
     case .failed(let time, let fault):
       return "reload failed \(time): \(fault); still the policy of \(policyTime); \(state)"
     }

@@ -1,10 +1,11 @@
-// The connections of a race to the addresses of one host: opens what `AddressRace` asks for, and reports what came of it.
+// The connections of a race to the addresses of one host: opens those that `AddressRace` asks for, and reports the
+// outcome.
 
 import Bytes
 import Transport
 import Upstream
 
-/// An address that may be connected to, and by what it is reached.
+/// An address that may be connected to, and the path to it.
 struct Candidate {
   let address: SocketAddress
   let path: NetworkPath
@@ -15,14 +16,14 @@ final class Line {
   let slot: Int
   let candidate: Candidate
   var stream: ByteStream
-  /// What is registered with the poller.
+  /// The interest registered with the poller.
   var interest: Interest?
   let begunAt: Int64
-  /// The ticket that the parent is shown.
+  /// The ticket for the parent.
   var token: [UInt8]? = nil
-  /// What a parent has said that is not for the proxy.
+  /// Bytes from a parent that are not for the proxy.
   var early = ByteBuffer()
-  /// What a parent has yet to be told.
+  /// Bytes still to be sent to a parent.
   var toParent = ByteBuffer()
 
   init(slot: Int, _ candidate: Candidate, _ descriptor: Descriptor, interest: Interest, at now: Int64) {
@@ -42,7 +43,7 @@ final class Line {
 }
 
 struct ConnectionRace {
-  /// Addresses of one name that are tried, so that a name with hundreds cannot make the proxy knock at all of them.
+  /// The most addresses of one name that are tried. A name with hundreds cannot make the proxy knock at all of them.
   static let longestCandidates = 16
 
   /// How a connection is opened.
@@ -75,7 +76,7 @@ struct ConnectionRace {
   let begunAt: Int64
   private var order: AddressRace
   private var attempts: [Attempt] = []
-  /// Why the last one failed.
+  /// Why the last attempt failed.
   private(set) var lastError: SystemError? = nil
 
   init(_ candidates: [Candidate], _ manner: Manner, at now: Int64, within milliseconds: Int64) {
@@ -93,7 +94,7 @@ struct ConnectionRace {
     proceed(order.timePassed(now: worker.now), for: connector, worker)
   }
 
-  /// The descriptor of `slot` is connected, or is not; nil: it has been given up.
+  /// The descriptor of `slot` is connected, or has failed; nil: the attempt was given up.
   mutating func ready(_ slot: Int, for connector: Connector, _ worker: Worker) -> Outcome? {
     guard let index = attempts.firstIndex(where: { $0.slot == slot }) else { return nil }
     let attempt = attempts.remove(at: index)
@@ -105,7 +106,7 @@ struct ConnectionRace {
     return proceed(order.failed(now: worker.now), for: connector, worker)
   }
 
-  /// Gives up the connections that come from addresses which this machine has lost.
+  /// Gives up attempts from addresses that this machine has lost.
   mutating func networkChanged(for connector: Connector, _ worker: Worker) -> Outcome {
     let lost = attempts.filter { worker.hasLost($0.descriptor) }
     attempts.removeAll { attempt in lost.contains { $0.slot == attempt.slot } }
@@ -113,7 +114,7 @@ struct ConnectionRace {
     return proceed(order.lost(lost.count, now: worker.now), for: connector, worker)
   }
 
-  /// Closes what has not won.
+  /// Closes the attempts that have not won.
   mutating func abandon(_ worker: Worker) {
     for attempt in attempts {
       attempt.descriptor.close()
@@ -141,7 +142,7 @@ struct ConnectionRace {
 
   private mutating func open(_ candidate: Candidate, for connector: Connector, _ worker: Worker) -> Opening {
     var opened = Outgoing.open(candidate.address, codePoint: manner.codePoint, interface: manner.interface)
-    // Each that is closed makes room for another try.
+    // Each connection that is closed makes room for another attempt.
     while case .failure(let error) = opened, error.isExhaustion, worker.closeIdleUpstreams() {
       opened = Outgoing.open(candidate.address, codePoint: manner.codePoint, interface: manner.interface)
     }

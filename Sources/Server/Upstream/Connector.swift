@@ -1,13 +1,13 @@
-// Finds an upstream for one exchange. The routes of its rule are tried in their order; on each: a place where connections
-// to a host are counted, the name, the addresses by which it can be reached, a race of connections, and what has to be
-// said on the one that wins (ConnectorSteps, ConnectorAddresses).
+// Finds an upstream for one exchange. The routes of its rule are tried in order. The steps on each: a place, if
+// connections to a host are counted; the name; the addresses that it can be reached by; a race of connections; and what
+// the winner has to send first (ConnectorSteps, ConnectorAddresses).
 //
-//   a route ─ place ─ kept connection? ─ name ─ paths ─ race ─ (TLS to the parent ─ parent) ─ (probe) ─ (TLS) ─ upstream
-//      ↑ the next one, where this one cannot be used or its connection fails; nothing of the request has left by then
+//  a route ─ place ─ kept connection? ─ name ─ paths ─ race ─ (TLS to the parent ─ parent) ─ (probe) ─ (TLS) ─ upstream
+//     ↑ the next one, if this one cannot be used or its connection fails; nothing of the request has left by then
 //
-// Where no route can be used for reasons of the network, and one of them says `unreachable = "wait"`, the connector waits
-// for the network to change, and begins again. Each address is held against `deny_addresses` and against the proxy's own
-// listeners before anything is sent to it, and the address that was judged is the address that is connected to.
+// If no route can be used because of the network, and one of them says `unreachable = "wait"`, the connector waits for
+// the network to change and begins again. Each address is checked against `deny_addresses` and against the proxy's own
+// listeners before anything is sent to it. The connection goes to the very address that was checked.
 
 import Bytes
 import Policy
@@ -19,50 +19,50 @@ import Transport
 import Upstream
 
 final class Connector {
-  /// What is under way.
+  /// The current step.
   enum Stage {
     case idle
-    /// Behind others for a place of `connections_per_host`.
+    /// Waits after others for a place of `connections_per_host`.
     case queued
-    /// For a connection that another one opens, and that may carry this request too.
+    /// Waits for a connection that another connector opens and that may carry this request too.
     case following
     case naming
     case racing(ConnectionRace)
     /// With an https parent.
     case parentHandshake(Line, OriginHandshake)
     case greeting(Line, ParentHandshake)
-    /// For a ticket that the parent is to be shown.
+    /// Waits for the ticket for the parent.
     case awaitingToken(Line, LookUp)
-    /// `line` nil: the probe was given this connector's own connection.
+    /// `line` nil: the probe uses this connector's own connection.
     case probing(Line?, Candidate, TunnelProbe)
     case handshake(Line, OriginHandshake)
-    /// For the network to change.
+    /// Waits for the network to change.
     case waiting
   }
 
   /// Why a route was not taken.
   enum Cause: Equatable {
-    /// It cannot be used on this network.
+    /// The route cannot be used on this network.
     case unusable
-    /// It was tried.
+    /// The route was tried.
     case failed
-    /// It was tried, and its parent is not to be tried again at once.
+    /// The route was tried, and its parent is not to be tried again at once.
     case dead
-    /// Its parent, which took the connection, has said nothing of the destination since then.
+    /// The parent took the connection and has sent nothing about the destination since then.
     case silent(since: Int64)
-    /// That is the answer, whatever other routes there are.
+    /// The failure is the answer, whatever other routes there are.
     case final
   }
 
-  /// Has the timer of the whole.
+  /// Its timer is that of the whole connector.
   let slot: Int
-  /// Where to, by the route that is being tried.
+  /// The destination, by the route that is being tried.
   private(set) var destination: Destination
   var conversation: Conversation?
   let policy: Policy
   private(set) lazy var timeouts = policy.timeouts(of: rule)
   let rule: Int?
-  /// By what security policy the destination of a tunnel is to be verified before it is opened.
+  /// The security policy that the destination of a tunnel has to satisfy before the tunnel opens.
   let verification: OriginSecurity?
   var isVerified = false
   var stage = Stage.idle
@@ -70,31 +70,31 @@ final class Connector {
   var begunAt: Int64
   /// When the parent was asked for the destination.
   var greetedAt: Int64 = 0
-  /// The tries of this connector at a parent that asks for Digest; nil: none has been asked for it.
+  /// This connector's Digest attempts at a parent; nil: no parent has asked for Digest.
   var attempts: DigestAttempts? = nil
   /// A connection that another exchange gave up for this one.
   var reserved: Upstream? = nil
   let isTunnel: Bool
-  /// What the destination may be spoken to by, the better first.
+  /// The protocols that may be used with the destination, the preferred one first.
   let protocols: [HTTPProtocol]
   private let needsFresh: Bool
-  /// What the packets of the connection are marked with.
+  /// The mark for the packets of the connection.
   let codePoint: UInt8
   let allowsCellular: Bool
   private let listed: [RouteState]
   private var choice: RouteChoice<UpstreamFailure>
   private var hasPlace = false
-  /// It counts among those that open a connection.
+  /// Whether it counts as one that opens a connection.
   private var isOpening = false
   private var hasFollowed = false
-  /// It has been said that it waits.
+  /// Whether its wait has been reported.
   private var hasTold = false
-  /// Whose the places are that it takes; nil where none are counted.
+  /// The owner of the places that it occupies; nil if none are counted.
   private let identity: Claimant?
-  /// What is being asked of the resolver.
+  /// The look-up in progress at the resolver.
   var lookUp: Resolver.LookUp? = nil
 
-  /// `fresh`: no kept connection will do.
+  /// `fresh`: no kept connection may be used.
   init(
     _ destination: Destination, by routes: [RouteState], for conversation: Conversation, rule: Int?, fresh: Bool,
     isTunnel: Bool, verifying verification: OriginSecurity?, _ policy: Policy, _ worker: Worker
@@ -119,11 +119,11 @@ final class Connector {
   }
 
   var route: RouteState { listed[choice.route] }
-  /// Where connections lead by the route that is being tried: to a parent that takes requests, else to the destination.
+  /// Where connections of the current route lead: to a parent that accepts requests, or else to the destination.
   var carrier: Destination { destination.carrier(isTunnel: isTunnel) }
-  /// What is looked up and connected to.
+  /// The host that is looked up and connected to.
   var target: Destination { route.parent ?? destination }
-  /// How errors name it.
+  /// Its name in errors.
   var place: String { route.place ?? "\(destination.name) port \(destination.port)" }
 
   // MARK: Routes
@@ -156,7 +156,7 @@ final class Connector {
     enter(identity, worker)
   }
 
-  /// The route that is being tried will not do.
+  /// The current route cannot be used.
   func routeFailed(_ failure: UpstreamFailure, _ cause: Cause, _ worker: Worker) {
     guard conversation != nil else { return }
     leaveRoute(worker)
@@ -178,7 +178,7 @@ final class Connector {
     follow(choice.failed(failure, verdict, now: worker.now), worker)
   }
 
-  /// How long others need not look at a parent that cannot be used, in milliseconds, unless the network changes before.
+  /// How long others skip a parent that cannot be used, in milliseconds, unless the network changes earlier.
   private static let outMilliseconds: Int64 = 1000
 
   private func noteOut(_ cause: Cause, _ worker: Worker) {
@@ -229,8 +229,8 @@ final class Connector {
     conversation?.tellOfWait(state, destination.name, reason: reason, milliseconds: waited, worker)
   }
 
-  /// The client has ended its side. It may only have said all it has to say, and then it is told; but what it asked for must
-  /// not be done long after it has given up.
+  /// The client has ended its side. It may only have nothing more to send; then it gets an answer. But its request must
+  /// not be carried out long after it has given up.
   func clientEnded(_ worker: Worker) {
     guard case .waiting = stage else { return }
     tellOfWait(.left, worker)
@@ -238,7 +238,7 @@ final class Connector {
     fail(UpstreamFailure(.notReachable, detail), by: nil, worker)
   }
 
-  /// The network is another: whoever waits begins again, and what comes from an address that is gone is given up.
+  /// The network has changed: a connector that waits begins again, and connections from lost addresses are given up.
   func networkChanged(_ worker: Worker) {
     settling(worker) {
       switch stage {
@@ -269,7 +269,7 @@ final class Connector {
     }
     stage = .queued
     setTimer(worker.now + timeouts.responseHeaderMilliseconds, worker)
-    // Kept connections that nobody uses give way. Those that are kept later see who waits.
+    // Kept connections that are idle give way. Those that are kept later see the waiters.
     for mailbox in worker.shared.mailboxes {
       mailbox.post(.yieldIdle(carrier.place))
       if let yields { mailbox.post(.yieldPlace(carrier.place, yields)) }
@@ -281,20 +281,20 @@ final class Connector {
       worker: worker.index, slot: slot, generation: worker.generation(slot), identity: identity)
   }
 
-  /// Whether a connection that has become free serves this exchange.
+  /// Whether a connection that has become free can serve this exchange.
   func canUse(_ upstream: Upstream, _ worker: Worker) -> Bool {
     !needsFresh && upstream.destination === carrier
       && (upstream.destination.isParent || denial(of: upstream.address, by: upstream.path, worker) == nil)
   }
 
-  /// What forbids connecting to the address; nil: nothing.
+  /// The entry that forbids connecting to the address; nil: none.
   func denial(of address: SocketAddress, by path: NetworkPath, _ worker: Worker) -> AddressMatch? {
     policy.denyingBlock(IPAddress(address), rule: rule) { worker.paths.isOwn($0, by: path) }
   }
 
   private func mayRely(_ worker: Worker) -> Bool { carrier.security?.mayRely(at: worker.seconds) ?? true }
 
-  /// The turn has come: a place, or a connection with its place.
+  /// Its turn has come: it gets a place, or a connection with its place.
   func placeGranted(_ worker: Worker) {
     settling(worker) {
       stage = .idle
@@ -320,7 +320,7 @@ final class Connector {
     }
   }
 
-  /// A kept connection saves all that follows. The conversation has looked by the first route already.
+  /// A kept connection saves all later steps. The conversation has already looked by the first route.
   private func findKept(_ worker: Worker) {
     guard !needsFresh, choice.isLater || hasFollowed || !carrier.endpoints.isEmpty, let conversation,
       let kept = worker.takeKept(
@@ -345,7 +345,7 @@ final class Connector {
     }
   }
 
-  /// The connection that was waited for is there, or is not.
+  /// The connection that it waited for is open, or has failed.
   func goOnAlone(_ worker: Worker) {
     if case .queued = stage {
       // A stream needs no place.
@@ -370,7 +370,7 @@ final class Connector {
     if case .queued = stage { carrier === destination } else { false }
   }
 
-  /// What was being opened is open, or has failed: whoever waits goes on.
+  /// The connection that was being opened is open, or has failed: the waiters continue.
   private func endOpening(_ worker: Worker) {
     if !isOpening { return }
     isOpening = false
@@ -395,7 +395,7 @@ final class Connector {
       case .parentHandshake(let line, let tls): proceedWithParent(line, tls, worker)
       case .greeting(let line, let talk): hear(line, talk, worker)
       case .handshake(let line, let tls): proceed(line, tls, worker)
-      // What the server says before the tunnel is granted waits.
+      // Bytes that the server sends before the tunnel is granted wait.
       case .probing(let line?, _, _), .awaitingToken(let line, _):
         worker.update(line.stream.descriptor, &line.interest, nil, line.slot)
       case .idle, .queued, .following, .naming, .probing, .waiting: break
@@ -430,7 +430,7 @@ final class Connector {
   }
 
   func timerFired(_ worker: Worker) {
-    // The timer of whoever had the slot before, taken from the wheel in the same turn.
+    // This timer belonged to the previous occupant of the slot; it was taken from the wheel in the same turn.
     if worker.now < timerDue { return }
     settling(worker) { passTime(worker) }
   }
@@ -477,7 +477,7 @@ final class Connector {
     worker.timers.set(slot, due)
   }
 
-  /// An event of its own: afterwards the conversation looks at what it has to do next.
+  /// Runs as an event of its own: afterwards the conversation checks what to do next.
   func settling(_ worker: Worker, _ body: () -> Void) {
     let conversation = self.conversation
     body()
@@ -486,12 +486,12 @@ final class Connector {
 
   // MARK: Ends
 
-  /// The connection is there.
+  /// The connection is open.
   func deliver(_ line: Line, after tls: OriginHandshake? = nil, _ worker: Worker) {
     guard let conversation else { return }
     stage = .idle
     let upstream = worker.adopt(line, carrier, by: route)
-    // Of a server that was not offered h2 nothing is known.
+    // A server that was not offered h2 has shown nothing about it.
     if let tls, protocols.contains(.http2) { carrier.opening.agreed(isShared: tls.stream.negotiatedProtocol == .http2) }
     worker.update(upstream.descriptor, &upstream.interest, .read, upstream.slot)
     upstream.holdsPlace = hasPlace
@@ -504,7 +504,7 @@ final class Connector {
     if route.parent != nil { worker.shared.health.succeeded(route.route, now: worker.now) }
     if choice.hasWaited { tellOfWait(.resumed, worker) }
     if tls?.stream.negotiatedProtocol == .http2 {
-      // Before those that wait for it go on.
+      // This comes before its waiters continue.
       guard let endpoint = worker.multiplex(upstream, for: conversation) else {
         worker.close(upstream)
         return fail(UpstreamFailure(.tlsFailed, "\(place): no memory for HTTP/2."), by: nil, worker)
@@ -519,13 +519,13 @@ final class Connector {
 
   private func fail(_ failure: UpstreamFailure, by route: Route?, _ worker: Worker) {
     guard let conversation else { return }
-    // Where a parent failed, its route is what an operator looks for.
+    // If a parent failed, its route is what an operator looks for.
     if let route, route.parent != nil { conversation.session.exchange.noteRefused(route: route.name) }
     cancel(worker)
     conversation.connectFailed(failure, worker)
   }
 
-  /// Gives up what is under way; nobody is told.
+  /// Gives up the current step without reporting anything.
   func cancel(_ worker: Worker) {
     leaveRoute(worker)
     guard conversation != nil else { return }
@@ -533,7 +533,7 @@ final class Connector {
     worker.vacate(slot)
   }
 
-  /// The exchange has gone.
+  /// The exchange is gone.
   func abandon(_ worker: Worker) {
     if case .waiting = stage { tellOfWait(.left, worker) }
     cancel(worker)
@@ -563,12 +563,12 @@ final class Connector {
     hasPlace = false
     if let reserved {
       self.reserved = nil
-      // Its place comes with the message that is on its way, which finds nobody here that waits, and gives it back.
+      // A message with its place is on its way. It finds no waiter here and gives the place back.
       if !reserved.isClosed { worker.close(reserved, leavesPlace: false) }
     }
   }
 
-  /// Whether a place that was granted is still waited for.
+  /// Whether it still waits for a place that was granted.
   func awaits(_ place: ConnectionQuota.Place) -> Bool {
     if case .queued = stage { carrier.place == place } else { false }
   }

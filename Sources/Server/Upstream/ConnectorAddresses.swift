@@ -1,5 +1,5 @@
-// The part of a connector that finds addresses: the name, and of each address whether it may be connected to and by what
-// it is reached.
+// The part of a connector that finds addresses: it resolves the name, and decides for each address whether it may be
+// connected to and by which path.
 
 import Bytes
 import Policy
@@ -39,7 +39,7 @@ extension Connector {
     lookUp = nil
     conversation?.noteNameTime(worker.now - begunAt)
     let name = target.name
-    // Without a network there is nobody to ask, which says nothing of the name.
+    // Without a network there is no resolver to ask, so this says nothing about the name.
     let cause: Cause = worker.paths.view?.state.status == .notReachable ? .unusable : .failed
     switch answer {
     case .addresses(let addresses, let valid):
@@ -94,7 +94,7 @@ extension Connector {
     go(on: race, outcome, worker)
   }
 
-  /// Why the route does not hold by this path; nil where it does.
+  /// Why the route cannot be used by this path; nil if it can.
   private func unusable(_ path: NetworkPath, _ address: IPAddress) -> UpstreamFailure? {
     let name = route.route.name == Route.direct.name ? "" : " by route '\(route.route.name)'"
     let what = route.place ?? "\(destination.name)\(name)"
@@ -115,7 +115,8 @@ extension Connector {
     return nil
   }
 
-  /// A listener on all addresses is met on any address of this machine; loopback is known, others show when connected.
+  /// A listener on all addresses is reached by any address of this machine. Loopback is known beforehand, others show
+  /// once connected.
   private func isOwnListener(_ candidate: SocketAddress, _ worker: Worker) -> Bool {
     for listener in worker.shared.listenAddresses where listener.port == candidate.port {
       let own = IPAddress(listener)

@@ -1,5 +1,5 @@
-// What has to be said on a connection before it leads to the destination: TLS with the parent, what opens the way through
-// it, the probe of a tunnel that is verified, and TLS with the destination itself.
+// What is sent on a connection before it leads to the destination: TLS with the parent, the request that opens the way
+// through it, the probe of a tunnel that is verified, and TLS with the destination itself.
 
 import Bytes
 import HTTP1
@@ -45,8 +45,8 @@ extension Connector {
     return comesFromItself(line)
   }
 
-  /// Whether both ends have one address, as on a connection of a machine with itself. Seen even where the address came to
-  /// the machine a moment ago.
+  /// Whether both ends have the same address, as in a connection of a machine to itself. This finds even an address
+  /// that the machine got a moment ago.
   private func comesFromItself(_ line: Line) -> Bool {
     line.stream.descriptor.localAddress.map { IPAddress($0) == IPAddress(line.address) } ?? false
   }
@@ -68,7 +68,7 @@ extension Connector {
     }
   }
 
-  /// Says what opens the way to the destination, where the parent has to be told before a request comes.
+  /// Opens the way to the destination, if the parent needs that before a request.
   private func greet(_ line: Line, _ worker: Worker) {
     if let parent = route.route.parent, let client = parent.kerberos, line.token == nil {
       return askForToken(client, parent, line, worker)
@@ -86,7 +86,7 @@ extension Connector {
     hear(line, talk, worker)
   }
 
-  /// The connection is there before the ticket is asked for: one that the parent refuses costs none.
+  /// The ticket is asked for once the connection is open: a connection that the parent refuses then costs no ticket.
   private func askForToken(_ client: KerberosClient, _ parent: Route.Parent, _ line: Line, _ worker: Worker) {
     let request = LookUp()
     stage = .awaitingToken(line, request)
@@ -101,7 +101,7 @@ extension Connector {
 
   func tokenMade(_ outcome: TokenMint.Outcome, for request: LookUp, _ worker: Worker) {
     settling(worker) {
-      // Another may be waited for by now.
+      // It may wait for another one by now.
       guard case .awaitingToken(let line, let awaited) = stage, awaited === request else { return }
       setTimer(.max, worker)
       switch outcome {
@@ -117,7 +117,7 @@ extension Connector {
     }
   }
 
-  /// The credentials for CONNECT to the destination, where a nonce of the parent is known.
+  /// The credentials for CONNECT to the destination, once a nonce of the parent is known.
   private func authorization(_ worker: Worker) -> [UInt8]? {
     guard attempts != nil else { return nil }
     let host = String(decoding: destination.host, as: UTF8.self)
@@ -127,7 +127,7 @@ extension Connector {
       method: Array("CONNECT".utf8), target: Array(authority.utf8), &worker.workspace.nonces)
   }
 
-  /// A parent has asked for credentials by `lines`. Whether `talk` goes on.
+  /// A parent has asked for credentials with `lines`. Returns whether `talk` goes on.
   private func answerChallenge(
     _ lines: [[UInt8]], isKept: Bool, _ line: Line, _ talk: inout ParentHandshake, _ worker: Worker
   ) -> Bool {
@@ -145,7 +145,7 @@ extension Connector {
     return true
   }
 
-  /// On a new connection to the same address.
+  /// Asks on a new connection to the same address.
   private func askElsewhere(_ line: Line, _ worker: Worker) {
     let candidate = line.candidate
     stage = .idle
@@ -153,10 +153,10 @@ extension Connector {
     race([candidate], worker)
   }
 
-  /// Bytes that are read of a parent's answer at once.
+  /// The size of a read of a parent's answer.
   private static let answerBytes = 4 << 10
 
-  /// Says what there is to say and hears the answer, as far as both go at once.
+  /// Sends and reads as far as both go at once.
   func hear(_ line: Line, _ talk: ParentHandshake, _ worker: Worker) {
     var talk = talk
     while true {
@@ -234,7 +234,7 @@ extension Connector {
     probe.start(for: self, over: line, worker)
   }
 
-  /// The probe that this connector waits for is over.
+  /// The probe that this connector waits for has ended.
   func probed(_ outcome: TunnelProbe.Outcome, _ worker: Worker) {
     settling(worker) {
       guard case .probing(let line, let candidate, _) = stage else { return }
@@ -311,7 +311,7 @@ extension Connector {
     }
   }
 
-  /// The rule's `protocols` leave no way.
+  /// The rule's `protocols` leave none to use.
   private func refuseProtocol(_ why: String, seen: String, _ worker: Worker) {
     let expected = (policy.protocols(of: rule)).map(\.rawValue).joined(separator: " or ")
     let detail = "\(destination.name) port \(destination.port) is to be spoken to by \(expected): \(why)."

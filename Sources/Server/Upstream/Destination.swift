@@ -1,8 +1,8 @@
-// Where requests go, and the connections to it that are kept for the next one.
+// The destinations of requests, and the connections to them that are kept for the next request.
 //
-// A destination is a host as it was asked for, a port, the security policy under which it is spoken to, if any, and the
-// route that leads there: no request rides on a connection that another policy opened, or that takes another way. It lives
-// as long as something uses it: an exchange, or a kept connection. What is asked for every request, finding it, allocates
+// A destination is a host as it was asked for, a port, its security policy, if any, and the route that leads there. So
+// no request uses a connection that was opened under another policy or goes another way. A destination lives as long as
+// something uses it: an exchange, or a kept connection. Each request has to find its destination, so that allocates
 // nothing.
 
 import Bytes
@@ -12,8 +12,8 @@ import Sharing
 import Transport
 import Upstream
 
-/// A host and port under one security policy: what a verdict on its certificate holds for. Two policies are the same where
-/// they are one object.
+/// A host and port under one security policy: the scope of a verdict on its certificate. Two policies are equal if they
+/// are one object.
 struct OriginKey: Hashable {
   let host: [UInt8]
   let port: UInt16
@@ -36,19 +36,19 @@ extension TLSSession: Resumable {}
 final class Destination {
   let host: [UInt8]
   let port: UInt16
-  /// nil: no TLS is spoken.
+  /// nil: without TLS.
   let security: OriginSecurity?
-  /// Set where the host is a literal address.
+  /// Set if the host is a literal address.
   let literal: IPAddress?
   /// nil for a parent proxy, which belongs to its route.
   let via: RouteState?
-  /// Kept connections, the one used last at the end.
+  /// Kept connections; the last one was used most recently.
   var idle: [Upstream] = []
-  /// Connections that carry the streams of many exchanges, as long as they take more.
+  /// Connections that carry the streams of many exchanges and still accept more.
   var endpoints: [HTTP2Endpoint] = []
-  /// Who opens a connection to it that may be one for all, and who waits for what comes of that.
+  /// Who opens a connection that may serve everyone, and who waits for it.
   var opening = SharedOpening<Connector>()
-  /// What the name came to, and until when it holds.
+  /// The addresses of the name, and how long they are valid.
   var addresses: [SocketAddress] = []
   var validUntil: Int64 = 0
   /// Exchanges and connections that refer to it.
@@ -66,7 +66,7 @@ final class Destination {
     self.hash = hash
   }
 
-  /// A parent, which no table holds.
+  /// A parent, which is in no table.
   init(_ host: CanonicalHost, port: UInt16, _ security: OriginSecurity?) {
     self.host = host.bytes
     self.port = port
@@ -77,10 +77,10 @@ final class Destination {
   }
 
   var isParent: Bool { via == nil }
-  /// nil where no TLS is spoken.
+  /// nil without TLS.
   var key: OriginKey? { security.map { OriginKey(host: host, port: port, security: $0) } }
 
-  /// Where its connections lead and are kept: to the parent, where that takes requests in absolute-form.
+  /// Where its connections lead and are kept: at the parent, if that accepts requests in absolute-form.
   func carrier(isTunnel: Bool) -> Destination {
     guard security == nil, !isTunnel, let via, via.takesAbsoluteForm, let parent = via.parent else { return self }
     return parent
@@ -95,12 +95,12 @@ final class Destination {
 struct DestinationTable {
   private var slots: [Destination?] = Array(repeating: nil, count: 64)
   private var count = 0
-  /// Clients choose the names, so that the hash is theirs to guess without it.
+  /// Clients choose the names, so without a seed they could guess the hash.
   private let seed: UInt64
 
   init(seed: UInt64) { self.seed = seed }
 
-  /// Finds or makes the destination, and counts one more use of it.
+  /// Finds or makes the destination, and counts one more use.
   mutating func acquire(
     _ host: CanonicalHost, port: UInt16, _ security: OriginSecurity?, via: RouteState
   ) -> Destination {
@@ -124,10 +124,10 @@ struct DestinationTable {
 
   func forEach(_ body: (Destination) -> Void) { for case .some(let destination) in slots { body(destination) } }
 
-  /// Another user of a destination that is in use.
+  /// Counts another use of a destination in use.
   func retain(_ destination: Destination) { if !destination.isParent { destination.uses += 1 } }
 
-  /// One use less; the last one takes it out of the table.
+  /// Counts one use less; the last one removes it from the table.
   mutating func release(_ destination: Destination, now: Int64) {
     if destination.isParent { return }
     destination.uses -= 1
@@ -151,7 +151,7 @@ struct DestinationTable {
     slots[slot] = destination
   }
 
-  /// Closes the gap behind the one that goes, so that no search stops early.
+  /// Closes the gap after the removed entry, so that no search stops early.
   private mutating func remove(_ destination: Destination) {
     let mask = slots.count - 1
     var gap = Int(truncatingIfNeeded: destination.hash) & mask
@@ -181,44 +181,44 @@ struct DestinationTable {
   }
 }
 
-/// A connection to a destination: of one exchange, or kept.
+/// A connection to a destination: used by one exchange, or kept.
 final class Upstream {
   let slot: Int
   let stream: ByteStream
   let address: SocketAddress
   let destination: Destination
   let route: RouteState
-  /// By what it left this machine when it was opened.
+  /// The path by which it left this machine when it was opened.
   let path: NetworkPath
-  /// The same, as the session of each request has to know it.
+  /// The same, as the session of each request needs it.
   private(set) var way: UpstreamWay
   /// Whether its next request shows the parent a ticket.
   private var showsToken = false
-  /// The change of the network after which its path was last looked at.
+  /// The network change after which its path was last checked.
   var checkedAt: UInt32 = 0
-  /// What is registered with the poller; nil where nothing is.
+  /// The interest registered with the poller; nil if it is not registered.
   var interest: Interest? = .read
-  /// When it is closed, while it is kept, in milliseconds of the loop's clock.
+  /// When it is closed while it is kept, in milliseconds of the loop's clock.
   var keptUntil: Int64 = 0
-  /// For how long at most it is kept without use, where a rule says so, in milliseconds.
+  /// The longest time it is kept idle, if a rule sets one, in milliseconds.
   var idleMilliseconds: Int64? = nil
   /// Whether its last response was long, as its next one may be.
   var sendsLongBodies = false
-  /// What its packets are marked with.
+  /// The mark of its packets.
   var codePoint: UInt8 = 0
   /// Whether it counts for `connections_per_host`.
   var holdsPlace = false
-  /// For whom; nil while it is kept.
+  /// The client it counts for; nil while it is kept.
   var holder: Claimant? = nil
-  /// What the security policy would have refused of its certificate, were it or its pins enforced.
+  /// What the security policy would have refused about its certificate if it or its pins were enforced.
   var report: (kind: Problem.Kind, finding: Finding)? = nil
-  /// Whether the rule, unenforced, let pass what its policy refuses.
+  /// Whether the policy refuses its certificate and the rule, unenforced, allowed it.
   var isForgiven = false
-  /// Whether a connector that waited for a place is about to take it.
+  /// Whether a connector that waited for a place is about to use it.
   var isReserved = false
   /// Whether it has been closed, for those who still refer to it.
   var isClosed = false
-  /// Whose exchange it serves; nil while it is kept.
+  /// The conversation whose exchange it serves; nil while it is kept.
   var owner: Conversation?
 
   init(
@@ -238,7 +238,7 @@ final class Upstream {
       digest: destination.isParent ? route.digest : nil)
   }
 
-  /// One stream beside others of the connection `line`.
+  /// One of the streams of the connection `line`.
   convenience init(slot: Int, _ stream: ByteStream, of line: Upstream) {
     self.init(
       slot: slot, stream: stream, address: line.address, destination: line.destination, by: line.route, over: line.path)
@@ -251,7 +251,7 @@ final class Upstream {
 
   var descriptor: Descriptor { stream.descriptor }
 
-  /// Shows the parent a ticket with the first request. It answers for those that follow on the connection (RFC 4559, 6).
+  /// Shows the parent a ticket with the first request. It covers those that follow on the connection (RFC 4559, 6).
   func show(_ token: [UInt8]) {
     way.parentLines = ParentRequest.authorizationLine(token) + route.parentLines
     showsToken = true
@@ -264,9 +264,9 @@ final class Upstream {
     showsToken = false
   }
 
-  /// What is spoken with the destination itself, where that is under TLS.
+  /// TLS with the destination itself; nil if it has none.
   var tls: TLSStream? { destination.security == nil ? nil : stream.tls }
-  /// What is spoken with the parent on the way there.
+  /// TLS with the parent on the way there.
   var parentTLS: TLSStream? {
     if destination.isParent { return nil }
     return destination.security == nil ? stream.tls : stream.tls?.carrier

@@ -1,4 +1,4 @@
-// One TLS handshake with an origin, and what the security policy says of the chain that it shows.
+// One TLS handshake with an origin, and the security policy's verdict on the chain that it shows.
 
 import Bytes
 import Policy
@@ -13,7 +13,8 @@ final class OriginHandshake {
     case failed(UpstreamFailure)
   }
 
-  /// What the judge found, shared with the closure that OpenSSL calls: the handshake itself would hold itself.
+  /// What the judge found, shared with the closure that OpenSSL calls. If the closure referred to the handshake, the
+  /// handshake would keep itself alive.
   private final class Finding {
     var failure: TrustFailure? = nil
     var report: TrustFailure? = nil
@@ -32,10 +33,10 @@ final class OriginHandshake {
 
   /// What a policy that only reports would have refused.
   var report: TrustFailure? { finding.report }
-  /// Whether the policy refuses what it was shown, and its rule does not enforce it.
+  /// Whether the policy refuses what it was shown but its rule does not enforce it.
   var isForgiven: Bool { finding.isForgiven }
 
-  /// `protocols`: none where nothing will be asked of the server.
+  /// `protocols`: empty if nothing will be asked of the server.
   static func begin(
     _ bytes: ByteStream, to destination: Destination, _ security: OriginSecurity, offering protocols: [HTTPProtocol],
     resuming session: TLSSession?, _ worker: Worker
@@ -92,7 +93,7 @@ final class OriginHandshake {
 }
 
 extension SharedState {
-  /// Remembers by which pin a chain was trusted. The daemon hears of a certificate that is new and yet near its end.
+  /// Remembers which pin a chain was trusted by. The daemon is told of a certificate that is new and yet near its end.
   func notePins(_ success: TrustSuccess, _ policy: SecurityPolicy, at place: String, seconds: Int64) {
     guard let match = success.match, let set = policy.settings.pinSet else { return }
     let isNew = pins.note(match, of: set, at: place, wall: seconds * 1000)
@@ -128,7 +129,7 @@ extension Problem.Kind {
 }
 
 extension ReferenceIdentity {
-  /// The name that goes into SNI (RFC 6066, 3): none for an address.
+  /// The name for SNI (RFC 6066, 3): nil for an address.
   var serverName: String? {
     if case .name(let name) = self { return name }
     return nil
@@ -136,7 +137,7 @@ extension ReferenceIdentity {
 }
 
 extension Destination {
-  /// What a certificate must be for.
+  /// The name or address that a certificate must be for.
   func identity(_ policy: SecurityPolicy) -> ReferenceIdentity {
     if let name = policy.settings.serverName { return .name(name) }
     guard let literal else { return .name(name) }

@@ -1,5 +1,5 @@
-// When a chain that satisfied a pin set was last seen, by which of the pins it did, and until when the certificate is good
-// that carried that pin. All loops write here, at a TLS handshake under pins, which costs ten thousand times as much.
+// Records the last chain that satisfied each pin of a set: when it was seen, and when the certificate with that pin
+// expires. All loops write here, at each TLS handshake under pins, which costs ten thousand times as much.
 // Tests: PinWatchTests.
 
 import Bytes
@@ -7,11 +7,11 @@ import Policy
 import Security
 import Transport
 
-/// One pin of a set, as it is looked up.
+/// One pin of a set, as a key for look-ups.
 struct WatchedPin: Hashable, Sendable {
   let set: String
   let pin: PublicKeyPin
-  /// The end of the certificate, where certificates are pinned and not their keys: a renewed one is another pin.
+  /// The end of the certificate, if certificates are pinned and not their keys: a renewed one is another pin.
   let end: Int64?
 
   init(_ pin: PublicKeyPin, in set: PinSet) {
@@ -37,17 +37,17 @@ struct WatchedPin: Hashable, Sendable {
 struct PinSighting: Sendable, Equatable {
   /// Milliseconds since 1970.
   let wall: Int64
-  /// Host and port, as messages name them.
+  /// Host and port, as messages write them.
   let place: String
   let match: PinMatch
-  /// Whether the same place has shown another pin of the set since: the certificate has been replaced.
+  /// Whether the same place has since shown another pin of the set: the certificate has been replaced.
   var isSuperseded = false
 }
 
 final class PinSightings: Sendable {
   private let sightings = Locked<[WatchedPin: PinSighting]>([:])
 
-  /// Answers whether the certificate is another than the one that carried this pin before.
+  /// Returns whether the certificate differs from the last one that carried this pin.
   func note(_ match: PinMatch, of set: PinSet, at place: String, wall: Int64) -> Bool {
     let pin = WatchedPin(match, in: set)
     return sightings.withLock { sightings in
@@ -66,6 +66,6 @@ final class PinSightings: Sendable {
     sightings.withLock { sightings in sightings = sightings.filter { pins.contains($0.key) } }
   }
 
-  /// In a storage of its own: else the next handshake would find it shared and copy it.
+  /// In its own storage: otherwise the next handshake would find it shared and copy it.
   var all: [WatchedPin: PinSighting] { sightings.withLock { sightings in sightings.mapValues { $0 } } }
 }

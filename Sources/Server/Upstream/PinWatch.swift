@@ -1,19 +1,19 @@
-// Pin sets and pinned certificates of a policy, and which of them are about to expire; and certificates that were seen to
-// carry a pin, which are about to be replaced. Tests: PinWatchTests.
+// Pin sets and pinned certificates of a policy, and those that are about to expire. Also certificates seen with a pin
+// that are about to be replaced. Tests: PinWatchTests.
 
 import Policy
 import Security
 
-/// What is known of the pins that rules use.
+/// The state of the pins that rules use.
 struct PinWatch {
-  /// How long before its end something is warned of, in seconds: time to get a certificate and to roll a policy out.
+  /// How long before an end the warning comes, in seconds: time to get a certificate and to roll a policy out.
   static let warningSeconds: Int64 = 30 * 86_400
   static let secondsPerDay: Int64 = 86_400
 
   /// A pin set that a rule, or the defaults, use.
   struct Watched {
     let set: PinSet
-    /// Names of the rules; empty where only the defaults do.
+    /// Names of the rules; empty if only the defaults use it.
     let rules: [String]
 
     /// Every pin that is configured.
@@ -42,7 +42,7 @@ struct PinWatch {
   func sighting(of key: PublicKeyPin, in set: PinSet) -> PinSighting? { seen[WatchedPin(key, in: set)] }
   func sighting(of certificate: Certificate, in set: PinSet) -> PinSighting? { seen[WatchedPin(certificate, in: set)] }
 
-  /// What expires soon or has, in sentences.
+  /// What expires soon or has expired, in sentences.
   func warnings(at seconds: Int64) -> [String] {
     sets.flatMap { watched -> [String] in
       let set = watched.set
@@ -51,7 +51,7 @@ struct PinWatch {
         warnings.append("pin set '\(set.name)' \(when)")
       }
       for certificate in set.certificates {
-        // Its server shows another one of the set by now.
+        // By now its server shows another one of the set.
         if sighting(of: certificate, in: set)?.isSuperseded ?? false { continue }
         guard let when = Self.when(certificate.notAfter, seconds) else { continue }
         warnings.append(
@@ -62,7 +62,7 @@ struct PinWatch {
     }
   }
 
-  /// Certificates that servers show, whose pin a new one may not carry.
+  /// Warns of certificates that servers show: their successors may not carry the pin.
   private func chainWarnings(_ watched: Watched, at seconds: Int64) -> [String] {
     let set = watched.set
     var told: Set<WatchedPin> = []
@@ -70,7 +70,7 @@ struct PinWatch {
       guard let sighting = seen[pin], !sighting.isSuperseded, told.insert(pin).inserted,
         let when = Self.when(sighting.match.notAfter, seconds)
       else { return nil }
-      // One that has expired and is not shown any more has been replaced, or its server is gone.
+      // A certificate that has expired and is no longer shown has been replaced, or its server is gone.
       if seconds >= sighting.match.notAfter, sighting.wall / 1000 < sighting.match.notAfter { return nil }
       // It has its own warning.
       let isConfigured = set.certificates.contains {
@@ -89,7 +89,7 @@ struct PinWatch {
 
   static func daysLeft(_ end: Int64, _ now: Int64) -> Int64 { (end - now) / secondsPerDay }
 
-  /// Which pins of the set stay when the certificate that has one of them is replaced.
+  /// The pins of the set that remain when the certificate with one of them is replaced.
   private static func remaining(in set: PinSet, without pin: WatchedPin) -> String {
     let others =
       set.keys.filter { WatchedPin($0, in: set) != pin }.map(\.description)

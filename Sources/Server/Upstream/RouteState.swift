@@ -1,4 +1,4 @@
-// The routes of the policy as one loop knows them, and which parents the process has found dead.
+// The routes of the policy in one loop, and the parents that the process has found dead.
 
 import Bytes
 import Policy
@@ -10,19 +10,20 @@ import Upstream
 /// A route of one loop.
 final class RouteState {
   let route: Route
-  /// What an https parent is held to.
+  /// What an https parent has to satisfy.
   let security: OriginSecurity?
-  /// The parent as a destination; nil: straight.
+  /// The parent as a destination; nil: direct.
   let parent: Destination?
-  /// Until when other routes are better tried first. A connector has found out, and whoever takes kept connections need not.
+  /// Until when other routes are better tried first. A connector has found out, so a request that looks for a kept
+  /// connection need not.
   var outUntil: Int64 = 0
-  /// When this loop last said that the parent had answered.
+  /// When this loop last reported that the parent had answered.
   private var saidAnswerAt = -RouteState.answerMilliseconds
-  /// Whether the policy in force has it.
+  /// Whether the policy in force contains it.
   fileprivate(set) var isInForce: Bool
-  /// What the head of a request has more for an http parent: credentials, and that the connection may be kept.
+  /// Additional lines in the head of a request to an http parent: credentials, and that the connection may be kept.
   let parentLines: [UInt8]
-  /// What a Digest challenge of the parent is answered with; nil: none is.
+  /// The attempts at a Digest challenge of the parent; nil: a challenge is not answered.
   let digest: DigestAttempts?
 
   init(_ route: Route, security: OriginSecurity?) {
@@ -43,32 +44,32 @@ final class RouteState {
     parent = route.parent.map { Destination($0.host, port: $0.port, security) }
   }
 
-  /// Said in so many words, for only a parent that answers with the same is taken at it: tinyproxy 1.11 passes what follows
-  /// an answer without content on to the origin of the request before.
+  /// Sent explicitly: the connection is kept only if the parent answers with the same. tinyproxy 1.11 passes what
+  /// follows an answer without content on to the origin of the request before.
   private static let keepAliveLine = Array("Connection: keep-alive\r\n".utf8)
 
-  /// Whether it takes requests in absolute-form, so that one connection serves many origins.
+  /// Whether it accepts requests in absolute-form, so that one connection serves many origins.
   var takesAbsoluteForm: Bool { route.parent.map { $0.kind != .socks5 } ?? false }
 
-  /// How often a loop says that a parent answers, in milliseconds: a small part of any time that is waited for an answer.
+  /// How often a loop reports that a parent answers, in milliseconds: a small part of any time-out for an answer.
   private static let answerMilliseconds: Int64 = 100
 
-  /// A request that it took has been answered.
+  /// The parent has answered a request.
   func noteAnswer(_ worker: Worker) {
     guard parent != nil, worker.now - saidAnswerAt >= Self.answerMilliseconds else { return }
     saidAnswerAt = worker.now
     worker.shared.health.answered(route, now: worker.now)
   }
 
-  /// How errors name what is connected to; nil where it is the destination itself.
+  /// The name of the connection's target in errors; nil if it is the destination itself.
   var place: String? { route.parent.map { "the parent \($0.authority) of route '\(route.name)'" } }
 }
 
-/// Which parents are dead, as all loops know it.
+/// Which parents are dead; shared by all loops.
 final class SharedHealth: Sendable {
   private let health = Locked(RouteHealth())
 
-  // As of the health of routes.
+  // These forward to the health of routes.
 
   func deadUntil(_ route: Route, now: Int64) -> Int64? { health.withLock { $0.deadUntil(route.name, now: now) } }
   func failed(_ route: Route, now: Int64) { health.withLock { $0.failed(route.name, now: now) } }
@@ -81,14 +82,14 @@ final class SharedHealth: Sendable {
 }
 
 extension Worker {
-  /// The ways that a rule lists; for one that lists none, and for no rule, straight.
+  /// The routes that a rule lists; direct if it lists none, or if there is no rule.
   func routes(of rule: Int?, _ live: LivePolicy) -> [RouteState] {
     guard let rule, !live.policy.rules[rule].routes.isEmpty else { return onlyDirect }
     if live === self.live { return ruleRoutes[rule] }
     return live.policy.rules[rule].routes.map { state(of: $0, live) }
   }
 
-  /// The routes of a policy that is taken over. One that says what it said keeps what is known of it, and its connections.
+  /// Adopts the routes of a policy. An unchanged route keeps its state and its connections.
   func takeRoutes(_ live: LivePolicy) {
     for state in routeStates.values { state.isInForce = false }
     ruleRoutes = live.policy.rules.map { $0.routes.map { state(of: $0, live) } }
@@ -96,7 +97,7 @@ extension Worker {
     routeStates = routeStates.filter { $0.value.isInForce }
   }
 
-  /// The first route that nobody has found out of use just now; where all are, the first.
+  /// The first route that has not been found out of use just now; if all have, the first.
   func firstOpen(_ routes: [RouteState]) -> RouteState {
     for state in routes where state.outUntil <= now { return state }
     return routes[0]

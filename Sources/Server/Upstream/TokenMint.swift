@@ -1,13 +1,13 @@
-// Tokens of Kerberos for parents. One is made for each connection to a parent that asks for Negotiate; making it may mean
-// to wait for a key distribution center, for as long as krb5.conf(5) says, so that each client of Kerberos has a thread: one
-// whose center does not answer keeps no other waiting.
+// Kerberos tokens for parents, one for each connection to a parent that asks for Negotiate. Making one may mean waiting
+// for a key distribution center, for as long as krb5.conf(5) says. So each Kerberos client has its own thread: a center
+// that does not answer keeps no other client waiting.
 
 import Bytes
 import Policy
 import Security
 import Transport
 
-/// Makes tokens for one client of Kerberos at one parent.
+/// Makes tokens for one Kerberos client at one parent.
 final class TokenMint: Sendable {
   typealias Outcome = Result<[UInt8], KerberosToken.Fault>
 
@@ -21,8 +21,8 @@ final class TokenMint: Sendable {
     var isStarted = false
   }
 
-  /// Between two looks for requests that have been called off: a center that does not answer holds the thread up for a minute,
-  /// and clients that give up meanwhile leave theirs behind.
+  /// How many requests are added between two removals of those that were called off. A center that does not answer
+  /// blocks the thread for a minute, and clients that give up meanwhile leave their requests here.
   private static let requestsPerSweep = 256
 
   private let client: KerberosClient
@@ -35,7 +35,8 @@ final class TokenMint: Sendable {
     self.host = host
   }
 
-  /// `completion` runs on the thread of the mint, and must only pass the outcome on. It does not where `lookUp` is called off.
+  /// `completion` runs on the thread of the mint, and must only pass the outcome on. It is not called if `lookUp` is
+  /// called off.
   func make(_ lookUp: LookUp, _ completion: @escaping @Sendable (Outcome) -> Void) {
     let wasStarted = waiting.withLock { waiting in
       if waiting.requests.count.isMultiple(of: Self.requestsPerSweep) {
@@ -61,7 +62,7 @@ final class TokenMint: Sendable {
     }
     var outcome: Outcome? = nil
     for request in requests where request.lookUp.isWanted {
-      // Who has waited for what failed has waited long enough.
+      // A request that has waited for one failure has waited long enough.
       if case .failure = outcome {
       } else {
         outcome = KerberosToken.make(keytab: mint.client.keytab, principal: mint.client.principal, host: mint.host)
@@ -71,7 +72,7 @@ final class TokenMint: Sendable {
   }
 }
 
-/// The mints of all loops, by whom they make tokens for and where.
+/// The mints of all loops, by client and parent.
 final class TokenMints: Sendable {
   private struct Place: Hashable {
     let client: KerberosClient

@@ -1,7 +1,7 @@
-// connect = "verify": before a tunnel is granted the proxy makes a handshake of its own with the very address that the
-// tunnel will use, and holds what it is shown against the rule's security policy.
+// connect = "verify": before a tunnel is granted, the proxy makes its own handshake with the very address that the
+// tunnel will use, and checks the certificate against the rule's security policy.
 //
-// What it finds is remembered and shared as `ProbeMemory` says. A probe never resumes a session, for it is there to see the
+// The result is remembered and shared as `ProbeMemory` says. A probe never resumes a session, because it has to see the
 // certificate.
 
 import Policy
@@ -10,15 +10,15 @@ import Session
 import Transport
 import Upstream
 
-/// What a verdict of a probe holds for.
+/// The scope of a probe's verdict.
 struct ProbeKey: Hashable {
   let origin: OriginKey
   let address: SocketAddress
-  /// What a parent leads to is not what is there without it.
+  /// Through a parent, the same address may be another server.
   let route: String
 }
 
-/// One probe under way, and who waits for it.
+/// One probe in progress, and its waiters.
 final class TunnelProbe {
   let key: ProbeKey
   private var security: OriginSecurity { key.origin.security }
@@ -35,8 +35,8 @@ final class TunnelProbe {
     self.handshakeMilliseconds = handshakeMilliseconds
   }
 
-  /// Begins for its first waiter, over the connection that it has made: a server that takes one connection at a time would
-  /// never come to the probe while that one was open. The outcome may come before this returns.
+  /// Begins for its first waiter, over that connector's connection: a server that accepts one connection at a time
+  /// would never get to the probe while that one was open. The outcome may come before this returns.
   func start(for connector: Connector, over line: Line, _ worker: Worker) {
     waiters = [connector]
     self.line = line
@@ -44,7 +44,7 @@ final class TunnelProbe {
     worker.reoccupy(line.slot, .probe(self))
     due = worker.now + handshakeMilliseconds
     worker.timers.set(line.slot, due)
-    // What a parent has said already is the server's, which in TLS never speaks first.
+    // What a parent has already passed on is from the server, and in TLS the server never speaks first.
     guard line.early.isEmpty else {
       return end(.failed(UpstreamFailure(.tlsFailed, "\(place) spoke before the TLS handshake of the probe.")), worker)
     }
@@ -57,13 +57,13 @@ final class TunnelProbe {
 
   func join(_ connector: Connector) { waiters.append(connector) }
 
-  /// A waiter that has left; with the last one the probe ends.
+  /// A waiter has left; with the last one the probe ends.
   func abandon(_ connector: Connector, _ worker: Worker) {
     waiters.removeAll { $0 === connector }
     if waiters.isEmpty, line != nil { end(.abandoned, worker) }
   }
 
-  /// The network is another: a probe from an address that is gone will hear nothing more.
+  /// The network has changed: a probe from an address that is gone will receive nothing more.
   func networkChanged(_ worker: Worker) {
     guard let line, worker.hasLost(line.stream.descriptor) else { return }
     end(.failed(UpstreamFailure(.connectionFailed, "\(place): the address it was probed from is gone.")), worker)
@@ -72,7 +72,7 @@ final class TunnelProbe {
   func ready(_ worker: Worker) { proceed(worker) }
 
   func timerFired(_ worker: Worker) {
-    // The timer of whoever had the slot before, taken from the wheel in the same turn.
+    // This timer belonged to the previous occupant of the slot; it was taken from the wheel in the same turn.
     if worker.now < due { return }
     end(
       .failed(
@@ -94,10 +94,10 @@ final class TunnelProbe {
     }
   }
 
-  /// What a probe came to.
+  /// The outcome of a probe.
   enum Outcome {
     case failed(UpstreamFailure)
-    /// `report`: what the policy would have refused, were it enforced.
+    /// `report`: what the policy would have refused if it were enforced.
     case seen(report: TrustFailure?, isForgiven: Bool)
     case abandoned
   }

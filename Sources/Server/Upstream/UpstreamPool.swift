@@ -1,4 +1,4 @@
-// The upstream connections of one loop: who has them, which are kept, and in what order those that wait for one get theirs.
+// The upstream connections of one loop: who uses them, which are kept, and the order in which waiters get theirs.
 
 import Bytes
 import Policy
@@ -13,7 +13,7 @@ extension Worker {
 
   func releaseDestination(_ destination: Destination) { destinations.release(destination, now: now) }
 
-  /// Makes an upstream of a connection that leads to `destination`.
+  /// Makes an upstream from a connection that leads to `destination`.
   func adopt(_ line: Line, _ destination: Destination, by route: RouteState) -> Upstream {
     let upstream = Upstream(
       slot: line.slot, stream: line.stream, address: line.address, destination: destination, by: route,
@@ -26,22 +26,22 @@ extension Worker {
   }
 
   func close(_ upstream: Upstream, leavesPlace: Bool = true) {
-    // Its descriptor and its slot are another's by then.
+    // Its descriptor and its slot may belong to another one by then.
     if upstream.isClosed { return }
     upstream.owner = nil
     saveSessions(of: upstream)
     upstream.stream.close()
     upstream.isClosed = true
     vacate(upstream.slot)
-    // The place of a reserved connection is the waiter's already.
+    // The place of a reserved connection already belongs to the waiter.
     if leavesPlace, upstream.holdsPlace, !upstream.isReserved {
       shared.quota.leave(upstream.destination.place, of: upstream.holder)
     }
     destinations.release(upstream.destination, now: now)
   }
 
-  /// Keeps a connection for the next request to its destination; one that waits for a place gets it first. `idle`: for how
-  /// long at most, by the rule of the exchange that it served last; nil: of none.
+  /// Keeps a connection for the next request to its destination; a request that waits for a place gets it first.
+  /// `idle`: the longest time to keep it, by the rule of the exchange that it served last; nil: that rule sets none.
   func keep(_ upstream: Upstream, idle milliseconds: Int64? = nil) {
     let destination = upstream.destination
     if upstream.stream.carried != nil {
@@ -74,7 +74,7 @@ extension Worker {
     destination.idle.append(upstream)
   }
 
-  /// The waiter goes on in a turn of its own, with this connection where it can use it, else with its place.
+  /// The waiter continues in a turn of its own, with this connection if it can use it, otherwise with its place.
   private func handOver(_ upstream: Upstream, to waiter: ConnectionQuota.Waiter) {
     guard generations[waiter.slot] == waiter.generation, case .connector(let connector) = occupants[waiter.slot],
       connector.canUse(upstream, self), upstream.stream.isSilent
@@ -92,16 +92,16 @@ extension Worker {
         slot: waiter.slot, generation: waiter.generation, upstream.destination.place, of: waiter.identity))
   }
 
-  /// Whether a request has to wait for its turn behind others, although there may be a kept connection.
+  /// Whether a request has to wait its turn after others, even if there may be a kept connection.
   func mustQueue(for destination: Destination, _ policy: Policy) -> Bool {
     policy.configuration.limits.connectionsPerHost > 0 && shared.quota.hasWaiters(destination.place)
   }
 
-  /// How long a kept connection keeps its TLS buffers, in milliseconds: one that is in use has no pause as long as this
-  /// between requests, and is spared a freeing and an allocation at each.
+  /// How long a kept connection keeps its TLS buffers, in milliseconds. A busy one has no pause this long between
+  /// requests, and need not free and allocate them at each.
   private static let buffersMilliseconds: Int64 = 1000
 
-  /// The timer of a kept connection: it rests, and in the end it goes.
+  /// The timer of a kept connection: first it rests, in the end it is closed.
   func idleTimerFired(_ upstream: Upstream) {
     guard upstream.owner == nil, now < upstream.keptUntil else { return dropIdle(upstream) }
     upstream.stream.tls?.rest()
@@ -109,7 +109,8 @@ extension Worker {
   }
 
   private func saveSessions(of upstream: Upstream) {
-    // What was let pass is judged anew each time; what belongs to a policy that is gone serves nobody.
+    // A certificate that passed although it would be refused is judged again each time. Sessions of a policy that is
+    // gone are of no use.
     if let tls = upstream.tls, upstream.report == nil, let key = upstream.destination.key, live.contains(key.security) {
       for session in tls.takeSessions() { sessions.insert(session, for: key) }
     }
@@ -118,13 +119,13 @@ extension Worker {
     }
   }
 
-  /// A stream of a connection that is there, or a connection that is kept; `queues`: none of these where others wait for a place. A
-  /// stream takes none.
+  /// A stream of an open connection, or a kept connection. `queues`: no kept one if others wait for a place. A stream
+  /// needs none.
   func takeKept(
     _ destination: Destination, rule: Int?, allowsCellular: Bool, by protocols: [HTTPProtocol],
     for conversation: Conversation, queues: Bool = false, _ policy: Policy
   ) -> Upstream? {
-    if protocols.contains(.http2), !destination.endpoints.isEmpty,
+    if protocols.contains(.http2) || conversation.session.exchange.opensWebSocket, !destination.endpoints.isEmpty,
       let stream = takeStream(
         destination, rule: rule, allowsCellular: allowsCellular, for: conversation, policy)
     {
@@ -134,8 +135,8 @@ extension Worker {
     return takeIdle(destination, rule: rule, allowsCellular: allowsCellular, policy)
   }
 
-  /// Takes the connection that was kept last, if the rule allows its address and it is alive and silent: whatever it has
-  /// said behind its last response would be taken for the answer to the next request.
+  /// Takes the connection that was kept last, if the rule allows its address and it is alive and silent. Anything that
+  /// it sent after its last response would be taken for the response to the next request.
   func takeIdle(_ destination: Destination, rule: Int?, allowsCellular: Bool, _ policy: Policy) -> Upstream? {
     while let upstream = destination.idle.last {
       // Others may use it.
@@ -158,13 +159,13 @@ extension Worker {
     return nil
   }
 
-  /// Whether a verdict on the chain behind the connection, or behind what carries it, is no longer relied on.
+  /// Whether a verdict on the chain of the connection, or of what carries it, is no longer relied on.
   func isTooOld(_ tls: TLSStream?) -> Bool {
     guard let tls else { return false }
     return now - tls.verifiedAt >= longestReliance || isTooOld(tls.carrier)
   }
 
-  /// Closes every kept connection, for descriptors are needed. Answers whether there was one.
+  /// Closes every kept connection, because descriptors are needed. Returns whether there was one.
   func closeIdleUpstreams() -> Bool {
     var found = false
     for case .upstream(let upstream) in occupants where upstream.owner == nil {
@@ -185,10 +186,10 @@ extension Worker {
     if let owner = upstream.owner {
       owner.upstreamReady(readiness, self)
     } else if upstream.stream.tls != nil, upstream.stream.isSilent {
-      // Tickets come when the server likes.
+      // Servers send tickets whenever they like.
       saveSessions(of: upstream)
     } else {
-      // It closed, or said something that nobody asked for: either way it is not used again.
+      // It closed, or sent something that no request asked for: either way it is not used again.
       dropIdle(upstream)
     }
   }

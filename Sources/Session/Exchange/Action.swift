@@ -1,45 +1,48 @@
-// What a session asks of the server: the words in which every call of it answers. Tests: SessionTests.
+// What a session asks of the server: every call returns one of these. Tests: SessionTests.
 
 /// What the server has to do next.
 public enum Action: Equatable, Sendable {
-  /// Take more bytes from the side that the event came from.
+  /// Read more bytes from the side that the event came from.
   case read
-  /// Leave the rest of this side's bytes where they are for now.
+  /// Leave this side's remaining bytes in place for now.
   case hold
-  /// Send the next `count` bytes of this side's input to the other side as they are, and go on with what follows.
+  /// Send the next `count` bytes of this side's input to the other side unchanged, then continue with what follows.
   case forward(count: Int)
-  /// Find an upstream for the host in `Workspace.decisions` and `Exchange.port`; answer with `upstreamOpened` or `failed`.
+  /// Find an upstream for the host in `Workspace.decisions` and `Exchange.port`; then call `upstreamOpened` or
+  /// `upstreamFailed`.
   case connect
-  /// The connection was stale: close it and open a new one; answer as to `connect`.
+  /// The connection was stale: close it and open a new one; then continue as for `connect`.
   case reconnect
-  /// Make ready to speak TLS with the client as the host in `interior`; answer with `interiorOpened` or `upstreamFailed`.
+  /// Prepare TLS with the client in the role of the host in `interior`; then call `interiorOpened` or `upstreamFailed`.
   case intercept
-  /// Hold `presentedCertificates` against `security`; answer with `tunnelJudged`.
+  /// Check `presentedCertificates` against `security`; then call `tunnelJudged`.
   case judge
-  /// From here both sides are bytes: move them, and say `tunnelMoved`.
+  /// From here on both sides are plain bytes: move them and call `tunnelMoved`.
   case tunnel
-  /// Shut the other side's sending direction down once everything has been sent to it.
+  /// Shut down the other side's sending direction once everything has been sent to it.
   case closeOtherWrite
-  /// The exchange is over: send what there is, write the log line, do with the connections as it says, call `exchangeEnded`.
+  /// The exchange is over: send what is pending, write the log line, treat the connections as `Ending` says, call
+  /// `exchangeEnded`.
   case end(Ending)
   /// Close the client's connection; no exchange is open.
   case close
 }
 
-/// What becomes of the connections when an exchange is over.
+/// What happens to the connections when an exchange is over.
 public struct Ending: Equatable, Sendable {
   public enum ClientFate: Sendable {
     /// The next request may follow.
     case keep
-    /// Send everything and close: the client has said all it had to say.
+    /// Send everything and close: the client has sent all it had to send.
     case close
-    /// Send everything, shut down, and read on for a while, so that no reset destroys what was said.
+    /// Send everything, shut down, and keep reading for a while, so that no reset destroys what was sent.
     case linger
-    /// Send what there is and close: the framing of the response shows that it is not the whole.
+    /// Send what is pending and close: the framing of the response shows that it is incomplete.
     case cut
-    /// Break off, so that the client cannot take what it got for the whole.
+    /// Abort, so that the client cannot mistake what it received for the whole.
     case abort
-    /// Send everything and speak TLS with the client as the server that it asked for; requests follow, `interior` says where.
+    /// Send everything, then speak TLS with the client as the server that it asked for. Requests follow; `interior`
+    /// names their host.
     case intercept
   }
 
@@ -52,7 +55,7 @@ public struct Ending: Equatable, Sendable {
   }
 }
 
-/// How far a call came with its input.
+/// How much of its input a call consumed.
 public struct Step: Equatable, Sendable {
   public let consumed: Int
   public let action: Action

@@ -1,23 +1,23 @@
-// An exchange that waits for an operator (action = "ask"): nothing has left for the destination, and nothing does before the
-// answer is yes. Who asks whom is the server's affair (Server/Asking). Tests: AskedExchangeTests, test_ask.py.
+// An exchange that waits for an operator (action = "ask"). Nothing is sent to the destination until the answer is yes.
+// The server puts the question (Server/Asking). Tests: AskedExchangeTests, test_ask.py.
 
 import Bytes
 import Policy
 
 extension Exchange {
-  /// Whether an operator has to say yes before anything is opened.
+  /// Whether an operator has to allow the request before anything is opened.
   public var awaitsOperator: Bool { phase == .connecting && record.decision?.verdict == .ask }
 
   /// The rule's terms.
   public var askTerms: AskTerms { rule?.ask ?? AskTerms() }
 
-  /// The question is put.
+  /// The question has been put.
   public mutating func operatorAsked(now: Int64) {
     lastProgress = now
     operatorDeadline = now + askTerms.waitMilliseconds
   }
 
-  /// The operator's word. What is to be done.
+  /// The operator's answer. Returns what to do next.
   public mutating func operatorAnswered(
     _ verdict: TemporaryRule.Verdict, by operatorName: String, now: Int64, _ workspace: inout Workspace,
     _ outputs: inout Outputs
@@ -27,7 +27,7 @@ extension Exchange {
     switch verdict {
     case .allow:
       settle(.allow, .operatorAllows)
-      // The time that the rule gives the exchange does not run while a person thinks.
+      // The rule's time for the exchange does not run while a person decides.
       if exchangeDeadline != .max { exchangeDeadline += now - lastProgress }
       lastProgress = now
       if clientGoneAt != .max { clientGoneAt = now + Self.halfClosedMilliseconds }
@@ -40,7 +40,7 @@ extension Exchange {
     }
   }
 
-  /// Nobody can be asked: for the reason `sentence`.
+  /// No operator can be asked, for the reason in `sentence`.
   public mutating func operatorMissing(
     _ sentence: String, _ workspace: inout Workspace, _ outputs: inout Outputs
   ) -> Action {

@@ -1,19 +1,20 @@
-// What an exchange has to do with stored answers: what a cache is told of its request, and how an answer comes that no upstream
-// was asked for. Which answer that is, the server decides (Server/Cache). Tests: CachedExchangeTests, Tests/EndToEndTests/test_cache.py.
+// The cache's side of an exchange: what a cache learns about the request, and how a response arrives without an
+// upstream. The server chooses the response (Server/Cache). Tests: CachedExchangeTests,
+// Tests/EndToEndTests/test_cache.py.
 
 import Bytes
 import HTTP1
 import Policy
 
-/// How a cache took part in an exchange, as the log has it.
+/// How a cache took part in an exchange, as logged.
 public enum CacheResult: String, Sendable, CaseIterable {
-  /// Answered from the store; nobody was asked.
+  /// Answered from the store, without contacting the origin.
   case hit
-  /// The same with an answer that is no longer fresh.
+  /// Likewise, with a response that is no longer fresh.
   case stale
-  /// Answered from the store, because the destination cannot be reached or fails.
+  /// Answered from the store, because the destination is unreachable or fails.
   case offline
-  /// Answered from the store, once the origin had said that it holds.
+  /// Answered from the store after the origin confirmed the stored response.
   case revalidated
   /// Answered by the fetch of another request.
   case collapsed
@@ -22,12 +23,12 @@ public enum CacheResult: String, Sendable, CaseIterable {
   /// Fetched, and not stored.
   case miss
 
-  /// Whether the head of the answer came from the origin for this request.
+  /// Whether the head of the response came from the origin for this request.
   var isSaidByOrigin: Bool { self == .stored || self == .miss }
 }
 
 extension Exchange {
-  /// What the rule has stored of its answers; nil: nothing, or this request is not for a cache.
+  /// What the rule stores of its responses; nil: nothing, or this request is not cacheable.
   public var cacheRule: CacheRule? {
     guard let decision = record.decision, let rule = policy.cache(of: decision), isForCache else { return nil }
     return rule
@@ -35,19 +36,19 @@ extension Exchange {
 
   public var cachePolicy: CachePolicy { record.decision.map { policy.request(of: $0).cachePolicy } ?? .useProtocol }
 
-  /// Whether a download that breaks off at the origin is gone on with.
+  /// Whether a download that the origin cuts short is continued.
   public var resumesDownloads: Bool { record.decision.map { policy.request(of: $0).resumesDownloads } ?? false }
 
-  /// Whether a cache understands all of the request: it is no tunnel and no call, its credentials are its own and not those of a
-  /// connection, and nothing of it depends on what the origin answers first.
+  /// Whether a cache understands the whole request. It is neither a tunnel nor a gRPC call, its credentials do not
+  /// belong to a connection, and nothing in it depends on an earlier response of the origin.
   private var isForCache: Bool {
     asked.isDisjoint(with: [.isTunnel, .wantsUpgrade, .isGRPC]) && !carrier.contains(.isBound) && challenged == nil
   }
 
-  /// Whether the request has left, or is about to leave, whole.
+  /// Whether the whole request has left, or is about to.
   public var isRequestWhole: Bool { request == .done && isBodyOut }
 
-  /// The URL that the request leaves for. Its head stands in `outputs`.
+  /// The URL that the request is sent to. Its head is in `outputs`.
   public func effectiveURL(_ outputs: borrowing Outputs) -> [UInt8] {
     let head = outputs.toUpstream.bytes
     let authority = head.extracting(written.authority).array.map(\.asciiLowercased)
@@ -60,20 +61,20 @@ extension Exchange {
     outputs.text.bytes.extracting(record.target).array + askedQuery
   }
 
-  /// Whether the rule writes Authorization in place of what the program sends.
+  /// Whether the rule replaces the program's Authorization.
   public var setsAuthorization: Bool {
     rule?.request.fields.set.contains { $0.name == Self.authorizationName } ?? false
   }
 
   private static let authorizationName = Array("authorization".utf8)
 
-  /// What Cache-Status says of the exchange (RFC 9211), without the name of the cache: `hit; ttl=30`.
+  /// The value of Cache-Status for the exchange (RFC 9211), without the name of the cache: `hit; ttl=30`.
   public mutating func noteCache(_ result: CacheResult?, status: String) {
     record.cache = result
     cacheStatus = status
   }
 
-  /// The answer comes of the store: nothing leaves, and what follows is read as an upstream's.
+  /// The response comes from the store: nothing is sent, and what follows is read as an upstream's response.
   public mutating func answeredFromStore(now: Int64, _ workspace: inout Workspace, _ outputs: inout Outputs) {
     precondition(phase == .connecting || phase == .exchanging, "a stored answer for an exchange that does not wait")
     phase = .exchanging
@@ -86,7 +87,7 @@ extension Exchange {
     lastProgress = now
   }
 
-  /// What the upstream answered is of no use: the request is asked again, as it was before the cache put a condition to it.
+  /// The upstream's response is of no use: the request is sent again, without the condition that the cache added.
   public mutating func askAgain(_ head: [UInt8], _ workspace: inout Workspace, _ outputs: inout Outputs) {
     precondition(phase == .exchanging && response == .head, "an answer has begun")
     workspace.pool.reclaim(&outputs.toUpstream)
@@ -96,10 +97,10 @@ extension Exchange {
     phase = .connecting
   }
 
-  /// A head that is to be looked at before the exchange sees it: the final response of an upstream.
+  /// The server has to inspect the next head before the exchange does: it is the final response of an upstream.
   public var awaitsFinalHead: Bool { awaitsResponseHead && !delivery.contains(.isDropped) }
 
-  /// What the exchange came to is no answer that others may get: it was refused, or broken off.
+  /// The outcome must not be served to other clients: the response was refused, or aborted.
   public var refusedItsAnswer: Bool {
     if case .problem = record.outcome { return true }
     return record.outcome == .malformedBody

@@ -1,16 +1,16 @@
-// One request and its answer, or one tunnel: a state machine without I/O, created by the head of a request and dropped when
-// all of it is over. What comes before and after it on the connection is the session's affair.
+// One request and its response, or one tunnel: a state machine without I/O. The head of a request creates it; it is
+// dropped when everything is over. The session handles what comes before and after it on the connection.
 //
-// Events come in as calls, each with the time; what is to be done comes back as an `Action`, and bytes that are to be
-// sent stand in `Outputs`. The server performs the action and feeds the next event.
+// Events come in as calls, each with the time. Each call returns an `Action`; bytes to be sent are in `Outputs`. The
+// server performs the action and delivers the next event.
 //
 //   head → (decide) → connecting → exchanging → end
 //      │ (collect a body that is to be re-written) ↗
 //      └ problem ────────────────────────────→ end
 //   head → (decide) → connecting → tunnel → end        CONNECT, and Upgrade by way of exchanging
 //
-// Input that a call does not consume is shown again with more behind it. Content of known length is not copied: the
-// exchange says `.forward(n)` and the server moves n bytes as they are.
+// Input that a call does not consume is presented again, with more after it. Content of known length is not copied: the
+// exchange returns `.forward(n)` and the server moves n bytes unchanged.
 //
 // Tested by playbooks in SessionTests: the whole conversation at once, byte by byte, and with trailing data.
 
@@ -22,12 +22,12 @@ import Serialization
 
 public struct Exchange: ~Copyable {
   enum Phase {
-    /// Its head is there, or there is none yet.
+    /// Its head has arrived, or no request has begun.
     case head
     case collecting, connecting, exchanging, tunnel
   }
 
-  /// Where one direction of an exchange is.
+  /// The state of one direction of an exchange.
   enum Progress: Equatable {
     case head
     case length(remaining: UInt64)
@@ -42,27 +42,29 @@ public struct Exchange: ~Copyable {
   var request = Progress.head
   var response = Progress.head
   public internal(set) var record = ExchangeRecord()
-  /// The policy that the exchange under way began with.
+  /// The policy in force when the current exchange began.
   public internal(set) var policy: Policy
   /// Port of the destination.
   public internal(set) var port: UInt16 = 0
-  /// What Via of the request says of the proxies before this one, with a comma behind each; kept where a parent may have to be
-  /// told of them with CONNECT, for a loop of tunnels is seen by nothing else.
+  /// The proxies before this one as Via of the request lists them, each followed by a comma. Kept if CONNECT may have
+  /// to pass them to a parent, because nothing else reveals a loop of tunnels.
   public internal(set) var passedVia: [UInt8] = []
-  /// The parent proxy that the request under way left to, in absolute-form; nil: none.
+  /// The parent proxy that the current request was sent to, in absolute-form; nil: none.
   var parent: String? = nil
-  /// The protocol that Upgrade of the request under way asks for, in lower case; empty: none.
+  /// The protocol that Upgrade of the current request asks for, in lower case; empty: none.
   var askedProtocol: [UInt8] = []
-  /// Last moment at which a byte moved, or the exchange entered its phase.
+  /// See WebSocketProof.swift. Empty: the client has a key of its own, or asks for no WebSocket.
+  var webSocketKey: [UInt8] = []
+  /// When a byte last moved, or the exchange entered its phase.
   var lastProgress: Int64
-  /// What this client may take of the memory for held bodies above the limit of all, because others hold more than their
-  /// share and are about to give it back, in bytes.
+  /// How many bytes this client may take for held bodies beyond the common limit. Others hold more than their share and
+  /// are about to give it back.
   public var heldOverdraft = 0
   /// When the whole exchange must be over.
   var exchangeDeadline = Int64.max
   /// When a client that has closed its sending direction counts as gone.
   var clientGoneAt = Int64.max
-  /// How the proxy's own words are put for this client.
+  /// The format of the proxy's own responses to this client.
   var answerForm = ProblemWriter.Form.json
   var terms = ClientTerms()
   var asked = RequestTraits()
@@ -71,25 +73,25 @@ public struct Exchange: ~Copyable {
   var delivery = ResponseTraits()
   /// Which directions of the tunnel have ended.
   var ends = TunnelEnds()
-  /// The tunnel that the proxy reads and that the request is inside of, or is about to open.
+  /// The intercepted tunnel that the request is inside of, or is about to open.
   public internal(set) var interior: Interior? = nil
 
-  /// The body that is held until it has been looked at: of the request while it is collected, else of the response.
+  /// A body that is held until it has been checked: the request's while it is collected, otherwise the response's.
   var held: HeldBody? = nil
 
-  /// The request and the credentials that the proxy answers a challenge with; nil: challenges are the client's.
+  /// The request, and the credentials with which the proxy answers a challenge; nil: the client answers challenges.
   var challenged: ChallengedRequest? = nil
 
-  /// What codings the client takes, where its response may be written anew.
+  /// Codings that the client accepts, if its response may be rewritten.
   var accepts = AcceptEncoding()
 
-  /// The memory of a file that the client gets instead of an answer, until it has it.
+  /// Accounts for the memory of a file that is sent in place of a response, until the client has it.
   var substituteWeight: HeldBody? = nil
 
-  /// The query of the request as it came, with its question mark, where its answer may be stored.
+  /// The original query of the request, with its question mark, if the response may be stored.
   var askedQuery: [UInt8] = []
 
-  /// What was asked, where it is refused or an operator is asked about it.
+  /// What was asked, if it is refused or an operator is asked about it.
   public internal(set) var question: Question? = nil
 
   /// Where the client connects from.
@@ -101,36 +103,36 @@ public struct Exchange: ~Copyable {
   /// See `noteCache`; empty: no cache took part.
   var cacheStatus = ""
 
-  /// The pace of either direction; nil: as fast as it goes.
+  /// The pace of each direction; nil: unlimited.
   var pacing: Pacing? = nil
 
-  /// What is left of a body that was written anew and leaves at a pace.
+  /// The rest of a rewritten body that leaves at a pace.
   var pacedBody = ByteBuffer()
 
-  /// A body that is taken whole for its length, as far as it is in a file, until all of it has been read again.
+  /// The part of a body in a file, until all of it has been read back. The body is buffered whole to learn its length.
   var spooled: SpooledBody? = nil
 
-  /// What is looked at of a tunnel that is verified, until it need not be any more.
+  /// The inspection of a verified tunnel, for as long as it is needed.
   var inspected: InspectedTunnel? = nil
 
-  /// The rule by which a tunnel of an earlier process was allowed, where the policy in force has none of its name.
+  /// The rule that allowed a tunnel in an earlier process, if the policy in force has no rule of that name.
   var formerRule: String? = nil
 
-  /// Lends the record: read as a property it would be copied, with a dozen references to count.
+  /// Lends the record. Reading it as a property would copy it and count a dozen references.
   public borrowing func withRecord(_ body: (borrowing ExchangeRecord) -> Void) { body(record) }
 
   var hop = HopState()
-  /// Of the request, as it is written for an origin.
+  /// The request as written for an origin.
   var written = WrittenHead()
 
-  /// None yet.
+  /// No exchange yet.
   init(policy: Policy, now: Int64) {
     self.policy = policy
     lastProgress = now
   }
 
-  /// Its head has come, by a connection of which it has to know `origin`. Made of one that is none yet, which costs a copy less
-  /// than another.
+  /// The head of a request has arrived on a connection described by `origin`. This changes an exchange in place, which
+  /// saves the copy of a new one.
   mutating func begin(
     by current: Policy, of origin: borrowing RequestOrigin, now: Int64, _ workspace: inout Workspace
   ) {
@@ -149,22 +151,22 @@ public struct Exchange: ~Copyable {
     record.begunWall = workspace.wallMilliseconds
   }
 
-  /// Who sends it, as rules see it.
+  /// The sender, as rules see it.
   public var sender: Sender {
     Sender(client: record.client, address: clientAddress, proxyUser: record.proxyUser, program: record.program)
   }
 
   public var isTunnel: Bool { asked.contains(.isTunnel) || phase == .tunnel }
   public var isInTunnel: Bool { phase == .tunnel }
-  /// Whether the upload rests, at the pace of its rule.
+  /// Whether the upload pauses at the pace of its rule.
   public var isPaused: Bool { phase == .exchanging && uploadRests }
   public var isCollecting: Bool { phase == .collecting }
   public var isConnecting: Bool { phase == .connecting }
-  /// Whether a dead connection costs only another try, so that one need not be looked at before it is used again.
+  /// Whether a dead connection costs only a retry, so it need not be checked before reuse.
   public var mayRetry: Bool { carrier.contains(.mayRetry) }
-  /// Whether body bytes that are forwarded are to be appended to `Outputs.replay` too.
+  /// Whether forwarded body bytes must also be appended to `Outputs.replay`.
   public var keepsReplay: Bool { carrier.contains(.isReused) && carrier.contains(.mayRetry) }
-  /// Whether the answer is awaited or on its way, and nothing more is expected of the client.
+  /// Whether the response is awaited or under way, and nothing more is expected of the client.
   public var awaitsOnlyUpstream: Bool { (phase == .exchanging || phase == .connecting) && request == .done }
   /// Whether bytes of the client can be used now.
   var wantsClientBytes: Bool {
@@ -175,38 +177,46 @@ public struct Exchange: ~Copyable {
     case .tunnel: !uploadRests
     }
   }
-  /// Whether the connection to the destination is under TLS, by the policy of `security`.
+  /// Whether the connection to the destination uses TLS, with the policy of `security`.
   public var usesTLS: Bool { way.contains(.isSecure) }
-  /// Whether the request may leave beside others on one connection: neither does it take the connection over, nor are its
-  /// credentials those of the connection.
+  /// Whether the request may share a connection with others: it does not take the connection over, and its credentials
+  /// are not those of the connection.
   public var mayShareConnection: Bool {
     asked.isDisjoint(with: [.isTunnel, .wantsUpgrade]) && !carrier.contains(.isBound)
   }
-  /// What the upstream may be spoken to by, the better first; none: the rule leaves no way.
+  /// Protocols for the upstream, in order of preference; none: the rule permits none of them.
   public var protocols: [HTTPProtocol] {
     let allowed = rule?.protocols ?? HTTPProtocol.allCases
     return mayShareConnection ? allowed : allowed.filter { $0 != .http2 }
   }
-  /// Whether the destination of a tunnel is to be verified, by the policy of `security`, before it is opened.
+  /// Whether the request opens a WebSocket, for which a stream of a shared connection serves if the origin opens
+  /// tunnels on streams (RFC 8441). Any other Upgrade needs a connection of HTTP/1.1.
+  public var opensWebSocket: Bool {
+    asked.contains(.wantsUpgrade) && askedProtocol == Self.webSocket && !carrier.contains(.isBound)
+      && (rule?.protocols ?? HTTPProtocol.allCases).contains(.http2)
+  }
+  /// In lower case, as `askedProtocol` is.
+  static let webSocket = Array("websocket".utf8)
+  /// Whether the destination of a tunnel must be verified with the policy of `security` before it opens.
   public var verifiesTunnel: Bool { way.contains(.isVerified) }
-  /// The security policy of the exchange under way.
+  /// The security policy of the current exchange.
   public var security: SecurityPolicy { record.decision.map { policy.security(of: $0) } ?? policy.defaultSecurity }
-  /// Whether the exchange under way may leave by a cellular link.
+  /// Whether the current exchange may use a cellular link.
   public var allowsCellularAccess: Bool { !enforces || mayUseCellular }
   private var mayUseCellular: Bool { rule?.request.allowsCellularAccess ?? policy.defaultRequest.allowsCellularAccess }
-  /// How the bytes of the exchange under way are marked on their way to the destination.
+  /// How packets of the current exchange are marked towards the destination.
   public var serviceType: ServiceType {
     rule?.request.serviceType ?? policy.defaultRequest.serviceType
   }
-  /// Whether what the security policy refuses is refused, and not only told.
+  /// Whether violations of the security policy are refused, and not only reported.
   public var enforces: Bool { rule?.enforce ?? true }
-  /// The rule that decided the exchange under way.
+  /// The rule that decided the current exchange.
   public var rule: Rule? { record.decision?.rule.map { policy.rules[$0] } }
 
   /// Whether the next bytes of the upstream are the head of a response.
   public var awaitsResponseHead: Bool { phase == .exchanging && response == .head }
 
-  /// Bytes of content that will pass unchanged from the upstream, for the choice of how to move them.
+  /// Number of content bytes that will pass unchanged from the upstream. The server uses it to choose how to move them.
   public var unchangedResponseBytes: UInt64 {
     if held != nil || delivery.contains(.isDropped) || pacesDownload { return 0 }
     return switch response {
@@ -225,7 +235,7 @@ public struct Exchange: ~Copyable {
 
   // MARK: Events of the client
 
-  /// Bytes of the client behind the head. They are consumed as far as `Step.consumed` says.
+  /// Bytes of the client after the head. `Step.consumed` is the number that was consumed.
   mutating func clientReceived(
     _ bytes: Span<UInt8>, now: Int64, _ workspace: inout Workspace, _ outputs: inout Outputs
   ) -> Step {
@@ -252,9 +262,10 @@ public struct Exchange: ~Copyable {
     }
   }
 
-  /// The client has closed its sending direction. Within a request that is the end of it. While an answer is awaited it
-  /// may have left, or it may be one that says all it has to say and listens (nc, socat); only writing to it would tell.
-  /// So an answer is delivered as long as something of it comes now and then; when nothing does, the upstream is let go.
+  /// The client has closed its sending direction. Within a request, that ends the exchange. While a response is
+  /// awaited, the client may be gone, or it may have sent everything and be listening (nc, socat); only writing to it
+  /// would show which. So a response is delivered as long as some of it arrives now and then. When nothing does, the
+  /// upstream is released.
   mutating func clientEnded(now: Int64, _ workspace: inout Workspace, _ outputs: inout Outputs) -> Action {
     switch phase {
     case .head:
@@ -276,14 +287,14 @@ public struct Exchange: ~Copyable {
     }
   }
 
-  /// The client's connection is broken: nothing can be said to it any more.
+  /// The client's connection is broken: nothing can be sent to it any more.
   mutating func clientFailed() -> Action {
     phase == .tunnel ? endOfTunnel(.clientLeft) : breakOff(.clientLeft)
   }
 
   // MARK: Events of the upstream
 
-  /// A connection to the destination is there. What was prepared for it stands in `outputs.toUpstream`.
+  /// A connection to the destination is open. The bytes prepared for it are in `outputs.toUpstream`.
   public mutating func upstreamOpened(
     reused: Bool, address: IPAddress, port: UInt16, by way: UpstreamWay = .direct, assurance: Assurance? = nil,
     now: Int64, _ workspace: inout Workspace, _ outputs: inout Outputs
@@ -328,14 +339,14 @@ public struct Exchange: ~Copyable {
     return request == .done ? .hold : .read
   }
 
-  /// Whether all of the request stands in `outputs.toUpstream`, and leaves on a stream: an origin may refuse it before it does
-  /// anything, whatever the method.
+  /// Whether the whole request is in `outputs.toUpstream` and leaves on a stream. An origin may refuse a stream before
+  /// processing it, whatever the method.
   private func isWholeOnHTTP2(_ outputs: borrowing Outputs) -> Bool {
     record.upstreamWire == .http2 && request == .done && spooled == nil && pacing == nil
       && outputs.toUpstream.count <= Int(Self.longestReplayedBody)
   }
 
-  /// What stands in `outputs.toUpstream` leaves by the connection that there is. `parentLines`: see `UpstreamWay`.
+  /// Sends the contents of `outputs.toUpstream` on the open connection. `parentLines`: see `UpstreamWay`.
   mutating func leave(
     parentLines: [UInt8], now: Int64, _ workspace: inout Workspace, _ outputs: inout Outputs
   ) {
@@ -343,7 +354,7 @@ public struct Exchange: ~Copyable {
       workspace.pool.lend(&outputs.replay, outputs.toUpstream.count)
       outputs.replay.append(contentsOf: outputs.toUpstream)
     }
-    // Behind the replay, because another try may go another way, and takes another answer to the challenge.
+    // After the replay is saved, because a retry may take another route and needs another answer to the challenge.
     let lines = challengeLines(&workspace, outputs)
     if parent != nil {
       let added = lines.isEmpty ? parentLines : lines + parentLines
@@ -355,7 +366,7 @@ public struct Exchange: ~Copyable {
     sendPaced(now: now, &workspace, &outputs)
   }
 
-  /// The proxy can play the part of the host: the tunnel is granted, and nothing is opened upstream before a request comes.
+  /// The proxy can act as the host: the tunnel is granted, and no upstream is opened before a request arrives.
   public mutating func interiorOpened(_ workspace: inout Workspace, _ outputs: inout Outputs) -> Action {
     precondition(phase == .connecting && interior != nil, "a tunnel was opened that nobody waits for")
     phase = .exchanging
@@ -372,8 +383,8 @@ public struct Exchange: ~Copyable {
     record.bytesOut &+= UInt64(outputs.toClient.count - before)
   }
 
-  /// From here bytes go both ways. A rule's time for the whole exchange was for getting here, and whoever has said all it
-  /// has to say gets the rest of the tunnel all the same.
+  /// From here on bytes go both ways. A rule's time for the whole exchange ends here. A client that has sent everything
+  /// still receives the rest of the tunnel.
   mutating func enterTunnel() {
     phase = .tunnel
     ends = []
@@ -381,7 +392,7 @@ public struct Exchange: ~Copyable {
     clientGoneAt = .max
   }
 
-  /// No upstream could be had.
+  /// No upstream could be opened.
   public mutating func upstreamFailed(
     _ failure: UpstreamFailure, _ workspace: inout Workspace, _ outputs: inout Outputs
   ) -> Action {
@@ -405,9 +416,9 @@ public struct Exchange: ~Copyable {
     }
   }
 
-  /// The upstream closed its sending direction, or its connection broke (`broken`): by a TLS alert, where `alert` names one,
-  /// or because this machine can use it no more, for the reason `loss`. `refused`: it has said that it did nothing of the request
-  /// (RFC 9113, 8.7).
+  /// The upstream closed its sending direction, or its connection broke (`broken`): by a TLS alert, if `alert` names
+  /// one, or because this machine can no longer use it, for the reason `loss`. `refused`: it reports that it has not
+  /// processed the request (RFC 9113, 8.7).
   public mutating func upstreamEnded(
     broken: Bool, alert: String? = nil, loss: String? = nil, refused: Bool = false, now: Int64,
     _ workspace: inout Workspace,
@@ -442,7 +453,7 @@ public struct Exchange: ~Copyable {
     }
   }
 
-  /// The upstream takes no more bytes. Its answer may still be on the way, so that only the request is given up.
+  /// The upstream accepts no more bytes. Its response may still be on the way, so only the request is given up.
   public mutating func upstreamWriteFailed(_ workspace: inout Workspace, _ outputs: inout Outputs) -> Action {
     switch phase {
     case .exchanging:
@@ -454,7 +465,7 @@ public struct Exchange: ~Copyable {
       spooled = nil
       return .read
     case .tunnel:
-      // Its last words may be on the way: it is read to its end.
+      // Its last bytes may be on the way: it is read to its end.
       carrier.insert(.dropsRequest)
       endUploadPace()
       outputs.toUpstream.removeAll()
@@ -472,7 +483,8 @@ public struct Exchange: ~Copyable {
       refused
       ? !record.isRetried && !outputs.replay.isEmpty : carrier.contains(.isReused) && carrier.contains(.mayRetry)
     if mayRetry, hop.informational.isUntouched {
-      // RFC 9112, 9.3.1: once, on a new connection, for the method is idempotent and nothing came back; or nothing was done.
+      // RFC 9112, 9.3.1: once, on a new connection. The method is idempotent and nothing came back, or nothing was
+      // processed.
       carrier.remove([.mayRetry, .dropsRequest])
       record.isRetried = true
       workspace.pool.reclaim(&outputs.toUpstream)

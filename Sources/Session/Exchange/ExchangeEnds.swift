@@ -1,4 +1,4 @@
-// Time, and the ways in which an exchange ends: deadlines, breaking off, and answers of the proxy's own.
+// Deadlines, and the ways in which an exchange ends: aborts, and responses of the proxy's own.
 
 import Bytes
 import HTTP1
@@ -7,7 +7,7 @@ import Policy
 extension Exchange {
   // MARK: Time
 
-  /// Those of the rule that decided the exchange under way, else those of all.
+  /// The time-outs of the rule that decided the current exchange, otherwise the general ones.
   public var timeouts: Timeouts { policy.timeouts(of: record.decision?.rule) }
 
   /// When `timedOut` has to be called, unless something moves before.
@@ -34,12 +34,12 @@ extension Exchange {
     return min(end, heldDeadline, held.textDeadline ?? .max)
   }
 
-  /// How long nothing of an answer may come for a client that has closed its sending direction, in milliseconds: long
-  /// enough for most origins to begin, short for one that works for nobody.
+  /// How long a client that has closed its sending direction waits for more of a response, in milliseconds: long enough
+  /// for most origins to begin, short enough not to keep one working for no client.
   static let halfClosedMilliseconds: Int64 = 5_000
 
-  /// The deadline has passed. `upstreamIsFull`: bytes of the request, besides those in `outputs`, wait for the upstream to
-  /// take them.
+  /// The deadline has passed. `upstreamIsFull`: bytes of the request, besides those in `outputs`, wait for the upstream
+  /// to accept them.
   mutating func timedOut(
     now: Int64, upstreamIsFull: Bool, _ workspace: inout Workspace, _ outputs: inout Outputs
   ) -> Action {
@@ -52,7 +52,7 @@ extension Exchange {
     case .collecting, .connecting, .exchanging:
       if now >= clientGoneAt { return breakOff(.clientLeft) }
       if carrier.contains(.awaitsContinue), now < exchangeDeadline {
-        // RFC 9110, 10.1.1: a server that knows nothing of the expectation waits for the body.
+        // RFC 9110, 10.1.1: a server that does not support the expectation waits for the body.
         carrier.remove(.awaitsContinue)
         lastProgress = now
         return .read
@@ -97,7 +97,7 @@ extension Exchange {
     }
   }
 
-  /// `60000 ms`, and whose word it is where it is the rule's.
+  /// `60000 ms`, marked as the rule's if the rule sets it.
   private func text(_ timeout: Timeout) -> String {
     let isOwn = rule?.timeouts.map { $0.own.contains(timeout) && $0.values[timeout] == timeouts[timeout] } ?? false
     return "\(isOwn ? "the rule's " : "")\(timeouts[timeout]) ms"
@@ -115,7 +115,7 @@ extension Exchange {
     terms.remove(.persists)
   }
 
-  /// The time for draining is over. Who waits for an answer that has not begun is told.
+  /// The time for draining is over. A client whose response has not begun gets an error.
   mutating func shutDown(_ workspace: inout Workspace, _ outputs: inout Outputs) -> Action {
     end(
       .shutDown,
@@ -123,19 +123,19 @@ extension Exchange {
       &workspace, &outputs)
   }
 
-  /// An operator wants it to end, wherever it is.
+  /// An operator ends it, in any phase.
   mutating func cancelled(_ workspace: inout Workspace, _ outputs: inout Outputs) -> Action {
     end(.cancelled, Problem(.cancelled, "An operator has ended the request (sallyport cancel)."), &workspace, &outputs)
   }
 
-  /// The policy that is in force now denies it, and an operator wants that to hold for what is under way.
+  /// The policy in force now denies it, and the operator wants that to apply to exchanges under way.
   mutating func policyChanged(_ workspace: inout Workspace, _ outputs: inout Outputs) -> Action {
     if awaitsOperator { settle(.deny, .ruleDenies) }
     return end(
       .policyChanged, Problem(.denied, "The policy has changed, and denies this request now."), &workspace, &outputs)
   }
 
-  /// Who waits for an answer that has not begun is told.
+  /// A client whose response has not begun gets an error.
   private mutating func end(
     _ outcome: Outcome, _ problem: Problem, _ workspace: inout Workspace, _ outputs: inout Outputs
   ) -> Action {
@@ -144,7 +144,7 @@ extension Exchange {
     return answer(problem, &workspace, &outputs)
   }
 
-  /// Ends it wherever it is.
+  /// Ends it in any phase.
   mutating func breakOffNow(_ outcome: Outcome) -> Action {
     phase == .tunnel ? endOfTunnel(outcome) : breakOff(outcome)
   }
@@ -160,8 +160,9 @@ extension Exchange {
       Ending(client: !whole ? .linger : terms.contains(.persists) ? .keep : .close, keepsUpstream: keeps))
   }
 
-  /// Ends an exchange that cannot be completed, without a word that could be taken for its end. Where the framing shows
-  /// that something is missing the client gets all there is; where only the end of the connection would, a reset.
+  /// Ends an exchange that cannot be completed, without anything that could pass for its end. If the framing shows that
+  /// something is missing, the client gets all that has arrived. If only the end of the connection would show it, the
+  /// client gets a reset.
   mutating func breakOff(_ outcome: Outcome) -> Action {
     endUploadPace()
     record.outcome = outcome
@@ -177,12 +178,12 @@ extension Exchange {
 
   mutating func endOfTunnel(_ outcome: Outcome) -> Action {
     endUploadPace()
-    // What a rule that is not enforced would have refused is what its operator waits to read, however the tunnel ends.
+    // The operator waits to read what an unenforced rule would have refused, however the tunnel ends.
     if case .tunnelFaultReported = record.outcome {} else { record.outcome = outcome }
     return .end(Ending(client: outcome == .done ? .close : .abort, keepsUpstream: false))
   }
 
-  /// Answers a request that is not read any further, of which `count` bytes have come: the last of its connection.
+  /// Answers a request that is not read any further, after `count` bytes of it. It is the last of its connection.
   mutating func refuse(
     _ problem: Problem, bytesIn count: Int, _ workspace: inout Workspace, _ outputs: inout Outputs
   ) -> Action {
@@ -191,7 +192,7 @@ extension Exchange {
     return answer(problem, &workspace, &outputs)
   }
 
-  /// Answers for the proxy itself. The client's connection is kept only where its request is wholly read.
+  /// Sends a response of the proxy's own. The client's connection is kept only if the request was read completely.
   mutating func answer(_ problem: Problem, _ workspace: inout Workspace, _ outputs: inout Outputs) -> Action {
     let persists =
       terms.contains(.persists) && request == .done
@@ -206,7 +207,7 @@ extension Exchange {
       problem.advice = advice(on: decision)
     }
     phase = .exchanging
-    // The proxy's own words leave at once.
+    // The proxy's own responses leave at once.
     pacing = nil
     spooled = nil
     workspace.pool.lend(&outputs.toClient, BufferPool.smallestBlock)
@@ -217,20 +218,20 @@ extension Exchange {
       substitute: answerForm == .grpc ? nil : accountedSubstitute(for: problem, workspace)
     ).write(to: &outputs.toClient, date: workspace.date.bytes)
     record.bytesOut &+= UInt64(outputs.toClient.count - before)
-    // What came of a response has been read to its end, where its content was judged.
+    // If the content of a response was checked, the response has been read to its end.
     let keepsUpstream =
       response == .done && request == .done && carrier.contains(.persists) && isBodyOut
     releaseHeld(&workspace)
     return .end(Ending(client: persists ? .keep : .linger, keepsUpstream: keepsUpstream))
   }
 
-  /// Who answers on the connection, at the beginning of a sentence: a parent that takes requests in absolute-form, else the
-  /// destination.
+  /// The peer that answers on the connection, for the beginning of a sentence: a parent that takes requests in
+  /// absolute-form, otherwise the destination.
   func responder(_ outputs: borrowing Outputs) -> String {
     parent == nil ? destination(outputs) : "The \(parentText(outputs))"
   }
 
-  /// The same within a sentence.
+  /// The same, for within a sentence.
   func respondent(_ outputs: borrowing Outputs) -> String {
     parent == nil ? destination(outputs) : "the \(parentText(outputs))"
   }

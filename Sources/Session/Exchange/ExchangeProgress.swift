@@ -1,20 +1,20 @@
-// What the server tells an exchange of bytes that it has moved, and of the time that things took.
+// The server's reports to an exchange: bytes that it has moved, and how long things took.
 
 import Bytes
 import HTTP1
 import Policy
 
 extension Exchange {
-  /// Whether the answer of the exchange is the proxy's own.
+  /// Whether the response of the exchange is the proxy's own.
   public var answeredItself: Bool {
     if case .problem = record.outcome { return true }
     return false
   }
-  /// Whether a body is held; how much memory it takes of what all held bodies share.
+  /// Whether a body is held, and how much it takes of the memory for all held bodies.
   public var holdsBody: Bool { held != nil || challenged != nil }
   public var heldBytes: Int { (held?.taken ?? 0) + (challenged?.heldBytes ?? 0) }
 
-  /// The server has moved `count` bytes of this side as they are, after `.forward` or on its own.
+  /// The server has moved `count` bytes of this side unchanged, after `.forward` or on its own.
   public mutating func clientForwarded(_ count: Int, now: Int64) {
     noteQuiet(until: now)
     lastProgress = now
@@ -42,20 +42,20 @@ extension Exchange {
     if clientGoneAt != .max { clientGoneAt = now + Self.halfClosedMilliseconds }
   }
 
-  /// Bytes that were waiting have left: the connection is alive, however slow.
+  /// Waiting bytes have left: the connection is alive, however slow.
   public mutating func progressed(now: Int64) { noteProgress(now) }
 
-  /// A parent is there, by a route: what it says next may be the last.
+  /// A parent is connected, by a route: its next message may be its last.
   public mutating func noteParent(_ address: IPAddress, port: UInt16, route: String) {
     record.route = route
     record.upstream = address
     record.upstreamPort = port
   }
 
-  /// No connection came of the route that was tried last.
+  /// The route that was tried last gave no connection.
   public mutating func noteRefused(route: String) { if record.route == nil { record.route = route } }
 
-  /// How many bytes the request will have been, with its head, as `record.bytesIn` counts them; nil where nobody knows.
+  /// The final size of the request with its head, counted as in `record.bytesIn`; nil if unknown.
   public var expectedBytesIn: UInt64? {
     if isTunnel { return nil }
     return switch request {
@@ -65,7 +65,7 @@ extension Exchange {
     }
   }
 
-  /// The same of the response and `record.bytesOut`. What is held may still become another response.
+  /// Likewise for the response and `record.bytesOut`. A held response may still become another one.
   public var expectedBytesOut: UInt64? {
     if isTunnel || held != nil { return nil }
     return switch response {
@@ -75,7 +75,7 @@ extension Exchange {
     }
   }
 
-  /// How long the look-up of the name, the connecting, and the TLS handshake took.
+  /// How long the name look-up, the connecting, and the TLS handshake took.
   public mutating func noteNameTime(_ milliseconds: Int64) { record.nameMilliseconds = milliseconds }
   public mutating func noteConnectTime(_ milliseconds: Int64) {
     record.connectMilliseconds = milliseconds
@@ -91,7 +91,7 @@ extension Exchange {
     noteTime(milliseconds, of: .tlsHandshake)
   }
 
-  /// Whether both directions are through: to be asked after forwarding.
+  /// Whether both directions are done: to be checked after forwarding.
   public mutating func endIfComplete() -> Action? {
     if let inspected, inspected.endsAfterForward { return endOfTunnel(.done) }
     return phase == .exchanging && response == .done ? endOfResponse() : nil

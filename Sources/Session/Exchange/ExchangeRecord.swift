@@ -1,4 +1,4 @@
-// What one request or tunnel was, decided and cost: the source of its one line in the access log.
+// The facts, decision and cost of one request or tunnel: the source of its line in the access log.
 
 import Bytes
 import HTTP1
@@ -6,55 +6,55 @@ import Policy
 import Reachability
 import TLSWire
 
-/// The facts of an exchange. Times are milliseconds of the loop's monotonic clock; -1 where a step did not happen.
+/// The facts of an exchange. Times are milliseconds of the loop's monotonic clock; -1 if a step did not happen.
 public struct ExchangeRecord: Sendable {
   public var reference = Reference(value: 0)
   public var begun: Int64 = 0
-  /// The same moment in microseconds: the turn of the loop in which the head was read. 0 for a tunnel that an earlier
-  /// process began.
+  /// The same moment in microseconds: the turn of the loop that read the head. 0 for a tunnel that an earlier process
+  /// began.
   public var begunMicroseconds: Int64 = 0
   /// Milliseconds since 1970 at `begun`.
   public var begunWall: Int64 = 0
   public var decision: Decision? = nil
-  /// Status of the answer that the client got; 0 where it got none.
+  /// Status of the response that the client got; 0 if it got none.
   public var status = 0
-  /// Of the last response that came of the upstream; 0 where none came.
+  /// Status of the last response from the upstream; 0 if none came.
   public internal(set) var upstreamStatus = 0
-  /// Where its Content-Type stands in the text that goes with the record; empty where it has none, or several.
+  /// Position of its Content-Type in the text that goes with the record; empty if it has none, or several.
   public internal(set) var upstreamType: Range<Int> = 0..<0
-  /// The serializers that the response, or the body of the request, was held to: `json`. nil: to none.
+  /// The serializers that the response, or the body of the request, was checked against: `json`. nil: none.
   public internal(set) var serializer: String? = nil
-  /// By what link the machine's default route left when the policy was asked.
+  /// The kind of link that carried the machine's default route when the policy was consulted.
   public internal(set) var link = ReachabilityStatus.unknown
   public var bytesIn: UInt64 = 0
   public var bytesOut: UInt64 = 0
   public var nameMilliseconds: Int64 = -1
   public var connectMilliseconds: Int64 = -1
   public var tlsMilliseconds: Int64 = -1
-  /// What is known of who answers at the other end; nil where no TLS is spoken.
+  /// What is known about the identity of the other end; nil if no TLS is spoken.
   public var assurance: Assurance? = nil
-  /// What the security policy would have refused, were its rule or its pins enforced; nil where there is nothing.
+  /// What the security policy would have refused, if its rule or its pins were enforced; nil: nothing.
   public internal(set) var report: Problem.Kind? = nil
-  /// Why the exchange failed, or what `report` and `violation` are about; nil where nothing is to be said.
+  /// Why the exchange failed, or details of `report` and `violation`; nil if there is nothing to report.
   public internal(set) var finding: Finding? = nil
-  /// Whether the rule, unenforced, let pass what its policy refuses.
+  /// Whether the unenforced rule allowed what its policy refuses.
   public internal(set) var isForgiven = false
-  /// What the response showed against its rule, and passed with all the same.
+  /// What in the response broke its rule and passed nevertheless.
   public internal(set) var violation: Problem.Kind? = nil
-  /// What of the heads of its responses had to be mended.
+  /// What had to be mended in the heads of its responses.
   public internal(set) var mended: HeadMendings = []
   public var firstByteMilliseconds: Int64 = -1
-  /// Who asked; nil where nobody had to know, or could.
+  /// Who sent it; nil if unknown or not needed.
   public internal(set) var client: LocalClient? = nil
-  /// Path of the executable that asked, as the kernel has it; nil where nobody had to know, or could.
+  /// Path of the sender's executable, as the kernel reports it; nil if unknown or not needed.
   public internal(set) var program: String? = nil
-  /// The user that the client named in Proxy-Authorization, with the right password; nil where it named none.
+  /// The user that the client named in Proxy-Authorization, with the right password; nil: none.
   public internal(set) var proxyUser: String? = nil
   /// The operator who allowed or denied it; nil: none did.
   public internal(set) var answeredBy: String? = nil
-  /// Name of the route that was taken; nil where nothing was opened.
+  /// Name of the route that was used; nil if nothing was opened.
   public internal(set) var route: String? = nil
-  /// What the client speaks, and what was spoken with the upstream; nil where there was none.
+  /// The protocol of the client, and the protocol of the upstream; nil if there was no upstream.
   public internal(set) var wire = HTTPProtocol.http11
   public internal(set) var upstreamWire: HTTPProtocol? = nil
   /// How a cache took part; nil: none did.
@@ -65,14 +65,14 @@ public struct ExchangeRecord: Sendable {
   public var upstreamPort: UInt16 = 0
   /// Why the exchange failed or was cut short.
   public var outcome = Outcome.done
-  /// Where the method and the target stand in the text that goes with the record.
+  /// Positions of the method and the target in the text that goes with the record.
   public var method: Range<Int> = 0..<0
   public var target: Range<Int> = 0..<0
 
   public init() {}
 
-  /// Whether the proxy refused it: by its rule, by what the exchange showed, or for want of room. That its destination
-  /// could not be reached is none.
+  /// Whether the proxy refused it: by its rule, for what the exchange showed, or for lack of room. An unreachable
+  /// destination is not a refusal.
   public var isRefusal: Bool {
     if decision?.verdict == .deny { return true }
     switch outcome {
@@ -87,9 +87,9 @@ public struct ExchangeRecord: Sendable {
 
 /// What was found wrong with an exchange.
 public final class Finding: Sendable {
-  /// A sentence without a secret.
+  /// A sentence without secrets.
   public let detail: String
-  /// The same in two parts, where it has them.
+  /// The same in two parts, if it has them.
   public let difference: Difference?
 
   public init(_ detail: String, _ difference: Difference? = nil) {
@@ -101,13 +101,13 @@ public final class Finding: Sendable {
   convenience init(_ fault: TunnelFault) { self.init(fault.sentence, fault.difference) }
 }
 
-/// How much of the policy's trust in a certificate holds for the connection that carries the bytes.
+/// How far the policy's check of a certificate applies to the connection that carries the bytes.
 public enum Assurance: String, Sendable {
-  /// A plain tunnel: nothing was looked at.
+  /// A plain tunnel: nothing was checked.
   case none
-  /// Only the name in the ClientHello was looked at.
+  /// Only the name in the ClientHello was checked.
   case sni
-  /// The proxy's own handshake with the same address, of which the verdict may be a few minutes old.
+  /// The proxy's own handshake with the same address. Its result may be a few minutes old.
   case probe
   /// The certificate of this very connection.
   case exact
@@ -118,13 +118,13 @@ public enum Outcome: Equatable, Sendable {
   case done
   /// The proxy answered for itself.
   case problem(Problem.Kind)
-  /// The client left before the answer was complete.
+  /// The client left before the response was complete.
   case clientLeft
   /// The upstream broke off within a response.
   case upstreamBrokeOff
-  /// The response turned out malformed after its head had gone out.
+  /// The response turned out to be malformed after its head was sent.
   case malformedBody
-  /// No byte moved within a body or tunnel for too long.
+  /// No byte of a body or tunnel moved for too long.
   case stalled
   /// A tunnel that was idle for too long.
   case tunnelIdle
@@ -134,21 +134,21 @@ public enum Outcome: Equatable, Sendable {
   case shutDown
   /// An operator ended it.
   case cancelled
-  /// The policy changed, and denies it now.
+  /// The policy changed and denies it now.
   case policyChanged
-  /// Its client held more than its share of a limit, and another waited.
+  /// Its client held more than its share of a limit, and another client was waiting.
   case displaced
-  /// What was sent into a tunnel is no TLS, cannot be read, or names another server than the tunnel was opened to.
+  /// Bytes in a tunnel are not TLS, cannot be read, or name another server than the tunnel was opened to.
   case tunnelFault(TunnelFault)
-  /// The same under a rule that is not enforced: the tunnel stood.
+  /// The same under an unenforced rule: the tunnel continued.
   case tunnelFaultReported(TunnelFault)
-  /// The server's certificate in the tunnel is refused.
+  /// The server's certificate in the tunnel was refused.
   case tunnelRefused(Problem.Kind)
 
-  /// The stable word of the log: `done`, or what went wrong.
+  /// The stable word in the log: `done`, or what went wrong.
   public var word: String { token ?? "done" }
 
-  /// Of what went wrong; nil where nothing did.
+  /// What went wrong; nil if nothing did.
   public var token: String? {
     switch self {
     case .done: nil

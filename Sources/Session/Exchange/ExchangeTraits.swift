@@ -1,4 +1,4 @@
-// What is so or not of an exchange, by what it is said of.
+// Flags of an exchange, grouped by what they describe.
 
 /// What was agreed with the client about its connection (RFC 9112, 9).
 struct ClientTerms: OptionSet {
@@ -6,7 +6,7 @@ struct ClientTerms: OptionSet {
 
   static let persists = ClientTerms(rawValue: 1 << 0)
   static let isHTTP10 = ClientTerms(rawValue: 1 << 1)
-  /// It says that it wants to keep the connection, and is to hear it: to some, silence is no promise.
+  /// The client asks to keep the connection and must be sent a confirmation: to some clients, silence is no promise.
   static let asksToKeep = ClientTerms(rawValue: 1 << 2)
   /// The proxy is stopping: this exchange is the last of its connection.
   static let isLast = ClientTerms(rawValue: 1 << 3)
@@ -21,56 +21,56 @@ struct RequestTraits: OptionSet {
   static let isHead = RequestTraits(rawValue: 1 << 0)
   static let isTunnel = RequestTraits(rawValue: 1 << 1)
   static let wantsUpgrade = RequestTraits(rawValue: 1 << 2)
-  /// Of type application/grpc: it needs HTTP/2 all the way, and answers with statuses of its own.
+  /// Of type application/grpc: it needs HTTP/2 on both hops, and its responses have statuses of their own.
   static let isGRPC = RequestTraits(rawValue: 1 << 3)
-  /// The client waits with its body for 100, or for an answer that spares it the body.
+  /// The client holds back its body until 100, or until a response that makes the body unnecessary.
   static let expectsContinue = RequestTraits(rawValue: 1 << 4)
-  /// Something of the body of the request has come.
+  /// Some of the request body has arrived.
   static let bodyBegun = RequestTraits(rawValue: 1 << 5)
 }
 
-/// How the request leaves.
+/// How the request is sent.
 struct WayTraits: OptionSet {
   let rawValue: UInt8
 
-  /// The upstream is spoken to under TLS.
+  /// The upstream connection uses TLS.
   static let isSecure = WayTraits(rawValue: 1 << 0)
-  /// The tunnel's upstream is verified before the client hears of it.
+  /// The tunnel's upstream is verified before the client gets a response.
   static let isVerified = WayTraits(rawValue: 1 << 1)
-  /// An http:// request leaves as https.
+  /// An http:// request is sent as https.
   static let isUpgraded = WayTraits(rawValue: 1 << 2)
-  /// The request leaves for the target of its rule.
+  /// The request is sent to the target of its rule.
   static let isMapped = WayTraits(rawValue: 1 << 3)
 }
 
-/// What goes for the connection to the upstream.
+/// The state of the upstream connection.
 struct CarrierTraits: OptionSet {
   let rawValue: UInt8
 
   static let persists = CarrierTraits(rawValue: 1 << 0)
   static let isReused = CarrierTraits(rawValue: 1 << 1)
-  /// The request may be sent a second time if a reused connection turns out dead.
+  /// The request may be sent a second time if a reused connection turns out to be dead.
   static let mayRetry = CarrierTraits(rawValue: 1 << 2)
-  /// The credentials of the request are those of the connection that it leaves by.
+  /// The credentials of the request are those of its upstream connection.
   static let isBound = CarrierTraits(rawValue: 1 << 3)
-  /// The body rests until the origin bids the proxy to go on, or has had its time.
+  /// The body waits until the origin asks for it, or the origin's time to do so is over.
   static let awaitsContinue = CarrierTraits(rawValue: 1 << 4)
-  /// What is left of the request body is read and dropped, for the upstream takes no more.
+  /// The rest of the request body is read and dropped, because the upstream accepts no more.
   static let dropsRequest = CarrierTraits(rawValue: 1 << 5)
 }
 
-/// How the response is told to the client.
+/// How the response is delivered to the client.
 struct ResponseTraits: OptionSet {
   let rawValue: UInt8
 
-  /// Its head has begun to leave for the client.
+  /// Sending of its head to the client has begun.
   static let hasBegun = ResponseTraits(rawValue: 1 << 0)
-  /// Content leaves without its chunked coding, for a client of HTTP/1.0.
+  /// Content is sent without its chunked coding, for an HTTP/1.0 client.
   static let isUnchunked = ResponseTraits(rawValue: 1 << 1)
   static let hasNoCookies = ResponseTraits(rawValue: 1 << 2)
-  /// It is a challenge that has been understood: nothing of it passes.
+  /// It is a challenge that the proxy answers: nothing of it is passed on.
   static let isDropped = ResponseTraits(rawValue: 1 << 3)
-  /// The rule has time-outs, and is not enforced.
+  /// The rule has time-outs and is not enforced.
   static let reportsTimes = ResponseTraits(rawValue: 1 << 4)
 }
 

@@ -1,11 +1,11 @@
-// What an exchange has to remember of the two hops of its client and its upstream once the bytes that said so are gone.
+// What an exchange remembers about its client hop and its upstream hop after the bytes are gone.
 
 struct HopState: Sendable {
   /// What 1xx responses may still cost.
   var informational = InformationalAllowance()
-  /// What Connection of the request and of the response named: such fields end at this hop among the trailers too.
+  /// Field names in Connection of the request and of the response: trailers of those names also end at this hop.
   var namedInRequest: [UInt8] = []
   var namedInResponse: [UInt8] = []
-  /// Method and target of a request whose body is waited for; kept after 417, since only this request may come again.
+  /// Method and target of a request whose body is awaited; kept after 417, since only this request may follow.
   var expectation: [UInt8] = []
 }

@@ -1,4 +1,4 @@
-// Requests that the proxy answers for itself: OPTIONS * and what may go no further (Max-Forwards).
+// Requests that the proxy answers itself: OPTIONS * and requests that may go no further (Max-Forwards).
 
 import Bytes
 import HTTP1
@@ -9,7 +9,8 @@ extension Exchange {
     Self.maxForwards(bytes, workspace.request) == 0
   }
 
-  /// The number in Max-Forwards, of the methods that heed it; nil where there is none that any sender needs.
+  /// The number in Max-Forwards, for methods that use it; nil if there is none, or a number larger than any sender
+  /// needs.
   static func maxForwards(_ bytes: Span<UInt8>, _ head: borrowing RequestHead) -> UInt64? {
     guard head.knownMethod == .trace || head.knownMethod == .options, let value = head.fields.first(.maxForwards),
       !value.isEmpty, value.count <= 9
@@ -49,7 +50,7 @@ extension Exchange {
     return .end(Ending(client: persists ? .keep : .linger, keepsUpstream: false))
   }
 
-  /// RFC 9110, 9.3.8: the request as it came, without the fields that carry credentials.
+  /// RFC 9110, 9.3.8: the request as received, without the fields that carry credentials.
   private static func writeEcho(_ bytes: Span<UInt8>, _ head: borrowing RequestHead, to out: inout ByteBuffer) {
     out.append(bytes.extracting(head.method))
     out.append(0x20)

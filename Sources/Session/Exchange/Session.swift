@@ -1,27 +1,27 @@
-// One client's connection of HTTP/1.1: a run of exchanges, one after another, as a state machine without I/O.
+// One HTTP/1.1 client connection: a sequence of exchanges, as a state machine without I/O.
 //
 //   idle → head → exchange → idle …        or, where the connection does not go on:  exchange → over
 //
-// It reads heads and creates an exchange of each, passes on to it what happens meanwhile, and keeps what one exchange leaves
-// for the next. Pipelined requests wait in the server's buffer until the one before them is over. Tests: SessionTests.
+// It reads heads, creates an exchange for each, passes events to it, and keeps what one exchange leaves for the next.
+// Pipelined requests wait in the server's buffer until the one before them is over. Tests: SessionTests.
 
 import Bytes
 import HTTP1
 import Policy
 
-/// What an exchange has to know of the connection that its request came by.
+/// What an exchange needs to know about the connection that its request arrived on.
 public struct RequestOrigin: Sendable {
-  /// The program at the client's end; nil where it is not known. Set before the first request whose policy asks.
+  /// The program at the client's end; nil if unknown. Set before the first request whose policy needs it.
   public var client: LocalClient? = nil
-  /// Where it connects from.
+  /// Where the client connects from.
   public var address: IPAddress? = nil
-  /// Path of its executable; nil where it is not known.
+  /// Path of the client's executable; nil if unknown.
   public var program: String? = nil
-  /// The user that the client named last with the right password, to whom what is inside a tunnel belongs too.
+  /// The user that the client last named with the right password. Requests inside a tunnel belong to that user too.
   var proxyUser: String? = nil
-  /// The tunnel that the proxy reads, where one is open: every request is inside it.
+  /// The intercepted tunnel, if one is open: every request is inside it.
   public internal(set) var interior: Exchange.Interior? = nil
-  /// What the client speaks.
+  /// The client's protocol.
   public var wire = HTTPProtocol.http11
   /// No other exchange follows on the connection.
   var isLast = false
@@ -34,16 +34,16 @@ public struct Session: ~Copyable {
 
   private let byAddress = ByAddress()
   var phase = Phase.idle
-  /// The exchange under way.
+  /// The current exchange.
   public var exchange: Exchange
   public var origin = RequestOrigin()
-  /// The policy by which the next head is read.
+  /// The policy for reading the next head.
   private var policy: Policy
-  /// When the connection entered its phase, where no exchange is under way.
+  /// When the connection entered its phase, if no exchange is under way.
   private var since: Int64
   /// An exchange of this connection is over.
   private var hasAsked = false
-  /// Bytes of the head that have been looked at so far.
+  /// Bytes of the head that have been examined so far.
   private var headBytesSeen = 0
   /// The only request that may follow; empty: any may. See RefusedExpectation.swift.
   private var awaitedRepeat: [UInt8] = []
@@ -54,7 +54,7 @@ public struct Session: ~Copyable {
     exchange = Exchange(policy: policy, now: now)
   }
 
-  /// A tunnel of the process before. See `Exchange.init(resuming:)`.
+  /// A tunnel of an earlier process. See `Exchange.init(resuming:)`.
   public init(
     resuming state: TunnelState, policy: Policy, now: Int64, _ workspace: inout Workspace, _ outputs: inout Outputs
   ) {
@@ -65,22 +65,22 @@ public struct Session: ~Copyable {
   }
 
   public var isIdle: Bool { phase == .idle }
-  /// Whether nothing has been asked for on the connection yet.
+  /// Whether nothing has been requested on the connection yet.
   public var isNew: Bool { !hasAsked }
-  /// Whether an exchange has begun that has not been logged.
+  /// Whether an exchange has begun and is not logged yet.
   public var isInExchange: Bool { phase == .exchange }
-  /// Whether the head of a request is awaited, or has not come whole.
+  /// Whether the head of a request is awaited or incomplete.
   public var awaitsHead: Bool { phase == .idle || phase == .head }
-  /// When a byte moved last, or the connection entered its phase.
+  /// When a byte last moved, or the connection entered its phase.
   public var quietSince: Int64 { phase == .exchange ? exchange.lastProgress : since }
-  /// The tunnel that requests are inside of; nil: none is intercepted.
+  /// The tunnel that contains the requests; nil: none is intercepted.
   public var interior: Exchange.Interior? { phase == .exchange ? exchange.interior : origin.interior }
   /// Whether bytes of the client can be used now.
   public var wantsClientBytes: Bool { phase == .exchange ? exchange.wantsClientBytes : true }
 
   // MARK: Events
 
-  /// Bytes of the client. They are consumed as far as `Step.consumed` says.
+  /// Bytes of the client. `Step.consumed` is the number that was consumed.
   public mutating func clientReceived(
     _ bytes: Span<UInt8>, now: Int64, policy current: Policy, _ workspace: inout Workspace, _ outputs: inout Outputs
   ) -> Step {
@@ -137,7 +137,7 @@ public struct Session: ~Copyable {
     phase = .exchange
   }
 
-  /// Refuses the request of which `bytes` are the beginning, before it is read and any rule is asked.
+  /// Refuses the request that begins with `bytes`, before it is read and any rule is tried.
   public mutating func refuseUnread(
     _ bytes: Span<UInt8>, _ problem: Problem, now: Int64, policy current: Policy, _ workspace: inout Workspace,
     _ outputs: inout Outputs
@@ -149,7 +149,7 @@ public struct Session: ~Copyable {
     return exchange.headRefused(bytes, problem, &workspace, &outputs)
   }
 
-  /// Refuses the request whose head has not come whole.
+  /// Refuses a request whose head is incomplete.
   private mutating func refuse(
     _ kind: Problem.Kind, _ detail: String, now: Int64, _ workspace: inout Workspace, _ outputs: inout Outputs
   ) -> Action {
@@ -168,13 +168,13 @@ public struct Session: ~Copyable {
     }
   }
 
-  /// The client's connection is broken: nothing can be said to it any more.
+  /// The client's connection is broken: nothing can be sent to it any more.
   public mutating func clientFailed() -> Action { phase == .exchange ? exchange.clientFailed() : .close }
 
   // MARK: Time
 
-  /// How long a connection that is being closed is still read, in milliseconds: a client on the same machine, or one
-  /// round trip away, has read its answer by then.
+  /// How long a connection that is being closed is still read, in milliseconds. A client on the same machine, or one
+  /// round trip away, has read its response by then.
   public static let lingerMilliseconds: Int64 = 2_000
 
   /// When `timedOut` has to be called, unless something moves before.
@@ -185,15 +185,15 @@ public struct Session: ~Copyable {
     case .head: return since + policy.configuration.timeouts.clientHeaderMilliseconds
     case .idle:
       let timeouts = policy.configuration.timeouts
-      // Who has said nothing yet has no kept connection to be idle on.
+      // A client that has sent nothing yet has no kept connection to be idle on.
       return since
         + (isNew
           ? min(timeouts.clientIdleMilliseconds, timeouts.clientHeaderMilliseconds) : timeouts.clientIdleMilliseconds)
     }
   }
 
-  /// The deadline has passed. `upstreamIsFull`: bytes of the request, besides those in `outputs`, wait for the upstream to
-  /// take them.
+  /// The deadline has passed. `upstreamIsFull`: bytes of the request, besides those in `outputs`, wait for the upstream
+  /// to accept them.
   public mutating func timedOut(
     now: Int64, upstreamIsFull: Bool = false, _ workspace: inout Workspace, _ outputs: inout Outputs
   ) -> Action {
@@ -209,30 +209,30 @@ public struct Session: ~Copyable {
 
   // MARK: Ends
 
-  /// The proxy is stopping: the exchange under way may finish, and is the last.
+  /// The proxy is stopping: the current exchange may finish, and is the last.
   public mutating func drain() -> Action {
     if phase == .idle { return .close }
     expectLastExchange()
     return .read
   }
 
-  /// The proxy is stopping, and a client that has asked for nothing yet may still do so: that exchange is the last.
+  /// The proxy is stopping. A client that has not sent a request yet may still do so: that exchange is the last.
   public mutating func expectLastExchange() {
     origin.isLast = true
     exchange.expectNoOther()
   }
 
-  /// The time for draining is over. Who waits for an answer that has not begun is told.
+  /// The time for draining is over. A client whose response has not begun gets an error.
   public mutating func shutDown(_ workspace: inout Workspace, _ outputs: inout Outputs) -> Action {
     phase == .exchange ? exchange.shutDown(&workspace, &outputs) : .close
   }
 
-  /// An operator wants what is under way to end.
+  /// An operator ends the current exchange.
   public mutating func cancelled(_ workspace: inout Workspace, _ outputs: inout Outputs) -> Action {
     phase == .exchange ? exchange.cancelled(&workspace, &outputs) : .close
   }
 
-  /// The policy in force now denies what is under way.
+  /// The policy in force now denies the current exchange.
   public mutating func policyChanged(_ workspace: inout Workspace, _ outputs: inout Outputs) -> Action {
     phase == .exchange ? exchange.policyChanged(&workspace, &outputs) : .close
   }
@@ -240,7 +240,8 @@ public struct Session: ~Copyable {
   /// Another client waits for what this one holds above its share.
   public mutating func displaced() -> Action { phase == .exchange ? exchange.breakOffNow(.displaced) : .close }
 
-  /// After `.end` has been performed, the exchange is dropped: ready for the next request, or only to be read out.
+  /// Drops the exchange after `.end` has been performed. The session is ready for the next request, or only reads the
+  /// rest.
   public mutating func exchangeEnded(now: Int64, keeps: Bool) {
     origin.interior = exchange.interior
     origin.proxyUser = exchange.record.proxyUser

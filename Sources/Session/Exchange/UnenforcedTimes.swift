@@ -1,4 +1,4 @@
-// The times that a rule allows and, not being enforced, lets an exchange overstep: what it would have ended is told.
+// An unenforced rule lets exchanges exceed its time-outs. This logs which exchanges it would have ended.
 // Tests: UnenforcedTimesTests.
 
 import Bytes
@@ -6,13 +6,13 @@ import HTTP1
 import Policy
 
 extension Exchange {
-  /// To be asked once the rule is known.
+  /// To be called once the rule is known.
   mutating func prepareReports(_ edits: RequestPolicy) {
     guard let rule, !rule.enforce, rule.timeouts != nil || edits.timeoutMilliseconds != nil else { return }
     delivery.insert(.reportsTimes)
   }
 
-  /// Something took so long for which the rule may have a time-out.
+  /// Something took this long, and the rule may have a time-out for it.
   mutating func noteTime(_ milliseconds: Int64, of timeout: Timeout) {
     guard delivery.contains(.reportsTimes), let timeouts = rule?.timeouts, timeouts.own.contains(timeout) else {
       return
@@ -22,7 +22,7 @@ extension Exchange {
 
   /// Nothing moved until now.
   mutating func noteQuiet(until now: Int64) {
-    // What rests at the pace of its rule is not quiet of itself.
+    // An exchange that pauses at the pace of its rule is not idle.
     if !delivery.contains(.reportsTimes) || pacing != nil { return }
     switch phase {
     case .tunnel: noteTime(now - lastProgress, of: .tunnelIdle)
@@ -36,16 +36,16 @@ extension Exchange {
 
   /// The exchange is over.
   public mutating func noteWhole(now: Int64) {
-    // Of a tunnel it counts only the time until it is open.
+    // For a tunnel this counts only the time until it is open.
     guard delivery.contains(.reportsTimes), !isTunnel, let most = rule?.request.timeoutMilliseconds else { return }
     report(now - record.begun, above: most, as: .exchangeTimeout, "timeout")
   }
 
   private mutating func report(_ took: Int64, above most: Int64, as kind: Problem.Kind, _ key: String) {
-    // What came first would have ended the exchange.
+    // The first excess would have ended the exchange.
     guard took > most, record.report == nil else { return }
     record.report = kind
-    // What ended it all the same is said first.
+    // A finding about how the exchange did end comes first.
     guard record.finding == nil else { return }
     record.finding = Finding(
       "The rule, were it enforced, would have ended the exchange: its \(key) is \(most) ms, and it took \(took) ms.",

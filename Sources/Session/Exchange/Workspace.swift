@@ -1,4 +1,4 @@
-// What the sessions of one loop share: storage that is used again for every message, and what every message is told.
+// What the sessions of one loop share: storage that is reused for every message, and facts that every message needs.
 
 import Bytes
 import HTTP1
@@ -7,7 +7,7 @@ import Reachability
 import Security
 import Serialization
 
-/// Scratch storage and the identity of the proxy. One a loop, lent to each call of a session.
+/// Scratch storage and the identity of the proxy. One per loop, lent to each call of a session.
 public struct Workspace: ~Copyable {
   private let byAddress = ByAddress()
   public var pool = BufferPool()
@@ -16,27 +16,27 @@ public struct Workspace: ~Copyable {
   public var response = ResponseHead()
   public var trailers = FieldSection()
   public var references: ReferenceSource
-  /// Nonces that origins gave.
+  /// Nonces from origins.
   public var nonces = NonceMemory()
-  /// What looks at bodies.
+  /// Tools that check bodies.
   var tools = ContentTools()
-  /// The memory of all bodies that are held, of all loops.
+  /// The memory of all held bodies, in all loops.
   let heldBytes: ByteBudget
-  /// `Via` element of this proxy, without the protocol: pseudonym and, as comment, its mark, by which a loop is seen.
+  /// `Via` element of this proxy, without the protocol: its pseudonym, and as comment its mark, which reveals a loop.
   public let via: [UInt8]
   public let name: [UInt8]
-  /// By what link the machine's default route leaves, kept up by the loop.
+  /// The kind of link that carries the machine's default route, maintained by the loop.
   public var link = ReachabilityStatus.unknown
-  /// What operators have allowed and denied for a time, kept up by the loop.
+  /// What operators have allowed and denied for a time, maintained by the loop.
   public var temporary = TemporaryRules.none
-  /// This machine's addresses, kept up by the loop.
+  /// This machine's addresses, maintained by the loop.
   public var own = OwnAddresses.unknown
-  /// `Sun, 06 Nov 1994 08:49:37 GMT`, kept up by the loop.
+  /// `Sun, 06 Nov 1994 08:49:37 GMT`, maintained by the loop.
   public private(set) var date: ByteBuffer
   private var dateSecond: Int64 = -1
-  /// Milliseconds since 1970, kept up by the loop.
+  /// Milliseconds since 1970, maintained by the loop.
   public private(set) var wallMilliseconds: Int64 = 0
-  /// Microseconds of the monotonic clock at the beginning of the loop's turn, kept up by the loop.
+  /// Microseconds of the monotonic clock at the beginning of the loop's turn, maintained by the loop.
   public var turnMicroseconds: Int64 = 0
 
   public init(name: String, mark: ViaMark, references: ReferenceSource, heldBytes: ByteBudget = ByteBudget()) {

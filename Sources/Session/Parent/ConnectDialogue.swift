@@ -1,17 +1,17 @@
-// CONNECT to an http or https parent (RFC 9110, 9.3.6), and its answer. Tests: ConnectDialogueTests.
+// CONNECT to an http or https parent (RFC 9110, 9.3.6), and its response. Tests: ConnectDialogueTests.
 
 import Bytes
 import HTTP1
 import Policy
 
-/// One CONNECT and what is answered to it.
+/// One CONNECT and its response.
 struct ConnectDialogue: Sendable {
-  /// Most bytes of the parent's reason phrase that are told on: a sentence, not a page.
+  /// Most bytes of the parent's reason phrase that are reported: a sentence, not a page.
   static let longestReason = 80
-  /// Most authentication schemes of the parent that are named: more than are registered in practice.
+  /// Most authentication schemes of the parent that are named: more than exist in practice.
   static let mostSchemes = 8
 
-  /// 1xx responses to one CONNECT: nothing is worked on that could show progress.
+  /// Most 1xx responses to one CONNECT: there is no work that could show progress.
   static let mostInformational = 16
 
   private let place: ParentPlace
@@ -21,10 +21,10 @@ struct ConnectDialogue: Sendable {
   /// What is still to be sent.
   private var request: [UInt8] = []
   private var informationalCount = 0
-  /// A challenge whose content is still being read, and how much of that is left, in bytes.
+  /// A challenge whose content is still being read, and how many bytes of it are left.
   private var challenge: (lines: [[UInt8]], remaining: UInt64)? = nil
 
-  /// `authorization`: a ticket of Negotiate, or the answer to a Digest challenge of before; nil: none is known.
+  /// `authorization`: a Negotiate ticket, or the response to an earlier Digest challenge; nil: none is known.
   init(
     _ parent: Route.Parent, host: CanonicalHost, port: UInt16, via: [UInt8], limits: HeadLimits, authorization: [UInt8]?
   ) {
@@ -35,7 +35,7 @@ struct ConnectDialogue: Sendable {
     ask(with: scheme == .basic ? parent.password?.basic : authorization)
   }
 
-  /// Asks, for the first time or again, after a challenge.
+  /// Asks, for the first time or again after a challenge.
   mutating func ask(with authorization: [UInt8]?) {
     let authority = place.destination
     request = Array("CONNECT \(authority) HTTP/1.1\r\nHost: \(authority)\r\n".utf8)
@@ -58,7 +58,7 @@ struct ConnectDialogue: Sendable {
         consumed += count
         if !head.isInformational { return answered(head, rest, consumed: consumed) }
         informationalCount += 1
-        // What would follow is no HTTP.
+        // What follows would not be HTTP.
         if head.status == 101 { return .refused(malformed(.unexpectedSwitch)) }
         if informationalCount > Self.mostInformational { return .refused(malformed(.unexpectedInformational)) }
       }
@@ -66,7 +66,7 @@ struct ConnectDialogue: Sendable {
     return .wants(consumed: consumed)
   }
 
-  /// The parent's answer is there.
+  /// The parent's response has arrived.
   private mutating func answered(
     _ head: borrowing ResponseHead, _ bytes: Span<UInt8>, consumed: Int
   ) -> ParentHandshake.Progress {
@@ -90,7 +90,7 @@ struct ConnectDialogue: Sendable {
         allowsNext: status >= 500, status: status))
   }
 
-  /// Reads the content of a challenge past, of which `count` bytes of input are there.
+  /// Skips the content of a challenge. `count` bytes of input are there.
   private mutating func drop(
     _ lines: [[UInt8]], _ remaining: UInt64, _ count: Int, from consumed: Int
   ) -> ParentHandshake.Progress {
@@ -105,7 +105,7 @@ struct ConnectDialogue: Sendable {
 
   var challengeLines: [[UInt8]]? { challenge?.lines }
 
-  /// `fault`: what became of the credentials of the route, "were refused".
+  /// `fault`: why the credentials of the route failed, "were refused".
   func refused(credentials fault: String) -> ParentRefusal {
     ParentRefusal(
       .parentAuthentication, "The digest credentials of its route \(fault), by \(place.parent) (407).", status: 407)
@@ -144,7 +144,7 @@ struct ConnectDialogue: Sendable {
       .parentFailed, "The answer of \(place.parent) to CONNECT \(place.destination) \(fault.sentence)\(seen).")
   }
 
-  /// The connection ended, before the answer or `within` it.
+  /// The connection ended, before the response or `within` it.
   func ended(within isWithin: Bool) -> ParentRefusal {
     let when = isWithin ? "within" : "before"
     return ParentRefusal(
@@ -153,7 +153,7 @@ struct ConnectDialogue: Sendable {
       allowsNext: !isWithin)
   }
 
-  /// Text of the parent's, in printable ASCII, and not too much of it.
+  /// Text from the parent, in printable ASCII, and limited in length.
   private static func told(_ bytes: Span<UInt8>) -> String {
     let range = bytes.trimmingBlanks(0..<bytes.count)
     let text = range.prefix(longestReason).map { index in

@@ -1,26 +1,26 @@
-// The client's side of what is said to a parent proxy before its connection is one to the destination: CONNECT (RFC
+// The client's part of the handshake with a parent proxy, until its connection leads to the destination: CONNECT (RFC
 // 9110, 9.3.6) with an http or https parent, RFC 1928 with a socks5 one.
 //
-// A value: bytes in, bytes out, and nothing is waited for here. TLS to an https parent, time-outs and the choice of the
-// next route are its user's. Tests: ConnectDialogueTests, SOCKSDialogueTests; fuzzed by
-// Tests/Fuzz/ParentHandshake.
+// A value: bytes in, bytes out, no waiting. The caller handles TLS to an https parent, time-outs and the choice of the
+// next route. Tests: ConnectDialogueTests, SOCKSDialogueTests; fuzzed by Tests/Fuzz/ParentHandshake.
 
 import Bytes
 import HTTP1
 import Policy
 
-/// What has to be said and heard on a fresh connection to a parent until it is a connection to the destination.
+/// The handshake on a fresh connection to a parent, until it is a connection to the destination.
 public struct ParentHandshake: Sendable {
-  /// How far it is.
+  /// The state of the handshake.
   public enum Progress: Equatable, Sendable {
     /// Send what was appended, drop `consumed` bytes of the input, and read on.
     case wants(consumed: Int)
-    /// What stands behind `consumed` bytes of the input are the destination's first bytes.
+    /// After `consumed` bytes of the input, the destination's first bytes follow.
     case open(consumed: Int)
-    /// The parent asks for credentials by `lines` of Proxy-Authenticate, and its route has some for Digest. Say `ask(with:)` and
-    /// go on behind `consumed` bytes where the connection `isKept`; else a new one is needed.
+    /// The parent asks for credentials in `lines` of Proxy-Authenticate, and its route has some for Digest. If the
+    /// connection `isKept`, call `ask(with:)` and continue after `consumed` bytes; otherwise a new connection is
+    /// needed.
     case challenged(consumed: Int, lines: [[UInt8]], isKept: Bool)
-    /// The parent's decision, or what it said makes no sense. It stays so.
+    /// The parent refused, or its response makes no sense. This is final.
     case refused(ParentRefusal)
   }
 
@@ -30,15 +30,15 @@ public struct ParentHandshake: Sendable {
   }
 
   private var dialogue: Dialogue
-  /// What came out, where something has.
+  /// The final result, if there is one.
   private var outcome: Progress? = nil
-  /// Whether a part of the answer that is waited for is there.
+  /// Whether part of the awaited response has arrived.
   private var hasBegunAnswer = false
   private var isRepeated = false
 
-  /// `host`, `port`: the destination; a name goes to the parent as it is. `via`: the value of the Via element of CONNECT,
-  /// `1.1 sallyport (…)`. `limits`: of the head that answers CONNECT. `authorization`: the answer to a Digest challenge of the
-  /// parent's; nil: none is known.
+  /// `host`, `port`: the destination; a name goes to the parent unresolved. `via`: the value of the Via element of
+  /// CONNECT, `1.1 sallyport (…)`. `limits`: for the head of the response to CONNECT. `authorization`: the answer to a
+  /// Digest challenge of the parent; nil: none is known.
   public init(
     _ parent: Route.Parent, host: CanonicalHost, port: UInt16, via: [UInt8], limits: HeadLimits,
     authorization: [UInt8]? = nil
@@ -51,8 +51,8 @@ public struct ParentHandshake: Sendable {
     }
   }
 
-  /// Bytes of the parent, those that were not consumed before among them. What is to be sent now is appended to `output`.
-  /// The first call, with no input yet, begins.
+  /// Bytes of the parent, including those that were not consumed before. Appends what must be sent now to `output`. The
+  /// first call, with no input yet, begins.
   public mutating func received(_ input: Span<UInt8>, _ output: inout ByteBuffer) -> Progress {
     if let outcome { return outcome }
     let progress = advance(input, &output)
@@ -84,16 +84,17 @@ public struct ParentHandshake: Sendable {
     isRepeated = true
   }
 
-  /// Whether it was asked again on this connection, and nothing has come since: where that ends now, it had ended before.
+  /// Whether CONNECT was repeated on this connection, and nothing has come since: if the connection ends now, it was
+  /// closed before.
   public var mayAskElsewhere: Bool { isRepeated && !hasBegunAnswer && outcome == nil }
 
-  /// The lines of a challenge of which not all of the content has come; nil: there is none.
+  /// The lines of a challenge whose content is incomplete; nil: there is none.
   public var unfinishedChallenge: [[UInt8]]? {
     if case .connect(let connect) = dialogue { return connect.challengeLines }
     return nil
   }
 
-  /// The credentials of the route will not do. `fault`: what became of them, "were refused".
+  /// The credentials of the route are of no use. `fault`: why, "were refused".
   public mutating func refused(credentials fault: String) -> ParentRefusal {
     guard case .connect(let connect) = dialogue else { preconditionFailure("only CONNECT is challenged") }
     let refusal = connect.refused(credentials: fault)
@@ -118,11 +119,11 @@ public struct ParentHandshake: Sendable {
 public struct ParentRefusal: Error, Equatable, Sendable {
   /// `parentRefused`, `parentAuthentication` or `parentFailed`.
   public let kind: Problem.Kind
-  /// A sentence that names the parent: what was expected, what was seen. Holds no secret.
+  /// A sentence that names the parent: what was expected, what was seen. Contains no secret.
   public let detail: String
-  /// Whether the next route of the list may be tried: the network failed the parent, and it decided nothing.
+  /// Whether the next route of the list may be tried: the parent failed because of the network and decided nothing.
   public let allowsNext: Bool
-  /// The status that the parent answered with (RFC 9209, 2.1.4).
+  /// The status of the parent's response (RFC 9209, 2.1.4).
   public let status: Int?
 
   public init(_ kind: Problem.Kind, _ detail: String, allowsNext: Bool = false, status: Int? = nil) {
@@ -137,7 +138,7 @@ public struct ParentRefusal: Error, Equatable, Sendable {
 struct ParentPlace: Sendable {
   /// `the parent http://proxy.office.example:3128`
   let parent: String
-  /// `a.example:443`, an IPv6 address between brackets.
+  /// `a.example:443`, an IPv6 address in brackets.
   let destination: String
 
   init(_ parent: Route.Parent, host: CanonicalHost, port: UInt16) {
@@ -146,12 +147,12 @@ struct ParentPlace: Sendable {
     destination = host.address.map { !$0.isIPv4 } == true ? "[\(text)]:\(port)" : "\(text):\(port)"
   }
 
-  /// What speaks a protocol that was not expected, by the first byte that it said.
+  /// A description of an unexpected protocol, from its first byte.
   static func speaker(of byte: UInt8) -> String {
     switch byte {
     case 0x48: "an HTTP answer"
     case 0x05: "a SOCKS 5 answer"
-    // The version in an answer of SOCKS 4 is zero.
+    // The version in a SOCKS 4 response is zero.
     case 0x00, 0x04: "a SOCKS 4 answer"
     case 0x14...0x17: "a TLS record"
     default: "the byte 0x\(byte < 16 ? "0" : "")\(String(byte, radix: 16))"

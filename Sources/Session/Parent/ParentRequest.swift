@@ -1,25 +1,25 @@
-// What a request over an http parent has that one to its origin has not: a target in absolute form, and credentials for
+// How a request to an http parent differs from one to its origin: it has a target in absolute form, and credentials for
 // the parent. Tests: ParentRequestTests.
 
 import Bytes
 import Policy
 
-/// How a request is written for a parent.
+/// Writes a request for a parent.
 public enum ParentRequest {
-  /// `Proxy-Authorization: Basic …` with its CR LF (RFC 7617): made once for a route. A secret.
+  /// `Proxy-Authorization: Basic …` with its CR LF (RFC 7617): made once per route. A secret.
   public static func authorizationLine(_ credentials: RouteCredentials) -> [UInt8] {
     authorizationLine(credentials.basic)
   }
 
-  /// The same of a value that is made already.
+  /// The same for a finished value.
   public static func authorizationLine(_ value: [UInt8]) -> [UInt8] {
     Array("Proxy-Authorization: ".utf8) + value + [0x0d, 0x0a]
   }
 
-  /// Turns the head at the front of `output`, as it is written for an origin, into the one for an http parent: the target
-  /// becomes absolute (RFC 9112, 3.2.2), `*` the authority alone (3.2.4), and `lines`, whole ones, follow Host. What stands
-  /// behind the head stays. `head`: where its parts are. `pool` is where the memory of `output` came from. Answers where the
-  /// parts are then.
+  /// Turns the head at the front of `output`, written for an origin, into one for an http parent. The target becomes
+  /// absolute (RFC 9112, 3.2.2), `*` becomes the authority alone (3.2.4), and `lines`, whole ones, are added after
+  /// Host. Bytes after the head stay. `head`: the positions of its parts. `pool`: the source of the memory of `output`.
+  /// Returns the new positions.
   static func rewrite(
     _ output: inout ByteBuffer, _ head: WrittenHead, adding lines: [UInt8], _ pool: inout BufferPool
   ) -> WrittenHead {
@@ -27,7 +27,7 @@ public enum ParentRequest {
     rewritten.append(output.bytes.extracting(0..<head.target.lowerBound))
     rewritten.append(scheme)
     rewritten.append(output.bytes.extracting(head.authority))
-    // The URI of `*` has neither path nor query; the last proxy makes `*` of it again.
+    // The URI of `*` has neither path nor query; the last proxy turns it back into `*`.
     if output.bytes[head.target.lowerBound] != 0x2a { rewritten.append(output.bytes.extracting(head.target)) }
     let target = head.target.lowerBound..<rewritten.count
     rewritten.append(output.bytes.extracting(head.target.upperBound..<head.behindHost))
@@ -39,7 +39,7 @@ public enum ParentRequest {
     return WrittenHead(method: head.method, target: target, authority: authority)
   }
 
-  /// Puts `lines`, whole ones, behind Host of the head at the front of `output`.
+  /// Inserts `lines`, whole ones, after Host in the head at the front of `output`.
   static func insert(_ lines: [UInt8], into output: inout ByteBuffer, _ head: WrittenHead, _ pool: inout BufferPool) {
     var extended = pool.take(output.count + lines.count)
     extended.append(output.bytes.extracting(0..<head.behindHost))
@@ -52,13 +52,13 @@ public enum ParentRequest {
   private static let scheme: StaticString = "http://"
 }
 
-/// Where the parts are of a head that was written here, `METHOD target HTTP/1.1`, `Host: authority`, at the front of what
-/// leaves.
+/// The positions of the parts of a head that was written here, `METHOD target HTTP/1.1`, `Host: authority`, at the
+/// front of the output.
 struct WrittenHead: Equatable, Sendable {
   var method = 0..<0
   var target = 0..<0
   var authority = 0..<0
 
-  /// Where the lines behind Host begin.
+  /// Where the lines after Host begin.
   var behindHost: Int { authority.upperBound + 2 }
 }

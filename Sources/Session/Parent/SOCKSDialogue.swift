@@ -1,10 +1,10 @@
-// The client's side of SOCKS 5 (RFC 1928), with user name and password (RFC 1929). Names are left to the server to look
-// up. Nothing is sent before what it depends on has been answered. Tests: SOCKSDialogueTests.
+// The client's part of SOCKS 5 (RFC 1928), with user name and password (RFC 1929). The server resolves names. Nothing
+// is sent before the response that it depends on. Tests: SOCKSDialogueTests.
 
 import Bytes
 import Policy
 
-/// One CONNECT by SOCKS 5.
+/// One CONNECT over SOCKS 5.
 struct SOCKSDialogue: Sendable {
   /// Longest user name, password or host name in bytes: their length is one byte (RFC 1928, 5; RFC 1929, 2).
   static let longestText = 255
@@ -15,12 +15,12 @@ struct SOCKSDialogue: Sendable {
   private static let usernameAndPassword: UInt8 = 2
   private static let noMethod: UInt8 = 0xff
 
-  /// What is waited for.
+  /// What is awaited.
   private enum Stage: Equatable {
     case beginning, method, authentication, reply
   }
 
-  /// What a message of the server, as far as it is there, comes to.
+  /// The result of reading a message of the server, as far as it has arrived.
   private enum Reading {
     case incomplete
     case complete(count: Int)
@@ -71,7 +71,7 @@ struct SOCKSDialogue: Sendable {
 
   // MARK: What is sent
 
-  /// What this protocol has no words for.
+  /// A value that this protocol cannot express.
   private func unsayable() -> ParentRefusal? {
     if let credentials {
       for text in [credentials.username, credentials.password] where !(1...Self.longestText).contains(text.count) {
@@ -88,8 +88,8 @@ struct SOCKSDialogue: Sendable {
     return nil
   }
 
-  /// RFC 1928, 3. A server that takes the client without credentials may do so; they are offered first, for an operator
-  /// who gave some wants to be known by them.
+  /// RFC 1928, 3. If the route has credentials, they are offered first, because an operator who configures them wants
+  /// them used. A server may still accept the client without them.
   private func writeGreeting(to output: inout ByteBuffer) {
     output.append(Self.version)
     if credentials == nil {
@@ -174,7 +174,7 @@ struct SOCKSDialogue: Sendable {
     return .complete(count: 2)
   }
 
-  /// RFC 1928, 6. A refusal is one with its code: servers close behind it, and some leave the rest away.
+  /// RFC 1928, 6. The code alone makes a refusal: servers close after it, and some omit the rest.
   private func readReply(_ bytes: Span<UInt8>) -> Reading {
     if let refusal = versionFault(bytes[0]) { return .refused(refusal) }
     guard bytes.count >= 2 else { return .incomplete }
@@ -228,8 +228,8 @@ struct SOCKSDialogue: Sendable {
       allowsNext: [1, 3, 4, 5, 6].contains(code))
   }
 
-  /// The connection ended, before what is waited for or `within` it. In place of an answer to the credentials that is
-  /// most likely a refusal of them (RFC 1929, 2), and those end it.
+  /// The connection ended, before what is awaited or `within` it. In place of a response to the credentials this most
+  /// likely means that they are refused (RFC 1929, 2), so no other route is tried.
   func ended(within isWithin: Bool) -> ParentRefusal {
     let awaited: String
     switch stage {

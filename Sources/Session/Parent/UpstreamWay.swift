@@ -1,26 +1,26 @@
-// How a connection leads to its destination, as far as a session has to know.
+// How a connection reaches its destination, as far as a session needs to know.
 
 import Bytes
 import Policy
 import Reachability
 import Security
 
-/// The way that a connection takes.
+/// The path that a connection takes.
 public struct UpstreamWay: Sendable {
   /// Name of the route.
   public let route: String
-  /// The kind of link that it leaves by.
+  /// The kind of link that it uses.
   public let link: ReachabilityStatus
   /// Whether it leads to this machine itself.
   public let leadsHome: Bool
-  /// The parent proxy, `proxy.office.example:3128`, to which requests leave in absolute-form (RFC 9112, 3.2.2); nil: they leave
-  /// to the destination.
+  /// The parent proxy, `proxy.office.example:3128`, that requests are sent to in absolute-form (RFC 9112, 3.2.2); nil:
+  /// they are sent to the destination.
   public let parent: String?
-  /// Lines that the head has more for the parent, each with its line end.
+  /// Additional lines in the head for the parent, each with its line end.
   public var parentLines: [UInt8]
-  /// What is spoken on the connection.
+  /// The protocol on the connection.
   public var wire = HTTPProtocol.http11
-  /// What a Digest challenge of the parent is answered with; nil: none is.
+  /// Attempts to answer a Digest challenge of the parent; nil: none is answered.
   public let digest: DigestAttempts?
 
   public init(
@@ -38,7 +38,7 @@ public struct UpstreamWay: Sendable {
   public static let direct = UpstreamWay(route: Route.direct.name)
 }
 
-/// Why no upstream could be had.
+/// Why no upstream could be opened.
 public struct UpstreamFailure: Error, Sendable {
   public let problem: Problem
 
@@ -50,8 +50,8 @@ public struct UpstreamFailure: Error, Sendable {
 }
 
 extension Exchange {
-  /// A parent's 407 is about the credentials of the route, which are not the client's: to it the answer would read as if this
-  /// proxy asked for them.
+  /// A parent's 407 is about the credentials of the route, not the client's. Passed on, it would look as if this proxy
+  /// asked the client for them.
   func parentWantsCredentials(_ parent: String, _ outputs: borrowing Outputs) -> Problem {
     Problem(
       .parentAuthentication,

@@ -1,58 +1,58 @@
-// A request that the proxy authenticates itself, where its origin or its parent asks for it: kept until the answer to it has begun, so that
-// it can be sent again with credentials (RFC 9110, 11.6).
+// A request that the proxy authenticates when its origin or its parent asks for it. It is kept until its response has
+// begun, so that it can be sent again with credentials (RFC 9110, 11.6).
 //
-//   leaves bare, or with a nonce that is known → 401, 407 → (choose) → leaves again with the answer → 401, stale → once more
-//                                                   │                                          └ 401 → passes: refused
-//                                                   └ nothing to choose → passes, Proxy-Status says why
+//   leaves bare, or with a known nonce → 401, 407 → (choose) → leaves again with the answer → 401, stale → once more
+//                                           │                                          └ 401 → passes: refused
+//                                           └ nothing to choose → passes, Proxy-Status says why
 //
-// Its body is collected first, as far as one may be held. What is longer streams: with a nonce that is known at once, else
-// it waits for the origin's word with `Expect: 100-continue`. Tests: ChallengedRequestTests.
+// Its body is collected first, if it is small enough to hold. A longer body streams: at once if a nonce is known,
+// otherwise after `Expect: 100-continue` and the origin's response to it. Tests: ChallengedRequestTests.
 
 import Bytes
 import HTTP1
 import Policy
 import Security
 
-/// One request and its credentials. A class, so that a session whose rule has none pays a word.
+/// One request and its credentials. A class, so a session whose rule has none pays one word.
 final class ChallengedRequest {
   enum Body {
     case none
-    /// Made here, the same for all requests of the rule.
+    /// Made by the proxy, the same for all requests of the rule.
     case made([UInt8])
-    /// `content`, accounted for by the body that was held.
+    /// `content`. The held body accounts for its memory.
     case held(HeldBody)
     /// It streams: it cannot be sent twice.
     case streamed
   }
 
-  /// At the origin; nil: its challenges are the client's.
+  /// Attempts at the origin; nil: the client answers its challenges.
   var origin: DigestAttempts?
-  /// At the parent that it leaves by; nil: it asks for none that are answered so.
+  /// Attempts at the parent in use; nil: the proxy answers none of its challenges.
   var parent: DigestAttempts? = nil
-  /// As it leaves to the origin, without credentials.
+  /// The head as sent to the origin, without credentials.
   var head = ByteBuffer()
   var body = Body.none
-  /// The body as it leaves, framing and trailers with it, where it was held.
+  /// The body as sent, with framing and trailers, if it was held.
   var content = ByteBuffer()
-  /// How far the body was when the request left: as long as it is there, nothing of it has been sent.
+  /// State of the body when the request was sent: while the state is unchanged, no byte of the body has been sent.
   var begun = Exchange.Progress.done
-  /// It may leave a second time where a kept connection turns out dead.
+  /// The request may be sent a second time if a kept connection turns out to be dead.
   var mayRetry = false
-  /// Lines for the parent that it leaves by; nil: it leaves by none.
+  /// Lines for the parent in use; nil: no parent.
   var parentLines: [UInt8]? = nil
-  /// Content of the challenge that has been dropped, in bytes.
+  /// Bytes of challenge content that have been dropped.
   var dropped: UInt64 = 0
-  /// What became of the credentials where the challenge passes: "were refused".
+  /// Why the credentials did not help, if the challenge is passed on: "were refused".
   var remark: String? = nil
 
   init(_ origin: DigestAttempts?) { self.origin = origin }
 
-  /// Content of a challenge that is read to keep its connection, in bytes: pages of servers are shorter, and what is longer
+  /// Most bytes of challenge content that are read to keep the connection: error pages are shorter, and reading more
   /// costs more than a connection.
   static let mostDropped: UInt64 = 64 << 10
 
-  /// How long a body that streams waits for 100 or a challenge, in milliseconds: an origin that knows the expectation says
-  /// something at once, and one that does not would wait for the body.
+  /// How long a body that streams waits for 100 or a challenge, in milliseconds. An origin that supports the
+  /// expectation responds at once; any other would wait for the body.
   static let expectationMilliseconds: Int64 = 1000
 
   var heldBytes: Int {
@@ -60,7 +60,7 @@ final class ChallengedRequest {
     return 0
   }
 
-  /// Its answer has begun, or its memory is wanted for another: it cannot be sent again.
+  /// Its response has begun, or another body needs its memory: it cannot be sent again.
   func release(_ pool: inout BufferPool) {
     pool.reclaim(&head)
     if case .held = body {
@@ -71,7 +71,7 @@ final class ChallengedRequest {
 }
 
 extension Exchange {
-  /// Begins to keep the request of a rule that answers challenges.
+  /// Starts keeping the request if its rule answers challenges.
   mutating func noteChallenges(_ edits: RequestPolicy, _ workspace: borrowing Workspace) {
     guard edits.digest != nil || rule?.hasDigestParents ?? false, !asked.contains(.isTunnel) else { return }
     challenged = ChallengedRequest(
@@ -84,7 +84,7 @@ extension Exchange {
       })
   }
 
-  /// Whether the body of the request is to be collected before it leaves, so that it can leave again.
+  /// Whether the request body is collected first, so that it can be sent again.
   func collectsForChallenge(_ workspace: borrowing Workspace) -> Bool {
     guard challenged != nil else { return false }
     return switch request {
@@ -96,8 +96,8 @@ extension Exchange {
 
   // MARK: Leaving
 
-  /// What the head in `outputs` has more on its way to the origin, whole lines: credentials where a nonce is known; for a body
-  /// that can leave only once and would leave without, an expectation.
+  /// Additional lines for the head in `outputs` on its way to the origin: credentials if a nonce is known. A body that
+  /// can be sent only once gets an expectation if there are no credentials.
   mutating func challengeLines(_ workspace: inout Workspace, _ outputs: borrowing Outputs) -> [UInt8] {
     guard let challenged else { return [] }
     challenged.begun = request
@@ -117,7 +117,7 @@ extension Exchange {
     return lines + Array("Expect: 100-continue\r\n".utf8)
   }
 
-  /// The credentials for the parent that the head in `outputs` has been written for.
+  /// Adds the credentials for the parent that the head in `outputs` was written for.
   mutating func addParentLine(to head: WrittenHead, _ workspace: inout Workspace, _ outputs: inout Outputs) {
     guard let challenged, challenged.parent != nil else { return }
     let method = outputs.toUpstream.bytes.extracting(head.method).array
@@ -126,7 +126,7 @@ extension Exchange {
     ParentRequest.insert(ParentRequest.authorizationLine(answer), into: &outputs.toUpstream, head, &workspace.pool)
   }
 
-  /// The request as it left without credentials, its body with it; false: it is not kept any more.
+  /// Writes the request and its body again as sent without credentials; false: it is no longer kept.
   private mutating func writeAgain(
     _ challenged: ChallengedRequest, _ workspace: inout Workspace, _ outputs: inout Outputs
   ) -> Bool {
@@ -148,7 +148,8 @@ extension Exchange {
 
   // MARK: The challenge
 
-  /// The final response to a request that is kept. An action where it is a challenge that is answered; nil: it passes.
+  /// Handles the final response to a request that is kept. Returns an action if it is a challenge that the proxy
+  /// answers; nil: the response is passed on.
   mutating func answerChallenge(
     _ bytes: Span<UInt8>, rest: Int, now: Int64, _ workspace: inout Workspace, _ outputs: inout Outputs
   ) -> Action? {
@@ -174,7 +175,7 @@ extension Exchange {
     "were not sent: the body, which had begun to leave, is longer than buffered_body, and is not kept; they go with the next "
     + "request at once"
 
-  /// nil: it cannot be.
+  /// nil: the request cannot be sent again.
   private mutating func sendAgain(
     _ challenged: ChallengedRequest, rest: Int, now: Int64, _ workspace: inout Workspace, _ outputs: inout Outputs
   ) -> Action? {
@@ -183,7 +184,7 @@ extension Exchange {
     if case .streamed = challenged.body, request == .done || request != challenged.begun { return nil }
     hop.namedInResponse = []
     hop.informational = InformationalAllowance()
-    // The answer to the second counts, which may have none.
+    // The second response counts, and it may have no type.
     record.upstreamType = 0..<0
     carrier.remove(.awaitsContinue)
     let dropsLength = if case .length(let length) = response { length <= ChallengedRequest.mostDropped } else { false }
@@ -199,7 +200,7 @@ extension Exchange {
     return leaveOnAnother(challenged, &workspace, &outputs)
   }
 
-  /// On the connection that the challenge came by.
+  /// On the connection that the challenge arrived on.
   private mutating func leaveAgain(
     _ challenged: ChallengedRequest, now: Int64, _ workspace: inout Workspace, _ outputs: inout Outputs
   ) -> Action {
@@ -226,7 +227,7 @@ extension Exchange {
     return .reconnect
   }
 
-  /// Content of a challenge that has been understood: nothing of it passes.
+  /// Content of a challenge that the proxy answers: nothing of it is passed on.
   mutating func dropResponse(
     _ bytes: Span<UInt8>, now: Int64, _ workspace: inout Workspace, _ outputs: inout Outputs
   ) -> Step {
@@ -261,7 +262,7 @@ extension Exchange {
     return Step(consumed: consumed, action: .read)
   }
 
-  /// The number of bytes that are done with. `response` is the head again where they break the coding.
+  /// Returns the number of bytes consumed. Sets `response` to the head again if the coding is broken.
   private mutating func dropChunks(
     _ bytes: Span<UInt8>, _ decoder: inout ChunkedDecoder, _ challenged: ChallengedRequest
   ) -> Int {
@@ -282,7 +283,7 @@ extension Exchange {
     }
   }
 
-  /// The connection ended within a challenge that has been understood; nil: it was something else.
+  /// The connection ended within a challenge that the proxy answers; nil: it was something else.
   mutating func endedWithinChallenge(_ workspace: inout Workspace, _ outputs: inout Outputs) -> Action? {
     guard delivery.contains(.isDropped), let challenged else { return nil }
     return leaveOnAnother(challenged, &workspace, &outputs)
@@ -305,7 +306,7 @@ extension Exchange {
     }
   }
 
-  /// Drops what the origin proves with the rule's password: it is of no use to the client, but to guess that.
+  /// Drops what the origin computes from the rule's password: the client could use it only to guess the password.
   func dropProofs(_ bytes: Span<UInt8>, _ fields: inout FieldSection) {
     for name in removedProofs { fields.drop(name, in: bytes) }
   }

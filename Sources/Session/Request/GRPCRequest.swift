@@ -1,5 +1,5 @@
-// gRPC: calls over HTTP/2 whose outcome stands in trailers. What of it the proxy has to know: a call cannot leave by HTTP/1.1, which
-// gRPC does not speak, and an answer of the proxy's own has to be one that gRPC programs read.
+// gRPC: calls over HTTP/2 whose outcome is in the trailers. The proxy needs to know two things. A call cannot be sent
+// over HTTP/1.1, which gRPC does not use, and the proxy's own responses must be readable for gRPC programs.
 // (PROTOCOL-HTTP2.md of gRPC; statuses: gRPC's core concepts.) Tests: GRPCTests.
 
 import Bytes
@@ -24,7 +24,7 @@ extension Exchange {
 }
 
 extension Problem {
-  /// The status by which a gRPC program knows what happened.
+  /// The status for gRPC programs.
   var grpcStatus: UInt64 {
     let timedOut = kind == .originFailed && status == 504
     return (timedOut ? .deadlineExceeded : kind.row.grpcStatus).rawValue
@@ -32,7 +32,7 @@ extension Problem {
 }
 
 extension ByteBuffer {
-  /// A grpc-message: UTF-8, percent-encoded but for printable ASCII without `%`.
+  /// Appends a grpc-message: UTF-8, percent-encoded except for printable ASCII without `%`.
   mutating func append(grpcMessage text: String) {
     for byte in text.utf8 {
       if byte >= 0x20, byte < 0x7f, byte != 0x25 {

@@ -1,5 +1,5 @@
-// Requests whose body is written anew by a serializer ([rule.request]): the body is collected before anything is opened
-// upstream, so that a client that dribbles holds no connection there, and the origin gets a length.
+// Requests whose body a serializer rewrites ([rule.request]). The body is collected before anything is opened upstream,
+// so a slow client occupies no upstream connection, and the origin gets a length.
 //
 //   head → (work) → nothing, or a body that is made ─────────→ connect
 //             └ held → body … → (rewrite) → a new body ──────→ connect
@@ -13,21 +13,21 @@ import HTTP1
 import Policy
 import Serialization
 
-/// What is done to the head of a request because of its body.
+/// Changes to the head of a request because of its body.
 struct RequestBodyEdits {
   enum TypeEdit {
     case asItCame
-    /// Written where neither the client nor the rule has one.
+    /// Written if neither the client nor the rule has one.
     case ifAbsent([UInt8])
     case replaced([UInt8])
   }
 
-  /// Length of the body that takes the place of the one that came; nil: it is as it came.
+  /// Length of the replacement body; nil: the body is unchanged.
   var length: Int? = nil
   var type = TypeEdit.asItCame
-  /// The proxy has bidden the client to go on.
+  /// The proxy has sent the client 100 Continue.
   var hasContinued = false
-  /// The content is what came, although it has a length now, and no trailers.
+  /// The content is unchanged, although it has a length now, and no trailers.
   var isAsItCame = false
 }
 
@@ -36,12 +36,12 @@ extension Exchange {
     record.decision.flatMap { policy.request(of: $0).serialization }
   }
 
-  /// Prepares a request for its way: with the body that the serializer makes, after collecting the one that came, or as it is.
+  /// Prepares a request for sending: with a body from the serializer, after collecting the original one, or unchanged.
   mutating func prepare(
     _ bytes: Span<UInt8>, headBytes: Int, _ edits: RequestPolicy, _ workspace: inout Workspace,
     _ outputs: inout Outputs
   ) -> Action {
-    // RFC 9110, 9.3.8: TRACE has no content, and echoes what it is given.
+    // RFC 9110, 9.3.8: TRACE has no content, and its response echoes what it receives.
     let isEcho = EchoMethod.includes(bytes.extracting(workspace.request.method))
     guard let serialization = edits.serialization, !isEcho else {
       return send(bytes, headBytes: headBytes, edits, &workspace, &outputs)
@@ -96,7 +96,7 @@ extension Exchange {
       isCoded: Self.codings(bytes, fields) != .codings([]), limits: contentLimits)
   }
 
-  /// The answer to a conflict; nil where the rule lets the request pass as it came.
+  /// The error for a conflict; nil if the rule lets the request pass unchanged.
   private mutating func problem(of conflict: SerializationConflict, _ serialization: RequestSerialization) -> Problem? {
     let kind: Problem.Kind = conflict.subject == .size ? .requestBodyTooLarge : .unsupportedBody
     let problem = Problem(kind, conflict.detail)
@@ -110,7 +110,7 @@ extension Exchange {
     return nil
   }
 
-  /// Sends a body that was made here, at a pace where the rule sets one.
+  /// Sends a body that the proxy made, at the rule's pace if it sets one.
   mutating func sendMade(_ body: Span<UInt8>, _ outputs: inout Outputs) {
     if pacing?.isForUploads ?? false {
       pacedBody.append(body)
@@ -123,7 +123,7 @@ extension Exchange {
 
   // MARK: Collecting
 
-  /// Whether the body is collected for the serializer, and not only to be kept.
+  /// Whether the body is collected for the serializer, and not only for a challenge or its length.
   private var isSerialized: Bool { held?.isForSerializer ?? false }
 
   private mutating func beginCollecting(
@@ -133,12 +133,12 @@ extension Exchange {
     self.held = held
     workspace.pool.lend(&held.head, headBytes)
     held.head.append(bytes.extracting(0..<headBytes))
-    // For its head; where even that is too much a body that goes to a file is no less welcome.
+    // For its head. If even that is too much, a body that goes to a file is still accepted.
     guard held.account(ofAll: heldLimit) || spooled != nil else {
       return refuseToHold(&workspace, &outputs)
     }
     if workspace.request.fields.first(.expect) != nil, !terms.contains(.isHTTP10) {
-      // RFC 9110, 10.1.1: whoever reads the content itself bids the client to send it.
+      // RFC 9110, 10.1.1: the proxy reads the content itself, so it asks the client to send it.
       workspace.pool.lend(&outputs.toClient, BufferPool.smallestBlock)
       let before = outputs.toClient.count
       outputs.toClient.append("HTTP/1.1 100 Continue\r\n\r\n")
@@ -148,7 +148,7 @@ extension Exchange {
     return .read
   }
 
-  /// Bytes of a body that is collected.
+  /// Bytes of a body that is being collected.
   mutating func collect(
     _ bytes: Span<UInt8>, now: Int64, _ workspace: inout Workspace, _ outputs: inout Outputs
   ) -> Step {
@@ -156,7 +156,7 @@ extension Exchange {
     held?.contentCame(now: now)
     guard case .length(let remaining) = request else {
       let step = readRequestBody(bytes, now: now, &workspace, &outputs)
-      // The body was let go within it, whole or not.
+      // This call released the body, complete or not.
       if phase == .connecting { return Step(consumed: step.consumed, action: .connect) }
       return step
     }
@@ -170,8 +170,8 @@ extension Exchange {
     return Step(consumed: count, action: request == .done ? finishCollecting(&workspace, &outputs) : .read)
   }
 
-  /// Holds a piece of content. An action where the body is not to be collected any longer: `.connect` says that the request
-  /// leaves as it came, this piece behind what was held.
+  /// Holds a piece of content. Returns an action if the body is not collected any longer: `.connect` means that the
+  /// request leaves unchanged, with this piece after the held content.
   mutating func collect(
     _ piece: Span<UInt8>, _ workspace: inout Workspace, _ outputs: inout Outputs
   ) -> Action? {
@@ -182,7 +182,7 @@ extension Exchange {
       if let decision = record.decision, buffers(policy.request(of: decision)),
         problem(of: serialization.tooLarge("more", contentLimits), serialization) == nil
       {
-        // It passes as it came, but for its framing.
+        // It is sent unchanged except for its framing.
         let spooled = SpooledBody()
         self.spooled = spooled
         return spool(piece, held, spooled, &workspace, &outputs)
@@ -196,7 +196,7 @@ extension Exchange {
     return nil
   }
 
-  /// The body is complete: writes it anew, and the head that goes before it.
+  /// The body is complete: rewrites it, and the head before it.
   mutating func finishCollecting(_ workspace: inout Workspace, _ outputs: inout Outputs) -> Action {
     if spooled != nil { return finishSpooling(&workspace, &outputs) }
     guard let held, let decision = record.decision else { preconditionFailure("nothing was collected") }
@@ -227,7 +227,7 @@ extension Exchange {
     }
   }
 
-  /// The body cannot be written anew: the request is refused, or leaves as it came.
+  /// The body cannot be rewritten: the request is refused, or sent unchanged.
   private mutating func passOn(
     _ conflict: SerializationConflict, _ workspace: inout Workspace, _ outputs: inout Outputs
   ) -> Action {
@@ -236,7 +236,7 @@ extension Exchange {
     return leaveAsItCame(&workspace, &outputs)
   }
 
-  /// What has been collected leaves as it came, whole or with the rest of it behind.
+  /// Sends what has been collected unchanged, complete or with the rest of it to follow.
   private mutating func leaveAsItCame(_ workspace: inout Workspace, _ outputs: inout Outputs) -> Action {
     guard let held, let decision = record.decision else { preconditionFailure("nothing was collected") }
     var head = held.takeHead()
@@ -246,7 +246,7 @@ extension Exchange {
       spooled = SpooledBody()
       return finishSpooling(&workspace, &outputs)
     }
-    // A chunked body that is complete has its end behind it; what is still to come follows on its own.
+    // A complete chunked body includes its end; content still to come follows on its own.
     let isChunked = workspace.request.framing == .chunked
     writeRequest(
       head.bytes, policy.request(of: decision), RequestBodyEdits(hasContinued: true), &workspace, &outputs)
@@ -273,7 +273,7 @@ extension Exchange {
     return .connect
   }
 
-  /// The body that was held has left, as `body`. Where a challenge may be answered it is kept, if it is whole.
+  /// The held body has been sent as `body`. If a challenge may be answered, the body is kept, provided it is complete.
   mutating func keepForChallenge(_ body: Span<UInt8>, _ workspace: inout Workspace) {
     defer { held = nil }
     held?.release(&workspace.pool)
@@ -287,7 +287,7 @@ extension Exchange {
     challenged.body = .held(held)
   }
 
-  /// Reads the head that was held again, and says once more which host it is for. It was read once, so that it can be.
+  /// Reads the held head again, and sets its host again. Reading it cannot fail, because it succeeded before.
   mutating func readAgain(_ head: Span<UInt8>, _ workspace: inout Workspace) {
     let progress = workspace.request.read(head, limits: headLimits, isInTunnel: interior != nil)
     guard progress == .complete(count: head.count), setHost(head, &workspace) == nil else {

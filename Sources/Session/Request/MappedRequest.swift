@@ -1,18 +1,18 @@
-// Requests of a rule with a `target`: they leave for another URL than they came with. What of the answer names that URL is told
-// in terms of the one that the program asked for, since it knows no other (`MappedFields`).
+// Requests of a rule with a `target`: they are sent to another URL than the program asked for. The program knows only
+// its own URL, so target URLs in the response are translated back (`MappedFields`).
 //
-// Host, port, scheme, path and the value of Host are the target's; so is the name that the certificate is verified for. The
-// line of the log has what the program asked. Tests: MappedRequestTests.
+// Host, port, scheme, path and the Host field are the target's, and so is the name that the certificate is verified
+// for. The log line shows what the program asked for. Tests: MappedRequestTests.
 
 import Bytes
 import HTTP1
 import Policy
 
 extension Exchange {
-  /// Where the request under way goes, where its rule has a target; nil: to the host that it names.
+  /// The target of the current request, if its rule has one; nil: the host that the request names.
   var target: RuleTarget? { way.contains(.isMapped) ? rule?.target : nil }
 
-  /// Turns a request that its rule maps to its target. An objection of policy is answered.
+  /// Redirects a request to its rule's target. Returns a problem if the policy objects.
   mutating func mapRequest(
     _ bytes: Span<UInt8>, _ decision: Decision, _ workspace: inout Workspace
   ) -> Problem? {
@@ -43,7 +43,7 @@ extension Exchange {
     return nil
   }
 
-  /// What operators deny for a time they deny by every way that leads there.
+  /// A temporary denial by an operator applies to every way of reaching the destination.
   private func temporaryDenial(
     of mapping: RequestMapping, _ bytes: Span<UInt8>, _ decision: Decision, _ workspace: inout Workspace
   ) -> Decision? {
@@ -56,7 +56,7 @@ extension Exchange {
     return amended.decision.verdict == .deny ? amended.decision : nil
   }
 
-  /// Says that the request is for the target, to those who connect.
+  /// Sets the target as the host and port to connect to.
   mutating func setMappedHost(_ workspace: inout Workspace) {
     guard let target else { return }
     _ = workspace.decisions.host.set(target.name.span)
@@ -75,7 +75,7 @@ extension Exchange {
     return Problem(.denied, "The request would go to \(url), and rule \(name) denies that.\(reason)")
   }
 
-  /// The target in origin-form, without the parameters of the rule; nil: as it came.
+  /// The target in origin-form, without the parameters of the rule; nil: as received.
   func mappedTarget(_ bytes: Span<UInt8>, _ head: borrowing RequestHead) -> [UInt8]? {
     guard let target, head.form != .asterisk else { return nil }
     return target.joined(bytes.extracting(head.path))

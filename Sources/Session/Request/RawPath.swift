@@ -1,16 +1,16 @@
-// Paths with bytes above 0x7F as they are, which RFC 3986 does not allow and curl sends for `http://host/查询`.
+// Paths with raw bytes above 0x7F. RFC 3986 does not allow them, and curl sends them for `http://host/查询`.
 //
-// Where no rule says `encode_path = true` such a head is refused like any other that is malformed. Where one does, the path
-// is percent-encoded before anything else is done, and the head is read again: rules match it, and readings of it are made,
-// as of any path that came so, and it is what leaves. Only then, when it is known which rule decides, is the request refused
-// unless that rule takes such paths: none is chosen by bytes that another reader would see. Tests: RawPathTests.
+// If no rule says `encode_path = true`, such a head is refused like any other malformed one. Otherwise the path is
+// percent-encoded before anything else happens, and the head is read again. Rules match that path, its readings come
+// from it, and it is the path that is sent. Only then, when the deciding rule is known, is the request refused unless
+// that rule accepts such paths: no rule is chosen by bytes that another reader would not see. Tests: RawPathTests.
 
 import Bytes
 import HTTP1
 import Policy
 
 extension Exchange {
-  /// `headBytes` of `bytes` are a head whose path holds bytes above 0x7F.
+  /// The first `headBytes` of `bytes` are a head whose path contains bytes above 0x7F.
   mutating func beginEncoded(
     _ bytes: Span<UInt8>, headBytes: Int, now: Int64, _ workspace: inout Workspace, _ outputs: inout Outputs
   ) -> Action {
@@ -19,7 +19,7 @@ extension Exchange {
     switch workspace.request.read(head.bytes, limits: headLimits, isInTunnel: interior != nil) {
     case .complete(let count):
       return begin(head.bytes, headBytes: count, received: headBytes, isEncoded: true, now: now, &workspace, &outputs)
-    // Only longer than it may be: there is nothing else in it that was not read before.
+    // It can only be too long: everything else in it has been read before.
     case .incomplete, .invalid:
       return refuse(
         Problem(.headTooLarge, "The request \(MessageFault.headTooLarge.sentence) once its path is percent-encoded."),
@@ -27,7 +27,7 @@ extension Exchange {
     }
   }
 
-  /// What a request with such a path is told where its rule does not take it.
+  /// The error for such a path if its rule does not accept it.
   static let rawPath = Problem(
     .malformedRequest,
     "The request has bytes above 0x7F in its path, where they must be percent-encoded; the rule that decides it has no "

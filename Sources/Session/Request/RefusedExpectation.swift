@@ -1,10 +1,10 @@
-// 417 in answer to Expect: 100-continue, before anything of the body has come (RFC 9110, 10.1.1 and 15.5.18). A client such
-// as curl then sends its request again, without Expect and on the same connection, and the body never comes; so that the
-// connection is kept, the request counts as over.
+// 417 in response to Expect: 100-continue, before any of the body has arrived (RFC 9110, 10.1.1 and 15.5.18). A client
+// such as curl then sends its request again, without Expect and on the same connection, and the body never comes. To
+// keep the connection, the proxy treats the request as over.
 //
-// A client that has begun its body at the same moment has sent bytes that would be read as a request, and who chose that body
-// may be somebody else. Hence only the request that was refused may follow: its method and target, letter by letter; all else
-// is answered 400 and the end of the connection. How it is tested: RefusedExpectationTests.
+// A client that began its body at the same moment has sent bytes that would be read as a request, and a third party may
+// have chosen that body. So only the refused request may follow, with exactly the same method and target; anything else
+// gets 400 and the connection is closed. Tests: OddResponseTests.
 
 import Bytes
 import HTTP1
@@ -13,7 +13,7 @@ extension Exchange {
   /// 417 Expectation Failed.
   private static let expectationFailed = 417
 
-  /// Remembers what a client asks for that waits with its body.
+  /// Remembers the request of a client that holds back its body.
   mutating func noteExpectation(_ bytes: Span<UInt8>, _ workspace: borrowing Workspace) {
     guard request != .done, workspace.request.minorVersion == 1, let value = workspace.request.fields.first(.expect),
       bytes.equals(value, ignoringCase: "100-continue")
@@ -22,24 +22,24 @@ extension Exchange {
     hop.expectation = Self.requestLine(bytes, workspace.request)
   }
 
-  /// Whether the answer is a refusal that ends the request before its body has begun. Then the request is over.
+  /// Whether the response is a refusal that ends the request before its body has begun. If so, the request is over.
   mutating func refusesExpectation(_ status: Int) -> Bool {
     guard status == Self.expectationFailed, asked.contains(.expectsContinue), !asked.contains(.bodyBegun),
       terms.contains(.persists), hop.informational.isUntouched, isBodyOut
     else { return false }
     request = .done
-    // It still waits for the body there.
+    // The upstream still waits for the body.
     carrier.remove(.persists)
     terms.insert(.awaitsRepeat)
     return true
   }
 
-  /// The request that alone may follow on the connection, as `requestLine` writes it; empty: any may.
+  /// The only request that may follow on the connection, as `requestLine` writes it; empty: any may.
   var awaitedRepeat: [UInt8] {
     terms.contains(.awaitsRepeat) && terms.contains(.persists) ? hop.expectation : []
   }
 
-  /// What is wrong with a request after one whose expectation was refused, which was `awaited`.
+  /// The problem with a request that follows a refused expectation and is not `awaited`.
   static func unawaited(_ bytes: Span<UInt8>, by awaited: [UInt8], _ workspace: borrowing Workspace) -> Problem? {
     if awaited.isEmpty || awaited == requestLine(bytes, workspace.request) { return nil }
     return Problem(

@@ -1,5 +1,5 @@
-// What a rule refuses of requests that it allows otherwise: a method whose answer would hold its secrets, and Upgrade to a
-// protocol that it does not list. Tests: RefusedMethodsTests.
+// What a rule refuses in requests that it otherwise allows: a method whose response would contain its secrets, and
+// Upgrade to a protocol that it does not list. Tests: RefusedMethodsTests.
 
 import Bytes
 import HTTP1
@@ -15,9 +15,10 @@ extension Exchange {
       allowed: policy.otherMethods(of: decision))
   }
 
-  /// Upgrade to a protocol that the rule does not list is refused, not dropped: the server would answer as if nobody had asked,
-  /// and the program would report that, not what its operator forbids. What is never relayed (HTTP itself, which Java's
-  /// client asks for with every request) is dropped as ever, and is no reason to refuse.
+  /// Upgrade to a protocol that the rule does not list is refused, not dropped: the server would respond as if the
+  /// client had not asked, and the program would report that instead of the operator's ban. Protocols that are never
+  /// relayed (HTTP itself, which Java's client asks for with every request) are dropped as always, and are no reason to
+  /// refuse.
   mutating func deniedUpgrade(_ bytes: Span<UInt8>, _ workspace: borrowing Workspace) -> Problem? {
     guard let rule, let upgrades = rule.upgrades, let name = Self.requestedUpgrade(bytes, workspace),
       !upgrades.allows(bytes.extracting(name))
@@ -37,17 +38,18 @@ extension Exchange {
     guard let name = Self.requestedUpgrade(bytes, workspace) else { return }
     askedProtocol = name.map { bytes[$0].asciiLowercased }
     asked.insert(.wantsUpgrade)
+    if askedProtocol == Self.webSocket { noteWebSocketKey(bytes, workspace.request.fields) }
     carrier.remove(.mayRetry)
   }
 
-  /// The protocol that a request asks for and that is relayed.
+  /// The protocol that a request asks for, if it is relayed.
   private static func requestedUpgrade(_ bytes: Span<UInt8>, _ workspace: borrowing Workspace) -> Range<Int>? {
     guard workspace.request.options.upgrade, workspace.request.minorVersion == 1 else { return nil }
     return relayedProtocol(workspace.request.fields, bytes)
   }
 
-  /// The one protocol that Upgrade names, where it is relayed. HTTP in another guise is not, because it would carry requests
-  /// past the policy; a choice of several is not, because nobody could say what the tunnel holds.
+  /// The only protocol that Upgrade names, if it is relayed. HTTP in another guise is not relayed, because it would
+  /// carry requests past the policy. A choice of several is not, because the content of the tunnel would be unknown.
   static func relayedProtocol(_ fields: FieldSection, _ bytes: Span<UInt8>) -> Range<Int>? {
     guard let value = fields.first(.upgrade) else { return nil }
     var elements = ListElements(value)

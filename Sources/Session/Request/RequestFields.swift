@@ -1,4 +1,4 @@
-// Fields of a request that the session reads for itself: credentials for the proxy, Via, Accept.
+// Request fields that the session itself reads: credentials for the proxy, Via, Accept.
 
 import Bytes
 import HTTP1
@@ -6,8 +6,8 @@ import Policy
 import Serialization
 
 extension Exchange {
-  /// Whether Proxy-Authorization holds one of the credentials (RFC 7617). Every credential is compared whole, so that
-  /// the time taken says nothing of how much was right.
+  /// The credential in Proxy-Authorization, if it is one of `credentials` (RFC 7617). Every credential is compared in
+  /// full, so the time does not reveal how much was right.
   static func credential(
     _ fields: FieldSection, _ bytes: Span<UInt8>, _ credentials: [ProxyCredential]
   ) -> ProxyCredential? {
@@ -27,7 +27,7 @@ extension Exchange {
     return matched
   }
 
-  /// Reads what codings the client takes (RFC 9110, 12.5.3).
+  /// Reads the codings that the client accepts (RFC 9110, 12.5.3).
   mutating func noteAcceptedCodings(_ bytes: Span<UInt8>, _ fields: FieldSection) {
     accepts = AcceptEncoding()
     for index in fields.lines.indices where bytes.equals(fields.lines[index].name, ignoringCase: "accept-encoding") {
@@ -35,7 +35,7 @@ extension Exchange {
     }
   }
 
-  /// Whether credentials or a challenge are of a scheme that authenticates a connection (RFC 4559, 6).
+  /// Whether credentials or a challenge use a scheme that authenticates a connection (RFC 4559, 6).
   static func authenticatesConnection(_ bytes: Span<UInt8>, _ value: Range<Int>) -> Bool {
     func begins(_ scheme: StaticString) -> Bool {
       bytes.equals(value.prefix(scheme.utf8CodeUnitCount), ignoringCase: scheme)
@@ -75,11 +75,11 @@ extension Exchange {
     return bits == 6 ? nil : decoded
   }
 
-  /// Most proxies of this one's name that a request may have passed: longer chains of installations that keep the name
-  /// they came with are hardly built, and where an intermediary strips the comments (RFC 9110, 7.6.3) a loop ends here.
+  /// How often Via may name a proxy of this one's name. Longer chains of installations that keep the default name
+  /// hardly exist; and if an intermediary strips the comments (RFC 9110, 7.6.3), a loop ends here.
   static let maximumNamesakes = 8
 
-  /// What is wrong with a request that has come back; nil where nothing shows that it has.
+  /// The problem with a request that has come back; nil if nothing shows that it has.
   static func loopProblem(_ workspace: borrowing Workspace, _ bytes: Span<UInt8>) -> Problem? {
     switch passage(workspace.name, own: workspace.via, workspace.request.fields, bytes) {
     case .new: nil
@@ -92,7 +92,7 @@ extension Exchange {
     }
   }
 
-  /// Keeps what Via says for a parent.
+  /// Keeps the value of Via for a parent.
   mutating func noteVia(_ bytes: Span<UInt8>, _ fields: FieldSection) {
     passedVia = []
     for line in fields.lines where line.known == .via {
@@ -101,7 +101,7 @@ extension Exchange {
     }
   }
 
-  /// What Via says of the way of a request.
+  /// What Via shows about the path of a request.
   enum Passage { case new, again, endless }
 
   /// `own`: this proxy's element without the protocol, its `name` and its mark.
@@ -153,7 +153,7 @@ extension Exchange {
     return text.quality > json.quality
   }
 
-  /// The weight of the most precise range that names a type; in thousandths.
+  /// The weight of the most precise range that matches a type, in thousandths.
   private struct Weight {
     var quality = 0
     var precision = 0
@@ -166,7 +166,7 @@ extension Exchange {
     }
   }
 
-  /// `;q=0.8` in thousandths; 1000 where there is none.
+  /// `;q=0.8` in thousandths; 1000 if there is none.
   private static func quality(_ bytes: Span<UInt8>, _ parameters: Range<Int>) -> Int {
     var at = parameters.lowerBound
     while at + 2 < parameters.upperBound {

@@ -1,15 +1,15 @@
-// The way of a request through an exchange: judged, decided, and written anew for its origin.
+// The path of a request through an exchange: checked, decided, and rewritten for its origin.
 
 import Bytes
 import HTTP1
 import Policy
 
 extension Exchange {
-  /// Longest body in bytes that is kept for a second try, until the response begins.
+  /// Longest body, in bytes, that is kept for a retry until the response begins.
   static let longestReplayedBody: UInt64 = 16 << 10
-  /// Longest path in bytes that a log line holds.
+  /// Longest path, in bytes, in a log line.
   static let longestLoggedPath = 1024
-  /// The same of a method, and of host and port: any that can be served are shorter.
+  /// The same for a method, and for host and port: any that can be served are shorter.
   static let longestLoggedMethod = 32
   static let longestLoggedAuthority = 300
 
@@ -17,8 +17,8 @@ extension Exchange {
     HeadLimits(bytes: policy.configuration.limits.headerBytes, fields: policy.configuration.limits.headers)
   }
 
-  /// The head of `workspace.request` stands in the first `count` of these bytes. Answers what is to be done, and how much of
-  /// what came with it has been used.
+  /// The head in `workspace.request` is the first `count` of these bytes. Returns what to do next, and how much of the
+  /// bytes after the head has been used.
   mutating func headReceived(
     _ bytes: Span<UInt8>, headBytes count: Int, now: Int64, _ workspace: inout Workspace, _ outputs: inout Outputs
   ) -> Step {
@@ -33,7 +33,7 @@ extension Exchange {
     return Step(consumed: count + step.consumed, action: step.action)
   }
 
-  /// The head cannot be read, or is not to be: `bytes` are the beginning of it, or all.
+  /// The head cannot be read, or must not be: `bytes` are all of it or its beginning.
   mutating func headRefused(
     _ bytes: Span<UInt8>, _ problem: Problem, _ workspace: inout Workspace, _ outputs: inout Outputs
   ) -> Action {
@@ -41,8 +41,8 @@ extension Exchange {
     return refuse(problem, bytesIn: bytes.count, &workspace, &outputs)
   }
 
-  /// A whole head is there: judges it, decides, and prepares what leaves. It came in `received` bytes, and its path is
-  /// encoded by the proxy where `isEncoded` says so.
+  /// The head is complete: checks it, decides, and prepares what is sent. It was received as `received` bytes;
+  /// `isEncoded`: the proxy has encoded its path.
   mutating func begin(
     _ bytes: Span<UInt8>, headBytes: Int, received: Int, isEncoded: Bool, now: Int64, _ workspace: inout Workspace,
     _ outputs: inout Outputs
@@ -52,7 +52,7 @@ extension Exchange {
     noteRequest(bytes, &workspace, &outputs)
     if let problem = judge(bytes, &workspace) { return answer(problem, &workspace, &outputs) }
     if workspace.request.form == .asterisk && interior == nil || isLastRecipient(bytes, workspace) {
-      // No rule is asked, so none takes the path.
+      // No rule decides, so none accepts the path.
       if isEncoded { return answer(Self.rawPath, &workspace, &outputs) }
       return answerForItself(bytes, headBytes: headBytes, &workspace, &outputs)
     }
@@ -79,7 +79,7 @@ extension Exchange {
     return prepare(bytes, headBytes: headBytes, edits, &workspace, &outputs)
   }
 
-  /// Asks the policy, and what operators have said for a time.
+  /// Consults the policy and the operators' temporary decisions.
   private mutating func decide(_ bytes: Span<UInt8>, _ workspace: inout Workspace) -> Decision {
     let facts = RequestFacts(
       scheme: isSecure(workspace.request) ? .https : .http, port: port,
@@ -112,7 +112,7 @@ extension Exchange {
 
   func isSecure(_ head: borrowing RequestHead) -> Bool { head.isHTTPS || interior != nil }
 
-  /// How the destination is spoken to.
+  /// Chooses the security of the upstream connection.
   private mutating func noteSecurity(_ decision: Decision, _ workspace: inout Workspace) {
     if asked.contains(.isTunnel) {
       switch policy.treatment(of: decision) {
@@ -130,7 +130,7 @@ extension Exchange {
     }
   }
 
-  /// Takes from the head what the exchange has to remember once its bytes are gone.
+  /// Copies from the head what the exchange must remember after its bytes are gone.
   private mutating func noteRequest(
     _ bytes: Span<UInt8>, _ workspace: inout Workspace, _ outputs: inout Outputs
   ) {
@@ -162,7 +162,7 @@ extension Exchange {
     writeText(bytes, workspace.request, &workspace.pool, &outputs.text)
   }
 
-  /// What could be read of a head that is refused.
+  /// Records what was readable in a head that is refused.
   private mutating func noteReadable(
     _ bytes: Span<UInt8>, _ workspace: inout Workspace, _ outputs: inout Outputs
   ) {
@@ -178,7 +178,7 @@ extension Exchange {
     record.target = outputs.text.count..<outputs.text.count
   }
 
-  /// Method, and the target without query: what the log line and errors show.
+  /// Writes the method, and the target without query, for the log line and errors.
   private mutating func writeText(
     _ bytes: Span<UInt8>, _ head: borrowing RequestHead, _ pool: inout BufferPool, _ text: inout ByteBuffer
   ) {
@@ -202,7 +202,7 @@ extension Exchange {
     record.target = record.method.upperBound..<text.count
   }
 
-  /// What has to be right before any rule is asked: credentials, host, no loop.
+  /// Checks that precede all rules: credentials, host, loops.
   private mutating func judge(_ bytes: Span<UInt8>, _ workspace: inout Workspace) -> Problem? {
     let credentials = policy.configuration.proxy.credentials
     if interior != nil { return judgeInterior(bytes, &workspace) }
@@ -222,7 +222,8 @@ extension Exchange {
     return Self.loopProblem(workspace, bytes)
   }
 
-  /// Says which host the request is for, to those who decide and connect; inside a tunnel one that is silent means the tunnel's.
+  /// Sets the host of the request, for deciding and connecting. Inside a tunnel, a request without a host means the
+  /// tunnel's.
   func setHost(_ bytes: Span<UInt8>, _ workspace: inout Workspace) -> HostFault? {
     let named = bytes.extracting(workspace.request.host)
     if named.isEmpty, let interior { return workspace.decisions.host.set(interior.host.span) }
@@ -248,7 +249,7 @@ extension Exchange {
       ? "Rule \(rule.name) denies tunnels to this host." : "Rule \(rule.name) denies this request."
   }
 
-  /// A literal address is judged before anything is opened.
+  /// A literal address is checked before anything is opened.
   private func deniedLiteral(_ workspace: borrowing Workspace, _ decision: Decision) -> Problem? {
     guard let address = workspace.decisions.host.address else { return nil }
     // A closure on the stack: a reference to the method would be allocated for each request.
@@ -293,7 +294,7 @@ extension Exchange {
     }
   }
 
-  /// Of a chunked body that is paced no more is read than may leave, but always as much as a size line takes.
+  /// Reads no more of a paced chunked body than may leave, but always enough for a size line.
   private mutating func readPacedChunks(
     _ bytes: Span<UInt8>, _ allowed: Int, _ decoder: inout ChunkedDecoder, _ workspace: inout Workspace,
     _ outputs: inout Outputs
@@ -302,11 +303,11 @@ extension Exchange {
     var count = min(bytes.count, allowed)
     var step = readChunks(bytes.extracting(first: count), &decoder, &workspace, &outputs)
     if step.consumed == 0, step.action == .read, count < bytes.count {
-      // A size line that the allowance cuts.
+      // The allowance cuts a size line.
       count = min(bytes.count, allowed + ChunkedDecoder.longestSizeLine)
       step = readChunks(bytes.extracting(first: count), &decoder, &workspace, &outputs)
     }
-    // What was kept from it is shown again.
+    // The remaining bytes are presented again.
     return count < bytes.count && step.action == .read ? Step(consumed: step.consumed, action: .hold) : step
   }
 
@@ -359,7 +360,7 @@ extension Exchange {
     }
   }
 
-  /// What the rule takes out of the head does not come in by the back door.
+  /// Fields that the rule removes from the head must not return as trailers.
   private func dropEditedTrailers(_ bytes: Span<UInt8>, _ trailers: inout FieldSection) {
     trailers.drop(namedIn: hop.namedInRequest, bytes)
     guard let decision = record.decision else { return }
@@ -368,7 +369,7 @@ extension Exchange {
     for name in edits.fields.removed { trailers.drop(name, in: bytes) }
   }
 
-  /// The body turned out malformed: the origin must never see a whole request, and the client is told.
+  /// The body turned out to be malformed: the origin must never see a complete request, and the client gets an error.
   private mutating func refuseBody(
     _ fault: MessageFault, _ count: Int, _ workspace: inout Workspace, _ outputs: inout Outputs
   ) -> Step {

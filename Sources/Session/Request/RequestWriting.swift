@@ -1,4 +1,4 @@
-// What leaves for the origin: the head of a request written anew, with the edits of its rule.
+// Writes the head of a request for the origin, with the edits of its rule.
 
 import Bytes
 import HTTP1
@@ -35,7 +35,7 @@ extension Exchange {
     } else if let interior, workspace.request.authority.isEmpty {
       outputs.toUpstream.append(interior.authority)
     } else if way.contains(.isUpgraded), workspace.request.port == Scheme.http.defaultPort {
-      // The port goes with the scheme: 443 is what an https origin expects unsaid.
+      // The port follows the scheme: an https origin expects 443 when none is written.
       outputs.toUpstream.append(bytes.extracting(workspace.request.host))
     } else {
       outputs.toUpstream.append(bytes.extracting(workspace.request.authority))
@@ -45,7 +45,7 @@ extension Exchange {
     writeMaxForwards(bytes, &workspace.request, to: &outputs.toUpstream)
     workspace.request.fields.write(bytes, to: &outputs.toUpstream)
     outputs.toUpstream.append(announced)
-    // What the answer would bring back to the client does not leave.
+    // Lines that the response would bring back to the client are not sent.
     let adds = !EchoMethod.includes(bytes.extracting(workspace.request.method))
     for line in edits.fields.set where adds { outputs.toUpstream.append(line.line) }
     for line in edits.fields.defaults where adds && !workspace.request.fields.contains(line.name, in: bytes) {
@@ -76,7 +76,7 @@ extension Exchange {
     }
   }
 
-  /// Where its answer may be stored: people are shown the URL as it was asked for.
+  /// If the response may be stored: people are shown the URL as it was asked for.
   private mutating func noteQuery(_ bytes: Span<UInt8>, _ workspace: borrowing Workspace) {
     guard cacheRule != nil else { return }
     let query = workspace.request.path.upperBound..<workspace.request.pathAndQuery.upperBound
@@ -87,8 +87,8 @@ extension Exchange {
   private static let cookieName = Array("cookie".utf8)
   private static let contentTypeName = Array("content-type".utf8)
 
-  /// The type that is written because of the body; nil where the one that came, or the rule's own word, stands. What the body
-  /// makes untrue is dropped.
+  /// The Content-Type for a changed body; nil if the client's, or the rule's own, stays. Drops fields that the new body
+  /// makes untrue.
   private func typeLine(
     _ bytes: Span<UInt8>, _ edits: FieldEdits, _ body: RequestBodyEdits, _ fields: inout FieldSection
   ) -> [UInt8]? {
@@ -110,7 +110,7 @@ extension Exchange {
     }
   }
 
-  /// The target in origin-form, with the parameters of the rule where they go into the query.
+  /// The target in origin-form, with the rule's parameters if they belong in the query.
   private func writeTarget(
     _ bytes: Span<UInt8>, _ serialization: RequestSerialization?, _ workspace: borrowing Workspace,
     to out: inout ByteBuffer
@@ -121,7 +121,7 @@ extension Exchange {
     }
     let target = bytes.extracting(workspace.request.pathAndQuery)
     if target.isEmpty, query.isEmpty {
-      // RFC 9112, 3.2.4: OPTIONS without a path asks for the server as a whole.
+      // RFC 9112, 3.2.4: OPTIONS without a path addresses the server as a whole.
       return out.append(workspace.request.knownMethod == .options ? "*" : "/")
     }
     if target.isEmpty || target[0] == 0x3f { out.append(0x2f) }
@@ -175,7 +175,7 @@ extension Exchange {
     return false
   }
 
-  /// Identical Content-Length fields are one length (RFC 9110, 8.6): one of them leaves.
+  /// Identical Content-Length fields mean one length (RFC 9110, 8.6): only one is sent.
   func dropRepeatedLength(_ fields: inout FieldSection) {
     var seen = false
     for index in fields.lines.indices where fields.lines[index].known == .contentLength {
@@ -186,7 +186,7 @@ extension Exchange {
 }
 
 extension ByteBuffer {
-  /// One chunk (RFC 9112, 7.1). Empty content is no chunk: a size of zero would end the body.
+  /// Appends one chunk (RFC 9112, 7.1). Empty content is no chunk: a size of zero would end the body.
   mutating func appendChunk(_ content: Span<UInt8>) {
     if content.isEmpty { return }
     append(hexadecimal: UInt64(content.count))

@@ -1,48 +1,48 @@
-// `buffer_uploads`: a body of unknown length is taken whole before anything is opened upstream, and leaves with its length,
-// for origins that want one (411). What is more than may be held goes to a file; the session says which bytes, and the server
-// moves them.
+// `buffer_uploads`: a body of unknown length is buffered whole before anything is opened upstream, and sent with its
+// length, for origins that require one (411). What exceeds the memory limit goes to a file; the session chooses the
+// bytes, and the server moves them.
 //
 //   held … ─┬──────────────────────────────── whole → connect → leaves as a body that was made here
 //           └ more than may be held → file … ─ whole → connect → file, piece by piece → what was held last
 //
-// While a piece is on its way into the file, or out of it, nothing else of the body moves. Trailers are dropped: a body with
-// a length has none. Tests: SpooledBodyTests, Tests/EndToEndTests/test_buffer_uploads.py.
+// While a piece is on its way into the file, or out of it, nothing else of the body moves. Trailers are dropped: a body
+// with a length has none. Tests: SpooledBodyTests, Tests/EndToEndTests/test_buffer_uploads.py.
 
 import Bytes
 import HTTP1
 import Policy
 
-/// What of a body is in its file. An object, so that sessions of other kinds pay one word for it.
+/// The part of a body that is in its file. An object, so that other sessions pay one word for it.
 final class SpooledBody {
-  /// Largest body in bytes: what goes beyond is another tool's work, and a full disk ends smaller ones.
+  /// Largest body in bytes: larger ones need another tool, and a full disk stops smaller ones.
   static let mostBytes: UInt64 = 64 << 30
-  /// Bytes that are written, or read, at once: enough that the way to the thread and back does not count.
+  /// Bytes written or read at once: enough to make the cost of the thread switch negligible.
   static let pieceBytes = 256 << 10
   enum Move { case none, writing, reading }
 
   var move = Move.none
-  /// What is held is to go into the file: all of it, as soon as can be, or once it is worth a write.
+  /// Held content goes into the file: all of it as soon as possible, or once there is enough for a write.
   var spills = false
   var spillsAtOnce = false
   /// Bytes that are in the file, or on their way.
   var written: UInt64 = 0
-  /// How many of them have been read again.
+  /// How many of them have been read back.
   var sent: UInt64 = 0
-  /// What comes behind them: the last of the body, which was not worth a write.
+  /// What follows them: the end of the body, too short for a write of its own.
   var tail = ByteBuffer()
 }
 
 extension Exchange {
-  /// What is read of a client at once while its body is taken whole, in bytes: it may come when no more may be held.
+  /// Bytes read from a client at once while its body is buffered whole. They may arrive when no more may be held.
   public static let spooledReadBytes = 64 << 10
 
-  /// Whether a body is taken whole for its length, or leaves from its file.
+  /// Whether a body is being buffered whole for its length, or sent from its file.
   public var spools: Bool { spooled != nil }
 
-  /// Whether nothing that was made here, or taken whole, is still to leave.
+  /// Whether all of a body that was made or buffered here has left.
   var isBodyOut: Bool { pacedBody.isEmpty && spooled == nil }
 
-  /// Whether the body of the request is to be taken whole.
+  /// Whether the request body is to be buffered whole.
   func buffers(_ edits: RequestPolicy) -> Bool {
     if case .chunked = request { return edits.buffersUploads }
     return false
@@ -50,7 +50,7 @@ extension Exchange {
 
   // MARK: Into the file
 
-  /// Takes a piece of a body that is taken whole. An action where that is not to be.
+  /// Adds a piece of a body that is buffered whole. Returns an action if buffering ends.
   mutating func spool(
     _ piece: Span<UInt8>, _ held: HeldBody, _ spooled: SpooledBody, _ workspace: inout Workspace,
     _ outputs: inout Outputs
@@ -69,8 +69,8 @@ extension Exchange {
     return nil
   }
 
-  /// Gives away in `bytes` what is to be written to the file now, and says where; nil: nothing. `spoolWritten` or `spoolFailed`
-  /// follows.
+  /// Moves into `bytes` what must be written to the file now, and returns the offset; nil: nothing. `spoolWritten` or
+  /// `spoolFailed` follows.
   public mutating func takeForSpool(_ bytes: inout ByteBuffer) -> UInt64? {
     guard let spooled, let held, phase == .collecting, spooled.spills, spooled.move == .none else { return nil }
     let least = spooled.spillsAtOnce ? 1 : SpooledBody.pieceBytes
@@ -90,7 +90,7 @@ extension Exchange {
     held?.giveBack()
   }
 
-  /// The file cannot be written or read: why, and what file.
+  /// The file cannot be written or read: `reason` includes its path.
   public mutating func spoolFailed(
     _ reason: String, _ workspace: inout Workspace, _ outputs: inout Outputs
   ) -> Action {
@@ -101,7 +101,7 @@ extension Exchange {
 
   // MARK: Out of it
 
-  /// The body is whole: the head leaves with its length, and the body behind it.
+  /// The body is complete: the head is sent with its length, followed by the body.
   mutating func finishSpooling(_ workspace: inout Workspace, _ outputs: inout Outputs) -> Action {
     guard let held, let spooled, let decision = record.decision else { preconditionFailure("nothing was collected") }
     var head = held.takeHead()
@@ -128,7 +128,7 @@ extension Exchange {
     return .connect
   }
 
-  /// Which bytes of the file are to be sent next; nil: none now. `spoolRead` or `spoolFailed` follows.
+  /// The bytes of the file to send next; nil: none now. `spoolRead` or `spoolFailed` follows.
   public mutating func takeFromSpool() -> (offset: UInt64, count: Int)? {
     guard let spooled, phase == .exchanging, spooled.move == .none, pacedBody.isEmpty, !uploadRests else { return nil }
     spooled.move = .reading

@@ -1,5 +1,6 @@
-// `throttle.packet` and `throttle.delay`: AFNetworking's throttleBandwidthWithPacketSize:delay:. After each packet the client
-// is not read for a while, so that the kernel's window slows it down. Tests: UploadPaceTests.
+// `throttle.packet` and `throttle.delay`: AFNetworking's throttleBandwidthWithPacketSize:delay:. After each packet the
+// proxy stops reading from the client for a while, so the kernel's window slows the client down.
+// Tests: UploadPaceTests.
 
 import Policy
 
@@ -8,7 +9,7 @@ struct UploadPace {
   private let throttle: Throttle.Upload
   /// Bytes of the packet that may still leave.
   private var left: Int
-  /// When the next packet may; nil: one is on its way.
+  /// When the next packet may leave; nil: one is on its way.
   private(set) var resumesAt: Int64? = nil
 
   init(_ throttle: Throttle.Upload) {
@@ -19,8 +20,8 @@ struct UploadPace {
   /// How many bytes of `count` may leave now.
   func allowance(of count: Int) -> Int { resumesAt == nil ? min(count, left) : 0 }
 
-  /// `count` bytes have left. What has to leave at once, such as the first bytes of a tunnel once they have been looked at,
-  /// may be more than the allowance: then each packet of it has its pause.
+  /// `count` bytes have left. Bytes that cannot wait, such as the first ones of an inspected tunnel, may exceed the
+  /// allowance: then each packet in them causes its own pause.
   mutating func spent(_ count: Int, now: Int64) {
     left -= count
     if left > 0 { return }

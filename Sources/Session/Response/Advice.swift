@@ -1,16 +1,16 @@
-// What a client that the policy refuses can do about it, or its person: why, whom to ask, which rule would allow it, and what
-// became of the question to an operator. The same facts on every way: plain, CONNECT, inside a tunnel, on HTTP/2.
+// What a refused client, or its user, can do: the reason, whom to ask, which rule would allow the request, and what
+// became of the question to an operator. The same facts in every form: plain, CONNECT, inside a tunnel, on HTTP/2.
 // Tests: AdviceTests, test_ask.py.
 
 import Bytes
 import Policy
 
-/// What is said with a refusal beside its sentence.
+/// What a refusal contains beside its sentence.
 public struct Advice: Sendable, Equatable {
   /// What became of a question to an operator.
   public enum Question: String, Sendable {
     case denied, unanswered
-    /// As many questions wait as may, or nobody can be asked.
+    /// Too many questions are waiting, or no operator can be asked.
     case unasked
   }
 
@@ -18,21 +18,21 @@ public struct Advice: Sendable, Equatable {
   public let reason: Decision.Reason
   /// Whom the client may ask (`contact` of [proxy]).
   public let contact: String?
-  /// Text of the narrowest rule that would allow the request; nil: none should be written, or none would do.
+  /// Text of the narrowest rule that would allow the request; nil: none should be written, or none would help.
   public let rule: String?
   /// nil: no operator was to be asked.
   public var question: Question? = nil
 }
 
 extension Exchange {
-  /// Of the refusal by `decision`.
+  /// Advice on the refusal by `decision`.
   func advice(on decision: Decision, question: Advice.Question? = nil) -> Advice {
     Advice(
       reason: decision.reason, contact: policy.configuration.proxy.contact,
       rule: decision.isMendable ? narrowestRule(for: decision) : nil, question: question)
   }
 
-  /// How the tunnel is to be treated is said where the rule that asks says it.
+  /// If the rule that asks sets `connect`, the proposed rule sets it too.
   private func narrowestRule(for decision: Decision) -> String? {
     let connect = decision.rule.flatMap { policy.rules[$0].connect }
     guard let question else { return nil }
@@ -43,7 +43,8 @@ extension Exchange {
 }
 
 extension Decision {
-  /// The text of a rule that allows what this denies, with a word on where it has to stand: before the rule that denies.
+  /// The text of a rule that allows the request, with a remark on its place if it must come before the rule that
+  /// denies.
   public func placed(_ text: String, before rule: String?) -> String {
     switch reason {
     case .ruleDenies, .connectDenied, .portNotListed: "# Before rule '\(rule ?? "")', which denies it.\n" + text
@@ -51,7 +52,7 @@ extension Decision {
     }
   }
 
-  /// Whether a rule beside those there are would allow what it refuses.
+  /// Whether an additional rule would allow the refused request.
   public var isMendable: Bool {
     switch reason {
     case .defaultDeny, .ruleDenies, .connectDenied, .portNotListed, .ruleAsks, .operatorDenies, .unanswered: true
@@ -60,10 +61,10 @@ extension Decision {
   }
 }
 
-/// What an exchange keeps of its request, where it is refused or an operator is asked.
+/// What an exchange keeps of its request if it is refused or an operator is asked.
 public final class Question: Sendable {
   public let request: AskedRequest
-  /// The path itself; nil of a tunnel.
+  /// The path itself; nil for a tunnel.
   let path: String?
 
   init(_ request: AskedRequest, path: String?) {
@@ -73,7 +74,7 @@ public final class Question: Sendable {
 }
 
 extension ByteBuffer {
-  /// Members of a JSON object, each with a comma before it.
+  /// Members of a JSON object, each preceded by a comma.
   mutating func append(_ advice: Advice) {
     append(",\"reason\":\"")
     append(advice.reason.rawValue)
@@ -93,7 +94,7 @@ extension ByteBuffer {
     }
   }
 
-  /// Lines for people, each with a line end before it.
+  /// Lines for people, each preceded by a line end.
   mutating func append(textOf advice: Advice) {
     append("\nreason: ")
     append(advice.reason.rawValue)

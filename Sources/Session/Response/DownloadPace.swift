@@ -1,24 +1,24 @@
-// `throttle.download`: so many bytes a second, without drift. What has left moves a due time on by bytes through rate, to the
-// last fraction; who comes late to send has that much more to send, up to a bound. Time is handed in.
+// `throttle.download`: a rate in bytes per second, without drift. Each byte sent moves a due time forward by the exact
+// fraction of a second. A late sender may send that much more, up to a limit. The caller passes the time in.
 // Tests: DownloadPaceTests.
 
 /// The pace of what one exchange or tunnel sends to its client.
 struct DownloadPace {
-  /// How long a pause is at least, in milliseconds: twenty a second are smooth, and far from what timers cost.
+  /// Shortest pause, in milliseconds: twenty pauses a second are smooth, and cost few timers.
   static let stepMilliseconds: Int64 = 50
-  /// Fewest bytes that are worth a system call and the head of a packet: of a slow pace pauses last until so many are due.
+  /// Fewest bytes that are worth a system call and a packet header: at a slow pace a pause lasts until so many are due.
   static let leastBytes: Int64 = 1 << 10
-  /// Steps whose bytes may leave at once where nothing left for a while: they make up for a loop that was busy, or an origin
-  /// that paused, without a burst that anyone would notice.
+  /// How many steps' worth of bytes may leave at once after a quiet time. They make up for a busy loop or a pause of
+  /// the origin, without a noticeable burst.
   static let burstSteps: Int64 = 4
 
   /// At least 1.
   let bytesPerSecond: Int64
-  /// Of one step.
+  /// Length of one step.
   private let milliseconds: Int64
-  /// Up to when the bytes that have left were due, in milliseconds.
+  /// When the bytes sent so far were due, in milliseconds.
   private var due: Int64
-  /// What has left beyond that: thousandths of a byte, less than leave in a millisecond.
+  /// Sent beyond that: thousandths of a byte, less than one millisecond's worth.
   private var excess: Int64 = 0
   /// When more may leave; nil: now.
   private(set) var resumesAt: Int64? = nil
@@ -42,7 +42,7 @@ struct DownloadPace {
     resumesAt == nil ? min(count, Int(max(0, credit(now: now)))) : 0
   }
 
-  /// `count` bytes have left, as a rule no more than the allowance.
+  /// `count` bytes have left, normally no more than the allowance.
   mutating func spent(_ count: Int, now: Int64) {
     if now - due > milliseconds * Self.burstSteps {
       due = now - milliseconds * Self.burstSteps

@@ -1,16 +1,16 @@
-// What a client gets where its origin fails, where the rule has an `answer`: the file with the status and the words of the
+// What a client gets when its origin fails and the rule has an `answer`: the file, with the status and reason of the
 // failure. Tests: FailedOriginTests.
 //
-// It takes the place of the body of a problem and of nothing else: status, reason phrase, Proxy-Status and log line are those
-// that there would be without it, so that a program still sees a failure. Of a response of which a byte has gone out nothing
-// can be replaced; such an exchange ends without a problem (`breakOff`), and never comes here.
+// The file replaces only the body of the problem. Status, reason phrase, Proxy-Status and log line stay the same, so a
+// program still sees a failure. After the first byte of a response nothing can be replaced: such an exchange ends
+// without a problem (`breakOff`) and never gets here.
 
 import Bytes
 import HTTP1
 import Policy
 
 extension Exchange {
-  /// The file that is sent instead of the body of `problem`; nil: its own body is.
+  /// The file that replaces the body of `problem`; nil: its own body is sent.
   func substitute(for problem: Problem) -> SubstituteAnswer? {
     // No client shows the body of a refused CONNECT.
     guard let decision = record.decision, decision.verdict == .allow, !asked.contains(.isTunnel),
@@ -19,8 +19,8 @@ extension Exchange {
     return answer.occasions.contains(occasion) ? answer : nil
   }
 
-  /// The same, as long as there is memory for it: what a client that reads slowly has not taken yet counts as a held body does,
-  /// for a thousand of them would have a thousand copies.
+  /// The same, as long as there is memory for it. What a slow client has not received yet counts like a held body: a
+  /// thousand such clients would have a thousand copies.
   mutating func accountedSubstitute(
     for problem: Problem, _ workspace: borrowing Workspace
   ) -> SubstituteAnswer? {
@@ -32,8 +32,8 @@ extension Exchange {
     return answer
   }
 
-  /// The origin has answered that it fails, and the rule has a file for that; nil: the response goes on. A rule that is not
-  /// enforced lets the origin's own words pass.
+  /// The origin has reported a failure, and the rule has a file for that; nil: the response continues. An unenforced
+  /// rule passes the origin's response.
   mutating func judgeFailure(
     _ bytes: Span<UInt8>, _ workspace: borrowing Workspace, _ outputs: borrowing Outputs
   ) -> Problem? {
@@ -52,12 +52,12 @@ extension Exchange {
 }
 
 extension Problem {
-  /// On what occasion of an `answer` it comes; nil: on none.
+  /// The occasion of an `answer` that it falls under; nil: none.
   var occasion: SubstituteAnswer.Occasion? {
     if !violations.isEmpty { return .violation }
     switch kind {
     case .originFailed: return .serverError
-    // What a parent answers with 5xx is that it has no way; anything else is its decision.
+    // A 5xx status from a parent means that it has no route; any other status is its decision.
     case .parentRefused: return (500..<600).contains(receivedStatus ?? 0) ? .unreachable : nil
     default: return kind.isAboutReachability ? .unreachable : nil
     }

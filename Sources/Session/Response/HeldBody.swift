@@ -1,39 +1,39 @@
-// A body that is held until it has been looked at, within the memory that all held bodies may take together.
+// A body that is held until it has been checked, within the memory that all held bodies share.
 // Tests: HeldResponseTests, HeldRequestTests.
 
 import Bytes
 import Serialization
 
-/// One body that is held, with the head that it came with. A class, so that a session that holds none pays a word.
+/// One held body, with its original head. A class, so a session that holds none pays one word.
 final class HeldBody {
-  /// The head as it came: it is read again when the body is let go, for nothing else keeps what stood in it.
+  /// The original head. It is read again when the body is released, because nothing else keeps its contents.
   var head = ByteBuffer()
-  /// The content as it came, without its transfer coding.
+  /// The original content, without its transfer coding.
   private(set) var content = ByteBuffer()
-  /// The content without its codings, where it has any.
+  /// The content without its content codings, if it has any.
   private var decoded = ByteBuffer()
   private var decoder: ContentDecoder? = nil
   private var codings: [ContentCoding] = []
   private(set) var isRewritten = false
-  /// A serializer is to write it anew; false: it is held only so that it can leave again.
+  /// A serializer rewrites it; false: it is held only so that it can be sent again.
   var isForSerializer = false
-  /// The codings are gone, for the client does not take them.
+  /// The codings were removed, because the client does not accept them.
   private(set) var isDecoded = false
-  /// The trailer section, as it may leave.
+  /// The trailer section, as it may be sent.
   var trailers = ByteBuffer()
-  /// What the head of a response shows; nil for a request.
+  /// The judgement of a response's head; nil for a request.
   var judgement: HeadJudgement? = nil
-  /// When a response is rejected whose content is only waited for so that its client is told how it begins; nil: the content
-  /// has still to be judged.
+  /// The response is rejected, and its content awaited only to show the client how it begins: when to stop waiting.
+  /// nil: the content has yet to be checked.
   var textDeadline: Int64? = nil
-  /// The encoding that Content-Type names, where a serializer asks for it.
+  /// The encoding in Content-Type, if a serializer uses it.
   var charset: [UInt8]? = nil
   private let budget: ByteBudget
-  /// Bytes that are taken of what all held bodies share.
+  /// Bytes taken from the memory that all held bodies share.
   private(set) var taken = 0
-  /// Content that came and is in a file now, in bytes.
+  /// Bytes of content that are in a file now.
   private var spooledBytes = 0
-  /// When content of it came first, in the loop's clock; nil: none has.
+  /// When its content began to arrive, on the loop's clock; nil: none has.
   private var begunAt: Int64? = nil
   private var decoderBytes = 0
 
@@ -41,11 +41,11 @@ final class HeldBody {
 
   deinit { budget.giveBack(taken) }
 
-  /// What a decoder takes before it has decoded anything, in bytes. Its window grows with what it decodes: it is claimed at
-  /// once, up to 4 MiB (`ContentDecoder.memoryBytes`), and memory only where it has been written to.
+  /// What a decoder takes before it has decoded anything, in bytes. Its window of up to 4 MiB is reserved at once
+  /// (`ContentDecoder.memoryBytes`), but occupies memory only as far as decoding has written to it.
   private static let leastDecoderBytes = 48 << 10
 
-  /// Accounts for what is held, and `adding` bytes more. false: all bodies together may not take so much.
+  /// Accounts for what is held, and `adding` bytes more. false: this would exceed the limit of all bodies.
   func account(ofAll limit: Int, adding: Int = 0) -> Bool {
     let window = decoderBytes > 0 ? decoderBytes + decoded.count : 0
     let wanted = content.count + decoded.count + window + adding
@@ -55,16 +55,16 @@ final class HeldBody {
     return true
   }
 
-  /// The least rate at which a body comes that is held, in bytes a second. What is held is memory that others wait for, and
-  /// a byte now and then would keep it for ever: at this rate the largest body that is held by default, 1 MiB, takes
-  /// seventeen minutes. The slowest links that people still use, 9,600 bit/s, carry more.
+  /// The slowest rate at which a held body may arrive, in bytes a second. Others wait for the memory of held bodies,
+  /// and a byte now and then would keep it forever. At this rate the largest body that is held by default, 1 MiB, takes
+  /// seventeen minutes. The slowest links still in use, 9,600 bit/s, carry more.
   static let leastBytesPerSecond: Int64 = 1024
 
-  /// The rate is looked at after this time, in milliseconds, or after one pause that the policy allows: a body of a few
-  /// bytes may come in pieces.
+  /// The rate is first checked after this time, in milliseconds, or after one pause that the policy allows: a body of a
+  /// few bytes may come in pieces.
   static let leastGraceMilliseconds: Int64 = 5_000
 
-  /// When so much of the content must be there that the rate is kept, `grace` being how long it may pause.
+  /// When the content so far falls below the rate. `grace`: how long it may pause.
   func deadline(grace: Int64) -> Int64 {
     guard let begunAt else { return .max }
     return begunAt + max(grace, Self.leastGraceMilliseconds) + Int64(spooledBytes + content.count) * 1000
@@ -75,7 +75,7 @@ final class HeldBody {
 
   func append(_ piece: Span<UInt8>, _ pool: inout BufferPool) { Self.append(piece, to: &content, &pool) }
 
-  /// Blocks double, and come from the loop's pool, so that a steady load allocates nothing.
+  /// Blocks double in size, and come from the loop's pool, so a steady load allocates nothing.
   private static func append(_ piece: Span<UInt8>, to buffer: inout ByteBuffer, _ pool: inout BufferPool) {
     if buffer.tailRoom < piece.count {
       var larger = pool.take(max(2 * buffer.count, buffer.count + piece.count + JSONChecker.paddingBytes))
@@ -86,7 +86,7 @@ final class HeldBody {
     buffer.append(piece)
   }
 
-  /// Gives the content away: it counts on until `giveBack`.
+  /// Hands over the content. It stays accounted for until `giveBack`.
   func takeContent() -> ByteBuffer {
     var taken = ByteBuffer()
     swap(&taken, &content)
@@ -104,7 +104,7 @@ final class HeldBody {
 
   // MARK: Content codings
 
-  /// The content that follows is in these codings, of which the last was applied last.
+  /// The content that follows has these codings, listed in the order in which they were applied.
   func decode(_ codings: [ContentCoding]) {
     self.codings = codings
     decoder = ContentDecoder(codings)
@@ -128,7 +128,7 @@ final class HeldBody {
     _modify { if codings.isEmpty { yield &content } else { yield &decoded } }
   }
 
-  /// The content is to be sent so, in the codings that it came in where the client takes them.
+  /// Replaces the content, in its original codings if the client accepts them.
   func replaceContent(with plain: inout ByteBuffer, accepts: AcceptEncoding, _ pool: inout BufferPool) {
     isRewritten = true
     isDecoded = !codings.allSatisfy { accepts.accepts($0) }
@@ -140,7 +140,7 @@ final class HeldBody {
     }
   }
 
-  /// Gives the head away, so that it can be read while the rest is used.
+  /// Hands over the head, so that it can be read while the rest is used.
   func takeHead() -> ByteBuffer {
     var taken = ByteBuffer()
     swap(&taken, &head)

@@ -1,5 +1,5 @@
-// Responses that a rule looks at ([rule.response]): judged by their head, and by their content where a serializer asks
-// for it. Then the content is held, and nothing of the response leaves before the verdict.
+// Responses that a rule checks ([rule.response]): their head, and their content if a serializer needs it. Such content
+// is held, and nothing of the response is sent before the verdict.
 //
 //   head → (judge) → accepted ──────────────────────────────→ passes as any other
 //             │  └ rejected → 502
@@ -14,33 +14,33 @@ import HTTP1
 import Policy
 import Serialization
 
-/// What is done to the head of a response but forwarding it.
+/// How the head of a response changes when it is forwarded.
 struct ResponseHeadEdits {
   enum Framing: Equatable {
-    /// As the fields of the head and the transfer coding say.
+    /// As the header fields and the transfer coding say.
     case asItCame
-    /// The content has been held, and is so long.
+    /// The content has been held, and has this length.
     case length(Int)
-    /// The same, with trailers behind it.
+    /// Likewise, followed by trailers.
     case chunked
-    /// Nothing is said of a length: that of an answer to GET is not known.
+    /// No length is sent: the length of a response to GET is unknown.
     case unsaid
   }
 
   var connection: StaticString = ""
   var framing = Framing.asItCame
-  /// The content is not what its origin sent.
+  /// The content is not what the origin sent.
   var isRewritten = false
-  /// The content has lost its codings.
+  /// The content codings have been removed.
   var isDecoded = false
-  /// What Proxy-Status says of it.
+  /// What Proxy-Status reports about it.
   var violations: [ResponseViolation] = []
-  /// Why the response was not held against its rule.
+  /// Why the response was not checked.
   var unjudged: Unjudged? = nil
 }
 
-/// Responses that are not the answer but a step on the way to it, or a piece of it: NSURLSession shows its serializers none
-/// of the first two.
+/// Responses that are not the final answer but a step towards it, or a part of it. NSURLSession does not show the first
+/// two to its serializers.
 enum Unjudged: String {
   /// 3xx with Location.
   case redirect
@@ -51,7 +51,7 @@ enum Unjudged: String {
 }
 
 extension Exchange {
-  /// What the response is held to; nil where it is not looked at.
+  /// What the response is checked against; nil if it is not checked.
   private var checks: ResponseSerialization? {
     guard let response = record.decision.flatMap({ policy.response(of: $0) }), response.judges else { return nil }
     return response
@@ -65,16 +65,16 @@ extension Exchange {
       heldBytes: limits.bufferedBodyBytes, jsonDepth: limits.jsonDepth, imagePixels: limits.imagePixels)
   }
 
-  /// What is to be done with a response after its head.
+  /// What to do with a response after its head.
   enum HeadVerdict {
     case passes(ResponseHeadEdits)
     case rejected(HeadJudgement)
     case holds(HeadJudgement)
   }
 
-  /// Judges the head of a response. `response` says what is to follow.
+  /// Judges the head of a response. `response` is the state of the body that follows.
   func judgeHead(_ bytes: Span<UInt8>, _ workspace: borrowing Workspace, _ outputs: borrowing Outputs) -> HeadVerdict {
-    // RFC 9110, 15.4.5: 304 stands for what the client has already, as 1xx and 204 stand for nothing.
+    // RFC 9110, 15.4.5: 304 stands for what the client has already; 1xx and 204 have no content.
     guard let checks, workspace.response.status != 204, workspace.response.status != 304 else {
       return .passes(ResponseHeadEdits())
     }
@@ -87,14 +87,14 @@ extension Exchange {
     var edits = ResponseHeadEdits()
     edits.violations = judgement.violations
     if judgement.removesNulls, asked.contains(.isHead) {
-      // What the head says of the content is not true of what an answer to GET would bring.
+      // The head does not describe the content that GET would bring.
       edits.isRewritten = true
       edits.framing = .unsaid
     }
     return .passes(edits)
   }
 
-  /// Why the response is not held against `checks`; nil: it is.
+  /// Why the response is not checked against `checks`; nil: it is.
   private func unjudged(
     _ bytes: Span<UInt8>, _ workspace: borrowing Workspace, _ checks: ResponseSerialization
   ) -> Unjudged? {
@@ -109,13 +109,13 @@ extension Exchange {
 
   static let locationName = Array("location".utf8)
 
-  /// Whether one of them says reject, under a rule that blocks.
+  /// Whether one of them calls for rejection, under an enforced rule.
   private func rejects(_ violations: [ResponseViolation]) -> Bool {
     guard enforces, let checks else { return false }
     return violations.contains { checks.reaction(to: $0.subject) == .reject }
   }
 
-  /// The problem that tells of all violations, and is named after the first.
+  /// The problem that lists all violations and is named after the first.
   private func problem(
     of violations: [ResponseViolation], _ upstream: Problem.Upstream, _ outputs: borrowing Outputs
   ) -> Problem {
@@ -128,7 +128,7 @@ extension Exchange {
 
   // MARK: Holding
 
-  /// Begins to hold the content of the response whose head has been read.
+  /// Starts holding the content of the response whose head has been read.
   mutating func hold(
     _ bytes: Span<UInt8>, _ judgement: HeadJudgement, _ workspace: inout Workspace, _ outputs: inout Outputs
   ) -> Action {
@@ -163,7 +163,8 @@ extension Exchange {
     return held
   }
 
-  /// Rejects a response for what its head says, once it is known how its content begins: that is what a person looks for.
+  /// Rejects a response because of its head, after the beginning of its content has arrived: people look for that
+  /// first.
   mutating func reject(
     _ bytes: Span<UInt8>, _ judgement: HeadJudgement, now: Int64, _ workspace: inout Workspace,
     _ outputs: inout Outputs
@@ -180,12 +181,12 @@ extension Exchange {
     return .read
   }
 
-  /// Most bytes of the content of a rejected response that its client is told.
+  /// How many bytes of a rejected response's content are shown to the client, at most.
   static let textBytes = 1024
-  /// How long they are waited for, in milliseconds: of an origin that answers at all the first of them follow its head at once.
+  /// How long to wait for them, in milliseconds. A responsive origin sends the first of them right after the head.
   static let textMilliseconds: Int64 = 500
 
-  /// Takes a piece of a response that is rejected.
+  /// Adds a piece of a rejected response.
   private mutating func takeText(
     _ piece: Span<UInt8>, _ held: HeldBody, _ workspace: inout Workspace, _ outputs: inout Outputs
   ) -> Action? {
@@ -199,12 +200,12 @@ extension Exchange {
     return isEnough ? settle([], &workspace, &outputs) : nil
   }
 
-  /// Rejects a response of which no more text is waited for; nil where there is none.
+  /// Rejects a response without waiting for more of its text; nil if there is none.
   mutating func rejectWaiting(_ workspace: inout Workspace, _ outputs: inout Outputs) -> Action? {
     held?.textDeadline == nil ? nil : settle([], &workspace, &outputs)
   }
 
-  /// The server takes as much of `bytes` as there is of content.
+  /// Holds the content that `bytes` contain; the server keeps the rest.
   mutating func readHeldContent(
     _ bytes: Span<UInt8>, now: Int64, _ workspace: inout Workspace, _ outputs: inout Outputs
   ) -> Step {
@@ -228,13 +229,13 @@ extension Exchange {
     }
   }
 
-  /// What was held has been let go; the bytes at hand follow it, unless the response was refused.
+  /// The held content has been released; the bytes at hand follow it, unless the response was refused.
   private func letGo(_ action: Action, forwarding count: Int) -> Step {
     Step(consumed: 0, action: action == .read ? .forward(count: count) : action)
   }
 
-  /// Holds a piece of content. An action where it is not to be held any longer: `.read` says that the response leaves,
-  /// this piece behind it.
+  /// Holds a piece of content. Returns an action if the content is not held any longer: `.read` means that the response
+  /// leaves, followed by this piece.
   mutating func take(
     _ piece: Span<UInt8>, _ workspace: inout Workspace, _ outputs: inout Outputs
   ) -> Action? {
@@ -280,10 +281,10 @@ extension Exchange {
     ResponseViolation(.contentCoding, expected: "content in its Content-Encoding", seen: "a fault at \(fault.sentence)")
   }
 
-  /// What all held bodies may take together, where this client wants more.
+  /// The most memory that all held bodies may take together when this client wants more.
   var heldLimit: Int { policy.configuration.limits.heldBodiesBytes + heldOverdraft }
 
-  /// When more of the body that is held must have come; the end of time where none is.
+  /// When more of the held body must have arrived; `.max` if none is held.
   @inline(never)
   var heldDeadline: Int64 {
     held?.deadline(grace: timeouts.bodyStallMilliseconds) ?? .max
@@ -292,7 +293,7 @@ extension Exchange {
   /// Another client holds less than its share and waits for memory: this body gives up its own.
   public mutating func giveUpHeld(_ workspace: inout Workspace, _ outputs: inout Outputs) -> Action {
     if held == nil, let challenged {
-      // It has left, and only cannot leave again.
+      // It has been sent already, and only cannot be sent again.
       challenged.release(&workspace.pool)
       return .hold
     }
@@ -314,7 +315,7 @@ extension Exchange {
 
   // MARK: The verdict
 
-  /// All of the content is there.
+  /// All of the content has arrived.
   mutating func judgeHeld(_ workspace: inout Workspace, _ outputs: inout Outputs) -> Action {
     guard let held, let checks, let judgement = held.judgement else { return endOfResponse() }
     if held.textDeadline != nil { return settle([], &workspace, &outputs) }
@@ -337,14 +338,14 @@ extension Exchange {
     return ResponseSerialization.charset(of: bytes.extracting(value))
   }
 
-  /// Rejects a held response, or lets it go with what has been found out about it.
+  /// Rejects a held response, or releases it with the violations that were found.
   private mutating func settle(
     _ found: [ResponseViolation], _ workspace: inout Workspace, _ outputs: inout Outputs
   ) -> Action {
     guard let held, let judgement = held.judgement else { return .read }
     let violations = judgement.violations + found
-    // Other responses have been read in between. What was read once can be read again; mended, it may be longer than a head
-    // of the wire.
+    // Other responses have been read in between. A head that was read once can be read again. If it was mended, it
+    // may be longer than heads on the wire may be.
     var head = held.takeHead()
     let limits = HeadLimits(bytes: head.count, fields: policy.configuration.limits.headers)
     guard workspace.response.read(head.bytes, limits: limits, toHead: false) == .complete(count: head.count) else {
@@ -376,7 +377,7 @@ extension Exchange {
     return response == .done ? endOfResponse() : .read
   }
 
-  /// What the client is told of a response that it does not get.
+  /// What the client learns about a response that it does not get.
   private func upstream(
     _ head: Span<UInt8>, _ held: HeldBody, _ workspace: borrowing Workspace
   ) -> Problem.Upstream {
@@ -386,7 +387,7 @@ extension Exchange {
       text: Self.text(held.plain.bytes))
   }
 
-  /// The beginning of content that is text; nil where it is none, or empty.
+  /// The beginning of text content; nil if it is empty or not text.
   static func text(_ content: Span<UInt8>) -> String? {
     let begin = content.extracting(first: min(content.count, textBytes))
     if begin.isEmpty { return nil }
@@ -425,13 +426,13 @@ extension Exchange {
     record.bytesOut &+= UInt64(outputs.toClient.count - before)
   }
 
-  /// Keeps the trailers of a held response, as they may leave.
+  /// Keeps the trailers of a held response, as they may be sent.
   mutating func holdTrailers(_ bytes: Span<UInt8>, _ workspace: borrowing Workspace) {
     guard let held else { return }
     workspace.trailers.write(bytes, to: &held.trailers)
   }
 
-  /// What a response shows that passes all the same.
+  /// Records violations in a response that passes nevertheless.
   mutating func note(_ violations: [ResponseViolation]) {
     guard let first = violations.first else { return }
     record.violation = Problem.Kind(first.subject)
@@ -441,7 +442,7 @@ extension Exchange {
     }
   }
 
-  /// Gives back the memory of a body that is held, if one is.
+  /// Releases the memory of a held body, if there is one.
   public mutating func releaseHeld(_ workspace: inout Workspace) {
     held?.release(&workspace.pool)
     held = nil

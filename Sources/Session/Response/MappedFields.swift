@@ -1,20 +1,20 @@
-// Answers to requests that left for the `target` of their rule: what in their heads names the target's URLs is told in terms of
-// the short name that the program asked for.
+// Responses to requests that were sent to the `target` of their rule. URLs of the target in their heads are translated
+// to the short name that the program asked for.
 //
-//   Location, Content-Location, Refresh   a URL below the base URL goes back as one of the short name; a path of the target
-//                                         that is not below it as a whole URL, since under the short name it is another's
-//   Set-Cookie                            Domain of the target goes, Path loses the base path; Secure goes where the program
-//                                         asked by http and policy sends what it will ask for under TLS
-//   Strict-Transport-Security             goes: it is about another host
+//   Location, Content-Location, Refresh   a URL below the base URL becomes one of the short name; a path of the target
+//                                         outside it becomes a whole URL, since under the short name it is another's
+//   Set-Cookie                            loses the target's Domain, and the base path of Path; also Secure, if the
+//                                         program asked by http and policy sends its later requests over TLS
+//   Strict-Transport-Security             is removed: it is about another host
 //
-// What does not name the target plainly (RedirectTarget) stays as it came. Tests: MappedRequestTests, test_target.py.
+// What does not clearly name the target (RedirectTarget) stays unchanged. Tests: MappedRequestTests, test_target.py.
 
 import Bytes
 import HTTP1
 import Policy
 
 extension Exchange {
-  /// Drops the fields that are told anew, and returns them as they are told: lines with their ends.
+  /// Drops the fields that change, and returns their new lines with line ends.
   mutating func mappedFields(
     _ bytes: Span<UInt8>, _ target: RuleTarget, _ workspace: inout Workspace, _ outputs: borrowing Outputs
   ) -> [UInt8] {
@@ -29,7 +29,7 @@ extension Exchange {
       let line = workspace.response.fields.lines[index]
       var replaced: [UInt8]? = nil
       if line.known == .setCookie {
-        // Cookies of one name count by their order, so that all of them move.
+        // The order of cookies with the same name matters, so all of them move.
         let value = bytes.extracting(line.value).array
         replaced = mappedCookie(value, target, authority, isClear: colon == 4, &workspace) ?? value
       } else if bytes.equals(line.name, ignoringCase: "location")
@@ -50,8 +50,8 @@ extension Exchange {
     return told
   }
 
-  /// A URL of the target as the program knows it; nil where it stays as it came. `place` is the scheme and authority that the
-  /// program asked for.
+  /// A URL of the target as the program knows it; nil if it stays unchanged. `place` is the scheme and authority that
+  /// the program asked for.
   static func mappedURL(_ reference: Span<UInt8>, _ target: RuleTarget, _ place: [UInt8]) -> [UInt8]? {
     switch RedirectTarget.read(reference) {
     case .unclear, .networkPath: return nil
@@ -70,7 +70,7 @@ extension Exchange {
     }
   }
 
-  /// What of a path and query follows the base path; nil where it is not below it as it is spelt.
+  /// The part of a path and query after the base path; nil if it is not literally below the base path.
   private static func rest(_ reference: [UInt8], _ target: RuleTarget) -> [UInt8]? {
     let end = reference.firstIndex { $0 == 0x3f || $0 == 0x23 } ?? reference.count
     let path = Array(reference[..<end])
@@ -78,13 +78,13 @@ extension Exchange {
     if path == target.path.dropLast() { return Array(reference[end...]) }
     guard path.starts(with: target.path), target.escape(path) == nil else { return nil }
     let rest = reference[target.path.count...]
-    // Behind one slash it would begin another host.
+    // After a slash, a second one would begin another host.
     return rest.first == 0x2f ? nil : Array(rest)
   }
 
   // MARK: Cookies
 
-  /// A cookie as the short name may have it; nil where it stays as it came.
+  /// A cookie for the short name; nil if it stays unchanged.
   private mutating func mappedCookie(
     _ value: [UInt8], _ target: RuleTarget, _ authority: [UInt8], isClear: Bool, _ workspace: inout Workspace
   ) -> [UInt8]? {
@@ -106,7 +106,7 @@ extension Exchange {
     return kept
   }
 
-  /// Whether what the program asks for of `authority` by http, below `path`, leaves under TLS.
+  /// Whether http requests of the program to `authority`, below `path`, are sent over TLS.
   private mutating func leavesByTLS(
     _ authority: [UInt8], under path: [UInt8], _ workspace: inout Workspace
   ) -> Bool {

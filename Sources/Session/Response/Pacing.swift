@@ -1,24 +1,24 @@
-// `throttle` of an exchange or a tunnel: what leaves for the destination rests after each packet, what leaves for the client
-// keeps a rate. The session says how much may move and when it goes on; the server moves no more, watches neither side
+// `throttle` of an exchange or a tunnel: bytes for the destination pause after each packet, bytes for the client keep a
+// rate. The session limits how much may move and when to continue; the server moves no more, watches neither side
 // meanwhile, and sets its timer. Tests: PacingTests, UploadPaceTests, Tests/EndToEndTests/test_pace.py.
 
 import Bytes
 import Policy
 import Reachability
 
-/// The two paces. An object, so that sessions without any pay one word for them.
+/// The two paces. An object, so sessions without any pay one word for them.
 final class Pacing {
   private let throttle: Throttle
-  /// nil, both: as fast as it goes.
+  /// nil, both: unlimited.
   var upload: UploadPace? = nil
   var download: DownloadPace? = nil
 
   init(_ throttle: Throttle) { self.throttle = throttle }
 
-  /// Whether uploads have a pace, by whatever link.
+  /// Whether uploads have a pace, on any link.
   var isForUploads: Bool { throttle.upload != nil }
 
-  /// What is for certain kinds of link does not hold on others. On one of which nothing is known it does.
+  /// A pace for certain kinds of link does not apply on others. It does apply on a link of unknown kind.
   func begin(on link: ReachabilityStatus, now: Int64) {
     let holds = throttle.links.isEmpty || link == .unknown || throttle.links.contains(link)
     upload = holds ? throttle.upload.map { UploadPace($0) } : nil
@@ -27,8 +27,8 @@ final class Pacing {
 }
 
 extension Exchange {
-  /// The destination has been reached, by such a link: from here bytes keep the pace of the rule. `owing`: bytes for the
-  /// destination that have been read already.
+  /// The destination is reached, over a link of this kind: from here on bytes keep the rule's pace. `owing`: bytes for
+  /// the destination that have already been read.
   public mutating func beginPace(on link: ReachabilityStatus, owing: Int = 0, now: Int64) {
     pacing?.begin(on: link, now: now)
     if owing > 0 { pacing?.upload?.spent(owing, now: now) }
@@ -36,18 +36,18 @@ extension Exchange {
 
   // MARK: Towards the destination
 
-  /// Whether what the client sends has a pace, so that the session has to see it.
+  /// Whether the client's bytes have a pace, so that the session has to see them.
   public var pacesUpload: Bool { pacing?.upload != nil }
 
   /// How many bytes of the client can be used at once; nil: any number.
   public var uploadAllowance: Int? { pacing?.upload?.allowance(of: .max) }
 
-  /// When the pause of the upload ends; nil: there is none, or nothing that waits for its end.
+  /// When the pause of the upload ends; nil: there is no pause, or nothing waits for its end.
   var uploadResumesAt: Int64? {
     guard let end = pacing?.upload?.resumesAt else { return nil }
     switch phase {
     case .tunnel: return end
-    // After the last byte nothing is waited for.
+    // After the last byte nothing waits.
     case .exchanging: return request == .done && isBodyOut ? nil : end
     case .head, .collecting, .connecting: return nil
     }
@@ -55,10 +55,10 @@ extension Exchange {
 
   public var uploadRests: Bool { uploadResumesAt != nil }
 
-  /// What ends takes no more of the client.
+  /// An exchange that is ending reads no more from the client.
   mutating func endUploadPace() { pacing?.upload = nil }
 
-  /// Sends as much of a body that was made here as may leave now.
+  /// Sends as much of a body made here as may leave now.
   mutating func sendPaced(now: Int64, _ workspace: inout Workspace, _ outputs: inout Outputs) {
     let allowed = pacing?.upload?.allowance(of: pacedBody.count) ?? pacedBody.count
     if allowed == 0 { return }
@@ -70,7 +70,7 @@ extension Exchange {
 
   // MARK: Towards the client
 
-  /// Whether what leaves for the client has a pace.
+  /// Whether bytes for the client have a pace.
   public var pacesDownload: Bool { pacing?.download != nil }
 
   public var downloadRests: Bool { pacing?.download?.resumesAt != nil }
@@ -81,7 +81,7 @@ extension Exchange {
   /// `count` bytes have left for the client.
   public mutating func clientTook(_ count: Int, now: Int64) { pacing?.download?.spent(count, now: now) }
 
-  /// The deadline has passed: whether it was the end of a pause, after which more may leave for the client.
+  /// The deadline has passed. Returns whether it ended a pause, so that more may leave for the client.
   public mutating func resumeDownload(now: Int64) -> Bool {
     guard pacing?.download?.resume(now: now) ?? false else { return false }
     lastProgress = now
@@ -97,7 +97,7 @@ extension Exchange {
     return min(upload, pacing.download?.resumesAt ?? .max)
   }
 
-  /// Ends the pauses that are over; false: none is. A pause is no time in which nothing moved.
+  /// Ends the pauses that are over; false: none is. A pause does not count as idle time.
   mutating func resumePace(now: Int64, _ workspace: inout Workspace, _ outputs: inout Outputs) -> Bool {
     guard let pacing else { return false }
     let downloads = resumeDownload(now: now)

@@ -1,37 +1,37 @@
-// What a client is told when the proxy itself answers: RFC 9457 problem details, RFC 9209 Proxy-Status, and a reason
-// phrase that stands out, for it is all that most clients show of a refused CONNECT.
+// What a client gets when the proxy itself responds: RFC 9457 problem details, RFC 9209 Proxy-Status, and a telling
+// reason phrase, because that is all that most clients show of a refused CONNECT.
 
 import Bytes
 import HTTP1
 import Serialization
 
-/// An answer of the proxy's own making: which one, and what is said with it.
+/// A response of the proxy's own: its kind and its details.
 public struct Problem: Sendable, Equatable {
   public let kind: Kind
-  /// A sentence: what was expected, what was seen. Holds no secret.
+  /// A sentence: what was expected, what was seen. Contains no secret.
   public let detail: String
-  /// The same in two parts, where it has them.
+  /// The same in two parts, if it has them.
   public let difference: Difference?
-  /// What is wrong with a response that is rejected, one by one.
+  /// The violations of a rejected response, one by one.
   public let violations: [ResponseViolation]
-  /// The status that the next hop answered with, where that is why (RFC 9209, 2.1.4).
+  /// The status from the next hop, if it is the cause (RFC 9209, 2.1.4).
   public let receivedStatus: Int?
-  /// The methods that are allowed, where one is not (RFC 9110, 15.5.6).
+  /// The methods that are allowed, if the method is not (RFC 9110, 15.5.6).
   public let allowed: [String]
-  /// What was answered, where it is rejected.
+  /// The response that was rejected.
   public let upstream: Upstream?
-  /// What the client can do about a refusal; nil: it is none of the policy's.
+  /// What the client can do about a refusal; nil: it is not the policy's.
   public internal(set) var advice: Advice?
 
-  /// What the client is answered with: the origin's own status, where that is why.
+  /// The status for the client: the origin's own if that is the cause.
   public var status: Int { kind == .originFailed ? receivedStatus ?? kind.status : kind.status }
 
-  /// A response that does not reach the client, as far as the client is told of it.
+  /// What the client learns about a response that it does not get.
   public struct Upstream: Sendable, Equatable {
     public let status: Int
-    /// Value of Content-Type; nil where there is none.
+    /// Value of Content-Type; nil if there is none.
     public let type: String?
-    /// How its content begins; nil where it has none, or is no text.
+    /// The beginning of its content; nil if it has none, or is not text.
     public let text: String?
   }
 
@@ -51,12 +51,12 @@ public struct Problem: Sendable, Equatable {
 }
 
 extension Problem.Kind {
-  /// What a request with such a fault is answered.
+  /// The kind of problem for a request with this fault.
   init(ofRequest fault: MessageFault) {
     self = fault == .unsupportedVersion ? .versionNotSupported : fault.isHeadLimit ? .headTooLarge : .malformedRequest
   }
 
-  /// What a response with such a violation is.
+  /// The kind of problem for a response with this violation.
   init(_ subject: ResponseViolation.Subject) {
     switch subject {
     case .status: self = .unacceptableStatus

@@ -1,4 +1,4 @@
-// Every kind of problem, a row each: what a client is told, in the words of each of its standards, and whose fault it is.
+// Every kind of problem, one row each: its words in each standard, and who is at fault.
 
 extension Problem {
   /// What went wrong.
@@ -251,11 +251,11 @@ extension Problem {
     public var errorType: StaticString { row.errorType }
     /// The stable word: in the reason phrase, the log, and at the end of the problem's type URN.
     public var token: StaticString { row.token }
-    /// Whether it says that the destination could not be reached.
+    /// Whether it means that the destination could not be reached.
     public var isAboutReachability: Bool { row.fault == .network }
   }
 
-  /// Who would have to do something else for the request to get through.
+  /// Who would have to act differently for the request to succeed.
   enum Fault: Sendable {
     case client, policy, network, upstream, proxy
   }
@@ -274,7 +274,7 @@ extension Problem {
     let status: Int
     let fault: Fault
     let errorType: StaticString
-    /// The code that AFNetworking's users know the condition by (NSURLErrorDomain).
+    /// The code by which AFNetworking's users know the condition (NSURLErrorDomain).
     let nsurlError: Int
     let grpcStatus: GRPCStatus
     let title: StaticString

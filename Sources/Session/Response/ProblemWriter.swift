@@ -1,22 +1,22 @@
-// How an answer of the proxy's own is put on the wire: problem details (RFC 9457) as JSON or text, and Proxy-Status
-// (RFC 9209). Tests: ProblemTests.
+// Writes the proxy's own responses: problem details (RFC 9457) as JSON or text, and Proxy-Status (RFC 9209).
+// Tests: ProblemTests.
 
 import Bytes
 import HTTP1
 import Policy
 
-/// How a problem is put on the wire.
+/// Writes one problem as a response.
 struct ProblemWriter {
   enum Form {
     case json, text
-    /// What gRPC calls trailers-only: the outcome stands in the head, and there is no content.
+    /// gRPC's trailers-only form: the outcome is in the head, and there is no content.
     case grpc
   }
 
-  /// Longest reason phrase in bytes: what the clients that show one show without cutting it.
+  /// Longest reason phrase in bytes: clients that show one show this much without cutting it.
   static let longestReason = 60
-  /// Seconds after which a client may try again where the status is 503 (RFC 9110, 10.2.3): about what a machine takes to
-  /// join another network, or a busy host to let connections go; a program that heeds it costs next to nothing.
+  /// Seconds after which a client may try again after 503 (RFC 9110, 10.2.3). A machine takes about that long to join
+  /// another network, or a busy host to release connections; a program that respects it costs almost nothing.
   static let retryAfterSeconds: UInt64 = 10
 
   let problem: Problem
@@ -27,9 +27,9 @@ struct ProblemWriter {
   let form: Form
   let isHead: Bool
   let closes: Bool
-  /// What a cache had to do with it; empty: none had. See `Exchange.noteCache`.
+  /// The cache's part in it; empty: none. See `Exchange.noteCache`.
   var cacheStatus = ""
-  /// What is sent as the body, instead of what the proxy says.
+  /// Replaces the proxy's own body.
   var substitute: SubstituteAnswer? = nil
 
   /// Appends the whole response.
@@ -207,7 +207,7 @@ extension ByteBuffer {
   mutating func append(
     proxyStatusOf name: [UInt8], error: StaticString?, receivedStatus: Int? = nil, details: String, rule: String?
   ) {
-    // A name that is no Token of RFC 8941 is written as a String.
+    // A name that is not a Token of RFC 8941 is written as a String.
     if let first = name.first, first.isASCIILetter || first == 0x2a {
       append(name)
     } else {
@@ -245,7 +245,7 @@ extension ByteBuffer {
   public mutating func append(json text: String) {
     append(0x22)
     let bytes = text.utf8.span
-    // What needs no escape, which is nearly always all of it, goes at once.
+    // Bytes that need no escape, nearly always all of them, are appended at once.
     var clean = 0
     while true {
       let index = bytes.firstJSONEscape(from: clean)
@@ -257,7 +257,7 @@ extension ByteBuffer {
     append(0x22)
   }
 
-  /// Appends a JSON string of bytes that are ASCII; others are written as U+FFFD.
+  /// Appends a JSON string of ASCII bytes; others are written as U+FFFD.
   public mutating func append(json bytes: Span<UInt8>) {
     append(0x22)
     var clean = 0

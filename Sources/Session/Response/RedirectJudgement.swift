@@ -1,6 +1,7 @@
-// `redirects` of a rule, held against the head of an answer: Location of every 3xx, and Refresh of any status. Both are judged
-// as the origin sent them, before `upgrade` tells them anew. Content-Location leads no client anywhere, nor does Location of
-// another status: with 201 it names what was made. How it is tested: RedirectTargetTests, RedirectsTests, test_redirects.py.
+// Checks the head of a response against `redirects` of a rule: Location of every 3xx, and Refresh of any status. Both
+// are checked as the origin sent them, before `upgrade` translates them. Content-Location leads no client anywhere, and
+// neither does Location with another status: with 201 it names what was created. Tests: RedirectTargetTests,
+// RedirectsTests, test_redirects.py.
 
 import Bytes
 import HTTP1
@@ -8,11 +9,11 @@ import Policy
 
 extension Exchange {
   private static let refreshName = Array("refresh".utf8)
-  /// Longest part of a reference in bytes that a problem shows: enough for any host.
+  /// Longest part of a reference that a problem shows, in bytes: enough for any host.
   private static let longestShownReference = 280
 
-  /// Why the answer whose head has been read is refused for where it leads; nil: it is not. What a rule that is not enforced
-  /// would have refused is noted.
+  /// Why the response whose head has been read is refused for its redirect; nil: it is not. What an unenforced rule
+  /// would have refused is recorded.
   mutating func judgeRedirects(
     _ bytes: Span<UInt8>, _ workspace: borrowing Workspace, _ outputs: borrowing Outputs
   ) -> Problem? {
@@ -36,7 +37,7 @@ extension Exchange {
     return nil
   }
 
-  /// What was seen that is refused; nil: nothing. Of two fields clients follow the first or the last.
+  /// The refused value that was seen; nil: none. If there are two fields, clients follow the first or the last.
   private func refused(
     _ name: [UInt8], _ redirects: Redirects, _ sent: SentURL, _ bytes: Span<UInt8>, _ workspace: borrowing Workspace
   ) -> String? {
@@ -54,7 +55,7 @@ extension Exchange {
     return sent.mayLead(to: target, by: redirects) ? nil : "\(title) '\(Self.shown(said))'"
   }
 
-  /// A reference for people: without its query, without user information, and with nothing that a terminal would obey.
+  /// A reference for people: without query and user information, and without characters that a terminal would obey.
   static func shown(_ reference: Span<UInt8>) -> String {
     var text: [UInt8] = []
     for index in 0..<min(reference.count, longestShownReference) {
@@ -71,7 +72,8 @@ extension Exchange {
     return text.span.string
   }
 
-  /// The URL that the request under way left for. Without a host, where that cannot be read, no URL is on the same one.
+  /// The URL that the current request was sent to. If the host cannot be read it is empty, and no URL has the same
+  /// host.
   private func sentURL(_ outputs: borrowing Outputs) -> SentURL {
     let scheme: Scheme = way.contains(.isSecure) ? .https : .http
     var host: [UInt8] = []

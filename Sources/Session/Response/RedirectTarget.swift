@@ -1,9 +1,9 @@
-// Where a reference of Location or Refresh leads, as far as every client reads it alike.
+// Where a reference in Location or Refresh leads, as far as all clients read it alike.
 //
-// RFC 3986 says how a reference is read, the URL standard says it in another way, and older clients have their own: a
-// backslash is a slash to browsers, a tab within is nothing to them, `https:/x` leads to the host `x` or to the path `/x`.
-// A rule that judged one reading would be walked around at the clients that have another. So only what has one reading
-// counts as the host that it names. Tests: RedirectTargetTests.
+// RFC 3986 defines one reading, the URL standard another, and older clients have their own. Browsers take a backslash
+// for a slash and ignore a tab; `https:/x` leads to the host `x` or to the path `/x`. A check of only one reading could
+// be bypassed with clients that use another. So a reference counts as leading to a host only if it has a single
+// reading. Tests: RedirectTargetTests.
 
 import Bytes
 import HTTP1
@@ -11,23 +11,23 @@ import Policy
 
 /// What a reference leads to.
 enum RedirectTarget: Equatable {
-  /// A path, a query or a fragment: the host that was asked, by the scheme that the program asked by.
+  /// A path, a query or a fragment: the same host, with the scheme that the program used.
   case samePlace
-  /// `//host/…`: another host, by the scheme that the program asked by.
+  /// `//host/…`: another host, with the scheme that the program used.
   case networkPath
   /// `scheme://…`; `place` nil: user information, or a host or port that not all clients read alike.
   case absolute(scheme: String, place: Place?)
-  /// What not all clients read alike.
+  /// Clients differ in how they read it.
   case unclear
 
   struct Place: Equatable {
     /// In lower case.
     let host: [UInt8]
-    /// nil: that of the scheme.
+    /// nil: the default of the scheme.
     let port: UInt16?
   }
 
-  /// Reads a reference as it stands in the field, without blanks around it.
+  /// Reads a reference from a field value, without surrounding blanks.
   static func read(_ bytes: Span<UInt8>) -> RedirectTarget {
     let isPlain = isPlain(bytes)
     if let colon = endOfScheme(bytes) {
@@ -41,7 +41,7 @@ enum RedirectTarget: Equatable {
     if bytes.count > 1, bytes[0] == 0x2f, bytes[1] == 0x2f { return .networkPath }
     for index in 0..<bytes.count {
       switch bytes[index] {
-      // RFC 3986, 4.2: no colon in the first segment, and brackets nowhere but around an address.
+      // RFC 3986, 4.2: no colon in the first segment, and brackets only around an address.
       case 0x3a, 0x5b, 0x5d: return .unclear
       case 0x2f, 0x3f, 0x23: return hasBrackets(bytes) ? .unclear : .samePlace
       default: break
@@ -50,8 +50,8 @@ enum RedirectTarget: Equatable {
     return .samePlace
   }
 
-  /// Reads the value of Refresh, which no RFC describes: `5`, `5; url=/x`, `5;URL='/x'`. What is written in another way is
-  /// read in several.
+  /// Reads the value of Refresh, which no RFC describes: `5`, `5; url=/x`, `5;URL='/x'`. Clients differ on any other
+  /// form.
   static func read(refresh value: Span<UInt8>) -> RedirectTarget {
     var at = 0
     while at < value.count, value[at].isASCIIDigit || value[at] == 0x2e && at > 0 { at += 1 }
@@ -83,7 +83,7 @@ enum RedirectTarget: Equatable {
     while at < bytes.count, bytes[at].isBlank { at += 1 }
   }
 
-  /// Whether it consists of characters of RFC 3986 alone, each `%` with its two digits, one `#` at most.
+  /// Whether it consists only of characters of RFC 3986, with two digits after each `%`, and at most one `#`.
   private static func isPlain(_ bytes: Span<UInt8>) -> Bool {
     var fragments = 0
     for index in 0..<bytes.count {
@@ -106,7 +106,7 @@ enum RedirectTarget: Equatable {
     return false
   }
 
-  /// Where the colon of a scheme stands (RFC 3986, 3.1); nil: it begins with none.
+  /// Position of the colon after a scheme (RFC 3986, 3.1); nil: it does not begin with a scheme.
   private static func endOfScheme(_ bytes: Span<UInt8>) -> Int? {
     for index in 0..<bytes.count {
       let byte = bytes[index]
@@ -120,7 +120,7 @@ enum RedirectTarget: Equatable {
   private static func place(_ bytes: Span<UInt8>, from begin: Int) -> Place? {
     var end = begin
     while end < bytes.count, ![0x2f, 0x3f, 0x23].contains(bytes[end]) { end += 1 }
-    // `http://a?@b/`: there have been clients that looked for the host up to the slash.
+    // `http://a?@b/`: some clients have looked for the host up to the slash.
     var slash = begin
     while slash < bytes.count, bytes[slash] != 0x2f {
       if bytes[slash] == 0x40 { return nil }
@@ -128,22 +128,22 @@ enum RedirectTarget: Equatable {
     }
     for index in end..<bytes.count where bytes[index] == 0x5b || bytes[index] == 0x5d { return nil }
     guard case .success(let parts) = HostAndPort.read(bytes, begin..<end) else { return nil }
-    // A port that begins with 0 is decimal to some and octal to others.
+    // A port that begins with 0 is decimal to some clients and octal to others.
     if parts.port != nil, bytes[parts.host.upperBound + 1] == 0x30 { return nil }
     return Place(host: bytes.extracting(parts.host).array.map(\.asciiLowercased), port: parts.port)
   }
 }
 
-/// The URL that a request left for, as far as redirects are held against it.
+/// The URL that a request was sent to, as far as redirects are checked against it.
 struct SentURL: Equatable {
   let scheme: Scheme
   /// In lower case.
   let host: [UInt8]
   let port: UInt16
-  /// By what the program asked, which is what it reads relative references by: http where the rule upgrades.
+  /// The scheme that the program used, and with which it resolves relative references: http if the rule upgrades.
   let programScheme: Scheme
 
-  /// Whether a redirect to `target` is one that `redirects` lets through.
+  /// Whether `redirects` allows a redirect to `target`.
   func mayLead(to target: RedirectTarget, by redirects: Redirects) -> Bool {
     switch redirects {
     case .pass: true
@@ -164,7 +164,7 @@ struct SentURL: Equatable {
   private func staysWithScheme(_ target: RedirectTarget) -> Bool {
     switch target {
     case .samePlace: true
-    // Of an upgraded request the program reads `//host` by http.
+    // After an upgraded request the program reads `//host` as http.
     case .networkPath: programScheme == scheme
     case .absolute(let name, _): Scheme(rawValue: name) == scheme
     case .unclear: false
@@ -175,7 +175,7 @@ struct SentURL: Equatable {
     guard let other, place.host == host else { return false }
     let otherPort = place.port ?? other.defaultPort
     if other == scheme { return otherPort == port }
-    // The scheme may rise where both ports are its own; it never falls.
+    // The scheme may change from http to https if both ports are the defaults; never the other way.
     return other == .https && port == Scheme.http.defaultPort && otherPort == Scheme.https.defaultPort
   }
 

@@ -1,4 +1,4 @@
-// The way of a response through a session: read, judged, and written anew for the client.
+// The path of a response through a session: read, checked, and rewritten for the client.
 
 import Bytes
 import HTTP1
@@ -29,7 +29,7 @@ extension Exchange {
     case .trailers:
       return readResponseTrailers(bytes, from: 0, &workspace, &outputs)
     case .done:
-      // Bytes behind a response that nobody asked for: the connection is not used again.
+      // Unsolicited bytes after a response: the connection is not reused.
       carrier.remove(.persists)
       return Step(consumed: bytes.count, action: request == .done ? endOfResponse() : .read)
     }
@@ -65,12 +65,12 @@ extension Exchange {
         note(workspace.response.mendings)
         action = readHead(mended.bytes, rest: rest, now: now, &workspace, &outputs)
       }
-      // What follows on a connection that is given up is nobody's.
+      // Bytes that follow on an abandoned connection belong to no request.
       return Step(consumed: action == .reconnect ? bytes.count : count, action: action)
     }
   }
 
-  /// A whole head, which may have been mended; `rest`: how many bytes have come after it.
+  /// A whole head, which may have been mended; `rest`: how many bytes have arrived after it.
   private mutating func readHead(
     _ head: Span<UInt8>, rest: Int, now: Int64, _ workspace: inout Workspace, _ outputs: inout Outputs
   ) -> Action {
@@ -78,7 +78,7 @@ extension Exchange {
       ? informational(head, now: now, &workspace, &outputs) : final(head, rest: rest, now: now, &workspace, &outputs)
   }
 
-  /// Whether a head that breaks the grammar is mended where it can be. A rule that is not enforced lets it pass, too.
+  /// Whether a malformed head is mended if possible. An unenforced rule also allows that.
   private var mendsHeads: Bool { !rejectsMalformedHeads || !enforces }
 
   private var rejectsMalformedHeads: Bool {
@@ -93,7 +93,8 @@ extension Exchange {
     }
   }
 
-  /// NTLM and Negotiate authenticate the connection, not the request: one that may be somebody's is nobody else's.
+  /// NTLM and Negotiate authenticate the connection, not the request: a connection that may belong to one client is not
+  /// shared with others.
   private func bindsConnection(_ bytes: Span<UInt8>, _ workspace: borrowing Workspace) -> Bool {
     if carrier.contains(.isBound) { return true }
     for index in workspace.response.fields.lines.indices
@@ -112,16 +113,21 @@ extension Exchange {
       Problem(kind, "The response of \(respondent(outputs)) \(fault.sentence)."), &workspace, &outputs)
   }
 
-  /// RFC 9110, 15.2: every 1xx is passed on, except to a client of HTTP/1.0.
+  /// RFC 9110, 15.2: every 1xx is forwarded, except to an HTTP/1.0 client.
   private mutating func informational(
     _ bytes: Span<UInt8>, now: Int64, _ workspace: inout Workspace, _ outputs: inout Outputs
   ) -> Action {
     if workspace.response.status == 101 {
-      // RFC 9110, 7.8: not before the request is through, for the rest of it would become the tunnel's first bytes.
+      // RFC 9110, 7.8: not before the request is complete, because the rest of it would become the tunnel's first
+      // bytes.
       guard asked.contains(.wantsUpgrade), request == .done, isBodyOut, workspace.response.options.upgrade,
         let name = Self.relayedProtocol(workspace.response.fields, bytes),
         bytes.equals(name, ignoringCase: askedProtocol.span)
       else { return refuseResponse(.unexpectedSwitch, &workspace, &outputs) }
+      if let problem = unprovenWebSocket(bytes, workspace.response.fields, by: respondent(outputs)) {
+        terms.remove(.persists)
+        return answer(problem, &workspace, &outputs)
+      }
       record.status = 101
       writeResponseHead(
         bytes, ResponseHeadEdits(connection: "Connection: Upgrade\r\n"), upgrade: name, &workspace, &outputs)
@@ -129,7 +135,7 @@ extension Exchange {
       return .tunnel
     }
     if carrier.contains(.awaitsContinue), workspace.response.status == 100 {
-      // The answer to an expectation of the proxy's own.
+      // The response to the proxy's own expectation.
       carrier.remove(.awaitsContinue)
       return .read
     }
@@ -151,7 +157,7 @@ extension Exchange {
       return answer(parentWantsCredentials(parent, outputs), &workspace, &outputs)
     }
     let mayKeep = workspace.response.isPersistent && (parent == nil || workspace.response.options.keepAlive)
-    // Where a head had to be mended, the next one may begin where its sender did not mean it to.
+    // If a head had to be mended, the next one may begin where its sender did not mean it to.
     if mayKeep, record.mended.isEmpty, !bindsConnection(bytes, workspace) { carrier.insert(.persists) }
     if workspace.response.options.namesFields {
       hop.namedInResponse = workspace.response.fields.connectionOptions(bytes)
@@ -180,7 +186,7 @@ extension Exchange {
     }
     delivery.insert(.hasBegun)
     prepareFraming(workspace.response.framing)
-    // A request whose body is still on its way cannot be followed by another on this connection for certain.
+    // While a request's body is still on its way, another request cannot safely follow on this connection.
     if request != .done, !refusesExpectation(workspace.response.status) { terms.remove(.persists) }
     edits.connection = connectionLine
     writeResponseHead(bytes, edits, &workspace, &outputs)
@@ -196,21 +202,21 @@ extension Exchange {
     }
   }
 
-  /// What the line says of the response as it came, whatever the client gets.
+  /// Records what the log line shows of the original response, whatever the client gets.
   private mutating func noteOrigin(_ bytes: Span<UInt8>, _ workspace: borrowing Workspace, _ outputs: inout Outputs) {
-    // Out of the store nobody has said anything.
+    // A response from the store has no origin status.
     if record.cache?.isSaidByOrigin ?? true { record.upstreamStatus = workspace.response.status }
     guard let type = workspace.response.fields.only(.contentType) else { return }
-    // Of a request that was sent twice the second answer counts; the first came to nothing.
+    // If a request was sent twice the second response counts; the first was discarded.
     let begin = outputs.text.count
     outputs.text.append(bytes.extracting(type.prefix(Self.longestLoggedType)))
     record.upstreamType = begin..<outputs.text.count
   }
 
-  /// Longest Content-Type in bytes that a line of the log holds; those that are in use are shorter.
+  /// Longest Content-Type in bytes in a log line; those in use are shorter.
   static let longestLoggedType = 100
 
-  /// What the client is told of its connection.
+  /// The Connection field for the client.
   var connectionLine: StaticString {
     if !terms.contains(.persists) { return "Connection: close\r\n" }
     return terms.contains(.asksToKeep) ? "Connection: keep-alive\r\n" : ""
@@ -225,7 +231,7 @@ extension Exchange {
     }
   }
 
-  /// What the framing of a response that passes as it came means for the client's connection.
+  /// Adapts the client's connection to the framing of a response that is forwarded unchanged.
   mutating func prepareFraming(_ framing: BodyFraming) {
     switch framing {
     case .none, .length: break
@@ -238,7 +244,7 @@ extension Exchange {
     }
   }
 
-  /// The response is complete with its head, yet more bytes came, or the request is not through.
+  /// The response ends with its head, although more bytes arrived, or the request is incomplete.
   private mutating func endOrDiscard(_ rest: Int) -> Action {
     if rest > 0 { carrier.remove(.persists) }
     return endOfResponse()
@@ -252,7 +258,7 @@ extension Exchange {
     workspace.pool.lend(&outputs.toClient, last + 256)
     let before = outputs.toClient.count
     dropRepeatedLength(&workspace.response.fields)
-    // RFC 9110, 8.6: none in a 1xx or 204, whatever the server thought.
+    // RFC 9110, 8.6: none in a 1xx or 204, whatever the server sends.
     if workspace.response.isInformational || workspace.response.status == 204 {
       workspace.response.fields.drop(.contentLength)
     }
@@ -260,7 +266,7 @@ extension Exchange {
     dropProofs(bytes, &workspace.response.fields)
     if edits.framing != .asItCame { workspace.response.fields.drop(.contentLength) }
     if edits.isDecoded { workspace.response.fields.drop(.contentEncoding) }
-    // RFC 9110, 15.5.22: 426 says by its Upgrade what to speak instead.
+    // RFC 9110, 15.5.22: the Upgrade field of 426 names the protocol to use instead.
     let keepsUpgrade = workspace.response.status == 426 && workspace.response.fields.keep(.upgrade)
     let told = workspace.response.isInformational ? [] : fieldsToldAnew(bytes, &workspace, outputs)
     let tag = edits.isRewritten ? dropDigests(bytes, &workspace.response.fields) : nil
@@ -278,7 +284,7 @@ extension Exchange {
     workspace.response.fields.write(bytes, to: &outputs.toClient)
     outputs.toClient.append(told)
     outputs.toClient.append(announced)
-    // RFC 9110, 6.6.1: who passes on a response without a date says when it came.
+    // RFC 9110, 6.6.1: a proxy that forwards a response without a date adds the time of arrival.
     if !workspace.response.isInformational, workspace.response.fields.first(.date) == nil {
       outputs.toClient.append("Date: ")
       outputs.toClient.append(workspace.date.bytes)
@@ -309,7 +315,7 @@ extension Exchange {
     record.bytesOut &+= UInt64(outputs.toClient.count - before)
   }
 
-  /// Names that the trailer section loses on its way to the client.
+  /// Names of fields that are removed from trailers for the client.
   private var removedTrailers: [[UInt8]] {
     (delivery.contains(.hasNoCookies) ? [Array("set-cookie".utf8)] : []) + removedProofs
   }
@@ -332,7 +338,7 @@ extension Exchange {
     }
   }
 
-  /// What the client is to know of the response: why it was not judged, what it violates, what was mended.
+  /// Reports to the client why the response was not checked, what it violates, and what was mended.
   private func writeProxyStatus(
     _ edits: ResponseHeadEdits, _ workspace: borrowing Workspace, _ outputs: inout Outputs
   ) {
@@ -349,8 +355,8 @@ extension Exchange {
     outputs.toClient.append("\r\n")
   }
 
-  /// Fields that speak of content which has been written anew (RFC 9530; RFC 9110, 8.8.3 and 14.3): what they say is not true
-  /// any more. The entity tag, where it is strong, goes on as a weak one; its value is answered.
+  /// Drops fields that describe the original content after a rewrite (RFC 9530; RFC 9110, 8.8.3 and 14.3). Returns the
+  /// value of a strong entity tag, which continues as a weak one.
   private func dropDigests(_ bytes: Span<UInt8>, _ fields: inout FieldSection) -> Range<Int>? {
     for name in Self.digestFields { fields.drop(name, in: bytes) }
     for index in fields.lines.indices
@@ -398,7 +404,7 @@ extension Exchange {
     }
   }
 
-  /// Where not a byte of the response has left yet, the client is told; else what it got is cut short.
+  /// If no byte of the response has left yet, the client gets an error; otherwise the response is cut short.
   private mutating func refuseResponseBody(
     _ fault: MessageFault, _ workspace: inout Workspace, _ outputs: inout Outputs
   ) -> Action {

@@ -1,14 +1,14 @@
-// Answers to requests that left as https although the program asked by http (`upgrade = true`): what in their heads speaks of
-// https is told in the terms of the program, so that it stays within the rule, its pins and its credentials.
+// Responses to requests that were sent as https although the program used http (`upgrade = true`). Mentions of https in
+// their heads are translated, so the program's next requests stay within the rule, its pins and its credentials.
 //
-//   Location, Content-Location, Refresh   https://HOST/… of the same host and port goes back as http://HOST/…
-//   Set-Cookie                            Secure goes, since a cookie with it is not taken from http; so do SameSite=None and
+//   Location, Content-Location, Refresh   https://HOST/… of the same host and port becomes http://HOST/…
+//   Set-Cookie                            Secure is removed, since http clients reject it; so are SameSite=None and
 //                                         Partitioned, which mean nothing without it
-//   Strict-Transport-Security             goes
+//   Strict-Transport-Security             is removed
 //
-// Nothing is loosened where it would let something leave in the clear: a URL is only rewritten, and Secure only taken off,
-// where policy upgrades what the program will ask for then. A cookie for more hosts than the rule upgrades loses its Domain.
-// How it is tested: UpgradedFieldsTests, test_upgraded_answers.py.
+// This must not let anything be sent in the clear: a URL is only rewritten, and Secure only removed, if policy upgrades
+// the requests that the program will make then. A cookie for more hosts than the rule upgrades loses its Domain.
+// Tests: test_upgraded_answers.py.
 
 import Bytes
 import HTTP1
@@ -16,10 +16,10 @@ import Policy
 
 extension Exchange {
   static let transportSecurityName = Array("strict-transport-security".utf8)
-  /// Stands for any label of a host, any segment of a path: no rule names it.
+  /// Stands for any label of a host and any segment of a path: no rule names it.
   private static let anything = Array("any--sallyport".utf8)
 
-  /// What the program is to know in its own terms, because its request left for another URL.
+  /// Fields translated for the program, because its request was sent to another URL.
   mutating func fieldsToldAnew(
     _ bytes: Span<UInt8>, _ workspace: inout Workspace, _ outputs: borrowing Outputs
   ) -> [UInt8] {
@@ -27,7 +27,7 @@ extension Exchange {
     return upgradedFields(bytes, &workspace, outputs)
   }
 
-  /// Drops the fields that are told anew, and returns them as they are told: lines with their ends.
+  /// Drops the fields that change, and returns their new lines with line ends.
   mutating func upgradedFields(
     _ bytes: Span<UInt8>, _ workspace: inout Workspace, _ outputs: borrowing Outputs
   ) -> [UInt8] {
@@ -46,7 +46,7 @@ extension Exchange {
       var replaced: [UInt8]? = nil
       if line.known == .setCookie {
         replaced = cookie(bytes.extracting(line.value), host, asked.port, &workspace)
-        // Cookies of one name count by their order, so that all of them move.
+        // The order of cookies with the same name matters, so all of them move.
         if replaced == nil { replaced = bytes.extracting(line.value).array }
       } else if bytes.equals(line.name, ignoringCase: "location") {
         replaced = url(bytes, line.value, authority, asked, methods: [method.array, Self.get], &workspace)
@@ -70,7 +70,8 @@ extension Exchange {
 
   // MARK: URLs
 
-  /// A URL of the same server as the program asks for it; nil where it is another's, or policy would not upgrade it again.
+  /// A URL of the same server as the program would use it; nil if it is another server's, or policy would not upgrade
+  /// it.
   private mutating func url(
     _ bytes: Span<UInt8>, _ range: Range<Int>, _ authority: Span<UInt8>, _ asked: HostAndPort, methods: [[UInt8]],
     _ workspace: inout Workspace
@@ -95,7 +96,7 @@ extension Exchange {
     return Array("http://".utf8) + authority.array + bytes.extracting(end..<range.upperBound).array
   }
 
-  /// Whether a request of the program for this would be upgraded by a rule, as the one under way was.
+  /// Whether a rule would upgrade this request of the program, like the current one.
   mutating func isUpgraded(
     _ host: [UInt8], _ port: UInt16?, _ method: [UInt8], _ path: [UInt8], _ workspace: inout Workspace
   ) -> Bool {
@@ -108,7 +109,7 @@ extension Exchange {
     return policy.rules[rule].leavesByTLS
   }
 
-  /// Where the URL of a Refresh stands: `5; url=https://…`, in quotes or not.
+  /// Position of the URL in a Refresh: `5; url=https://…`, in quotes or not.
   static func urlOfRefresh(_ bytes: Span<UInt8>, _ value: Range<Int>) -> Range<Int> {
     var at = value.lowerBound
     while at < value.upperBound, bytes[at] != 0x3b, bytes[at] != 0x2c { at += 1 }
@@ -129,7 +130,7 @@ extension Exchange {
 
   // MARK: Cookies
 
-  /// A cookie as http may have it (RFC 6265, 5.2); nil where it stays as it is.
+  /// A cookie for http (RFC 6265, 5.2); nil if it stays unchanged.
   private mutating func cookie(
     _ value: Span<UInt8>, _ host: Span<UInt8>, _ port: UInt16?, _ workspace: inout Workspace
   ) -> [UInt8]? {

@@ -1,13 +1,13 @@
-// Whether the first bytes that a client sends into a tunnel are an HTTP request in the clear: a request line of HTTP/1.x,
-// whatever its method, the preface of HTTP/2, or a request of HTTP/0.9, which is a line without a version.
+// Recognizes whether the first bytes that a client sends into a tunnel are an HTTP request in the clear: an HTTP/1.x
+// request line with any method, the preface of HTTP/2, or an HTTP/0.9 request, which is a line without a version.
 //
-// It is not a reader of requests, but one of what any server might take for one. Servers are lenient in different ways:
-// Python's takes every kind of white space that its strings know between the parts, and before them; others skip empty
-// lines, or take a bare LF for the end. So the line is read as the most lenient of them would read it.
+// This does not parse requests; it recognizes what any server might take for one. Servers are lenient in different
+// ways: Python's accepts every kind of white space that its strings have between the parts, and before them; others
+// skip empty lines, or accept a bare LF as the line end. So the line is read as the most lenient of them would read it.
 //
-// Other protocols must not wait for this. Most show what they are not with their first byte; of those that begin like a
-// method, every line that ends without a version is one of theirs (SMTP, FTP, IRC, SSH, STOMP). What can still become a
-// request line is held.
+// Other protocols must not wait for this. Most differ in their first byte. Among those that begin like a method (SMTP,
+// FTP, IRC, SSH, STOMP), a line that ends without a version is theirs. Bytes that can still become a request line are
+// held.
 //
 // Tested in ClearRequestTests with the first bytes of many protocols; by playbooks in PlainTunnelTests.
 
@@ -22,10 +22,10 @@ struct ClearRequestReader {
     case request(method: String)
   }
 
-  /// Longest line in bytes that is held: no server reads a longer one, and what is longer and has not shown what it is
-  /// counts as a request.
+  /// Longest line in bytes that is held: no server reads a longer one. A longer line that is still undecided counts as
+  /// a request.
   static let longest = 64 << 10
-  /// Longest beginning of a method that is told.
+  /// Longest beginning of a method that is reported.
   private static let longestMethodTold = 24
 
   private enum Phase { case before, method, rest }
@@ -35,15 +35,15 @@ struct ClearRequestReader {
   private var at = 0
   private var methodBegin = 0
   private var methodEnd = 0
-  /// How much of a version, "HTTP/" and a digit behind white space, has been seen.
+  /// How much of a version, white space followed by "HTTP/" and a digit, has been seen.
   private var versionMatched = 0
-  /// First byte of what follows the method; nil: nothing does.
+  /// First byte after the method; nil: there is none.
   private var target: Int? = nil
 
   private static let version: [UInt8] = Array("http/".utf8)
 
-  /// `input` begins with the tunnel's first byte, and with each call there is more of it. Not to be called again once it
-  /// has come to an end. `isLast`: nothing more will come.
+  /// `input` begins with the tunnel's first byte and grows with each call. Must not be called again after a final
+  /// result. `isLast`: nothing more will come.
   mutating func read(_ input: Span<UInt8>, isLast: Bool) -> Reading {
     while at < input.count {
       if let reading = step(input[at], input) { return reading }
@@ -84,8 +84,8 @@ struct ClearRequestReader {
       return nil
     }
     if target == nil { target = at }
-    // A control character stands in no request line that a server takes which looks at methods; where the method looks
-    // like one, there may be a server that does not look at the rest.
+    // A server that checks methods accepts no control character in a request line. If the method looks like one, there
+    // may be a server that does not check the rest.
     if byte < 0x20 || byte == 0x7f, !isUppercaseMethod(input) { return .other }
     let isAtBegin = versionMatched > 0 || Self.isSpace(input[at - 1])
     versionMatched =
@@ -93,7 +93,7 @@ struct ClearRequestReader {
     return nil
   }
 
-  /// The line ends, and no version has been seen: what is left is HTTP/0.9.
+  /// The line has ended without a version: it can only be HTTP/0.9.
   private mutating func endOfLine(_ input: Span<UInt8>) -> Reading? {
     if phase == .method { methodEnd = at }
     guard phase == .rest, let target else { return .other }
@@ -119,7 +119,7 @@ struct ClearRequestReader {
     return .request(method: input.extracting(methodBegin..<min(end, methodBegin + Self.longestMethodTold)).string)
   }
 
-  /// White space of any server but for LF, which ends the line: Python's strings have the most of it.
+  /// White space of any server except LF, which ends the line: Python's strings have the most.
   private static func isSpace(_ byte: UInt8) -> Bool {
     switch byte {
     case 0x09, 0x0b, 0x0c, 0x0d, 0x1c...0x20, 0x85, 0xa0: true

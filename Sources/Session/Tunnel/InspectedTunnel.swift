@@ -1,26 +1,27 @@
-// A tunnel of connect = "verify" within a session, or the beginning of a plain one: what its inspection says, done.
+// A tunnel of connect = "verify" within a session, or the beginning of a plain one: acts on the results of its
+// inspection.
 //
-// The 200 has gone out by then, so that a refusal is a closed tunnel, with an alert where the client speaks TLS, and the
-// access line says why.
+// The 200 has been sent by then. So a refusal closes the tunnel, with an alert if the client speaks TLS, and the access
+// line shows why.
 
 import Bytes
 import Policy
 import Security
 import TLSWire
 
-/// An object, so that sessions of other kinds pay one word for it.
+/// An object, so that other sessions pay one word for it.
 final class InspectedTunnel {
   var inspection: TunnelInspection
-  /// The beginning of a plain tunnel, until it is known to be TLS; nil in one that is verified.
+  /// The beginning of a plain tunnel, until it is known to be TLS; nil in a verified one.
   var beginning: TunnelBeginning? = nil
-  /// Whether the tunnel is plain: only names are looked at.
+  /// Whether the tunnel is plain: only names are checked.
   let isPlain: Bool
   /// Since when bytes of the client have been held; nil: none are.
   var heldSince: Int64? = nil
-  /// The client says no more than what is held.
+  /// The client sends no more than what is held.
   var clientSaidAll = false
   var presented: PresentedCertificates? = nil
-  /// The server's last words are on their way.
+  /// The server's last bytes are on their way.
   var endsAfterForward = false
 
   init(_ inspection: TunnelInspection) {
@@ -36,20 +37,20 @@ final class InspectedTunnel {
 }
 
 extension Exchange {
-  /// Whether bytes of the tunnel have to be seen before they are moved.
+  /// Whether bytes of the tunnel have to be inspected before they are moved.
   public var isInspecting: Bool { inspected != nil }
 
-  /// Whether bytes of the upstream have to be seen before they are moved. They need not while the client of a plain tunnel
-  /// has said nothing: a server may speak first.
+  /// Whether bytes of the upstream have to be inspected before they are moved. Not while the client of a plain tunnel
+  /// is silent: a server may speak first.
   public var looksAtUpstreamBytes: Bool {
     guard let inspected else { return false }
     return inspected.beginning?.opening.requiresHello ?? true
   }
 
-  /// What the server showed, for `.judge`.
+  /// The certificates that the server presented, for `.judge`.
   public var presentedCertificates: PresentedCertificates? { inspected?.presented }
 
-  /// A tunnel to the host in `workspace.decisions` is to be verified.
+  /// A tunnel to the host in `workspace.decisions` must be verified.
   mutating func prepareInspection(_ workspace: borrowing Workspace) {
     way.insert(.isVerified)
     let wantsStaple = security.settings.revocation == .staple
@@ -57,14 +58,14 @@ extension Exchange {
       TunnelInspection(serverNames: serverNames(workspace), for: .certificates(wantsStaple: wantsStaple)))
   }
 
-  /// A tunnel to the host in `workspace.decisions` is plain: its beginning is looked at where the policy asks for it.
+  /// A tunnel to the host in `workspace.decisions` is plain: its beginning is checked if the policy asks for it.
   mutating func prepareBeginning(_ decision: Decision, _ workspace: inout Workspace) {
     let opening = policy.opening(of: decision, port: port, &workspace.decisions)
     if opening.isFree { return }
     inspected = InspectedTunnel(TunnelBeginning(opening), serverNames: serverNames(workspace))
   }
 
-  /// The names of which a hello must have one; none where the CONNECT is to an address.
+  /// A hello must contain one of these names; none if the CONNECT is to an address.
   private func serverNames(_ workspace: borrowing Workspace) -> [[UInt8]] {
     if workspace.decisions.host.address != nil { return [] }
     return [workspace.decisions.host.copiedBytes]
@@ -77,8 +78,8 @@ extension Exchange {
     return inspected.heldSince.map { $0 + timeouts.tlsHandshakeMilliseconds }
   }
 
-  /// The client has closed its sending direction. What it has said is to be shown once more, and then passes or is refused;
-  /// false: nothing is held that could wait for more.
+  /// The client has closed its sending direction. The server presents the held bytes once more, and they pass or are
+  /// refused; false: nothing is held that could wait for more.
   public mutating func clientSaidAll() -> Bool {
     guard phase == .tunnel, let inspected, inspected.isPlain else { return false }
     inspected.clientSaidAll = true
@@ -137,7 +138,7 @@ extension Exchange {
       inspected.presented = presented
       return Step(consumed: 0, action: .judge)
     case .resumed:
-      // No certificate is shown: what the probe saw has to do, as under TLS 1.3.
+      // No certificate is visible: the probe's result has to do, as with TLS 1.3.
       noteName(inspected.inspection.hello)
       inspected.inspection.accept()
       self.inspected = nil
@@ -154,7 +155,7 @@ extension Exchange {
     }
   }
 
-  /// The client has said nothing that could be read. A server of TLS waits for it.
+  /// The client has sent nothing readable yet. A TLS server waits for it.
   private mutating func pass(
     upstream bytes: Span<UInt8>, _ beginning: TunnelBeginning, _ workspace: inout Workspace, _ outputs: inout Outputs
   ) -> Step {
@@ -180,17 +181,17 @@ extension Exchange {
     return .versionNotAllowed(seen: seen.description, expected: expected)
   }
 
-  /// The probe asked for one name. A client that was let pass with the other of two, or with none where the CONNECT was
-  /// to an address, may have met another certificate.
+  /// The probe asked for one name. A client that used another accepted name, or none in a CONNECT to an address, may
+  /// have got another certificate.
   private mutating func noteName(_ hello: ClientHello?) {
     guard way.contains(.isVerified), let name = security.settings.serverName, let hello else { return }
     if !name.utf8.elementsEqual(hello.serverName ?? []) { record.assurance = .sni }
   }
 
-  /// Whether the client asked for an OCSP answer: a server staples none unasked.
+  /// Whether the client asked for an OCSP response: a server does not staple one unasked.
   public var clientAsksForStaple: Bool { inspected?.inspection.hello?.asksForStaple ?? false }
 
-  /// The certificates in the tunnel have been held against the policy; `refusal` nil: they satisfy it.
+  /// The certificates in the tunnel have been checked against the policy; `refusal` nil: they satisfy it.
   public mutating func tunnelJudged(
     _ refusal: Problem?, _ workspace: inout Workspace, _ outputs: inout Outputs
   ) -> Action {
@@ -204,8 +205,8 @@ extension Exchange {
     }
     inspected.inspection.accept()
     self.inspected = nil
-    // A policy that looks at no certificate has seen nothing more than the name. An OCSP answer that the client does not ask
-    // for was seen by the probe alone.
+    // A policy that checks no certificate has seen only the name. If the client does not ask for an OCSP response, only
+    // the probe has seen one.
     let sawAll = security.settings.revocation != .staple || inspected.inspection.hello?.asksForStaple ?? false
     if refusal == nil, record.assurance != .sni, sawAll { record.assurance = .exact }
     return .read
@@ -226,7 +227,7 @@ extension Exchange {
     return .end(Ending(client: .linger, keepsUpstream: false))
   }
 
-  /// What the client has said of its first bytes cannot be told from what is refused, and no more comes.
+  /// The client's first bytes are still undecided, and no more arrive.
   mutating func heldTooLong() -> Action {
     if enforces { return endOfTunnel(.stalled) }
     inspected = nil
@@ -235,7 +236,7 @@ extension Exchange {
     return .read
   }
 
-  /// A rule that is not enforced: bytes go through from here, and it is said what would have been refused.
+  /// An unenforced rule: bytes pass from here on, and the refusal that would have happened is logged.
   private mutating func letPass(_ fault: TunnelFault, _ bytes: Span<UInt8>) -> Step {
     inspected = nil
     record.assurance = Assurance.none
@@ -244,10 +245,10 @@ extension Exchange {
     return bytes.isEmpty ? Step(consumed: 0, action: .read) : Step(consumed: 0, action: .forward(count: bytes.count))
   }
 
-  /// Alerts of TLS (RFC 8446, 6.2) by which a client learns why its tunnel ends.
+  /// TLS alerts (RFC 8446, 6.2) that show the client why its tunnel ends.
   private enum Alert: UInt8 { case handshakeFailure = 40, badCertificate = 42, unrecognizedName = 112 }
 
-  /// One record: alert, the version that every client reads, two bytes: fatal, and what.
+  /// One record: alert, the version that every client reads, length two: fatal, and the description.
   private mutating func sayAlert(_ alert: Alert, _ workspace: inout Workspace, _ outputs: inout Outputs) {
     workspace.pool.lend(&outputs.toClient, BufferPool.smallestBlock)
     outputs.toClient.append([21, 3, 3, 0, 2, 2, alert.rawValue])

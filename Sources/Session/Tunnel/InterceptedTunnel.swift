@@ -1,5 +1,5 @@
-// A tunnel of connect = "intercept" within a session: TLS ends at the proxy, and every request inside is one like others, to
-// the host that the tunnel was opened to.
+// A tunnel of connect = "intercept" within a session: TLS ends at the proxy, and requests inside are treated as any
+// others, for the host that the tunnel was opened to.
 
 import Bytes
 import HTTP1
@@ -11,15 +11,15 @@ extension Exchange {
     /// The host as CONNECT wrote it.
     public let host: [UInt8]
     public let port: UInt16
-    /// Host, and port where it is not 443.
+    /// Host, and port if it is not 443.
     let authority: [UInt8]
     /// The host as rules see it.
     let canonicalHost: [UInt8]
-    /// Whether the rule that allowed the tunnel leaves a way for WebSocket.
+    /// Whether the rule that allowed the tunnel permits WebSocket.
     public let mayUpgrade: Bool
   }
 
-  /// A tunnel that the proxy will read.
+  /// Starts a tunnel that the proxy will read.
   mutating func intercept(_ bytes: Span<UInt8>, _ workspace: borrowing Workspace) -> Action {
     let host = bytes.extracting(workspace.request.host).array
     interior = Interior(
@@ -29,8 +29,8 @@ extension Exchange {
     return .intercept
   }
 
-  /// A request inside a tunnel is for the host that the tunnel was opened to, whatever it says (RFC 9110, 7.4). Credentials
-  /// for the proxy came with CONNECT.
+  /// A request inside a tunnel is for the host that the tunnel was opened to, whatever it says (RFC 9110, 7.4).
+  /// Credentials for the proxy came with CONNECT.
   mutating func judgeInterior(_ bytes: Span<UInt8>, _ workspace: inout Workspace) -> Problem? {
     guard let interior else { return nil }
     let isSameHost = setHost(bytes, &workspace) == nil && workspace.decisions.host.bytes == interior.canonicalHost

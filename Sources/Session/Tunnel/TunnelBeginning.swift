@@ -1,9 +1,9 @@
-// What a client's first bytes in a plain tunnel are: TLS, of which the hello is then read, a request in the clear, or
+// Classifies a client's first bytes in a plain tunnel: TLS, whose hello is read next; a request in the clear; or
 // something else, which passes.
 //
-// Where the tunnel leads to the port of https they must be TLS. On other ports they may be anything; there a server may
-// speak first, and a client of any protocol must not wait for more than it takes to tell its bytes from the beginnings
-// that count. Tests: PlainTunnelTests.
+// On the https port they must be TLS. On other ports they may be anything. There a server may speak first, and a client
+// of any protocol must not wait longer than it takes to distinguish its bytes from TLS and requests.
+// Tests: PlainTunnelTests.
 
 import Bytes
 import Policy
@@ -11,11 +11,11 @@ import TLSWire
 
 struct TunnelBeginning {
   enum Reading: Equatable {
-    /// Nothing can be said yet: none of it may pass.
+    /// Undecided: nothing may pass yet.
     case incomplete
-    /// TLS, of which the hello has to be read.
+    /// TLS, whose hello has to be read.
     case tls
-    /// Nothing more has to be looked at.
+    /// Nothing more has to be checked.
     case other
     case refused(TunnelFault)
   }
@@ -29,7 +29,7 @@ struct TunnelBeginning {
     isRequestExcluded = !opening.refusesRequests
   }
 
-  /// `input` is all that the client has sent. `isLast`: nothing more will come.
+  /// `input` is everything that the client has sent. `isLast`: nothing more will come.
   mutating func read(_ input: Span<UInt8>, isLast: Bool) -> Reading {
     if input.isEmpty { return .incomplete }
     if opening.requiresHello { return .tls }

@@ -1,31 +1,31 @@
-// What the next process has to know of a tunnel that outlives this one: everything but its two sockets.
+// What the next process needs to know about a tunnel that outlives this one: everything except its two sockets.
 //
-// It is written when the daemon stops and read by whatever version of the program starts next, so that it names its
-// version and is read strictly: a value that no session of this version could have left is refused, and nothing is
-// repaired. Numbers are big-endian, a text has its length in four bytes before it, and one that may be absent a byte
-// before that. Tests: TunnelStateTests.
+// The stopping daemon writes it, and whatever version starts next reads it. So it contains its version and is read
+// strictly: a value that no session of this version could have left is refused, and nothing is repaired. Numbers are
+// big-endian. A text is preceded by its length in four bytes, and an optional one by one more byte.
+// Tests: TunnelStateTests.
 
 import Bytes
 import Policy
 import TLSWire
 
-/// A tunnel without its sockets. Times are milliseconds; those that are not of the calendar are of CLOCK_BOOTTIME, which the
-/// next process reads too.
+/// A tunnel without its sockets. Times are milliseconds. Those that are not calendar times are of CLOCK_BOOTTIME, which
+/// the next process uses too.
 public struct TunnelState: Equatable, Sendable {
   public struct Flags: OptionSet, Sendable {
     public let rawValue: UInt16
 
     public init(rawValue: UInt16) { self.rawValue = rawValue }
 
-    /// It came about by Upgrade, not by CONNECT.
+    /// Opened by Upgrade, not by CONNECT.
     public static let isUpgrade = Flags(rawValue: 1 << 0)
     /// The end of this side's stream has been read.
     public static let clientEnded = Flags(rawValue: 1 << 1)
     public static let upstreamEnded = Flags(rawValue: 1 << 2)
-    /// This side is still to be told that no more comes, behind what is to be sent to it.
+    /// The proxy has yet to shut down its sending direction to this side, after the pending bytes.
     public static let closesClientWrite = Flags(rawValue: 1 << 3)
     public static let closesUpstreamWrite = Flags(rawValue: 1 << 4)
-    /// The upstream takes no more bytes.
+    /// The upstream accepts no more bytes.
     public static let dropsRequest = Flags(rawValue: 1 << 5)
     public static let isReused = Flags(rawValue: 1 << 6)
     public static let isRetried = Flags(rawValue: 1 << 7)
@@ -55,24 +55,24 @@ public struct TunnelState: Equatable, Sendable {
   public var reference = Reference(value: 0)
   public var begun: Int64 = 0
   public var begunWall: Int64 = 0
-  /// When a byte moved last.
+  /// When a byte last moved.
   public var lastProgress: Int64 = 0
   public var status = 0
   public var bytesIn: UInt64 = 0
   public var bytesOut: UInt64 = 0
-  /// How long steps took; -1 where one did not happen.
+  /// How long steps took; -1 if one did not happen.
   public var nameMilliseconds: Int64 = -1
   public var connectMilliseconds: Int64 = -1
   public var tlsMilliseconds: Int64 = -1
   public var firstByteMilliseconds: Int64 = -1
   public var client: Place
   public var upstream: Place
-  /// The host as it was asked for, canonical.
+  /// The requested host, canonical.
   public var host: [UInt8]
   public var port: UInt16
   public var method: [UInt8] = []
   public var target: [UInt8] = []
-  /// The rule by which the tunnel was allowed, by its name, for the next policy may have others.
+  /// The rule that allowed the tunnel, by name, because the next policy may have other rules.
   public var rule: String? = nil
   public var reason = Decision.Reason.defaultAllow
   public var route: String? = nil
@@ -80,7 +80,7 @@ public struct TunnelState: Equatable, Sendable {
   public var assurance: Assurance? = nil
   public var report: Problem.Kind? = nil
   public var reportedFault: TunnelFault? = nil
-  /// What has been read of one side and could not be sent to the other yet.
+  /// Bytes that were read from one side and could not be sent to the other yet.
   public var toClient: [UInt8] = []
   public var toUpstream: [UInt8] = []
 
@@ -91,14 +91,14 @@ public struct TunnelState: Equatable, Sendable {
     self.port = port
   }
 
-  /// What every record begins with.
+  /// The beginning of every record.
   static let mark: StaticString = "sallyport tunnel"
   static let version: UInt16 = 1
-  /// Most bytes of one direction: twice what a session can hold of one, which is two reads of the loop and a pipe.
+  /// Most bytes of one direction: twice what a session can hold, which is two reads of the loop and a pipe.
   public static let longestPending = 1 << 20
-  /// Most bytes of a name, a method or a target: none of them can be as long in a log line.
+  /// Most bytes of a name, a method or a target: in a log line none of them can be as long.
   static let longestText = 4096
-  /// The end of the year 9999, behind which no time of the log is written.
+  /// The end of the year 9999: the log writes no later time.
   static let lastWall: Int64 = 253_402_300_799_999
   /// Most bytes of a record.
   public static let longestRecord = 2 * longestPending + 64 << 10
@@ -199,7 +199,7 @@ extension TunnelState {
 
   // MARK: Reading
 
-  /// Reads a record that is all of `bytes`.
+  /// Reads a record that makes up all of `bytes`.
   public init(reading bytes: Span<UInt8>) throws(TunnelStateFault) {
     var reader = FieldReader()
     guard try reader.starts(bytes, with: Self.mark) else { throw .noRecord }
@@ -290,7 +290,7 @@ extension TunnelState {
     }
   }
 
-  /// What each value must be for itself, and beside the others.
+  /// Checks each value by itself, and in relation to the others.
   private func check() throws(TunnelStateFault) {
     guard flags.subtracting(.all).isEmpty else { throw .invalid("flags") }
     // Such a tunnel would have ended.
@@ -311,9 +311,9 @@ extension TunnelState {
     guard !target.isEmpty, target.allSatisfy({ 0x21...0x7e ~= $0 }) else { throw .invalid("target") }
   }
 
-  /// The host as decisions and connections know it; nil where it is none in its canonical form.
+  /// The host as decisions and connections use it; nil if it is not in canonical form.
   public var canonicalHost: CanonicalHost? {
-    // Only an IPv6 address has a colon, and is read between brackets alone.
+    // Only IPv6 addresses contain a colon, and they are read only in brackets.
     let text = host.contains(0x3a) ? [0x5b] + host + [0x5d] : host
     var canonical = CanonicalHost()
     guard canonical.set(text.span) == nil, canonical.bytes == host else { return nil }
@@ -341,7 +341,7 @@ extension ByteBuffer {
   }
 }
 
-/// Takes one field after the other.
+/// Reads one field after the other.
 private struct FieldReader {
   var at = 0
 
@@ -393,7 +393,7 @@ private struct FieldReader {
     return taken
   }
 
-  /// UTF-8 without control characters: it may stand in a line of the log.
+  /// UTF-8 without control characters: it may appear in a log line.
   mutating func text(_ bytes: Span<UInt8>, of what: StaticString) throws(TunnelStateFault) -> String {
     let raw = try counted(bytes, atMost: TunnelState.longestText)
     guard raw.allSatisfy({ $0 >= 0x20 && $0 != 0x7f }), let text = String(validating: raw, as: UTF8.self) else {

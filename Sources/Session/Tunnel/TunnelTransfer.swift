@@ -1,20 +1,21 @@
-// A tunnel that leaves this process, and one that was another's. Tests: TunnelTransferTests.
+// A tunnel that leaves this process, and one that comes from another. Tests: TunnelTransferTests.
 //
-// Only a tunnel whose bytes nobody looks at any more can be handed on: what remains of it is where its two ends are, and
-// what its one line in the log will say.
+// A tunnel can be handed over only if its bytes are no longer inspected. What remains of it is where its two ends are,
+// and what its log line will say.
 
 import Bytes
 import Policy
 import TLSWire
 
 extension Exchange {
-  /// Whether nothing is left to do but to move bytes both ways. The server knows whether it ends TLS of either side.
+  /// Whether moving bytes both ways is all that is left to do. The server knows whether it terminates TLS on either
+  /// side.
   public var isPlainTunnel: Bool { phase == .tunnel && inspected == nil && interior == nil }
 
-  /// Whether what the client says is read and dropped, for the upstream takes no more.
+  /// Whether the client's bytes are read and dropped, because the upstream accepts no more.
   public var dropsRequest: Bool { carrier.contains(.dropsRequest) }
 
-  /// What the next process needs; of the connections it is told. Nothing of the session changes.
+  /// What the next process needs. The caller supplies the facts of the connections. The session stays unchanged.
   public func tunnelState(
     client: TunnelState.Place, host: [UInt8], text: Span<UInt8>
   ) -> TunnelState? {
@@ -52,16 +53,16 @@ extension Exchange {
     return result
   }
 
-  /// A tunnel of the process before, under the policy of this one: it was allowed when it was opened, and stays so, as over
-  /// a reload. Bytes that were waiting stand in `outputs` again. Its pace is that of the rule in force, once the caller has said
-  /// by `beginPace` what link it takes.
+  /// A tunnel of an earlier process, under this process's policy. It was allowed when it was opened and stays allowed,
+  /// as after a reload. Waiting bytes are in `outputs` again. It gets the pace of the rule in force when the caller
+  /// reports its link with `beginPace`.
   init(
     resuming state: TunnelState, policy: Policy, now: Int64, _ workspace: inout Workspace, _ outputs: inout Outputs
   ) {
     self.init(policy: policy, now: now)
     phase = .tunnel
     port = state.port
-    // A clock that went back would keep an idle tunnel for ever.
+    // If the clock had gone back, an idle tunnel would be kept forever.
     lastProgress = min(state.lastProgress, now)
     resumeFlags(state.flags)
     let rule = state.rule.flatMap { name in policy.rules.firstIndex { $0.name == name } }
@@ -118,7 +119,7 @@ extension Exchange {
     output.append(bytes)
   }
 
-  /// The name of the rule that decided the exchange under way, also where the policy in force has it no more.
+  /// The name of the rule that decided the current exchange, even if the policy in force no longer has it.
   public var ruleName: String? { rule?.name ?? formerRule }
 }
 

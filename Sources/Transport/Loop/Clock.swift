@@ -5,39 +5,39 @@ import Glibc
 
 /// Clocks, in milliseconds.
 public enum Clock {
-  /// Never goes back; its zero means nothing.
+  /// Never goes back; its zero has no meaning.
   public static var monotonic: Int64 { cl_monotonic_milliseconds() }
   /// The same clock in microseconds.
   public static var monotonicMicroseconds: Int64 { cl_monotonic_microseconds() }
   /// Since 1970.
   public static var wall: Int64 { cl_wall_milliseconds() }
-  /// How far local time is ahead of UTC at a moment in seconds since 1970.
+  /// How far local time is ahead of UTC at a given time in seconds since 1970.
   public static func secondsAheadOfUTC(at seconds: Int64) -> Int64 {
     var time = time_t(seconds)
     var local = tm()
     return localtime_r(&time, &local) == nil ? 0 : Int64(local.tm_gmtoff)
   }
 
-  /// Waits, for threads that are no loop.
+  /// Sleeps, for threads without a loop.
   public static func rest(milliseconds: Int32) { _ = cl_poll_readable(-1, milliseconds) }
 }
 
 /// Facts and settings of the process.
 public enum Process {
-  /// Raises the soft limit of descriptors to the hard one and answers it.
+  /// Raises the soft limit of descriptors to the hard one and returns it.
   public static func raiseDescriptorLimit() -> Int { Int(cl_raise_descriptor_limit()) }
   /// Processors that this process may run on.
   public static var processors: Int { Int(cl_processors()) }
-  /// Memory that is resident, in bytes.
+  /// Resident memory, in bytes.
   public static var residentBytes: Int64 { cl_resident_bytes() }
   public static var isRoot: Bool { userID == 0 }
-  /// The user whose rights it has.
+  /// The user whose rights the process has.
   public static var userID: UInt32 { geteuid() }
   /// Unpredictable.
   public static var random: UInt64 { cl_random() }
 }
 
-/// SIGHUP, SIGTERM and SIGINT as bytes to read (signalfd). Created before any thread, for threads inherit the mask.
+/// SIGHUP, SIGTERM and SIGINT as bytes to read (signalfd). Created before any thread, because threads inherit the mask.
 public struct Signals: Sendable {
   public enum Signal: Sendable { case hangUp, terminate }
 

@@ -3,7 +3,7 @@
 import Bytes
 import CLinux
 
-/// Wakes a loop that waits on its descriptor (eventfd). Any thread may signal.
+/// Wakes a loop that waits for its descriptor (eventfd). Any thread may signal.
 public final class Wake: Sendable {
   public let descriptor: Descriptor
 
@@ -19,11 +19,11 @@ public final class Wake: Sendable {
   public func clear() { _ = cl_eventfd_clear(descriptor.number) }
   /// Waits until it is signalled.
   public func wait() { _ = cl_poll_readable(descriptor.number, -1) }
-  /// The same, but no longer than so many milliseconds; below 0: as long as it takes.
+  /// The same, but at most this many milliseconds; below 0: without limit.
   public func wait(milliseconds: Int32) { _ = cl_poll_readable(descriptor.number, milliseconds) }
 }
 
-/// Messages for one loop. Posting never blocks longer than it takes to append.
+/// Messages for one loop. Posting blocks only for as long as appending takes.
 public final class Mailbox<Message: Sendable>: Sendable {
   private let queue = Locked<[Message]>([])
   private let wake = Wake()
@@ -38,7 +38,7 @@ public final class Mailbox<Message: Sendable>: Sendable {
       queue.append(message)
       return queue.count == 1
     }
-    // One wake for whatever is there when the loop gets to it.
+    // One wake for everything that is there when the loop gets to it.
     if wasEmpty { wake.signal() }
   }
 

@@ -3,13 +3,13 @@
 import CLinux
 
 public enum Poll {
-  /// Waits until the descriptor can be read, at most this long (-1: for ever); false where it cannot.
+  /// Waits until the descriptor can be read, at most this long (-1: for ever); false if it cannot.
   public static func readable(_ one: Descriptor, milliseconds: Int32) -> Bool {
     var entry = cl_poll_entry(fd: one.number, wants_read: true, wants_write: false, can_read: false, can_write: false)
     return cl_poll(&entry, 1, milliseconds) > 0
   }
 
-  /// Waits until one of the two can be read, at most this long (-1: for ever), and answers which can.
+  /// Waits until one of the two can be read, at most this long (-1: for ever), and returns which can.
   public static func either(
     _ one: Descriptor, _ other: Descriptor, milliseconds: Int32
   ) -> (one: Bool, other: Bool) {

@@ -1,4 +1,4 @@
-// epoll, level-triggered. The data of a registration is chosen by the caller and comes back with each event.
+// epoll, level-triggered. The caller chooses the data of a registration, and each event carries it.
 
 import CLinux
 
@@ -12,16 +12,16 @@ public struct Interest: OptionSet, Hashable, Sendable {
   public static let write = Interest(rawValue: CL_WRITABLE)
   /// A listening socket that several pollers wait on: a connection wakes one of them (EPOLLEXCLUSIVE of epoll_ctl(2)).
   public static let sharedAccept = Interest(rawValue: CL_READABLE | CL_EXCLUSIVE)
-  /// The peer closed its sending direction: heeded also while nothing is read.
+  /// The peer closed its sending direction: reported even while nothing is read.
   public static let peerClosed = Interest(rawValue: CL_PEER_CLOSED)
 }
 
-/// What has happened to a descriptor.
+/// An event of a descriptor.
 public struct Readiness: Sendable {
   public let data: UInt64
   let events: UInt32
 
-  /// What happens to a stream that no poller knows.
+  /// An event of a stream that is in no poller.
   public static func carried(isReadable: Bool, isWritable: Bool, isBroken: Bool) -> Readiness {
     Readiness(
       data: 0,
@@ -37,7 +37,7 @@ public struct Readiness: Sendable {
 
 @safe
 public struct Poller: ~Copyable {
-  /// Events taken in one wait: enough to spread the call's cost, few enough that none waits long.
+  /// How many events one wait returns: enough to spread the call's cost, few enough that none waits long.
   static let eventsPerWait: Int32 = 256
 
   private let number: Int32
@@ -45,14 +45,14 @@ public struct Poller: ~Copyable {
 
   public init() { self.init(Self.open()) }
 
-  /// Over a descriptor that `open` gave.
+  /// Uses a descriptor that `open` returned.
   public init(_ descriptor: Descriptor) {
     number = descriptor.number
     guard let events = unsafe cl_epoll_events_create(Self.eventsPerWait) else { fatalError("no memory for events") }
     unsafe self.events = events
   }
 
-  /// The descriptor of a poller that another thread will make: opened while there still is one to be had.
+  /// The descriptor of a poller that another thread will make: opened while descriptors are still available.
   public static func open() -> Descriptor {
     let number = cl_epoll_create()
     guard number >= 0 else { fatalError("epoll: \(SystemError(-number))") }
@@ -64,20 +64,20 @@ public struct Poller: ~Copyable {
     _ = cl_close(number)
   }
 
-  /// false where the kernel has no memory for another registration.
+  /// false if the kernel has no memory for another registration.
   public func add(_ descriptor: Descriptor, _ interest: Interest, data: UInt64) -> Bool {
     cl_epoll_add(number, descriptor.number, interest.rawValue, data) >= 0
   }
 
   public func modify(_ descriptor: Descriptor, _ interest: Interest, data: UInt64) {
     let result = cl_epoll_modify(number, descriptor.number, interest.rawValue, data)
-    // A descriptor that is not registered here is a mistake of ours that would hang a connection: say so at once.
+    // A descriptor that is not registered here is our own mistake and would hang a connection: fail at once.
     if result < 0 { fatalError("epoll: descriptor \(descriptor.number): \(SystemError(-result))") }
   }
 
   public func remove(_ descriptor: Descriptor) { _ = cl_epoll_remove(number, descriptor.number) }
 
-  /// Waits until something is ready, at most this long (-1: for ever), and answers how many are.
+  /// Waits until something is ready, at most this long (-1: for ever), and returns how many events there are.
   public func wait(milliseconds: Int32) -> Int {
     let result = unsafe cl_epoll_wait(number, events, Self.eventsPerWait, milliseconds)
     if result < 0 { fatalError("epoll: \(SystemError(-result))") }

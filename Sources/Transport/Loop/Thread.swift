@@ -1,4 +1,4 @@
-// Threads, without a library for them: the loops, the resolver and the writer of the log run as long as the process.
+// Threads, without a library: the loops, the resolver and the log writer run as long as the process.
 
 import CLinux
 import Glibc
@@ -11,8 +11,9 @@ private final class ThreadBody {
 
 /// Starts a thread that runs `body`; `name` is what `top -H` shows, 15 bytes at most.
 ///
-/// A body that never returns makes each turn of its loop in a function of its own that is not inlined: Swift 6.3.1 at -O leaves
-/// out the releases at the end of a turn where nothing comes behind the loop. LeakSanitizer sees it in a release build only.
+/// A body that never returns has to run each turn of its loop in a separate function that is not inlined: Swift 6.3.1
+/// at -O leaves out the releases at the end of a turn if nothing follows the loop. LeakSanitizer sees this only in a
+/// release build.
 public func startThread(named name: String, _ body: @escaping @Sendable () -> Void) {
   var thread = pthread_t()
   let argument = Unmanaged.passRetained(ThreadBody(body))

@@ -1,13 +1,13 @@
-// Deadlines of many connections, at a cost that does not follow their number.
+// Deadlines of many connections, at a cost that does not depend on their number.
 //
-// A hierarchy of four wheels of 64 slots; a tick is 8 ms, so that they reach 0.5 s, 33 s, 35 min and 37 h. Each
-// connection has one entry, known by its number. Moving a deadline back, which happens with every byte, only notes it:
-// the entry stays where it is, and is put further on when its slot comes. Only a nearer deadline moves it.
-// Timers never fire early, and late by at most a tick and what the loop is doing.
+// A hierarchy of four wheels with 64 slots each. A tick is 8 ms, so they reach 0.5 s, 33 s, 35 min and 37 h. Each
+// connection has one entry, identified by its number. Postponing a deadline, which every byte does, only notes it: the
+// entry stays in its slot, and is moved on when that slot's time comes. Only an earlier deadline moves it at once.
+// Timers never fire early, and late by at most a tick and the loop's current work.
 
 /// The deadlines of one loop, in milliseconds of its clock.
 public struct TimerWheel {
-  /// Milliseconds of a tick: a power of two, fine enough for a connect timeout, coarse enough to batch.
+  /// Length of a tick in milliseconds: a power of two, fine enough for a connect timeout, coarse enough to batch.
   static let tickMilliseconds: Int64 = 8
   private static let levels = 4
   private static let slotBits = 6
@@ -16,7 +16,7 @@ public struct TimerWheel {
 
   private struct Entry {
     var deadline: Int64 = .max
-    /// Tick for which the entry is filed; meaningful where `list` is set.
+    /// The tick that the entry is filed under; valid if `list` is set.
     var next = TimerWheel.none
     var previous = TimerWheel.none
     /// level × slots + slot; -1: not filed.
@@ -26,9 +26,9 @@ public struct TimerWheel {
 
   private var entries: [Entry] = []
   private var heads: [Int32]
-  /// Which slots of each level hold entries.
+  /// Which slots of each level contain entries.
   private var occupied: [UInt64]
-  /// Ticks up to here have been run.
+  /// Ticks up to this one have been run.
   private var currentTick: Int64
 
   public init(now: Int64) {
@@ -37,14 +37,14 @@ public struct TimerWheel {
     currentTick = now / Self.tickMilliseconds
   }
 
-  /// Sets when entry `id` is due; `.max` never.
+  /// Sets when entry `id` is due; `.max`: never.
   public mutating func set(_ id: Int, _ deadline: Int64) {
     while entries.count <= id { entries.append(Entry()) }
     entries[id].deadline = deadline
     if deadline == .max { return }
     let tick = Self.tick(of: deadline)
     if entries[id].list >= 0 {
-      // It will be looked at in time: there it finds out that it is not due yet.
+      // Its slot comes in time: then it turns out that it is not due yet.
       if entries[id].filedTick <= tick { return }
       unlink(Int32(id))
     }
@@ -76,7 +76,7 @@ public struct TimerWheel {
     return nearest.map { max(0, $0 * Self.tickMilliseconds - now) }
   }
 
-  /// Collects into `due` the entries whose deadline has passed; they are not filed any more.
+  /// Collects the entries whose deadline has passed into `due`, and removes them from their slots.
   public mutating func expire(now: Int64, into due: inout [Int]) {
     let target = now / Self.tickMilliseconds
     while currentTick < target {
@@ -84,7 +84,7 @@ public struct TimerWheel {
         currentTick = target
         return
       }
-      // Nothing on the finest wheel before its next turn: go there at once.
+      // Nothing is on the finest wheel before its next turn: jump there.
       if occupied[0] == 0 {
         let turn = (currentTick | Int64(Self.slots - 1))
         if turn > currentTick { currentTick = min(turn, target) }
@@ -100,7 +100,7 @@ public struct TimerWheel {
     }
   }
 
-  /// The first tick that lies wholly behind the deadline.
+  /// The first tick that is not before the deadline.
   private static func tick(of deadline: Int64) -> Int64 { (deadline + tickMilliseconds - 1) / tickMilliseconds }
 
   private mutating func takeAll(_ level: Int, _ slot: Int, _ now: Int64, _ due: inout [Int]) {

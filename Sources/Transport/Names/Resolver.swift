@@ -1,11 +1,12 @@
-// Names to addresses, on a thread of its own.
+// Resolves names to addresses, on its own thread.
 //
 // c-ares asks the servers without blocking, but reads /etc/hosts and /etc/resolv.conf as files, and a hosts file may
-// have a hundred thousand lines: no loop waits for that. The loops post a name with what is to be done with the answer,
-// and keep answers until they expire; the cache here is shared by all loops, and look-ups of one name are one look-up.
+// have a hundred thousand lines: no loop waits for that. The loops post a name and what to do with the answer, and keep
+// answers until they expire. The cache here is shared by all loops, and concurrent look-ups of one name are one
+// look-up.
 //
-// Both families are asked for at once. The answer is given when both are there, or, so that a broken AAAA delays
-// nobody, 50 ms after the first that has addresses (RFC 8305, 3).
+// Both families are asked for at once. The answer is given when both are there or, so that a broken AAAA delays no one,
+// 50 ms after the first that has addresses (RFC 8305, 3).
 
 import CCAres
 import CLinux
@@ -13,13 +14,13 @@ import Glibc
 import Sharing
 import Synchronization
 
-/// What a name came to.
+/// The outcome of a look-up.
 public enum NameAnswer: Sendable, Equatable {
-  /// Addresses, IPv6 first and then in turn (RFC 8305, 4), and how long they hold. Ports are zero.
+  /// Addresses, IPv6 first and then alternating (RFC 8305, 4), and how long they are valid. Ports are zero.
   case addresses([SocketAddress], validMilliseconds: Int64)
   /// The name does not exist or has no address.
   case notFound
-  /// No server gave an answer that can be used; why, in c-ares' words.
+  /// No server gave a usable answer; the reason, in c-ares' words.
   case failed(String)
   case timedOut
 }
@@ -29,7 +30,7 @@ public struct ResolverSettings: Sendable, Equatable {
   /// Empty: resolv.conf and the hosts file.
   public let servers: [String]
   public let timeoutMilliseconds: Int64
-  /// Ceiling on a record's own TTL.
+  /// The ceiling for a record's own TTL.
   public let cacheMilliseconds: Int64
 
   /// `servers` in the form `address:port`, IPv6 in brackets.
@@ -40,7 +41,7 @@ public struct ResolverSettings: Sendable, Equatable {
   }
 }
 
-/// The handle that loops hold. Its thread runs as long as the process.
+/// The handle for the loops. Its thread runs as long as the process.
 public final class Resolver: Sendable {
   public typealias Completion = @Sendable (NameAnswer) -> Void
 
@@ -51,7 +52,7 @@ public final class Resolver: Sendable {
     case networkChanged
   }
 
-  /// One question, to be taken back.
+  /// Identifies a question, so that it can be cancelled.
   public struct LookUp: Hashable, Sendable {
     let number: UInt64
   }
@@ -64,8 +65,8 @@ public final class Resolver: Sendable {
     startThread(named: "resolver") { ResolverLoop(mailbox, settings).run() }
   }
 
-  /// Looks `name` up; `completion` runs on the resolver's thread and must only pass the answer on. `client`: who asks; nil
-  /// is the daemon itself.
+  /// Looks `name` up. `completion` runs on the resolver's thread and must only pass the answer on. `client`: who asks;
+  /// nil is the daemon itself.
   @discardableResult
   public func lookUp(_ name: String, for client: Claimant? = nil, completion: @escaping Completion) -> LookUp {
     let lookUp = LookUp(number: lookUps.add(1, ordering: .relaxed).newValue)
@@ -73,25 +74,25 @@ public final class Resolver: Sendable {
     return lookUp
   }
 
-  /// Nobody waits for the answer any more. It may be on its way.
+  /// The answer is no longer needed. It may already be on its way.
   public func cancel(_ lookUp: LookUp) { mailbox.post(.cancel(lookUp)) }
 
-  /// Changes the settings and forgets what is known.
+  /// Changes the settings and empties the cache.
   public func configure(_ settings: ResolverSettings) { mailbox.post(.configure(settings)) }
 
-  /// On another network names may have other addresses, and other servers know them: forgets what is known, reads
-  /// resolv.conf anew, and asks again what is being asked.
+  /// On another network, names may have other addresses, and other servers may know them. Empties the cache, reads
+  /// resolv.conf again, and repeats the questions in progress.
   public func networkChanged() { mailbox.post(.networkChanged) }
 }
 
-/// One name that is being looked up.
+/// One name being looked up.
 private final class Query {
   let name: String
   var completions: [(lookUp: Resolver.LookUp, completion: Resolver.Completion)]
-  /// Whose question it is that the servers are asked; nil: they have not been.
+  /// The client whose turn sent the question to the servers; nil: it has not been sent.
   var asker: Claimant? = nil
   let deadline: Int64
-  /// When the first family that has addresses is taken alone.
+  /// When a first family with addresses is used alone.
   var settleAt = Int64.max
   var families: [SocketFamily: FamilyAnswer] = [:]
   unowned let loop: ResolverLoop
@@ -112,7 +113,7 @@ private enum FamilyAnswer {
   case failed(Int32)
 }
 
-/// What c-ares carries back: which query, and which family.
+/// What c-ares hands back: which query, and which family.
 private final class QueryTicket {
   let query: Query
   let family: SocketFamily
@@ -126,27 +127,29 @@ private final class QueryTicket {
 }
 
 private final class ResolverLoop {
-  /// Names that the servers are asked for at once, and how many of these for one client, whether others wait or not: what
-  /// has been asked cannot be taken back, and where its servers do not answer it is in the way for seconds. Four such
-  /// clients together still leave the others theirs; 256 names at a time are 2,500 a second from a server 100 ms away.
+  /// How many names the servers are asked for at once, and how many of these for one client, whether others wait or
+  /// not. A question to the servers cannot be taken back, and if a client's servers do not answer, it blocks a place
+  /// for seconds. Four such clients together still leave the others theirs; 256 names at a time are 2,500 a second from
+  /// a server 100 ms away.
   static let mostAsked = 1280
   static let mostAskedOfOne = 256
-  /// Names that begin to be asked for in one turn, so that the turn, which answers everybody, is over in some milliseconds.
+  /// How many questions are sent in one turn, so that the turn, which serves everyone, takes only some milliseconds.
   static let mostBegunInTurn = 64
-  /// Questions that have been taken back and still stand in the queue, before it is cleaned up.
+  /// How many cancelled questions may be in the queue before it is cleaned up.
   static let mostLeft = 1024
 
   /// RFC 8305, 8: how long the second family is waited for.
   static let resolutionDelayMilliseconds: Int64 = 50
-  /// An answer that nothing was found holds this long: long enough to break a storm, short enough to see a new name.
+  /// How long a negative answer is kept: long enough to break a storm, short enough to see a new name.
   static let negativeMilliseconds: Int64 = 5_000
   /// Records with no or almost no TTL still serve requests that come together.
   static let shortestMilliseconds: Int64 = 1_000
-  /// Names that are remembered: at about 200 bytes each, 2 MB.
+  /// How many names are remembered: at about 200 bytes each, 2 MB.
   static let longestCache = 10_000
-  /// How often at most resolv.conf is looked at.
+  /// How often resolv.conf is checked at most.
   static let checkMilliseconds: Int64 = 1_000
-  /// Sockets that c-ares may have open at once: one a server and family, and TCP; more wait for the next turn.
+  /// How many sockets of c-ares are polled at once: one for each server and family, and TCP; more wait for the next
+  /// turn.
   static let longestPoll = 60
 
   private struct Remembered {
@@ -160,15 +163,15 @@ private final class ResolverLoop {
   private var channelError: Int32 = 0
   private var sockets: [Int32: (read: Bool, write: Bool)] = [:]
   private var queries: [String: Query] = [:]
-  /// Names that wait until they are asked for; a name may stand there for several clients.
+  /// Names that wait to be asked for; a name may be in the queue for several clients.
   private var waiting = FairQueue<Claimant, Query>()
   private var asked = Shares<Claimant>()
   private var left = 0
-  /// When a query has waited long enough, at the earliest.
+  /// The earliest time when a query has waited long enough.
   private var nextDue = Int64.max
-  /// Which query each look-up waits for.
+  /// The name that each look-up waits for.
   private var names: [Resolver.LookUp: String] = [:]
-  /// Queries that were answered for want of time, while c-ares still works on them.
+  /// Queries that were answered because their time was over, while c-ares still works on them.
   private var outstanding = 0
   private var cache: [String: Remembered] = [:]
   /// Counts the channels.
@@ -201,7 +204,7 @@ private final class ResolverLoop {
     if entries[0].can_read { takeMessages() }
     if let channel {
       for entry in entries.dropFirst() where entry.can_read || entry.can_write {
-        // A socket may have been closed by the processing of the one before it.
+        // Processing the previous socket may have closed this one.
         guard sockets[entry.fd] != nil else { continue }
         ares_process_fd(
           channel, entry.can_read ? entry.fd : ARES_SOCKET_BAD, entry.can_write ? entry.fd : ARES_SOCKET_BAD)
@@ -240,9 +243,9 @@ private final class ResolverLoop {
     }
   }
 
-  /// Look-ups that are under way are asked again, of the servers that count from now on.
+  /// Repeats the look-ups in progress, with the servers that are valid from now on.
   private func askAnew() {
-    // What the old channel says of them while it is destroyed is not heard.
+    // Answers from the old channel while it is destroyed are ignored.
     generation += 1
     forget()
     guard !queries.isEmpty, let channel = openChannel() else { return }
@@ -267,11 +270,11 @@ private final class ResolverLoop {
     nextDue = min(nextDue, query.deadline)
     query.completions.append((number, completion))
     names[number] = name
-    // Whoever asks for the same name has a turn of its own: it does not wait for that of the other.
+    // A second client that asks for the same name has its own turn: it does not wait for the first one's.
     if query.asker == nil { waiting.append(query, of: client ?? .daemon) }
   }
 
-  /// Whoever asked has left. What the servers have been asked goes on, and is remembered for the next.
+  /// The asker has left. A question that has been sent goes on, and its answer is remembered for the next look-up.
   private func cancel(_ number: Resolver.LookUp) {
     guard let name = names.removeValue(forKey: number), let query = queries[name] else { return }
     query.completions.removeAll { $0.lookUp == number }
@@ -290,14 +293,14 @@ private final class ResolverLoop {
     return asked.held(by: next.identity) < Self.mostAskedOfOne
   }
 
-  /// Asks the servers for names that wait: of the client first of which they are asked for fewest.
+  /// Sends waiting questions to the servers: first those of the client with the fewest in progress.
   private func askMore() {
     if waiting.isEmpty { return }
     var begun = 0
     while begun < Self.mostBegunInTurn, mayAskMore, let channel = openChannel() {
       let asked = self.asked
       guard let (query, client) = waiting.takeNext(by: { asked.held(by: $0) }) else { return }
-      // It has been answered, or asked for by another client's turn, or nobody waits for it any more.
+      // It has been answered, or sent in another client's turn, or no one waits for it any more.
       guard queries[query.name] === query, query.asker == nil else { continue }
       begun += 1
       query.asker = client
@@ -339,7 +342,7 @@ private final class ResolverLoop {
       }
       node = current.pointee.ai_next
     }
-    // An alias on the way holds no longer than it says, whatever it led to.
+    // An alias on the way is valid no longer than its own TTL, whatever it led to.
     var alias = result.pointee.cnames
     while let current = alias {
       ttl = min(ttl, Int64(current.pointee.ttl))
@@ -374,7 +377,7 @@ private final class ResolverLoop {
     }
     if cache.count > Self.longestCache {
       cache = cache.filter { $0.value.until > now }
-      // All of it fresh: a client walks through names. Starting over costs a look-up each, no more.
+      // If all entries are fresh, a client is walking through names. Starting over costs one look-up each, no more.
       if cache.count > Self.longestCache { cache = [:] }
     }
   }
@@ -391,7 +394,7 @@ private final class ResolverLoop {
     }
   }
 
-  /// The answer of both families, and how long it may be remembered.
+  /// The combined answer of both families, and how long it may be remembered.
   private func merge(_ query: Query) -> (NameAnswer, Int64) {
     var lists: [SocketFamily: [SocketAddress]] = [:]
     var ttl = Int64.max
@@ -427,7 +430,7 @@ private final class ResolverLoop {
     return result
   }
 
-  /// RFC 6761, 6.3: never asked of a server.
+  /// RFC 6761, 6.3: servers are never asked for it.
   private static func localhost(_ name: String) -> NameAnswer? {
     guard name == "localhost" || name.hasSuffix(".localhost") else { return nil }
     return .addresses(
@@ -449,10 +452,11 @@ private final class ResolverLoop {
       loop.sockets[number] = readable != 0 || writable != 0 ? (readable != 0, writable != 0) : nil
     }
     options.sock_state_cb_data = Unmanaged.passUnretained(self).toOpaque()
-    // Two tries, the second twice as long, fit into the time for the whole.
+    // Two tries, the second twice as long, fit into the total time.
     options.timeout = Int32(clamping: max(1, settings.timeoutMilliseconds / 3))
     options.tries = 2
-    // Names are looked up as they are: a suffix from a search list would make another name of the one that was decided on.
+    // Names are looked up as they are: a suffix from a search list would make it another name than the one that was
+    // decided on.
     options.flags = Int32(ARES_FLAG_NOSEARCH)
     let lookups = strdup(settings.servers.isEmpty ? "fb" : "b")
     defer { free(lookups) }
@@ -472,7 +476,7 @@ private final class ResolverLoop {
     return opened
   }
 
-  /// A resolv.conf that has changed means another network: everything known is forgotten.
+  /// A changed resolv.conf means another network: the cache is emptied.
   private func reopenIfChanged(now: Int64) {
     guard settings.servers.isEmpty, now - checkedAt >= Self.checkMilliseconds else { return }
     checkedAt = now
@@ -484,7 +488,7 @@ private final class ResolverLoop {
     cache = [:]
     if let old = channel {
       channel = nil
-      // Queries under way are answered as cancelled, from within.
+      // This answers the queries in progress as cancelled, from within.
       ares_destroy(old)
     }
     sockets = [:]

@@ -1,9 +1,9 @@
-// Answers of the resolver: what is left of one that was remembered, and addresses as c-ares gives them.
+// Answers of the resolver: the remaining validity of a remembered one, and addresses from c-ares.
 
 import Glibc
 
 extension NameAnswer {
-  /// What is left of an answer that was remembered.
+  /// A remembered answer with its remaining validity.
   func aged(by now: Int64, until: Int64) -> NameAnswer {
     if case .addresses(let list, _) = self { return .addresses(list, validMilliseconds: until - now) }
     return self

@@ -1,23 +1,24 @@
-// What systemd knows of the service that asks: over D-Bus (org.freedesktop.systemd1(5)), for a service hears of its end by
-// a signal alone, and before version 254 nothing else tells how much its descriptor store holds.
+// Asks systemd about the service of this process, over D-Bus (org.freedesktop.systemd1(5)). A service learns of its end
+// only by a signal, and before version 254 nothing else gives the size of its descriptor store.
 //
-// A machine may have no bus, and nobody need answer in time: the caller goes on without. Blocks, for as long as it says.
+// A machine may have no bus, and the answer may not come in time: the caller then does without. Blocks, for as long as
+// the caller allows.
 // Tests: Tests/EndToEndTests/test_tunnels_over_restarts.py, which plays the bus.
 
 import CSystemd
 import Glibc
 
-/// What systemd answers.
+/// systemd's answer.
 public struct ServiceAnswer: Equatable, Sendable {
-  /// Whether the service is stopped to be started again at once; false where it is to stay stopped, or nobody asked
-  /// systemd to stop it.
+  /// Whether the service is stopped to be started again at once; false if it is to stay stopped, or systemd was not
+  /// asked to stop it.
   public let isRestarted: Bool
   /// Places in the descriptor store.
   public let storePlaces: Int
 }
 
 extension Systemd {
-  /// nil where systemd could not be asked, or did not answer in time.
+  /// nil if systemd could not be asked, or did not answer in time.
   public static func askOfService(milliseconds: Int64) -> ServiceAnswer? {
     guard let question = ServiceQuestion(deadline: Clock.monotonic + milliseconds) else { return nil }
     defer { question.close() }
@@ -31,12 +32,12 @@ private struct ServiceQuestion {
   private let deadline: Int64
 
   private static let manager = "org.freedesktop.systemd1"
-  /// The unit of whoever asks.
+  /// The unit of the asking process.
   private static let unit = "/org/freedesktop/systemd1/unit/self"
 
   init?(deadline: Int64) {
     var opened: OpaquePointer? = nil
-    // A service of a user's own systemd is not known to the one of the machine.
+    // The machine's systemd does not know a service of a user's own systemd.
     let result = sd_pid_get_user_unit(0, nil) >= 0 ? sd_bus_open_user(&opened) : sd_bus_open_system(&opened)
     guard result >= 0, let opened else { return nil }
     bus = opened
@@ -60,7 +61,7 @@ private struct ServiceQuestion {
       guard sd_bus_message_enter_container(value, Self.code("r"), "uo") > 0, Self.read(value, "u", into: &number),
         Self.read(value, "o", into: &path)
       else { return false }
-      // Number 0 and the path "/" stand for none.
+      // Number 0 and the path "/" mean none.
       if number != 0 { job = path.map { String(cString: $0) } }
       return true
     }
@@ -78,7 +79,7 @@ private struct ServiceQuestion {
 
   private var microsecondsLeft: UInt64 { UInt64(max(0, deadline - Clock.monotonic)) * 1000 }
 
-  /// Waits until the bus has let us in, which a call would wait for without heeding our deadline.
+  /// Waits until the bus has admitted us; a call would wait for that without our deadline.
   private func isReady() -> Bool {
     while true {
       let state = sd_bus_is_ready(bus)
@@ -89,7 +90,7 @@ private struct ServiceQuestion {
     }
   }
 
-  /// Asks for a property of the type `contents`, and shows it to `take`; false where there is none of it.
+  /// Asks for a property of the type `contents`, and passes it to `take`; false if it does not exist.
   private func property(
     _ name: String, of object: String, _ interface: String, _ contents: String, take: (OpaquePointer) -> Bool
   ) -> Bool {
@@ -111,6 +112,6 @@ private struct ServiceQuestion {
     withUnsafeMutablePointer(to: &value) { sd_bus_message_read_basic(message, code(type), $0) > 0 }
   }
 
-  /// A type of D-Bus is one ASCII character.
+  /// A D-Bus type is one ASCII character.
   private static func code(_ type: Unicode.Scalar) -> CChar { CChar(truncatingIfNeeded: type.value) }
 }

@@ -1,20 +1,20 @@
-// One end of an exchange: a socket, bare or under TLS, or a stream that a connection of HTTP/2 carries beside others. What moves
-// bytes need not know which.
+// One end of an exchange: a socket, bare or under TLS, or a stream of an HTTP/2 connection. Code that moves bytes need
+// not know which.
 
 import Bytes
 
-/// A stream that has no descriptor of its own. What it may be waited for is said to it, not to the poller.
+/// A stream without a descriptor of its own. Interest in it goes to the stream itself, not to the poller.
 public protocol CarriedStream: AnyObject {
   func read(into buffer: inout ByteBuffer) -> Transfer
   func write(_ first: borrowing ByteBuffer, then second: Span<UInt8>) -> Transfer
-  /// nil: nothing is waited for.
+  /// nil: nothing is awaited.
   func watch(_ interest: Interest?)
-  /// How many bytes it takes at once.
+  /// How many bytes it accepts at once.
   var room: Int { get }
   var isSilent: Bool { get }
-  /// Whether it can be read, and nothing will say so.
+  /// Whether it can be read and no event will announce that.
   var hasMore: Bool { get }
-  /// The peer has said that it did nothing of what was asked.
+  /// The peer has reported that it did nothing of what was asked.
   var wasRefused: Bool { get }
   func shutdownWrite()
   func close()
@@ -22,7 +22,7 @@ public protocol CarriedStream: AnyObject {
 }
 
 public struct ByteStream {
-  /// Of what carries it, where it is carried.
+  /// For a carried stream, the descriptor of its carrier.
   public let descriptor: Descriptor
   public var tls: TLSStream?
   public let carried: (any CarriedStream)?
@@ -39,7 +39,7 @@ public struct ByteStream {
     self.carried = carried
   }
 
-  /// Reads into the tail of `buffer`, which must have room.
+  /// Reads into the free tail of `buffer`, which must have room.
   public func read(into buffer: inout ByteBuffer) -> Transfer {
     if let tls { return tls.read(into: &buffer) }
     if let carried { return carried.read(into: &buffer) }
@@ -58,10 +58,10 @@ public struct ByteStream {
     return descriptor.write(buffer)
   }
 
-  /// How many bytes it takes at once, in about.
+  /// About how many bytes it accepts at once.
   public var sendRoom: Int { carried?.room ?? descriptor.sendRoom }
 
-  /// Whether bytes may be there although the descriptor gives no sign of them.
+  /// Whether bytes may be available although the descriptor does not signal them.
   public var hasMore: Bool { tls?.hasMore ?? carried?.hasMore ?? false }
 
   /// Whether it can be spliced.
@@ -70,14 +70,14 @@ public struct ByteStream {
   /// Whether a connection that should be silent still is: nothing to read and no end.
   public var isSilent: Bool { tls?.isSilent ?? carried?.isSilent ?? descriptor.isSilent }
 
-  /// Says that nothing more will be sent.
+  /// Announces that nothing more will be sent.
   public func shutdownWrite() {
     if let carried { return carried.shutdownWrite() }
     tls?.shutdownWrite()
     descriptor.shutdownWrite()
   }
 
-  /// Closes in order: a peer under TLS is told.
+  /// Closes in order: under TLS, the peer gets a close_notify.
   public func close() {
     if let carried { return carried.close() }
     tls?.shutdownWrite()

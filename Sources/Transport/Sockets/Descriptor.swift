@@ -1,15 +1,16 @@
-// A file descriptor and what is done with it. Nothing blocks: what cannot be done now is a value, not an error.
+// A file descriptor and its operations. Nothing blocks: if an operation cannot be done now, that is a value, not an
+// error.
 
 import Bytes
 import CLinux
 
-/// What a read, write or move came to.
+/// The outcome of a read, write or move.
 public enum Transfer: Equatable, Sendable {
   /// This many bytes; never zero for a read.
   case moved(Int)
-  /// A read found the end of the stream.
+  /// A read reached the end of the stream.
   case ended
-  /// Nothing can be done before the descriptor is ready again.
+  /// Nothing can be done until the descriptor is ready again.
   case wouldBlock
   /// The connection is broken; the error number.
   case failed(Int32)
@@ -27,13 +28,13 @@ public enum Transfer: Equatable, Sendable {
   }
 }
 
-/// A number that the kernel gave. Whoever opened it closes it, once.
+/// A descriptor number from the kernel. Its opener closes it, once.
 public struct Descriptor: Equatable, Sendable {
   public let number: Int32
 
   public init(number: Int32) { self.number = number }
 
-  /// Reads into the tail of `buffer`, which must have room.
+  /// Reads into the free tail of `buffer`, which must have room.
   public func read(into buffer: inout ByteBuffer) -> Transfer {
     let number = self.number
     var result = 0
@@ -44,7 +45,7 @@ public struct Descriptor: Equatable, Sendable {
     return Transfer(reading: result)
   }
 
-  /// Writes `first` and the first `count` bytes of `second` behind it, in one call.
+  /// Writes `first` and then `second`, in one call.
   public func write(_ first: borrowing ByteBuffer, then second: Span<UInt8>) -> Transfer {
     let head = unsafe first.unsafeReadable
     let number = self.number
@@ -60,7 +61,8 @@ public struct Descriptor: Equatable, Sendable {
     return unsafe Transfer(writing: cl_write(number, readable.baseAddress, readable.count))
   }
 
-  /// Makes a listening socket of someone else's behave as our own do: it never blocks, and what it accepts sends at once.
+  /// Makes a listening socket from another process behave like our own: it never blocks, and its connections send at
+  /// once.
   public func adopt() -> Bool { cl_adopt_listener(number) >= 0 }
 
   /// Moves up to `count` bytes into or out of a pipe without copying them (splice(2)).
@@ -69,25 +71,25 @@ public struct Descriptor: Equatable, Sendable {
   }
 
   public func shutdownWrite() { _ = cl_shutdown_write(number) }
-  /// Makes `close` tell the peer that what it got is not the whole.
+  /// Makes `close` show the peer that what it got is not the whole.
   public func resetOnClose() { _ = cl_reset_on_close(number) }
   public func close() { _ = cl_close(number) }
 
-  /// The pending error of a socket whose connect has finished; zero where it succeeded.
+  /// The pending error of a socket whose connect has finished; zero if it succeeded.
   public var connectError: Int32 { -cl_socket_error(number) }
 
-  /// Whether a TCP connection stands: the peer is still there, or has only closed its sending direction.
+  /// Whether a TCP connection is open: the peer is still there, or has closed only its sending direction.
   public var isConnected: Bool { cl_is_connected(number) }
 
-  /// Whether the peer has closed its sending direction or more, seen behind bytes that have not been read.
+  /// Whether the peer has closed its sending direction or more; seen even while bytes before that are unread.
   public var peerHasClosed: Bool { cl_peer_closed(number) }
 
-  /// How many bytes a TCP socket takes at once, in about: what its buffer has room for, as long as less than
-  /// `mostUnsentBytes` waits to be sent. Zero where nobody knows.
+  /// About how many bytes a TCP socket accepts at once: the room in its buffer, as long as less than `mostUnsentBytes`
+  /// waits to be sent. Zero if unknown.
   public var sendRoom: Int { Int(cl_send_room(number)) }
 
-  /// What a client that does not read takes of the kernel's memory: twice what is read at once, so that a fast one never
-  /// waits for the loop.
+  /// How much of the kernel's memory a client that does not read uses: twice the size of a read, so that a fast one
+  /// never waits for the loop.
   public static let mostUnsentBytes = Int(CL_UNSENT_BYTES)
 
   public var localAddress: SocketAddress? {
@@ -95,38 +97,39 @@ public struct Descriptor: Equatable, Sendable {
     return cl_local_address(number, &raw) >= 0 ? SocketAddress(raw) : nil
   }
 
-  /// Marks what is sent from now on with a code point of RFC 2474. It is a wish: a system that refuses it sends unmarked.
+  /// Marks packets from now on with a code point of RFC 2474. It is only a wish: a system that refuses it sends
+  /// unmarked.
   public func mark(codePoint: UInt8, isIPv4: Bool) {
     _ = cl_set_traffic_class(number, isIPv4, Self.trafficClass(of: codePoint))
   }
 
-  /// The code point stands in the upper six bits; the lower two are the network's (RFC 3168).
+  /// The code point is in the upper six bits; the lower two belong to the network (RFC 3168).
   static func trafficClass(of codePoint: UInt8) -> Int32 { Int32(codePoint) << 2 }
 
   /// Whether a connection that should be silent still is: nothing to read and no end.
   public var isSilent: Bool { cl_peek(number) == -CL_EAGAIN }
 }
 
-/// An error of the system, with its text.
+/// A system error, with its text.
 public struct SystemError: Error, Equatable, Sendable, CustomStringConvertible {
   public let number: Int32
 
   public init(_ number: Int32) { self.number = number }
 
-  /// The peer broke off.
+  /// The peer broke the connection off.
   public static let connectionReset = SystemError(CL_ECONNRESET)
-  /// What has the name is no socket.
+  /// The name belongs to something that is not a socket.
   public static let noSocket = SystemError(CL_ENOTSOCK)
   public static let noMemory = SystemError(CL_ENOMEM)
-  /// Something that should have answered did not.
+  /// Something should have answered and did not.
   public static let noAnswer = SystemError(CL_ETIMEDOUT)
-  /// A disk does not do what it should.
+  /// A disk failed.
   public static let inputOutput = SystemError(CL_EIO)
   public static let networkUnreachable = SystemError(CL_ENETUNREACH)
 
   public var description: String { String(cString: cl_error_text(number)) }
 
-  /// Whether this machine has no such address, or none of its family.
+  /// Whether this machine does not have the address, or no address of its family.
   public var isAddressMissing: Bool { number == CL_EADDRNOTAVAIL || number == CL_EAFNOSUPPORT }
   public var isRefusal: Bool { number == CL_ECONNREFUSED }
   public var isTimeout: Bool { number == CL_ETIMEDOUT }
@@ -142,24 +145,25 @@ public struct SystemError: Error, Equatable, Sendable, CustomStringConvertible {
 
 /// A listening TCP socket.
 public struct Listener: Equatable, Sendable {
-  /// Whose it is: of one loop, which closes it, or of all loops and of whoever opened it, so that none closes it.
+  /// Who owns it: one loop, which closes it; or all loops and the opener, so no loop closes it.
   public enum Owner: Sendable { case loop, other }
 
   public let descriptor: Descriptor
   public let address: SocketAddress
   public let owner: Owner
 
-  /// What to wait for on it.
+  /// What to wait for.
   public var interest: Interest { owner == .loop ? .read : .sharedAccept }
 
-  /// Queue of connections that the kernel holds for us; the kernel caps it at net.core.somaxconn.
+  /// The length of the kernel's queue of connections; the kernel caps it at net.core.somaxconn.
   static let backlog: Int32 = 4096
 
-  /// Opens a listener that others of this process may share the port with; `probes` asks first whether it is taken.
+  /// Opens a listener whose port other listeners of this process may share. `probes`: first checks whether the port is
+  /// taken.
 
   public static func open(_ address: SocketAddress, probes: Bool) -> Result<Listener, SystemError> {
     var raw = address.raw
-    // With SO_REUSEPORT a second daemon of the same user would share the port without a word.
+    // With SO_REUSEPORT, a second daemon of the same user would silently share the port.
     if probes, address.port != 0 {
       let probe = cl_probe_listen(&raw)
       if probe < 0 { return .failure(SystemError(-probe)) }
@@ -170,13 +174,13 @@ public struct Listener: Equatable, Sendable {
     return .success(Listener(descriptor: descriptor, address: descriptor.localAddress ?? address, owner: .loop))
   }
 
-  /// Takes over a socket that another process opened and listens on.
+  /// Takes over a listening socket that another process opened.
   public static func adopt(_ descriptor: Descriptor) -> Listener? {
     guard let address = descriptor.localAddress, descriptor.adopt() else { return nil }
     return Listener(descriptor: descriptor, address: address, owner: .other)
   }
 
-  /// Takes the next connection that waits.
+  /// Accepts the next waiting connection.
   public func accept() -> Acceptance {
     var raw = cl_address()
     let number = cl_accept(descriptor.number, &raw)
@@ -189,59 +193,60 @@ public struct Listener: Equatable, Sendable {
   }
 }
 
-/// What taking a connection came to.
+/// The outcome of accepting a connection.
 public enum Acceptance: Equatable, Sendable {
   case accepted(Accepted)
   case none
   case failed(SystemError)
 }
 
-/// A connection that was taken from a listener.
+/// A connection accepted from a listener.
 public struct Accepted: Equatable, Sendable {
   public let descriptor: Descriptor
   public let peer: SocketAddress
-  /// nil where the listener's says nothing of it.
+  /// nil if the listener's address does not determine it.
   private let ownAddress: SocketAddress?
 
-  /// `listening`: the address of its listener, where that is known.
+  /// `listening`: the address of its listener, if known.
   public init(descriptor: Descriptor, peer: SocketAddress, listening: SocketAddress? = nil) {
     self.descriptor = descriptor
     self.peer = peer
     ownAddress = listening.flatMap { $0.isEveryAddress ? nil : $0 }
   }
 
-  /// Its own address. The kernel is asked only where the listener does not say it.
+  /// Its own address. The kernel is asked only if the listener does not determine it.
   public var localAddress: SocketAddress? { ownAddress ?? descriptor.localAddress }
 }
 
-/// A connection that has been begun. Where it is not `isConnected` yet, it is, or has failed, once it is writable.
+/// A connection that is being opened. If it is not `isConnected` yet, it will be, or will have failed, once it is
+/// writable.
 public struct Outgoing: Equatable, Sendable {
   public let descriptor: Descriptor
   public let isConnected: Bool
 
-  /// `codePoint`: of RFC 2474, what every packet is marked with. `interface`: the name of the one that they leave by; nil:
+  /// `codePoint`: the mark of every packet (RFC 2474). `interface`: the name of the interface that they leave by; nil:
   /// as the routing table says.
   public static func open(
     _ address: SocketAddress, codePoint: UInt8 = 0, interface: String? = nil
   ) -> Result<Outgoing, SystemError> {
     var raw = address.raw
     var connected = false
-    // A nil string is a null pointer to C.
+    // For C, a nil string is a null pointer.
     let number = cl_connect(&raw, Descriptor.trafficClass(of: codePoint), interface, &connected)
     guard number >= 0 else { return .failure(SystemError(-number)) }
     return .success(Outgoing(descriptor: Descriptor(number: number), isConnected: connected))
   }
 }
 
-/// A pipe through which bytes move from socket to socket without being copied.
+/// A pipe that moves bytes from socket to socket without copying them.
 public struct Pipe: Equatable, Sendable {
   public let readEnd: Descriptor
   public let writeEnd: Descriptor
   /// In bytes.
   public let capacity: Int
 
-  /// What one move may carry: more than a socket buffer usually holds, small enough for the share of pipe memory that a
-  /// user without privileges has (64 MiB by default) to serve a few hundred streams.
+  /// How much one move may carry: more than a socket buffer usually has, and small enough that the pipe memory of a
+  /// user without privileges (64 MiB by default) serves a few hundred streams.
   static let wantedCapacity: Int32 = 256 << 10
 
   public static func open() -> Pipe? {

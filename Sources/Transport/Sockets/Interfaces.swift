@@ -3,7 +3,7 @@
 import Glibc
 
 public enum Interfaces {
-  /// Indices of all; nil where the kernel does not say. Some ten microseconds where there are few.
+  /// The indices of all; nil if the kernel does not list them. Takes some ten microseconds if there are few.
   public static func indices() -> [Int32]? {
     guard let list = if_nameindex() else { return nil }
     defer { if_freenameindex(list) }

@@ -1,20 +1,20 @@
-// Sockets of the file system (unix(7)): what the admin API listens on, and how commands reach it.
+// Sockets in the file system (unix(7)): the admin API listens on one, and commands reach it there.
 // Tests: LocalSocketTests.
 
 import Bytes
 import CLinux
 
-/// A listening socket of the file system.
+/// A listening socket in the file system.
 public struct LocalListener: Sendable {
   public let descriptor: Descriptor
 
   public init(descriptor: Descriptor) { self.descriptor = descriptor }
 
-  /// Connections that the kernel keeps waiting: commands and scrapers, never many.
+  /// How many connections the kernel keeps waiting: commands and scrapers, never many.
   static let backlog: Int32 = 64
 
-  /// Opens one under `path`, at most 107 bytes long. A socket that nobody listens on any more is what a process left that
-  /// was killed, and makes way; one that answers does not.
+  /// Opens one at `path`, at most 107 bytes long. It replaces a socket that no process listens on any more, left by a
+  /// process that was killed, but not one that answers.
   public static func open(_ path: String, mode: UInt32) -> Result<LocalListener, SystemError> {
     var number = cl_listen_local(path, mode, backlog)
     if number == -CL_EADDRINUSE {
@@ -32,27 +32,27 @@ public struct LocalListener: Sendable {
       ? .success(LocalListener(descriptor: Descriptor(number: number))) : .failure(SystemError(-number))
   }
 
-  /// Takes the name away, so that nobody finds what does not answer any more.
+  /// Removes the name, so that no client finds a socket that no longer answers.
   public static func remove(_ path: String) { _ = cl_unlink_socket(path) }
 }
 
 extension Descriptor {
-  /// Takes the next connection that waits on a listening socket, whoever it is from.
+  /// Accepts the next waiting connection of a listening socket, from any client.
   public func accept() -> Descriptor? {
     var raw = cl_address()
     let number = cl_accept(self.number, &raw)
     return number >= 0 ? Descriptor(number: number) : nil
   }
 
-  /// The user of the process that connected to this socket of the file system (SO_PEERCRED, unix(7)), as it was when it
-  /// connected; nil where the kernel does not say.
+  /// The user of the process that connected to this socket in the file system (SO_PEERCRED, unix(7)), as of that
+  /// moment; nil if the kernel does not say.
   public var peerUserID: UInt32? {
     let user = cl_peer_user(number)
     return user >= 0 ? UInt32(truncatingIfNeeded: user) : nil
   }
 }
 
-/// A connection to a socket of the file system, for a program that has nothing else to do: it waits.
+/// A connection to a socket in the file system, for a program that has nothing else to do: it blocks.
 public struct LocalConnection {
   private let descriptor: Descriptor
 
@@ -62,7 +62,7 @@ public struct LocalConnection {
       ? .success(LocalConnection(descriptor: Descriptor(number: number))) : .failure(SystemError(-number))
   }
 
-  /// Sends all of `text`; false where the other side is gone.
+  /// Sends all of `text`; false if the other side is gone.
   public func send(_ text: String) -> Bool {
     var buffer = ByteBuffer()
     buffer.append(text)
@@ -73,7 +73,7 @@ public struct LocalConnection {
     return true
   }
 
-  /// Waits for something to be read, at most this long; false where nothing came.
+  /// Waits until something can be read, at most this long; false if nothing came.
   public func awaits(milliseconds: Int32) -> Bool { Poll.readable(descriptor, milliseconds: milliseconds) }
 
   /// Waits for more and appends it; false at the end.
@@ -83,12 +83,12 @@ public struct LocalConnection {
     return false
   }
 
-  /// Waits for more, at most this long; false where nothing comes.
+  /// Waits for more, at most this long; false if nothing comes.
   public func waits(milliseconds: Int32) -> Bool {
     Poll.either(descriptor, descriptor, milliseconds: milliseconds).one
   }
 
-  /// Waits until there is more, or `other` can be read, at most this long, and answers which.
+  /// Waits until there is more, or `other` can be read, at most this long; returns which.
   public func waits(orFor other: Descriptor, milliseconds: Int32) -> (connection: Bool, other: Bool) {
     let ready = Poll.either(descriptor, other, milliseconds: milliseconds)
     return (ready.one, ready.other)

@@ -1,4 +1,4 @@
-// A socket to the kernel: what is asked over it is answered before the sending returns.
+// A socket to the kernel: the kernel answers a question before the sending returns.
 
 import Bytes
 import CLinux
@@ -11,22 +11,22 @@ public struct NetlinkSocket: Sendable {
     case socketDiagnosis
   }
 
-  /// What a receive came to.
+  /// The outcome of a receive.
   public enum Reception: Equatable, Sendable {
-    /// A datagram stands in the buffer.
+    /// A datagram is in the buffer.
     case datagram
     case nothing
-    /// Some were lost, for nobody took them in time: what is known has to be asked for anew.
+    /// Some were lost because they were not read in time: what is known has to be asked for again.
     case overrun
     case failed(SystemError)
   }
 
-  /// Room for a datagram: the kernel fills at most 32 KiB of a dump's (netlink(7), NLMSG_GOODSIZE, af_netlink.c).
+  /// Room for one datagram: in a dump, the kernel fills at most 32 KiB (netlink(7), NLMSG_GOODSIZE, af_netlink.c).
   public static let datagramBytes = 64 << 10
 
   public let descriptor: Descriptor
 
-  /// `receiveBytes`: what may wait to be taken, 0 for the system's own choice.
+  /// `receiveBytes`: the most that may wait to be read, 0 for the system's default.
   public static func open(
     _ kind: Protocol, groups: [UInt32] = [], receiveBytes: Int32 = 0
   ) -> Result<NetlinkSocket, SystemError> {
@@ -47,7 +47,7 @@ public struct NetlinkSocket: Sendable {
     return false
   }
 
-  /// Takes the next datagram of the kernel's into `buffer`, in place of what it held.
+  /// Reads the kernel's next datagram into `buffer`, replacing its contents.
   public func receive(into buffer: inout ByteBuffer) -> Reception {
     buffer.removeAll()
     buffer.reserve(Self.datagramBytes)

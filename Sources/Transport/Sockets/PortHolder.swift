@@ -1,21 +1,22 @@
 // Who listens on a port of this machine, from /proc: for messages of commands and of a start that fails. Everyone may
-// read which sockets there are and whose. Which process has one, its owner and root may. Tests: test_commands.py.
+// read which sockets exist and whose they are. Only its owner and root may see the process of a socket. Tests:
+// test_commands.py.
 
 import Glibc
 
 /// A listening TCP socket, and the process that has it.
 public struct PortHolder: Sendable {
   public let userID: UInt32
-  /// nil where this user may not look.
+  /// nil if this user may not look.
   public let process: Int32?
   /// The name of that process, as ps(1) shows it.
   public let program: String?
 
-  /// Of a table of sockets or the name of a process, in bytes: 100,000 sockets.
+  /// The largest table of sockets, or name of a process, in bytes: 100,000 sockets.
   private static let largestTableBytes = 16 << 20
 
-  /// The socket that keeps `address` from being listened on: on the same address, or one for all of them. nil: none, or
-  /// it is in another network namespace.
+  /// The socket that keeps the proxy from listening on `address`: on the same address, or on all addresses. nil: none,
+  /// or it is in another network namespace.
   public static func listening(on address: SocketAddress) -> PortHolder? {
     let entries = table("/proc/net/tcp", isIPv4: true) + table("/proc/net/tcp6", isIPv4: false)
     let found = entries.first { entry in
@@ -49,7 +50,7 @@ public struct PortHolder: Sendable {
     }
   }
 
-  /// `0100007F:0C38`: words of 32 bits in the order of this machine, then the port.
+  /// `0100007F:0C38`: 32-bit words in the byte order of this machine, then the port.
   private static func address(_ text: Substring, isIPv4: Bool) -> SocketAddress? {
     let parts = text.split(separator: ":")
     guard parts.count == 2, let port = UInt16(parts[1], radix: 16) else { return nil }
@@ -73,7 +74,7 @@ public struct PortHolder: Sendable {
     let wanted = "socket:[\(inode)]"
     guard case .success(let processes) = Files.expand("/proc/[0-9]*") else { return nil }
     for process in processes {
-      // Of another user's process nothing matches.
+      // For another user's process, nothing matches.
       guard case .success(let descriptors) = Files.expand(process + "/fd/*") else { continue }
       if descriptors.contains(where: { target($0) == wanted }) {
         return Int32(process.dropFirst("/proc/".count))

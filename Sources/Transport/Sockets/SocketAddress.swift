@@ -1,4 +1,4 @@
-// Where a socket is bound or connected to.
+// The address that a socket is bound or connected to.
 
 import CLinux
 
@@ -20,7 +20,7 @@ public struct SocketAddress: Hashable, Sendable {
     self.init(high: raw.high, low: raw.low, port: raw.port, isIPv4: raw.is_ipv4)
   }
 
-  /// `0.0.0.0` or `::`: of a listener, all of this machine's.
+  /// `0.0.0.0` or `::`: for a listener, all addresses of this machine.
   var isEveryAddress: Bool { high == 0 && low == 0 }
 
   var raw: cl_address { cl_address(high: high, low: low, port: port, is_ipv4: isIPv4) }

@@ -1,14 +1,14 @@
-// Names of users of this machine. A look-up may take as long as a disk or a directory service does: no loop calls these.
+// Names of users of this machine. A look-up may take as long as a disk or a directory service: no loop calls these.
 
 import CLinux
 import Glibc
 
 public enum Accounts {
-  /// Memory for one entry of the user database: more than any has, grown where a directory service wants it.
+  /// Memory for one entry of the user database: more than any needs, and grown if a directory service asks for more.
   private static let entryBytes = 1024
   private static let longestEntryBytes = 1 << 20
 
-  /// The name of a user; nil where there is none.
+  /// The name of a user; nil if there is none.
   public static func userName(_ userID: UInt32) -> String? {
     var room = entryBytes
     while room <= longestEntryBytes {
@@ -26,8 +26,8 @@ public enum Accounts {
     return nil
   }
 
-  /// What the kernel says of a user that has no number in the user namespace of this process (overflowuid of
-  /// user_namespaces(7)), where there may be such users; nil where every user has its own number.
+  /// The number that the kernel reports for a user who has none in the user namespace of this process (overflowuid of
+  /// user_namespaces(7)), if such users may exist; nil if every user has its own number.
   public static let ambiguousUser: UInt32? = {
     guard case .success(let map) = Files.read("/proc/self/uid_map", limit: longestEntryBytes) else { return 65534 }
     let numbers = String(decoding: map, as: UTF8.self).split { $0 == " " || $0 == "\n" }

@@ -1,10 +1,10 @@
-// A file that one process writes: as long as it is claimed, no other can claim it. Every call may wait for the disk.
+// A file that one process writes: while it is claimed, no other process can claim it. Every call may wait for the disk.
 // Tests: ClaimedFileTests.
 
 import Glibc
 
 public enum ClaimFault: Error, Sendable, Equatable, CustomStringConvertible {
-  /// Another process has it.
+  /// Another process has claimed it.
   case held
   /// It is a directory, a pipe or a link.
   case notRegular
@@ -19,12 +19,12 @@ public enum ClaimFault: Error, Sendable, Equatable, CustomStringConvertible {
   }
 }
 
-/// The file stays open: to close it would give up the locks that SQLite holds on it (fcntl(2), "Record locking"), so it outlives
-/// the database that is opened by its path.
+/// The file stays open: closing it would drop the locks that SQLite has on it (fcntl(2), "Record locking"). So it has
+/// to outlive the database that is opened by its path.
 public final class ClaimedFile {
   private let number: Int32
 
-  /// Claims the file at `path`, or makes it with these permission bits, whatever the umask.
+  /// Claims the file at `path`, or creates it with these permission bits, whatever the umask.
   public init(path: String, mode: UInt32) throws(ClaimFault) {
     let number = Glibc.open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, mode_t(0o600))
     guard number >= 0 else {

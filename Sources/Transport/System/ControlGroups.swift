@@ -1,9 +1,9 @@
-// The tree of control groups (cgroups(7)), version 2: which group has which id.
+// The tree of control groups (cgroups(7)), version 2: finds groups by their ids.
 //
-// The kernel tells the id of a group and not its path, and only a walk of the tree finds one from the other. One walk
-// finds all of them. It is made in steps, so that whoever waits for a group gets it as soon as it is found, and what
-// one unit has put below itself holds nobody else up: slices, which only systemd makes, come first, then the subtrees
-// of all units in turn, a directory at a time. Tests: ControlGroupsTests.
+// The kernel gives the id of a group and not its path, and only a walk of the tree leads from one to the other. One
+// walk finds all of them. It is made in steps: a client that waits for a group gets it as soon as it is found, and
+// groups that one unit has made below itself delay no other. Slices, which only systemd makes, come first, then the
+// subtrees of all units in turn, a directory at a time. Tests: ControlGroupsTests.
 
 import CLinux
 import Glibc
@@ -22,7 +22,7 @@ public struct ControlGroupTree: Sendable {
 
   public var count: Int { groups.count }
 
-  /// The components of the path of a group, from the root, which has none; nil where no group is known by the id.
+  /// The components of a group's path, from the root, which has none; nil if no group with the id is known.
   public func path(of id: UInt64) -> [String]? {
     var components: [String] = []
     var next = id
@@ -43,11 +43,11 @@ public struct ControlGroupTree: Sendable {
 
 /// One walk of the whole tree.
 public struct ControlGroupWalk {
-  /// Where systemd mounts the tree: alone, or beside version 1.
+  /// Where systemd mounts the tree: alone, or together with version 1.
   public static let roots = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"]
-  /// Groups that are looked at: far more than a machine runs, a hundred bytes each.
+  /// The most groups that a walk reads: far more than a machine runs, a hundred bytes each.
   public static let mostGroups = 100_000
-  /// How deep they nest at most.
+  /// The deepest nesting that is followed.
   static let deepest = 64
 
   private struct Directory {
@@ -57,16 +57,16 @@ public struct ControlGroupWalk {
   }
 
   public private(set) var tree = ControlGroupTree()
-  /// Whether everything could be read so far. What a whole walk has not found is not there.
+  /// Whether everything could be read so far. A group that a complete walk has not found does not exist.
   public private(set) var isWhole = true
 
   /// Slices and the root.
   private var slices: [Directory] = []
-  /// What is left to read below each unit that is no slice, and the unit whose turn is next.
+  /// What is left to read below each unit that is not a slice, and the unit whose turn is next.
   private var units: [[Directory]] = []
   private var turn = 0
 
-  /// `roots`: where the tree may be mounted; the first that is one counts.
+  /// `roots`: where the tree may be mounted; the first that exists is used.
   public init(roots: [String] = roots) {
     guard let root = roots.first(where: { Files.exists("\($0)/cgroup.controllers") }), let id = Files.inode(root) else {
       isWhole = false
@@ -97,10 +97,10 @@ public struct ControlGroupWalk {
     }
   }
 
-  /// The groups in a directory that have others below them.
+  /// The groups in a directory that contain others.
   private mutating func read(_ directory: Directory, _ found: (UInt64) -> Void) -> [Directory] {
     guard let stream = opendir(directory.path) else {
-      // One that was removed meanwhile has nothing in it.
+      // A group that was removed meanwhile is empty.
       if errno != ENOENT { isWhole = false }
       return []
     }
@@ -130,8 +130,8 @@ public struct ControlGroupWalk {
     return inner
   }
 
-  /// The kernel counts the groups in one as links to it, beside the two that every directory has: looking costs a
-  /// tenth of opening, and most groups have none.
+  /// The kernel counts a group's subgroups as links to it, besides the two that every directory has. Reading the count
+  /// costs a tenth of opening, and most groups have none.
   private func hasGroups(_ stream: OpaquePointer, _ name: String) -> Bool {
     var status = stat()
     return fstatat(dirfd(stream), name, &status, AT_SYMLINK_NOFOLLOW) != 0 || status.st_nlink != 2

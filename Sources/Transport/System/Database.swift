@@ -1,9 +1,9 @@
-// A database of SQLite in a file. One thread at a time uses it; every call may wait for the disk, so that no loop makes one.
+// A SQLite database in a file. One thread at a time uses it. Every call may wait for the disk, so no loop calls it.
 // Tests: DatabaseTests.
 
 import CSQLite
 
-/// Why the database did not do what it was asked, in its own words.
+/// Why the database failed, in its own words.
 public struct DatabaseFault: Error, Sendable, CustomStringConvertible {
   public let description: String
   /// The result code of SQLite.
@@ -16,15 +16,15 @@ public struct DatabaseFault: Error, Sendable, CustomStringConvertible {
 }
 
 extension DatabaseFault {
-  /// There is a row of that number already.
+  /// A row with this number already exists.
   public var isConflict: Bool { code & 0xff == SQLITE_CONSTRAINT }
-  /// It cannot be opened, or only with what this user may not make.
+  /// It cannot be opened, or only with files that this user may not create.
   public var isUnopened: Bool { [SQLITE_CANTOPEN, SQLITE_READONLY].contains(code & 0xff) }
-  /// What is in the file is no database of SQLite.
+  /// The file is not a SQLite database.
   public var isForeign: Bool { code & 0xff == SQLITE_NOTADB }
 }
 
-/// A value of a row, or of a parameter.
+/// A value in a row, or of a parameter.
 public enum DatabaseValue: Sendable, Equatable {
   case null
   case integer(Int64)
@@ -36,8 +36,8 @@ public enum DatabaseValue: Sendable, Equatable {
   public var blob: [UInt8] { if case .blob(let bytes) = self { bytes } else { [] } }
 }
 
-/// A statement with its parameters and the row that it stands at, for what is run a million times: nothing is allocated for one.
-/// It lives as long as its database.
+/// A statement with its parameters and its current row, for what runs a million times: a run allocates nothing. It
+/// lives as long as its database.
 public struct DatabaseStatement {
   fileprivate let statement: OpaquePointer
   fileprivate let handle: OpaquePointer
@@ -56,7 +56,7 @@ public struct DatabaseStatement {
     }
   }
 
-  /// Goes to the next row; false where there is none, and a statement that is none of rows has been run.
+  /// Goes to the next row; false if there is none. A statement without rows has then been run.
   public func step() throws(DatabaseFault) -> Bool {
     switch sqlite3_step(statement) {
     case SQLITE_ROW: return true
@@ -66,12 +66,12 @@ public struct DatabaseStatement {
     }
   }
 
-  /// Ready to be run again. What the row held is gone.
+  /// Makes it ready to run again. The values of the row are gone.
   public func reset() { sqlite3_reset(statement) }
 
   public func integer(_ column: Int32) -> Int64 { sqlite3_column_int64(statement, column) }
 
-  /// Empty where there is none.
+  /// Empty if there is none.
   public func text(_ column: Int32) -> String {
     sqlite3_column_text(statement, column).map { String(cString: $0) } ?? ""
   }
@@ -81,10 +81,10 @@ public final class Database {
   private let handle: OpaquePointer
   private var statements: [String: OpaquePointer] = [:]
 
-  /// How long it waits for another process that holds the file, in milliseconds: who does is not meant to.
+  /// How long it waits for another process that locks the file, in milliseconds: there should be none.
   private static let busyMilliseconds: Int32 = 1000
 
-  /// Opens the file, or makes it.
+  /// Opens the file, or creates it.
   public init(path: String) throws(DatabaseFault) {
     var opened: OpaquePointer?
     let flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX
@@ -98,10 +98,10 @@ public final class Database {
     sqlite3_busy_timeout(opened, Self.busyMilliseconds)
   }
 
-  /// Opens a file that is there, to read it, while another process may write it. That takes no right to write, neither the file
-  /// nor its directory.
+  /// Opens an existing file for reading, while another process may write it. This needs no right to write the file or
+  /// its directory.
   ///
-  /// `isAlone`: nobody writes it, and what SQLite keeps beside it is not there and cannot be made.
+  /// `isAlone`: no process writes it, and SQLite's companion files do not exist and cannot be created.
   public init(reading path: String, isAlone: Bool = false) throws(DatabaseFault) {
     var opened: OpaquePointer?
     let flags = SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX | (isAlone ? SQLITE_OPEN_URI : 0)
@@ -115,7 +115,7 @@ public final class Database {
     sqlite3_busy_timeout(opened, Self.busyMilliseconds)
   }
 
-  /// `file:///var/lib/x.db?immutable=1`, with what a URI does not hold percent-encoded.
+  /// `file:///var/lib/x.db?immutable=1`, with the characters that a URI does not allow percent-encoded.
   private static func aloneURI(_ path: String) -> String {
     let digits = Array("0123456789ABCDEF".utf8)
     let encoded = path.utf8.flatMap { byte -> [UInt8] in
@@ -132,7 +132,7 @@ public final class Database {
     sqlite3_close_v2(handle)
   }
 
-  /// Runs a statement. `body` is shown each row; it answers whether it wants another.
+  /// Runs a statement. `body` gets each row and returns whether it wants another.
   public func run(
     _ sql: String, _ parameters: [DatabaseValue] = [], row body: ([DatabaseValue]) -> Bool = { _ in true }
   ) throws(DatabaseFault) {
@@ -158,14 +158,14 @@ public final class Database {
     DatabaseStatement(statement: try prepared(sql), handle: handle)
   }
 
-  /// The number that a statement answers in its first row; 0 where it has none.
+  /// The number in the first row of a statement's result; 0 without a row.
   public func number(_ sql: String) throws(DatabaseFault) -> Int64 {
     let statement = try statement(sql)
     defer { statement.reset() }
     return try statement.step() ? statement.integer(0) : 0
   }
 
-  /// Number of the row that was inserted last.
+  /// The number of the row inserted last.
   public var lastRow: Int64 { sqlite3_last_insert_rowid(handle) }
 
   /// Rows that the last statement changed.

@@ -1,14 +1,14 @@
-// Files and the environment, as configuration is read from them and the local authority is written to them. For
-// commands, start and reload only: no loop calls these.
+// Files and the environment, for reading the configuration and writing the local authority. For commands, start and
+// reload only: no loop calls these.
 //
-// A file is written whole or not at all: under another name in the same directory first, then, when it is on the disk,
-// in one step under its own.
+// A file is written completely or not at all: first under another name in the same directory; then, once it is on the
+// disk, it gets its own name in one step.
 
 import CLinux
 import Glibc
 
 public enum Files {
-  /// The bytes of a file; at most `limit` of them, a larger one is an error.
+  /// The bytes of a file, at most `limit`; a larger file is an error.
   public static func read(_ path: String, limit: Int) -> Result<[UInt8], SystemError> {
     let number = open(path, O_RDONLY | O_CLOEXEC)
     guard number >= 0 else { return .failure(SystemError(errno)) }
@@ -49,13 +49,13 @@ public enum Files {
     return .success(paths.sorted { $0.utf8.lexicographicallyPrecedes($1.utf8) })
   }
 
-  /// The permission bits of a file; nil where it cannot be looked at.
+  /// The permission bits of a file; nil if it cannot be examined.
   public static func mode(_ path: String) -> UInt32? {
     var status = stat()
     return stat(path, &status) == 0 ? status.st_mode & 0o7777 : nil
   }
 
-  /// The inode number of a file; nil where it cannot be looked at.
+  /// The inode number of a file; nil if it cannot be examined.
   public static func inode(_ path: String) -> UInt64? {
     var status = stat()
     return stat(path, &status) == 0 ? UInt64(status.st_ino) : nil
@@ -63,13 +63,14 @@ public enum Files {
 
   public static func exists(_ path: String) -> Bool { access(path, F_OK) == 0 }
 
-  /// Whether something has the name, if only a link that leads nowhere.
+  /// Whether the name exists, even if only as a link that leads nowhere.
   public static func isThere(_ path: String) -> Bool {
     var status = stat()
     return lstat(path, &status) == 0
   }
 
-  /// Whether there is surely nothing of this name: what cannot be looked at, or leads nowhere, is something.
+  /// Whether the name certainly does not exist: something that cannot be examined, or a link that leads nowhere, does
+  /// exist.
   public static func isAbsent(_ path: String) -> Bool {
     var status = stat()
     return lstat(path, &status) != 0 && errno == ENOENT
@@ -78,7 +79,7 @@ public enum Files {
   /// The value of an environment variable.
   public static func environment(_ name: String) -> String? { getenv(name).map { String(cString: $0) } }
 
-  /// nil where it has been removed.
+  /// nil if it has been removed.
   public static var workingDirectory: String? {
     guard let path = getcwd(nil, 0) else { return nil }
     defer { free(path) }
@@ -87,7 +88,7 @@ public enum Files {
 
   public static func isTerminal(_ descriptor: Int32) -> Bool { isatty(descriptor) == 1 }
 
-  /// Writes text whole, to standard output (1) or standard error (2).
+  /// Writes all of a text to standard output (1) or standard error (2).
   public static func write(_ text: String, to descriptor: Int32) { write(Array(text.utf8), to: descriptor) }
 
   public static func write(_ bytes: [UInt8], to descriptor: Int32) { _ = writeAll(bytes, to: descriptor) }
@@ -109,31 +110,31 @@ public enum Files {
 // MARK: Writing
 
 extension Files {
-  /// What happens to a file that has the name already.
+  /// What happens to an existing file with the name.
   private enum Existing { case stays, goes }
 
-  /// A new file of these bytes and permission bits. One that is there already stays, and is an error (`isPresence`).
+  /// Creates a file with these bytes and permission bits. An existing one stays, and is an error (`isPresence`).
   public static func create(_ path: String, _ bytes: [UInt8], mode: UInt32) -> Result<Void, SystemError> {
     write(path, bytes, mode: mode, existing: .stays)
   }
 
-  /// A file of these bytes and permission bits in the place of whatever has the name.
+  /// Creates a file with these bytes and permission bits in place of anything that has the name.
   public static func replace(_ path: String, _ bytes: [UInt8], mode: UInt32) -> Result<Void, SystemError> {
     write(path, bytes, mode: mode, existing: .goes)
   }
 
-  /// A second name for a file; the first one stays. A file that has the name already goes.
+  /// Gives a file a second name; the first one stays. An existing file with the second name is replaced.
   public static func copyName(_ path: String, to other: String) -> Result<Void, SystemError> {
     inDirectory(of: path, and: other) { directory, from, to in
       let draft = draftName(for: to)
       guard linkat(directory.number, from, directory.number, draft, 0) == 0 else { return failure() }
-      // renameat(2) does nothing where both are names of one file already.
+      // renameat(2) does nothing if both are already names of one file.
       defer { unlinkat(directory.number, draft, 0) }
       return renameat(directory.number, draft, directory.number, to) == 0 ? synchronize(directory) : failure()
     }
   }
 
-  /// In one step, within one directory; a file that has the name already goes.
+  /// In one step, within one directory; an existing file with the name is replaced.
   public static func move(_ path: String, to other: String) -> Result<Void, SystemError> {
     inDirectory(of: path, and: other) { directory, from, to in
       renameat(directory.number, from, directory.number, to) == 0 ? synchronize(directory) : failure()
@@ -146,8 +147,8 @@ extension Files {
     }
   }
 
-  /// Makes a directory, and those above it that are missing; one that is there stays as it is. What root makes in a
-  /// directory that is another's is that other's.
+  /// Creates a directory, and missing ones above it; an existing one is not changed. What root creates in another
+  /// user's directory belongs to that user.
   public static func createDirectory(_ path: String, mode: UInt32) -> Result<Void, SystemError> {
     switch GuardedPath.open(directory: path, making: mode) {
     case .success: .success(())
@@ -155,7 +156,7 @@ extension Files {
     }
   }
 
-  /// The bytes of a file that may stand in a directory of another user, and its permission bits. See `GuardedPath`.
+  /// The bytes of a file that may be in another user's directory, and its permission bits. See `GuardedPath`.
   public static func readGuarded(_ path: String, limit: Int) -> Result<(bytes: [UInt8], mode: UInt32), SystemError> {
     switch GuardedPath.open(file: path) {
     case .failure(let error): return .failure(error)
@@ -167,7 +168,7 @@ extension Files {
 
   public static func isReadable(_ path: String) -> Bool { access(path, R_OK) == 0 }
 
-  /// Whether files of this directory may be made and replaced.
+  /// Whether files can be created and replaced in this directory.
   public static func isWritable(directory path: String) -> Bool { access(path, W_OK | X_OK) == 0 }
 
   private static func write(
@@ -191,8 +192,8 @@ extension Files {
     }
   }
 
-  /// What root makes in a directory that is another's is that other's, so that the daemon can read what an administrator
-  /// makes for it. Nobody else can give files away.
+  /// What root creates in another user's directory belongs to that user, so that the daemon can read what an
+  /// administrator makes for it. Other users cannot give files away.
   private static func fill(
     _ number: Int32, _ bytes: [UInt8], mode: UInt32, in directory: borrowing OpenDirectory
   ) -> Result<Void, SystemError> {
@@ -227,12 +228,12 @@ extension Files {
 extension SystemError {
   /// There is no such file.
   public var isAbsence: Bool { number == ENOENT }
-  /// Another user may.
+  /// The user lacks the right; another one may have it.
   public var isDenial: Bool { number == EACCES || number == EPERM }
-  /// The address has a socket already.
+  /// The address already has a socket.
   public var isInUse: Bool { number == EADDRINUSE }
-  /// There is such a file already.
+  /// Such a file already exists.
   public var isPresence: Bool { number == EEXIST }
-  /// A symbolic link was met that is not followed, see `GuardedPath`.
+  /// The path contains a symbolic link that is not followed, see `GuardedPath`.
   public var isForeignLink: Bool { number == ELOOP }
 }

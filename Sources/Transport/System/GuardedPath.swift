@@ -1,18 +1,18 @@
-// Paths that lead through directories of other users, and what is read, made and replaced there.
+// Paths through directories of other users, and how files there are read, created and replaced.
 //
-// Root runs `sallyport ca init` for a daemon that owns its directory. Whoever owns a directory can put a symbolic link, a
-// pipe or a hard link in the place of anything in it, at any moment, so a path is walked one component at a time, from
-// one open directory to the next, and what is done to a file is done by the directory that was reached and not by the
-// path. A symbolic link is followed only where root or the caller has put it: both the link and the directory that has
-// it are theirs. Of a file in another's directory nothing is read that is not that other's, or root's under this one
-// name: a hard link to what only root may read is not.
+// Root runs `sallyport ca init` for a daemon that owns its directory. The owner of a directory can replace anything in
+// it by a symbolic link, a pipe or a hard link, at any moment. So a path is walked one component at a time, from one
+// open directory to the next, and operations on a file use the directory that was reached and not the path. A symbolic
+// link is followed only if root or the caller has put it there: both the link and its directory are theirs. In another
+// user's directory, only files of that user are read, or files of root with no other name: a hard link to a file that
+// only root may read is not.
 //
 // Tests: test_ca_of_root.py.
 
 import CLinux
 import Glibc
 
-/// A directory that is held open.
+/// A directory that is kept open.
 struct OpenDirectory: ~Copyable {
   let number: Int32
   let owner: uid_t
@@ -26,19 +26,19 @@ struct OpenDirectory: ~Copyable {
 
   deinit { Glibc.close(number) }
 
-  /// Whether root or the caller has it: only what they put there stands in it.
+  /// Whether it belongs to root or the caller: then only they put things there.
   fileprivate var isOurs: Bool { GuardedPath.isOurs(owner) }
 }
 
 enum GuardedPath {
-  /// Links that are followed in one path, as the kernel does (path_resolution(7)).
+  /// How many links are followed in one path, as in the kernel (path_resolution(7)).
   private static let mostLinks = 40
 
   fileprivate static func isOurs(_ owner: uid_t) -> Bool { owner == 0 || owner == geteuid() }
 
   // MARK: Directories
 
-  /// Opens a directory. With `mode` those that are missing are made, each with the owner of the one it is made in.
+  /// Opens a directory. With `mode`, missing ones are created, each with the owner of its parent.
   static func open(directory path: String, making mode: UInt32? = nil) -> Result<OpenDirectory, SystemError> {
     var walk = Walk(path, making: mode)
     return walk.directory()
@@ -55,7 +55,7 @@ enum GuardedPath {
 
   // MARK: Reading
 
-  /// Opens a file to be read: a regular one, which is what the owner of its directory could have put there.
+  /// Opens a file for reading: a regular one that the owner of its directory could have put there.
   static func open(file path: String) -> Result<(number: Int32, mode: UInt32), SystemError> {
     var (directory, name) = parent(of: path)
     var walk = Walk(directory, making: nil)
@@ -65,7 +65,7 @@ enum GuardedPath {
       case .success(let reached): holder = reached
       case .failure(let error): return .failure(error)
       }
-      // A pipe that nobody writes to must not hold anybody up.
+      // A pipe without a writer must not block.
       let number = openat(holder.number, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC)
       if number >= 0 { return judge(number, in: holder) }
       guard errno == ELOOP else { return .failure(SystemError(errno)) }
@@ -93,9 +93,9 @@ enum GuardedPath {
 
   // MARK: The walk
 
-  /// A path that is walked.
+  /// A path being walked.
   private struct Walk {
-    /// What is left of it, the next component last.
+    /// The rest of it, the next component last.
     private var pending: [String]
     private var start: Start
     private var links = 0
@@ -103,11 +103,11 @@ enum GuardedPath {
 
     private enum Start {
       case root, current
-      /// A descriptor of its own.
+      /// The descriptor belongs to the walk.
       case at(Int32)
     }
 
-    /// O_PATH (fcntl(2)), the same on all machines that Swift is made for: glibc's headers have it for C alone.
+    /// O_PATH (fcntl(2)), the same on all machines that Swift supports: glibc's headers define it only for C.
     private static let pathOnly: Int32 = 0o10_000_000
 
     init(_ path: String, making mode: UInt32?) {
@@ -120,13 +120,13 @@ enum GuardedPath {
       path.split(separator: "/").filter { $0 != "." }.reversed().map(String.init)
     }
 
-    /// Goes on with another path, which is relative to `holder` unless it begins at the root.
+    /// Continues with another path, relative to `holder` unless it begins at the root.
     mutating func enter(_ path: String, from holder: borrowing OpenDirectory) {
       pending = Self.components(path)
       start = path.hasPrefix("/") ? .root : .at(fcntl(holder.number, F_DUPFD_CLOEXEC, 0))
     }
 
-    /// Where the link leads; nil, with errno, where it is not followed.
+    /// The target of the link; nil, with errno, if it is not followed.
     mutating func follow(_ name: String, in holder: borrowing OpenDirectory) -> String? {
       let number = openat(holder.number, name, Self.pathOnly | O_NOFOLLOW | O_CLOEXEC)
       guard number >= 0 else { return nil }
@@ -180,7 +180,7 @@ enum GuardedPath {
       }
     }
 
-    /// Takes over the descriptor of a directory.
+    /// Takes over a directory's descriptor.
     private static func held(_ number: Int32) -> Result<OpenDirectory, SystemError> {
       var status = stat()
       guard number >= 0 else { return .failure(SystemError(errno)) }
@@ -191,13 +191,13 @@ enum GuardedPath {
       return .success(OpenDirectory(number: number, status))
     }
 
-    /// The same directory, by a descriptor that can be synchronized.
+    /// The same directory, with a descriptor that can be synchronized.
     private static func readable(_ directory: borrowing OpenDirectory) -> Result<OpenDirectory, SystemError> {
       held(openat(directory.number, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC))
     }
 
-    /// Makes a directory and opens it. Given away is only what is certainly the one that was made: nothing is in it, and
-    /// it is not on another file system.
+    /// Creates a directory and opens it. Its owner is changed only if it is certainly the new one: it is empty, and not
+    /// on another file system.
     private static func make(_ name: String, in holder: borrowing OpenDirectory, mode: UInt32) -> Int32 {
       guard mkdirat(holder.number, name, mode) == 0 || errno == EEXIST else { return -1 }
       let number = openat(holder.number, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
@@ -223,7 +223,7 @@ enum GuardedPath {
       defer { closedir(stream) }
       var count = 0
       while readdir(stream) != nil { count += 1 }
-      // "." and "..".
+      // "." and "..", so it is empty.
       return count == 2
     }
   }

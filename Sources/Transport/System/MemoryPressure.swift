@@ -1,19 +1,20 @@
-// When memory is short, as the kernel says it: pressure stall information (the kernel's accounting/psi.rst), of our own control group
-// where that can be asked and else of the machine, and what the group has counted against its limits (memory.events). Where the
-// service manager names a file to watch (MEMORY_PRESSURE_WATCH, systemd's MEMORY_PRESSURE.md), it is that one.
+// Reports when memory is short, by the kernel's pressure stall information (the kernel's accounting/psi.rst): of our
+// own control group if that can be asked, or else of the machine; and by what the group has counted against its limits
+// (memory.events). If the service manager names a file to watch (MEMORY_PRESSURE_WATCH, systemd's MEMORY_PRESSURE.md),
+// that one is used.
 //
-// It is a thread's: `wait` waits. Tests: MemoryPressureTests.
+// For a thread of its own: `wait` blocks. Tests: MemoryPressureTests.
 
 import CLinux
 import Glibc
 
 public final class MemoryPressure: Sendable {
   private enum Kind: Sendable {
-    /// The kernel tells of a trigger that was written to it.
+    /// The kernel reports a trigger that was written to it.
     case trigger
-    /// Counters: it tells of every change, until they are read.
+    /// Counters: the file reports every change, until they are read.
     case counters
-    /// A FIFO or socket: bytes mean that memory is short, whatever they are.
+    /// A FIFO or socket: any bytes mean that memory is short.
     case messages
   }
 
@@ -24,18 +25,19 @@ public final class MemoryPressure: Sendable {
 
   private let watched: [Watched]
 
-  /// Some task stood still for want of memory for 200 ms of two seconds: what systemd takes for its own services, and the shortest
-  /// window that the kernel gives to those who are not root.
+  /// Some task was stalled by lack of memory for 200 ms out of two seconds: systemd's setting for its own services, and
+  /// the shortest window that the kernel allows without root.
   static let trigger = "some 200000 2000000"
 
-  /// nil: nobody tells. `watch`: what MEMORY_PRESSURE_WATCH says; nil: nothing. `group`: the directory of our control group.
+  /// nil: there is nothing to watch. `watch`: the value of MEMORY_PRESSURE_WATCH; nil: not set. `group`: the directory
+  /// of our control group.
   public init?(
     watch: String? = Files.environment("MEMORY_PRESSURE_WATCH"), group: String? = MemoryPressure.ownGroup(),
     machine: String = "/proc/pressure/memory"
   ) {
     var watched: [Watched] = []
     if let watch {
-      // So the service manager says that it is not wanted.
+      // The service manager says in this way that watching is not wanted.
       if watch == "/dev/null" { return nil }
       if let one = Self.open(watch) { watched.append(one) }
     } else {
@@ -48,14 +50,14 @@ public final class MemoryPressure: Sendable {
     }
     if watched.isEmpty { return nil }
     self.watched = watched
-    // What was counted before is no news.
+    // Earlier counts are not news.
     for one in watched { _ = Self.isNews(one) }
   }
 
   deinit { for one in watched { close(one.number) } }
 
   private static func open(_ path: String) -> Watched? {
-    // Of a FIFO also for writing: else its end would be seen where its writer closes it.
+    // A FIFO is also opened for writing: otherwise its end would show when its writer closes it.
     let number = Glibc.open(path, O_RDWR | O_NONBLOCK | O_CLOEXEC)
     guard number >= 0 else { return nil }
     var status = stat()
@@ -72,7 +74,7 @@ public final class MemoryPressure: Sendable {
     return Watched(number: number, kind: .trigger)
   }
 
-  /// The directory of the control group that this process is in; nil: it is in none of version 2, or in the root, which has no
+  /// The directory of this process's control group; nil: it has none of version 2, or is in the root, which has no
   /// limits.
   public static func ownGroup() -> String? {
     guard case .success(let bytes) = Files.read("/proc/self/cgroup", limit: 64 << 10) else { return nil }
@@ -81,7 +83,7 @@ public final class MemoryPressure: Sendable {
     return ControlGroupWalk.roots.map { $0 + path }.first { Files.exists("\($0)/memory.events") }
   }
 
-  /// Waits until memory is short. `milliseconds`: at most so long; -1: for ever. Whether it is.
+  /// Waits until memory is short, and returns whether it is. `milliseconds`: at most this long; -1: for ever.
   public func wait(milliseconds: Int32 = -1) -> Bool {
     var entries = watched.map {
       pollfd(fd: $0.number, events: Int16($0.kind == .messages ? POLLIN : POLLPRI), revents: 0)
@@ -92,7 +94,7 @@ public final class MemoryPressure: Sendable {
       if count <= 0 { return false }
       var isShort = false
       for (entry, one) in zip(entries, watched) where entry.revents != 0 {
-        // A group that was removed is in error for good; of counters it is what tells of a change.
+        // A removed group stays in the error state; for counters, an error is how a change is reported.
         if entry.revents & Int16(POLLNVAL) != 0 || one.kind == .trigger && entry.revents & Int16(POLLPRI) == 0 {
           return false
         }
@@ -102,7 +104,7 @@ public final class MemoryPressure: Sendable {
     }
   }
 
-  /// What was freed goes back to the kernel; it would be kept for what comes next.
+  /// Gives freed memory back to the kernel; otherwise it is kept for later use.
   public static func giveBack() { cl_give_back_memory() }
 
   private static func isNews(_ one: Watched) -> Bool {

@@ -1,10 +1,10 @@
-// Starts a program that goes on by itself, such as a browser. Tests: test_dashboard.py.
+// Starts a program that runs independently, such as a browser. Tests: test_dashboard.py.
 
 import CLinux
 import Glibc
 
 public enum Programs {
-  /// Starts `command[0]`, found by PATH, in a session of its own and with nothing to read or write. nil: it runs.
+  /// Starts `command[0]`, found by PATH, in its own session, with nothing to read or write. nil: it runs.
   public static func start(_ command: [String]) -> SystemError? {
     var arguments: [UnsafeMutablePointer<CChar>?] = command.map { strdup($0) }
     arguments.append(nil)

@@ -1,34 +1,34 @@
-// Which executable holds a socket: the kernel says the number of a socket's inode (sock_diag(7)), and each process shows
-// what its descriptors are (proc(5), /proc/PID/fd) and what it executes (/proc/PID/exe), to its own user and to those who
-// may trace it (ptrace(2), PTRACE_MODE_READ_FSCREDS). To others it is hidden, and so is the program.
+// Which executable has a socket open. The kernel gives the inode number of a socket (sock_diag(7)). Each process shows
+// its descriptors (proc(5), /proc/PID/fd) and its executable (/proc/PID/exe), to its own user and to those who may
+// trace it (ptrace(2), PTRACE_MODE_READ_FSCREDS). From others they are hidden, and so is the program.
 //
-// Reading all of /proc takes milliseconds where thousands of processes run, so that the ones that had a socket of this
-// user lately are asked first, then the youngest of its processes: who has just been started to fetch something is among
-// them. Tests: ProgramsTests.
+// Reading all of /proc takes milliseconds if thousands of processes run. So the processes that recently had a socket of
+// this user are tried first, then the user's youngest processes: one that has just been started to fetch something is
+// among them. Tests: ProgramsTests.
 
 import Glibc
 
-/// Finds programs. Of one thread.
+/// Finds programs. For one thread.
 public struct ProgramFinder {
-  /// What one search may cost, in microseconds of the processor: a request waits for it. Of the processor, as a machine that
-  /// is busy with other things would have nothing found.
+  /// The most processor time of one search, in microseconds: a request waits for it. Processor time, because on a
+  /// machine that is busy with other things nothing would be found otherwise.
   public static let longestMicroseconds: Int64 = 10_000
-  /// The same where a rule asks, and what is not found is refused.
+  /// The same if a rule asks, and a program that is not found means a refusal.
   public static let longestNeededMicroseconds: Int64 = 100_000
-  /// Processes of each user that are asked first, and users that they are kept of.
+  /// How many processes of each user are tried first, and for how many users they are remembered.
   static let mostRecent = 8
   static let mostUsers = 256
-  /// Descriptors between two looks at the clock: a tenth of a millisecond's worth.
+  /// How many descriptors are read between two looks at the clock: a tenth of a millisecond's worth.
   static let descriptorsPerLook = 128
 
   private var recent: [UInt32: [Int32]] = [:]
 
   public init() {}
 
-  /// The path of the executable as the kernel has it, with ` (deleted)` behind it where the file is gone, and
-  /// ` (another file)` where this process finds another file there, or none: whoever has a view of the file system of his own
-  /// (mount_namespaces(7)) puts there what he likes. nil where it is hidden, or no process was found in time. A socket that
-  /// several processes hold is that of the first that is found.
+  /// The path of the executable as the kernel has it, followed by ` (deleted)` if the file is gone, and by ` (another
+  /// file)` if this process finds another file there, or none: a user with his own view of the file system
+  /// (mount_namespaces(7)) can put anything there. nil if it is hidden, or no process was found in time. If several
+  /// processes have the socket, the first that is found counts.
   public mutating func program(
     holding inode: UInt32, of userID: UInt32, within microseconds: Int64 = longestMicroseconds
   ) -> String? {
@@ -44,7 +44,7 @@ public struct ProgramFinder {
     return nil
   }
 
-  /// What is searched for, and until when.
+  /// What is searched for, and the time limit.
   private struct Wanted {
     let name: [UInt8]
     let until: Int64
@@ -52,7 +52,7 @@ public struct ProgramFinder {
     var isOverdue: Bool { ProgramFinder.ownMicroseconds > until }
   }
 
-  /// What this thread has had of the processor.
+  /// The processor time that this thread has used.
   private static var ownMicroseconds: Int64 {
     var time = timespec()
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time)
@@ -70,7 +70,7 @@ public struct ProgramFinder {
     return path.hasSuffix(Self.deleted) || Self.isOneFile(executable, path) ? path : path + Self.other
   }
 
-  /// The kernel's word.
+  /// The kernel's suffix.
   private static let deleted = " (deleted)"
   private static let other = " (another file)"
 
@@ -81,7 +81,7 @@ public struct ProgramFinder {
       && first.st_dev == second.st_dev
   }
 
-  /// The youngest first, as far as their numbers tell.
+  /// The youngest first, as far as their numbers show.
   private static func processes() -> [Int32] {
     guard let stream = opendir("/proc") else { return [] }
     defer { closedir(stream) }
@@ -119,7 +119,7 @@ public struct ProgramFinder {
     let directory = dirfd(stream)
     return withUnsafeTemporaryAllocation(of: CChar.self, capacity: 64) { room in
       guard let target = room.baseAddress else { return false }
-      // Of a process that has many the highest number is the youngest, more often than not.
+      // In a process with many descriptors, the highest number is usually the youngest.
       for (index, descriptor) in descriptors.sorted(by: >).enumerated() {
         if index.isMultiple(of: descriptorsPerLook), wanted.isOverdue { return false }
         let count = readlinkat(directory, "\(descriptor)", target, room.count)

@@ -1,13 +1,13 @@
-// A directory in which one process keeps files of its own: it is locked as long as it is open, and what others put there is not
-// touched. Files are for this user alone. Every call may wait for the disk. Tests: StoreDirectoryTests.
+// A directory where one process keeps its own files. It is locked while it is open, and files that others put there are
+// not touched. Its files are for this user only. Every call may wait for the disk. Tests: StoreDirectoryTests.
 
 import CLinux
 import Glibc
 
 public enum StoreDirectoryFault: Error, Sendable, Equatable {
-  /// Another process holds it.
+  /// Another process has it.
   case held
-  /// It, or a file in it, belongs to another user, or others may write in it.
+  /// It, or a file in it, belongs to another user, or others may write there.
   case foreign(String)
   case system(SystemError)
 }
@@ -17,7 +17,7 @@ public final class StoreDirectory: Sendable {
   private let lockName: String
   private let lock: Int32
 
-  /// `lockName`: the file that says who holds it. The directory is made where only it is missing.
+  /// `lockName`: the lock file. The directory is created if only its last component is missing.
   public init(path: String, lockName: String) throws(StoreDirectoryFault) {
     self.path = path
     self.lockName = lockName
@@ -41,12 +41,12 @@ public final class StoreDirectory: Sendable {
     mkdir("\(path)/\(name)", 0o700) == 0 || errno == EEXIST ? nil : SystemError(errno)
   }
 
-  /// A new file, open for reading and writing; an error where there is one of the name.
+  /// A new file, open for reading and writing; an error if the name exists.
   public func create(_ name: String) -> Result<Descriptor, SystemError> {
     opened(Glibc.open("\(path)/\(name)", O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0o600))
   }
 
-  /// The same, with what is in it already.
+  /// The same, but an existing file is opened with its contents.
   public func touch(_ name: String) -> Result<Descriptor, SystemError> {
     opened(Glibc.open("\(path)/\(name)", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0o600))
   }
@@ -54,7 +54,7 @@ public final class StoreDirectory: Sendable {
   public func open(_ name: String) -> Result<Descriptor, SystemError> {
     let number = Glibc.open("\(path)/\(name)", O_RDONLY | O_CLOEXEC | O_NOFOLLOW)
     var status = stat()
-    // What another user has put there is nothing of ours.
+    // A file that another user put there is not ours.
     if number >= 0, fstat(number, &status) != 0 || status.st_uid != geteuid() {
       Glibc.close(number)
       return .failure(SystemError(EPERM))
@@ -62,14 +62,14 @@ public final class StoreDirectory: Sendable {
     return opened(number)
   }
 
-  /// Whether a file belongs to this user, or is not there.
+  /// Whether a file belongs to this user, or does not exist.
   public func isOurs(_ name: String) -> Bool {
     var status = stat()
     guard lstat("\(path)/\(name)", &status) == 0 else { return errno == ENOENT }
     return Self.isOurs(status)
   }
 
-  /// Where others may make files, but not take away those that are there (the sticky bit), each file is looked at by itself.
+  /// If others may create files there but not remove existing ones (the sticky bit), each file is checked by itself.
   private static func isOurs(_ status: stat) -> Bool {
     status.st_uid == geteuid() && (status.st_mode & 0o022 == 0 || status.st_mode & S_ISVTX != 0)
   }
@@ -85,10 +85,10 @@ public final class StoreDirectory: Sendable {
     number >= 0 ? .success(Descriptor(number: number)) : .failure(SystemError(errno))
   }
 
-  /// One that is not there is removed already.
+  /// A file that does not exist counts as removed.
   public func remove(_ name: String) { _ = unlink("\(path)/\(name)") }
 
-  /// Names in a directory below it; empty where that cannot be read.
+  /// Names in a directory below it; empty if that cannot be read.
   public func names(in directory: String) -> [String] {
     guard let stream = opendir("\(path)/\(directory)") else { return [] }
     defer { closedir(stream) }
@@ -104,10 +104,10 @@ public final class StoreDirectory: Sendable {
 }
 
 extension Descriptor {
-  /// Nothing is in the file any more.
+  /// Empties the file.
   public func truncate() -> SystemError? { ftruncate(number, 0) == 0 ? nil : SystemError(errno) }
 
-  /// Of a file, in bytes; nil where that cannot be said.
+  /// The size of a file in bytes; nil if unknown.
   public var fileSize: UInt64? {
     var status = stat()
     return fstat(number, &status) == 0 ? UInt64(max(0, status.st_size)) : nil
@@ -127,7 +127,7 @@ extension Descriptor {
     return nil
   }
 
-  /// As many bytes as are asked for; nil where there are fewer, or they cannot be read.
+  /// As many bytes as asked for; nil if there are fewer, or they cannot be read.
   public func read(_ count: Int, at offset: UInt64) -> [UInt8]? {
     var done = 0
     let bytes = [UInt8](unsafeUninitializedCapacity: count) { buffer, initialized in

@@ -1,38 +1,39 @@
-// Subordinate users (subuid(5)): ranges of numbers that a user may run programs under, as in a container without root.
-// Who runs as one of them is its owner, whatever name the number has. Tests: SubordinateUsersTests.
+// Subordinate users (subuid(5)): ranges of user numbers that a user may run programs under, as in a container without
+// root. A program with such a number belongs to the owner of the range, whatever name the number has. Tests:
+// SubordinateUsersTests.
 
 import Glibc
 
 public struct SubordinateUsers: Sendable {
   public static let path = "/etc/subuid"
-  /// Largest file that is read, in bytes: a line is some thirty, so a million users.
+  /// Largest file that is read, in bytes: a line has some thirty, so a million users.
   static let largestFile = 32 << 20
 
   private struct Range: Sendable {
     let first: UInt32
     let last: UInt32
-    /// As the file has it: the name of a user, or a number.
+    /// As in the file: the name of a user, or a number.
     let owner: String
-    /// The owner's number, where it was looked up.
+    /// The owner's number, if it was looked up.
     var number: UInt32? = nil
-    /// The largest `last` of this range and all before it, so that a search knows when to stop.
+    /// The largest `last` of this range and all before it, so that a search knows where to stop.
     var reach: UInt32
   }
 
-  /// By their first numbers.
+  /// Ordered by their first numbers.
   private var ranges: [Range] = []
-  /// Owners whose numbers are looked up when the file is read: people who log in to one machine. What belongs to others
-  /// counts for the first number of its range.
+  /// How many owners' numbers are looked up when the file is read: the people who log in to one machine. Ranges of
+  /// other owners count for their own first number.
   static let mostNumbers = 1000
-  /// How long their numbers are looked up, in milliseconds: signals and the watchdog wait for it at a reload. A directory
-  /// service that does not answer is asked once.
+  /// How long their numbers are looked up, in milliseconds: signals and the watchdog wait for this during a reload. A
+  /// directory service that does not answer is asked once.
   static let numbersMilliseconds: Int64 = 2000
-  /// Whether the file could be read, or there is none.
+  /// Whether the file could be read, or does not exist.
   public private(set) var isKnown = true
 
   public init() {}
 
-  /// Lines that are none are passed over, as newuidmap(1) does.
+  /// Malformed lines are skipped, as in newuidmap(1).
   public init(_ text: [UInt8]) {
     for line in text.split(separator: UInt8(ascii: "\n")) {
       let parts = line.split(separator: UInt8(ascii: ":"), omittingEmptySubsequences: false).map {
@@ -51,7 +52,7 @@ public struct SubordinateUsers: Sendable {
     }
   }
 
-  /// As the machine has them now. Without the file there are none; one that cannot be read leaves owners in doubt.
+  /// The current ones of the machine. Without the file there are none; if it cannot be read, owners are in doubt.
   public static func read(_ path: String = path) -> SubordinateUsers {
     switch Files.read(path, limit: largestFile) {
     case .success(let text):
@@ -87,14 +88,14 @@ public struct SubordinateUsers: Sendable {
     }
   }
 
-  /// The user that a number counts for where limits are shared out: its owner as it was when the file was read, else
-  /// itself. Never waits.
+  /// The user that a number counts for when limits are shared: its owner as of when the file was read, or else itself.
+  /// Never blocks.
   public func principal(of userID: UInt32) -> UInt32 {
     guard let index = indices(holding: userID).first else { return userID }
     return ranges[index].number ?? ranges[index].first
   }
 
-  /// Names, or numbers, of the users that a number is subordinate to; each once.
+  /// Names, or numbers, of the users that own a number; each once.
   public func owners(of userID: UInt32) -> [String] {
     indices(holding: userID).map { ranges[$0].owner }.reduce(into: []) { found, owner in
       if !found.contains(owner) { found.append(owner) }
@@ -104,7 +105,7 @@ public struct SubordinateUsers: Sendable {
   private func indices(holding userID: UInt32) -> [Int] {
     if ranges.isEmpty { return [] }
     var found: [Int] = []
-    // The first range that begins after the number: none from there on holds it.
+    // The first range that begins after the number: neither it nor later ones contain the number.
     var low = 0
     var high = ranges.count
     while low < high {
@@ -119,8 +120,8 @@ public struct SubordinateUsers: Sendable {
     return found
   }
 
-  /// The numbers of the users that a number is subordinate to; nil where that cannot be looked up. May ask a directory
-  /// service, as `Users.number` does.
+  /// The numbers of the users that own a number; nil if they cannot be looked up. May ask a directory service, as
+  /// `Users.number` does.
   public func ownerNumbers(of userID: UInt32) -> [UInt32]? {
     guard isKnown else { return nil }
     var numbers: [UInt32] = []

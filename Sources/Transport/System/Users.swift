@@ -1,15 +1,15 @@
-// Users of the machine, by name, as the name service has them. A look-up may ask a directory over the network: for
-// commands, start and reload only, no loop calls this. Tests: UsersTests.
+// Users of the machine by name, from the name service. A look-up may ask a directory over the network: for commands,
+// start and reload only, no loop calls this. Tests: UsersTests.
 
 import Glibc
 
 public enum Users {
-  /// Most bytes that one entry may take: home directory, shell and real name are a few hundred.
+  /// The most bytes of one entry: home directory, shell and real name are a few hundred.
   private static let largestEntry = 1 << 20
-  /// What name services say where there is no such user, beside saying nothing (getpwnam(3)).
+  /// The results of name services for a user that does not exist, besides none at all (getpwnam(3)).
   private static let absences: Set<Int32> = [0, ENOENT, ESRCH, EBADF, EPERM]
 
-  /// The number of the user of this name; nil where there is none. What keeps the name service from answering is an error.
+  /// The number of the user with this name; nil if there is none. If the name service cannot answer, that is an error.
   public static func number(of name: String) -> Result<UInt32?, SystemError> {
     var size = 1 << 10
     while true {
@@ -26,7 +26,7 @@ public enum Users {
     }
   }
 
-  /// The name of the user of this number, for messages; nil where there is none, or nobody says.
+  /// The name of the user with this number, for messages; nil if there is none or it cannot be looked up.
   public static func name(of number: UInt32) -> String? {
     var entry = passwd()
     var found: UnsafeMutablePointer<passwd>? = nil
@@ -38,7 +38,7 @@ public enum Users {
 
 /// Groups of the machine, for messages.
 public enum Groups {
-  /// The name of the group that a file is of, or its number; nil where it cannot be looked at.
+  /// The name of a file's group, or its number; nil if the file cannot be examined.
   public static func name(of path: String) -> String? {
     var status = stat()
     guard stat(path, &status) == 0 else { return nil }
@@ -52,9 +52,9 @@ public enum Groups {
   }
 }
 
-/// The terminal that somebody reads at.
+/// The user's terminal.
 public enum Terminal {
-  /// Columns of the terminal that standard output is; nil where it is none.
+  /// The width of the terminal on standard output, in columns; nil if it is not a terminal.
   public static var columns: Int? {
     var size = winsize()
     guard ioctl(1, UInt(TIOCGWINSZ), &size) == 0, size.ws_col > 0 else { return nil }

@@ -1,11 +1,12 @@
-// Descriptors that outlive the process: systemd keeps them for a service and passes them when it is started again
+// Descriptors that outlive the process: systemd keeps them for a service and passes them at its next start
 // (sd_pid_notify_with_fds(3), FileDescriptorStoreMax= in systemd.service(5)).
 //
-// Nobody answers a notification, so that whether a descriptor was kept has to be found out. What is stored is therefore a
-// parcel: one end of a socket pair, in whose queue a message with the descriptors proper waits. The other end, the receipt,
-// hangs up when systemd closes the parcel instead of keeping it. A parcel takes one place in the store whatever it holds,
-// and is kept or refused as a whole. Opening one leaves it as it is, so that a program which then fails to start has
-// taken nothing away from the next. Tests: DescriptorStoreTests, Tests/EndToEndTests/test_tunnels_over_restarts.py.
+// A notification gets no answer, so the process has to find out whether a descriptor was kept. It therefore stores a
+// parcel: one end of a socket pair, with a message in its queue that contains the actual descriptors. The other end,
+// the receipt, hangs up if systemd closes the parcel instead of keeping it. A parcel takes one place in the store
+// whatever it contains, and is kept or refused as a whole. Opening one leaves it unchanged, so a program that then
+// fails to start has taken nothing away from the next. Tests: DescriptorStoreTests,
+// Tests/EndToEndTests/test_tunnels_over_restarts.py.
 
 import Bytes
 import CLinux
@@ -13,22 +14,23 @@ import CSystemd
 import Glibc
 
 extension Systemd {
-  /// Places in the store; nil where systemd does not say: before version 254, or where it did not start the program.
+  /// Places in the store; nil if systemd does not say: before version 254, or if it did not start the program.
   public static var storePlaces: Int? { Files.environment("FDSTORE").flatMap { Int($0) } }
 
-  /// Asks systemd to keep a descriptor. It is the caller's to close. Whether it is kept shows later; false: nobody was asked.
+  /// Asks systemd to keep a descriptor; the caller still has to close it. Whether it is kept shows later; false:
+  /// systemd could not be asked.
   ///
-  /// FDPOLL=0: a connection that is reset while it is kept is not dropped. The next process finds out and says so in the
-  /// log; and one whose ends have both been announced may still hold bytes.
+  /// FDPOLL=0: a connection that is reset while it is kept is not dropped. The next process finds out and logs it; and
+  /// a connection with both ends of stream announced may still contain bytes.
   public static func store(_ descriptor: Descriptor, as name: StaticString) -> Bool {
     var number = descriptor.number
     return sd_pid_notify_with_fds(0, 0, "FDSTORE=1\nFDPOLL=0\nFDNAME=\(name)", &number, 1) > 0
   }
 
-  /// Whatever is kept under the name is closed.
+  /// Closes everything that is kept under the name.
   public static func forget(_ name: StaticString) { notify("FDSTOREREMOVE=1\nFDNAME=\(name)") }
 
-  /// Waits until systemd has taken note of all that it was told before (sd_notify_barrier(3)); false: not in time.
+  /// Waits until systemd has processed all earlier notifications (sd_notify_barrier(3)); false: not in time.
   public static func waitUntilHeard(milliseconds: Int64) -> Bool {
     sd_notify_barrier(0, UInt64(milliseconds) * 1000) > 0
   }
@@ -36,12 +38,12 @@ extension Systemd {
 
 /// Descriptors packed into one.
 public struct DescriptorParcel {
-  /// What is stored. Once that is done it may be closed here.
+  /// The descriptor to store. After that it may be closed here.
   public let parcel: Descriptor
-  /// Hangs up as soon as nobody has the parcel any more.
+  /// Hangs up as soon as no process has the parcel any more.
   public let receipt: Descriptor
 
-  /// `contents`: 1 to 7, which stay open here too. None at all makes a parcel that only shows whether it is kept.
+  /// `contents`: 1 to 7 descriptors, which stay open here too. An empty parcel only shows whether it is kept.
   public static func pack(_ contents: [Descriptor]) -> Result<DescriptorParcel, SystemError> {
     var ends: [Int32] = [-1, -1]
     let made = cl_parcel_create(&ends)
@@ -60,7 +62,7 @@ public struct DescriptorParcel {
   /// Whether the parcel is still there, after `waitUntilHeard`.
   public var isKept: Bool { receipt.isSilent }
 
-  /// Copies of what a parcel holds, which must be `count` descriptors.
+  /// Copies of a parcel's contents, which must be `count` descriptors.
   public static func open(_ parcel: Descriptor, count: Int) -> Result<[Descriptor], SystemError> {
     var numbers = [Int32](repeating: -1, count: count)
     let found = cl_parcel_peek(parcel.number, &numbers, count)
@@ -68,9 +70,9 @@ public struct DescriptorParcel {
   }
 }
 
-/// Bytes in memory that a descriptor stands for.
+/// Bytes in memory with a descriptor.
 public enum MemoryFile {
-  /// `name` is for people who look at a process's descriptors.
+  /// `name` is for a person who looks at a process's descriptors.
   public static func create(named name: StaticString, _ bytes: borrowing ByteBuffer) -> Result<Descriptor, SystemError>
   {
     let number = cl_memory_file(name.description)
@@ -89,7 +91,7 @@ public enum MemoryFile {
     return .success(file)
   }
 
-  /// All of a regular file's bytes; nil where it is none, has more than `limit`, or cannot be read.
+  /// All bytes of a regular file; nil if it is not one, has more than `limit`, or cannot be read.
   public static func read(_ file: Descriptor, limit: Int) -> ByteBuffer? {
     let size = cl_regular_file_size(file.number)
     guard (0...limit).contains(size) else { return nil }
@@ -102,7 +104,7 @@ public enum MemoryFile {
         result = unsafe cl_read_at(file.number, tail.baseAddress, min(tail.count, size - place), place)
         return max(0, result)
       }
-      // Cut short by somebody else.
+      // Another process cut it short.
       guard result > 0 else { return nil }
     }
     return bytes

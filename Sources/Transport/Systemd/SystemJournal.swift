@@ -1,4 +1,4 @@
-// systemd's journal: entries of fields, sent one by one. It may block while the journal is slow: no loop sends.
+// systemd's journal: entries of fields, sent one by one. Sending may block while the journal is slow: no loop sends.
 //
 // Tests: Tests/EndToEndTests/test_service.py.
 
@@ -9,11 +9,11 @@ import Glibc
 public enum SystemJournal {
   private static let socketPath = "/run/systemd/journal/socket"
 
-  /// Whether there is a journal. Sending to none succeeds without a word.
+  /// Whether there is a journal. Without one, sending succeeds silently.
   public static var isPresent: Bool { access(socketPath, W_OK) == 0 }
 
-  /// Whether the journal reads what is written to `descriptor` (JOURNAL_STREAM of systemd.exec(5)): one that was
-  /// redirected since is another file.
+  /// Whether the journal reads what is written to `descriptor` (JOURNAL_STREAM of systemd.exec(5)): a descriptor
+  /// redirected since then is another file.
   public static func reads(_ descriptor: Int32) -> Bool {
     guard let stream = Files.environment("JOURNAL_STREAM") else { return false }
     var status = stat()
@@ -22,15 +22,16 @@ public enum SystemJournal {
   }
 }
 
-/// Sends entries, and keeps the memory that one needs for the next.
+/// Sends entries, and reuses the memory of one for the next.
 public struct JournalSender {
   private let identifier: String
   private var parts: [iovec] = []
 
-  /// `identifier` is what the journal shows as the program.
+  /// `identifier` is the program's name in the journal.
   public init(identifier: String) { self.identifier = "SYSLOG_IDENTIFIER=\(identifier)" }
 
-  /// Sends one entry: its fields, each `NAME=value`, are these ranges of the readable bytes. Answers why it could not.
+  /// Sends one entry: its fields, each `NAME=value`, are these ranges of the readable bytes. Returns an error if that
+  /// failed.
   public mutating func send(_ bytes: borrowing ByteBuffer, fields: [Range<Int>]) -> SystemError? {
     let readable = unsafe bytes.unsafeReadable
     var identifier = self.identifier

@@ -1,17 +1,17 @@
-// What systemd and a service have to say to each other: its state, the watchdog, and sockets that were opened before it.
+// The interface between systemd and a service: the service's state, the watchdog, and sockets that systemd opened.
 //
-// Started by anything else, the calls here do nothing. Tests: Tests/EndToEndTests/test_service.py.
+// Without systemd, the calls here do nothing. Tests: Tests/EndToEndTests/test_service.py.
 
 import CLinux
 import CSystemd
 import Glibc
 
-/// The service manager, where it is systemd (sd_notify(3), sd_watchdog_enabled(3), sd_listen_fds(3)).
+/// The service manager, if it is systemd (sd_notify(3), sd_watchdog_enabled(3), sd_listen_fds(3)).
 public enum Systemd {
-  /// Lines `NAME=value` of the protocol of sd_notify(3). Nothing waits for an answer, and there may be none to hear it.
+  /// Sends lines `NAME=value` of the sd_notify(3) protocol. It waits for no answer, and there may be no receiver.
   public static func notify(_ state: String) { _ = sd_notify(0, state) }
 
-  /// Milliseconds after which systemd ends a service that has not been heard of; nil where it does not watch.
+  /// After how many milliseconds without a sign of life systemd ends the service; nil if it does not watch.
   public static var watchdogMilliseconds: Int64? {
     var microseconds: UInt64 = 0
     guard sd_watchdog_enabled(0, &microseconds) > 0 else { return nil }
@@ -25,8 +25,8 @@ public enum Systemd {
     return Int64(now.tv_sec) * 1_000_000 + Int64(now.tv_nsec) / 1000
   }
 
-  /// The sockets that were passed, with their names. Only the first call gets any; it comes before the first thread, for
-  /// it takes the variables that announce them out of the environment.
+  /// The sockets that were passed, with their names. Only the first call gets any. It has to come before the first
+  /// thread, because it removes the variables that announce them from the environment.
   public static func takeSockets() -> Result<[PassedSocket], SystemError> {
     var names: UnsafeMutablePointer<UnsafeMutablePointer<CChar>?>? = nil
     let count = sd_listen_fds_with_names(1, &names)
@@ -46,7 +46,7 @@ public enum Systemd {
 
 /// A descriptor that was open when the program started.
 public struct PassedSocket: Sendable {
-  /// What it turned out to be.
+  /// What kind it turned out to be.
   public enum Kind: Sendable {
     case internetListener
     case localListener
@@ -54,7 +54,7 @@ public struct PassedSocket: Sendable {
   }
 
   public let descriptor: Descriptor
-  /// FileDescriptorName= of the socket unit, which is the unit's own name where it says nothing.
+  /// FileDescriptorName= of the socket unit; without that, the unit's own name.
   public let name: String
 
   public var kind: Kind {

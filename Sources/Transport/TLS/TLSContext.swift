@@ -1,8 +1,8 @@
-// What TLS connections of one kind have in common (SSL_CTX): versions, ciphers, what is shown to the peer.
+// What TLS connections of one kind have in common (SSL_CTX): versions, ciphers, and the certificate for the peer.
 //
-// OpenSSL judges no certificate here. The chain that a server shows is given to the connection's own judge, before a byte
-// of a request or a client's certificate has left; on a resumed session OpenSSL asks nobody, so that sessions are the
-// caller's to keep apart (`TLSStream.session`).
+// OpenSSL judges no certificate here. The connection's own judge gets the chain that a server shows, before a byte of a
+// request or a client's certificate has left. On a resumed session OpenSSL does not ask, so the caller has to keep
+// sessions apart (`TLSStream.session`).
 
 import COpenSSL
 
@@ -22,11 +22,11 @@ public struct TLSClientSettings: Sendable {
   public var ciphers: String? = nil
   /// Cipher suites of TLS 1.3, between colons; nil: OpenSSL's own.
   public var cipherSuites: String? = nil
-  /// DER, leaf first; empty: none is shown.
+  /// DER, leaf first; empty: no certificate is shown.
   public var certificates: [[UInt8]] = []
   /// PKCS #8 DER of the first certificate's key.
   public var key: [UInt8] = []
-  /// Whether the server is asked for an OCSP answer, and judged once that would be there.
+  /// Whether the server is asked for an OCSP response, and judged once that would have come.
   public var asksForStatus = false
 
   public init() {}
@@ -39,14 +39,15 @@ public struct TLSSetupFault: Error, Sendable, CustomStringConvertible {
   public init(_ description: String) { self.description = description }
 }
 
-/// Contexts are read by all loops and changed by none once they are made.
+/// Contexts are read by all loops, and none changes them once they are made.
 public final class TLSContext: @unchecked Sendable {
-  /// What one read(2) may bring: four records of the largest size with their headers, and the head of a response. Given back
-  /// when it has been read out.
+  /// The most that one read(2) may bring: four records of the largest size with their headers, and the head of a
+  /// response. The buffer is given back once it has been read.
   public static let readAheadBytes = 68 << 10
-  /// Tickets for each client: one, for a resumed connection gets the next; two would cost a twentieth of a handshake.
+  /// Tickets for each client. One is enough, because a resumed connection gets the next; two would cost a twentieth of
+  /// a handshake.
   static let tickets = 1
-  /// What clients may choose, the better first.
+  /// The protocols that clients may choose from, the preferred one first.
   static let servedProtocols: [[UInt8]] = [Array("h2".utf8), Array("http/1.1".utf8), Array("http/1.0".utf8)]
 
   let raw: OpaquePointer
@@ -78,7 +79,8 @@ public final class TLSContext: @unchecked Sendable {
     return .success(context)
   }
 
-  /// For connections of clients; each stream brings its own certificate. Clients resume by tickets, which any loop reads.
+  /// For connections of clients; each stream has its own certificate. Clients resume with tickets that any loop can
+  /// read.
   public static func server() -> Result<TLSContext, TLSSetupFault> {
     ERR_clear_error()
     guard let raw = SSL_CTX_new(TLS_server_method()) else { return .failure(fault("no TLS context")) }
@@ -104,7 +106,7 @@ public final class TLSContext: @unchecked Sendable {
     if let suites = settings.cipherSuites, SSL_CTX_set_ciphersuites(raw, suites) != 1 {
       return Self.fault("cipher suites '\(suites)'")
     }
-    // Without a certificate or without encryption there is nothing to judge, whatever an alias such as ALL takes in.
+    // Without a certificate or encryption there is nothing to judge, whatever an alias such as ALL includes.
     if let ciphers = settings.ciphers, SSL_CTX_set_cipher_list(raw, ciphers + ":!aNULL:!eNULL") != 1 {
       return Self.fault("ciphers '\(ciphers)'")
     }
@@ -148,10 +150,10 @@ private func stream(of ssl: OpaquePointer?) -> TLSStream? {
   return Unmanaged<TLSStream>.fromOpaque(owner).takeUnretainedValue()
 }
 
-/// SSL_CTX_set_cert_verify_callback: 1 where the chain is trusted. Without a judge nothing is.
+/// SSL_CTX_set_cert_verify_callback: 1 if the chain is trusted. Without a judge, none is.
 private func judgeChain(_ store: OpaquePointer?) -> Int32 {
   guard let store, let ssl = cossl_connection_of(store), let stream = stream(of: ssl) else { return 0 }
-  // The OCSP answer comes behind the certificates under TLS 1.2: judged by `judgeStatus` then, in every version.
+  // Under TLS 1.2 the OCSP response comes after the certificates, so in every version `judgeStatus` judges then.
   if stream.asksForStatus { return 1 }
   guard stream.judge(X509_STORE_CTX_get0_untrusted(store), status: nil) else {
     cossl_reject(store)
@@ -160,7 +162,7 @@ private func judgeChain(_ store: OpaquePointer?) -> Int32 {
   return 1
 }
 
-/// SSL_CTX_set_tlsext_status_cb: called before a client's certificate or a request leaves, with an answer or without one.
+/// SSL_CTX_set_tlsext_status_cb: called before a client's certificate or a request leaves, with or without a response.
 private func judgeStatus(_ ssl: OpaquePointer?) -> Int32 {
   guard let ssl, let stream = stream(of: ssl) else { return 0 }
   if SSL_session_reused(ssl) == 1 { return 1 }
@@ -170,7 +172,7 @@ private func judgeStatus(_ ssl: OpaquePointer?) -> Int32 {
   return stream.judge(SSL_get_peer_cert_chain(ssl), status: status) ? 1 : 0
 }
 
-/// SSL_CTX_sess_set_new_cb: 1 where the session is kept.
+/// SSL_CTX_sess_set_new_cb: 1 if the session is kept.
 private func keepSession(_ ssl: OpaquePointer?, _ session: OpaquePointer?) -> Int32 {
   guard let session, let stream = stream(of: ssl) else { return 0 }
   return stream.take(session) ? 1 : 0
@@ -194,6 +196,6 @@ private func selectHTTP(
       at += 1 + length
     }
   }
-  // A client that speaks nothing of what is spoken here is told so (RFC 7301, 3.2).
+  // A client with none of these protocols gets an alert (RFC 7301, 3.2).
   return SSL_TLSEXT_ERR_ALERT_FATAL
 }

@@ -1,8 +1,8 @@
-// The certificates that a server shows, for `sallyport pin`: look up, connect, shake hands, hang up. It waits where the
-// loops never do, each step up to one deadline for all, and is for commands only.
+// Gets the certificates that a server shows, for `sallyport pin`: looks up, connects, shakes hands, hangs up. It blocks
+// where the loops never do, all steps up to one deadline, and is for commands only.
 //
-// It takes whatever version, cipher and key the server has, verifies nothing and sends nothing behind the handshake:
-// what the certificates are worth is decided by whoever asked, on the chain that is answered here. Tests: test_pin.py.
+// It accepts any version, cipher and key of the server, verifies nothing and sends nothing after the handshake. The
+// caller decides what the certificates are worth, from the chain that this returns. Tests: test_pin.py.
 
 import CLinux
 import Bytes
@@ -17,21 +17,20 @@ public struct ServerCertificates: Sendable {
   public let certificates: [[UInt8]]
   /// `TLSv1.3`
   public let version: String
-  /// Why the handshake did not end well though the certificates came, such as a client certificate that the server asks
-  /// for.
+  /// Why the handshake failed although the certificates came, such as a client certificate that the server asks for.
   public let complaint: String?
 }
 
-/// Why there are no certificates to look at.
+/// Why there are no certificates.
 public enum ProbeFailure: Error, Sendable, CustomStringConvertible {
-  /// The name is not found; the resolver's words.
+  /// The name was not found; the resolver's words.
   case lookUp(String)
-  /// No address could be connected to; the last one's error.
+  /// No address could be connected to; the error of the last one.
   case connect(SystemError)
   case timedOut(seconds: Int)
-  /// What came back is no TLS.
+  /// The answer is not TLS.
   case notTLS
-  /// The connection ended within the handshake.
+  /// The connection ended during the handshake.
   case closed
   /// OpenSSL's words.
   case handshake(String)
@@ -49,17 +48,17 @@ public enum ProbeFailure: Error, Sendable, CustomStringConvertible {
 }
 
 public enum TLSProbe {
-  /// For all: looking up is not included, for getaddrinfo(3) has time-outs of its own.
+  /// For all steps. The look-up is not included, because getaddrinfo(3) has its own time-outs.
   public static let standardTimeoutMilliseconds: Int64 = 10_000
-  /// More addresses than one name needs to be tried at.
+  /// More addresses than have to be tried for one name.
   private static let mostAddresses = 16
 
   /// The certificates of the server at `host` (a name, or an address without brackets). `serverName` is the SNI; nil:
-  /// none, as RFC 6066 (3) asks for where the server is an address.
+  /// none, which RFC 6066 (3) requires for addresses.
   public static func certificates(
     host: String, port: UInt16, serverName: String?, timeoutMilliseconds: Int64 = standardTimeoutMilliseconds
   ) -> Result<ServerCertificates, ProbeFailure> {
-    // A server that hangs up while bytes go to it is an error like others, not the end of the program.
+    // A server that hangs up during a write is an error like others, not the end of the program.
     signal(SIGPIPE, SIG_IGN)
     var found = [cl_address](repeating: cl_address(), count: mostAddresses)
     let count = cl_look_up(host, port, &found, Int32(mostAddresses))
@@ -68,7 +67,7 @@ public enum TLSProbe {
     var failure = ProbeFailure.timedOut(seconds: wait.seconds)
     for (index, raw) in found.prefix(Int(count)).enumerated() {
       let address = SocketAddress(raw)
-      // Each of the addresses that are left gets an even share of the time that is left.
+      // Each remaining address gets an even share of the remaining time.
       switch connect(address, wait.share(of: Int(count) - index)) {
       case .failure(let reason): failure = reason
       case .success(let descriptor):
@@ -90,7 +89,7 @@ public enum TLSProbe {
       if outgoing.isConnected { return .success(descriptor) }
       let failure: ProbeFailure
       if wait.until(descriptor, writable: true) {
-        // Asking takes the error off the socket.
+        // Reading the error takes it off the socket.
         let error = descriptor.connectError
         if error == 0 { return .success(descriptor) }
         failure = .connect(SystemError(error))
@@ -103,7 +102,7 @@ public enum TLSProbe {
   }
 }
 
-/// Time that may be spent.
+/// The time that may be spent.
 private struct Wait {
   let seconds: Int
   private let deadline: Int64
@@ -119,7 +118,7 @@ private struct Wait {
 
   func share(of parts: Int) -> Wait { Wait(seconds: seconds, deadline: Clock.monotonic + max(0, left) / Int64(parts)) }
 
-  /// Waits for the descriptor; false where the time is over first.
+  /// Waits for the descriptor; false if the time ends first.
   func until(_ descriptor: Descriptor, writable: Bool) -> Bool {
     while left > 0 {
       var entry = cl_poll_entry(
@@ -130,7 +129,7 @@ private struct Wait {
   }
 }
 
-/// The client's side of one handshake that believes everything.
+/// The client's side of one handshake that trusts everything.
 private final class Handshake {
   private let context: OpaquePointer
   private let ssl: OpaquePointer
@@ -162,7 +161,7 @@ private final class Handshake {
   func run(_ wait: Wait, _ address: SocketAddress) -> Result<ServerCertificates, ProbeFailure> {
     let failure = shakeHands(wait)
     let chain = chain
-    // A goodbye costs nothing and keeps the server's log clean; whether it arrives does not matter.
+    // A close_notify costs nothing and keeps the server's log clean; whether it arrives does not matter.
     if failure == nil { SSL_shutdown(ssl) }
     if chain.isEmpty { return .failure(failure ?? .handshake("the server showed no certificate")) }
     return .success(

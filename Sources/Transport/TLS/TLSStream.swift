@@ -1,16 +1,16 @@
-// One TLS connection over a socket that does not block.
+// One TLS connection over a non-blocking socket.
 //
-// OpenSSL reads and writes the descriptor itself. A read takes records until the buffer is full or the socket is empty;
-// `hasMore` says that OpenSSL holds bytes of which the socket gives no sign any more.
+// OpenSSL reads and writes the descriptor itself. A read takes records until the buffer is full or the socket is empty.
+// `hasMore`: OpenSSL has bytes that the socket no longer signals.
 
 import Bytes
 import COpenSSL
 import Glibc
 
-/// A session that may be resumed, with the moment at which its chain was judged.
+/// A session that may be resumed, and the time when its chain was judged.
 public final class TLSSession: @unchecked Sendable {
   let raw: OpaquePointer
-  /// When the chain behind it was verified, in the clock of whoever made the stream.
+  /// When its chain was verified, by the clock of the stream's creator.
   public let verifiedAt: Int64
 
   init(adopting raw: OpaquePointer, verifiedAt: Int64) {
@@ -20,18 +20,18 @@ public final class TLSSession: @unchecked Sendable {
 
   deinit { SSL_SESSION_free(raw) }
 
-  /// A ticket of TLS 1.3 is for one use (RFC 8446, C.4).
+  /// A TLS 1.3 ticket is for one use (RFC 8446, C.4).
   public var isForOneUse: Bool { SSL_SESSION_get_protocol_version(raw) >= TLSProtocolVersion.tls13.rawValue }
 }
 
 /// Why a handshake failed.
 public struct TLSFailure: Error, Equatable, Sendable {
   public enum Kind: Equatable, Sendable {
-    /// The judge refused the chain: it knows why.
+    /// The judge refused the chain and knows why.
     case refusedByJudge
     /// The peer sent an alert: its number (RFC 8446, 6).
     case alert(Int)
-    /// What the peer sent is no TLS, or none that is allowed here.
+    /// The peer sent something that is not TLS, or not allowed here.
     case protocolError
     /// The connection ended.
     case closed
@@ -50,38 +50,38 @@ public final class TLSStream {
     case failed(TLSFailure)
   }
 
-  /// Largest content of a record in bytes (RFC 8446, 5.1): what is written together leaves as one record up to here.
+  /// Largest content of a record in bytes (RFC 8446, 5.1): bytes written together leave as one record up to this size.
   static let recordBytes = 16 << 10
 
-  /// Judges the chain that a server showed: X509 objects, leaf first, on loan, and a stapled OCSP answer. Called at most once,
-  /// within `handshake`; not at all where a session is resumed.
+  /// Judges the chain that a server showed: borrowed X509 objects, leaf first, and a stapled OCSP response. Called at
+  /// most once, during `handshake`; not at all if a session is resumed.
   public typealias Judge = ([OpaquePointer], [UInt8]?) -> Bool
 
   private let ssl: OpaquePointer
-  /// What carries it, where that is no bare socket: the connection to a parent proxy.
+  /// The TLS connection that carries it, if it is not over a bare socket: the connection to a parent proxy.
   public let carrier: TLSStream?
   let asksForStatus: Bool
   private var judging: Judge?
   private var wasRefused = false
-  /// A judge has been asked and has said yes; servers' streams have none.
+  /// A judge was asked and accepted the chain; server streams have none.
   private var wasTrusted = false
   private let isClient: Bool
-  /// Sessions that the server offered since they were last asked for, the newest last.
+  /// Sessions that the server has offered since the last `takeSessions`, the newest last.
   private var offered: [TLSSession] = []
   private var offeredCount = 0
-  /// When the chain was judged, in the clock of whoever made the stream; on a resumed session, the one before.
+  /// When the chain was judged, by the clock of the stream's creator; for a resumed session, the original time.
   public private(set) var verifiedAt: Int64
-  /// Bytes may be there although the descriptor is not readable.
+  /// Bytes may be available although the descriptor is not readable.
   public private(set) var hasMore = false
   private var readsAhead = true
   private var isOver = false
-  /// The alert by which the peer ended the connection after the handshake, in OpenSSL's words.
+  /// The alert that the peer ended the connection with after the handshake, in OpenSSL's words.
   public private(set) var alert: String? = nil
 
-  /// Sessions of which more than one may be of use at a time: browsers open no more connections at once than these.
+  /// How many sessions may be of use at a time: browsers open no more connections at once.
   static let mostOffered = 4
-  /// Sessions that a server may offer on one connection: OpenSSL and others send two, and again at each new key. A server
-  /// that goes on beyond that wants memory or time, and its connection is ended.
+  /// The most sessions that a server may offer on one connection. OpenSSL and others send two, and two more with each
+  /// new key. A server that goes on beyond that is after memory or time, and its connection is ended.
   static let mostOfferedEver = 256
 
   private init(
@@ -97,8 +97,8 @@ public final class TLSStream {
 
   deinit { SSL_free(ssl) }
 
-  /// The client's side of a connection over `bytes`, which may be under TLS themselves. `serverName`: SNI; nil where the
-  /// server is an address. `protocols`: what is offered (ALPN), the better first. nil where memory is short.
+  /// The client's side of a connection over `bytes`, which may themselves be under TLS. `serverName`: SNI; nil if the
+  /// server is an address. `protocols`: the offer (ALPN), the preferred one first. nil if memory is short.
   public static func client(
     _ context: TLSContext, over bytes: ByteStream, serverName: String?, protocols: [HTTPProtocol] = [.http11],
     resuming session: TLSSession?, now: Int64, judge: @escaping Judge
@@ -116,7 +116,7 @@ public final class TLSStream {
     if let serverName, !cossl_set_server_name(ssl, serverName) { return nil }
     if context.asksForStatus { cossl_ask_for_status(ssl) }
     if let session {
-      // OpenSSL takes a reference of its own; until then nobody else may hold the session.
+      // OpenSSL takes its own reference; until then, this may be the only one.
       withExtendedLifetime(session) {
         if SSL_set_session(ssl, session.raw) == 1 { stream.verifiedAt = session.verifiedAt }
       }
@@ -126,8 +126,8 @@ public final class TLSStream {
     return stream
   }
 
-  /// The server's side, with the certificate (X509) and its key (EVP_PKEY), of which references are taken. `prefix`: what
-  /// has been read of the client already.
+  /// The server's side, with the certificate (X509) and its key (EVP_PKEY); it takes references to both. `prefix`:
+  /// bytes of the client that have already been read.
   public static func server(
     _ context: TLSContext, _ descriptor: Descriptor, prefix: Span<UInt8>, certificate: OpaquePointer,
     intermediate: OpaquePointer? = nil, key: OpaquePointer, now: Int64
@@ -155,11 +155,11 @@ public final class TLSStream {
     let result = SSL_do_handshake(ssl)
     if result == 1 {
       judging = nil
-      // Under a cipher without authentication there is no chain, and OpenSSL asks nobody.
+      // Under a cipher without authentication there is no chain, and OpenSSL does not ask the judge.
       if isClient, !wasTrusted, !isResumed {
         return failed(.refusedByJudge, "the server showed no certificate")
       }
-      // The record behind the handshake may have come along with it.
+      // The record after the handshake may have come along with it.
       hasMore = hasPending
       return .done
     }
@@ -181,7 +181,7 @@ public final class TLSStream {
     }
   }
 
-  /// Bytes have been read of the socket and not been taken, here or further down.
+  /// Bytes have been read from the socket and not yet taken, here or in the carrier.
   private var hasPending: Bool { SSL_has_pending(ssl) == 1 || carrier?.hasPending ?? false }
 
   private func failed(_ kind: TLSFailure.Kind, _ text: String) -> HandshakeProgress {
@@ -190,7 +190,7 @@ public final class TLSStream {
     return .failed(TLSFailure(kind: kind, text: text))
   }
 
-  /// Called by OpenSSL within `handshake`.
+  /// OpenSSL calls this during `handshake`.
   func judge(_ chain: OpaquePointer?, status: [UInt8]?) -> Bool {
     var certificates: [OpaquePointer] = []
     if let chain {
@@ -202,9 +202,9 @@ public final class TLSStream {
     return isTrusted
   }
 
-  /// Whether the handshake resumed a session, so that nobody judged a chain.
+  /// Whether the handshake resumed a session, so no chain was judged.
   public var isResumed: Bool { SSL_session_reused(ssl) == 1 }
-  /// What both agreed on (ALPN); nil where nothing was.
+  /// What both sides agreed on (ALPN); nil if nothing.
   public var negotiatedProtocol: HTTPProtocol? {
     var name: UnsafePointer<UInt8>? = nil
     var count: UInt32 = 0
@@ -222,7 +222,7 @@ public final class TLSStream {
   func take(_ session: OpaquePointer) -> Bool {
     offeredCount += 1
     if offeredCount > Self.mostOfferedEver {
-      // The only way to stop OpenSSL within a read.
+      // The only way to stop OpenSSL during a read.
       isOver = true
       SSL_set_shutdown(ssl, SSL_RECEIVED_SHUTDOWN)
       return false
@@ -233,7 +233,7 @@ public final class TLSStream {
     return true
   }
 
-  /// Sessions that the server has offered since the last call: those of TLS 1.3 come behind the handshake.
+  /// Sessions that the server has offered since the last call: those of TLS 1.3 come after the handshake.
   public func takeSessions() -> [TLSSession] {
     if offered.isEmpty { return [] }
     defer { offered = [] }
@@ -242,18 +242,18 @@ public final class TLSStream {
 
   // MARK: Bytes
 
-  /// Whether a read may bring more records than are asked for, up to `TLSContext.readAheadBytes`: fewer reads, and what nobody
-  /// takes for now is kept.
+  /// Whether a read may bring more records than asked for, up to `TLSContext.readAheadBytes`. This means fewer reads,
+  /// but bytes that are not taken yet stay in memory.
   public func readAhead(_ isWanted: Bool) {
     carrier?.readAhead(isWanted)
     if readsAhead == isWanted { return }
     readsAhead = isWanted
     SSL_set_read_ahead(ssl, isWanted ? 1 : 0)
-    // Without it the buffer, which is given back whenever it has been read out, need hold one record.
+    // Without reading ahead, the buffer, which is given back once it has been read, needs room for only one record.
     SSL_set_default_read_buffer_len(ssl, isWanted ? TLSContext.readAheadBytes : 0)
   }
 
-  /// Reads into the tail of `buffer`, which must have room.
+  /// Reads into the free tail of `buffer`, which must have room.
   public func read(into buffer: inout ByteBuffer) -> Transfer {
     var total = 0
     var end: Transfer? = nil
@@ -281,14 +281,14 @@ public final class TLSStream {
         break
       }
       total += count
-      // What the socket has besides, the poller tells. One look more would cost a call, and a buffer, a response.
+      // The poller reports what else the socket has. Another look would cost a call and a buffer for each response.
       if SSL_has_pending(ssl) == 0 {
         hasMore = carrier?.hasPending ?? false
         break
       }
     }
     if total > 0 {
-      // What ended the reading shows again at the next one.
+      // The error or end that stopped the read shows again at the next one.
       if let end, end != .wouldBlock { hasMore = true }
       return .moved(total)
     }
@@ -298,12 +298,12 @@ public final class TLSStream {
   private func endOfRead() -> Transfer {
     switch SSL_get_error(ssl, 0) {
     case SSL_ERROR_WANT_READ, SSL_ERROR_WANT_WRITE:
-      // The look that found nothing took a buffer of the largest size, which an idle connection would keep.
+      // The look that found nothing took a buffer of the largest size, and an idle connection would keep it.
       SSL_free_buffers(ssl)
       return .wouldBlock
     case SSL_ERROR_ZERO_RETURN: return isOver ? .failed(EPROTO) : .ended
     default:
-      // Without close_notify nobody can say whether the peer had more to say (RFC 8446, 6.1).
+      // Without close_notify it is unclear whether the peer had more to send (RFC 8446, 6.1).
       isOver = true
       if let error = TLSErrors.take(), error.alert != nil { alert = error.text }
       return .failed(EPROTO)
@@ -314,7 +314,7 @@ public final class TLSStream {
     unsafe write(buffer.unsafeReadable)
   }
 
-  /// Writes `first` and `second` behind it: as one record where they fit into one.
+  /// Writes `first` and then `second`: as one record if they fit.
   public func write(_ first: borrowing ByteBuffer, then second: Span<UInt8>) -> Transfer {
     let head = unsafe first.unsafeReadable
     return unsafe second.withUnsafeBytes { tail in
@@ -334,7 +334,8 @@ public final class TLSStream {
     }
   }
 
-  /// Writes record after record until the socket takes no more. What was tried and not taken must be tried again first.
+  /// Writes record after record until the socket accepts no more. What was tried and not accepted must be tried again
+  /// first.
   private func write(_ bytes: UnsafeRawBufferPointer) -> Transfer {
     var sent = 0
     while sent < bytes.count {
@@ -356,7 +357,7 @@ public final class TLSStream {
     return .moved(sent)
   }
 
-  /// Whether a connection that should be silent still is: what comes may be tickets, but no content and no end.
+  /// Whether a connection that should be silent still is: tickets may come, but no content and no end.
   public var isSilent: Bool {
     var byte: UInt8 = 0
     var count = 0
@@ -367,13 +368,13 @@ public final class TLSStream {
     return error == SSL_ERROR_WANT_READ
   }
 
-  /// Gives back the buffers of records, some ten kilobytes, if nothing is in them; the next read or write takes new ones.
+  /// Gives back the record buffers, some ten kilobytes, if they are empty; the next read or write takes new ones.
   public func rest() {
     SSL_free_buffers(ssl)
     carrier?.rest()
   }
 
-  /// Says that nothing more will be sent (close_notify).
+  /// Announces that nothing more will be sent (close_notify).
   public func shutdownWrite() {
     if !isOver, SSL_in_init(ssl) == 0 {
       ERR_clear_error()
@@ -384,7 +385,7 @@ public final class TLSStream {
   }
 }
 
-/// The queue in which OpenSSL leaves what went wrong, one for each thread.
+/// OpenSSL's error queue, one for each thread.
 enum TLSErrors {
   struct Entry {
     let text: String
@@ -392,7 +393,7 @@ enum TLSErrors {
     let isTruncation: Bool
   }
 
-  /// The first of them; the queue is empty afterwards.
+  /// The first error; the queue is empty afterwards.
   static func take() -> Entry? {
     let code = ERR_get_error()
     defer { ERR_clear_error() }

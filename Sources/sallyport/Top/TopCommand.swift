@@ -1,5 +1,5 @@
-// sallyport top: the terminal and the daemon's socket at once. One thread waits for a key, an answer or the next time to ask;
-// what is shown, and what a key does, Console decides. Tests: test_top.py.
+// sallyport top: handles the terminal and the daemon's socket at once. One thread waits for a key, an answer or the
+// next time to ask. Console decides what is shown and what a key does. Tests: test_top.py.
 
 import CNcurses
 import Console
@@ -35,7 +35,7 @@ nonisolated func topCommand(_ arguments: Arguments) throws -> Int32 {
 
 enum TopInterval {
   static let usual: Int64 = 1000
-  /// Below, a view costs the daemon more than it shows; above, it shows the past.
+  /// Below this range, a view costs the daemon more than it is worth; above it, the view shows the past.
   static let bounds: ClosedRange<Int64> = 200...60_000
 
   nonisolated static func read(_ text: String?) throws -> Int64 {
@@ -48,7 +48,7 @@ enum TopInterval {
 }
 
 struct TopSession {
-  /// Wake-ups for which no key came, after which the terminal is gone.
+  /// Wake-ups without a key, after which the terminal is considered gone.
   private static let mostVainWakes = 100
 
   private var link: TopLink
@@ -91,7 +91,7 @@ struct TopSession {
     return model.isPaused ? Clock.monotonic + interval : nextRound
   }
 
-  /// Begins the next round where it is time, and sends what waits.
+  /// Begins the next round if it is time, and sends what is waiting.
   private mutating func ask() {
     let now = Clock.monotonic
     if link.isIdle, !model.isPaused, now >= nextRound {
@@ -117,7 +117,7 @@ struct TopSession {
       case .poll(let resource):
         let moment = TopMoment(monotonic: Clock.monotonic, wall: Clock.wall)
         model.take(resource, status: answer.status, content: answer.content, at: moment)
-        // A daemon that is slow is not asked faster than it answers.
+        // A slow daemon is not asked faster than it answers.
         if link.isIdle { nextRound = max(nextRound, Clock.monotonic + interval / 2) }
       case .person(let request):
         model.take(request, status: answer.status, content: answer.content)

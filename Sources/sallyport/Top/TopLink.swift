@@ -1,12 +1,12 @@
-// The connection of `sallyport top` to the daemon: one, kept, with one request under way at a time, opened again when it is
-// gone. Nothing here waits but `waits`. Tests: test_top.py.
+// The connection of `sallyport top` to the daemon. There is one, kept open, with one request at a time, and it is
+// opened again if it was lost. Only `waits` waits. Tests: test_top.py.
 
 import Bytes
 import Console
 import Transport
 
 struct TopLink {
-  /// What is asked: for the view, or by who sits at the keyboard.
+  /// What is asked: for the view, or by the person at the keyboard.
   enum Question: Equatable {
     case poll(TopResource)
     case person(TopRequest)
@@ -20,11 +20,11 @@ struct TopLink {
   private struct Sent {
     let question: Question
     let deadline: Int64
-    /// The connection has carried an answer before: the daemon may have closed it while nothing was asked.
+    /// The connection has carried an answer before, so the daemon may have closed it while it was idle.
     let isOnKept: Bool
   }
 
-  /// What a person may ask before the first is answered: keys that repeat.
+  /// How many requests a person may make before the first is answered: keys repeat.
   private static let mostWaiting = 16
 
   private let socket: String
@@ -39,7 +39,7 @@ struct TopLink {
   var isIdle: Bool { sent == nil && waiting.isEmpty }
   var deadline: Int64? { sent?.deadline }
 
-  /// Opens the connection; what was in the way.
+  /// Opens the connection. Returns the error, if any.
   mutating func open() -> SystemError? {
     switch LocalConnection.open(socket) {
     case .failure(let error): return error
@@ -73,10 +73,10 @@ struct TopLink {
     }
   }
 
-  /// The view has changed: what was to be asked for the last one need not be.
+  /// The view has changed: what was still to be asked for the previous one is not needed.
   mutating func forgetPolls() { waiting.removeAll { if case .poll = $0 { true } else { false } } }
 
-  /// Sends the next question if none is under way; why that was not possible.
+  /// Sends the next question if none is under way. Returns why that was not possible.
   mutating func sendNext() -> String? {
     guard sent == nil, let question = waiting.first else { return nil }
     waiting.removeFirst()
@@ -97,8 +97,8 @@ struct TopLink {
     return retried() ? nil : "the daemon closed the connection"
   }
 
-  /// Asks once more, over a new connection, what went to one that the daemon had closed by then. What changes something is
-  /// not asked twice.
+  /// If the daemon had already closed the connection, asks again over a new one. Requests that change something are not
+  /// repeated.
   private mutating func retried() -> Bool {
     guard let lost = sent, lost.isOnKept else { return false }
     if case .person(let request) = lost.question, request.method != "GET" { return false }
@@ -114,7 +114,7 @@ struct TopLink {
       ?? (false, Poll.readable(input, milliseconds: milliseconds))
   }
 
-  /// Takes what has come.
+  /// Processes what has arrived.
   mutating func receive() -> [Happening] {
     guard let connection else { return [] }
     var buffer = ByteBuffer()

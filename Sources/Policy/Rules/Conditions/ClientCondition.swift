@@ -26,7 +26,7 @@ struct ClientCondition: RuleCondition {
     return holds(for: address)
   }
 
-  /// A client of IPv4 may come by a socket of IPv6 (RFC 4291, 2.5.5.2).
+  /// An IPv4 client may arrive on an IPv6 socket (RFC 4291, 2.5.5.2).
   private func holds(for address: IPAddress) -> Bool {
     let mapped = address.mappedIPv4
     return blocks.contains { block in block.contains(address) || mapped.map(block.contains) ?? false }
@@ -39,7 +39,7 @@ struct ClientCondition: RuleCondition {
     }
   }
 
-  /// Blocks either lie within one another or have nothing in common.
+  /// Two blocks are either nested or disjoint.
   func isApart(from other: Rule.Conditions) -> Bool {
     guard let other = other[Self.self] else { return false }
     return !blocks.contains { one in

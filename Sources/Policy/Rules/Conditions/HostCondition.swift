@@ -1,4 +1,4 @@
-// `hosts`: names, and patterns of names and addresses. Requests find the rules of their host by `RuleIndex`.
+// `hosts`: names, and patterns of names and addresses. `RuleIndex` finds the rules of a request's host.
 
 import Bytes
 
@@ -22,7 +22,7 @@ struct HostCondition: RuleCondition {
     }
     reading.warnOfRepetition(hosts) { $0.description.quoted }
     if hosts.count > 1, let all = hosts.first(where: { $0.value == .any }) {
-      reading.warning(all.setting, "'*' matches any host, so that the other patterns do nothing")
+      reading.warning(all.setting, "'*' matches any host, so the other patterns have no effect")
     }
     return HostCondition(hosts: hosts.map(\.value))
   }
@@ -39,7 +39,7 @@ struct HostCondition: RuleCondition {
   var expected: String { Rule.list(hosts.map(\.description)) }
   static func seen(_ request: SeenRequest) -> String { request.host.bytes.span.string }
 
-  /// Hosts are what the requests are made for (`WitnessHosts`).
+  /// Comparison requests are generated per host already (`WitnessHosts`).
   func addWitnesses(to dimensions: inout WitnessDimensions) {}
 }
 

@@ -1,4 +1,4 @@
-// `when`: by what link the default route of the machine leaves just now.
+// `when`: the kind of link that carries the machine's default route at the moment.
 
 import Reachability
 
@@ -45,7 +45,7 @@ extension Rule.Conditions {
 }
 
 extension ConfigurationReading {
-  /// The kinds of link that a condition names. `possible`: those that it can meet.
+  /// The kinds of link that a condition names. `possible`: those that can occur.
   func links(
     _ setting: Setting, of possible: [ReachabilityStatus] = ReachabilityStatus.allCases
   ) -> [ReachabilityStatus] {
@@ -54,7 +54,7 @@ extension ConfigurationReading {
     }
     warnOfRepetition(links) { $0.rawValue.quoted }
     let values = links.map(\.value)
-    if possible.allSatisfy(values.contains) { warning(setting, "every kind is listed, so that it always holds") }
+    if possible.allSatisfy(values.contains) { warning(setting, "every kind is listed, so this always holds") }
     return values
   }
 }

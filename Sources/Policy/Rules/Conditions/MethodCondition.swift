@@ -1,4 +1,4 @@
-// `methods`: to the letter (RFC 9110, 9.1).
+// `methods`: compared exactly, in upper and lower case (RFC 9110, 9.1).
 
 import Bytes
 
@@ -7,7 +7,7 @@ struct MethodCondition: RuleCondition {
   static let subject = ConditionSubject.request
 
   let methods: [String]
-  /// The same as bytes, so that matching compares and does not convert.
+  /// The methods as bytes, so matching needs no conversion.
   private let bytes: [[UInt8]]
 
   init(_ methods: [String]) {
@@ -46,7 +46,7 @@ extension Rule.Conditions {
 }
 
 extension ConfigurationReading {
-  /// The methods of a list. `warnOfConnect` is called for CONNECT, which is no method of a request.
+  /// The methods in a list. `warnOfConnect` is called for CONNECT, which is not the method of a request.
   func methods(_ elements: [Setting], warnOfConnect: (Setting) -> Void) -> [String] {
     let methods = elements.compactMap { element -> (value: String, setting: Setting)? in
       guard let method = string(element) else { return nil }

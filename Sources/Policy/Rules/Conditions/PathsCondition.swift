@@ -1,4 +1,4 @@
-// `paths`: patterns of the path, without the query. How they are compared stands in PathPattern.swift and PathReadings.swift.
+// `paths`: patterns of the path, without the query. PathPattern.swift and PathReadings.swift describe the comparison.
 
 import Bytes
 
@@ -7,7 +7,7 @@ struct PathsCondition: RuleCondition {
   static let subject = ConditionSubject.request
 
   let patterns: [PathPattern]
-  /// As a rule that refuses asks, and as any other does.
+  /// As a rule that refuses evaluates them, and as any other rule does.
   private let strict: PathCondition
   private let lenient: PathCondition
 
@@ -59,8 +59,9 @@ struct PathsCondition: RuleCondition {
     (context.isStrict ? strict : lenient).holds(facts.path, context.paths)
   }
 
-  /// A pattern that matches another's text, its `*` taken for an octet of no pattern, matches whatever that one does. A rule
-  /// that denies matches where any reading of a path does; one that allows, which needs all of them, does not cover it.
+  /// A pattern covers another if it matches the other's text, with each `*` replaced by an octet that no pattern
+  /// contains. A rule that denies matches if any reading of the path does. A rule that allows needs all readings, so it
+  /// does not cover one that denies.
   func covers(_ narrow: ComparedConditions, in wide: ComparedConditions) -> Bool {
     let others = narrow.conditions.paths
     if others.isEmpty || narrow.isStrict && !wide.isStrict { return false }
@@ -74,13 +75,13 @@ struct PathsCondition: RuleCondition {
   }
 
   var expected: String { Rule.list(patterns.map(\.description)) }
-  /// `Rule.seen` says which reading it was.
+  /// `Rule.seen` names the reading.
   static func seen(_ request: SeenRequest) -> String { request.path }
   func addWitnesses(to dimensions: inout WitnessDimensions) { dimensions.add(paths: patterns) }
 }
 
 extension Rule.Conditions {
-  /// Empty: any path. `PathCondition` says how they are compared.
+  /// Empty: any path. `PathCondition` describes the comparison.
   public var paths: [PathPattern] {
     get { self[PathsCondition.self]?.patterns ?? [] }
     set { self[PathsCondition.self] = newValue.isEmpty ? nil : PathsCondition(newValue) }

@@ -1,4 +1,4 @@
-// `ports`: those of the destination.
+// `ports`: ports of the destination.
 
 struct PortCondition: RuleCondition {
   static let setting = KnownSetting("ports", .list(.integer(1...65535)), "Ports of the destination.")

@@ -1,8 +1,9 @@
-// `programs`: the executable of the client, as the kernel has it and not as the program says.
+// `programs`: the client's executable, as the kernel reports it and not as the program claims.
 //
-// It says which program asks, not what that program was made to do: whoever may run `git` may have it fetch what he likes, and
-// may preload a library into it. So it narrows a rule that names users or units, and is no wall by itself. What the kernel
-// hides, and a file that is not the one that stands at its path, is in doubt (`ProgramFinder`).
+// The condition identifies the program, not what the program was made to do: any user who may run `git` can make it
+// fetch anything, and can preload a library into it. So the condition narrows a rule that names users or units; alone
+// it protects nothing. A program is in doubt if the kernel hides it, or if its file is not the one at its path
+// (`ProgramFinder`).
 
 import Bytes
 
@@ -51,13 +52,13 @@ struct ProgramCondition: RuleCondition {
   }
 
   func holds(_ facts: borrowing RequestFacts, _ context: borrowing ConditionContext) -> Bool {
-    // One from elsewhere runs no program of this machine.
+    // A client on another machine runs no program of this one.
     if facts.sender.client == nil { return false }
     guard let program = facts.sender.certainProgram else { return context.isStrict }
     return patterns.contains { Wildcards.match($0.utf8, program.utf8) }
   }
 
-  /// A pattern that matches another's text, `*` taken as a letter, matches whatever that one does.
+  /// A pattern covers another if it matches the other's text, with `*` taken as a literal character.
   func covers(_ narrow: ComparedConditions, in wide: ComparedConditions) -> Bool {
     guard let other = narrow.conditions[Self.self] else { return false }
     return other.patterns.allSatisfy { narrow in patterns.contains { Wildcards.match($0.utf8, narrow.utf8) } }
@@ -80,8 +81,8 @@ struct ProgramCondition: RuleCondition {
 }
 
 extension Sender {
-  /// What `ProgramFinder` puts behind a path that says nothing for certain: the file is gone, or another than the one that
-  /// stands there.
+  /// Suffixes that `ProgramFinder` adds to a path that is uncertain: the file was deleted, or another file is at that
+  /// path now.
   public static let marksOfDoubt = [" (deleted)", " (another file)"]
 
   /// nil: in doubt.
@@ -90,9 +91,9 @@ extension Sender {
   }
 }
 
-/// Patterns with `*`, which is any run of bytes.
+/// Patterns with `*`, which stands for any run of bytes.
 enum Wildcards {
-  /// Greedy with one point of return: linear for one `*`, at most pattern × text for many.
+  /// Greedy, with one point to backtrack to: linear for one `*`, at most pattern × text for many.
   static func match(_ pattern: String.UTF8View, _ text: String.UTF8View) -> Bool {
     var at = pattern.startIndex
     var index = text.startIndex

@@ -1,4 +1,4 @@
-// `proxy_users`: who the client says it is, by a name and a password of `credentials` in [proxy].
+// `proxy_users`: the user that the client authenticates as, with a name and password of `credentials` in [proxy].
 
 import Bytes
 
@@ -13,7 +13,7 @@ struct ProxyUserCondition: RuleCondition {
     let names = reading.elements(setting, of: "names of 'credentials'").compactMap {
       element -> (value: String, setting: Setting)? in
       guard let name = reading.string(element) else { return nil }
-      // What a pair of Basic credentials cannot hold (RFC 7617, 2).
+      // A name that Basic credentials cannot carry (RFC 7617, 2).
       if name.isEmpty || name.utf8.contains(0x3a) || name.unicodeScalars.contains(where: \.isUnprintable) {
         reading.error(element, "expected a name without ':' and control characters, found \(name.quoted)")
         return nil
@@ -24,7 +24,7 @@ struct ProxyUserCondition: RuleCondition {
     return ProxyUserCondition(names: names.map(\.value))
   }
 
-  /// A client that names nobody is none of them. That one with a wrong password is refused before rules are asked.
+  /// A client that names no user matches none. A client with a wrong password is refused before any rule is tried.
   func holds(_ facts: borrowing RequestFacts, _ context: borrowing ConditionContext) -> Bool {
     guard let name = facts.sender.proxyUser else { return false }
     return names.contains(name)
@@ -40,7 +40,9 @@ struct ProxyUserCondition: RuleCondition {
   }
 
   var expected: String { Rule.list(names) }
-  static func seen(_ request: SeenRequest) -> String { request.asker.sender.proxyUser ?? "a client that names nobody" }
+  static func seen(_ request: SeenRequest) -> String {
+    request.asker.sender.proxyUser ?? "a client without a proxy user"
+  }
 
   static let option: SenderOption? = .proxyUser
   static func isSaid(by asker: Asker) -> Bool { asker.sender.proxyUser != nil }
@@ -54,7 +56,7 @@ extension Rule.Conditions {
 }
 
 extension ConfigurationReading {
-  /// Of names that nobody can have.
+  /// Warns of names that no client can have.
   func warnOfIdleProxyUsers(_ rule: RuleDraft) {
     guard let setting = rule.settings[ProxyUserCondition.key], case .array(let values) = setting.value.content else {
       return
@@ -63,7 +65,7 @@ extension ConfigurationReading {
     let known = configuration.proxy.credentials.map(\.user)
     if known.isEmpty {
       return warning(
-        setting, "nobody is meant by it, for [proxy] has no 'credentials' by which a client says who it is")
+        setting, "this matches no client: [proxy] has no 'credentials'")
     }
     for (name, value) in zip(rule.conditions.proxyUsers, values) where !known.contains(name) {
       warning(setting.element(value), "there is no \(name.quoted) among the 'credentials' of [proxy]")

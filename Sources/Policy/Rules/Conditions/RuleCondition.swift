@@ -1,5 +1,5 @@
-// What a rule asks of a request before it decides it. Each condition is a value, in a file of its own: how it is read, when it
-// holds, which other it covers, and how it is told. A new one is such a file, and its line in `Rule.Conditions.kinds`.
+// The conditions of a rule. Each kind is a value in its own file, which defines how it is read, when it holds, which
+// others it covers, and how it is described. To add one, write such a file and list it in `Rule.Conditions.kinds`.
 //
 // Tests: ClientConditionTests, RuleReadingTests, PolicyTests, ShadowedRulesTests.
 
@@ -8,15 +8,15 @@ import Reachability
 
 /// What a condition is about.
 enum ConditionSubject: Sendable {
-  /// Where the request goes. Known of tunnels too.
+  /// Where the request goes. Also known for tunnels.
   case destination
-  /// Who asks, and by what link the machine leaves. Known of tunnels too.
+  /// Who sends it, and the link that carries the default route. Also known for tunnels.
   case sender
-  /// What is asked for. Nothing of it is known where a tunnel is asked for.
+  /// What the request asks for. Unknown when a tunnel is requested.
   case request
 }
 
-/// What has to be looked up of the client for a condition.
+/// What must be looked up about the client for a condition.
 struct SenderFacts: OptionSet, Sendable {
   let rawValue: UInt8
 
@@ -24,16 +24,16 @@ struct SenderFacts: OptionSet, Sendable {
   static let program = SenderFacts(rawValue: 2)
 }
 
-/// What conditions go by beside the facts of the request: set once for a request, and for each rule.
+/// The context of a condition beside the facts of the request: set once per request, and for each rule.
 struct ConditionContext {
-  /// nil: the index of rules has looked at it.
+  /// nil: the rule index has already checked it.
   let host: CanonicalHost?
   /// The readings of the path.
   let paths: PathReadings
-  /// The rule refuses what it matches, or has it wait. So it matches whatever may be meant by it, and any other rule only what
-  /// is: nobody must gain by what cannot be known.
+  /// The rule refuses what it matches, or makes it wait. In doubt, such a rule matches and any other rule does not:
+  /// uncertainty must not help a client.
   var isStrict = false
-  /// The rule names users too.
+  /// The rule also names users.
   var namesUsers = false
 
   init(host: CanonicalHost?, paths: PathReadings) {
@@ -42,42 +42,42 @@ struct ConditionContext {
   }
 }
 
-/// The conditions of a rule and what it does, where rules are compared.
+/// The conditions and the action of a rule, for comparing rules.
 struct ComparedConditions {
   let conditions: Rule.Conditions
-  /// As `ConditionContext.isStrict` is for a request.
+  /// Like `ConditionContext.isStrict`, for a rule.
   let isStrict: Bool
 }
 
 protocol RuleCondition: Sendable {
-  /// The key, what it takes, and a sentence.
+  /// The key, the type of its value, and a sentence about it.
   static var setting: KnownSetting { get }
   static var subject: ConditionSubject { get }
   static var asksFor: SenderFacts { get }
 
-  /// What the file says; nil: nothing of it can be understood, and an error has been reported.
+  /// Reads the setting; nil: nothing in it is usable, and an error has been reported.
   static func read(_ setting: Setting, by reading: ConfigurationReading) -> Self?
 
   func holds(_ facts: borrowing RequestFacts, _ context: borrowing ConditionContext) -> Bool
 
-  /// Whether it holds for every request for which all conditions of `narrow` do. `wide`: the rule that it stands in.
+  /// Whether it holds for every request that meets all conditions of `narrow`. `wide`: the rule that it belongs to.
   func covers(_ narrow: ComparedConditions, in wide: ComparedConditions) -> Bool
-  /// Whether it holds for no request for which all of `other` do. false where nobody can say.
+  /// Whether it holds for no request that meets all of `other`. false if that is unknown.
   func isApart(from other: Rule.Conditions) -> Bool
 
-  /// What it asks for, in words.
+  /// What it requires, in words.
   var expected: String { get }
-  /// The same of a request, in words.
+  /// The corresponding fact of a request, in words.
   static func seen(_ request: SeenRequest) -> String
 
-  /// The option of `explain` by which it is told what this asks for; nil: the URL says it.
+  /// The `explain` option that supplies the fact; nil: the URL contains it.
   static var option: SenderOption? { get }
-  /// Whether `asker` says it.
+  /// Whether `asker` supplies the fact.
   static func isSaid(by asker: Asker) -> Bool
-  /// Makes `asker` one for whom it holds.
+  /// Changes `asker` so that the condition holds.
   func fit(_ asker: inout Asker)
 
-  /// Adds what it can tell apart to the requests by which policies are compared.
+  /// Adds values that this condition distinguishes to the requests that compare policies.
   func addWitnesses(to dimensions: inout WitnessDimensions)
 }
 
@@ -90,7 +90,7 @@ extension RuleCondition {
   func fit(_ asker: inout Asker) {}
 }
 
-/// What `explain` has to be told about who asks, by the names of its options.
+/// What `explain` needs to know about the sender, by option name.
 public enum SenderOption: String, Sendable, CaseIterable {
   case client, user, unit, program, when
   case proxyUser = "proxy-user"
@@ -109,17 +109,17 @@ struct SeenRequest {
 // MARK: The conditions of a rule
 
 extension Rule {
-  /// All have to hold. None: the rule is for every request.
+  /// All must hold. None: the rule applies to every request.
   public struct Conditions: Sendable {
-    /// Every kind there is, in the order in which they are asked and `explain` names the first that does not hold: what a
-    /// tunnel is asked about too comes first.
+    /// Every kind, in the order in which conditions are evaluated and `explain` names the first that fails. Conditions
+    /// that also apply to tunnels come first.
     static let kinds: [any RuleCondition.Type] = [
       HostCondition.self, PortCondition.self, SchemeCondition.self, LinkCondition.self, ClientCondition.self,
       ProxyUserCondition.self, UserCondition.self, UnitCondition.self, ProgramCondition.self, MethodCondition.self,
       PathsCondition.self,
     ]
 
-    /// In the order of `kinds`, each kind once at most.
+    /// In the order of `kinds`, each kind at most once.
     private(set) var all: [any RuleCondition] = []
 
     public init() {}
@@ -138,7 +138,7 @@ extension Rule {
       kinds.firstIndex { $0 == kind } ?? kinds.endIndex
     }
 
-    /// nil: the rule does not ask.
+    /// nil: the rule has no such condition.
     subscript<Condition: RuleCondition>(_ kind: Condition.Type) -> Condition? {
       get {
         for case let condition as Condition in all { return condition }
@@ -147,11 +147,11 @@ extension Rule {
       set { if let newValue { set(newValue) } else { remove(kind) } }
     }
 
-    /// Whether it speaks of requests, of which nothing is known when a tunnel is asked for.
+    /// Whether a condition is about requests. Those facts are unknown when a tunnel is requested.
     var areAboutRequests: Bool { all.contains { type(of: $0).subject == .request } }
     var asksFor: SenderFacts { all.reduce([]) { $0.union(type(of: $1).asksFor) } }
 
-    /// Whether all of `narrow` meet these, of what `subject` names.
+    /// Whether every request that meets `narrow` meets the conditions of `wide` on `subjects`.
     static func cover(
       _ wide: ComparedConditions, _ narrow: ComparedConditions, _ subjects: Set<ConditionSubject>
     ) -> Bool {
@@ -168,13 +168,13 @@ extension Rule {
 }
 
 extension Rule {
-  /// The words of `explain` where a rule of requests is asked about a tunnel.
+  /// `explain` uses these words when a rule about requests meets a tunnel.
   static let requestsOnly = "requests only"
 
   /// The first condition that does not hold.
   enum Failure {
     case condition(any RuleCondition)
-    /// A tunnel is asked for, and the rule has conditions on requests and no `connect`.
+    /// A tunnel is requested, and the rule has conditions on requests but no `connect`.
     case requestsOnly
   }
 
@@ -192,7 +192,7 @@ extension Rule {
   }
 }
 
-/// Whether every element of one list is in another; a list that is empty stands for any.
+/// Whether every element of one list is in another; an empty list stands for any.
 func isCovered<Element: Equatable>(_ narrow: [Element], by wide: [Element]) -> Bool {
   !narrow.isEmpty && narrow.allSatisfy(wide.contains)
 }

@@ -1,4 +1,4 @@
-// `schemes`: http, https. That of a tunnel is https.
+// `schemes`: http, https. The scheme of a tunnel is https.
 
 struct SchemeCondition: RuleCondition {
   static let setting = KnownSetting(
@@ -26,7 +26,7 @@ struct SchemeCondition: RuleCondition {
   var expected: String { Rule.list(schemes.map(\.rawValue)) }
   static func seen(_ request: SeenRequest) -> String { request.scheme.rawValue }
 
-  /// Both schemes are tried of every host.
+  /// Both schemes are already tried for every host.
   func addWitnesses(to dimensions: inout WitnessDimensions) {}
 }
 

@@ -1,4 +1,4 @@
-// `units`: systemd units that the client runs in, or slices that those are in.
+// `units`: systemd units that the client runs in, or slices that contain those units.
 
 struct UnitCondition: RuleCondition {
   static let setting = KnownSetting(
@@ -6,7 +6,7 @@ struct UnitCondition: RuleCondition {
   static let subject = ConditionSubject.sender
   static let asksFor = SenderFacts.client
 
-  /// One of them must be a component of the client's path in the tree of control groups.
+  /// One of them must be a component of the client's cgroup path.
   let units: [String]
 
   static func read(_ setting: Setting, by reading: ConfigurationReading) -> UnitCondition? {
@@ -28,8 +28,8 @@ struct UnitCondition: RuleCondition {
       toOneOf: units, countsOwn: context.namesUsers, strictly: context.isStrict) ?? false
   }
 
-  /// A client meets either list by any one element, so that only a list which holds the other covers it. Beside users, units
-  /// count that without them do not (`LocalClient.belongs`).
+  /// A client needs to match only one element, so a list covers another only if it contains it. With users, units count
+  /// that do not count without them (`LocalClient.belongs`).
   func covers(_ narrow: ComparedConditions, in wide: ComparedConditions) -> Bool {
     isCovered(narrow.conditions.units, by: units)
       && (wide.conditions.users != nil || narrow.conditions.users == nil)

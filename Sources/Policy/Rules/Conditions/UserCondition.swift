@@ -1,10 +1,10 @@
 // `users`: the local user that owns the client's socket.
 //
-// Names become numbers when the configuration is read, so that matching compares numbers and a name that changes hands does
-// not change what a running daemon does.
+// Names become numbers when the configuration is read. So matching compares numbers, and reassigning a name does not
+// change what a running daemon does.
 
 extension Bounds {
-  /// All that uid_t holds but its largest number, which stands for "none" (chown(2)).
+  /// All values of uid_t except the largest, which stands for "none" (chown(2)).
   static let userIDs = 0...4_294_967_294
   /// In bytes: LOGIN_NAME_MAX of Linux, without its final zero.
   static let longestUserName = 255
@@ -17,9 +17,9 @@ struct UserCondition: RuleCondition {
   static let subject = ConditionSubject.sender
   static let asksFor = SenderFacts.client
 
-  /// Empty: none of the names exists, so that nobody matches.
+  /// Empty: none of the names exists, so no client matches.
   let numbers: [UInt32]
-  /// As the file has them, names and numbers, for those who read.
+  /// Names and numbers as the file has them, for display.
   let names: [String]
 
   static func read(_ setting: Setting, by reading: ConfigurationReading) -> UserCondition? {
@@ -31,7 +31,7 @@ struct UserCondition: RuleCondition {
     facts.sender.client?.isOne(of: numbers, strictly: context.isStrict) ?? false
   }
 
-  /// The numbers are compared, whatever names stand for them.
+  /// Compares the numbers, whatever their names.
   func covers(_ narrow: ComparedConditions, in wide: ComparedConditions) -> Bool {
     narrow.conditions.users?.allSatisfy(numbers.contains) ?? false
   }
@@ -64,13 +64,13 @@ struct UserCondition: RuleCondition {
 }
 
 extension Rule.Conditions {
-  /// User ids; nil: any client, one that is not known too.
+  /// User ids; nil: any client, even an unknown one.
   public var users: [UInt32]? { self[UserCondition.self]?.numbers }
   var userNames: [String] { self[UserCondition.self]?.names ?? [] }
 }
 
 extension ConfigurationReading {
-  /// A user as a rule names it; no number where there is none of the name.
+  /// A user as a rule names it; no number if no user has the name.
   struct NamedUser {
     let name: String
     let number: UInt32?
@@ -84,7 +84,7 @@ extension ConfigurationReading {
     return users.map(\.value)
   }
 
-  /// Users by name or number, as `users` of a rule has them; a name that does not exist is warned of, and is nobody.
+  /// Users by name or number, as in `users` of a rule. Unknown names cause a warning and match nobody.
   func userList(_ setting: Setting) -> [UInt32] { users(setting).compactMap(\.number) }
 
   func user(_ setting: Setting) -> NamedUser? {
@@ -100,7 +100,7 @@ extension ConfigurationReading {
   }
 
   private func user(_ setting: Setting, named name: String) -> NamedUser? {
-    // What passwd(5) cannot hold.
+    // A name that passwd(5) cannot contain.
     guard (1...Bounds.longestUserName).contains(name.utf8.count), !name.utf8.contains(0x3a),
       !name.unicodeScalars.contains(where: \.isUnprintable)
     else {
@@ -120,7 +120,7 @@ extension ConfigurationReading {
     case .success(nil):
       warning(
         setting,
-        "there is no user named \(name.quoted), so that nobody is meant by it; names are looked up when the "
+        "no user named \(name.quoted) exists, so this entry matches nobody; names are looked up when the "
           + "configuration is read")
       return NamedUser(name: name, number: nil)
     case .failure(let fault):
@@ -129,7 +129,7 @@ extension ConfigurationReading {
     }
   }
 
-  /// Warns of a name twice, and of a user by two names.
+  /// Warns if a name is repeated, or if a user is listed under two names.
   private func warnOfRepetition(_ users: [(value: NamedUser, setting: Setting)]) {
     var names: Set<String> = []
     var numbers: [UInt32: String] = [:]

@@ -1,0 +1,38 @@
+// A WebSocket that a client opens on a stream of HTTP/2 (RFC 8441) goes on as Upgrade on HTTP/1.1. There the proxy is
+// the client: it has made the key up, and must not open the tunnel to a server that does not prove to have read it (RFC
+// 6455, 4.1). A client of HTTP/1.1 brings its own key, and checks the proof itself. Tests: test_http2.py.
+
+import Bytes
+import HTTP1
+import Policy
+import Security
+
+extension Exchange {
+  /// What every server appends to the key (RFC 6455, 4.2.2).
+  private static let suffix = Array("258EAFA5-E914-47DA-95CA-C5AB0DC85B11".utf8)
+
+  /// Remembers the key that was made up for the request.
+  mutating func noteWebSocketKey(_ bytes: Span<UInt8>, _ fields: FieldSection) {
+    guard record.wire == .http2 else { return }
+    for index in fields.lines.indices
+    where bytes.equals(fields.lines[index].name, ignoringCase: "sec-websocket-key") {
+      webSocketKey = bytes.extracting(fields.lines[index].value).array
+    }
+  }
+
+  /// Why a 101 opens no tunnel; nil: it does.
+  func unprovenWebSocket(_ bytes: Span<UInt8>, _ fields: FieldSection, by respondent: String) -> Problem? {
+    if webSocketKey.isEmpty { return nil }
+    let expected = Base64.encode(sha1(webSocketKey + Self.suffix))
+    let proofs = fields.lines.indices.filter { index in
+      bytes.equals(fields.lines[index].name, ignoringCase: "sec-websocket-accept")
+    }
+    if proofs.count == 1, bytes.extracting(fields.lines[proofs[0]].value).equals(expected.span) { return nil }
+    let seen =
+      proofs.count == 1 ? bytes.extracting(fields.lines[proofs[0]].value).string : "\(proofs.count) such fields"
+    return Problem(
+      .malformedResponse,
+      "\(respondent) switched to WebSocket without the Sec-WebSocket-Accept that proves that it has read the key.",
+      difference: Difference(expected: expected.span.string, seen: seen))
+  }
+}
