@@ -1,4 +1,4 @@
-// Why streams and connections end before their time.
+// Why streams and connections end early.
 
 /// RFC 9113, 7.
 public struct ErrorCode: RawRepresentable, Equatable, Sendable {
@@ -15,10 +15,10 @@ public struct ErrorCode: RawRepresentable, Equatable, Sendable {
   public static let enhanceYourCalm = ErrorCode(rawValue: 11)
 }
 
-/// Why a connection cannot go on.
+/// Why a connection cannot continue.
 public struct ConnectionFault: Error, Equatable, Sendable {
   public let code: ErrorCode
-  /// A sentence without its end, for people.
+  /// A sentence without its full stop, for people.
   public let detail: String
 
   public init(code: ErrorCode, detail: String) {

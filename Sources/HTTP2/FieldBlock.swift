@@ -1,20 +1,20 @@
-// One field section of the peer, collected line by line and then written as the head of an HTTP/1.1 message.
+// One field section from the peer, collected line by line and then written as the head of an HTTP/1.1 message.
 //
 // HTTP/2 and HTTP/1.1 are two spellings of the same messages (RFC 9110, 3.9; RFC 9113, 8). The proxy judges, edits and
-// logs one of them: a head that came by HTTP/2 is spelled as HTTP/1.1 and then read by the same strict reader as every
-// other head. What would read differently there is refused here: whatever could end a line, a second host, a control
-// character.
+// logs only one of them. A head that came by HTTP/2 is written as HTTP/1.1 and then read by the same strict reader as
+// every other head. What would read differently there is refused here: anything that could end a line, a second host, a
+// control character.
 //
 // Tests: HTTP2Tests.
 
 import Bytes
 import HTTP1
 
-/// How the content of a message is spelled behind its head.
+/// How the content of a message is framed after its head.
 enum ContentFraming: Equatable {
-  /// There is none; what comes all the same is dropped.
+  /// There is none. Any that arrives is dropped.
   case none
-  /// As it is: the head names its length.
+  /// As it is: the head gives its length.
   case length
   case chunked
   /// A tunnel's bytes.
@@ -22,10 +22,10 @@ enum ContentFraming: Equatable {
 }
 
 struct FieldBlock: ~Copyable {
-  /// Values of the pseudo-header fields, and of some others, one behind the other.
+  /// Values of the pseudo-header fields and of some others, one after another.
   private var values = ByteBuffer()
   private var lines = ByteBuffer()
-  /// Cookie crumbs, each behind a NUL, which stands in no value.
+  /// Cookie crumbs, each after a NUL, which no value contains.
   private var crumbs = ByteBuffer()
   private var method = 0..<0
   private var scheme = 0..<0
@@ -45,7 +45,7 @@ struct FieldBlock: ~Copyable {
   /// 1xx.
   var isInformational: Bool { !status.isEmpty && values.bytes[status.lowerBound] == 0x31 }
 
-  /// Forgets what was collected, and gives the memory back.
+  /// Forgets what was collected and frees the memory.
   mutating func rest() {
     removeAll()
     values = ByteBuffer()
@@ -71,12 +71,12 @@ struct FieldBlock: ~Copyable {
     isGRPC = false
   }
 
-  /// Takes one line. false: it makes the message malformed.
+  /// Adds one line. false: it makes the message malformed.
   mutating func add(_ name: Span<UInt8>, _ value: Span<UInt8>, _ limits: HeadLimits) -> Bool {
     guard !name.isEmpty, Self.isValue(value) else { return false }
     if name[0] == 0x3a { return addPseudo(name, value) }
     count += 1
-    // What is too much already is refused as such. It need not be kept to the end.
+    // A section that is already too large is refused for its size. The rest need not be kept.
     if count > limits.fields + 1 || lines.count + crumbs.count > limits.bytes { return true }
     for index in 0..<name.count where !name[index].isTokenCharacter || name[index].isASCIIUppercase { return false }
     switch name.count {
@@ -129,7 +129,7 @@ struct FieldBlock: ~Copyable {
     return begin..<values.count
   }
 
-  /// Nothing in it ends a line, or is a control character other than TAB (RFC 9110, 5.5).
+  /// Whether it has no line end, and no control character other than TAB (RFC 9110, 5.5).
   private static func isValue(_ value: Span<UInt8>) -> Bool {
     var at = 0
     while true {
@@ -142,7 +142,7 @@ struct FieldBlock: ~Copyable {
 
   // MARK: Written
 
-  /// Appends a request head; nil where the message is malformed. `ends`: no content follows.
+  /// Appends a request head; nil if the message is malformed. `ends`: no content follows.
   func writeRequest(
     ends: Bool, _ limits: HeadLimits, to out: inout ByteBuffer
   ) -> ContentFraming? {
@@ -158,7 +158,7 @@ struct FieldBlock: ~Copyable {
     return writeFraming(ends: ends, needsLength: takesContent, limits, to: &out)
   }
 
-  /// RFC 8441, 5: what CONNECT with a protocol means is Upgrade to it on HTTP/1.1.
+  /// RFC 8441, 5: CONNECT with a protocol corresponds to Upgrade to it on HTTP/1.1.
   private func writeUpgrade(_ named: Range<Int>, _ limits: HeadLimits, to out: inout ByteBuffer) -> ContentFraming? {
     guard values.bytes.equals(method, "CONNECT"), host == nil, length == nil else { return nil }
     out.append("GET ")
@@ -174,7 +174,7 @@ struct FieldBlock: ~Copyable {
     return .tunnel
   }
 
-  /// The rest of a request line, and Host. What is not https says its scheme, which only absolute-form has room for.
+  /// The rest of a request line, and Host. A scheme other than https is named, which only absolute-form has room for.
   private func writeTarget(at named: Range<Int>, to out: inout ByteBuffer) {
     if !values.bytes.equals(scheme, ignoringCase: "https") {
       out.append(values.bytes.extracting(scheme))
@@ -187,7 +187,7 @@ struct FieldBlock: ~Copyable {
     out.append("\r\n")
   }
 
-  /// POST, PUT and PATCH without content say so (RFC 9110, 8.6).
+  /// POST, PUT and PATCH without content state that (RFC 9110, 8.6).
   private var takesContent: Bool {
     values.bytes.equals(method, "POST") || values.bytes.equals(method, "PUT") || values.bytes.equals(method, "PATCH")
   }
@@ -212,10 +212,10 @@ struct FieldBlock: ~Copyable {
     return writeFraming(ends: ends, needsLength: true, limits, to: &out)
   }
 
-  /// RFC 8441, 5: a 2xx to CONNECT with a protocol is what 101 is on HTTP/1.1.
+  /// RFC 8441, 5: a 2xx to CONNECT with a protocol corresponds to 101 on HTTP/1.1.
   var isGranted: Bool { !status.isEmpty && values.bytes[status.lowerBound] == 0x32 }
 
-  /// Appends the head by which an HTTP/1.1 server switches to WebSocket.
+  /// Appends the head with which an HTTP/1.1 server switches to WebSocket.
   func writeSwitch(_ proof: [UInt8], _ limits: HeadLimits, to out: inout ByteBuffer) {
     out.append(
       "HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: websocket\r\nsec-websocket-accept: ")
@@ -225,7 +225,7 @@ struct FieldBlock: ~Copyable {
     out.append("\r\n")
   }
 
-  /// Appends a trailer section, behind the last chunk.
+  /// Appends the last chunk and a trailer section.
   func writeTrailers(to out: inout ByteBuffer) {
     out.append("0\r\n")
     out.append(contentsOf: lines)
@@ -235,7 +235,7 @@ struct FieldBlock: ~Copyable {
   private func writeLines(_ limits: HeadLimits, to out: inout ByteBuffer) {
     out.append(contentsOf: lines)
     if crumbs.isEmpty { return }
-    // One field again (RFC 9113, 8.2.3), unless there are too many: then it is seen how many.
+    // One field again (RFC 9113, 8.2.3). If there are too many, they stay separate, so the reader sees how many.
     let separates = count > limits.fields
     var at = 0
     while at < crumbs.count {
@@ -253,12 +253,12 @@ struct FieldBlock: ~Copyable {
     out.append("\r\n")
   }
 
-  /// Says how the content is spelled, and ends the head. Content with trailers is chunked, for nothing else carries
-  /// them.
+  /// Writes how the content is framed, and ends the head. Content with trailers is chunked, because no other framing
+  /// carries them.
   private func writeFraming(
     ends: Bool, needsLength: Bool, _ limits: HeadLimits, to out: inout ByteBuffer
   ) -> ContentFraming {
-    // Without its end, a head that is too large is refused for that.
+    // A head that is too large gets no end and is refused for its size.
     if lines.count + crumbs.count > limits.bytes { return .none }
     let framing: ContentFraming
     if ends {

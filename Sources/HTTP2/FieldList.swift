@@ -12,7 +12,7 @@ struct FieldList: ~Copyable {
   private var names = ByteBuffer()
   private var fields: [cng_field] = unsafe []
 
-  /// `bytes`: the most that all names together can have. They must not move while fields point to them.
+  /// `bytes`: the most that all names together can take. Names must not move while fields point to them.
   mutating func begin(_ bytes: Int) {
     unsafe fields.removeAll(keepingCapacity: true)
     names.removeAll()

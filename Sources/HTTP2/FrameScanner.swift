@@ -1,5 +1,5 @@
-// Where frames begin in what a peer sends (RFC 9113, 4.1). The library reads them; here they are counted and held
-// against the states of streams before it does, for it passes over some that are faults.
+// Finds where frames begin in what a peer sends (RFC 9113, 4.1). The library parses them. Before it does, they are
+// counted here and checked against the states of streams, because the library ignores some faulty ones.
 
 import Bytes
 
@@ -7,7 +7,7 @@ import Bytes
 enum FrameType: UInt8 { case data = 0, headers, priority, reset, settings, push, ping, goaway, window, continuation }
 
 struct FrameHead {
-  /// RFC 9113, 6.2: the field section is whole with it.
+  /// RFC 9113, 6.2: the frame completes its field section.
   static let endHeaders: UInt8 = 4
 
   let type: UInt8
@@ -19,26 +19,26 @@ struct FrameHead {
 struct FrameScanner {
   static let headBytes = 9
 
-  /// Bytes that belong to what has begun: the preface of a client, then the payload of a frame.
+  /// Bytes missing from what has begun: the preface of a client, then the payload of a frame.
   private var rest: Int
-  /// Bytes of a head that has not come whole.
+  /// Bytes of an incomplete head.
   private var head: (count: Int, bits: (UInt64, UInt64)) = (0, (0, 0))
 
   /// `preface`: how many bytes come before the first frame.
   init(preface: Int) { rest = preface }
 
-  /// Whether what has begun is not all there.
+  /// Whether part of what has begun is missing.
   var isWithinFrame: Bool { rest > 0 }
 
-  /// The next head that ends in `bytes` from `at` on, and where its payload begins; nil: none does, and all has been
-  /// seen.
+  /// The next head that ends in `bytes` from `at` on, and where its payload begins. nil: there is none, and all bytes
+  /// have been seen.
   mutating func next(_ bytes: Span<UInt8>, from at: Int) -> (head: FrameHead, end: Int)? {
     var at = at
     let skipped = min(rest, bytes.count - at)
     rest -= skipped
     at += skipped
     while at < bytes.count {
-      // The length and the type in the first half, flags and stream in the second.
+      // The length and the type are in the first half, the flags and the stream in the second.
       if head.count < 4 {
         head.bits.0 = head.bits.0 << 8 | UInt64(bytes[at])
       } else {

@@ -1,8 +1,8 @@
-// One connection of HTTP/2, without I/O: bytes come in by `receive` and go out by `takeOutput`; what happened to which
-// stream stands in `touched`.
+// One HTTP/2 connection, without I/O: bytes come in through `receive` and go out through `takeOutput`. `touched` lists
+// the streams that something happened to.
 //
-// Frames, HPACK, windows and the states of streams (RFC 9113, 4 to 7) are libnghttp2's. What a message is, how much a
-// peer may ask for and how a stream ends are decided here.
+// libnghttp2 handles frames, HPACK, windows and the states of streams (RFC 9113, 4 to 7). This file decides what a
+// message is, how much a peer may ask for and how a stream ends.
 //
 // Tests: HTTP2Tests.
 
@@ -10,14 +10,14 @@ import Bytes
 import CNGHTTP2
 import HTTP1
 
-/// What a message is read and written with, while it is: one for all connections of a loop.
+/// Scratch for the message that is being read or written. All connections of a loop share it.
 public final class MessageScratch {
-  /// Readers of the text that the proxy writes.
+  /// What is read from the text that the proxy writes.
   var request = RequestHead()
   var response = ResponseHead()
   var trailers = FieldSection()
   var fields = FieldList()
-  /// Of the proof in a WebSocket handshake (RFC 6455, 4.2.2).
+  /// For the proof in a WebSocket handshake (RFC 6455, 4.2.2).
   let sha1: ([UInt8]) -> [UInt8]
 
   public init(sha1: @escaping ([UInt8]) -> [UInt8]) { self.sha1 = sha1 }
@@ -31,30 +31,30 @@ public final class HTTP2Connection {
   public let limits: ConnectionLimits
   private var session: OpaquePointer?
   private var streams: [Int32: HTTP2Stream] = [:]
-  /// The field section that is being received.
+  /// The field section being received.
   private var block = FieldBlock()
   private var blockStream: HTTP2Stream? = nil
-  /// Streams that something happened to since the list was taken.
+  /// Streams that something happened to since the last `takeTouched`.
   private var touched: [HTTP2Stream] = []
-  /// Streams of which nothing more is wanted once what they sent is out.
+  /// Streams whose requests still come but are no longer wanted. Each is reset once its answer is sent.
   private var ending: [HTTP2Stream] = []
-  /// Those that a client opened last.
+  /// The streams that a client opened last.
   private var recent = RecentStreams()
-  /// The field section that is being received is malformed.
+  /// The field section being received is malformed.
   private var isMalformed = false
   let scratch: MessageScratch
   private(set) var now: Int64
   private var resets: Allowance
   private var idleFrames: Allowance
   private var fault: ConnectionFault? = nil
-  /// The peer has said that it takes no more streams, or we have.
+  /// The peer has announced that it accepts no more streams, or we have.
   public private(set) var isEnding = false
   /// See `broken`.
   private(set) var isGone = false
-  /// A frame of the peer has come.
+  /// A frame from the peer has arrived.
   public private(set) var hasBegun = false
   private var scanner: FrameScanner
-  /// A field section has begun and is not whole.
+  /// A field section has begun and is not complete.
   public var isWithinFields: Bool { awaitsContinuation || isInHeaders && scanner.isWithinFrame }
   private var awaitsContinuation = false
   private var isInHeaders = false
@@ -62,7 +62,7 @@ public final class HTTP2Connection {
   /// RFC 9113, 3.4.
   private static let prefaceBytes = 24
 
-  /// nil where memory is short. `now` in milliseconds of the caller's clock, here and below.
+  /// nil if memory is short. `now` is in milliseconds of the caller's clock, here and below.
   public init?(_ role: Role, _ limits: ConnectionLimits, _ scratch: MessageScratch, now: Int64) {
     self.role = role
     self.scratch = scratch
@@ -80,7 +80,7 @@ public final class HTTP2Connection {
     settings.header_list = UInt32(clamping: limits.head.bytes)
     settings.extended_connect = limits.extendedConnect
     settings.outbound_acknowledgements = ConnectionLimits.acknowledgements
-    // Counted here, with those that were not answered alone.
+    // Resets are counted here, and only those before an answer. The library's limit is far above ours.
     settings.reset_burst = UInt64(limits.resets) * 100
     settings.reset_rate = UInt64(limits.resets) * 10
     var events = Self.events
@@ -92,28 +92,26 @@ public final class HTTP2Connection {
 
   deinit { if let session = unsafe session { unsafe cng_destroy(session) } }
 
-  /// Streams that are open, or of which something still has to be sent.
+  /// Streams that are open, and those whose request has not been sent.
   public var openStreams: Int { streams.count + pending.count }
   public var isOver: Bool { unsafe session.map { unsafe cng_is_over($0) } ?? true }
-  /// Whether another stream may be opened to the peer. One above the peer's limit waits here until there is room for
-  /// it.
+  /// Whether another stream may be opened to the peer. One above the peer's limit waits here for its place.
   public var mayOpen: Bool {
     guard role == .client, !isEnding, waiting.count < ConnectionLimits.waitingStreams, let session = unsafe session
     else { return false }
     return unsafe cng_may_open(session)
   }
-  /// Whether the peer opens tunnels on streams (RFC 8441), as far as it has said.
+  /// Whether the peer accepts tunnels on streams (RFC 8441), as far as it has announced.
   public var takesTunnels: Bool { unsafe session.map { unsafe cng_peer_connects($0) } ?? false }
-  /// Streams that were made and whose request has not left.
+  /// Streams whose request has not been sent.
   private var pending: [HTTP2Stream] = []
-  /// Those of `pending` that have a request to send, and no place below the peer's limit. They are kept from the
-  /// library, so that one that is cancelled is gone at once, and one that the peer will not serve any more can go
-  /// elsewhere.
+  /// Those of `pending` that have a request to send but no place below the peer's limit. The library does not see them,
+  /// so a cancelled one is gone at once, and one that the peer will no longer serve can go elsewhere.
   private var waiting: [HTTP2Stream] = []
 
   // MARK: Bytes
 
-  /// Reads what has come; nil: the connection goes on.
+  /// Reads what has arrived. nil: the connection continues.
   public func receive(_ bytes: Span<UInt8>, now: Int64) -> ConnectionFault? {
     guard let session = unsafe session else { return nil }
     self.now = now
@@ -122,7 +120,7 @@ public final class HTTP2Connection {
       let next = scanner.next(bytes, from: at)
       let piece = bytes.extracting(at..<(next?.end ?? bytes.count))
       at += piece.count
-      // The frames before it first: they may be what this one is at odds with.
+      // The library reads the earlier frames first, because this one may conflict with them.
       let status = unsafe piece.withUnsafeBufferPointer { unsafe cng_receive(session, $0.baseAddress, $0.count) }
       if let fault = fault(of: status) { return end(fault) }
       if let next, let fault = frameBegins(next.head) { return end(fault) }
@@ -145,7 +143,7 @@ public final class HTTP2Connection {
     return fault
   }
 
-  /// Appends frames that are to be sent to `output`, about as much as is written at once.
+  /// Appends frames to `output`, about as much as is written at once.
   public func takeOutput(_ output: inout ByteBuffer, now: Int64) {
     guard let session = unsafe session else { return }
     self.now = now
@@ -166,10 +164,10 @@ public final class HTTP2Connection {
     return (waiting.isEmpty || waiting[0] === stream) && streams.count < Int(unsafe cng_peer_streams(session))
   }
 
-  /// The stream has a request to send, and waits for its place.
+  /// The stream has a request to send and waits for its place.
   func wait(_ stream: HTTP2Stream) { waiting.append(stream) }
 
-  /// Sends requests for which there is a place now. Whether there was one.
+  /// Sends the first waiting request if there is a place for it, and returns whether there was.
   private func admitWaiting() -> Bool {
     guard let first = waiting.first, hasPlace(for: first) else { return false }
     waiting.removeFirst()
@@ -178,7 +176,7 @@ public final class HTTP2Connection {
     return true
   }
 
-  /// No request that has not left is served any more: each may be sent elsewhere.
+  /// No request that has not been sent will be served here. Each may be sent elsewhere.
   private func refusePending() {
     for stream in pending {
       stream.closed(.refusedStream)
@@ -193,7 +191,7 @@ public final class HTTP2Connection {
     refusePending()
   }
 
-  /// Resets the streams whose answers are out and whose requests go on. Whether there was one.
+  /// Resets the streams whose answers are sent and whose requests continue. Returns whether there was one.
   private func endAnswered() -> Bool {
     if ending.isEmpty { return false }
     let answered = ending.filter { $0.isAnswered && !$0.isClosed }
@@ -202,7 +200,7 @@ public final class HTTP2Connection {
     return !answered.isEmpty
   }
 
-  /// The streams that something happened to since the last call, for whoever serves them.
+  /// Returns the streams that something happened to since the last call, for their servers.
   public func takeTouched() -> [HTTP2Stream] {
     if touched.isEmpty { return [] }
     var taken: [HTTP2Stream] = []
@@ -213,24 +211,24 @@ public final class HTTP2Connection {
 
   public var hasTouched: Bool { !touched.isEmpty }
 
-  /// The connection is idle: gives back what only messages need.
+  /// The connection is idle: frees what only messages need.
   public func rest() { block.rest() }
 
-  /// The peer is told that no more of its streams are taken. Those under way go on.
+  /// Announces to the peer that no more of its streams are accepted. Those in progress continue.
   public func announceEnd() {
     if isEnding { return }
     isEnding = true
     if let session = unsafe session { unsafe cng_announce_end(session) }
   }
 
-  /// The connection ends, with what is under way.
+  /// Ends the connection and everything in progress.
   public func end(_ code: ErrorCode) {
     isEnding = true
     if let session = unsafe session { unsafe cng_end(session, code.rawValue) }
   }
 
-  /// The connection is gone: every stream is broken off. Whoever serves them is told by `takeTouched`; afterwards
-  /// nothing here refers to a stream any more.
+  /// The connection is gone: every stream is aborted. `takeTouched` reports them to their servers. After that nothing
+  /// here refers to a stream.
   public func broken() {
     if isGone { return }
     isEnding = true
@@ -247,14 +245,14 @@ public final class HTTP2Connection {
 
   // MARK: Streams
 
-  /// A stream to the peer, whose request is written to it next.
+  /// A stream to the peer. Its request is written to it next.
   public func open() -> HTTP2Stream {
     let stream = HTTP2Stream(number: 0, self)
     pending.append(stream)
     return stream
   }
 
-  /// Something is to be told to whoever serves it.
+  /// Makes the next `takeTouched` return the stream.
   public func touch(_ stream: HTTP2Stream) {
     if stream.isTouched { return }
     stream.isTouched = true
@@ -263,8 +261,8 @@ public final class HTTP2Connection {
 
   func endOnceSent(_ stream: HTTP2Stream) { ending.append(stream) }
 
-  /// Ends the streams whose answers nobody takes: whoever served them has gone.
-  /// `since`: nothing of theirs has moved after that.
+  /// Resets the streams whose servers have left and whose answers the peer does not read. `since`: nothing of theirs
+  /// has moved after that.
   public func resetUnserved(_ code: ErrorCode, since: Int64) {
     for stream in streams.values where stream.isStuck(since: since) { reset(stream, code) }
   }
@@ -294,7 +292,7 @@ public final class HTTP2Connection {
 
   // MARK: Messages out
 
-  /// Text that the proxy wrote is as long as it is.
+  /// Limits that the proxy's own text cannot exceed.
   func ownLimits(_ text: Span<UInt8>) -> HeadLimits { HeadLimits(bytes: text.count + 1, fields: .max) }
 
   func readTrailers(_ text: Span<UInt8>, from: Int) -> HeadProgress {
@@ -302,7 +300,7 @@ public final class HTTP2Connection {
       text, from: from, limits: HeadLimits(bytes: text.count + 1, fields: .max), into: &scratch.trailers)
   }
 
-  /// `tunnel`: the protocol for which CONNECT stands in place of GET and Upgrade; nil: a request like others.
+  /// `tunnel`: the protocol of a CONNECT that replaces GET and Upgrade; nil: an ordinary request.
   func sendRequest(
     _ text: Span<UInt8>, _ stream: HTTP2Stream, tunnel: StaticString? = nil, hasContent: Bool
   ) -> Bool {
@@ -341,7 +339,7 @@ public final class HTTP2Connection {
     return unsafe withResponseFields(text) { unsafe cng_informational(session, stream.number, $0, $1) } == 0
   }
 
-  /// `status`: instead of that of the text.
+  /// `status` replaces that of the text.
   func sendResponse(
     _ text: Span<UInt8>, _ stream: HTTP2Stream, status: StaticString? = nil, hasContent: Bool
   ) -> Bool {
@@ -364,7 +362,7 @@ public final class HTTP2Connection {
       } else {
         unsafe scratch.fields.add(":status", 9..<12, base)
       }
-      // A gRPC answer that is its head alone has no length.
+      // A gRPC answer that is only a head has no length.
       let isBare =
         scratch.response.framing == .length(0)
         && scratch.response.fields.only(.contentType).map { GRPC.isType(text.extracting($0)) } ?? false
@@ -379,7 +377,7 @@ public final class HTTP2Connection {
     }
   }
 
-  /// `text` is a whole trailer section. false: it cannot be sent, and the stream has no end.
+  /// `text` is a complete trailer section. false: it cannot be sent, and the stream has no end.
   func sendTrailers(_ text: Span<UInt8>, _ stream: HTTP2Stream) -> Bool {
     guard let session = unsafe session, case .complete = readTrailers(text, from: 0) else { return false }
     return unsafe text.withUnsafeBufferPointer { bytes in
@@ -394,7 +392,7 @@ public final class HTTP2Connection {
 
   // MARK: What the library calls
 
-  /// Nothing of its payload has been read.
+  /// A frame begins. Nothing of its payload has been read.
   private func frameBegins(_ head: FrameHead) -> ConnectionFault? {
     hasBegun = true
     let type = FrameType(rawValue: head.type)
@@ -405,19 +403,19 @@ public final class HTTP2Connection {
     case .headers: return faultOfOver(head.stream)
     case .data:
       if let fault = faultOfOver(head.stream) { return fault }
-      // Content gives it back.
+      // A frame with content gives it back.
       return idleFrames.take(now: now) ? nil : Self.flooded
     default: return idleFrames.take(now: now) ? nil : Self.flooded
     }
   }
 
-  /// The library passes over frames that carry a message for a stream that cannot have one any more.
+  /// The library ignores frames that carry a message for a stream that can no longer have one.
   private func faultOfOver(_ number: Int32) -> ConnectionFault? {
     role == .server && streams[number] == nil ? recent.fault(of: number) : nil
   }
 
-  /// Content has moved in a frame, either way: that frame, and a WINDOW_UPDATE for the stream and for the connection,
-  /// were for it.
+  /// Content has moved in a frame, in either direction. It explains that frame and two of WINDOW_UPDATE: one for the
+  /// stream, one for the connection.
   func explain() { for _ in 0..<3 { idleFrames.giveBack() } }
 
   private static let flooded = ConnectionFault(
@@ -438,7 +436,7 @@ public final class HTTP2Connection {
     return true
   }
 
-  /// What is malformed is told at the end of the section, as a fault of the message.
+  /// A malformed field is reported at the end of the section, as a fault of the message.
   private func field(_ name: Span<UInt8>, _ value: Span<UInt8>) {
     if !isMalformed, !block.add(name, value, limits.head) { isMalformed = true }
   }
@@ -457,7 +455,7 @@ public final class HTTP2Connection {
 
   private func content(_ number: Int32, _ bytes: Span<UInt8>) -> Bool {
     guard let session = unsafe session else { return true }
-    // An origin's connection is shared: what it sends one client stops no other.
+    // An origin's connection is shared: what it sends to one client must not stop another.
     if role == .client { unsafe cng_consume_connection(session, bytes.count) }
     guard let stream = streams[number] else {
       if role == .server { unsafe cng_consume_connection(session, bytes.count) }
@@ -484,7 +482,7 @@ public final class HTTP2Connection {
     return fault == nil
   }
 
-  /// The peer did something for which its stream is reset.
+  /// The stream is reset because of something that the peer did.
   private func refused(_ number: Int32) {
     if blockStream?.number == number { blockStream = nil }
     if role == .server { countReset("made the proxy reset more than") }
@@ -500,7 +498,7 @@ public final class HTTP2Connection {
   private func closed(_ number: Int32, _ code: UInt32) {
     guard let stream = streams.removeValue(forKey: number) else { return }
     if blockStream === stream { blockStream = nil }
-    // The library has reset it for what the peer sent, and not said so.
+    // The library has reset it because of what the peer sent, and has not reported that.
     let isOurs = stream.resetCode == nil && code != ErrorCode.noError.rawValue
     if role == .server, isOurs, code != ErrorCode.refusedStream.rawValue, !stream.isAnswered { refused(number) }
     if stream.isEndedByPeer { recent.endedByPeer(number) }

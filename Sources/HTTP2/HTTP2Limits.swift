@@ -1,4 +1,5 @@
-// What an HTTP/2 peer may ask for. Each limit has its reason. Breaking one ends the connection with ENHANCE_YOUR_CALM.
+// What an HTTP/2 peer may ask for. Each limit has its reason. A peer that floods loses its
+// connection, with ENHANCE_YOUR_CALM; windows and queues only make it wait.
 
 import HTTP1
 
@@ -17,7 +18,7 @@ public struct ConnectionLimits: Sendable {
   /// An origin's connection carries the responses of many clients. Its window reopens as bytes arrive, so a client that
   /// does not read stops no other client. This is what may be in flight.
   public static let originConnectionWindow: UInt32 = 4 << 20
-  /// Content that may wait for the peer's window on one stream, in bytes. Beyond it the stream accepts no more.
+  /// Content that may wait for the peer's window on one stream, in bytes. `HTTP2Stream.room` is what is left of it.
   public static let waitingContent = 64 << 10
   /// Requests that may wait on one connection because of the origin's stream limit. The next request opens another
   /// connection: that is faster than waiting for its turn after so many.

@@ -1,10 +1,10 @@
-// One stream: a request and its response, each read and written in the spelling of HTTP/1.1.
+// One stream: a request and its response, each read and written as HTTP/1.1 text.
 //
-//   peer ── HEADERS, DATA, trailers ──► FieldBlock ──► text that `read` gives
-//   peer ◄── HEADERS, DATA, trailers ── OutgoingMessage ◄── text that `write` takes
+//   peer ── HEADERS, DATA, trailers ──► FieldBlock ──► text from `read`
+//   peer ◄── HEADERS, DATA, trailers ── OutgoingMessage ◄── text for `write`
 //
-// Whoever serves the stream sees a connection that carries one exchange. Windows open as text is read; `write` takes no
-// more once as much content waits as the peer's window leaves unsent.
+// The stream's server sees a connection that carries one exchange. Windows open as text is read. `room` shrinks as
+// content waits for the peer's window.
 //
 // Tests: HTTP2Tests.
 
@@ -12,38 +12,38 @@ import Bytes
 import HTTP1
 
 public final class HTTP2Stream {
-  /// 0 until its request has left.
+  /// 0 until its request has been sent.
   public private(set) var number: Int32
-  /// Parted from when the stream is over, or the connection is: see `HTTP2Connection.broken`.
+  /// The connection drops its reference once the stream or the connection is over: see `HTTP2Connection.broken`.
   let connection: HTTP2Connection
-  /// What the peer says, as HTTP/1.1, and has not been read.
+  /// Text from the peer that has not been read, as HTTP/1.1.
   private var incoming = ByteBuffer()
   private var framing = ContentFraming.none
-  /// The final head of the peer has come.
+  /// The peer's final head has arrived.
   private var hasHead = false
-  /// The peer's message is whole.
+  /// The peer's message is complete.
   private var isWhole = false
-  /// The peer has said that it says nothing more.
+  /// The peer has announced that it sends nothing more.
   private(set) var isEndedByPeer = false
-  /// Content of `incoming` for which the window is still closed, in bytes.
+  /// Content in `incoming` for which the window has not reopened, in bytes.
   private var unread = 0
   private var outgoing: OutgoingMessage
-  /// Of a request for which the peer's limit has no place yet.
+  /// Text of a request that waits for a place below the peer's stream limit.
   private var held = ByteBuffer()
   private var isWaiting = false
-  /// How the stream ended, where it did not end in order.
+  /// How the stream ended, if it did not end normally.
   public private(set) var resetCode: ErrorCode? = nil
-  /// It is in no table any more.
+  /// It is no longer in any table.
   public private(set) var isClosed = false
-  /// When content of ours moved last, in milliseconds of the connection's clock.
+  /// When content of ours last moved, in milliseconds of the connection's clock.
   private var movedAt: Int64 = 0
-  /// Nobody serves it any more: what waits is sent, and what comes is dropped.
+  /// Its server has left: what waits is sent, and what arrives is dropped.
   private var isLeft = false
-  /// It stands in the list of those that something happened to.
+  /// It is in the connection's list of touched streams.
   var isTouched = false
-  /// Whoever serves it.
+  /// What serves it.
   public var server: AnyObject? = nil
-  /// Whether somebody has begun to serve it.
+  /// Whether serving it has begun.
   public var isServed = false
 
   init(number: Int32, _ connection: HTTP2Connection) {
@@ -54,18 +54,18 @@ public final class HTTP2Stream {
 
   // MARK: For whoever serves it
 
-  /// Bytes that `read` has to give.
+  /// Bytes that are ready for `read`.
   public var readable: Int { incoming.count }
-  /// Whether a reader finds the end: only a tunnel ends so.
+  /// Whether a reader is at the end. Only a tunnel ends this way.
   public var isEnded: Bool { isWhole && framing == .tunnel && incoming.isEmpty }
-  /// Whether it was broken off.
+  /// Whether it was aborted.
   public var isBroken: Bool { resetCode != nil || connection.isGone && !isClosed }
-  /// Whether nothing of it was done, so that it may be tried again (RFC 9113, 8.7).
+  /// Whether the peer did nothing of the request, so it may be tried again (RFC 9113, 8.7).
   public var wasRefused: Bool { resetCode == .refusedStream && !hasHead }
-  /// How much of content `write` takes before it rests, in bytes.
+  /// How much content `write` should get before its caller waits, in bytes.
   public var room: Int { max(0, ConnectionLimits.waitingContent - outgoing.content.count - held.count) }
 
-  /// Moves text into the tail of `buffer`: how many bytes.
+  /// Moves text into the tail of `buffer` and returns how many bytes.
   public func read(into buffer: inout ByteBuffer) -> Int {
     let count = min(buffer.tailRoom, incoming.count)
     if count == 0 { return 0 }
@@ -80,10 +80,10 @@ public final class HTTP2Stream {
     return count
   }
 
-  /// Memory for text that a stream keeps between reads, in bytes.
+  /// The most memory for text that a stream keeps between reads, in bytes.
   private static let keptBytes = 4 << 10
 
-  /// Takes all of `text`; false: it is broken off, and takes nothing any more.
+  /// Accepts all of `text`. false: the stream is aborted, or closed before its message was whole.
   public func write(_ text: Span<UInt8>) -> Bool {
     if isBroken { return false }
     guard !isClosed else { return outgoing.isWhole }
@@ -98,10 +98,10 @@ public final class HTTP2Stream {
     return false
   }
 
-  /// Whoever serves it says nothing more in a tunnel.
+  /// Its server sends nothing more in a tunnel.
   public func endTunnel() { if outgoing.endTunnel(), number != 0 { connection.resume(self) } }
 
-  /// Whoever serves it is done: what waits still leaves. A message that is not whole is broken off.
+  /// Its server is done. What waits is still sent. An incomplete message is aborted.
   public func leave() {
     if isLeft { return }
     isLeft = true
@@ -111,11 +111,11 @@ public final class HTTP2Stream {
     endTunnel()
     if number == 0 || !outgoing.isWhole { return reset(connection.role == .client ? .cancel : .internalError) }
     if isWhole { return }
-    // What is left of a request is of no use once it is answered (RFC 9113, 8.1).
+    // The rest of a request is useless once it is answered (RFC 9113, 8.1).
     if connection.role == .client { reset(.cancel) } else { connection.endOnceSent(self) }
   }
 
-  /// Breaks it off.
+  /// Aborts it.
   public func reset(_ code: ErrorCode) {
     isLeft = true
     discardIncoming()
@@ -133,7 +133,7 @@ public final class HTTP2Stream {
 
   func opened(_ number: Int32) { self.number = number }
 
-  /// There is a place for the request now.
+  /// The request has a place now.
   func admit() {
     isWaiting = false
     var text = ByteBuffer()
@@ -141,7 +141,7 @@ public final class HTTP2Stream {
     if !outgoing.take(text.bytes, connection, self) { connection.reset(self, .internalError) }
   }
 
-  /// A field section is whole. false: the message is malformed.
+  /// A field section is complete. false: the message is malformed.
   func received(_ block: inout FieldBlock, ends: Bool) -> Bool {
     if isLeft { return true }
     if hasHead {
@@ -175,7 +175,7 @@ public final class HTTP2Stream {
     if framing == .chunked { incoming.append("\r\n") }
   }
 
-  /// The peer's message is whole.
+  /// The peer's message is complete.
   func receivedEnd() {
     isWhole = true
     isEndedByPeer = true
@@ -196,16 +196,16 @@ public final class HTTP2Stream {
     isEndedByPeer = true
   }
 
-  /// Our message is out.
+  /// Our message has been sent.
   var isAnswered: Bool { outgoing.isSent }
-  /// Nobody serves it any more, and the peer does not take what is left.
+  /// Its server has left, and the peer does not read what remains.
   func isStuck(since: Int64) -> Bool { isLeft && !isClosed && !outgoing.isSent && movedAt <= since }
 
-  /// Gives content to a frame. See `cng_events.more`.
+  /// Moves content into a frame. See `cng_events.more`.
   func give(_ room: Int, _ body: (Span<UInt8>) -> Void) -> OutgoingMessage.Given {
     let waited = outgoing.content.count
     let given = outgoing.give(room, body)
-    // Whoever waits for room is told once, when half of it is there.
+    // A server that waits for room gets one event, when half of the room is free.
     let half = ConnectionLimits.waitingContent / 2
     if outgoing.content.count < waited {
       movedAt = connection.now

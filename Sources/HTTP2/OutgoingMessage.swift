@@ -1,4 +1,4 @@
-// A message that leaves on a stream: its HTTP/1.1 text comes in, fields and content go out.
+// A message that is sent on a stream: its HTTP/1.1 text comes in, fields and content go out.
 
 import Bytes
 import CNGHTTP2
@@ -23,22 +23,22 @@ struct OutgoingMessage: ~Copyable {
 
   private let isRequest: Bool
   private var place = Place.head
-  /// Text that is no whole line yet.
+  /// Text that cannot be read before more of it arrives.
   private var partial = ByteBuffer()
-  /// What has not been sent.
+  /// Content that has not been sent.
   private(set) var content = ByteBuffer()
-  /// A trailer section as it was written, to its last line end; empty where nothing of it leaves.
+  /// The trailer section as written, to its last line end; empty if none of it is sent.
   private var trailers = ByteBuffer()
-  /// A request of this method; or a response to one.
+  /// A request of this method, or a response to one.
   private(set) var isHead = false
   var isToHead = false
   /// A response to CONNECT with a protocol.
   var isToConnect = false
-  /// Of a request that opens a WebSocket: what the client expects of a server that has read its key.
+  /// For a request that opens a WebSocket: what the client expects from a server that has read its key.
   private(set) var webSocketProof: [UInt8]? = nil
-  /// A frame was asked for content when there was none.
+  /// A frame asked for content when there was none.
   private var isAwaited = false
-  /// The last of it has been given to a frame.
+  /// The last of the message is in a frame.
   private(set) var isSent = false
 
   init(isRequest: Bool) { self.isRequest = isRequest }
@@ -47,7 +47,7 @@ struct OutgoingMessage: ~Copyable {
 
   // MARK: Text in
 
-  /// false: the text is no message, or the library takes it for none.
+  /// false: the text is not a message, or the library rejects it.
   mutating func take(_ text: Span<UInt8>, _ connection: HTTP2Connection, _ stream: HTTP2Stream) -> Bool {
     if partial.isEmpty { return takeAll(text, connection, stream) }
     var joined = ByteBuffer()
@@ -130,8 +130,7 @@ struct OutgoingMessage: ~Copyable {
     return progress
   }
 
-  /// RFC 8441: what Upgrade to WebSocket is on HTTP/1.1 is CONNECT with a protocol here. No other protocol comes this
-  /// way.
+  /// RFC 8441: Upgrade to WebSocket on HTTP/1.1 is CONNECT with a protocol here. No other protocol comes this way.
   private mutating func takeUpgrade(
     _ text: Span<UInt8>, _ progress: HeadProgress, _ connection: HTTP2Connection, _ stream: HTTP2Stream
   ) -> HeadProgress {
@@ -162,7 +161,7 @@ struct OutgoingMessage: ~Copyable {
     return progress
   }
 
-  /// 101 is a 2xx there (RFC 8441, 5), and a 2xx of HTTP/1.1 is none: nobody has switched.
+  /// 101 becomes a 2xx (RFC 8441, 5). A 2xx of HTTP/1.1 must not, because its server has not switched protocols.
   private mutating func takeTunnelAnswer(
     _ text: Span<UInt8>, _ progress: HeadProgress, _ connection: HTTP2Connection, _ stream: HTTP2Stream
   ) -> HeadProgress {
@@ -188,12 +187,12 @@ struct OutgoingMessage: ~Copyable {
     case .none, .length(0): .whole
     case .length(let length): .length(remaining: length)
     case .chunked: .chunked(ChunkedDecoder())
-    // It ends with the stream, of which whoever writes says when.
+    // It ends with the stream, when the writer ends it.
     case .untilClose: .tunnel
     }
   }
 
-  /// Nothing more follows what was taken. Whether that was still to be said.
+  /// Ends the content of a tunnel. Returns whether it was still open.
   mutating func endTunnel() -> Bool {
     guard case .tunnel = place else { return false }
     place = .whole
@@ -221,7 +220,7 @@ struct OutgoingMessage: ~Copyable {
     return .some(count)
   }
 
-  /// Memory for content that a stream keeps between frames, in bytes.
+  /// The most memory for content that a stream keeps between frames, in bytes.
   private static let keptBytes = 4 << 10
 
   mutating func submitTrailers(_ connection: HTTP2Connection, _ stream: HTTP2Stream) {

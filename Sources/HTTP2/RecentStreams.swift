@@ -1,15 +1,16 @@
-// The streams that a client opened last, and which of them it ended itself: whether a frame that carries a message for
-// one that is not open is a fault of the connection (RFC 9113, 5.1 and 5.1.1). Tests: RecentStreamsTests.
+// The streams that a client opened last, and which of them it ended itself. They decide whether a frame that carries a
+// message for a stream that is not open is a fault of the connection (RFC 9113, 5.1 and 5.1.1).
+// Tests: RecentStreamsTests.
 
 struct RecentStreams {
-  /// So many are remembered at most, and half as many at least: what is on its way for older ones arrived long ago.
+  /// At most this many are remembered, and at least half as many. Frames in flight for older ones arrived long ago.
   static let most = 64
 
   /// The newest at the end.
   private var latest: [(number: Int32, wasEndedByPeer: Bool)] = []
   private var oldestKnown: Int32 = 1
 
-  /// Numbers only rise.
+  /// Stream numbers only rise.
   mutating func opened(_ number: Int32) {
     if latest.count == Self.most {
       latest.removeFirst(Self.most / 2)
@@ -18,14 +19,14 @@ struct RecentStreams {
     latest.append((number, false))
   }
 
-  /// The stream is over, and the client has said before that it says nothing more on it.
+  /// The stream is over, and the client had ended its side before.
   mutating func endedByPeer(_ number: Int32) {
     guard let index = latest.lastIndex(where: { $0.number == number }) else { return }
     latest[index].wasEndedByPeer = true
   }
 
-  /// What HEADERS or DATA are for a stream that is not open; nil: no fault, for they open it, or were on their way when
-  /// the proxy ended it.
+  /// The fault of HEADERS or DATA for a stream that is not open. nil: none, because they open it, or were in flight
+  /// when the proxy ended it.
   func fault(of number: Int32) -> ConnectionFault? {
     guard let newest = latest.last?.number, number & 1 == 1, number >= oldestKnown, number <= newest else { return nil }
     guard let known = latest.first(where: { $0.number == number }) else {

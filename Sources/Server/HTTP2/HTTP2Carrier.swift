@@ -1,4 +1,4 @@
-// A stream as whoever serves it sees it: what a socket is elsewhere. Tests: test_http2.py.
+// A stream as its server sees it: it takes the place of a socket. Tests: test_http2.py.
 
 import Bytes
 import HTTP2
@@ -7,7 +7,7 @@ import Transport
 final class HTTP2Carrier: CarriedStream {
   private let stream: HTTP2Stream
   private let endpoint: HTTP2Endpoint
-  /// Of whoever serves it.
+  /// The slot of the conversation or upstream that serves it.
   private let slot: Int
   private let generation: UInt32
   private var wanted: Interest? = .read
@@ -21,12 +21,12 @@ final class HTTP2Carrier: CarriedStream {
     stream.isServed = true
   }
 
-  /// For how long at most its connection is kept without use, by the rule of the exchange that it served.
+  /// How long its connection may stay idle, by the rule of the exchange that it served.
   func noteIdle(_ milliseconds: Int64?) {
     if case .origin(let line) = endpoint.peer { line.idleMilliseconds = milliseconds }
   }
 
-  /// Nothing of the request was done.
+  /// The peer did nothing of the request.
   var wasRefused: Bool { stream.wasRefused }
 
   func read(into buffer: inout ByteBuffer) -> Transfer {
@@ -48,7 +48,7 @@ final class HTTP2Carrier: CarriedStream {
   }
 
   var room: Int { stream.room }
-  /// Whatever happens is told.
+  /// An event announces everything.
   var hasMore: Bool { false }
   var isSilent: Bool { stream.readable == 0 && !stream.isBroken && !stream.isEnded }
 
@@ -57,7 +57,7 @@ final class HTTP2Carrier: CarriedStream {
     if !happened.isEmpty { endpoint.touch(stream) }
   }
 
-  /// What of that which is waited for is there.
+  /// Those of the wanted events that have happened, and whether the stream is broken.
   private var happened: Interest {
     guard let wanted else { return [] }
     var happened: Interest = []

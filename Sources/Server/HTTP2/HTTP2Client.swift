@@ -1,4 +1,4 @@
-// Clients that speak HTTP/2 inside an intercepted tunnel: each of their streams is a conversation of its own.
+// Clients that speak HTTP/2 inside an intercepted tunnel. Each of their streams is a conversation of its own.
 
 import Bytes
 import HTTP2
@@ -6,10 +6,10 @@ import Session
 import Sharing
 import Transport
 
-/// What is known of the client behind a connection, and holds for each of its streams.
+/// What is known of the client of a connection. It applies to each of its streams.
 final class HTTP2Client {
   let accepted: Accepted
-  /// Whose requests they are, and the tunnel that they are inside of.
+  /// Whose requests they are, and which tunnel they come through.
   private let origin: RequestOrigin
   private var identification: Conversation.Identification
   /// The policy under which it was identified.
@@ -24,7 +24,7 @@ final class HTTP2Client {
     live = conversation.live
   }
 
-  /// Counts it for its client in `limits.connections`.
+  /// Counts the connection for its client in `limits.connections`.
   func countIdentity(_ worker: Worker) {
     if identification.contains(.counted) { return }
     let identity = self.identity ?? worker.identity(of: accepted) ?? Claimant(IPAddress(accepted.peer))
@@ -42,7 +42,7 @@ final class HTTP2Client {
     conversation.session.origin = origin
     conversation.session.origin.wire = .http2
     if worker.isDraining { conversation.session.expectLastExchange() }
-    // The connection is what counts.
+    // The connection is counted, not its streams.
     conversation.identification = identification.subtracting(.counted)
     // Users may have other names by now, and subordinate users other owners.
     if live !== worker.live { conversation.identification.subtract([.identified, .identifiedForNext, .programSought]) }
@@ -57,10 +57,10 @@ final class HTTP2Client {
 }
 
 extension Conversation {
-  /// Whether it is a stream beside others of a connection.
+  /// Whether it serves one stream of a connection.
   var isStream: Bool { stream.carried != nil }
 
-  /// The client has chosen HTTP/2 for what is inside its tunnel. Its connection is not this conversation's any more.
+  /// The client has chosen HTTP/2 inside its tunnel. Its connection no longer belongs to this conversation.
   func continueAsHTTP2(_ worker: Worker) {
     let limits = live.policy.configuration.limits
     let settings = ConnectionLimits(limits, extendedConnect: session.interior?.mayUpgrade ?? false)
@@ -71,7 +71,7 @@ extension Conversation {
     let endpoint = HTTP2Endpoint(
       slot: slot, stream, connection, .client(HTTP2Client(self)), interest: interest, worker)
     worker.reoccupy(slot, .http2(endpoint))
-    // The first requests often come with the end of the handshake.
+    // The first requests often arrive with the end of the handshake.
     endpoint.read()
     if worker.isDraining { endpoint.retire() }
   }

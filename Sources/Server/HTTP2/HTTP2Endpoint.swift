@@ -1,12 +1,12 @@
-// One end of a TLS connection that speaks HTTP/2: reads and writes its socket, and tells whoever serves its streams
-// what happened.
+// One end of a TLS connection that speaks HTTP/2. It reads and writes the socket, and reports to the servers of its
+// streams what happened.
 //
 //   socket ── TLS ── HTTP2Connection ── HTTP2Stream ── HTTP2Carrier ── ByteStream of a conversation or an upstream
 //
-// A stream is to whoever serves it what a socket is: it is read, written and watched, and events come through the loop.
-// So every exchange on HTTP/2 is an exchange like others, and the two wires meet in one place.
+// To its server a stream is what a socket is: it is read, written and watched, and events come through the loop. So
+// every exchange on HTTP/2 is an ordinary exchange, and the two wires meet in one place.
 //
-// What is written to streams is gathered, and leaves once a turn. What happened to streams is told once a turn, as far
+// What is written to streams is gathered and sent once a turn. What happened to streams is reported once a turn, as far
 // as it is watched for.
 
 import Bytes
@@ -18,43 +18,43 @@ import Upstream
 final class HTTP2Endpoint {
   enum Peer {
     case client(HTTP2Client)
-    /// The connection itself, which serves no exchange.
+    /// The connection itself. It serves no exchange.
     case origin(Upstream)
   }
 
-  /// What one turn reads of one connection, in bytes.
+  /// How much one turn reads from one connection, in bytes.
   private static let readBytes = 32 << 10
 
-  /// How long a connection without streams keeps its buffers, in milliseconds: one that is in use is spared a freeing
-  /// and an allocation at each request.
+  /// How long a connection without streams keeps its buffers, in milliseconds. A connection in use does not free and
+  /// allocate them at each request.
   private static let restMilliseconds: Int64 = 1000
 
   let slot: Int
-  /// Under TLS.
+  /// With TLS.
   let stream: ByteStream
   let connection: HTTP2Connection
   let peer: Peer
-  /// Whose requests it carries, where rules ask for users; nil: anybody's.
+  /// Whose requests it carries, if rules distinguish users; nil: anyone's.
   var keeper: Claimant? = nil
   unowned let worker: Worker
   @exclusivity(unchecked) var interest: Interest?
   @exclusivity(unchecked) private var output = ByteBuffer()
-  /// It stands in the worker's list.
+  /// It is in `worker.unsettled`.
   @exclusivity(unchecked) private var isMarked = false
   private(set) var isClosed = false
-  /// When a byte moved last, in milliseconds of the loop's clock.
+  /// When a byte last moved, in milliseconds of the loop's clock.
   private(set) var lastProgress: Int64
-  /// The end of the stream, or a fault, has been read.
+  /// A read has reached the end of the stream or a fault.
   private var hasEnded = false
-  /// A write has failed. What the peer had sent before is still read, to its end.
+  /// A write has failed. What the peer sent before is still read to its end.
   private var takesNothing = false
-  /// It has given back what only messages need.
+  /// It has freed what only messages need.
   private var hasRested = false
-  /// Streams were open when it was last looked at.
+  /// Streams were open at the last `settle`.
   private var isBusy = false
-  /// When streams were last looked at for want of progress.
+  /// When streams were last checked for progress.
   private var lookedAt: Int64 = 0
-  /// Since when a field section is not whole.
+  /// Since when a field section has been incomplete.
   private var fieldsSince: Int64? = nil
   /// Since when no stream has been open.
   private var idleSince: Int64
@@ -80,7 +80,7 @@ final class HTTP2Endpoint {
     mark()
   }
 
-  /// Reads what has come, as long as the peer takes what it is told.
+  /// Reads what has arrived, as long as the peer reads what it is sent.
   func read() {
     if isClosed || hasEnded || output.count >= ConnectionLimits.output { return }
     var input = worker.workspace.pool.take(Self.readBytes)
@@ -97,17 +97,17 @@ final class HTTP2Endpoint {
     mark()
   }
 
-  /// It is looked at before the loop sleeps.
+  /// Makes the loop call `settle` before it sleeps.
   func mark() {
     if isMarked { return }
     isMarked = true
     worker.unsettled.append(self)
   }
 
-  /// Tells of streams what happened, sends what there is to be sent, and says what is waited for.
+  /// Reports what happened to streams, sends what is ready, and registers what to wait for.
   func settle() {
     isMarked = false
-    // Also of a connection that is gone: what has come of a stream before is still there to be read.
+    // Also if the connection is gone: what a stream received before can still be read.
     for stream in connection.takeTouched() { serve(stream) }
     if isClosed { return }
     flush()
@@ -136,7 +136,7 @@ final class HTTP2Endpoint {
       unsafeDowncast(carrier, to: HTTP2Carrier.self).tell(worker)
     } else if case .client(let client) = peer, !stream.isServed {
       stream.isServed = true
-      // One that was reset before it was looked at asks for nothing any more.
+      // A stream that was reset before this point asks for nothing.
       if stream.isBroken || isClosed { stream.reset(.cancel) } else { client.serve(stream, of: self, worker) }
     }
   }
@@ -157,7 +157,7 @@ final class HTTP2Endpoint {
 
   // MARK: Output
 
-  /// Sends as much as the socket takes.
+  /// Sends as much as the socket accepts.
   private func flush() {
     while !isClosed {
       if output.isEmpty { connection.takeOutput(&output, now: worker.now) }
@@ -177,7 +177,7 @@ final class HTTP2Endpoint {
   }
 
   private func watch() {
-    // A peer that has only closed its side would be announced for ever.
+    // A peer that has only closed its side would cause events for ever.
     var wanted: Interest = output.count >= ConnectionLimits.output ? [] : .read
     if !output.isEmpty { wanted.insert(.write) }
     worker.update(stream.descriptor, &interest, wanted, slot)
@@ -221,10 +221,10 @@ final class HTTP2Endpoint {
       return close()
     }
     if connection.openStreams == 0 { return abandon() }
-    // It takes nothing of what it is told.
+    // The peer reads nothing of what it is sent.
     if !output.isEmpty, worker.now - lastProgress >= timeouts.stall { return abandon() }
-    // Exchanges have time-outs of their own. What is left here is what nobody serves any more, and the peer does not
-    // take.
+    // Exchanges have time-outs of their own. What is left here are streams whose server has left and whose data the
+    // peer does not read.
     lookedAt = worker.now
     connection.resetUnserved(.cancel, since: worker.now - timeouts.stall)
     mark()
@@ -232,10 +232,10 @@ final class HTTP2Endpoint {
 
   // MARK: Ends
 
-  /// No exchange is to begin on it any more.
+  /// No new exchange may begin on it.
   private(set) var isRetired = false
 
-  /// Lets what is under way end, and takes nothing more.
+  /// Lets what is in progress end, and accepts nothing more.
   func retire() {
     if isRetired { return }
     isRetired = true
@@ -249,13 +249,13 @@ final class HTTP2Endpoint {
     if case .origin = peer, connection.openStreams == 0 { abandon() } else { retire() }
   }
 
-  /// Whether it leads to a place where another connection is waited for, and serves nobody.
+  /// Whether it counts at this place, where another connection is waiting, and has no open stream.
   func isIdle(at place: ConnectionQuota.Place) -> Bool {
     guard case .origin(let upstream) = peer else { return false }
     return connection.openStreams == 0 && upstream.holdsPlace && upstream.destination.place == place
   }
 
-  /// Ends it with whatever is under way.
+  /// Ends it and everything in progress.
   func abandon() {
     connection.end(.noError)
     flush()

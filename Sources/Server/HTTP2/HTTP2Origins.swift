@@ -1,6 +1,6 @@
 // Origins that speak HTTP/2: one connection carries the requests of many exchanges.
 //
-// A connection that a handshake has agreed on stands in its destination's list, under the same key as every kept
+// A connection whose handshake has agreed on HTTP/2 is in its destination's list, under the same key as every kept
 // connection: host, port, judged policy and route. Each exchange gets a stream of it, as an upstream of its own.
 
 import Bytes
@@ -11,12 +11,12 @@ import Session
 import Transport
 
 extension Worker {
-  /// Makes a carrier of streams of a connection that has agreed on HTTP/2. nil where memory is short.
+  /// Makes an endpoint of a connection that has agreed on HTTP/2. It carries streams. nil if memory is short.
   func multiplex(_ line: Upstream, for conversation: Conversation) -> HTTP2Endpoint? {
     let limits = policy.configuration.limits
     guard let connection = HTTP2Connection(.client, ConnectionLimits(limits), messages, now: now) else { return nil }
     let endpoint = HTTP2Endpoint(slot: line.slot, line.stream, connection, .origin(line), interest: line.interest, self)
-    // Where rules tell users apart, so do connections.
+    // If rules distinguish users, connections do too.
     endpoint.keeper = policy.asksForClient ? conversation.knownIdentity(self) : nil
     reoccupy(line.slot, .http2(endpoint))
     line.destination.endpoints.append(endpoint)
@@ -25,8 +25,8 @@ extension Worker {
     return endpoint
   }
 
-  /// A stream of a connection to `destination` that has room for one, if there is such a connection, and the rule
-  /// allows its address.
+  /// A stream of a connection to `destination` that has room for one and whose address the rule allows, if there is
+  /// such a connection.
   func takeStream(
     _ destination: Destination, rule: Int?, allowsCellular: Bool, for conversation: Conversation, _ policy: Policy
   ) -> Upstream? {
@@ -48,12 +48,12 @@ extension Worker {
     return nil
   }
 
-  /// Lets a connector go on in a turn of its own.
+  /// Lets a connector continue in a turn of its own.
   func resume(_ follower: Connector) {
     shared.mailboxes[index].post(.opened(slot: follower.slot, generation: generation(follower.slot)))
   }
 
-  /// Whether another request may leave by a connection that is there.
+  /// Whether another request may use an existing connection.
   private func mayServe(_ line: Upstream) -> Bool {
     stillLeads(line) && line.destination.security.map(live.contains) ?? true && line.route.isInForce
       && line.destination.security?.mayRely(at: seconds) ?? true && line.route.security?.mayRely(at: seconds) ?? true
