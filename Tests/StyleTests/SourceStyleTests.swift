@@ -7,16 +7,12 @@ import Transport
 @Suite struct SourceStyleTests {
   private struct Source: Sendable {
     let path: String
-    let bytes: [UInt8]
+    let text: String
     let lines: [[UInt8]]
 
     /// The lines that hold one of these. A file is searched as a whole first: that is the library's work, and quick.
     func places(of words: [String]) -> [String] {
-      let found = words.filter { word in
-        bytes.withUnsafeBytes { text in
-          text.baseAddress.map { memmem($0, text.count, word, word.utf8.count) != nil } ?? false
-        }
-      }
+      let found = words.filter { word in text.withCString { strstr($0, word) != nil } }
       return found.isEmpty ? [] : places { line in found.contains { SourceStyleTests.holds(line, $0) } }
     }
 
@@ -35,7 +31,7 @@ import Transport
     return paths.map { path in
       let bytes = (try? Files.read(path, limit: 1 << 20).get()) ?? []
       return Source(
-        path: String(path.dropFirst(root.count + 1)), bytes: bytes,
+        path: String(path.dropFirst(root.count + 1)), text: String(decoding: bytes, as: UTF8.self),
         lines: bytes.split(separator: 0x0a, omittingEmptySubsequences: false).map { Array($0) })
     }
   }
