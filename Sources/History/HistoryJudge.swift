@@ -68,6 +68,7 @@ public struct HistoryJudge {
 
   public let policy: Policy
   private let isOwn: (IPAddress) -> Bool?
+  private let wall: Int64
   private var workspace = DecisionWorkspace()
   /// The facts about each kind, by its words. Many paths share a kind.
   private var kinds: [HistoryKind: Facts] = [:]
@@ -85,7 +86,9 @@ public struct HistoryJudge {
   }
 
   /// `isOwn`: see `AddressSet.match`.
-  public init(_ policy: Policy, isOwn: @escaping (IPAddress) -> Bool?) {
+  /// `wall`: when it is judged, in milliseconds since 1970; 0: rules that have ended count too.
+  public init(_ policy: Policy, wall: Int64 = 0, isOwn: @escaping (IPAddress) -> Bool?) {
+    self.wall = wall
     self.policy = policy
     self.isOwn = isOwn
   }
@@ -97,7 +100,7 @@ public struct HistoryJudge {
     workspace.host = facts.host
     let asked = RequestFacts(
       scheme: facts.scheme, port: facts.port, method: facts.method.span, path: path.span, isTunnel: facts.isTunnel,
-      sender: facts.sender, link: request.kind.reachability)
+      sender: facts.sender, link: request.kind.reachability, wall: wall)
     var decision = policy.decide(asked, &workspace)
     let mapping = policy.mapping(of: decision, asked, &workspace)
     if let objection = mapping?.objection { decision = objection }

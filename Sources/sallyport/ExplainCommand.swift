@@ -22,7 +22,8 @@ nonisolated func explainCommand(_ options: Arguments) throws -> Int32 {
   try options.refuseOperands(after: 2)
   let named = options.operands.count == 1 ? ["GET", first] : options.operands
   let request = try readRequest(method: named[0], url: named[1])
-  let asker = Asker(try readSender(options), link: try options.values["when"].map(readLink))
+  let asker = Asker(
+    try readSender(options), link: try options.values["when"].map(readLink), wall: Clock.wall)
   guard let policy = ConfigurationFile.loadOrComplain(options.values["config"], secrets: .inspected) else { return 1 }
   let isInside = request.isHTTPS && !request.isTunnel && !options.flags.contains("absolute")
   if isInside {

@@ -1,5 +1,6 @@
 // sallyport replay: what another configuration would have decided in the past. Tests: test_replay.py.
 
+import Transport
 import History
 import Policy
 import Server
@@ -15,7 +16,7 @@ nonisolated func replayCommand(_ arguments: Arguments) throws -> Int32 {
   guard let policy = ConfigurationFile.loadOrComplain(configuration, secrets: .inspected) else { return 1 }
   let requests = try options.requests(reader, selection)
   let own = MachineAddresses.read()
-  var judge = HistoryJudge(policy) { own.contains($0) }
+  var judge = HistoryJudge(policy, wall: Clock.wall) { own.contains($0) }
   let replay = HistoryReplay(requests.all, by: &judge)
   Output.answer(arguments.flags.contains("json") ? replay.json.text + "\n" : replay.text)
   return replay.newlyDenied > 0 ? 1 : 0

@@ -1,4 +1,4 @@
-"""`clients`, `proxy_users` and `programs` of a rule, by real sockets, names and executables."""
+"""`clients`, `proxy_users` and `programs` of a rule, by real sockets, names and executables; and `until` and `log`."""
 
 import base64
 import os
@@ -145,3 +145,26 @@ def test_explain_and_expect_are_told_who_asks(case, tmp_path):
     explained = command("explain", *config, *options, "http://a.test/")
     assert (f"rule '{decides}'" if decides else "no rule") in explained.stdout
     assert command("test", *config).returncode == 0
+
+
+@pytest.mark.parametrize("until, status", [("2020-01-01", 200), ("2099-01-01T00:00:00Z", 403)])
+def test_a_rule_that_has_ended_matches_nothing(until, status, sallyport, raw_client, raw_origin, tmp_path):
+    policy = rule("closed", f"until = {until}", 'action = "deny"')
+    proxy, origin = sallyport(policy=policy), raw_origin(answering(OK))
+    assert raw_client(proxy).exchange(get("127.0.0.1", origin.port)).status == status
+    (tmp_path / "sallyport.toml").write_text(policy)
+    checked = command("check", str(tmp_path / "sallyport.toml"))
+    assert ("the rule has expired on 2020-01-01: it matches nothing" in checked.stdout + checked.stderr) == (status == 200)
+    explained = command("explain", "--config", str(tmp_path / "sallyport.toml"), "http://a.test/")
+    assert ("until: expected before 2020-01-02 00:00:00 UTC" in explained.stdout) == (status == 200)
+
+
+def test_a_rule_without_lines_in_the_log_is_still_counted(sallyport, raw_client, raw_origin):
+    proxy, origin = sallyport(policy=rule("quiet", 'hosts = ["127.0.0.1"]', "log = false")), raw_origin(answering(OK))
+    client = raw_client(proxy)
+    for _ in range(3):
+        assert client.exchange(get("127.0.0.1", origin.port)).status == 200
+    # The line of a later request is written after those that there are not.
+    check_problem(client.exchange(get("no.such.host.test", 80)), 502)
+    proxy.access(lambda line: line["status"] == 502)
+    assert [line["status"] for line in proxy.access_lines()] == [502]

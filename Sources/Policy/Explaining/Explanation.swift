@@ -107,7 +107,7 @@ extension Policy {
     let pathBytes = Array(path.utf8)
     let facts = RequestFacts(
       scheme: scheme, port: port, method: methodBytes.span, path: pathBytes.span, isTunnel: isTunnel,
-      sender: asker.sender, link: asker.link ?? .unknown)
+      sender: asker.sender, link: asker.link ?? .unknown, wall: asker.wall)
     var workspace = DecisionWorkspace()
     workspace.host = host
     var paths = PathReadings()
@@ -127,7 +127,7 @@ extension Policy {
     let assumptions = asker.assumptions(of: rules.prefix(looked)) { rule, asker in
       let facts = RequestFacts(
         scheme: scheme, port: port, method: methodBytes.span, path: pathBytes.span, isTunnel: isTunnel,
-        sender: asker.sender, link: asker.link ?? .unknown)
+        sender: asker.sender, link: asker.link ?? .unknown, wall: asker.wall)
       return rule.firstFailure(facts, &context) == nil
     }
     let reading = asked.rule.flatMap { rules[$0].pathCondition.denyingReading(paths) }

@@ -99,7 +99,7 @@ extension Policy {
     let ruling = ruling(
       RequestFacts(
         scheme: request.isHTTPS ? .https : .http, port: request.port, method: method.span, path: path.span,
-        isTunnel: request.isTunnel, sender: asker.sender, link: asker.link ?? .unknown), &workspace)
+        isTunnel: request.isTunnel, sender: asker.sender, link: asker.link ?? .unknown, wall: asker.wall), &workspace)
     let decision = ruling.decision.asTunnel(connect: request.isTunnel ? treatment(of: ruling.decision) : nil)
     let address = (ruling.mapping?.target.host ?? request.host).address
     return Forecast.Step(

@@ -16,6 +16,7 @@ struct RuleDraft {
   var ask = AskTerms()
   var reason: String? = nil
   var enforce = true
+  var isLogged = true
   var connect: ConnectTreatment? = nil
   var tunnelSNI: TunnelSNI? = nil
   var upgrade = false
@@ -50,7 +51,7 @@ struct RuleDraft {
   ) -> Rule {
     Rule(
       name: name, location: location, conditions: conditions, action: action, ask: ask, reason: reason,
-      enforce: enforce,
+      enforce: enforce, isLogged: isLogged,
       connect: connect, tunnelSNI: tunnelSNI, upgrade: upgrade, upgrades: upgrades,
       protocols: protocols ?? HTTPProtocol.allCases, redirects: redirects,
       target: target, routes: routes,
@@ -127,6 +128,7 @@ extension ConfigurationReading {
     case "ask": draft.ask = table(setting).map(askTerms) ?? AskTerms()
     case "reason": draft.reason = reason(setting)
     case "enforce": draft.enforce = boolean(setting) ?? true
+    case "log": draft.isLogged = boolean(setting) ?? true
     case "connect": draft.connect = choice(setting, ConnectTreatment.self)
     case "tunnel_sni": draft.tunnelSNI = choice(setting, TunnelSNI.self)
     case "upgrade": draft.upgrade = boolean(setting) ?? false

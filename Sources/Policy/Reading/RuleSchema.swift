@@ -62,6 +62,9 @@ extension TableSchema {
         "enforce", .boolean, standard: "true",
         "false: nothing of the rule blocks; what it would have done is logged."),
       KnownSetting(
+        "log", .boolean, standard: "true",
+        "false: its requests leave no line in the log; metrics and the history have them."),
+      KnownSetting(
         "connect", .word(["tunnel", "verify", "intercept", "deny"]),
         standard: "\"verify\" where the rule pins, else \"tunnel\"",
         "What is done with a CONNECT."),

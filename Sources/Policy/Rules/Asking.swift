@@ -269,7 +269,7 @@ extension TemporaryRules {
       sender.address = address
       let facts = RequestFacts(
         scheme: request.isHTTPS ? .https : .http, port: request.port, method: method.span, path: path.span,
-        isTunnel: request.isTunnel, sender: sender)
+        isTunnel: request.isTunnel, sender: sender, wall: wall)
       if let rule = amend(policy.decide(facts, &workspace), facts, wall: wall, &workspace).rule { return rule }
     }
     return nil

@@ -20,11 +20,13 @@ public struct RequestFacts: ~Escapable {
   public let sender: Sender
   /// The kind of link that carries the machine's default route.
   public let link: ReachabilityStatus
+  /// When it is asked, in milliseconds since 1970; 0: not said.
+  public let wall: Int64
 
   @_lifetime(copy method, copy path)
   public init(
     scheme: Scheme, port: UInt16, method: Span<UInt8>, path: Span<UInt8>, isTunnel: Bool,
-    sender: Sender = Sender(), link: ReachabilityStatus = .unknown
+    sender: Sender = Sender(), link: ReachabilityStatus = .unknown, wall: Int64 = 0
   ) {
     self.scheme = scheme
     self.port = port
@@ -33,6 +35,7 @@ public struct RequestFacts: ~Escapable {
     self.isTunnel = isTunnel
     self.sender = sender
     self.link = link
+    self.wall = wall
   }
 }
 

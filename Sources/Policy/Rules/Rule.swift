@@ -43,6 +43,8 @@ public final class Rule: Sendable {
   public let reason: String?
   /// false: nothing in this rule blocks; what it would have done is logged.
   public let enforce: Bool
+  /// false: its requests leave no line in the log. Metrics and the history have them.
+  public let isLogged: Bool
   /// nil: the rule does not say. Then "verify" if it pins, else "tunnel".
   public let connect: ConnectTreatment?
   /// nil: the rule does not say. Then "match" if only listed destinations are reachable, else "any".
@@ -90,7 +92,8 @@ public final class Rule: Sendable {
 
   public init(
     name: String, location: SourceLocation, conditions: Conditions = Conditions(), action: RuleAction = .allow,
-    ask: AskTerms = AskTerms(), reason: String? = nil, enforce: Bool = true, connect: ConnectTreatment? = nil,
+    ask: AskTerms = AskTerms(), reason: String? = nil, enforce: Bool = true, isLogged: Bool = true,
+    connect: ConnectTreatment? = nil,
     tunnelSNI: TunnelSNI? = nil, upgrade: Bool = false, upgrades: UpgradeList? = nil,
     protocols: [HTTPProtocol] = HTTPProtocol.allCases, redirects: Redirects = .pass, target: RuleTarget? = nil,
     routes: [Route] = [],
@@ -107,6 +110,7 @@ public final class Rule: Sendable {
     self.ask = ask
     self.reason = reason
     self.enforce = enforce
+    self.isLogged = isLogged
     self.connect = connect
     self.tunnelSNI = tunnelSNI
     self.denyAddresses = denyAddresses

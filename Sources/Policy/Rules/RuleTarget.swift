@@ -84,7 +84,7 @@ extension Policy {
     let again = decide(
       RequestFacts(
         scheme: target.scheme, port: target.port, method: facts.method, path: path.span, isTunnel: false,
-        sender: facts.sender, link: facts.link), &workspace)
+        sender: facts.sender, link: facts.link, wall: facts.wall), &workspace)
     // It is no objection that no rule matches the target: the mapping rule allows it.
     let denies = again.reason == .ruleDenies || again.reason == .ruleWouldDeny
     return RequestMapping(target: target, path: path, objection: denies ? again : nil, escape: nil)

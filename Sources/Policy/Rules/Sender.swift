@@ -32,9 +32,12 @@ public struct Sender: Sendable {
 public struct Asker: Sendable {
   public var sender: Sender
   public var link: ReachabilityStatus?
+  /// In milliseconds since 1970; 0: not said.
+  public var wall: Int64
 
-  public init(_ sender: Sender = Sender(), link: ReachabilityStatus? = nil) {
+  public init(_ sender: Sender = Sender(), link: ReachabilityStatus? = nil, wall: Int64 = 0) {
     self.sender = sender
     self.link = link
+    self.wall = wall
   }
 }

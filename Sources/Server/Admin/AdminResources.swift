@@ -415,7 +415,8 @@ enum AdminResources {
     let request = NamedRequest.read(
       method: text.extracting(record.method).string, url: text.extracting(record.target).string)
     guard case .success(let request) = request else { return nil }
-    return found.policy.explain(request, Asker(found.sender, link: record.link), atMost: mostPassedOver)
+    return found.policy.explain(
+      request, Asker(found.sender, link: record.link, wall: record.begunWall), atMost: mostPassedOver)
   }
 
   // MARK: Parts

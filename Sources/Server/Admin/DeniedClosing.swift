@@ -54,7 +54,8 @@ extension Conversation {
     worker.workspace.decisions.host = request.host
     let facts = RequestFacts(
       scheme: request.isHTTPS ? .https : .http, port: request.port, method: method.span, path: path.span,
-      isTunnel: request.isTunnel, sender: session.exchange.sender, link: worker.workspace.link)
+      isTunnel: request.isTunnel, sender: session.exchange.sender, link: worker.workspace.link,
+      wall: worker.workspace.wallMilliseconds)
     let decided = worker.policy.decide(facts, &worker.workspace.decisions)
     let decision = worker.workspace.temporary.amend(
       decided, facts, wall: worker.workspace.wallMilliseconds, &worker.workspace.decisions

@@ -77,7 +77,8 @@ extension Conversation {
         text: outputs.text.bytes)
       tell(record, milliseconds, worker)
       let isHistory = worker.shared.history.isOn
-      let isLogged = session.exchange.policy.configuration.log.access
+      let isLogged =
+        session.exchange.policy.configuration.log.access && session.exchange.rule?.isLogged ?? true
       guard isHistory || isLogged else { return }
       let line = line(of: record, milliseconds)
       if isHistory {

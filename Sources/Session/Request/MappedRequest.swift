@@ -22,7 +22,8 @@ extension Exchange {
       RequestFacts(
         scheme: isSecure(workspace.request) ? .https : .http, port: port,
         method: bytes.extracting(workspace.request.method), path: bytes.extracting(workspace.request.path),
-        isTunnel: false, sender: sender, link: workspace.link), &workspace.decisions)
+        isTunnel: false, sender: sender, link: workspace.link,
+        wall: workspace.wallMilliseconds), &workspace.decisions)
     guard let mapping else { return nil }
     if let denial = temporaryDenial(of: mapping, bytes, decision, &workspace) {
       record.decision = denial
@@ -50,7 +51,8 @@ extension Exchange {
     if workspace.temporary.isEmpty { return nil }
     let facts = RequestFacts(
       scheme: mapping.target.scheme, port: mapping.target.port, method: bytes.extracting(workspace.request.method),
-      path: mapping.path.span, isTunnel: false, sender: sender, link: workspace.link)
+      path: mapping.path.span, isTunnel: false, sender: sender, link: workspace.link,
+      wall: workspace.wallMilliseconds)
     let amended = workspace.temporary.amend(
       decision, facts, wall: workspace.wallMilliseconds, &workspace.decisions)
     return amended.decision.verdict == .deny ? amended.decision : nil

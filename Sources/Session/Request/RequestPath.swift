@@ -84,7 +84,8 @@ extension Exchange {
     let facts = RequestFacts(
       scheme: isSecure(workspace.request) ? .https : .http, port: port,
       method: bytes.extracting(workspace.request.method), path: bytes.extracting(workspace.request.path),
-      isTunnel: asked.contains(.isTunnel), sender: sender, link: workspace.link)
+      isTunnel: asked.contains(.isTunnel), sender: sender, link: workspace.link,
+      wall: workspace.wallMilliseconds)
     var decision = policy.decide(facts, &workspace.decisions)
     if !workspace.temporary.isEmpty {
       let amended = workspace.temporary.amend(

@@ -104,7 +104,8 @@ extension Exchange {
     let decision = policy.decide(
       RequestFacts(
         scheme: .http, port: port ?? Scheme.http.defaultPort, method: method.span, path: path.span, isTunnel: false,
-        sender: sender, link: workspace.link), &workspace.decisions)
+        sender: sender, link: workspace.link,
+        wall: workspace.wallMilliseconds), &workspace.decisions)
     guard decision.verdict == .allow, let rule = decision.rule else { return false }
     return policy.rules[rule].leavesByTLS
   }

@@ -114,7 +114,8 @@ extension Rule {
     /// Every kind, in the order in which conditions are evaluated and `explain` names the first that fails. Conditions
     /// that also apply to tunnels come first.
     static let kinds: [any RuleCondition.Type] = [
-      HostCondition.self, PortCondition.self, SchemeCondition.self, LinkCondition.self, ClientCondition.self,
+      HostCondition.self, PortCondition.self, SchemeCondition.self, LinkCondition.self, UntilCondition.self,
+      ClientCondition.self,
       ProxyUserCondition.self, UserCondition.self, UnitCondition.self, ProgramCondition.self, MethodCondition.self,
       PathsCondition.self,
     ]
