@@ -97,9 +97,21 @@ import Testing
       "3:2: error: invalid TOML: array: encountered end-of-file"
     ).check()
     LoadRow(
+      "no comma", "[dns]\nservers = [53 53]",
+      "2:15: error: invalid TOML: array: expected comma or closing ']', saw '5'"
+    ).check()
+    LoadRow(
       "a key twice", "[log]\nlevel = \"info\"\nlevel = \"info\"",
       "3:1: error: invalid TOML: key-value pair: cannot redefine existing string 'level'"
     ).check()
+  }
+
+  /// What the parser expected and saw stays, where neither can be part of a secret.
+  @Test func aMissingCommaIsStillNamed() {
+    let messages = load(["etc/s.toml": "[dns]\nservers = [\"a\" \"b\"]"]).diagnostics.map(\.message)
+    #expect(messages == ["invalid TOML: array: expected comma or closing ']', saw '\"'"])
+    let hidden = load(["etc/s.toml": "[proxy]\ncredentials = [\"a\" b]"]).diagnostics.map(\.message)
+    #expect(hidden == ["invalid TOML: array: expected comma or closing '…'"])
   }
 
   @Test func aBrokenIncludeHidesNothingOfTheOthers() {

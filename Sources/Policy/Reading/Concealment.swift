@@ -16,7 +16,14 @@ enum Concealment {
   /// Whether a parser's quotation from a broken file is no part of a secret: punctuation, or a word of the
   /// configuration.
   static func isHarmless(_ quoted: Substring) -> Bool {
-    BrokenLine.words.contains(String(quoted)) || quoted.unicodeScalars.allSatisfy(BrokenLine.isPunctuation)
+    // It may quote twice: what it expected and what it saw.
+    guard let (expected, seen) = quoted.split(at: "', saw '") else { return isWordOrPunctuation(quoted) }
+    return isWordOrPunctuation(expected) && isWordOrPunctuation(seen)
+  }
+
+  private static func isWordOrPunctuation(_ text: Substring) -> Bool {
+    text == "\"" || BrokenLine.words.contains(String(text))
+      || text.unicodeScalars.allSatisfy(BrokenLine.isPunctuation)
   }
 
   /// The ranges to hide in a file with broken syntax.
@@ -100,6 +107,18 @@ enum SecretWords {
 
   private static func isNear(_ key: String, _ words: [String]) -> Bool {
     words.contains { Suggestion.distance(key, $0, atMost: 2) != nil }
+  }
+}
+
+extension Substring {
+  /// The parts before and after the first `separator`; nil if there is none.
+  fileprivate func split(at separator: String) -> (Substring, Substring)? {
+    var at = startIndex
+    while at < endIndex {
+      if self[at...].hasPrefix(separator) { return (self[..<at], self[at...].dropFirst(separator.count)) }
+      formIndex(after: &at)
+    }
+    return nil
   }
 }
 
