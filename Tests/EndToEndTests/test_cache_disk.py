@@ -45,13 +45,7 @@ def store(stored, tmp_path) -> dict[str, bytes]:
 
 
 def wait_until_written(stored, count: int) -> None:
-    def written(page: str) -> bool:
-        return f"sallyport_cache_disk_answers {count}\n" in page
-
-    for _ in range(200):
-        if written(stored.proxy.admin.text("/metrics")):
-            return
-    raise AssertionError(f"there are not {count} answers on the disk")
+    stored.proxy.admin.asked_until("/v1/cache", lambda page: page["disk"]["answers"] == count)
 
 
 def ended(stored, how: str) -> None:

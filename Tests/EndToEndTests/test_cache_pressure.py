@@ -26,6 +26,9 @@ def test_what_was_used_longest_ago_makes_room(disk, pressure, cached, tmp_path):
     for number in range(8):
         stored.site.say(f"/{number}", said(FRESH, body=BODY))
         stored.ask(f"/{number}")
+    if disk:
+        # A file is written aside: until it is, memory is all there is.
+        stored.proxy.admin.asked_until("/v1/cache", lambda page: page["disk"]["answers"] == 8)
     pressure()
     expected = "memory is short; 4 stored answers were dropped from it"
     stored.proxy.log.wait_for(lambda entry: expected in entry.get("message", ""))

@@ -585,6 +585,8 @@ class TunnelOrigin:
         while request.reset is None:
             link.origin.wait_until(lambda: len(request.body) > sent or request.number in link.ended or request.reset is not None)
             with link.lock:
+                if request.reset is not None:
+                    return
                 more = request.body[sent:].upper()
                 sent += len(more)
                 ends = request.number in link.ended and sent == len(request.body)
@@ -634,6 +636,8 @@ def test_a_client_of_http1_opens_a_websocket_on_a_stream(intercepting, secure_cl
     client.send(b"hello")
     assert client.receive_exactly(5) == b"HELLO"
     assert serve.asked[0].value("sec-websocket-key") is None
+    client.close()
+    origin.wait_until(lambda: serve.asked[0].number in origin.links[0].ended or serve.asked[0].reset is not None)
 
 
 def test_a_tunnel_that_an_origin_refuses_is_an_answer(intercepting, inside, h2_origin):
