@@ -368,7 +368,8 @@ public final class HTTP2Connection {
         && scratch.response.fields.only(.contentType).map { GRPC.isType(text.extracting($0)) } ?? false
       for index in scratch.response.fields.lines.indices where !scratch.response.fields.lines[index].isDropped {
         if isBare, scratch.response.fields.lines[index].known == .contentLength { continue }
-        if status != nil, text.equals(scratch.response.fields.lines[index].name, ignoringCase: "sec-websocket-accept") {
+        if status != nil, text.equals(scratch.response.fields.lines[index].name, ignoringCase: WebSocketKey.proofField)
+        {
           continue
         }
         unsafe scratch.fields.add(scratch.response.fields.lines[index], base)

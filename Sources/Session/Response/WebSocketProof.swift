@@ -8,14 +8,11 @@ import Policy
 import Security
 
 extension Exchange {
-  /// What every server appends to the key (RFC 6455, 4.2.2).
-  private static let suffix = Array("258EAFA5-E914-47DA-95CA-C5AB0DC85B11".utf8)
-
   /// Remembers the key that was made up for the request.
   mutating func noteWebSocketKey(_ bytes: Span<UInt8>, _ fields: FieldSection) {
     guard record.wire == .http2 else { return }
     for index in fields.lines.indices
-    where bytes.equals(fields.lines[index].name, ignoringCase: "sec-websocket-key") {
+    where bytes.equals(fields.lines[index].name, ignoringCase: WebSocketKey.field) {
       webSocketKey = bytes.extracting(fields.lines[index].value).array
     }
   }
@@ -23,9 +20,9 @@ extension Exchange {
   /// Why a 101 opens no tunnel; nil: it does.
   func unprovenWebSocket(_ bytes: Span<UInt8>, _ fields: FieldSection, by respondent: String) -> Problem? {
     if webSocketKey.isEmpty { return nil }
-    let expected = Base64.encode(sha1(webSocketKey + Self.suffix))
+    let expected = WebSocketKey.proof(of: webSocketKey, sha1)
     let proofs = fields.lines.indices.filter { index in
-      bytes.equals(fields.lines[index].name, ignoringCase: "sec-websocket-accept")
+      bytes.equals(fields.lines[index].name, ignoringCase: WebSocketKey.proofField)
     }
     if proofs.count == 1, bytes.extracting(fields.lines[proofs[0]].value).equals(expected.span) { return nil }
     let seen =

@@ -115,9 +115,8 @@ extension Rule {
     /// that also apply to tunnels come first.
     static let kinds: [any RuleCondition.Type] = [
       HostCondition.self, PortCondition.self, SchemeCondition.self, LinkCondition.self, UntilCondition.self,
-      ClientCondition.self,
-      ProxyUserCondition.self, UserCondition.self, UnitCondition.self, ProgramCondition.self, MethodCondition.self,
-      PathsCondition.self,
+      ClientCondition.self, ProxyUserCondition.self, UserCondition.self, UnitCondition.self, ProgramCondition.self,
+      MethodCondition.self, PathsCondition.self,
     ]
 
     /// In the order of `kinds`, each kind at most once.
@@ -186,7 +185,11 @@ extension Rule {
     context.isStrict = isStrict || enforce && facts.isTunnel && connect == .deny
     context.namesUsers = namesUsers
     for condition in conditions.all {
-      if facts.isTunnel, type(of: condition).subject == .request { return connect == nil ? .requestsOnly : nil }
+      if facts.isTunnel, type(of: condition).subject == .request {
+        if connect == nil { return .requestsOnly }
+        // Whatever else the rule asks still counts, wherever it stands in `kinds`.
+        continue
+      }
       if !condition.holds(facts, context) { return .condition(condition) }
     }
     return nil
