@@ -1,5 +1,5 @@
-// The handshake of WebSocket on HTTP/1.1 (RFC 6455, 4): a client shows a key, and the server proves that it has read it.
-// HTTP/2 does without (RFC 8441), so the proxy takes either part where the two meet. Tests: test_http2.py.
+// The handshake of WebSocket on HTTP/1.1 (RFC 6455, 4): a client shows a key, and the server proves that it has read
+// it. HTTP/2 does without (RFC 8441), so the proxy takes either part where the two meet. Tests: test_http2.py.
 
 import Bytes
 
