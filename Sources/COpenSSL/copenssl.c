@@ -102,6 +102,59 @@ bool cossl_set_carrier(SSL *ssl, SSL *carrier) {
   return true;
 }
 
+typedef struct {
+  void *owner;
+  cossl_reader read;
+  cossl_writer write;
+} bridged_stream;
+
+static int bridged_read(BIO *bio, char *out, size_t room, size_t *count) {
+  bridged_stream *stream = BIO_get_data(bio);
+  BIO_clear_retry_flags(bio);
+  ptrdiff_t moved = stream->read(stream->owner, (uint8_t *)out, room);
+  if (moved == 0) BIO_set_flags(bio, BIO_FLAGS_IN_EOF);
+  if (moved == COSSL_LATER) BIO_set_retry_read(bio);
+  if (moved <= 0) return 0;
+  *count = (size_t)moved;
+  return 1;
+}
+
+static int bridged_write(BIO *bio, const char *bytes, size_t length, size_t *count) {
+  bridged_stream *stream = BIO_get_data(bio);
+  BIO_clear_retry_flags(bio);
+  ptrdiff_t moved = stream->write(stream->owner, (const uint8_t *)bytes, length);
+  if (moved == COSSL_LATER) BIO_set_retry_write(bio);
+  if (moved <= 0) return 0;
+  *count = (size_t)moved;
+  return 1;
+}
+
+bool cossl_set_stream(SSL *ssl, void *owner, cossl_reader read, cossl_writer write) {
+  static BIO_METHOD *volatile method;
+  // As below.
+  if (!method) {
+    BIO_METHOD *made = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "stream");
+    if (!made) return false;
+    BIO_meth_set_read_ex(made, bridged_read);
+    BIO_meth_set_write_ex(made, bridged_write);
+    BIO_meth_set_ctrl(made, prefixed_control);
+    BIO_meth_set_destroy(made, prefixed_destroy);
+    __atomic_store_n(&method, made, __ATOMIC_RELEASE);
+  }
+  bridged_stream *stream = malloc(sizeof *stream);
+  BIO *bio = BIO_new(__atomic_load_n(&method, __ATOMIC_ACQUIRE));
+  if (!stream || !bio) {
+    free(stream);
+    BIO_free(bio);
+    return false;
+  }
+  *stream = (bridged_stream){owner, read, write};
+  BIO_set_data(bio, stream);
+  BIO_set_init(bio, 1);
+  SSL_set_bio(ssl, bio, bio);
+  return true;
+}
+
 BIO *cossl_prefixed_socket(int fd, const void *prefix, size_t count) {
   static BIO_METHOD *volatile method;
   // Two threads may make it at once: the one that comes second leaves a few bytes behind, once.

@@ -13,6 +13,7 @@ public struct ErrorCode: RawRepresentable, Equatable, Sendable {
   public static let refusedStream = ErrorCode(rawValue: 7)
   public static let cancel = ErrorCode(rawValue: 8)
   public static let enhanceYourCalm = ErrorCode(rawValue: 11)
+  public static let http11Required = ErrorCode(rawValue: 13)
 }
 
 /// Why a connection cannot continue.

@@ -175,8 +175,11 @@ struct FieldBlock: ~Copyable {
   }
 
   /// The rest of a request line, and Host. A scheme other than https is named, which only absolute-form has room for.
+  /// CONNECT has neither scheme nor path.
   private func writeTarget(at named: Range<Int>, to out: inout ByteBuffer) {
-    if !values.bytes.equals(scheme, ignoringCase: "https") {
+    if scheme.isEmpty {
+      out.append(values.bytes.extracting(named))
+    } else if !values.bytes.equals(scheme, ignoringCase: "https") {
       out.append(values.bytes.extracting(scheme))
       out.append("://")
       out.append(values.bytes.extracting(named))
@@ -212,7 +215,7 @@ struct FieldBlock: ~Copyable {
     return writeFraming(ends: ends, needsLength: true, limits, to: &out)
   }
 
-  /// RFC 8441, 5: a 2xx to CONNECT with a protocol corresponds to 101 on HTTP/1.1.
+  /// A 2xx. To CONNECT with a protocol, it corresponds to 101 on HTTP/1.1 (RFC 8441, 5).
   var isGranted: Bool { !status.isEmpty && values.bytes[status.lowerBound] == 0x32 }
 
   /// Appends the head with which an HTTP/1.1 server switches to WebSocket.
@@ -221,6 +224,13 @@ struct FieldBlock: ~Copyable {
       "HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: websocket\r\nsec-websocket-accept: ")
     out.append(proof)
     out.append("\r\n")
+    writeLines(limits, to: &out)
+    out.append("\r\n")
+  }
+
+  /// Appends the head with which a proxy grants CONNECT. The length of its content means nothing (RFC 9110, 9.3.6).
+  func writeGrant(_ limits: HeadLimits, to out: inout ByteBuffer) {
+    out.append("HTTP/1.1 200 OK\r\n")
     writeLines(limits, to: &out)
     out.append("\r\n")
   }

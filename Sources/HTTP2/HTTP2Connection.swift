@@ -36,7 +36,7 @@ public final class HTTP2Connection {
   private var blockStream: HTTP2Stream? = nil
   /// Streams that something happened to since the last `takeTouched`.
   private var touched: [HTTP2Stream] = []
-  /// Streams whose requests still come but are no longer wanted. Each is reset once its answer is sent.
+  /// Streams whose peers may still send what is no longer wanted. Each is reset once everything of ours is sent.
   private var ending: [HTTP2Stream] = []
   /// The streams that a client opened last.
   private var recent = RecentStreams()
@@ -100,6 +100,11 @@ public final class HTTP2Connection {
     guard role == .client, !isEnding, waiting.count < ConnectionLimits.waitingStreams, let session = unsafe session
     else { return false }
     return unsafe cng_may_open(session)
+  }
+  /// Whether the request of another stream would be sent at once, as far as the peer has announced its limit.
+  public var hasFreePlace: Bool {
+    guard mayOpen, let session = unsafe session else { return false }
+    return openStreams < Int(unsafe cng_peer_streams(session))
   }
   /// Whether the peer accepts tunnels on streams (RFC 8441), as far as it has announced.
   public var takesTunnels: Bool { unsafe session.map { unsafe cng_peer_connects($0) } ?? false }
@@ -196,7 +201,7 @@ public final class HTTP2Connection {
     if ending.isEmpty { return false }
     let answered = ending.filter { $0.isAnswered && !$0.isClosed }
     ending.removeAll { $0.isAnswered || $0.isClosed }
-    for stream in answered { reset(stream, .noError) }
+    for stream in answered { reset(stream, role == .client ? .cancel : .noError) }
     return !answered.isEmpty
   }
 
@@ -315,12 +320,25 @@ public final class HTTP2Connection {
       } else {
         unsafe scratch.fields.add(":method", scratch.request.method, base)
       }
-      scratch.fields.add(":scheme", "https")
-      unsafe scratch.fields.add(":authority", scratch.request.authority, base)
-      unsafe scratch.fields.add(":path", scratch.request.pathAndQuery, base)
+      // CONNECT has neither scheme nor path (RFC 9113, 8.5).
+      let hasPath = scratch.request.form != .authority
+      if hasPath {
+        let isClear = scratch.request.form == .absolute && !scratch.request.isHTTPS
+        scratch.fields.add(":scheme", isClear ? "http" : "https")
+      }
+      // `*` names no server (RFC 9112, 3.2.4).
+      let authority = scratch.request.authority
+      let named = authority.isEmpty ? scratch.request.fields.first(.host) ?? authority : authority
+      unsafe scratch.fields.add(":authority", named, base)
+      if hasPath, scratch.request.pathAndQuery.isEmpty {
+        scratch.fields.add(":path", scratch.request.knownMethod == .options ? "*" : "/")
+      } else if hasPath {
+        unsafe scratch.fields.add(":path", scratch.request.pathAndQuery, base)
+      }
       for index in scratch.request.fields.lines.indices {
         let line = scratch.request.fields.lines[index]
-        if line.isDropped || line.known == .host { continue }
+        // Credentials for a parent are its own: those of clients end in the proxy.
+        if line.isDropped && line.known != .proxyAuthorization || line.known == .host { continue }
         if tunnel != nil, text.equals(line.name, ignoringCase: WebSocketKey.field) { continue }
         unsafe scratch.fields.add(line, base)
       }

@@ -61,13 +61,15 @@ public final class HTTP2Stream {
   /// Whether it was aborted.
   public var isBroken: Bool { resetCode != nil || connection.isGone && !isClosed }
   /// Whether the peer did nothing of the request, so it may be tried again (RFC 9113, 8.7).
-  public var wasRefused: Bool { resetCode == .refusedStream && !hasHead }
+  public var wasRefused: Bool { (resetCode == .refusedStream || asksForHTTP11) && !hasHead }
+  /// Whether the peer serves this request on HTTP/1.1 alone (RFC 9113, 7).
+  public var asksForHTTP11: Bool { resetCode == .http11Required && !hasHead }
   /// How much content `write` should get before its caller waits, in bytes.
   public var room: Int { max(0, ConnectionLimits.waitingContent - outgoing.content.count - held.count) }
 
   /// Moves text into the tail of `buffer` and returns how many bytes.
-  public func read(into buffer: inout ByteBuffer) -> Int {
-    let count = min(buffer.tailRoom, incoming.count)
+  public func read(into buffer: inout ByteBuffer, atMost most: Int = .max) -> Int {
+    let count = min(buffer.tailRoom, most, incoming.count)
     if count == 0 { return 0 }
     buffer.append(incoming.bytes.extracting(first: count))
     incoming.consume(count)
@@ -112,7 +114,7 @@ public final class HTTP2Stream {
     if number == 0 || !outgoing.isWhole { return reset(connection.role == .client ? .cancel : .internalError) }
     if isWhole { return }
     // The rest of a request is useless once it is answered (RFC 9113, 8.1).
-    if connection.role == .client { reset(.cancel) } else { connection.endOnceSent(self) }
+    if connection.role == .client, framing != .tunnel { reset(.cancel) } else { connection.endOnceSent(self) }
   }
 
   /// Aborts it.
@@ -158,6 +160,10 @@ public final class HTTP2Stream {
       outgoing.isToConnect = framing == .tunnel
     } else if let proof = outgoing.webSocketProof, block.isGranted {
       block.writeSwitch(proof, limits, to: &incoming)
+      framing = .tunnel
+      hasHead = true
+    } else if outgoing.isConnect, block.isGranted {
+      block.writeGrant(limits, to: &incoming)
       framing = .tunnel
       hasHead = true
     } else {

@@ -34,6 +34,8 @@ struct OutgoingMessage: ~Copyable {
   var isToHead = false
   /// A response to CONNECT with a protocol.
   var isToConnect = false
+  /// A request for a tunnel to another host: CONNECT to a proxy.
+  private(set) var isConnect = false
   /// For a request that opens a WebSocket: what the client expects from a server that has read its key.
   private(set) var webSocketProof: [UInt8]? = nil
   /// A frame asked for content when there was none.
@@ -120,8 +122,15 @@ struct OutgoingMessage: ~Copyable {
   private mutating func takeRequest(
     _ text: Span<UInt8>, _ connection: HTTP2Connection, _ stream: HTTP2Stream
   ) -> HeadProgress {
-    let progress = connection.scratch.request.read(text, limits: connection.ownLimits(text), isInTunnel: true)
+    // A proxy is asked for a tunnel, an origin never.
+    let isConnect = text.count >= 8 && text.equals(0..<8, "CONNECT ")
+    let progress = connection.scratch.request.read(text, limits: connection.ownLimits(text), isInTunnel: !isConnect)
     guard case .complete = progress else { return progress }
+    if isConnect {
+      self.isConnect = true
+      place = .tunnel
+      return connection.sendRequest(text, stream, hasContent: true) ? progress : .invalid(.badTarget)
+    }
     isHead = connection.scratch.request.knownMethod == .head
     if connection.scratch.request.options.upgrade { return takeUpgrade(text, progress, connection, stream) }
     place = Self.place(of: connection.scratch.request.framing)

@@ -192,7 +192,8 @@ class Request(Received):
 class H2Origin:
     """`answer(link, request)` is called once a request is whole, or with `early` once its head is there."""
 
-    def __init__(self, context: ssl.SSLContext, answer, early: bool = False, settings: dict | None = None):
+    def __init__(self, context: ssl.SSLContext, answer, early: bool = False, settings: dict | None = None, link=None):
+        self.link = link or Link
         self.context = context
         self.answer = answer
         self.early = early
@@ -222,7 +223,7 @@ class H2Origin:
             return
         with self.changed:
             self.protocols.append(secure.selected_alpn_protocol())
-            link = Link(self, secure, len(self.protocols))
+            link = self.link(self, secure, len(self.protocols))
             self.links.append(link)
             self.changed.notify_all()
         if secure.selected_alpn_protocol() == "h2":

@@ -150,15 +150,16 @@ import Testing
     #expect(
       try explain("d.example", "/x").json.hasSuffix(
         "\"routes\": [{\"name\": \"office\", \"via\": \"http://proxy.office.example:3128\", \"credentials\": true, "
-          + "\"when\": [\"wired\", \"wifi\", \"unknown\"], \"interface\": \"eth0\", \"wait_ms\": 30000, \"security\": null}, "
-          + "{\"name\": \"tls\", \"via\": \"https://[2001:db8::1]:443\", \"credentials\": false, \"when\": [], "
+          + "\"protocols\": null, \"when\": [\"wired\", \"wifi\", \"unknown\"], \"interface\": \"eth0\", \"wait_ms\": 30000, \"security\": null}, "
+          + "{\"name\": \"tls\", \"via\": \"https://[2001:db8::1]:443\", \"credentials\": false, "
+          + "\"protocols\": [\"h2\", \"http/1.1\"], \"when\": [], "
           + "\"interface\": null, \"wait_ms\": null, \"security\": {\"pins\": null, \"allow_invalid_certificates\": false, "
           + "\"validates_domain_name\": true, \"anchors\": \"ca.pem\", \"profile\": \"private\", "
           + "\"min_tls\": \"1.2\", \"max_tls\": \"1.2\", \"ciphers\": null, \"server_name\": null, \"client_certificate\": null, \"revocation\": \"none\", "
           + "\"enforce\": true}}, "
-          + "{\"name\": \"lan\", \"via\": \"direct\", \"credentials\": false, \"when\": [\"wired\"], \"interface\": null, "
+          + "{\"name\": \"lan\", \"via\": \"direct\", \"credentials\": false, \"protocols\": null, \"when\": [\"wired\"], \"interface\": null, "
           + "\"wait_ms\": null, \"security\": null}, "
-          + "{\"name\": \"direct\", \"via\": \"direct\", \"credentials\": false, \"when\": [], \"interface\": null, "
+          + "{\"name\": \"direct\", \"via\": \"direct\", \"credentials\": false, \"protocols\": null, \"when\": [], \"interface\": null, "
           + "\"wait_ms\": null, \"security\": null}]}, \"address\": null}\n"))
   }
 

@@ -209,6 +209,20 @@ import Testing
       "devices that are none", "\(direct)interface = \"/dev/eth0\"\(rule)",
       "3:13: error: 'interface' in [routes.x]: \(device), found '/dev/eth0'"),
     LoadRow(
+      "protocols that are none", "[routes.x]\nvia = \"https://p\"\nprotocols = [\"h2\", \"http/3\"]\(rule)",
+      "3:20: error: 'protocols' in [routes.x]: expected \"h2\" or \"http/1.1\", found 'http/3'"),
+    LoadRow(
+      "no protocols", "[routes.x]\nvia = \"https://p\"\nprotocols = []\(rule)",
+      "3:13: error: 'protocols' in [routes.x]: expected \"h2\", \"http/1.1\" or both, found an empty array"),
+    LoadRow(
+      "protocols without a parent", "\(direct)protocols = [\"h2\"]\(rule)",
+      "3:13: error: 'protocols' in [routes.x]: there is no parent: 'via' is \"direct\"; what an origin is offered stands "
+        + "in its rule"),
+    LoadRow(
+      "protocols without TLS", "[routes.x]\nvia = \"http://p\"\nprotocols = [\"http/1.1\"]\(rule)",
+      "3:13: error: 'protocols' in [routes.x]: a parent at http:// is offered no choice, which needs TLS; leave this out"
+    ),
+    LoadRow(
       "waits out of range",
       "\(direct)unreachable = \"wait\"\nwait = \"99ms\"\n[routes.y]\nvia = \"direct\"\nunreachable = \"wait\"\n"
         + "wait = \"11m\"\n[routes.z]\nvia = \"direct\"\nunreachable = \"wait\"\nwait = \"long\"\(rule)\nhosts = [\"a\"]\n"

@@ -57,6 +57,13 @@ BIO *cossl_prefixed_socket(int fd, const void *prefix, size_t count);
 // when the descriptor may be another's.)
 bool cossl_set_carrier(SSL *ssl, SSL *carrier);
 
+// What reads and writes bytes instead of a socket: how many it moved; 0: the end; negative: one of these.
+enum { COSSL_LATER = -1, COSSL_BROKEN = -2 };
+typedef ptrdiff_t (*cossl_reader)(void *owner, uint8_t *into, size_t room);
+typedef ptrdiff_t (*cossl_writer)(void *owner, const uint8_t *from, size_t count);
+// Lets `ssl` read and write through these two. `owner` stays the caller's.
+bool cossl_set_stream(SSL *ssl, void *owner, cossl_reader read, cossl_writer write);
+
 static inline void cossl_set_owner(SSL *ssl, void *owner) { SSL_set_app_data(ssl, owner); }
 static inline void *cossl_owner(const SSL *ssl) { return SSL_get_app_data(ssl); }
 

@@ -1,6 +1,7 @@
 // The part of `explain` about the routes to a destination, in the order in which they are tried. It shows only whether
 // there are credentials. Tests: RouteExplanationTests.
 
+import Bytes
 import Reachability
 import Security
 
@@ -55,12 +56,23 @@ extension RouteExplanation {
     if let credentials = route.parent?.credentials {
       parts.append("with credentials" + (credentials.scheme == .basic ? "" : " (\(credentials.scheme.rawValue))"))
     }
+    if let narrowed = narrowedProtocols(of: route) {
+      parts.append("offered \(narrowed.map(\.rawValue).joined(separator: ", "))")
+    }
     if !route.links.isEmpty { parts.append("where it is reached by \(alternatives(route.links))") }
     if let interface = route.interface { parts.append("from the interface \(interface)") }
     if let wait = route.waitMilliseconds {
       parts.append("while it cannot be reached, requests are held for up to \(Quantity.duration.text(wait))")
     }
     return parts.joined(separator: "; ")
+  }
+
+  /// What an https parent is offered, if that is not everything.
+  private static func narrowedProtocols(of route: Route) -> [HTTPProtocol]? {
+    guard let parent = route.parent, parent.kind == .https, parent.protocols != HTTPProtocol.allCases else {
+      return nil
+    }
+    return parent.protocols
   }
 
   private var endLines: [String] {
@@ -83,6 +95,11 @@ extension RouteExplanation {
     .object([
       ("name", .string(route.name)), ("via", .string(route.via)),
       ("credentials", .boolean(route.parent?.credentials != nil)),
+      (
+        "protocols",
+        route.parent?.kind == .https
+          ? .array((route.parent?.protocols ?? []).map { .string($0.rawValue) }) : .null
+      ),
       ("when", .array(route.links.map { .string($0.rawValue) })),
       ("interface", route.interface.map(JSONText.string) ?? .null),
       ("wait_ms", route.waitMilliseconds.map { .number(Int($0)) } ?? .null),

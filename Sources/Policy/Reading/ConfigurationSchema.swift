@@ -333,6 +333,9 @@ extension TableSchema {
       KnownSetting("via", .text, "Required: \"direct\", or the URL of a parent proxy, http://, https:// or socks5://."),
       KnownSetting("credentials", .table(.routeCredentials), "How a parent is shown who the proxy is."),
       KnownSetting(
+        "protocols", .list(.word(["h2", "http/1.1"])), standard: "[\"h2\", \"http/1.1\"]",
+        "What an https:// parent is offered, in this order."),
+      KnownSetting(
         "when", .list(.word(["wired", "wifi", "wwan", "unknown", "not-reachable"])),
         "Only while the parent, or the destination, is reached by a link of these kinds."),
       KnownSetting("interface", .text, "The network device by which connections leave."),

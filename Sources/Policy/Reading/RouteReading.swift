@@ -19,6 +19,7 @@ struct RouteDraft {
   /// nil: `via` is missing or has an error.
   var way: Way? = nil
   var credentials: ParentCredentials? = nil
+  var protocols: [HTTPProtocol]? = nil
   var links: [ReachabilityStatus] = []
   var interface: String? = nil
   /// nil after an error.
@@ -45,7 +46,8 @@ struct RouteDraft {
 
   private var parent: Route.Parent? {
     guard case .parent(let address) = way else { return nil }
-    return Route.Parent(kind: address.kind, host: address.host, port: address.port, credentials: credentials)
+    return Route.Parent(
+      kind: address.kind, host: address.host, port: address.port, credentials: credentials, protocols: protocols)
   }
 }
 
@@ -87,6 +89,7 @@ extension ConfigurationReading {
     switch setting.key {
     case "via": draft.way = way(setting)
     case "credentials": draft.credentials = routeCredentials(setting)
+    case "protocols": draft.protocols = protocols(setting)
     case "when": draft.links = routeLinks(setting)
     case "interface": draft.interface = interface(setting)
     case "unreachable": draft.reaction = choice(setting, RouteDraft.UnreachableReaction.self)
@@ -181,11 +184,18 @@ extension ConfigurationReading {
         error(setting, "there is no parent to show them to: 'via' is \"direct\"")
       }
       refuseSecurity(draft, "what an origin is held to is for [rule.security] to say, and 'via' is \"direct\"")
+      refuseProtocols(draft, "there is no parent: 'via' is \"direct\"; what an origin is offered stands in its rule")
     case .parent(let parent):
       if let setting = draft.settings["credentials"], let credentials = draft.credentials {
         if let fault = Self.fault(of: credentials, at: parent) { error(setting, fault) }
       }
-      if parent.kind == .https { break }
+      if parent.kind == .https {
+        guard case .kerberos = draft.credentials, draft.protocols?.contains(.http2) ?? false else { break }
+        refuseProtocols(draft, "a Kerberos ticket is for one connection of HTTP/1.1 (RFC 4559); leave \"h2\" out")
+        break
+      }
+      refuseProtocols(
+        draft, "a parent at \(parent.kind.rawValue):// is offered no choice, which needs TLS; leave this out")
       refuseSecurity(
         draft,
         "there is no TLS to a parent by \(parent.kind.rawValue)://, so nothing would be checked; use https://, or "
@@ -196,6 +206,10 @@ extension ConfigurationReading {
   private func refuseSecurity(_ draft: RouteDraft, _ message: String) {
     guard let setting = draft.settings["security"] else { return }
     report(.error, setting.source, setting.keyBegin, "[\(setting.table).security]: \(message)")
+  }
+
+  private func refuseProtocols(_ draft: RouteDraft, _ message: String) {
+    if let setting = draft.settings["protocols"] { error(setting, message) }
   }
 
   private static func fault(of credentials: ParentCredentials, at parent: ParentAddress) -> String? {

@@ -17,12 +17,26 @@ public struct Route: Hashable, Sendable {
     public let port: UInt16
     /// nil: the parent requires none.
     public let credentials: ParentCredentials?
+    /// What an https parent is offered, the preferred one first.
+    public let protocols: [HTTPProtocol]
 
-    public init(kind: Kind, host: CanonicalHost, port: UInt16, credentials: ParentCredentials? = nil) {
+    /// `protocols`: nil: whatever its credentials allow.
+    public init(
+      kind: Kind, host: CanonicalHost, port: UInt16, credentials: ParentCredentials? = nil,
+      protocols: [HTTPProtocol]? = nil
+    ) {
       self.kind = kind
       self.host = host
       self.port = port
       self.credentials = credentials
+      if let protocols {
+        self.protocols = protocols
+      } else if case .kerberos = credentials {
+        // A ticket is for a connection (RFC 4559, 6), and the streams of one are anybody's.
+        self.protocols = [.http11]
+      } else {
+        self.protocols = HTTPProtocol.allCases
+      }
     }
 
     /// User name and password for the parent; nil: none are sent.

@@ -113,7 +113,7 @@ extension Worker {
         if conversation.isStream { gauges.streams += 1 } else { gauges.clients += 1 }
         if conversation.session.exchange.isInTunnel { gauges.tunnels += 1 }
       case .upstream(let upstream):
-        if upstream.stream.carried != nil { continue }
+        if upstream.isStream { continue }
         if upstream.owner == nil { gauges.idleUpstreams += 1 } else { gauges.busyUpstreams += 1 }
       case .http2(let endpoint) where endpoint.isClient: gauges.clients += 1
       case .http2(let endpoint):

@@ -15,7 +15,7 @@ final class RefreshClient: CarriedStream {
 
   init(_ request: consuming ByteBuffer) { self.request = request }
 
-  func read(into buffer: inout ByteBuffer) -> Transfer {
+  func read(into buffer: inout ByteBuffer, atMost _: Int) -> Transfer {
     if request.isEmpty { return .wouldBlock }
     let count = request.count
     buffer.append(contentsOf: request)

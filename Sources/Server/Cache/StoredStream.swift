@@ -55,7 +55,7 @@ final class StoredStream: CarriedStream {
       length: length, to: &head)
   }
 
-  func read(into buffer: inout ByteBuffer) -> Transfer {
+  func read(into buffer: inout ByteBuffer, atMost _: Int) -> Transfer {
     let before = buffer.count
     if !head.isEmpty {
       buffer.append(contentsOf: head)

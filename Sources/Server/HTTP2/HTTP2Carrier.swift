@@ -21,6 +21,8 @@ final class HTTP2Carrier: CarriedStream {
     stream.isServed = true
   }
 
+  func isCarried(by endpoint: HTTP2Endpoint) -> Bool { self.endpoint === endpoint }
+
   /// How long its connection may stay idle, by the rule of the exchange that it served.
   func noteIdle(_ milliseconds: Int64?) {
     if case .origin(let line) = endpoint.peer { line.idleMilliseconds = milliseconds }
@@ -29,8 +31,10 @@ final class HTTP2Carrier: CarriedStream {
   /// The peer did nothing of the request.
   var wasRefused: Bool { stream.wasRefused }
 
-  func read(into buffer: inout ByteBuffer) -> Transfer {
-    let count = stream.read(into: &buffer)
+  var carrierTLS: TLSStream? { endpoint.stream.tls ?? endpoint.stream.carried?.carrierTLS }
+
+  func read(into buffer: inout ByteBuffer, atMost most: Int) -> Transfer {
+    let count = stream.read(into: &buffer, atMost: most)
     if count > 0 {
       endpoint.mark()
       return .moved(count)
@@ -68,6 +72,7 @@ final class HTTP2Carrier: CarriedStream {
   }
 
   func tell(_ worker: Worker) {
+    if stream.asksForHTTP11 { endpoint.speaksHTTP11Alone() }
     let happened = self.happened
     if happened.isEmpty || worker.generation(slot) != generation { return }
     worker.dispatch(

@@ -180,7 +180,7 @@ final class HTTP2Endpoint {
     // A peer that has only closed its side would cause events for ever.
     var wanted: Interest = output.count >= ConnectionLimits.output ? [] : .read
     if !output.isEmpty { wanted.insert(.write) }
-    worker.update(stream.descriptor, &interest, wanted, slot)
+    worker.watch(stream, &interest, wanted, slot)
     worker.timers.set(slot, deadline)
   }
 
@@ -244,6 +244,13 @@ final class HTTP2Endpoint {
     mark()
   }
 
+  /// The peer has asked for HTTP/1.1. No more is asked of it on HTTP/2.
+  func speaksHTTP11Alone() {
+    guard case .origin(let upstream) = peer else { return }
+    upstream.destination.speaksHTTP11Alone = true
+    retire()
+  }
+
   /// The proxy is stopping.
   func drain() {
     if case .origin = peer, connection.openStreams == 0 { abandon() } else { retire() }
@@ -281,6 +288,11 @@ final class HTTP2Endpoint {
 }
 
 extension HTTP2Endpoint {
+  /// Whether the upstream is one of its streams.
+  func carries(_ upstream: Upstream?) -> Bool {
+    (upstream?.stream.carried as? HTTP2Carrier)?.isCarried(by: self) ?? false
+  }
+
   var isClient: Bool { if case .client = peer { true } else { false } }
 
   func touch(_ stream: HTTP2Stream) {

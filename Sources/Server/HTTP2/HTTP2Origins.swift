@@ -1,4 +1,4 @@
-// Origins that speak HTTP/2: one connection carries the requests of many exchanges.
+// Origins and parents that speak HTTP/2: one connection carries the requests, or the tunnels, of many exchanges.
 //
 // A connection whose handshake has agreed on HTTP/2 is in its destination's list, under the same key as every kept
 // connection: host, port, judged policy and route. Each exchange gets a stream of it, as an upstream of its own.
@@ -30,9 +30,22 @@ extension Worker {
   func takeStream(
     _ destination: Destination, rule: Int?, allowsCellular: Bool, for conversation: Conversation, _ policy: Policy
   ) -> Upstream? {
+    let found = endpoint(
+      to: destination, rule: rule, allowsCellular: allowsCellular,
+      needsTunnels: conversation.session.exchange.opensWebSocket, for: conversation, policy)
+    return found.map { stream(of: $0.endpoint, $0.line) }
+  }
+
+  /// `needsTunnels`: the stream is for a WebSocket.
+  func endpoint(
+    to destination: Destination, rule: Int?, allowsCellular: Bool, needsTunnels: Bool = false,
+    for conversation: Conversation, _ policy: Policy
+  ) -> (endpoint: HTTP2Endpoint, line: Upstream)? {
     for endpoint in destination.endpoints.reversed() {
       guard case .origin(let line) = endpoint.peer, endpoint.connection.mayOpen else { continue }
-      if conversation.session.exchange.opensWebSocket, !endpoint.connection.takesTunnels { continue }
+      // The tunnels on a connection to a parent may stay for days, so nothing waits for one to end.
+      if destination.isParent, !endpoint.connection.hasFreePlace { continue }
+      if needsTunnels, destination.isParent || !endpoint.connection.takesTunnels { continue }
       if policy.asksForClient, endpoint.keeper != conversation.knownIdentity(self) { continue }
       if !allowsCellular, line.path.status == .wwan { continue }
       let isDenied =
@@ -43,7 +56,7 @@ extension Worker {
         endpoint.retire()
         continue
       }
-      return stream(of: endpoint, line)
+      return (endpoint, line)
     }
     return nil
   }
@@ -57,7 +70,7 @@ extension Worker {
   private func mayServe(_ line: Upstream) -> Bool {
     stillLeads(line) && line.destination.security.map(live.contains) ?? true && line.route.isInForce
       && line.destination.security?.mayRely(at: seconds) ?? true && line.route.security?.mayRely(at: seconds) ?? true
-      && !isTooOld(line.stream.tls)
+      && !isTooOld(line.stream)
   }
 
   func stream(of endpoint: HTTP2Endpoint, _ line: Upstream) -> Upstream {
@@ -67,6 +80,17 @@ extension Worker {
     destinations.retain(line.destination)
     reoccupy(slot, .upstream(upstream))
     return upstream
+  }
+}
+
+extension Worker {
+  /// A stream of the connection to a parent, for the tunnel that a connector opens.
+  func line(of endpoint: HTTP2Endpoint, _ upstream: Upstream, for connector: Connector) -> Line {
+    let slot = occupy(.attempt(connector))
+    let carrier = HTTP2Carrier(endpoint.connection.open(), of: endpoint, servedBy: slot)
+    return Line(
+      slot: slot, Candidate(address: upstream.address, path: upstream.path),
+      ByteStream(carrier, by: upstream.descriptor), at: now)
   }
 }
 

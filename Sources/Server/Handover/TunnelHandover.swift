@@ -68,7 +68,7 @@ extension Conversation {
   fileprivate func leave(_ worker: Worker) {
     // Closed here, the sockets stay open there, and the poller would go on reporting events for them.
     worker.update(descriptor, &interest, nil, slot)
-    if let upstream { worker.update(upstream.descriptor, &upstream.interest, nil, upstream.slot) }
+    if let upstream { worker.watch(upstream.stream, &upstream.interest, nil, upstream.slot) }
     close(worker)
   }
 }

@@ -34,6 +34,15 @@ final class Line {
     begunAt = now
   }
 
+  /// A stream of a connection that is open.
+  init(slot: Int, _ candidate: Candidate, _ stream: ByteStream, at now: Int64) {
+    self.slot = slot
+    self.candidate = candidate
+    self.stream = stream
+    interest = .read
+    begunAt = now
+  }
+
   var address: SocketAddress { candidate.address }
 
   func close(_ worker: Worker) {

@@ -3,6 +3,7 @@
 // the winner has to send first (ConnectorSteps, ConnectorAddresses).
 //
 //  a route ─ place ─ kept connection? ─ name ─ paths ─ race ─ (TLS to the parent ─ parent) ─ (probe) ─ (TLS) ─ upstream
+//     │                   └─ (a stream of the connection to the parent) ─────────────┘
 //     ↑ the next one, if this one cannot be used or its connection fails; nothing of the request has left by then
 //
 // If no route can be used because of the network, and one of them says `unreachable = "wait"`, the connector waits for
@@ -25,7 +26,7 @@ final class Connector {
     /// Waits after others for a place of `connections_per_host`.
     case queued
     /// Waits for a connection that another connector opens and that may carry this request too.
-    case following
+    case following(Destination)
     case naming
     case racing(ConnectionRace)
     /// With an https parent.
@@ -84,9 +85,12 @@ final class Connector {
   private let listed: [RouteState]
   private var choice: RouteChoice<UpstreamFailure>
   private var hasPlace = false
-  /// Whether it counts as one that opens a connection.
-  private var isOpening = false
-  private var hasFollowed = false
+  /// Connections that it opens and that others may share: to the parent, and by way of it to the destination.
+  var openings: [Destination] = []
+  /// For whose shared connections it has waited.
+  var followed: [Destination] = []
+  /// How often a parent has refused a stream for its tunnel.
+  var refusals = 0
   /// Whether its wait has been reported.
   private var hasTold = false
   /// The owner of the places that it occupies; nil if none are counted.
@@ -321,8 +325,8 @@ final class Connector {
   }
 
   /// A kept connection saves all later steps. The conversation has already looked by the first route.
-  private func findKept(_ worker: Worker) {
-    guard !needsFresh, choice.isLater || hasFollowed || !carrier.endpoints.isEmpty, let conversation,
+  func findKept(_ worker: Worker) {
+    guard !needsFresh, choice.isLater || hasFollowed(carrier) || !carrier.endpoints.isEmpty, let conversation,
       let kept = worker.takeKept(
         carrier, rule: rule, allowsCellular: allowsCellular, by: protocols,
         for: conversation, policy)
@@ -332,35 +336,20 @@ final class Connector {
 
   /// Opens a connection, or waits for one that is being opened.
   private func open(_ worker: Worker) {
-    guard carrier.security != nil, !carrier.isParent, !needsFresh, protocols.contains(.http2) else {
+    guard !needsFresh, offer(to: carrier).contains(.http2) else { return reach(worker) }
+    if mayOpen(carrier, worker) { reach(worker) }
+  }
+
+  /// Connects to the host that is connected to, or takes a stream of a connection to the parent.
+  func reach(_ worker: Worker) {
+    guard let parent = route.parent, parent !== carrier, offer(to: parent).contains(.http2) else {
       return lookUp(worker)
     }
-    switch carrier.opening.begin(self, hasFollowed: hasFollowed) {
-    case .follow:
-      stage = .following
-      setTimer(worker.now + timeouts.connectMilliseconds + timeouts.tlsHandshakeMilliseconds, worker)
-    case .open:
-      isOpening = true
-      lookUp(worker)
-    }
+    if let line = lineOfParent(worker) { return greet(line, worker) }
+    if mayOpen(parent, worker) { lookUp(worker) }
   }
 
-  /// The connection that it waited for is open, or has failed.
-  func goOnAlone(_ worker: Worker) {
-    if case .queued = stage {
-      // A stream needs no place.
-      return settling(worker) { if let stream = takeStream(worker) { handOver(stream, worker) } }
-    }
-    guard case .following = stage else { return }
-    settling(worker) {
-      stage = .idle
-      hasFollowed = true
-      setTimer(.max, worker)
-      findKept(worker)
-    }
-  }
-
-  private func takeStream(_ worker: Worker) -> Upstream? {
+  func takeStream(_ worker: Worker) -> Upstream? {
     guard !needsFresh, protocols.contains(.http2), !carrier.endpoints.isEmpty, let conversation else { return nil }
     return worker.takeStream(carrier, rule: rule, allowsCellular: allowsCellular, for: conversation, policy)
   }
@@ -370,14 +359,7 @@ final class Connector {
     if case .queued = stage { carrier === destination } else { false }
   }
 
-  /// The connection that was being opened is open, or has failed: the waiters continue.
-  private func endOpening(_ worker: Worker) {
-    if !isOpening { return }
-    isOpening = false
-    for follower in carrier.opening.ended() { worker.resume(follower) }
-  }
-
-  private func handOver(_ upstream: Upstream, _ worker: Worker) {
+  func handOver(_ upstream: Upstream, _ worker: Worker) {
     guard let conversation else { return }
     if choice.hasWaited { tellOfWait(.resumed, worker) }
     cancel(worker)
@@ -397,7 +379,7 @@ final class Connector {
       case .handshake(let line, let tls): proceed(line, tls, worker)
       // Bytes that the server sends before the tunnel is granted wait.
       case .probing(let line?, _, _), .awaitingToken(let line, _):
-        worker.update(line.stream.descriptor, &line.interest, nil, line.slot)
+        worker.watch(line.stream, &line.interest, nil, line.slot)
       case .idle, .queued, .following, .naming, .probing, .waiting: break
       }
     }
@@ -462,12 +444,9 @@ final class Connector {
       worker.waiting.removeAll { $0 === self }
       stage = .idle
       follow(choice.timePassed(now: worker.now), worker)
-    case .following:
-      carrier.opening.leave(self)
-      hasFollowed = true
-      stage = .idle
-      setTimer(.max, worker)
-      findKept(worker)
+    case .following(let shared):
+      shared.opening.leave(self)
+      goOn(afterFollowing: shared, worker)
     case .idle, .naming, .probing: break
     }
   }
@@ -492,8 +471,10 @@ final class Connector {
     stage = .idle
     let upstream = worker.adopt(line, carrier, by: route)
     // A server that was not offered h2 has shown nothing about it.
-    if let tls, protocols.contains(.http2) { carrier.opening.agreed(isShared: tls.stream.negotiatedProtocol == .http2) }
-    worker.update(upstream.descriptor, &upstream.interest, .read, upstream.slot)
+    if let tls, offer(to: carrier).contains(.http2) {
+      carrier.opening.agreed(isShared: tls.stream.negotiatedProtocol == .http2)
+    }
+    worker.watch(upstream.stream, &upstream.interest, .read, upstream.slot)
     upstream.holdsPlace = hasPlace
     upstream.holder = hasPlace ? identity : nil
     upstream.report = tls?.report.map { (Problem.Kind($0.kind), Finding($0, of: destination.name)) }
@@ -504,7 +485,7 @@ final class Connector {
     if route.parent != nil { worker.shared.health.succeeded(route.route, now: worker.now) }
     if choice.hasWaited { tellOfWait(.resumed, worker) }
     if tls?.stream.negotiatedProtocol == .http2 {
-      // This comes before its waiters continue.
+      // The endpoint comes before its waiters continue.
       guard let endpoint = worker.multiplex(upstream, for: conversation) else {
         worker.close(upstream)
         return fail(UpstreamFailure(.tlsFailed, "\(place): no memory for HTTP/2."), by: nil, worker)
@@ -549,13 +530,13 @@ final class Connector {
     case .probing(let line, _, let probe):
       probe.abandon(self, worker)
       line?.close(worker)
-    case .following: carrier.opening.leave(self)
+    case .following(let shared): shared.opening.leave(self)
     case .queued: if let identity { worker.shared.quota.abandon(carrier.place, waiter(identity, worker)) }
     case .naming: if let lookUp { worker.shared.resolver.cancel(lookUp) }
     case .waiting: worker.waiting.removeAll { $0 === self }
     case .idle: break
     }
-    endOpening(worker)
+    endOpenings(worker)
     stage = .idle
     lookUp = nil
     if conversation != nil { setTimer(.max, worker) }

@@ -55,7 +55,7 @@ extension Connector {
 
   func proceedWithParent(_ line: Line, _ tls: OriginHandshake, _ worker: Worker) {
     switch tls.proceed() {
-    case .wants(let wanted): worker.update(line.stream.descriptor, &line.interest, wanted, line.slot)
+    case .wants(let wanted): worker.watch(line.stream, &line.interest, wanted, line.slot)
     case .failed(let failure):
       if let key = route.parent?.key { worker.sessions.forget(key) }
       routeFailed(UpstreamFailure(failure.problem.kind, "\(place): \(failure.problem.detail)"), .dead, worker)
@@ -64,12 +64,40 @@ extension Connector {
       line.stream.tls = tls.stream
       stage = .idle
       setTimer(.max, worker)
-      greet(line, worker)
+      guard let parent = route.parent else { return }
+      let offer = offer(to: parent)
+      let agreed = tls.stream.negotiatedProtocol ?? .http11
+      guard offer.contains(agreed) else {
+        line.close(worker)
+        return refuseProtocol(parent, offer, "it was offered and not taken (ALPN)", seen: agreed.rawValue, worker)
+      }
+      if offer.contains(.http2) { parent.opening.agreed(isShared: agreed == .http2) }
+      if agreed == .http11 {
+        endOpening(of: parent, worker)
+        return greet(line, worker)
+      }
+      // A request goes on a stream as it is; a tunnel has to be asked for there.
+      if carrier.isParent { deliver(line, after: tls, worker) } else { multiplex(line, with: parent, worker) }
     }
   }
 
+  /// The parent speaks HTTP/2: the tunnel is a stream of the connection.
+  private func multiplex(_ line: Line, with parent: Destination, _ worker: Worker) {
+    guard let conversation else { return line.close(worker) }
+    let upstream = worker.adopt(line, parent, by: route)
+    worker.watch(upstream.stream, &upstream.interest, .read, upstream.slot)
+    upstream.codePoint = codePoint
+    guard let endpoint = worker.multiplex(upstream, for: conversation) else {
+      worker.close(upstream)
+      return routeFailed(UpstreamFailure(.tlsFailed, "\(place): no memory for HTTP/2."), .failed, worker)
+    }
+    let line = worker.line(of: endpoint, upstream, for: self)
+    endOpening(of: parent, worker)
+    greet(line, worker)
+  }
+
   /// Opens the way to the destination, if the parent needs that before a request.
-  private func greet(_ line: Line, _ worker: Worker) {
+  func greet(_ line: Line, _ worker: Worker) {
     if let parent = route.route.parent, let client = parent.kerberos, line.token == nil {
       return askForToken(client, parent, line, worker)
     }
@@ -145,12 +173,30 @@ extension Connector {
     return true
   }
 
-  /// Asks on a new connection to the same address.
+  /// Asks on a new connection to the same address, or on a new stream.
   private func askElsewhere(_ line: Line, _ worker: Worker) {
     let candidate = line.candidate
     stage = .idle
     line.close(worker)
+    reopen(candidate, worker)
+  }
+
+  private func reopen(_ candidate: Candidate, _ worker: Worker) {
+    if let parent = route.parent, offer(to: parent).contains(.http2), let line = lineOfParent(worker) {
+      return greet(line, worker)
+    }
     race([candidate], worker)
+  }
+
+  /// How often a refused stream is asked for again: once for a connection that was about to end, and once for a parent
+  /// that opens tunnels on HTTP/1.1 alone.
+  private static let mostRefusals = 2
+
+  /// Whether the parent has refused the stream and done nothing for it (RFC 9113, 8.7).
+  private func mayAskAgain(after line: Line) -> Bool {
+    guard line.stream.carried?.wasRefused ?? false, refusals < Self.mostRefusals else { return false }
+    refusals += 1
+    return true
   }
 
   /// The size of a read of a parent's answer.
@@ -181,13 +227,14 @@ extension Connector {
       case .moved: continue
       case .wouldBlock:
         let wanted: Interest = line.toParent.isEmpty ? .read : [.read, .write]
-        return worker.update(line.stream.descriptor, &line.interest, wanted, line.slot)
+        return worker.watch(line.stream, &line.interest, wanted, line.slot)
       case .ended, .failed:
         if let lines = talk.unfinishedChallenge {
           _ = answerChallenge(lines, isKept: false, line, &talk, worker)
           return
         }
-        return talk.mayAskElsewhere ? askElsewhere(line, worker) : refused(talk.ended(), worker)
+        return talk.mayAskElsewhere || mayAskAgain(after: line)
+          ? askElsewhere(line, worker) : refused(talk.ended(), worker)
       }
     }
   }
@@ -254,7 +301,7 @@ extension Connector {
       isVerified = true
       if let line { return deliver(line, worker) }
       // The verdict is about this address, and the tunnel goes to no other.
-      race([candidate], worker)
+      reopen(candidate, worker)
     }
   }
 
@@ -264,11 +311,15 @@ extension Connector {
     guard let security = carrier.security, !carrier.isParent else {
       if protocols.contains(.http11) { return deliver(line, worker) }
       line.close(worker)
-      return refuseProtocol("the connection is not under TLS, which HTTP/2 needs", seen: "http/1.1", worker)
+      return refuseProtocol(
+        destination, policy.protocols(of: rule), "the connection is not under TLS, which HTTP/2 needs",
+        seen: "http/1.1", worker)
     }
     if protocols.isEmpty {
       line.close(worker)
-      return refuseProtocol("a request that asks for Upgrade needs HTTP/1.1", seen: "Upgrade", worker)
+      return refuseProtocol(
+        destination, policy.protocols(of: rule), "a request that asks for Upgrade needs HTTP/1.1", seen: "Upgrade",
+        worker)
     }
     guard line.early.isEmpty else {
       line.close(worker)
@@ -293,12 +344,12 @@ extension Connector {
     begunAt = worker.now
     setTimer(worker.now + timeouts.tlsHandshakeMilliseconds, worker)
     return OriginHandshake.begin(
-      line.stream, to: peer, security, offering: peer.isParent ? [.http11] : protocols, resuming: session, worker)
+      line.stream, to: peer, security, offering: offer(to: peer), resuming: session, worker)
   }
 
   func proceed(_ line: Line, _ tls: OriginHandshake, _ worker: Worker) {
     switch tls.proceed() {
-    case .wants(let wanted): worker.update(line.stream.descriptor, &line.interest, wanted, line.slot)
+    case .wants(let wanted): worker.watch(line.stream, &line.interest, wanted, line.slot)
     case .failed(let failure):
       if let key = destination.key { worker.sessions.forget(key) }
       routeFailed(failure, .failed, worker)
@@ -307,17 +358,21 @@ extension Connector {
       line.stream.tls = tls.stream
       let agreed = tls.stream.negotiatedProtocol ?? .http11
       if protocols.contains(agreed) { return deliver(line, after: tls, worker) }
-      refuseProtocol("it was offered and not taken (ALPN)", seen: agreed.rawValue, worker)
+      refuseProtocol(
+        destination, policy.protocols(of: rule), "it was offered and not taken (ALPN)", seen: agreed.rawValue, worker)
     }
   }
 
-  /// The rule's `protocols` leave none to use.
-  private func refuseProtocol(_ why: String, seen: String, _ worker: Worker) {
-    let expected = (policy.protocols(of: rule)).map(\.rawValue).joined(separator: " or ")
-    let detail = "\(destination.name) port \(destination.port) is to be spoken to by \(expected): \(why)."
+  /// No protocol is left to use with `peer`. `expected`: those that its rule or its route allows.
+  private func refuseProtocol(
+    _ peer: Destination, _ allowed: [HTTPProtocol], _ why: String, seen: String, _ worker: Worker
+  ) {
+    let expected = allowed.map(\.rawValue).joined(separator: " or ")
+    let name = peer.isParent ? place : "\(destination.name) port \(destination.port)"
+    let detail = "\(name) is to be spoken to by \(expected): \(why)."
     let failure = UpstreamFailure(
       .protocolNotOffered, detail, difference: Difference(expected: expected, seen: seen))
-    routeFailed(failure, .final, worker)
+    routeFailed(failure, peer.isParent ? .failed : .final, worker)
   }
 
   private func note(_ tls: OriginHandshake, _ line: Line, of name: String, _ worker: Worker) {

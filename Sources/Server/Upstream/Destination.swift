@@ -46,6 +46,8 @@ final class Destination {
   var idle: [Upstream] = []
   /// Connections that carry the streams of many exchanges and still accept more.
   var endpoints: [HTTP2Endpoint] = []
+  /// It has refused a stream and asked for HTTP/1.1 (RFC 9113, 7).
+  var speaksHTTP11Alone = false
   /// Who opens a connection that may serve everyone, and who waits for it.
   var opening = SharedOpening<Connector>()
   /// The addresses of the name, and how long they are valid.
@@ -250,6 +252,10 @@ final class Upstream {
   }
 
   var descriptor: Descriptor { stream.descriptor }
+
+  /// Whether it is one stream of a connection that others share: it serves one exchange. (TLS with the destination over
+  /// a stream of a parent is a connection of its own.)
+  var isStream: Bool { stream.carried != nil && stream.tls == nil }
 
   /// Shows the parent a ticket with the first request. It covers those that follow on the connection (RFC 4559, 6).
   func show(_ token: [UInt8]) {

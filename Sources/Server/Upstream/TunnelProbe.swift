@@ -86,7 +86,7 @@ final class TunnelProbe {
   private func proceed(_ worker: Worker) {
     guard let handshake, let line else { return }
     switch handshake.proceed() {
-    case .wants(let wanted): worker.update(line.stream.descriptor, &line.interest, wanted, line.slot)
+    case .wants(let wanted): worker.watch(line.stream, &line.interest, wanted, line.slot)
     case .failed(let failure): end(.failed(failure), worker)
     case .done:
       handshake.stream.shutdownWrite()

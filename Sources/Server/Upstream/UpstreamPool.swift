@@ -44,7 +44,7 @@ extension Worker {
   /// `idle`: the longest time to keep it, by the rule of the exchange that it served last; nil: that rule sets none.
   func keep(_ upstream: Upstream, idle milliseconds: Int64? = nil) {
     let destination = upstream.destination
-    if upstream.stream.carried != nil {
+    if upstream.isStream {
       upstream.route.noteAnswer(self)
       (upstream.stream.carried as? HTTP2Carrier)?.noteIdle(milliseconds)
       return close(upstream)
@@ -84,7 +84,7 @@ extension Worker {
       return shared.mailboxes[index].post(
         .place(slot: waiter.slot, generation: waiter.generation, place, of: waiter.identity))
     }
-    update(upstream.descriptor, &upstream.interest, .read, upstream.slot)
+    watch(upstream.stream, &upstream.interest, .read, upstream.slot)
     upstream.isReserved = true
     connector.reserved = upstream
     shared.mailboxes[index].post(
@@ -148,7 +148,7 @@ extension Worker {
       if isDenied || !stillLeads(upstream) || !upstream.stream.isSilent
         || !(destination.security?.mayRely(at: seconds) ?? true)
         || !(upstream.route.security?.mayRely(at: seconds) ?? true)
-        || isTooOld(upstream.stream.tls)
+        || isTooOld(upstream.stream)
       {
         close(upstream)
         continue
@@ -160,7 +160,9 @@ extension Worker {
   }
 
   /// Whether a verdict on the chain of the connection, or of what carries it, is no longer relied on.
-  func isTooOld(_ tls: TLSStream?) -> Bool {
+  func isTooOld(_ stream: ByteStream) -> Bool { isTooOld(stream.tls) || isTooOld(stream.carried?.carrierTLS) }
+
+  private func isTooOld(_ tls: TLSStream?) -> Bool {
     guard let tls else { return false }
     return now - tls.verifiedAt >= longestReliance || isTooOld(tls.carrier)
   }

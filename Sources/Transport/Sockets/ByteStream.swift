@@ -1,11 +1,12 @@
-// One end of an exchange: a socket, bare or under TLS, or a stream of an HTTP/2 connection. Code that moves bytes need
+// One end of an exchange: a socket or a stream of an HTTP/2 connection, bare or under TLS. Code that moves bytes need
 // not know which.
 
 import Bytes
 
 /// A stream without a descriptor of its own. Interest in it goes to the stream itself, not to the poller.
 public protocol CarriedStream: AnyObject {
-  func read(into buffer: inout ByteBuffer) -> Transfer
+  /// Reads at most `count` bytes into the free tail of `buffer`, which must have room.
+  func read(into buffer: inout ByteBuffer, atMost count: Int) -> Transfer
   func write(_ first: borrowing ByteBuffer, then second: Span<UInt8>) -> Transfer
   /// nil: nothing is awaited.
   func watch(_ interest: Interest?)
@@ -16,9 +17,15 @@ public protocol CarriedStream: AnyObject {
   var hasMore: Bool { get }
   /// The peer has reported that it did nothing of what was asked.
   var wasRefused: Bool { get }
+  /// The TLS connection that carries it, if one does.
+  var carrierTLS: TLSStream? { get }
   func shutdownWrite()
   func close()
   func abort()
+}
+
+extension CarriedStream {
+  public var carrierTLS: TLSStream? { nil }
 }
 
 public struct ByteStream {
@@ -42,7 +49,7 @@ public struct ByteStream {
   /// Reads into the free tail of `buffer`, which must have room.
   public func read(into buffer: inout ByteBuffer) -> Transfer {
     if let tls { return tls.read(into: &buffer) }
-    if let carried { return carried.read(into: &buffer) }
+    if let carried { return carried.read(into: &buffer, atMost: .max) }
     return descriptor.read(into: &buffer)
   }
 
@@ -72,15 +79,15 @@ public struct ByteStream {
 
   /// Announces that nothing more will be sent.
   public func shutdownWrite() {
-    if let carried { return carried.shutdownWrite() }
     tls?.shutdownWrite()
+    if let carried { return carried.shutdownWrite() }
     descriptor.shutdownWrite()
   }
 
   /// Closes in order: under TLS, the peer gets a close_notify.
   public func close() {
-    if let carried { return carried.close() }
     tls?.shutdownWrite()
+    if let carried { return carried.close() }
     descriptor.close()
   }
 

@@ -60,6 +60,8 @@ public final class TLSStream {
   private let ssl: OpaquePointer
   /// The TLS connection that carries it, if it is not over a bare socket: the connection to a parent proxy.
   public let carrier: TLSStream?
+  /// The stream that carries it instead of a socket. OpenSSL holds no reference.
+  private var bridge: StreamBridge? = nil
   let asksForStatus: Bool
   private var judging: Judge?
   private var wasRefused = false
@@ -108,6 +110,10 @@ public final class TLSStream {
     let stream = TLSStream(ssl, context, isClient: true, carrier: bytes.tls, now: now)
     if let carrier = bytes.tls {
       guard cossl_set_carrier(ssl, carrier.ssl) else { return nil }
+    } else if let carried = bytes.carried {
+      let bridge = StreamBridge(carried)
+      stream.bridge = bridge
+      guard bridge.carry(ssl) else { return nil }
     } else {
       guard SSL_set_fd(ssl, bytes.descriptor.number) == 1 else { return nil }
     }

@@ -1,0 +1,71 @@
+// Connections that a connector shares with others: it opens one for all, waits for the one that another connector
+// opens, or takes a stream of the one to its parent. Tests: SharedOpeningTests, test_http2.py, test_http2_parents.py.
+
+import Bytes
+import Session
+import Upstream
+
+extension Connector {
+  /// Whether it opens a connection that others may share; otherwise it waits for one.
+  func mayOpen(_ shared: Destination, _ worker: Worker) -> Bool {
+    switch shared.opening.begin(self, hasFollowed: hasFollowed(shared)) {
+    case .follow:
+      stage = .following(shared)
+      setTimer(worker.now + timeouts.connectMilliseconds + timeouts.tlsHandshakeMilliseconds, worker)
+      return false
+    case .open:
+      openings.append(shared)
+      return true
+    }
+  }
+
+  func hasFollowed(_ shared: Destination) -> Bool { followed.contains { $0 === shared } }
+
+  /// The connection that it waited for is open or has failed, or it has waited long enough.
+  func goOn(afterFollowing shared: Destination, _ worker: Worker) {
+    stage = .idle
+    followed.append(shared)
+    setTimer(.max, worker)
+    if shared === carrier { findKept(worker) } else { reach(worker) }
+  }
+
+  /// The protocols that are offered to a server, the preferred one first; none without TLS. A parent that opens tunnels
+  /// may be spoken to by another one than the destination.
+  func offer(to peer: Destination) -> [HTTPProtocol] {
+    if peer.security == nil { return [] }
+    var offer = peer === carrier ? protocols : HTTPProtocol.allCases
+    if let parent = route.route.parent, peer.isParent { offer.removeAll { !parent.protocols.contains($0) } }
+    return peer.speaksHTTP11Alone ? offer.filter { $0 == .http11 } : offer
+  }
+
+  /// A stream of a connection to the parent, for a tunnel; nil: there is no connection with room for one.
+  func lineOfParent(_ worker: Worker) -> Line? {
+    guard let parent = route.parent, !parent.endpoints.isEmpty, let conversation,
+      let found = worker.endpoint(to: parent, rule: rule, allowsCellular: allowsCellular, for: conversation, policy)
+    else { return nil }
+    return worker.line(of: found.endpoint, found.line, for: self)
+  }
+
+  /// The connection that it waited for is open, or has failed.
+  func goOnAlone(_ worker: Worker) {
+    if case .queued = stage {
+      // A stream needs no place.
+      return settling(worker) { if let stream = takeStream(worker) { handOver(stream, worker) } }
+    }
+    guard case .following(let shared) = stage else { return }
+    settling(worker) { goOn(afterFollowing: shared, worker) }
+  }
+
+  /// The connections that were being opened are open, or have failed: the waiters continue.
+  func endOpenings(_ worker: Worker) {
+    for shared in openings { for follower in shared.opening.ended() { worker.resume(follower) } }
+    openings = []
+  }
+
+  /// The connection to the parent is open. By way of it, the one to the destination is not yet.
+  func endOpening(of parent: Destination, _ worker: Worker) {
+    guard let index = openings.firstIndex(where: { $0 === parent }) else { return }
+    openings.remove(at: index)
+    for follower in parent.opening.ended() { worker.resume(follower) }
+  }
+}
