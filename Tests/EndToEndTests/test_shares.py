@@ -15,13 +15,16 @@ import pytest
 from admin_client import AdminClient
 from admin_world import samples
 from dns_server import Answer
+from http2_world import H2Origin
 from journal import DEADLINE_SECONDS
 from origins import answering, tunnel_echo
 from reachability_world import ADMIN, connect, get
 from serializer_world import FORM, adding, post
+from tls_world import get as secure_get
+from tls_world import trust, world
 from users_world import NUMBERED as ATTACKER
 from users_world import STRANGER as SECOND
-from users_world import client_of, guarded
+from users_world import client_of, guarded, rule_of
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 ASKED = 40
@@ -279,6 +282,41 @@ def test_a_client_alone_has_all_connections_to_a_host(guarded, raw_origin, clien
         assert tunnel.receive_exactly(5) == b"sally"
     assert late.nothing_came()
     late.looked_at = False
+
+
+class Gathering(H2Origin):
+    """An origin that answers nobody, and shakes hands once as many have come as are expected."""
+
+    def __init__(self, context, expected: int):
+        self.barrier = threading.Barrier(expected)
+        super().__init__(context, lambda link, request: None)
+
+    def _serve(self, plain) -> None:
+        if len(self.protocols) < self.barrier.parties:
+            self.barrier.wait(DEADLINE_SECONDS)
+        super()._serve(plain)
+
+
+def test_hoarded_connections_of_http_2(guarded, client_of, world):
+    """Where rules name users, a connection carries the requests of one user alone."""
+    origin = Gathering(world.context(world.leaf("127.0.0.1"), alpn=("h2",)), 4)
+    rules = rule_of("first", ATTACKER) + rule_of("second", SECOND)
+    proxy = guarded(limits("connections_per_host = 4") + trust(world) + rules)
+    hoarders = [client_of(proxy, ATTACKER) for _ in range(4)]
+    for client in hoarders:
+        client.send(secure_get("127.0.0.1", origin.port))
+        client.looked_at = False
+    origin.wait_until(lambda: len(origin.requests) == 4)
+    assert {request.connection for request in origin.requests} == {1, 2, 3, 4}
+    second = client_of(proxy, SECOND)
+    second.send(secure_get("127.0.0.1", origin.port))
+    origin.wait_until(lambda: len(origin.requests) == 5)
+    assert origin.requests[-1].value("x-rule") == "second"
+    origin.links[origin.requests[-1].connection - 1].respond(origin.requests[-1], 200, body=b"ok")
+    assert second.answer().body == b"ok"
+    # One of the hoarders has lost its request; the others still wait.
+    assert [client.nothing_came() for client in hoarders].count(False) == 1
+    origin.stop()
 
 
 # Names

@@ -34,18 +34,36 @@ extension Worker {
     }
   }
 
-  /// Closes this client's idlest tunnel to a host, or if it has none, its exchange.
+  /// Closes this client's idlest tunnel to a host, or if it has none, its exchange, or if it has neither, its connection
+  /// that carries the exchanges of many streams, with them.
   func displaceUser(of place: ConnectionQuota.Place, _ identity: Claimant) {
     guard shared.quota.mustYield(place, identity) else { return }
     let users: (Conversation) -> Bool = { conversation in
       guard let upstream = conversation.upstream else { return false }
       return upstream.holder == identity && upstream.holdsPlace && upstream.destination.place == place
     }
-    guard let found = idlest(where: { $0.session.exchange.isInTunnel && users($0) }) ?? idlest(where: users) else {
-      return
+    if let found = idlest(where: { $0.session.exchange.isInTunnel && users($0) }) ?? idlest(where: users) {
+      statistics.clientsDisplaced += 1
+      return found.displace(self)
     }
+    guard let found = idlestLine(to: place, of: identity) else { return }
     statistics.clientsDisplaced += 1
-    found.displace(self)
+    for case .client(let conversation) in occupants where found.carries(conversation.upstream) {
+      conversation.displace(self)
+    }
+    found.abandon()
+  }
+
+  /// The connection of HTTP/2 that this client opened to a host and on which nothing has moved for longest.
+  private func idlestLine(to place: ConnectionQuota.Place, of identity: Claimant) -> HTTP2Endpoint? {
+    var found: HTTP2Endpoint? = nil
+    for case .http2(let endpoint) in occupants {
+      guard case .origin(let line) = endpoint.peer, line.holder == identity, line.holdsPlace,
+        line.destination.place == place
+      else { continue }
+      if endpoint.lastProgress < found?.lastProgress ?? .max { found = endpoint }
+    }
+    return found
   }
 
   private func idlest(where isMeant: (Conversation) -> Bool) -> Conversation? {
