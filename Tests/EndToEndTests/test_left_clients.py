@@ -186,3 +186,41 @@ def test_a_connection_is_on_its_way_to_a_client_that_leaves(guarded, raw_origin,
     turns.release()
     assert client_of(proxy, STRANGER).exchange(get(origin, "/last")).status == 200
     assert b"/left" not in [request.target for request in origin.requests()]
+
+
+# How long a client that has closed its side is given, in milliseconds, where nothing shows that it is gone.
+GRACE = 5000
+# The FIN may be seen a moment before the socket loses its owner. Then the grace holds.
+LEAVERS = 6
+
+
+def test_an_origin_that_works_for_a_client_that_is_gone_hears_of_it(guarded, raw_origin, client_of):
+    proxy = guarded("")
+    origin = raw_origin(lambda connection: (connection.read_request(), connection.wait_for_end()))
+    for number in range(LEAVERS):
+        client = client_of(proxy, STRANGER)
+        client.looked_at = False
+        client.send(get(origin, f"/{number}"))
+        proxy.admin.asked_until("/v1/connections", lambda all: any(one.get("upstream") for one in all))
+        client.close()
+        line = proxy.access(lambda line: line["target"].endswith(f"/{number}"))
+        assert line["outcome"] == "client-left"
+        if line["total_ms"] < GRACE:
+            return
+    raise AssertionError("nobody was seen to be gone")
+
+
+def test_a_client_that_listens_gets_an_answer_that_takes_its_time(guarded, raw_origin, client_of):
+    proxy, turn = guarded(""), threading.Semaphore(0)
+
+    def slowly(connection) -> None:
+        connection.read_request()
+        assert turn.acquire(timeout=DEADLINE_SECONDS)
+        connection.send(OK)
+
+    origin, client = raw_origin(slowly), client_of(proxy, STRANGER)
+    client.send(get(origin, "/"))
+    origin.wait_for("accepted")
+    client.half_close()
+    turn.release()
+    assert client.answer().status == 200

@@ -171,10 +171,8 @@ extension Conversation {
     }
     if readiness.peerClosed, session.exchange.awaitsOnlyUpstream, ending == nil, !isHalfClosed {
       isHalfClosed = true
-      // A client that waits for a connection, or whose response others wait for too, holds them up.
-      if session.exchange.isConnecting || caching != nil, hasLeft(worker) {
-        return perform(session.clientFailed(), worker)
-      }
+      // The origin need not work for a client that is gone. One that still listens gets its answer.
+      if hasLeft(worker) { return perform(session.clientFailed(), worker) }
       perform(session.clientEnded(now: worker.now, &worker.workspace, &outputs), worker)
       connector?.clientEnded(worker)
     }
