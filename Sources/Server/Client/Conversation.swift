@@ -244,10 +244,12 @@ final class Conversation {
     case .forward: preconditionFailure("bytes can only be forwarded where they were read")
     case .connect: connect(fresh: false, worker)
     case .reconnect:
-      // After a refused stream, the same connection may grant another.
+      // The connection of a stream may grant another. The second try goes the way of the first, because bytes of the
+      // request have left that way, unless the peer did nothing of it.
+      let wasStream = upstream?.isStream ?? false
       let wasRefused = upstream?.stream.carried?.wasRefused ?? false
       dropUpstream(worker)
-      connect(fresh: !wasRefused, worker)
+      connect(fresh: !wasStream, sameWay: !wasRefused, worker)
     case .intercept: intercept(worker)
     case .judge: judgeTunnel(worker)
     case .tunnel:
@@ -272,7 +274,8 @@ final class Conversation {
     return worker.acquireDestination(port: session.exchange.port, originSecurity, by: worker.firstOpen(routes))
   }
 
-  func connect(fresh: Bool, _ worker: Worker) {
+  /// `fresh`: no kept connection may be used. `sameWay`: by the route that was taken before.
+  func connect(fresh: Bool, sameWay: Bool = false, _ worker: Worker) {
     if case .inheritance(let caching, let line) = errand { return goOnForOthers(caching, line, worker) }
     if session.exchange.awaitsOperator { return askOperator(worker) }
     if worker.storesAnswers, isAnsweredByCache(worker) { return }
@@ -290,9 +293,8 @@ final class Conversation {
         return
       }
     }
-    // A second try goes the way of the first, because bytes of the request have left that way.
     let connector = Connector(
-      destination, by: fresh ? destination.via.map { [$0] } ?? routes : routes, for: self, rule: rule, fresh: fresh,
+      destination, by: sameWay ? destination.via.map { [$0] } ?? routes : routes, for: self, rule: rule, fresh: fresh,
       isTunnel: session.exchange.isTunnel,
       verifying: session.exchange.verifiesTunnel ? tunnelSecurity : nil, session.exchange.policy, worker)
     self.connector = connector

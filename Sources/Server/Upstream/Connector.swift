@@ -154,6 +154,7 @@ final class Connector {
   private func tryRoute(_ worker: Worker) {
     guard let conversation else { return }
     if destination.via !== route { destination = conversation.turn(to: route, worker) }
+    if refusesParent(worker) { return }
     guard let identity else { return findKept(worker) }
     if let stream = takeStream(worker) { return handOver(stream, worker) }
     if conversation.identification.contains(.left) { return conversation.endLeft(worker) }

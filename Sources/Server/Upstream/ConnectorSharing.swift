@@ -3,6 +3,7 @@
 
 import Bytes
 import Session
+import Transport
 import Upstream
 
 extension Connector {
@@ -34,14 +35,17 @@ extension Connector {
   func offer(to peer: Destination) -> [HTTPProtocol] {
     if peer.security == nil { return [] }
     var offer = peer === carrier ? protocols : HTTPProtocol.allCases
-    if let parent = route.route.parent, peer.isParent { offer.removeAll { !parent.protocols.contains($0) } }
+    // In the order of the route.
+    if let parent = route.route.parent, peer.isParent { offer = parent.protocols.filter(offer.contains) }
     return peer.speaksHTTP11Alone ? offer.filter { $0 == .http11 } : offer
   }
 
-  /// A stream of a connection to the parent, for a tunnel; nil: there is no connection with room for one.
-  func lineOfParent(_ worker: Worker) -> Line? {
+  /// A stream of a connection to the parent, for a tunnel; nil: there is no connection with room for one. `address`: of
+  /// the parent; nil: any.
+  func lineOfParent(at address: SocketAddress? = nil, _ worker: Worker) -> Line? {
     guard let parent = route.parent, !parent.endpoints.isEmpty, let conversation,
-      let found = worker.endpoint(to: parent, rule: rule, allowsCellular: allowsCellular, for: conversation, policy)
+      let found = worker.endpoint(to: parent, rule: rule, allowsCellular: allowsCellular, for: conversation, policy),
+      address == nil || found.line.address == address
     else { return nil }
     return worker.line(of: found.endpoint, found.line, for: self)
   }

@@ -165,7 +165,8 @@ extension Connector {
       refused(talk.refused(credentials: fault), worker)
       return false
     }
-    guard isKept, line.early.isEmpty, let answer = authorization(worker) else {
+    // A stream serves one request.
+    guard isKept, line.stream.carried == nil, line.early.isEmpty, let answer = authorization(worker) else {
       askElsewhere(line, worker)
       return false
     }
@@ -176,16 +177,16 @@ extension Connector {
   /// Asks on a new connection to the same address, or on a new stream.
   private func askElsewhere(_ line: Line, _ worker: Worker) {
     let candidate = line.candidate
+    let wasStream = line.stream.carried != nil
     stage = .idle
     line.close(worker)
-    reopen(candidate, worker)
-  }
-
-  private func reopen(_ candidate: Candidate, _ worker: Worker) {
-    if let parent = route.parent, offer(to: parent).contains(.http2), let line = lineOfParent(worker) {
-      return greet(line, worker)
+    if refusesParent(worker) { return }
+    guard wasStream, let parent = route.parent, offer(to: parent).contains(.http2) else {
+      return race([candidate], worker)
     }
-    race([candidate], worker)
+    // Many may ask again at once, and one connection serves them all.
+    followed.removeAll { $0 === parent }
+    reach(worker)
   }
 
   /// How often a refused stream is asked for again: once for a connection that was about to end, and once for a parent
@@ -234,7 +235,7 @@ extension Connector {
           return
         }
         return talk.mayAskElsewhere || mayAskAgain(after: line)
-          ? askElsewhere(line, worker) : refused(talk.ended(), worker)
+          ? askElsewhere(line, worker) : refused(talk.ended(isStream: line.stream.carried != nil), worker)
       }
     }
   }
@@ -301,7 +302,8 @@ extension Connector {
       isVerified = true
       if let line { return deliver(line, worker) }
       // The verdict is about this address, and the tunnel goes to no other.
-      reopen(candidate, worker)
+      if let stream = lineOfParent(at: candidate.address, worker) { return greet(stream, worker) }
+      race([candidate], worker)
     }
   }
 
@@ -315,11 +317,9 @@ extension Connector {
         destination, policy.protocols(of: rule), "the connection is not under TLS, which HTTP/2 needs",
         seen: "http/1.1", worker)
     }
-    if protocols.isEmpty {
+    if offer(to: destination).isEmpty {
       line.close(worker)
-      return refuseProtocol(
-        destination, policy.protocols(of: rule), "a request that asks for Upgrade needs HTTP/1.1", seen: "Upgrade",
-        worker)
+      return refuseOffer(to: destination, policy.protocols(of: rule), worker)
     }
     guard line.early.isEmpty else {
       line.close(worker)
@@ -360,6 +360,30 @@ extension Connector {
       if protocols.contains(agreed) { return deliver(line, after: tls, worker) }
       refuseProtocol(
         destination, policy.protocols(of: rule), "it was offered and not taken (ALPN)", seen: agreed.rawValue, worker)
+    }
+  }
+
+  /// Refuses the route if nothing is left to offer its parent.
+  func refusesParent(_ worker: Worker) -> Bool {
+    guard let parent = route.parent, parent.security != nil, offer(to: parent).isEmpty,
+      let offered = route.route.parent?.protocols
+    else { return false }
+    let byRule = policy.protocols(of: rule)
+    if parent === carrier, !byRule.contains(where: offered.contains) {
+      let seen = offered.map(\.rawValue).joined(separator: ", ")
+      refuseProtocol(parent, byRule, "its route offers \(seen) alone", seen: seen, worker)
+    } else {
+      refuseOffer(to: parent, parent === carrier ? byRule.filter(offered.contains) : offered, worker)
+    }
+    return true
+  }
+
+  /// `peer` cannot be offered any of the protocols that its rule or its route allows.
+  private func refuseOffer(to peer: Destination, _ allowed: [HTTPProtocol], _ worker: Worker) {
+    if peer.speaksHTTP11Alone {
+      refuseProtocol(peer, allowed, "it asks for HTTP/1.1", seen: HTTPProtocol.http11.rawValue, worker)
+    } else {
+      refuseProtocol(peer, allowed, "a request that asks for Upgrade needs HTTP/1.1", seen: "Upgrade", worker)
     }
   }
 

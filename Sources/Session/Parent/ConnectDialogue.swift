@@ -144,12 +144,12 @@ struct ConnectDialogue: Sendable {
       .parentFailed, "The answer of \(place.parent) to CONNECT \(place.destination) \(fault.sentence)\(seen).")
   }
 
-  /// The connection ended, before the response or `within` it.
-  func ended(within isWithin: Bool) -> ParentRefusal {
+  /// The connection ended, or the stream that carries it, before the response or `within` it.
+  func ended(within isWithin: Bool, isStream: Bool) -> ParentRefusal {
+    let what = isStream ? "The stream was reset" : "The connection was closed"
     let when = isWithin ? "within" : "before"
     return ParentRefusal(
-      .parentFailed,
-      "The connection was closed by \(place.parent) \(when) its answer to CONNECT \(place.destination).",
+      .parentFailed, "\(what) by \(place.parent) \(when) its answer to CONNECT \(place.destination).",
       allowsNext: !isWithin)
   }
 

@@ -102,12 +102,12 @@ public struct ParentHandshake: Sendable {
     return refusal
   }
 
-  /// The parent closed the connection, or it broke.
-  public mutating func ended() -> ParentRefusal {
+  /// The parent closed the connection, or it broke. `isStream`: it was a stream, and the parent reset it.
+  public mutating func ended(isStream: Bool = false) -> ParentRefusal {
     if case .refused(let refusal) = outcome { return refusal }
     let refusal =
       switch dialogue {
-      case .connect(let connect): connect.ended(within: hasBegunAnswer)
+      case .connect(let connect): connect.ended(within: hasBegunAnswer, isStream: isStream)
       case .socks(let socks): socks.ended(within: hasBegunAnswer)
       }
     outcome = .refused(refusal)
