@@ -95,15 +95,26 @@ static ssize_t on_more(
     nghttp2_session *raw, int32_t stream, uint8_t *into, size_t room, uint32_t *flags, nghttp2_data_source *source,
     void *data) {
   (void)raw;
+  (void)into;
   (void)source;
   cng_session *session = data;
   int end = CNG_GOES_ON;
-  ptrdiff_t count = session->events.more(session->owner, stream, into, room, &end);
+  ptrdiff_t count = session->events.more(session->owner, stream, room, &end);
   if (count == CNG_CONTENT_DEFERRED) return NGHTTP2_ERR_DEFERRED;
   if (count < 0) return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
   if (end != CNG_GOES_ON) *flags |= NGHTTP2_DATA_FLAG_EOF;
   if (end == CNG_ENDS_WITH_TRAILERS) *flags |= NGHTTP2_DATA_FLAG_NO_END_STREAM;
+  if (count > 0) *flags |= NGHTTP2_DATA_FLAG_NO_COPY;
   return count;
+}
+
+static int on_send_data(
+    nghttp2_session *raw, nghttp2_frame *frame, const uint8_t *head, size_t count, nghttp2_data_source *source,
+    void *data) {
+  (void)raw;
+  (void)source;
+  cng_session *session = data;
+  return session->events.data(session->owner, frame->hd.stream_id, head, count) ? 0 : NGHTTP2_ERR_CALLBACK_FAILURE;
 }
 
 static bool submit_settings(nghttp2_session *raw, const cng_settings *settings) {
@@ -139,6 +150,7 @@ static int open_session(cng_session *session, const cng_settings *settings) {
   nghttp2_session_callbacks_set_on_frame_recv_callback(callbacks, on_frame);
   nghttp2_session_callbacks_set_on_invalid_frame_recv_callback(callbacks, on_invalid_frame);
   nghttp2_session_callbacks_set_on_stream_close_callback(callbacks, on_close);
+  nghttp2_session_callbacks_set_send_data_callback(callbacks, on_send_data);
   nghttp2_option_set_no_auto_window_update(option, 1);
   nghttp2_option_set_no_closed_streams(option, 1);
   nghttp2_option_set_max_reserved_remote_streams(option, 0);

@@ -10,19 +10,6 @@ import Bytes
 import CNGHTTP2
 import HTTP1
 
-/// Scratch for the message that is being read or written. All connections of a loop share it.
-public final class MessageScratch {
-  /// What is read from the text that the proxy writes.
-  var request = RequestHead()
-  var response = ResponseHead()
-  var trailers = FieldSection()
-  var fields = FieldList()
-  /// For the proof in a WebSocket handshake (RFC 6455, 4.2.2).
-  let sha1: ([UInt8]) -> [UInt8]
-
-  public init(sha1: @escaping ([UInt8]) -> [UInt8]) { self.sha1 = sha1 }
-}
-
 @safe
 public final class HTTP2Connection {
   public enum Role: Sendable { case server, client }
@@ -42,6 +29,8 @@ public final class HTTP2Connection {
   private var recent = RecentStreams()
   /// The field section being received is malformed.
   private var isMalformed = false
+  /// Where `takeOutput` gathers frames.
+  private var sink = ByteBuffer()
   let scratch: MessageScratch
   private(set) var now: Int64
   private var resets: Allowance
@@ -61,6 +50,8 @@ public final class HTTP2Connection {
 
   /// RFC 9113, 3.4.
   private static let prefaceBytes = 24
+  /// RFC 9113, 4.1.
+  private static let frameHeadBytes = 9
 
   /// nil if memory is short. `now` is in milliseconds of the caller's clock, here and below.
   public init?(_ role: Role, _ limits: ConnectionLimits, _ scratch: MessageScratch, now: Int64) {
@@ -100,6 +91,9 @@ public final class HTTP2Connection {
     guard role == .client, !isEnding, waiting.count < ConnectionLimits.waitingStreams, let session = unsafe session
     else { return false }
     return unsafe cng_may_open(session)
+  }
+  var waitingContent: Int {
+    openStreams > ConnectionLimits.fewStreams ? ConnectionLimits.waitingContent : ConnectionLimits.waitingContentOfFew
   }
   /// Whether the request of another stream would be sent at once, as far as the peer has announced its limit.
   public var hasFreePlace: Bool {
@@ -152,12 +146,16 @@ public final class HTTP2Connection {
   public func takeOutput(_ output: inout ByteBuffer, now: Int64) {
     guard let session = unsafe session else { return }
     self.now = now
-    while output.count < ConnectionLimits.output {
+    swap(&sink, &output)
+    defer { swap(&sink, &output) }
+    while sink.count < ConnectionLimits.output {
+      let before = sink.count
       var bytes: UnsafePointer<UInt8>? = nil
       let count = unsafe cng_next_output(session, &bytes)
+      // Frames with content are already there.
       if count > 0, let from = unsafe bytes {
-        unsafe output.append(from, count: count)
-      } else if !endAnswered(), !admitWaiting() {
+        unsafe sink.append(from, count: count)
+      } else if sink.count == before, !endAnswered(), !admitWaiting() {
         return
       }
     }
@@ -525,15 +523,9 @@ public final class HTTP2Connection {
     touch(stream)
   }
 
-  @unsafe
-  private func more(_ number: Int32, _ into: UnsafeMutablePointer<UInt8>, _ room: Int, _ end: inout Int32) -> Int {
+  private func more(_ number: Int32, _ room: Int, _ end: inout Int32) -> Int {
     guard let stream = streams[number] else { return -2 }
-    let given = stream.give(room) { bytes in
-      unsafe bytes.withUnsafeBufferPointer {
-        if let from = $0.baseAddress { unsafe into.update(from: from, count: $0.count) }
-      }
-    }
-    switch given {
+    switch stream.offer(room) {
     case .deferred: return Int(CNG_CONTENT_DEFERRED)
     case .some(let count): return count
     case .last(let count):
@@ -544,6 +536,13 @@ public final class HTTP2Connection {
       stream.writeTrailers()
       return count
     }
+  }
+
+  private func data(_ number: Int32, _ head: Span<UInt8>, _ count: Int) -> Bool {
+    guard let stream = streams[number] else { return false }
+    sink.append(head)
+    stream.send(count, to: &sink)
+    return true
   }
 
   @unsafe
@@ -577,8 +576,12 @@ public final class HTTP2Connection {
     refused: { owner, stream, _ in unsafe of(owner).refused(stream) },
     closed: { owner, stream, code in unsafe of(owner).closed(stream, code) },
     goaway: { owner, _, _ in unsafe of(owner).peerLeaves() },
-    more: { owner, stream, into, room, end in
-      guard let into = unsafe into, let end = unsafe end else { return -2 }
-      return unsafe of(owner).more(stream, into, room, &end.pointee)
+    more: { owner, stream, room, end in
+      guard let end = unsafe end else { return -2 }
+      return unsafe of(owner).more(stream, room, &end.pointee)
+    },
+    data: { owner, stream, head, count in
+      let connection = unsafe of(owner)
+      return unsafe span(head, frameHeadBytes) { connection.data(stream, $0, count) }
     })
 }

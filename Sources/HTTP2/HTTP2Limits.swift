@@ -18,8 +18,12 @@ public struct ConnectionLimits: Sendable {
   /// An origin's connection carries the responses of many clients. Its window reopens as bytes arrive, so a client that
   /// does not read stops no other client. This is what may be in flight.
   public static let originConnectionWindow: UInt32 = 4 << 20
-  /// Content that may wait for the peer's window on one stream, in bytes. `HTTP2Stream.room` is what is left of it.
-  public static let waitingContent = 64 << 10
+  /// Content that may wait for the peer's window on one stream, in bytes. `HTTP2Stream.room` is what is left of it: two
+  /// TLS records that are read at once fit twice.
+  public static let waitingContent = 68 << 10
+  /// The same while no more than `fewStreams` are open: what one read(2) brings of TLS fits twice.
+  public static let waitingContentOfFew = 136 << 10
+  static let fewStreams = 4
   /// Requests that may wait on one connection because of the origin's stream limit. The next request opens another
   /// connection: that is faster than waiting for its turn after so many.
   static let waitingStreams = 128

@@ -65,7 +65,7 @@ public final class HTTP2Stream {
   /// Whether the peer serves this request on HTTP/1.1 alone (RFC 9113, 7).
   public var asksForHTTP11: Bool { resetCode == .http11Required && !hasHead }
   /// How much content `write` should get before its caller waits, in bytes.
-  public var room: Int { max(0, ConnectionLimits.waitingContent - outgoing.content.count - held.count) }
+  public var room: Int { max(0, connection.waitingContent - outgoing.content.count - held.count) }
 
   /// Moves text into the tail of `buffer` and returns how many bytes.
   public func read(into buffer: inout ByteBuffer, atMost most: Int = .max) -> Int {
@@ -207,18 +207,21 @@ public final class HTTP2Stream {
   /// Its server has left, and the peer does not read what remains.
   func isStuck(since: Int64) -> Bool { isLeft && !isClosed && !outgoing.isSent && movedAt <= since }
 
-  /// Moves content into a frame. See `cng_events.more`.
-  func give(_ room: Int, _ body: (Span<UInt8>) -> Void) -> OutgoingMessage.Given {
+  /// The content of the next frame. See `cng_events.more`.
+  func offer(_ room: Int) -> OutgoingMessage.Given { outgoing.offer(room) }
+
+  /// Appends what was offered to `output`.
+  func send(_ count: Int, to output: inout ByteBuffer) {
     let waited = outgoing.content.count
-    let given = outgoing.give(room, body)
-    // A server that waits for room gets one event, when half of the room is free.
+    outgoing.send(count, to: &output)
+    movedAt = connection.now
+    connection.explain()
+    // A server that waits for room gets an event when half of the room is free. How much room there is changes with the
+    // streams that are open.
+    let left = outgoing.content.count
     let half = ConnectionLimits.waitingContent / 2
-    if outgoing.content.count < waited {
-      movedAt = connection.now
-      connection.explain()
-    }
-    if waited >= half, outgoing.content.count < half { connection.touch(self) }
-    return given
+    let halfOfFew = ConnectionLimits.waitingContentOfFew / 2
+    if waited >= half && left < half || waited >= halfOfFew && left < halfOfFew { connection.touch(self) }
   }
 
   func writeTrailers() { outgoing.submitTrailers(connection, self) }

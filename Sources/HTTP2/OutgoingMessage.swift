@@ -211,14 +211,10 @@ struct OutgoingMessage: ~Copyable {
 
   // MARK: Frames out
 
-  mutating func give(_ room: Int, _ body: (Span<UInt8>) -> Void) -> Given {
+  /// What the next frame carries: at most `room` bytes, which `send` moves at once.
+  mutating func offer(_ room: Int) -> Given {
     let count = min(room, content.count)
-    if count > 0 {
-      body(content.bytes.extracting(first: count))
-      content.consume(count)
-      if content.isEmpty, content.capacity > Self.keptBytes { content = ByteBuffer() }
-    }
-    if content.isEmpty, isWhole {
+    if count == content.count, isWhole {
       isSent = true
       return trailers.isEmpty ? .last(count) : .lastBeforeTrailers(count)
     }
@@ -227,6 +223,12 @@ struct OutgoingMessage: ~Copyable {
       return .deferred
     }
     return .some(count)
+  }
+
+  mutating func send(_ count: Int, to output: inout ByteBuffer) {
+    output.append(content.bytes.extracting(first: count))
+    content.consume(count)
+    if content.isEmpty, content.capacity > Self.keptBytes { content = ByteBuffer() }
   }
 
   /// The most memory for content that a stream keeps between frames, in bytes.

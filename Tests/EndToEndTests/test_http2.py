@@ -393,6 +393,44 @@ def test_a_refused_stream_is_tried_again_whatever_its_method(method, interceptin
     assert [request.value(":method") for request in origin.requests] == [method, method]
 
 
+SHORT = bytes(range(256)) * 48
+
+
+@pytest.mark.parametrize("parts", [[b"body"], [SHORT], [SHORT[:100], SHORT[100:]]], ids=["tiny", "short", "in two"])
+@pytest.mark.parametrize("protocol", ["h2", "http/1.1"])
+def test_a_short_body_goes_again_with_its_request(protocol, parts, intercepting, inside, secure_client, authority, h2_origin):
+    """The origin refuses the stream at its head. Of the body, whatever has been sent is sent again."""
+    refused = []
+
+    def answer(link, request):
+        if not refused:
+            refused.append(request)
+            link.reset(request, h2.errors.ErrorCodes.REFUSED_STREAM)
+
+    origin, proxy = h2_origin(answer, early=True), intercepting()
+    body = b"".join(parts)
+    if protocol == "h2":
+        client = inside(proxy, "a.test", origin.port)
+        fields = [("content-length", str(len(body)))]
+        number = client.request(f"a.test:{origin.port}", "/", *fields, method="POST", ends=False)
+        for index, part in enumerate(parts):
+            client.content(number, part, ends=index == len(parts) - 1)
+    else:
+        client = secure_client(proxy)
+        client.tunnel("a.test", origin.port)
+        client.shake_hands(client_context(authority.file), "a.test")
+        head = f"POST / HTTP/1.1\r\nHost: a.test:{origin.port}\r\nContent-Length: {len(body)}\r\n\r\n"
+        client.send(head.encode() + parts[0])
+        for part in parts[1:]:
+            origin.wait_until(lambda: refused)
+            client.send(part)
+    origin.wait_until(lambda: len(origin.requests) == 2 and origin.requests[1].number in origin.links[-1].ended)
+    again = origin.requests[1]
+    assert bytes(again.body) == body
+    origin.links[again.connection - 1].respond(again, 200, body=b"ok")
+    assert client.wait(number).body == b"ok" if protocol == "h2" else client.answer().body == b"ok"
+
+
 def test_requests_above_the_limit_of_an_origin_wait(intercepting, inside, h2_origin):
     origin = h2_origin(ok, settings={h2.settings.SettingCodes.MAX_CONCURRENT_STREAMS: 1})
     client = inside(intercepting(), "a.test", origin.port)

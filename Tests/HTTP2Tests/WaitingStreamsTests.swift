@@ -59,7 +59,7 @@ import Testing
     let pair = try pair(streams: 1)
     _ = ask(pair, "/0")
     let upload = pair.client.open()
-    let body = String(repeating: "#", count: 3 * ConnectionLimits.waitingContent)
+    let body = String(repeating: "#", count: 3 * ConnectionLimits.waitingContentOfFew)
     #expect(pair.write("POST / HTTP/1.1\r\nHost: a.example\r\nContent-Length: \(body.utf8.count)\r\n\r\n", to: upload))
     var sent = 0
     func goOn() {
@@ -70,7 +70,7 @@ import Testing
       }
     }
     goOn()
-    #expect(upload.room == 0 && sent < ConnectionLimits.waitingContent)
+    #expect(upload.room == 0 && sent < ConnectionLimits.waitingContentOfFew)
     pair.run()
     answer(pair, pair.served[0])
     var received = ""

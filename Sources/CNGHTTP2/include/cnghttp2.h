@@ -43,8 +43,10 @@ typedef struct {
   void (*closed)(void *owner, int32_t stream, uint32_t code);
   /// The peer opens no more streams, and of ours it takes those up to `last`.
   void (*goaway)(void *owner, int32_t last, uint32_t code);
-  /// More content of ours: at most `room` bytes are written to `into`, and `end` says whether that is all.
-  ptrdiff_t (*more)(void *owner, int32_t stream, uint8_t *into, size_t room, int *end);
+  /// How much more content of ours there is, `room` bytes at most; `end` says whether that is all.
+  ptrdiff_t (*more)(void *owner, int32_t stream, size_t room, int *end);
+  /// A frame of that content is sent now, in its place among the output: these nine bytes, then `count` bytes.
+  bool (*data)(void *owner, int32_t stream, const uint8_t *head, size_t count);
 } cng_events;
 
 typedef struct {

@@ -16,7 +16,7 @@ extension Conversation {
     let outcome: Transfer
     switch end {
     case .client:
-      if session.exchange.keepsReplay { outputs.replay.append(input.bytes.extracting(0..<count)) }
+      if !outputs.replay.isEmpty { outputs.replay.append(input.bytes.extracting(0..<count)) }
       outcome = Self.send(
         input.bytes.extracting(0..<count), behind: &outputs.toUpstream, by: stream, &worker.workspace.pool)
     case .upstream where session.exchange.pacesDownload:
@@ -77,6 +77,7 @@ extension Conversation {
   func sendingFailed(to end: End, _ worker: Worker) {
     switch end {
     case .client: perform(session.clientFailed(), worker)
+    case .upstream where upstream?.stream.carried?.wasRefused ?? false: upstreamStreamEnded(broken: true, worker)
     case .upstream: perform(session.exchange.upstreamWriteFailed(&worker.workspace, &outputs), worker)
     }
   }

@@ -29,12 +29,9 @@ extension Conversation {
       room = min(room, max(allowed, Self.leastReadBytes))
     }
     if let tls = upstream.stream.tls {
-      // Reading ahead pays for long bodies. Bytes that were read ahead and find no room wait as long as the client
-      // likes.
-      let fits = clientRoom >= Self.besideAheadBytes + TLSContext.readAheadBytes
-      let readsAhead = (!isAtHead || upstream.sendsLongBodies) && (fits || session.exchange.holdsBody)
-      if readsAhead, !session.exchange.holdsBody { room = min(room, Self.besideAheadBytes) }
-      tls.readAhead(readsAhead)
+      let ahead = aheadBytes(isLong: !isAtHead || upstream.sendsLongBodies)
+      if ahead > 0, !session.exchange.holdsBody { room = min(room, Self.besideAheadBytes) }
+      tls.readAhead(ahead)
     }
     var input = takeInput(&upstreamInput, room, worker)
     switch upstream.stream.read(into: &input) {
@@ -65,6 +62,8 @@ extension Conversation {
   /// The size of a TLS read where more is read ahead: both together are less than the socket of a reading client
   /// accepts.
   static let besideAheadBytes = 32 << 10
+  /// What is read ahead for one of many streams of the client: two records of the largest size with their headers.
+  static let streamAheadBytes = 34 << 10
   /// The least that a socket that has sent nothing accepts: the kernel need not be asked.
   static let freshRoom = 32 << 10
   /// Above this the kernel need not be asked again.
@@ -72,9 +71,19 @@ extension Conversation {
   /// What a write uses of the socket's room besides its bytes: the kernel's own accounting.
   static let writeOverheadBytes = 2 << 10
 
+  /// How much TLS may read ahead. Bytes that were read ahead and find no room wait as long as the client likes, so
+  /// there is room for all of them, or the body is held anyway. A stream never has as much room as a socket.
+  private func aheadBytes(isLong: Bool) -> Int {
+    let most = isLong ? TLSContext.readAheadBytes : TLSContext.recordBytes
+    if session.exchange.holdsBody { return most }
+    let spare = clientRoom - Self.besideAheadBytes
+    if spare >= most { return most }
+    return isStream && spare >= Self.streamAheadBytes ? Self.streamAheadBytes : 0
+  }
+
   /// How much is read of the upstream at once: no more than the client's socket accepts.
   private var responseRoom: Int {
-    if clientRoom < Self.ampleRoom, clientRoom != Self.freshRoom { clientRoom = stream.sendRoom }
+    if clientRoom < Self.ampleRoom, clientRoom != Self.freshRoom || isStream { clientRoom = stream.sendRoom }
     if clientRoom >= Worker.readBytes { return Worker.readBytes }
     // Blocks are powers of two, and are filled completely.
     return max(Self.slowReadBytes, 1 << (Int.bitWidth - 1 - max(1, clientRoom).leadingZeroBitCount))

@@ -34,8 +34,8 @@ extension Worker {
     }
   }
 
-  /// Closes this client's idlest tunnel to a host, or if it has none, its exchange, or if it has neither, its connection
-  /// that carries the exchanges of many streams, with them.
+  /// Closes this client's idlest tunnel to a host, or if it has none, its exchange, or if it has neither, its
+  /// connection that carries the exchanges of many streams, with them.
   func displaceUser(of place: ConnectionQuota.Place, _ identity: Claimant) {
     guard shared.quota.mustYield(place, identity) else { return }
     let users: (Conversation) -> Bool = { conversation in

@@ -164,7 +164,7 @@ public struct Exchange: ~Copyable {
   public var isConnecting: Bool { phase == .connecting }
   /// Whether a dead connection costs only a retry, so it need not be checked before reuse.
   public var mayRetry: Bool { carrier.contains(.mayRetry) }
-  /// Whether forwarded body bytes must also be appended to `Outputs.replay`.
+  /// Whether the request is sent again if its connection turns out to be dead.
   public var keepsReplay: Bool { carrier.contains(.isReused) && carrier.contains(.mayRetry) }
   /// Whether the response is awaited or under way, and nothing more is expected of the client.
   public var awaitsOnlyUpstream: Bool { (phase == .exchanging || phase == .connecting) && request == .done }
@@ -339,18 +339,24 @@ public struct Exchange: ~Copyable {
     return request == .done ? .hold : .read
   }
 
-  /// Whether the whole request is in `outputs.toUpstream` and leaves on a stream. An origin may refuse a stream before
-  /// processing it, whatever the method.
-  private func isWholeOnHTTP2(_ outputs: borrowing Outputs) -> Bool {
-    record.upstreamWire == .http2 && request == .done && spooled == nil && pacing == nil
-      && outputs.toUpstream.count <= Int(Self.longestReplayedBody)
+  /// Whether the request leaves on a stream and is short. An origin may refuse a stream before processing it, whatever
+  /// the method, and then the request goes again.
+  private func mayBeRefused(_ outputs: borrowing Outputs) -> Bool {
+    guard record.upstreamWire == .http2, spooled == nil, pacing == nil else { return false }
+    let left: UInt64
+    switch request {
+    case .done: left = 0
+    case .length(let remaining): left = remaining
+    default: return false
+    }
+    return max(left, UInt64(outputs.toUpstream.count)) <= Self.longestReplayedBody
   }
 
   /// Sends the contents of `outputs.toUpstream` on the open connection. `parentLines`: see `UpstreamWay`.
   mutating func leave(
     parentLines: [UInt8], now: Int64, _ workspace: inout Workspace, _ outputs: inout Outputs
   ) {
-    if carrier.contains(.isReused) && carrier.contains(.mayRetry) || isWholeOnHTTP2(outputs) {
+    if carrier.contains(.isReused) && carrier.contains(.mayRetry) || mayBeRefused(outputs) {
       workspace.pool.lend(&outputs.replay, outputs.toUpstream.count)
       outputs.replay.append(contentsOf: outputs.toUpstream)
     }

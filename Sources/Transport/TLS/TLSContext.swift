@@ -44,6 +44,8 @@ public final class TLSContext: @unchecked Sendable {
   /// The most that one read(2) may bring: four records of the largest size with their headers, and the head of a
   /// response. The buffer is given back once it has been read.
   public static let readAheadBytes = 68 << 10
+  /// The same for short responses: one record of the largest size with its header.
+  public static let recordBytes = 17 << 10
   /// Tickets for each client. One is enough, because a resumed connection gets the next; two would cost a twentieth of
   /// a handshake.
   static let tickets = 1

@@ -75,7 +75,7 @@ public final class TLSStream {
   public private(set) var verifiedAt: Int64
   /// Bytes may be available although the descriptor is not readable.
   public private(set) var hasMore = false
-  private var readsAhead = true
+  private var ahead = TLSContext.readAheadBytes
   private var isOver = false
   /// The alert that the peer ended the connection with after the handshake, in OpenSSL's words.
   public private(set) var alert: String? = nil
@@ -248,15 +248,15 @@ public final class TLSStream {
 
   // MARK: Bytes
 
-  /// Whether a read may bring more records than asked for, up to `TLSContext.readAheadBytes`. This means fewer reads,
-  /// but bytes that are not taken yet stay in memory.
-  public func readAhead(_ isWanted: Bool) {
-    carrier?.readAhead(isWanted)
-    if readsAhead == isWanted { return }
-    readsAhead = isWanted
-    SSL_set_read_ahead(ssl, isWanted ? 1 : 0)
-    // Without reading ahead, the buffer, which is given back once it has been read, needs room for only one record.
-    SSL_set_default_read_buffer_len(ssl, isWanted ? TLSContext.readAheadBytes : 0)
+  /// How many bytes one read(2) may bring, at most `TLSContext.readAheadBytes`. This means fewer reads, but bytes that
+  /// are not taken yet stay in memory. 0: a record is read in two steps, and nothing beyond it.
+  public func readAhead(_ bytes: Int) {
+    carrier?.readAhead(bytes)
+    if ahead == bytes { return }
+    ahead = bytes
+    SSL_set_read_ahead(ssl, bytes > 0 ? 1 : 0)
+    // For one record, OpenSSL's own length does.
+    SSL_set_default_read_buffer_len(ssl, bytes > TLSContext.recordBytes ? bytes : 0)
   }
 
   /// Reads into the free tail of `buffer`, which must have room.
