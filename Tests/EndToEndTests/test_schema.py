@@ -197,6 +197,37 @@ def test_what_holds_without_a_key_is_what_the_program_says(tmp_path):
     assert compared > 30
 
 
+SIZES = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
+RULE = '[[rule]]\nname = "r"\naction = "ask"\n'
+RANGED = {"proxy.limits": "", "proxy.timeouts": "", "dns": "", "cache": "", "history": ""} | {
+    f"rule.{table}": RULE for table in ("timeouts", "cache", "ask", "request")}
+
+
+def beyond(said: dict) -> list[tuple[str, str]]:
+    """Values of TOML just outside the range that is said of a key, with the range as an error says it."""
+    if "minimum" in said:
+        text, step = f"{said['minimum']:.15g} to {said['maximum']:.15g}", 1 if said["type"] == "integer" else 0.001
+        return [(f"{value:.15g}", text) for value in (said["minimum"] - step, said["maximum"] + step)]
+    if not (found := re.search(r" From ((\d+)([a-zA-Z]+) to (\d+)([a-zA-Z]+))\.", said["description"])):
+        return []
+    units, least = (SIZES, "B") if found[3] in SIZES else (UNITS, "ms")
+    lower, upper = int(found[2]) * units[found[3]] - 1, int(found[4]) * units[found[5]] + 1
+    return [(f'"{value}{least}"', found[1]) for value in (lower, upper) if value >= 0]
+
+
+def test_a_range_is_said_as_it_is_read(tmp_path):
+    compared = 0
+    for name, said in settings().items():
+        table, _, key = name.rpartition(".")
+        for outside, text in beyond(said) if table in RANGED else []:
+            file = tmp_path / "outside.toml"
+            file.write_text(f"{RANGED[table]}[{table}]\n{key} = {outside}\n")
+            answer = command("check", file)
+            compared += 1
+            assert answer.returncode == 1 and f" from {text}, found" in answer.stdout + answer.stderr, (name, outside, answer)
+    assert compared > 50
+
+
 def test_help_of_a_key():
     text = command("help", "rule.request.timeout").stdout
     assert text.startswith("[rule.request]\n\n  timeout = a duration") and "[dns]" not in text

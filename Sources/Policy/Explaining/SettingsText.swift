@@ -38,7 +38,8 @@ public enum Settings {
   }
 
   private static func description(_ setting: KnownSetting) -> String {
-    setting.sentence + (setting.standard.map { " Default: \($0)." } ?? "")
+    let range = setting.kind.range.map { " From \($0)." } ?? ""
+    return setting.sentence + range + (setting.standard.map { " Default: \($0)." } ?? "")
   }
 
   private static func members(of kind: SettingKind) -> [(String, JSONText)] {
@@ -108,8 +109,8 @@ public enum Settings {
     case .number(let range): "a number, \(range.lowerBound) to \(range.upperBound)"
     case .text: "a string"
     case .word(let words): words.map(\.inTOML).alternatives
-    case .duration: Quantity.duration.expectation
-    case .size: Quantity.size.expectation
+    case .duration: "\(Quantity.duration.expectation), \(kind.range ?? "")"
+    case .size: "\(Quantity.size.expectation), \(kind.range ?? "")"
     case .date: "a date, such as 2027-01-31"
     case .secret: "a string, or a table with one of " + TableSchema.secret.names.alternatives
     case .list(let element): "a list; each: \(words(element))"

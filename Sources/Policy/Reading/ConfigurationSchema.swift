@@ -2,20 +2,20 @@
 // names, of suggestions for unknown ones, and of `sallyport schema` and `sallyport help KEY`. The files that read the
 // tables define how each key is read and checked beyond its type; sallyport.toml(5) describes it in full.
 //
-// Ranges of numbers are given both here and there; SettingsTextTests and test_schema.py compare this table with what is
-// read.
+// Both take the ranges of numbers, durations and sizes from `Bounds`. SettingsTextTests and test_schema.py compare this
+// table with what is read.
 
 /// The type of a key.
 indirect enum SettingKind: Sendable {
   case boolean
-  case integer(ClosedRange<Int64>)
+  case integer(ClosedRange<Int>)
   case number(ClosedRange<Double>)
   case text
   case word([String])
-  /// A text such as "10s".
-  case duration
-  /// A text such as "64KiB".
-  case size
+  /// A text such as "10s". The range is in milliseconds.
+  case duration(ClosedRange<Int64>)
+  /// A text such as "64KiB". The range is in bytes.
+  case size(ClosedRange<Int64>)
   /// A date of TOML.
   case date
   /// A text, or a table that says where it is stored.
@@ -32,6 +32,17 @@ indirect enum SettingKind: Sendable {
   case named(TableSchema)
   /// Values by names that the operator chooses.
   case map(SettingKind)
+}
+
+extension SettingKind {
+  /// The range of a duration or a size, as in a file: `100ms to 10m`.
+  var range: String? {
+    switch self {
+    case .duration(let range): Quantity.duration.text(range)
+    case .size(let range): Quantity.size.text(range)
+    default: nil
+    }
+  }
 }
 
 /// A key of a table.
@@ -136,7 +147,7 @@ extension TableSchema {
         "listen", .list(.text), standard: "[\"127.0.0.1:3128\", \"[::1]:3128\"]",
         "Addresses with ports, no names; 64 at most."),
       KnownSetting(
-        "workers", .oneOf([.integer(1...1024), .word(["auto"])]), standard: "\"auto\"",
+        "workers", .oneOf([.integer(Bounds.workers), .word(["auto"])]), standard: "\"auto\"",
         "Event loops; \"auto\" is one for each core."),
       KnownSetting(
         "name", .text, standard: "\"sallyport\"",
@@ -158,35 +169,37 @@ extension TableSchema {
   static let limits = TableSchema(
     "[proxy.limits]",
     [
-      KnownSetting("connections", .integer(1...1_000_000), standard: "10000", "Open client connections."),
-      KnownSetting("header_bytes", .size, standard: "\"64KiB\"", "Bytes in the head of a request or of a response."),
-      KnownSetting("headers", .integer(1...10_000), standard: "128", "Fields in a head."),
+      KnownSetting("connections", .integer(Bounds.connections), standard: "10000", "Open client connections."),
       KnownSetting(
-        "buffered_body", .size, standard: "\"1MiB\"",
+        "header_bytes", .size(Bounds.headerBytes), standard: "\"64KiB\"",
+        "Bytes in the head of a request or of a response."),
+      KnownSetting("headers", .integer(Bounds.headers), standard: "128", "Fields in a head."),
+      KnownSetting(
+        "buffered_body", .size(Bounds.bufferedBody), standard: "\"1MiB\"",
         "The most that is held of one body to check or rewrite it."),
       KnownSetting(
-        "idle_per_host", .integer(0...10_000), standard: "64",
+        "idle_per_host", .integer(Bounds.idlePerHost), standard: "64",
         "Idle connections that are kept for each upstream."),
       KnownSetting(
-        "streams", .integer(8...10_000), standard: "128",
+        "streams", .integer(Bounds.streams), standard: "128",
         "Requests that one HTTP/2 connection of a client may have open at once."),
       KnownSetting(
-        "stream_resets", .integer(10...1_000_000), standard: "200",
+        "stream_resets", .integer(Bounds.streamResets), standard: "200",
         "How many of its requests an HTTP/2 client may reset in ten seconds."),
       KnownSetting(
-        "held_bodies", .size, standard: "\"64MiB\"",
+        "held_bodies", .size(Bounds.heldBodies), standard: "\"64MiB\"",
         "All bodies that are held at once, of all connections."),
       KnownSetting(
-        "json_depth", .integer(1...10_000), standard: "512",
+        "json_depth", .integer(Bounds.jsonDepth), standard: "512",
         "How deep arrays and objects of a JSON body may nest."),
       KnownSetting(
-        "image_pixels", .integer(1...1_000_000_000_000), standard: "100_000_000",
+        "image_pixels", .integer(Bounds.imagePixels), standard: "100_000_000",
         "Width times height of an image that is accepted."),
       KnownSetting(
-        "connections_per_host", .integer(0...1_000_000), standard: "0",
+        "connections_per_host", .integer(Bounds.connectionsPerHost), standard: "0",
         "Connections to one host at a time; 0 is no cap."),
       KnownSetting(
-        "share", .number(0.01...1), standard: "0.25",
+        "share", .number(Bounds.share), standard: "0.25",
         "The part of each limit that one client may hold while others wait."),
     ])
 
@@ -194,18 +207,27 @@ extension TableSchema {
     "[proxy.timeouts]",
     [
       KnownSetting(
-        "client_header", .duration, standard: "\"10s\"",
+        "client_header", .duration(Bounds.duration), standard: "\"10s\"",
         "From the first byte of a request to the end of its head."),
-      KnownSetting("client_idle", .duration, standard: "\"5m\"", "Between two requests on one connection of a client."),
-      KnownSetting("connect", .duration, standard: "\"10s\"", "Until an upstream accepts a connection."),
-      KnownSetting("tls_handshake", .duration, standard: "\"10s\"", "For one TLS handshake."),
       KnownSetting(
-        "response_header", .duration, standard: "\"60s\"",
+        "client_idle", .duration(Bounds.duration), standard: "\"5m\"",
+        "Between two requests on one connection of a client."),
+      KnownSetting(
+        "connect", .duration(Bounds.duration), standard: "\"10s\"", "Until an upstream accepts a connection."),
+      KnownSetting("tls_handshake", .duration(Bounds.duration), standard: "\"10s\"", "For one TLS handshake."),
+      KnownSetting(
+        "response_header", .duration(Bounds.duration), standard: "\"60s\"",
         "From the end of the request to the head of the response."),
-      KnownSetting("body_stall", .duration, standard: "\"60s\"", "Without a byte either way within a body."),
-      KnownSetting("upstream_idle", .duration, standard: "\"60s\"", "How long an idle upstream connection is kept."),
-      KnownSetting("tunnel_idle", .duration, standard: "\"1h\"", "Without a byte either way within a tunnel."),
-      KnownSetting("drain", .duration, standard: "\"30s\"", "What requests under way are given when the daemon stops."),
+      KnownSetting(
+        "body_stall", .duration(Bounds.duration), standard: "\"60s\"", "Without a byte either way within a body."),
+      KnownSetting(
+        "upstream_idle", .duration(Bounds.duration), standard: "\"60s\"",
+        "How long an idle upstream connection is kept."),
+      KnownSetting(
+        "tunnel_idle", .duration(Bounds.duration), standard: "\"1h\"", "Without a byte either way within a tunnel."),
+      KnownSetting(
+        "drain", .duration(Bounds.duration), standard: "\"30s\"",
+        "What requests under way are given when the daemon stops."),
     ])
 
   static let dns = TableSchema(
@@ -214,8 +236,9 @@ extension TableSchema {
       KnownSetting(
         "servers", .list(.text), standard: "[]",
         "Name servers; none: those of /etc/resolv.conf, and /etc/hosts."),
-      KnownSetting("timeout", .duration, standard: "\"5s\"", "For one look-up, all tries together."),
-      KnownSetting("cache", .duration, standard: "\"60s\"", "The longest that an answer is kept."),
+      KnownSetting("timeout", .duration(Bounds.duration), standard: "\"5s\"", "For one look-up, all tries together."),
+      KnownSetting(
+        "cache", .duration(Bounds.durationOrZero), standard: "\"60s\"", "The longest that an answer is kept."),
     ])
 
   static let log = TableSchema(
@@ -270,12 +293,14 @@ extension TableSchema {
     "[cache]",
     [
       KnownSetting("directory", .text, "Where answers are kept on a disk as well."),
-      KnownSetting("memory", .size, standard: "\"64MiB\"", "What stored answers may take in memory, 1MiB to 1024GiB."),
-      KnownSetting("disk", .size, standard: "\"2GiB\"", "What stored answers may take on the disk, 1MiB to 1024GiB."),
       KnownSetting(
-        "purge_to", .number(0.1...0.95), standard: "0.6",
+        "memory", .size(Bounds.cacheMemory), standard: "\"64MiB\"", "What stored answers may take in memory."),
+      KnownSetting(
+        "disk", .size(Bounds.cacheMemory), standard: "\"2GiB\"", "What stored answers may take on the disk."),
+      KnownSetting(
+        "purge_to", .number(Bounds.purgeTo), standard: "0.6",
         "The part of its size to which a full store is purged."),
-      KnownSetting("object", .size, standard: "\"1GiB\"", "The longest content that is stored."),
+      KnownSetting("object", .size(Bounds.cacheObject), standard: "\"1GiB\"", "The longest content that is stored."),
       KnownSetting(
         "targets", .list(.text), standard: "[]",
         "Fields that speak to this cache in place of Cache-Control (RFC 9213)."),
@@ -285,8 +310,9 @@ extension TableSchema {
     "[history]",
     [
       KnownSetting("file", .text, standard: "\"/var/lib/sallyport/history.db\"", "The file, a database of SQLite."),
-      KnownSetting("keep", .duration, standard: "\"30d\"", "How long an exchange stays in it, 1h to 3650d."),
-      KnownSetting("size", .size, standard: "\"512MiB\"", "The most that it takes on the disk, 16MiB to 1024GiB."),
+      KnownSetting("keep", .duration(Bounds.historyKeep), standard: "\"30d\"", "How long an exchange stays in it."),
+      KnownSetting(
+        "size", .size(Bounds.historySize), standard: "\"512MiB\"", "The most that it takes on the disk."),
     ])
 
   static let defaults = TableSchema(
@@ -342,7 +368,7 @@ extension TableSchema {
       KnownSetting(
         "unreachable", .word(["fail", "wait"]), standard: "\"fail\"",
         "What becomes of requests while no route of the rule can be used."),
-      KnownSetting("wait", .duration, standard: "\"30s\"", "The longest that a request is held, 100ms to 10m."),
+      KnownSetting("wait", .duration(Bounds.wait), standard: "\"30s\"", "The longest that a request is held."),
       KnownSetting("security", .table(.security), "What the certificate of an https:// parent is held to."),
     ])
 

@@ -64,6 +64,11 @@ public struct Quantity: Sendable {
   }
 }
 
+extension Quantity {
+  /// `100ms to 10m`
+  func text(_ range: ClosedRange<Int64>) -> String { "\(text(range.lowerBound)) to \(text(range.upperBound))" }
+}
+
 extension ConfigurationReading {
   func quantity(_ setting: Setting, _ quantity: Quantity, in range: ClosedRange<Int64>) -> Int64? {
     guard case .string(let text) = setting.value.content else {
@@ -75,8 +80,7 @@ extension ConfigurationReading {
       return nil
     }
     if range.contains(value) { return value }
-    let bounds = "from \(quantity.text(range.lowerBound)) to \(quantity.text(range.upperBound))"
-    error(setting, "expected \(quantity.noun) \(bounds), found \(text.quoted)")
+    error(setting, "expected \(quantity.noun) from \(quantity.text(range)), found \(text.quoted)")
     return nil
   }
 }

@@ -1,24 +1,27 @@
 // The settings of a rule and of its tables. See ConfigurationSchema.swift.
 
+import Serialization
+
 extension TableSchema {
   static let ruleTimeouts = TableSchema(
     "[rule.timeouts]",
     [
       KnownSetting(
-        "connect", .duration, standard: "that of [proxy.timeouts]",
+        "connect", .duration(Bounds.duration), standard: "that of [proxy.timeouts]",
         "Until an upstream accepts a connection."),
-      KnownSetting("tls_handshake", .duration, standard: "that of [proxy.timeouts]", "For one TLS handshake."),
       KnownSetting(
-        "response_header", .duration, standard: "that of [proxy.timeouts]",
+        "tls_handshake", .duration(Bounds.duration), standard: "that of [proxy.timeouts]", "For one TLS handshake."),
+      KnownSetting(
+        "response_header", .duration(Bounds.duration), standard: "that of [proxy.timeouts]",
         "From the end of the request to the head of the response."),
       KnownSetting(
-        "body_stall", .duration, standard: "that of [proxy.timeouts]",
+        "body_stall", .duration(Bounds.duration), standard: "that of [proxy.timeouts]",
         "Without a byte either way within a body."),
       KnownSetting(
-        "upstream_idle", .duration, standard: "that of [proxy.timeouts]",
+        "upstream_idle", .duration(Bounds.duration), standard: "that of [proxy.timeouts]",
         "How long an idle upstream connection is kept."),
       KnownSetting(
-        "tunnel_idle", .duration, standard: "that of [proxy.timeouts]",
+        "tunnel_idle", .duration(Bounds.duration), standard: "that of [proxy.timeouts]",
         "Without a byte either way within a tunnel."),
     ])
 
@@ -27,13 +30,13 @@ extension TableSchema {
     [
       KnownSetting("share", .word(["machine", "user", "unit"]), standard: "\"machine\"", "Who gets a stored answer."),
       KnownSetting(
-        "fresh_for", .duration, standard: "as the origin says",
+        "fresh_for", .duration(Bounds.durationOrZero), standard: "as the origin says",
         "How long an answer is fresh, in place of the word of the origin."),
       KnownSetting(
-        "stale_if_error", .duration, standard: "as the origin says",
+        "stale_if_error", .duration(Bounds.durationOrZero), standard: "as the origin says",
         "How long a stale answer is used where the origin fails."),
       KnownSetting(
-        "offline", .duration, standard: "\"0s\"",
+        "offline", .duration(Bounds.durationOrZero), standard: "\"0s\"",
         "How old an answer may be that is used where the destination cannot be reached."),
       KnownSetting(
         "collapse", .word(["auto", "always", "never"]), standard: "\"auto\"",
@@ -43,8 +46,12 @@ extension TableSchema {
   static let ask = TableSchema(
     "[rule.ask]",
     [
-      KnownSetting("wait", .duration, standard: "\"30s\"", "How long a request waits for an answer of an operator."),
-      KnownSetting("remember", .duration, standard: "\"10m\"", "How long an answer holds for the same question."),
+      KnownSetting(
+        "wait", .duration(Bounds.askWait), standard: "\"30s\"", "How long a request waits for an answer of an operator."
+      ),
+      KnownSetting(
+        "remember", .duration(Bounds.durationOrZero), standard: "\"10m\"",
+        "How long an answer holds for the same question."),
     ])
 
   static let rule = TableSchema(
@@ -157,7 +164,7 @@ extension TableSchema {
       KnownSetting("user_agent", .text, "Replaces the User-Agent of the client."),
       KnownSetting("accept_language", .list(.text), "Replaces the Accept-Language of the client; six at most."),
       KnownSetting("authorization", .table(.authorization), "How the origin is shown user name and password."),
-      KnownSetting("timeout", .duration, "The whole exchange; of a tunnel, until it is open."),
+      KnownSetting("timeout", .duration(Bounds.duration), "The whole exchange; of a tunnel, until it is open."),
       KnownSetting(
         "allows_cellular_access", .boolean, standard: "true",
         "false: 503 while the destination is reached by a cellular link."),
@@ -194,10 +201,10 @@ extension TableSchema {
   static let throttle = TableSchema(
     "[rule.request.throttle]",
     [
-      KnownSetting("packet", .size, "After so many bytes, 1KiB to 64MiB, nothing is sent for `delay`."),
-      KnownSetting("delay", .duration, "How long nothing is sent then, 1ms to 1m."),
-      KnownSetting("rate", .size, "Bytes a second, 1KiB to 1GiB, instead of packet and delay."),
-      KnownSetting("download", .size, "Bytes a second towards the client, 1KiB to 1GiB."),
+      KnownSetting("packet", .size(Bounds.throttlePacket), "After so many bytes nothing is sent for `delay`."),
+      KnownSetting("delay", .duration(Bounds.throttleDelay), "How long nothing is sent then."),
+      KnownSetting("rate", .size(Bounds.throttleRate), "Bytes a second, instead of packet and delay."),
+      KnownSetting("download", .size(Bounds.throttleRate), "Bytes a second towards the client."),
       KnownSetting(
         "when", .list(.word(["wired", "wifi", "wwan", "unknown", "not-reachable"])),
         "Only while the destination is reached by a link of these kinds."),
@@ -233,7 +240,7 @@ extension TableSchema {
         ]), standard: "\"http\"",
         "What a body is held to; of a list, the first that accepts a response decides."),
       KnownSetting(
-        "acceptable_status", .list(.oneOf([.integer(100...999), .text])), standard: "[\"200-299\"]",
+        "acceptable_status", .list(.oneOf([.integer(StatusRanges.legal), .text])), standard: "[\"200-299\"]",
         "Codes such as 404 or \"404\", and ranges."),
       KnownSetting(
         "acceptable_content_types", .list(.text), standard: "those of the serializer",
