@@ -13,7 +13,7 @@ let package = Package(
         "CNcurses",
       ],
       swiftSettings: strict + memorySafe),
-    .target(name: "Console", dependencies: ["Policy"], swiftSettings: strict + memorySafe),
+    .target(name: "Console", dependencies: ["Policy", "Bytes"], swiftSettings: strict + memorySafe),
     .target(
       name: "Server",
       dependencies: [

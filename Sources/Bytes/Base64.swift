@@ -30,6 +30,11 @@ public enum Base64 {
   /// The same as a text.
   public static func text(_ bytes: [UInt8]) -> String { String(decoding: encode(bytes), as: UTF8.self) }
 
+  /// The same with or without padding, as programs send credentials.
+  public static func decode(unpadded text: [UInt8]) -> [UInt8]? {
+    decode(text + Array(repeating: padding, count: (4 - text.count % 4) % 4))
+  }
+
   /// nil if a byte is not a digit, the length is not a multiple of four, padding is not at the end, or the unused bits
   /// are not zero.
   public static func decode(_ text: [UInt8]) -> [UInt8]? {

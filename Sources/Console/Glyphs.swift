@@ -1,6 +1,7 @@
 // Text as cells of a terminal: control characters are escaped, wide characters count as two columns, and text that does
 // not fit is cut. Strangers on the network choose the names of hosts, paths and programs. Tests: GlyphsTests.
 
+import Bytes
 import Policy
 
 public struct Glyphs: Sendable {
@@ -139,8 +140,6 @@ enum Figures {
     default: "\(seconds / 86_400) d \(seconds / 3_600 % 24) h"
     }
   }
-
-  static func plural(_ count: Int64, _ noun: String) -> String { count == 1 ? "1 \(noun)" : "\(count) \(noun)s" }
 
   private static func tenths(_ value: Double) -> String {
     let tenths = Int((value * 10).rounded())

@@ -1,6 +1,8 @@
 // The model as lines of cells: two summary lines, the views, a table or a page, and the keys. The terminal only draws
 // them. Tests: TopScreenTests.
 
+import Bytes
+
 /// How a part of a line is drawn. Nothing depends on colour alone: each style also has an attribute.
 public enum TopStyle: Int32, Sendable {
   case plain, bold, selected, title, alarm, faint
@@ -85,10 +87,10 @@ extension TopModel {
     if status["draining"].truth { parts.append(("draining", .alarm)) }
     let policy = status["policy"]
     let loaded = Figures.moment(policy["loaded"].text).map { " read \(Figures.age(max(0, data.now.wall - $0))) ago" }
-    parts.append(("\(Figures.plural(policy["rules"].whole ?? 0, "rule"))\(loaded ?? "")", .plain))
+    parts.append(("\(String.counted(policy["rules"].whole ?? 0, "rule"))\(loaded ?? "")", .plain))
     if policy["failure"] != .null { parts.append(("reload failed", .alarm)) }
     let warnings = status["warnings"].elements.count
-    if warnings > 0 { parts.append((Figures.plural(Int64(warnings), "warning"), .alarm)) }
+    if warnings > 0 { parts.append((String.counted(Int64(warnings), "warning"), .alarm)) }
     let waiting = status["waiting"].whole ?? 0
     if waiting > 0 { parts.append(("\(waiting) wait for the network", .alarm)) }
     return spans(parts)
@@ -100,10 +102,10 @@ extension TopModel {
     let connections = status["connections"]
     var parts: [(String, TopStyle)] = []
     let questions = data.questions.count
-    if questions > 0 { parts.append((Figures.plural(Int64(questions), "QUESTION"), .alarm)) }
+    if questions > 0 { parts.append((String.counted(Int64(questions), "QUESTION"), .alarm)) }
     parts += [
-      (Figures.plural(connections["clients"].whole ?? 0, "client"), .plain),
-      (Figures.plural(connections["tunnels"].whole ?? 0, "tunnel"), .plain),
+      (String.counted(connections["clients"].whole ?? 0, "client"), .plain),
+      (String.counted(connections["tunnels"].whole ?? 0, "tunnel"), .plain),
       ("\(Figures.rate(data.rates.requests)) req/s", .bold),
       ("\(Figures.rate(data.rates.refusals)) refused/s", data.rates.refusals > 0 ? .alarm : .plain),
       ("\(Figures.size(data.rates.bytes))/s", .plain),

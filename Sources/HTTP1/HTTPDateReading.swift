@@ -42,7 +42,8 @@ public enum HTTPDate {
     let year = present.year / 100 * 100 + short
     guard let moment = seconds(year, month, day, clock) ?? seconds(year - 100, month, day, clock) else { return nil }
     // A date more than 50 years ahead means the same two digits in the past.
-    let limit = seconds(present.year + 50, present.month, min(present.day, 28), 0).map { $0 + 86_400 } ?? .max
+    let limit =
+      seconds(present.year + 50, present.month, min(present.day, 28), 0).map { $0 + CalendarTime.secondsPerDay } ?? .max
     return moment > limit ? seconds(year - 100, month, day, clock) : moment
   }
 
@@ -89,18 +90,6 @@ public enum HTTPDate {
   }
 
   private static func seconds(_ year: Int, _ month: Int, _ day: Int, _ clock: Int?) -> Int64? {
-    guard let clock, (1...daysIn(month, of: year)).contains(day) else { return nil }
-    // Days of the civil calendar, counted from 1 March, in eras of 400 years.
-    let shifted = month <= 2 ? year - 1 : year
-    let era = (shifted >= 0 ? shifted : shifted - 399) / 400
-    let yearOfEra = shifted - era * 400
-    let dayOfYear = (153 * (month + (month > 2 ? -3 : 9)) + 2) / 5 + day - 1
-    let days = era * 146_097 + yearOfEra * 365 + yearOfEra / 4 - yearOfEra / 100 + dayOfYear - 719_468
-    return Int64(days) * 86_400 + Int64(clock)
-  }
-
-  private static func daysIn(_ month: Int, of year: Int) -> Int {
-    if month == 2 { return year % 4 == 0 && year % 100 != 0 || year % 400 == 0 ? 29 : 28 }
-    return [4, 6, 9, 11].contains(month) ? 30 : 31
+    clock.flatMap { CalendarTime.seconds(year, month, day, secondOfDay: $0) }
   }
 }

@@ -406,7 +406,7 @@ public struct HistoryLearning {
     }
     if leftOut > 0 {
       text +=
-        "\n# Left out: \(leftOut) \(leftOut == 1 ? "exchange" : "exchanges") whose client or destination is not known.\n"
+        "\n# Left out: \(String.counted(leftOut, "exchange")) whose client or destination is not known.\n"
     }
     let learned = settled.filter { !$0.kind.isDenied }.reduce(0) { $0 + $1.count }
     return Outcome(text: text, rules: rules.count, learned: learned, leftOut: leftOut)

@@ -1,6 +1,7 @@
 // Moments as people write them on a command line and as the commands print them. In UTC, as in the log.
 // Tests: HistoryMomentTests.
 
+import Bytes
 import Policy
 
 public enum HistoryMoment {
@@ -35,14 +36,9 @@ public enum HistoryMoment {
   private static func days(_ text: ArraySlice<UInt8>) -> Int64? {
     let parts = text.split(separator: 0x2d, omittingEmptySubsequences: false)
     guard parts.map(\.count) == [4, 2, 2], let year = number(parts[0]), let month = number(parts[1]),
-      let day = number(parts[2]), year >= 1970, (1...12).contains(month), day >= 1
+      let day = number(parts[2]), year >= 1970
     else { return nil }
-    let isLeap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0)
-    let lengths: [Int64] = [31, isLeap ? 29 : 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31]
-    guard day <= lengths[Int(month) - 1] else { return nil }
-    let past = year - 1
-    let before = past * 365 + past / 4 - past / 100 + past / 400 - 719_162
-    return before + lengths.prefix(Int(month) - 1).reduce(0, +) + day - 1
+    return CalendarTime.seconds(Int(year), Int(month), Int(day)).map { $0 / CalendarTime.secondsPerDay }
   }
 
   private static func number(_ digits: ArraySlice<UInt8>) -> Int64? {
@@ -52,27 +48,10 @@ public enum HistoryMoment {
 
   /// `2026-11-20 07:30:15`
   public static func text(_ wall: Int64) -> String {
-    let days = wall / dayMilliseconds
-    let seconds = wall % dayMilliseconds / 1000
-    let clock = [seconds / 3600, seconds / 60 % 60, seconds % 60].map(padded)
-    return "\(day(days)) \(clock.joined(separator: ":"))"
+    let time = CalendarTime(secondsSince1970: wall / 1000)
+    return "\(time.dayText) \(time.clockText)"
   }
 
   /// `2026-11-20`
-  public static func day(of wall: Int64) -> String { day(wall / dayMilliseconds) }
-
-  /// The civil calendar, in eras of 400 years, counted from 1 March.
-  private static func day(_ days: Int64) -> String {
-    let shifted = days + 719_468
-    let era = shifted / 146_097
-    let dayOfEra = shifted % 146_097
-    let yearOfEra = (dayOfEra - dayOfEra / 1460 + dayOfEra / 36_524 - dayOfEra / 146_096) / 365
-    let dayOfYear = dayOfEra - (365 * yearOfEra + yearOfEra / 4 - yearOfEra / 100)
-    let shiftedMonth = (5 * dayOfYear + 2) / 153
-    let month = shiftedMonth < 10 ? shiftedMonth + 3 : shiftedMonth - 9
-    let year = yearOfEra + era * 400 + (month <= 2 ? 1 : 0)
-    return "\(year)-\(padded(month))-\(padded(dayOfYear - (153 * shiftedMonth + 2) / 5 + 1))"
-  }
-
-  private static func padded(_ number: Int64) -> String { number < 10 ? "0\(number)" : "\(number)" }
+  public static func day(of wall: Int64) -> String { CalendarTime(secondsSince1970: wall / 1000).dayText }
 }

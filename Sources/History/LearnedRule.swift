@@ -1,5 +1,6 @@
 // A learned rule: who, where to, how, and how often it was seen; and its text. Tests: HistoryLearningTests.
 
+import Bytes
 import Policy
 
 /// Who asked, as far as a rule can express it.
@@ -84,7 +85,7 @@ struct LearnedRule: Sendable {
     case .tunnel(isVerified: true) where !denies: rule.connect = .verify
     default: break
     }
-    return "# \(count) \(count == 1 ? "time" : "times"), last \(HistoryMoment.text(last))\n" + rule.text
+    return "# \(String.counted(count, "time")), last \(HistoryMoment.text(last))\n" + rule.text
   }
 
   /// `learned.ci.index.example`, in the characters that a name may have.

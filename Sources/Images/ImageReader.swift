@@ -126,7 +126,7 @@ struct ImageReader: ~Escapable {
 
   // MARK: Faults
 
-  private static func bytes(_ count: Int) -> String { count == 1 ? "1 byte" : "\(count) bytes" }
+  private static func bytes(_ count: Int) -> String { .counted(count, "byte") }
 
   /// A fault at the next byte.
   func fault(_ reason: String) -> ContentFault { ContentFault(reason, offset: at) }

@@ -93,7 +93,7 @@ private nonisolated func ruleText(_ host: String, _ action: RuleAction, _ argume
   var rule = RuleText(
     name: RuleText.plainName([action.rawValue, arguments.values["user"], host].compactMap { $0 }), hosts: [host])
   rule.action = action
-  if let user = arguments.values["user"] { rule.users = [Int(user) == nil ? JSON.string(user).text : user] }
+  if let user = arguments.values["user"] { rule.users = [Int(user) == nil ? JSONText.string(user).text : user] }
   if let unit = arguments.values["unit"] { rule.units = [unit] }
   if let text = arguments.values["port"] {
     guard let port = UInt16(text), port > 0 else {

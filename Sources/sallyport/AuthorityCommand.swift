@@ -135,7 +135,7 @@ nonisolated func authorityShowCommand(_ options: Arguments) throws -> Int32 {
   let directory = place.directory
   let members = try directory.live(at: now)
   if options.flags.contains("json") {
-    Output.answer(JSON.array(members.map { json($0, place) }).text + "\n")
+    Output.answer(JSONText.array(members.map { json($0, place) }).text + "\n")
   } else {
     let texts = members.map { member in
       "\(member.role): \(directory.certificatePath(member.role))\n" + facts(member.certificate)
@@ -187,7 +187,7 @@ private func keyFault(_ role: AuthorityDirectory.Role, _ directory: AuthorityDir
   }
 }
 
-private func json(_ member: AuthorityDirectory.Member, _ place: AuthorityPlace) -> JSON {
+private func json(_ member: AuthorityDirectory.Member, _ place: AuthorityPlace) -> JSONText {
   let directory = place.directory
   let authority = member.certificate
   let certificate = authority.certificate
@@ -201,7 +201,7 @@ private func json(_ member: AuthorityDirectory.Member, _ place: AuthorityPlace) 
     ("pin", .string(certificate.publicKeyPin.description)),
     ("not_before", .string(Dates.time(certificate.notBefore))),
     ("not_after", .string(Dates.time(certificate.notAfter))),
-    ("days_left", .number(Dates.days(from: now, until: certificate.notAfter))),
+    ("days_left", .number(Int(Dates.days(from: now, until: certificate.notAfter)))),
     ("permitted", .strings(authority.permitted.map(\.description))),
     ("excluded", .strings(authority.excluded.map(\.description))),
   ])

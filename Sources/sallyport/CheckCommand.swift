@@ -1,5 +1,6 @@
 // sallyport check: all diagnostics of the configuration, in one pass.
 
+import Bytes
 import Policy
 import Server
 
@@ -22,12 +23,12 @@ nonisolated func checkCommand(_ options: Arguments) throws -> Int32 {
 }
 
 private func summary(_ path: String?, _ result: LoadResult, errors: Int, warnings: Int) -> String {
-  func count(_ number: Int, _ noun: String) -> String { "\(number) \(noun)\(number == 1 ? "" : "s")" }
   let files =
     path == nil
-    ? "built-in defaults" : result.configurationFiles == 0 ? "nothing read" : count(result.configurationFiles, "file")
-  let rules = result.policy.map { ", " + count($0.rules.count, "rule") } ?? ""
-  return "\(files)\(rules): \(count(errors, "error")), \(count(warnings, "warning"))\n"
+    ? "built-in defaults"
+    : result.configurationFiles == 0 ? "nothing read" : String.counted(result.configurationFiles, "file")
+  let rules = result.policy.map { ", " + String.counted($0.rules.count, "rule") } ?? ""
+  return "\(files)\(rules): \(String.counted(errors, "error")), \(String.counted(warnings, "warning"))\n"
 }
 
 extension Arguments {

@@ -111,7 +111,7 @@ extension Command {
     return "options:\n" + lines.joined()
   }
 
-  var json: JSON {
+  var json: JSONText {
     .object([
       ("name", .string(name)), ("summary", .string(summary)),
       ("operands", .strings(forms.map(\.operands))),

@@ -2,6 +2,8 @@
 // JSON. Variables come first: an `eval` without quotes passes all lines to the shell as one, and everything after the
 // first comment becomes part of the comment. Tests: test_env.py.
 
+import Policy
+
 /// The language of the lines.
 enum Shell: String, CaseIterable {
   case sh, bash, zsh, fish
@@ -52,7 +54,7 @@ struct EnvironmentText {
   mutating func remark(_ text: String) { comments.append(text) }
 
   func text(_ shell: Shell) -> String {
-    if shell == .json { return JSON.object(variables.map { ($0.name, .string($0.value)) }).text + "\n" }
+    if shell == .json { return JSONText.object(variables.map { ($0.name, .string($0.value)) }).text + "\n" }
     var lines = ""
     var remarks = ""
     for (name, value) in variables {

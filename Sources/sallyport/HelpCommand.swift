@@ -13,7 +13,7 @@ nonisolated func printVersion(_ arguments: Arguments) throws -> Int32 {
 nonisolated func printHelp(_ arguments: Arguments) throws -> Int32 {
   if arguments.flags.contains("json") {
     try arguments.refuseOperands()
-    Output.answer(JSON.array(CommandTable.all.map(\.json)).text + "\n")
+    Output.answer(JSONText.array(CommandTable.all.map(\.json)).text + "\n")
     return 0
   }
   try arguments.refuseOperands(after: 2)

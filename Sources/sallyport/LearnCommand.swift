@@ -48,7 +48,7 @@ private nonisolated func userWord(_ number: String, _ name: String?) -> String {
   guard let name, case .success(let found) = Users.number(of: name), found.map({ "\($0)" }) == number else {
     return number
   }
-  return JSON.string(name).text
+  return JSONText.string(name).text
 }
 
 /// One file that exists only here, and the users of this machine.

@@ -137,23 +137,23 @@ private struct ExchangesOutput {
   }
 
   private func json(_ record: HistoryRecord, _ kind: HistoryKind) -> String {
-    var members: [(String, JSON)] = [("time", .string(time(record))), ("ref", .string(record.referenceText))]
+    var members: [(String, JSONText)] = [("time", .string(time(record))), ("ref", .string(record.referenceText))]
     func add(_ word: HistoryWord) {
       guard let text = kind[word] else { return }
-      let number = word == .port || word == .uid ? Int64(text) : nil
+      let number = word == .port || word == .uid ? Int(text) : nil
       members.append((word.rawValue, number.map { .number($0) } ?? .string(text)))
     }
     add(.method)
     members.append(("target", .string(kind.origin + record.path)))
     for word in [HistoryWord.scheme, .host, .port] { add(word) }
     if !record.path.isEmpty { members.append(("path", .string(record.path))) }
-    if record.status > 0 { members.append(("status", .number(Int64(record.status)))) }
+    if record.status > 0 { members.append(("status", .number(Int(record.status)))) }
     for word in words { add(word) }
     members += [
-      ("bytes_in", .number(record.bytesIn)), ("bytes_out", .number(record.bytesOut)),
-      ("total_ms", .number(record.totalMilliseconds)),
+      ("bytes_in", .number(Int(record.bytesIn))), ("bytes_out", .number(Int(record.bytesOut))),
+      ("total_ms", .number(Int(record.totalMilliseconds))),
     ]
-    return JSON.object(members).text + "\n"
+    return JSONText.object(members).text + "\n"
   }
 
   /// Lines to be written.
@@ -224,11 +224,11 @@ private struct CountsOutput {
     case .json:
       Output.answer(
         groups.map { group in
-          let words = zip(names, group.key).map { ($0, $1.isEmpty ? JSON.null : .string($1)) }
-          return JSON.object(
+          let words = zip(names, group.key).map { ($0, $1.isEmpty ? JSONText.null : .string($1)) }
+          return JSONText.object(
             words + [
-              ("count", .number(Int64(group.count))), ("refused", .number(Int64(group.denied))),
-              ("bytes_in", .number(group.bytesIn)), ("bytes_out", .number(group.bytesOut)),
+              ("count", .number(Int(group.count))), ("refused", .number(Int(group.denied))),
+              ("bytes_in", .number(Int(group.bytesIn))), ("bytes_out", .number(Int(group.bytesOut))),
               ("last", .string(moment(group.last))),
             ]
           ).text + "\n"

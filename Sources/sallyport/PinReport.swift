@@ -1,5 +1,6 @@
 // The output of `sallyport pin`: certificates, verdicts, and the table to paste.
 
+import Policy
 import Security
 
 struct PinReport {
@@ -128,10 +129,10 @@ struct PinReport {
 
   // MARK: JSON
 
-  var json: JSON {
+  var json: JSONText {
     .object([
       ("host", host.map { .string($0.host) } ?? .null),
-      ("port", host.map { .number(Int64($0.port)) } ?? .null),
+      ("port", host.map { .number(Int($0.port)) } ?? .null),
       ("server", source.server.map { .string($0) } ?? .null),
       ("server_name", serverName.map { .string($0) } ?? .null),
       ("complaint", source.complaint.map { .string($0) } ?? .null),
@@ -145,7 +146,7 @@ struct PinReport {
     ])
   }
 
-  private func json(_ member: PinnedChain.Member) -> JSON {
+  private func json(_ member: PinnedChain.Member) -> JSONText {
     let certificate = member.certificate
     return .object([
       ("role", .string(member.role.rawValue)),
@@ -156,7 +157,7 @@ struct PinReport {
       ("serial", .string(certificate.serialNumber)),
       ("not_before", .string(Dates.time(certificate.notBefore))),
       ("not_after", .string(Dates.time(certificate.notAfter))),
-      ("days_left", .number(Dates.days(from: chain.seconds, until: certificate.notAfter))),
+      ("days_left", .number(Int(Dates.days(from: chain.seconds, until: certificate.notAfter)))),
       ("key", .string(certificate.keyDescription)),
       ("names", .strings(certificate.names)),
       ("pin", .string(certificate.publicKeyPin.description)),

@@ -84,28 +84,28 @@ extension HistoryReplay {
     return (user + (group.unit.map { ", \($0)" } ?? "")).printable
   }
 
-  fileprivate var json: JSON {
-    func text(_ value: String?) -> JSON { value.map { .string($0) } ?? .null }
+  fileprivate var json: JSONText {
+    func text(_ value: String?) -> JSONText { value.map { .string($0) } ?? .null }
     let list = groups.map { group in
-      JSON.object([
+      JSONText.object([
         ("change", .string(group.change.rawValue)), ("rule", text(group.rule)), ("place", text(group.place)),
         ("reason", .string(group.reason.rawValue)), ("rule_before", text(group.ruleBefore)),
         ("user", text(group.user)), ("unit", text(group.unit)), ("client", text(group.client)),
-        ("count", .number(Int64(group.count))), ("last", .string(HistoryMoment.text(group.last).replacingSpace + "Z")),
+        ("count", .number(group.count)), ("last", .string(HistoryMoment.text(group.last).replacingSpace + "Z")),
         (
           "requests",
           .array(
             group.requests.prefix(Self.mostListed).map {
-              .object([("request", .string($0.text)), ("count", .number(Int64($0.count)))])
+              .object([("request", .string($0.text)), ("count", .number($0.count))])
             })
         ),
       ])
     }
     return .object([
-      ("total", .number(Int64(total))), ("newly_denied", .number(Int64(newlyDenied))),
-      ("newly_asked", .number(Int64(newlyAsked))), ("newly_allowed", .number(Int64(newlyAllowed))),
-      ("inexact", .number(Int64(inexact))),
-      ("unasked", .number(Int64(unasked))), ("groups", .array(list)),
+      ("total", .number(total)), ("newly_denied", .number(newlyDenied)),
+      ("newly_asked", .number(newlyAsked)), ("newly_allowed", .number(newlyAllowed)),
+      ("inexact", .number(inexact)),
+      ("unasked", .number(unasked)), ("groups", .array(list)),
     ])
   }
 

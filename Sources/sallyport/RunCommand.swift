@@ -1,5 +1,6 @@
 // sallyport run: the daemon.
 
+import Bytes
 import Policy
 import Security
 import Server
@@ -70,7 +71,7 @@ nonisolated func runCommand(_ options: Arguments) throws -> Int32 {
     let daemon = try Daemon(settings, signals: signals)
     let rules = policy.rules.count
     Output.answer(
-      "sallyport: listening on \(daemon.addresses.joined(separator: ", ")) (\(rules) \(rules == 1 ? "rule" : "rules"))\n"
+      "sallyport: listening on \(daemon.addresses.joined(separator: ", ")) (\(String.counted(rules, "rule")))\n"
     )
     daemon.run()
     return 0

@@ -1,5 +1,6 @@
 // sallyport test: whether the requests of [[expect]] are decided as the configuration expects. Tests: test_expect.py.
 
+import Bytes
 import Policy
 import Server
 
@@ -39,7 +40,7 @@ nonisolated func testCommand(_ options: Arguments) throws -> Int32 {
 private func held(_ count: Int, _ unread: Int) -> String {
   if count == 0 { return "no expectations: the configuration has no [[expect]]" }
   if unread > 0 { return "\(count - unread) of \(count) expectations hold, \(unread) not checked" }
-  return count == 1 ? "1 expectation holds" : "\(count) expectations hold"
+  return .counted(count, "expectation holds", "expectations hold")
 }
 
 extension Expectation {

@@ -205,7 +205,7 @@ import Transport
         "Upstream",
         "Synchronization", "CLinux",
       ],
-      "Console": ["Policy"],
+      "Console": ["Bytes", "Policy"],
       "sallyport": [
         "Bytes", "CNcurses", "Console", "History", "HTTP1", "Policy", "Reachability", "Security", "Server", "Transport",
       ],

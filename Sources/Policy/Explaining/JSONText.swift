@@ -17,6 +17,8 @@ public enum JSONText: Sendable {
     return output
   }
 
+  public static func strings(_ values: [String]) -> JSONText { .array(values.map { .string($0) }) }
+
   private func write(to output: inout String) {
     switch self {
     case .null: output += "null"

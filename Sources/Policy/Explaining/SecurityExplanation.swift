@@ -1,6 +1,7 @@
 // The part of `explain` about TLS: how a tunnel is treated, how certain the proxy's verdict on a certificate is, and
 // what a certificate is checked against. It shows nothing of a key. Tests: SecurityExplanationTests.
 
+import Bytes
 import Security
 
 /// How a request or a tunnel reaches its origin over TLS.
@@ -127,7 +128,7 @@ extension SecurityExplanation {
     switch settings.revocation {
     case .none: break
     case .staple: lines.append("revocation: a stapled answer is required")
-    case .crl(let lists): lines.append("revocation: \(counted(lists.count, "list"))")
+    case .crl(let lists): lines.append("revocation: \(String.counted(lists.count, "list"))")
     }
     if !isEnforced { lines.append("enforce = false: what does not hold is allowed, and logged") }
     return lines
@@ -152,15 +153,13 @@ extension SecurityExplanation {
   }
 
   private var anchorsText: String {
-    if let own = policy.settings.anchors { return "\(own.origin), \(counted(own.count, "certificate"))" }
+    if let own = policy.settings.anchors { return "\(own.origin), \(String.counted(own.count, "certificate"))" }
     switch trust {
     case .system: return "system"
-    case .anchors(let anchors): return "\(anchors.origin), \(counted(anchors.count, "certificate"))"
+    case .anchors(let anchors): return "\(anchors.origin), \(String.counted(anchors.count, "certificate"))"
     }
   }
 }
-
-private func counted(_ number: Int, _ noun: String) -> String { "\(number) \(noun)\(number == 1 ? "" : "s")" }
 
 extension ConnectTreatment {
   fileprivate var sentence: String {
@@ -177,7 +176,7 @@ extension PinSet {
   /// `payments, public-key, 2 pins, enforced, until the end of 2027-06-01 (UTC)`
   fileprivate var summary: String {
     guard isPinning else { return "\(name), none: nothing is pinned" }
-    let parts = [name, mode.rawValue, counted(pinCount, "pin"), enforce ? "enforced" : "report only"]
+    let parts = [name, mode.rawValue, String.counted(pinCount, "pin"), enforce ? "enforced" : "report only"]
     return (parts + [expires.map(expiryText)].compactMap { $0 }).joined(separator: ", ")
   }
 

@@ -4,6 +4,7 @@
 // A path with `*`, `?` or `[` is a pattern. In a directory, a list of pins reads `*.cer`, as AFNetworking finds its
 // pinned certificates, and a list of anchors reads every file. Tests: PinReadingTests, TrustReadingTests.
 
+import Bytes
 import Security
 
 /// A certificate and the file that it came from.
@@ -120,6 +121,6 @@ extension ConfigurationReading {
     if left <= 0 { return "has expired on \(date)" }
     guard left <= Self.expiryNoticeSeconds else { return nil }
     let days = left / CalendarDate.secondsPerDay
-    return "expires on \(date), in \(days == 0 ? "less than a day" : days == 1 ? "1 day" : "\(days) days")"
+    return "expires on \(date), in \(days == 0 ? "less than a day" : .counted(days, "day"))"
   }
 }

@@ -1,6 +1,7 @@
 // The certificate of a local authority, and the conditions that it must meet. `sallyport ca show` needs nothing else;
 // signing also needs the key (Authority).
 
+import Bytes
 import COpenSSL
 
 /// Why a certificate and a key cannot be a local authority.
@@ -43,13 +44,13 @@ public enum AuthorityFault: Error, Hashable, Sendable, CustomStringConvertible {
   }
 
   private static func count(_ days: Int64) -> String {
-    days == 0 ? "less than a day" : "\(days) day\(days == 1 ? "" : "s")"
+    days == 0 ? "less than a day" : .counted(days, "day")
   }
 }
 
 /// A certificate that qualifies as a local authority's.
 public final class AuthorityCertificate: Sendable {
-  static let secondsPerDay: Int64 = 86_400
+  static let secondsPerDay = CalendarTime.secondsPerDay
 
   public let certificate: Certificate
   /// SHA-256 of the DER, 32 bytes.

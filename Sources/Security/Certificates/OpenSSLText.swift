@@ -3,6 +3,7 @@
 // The contents of a certificate are written by strangers and end up in logs, terminals and problem bodies. They leave
 // this module only as printable ASCII of bounded length.
 
+import Bytes
 import COpenSSL
 import Glibc
 
@@ -92,14 +93,4 @@ func listed(_ items: [String], atMost limit: Int) -> String {
 }
 
 /// `2026-12-01T00:00:00Z`
-func dateText(_ seconds: Int64) -> String {
-  var time = time_t(seconds)
-  var parts = tm()
-  guard gmtime_r(&time, &parts) != nil else { return "\(seconds) s since 1970" }
-  func digits(_ number: Int32, _ count: Int) -> String {
-    let text = String(number)
-    return String(repeating: "0", count: max(0, count - text.count)) + text
-  }
-  return digits(parts.tm_year + 1900, 4) + "-" + digits(parts.tm_mon + 1, 2) + "-" + digits(parts.tm_mday, 2)
-    + "T" + digits(parts.tm_hour, 2) + ":" + digits(parts.tm_min, 2) + ":" + digits(parts.tm_sec, 2) + "Z"
-}
+func dateText(_ seconds: Int64) -> String { CalendarTime(secondsSince1970: seconds).text }

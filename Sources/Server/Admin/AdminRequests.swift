@@ -156,7 +156,7 @@ extension AdminServer {
     case .done(let warnings):
       let rules = host.state.policy.rules.count
       if wantsText {
-        return .text((warnings + ["reloaded: \(StatusPage.plural(rules, "rule"))\n"]).joined(separator: "\n"))
+        return .text((warnings + ["reloaded: \(String.counted(rules, "rule"))\n"]).joined(separator: "\n"))
       }
       return .json(.object([("rules", .number(rules)), ("warnings", .array(warnings.map { .string($0) }))]))
     case .stopping:

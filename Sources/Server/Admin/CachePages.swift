@@ -96,12 +96,12 @@ enum CachePages {
     let results = facts.results.filter { $0.count > 0 }.map { "\($0.count) \($0.result.rawValue)" }
     let ratio = facts.requests == 0 ? "" : ": " + results.joined(separator: ", ")
     let disk = facts.disk.map { disk in
-      "on disk   \(StatusPage.plural(disk.answers, "answer")), \(StatusPage.size(disk.bytes)) of "
+      "on disk   \(String.counted(disk.answers, "answer")), \(StatusPage.size(disk.bytes)) of "
         + "\(StatusPage.size(UInt64(disk.limit))); \(disk.evictions) evicted"
         + (disk.fault.map { "\n          nothing is written: \($0)" } ?? "")
     }
     var lines = [
-      "stored    \(StatusPage.plural(facts.answers, "answer")), \(StatusPage.size(UInt64(facts.bytes))) of "
+      "stored    \(String.counted(facts.answers, "answer")), \(StatusPage.size(UInt64(facts.bytes))) of "
         + "\(StatusPage.size(UInt64(facts.limit))); \(facts.evictions) evicted"
     ]
     if let disk { lines.append(disk) }

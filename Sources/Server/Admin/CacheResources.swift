@@ -1,6 +1,7 @@
 // The admin API's resources about stored answers: /v1/cache, /v1/cache/answers, /v1/cache/purge. CachePages writes the
 // pages. Tests: Tests/EndToEndTests/test_cache_admin.py.
 
+import Bytes
 import Cache
 import Transport
 
@@ -43,7 +44,7 @@ extension AdminServer {
       let removed = cache.purge(selection, at: now)
       connection.write(
         connection.wantsText
-          ? .text("purged \(StatusPage.plural(removed, "answer"))\n") : .json(.object([("purged", .number(removed))])))
+          ? .text("purged \(String.counted(removed, "answer"))\n") : .json(.object([("purged", .number(removed))])))
     }
   }
 

@@ -104,7 +104,7 @@ extension AdminServer {
       return wantsText ? .text(detail + "\n", status: 404) : .problem(404, detail)
     }
     return wantsText
-      ? .text("ended \(count == 1 ? "1 request or tunnel" : "\(count) requests and tunnels")\n")
+      ? .text("ended \(String.counted(count, "request or tunnel", "requests and tunnels"))\n")
       : .json(.object([("cancelled", .number(count))]))
   }
 
@@ -122,8 +122,8 @@ extension AdminServer {
     }
     return wantsText
       ? .text(
-        "dropped \(StatusPage.plural(sum.connections, "kept connection")), "
-          + "\(StatusPage.plural(sum.sessions, "TLS session")), and all names\n")
+        "dropped \(String.counted(sum.connections, "kept connection")), "
+          + "\(String.counted(sum.sessions, "TLS session")), and all names\n")
       : .json(.object([("connections", .number(sum.connections)), ("tls_sessions", .number(sum.sessions))]))
   }
 }

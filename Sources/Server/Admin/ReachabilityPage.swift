@@ -1,12 +1,13 @@
 // GET /v1/reachability for a person. Tests: ReachabilityPageTests.
 
+import Bytes
 import Reachability
 
 enum ReachabilityPage {
   static func text(_ report: ReachabilityReport) -> String {
     var lines = [
       "machine      \(report.status.rawValue)", "IPv4         \(path(report.ipv4))",
-      "IPv6         \(path(report.ipv6))", "waiting      \(StatusPage.plural(report.waiting, "request"))",
+      "IPv6         \(path(report.ipv6))", "waiting      \(String.counted(report.waiting, "request"))",
     ]
     lines += table("interfaces", report.interfaces.map(interface))
     lines += table("routes", report.routes.map(route))

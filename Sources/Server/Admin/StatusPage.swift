@@ -1,5 +1,6 @@
 // GET /v1/status for a person: the state at a glance. Tests: AdminResourcesTests.
 
+import Bytes
 import Policy
 
 enum StatusPage {
@@ -15,20 +16,21 @@ enum StatusPage {
     func line(_ name: String, _ text: String) {
       lines.append(name + String(repeating: " ", count: max(1, 13 - name.utf8.count)) + text)
     }
-    line("listening", "\(state.addresses.joined(separator: ", ")) (\(plural(state.workers, "loop")))")
+    line("listening", "\(state.addresses.joined(separator: ", ")) (\(String.counted(state.workers, "loop")))")
     if let web = state.webAddress { line("dashboard", "http://\(web)/, opened by 'sallyport dashboard'") }
     if let metrics = state.metricsAddress { line("metrics", "http://\(metrics)/metrics") }
-    line("policy", "\(plural(state.policy.rules.count, "rule")), read \(ago(state.loadedWall, facts.wall))")
+    line("policy", "\(String.counted(state.policy.rules.count, "rule")), read \(ago(state.loadedWall, facts.wall))")
     if let failure = state.failure {
       line("", "a reload \(ago(failure.wall, facts.wall)) failed, and changed nothing:")
       for reason in failure.reasons { line("", "  \(reason)") }
     }
     let waiting = facts.network.waiting
-    line("network", facts.network.status.rawValue + (waiting > 0 ? "; \(plural(waiting, "request")) waiting" : ""))
+    line(
+      "network", facts.network.status.rawValue + (waiting > 0 ? "; \(String.counted(waiting, "request")) waiting" : ""))
     line(
       "connections",
-      "\(plural(gauges.clients, "client")), \(gauges.streams > 0 ? plural(gauges.streams, "stream") + ", " : "")"
-        + "\(plural(gauges.tunnels, "tunnel")); upstream \(gauges.busyUpstreams) in use, "
+      "\(String.counted(gauges.clients, "client")), \(gauges.streams > 0 ? String.counted(gauges.streams, "stream") + ", " : "")"
+        + "\(String.counted(gauges.tunnels, "tunnel")); upstream \(gauges.busyUpstreams) in use, "
         + "\(gauges.idleUpstreams) kept")
     let total = facts.total
     line("exchanges", "\(total.total): \(total.done) done\(list(total.failed, before: ", "))")
@@ -41,7 +43,7 @@ enum StatusPage {
     if let cache = facts.cache {
       line(
         "cache",
-        "\(plural(cache.disk.map { max($0.answers, cache.answers) } ?? cache.answers, "answer")), "
+        "\(String.counted(cache.disk.map { max($0.answers, cache.answers) } ?? cache.answers, "answer")), "
           + "\(size(UInt64(cache.bytes))) of \(size(UInt64(cache.limit)))"
           + (cache.disk.map { ", on disk \(size($0.bytes)) of \(size(UInt64($0.limit)))" } ?? "")
           + (cache.requests == 0
@@ -87,8 +89,6 @@ enum StatusPage {
       + counts.sorted { ($1.value, $0.key) < ($0.value, $1.key) }.map { "\($0.value) \($0.key)" }
       .joined(separator: ", ")
   }
-
-  static func plural(_ count: Int, _ noun: String) -> String { count == 1 ? "1 \(noun)" : "\(count) \(noun)s" }
 
   /// `3 h 12 min`
   static func duration(_ seconds: Int64) -> String {

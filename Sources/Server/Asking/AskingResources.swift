@@ -112,7 +112,7 @@ extension AdminServer {
     }
     let word = verdict == .allow ? "allowed" : "denied"
     let rule = answered.rule.map { "\ntemporary rule \($0.id): \($0.sentence)" } ?? ""
-    return .text("\(word) \(StatusPage.plural(answered.released, "request")) that waited\(rule)\n".printableLines)
+    return .text("\(word) \(String.counted(answered.released, "request")) that waited\(rule)\n".printableLines)
   }
 
   /// An answer without a lifetime would apply to nothing.

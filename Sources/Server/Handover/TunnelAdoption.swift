@@ -33,7 +33,7 @@ extension SharedState {
       connections.add(1, ordering: .relaxed)
       mailboxes[index % mailboxes.count].post(.tunnel(tunnel))
     }
-    log.event(.info, tunnels.count == 1 ? "1 open tunnel goes on" : "\(tunnels.count) open tunnels go on")
+    log.event(.info, .counted(tunnels.count, "open tunnel goes on", "open tunnels go on"))
   }
 }
 

@@ -3,6 +3,8 @@
 //
 // Pure: the daemon asks systemd. Tests: TunnelKeepingTests.
 
+import Bytes
+
 struct TunnelKeeping {
   /// Places in the store; nil if unknown: then it is tried.
   private let places: Int?
@@ -29,8 +31,7 @@ struct TunnelKeeping {
   static func lastWords(_ count: Int) -> String {
     switch count {
     case 0: "stopped"
-    case 1: "stopped; 1 open tunnel waits with systemd"
-    default: "stopped; \(count) open tunnels wait with systemd"
+    default: "stopped; " + .counted(count, "open tunnel waits with systemd", "open tunnels wait with systemd")
     }
   }
 

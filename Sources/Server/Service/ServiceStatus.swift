@@ -45,7 +45,7 @@ struct ServiceStatus {
   var text: String { isDrained ? "drained, refuses all requests; \(policyText)" : policyText }
 
   private var policyText: String {
-    let state = "\(addresses.joined(separator: ", ")); \(rules) \(rules == 1 ? "rule" : "rules")"
+    let state = "\(addresses.joined(separator: ", ")); \(String.counted(rules, "rule"))"
     switch reload {
     case .none: return state
     case .done(let time): return "\(state); reloaded \(time)"

@@ -1,14 +1,15 @@
 // Pin sets and pinned certificates of a policy, and those that are about to expire. Also certificates seen with a pin
 // that are about to be replaced. Tests: PinWatchTests.
 
+import Bytes
 import Policy
 import Security
 
 /// The state of the pins that rules use.
 struct PinWatch {
   /// How long before an end the warning comes, in seconds: time to get a certificate and to roll a policy out.
-  static let warningSeconds: Int64 = 30 * 86_400
-  static let secondsPerDay: Int64 = 86_400
+  static let warningSeconds: Int64 = 30 * CalendarTime.secondsPerDay
+  static let secondsPerDay = CalendarTime.secondsPerDay
 
   /// A pin set that a rule, or the defaults, use.
   struct Watched {

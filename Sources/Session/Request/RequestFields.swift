@@ -13,7 +13,7 @@ extension Exchange {
   ) -> ProxyCredential? {
     guard let value = fields.first(.proxyAuthorization), value.count > 6,
       bytes.equals(value.lowerBound..<value.lowerBound + 6, ignoringCase: "basic "),
-      let given = decodeBase64(bytes, value.lowerBound + 6..<value.upperBound)
+      let given = Base64.decode(unpadded: bytes.extracting(bytes.trimmingBlanks(value.dropFirst(6))).array)
     else { return nil }
     var matched: ProxyCredential? = nil
     for credential in credentials {
@@ -41,38 +41,6 @@ extension Exchange {
       bytes.equals(value.prefix(scheme.utf8CodeUnitCount), ignoringCase: scheme)
     }
     return begins("ntlm") || begins("negotiate")
-  }
-
-  /// RFC 4648, 4, with or without padding.
-  static func decodeBase64(_ bytes: Span<UInt8>, _ range: Range<Int>) -> [UInt8]? {
-    var range = range
-    while !range.isEmpty, bytes[range.lowerBound].isBlank { range = range.lowerBound + 1..<range.upperBound }
-    var padding = 0
-    while !range.isEmpty, bytes[range.upperBound - 1] == 0x3d, padding < 2 {
-      range = range.lowerBound..<range.upperBound - 1
-      padding += 1
-    }
-    var decoded: [UInt8] = []
-    var group: UInt32 = 0
-    var bits: UInt32 = 0
-    for index in range {
-      let value: UInt32
-      switch bytes[index] {
-      case 0x41...0x5a: value = UInt32(bytes[index] - 0x41)
-      case 0x61...0x7a: value = UInt32(bytes[index] - 0x61) + 26
-      case 0x30...0x39: value = UInt32(bytes[index] - 0x30) + 52
-      case 0x2b: value = 62
-      case 0x2f: value = 63
-      default: return nil
-      }
-      group = group << 6 | value
-      bits += 6
-      if bits >= 8 {
-        bits -= 8
-        decoded.append(UInt8(truncatingIfNeeded: group >> bits))
-      }
-    }
-    return bits == 6 ? nil : decoded
   }
 
   /// How often Via may name a proxy of this one's name. Longer chains of installations that keep the default name
