@@ -23,7 +23,9 @@ import Testing
     }
   }
 
-  @Test(arguments: [(2023, 2, 29), (1900, 2, 29), (2026, 4, 31), (2026, 13, 1), (2026, 0, 1), (2026, 1, 0), (2026, 1, 32)])
+  @Test(arguments: [
+    (2023, 2, 29), (1900, 2, 29), (2026, 4, 31), (2026, 13, 1), (2026, 0, 1), (2026, 1, 0), (2026, 1, 32),
+  ])
   func daysThatThereAreNot(year: Int, month: Int, day: Int) {
     #expect(CalendarTime.seconds(year, month, day) == nil)
   }
