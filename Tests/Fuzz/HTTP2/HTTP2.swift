@@ -112,6 +112,8 @@ private func run(_ bytes: [UInt8], isServer: Bool, step: Int) -> [Int32: [UInt8]
 private let requests = [
   "GET / HTTP/1.1\r\nHost: a.example\r\n\r\n", "HEAD / HTTP/1.1\r\nHost: a.example\r\n\r\n",
   "POST / HTTP/1.1\r\nHost: a.example\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\nX: y\r\n\r\n",
+  "CONNECT a.example:443 HTTP/1.1\r\nHost: a.example:443\r\n\r\nhello",
+  "OPTIONS http://a.example HTTP/1.1\r\nHost: a.example\r\n\r\n",
 ]
 
 private let responses = [
