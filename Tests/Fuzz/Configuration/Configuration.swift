@@ -41,7 +41,8 @@ public func fuzzConfiguration(_ data: UnsafePointer<UInt8>?, _ count: Int) -> CI
     let client = LocalClient(userID: 1001, user: "kiosk", cgroup: ["kiosk.slice", "kiosk.service"])
     _ =
       policy.explain(
-        method: "GET", scheme: .http, host: host, port: 80, path: "/x", isTunnel: false, client: client, link: .wifi
+        method: "GET", scheme: .http, host: host, port: 80, path: "/x", isTunnel: false,
+        Asker(Sender(client: client), link: .wifi)
       ).description
   }
   return 0
