@@ -114,7 +114,12 @@ static int on_send_data(
   (void)raw;
   (void)source;
   cng_session *session = data;
-  return session->events.data(session->owner, frame->hd.stream_id, head, count) ? 0 : NGHTTP2_ERR_CALLBACK_FAILURE;
+  switch (session->events.data(session->owner, frame->hd.stream_id, head, count)) {
+    case CNG_DATA_SENT: return 0;
+    // The library asks again with the same frame.
+    case CNG_DATA_LATER: return NGHTTP2_ERR_WOULDBLOCK;
+    default: return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
+  }
 }
 
 static bool submit_settings(nghttp2_session *raw, const cng_settings *settings) {

@@ -538,11 +538,12 @@ public final class HTTP2Connection {
     }
   }
 
-  private func data(_ number: Int32, _ head: Span<UInt8>, _ count: Int) -> Bool {
-    guard let stream = streams[number] else { return false }
+  private func data(_ number: Int32, _ head: Span<UInt8>, _ count: Int) -> Int {
+    guard let stream = streams[number] else { return CNG_DATA_GONE }
+    if sink.count >= ConnectionLimits.output { return CNG_DATA_LATER }
     sink.append(head)
     stream.send(count, to: &sink)
-    return true
+    return CNG_DATA_SENT
   }
 
   @unsafe
@@ -582,6 +583,6 @@ public final class HTTP2Connection {
     },
     data: { owner, stream, head, count in
       let connection = unsafe of(owner)
-      return unsafe span(head, frameHeadBytes) { connection.data(stream, $0, count) }
+      return Int32(unsafe span(head, frameHeadBytes) { connection.data(stream, $0, count) })
     })
 }

@@ -392,6 +392,57 @@ import Testing
     #expect(pair.server.takeTouched().contains { $0 === stream }, "whoever waits for room is told")
   }
 
+  /// However wide its windows are: what was taken from the streams is soon as much again in them.
+  @Test func aPeerWithWideWindowsGetsNoMoreAtOnceThanIsWritten() throws {
+    let pair = try #require(Pair())
+    let peer = RawPeer()
+    pair.server.receiveAll(peer.preface)
+    // 16 MiB for each stream and for all of them.
+    pair.server.receiveAll(peer.frame(4, 0, 0, [0, 4, 1, 0, 0, 0]))
+    pair.server.receiveAll(peer.frame(8, 0, 0, [1, 0, 0, 0]))
+    let numbers = (0..<20).map { Int32(2 * $0 + 1) }
+    for number in numbers { pair.server.receiveAll(peer.headers(number, peer.request)) }
+    var sent = 0
+    for stream in pair.server.takeTouched() {
+      _ = pair.read(stream)
+      #expect(pair.write("HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n", to: stream))
+      while stream.room > 0 {
+        #expect(pair.write(String(repeating: "x", count: 1000), to: stream))
+        sent += 1000
+      }
+    }
+    #expect(sent > 10 * ConnectionLimits.output)
+    var all = 0
+    while true {
+      var output = ByteBuffer()
+      pair.server.takeOutput(&output, now: 0)
+      if output.isEmpty { break }
+      #expect(output.count < ConnectionLimits.output + (32 << 10))
+      all += output.count
+    }
+    #expect(all > sent, "each byte leaves, in a frame")
+  }
+
+  @Test func aFrameThatWaitsForRoomGoesWithItsConnection() throws {
+    let pair = try #require(Pair())
+    let peer = RawPeer()
+    pair.server.receiveAll(peer.preface)
+    pair.server.receiveAll(peer.frame(4, 0, 0, [0, 4, 1, 0, 0, 0]))
+    pair.server.receiveAll(peer.frame(8, 0, 0, [1, 0, 0, 0]))
+    pair.server.receiveAll(peer.headers(1, peer.request))
+    let stream = try #require(pair.server.takeTouched().first)
+    _ = pair.read(stream)
+    #expect(pair.write("HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n", to: stream))
+    while stream.room > 0 { #expect(pair.write(String(repeating: "x", count: 1000), to: stream)) }
+    var output = ByteBuffer()
+    pair.server.takeOutput(&output, now: 0)
+    #expect(output.count >= ConnectionLimits.output)
+    pair.server.broken()
+    var rest = ByteBuffer()
+    pair.server.takeOutput(&rest, now: 0)
+    #expect(rest.count < 100, "no content of a stream that is gone")
+  }
+
   @Test func whatIsLeftIsBrokenOff() throws {
     let pair = try #require(Pair())
     let asked = pair.client.open()

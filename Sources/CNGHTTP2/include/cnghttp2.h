@@ -21,6 +21,10 @@ enum {
 /// What `cng_receive` answers where more acknowledgements are owed than may wait.
 enum { CNG_FLOODED = -904 };
 
+/// What becomes of a frame with content. Later: there is no room for it, and `cng_next_output` gives nothing more until it
+/// is called again. Gone: the stream is no longer served.
+enum { CNG_DATA_SENT = 0, CNG_DATA_LATER = 1, CNG_DATA_GONE = 2 };
+
 /// How content ends with what was given.
 enum { CNG_GOES_ON = 0, CNG_ENDS = 1, CNG_ENDS_WITH_TRAILERS = 2 };
 
@@ -46,7 +50,7 @@ typedef struct {
   /// How much more content of ours there is, `room` bytes at most; `end` says whether that is all.
   ptrdiff_t (*more)(void *owner, int32_t stream, size_t room, int *end);
   /// A frame of that content is sent now, in its place among the output: these nine bytes, then `count` bytes.
-  bool (*data)(void *owner, int32_t stream, const uint8_t *head, size_t count);
+  int (*data)(void *owner, int32_t stream, const uint8_t *head, size_t count);
 } cng_events;
 
 typedef struct {
