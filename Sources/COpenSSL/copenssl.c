@@ -83,21 +83,32 @@ static long carried_control(BIO *bio, int command, long number, void *pointer) {
   return 0;
 }
 
-bool cossl_set_carrier(SSL *ssl, SSL *carrier) {
-  static BIO_METHOD *volatile method;
-  // As below.
-  if (!method) {
-    BIO_METHOD *made = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "TLS connection");
-    if (!made) return false;
-    BIO_meth_set_read_ex(made, carried_read);
-    BIO_meth_set_write_ex(made, carried_write);
-    BIO_meth_set_ctrl(made, carried_control);
-    __atomic_store_n(&method, made, __ATOMIC_RELEASE);
+// A BIO of a kind that is made once. Two threads may make it at once: the one that comes second leaves a few bytes
+// behind, once.
+static BIO *new_bio(
+    BIO_METHOD *volatile *kind, const char *name, int (*read)(BIO *, char *, size_t, size_t *),
+    int (*write)(BIO *, const char *, size_t, size_t *), long (*control)(BIO *, int, long, void *),
+    int (*destroy)(BIO *), void *data) {
+  if (!*kind) {
+    BIO_METHOD *made = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, name);
+    if (!made) return NULL;
+    BIO_meth_set_read_ex(made, read);
+    if (write) BIO_meth_set_write_ex(made, write);
+    BIO_meth_set_ctrl(made, control);
+    if (destroy) BIO_meth_set_destroy(made, destroy);
+    __atomic_store_n(kind, made, __ATOMIC_RELEASE);
   }
-  BIO *bio = BIO_new(__atomic_load_n(&method, __ATOMIC_ACQUIRE));
-  if (!bio) return false;
-  BIO_set_data(bio, carrier);
+  BIO *bio = BIO_new(__atomic_load_n(kind, __ATOMIC_ACQUIRE));
+  if (!bio) return NULL;
+  BIO_set_data(bio, data);
   BIO_set_init(bio, 1);
+  return bio;
+}
+
+bool cossl_set_carrier(SSL *ssl, SSL *carrier) {
+  static BIO_METHOD *volatile kind;
+  BIO *bio = new_bio(&kind, "TLS connection", carried_read, carried_write, carried_control, NULL, carrier);
+  if (!bio) return false;
   SSL_set_bio(ssl, bio, bio);
   return true;
 }
@@ -130,54 +141,28 @@ static int bridged_write(BIO *bio, const char *bytes, size_t length, size_t *cou
 }
 
 bool cossl_set_stream(SSL *ssl, void *owner, cossl_reader read, cossl_writer write) {
-  static BIO_METHOD *volatile method;
-  // As below.
-  if (!method) {
-    BIO_METHOD *made = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "stream");
-    if (!made) return false;
-    BIO_meth_set_read_ex(made, bridged_read);
-    BIO_meth_set_write_ex(made, bridged_write);
-    BIO_meth_set_ctrl(made, prefixed_control);
-    BIO_meth_set_destroy(made, prefixed_destroy);
-    __atomic_store_n(&method, made, __ATOMIC_RELEASE);
-  }
+  static BIO_METHOD *volatile kind;
   bridged_stream *stream = malloc(sizeof *stream);
-  BIO *bio = BIO_new(__atomic_load_n(&method, __ATOMIC_ACQUIRE));
-  if (!stream || !bio) {
+  if (!stream) return false;
+  *stream = (bridged_stream){owner, read, write};
+  BIO *bio = new_bio(&kind, "stream", bridged_read, bridged_write, prefixed_control, prefixed_destroy, stream);
+  if (!bio) {
     free(stream);
-    BIO_free(bio);
     return false;
   }
-  *stream = (bridged_stream){owner, read, write};
-  BIO_set_data(bio, stream);
-  BIO_set_init(bio, 1);
   SSL_set_bio(ssl, bio, bio);
   return true;
 }
 
 BIO *cossl_prefixed_socket(int fd, const void *prefix, size_t count) {
-  static BIO_METHOD *volatile method;
-  // Two threads may make it at once: the one that comes second leaves a few bytes behind, once.
-  if (!method) {
-    BIO_METHOD *made = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "socket behind a prefix");
-    if (!made) return NULL;
-    BIO_meth_set_read_ex(made, prefixed_read);
-    BIO_meth_set_ctrl(made, prefixed_control);
-    BIO_meth_set_destroy(made, prefixed_destroy);
-    __atomic_store_n(&method, made, __ATOMIC_RELEASE);
-  }
+  static BIO_METHOD *volatile kind;
   prefixed_socket *source = malloc(sizeof *source + count);
-  BIO *bio = BIO_new(__atomic_load_n(&method, __ATOMIC_ACQUIRE));
-  if (!source || !bio) {
-    free(source);
-    BIO_free(bio);
-    return NULL;
-  }
+  if (!source) return NULL;
   source->fd = fd;
   source->at = 0;
   source->count = count;
   memcpy(source->bytes, prefix, count);
-  BIO_set_data(bio, source);
-  BIO_set_init(bio, 1);
+  BIO *bio = new_bio(&kind, "socket behind a prefix", prefixed_read, NULL, prefixed_control, prefixed_destroy, source);
+  if (!bio) free(source);
   return bio;
 }
