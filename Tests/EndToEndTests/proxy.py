@@ -18,6 +18,8 @@ from pathlib import Path
 from journal import DEADLINE_SECONDS, Journal
 
 REPOSITORY = Path(__file__).resolve().parents[2]
+# "reload: 3 rules" once every loop has them, or why nothing has changed.
+RELOADED = re.compile(r"reload: (\d+ rules\b|.*nothing has changed)")
 READY_ADDRESS = re.compile(r"(\[[0-9a-fA-F:]+\]|\d+\.\d+\.\d+\.\d+):(\d+)")
 
 
@@ -152,12 +154,12 @@ class Proxy:
     # What is done to it
 
     def reload(self, proxy: str = "", policy: str = "") -> dict:
-        """Replace the configuration, send SIGHUP, wait for the log line that speaks of it."""
+        """Replace the configuration, send SIGHUP, wait for the line of its outcome: a warning comes before the loops have it."""
         self.configuration.write_text(configuration_text(proxy, policy, f'["{self.authority}"]'))
         before = len(self.log.snapshot())
         self.process.send_signal(signal.SIGHUP)
         return self.log.wait_for(
-            lambda entry: not is_access(entry) and "reload" in json.dumps(entry).lower(), after=before
+            lambda entry: not is_access(entry) and RELOADED.search(json.dumps(entry)), after=before
         )
 
     def terminate(self) -> None:
