@@ -1,5 +1,6 @@
 // Dates in and out, against what `date -u -d` says.
 
+import Bytes
 import Testing
 
 @testable import Policy
@@ -41,8 +42,8 @@ import Testing
 
   @Test func everyDayOfFourCenturiesReadsBack() {
     for day in stride(from: Int64(-146_097), through: 146_097, by: 1) {
-      let text = CalendarDate.text(day * CalendarDate.secondsPerDay)
-      if CalendarDate.end(of: text) != (day + 1) * CalendarDate.secondsPerDay { Issue.record("\(day): \(text)") }
+      let text = CalendarDate.text(day * CalendarTime.secondsPerDay)
+      if CalendarDate.end(of: text) != (day + 1) * CalendarTime.secondsPerDay { Issue.record("\(day): \(text)") }
     }
   }
 

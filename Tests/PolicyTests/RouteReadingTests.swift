@@ -216,12 +216,12 @@ import Testing
       "3:13: error: 'protocols' in [routes.x]: expected \"h2\", \"http/1.1\" or both, found an empty array"),
     LoadRow(
       "protocols without a parent", "\(direct)protocols = [\"h2\"]\(rule)",
-      "3:13: error: 'protocols' in [routes.x]: there is no parent: 'via' is \"direct\"; what an origin is offered stands "
-        + "in its rule"),
+      "3:13: error: 'protocols' in [routes.x]: there is no parent to offer them to: 'via' is \"direct\"; for origins, "
+        + "set 'protocols' in their rule"),
     LoadRow(
       "protocols without TLS", "[routes.x]\nvia = \"http://p\"\nprotocols = [\"http/1.1\"]\(rule)",
-      "3:13: error: 'protocols' in [routes.x]: a parent at http:// is offered no choice, which needs TLS; leave this out"
-    ),
+      "3:13: error: 'protocols' in [routes.x]: they are offered in the TLS handshake, and http:// has none; use https://, "
+        + "or leave this out"),
     LoadRow(
       "waits out of range",
       "\(direct)unreachable = \"wait\"\nwait = \"99ms\"\n[routes.y]\nvia = \"direct\"\nunreachable = \"wait\"\n"

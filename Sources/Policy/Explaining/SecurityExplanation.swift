@@ -181,7 +181,7 @@ extension PinSet {
   }
 
   private func expiryText(_ end: Int64) -> String {
-    let isMidnight = end % CalendarDate.secondsPerDay == 0
+    let isMidnight = end % CalendarTime.secondsPerDay == 0
     let date = isMidnight ? "the end of \(CalendarDate.text(end - 1)) (UTC)" : CalendarDate.timeText(end)
     return "until \(date)\(failsOnExpiry || !enforce ? "" : ", then report only")"
   }

@@ -4,7 +4,6 @@
 import Bytes
 
 enum CalendarDate {
-  static let secondsPerDay = CalendarTime.secondsPerDay
   /// From 0001-01-01 to the end of 9999: certificates and TOML have no other dates.
   private static let range: ClosedRange<Int64> = -62_135_596_800...253_402_300_799
 
@@ -15,7 +14,7 @@ enum CalendarDate {
     let date = numbers(parts[0])
     guard date.count == 3, parts[0].contains(UInt8(ascii: "-")) else { return nil }
     guard let midnight = CalendarTime.seconds(Int(date[0]), Int(date[1]), Int(date[2])) else { return nil }
-    return parts.count == 2 ? midnight + clockSeconds(parts[1]) : midnight + secondsPerDay
+    return parts.count == 2 ? midnight + clockSeconds(parts[1]) : midnight + CalendarTime.secondsPerDay
   }
 
   /// `2027-06-01`

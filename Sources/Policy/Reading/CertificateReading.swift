@@ -22,7 +22,7 @@ extension ConfigurationReading {
   /// Most files that one pattern or directory may match: several times the certificates of a usual system.
   static let mostCertificateFiles = 1024
   /// How long before expiry of a certificate or a set of pins the operator is warned: time enough to get a new one.
-  static let expiryNoticeSeconds = 30 * CalendarDate.secondsPerDay
+  static let expiryNoticeSeconds = 30 * CalendarTime.secondsPerDay
 
   /// The certificates that `text` names, a file, pattern or directory; nil after an error.
   func certificates(_ setting: Setting, _ text: String, inDirectory pattern: String) -> [NamedCertificate]? {
@@ -120,7 +120,7 @@ extension ConfigurationReading {
     let left = end - now
     if left <= 0 { return "has expired on \(date)" }
     guard left <= Self.expiryNoticeSeconds else { return nil }
-    let days = left / CalendarDate.secondsPerDay
+    let days = left / CalendarTime.secondsPerDay
     return "expires on \(date), in \(days == 0 ? "less than a day" : .counted(days, "day"))"
   }
 }

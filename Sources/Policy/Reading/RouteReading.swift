@@ -184,7 +184,8 @@ extension ConfigurationReading {
         error(setting, "there is no parent to show them to: 'via' is \"direct\"")
       }
       refuseSecurity(draft, "what an origin is held to is for [rule.security] to say, and 'via' is \"direct\"")
-      refuseProtocols(draft, "there is no parent: 'via' is \"direct\"; what an origin is offered stands in its rule")
+      refuseProtocols(
+        draft, "there is no parent to offer them to: 'via' is \"direct\"; for origins, set 'protocols' in their rule")
     case .parent(let parent):
       if let setting = draft.settings["credentials"], let credentials = draft.credentials {
         if let fault = Self.fault(of: credentials, at: parent) { error(setting, fault) }
@@ -195,7 +196,9 @@ extension ConfigurationReading {
         break
       }
       refuseProtocols(
-        draft, "a parent at \(parent.kind.rawValue):// is offered no choice, which needs TLS; leave this out")
+        draft,
+        "they are offered in the TLS handshake, and \(parent.kind.rawValue):// has none; use https://, or leave this out"
+      )
       refuseSecurity(
         draft,
         "there is no TLS to a parent by \(parent.kind.rawValue)://, so nothing would be checked; use https://, or "

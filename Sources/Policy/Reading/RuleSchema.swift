@@ -3,27 +3,11 @@
 import Serialization
 
 extension TableSchema {
+  /// As [proxy.timeouts] has them.
   static let ruleTimeouts = TableSchema(
     "[rule.timeouts]",
-    [
-      KnownSetting(
-        "connect", .duration(Bounds.duration), standard: "that of [proxy.timeouts]",
-        "Until an upstream accepts a connection."),
-      KnownSetting(
-        "tls_handshake", .duration(Bounds.duration), standard: "that of [proxy.timeouts]", "For one TLS handshake."),
-      KnownSetting(
-        "response_header", .duration(Bounds.duration), standard: "that of [proxy.timeouts]",
-        "From the end of the request to the head of the response."),
-      KnownSetting(
-        "body_stall", .duration(Bounds.duration), standard: "that of [proxy.timeouts]",
-        "Without a byte either way within a body."),
-      KnownSetting(
-        "upstream_idle", .duration(Bounds.duration), standard: "that of [proxy.timeouts]",
-        "How long an idle upstream connection is kept."),
-      KnownSetting(
-        "tunnel_idle", .duration(Bounds.duration), standard: "that of [proxy.timeouts]",
-        "Without a byte either way within a tunnel."),
-    ])
+    TableSchema.timeouts.settings.filter { row in Timeout.ofRule.contains { $0.rawValue == row.name } }
+      .map { KnownSetting($0.name, $0.kind, standard: "that of [proxy.timeouts]", $0.sentence) })
 
   static let ruleCache = TableSchema(
     "[rule.cache]",

@@ -4,6 +4,7 @@
 // P-256; an operator may bring an RSA key. The program reads and writes the files (AuthorityDirectory); this code
 // handles only bytes. The bytes of the key are never printed and never part of an error. Tests: AuthorityTests.
 
+import Bytes
 import COpenSSL
 
 /// The texts of a new authority.
@@ -23,9 +24,9 @@ extension NewAuthority: CustomStringConvertible, CustomDebugStringConvertible, C
 
 public final class Authority: Sendable {
   /// Long enough that replacement is rare, short enough that people remember how to do it.
-  static let lifetimeSeconds: Int64 = 5 * 365 * AuthorityCertificate.secondsPerDay
+  static let lifetimeSeconds: Int64 = 5 * 365 * CalendarTime.secondsPerDay
   /// For clients with slow clocks. As long as the back-dating of leaves, because no leaf may begin earlier.
-  static let backDatingSeconds: Int64 = 2 * AuthorityCertificate.secondsPerDay
+  static let backDatingSeconds: Int64 = 2 * CalendarTime.secondsPerDay
   /// The least strength of an authority's key, in bits: that of RSA with 2,048.
   static let leastSecurityBits: Int32 = 112
 

@@ -50,7 +50,6 @@ public enum AuthorityFault: Error, Hashable, Sendable, CustomStringConvertible {
 
 /// A certificate that qualifies as a local authority's.
 public final class AuthorityCertificate: Sendable {
-  static let secondsPerDay = CalendarTime.secondsPerDay
 
   public let certificate: Certificate
   /// SHA-256 of the DER, 32 bytes.
@@ -118,8 +117,9 @@ public final class AuthorityCertificate: Sendable {
   /// already expired in its last second.
   public func validityFault(at seconds: Int64) -> AuthorityFault? {
     if seconds < certificate.notBefore {
-      return .notYetValid(days: (certificate.notBefore - seconds) / Self.secondsPerDay)
+      return .notYetValid(days: (certificate.notBefore - seconds) / CalendarTime.secondsPerDay)
     }
-    return seconds >= certificate.notAfter ? .expired(days: (seconds - certificate.notAfter) / Self.secondsPerDay) : nil
+    return seconds >= certificate.notAfter
+      ? .expired(days: (seconds - certificate.notAfter) / CalendarTime.secondsPerDay) : nil
   }
 }

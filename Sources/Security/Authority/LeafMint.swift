@@ -6,6 +6,7 @@
 // made with the mint and is never the authority's. The common parts of all leaves are encoded once. Minting takes 0.05
 // ms, including 0.03 ms for the signature. Tests: LeafMintTests.
 
+import Bytes
 import COpenSSL
 
 /// Why there is no leaf for a host.
@@ -72,9 +73,9 @@ public final class Leaf: Sendable {
 /// Threads may share it.
 public final class LeafMint: Sendable {
   /// For clients with slow clocks.
-  static let backDatingSeconds: Int64 = 2 * AuthorityCertificate.secondsPerDay
+  static let backDatingSeconds: Int64 = 2 * CalendarTime.secondsPerDay
   /// 47 days with the back-dating. Leaves live in memory and are renewed at half of this time.
-  static let lifetimeSeconds: Int64 = 45 * AuthorityCertificate.secondsPerDay
+  static let lifetimeSeconds: Int64 = 45 * CalendarTime.secondsPerDay
 
   public let authority: Authority
   private nonisolated(unsafe) let key: OpaquePointer

@@ -81,9 +81,7 @@ extension Worker {
     reoccupy(slot, .upstream(upstream))
     return upstream
   }
-}
 
-extension Worker {
   /// A stream of the connection to a parent, for the tunnel that a connector opens.
   func line(of endpoint: HTTP2Endpoint, _ upstream: Upstream, for connector: Connector) -> Line {
     let slot = occupy(.attempt(connector))

@@ -9,7 +9,6 @@ import Security
 struct PinWatch {
   /// How long before an end the warning comes, in seconds: time to get a certificate and to roll a policy out.
   static let warningSeconds: Int64 = 30 * CalendarTime.secondsPerDay
-  static let secondsPerDay = CalendarTime.secondsPerDay
 
   /// A pin set that a rule, or the defaults, use.
   struct Watched {
@@ -88,7 +87,7 @@ struct PinWatch {
     return end - now <= warningSeconds ? "expires in \(daysLeft(end, now)) days" : nil
   }
 
-  static func daysLeft(_ end: Int64, _ now: Int64) -> Int64 { (end - now) / secondsPerDay }
+  static func daysLeft(_ end: Int64, _ now: Int64) -> Int64 { (end - now) / CalendarTime.secondsPerDay }
 
   /// The pins of the set that remain when the certificate with one of them is replaced.
   private static func remaining(in set: PinSet, without pin: WatchedPin) -> String {
