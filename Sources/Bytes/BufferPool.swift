@@ -13,21 +13,21 @@ public struct BufferPool: ~Copyable {
   /// The smallest block in bytes: enough for the text of a log line or a head of the usual size.
   public static let smallestBlock = 1024
   /// The number of sizes that are kept: 1 KiB, 2 KiB … 512 KiB.
-  static let classes = 10
+  static var classes: Int { 10 }
   /// The most bytes kept in one list: enough for a burst on every connection of a busy loop, and little compared with
   /// the kernel's memory for the same sockets.
   static let bytesKeptPerClass = 2 << 20
 
-  private var heads: [UnsafeMutableRawPointer?]
-  private var counts: [Int]
+  private var heads: InlineArray<10, UnsafeMutableRawPointer?>
+  private var counts: InlineArray<10, Int>
   /// How many blocks of each size are lent. If a block returns when none of its size is lent, its buffer has grown on
   /// its own. It would not be needed again, so keeping it would only fill the list.
-  private var lent: [Int]
+  private var lent: InlineArray<10, Int>
 
   public init() {
-    unsafe heads = Array(repeating: nil, count: Self.classes)
-    counts = Array(repeating: 0, count: Self.classes)
-    lent = Array(repeating: 0, count: Self.classes)
+    unsafe heads = InlineArray(repeating: nil)
+    counts = InlineArray(repeating: 0)
+    lent = InlineArray(repeating: 0)
   }
 
   deinit {

@@ -23,11 +23,13 @@ public struct ListElements: Sendable {
 
 extension Span where Element == UInt8 {
   /// The range without the spaces and tabs at its ends.
+  @inlinable
   public func trimmingBlanks(_ range: Range<Int>) -> Range<Int> {
-    var range = range
-    while !range.isEmpty, self[range.lowerBound].isBlank { range = range.lowerBound + 1..<range.upperBound }
-    while !range.isEmpty, self[range.upperBound - 1].isBlank { range = range.lowerBound..<range.upperBound - 1 }
-    return range
+    var first = range.lowerBound
+    var end = range.upperBound
+    while first < end, self[first].isBlank { first &+= 1 }
+    while first < end, self[end &- 1].isBlank { end &-= 1 }
+    return first..<end
   }
 
   /// Whether two ranges have the same bytes, ignoring the case of ASCII letters.

@@ -26,6 +26,33 @@ extension Span where Element == UInt8 {
     return index
   }
 
+  /// The index of the first byte from `from` on that is not a tchar (RFC 9110, 5.6.2); `count` if all are. Letters,
+  /// digits and hyphens, of which names consist, are recognised eight at a time.
+  public func tokenEnd(from: Int) -> Int {
+    let ones: UInt64 = 0x0101_0101_0101_0101
+    let highs: UInt64 = 0x8080_8080_8080_8080
+    var index = from
+    while true {
+      while index &+ 8 <= count {
+        let word = unsafe bytes.unsafeLoadUnaligned(fromByteOffset: index, as: UInt64.self).littleEndian
+        // Each sum carries into the highest bit of its own byte, and no further.
+        let seven = word & ~highs
+        let folded = seven | ones &* 0x20
+        let letter = (folded &+ ones &* (0x80 - 0x61)) & ~(folded &+ ones &* (0x7f - 0x7a))
+        let digit = (seven &+ ones &* (0x80 - 0x30)) & ~(seven &+ ones &* (0x7f - 0x39))
+        let hyphen = ~((seven ^ ones &* 0x2d) &+ ones &* 0x7f)
+        let others = (~(letter | digit | hyphen) | word) & highs
+        if others != 0 {
+          index &+= others.trailingZeroBitCount >> 3
+          break
+        }
+        index &+= 8
+      }
+      if index >= count || !self[index].isTokenCharacter { return index }
+      index &+= 1
+    }
+  }
+
   /// The index of the first byte from `from` on that must be escaped in a JSON string (RFC 8259, 7), or that is DEL or
   /// above, which some programs do not show; `count` if there is none.
   public func firstJSONEscape(from: Int) -> Int { firstUnusual(from: from, below: 0x20) }
@@ -73,7 +100,16 @@ extension Span where Element == UInt8 {
   @inlinable
   public func equals(_ range: Range<Int>, ignoringCase lowercase: StaticString) -> Bool {
     guard range.count == lowercase.utf8CodeUnitCount else { return false }
+    let text = unsafe extracting(range).bytes
+    let other = unsafe UnsafeRawPointer(lowercase.utf8Start)
     var index = 0
+    while range.count >= 8 {
+      let word = unsafe text.unsafeLoadUnaligned(fromByteOffset: index, as: UInt64.self)
+      if unsafe word.asciiLowercased != other.loadUnaligned(fromByteOffset: index, as: UInt64.self) { return false }
+      if index == range.count &- 8 { return true }
+      // The last word may overlap the one before.
+      index = min(index &+ 8, range.count &- 8)
+    }
     while index < range.count {
       if unsafe self[range.lowerBound &+ index].asciiLowercased != lowercase.utf8Start[index] { return false }
       index &+= 1
@@ -117,6 +153,21 @@ extension Span where Element == UInt8 {
     return true
   }
 
+  /// Whether there is an ASCII letter in upper case.
+  public var hasUppercase: Bool {
+    var index = 0
+    while index &+ 8 <= count {
+      let word = unsafe bytes.unsafeLoadUnaligned(fromByteOffset: index, as: UInt64.self)
+      if word.asciiLowercased != word { return true }
+      index &+= 8
+    }
+    while index < count {
+      if self[index].asciiLowercased != self[index] { return true }
+      index &+= 1
+    }
+    return false
+  }
+
   /// A copy of the bytes.
   public var array: [UInt8] {
     var array: [UInt8] = []
@@ -127,6 +178,18 @@ extension Span where Element == UInt8 {
 
   /// The bytes as text; invalid UTF-8 is replaced.
   public var string: String { String(decoding: array, as: UTF8.self) }
+}
+
+extension UInt64 {
+  /// Eight bytes, with ASCII letters in lower case.
+  @inlinable
+  public var asciiLowercased: UInt64 {
+    let ones: UInt64 = 0x0101_0101_0101_0101
+    let highs: UInt64 = 0x8080_8080_8080_8080
+    let seven = self & ~highs
+    let upper = (seven &+ ones &* (0x80 - 0x41)) & ~(seven &+ ones &* (0x7f - 0x5a)) & ~self & highs
+    return self | upper >> 2
+  }
 }
 
 extension UInt8 {

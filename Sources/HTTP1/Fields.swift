@@ -15,6 +15,7 @@ public enum KnownField: UInt8, Sendable {
 
   /// Recognises a name in any case.
   static func identify(_ bytes: Span<UInt8>, _ name: Range<Int>) -> KnownField {
+    @inline(__always)
     func of(_ text: StaticString, _ field: KnownField) -> KnownField {
       bytes.equals(name, ignoringCase: text) ? field : .other
     }
@@ -118,7 +119,7 @@ public struct FieldSection: Sendable {
       if first == 0x0a { return .invalid(.bareLineFeed) }
       if first == 0x20 || first == 0x09 { return .invalid(.obsoleteLineFolding) }
       let nameStart = at
-      while at < bytes.count, bytes[at].isTokenCharacter { at &+= 1 }
+      at = bytes.tokenEnd(from: at)
       guard at < bytes.count else { return .incomplete }
       let name = nameStart..<at
       if bytes[at] != 0x3a || name.isEmpty {
@@ -131,12 +132,10 @@ public struct FieldSection: Sendable {
       case .invalid(let fault): return .invalid(fault)
       case .complete(let end):
         if lines.count == limits.fields { return .invalid(.tooManyFields) }
-        var value = at..<end
-        while !value.isEmpty, bytes[value.lowerBound].isBlank { value = value.lowerBound + 1..<end }
-        while !value.isEmpty, bytes[value.upperBound - 1].isBlank { value = value.lowerBound..<value.upperBound - 1 }
         lines.append(
           FieldLine(
-            name: name, value: value, line: nameStart..<end + 2, known: KnownField.identify(bytes, name)))
+            name: name, value: bytes.trimmingBlanks(at..<end), line: nameStart..<end + 2,
+            known: KnownField.identify(bytes, name)))
         at = end + 2
       }
     }

@@ -27,3 +27,9 @@ public struct ConnectionFault: Error, Equatable, Sendable {
     self.detail = detail
   }
 }
+
+extension ConnectionFault {
+  static let flooded = ConnectionFault(
+    code: .enhanceYourCalm,
+    detail: "the peer sent more than \(ConnectionLimits.idleFrames.burst) frames that move nothing")
+}

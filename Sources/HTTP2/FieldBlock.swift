@@ -78,7 +78,7 @@ struct FieldBlock: ~Copyable {
     count += 1
     // A section that is already too large is refused for its size. The rest need not be kept.
     if count > limits.fields + 1 || lines.count + crumbs.count > limits.bytes { return true }
-    for index in 0..<name.count where !name[index].isTokenCharacter || name[index].isASCIIUppercase { return false }
+    guard name.tokenEnd(from: 0) == name.count, !name.hasUppercase else { return false }
     switch name.count {
     case 2 where name.equals(0..<2, "te"):
       acceptsTrailers = true
@@ -108,7 +108,8 @@ struct FieldBlock: ~Copyable {
   }
 
   private mutating func addPseudo(_ name: Span<UInt8>, _ value: Span<UInt8>) -> Bool {
-    for index in 0..<value.count where value[index] <= 0x20 || value[index] == 0x7f { return false }
+    // No control character either: `isValue`.
+    for index in 0..<value.count where value[index].isBlank { return false }
     let kept = keep(value)
     let whole = 0..<name.count
     switch name.count {
@@ -284,8 +285,4 @@ struct FieldBlock: ~Copyable {
     out.append("\r\n")
     return framing
   }
-}
-
-extension UInt8 {
-  fileprivate var isASCIIUppercase: Bool { self &- 0x41 < 26 }
 }

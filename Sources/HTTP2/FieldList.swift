@@ -40,7 +40,8 @@ struct FieldList: ~Copyable {
   @unsafe
   mutating func add(_ line: FieldLine, _ base: UnsafePointer<UInt8>) {
     let at = names.count
-    for index in line.name { names.append(unsafe base[index].asciiLowercased) }
+    let name = unsafe UnsafeBufferPointer(start: base + line.name.lowerBound, count: line.name.count)
+    names.append(lowercasing: unsafe Span(_unsafeElements: name))
     let start = unsafe names.unsafeReadable.baseAddress?.assumingMemoryBound(to: UInt8.self)
     unsafe fields.append(
       cng_field(

@@ -18,6 +18,8 @@ public final class HTTP2Connection {
   public let limits: ConnectionLimits
   private var session: OpaquePointer?
   private var streams: [Int32: HTTP2Stream] = [:]
+  /// The one that was looked up last. Most events in a row are about the same stream.
+  private var latest: HTTP2Stream? = nil
   /// The field section being received.
   private var block = FieldBlock()
   private var blockStream: HTTP2Stream? = nil
@@ -130,7 +132,7 @@ public final class HTTP2Connection {
   private func fault(of status: Int32) -> ConnectionFault? {
     if let fault { return fault }
     if status >= 0 { return nil }
-    if status == CNG_FLOODED { return Self.flooded }
+    if status == CNG_FLOODED { return .flooded }
     let reason = unsafe String(cString: cng_error(status))
     return ConnectionFault(code: .protocolError, detail: "the peer broke the protocol: \(reason)")
   }
@@ -142,9 +144,10 @@ public final class HTTP2Connection {
     return fault
   }
 
-  /// Appends frames to `output`, about as much as is written at once.
-  public func takeOutput(_ output: inout ByteBuffer, now: Int64) {
-    guard let session = unsafe session else { return }
+  /// Appends frames to `output`, about as much as is written at once. Returns whether there may be more.
+  @discardableResult
+  public func takeOutput(_ output: inout ByteBuffer, now: Int64) -> Bool {
+    guard let session = unsafe session else { return false }
     self.now = now
     swap(&sink, &output)
     defer { swap(&sink, &output) }
@@ -156,9 +159,10 @@ public final class HTTP2Connection {
       if count > 0, let from = unsafe bytes {
         unsafe sink.append(from, count: count)
       } else if sink.count == before, !endAnswered(), !admitWaiting() {
-        return
+        return false
       }
     }
+    return true
   }
 
   /// Whether the peer's limit leaves a place for this stream's request, and no other has waited longer.
@@ -205,11 +209,15 @@ public final class HTTP2Connection {
 
   /// Returns the streams that something happened to since the last call, for their servers.
   public func takeTouched() -> [HTTP2Stream] {
-    if touched.isEmpty { return [] }
     var taken: [HTTP2Stream] = []
+    takeTouched(into: &taken)
+    return taken
+  }
+
+  /// The same, into an empty list whose memory is used for the next ones.
+  public func takeTouched(into taken: inout [HTTP2Stream]) {
     swap(&taken, &touched)
     for stream in taken { stream.isTouched = false }
-    return taken
   }
 
   public var hasTouched: Bool { !touched.isEmpty }
@@ -242,6 +250,7 @@ public final class HTTP2Connection {
     isGone = true
     refusePending()
     streams = [:]
+    latest = nil
     ending = []
     blockStream = nil
   }
@@ -407,6 +416,11 @@ public final class HTTP2Connection {
     }
   }
 
+  private func stream(_ number: Int32) -> HTTP2Stream? {
+    if latest?.number != number { latest = streams[number] }
+    return latest
+  }
+
   // MARK: What the library calls
 
   /// A frame begins. Nothing of its payload has been read.
@@ -421,23 +435,19 @@ public final class HTTP2Connection {
     case .data:
       if let fault = faultOfOver(head.stream) { return fault }
       // A frame with content gives it back.
-      return idleFrames.take(now: now) ? nil : Self.flooded
-    default: return idleFrames.take(now: now) ? nil : Self.flooded
+      return idleFrames.take(now: now) ? nil : .flooded
+    default: return idleFrames.take(now: now) ? nil : .flooded
     }
   }
 
   /// The library ignores frames that carry a message for a stream that can no longer have one.
   private func faultOfOver(_ number: Int32) -> ConnectionFault? {
-    role == .server && streams[number] == nil ? recent.fault(of: number) : nil
+    role == .server && stream(number) == nil ? recent.fault(of: number) : nil
   }
 
   /// Content has moved in a frame, in either direction. It explains that frame and two of WINDOW_UPDATE: one for the
   /// stream, one for the connection.
   func explain() { for _ in 0..<3 { idleFrames.giveBack() } }
-
-  private static let flooded = ConnectionFault(
-    code: .enhanceYourCalm,
-    detail: "the peer sent more than \(ConnectionLimits.idleFrames.burst) frames that move nothing")
 
   private func fieldsBegin(_ number: Int32, isFirst: Bool) -> Bool {
     block.removeAll()
@@ -445,10 +455,11 @@ public final class HTTP2Connection {
     if role == .server, isFirst {
       let stream = HTTP2Stream(number: number, self)
       streams[number] = stream
+      latest = stream
       blockStream = stream
       recent.opened(number)
     } else {
-      blockStream = streams[number]
+      blockStream = stream(number)
     }
     return true
   }
@@ -474,7 +485,7 @@ public final class HTTP2Connection {
     guard let session = unsafe session else { return true }
     // An origin's connection is shared: what it sends to one client must not stop another.
     if role == .client { unsafe cng_consume_connection(session, bytes.count) }
-    guard let stream = streams[number] else {
+    guard let stream = stream(number) else {
       if role == .server { unsafe cng_consume_connection(session, bytes.count) }
       return true
     }
@@ -485,14 +496,14 @@ public final class HTTP2Connection {
   }
 
   private func ended(_ number: Int32) -> Bool {
-    guard let stream = streams[number] else { return true }
+    guard let stream = stream(number) else { return true }
     stream.receivedEnd()
     touch(stream)
     return true
   }
 
   private func wasReset(_ number: Int32, _ code: UInt32) -> Bool {
-    guard let stream = streams[number] else { return true }
+    guard let stream = stream(number) else { return true }
     stream.wasResetByPeer(ErrorCode(rawValue: code))
     touch(stream)
     if role == .server, !stream.isAnswered { countReset("reset more than") }
@@ -514,17 +525,18 @@ public final class HTTP2Connection {
 
   private func closed(_ number: Int32, _ code: UInt32) {
     guard let stream = streams.removeValue(forKey: number) else { return }
+    if latest === stream { latest = nil }
     if blockStream === stream { blockStream = nil }
     // The library has reset it because of what the peer sent, and has not reported that.
     let isOurs = stream.resetCode == nil && code != ErrorCode.noError.rawValue
     if role == .server, isOurs, code != ErrorCode.refusedStream.rawValue, !stream.isAnswered { refused(number) }
     if stream.isEndedByPeer { recent.endedByPeer(number) }
     stream.closed(ErrorCode(rawValue: code))
-    touch(stream)
+    if !stream.isLeft { touch(stream) }
   }
 
   private func more(_ number: Int32, _ room: Int, _ end: inout Int32) -> Int {
-    guard let stream = streams[number] else { return -2 }
+    guard let stream = stream(number) else { return -2 }
     switch stream.offer(room) {
     case .deferred: return Int(CNG_CONTENT_DEFERRED)
     case .some(let count): return count
@@ -539,7 +551,7 @@ public final class HTTP2Connection {
   }
 
   private func data(_ number: Int32, _ head: Span<UInt8>, _ count: Int) -> Int {
-    guard let stream = streams[number] else { return CNG_DATA_GONE }
+    guard let stream = stream(number) else { return CNG_DATA_GONE }
     if sink.count >= ConnectionLimits.output { return CNG_DATA_LATER }
     sink.append(head)
     stream.send(count, to: &sink)

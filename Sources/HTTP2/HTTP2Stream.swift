@@ -38,7 +38,7 @@ public final class HTTP2Stream {
   /// When content of ours last moved, in milliseconds of the connection's clock.
   private var movedAt: Int64 = 0
   /// Its server has left: what waits is sent, and what arrives is dropped.
-  private var isLeft = false
+  private(set) var isLeft = false
   /// It is in the connection's list of touched streams.
   var isTouched = false
   /// What serves it.
@@ -78,12 +78,9 @@ public final class HTTP2Stream {
       unread -= taken
       connection.consumed(taken, of: self)
     }
-    if incoming.isEmpty, incoming.capacity > Self.keptBytes { incoming = ByteBuffer() }
+    if incoming.isEmpty { connection.scratch.blocks.reclaim(&incoming) }
     return count
   }
-
-  /// The most memory for text that a stream keeps between reads, in bytes.
-  private static let keptBytes = 4 << 10
 
   /// Accepts all of `text`. false: the stream is aborted, or closed before its message was whole.
   public func write(_ text: Span<UInt8>) -> Bool {
@@ -126,7 +123,8 @@ public final class HTTP2Stream {
   }
 
   private func discardIncoming() {
-    incoming = ByteBuffer()
+    incoming.removeAll()
+    connection.scratch.blocks.reclaim(&incoming)
     if unread > 0 { connection.consumed(unread, of: self) }
     unread = 0
   }
@@ -152,6 +150,7 @@ public final class HTTP2Stream {
       return true
     }
     let limits = connection.limits.head
+    connection.scratch.blocks.lend(&incoming, BufferPool.smallestBlock)
     if connection.role == .server {
       guard let framing = block.writeRequest(ends: ends, limits, to: &incoming) else { return false }
       hasHead = true
@@ -173,9 +172,13 @@ public final class HTTP2Stream {
     return true
   }
 
+  /// The most that the framing of a chunk takes, in bytes: eight digits of its size, and two line ends.
+  private static let chunkBytes = 12
+
   func received(_ content: Span<UInt8>) {
     if isLeft || framing == .none { return connection.consumed(content.count, of: self) }
     unread += content.count
+    connection.scratch.blocks.lend(&incoming, content.count + Self.chunkBytes)
     if framing == .chunked { incoming.append(chunkSize: content.count) }
     incoming.append(content)
     if framing == .chunked { incoming.append("\r\n") }
@@ -213,7 +216,7 @@ public final class HTTP2Stream {
   /// Appends what was offered to `output`.
   func send(_ count: Int, to output: inout ByteBuffer) {
     let waited = outgoing.content.count
-    outgoing.send(count, to: &output)
+    outgoing.send(count, to: &output, connection)
     movedAt = connection.now
     connection.explain()
     // A server that waits for room gets an event when half of the room is free. How much room there is changes with the

@@ -75,13 +75,13 @@ struct OutgoingMessage: ~Copyable {
         }
       case .length(let remaining):
         let count = Int(min(remaining, UInt64(text.count - at)))
-        content.append(text.extracting(at..<at + count))
+        append(text.extracting(at..<at + count), connection)
         at += count
         place = remaining == UInt64(count) ? .whole : .length(remaining: remaining - UInt64(count))
       case .chunked(var decoder):
         switch decoder.next(text, from: at) {
         case .data(let range):
-          content.append(text.extracting(range))
+          append(text.extracting(range), connection)
           at = range.upperBound
           place = .chunked(decoder)
         case .needMore(let consumed):
@@ -107,7 +107,7 @@ struct OutgoingMessage: ~Copyable {
         case .invalid: return false
         }
       case .tunnel:
-        content.append(text.extracting(at..<text.count))
+        append(text.extracting(at..<text.count), connection)
         at = text.count
       case .whole: return false
       }
@@ -117,6 +117,11 @@ struct OutgoingMessage: ~Copyable {
       connection.resume(stream)
     }
     return true
+  }
+
+  private mutating func append(_ bytes: Span<UInt8>, _ connection: HTTP2Connection) {
+    connection.scratch.blocks.lend(&content, bytes.count)
+    content.append(bytes)
   }
 
   private mutating func takeRequest(
@@ -225,14 +230,11 @@ struct OutgoingMessage: ~Copyable {
     return .some(count)
   }
 
-  mutating func send(_ count: Int, to output: inout ByteBuffer) {
+  mutating func send(_ count: Int, to output: inout ByteBuffer, _ connection: HTTP2Connection) {
     output.append(content.bytes.extracting(first: count))
     content.consume(count)
-    if content.isEmpty, content.capacity > Self.keptBytes { content = ByteBuffer() }
+    if content.isEmpty { connection.scratch.blocks.reclaim(&content) }
   }
-
-  /// The most memory for content that a stream keeps between frames, in bytes.
-  private static let keptBytes = 4 << 10
 
   mutating func submitTrailers(_ connection: HTTP2Connection, _ stream: HTTP2Stream) {
     if !connection.sendTrailers(trailers.bytes, stream) { connection.reset(stream, .internalError) }

@@ -27,6 +27,76 @@ import Testing
     }
   }
 
+  /// Every value at every place of every count that has whole words, the rest of one, or both.
+  private func forEachByte(_ most: Int, among filler: UInt8, _ body: ([UInt8], _ value: UInt8, _ place: Int) -> Void) {
+    for count in 1...most {
+      for place in 0..<count {
+        for value in 0...255 as ClosedRange<UInt8> {
+          var bytes = [UInt8](repeating: filler, count: count)
+          bytes[place] = value
+          body(bytes, value, place)
+        }
+      }
+    }
+  }
+
+  @Test(arguments: "aZ9-".utf8) func aTokenEndsAtTheFirstByteThatIsNone(filler: UInt8) {
+    let memory = GuardedMemory(capacity: 64)
+    #expect(memory.lend([]) { $0.tokenEnd(from: 0) } == 0)
+    let others = Set("!#$%&'*+-.^_`|~".utf8)
+    forEachByte(26, among: filler) { bytes, value, place in
+      let isToken = value < 0x80 && (value.isASCIILetter || value.isASCIIDigit || others.contains(value))
+      for from in Set([0, place, max(0, place - 1)]) {
+        let found = memory.lend(bytes) { $0.tokenEnd(from: from) }
+        let expected = isToken ? bytes.count : place
+        if found != expected { Issue.record("\(value) at \(place) of \(bytes.count) from \(from): \(found)") }
+      }
+    }
+  }
+
+  @Test func onlyLettersOfASCIIHaveACase() {
+    let memory = GuardedMemory(capacity: 64)
+    forEachByte(26, among: 0x41) { bytes, value, place in
+      let expected = bytes.map(\.asciiLowercased)
+      var lowered = ByteBuffer()
+      lowered.append("x")
+      memory.lend(bytes) { lowered.append(lowercasing: $0) }
+      if lowered.bytes.array != [0x78] + expected { Issue.record("\(value) at \(place) of \(bytes.count)") }
+    }
+    forEachByte(26, among: 0x61) { bytes, value, place in
+      let isUpper = value >= 0x41 && value <= 0x5a
+      if memory.lend(bytes, { $0.hasUppercase }) != isUpper { Issue.record("\(value) at \(place) of \(bytes.count)") }
+    }
+    #expect(!memory.lend([]) { $0.hasUppercase })
+  }
+
+  @Test(arguments: ["te", "trailer", "location", "connection", "content-encoding", "proxy-authentication-info"])
+  func aNameIsComparedWithoutCase(name: String) {
+    let memory = GuardedMemory(capacity: 64)
+    let text: StaticString =
+      switch name {
+      case "te": "te"
+      case "trailer": "trailer"
+      case "location": "location"
+      case "connection": "connection"
+      case "content-encoding": "content-encoding"
+      default: "proxy-authentication-info"
+      }
+    let lower = Array(name.utf8)
+    for bytes in [lower, Array(name.uppercased().utf8)] {
+      #expect(memory.lend(bytes) { $0.equals(0..<bytes.count, ignoringCase: text) })
+      for place in bytes.indices {
+        for value in 0...255 as ClosedRange<UInt8> {
+          var other = bytes
+          other[place] = value
+          let isSame = memory.lend(other) { $0.equals(0..<other.count, ignoringCase: text) }
+          if isSame != (value.asciiLowercased == lower[place]) { Issue.record("\(value) at \(place) of \(name)") }
+        }
+      }
+      #expect(!memory.lend(bytes) { $0.equals(0..<bytes.count - 1, ignoringCase: text) })
+    }
+  }
+
   @Test func aPlainWordHasNoByteThatAReaderCouldTakeForAnother() {
     let memory = GuardedMemory(capacity: 64)
     #expect(!memory.lend([]) { $0.isPlainWord })

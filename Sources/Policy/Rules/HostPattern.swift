@@ -80,8 +80,10 @@ public struct CanonicalHost: Hashable, Sendable {
       } else {
         return .badCharacter
       }
-      bytes.append(byte.asciiLowercased)
     }
+    let name = text.extracting(0..<count)
+    unsafe name.withUnsafeBufferPointer { unsafe bytes.append(contentsOf: $0) }
+    if name.hasUppercase { for index in bytes.indices { bytes[index] = bytes[index].asciiLowercased } }
     if label == 0 || label > 63 { return .badLabel }
     // A numeric last label makes the host an address or invalid (WHATWG URL, "ends in a number").
     let last = text.extracting(labelStart..<count)

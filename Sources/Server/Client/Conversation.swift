@@ -6,9 +6,10 @@
 //
 // Interest in reading is dropped lazily: the registration changes only when an event comes that cannot be used.
 //
-// `@exclusivity(unchecked)` marks, here and in Worker, values that do not refer to these two classes and get no closure
-// that does. A call that changes such a value cannot come back to it, so no two accesses overlap. The checks at run
-// time cost a fifth of the instructions of a request, and could find nothing.
+// `@exclusivity(unchecked)` marks, here, in Worker and in HTTP2Endpoint, values that do not refer to these classes and
+// get no closure that does, and references, which are only loaded and stored. A call that changes such a value cannot
+// come back to it, so no two accesses overlap. The checks at run time cost a fifth of the instructions of a request, and
+// could find nothing.
 
 import Asking
 import Bytes
@@ -23,9 +24,9 @@ final class Conversation {
   /// The connection as it was accepted.
   let connection: Accepted
   /// The client's end: bare, or under TLS inside an intercepted tunnel.
-  var stream: ByteStream
+  @exclusivity(unchecked) var stream: ByteStream
   /// The policy that the current exchange began with, ready for use.
-  var live: LivePolicy
+  @exclusivity(unchecked) var live: LivePolicy
   @exclusivity(unchecked) var session: Session
   @exclusivity(unchecked) var outputs = Outputs()
   /// What has been read of either end and not yet used.
@@ -33,18 +34,18 @@ final class Conversation {
   @exclusivity(unchecked) var upstreamInput = ByteBuffer()
   @exclusivity(unchecked) var clientSide = Side()
   @exclusivity(unchecked) var upstreamSide = Side()
-  var flags = Flags()
+  @exclusivity(unchecked) var flags = Flags()
   var identification = Identification()
   /// The client's end of stream was announced while its bytes were not read.
   var isHalfClosed = false
   /// The client's socket is full: nothing is read for it until it accepts bytes again.
   @exclusivity(unchecked) var awaitsRoom = false
   @exclusivity(unchecked) var interest: Interest? = .read
-  var upstream: Upstream?
-  var connector: Connector?
+  @exclusivity(unchecked) var upstream: Upstream?
+  @exclusivity(unchecked) var connector: Connector?
   var destination: Destination?
   /// What to do once everything has been sent to the client.
-  var ending: Ending?
+  @exclusivity(unchecked) var ending: Ending?
   /// The certificate for the host of a tunnel that is about to be intercepted.
   var leaf: Leaf?
   var clientHandshake: ClientHandshake?
@@ -55,7 +56,7 @@ final class Conversation {
   /// The purpose of a conversation that has no client of its own.
   var errand: Errand?
   /// The file for a body that is collected whole, if it is more than memory may hold.
-  var spool: SpoolFile?
+  @exclusivity(unchecked) var spool: SpoolFile?
   /// The look-up of who the client is, in progress until the deadline at most.
   var lookUp: LookUp?
   var namesDeadline = Int64.max

@@ -10,7 +10,7 @@ final class HTTP2Carrier: CarriedStream {
   /// The slot of the conversation or upstream that serves it.
   private let slot: Int
   private let generation: UInt32
-  private var wanted: Interest? = .read
+  @exclusivity(unchecked) private var wanted: Interest? = .read
 
   init(_ stream: HTTP2Stream, of endpoint: HTTP2Endpoint, servedBy slot: Int) {
     self.stream = stream

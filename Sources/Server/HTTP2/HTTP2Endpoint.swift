@@ -36,28 +36,33 @@ final class HTTP2Endpoint {
   let peer: Peer
   /// Whose requests it carries, if rules distinguish users; nil: anyone's.
   var keeper: Claimant? = nil
-  unowned let worker: Worker
+  /// It lives as long as the process.
+  let worker: Worker
   @exclusivity(unchecked) var interest: Interest?
   @exclusivity(unchecked) private var output = ByteBuffer()
+  /// How much `output` held at most when it was last filled, in bytes.
+  @exclusivity(unchecked) private var outputBytes = BufferPool.smallestBlock
+  /// Memory for a list of touched streams.
+  @exclusivity(unchecked) private var spareList: [HTTP2Stream] = []
   /// It is in `worker.unsettled`.
   @exclusivity(unchecked) private var isMarked = false
-  private(set) var isClosed = false
+  @exclusivity(unchecked) private(set) var isClosed = false
   /// When a byte last moved, in milliseconds of the loop's clock.
-  private(set) var lastProgress: Int64
+  @exclusivity(unchecked) private(set) var lastProgress: Int64
   /// A read has reached the end of the stream or a fault.
-  private var hasEnded = false
+  @exclusivity(unchecked) private var hasEnded = false
   /// A write has failed. What the peer sent before is still read to its end.
-  private var takesNothing = false
+  @exclusivity(unchecked) private var takesNothing = false
   /// It has freed what only messages need.
-  private var hasRested = false
+  @exclusivity(unchecked) private var hasRested = false
   /// Streams were open at the last `settle`.
-  private var isBusy = false
+  @exclusivity(unchecked) private var isBusy = false
   /// When streams were last checked for progress.
-  private var lookedAt: Int64 = 0
+  @exclusivity(unchecked) private var lookedAt: Int64 = 0
   /// Since when a field section has been incomplete.
-  private var fieldsSince: Int64? = nil
+  @exclusivity(unchecked) private var fieldsSince: Int64? = nil
   /// Since when no stream has been open.
-  private var idleSince: Int64
+  @exclusivity(unchecked) private var idleSince: Int64
 
   init(
     slot: Int, _ stream: ByteStream, _ connection: HTTP2Connection, _ peer: Peer, interest: Interest?, _ worker: Worker
@@ -106,9 +111,9 @@ final class HTTP2Endpoint {
 
   /// Reports what happened to streams, sends what is ready, and registers what to wait for.
   func settle() {
-    isMarked = false
     // Also if the connection is gone: what a stream received before can still be read.
-    for stream in connection.takeTouched() { serve(stream) }
+    if connection.hasTouched { serveTouched() }
+    isMarked = false
     if isClosed { return }
     flush()
     if isClosed { return }
@@ -129,6 +134,15 @@ final class HTTP2Endpoint {
     }
     watch()
     if stream.hasMore { worker.readAgain(slot) }
+  }
+
+  private func serveTouched() {
+    var round: [HTTP2Stream] = []
+    swap(&round, &spareList)
+    connection.takeTouched(into: &round)
+    for stream in round { serve(stream) }
+    round.removeAll(keepingCapacity: true)
+    swap(&round, &spareList)
   }
 
   private func serve(_ stream: HTTP2Stream) {
@@ -159,9 +173,17 @@ final class HTTP2Endpoint {
 
   /// Sends as much as the socket accepts.
   private func flush() {
+    var hasMore = true
     while !isClosed {
-      if output.isEmpty { connection.takeOutput(&output, now: worker.now) }
-      if output.isEmpty || takesNothing { return output = ByteBuffer() }
+      if output.isEmpty, hasMore {
+        worker.workspace.pool.lend(&output, outputBytes)
+        hasMore = connection.takeOutput(&output, now: worker.now)
+        if !output.isEmpty { outputBytes = output.count }
+      }
+      if output.isEmpty || takesNothing {
+        output.removeAll()
+        return worker.workspace.pool.reclaim(&output)
+      }
       switch stream.write(output) {
       case .moved(let count):
         output.consume(count)
@@ -211,6 +233,7 @@ final class HTTP2Endpoint {
     if connection.openStreams == 0, !hasRested {
       hasRested = true
       connection.rest()
+      spareList = []
       stream.tls?.rest()
       return worker.timers.set(slot, deadline)
     }
@@ -233,7 +256,7 @@ final class HTTP2Endpoint {
   // MARK: Ends
 
   /// No new exchange may begin on it.
-  private(set) var isRetired = false
+  @exclusivity(unchecked) private(set) var isRetired = false
 
   /// Lets what is in progress end, and accepts nothing more.
   func retire() {

@@ -55,12 +55,12 @@ final class Worker {
   let shared: SharedState
   @exclusivity(unchecked) var workspace: Workspace
   @exclusivity(unchecked) var timers: TimerWheel
-  var now: Int64
-  private(set) var live: LivePolicy
+  @exclusivity(unchecked) var now: Int64
+  @exclusivity(unchecked) private(set) var live: LivePolicy
   private let poller: Poller
   @exclusivity(unchecked) var occupants: [Occupant] = []
   @exclusivity(unchecked) var generations: [UInt32] = []
-  private var freeSlots: [Int] = []
+  @exclusivity(unchecked) private var freeSlots: [Int] = []
   @exclusivity(unchecked) var destinations: DestinationTable
   @exclusivity(unchecked) var logLines = ByteBuffer()
   /// Exchanges that have ended, for the history.
@@ -110,6 +110,8 @@ final class Worker {
   @exclusivity(unchecked) private(set) var ampleHeldBytes: Int
   /// HTTP/2 connections that something happened to in this turn.
   @exclusivity(unchecked) var unsettled: [HTTP2Endpoint] = []
+  /// Memory for a round of them.
+  @exclusivity(unchecked) private var settling: [HTTP2Endpoint] = []
   let messages = MessageScratch(sha1: sha1)
   /// Peers that broke a limit of HTTP/2.
   var http2Faults = RepeatedEvent()
@@ -239,9 +241,9 @@ final class Worker {
   /// Runs after the rest of the turn: sends what was written to streams, and reports what happened to them.
   private func settleHTTP2() {
     for _ in 0..<Self.settlingRounds where !unsettled.isEmpty {
-      var round: [HTTP2Endpoint] = []
-      swap(&round, &unsettled)
-      for endpoint in round { endpoint.settle() }
+      swap(&settling, &unsettled)
+      for endpoint in settling { endpoint.settle() }
+      settling.removeAll(keepingCapacity: true)
     }
   }
 

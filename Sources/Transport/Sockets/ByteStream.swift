@@ -75,7 +75,11 @@ public struct ByteStream {
   public var isBare: Bool { tls == nil && carried == nil }
 
   /// Whether a connection that should be silent still is: nothing to read and no end.
-  public var isSilent: Bool { tls?.isSilent ?? carried?.isSilent ?? descriptor.isSilent }
+  public var isSilent: Bool {
+    guard let tls else { return carried?.isSilent ?? descriptor.isSilent }
+    // The common case, in which OpenSSL need not look.
+    return carried == nil && tls.holdsNothing && descriptor.isSilent || tls.isSilent
+  }
 
   /// Announces that nothing more will be sent.
   public func shutdownWrite() {
