@@ -6,7 +6,7 @@ import Bytes
 
 extension JSONScanner {
   @inline(never)
-  func refuseValue() -> Event {
+  mutating func refuseValue() -> Event {
     if containers.isInObject { return refuse("a value behind ':'") }
     if !containers.isEmpty { return refuse(followsComma ? "a value behind ','" : "a value or ']' behind '['") }
     if bytes.count >= 3, bytes.extracting(0..<3).array == [0xef, 0xbb, 0xbf] {
@@ -17,23 +17,23 @@ extension JSONScanner {
   }
 
   @inline(never)
-  func refuseKey() -> Event {
+  mutating func refuseKey() -> Event {
     refuse(followsComma ? "a key in quotes behind ','" : "a key in quotes or '}' behind '{'")
   }
 
   @inline(never)
-  func refuseColon() -> Event { refuse("':' behind a key") }
+  mutating func refuseColon() -> Event { refuse("':' behind a key") }
 
   @inline(never)
-  func refuseDelimiter() -> Event {
+  mutating func refuseDelimiter() -> Event {
     refuse(containers.isInObject ? "',' or '}' behind a member" : "',' or ']' behind an element")
   }
 
   @inline(never)
-  func refuseTrailing() -> Event { refuse("the end of the body behind the value") }
+  mutating func refuseTrailing() -> Event { refuse("the end of the body behind the value") }
 
   @inline(never)
-  func refuseDepth() -> Event {
+  mutating func refuseDepth() -> Event {
     refuse("at most \(deepest) arrays and objects inside one another", seen: "one more")
   }
 
@@ -47,16 +47,16 @@ extension JSONScanner {
   }
 
   @inline(never)
-  func refuseDigit() -> Event { refuse("a digit behind '\(Unicode.Scalar(bytes[at - 1]))'") }
+  mutating func refuseDigit() -> Event { refuse("a digit behind '\(Unicode.Scalar(bytes[at - 1]))'") }
 
   @inline(never)
-  func refuseLeadingZero() -> Event { refuse("no digit behind a leading zero") }
+  mutating func refuseLeadingZero() -> Event { refuse("no digit behind a leading zero") }
 
   @inline(never)
-  func refuseString() -> Event { refuse("'\"' at the end of a string") }
+  mutating func refuseString() -> Event { refuse("'\"' at the end of a string") }
 
   @inline(never)
-  func refuseControl() -> Event { refuse("control characters of a string to be escaped") }
+  mutating func refuseControl() -> Event { refuse("control characters of a string to be escaped") }
 
   /// The fault of an escape is at its first wrong byte; that of an unpaired low surrogate is at its backslash.
   @inline(never)
@@ -93,9 +93,10 @@ extension JSONScanner {
 
   private var followsComma: Bool { bytes[elementStart - 1] == 0x2c }
 
-  private func refuse(_ expected: String, seen: String? = nil) -> Event {
-    let seen = seen ?? (at < bytes.count ? Self.describe(bytes[at]) : "the end of the body")
-    return .refused(ContentFault("expected \(expected), found \(seen)", offset: at, place: bytes.place(of: at)))
+  private mutating func refuse(_ expected: String, seen: String? = nil) -> Event {
+    self.expected = expected
+    self.seen = seen ?? (at < bytes.count ? Self.describe(bytes[at]) : "the end of the body")
+    return .refused
   }
 
   private static func describe(_ byte: UInt8) -> String {

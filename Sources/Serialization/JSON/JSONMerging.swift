@@ -56,8 +56,8 @@ public enum JSONMerging {
       case .finished:
         runs.copy(body, until: body.count, to: &out)
         return .merged
-      case .refused(let fault):
-        return .invalid(fault)
+      case .refused:
+        return .invalid(scanner.fault)
       }
     }
   }
@@ -68,7 +68,7 @@ public enum JSONMerging {
     case .opened(let kind), .scalar(let kind):
       if let fault = scanner.readToEnd() { return .invalid(fault) }
       return .notAnObject(kind.phrase)
-    case .refused(let fault): return .invalid(fault)
+    case .refused: return .invalid(scanner.fault)
     case .closed, .finished: preconditionFailure("a text begins with a value")
     }
   }

@@ -34,8 +34,8 @@ public enum JSONNulls {
         guard runs.spent > 0 else { return .success(false) }
         runs.copy(body, until: body.count, to: &out)
         return .success(true)
-      case .refused(let fault):
-        return .failure(fault)
+      case .refused:
+        return .failure(scanner.fault)
       }
     }
   }

@@ -8,8 +8,8 @@
 //
 // `@exclusivity(unchecked)` marks, here, in Worker and in HTTP2Endpoint, values that do not refer to these classes and
 // get no closure that does, and references, which are only loaded and stored. A call that changes such a value cannot
-// come back to it, so no two accesses overlap. The checks at run time cost a fifth of the instructions of a request, and
-// could find nothing.
+// come back to it, so no two accesses overlap. The checks at run time cost a fifth of the instructions of a request,
+// and could find nothing.
 
 import Asking
 import Bytes
