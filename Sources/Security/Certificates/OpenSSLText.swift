@@ -70,16 +70,14 @@ func printable(_ bytes: some Sequence<UInt8>) -> String {
     if (0x20..<0x7f).contains(byte) && byte != 0x5c {
       text.unicodeScalars.append(Unicode.Scalar(byte))
     } else {
-      text += "\\x" + hexadecimal([byte])
+      text += "\\x" + byte.hexadecimal.uppercased()
     }
   }
   return text
 }
 
 /// Two upper-case digits per byte.
-public func hexadecimal(_ bytes: [UInt8]) -> String {
-  bytes.map { ($0 < 16 ? "0" : "") + String($0, radix: 16, uppercase: true) }.joined()
-}
+public func hexadecimal(_ bytes: [UInt8]) -> String { bytes.hexadecimal.uppercased() }
 
 /// At most `quotedTextLimit` characters of `text`.
 func quotable(_ text: String) -> String {

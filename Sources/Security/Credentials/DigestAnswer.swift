@@ -88,9 +88,7 @@ public struct DigestNonce: Sendable {
   /// RFC 8187, 3.2.1: attr-char is not encoded.
   private static func percentEncoded(_ byte: UInt8) -> [UInt8] {
     let isPlain = byte.isASCIILetter || byte.isASCIIDigit || Array("!#$&+-.^_`|~".utf8).contains(byte)
-    if isPlain { return [byte] }
-    let digits = Array("0123456789ABCDEF".utf8)
-    return [0x25, digits[Int(byte >> 4)], digits[Int(byte & 15)]]
+    return isPlain ? [byte] : byte.percentEncoded
   }
 
   private static func quoted(_ value: [UInt8]) -> [UInt8] {
@@ -116,7 +114,6 @@ extension DigestAlgorithm.Hash {
     var size: UInt32 = 0
     var digest = [UInt8](repeating: 0, count: Int(EVP_MAX_MD_SIZE))
     guard EVP_Digest(text, text.count, &digest, &size, algorithm, nil) == 1 else { return nil }
-    let digits = Array("0123456789abcdef".utf8)
-    return digest.prefix(Int(size)).flatMap { [digits[Int($0 >> 4)], digits[Int($0 & 15)]] }
+    return Array(digest.prefix(Int(size)).hexadecimal.utf8)
   }
 }

@@ -103,7 +103,7 @@ extension JSONScanner {
     switch byte {
     case 0x20: "a space"
     case 0x21..<0x7f: "'\(Unicode.Scalar(byte))'"
-    default: "the byte 0x" + (byte < 0x10 ? "0" : "") + String(byte, radix: 16)
+    default: "the byte 0x\(byte.hexadecimal)"
     }
   }
 

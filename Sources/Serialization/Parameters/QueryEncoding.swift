@@ -64,9 +64,7 @@ extension [UInt8] {
       } else if byte == 0x20, space == .plus {
         append(UInt8(ascii: "+"))
       } else {
-        append(UInt8(ascii: "%"))
-        append((byte >> 4).upperCaseDigit)
-        append((byte & 0xf).upperCaseDigit)
+        self += byte.percentEncoded
       }
     }
   }
@@ -82,7 +80,4 @@ extension UInt8 {
     if self >= 0x80 { return false }
     return (self < 0x40 ? low >> UInt64(self) : high >> UInt64(self & 0x3f)) & 1 == 1
   }
-
-  /// The hexadecimal digit of a value below 16.
-  fileprivate var upperCaseDigit: UInt8 { self < 10 ? self + 0x30 : self + 0x37 }
 }

@@ -78,7 +78,7 @@ struct BinaryPropertyListCheck {
       return ContentFault("expected a UID of 32 bits, found a larger one", offset: object.start)
     case .asciiString:
       for index in object.contents where body[index] >= 0x80 {
-        let seen = FaultWords.hexadecimal(body[index])
+        let seen = "0x\(body[index].hexadecimal)"
         return ContentFault("expected a character of ASCII, found \(seen)", offset: index)
       }
       return nil

@@ -123,7 +123,7 @@ extension BinaryPropertyListLayout {
     case (0xa, _): return counted(.array, start, body, elementBytes: referenceBytes)
     case (0xd, _): return counted(.dictionary, start, body, elementBytes: 2 * referenceBytes)
     default:
-      let seen = FaultWords.hexadecimal(body[start])
+      let seen = "0x\(body[start].hexadecimal)"
       return .failure(ContentFault("expected the marker of an object, found \(seen)", offset: start))
     }
   }

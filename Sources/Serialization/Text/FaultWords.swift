@@ -22,9 +22,6 @@ enum FaultWords {
     guard offset < body.count else { return "the end" }
     let byte = body[offset]
     if (0x21..<0x7f).contains(byte) { return "'\(Unicode.Scalar(byte))'" }
-    return "the byte \(hexadecimal(byte))"
+    return "the byte 0x\(byte.hexadecimal)"
   }
-
-  /// `0x0a`
-  static func hexadecimal(_ byte: UInt8) -> String { "0x" + (byte < 16 ? "0" : "") + String(byte, radix: 16) }
 }

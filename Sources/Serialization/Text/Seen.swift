@@ -1,5 +1,7 @@
 // How faults show what was seen: a few printable characters at most, because a body may contain secrets.
 
+import Bytes
+
 /// Words for bytes in the reasons of faults.
 enum Seen {
   /// The most bytes that are quoted: enough to find the place, too few to reveal a password.
@@ -7,7 +9,7 @@ enum Seen {
 
   /// `'x'`, or `byte 0x0a` if it is not printable ASCII.
   static func byte(_ byte: UInt8) -> String {
-    isPrintable(byte) ? "'\(Character(Unicode.Scalar(byte)))'" : "byte 0x\(hexadecimal(byte))"
+    isPrintable(byte) ? "'\(Character(Unicode.Scalar(byte)))'" : "byte 0x\(byte.hexadecimal)"
   }
 
   /// The byte at `index`, or `end` if there is none.
@@ -20,12 +22,10 @@ enum Seen {
     var text = "'"
     for index in 0..<min(bytes.count, maximumQuotedBytes) {
       let byte = bytes[index]
-      text += isPrintable(byte) ? String(Character(Unicode.Scalar(byte))) : "\\x" + hexadecimal(byte)
+      text += isPrintable(byte) ? String(Character(Unicode.Scalar(byte))) : "\\x" + byte.hexadecimal
     }
     return text + (bytes.count > maximumQuotedBytes ? "…'" : "'")
   }
 
   private static func isPrintable(_ byte: UInt8) -> Bool { byte >= 0x20 && byte < 0x7f }
-
-  private static func hexadecimal(_ byte: UInt8) -> String { (byte < 16 ? "0" : "") + String(byte, radix: 16) }
 }

@@ -14,15 +14,7 @@ struct WebSecret: Equatable, Sendable {
 
   /// `random` returns 64 bits of getrandom(2) at a time.
   init(_ random: () -> UInt64) {
-    var buffer = ByteBuffer()
-    for _ in 0..<3 {
-      var word = random()
-      for _ in 0..<16 {
-        buffer.append(Array("0123456789abcdef".utf8)[Int(word & 0xf)])
-        word >>= 4
-      }
-    }
-    text = buffer.bytes.string
+    text = (0..<3).map { _ in withUnsafeBytes(of: random()) { $0.hexadecimal } }.joined()
   }
 
   /// Takes the same time wherever the two differ. A different length is no secret.

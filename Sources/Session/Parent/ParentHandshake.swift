@@ -155,7 +155,7 @@ struct ParentPlace: Sendable {
     // The version in a SOCKS 4 response is zero.
     case 0x00, 0x04: "a SOCKS 4 answer"
     case 0x14...0x17: "a TLS record"
-    default: "the byte 0x\(byte < 16 ? "0" : "")\(String(byte, radix: 16))"
+    default: "the byte 0x\(byte.hexadecimal)"
     }
   }
 }

@@ -38,8 +38,7 @@ extension ByteBuffer {
       if byte >= 0x20, byte < 0x7f, byte != 0x25 {
         append(byte)
       } else {
-        append(0x25)
-        for digit in [byte >> 4, byte & 0xf] { append(digit < 10 ? digit &+ 0x30 : digit &+ 0x37) }
+        append(byte.percentEncoded)
       }
     }
   }

@@ -1,6 +1,7 @@
 // A SQLite database in a file. One thread at a time uses it. Every call may wait for the disk, so no loop calls it.
 // Tests: DatabaseTests.
 
+import Bytes
 import CSQLite
 
 /// Why the database failed, in its own words.
@@ -117,11 +118,10 @@ public final class Database {
 
   /// `file:///var/lib/x.db?immutable=1`, with the characters that a URI does not allow percent-encoded.
   private static func aloneURI(_ path: String) -> String {
-    let digits = Array("0123456789ABCDEF".utf8)
     let encoded = path.utf8.flatMap { byte -> [UInt8] in
       switch byte {
       case 0x2d...0x39, 0x41...0x5a, 0x5f, 0x61...0x7a: [byte]
-      default: [0x25, digits[Int(byte >> 4)], digits[Int(byte & 15)]]
+      default: byte.percentEncoded
       }
     }
     return "file:\(String(decoding: encoded, as: UTF8.self))?immutable=1"

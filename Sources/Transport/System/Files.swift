@@ -17,18 +17,15 @@ public enum Files {
   }
 
   private static func readAll(_ number: Int32, limit: Int) -> Result<[UInt8], SystemError> {
-    var bytes: [UInt8] = []
-    let part = 64 << 10
-    while true {
-      var failure: Int32 = 0
-      let before = bytes.count
-      bytes.append(contentsOf: repeatElement(0, count: part))
-      let count = bytes.withUnsafeMutableBytes { cl_read(number, $0.baseAddress.map { $0 + before }, part) }
-      if count < 0 { failure = Int32(-count) }
-      bytes.removeLast(part - max(0, count))
-      if failure != 0 { return .failure(SystemError(failure)) }
-      if bytes.count > limit { return .failure(SystemError(EFBIG)) }
-      if count == 0 { return .success(bytes) }
+    withUnsafeTemporaryAllocation(byteCount: 64 << 10, alignment: 16) { part in
+      var bytes: [UInt8] = []
+      while true {
+        let count = cl_read(number, part.baseAddress, part.count)
+        if count < 0 { return .failure(SystemError(Int32(-count))) }
+        if count == 0 { return .success(bytes) }
+        bytes.append(contentsOf: UnsafeRawBufferPointer(rebasing: part[..<count]))
+        if bytes.count > limit { return .failure(SystemError(EFBIG)) }
+      }
     }
   }
 
