@@ -211,6 +211,13 @@ public struct ByteBuffer: ~Copyable, @unchecked Sendable {
     append(decimal: value)
   }
 
+  /// A number of thousandths, with three places: `12.345`.
+  public mutating func append(thousandths value: UInt64) {
+    append(decimal: value / 1000)
+    append(0x2e)
+    append(decimal: value % 1000, width: 3)
+  }
+
   /// The number in lower-case hexadecimal digits, as a chunk size is written (RFC 9112, 7.1).
   public mutating func append(hexadecimal value: UInt64) {
     var shift = max(0, (63 - value.leadingZeroBitCount) / 4 * 4)

@@ -38,7 +38,9 @@ public enum JSONValue: Equatable, Sendable {
   public var members: [Member] { if case .object(let members) = self { members } else { [] } }
 
   /// A whole number; nil if it is not one, or does not fit.
-  public var whole: Int64? { number.flatMap { Int64(exactly: $0.rounded()) } }
+  public var whole: Int64? { number.flatMap { Int64(exactly: $0) } }
+  /// The whole part of a number; 0 if there is none, or it does not fit.
+  var wholePart: Int64 { number.flatMap { Int64(exactly: $0.rounded(.towardZero)) } ?? 0 }
 
   /// In the form for a person: a string without quotation marks, and an empty text for null.
   var plain: String {

@@ -203,7 +203,7 @@ enum TopRows {
         cells: [
           TopCell(
             text: Figures.timeOfDay(refusal["time"].text ?? ""),
-            key: Double(began + (refusal["total_ms"].whole ?? 0))),
+            key: Double(began + refusal["total_ms"].wholePart)),
           TopCell(text: reference ?? "-"), TopCell(text: TopData.who(refusal)),
           TopCell(text: refusal["method"].text ?? "-"),
           TopCell(text: TopData.host(ofTarget: refusal["target"].text ?? "")), TopCell(text: reason(refusal)),

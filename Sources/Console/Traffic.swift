@@ -98,6 +98,6 @@ struct Traffic: Sendable {
 
   /// Milliseconds since 1970.
   private static func end(_ decision: JSONValue) -> Int64 {
-    (Figures.moment(decision["time"].text) ?? 0) + (decision["total_ms"].whole ?? 0)
+    (Figures.moment(decision["time"].text) ?? 0) + decision["total_ms"].wholePart
   }
 }

@@ -19,22 +19,22 @@ public struct HistoryNumbers: Equatable, Sendable {
   public var status: UInt16
   public var bytesIn: UInt64
   public var bytesOut: UInt64
-  public var totalMilliseconds: UInt32
+  public var totalMicroseconds: Int64
 
   public init(
-    endedWall: Int64, reference: UInt32, status: UInt16, bytesIn: UInt64, bytesOut: UInt64, totalMilliseconds: UInt32
+    endedWall: Int64, reference: UInt32, status: UInt16, bytesIn: UInt64, bytesOut: UInt64, totalMicroseconds: Int64
   ) {
     self.endedWall = endedWall
     self.reference = reference
     self.status = status
     self.bytesIn = bytesIn
     self.bytesOut = bytesOut
-    self.totalMilliseconds = totalMilliseconds
+    self.totalMicroseconds = totalMicroseconds
   }
 
-  static let encodedBytes = 34
+  static let encodedBytes = 38
 
-  public var begunWall: Int64 { endedWall - Int64(totalMilliseconds) }
+  public var begunWall: Int64 { endedWall - totalMicroseconds / 1000 }
 }
 
 /// A batch of exchanges for the thread.
@@ -70,7 +70,7 @@ public struct HistoryBatch: ~Copyable, Sendable {
     append(UInt64(numbers.status), 2)
     append(numbers.bytesIn, 8)
     append(numbers.bytesOut, 8)
-    append(UInt64(numbers.totalMilliseconds), 4)
+    append(UInt64(bitPattern: numbers.totalMicroseconds), 8)
     bytes.append(path)
     endWord()
   }
@@ -146,7 +146,7 @@ public struct HistoryEntry: Equatable, Sendable {
     }
     numbers = HistoryNumbers(
       endedWall: Int64(bitPattern: number(8)), reference: UInt32(number(4)), status: UInt16(number(2)),
-      bytesIn: number(8), bytesOut: number(8), totalMilliseconds: UInt32(number(4)))
+      bytesIn: number(8), bytesOut: number(8), totalMicroseconds: Int64(bitPattern: number(8)))
     guard let pathEnd = Self.end(bytes, from: at) else { return nil }
     path = at..<pathEnd
     var end = pathEnd + 1

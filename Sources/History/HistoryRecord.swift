@@ -15,11 +15,11 @@ public struct HistoryRecord: Sendable {
   public let status: Int
   public let bytesIn: Int64
   public let bytesOut: Int64
-  public let totalMilliseconds: Int64
+  public let totalMicroseconds: Int64
 
   public init(
     number: Int64, kind: Int64, reference: UInt32, path: String, status: Int, bytesIn: Int64, bytesOut: Int64,
-    totalMilliseconds: Int64
+    totalMicroseconds: Int64
   ) {
     self.number = number
     self.kind = kind
@@ -28,12 +28,12 @@ public struct HistoryRecord: Sendable {
     self.status = status
     self.bytesIn = bytesIn
     self.bytesOut = bytesOut
-    self.totalMilliseconds = totalMilliseconds
+    self.totalMicroseconds = totalMicroseconds
   }
 
   public var endedWall: Int64 { HistorySchema.wall(of: number) }
   /// As in the log.
-  public var begunWall: Int64 { endedWall - totalMilliseconds }
+  public var begunWall: Int64 { endedWall - totalMicroseconds / 1000 }
 }
 
 /// Selects exchanges. Of each non-empty list, at least one entry must match.

@@ -30,7 +30,7 @@ public enum HistorySchema {
     """,
     """
     CREATE VIEW history AS SELECT
-      strftime('%Y-%m-%dT%H:%M:%fZ', ((e.id >> \(sequenceBits)) - e.total_ms) / 1000.0, 'unixepoch') AS time,
+      strftime('%Y-%m-%dT%H:%M:%fZ', ((e.id >> \(sequenceBits)) - CAST(e.total_ms AS INTEGER)) / 1000.0, 'unixepoch') AS time,
       \(referenceText) AS ref, e.path, e.status, e.bytes_in, e.bytes_out, e.total_ms,
       \(columns.map { "k.\($0)" }.joined(separator: ", "))
       FROM exchanges e JOIN kinds k ON k.id = e.kind

@@ -117,7 +117,7 @@ private struct ExchangesOutput {
           [
             time(record), record.referenceText, kind[.method] ?? "", kind.origin + record.path, kind[.host] ?? "",
             kind[.port] ?? "", record.path, "\(record.status)", "\(record.bytesIn)", "\(record.bytesOut)",
-            "\(record.totalMilliseconds)",
+            total(record),
           ] + words.map { kind[$0] ?? "" }))
     }
   }
@@ -128,11 +128,18 @@ private struct ExchangesOutput {
     return HistoryMoment.text(record.begunWall).split(separator: " ").joined(separator: "T") + ".\(fraction)Z"
   }
 
+  /// `12.345`
+  private func total(_ record: HistoryRecord) -> String {
+    var text = ByteBuffer()
+    text.append(thousandths: UInt64(max(0, record.totalMicroseconds)))
+    return text.bytes.string
+  }
+
   private func cells(_ record: HistoryRecord, _ kind: HistoryKind) -> [String] {
     [
       HistoryMoment.text(record.begunWall), record.referenceText, kind[.user] ?? kind[.uid] ?? kind[.client] ?? "-",
       record.status == 0 ? "-" : "\(record.status)", kind[.decision] ?? "-", kind[.rule] ?? HistorySelection.noRule,
-      kind[.outcome] ?? "", "\(record.totalMilliseconds) ms", kind[.method] ?? "-", kind.origin + record.path,
+      kind[.outcome] ?? "", "\(total(record)) ms", kind[.method] ?? "-", kind.origin + record.path,
     ]
   }
 
@@ -151,7 +158,7 @@ private struct ExchangesOutput {
     for word in words { add(word) }
     members += [
       ("bytes_in", .number(Int(record.bytesIn))), ("bytes_out", .number(Int(record.bytesOut))),
-      ("total_ms", .number(Int(record.totalMilliseconds))),
+      ("total_ms", .real(Double(record.totalMicroseconds) / 1000)),
     ]
     return JSONText.object(members).text + "\n"
   }

@@ -260,7 +260,7 @@ def test_comma_separated_values(asked):
     rows = list(csv.DictReader(io.StringIO(asked.log("--csv").stdout)))
     for row, record in zip(rows, asked.read(), strict=True):
         assert {name: text for name, text in row.items() if text} == {
-            name: str(value) for name, value in record.items() if name != "scheme"
+            name: f"{value:.3f}" if name == "total_ms" else str(value) for name, value in record.items() if name != "scheme"
         }
 
 

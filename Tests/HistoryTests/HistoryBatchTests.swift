@@ -9,7 +9,7 @@ import Testing
 @Suite struct HistoryBatchTests {
   static let numbers = HistoryNumbers(
     endedWall: 1_795_000_000_123, reference: 0x3fff_ffff, status: 200, bytesIn: 5, bytesOut: 1 << 40,
-    totalMilliseconds: 250)
+    totalMicroseconds: 250_999)
 
   /// The words in their order, each its own name.
   static func append(

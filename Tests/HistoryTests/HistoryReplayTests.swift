@@ -123,7 +123,7 @@ import Testing
       requests.add(
         HistoryRecord(
           number: HistorySchema.firstNumber(at: Int64(number)), kind: 1, reference: 0, path: number > 9 ? "/b" : "/a",
-          status: 200, bytesIn: 0, bytesOut: 0, totalMilliseconds: 0), kind)
+          status: 200, bytesIn: 0, bytesOut: 0, totalMicroseconds: 0), kind)
     }
     #expect(requests.total == 10)
     #expect(requests.all.map(\.count) == [9, 1])

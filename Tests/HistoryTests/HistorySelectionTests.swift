@@ -55,7 +55,7 @@ import Testing
   private static func record(_ number: Int64, kind: Int64, path: String = "/") -> HistoryRecord {
     HistoryRecord(
       number: HistorySchema.firstNumber(at: number), kind: kind, reference: 0, path: path, status: 200, bytesIn: 1,
-      bytesOut: 10, totalMilliseconds: 2)
+      bytesOut: 10, totalMicroseconds: 2_000)
   }
 
   @Test func countsAreByWhatExchangesHaveInCommon() {

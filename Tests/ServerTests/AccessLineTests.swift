@@ -22,7 +22,7 @@ import Transport
     change(&record)
     let client = SocketAddress(high: 0, low: 0x7f00_0001, port: 4711, isIPv4: true)
     let line = AccessLine(
-      rule: "the \"api\"", client: client, totalMilliseconds: 12, place: "/etc/s.toml:4", pins: "bank")
+      rule: "the \"api\"", client: client, totalMicroseconds: 12_345, place: "/etc/s.toml:4", pins: "bank")
     var out = ByteBuffer()
     line.write(record, format, text: text, to: &out)
     return out.bytes.string
@@ -50,7 +50,7 @@ import Transport
     record.upstreamType = 22..<55
     record.bytesIn = 7
     record.bytesOut = 8
-    record.tlsMilliseconds = 3
+    record.tlsMicroseconds = 3_007
   }
 
   @Test func everyFactIsAMember() {
@@ -65,14 +65,15 @@ import Transport
         + #""upstream":"192.0.2.1:443","upstream_protocol":"http/1.1","cache":"revalidated","#
         + #""reused":true,"retried":false,"assurance":"exact","pins":"bank","#
         + #""upstream_status":200,"upstream_type":"application/json; charset=\"utf-8\"","bytes_in":7,"bytes_out":8,"#
-        + #""tls_ms":3,"total_ms":12}"# + "\n")
+        + #""tls_ms":3.007,"total_ms":12.345}"# + "\n")
   }
 
   /// The API has them all.
   @Test func whatThereIsNotIsNullToAReaderOfTheAPI() {
     var out = ByteBuffer()
     let client = SocketAddress(high: 0, low: 0x7f00_0001, port: 4711, isIPv4: true)
-    AccessLine(rule: nil, client: client, totalMilliseconds: 12).writeMembers(ExchangeRecord(), ByteBuffer(), to: &out)
+    AccessLine(rule: nil, client: client, totalMicroseconds: 12_000).writeMembers(
+      ExchangeRecord(), ByteBuffer(), to: &out)
     #expect(
       out.bytes.string
         == #"{"time":"1970-01-01T00:00:00.000Z","ref":"000000","client":"127.0.0.1:4711","method":null,"target":null,"#
@@ -80,7 +81,7 @@ import Transport
         + #""decision":null,"reason":null,"answered_by":null,"outcome":"done","detail":null,"expected":null,"seen":null,"report":null,"#
         + #""violation":null,"serializer":null,"mended":null,"route":null,"upstream":null,"upstream_protocol":null,"cache":null,"#
         + #""reused":false,"retried":false,"assurance":null,"pins":null,"upstream_status":null,"upstream_type":null,"bytes_in":0,"#
-        + #""bytes_out":0,"name_ms":null,"connect_ms":null,"tls_ms":null,"first_byte_ms":null,"total_ms":12"#)
+        + #""bytes_out":0,"name_ms":null,"connect_ms":null,"tls_ms":null,"first_byte_ms":null,"total_ms":12.000"#)
   }
 
   @Test func whatIsNotSaidInALineForPeopleIsLeftOutAndWhatCouldMisleadIsQuoted() {
@@ -91,8 +92,8 @@ import Transport
         + #"decision=allow reason=rule outcome=unacceptable-content-type "#
         + #"detail="expected content type application/json, seen text/html" expected=application/json "#
         + #"seen=text/html serializer=json route=direct upstream=192.0.2.1:443 cache=revalidated reused assurance=exact "#
-        + #"pins=bank upstream_status=200 upstream_type="application/json; charset=\"utf-8\"" bytes_in=7 bytes_out=8 tls_ms=3 "#
-        + "total_ms=12\n")
+        + #"pins=bank upstream_status=200 upstream_type="application/json; charset=\"utf-8\"" bytes_in=7 bytes_out=8 tls_ms=3.007 "#
+        + "total_ms=12.345\n")
   }
 
   @Test func aFieldOfTheJournalHasTheSameName() {
@@ -116,7 +117,7 @@ import Transport
     record.assurance = assurance
     let line = AccessLine(
       of: record, rule: nil, by: Policy(defaultSecurity: SecurityPolicy(settings)),
-      client: SocketAddress(high: 0, low: 1, port: 2, isIPv4: true), totalMilliseconds: 0)
+      client: SocketAddress(high: 0, low: 1, port: 2, isIPv4: true), totalMicroseconds: 0)
     #expect(line.pins == pins)
   }
 

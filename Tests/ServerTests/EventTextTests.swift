@@ -18,8 +18,8 @@ import Transport
         "finished     T 7F3K2A GET http://a/?b=c 403 rule=no-ads"
       ),
       (
-        "finished", #"{"reused":false,"retried":true,"error":null,"total_ms":0}"#,
-        "finished     retried=true total_ms=0"
+        "finished", #"{"reused":false,"retried":true,"error":null,"total_ms":0.412}"#,
+        "finished     retried=true total_ms=0.412"
       ),
       ("reload", #"{"done": false, "rules": 2, "errors": []}"#, "reload       done=false rules=2"),
       (
@@ -78,7 +78,7 @@ import Transport
     record.target = 3..<text.count
     record.decision = Decision(verdict: .deny, reason: .ruleDenies, rule: 0)
     var out = ByteBuffer()
-    AccessLine(rule: "no\"ads", client: Self.client, totalMilliseconds: 0, place: "/p.toml:3")
+    AccessLine(rule: "no\"ads", client: Self.client, totalMicroseconds: 0, place: "/p.toml:3")
       .writeBeginning(record, text, to: &out)
     #expect(
       out.bytes.string
@@ -90,7 +90,7 @@ import Transport
   @Test func whatBeginsWithoutARule() {
     let text = ByteBuffer()
     var out = ByteBuffer()
-    AccessLine(rule: nil, client: Self.client, totalMilliseconds: 0)
+    AccessLine(rule: nil, client: Self.client, totalMicroseconds: 0)
       .writeBeginning(ExchangeRecord(), text, to: &out)
     #expect(out.bytes.string.hasSuffix(#","rule":null,"place":null,"decision":null,"reason":null,"answered_by":null}"#))
   }

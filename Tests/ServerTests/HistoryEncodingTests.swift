@@ -23,7 +23,8 @@ import Transport
     record.begunWall = 1_000_000
     change(&record)
     let line = AccessLine(
-      rule: "api", client: SocketAddress(high: 0, low: 0x7f00_0001, port: 4711, isIPv4: true), totalMilliseconds: 12,
+      rule: "api", client: SocketAddress(high: 0, low: 0x7f00_0001, port: 4711, isIPv4: true),
+      totalMicroseconds: 12_345,
       place: "/etc/s.toml:4")
     var batch = HistoryBatch()
     batch.append(record, line, text: Array(text.utf8).span)
@@ -55,7 +56,7 @@ import Transport
     #expect(
       entry.numbers
         == HistoryNumbers(
-          endedWall: 1_000_012, reference: 7, status: 502, bytesIn: 7, bytesOut: 8, totalMilliseconds: 12))
+          endedWall: 1_000_012, reference: 7, status: 502, bytesIn: 7, bytesOut: 8, totalMicroseconds: 12_345))
     #expect(path == "/x/y")
     let expected: [HistoryWord: String] = [
       .client: "127.0.0.1", .uid: "100005", .user: "kiosk", .owners: "1000,1001", .known: "known",

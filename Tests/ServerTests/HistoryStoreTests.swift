@@ -36,7 +36,7 @@ import Transport
     for index in 0..<count {
       let numbers = HistoryNumbers(
         endedWall: wall + Int64(index), reference: UInt32(index), status: 200, bytesIn: 10, bytesOut: 20,
-        totalMilliseconds: 3)
+        totalMicroseconds: 3_000)
       batch.begin(numbers, path: Array("\(path)\(index)".utf8).span)
       for word in HistoryWord.allCases where word != .scheme && word != .port {
         switch word {

@@ -27,7 +27,7 @@ import Transport
     record.target = record.method.upperBound..<text.count
     change(&record)
     let client = SocketAddress(high: 0, low: 0x7f00_0001, port: 4711, isIPv4: true)
-    let line = AccessLine(rule: nil, client: client, totalMilliseconds: 12)
+    let line = AccessLine(rule: nil, client: client, totalMicroseconds: 12_000)
     var out = ByteBuffer()
     line.write(record, .journal, text: text, to: &out)
     return entries(out.bytes)
@@ -74,7 +74,7 @@ import Transport
         "SALLYPORT_TARGET=http://Shop.Example:8080/a?b", "SALLYPORT_STATUS=200", "SALLYPORT_PROTOCOL=http/1.1",
         "SALLYPORT_OUTCOME=done",
         "SALLYPORT_UPSTREAM=192.0.2.1:8080", "SALLYPORT_BYTES_IN=7", "SALLYPORT_BYTES_OUT=1099511627776",
-        "SALLYPORT_TOTAL_MS=12", "SALLYPORT_HOST=shop.example",
+        "SALLYPORT_TOTAL_MS=12.000", "SALLYPORT_HOST=shop.example",
       ])
   }
 
@@ -85,13 +85,13 @@ import Transport
       record.upstream = IPAddress(ipv4: 0xc000_0201)
       record.upstreamPort = 3128
       record.isReused = true
-      record.nameMilliseconds = 3
-      record.firstByteMilliseconds = 0
+      record.nameMicroseconds = 3_250
+      record.firstByteMicroseconds = 0
     }
     try #require(entries.count == 1)
     for field in [
       "SALLYPORT_USER=kiosk", "SALLYPORT_UNIT=till.service", "SALLYPORT_ROUTE=office", "SALLYPORT_REUSED=true",
-      "SALLYPORT_NAME_MS=3", "SALLYPORT_FIRST_BYTE_MS=0",
+      "SALLYPORT_NAME_MS=3.250", "SALLYPORT_FIRST_BYTE_MS=0.000",
     ] { #expect(entries[0].contains(field)) }
     for absent in ["SALLYPORT_RETRIED", "SALLYPORT_CONNECT_MS", "SALLYPORT_TLS_MS"] {
       #expect(!entries[0].contains { $0.hasPrefix(absent) })

@@ -19,7 +19,7 @@ import Transport
     let bytes = Array(text.utf8)
     recent.note(
       record, rule: "r", policy: Policy(), client: SocketAddress(high: 0, low: 1, port: 2, isIPv4: true),
-      totalMilliseconds: 3, text: bytes.span)
+      totalMicroseconds: 3_000, text: bytes.span)
   }
 
   @Test func whatWasNotedIsFound() {
@@ -28,7 +28,7 @@ import Transport
     note(2, "", in: &recent)
     let found = recent.find(Reference(value: 1))
     #expect(found.map { String(decoding: $0.text, as: UTF8.self) } == "GET http://a.example/")
-    #expect(found?.rule == "r" && found?.totalMilliseconds == 3)
+    #expect(found?.rule == "r" && found?.totalMicroseconds == 3_000)
     #expect(recent.find(Reference(value: 2))?.text == [])
     #expect(recent.find(Reference(value: 3)) == nil)
   }

@@ -29,7 +29,7 @@ import Testing
     let step = session.clientReceived(
       bytes.span, now: 1000, policy: policy, &setting.workspace, &setting.outputs)
     #expect(step.action == .connect)
-    session.exchange.noteConnectTime(12)
+    session.exchange.noteConnectTime(12_345)
     _ = session.exchange.upstreamOpened(
       reused: false, address: IPAddress(ipv4: 0xc000_0201), port: 443, now: 1012, &setting.workspace, &setting.outputs)
     if let answer {

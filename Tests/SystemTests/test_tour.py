@@ -38,7 +38,7 @@ SHAPES = [
     (r"^bytes        [\d.]+ \w+ from clients, [\d.]+ \w+ to clients$", "bytes"),
     (r"^memory       [\d.]+ MiB", "memory       N MiB"),
     (r"\buser=\S+( unit=\S+)?", "user=USER"),
-    (r"\b(bytes_in|bytes_out|\w+_ms)=\d+", r"\1=N"),
+    (r"\b(bytes_in|bytes_out|\w+_ms)=[\d.]+", r"\1=N"),
     (r"Content-Length: \d+", "Content-Length: N"),
     # Who asks stands in the rule that would allow it.
     (r"allow\.\w+\.ads", "allow.USER.ads"),

@@ -360,7 +360,7 @@ enum AdminResources {
   private static func line(of found: RecentDecision) -> AccessLine {
     AccessLine(
       of: found.record, rule: found.rule, by: found.policy, client: found.client,
-      totalMilliseconds: found.totalMilliseconds)
+      totalMicroseconds: found.totalMicroseconds)
   }
 
   // MARK: GET /v1/decisions/REF

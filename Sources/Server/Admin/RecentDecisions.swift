@@ -17,12 +17,12 @@ struct RecentDecision: Sendable {
   /// The policy that decided it.
   let policy: Policy
   let client: SocketAddress
-  let totalMilliseconds: Int64
+  let totalMicroseconds: Int64
   /// Method and target; the record has their ranges.
   let text: [UInt8]
 
   /// Milliseconds since 1970, by the clock at its beginning, as in the log.
-  var endedWall: Int64 { record.begunWall + totalMilliseconds }
+  var endedWall: Int64 { record.begunWall + totalMicroseconds / 1000 }
 
   var sender: Sender {
     Sender(client: record.client, address: IPAddress(client), proxyUser: record.proxyUser, program: record.program)
@@ -48,14 +48,14 @@ struct RecentDecisions: ~Copyable {
   private var refused = DecisionRing(mostEntries: mostRefused, textBytes: refusedTextBytes)
 
   mutating func note(
-    _ record: borrowing ExchangeRecord, rule: String?, policy: Policy, client: SocketAddress, totalMilliseconds: Int64,
+    _ record: borrowing ExchangeRecord, rule: String?, policy: Policy, client: SocketAddress, totalMicroseconds: Int64,
     text: Span<UInt8>
   ) {
     all.note(
-      record, rule: rule, policy: policy, client: client, totalMilliseconds: totalMilliseconds, text: text)
+      record, rule: rule, policy: policy, client: client, totalMicroseconds: totalMicroseconds, text: text)
     guard record.isRefusal else { return }
     refused.note(
-      record, rule: rule, policy: policy, client: client, totalMilliseconds: totalMilliseconds, text: text)
+      record, rule: rule, policy: policy, client: client, totalMicroseconds: totalMicroseconds, text: text)
   }
 
   /// The exchange with this reference; the latest, if references have wrapped around.
@@ -78,7 +78,7 @@ private struct DecisionRing {
     let rule: String?
     let policy: Policy
     let client: SocketAddress
-    let totalMilliseconds: Int64
+    let totalMicroseconds: Int64
     /// Where its text begins, counted in all bytes ever written.
     let textBegin: Int
     let textCount: Int
@@ -98,7 +98,7 @@ private struct DecisionRing {
   }
 
   mutating func note(
-    _ record: borrowing ExchangeRecord, rule: String?, policy: Policy, client: SocketAddress, totalMilliseconds: Int64,
+    _ record: borrowing ExchangeRecord, rule: String?, policy: Policy, client: SocketAddress, totalMicroseconds: Int64,
     text: Span<UInt8>
   ) {
     if texts.isEmpty {
@@ -106,7 +106,7 @@ private struct DecisionRing {
       entries.reserveCapacity(mostEntries)
     }
     let entry = Entry(
-      record: copy record, rule: rule, policy: policy, client: client, totalMilliseconds: totalMilliseconds,
+      record: copy record, rule: rule, policy: policy, client: client, totalMicroseconds: totalMicroseconds,
       textBegin: written, textCount: min(text.count, textBytes))
     let begin = written % textBytes
     let beforeEnd = min(entry.textCount, textBytes - begin)
@@ -148,7 +148,7 @@ private struct DecisionRing {
     let beforeEnd = min(entry.textCount, textBytes - begin)
     return RecentDecision(
       record: entry.record, rule: entry.rule, policy: entry.policy, client: entry.client,
-      totalMilliseconds: entry.totalMilliseconds,
+      totalMicroseconds: entry.totalMicroseconds,
       text: Array(texts[begin..<begin + beforeEnd]) + texts[..<(entry.textCount - beforeEnd)])
   }
 }

@@ -7,12 +7,12 @@ import Session
 import Transport
 
 extension Conversation {
-  func noteNameTime(_ milliseconds: Int64) { session.exchange.noteNameTime(milliseconds) }
-  func noteConnectTime(_ milliseconds: Int64) { session.exchange.noteConnectTime(milliseconds) }
+  func noteNameTime(_ microseconds: Int64) { session.exchange.noteNameTime(microseconds) }
+  func noteConnectTime(_ microseconds: Int64) { session.exchange.noteConnectTime(microseconds) }
   func noteParent(_ address: SocketAddress, route: String) {
     session.exchange.noteParent(IPAddress(address), port: address.port, route: route)
   }
-  func noteTLSTime(_ milliseconds: Int64) { session.exchange.noteTLSTime(milliseconds) }
+  func noteTLSTime(_ microseconds: Int64) { session.exchange.noteTLSTime(microseconds) }
 
   /// Reports what a rule or a pin set that only reports would have refused.
   func report(_ kind: Problem.Kind, _ finding: Finding, isForgiven: Bool, _ worker: Worker) {
@@ -66,21 +66,19 @@ extension Conversation {
     }
     session.exchange.noteWhole(now: worker.now)
     let rule = session.exchange.ruleName
-    let milliseconds = worker.now - session.exchange.record.begun
-    let begun = session.exchange.record.begunMicroseconds
+    let total = session.exchange.record.microseconds(until: worker.now, worker.workspace)
     session.exchange.withRecord { record in
       worker.statistics.note(
-        record, rule: rule, isTunnel: session.exchange.isTunnel,
-        microseconds: begun > 0 ? worker.workspace.turnMicroseconds - begun : milliseconds * 1000)
+        record, rule: rule, isTunnel: session.exchange.isTunnel, microseconds: total)
       worker.recent.note(
-        record, rule: rule, policy: session.exchange.policy, client: peer, totalMilliseconds: milliseconds,
+        record, rule: rule, policy: session.exchange.policy, client: peer, totalMicroseconds: total,
         text: outputs.text.bytes)
-      tell(record, milliseconds, worker)
+      tell(record, total, worker)
       let isHistory = worker.shared.history.isOn
       let isLogged =
         session.exchange.policy.configuration.log.access && session.exchange.rule?.isLogged ?? true
       guard isHistory || isLogged else { return }
-      let line = line(of: record, milliseconds)
+      let line = line(of: record, total)
       if isHistory {
         worker.history.append(record, line, text: outputs.text.bytes)
       }
@@ -88,14 +86,14 @@ extension Conversation {
     }
   }
 
-  private func line(of record: borrowing ExchangeRecord, _ milliseconds: Int64, wall: Int64? = nil) -> AccessLine {
+  private func line(of record: borrowing ExchangeRecord, _ total: Int64, wall: Int64? = nil) -> AccessLine {
     AccessLine(
       of: record, rule: session.exchange.ruleName, by: session.exchange.policy, client: peer,
-      totalMilliseconds: milliseconds, wall: wall)
+      totalMicroseconds: total, wall: wall)
   }
 
   /// Emits the event that the exchange is over, if anyone watches.
-  private func tell(_ record: borrowing ExchangeRecord, _ milliseconds: Int64, _ worker: Worker) {
+  private func tell(_ record: borrowing ExchangeRecord, _ total: Int64, _ worker: Worker) {
     let events = worker.shared.events
     guard events.isWatched else { return }
     // A request refused before any rule was asked begins only now, for those who count beginnings and ends.
@@ -104,7 +102,7 @@ extension Conversation {
     guard isViolation || events.wants(.finished) else { return }
     var line = ByteBuffer()
     // The log gives the time when the exchange began; an event, the time when it happened.
-    self.line(of: record, milliseconds, wall: Clock.wall).writeMembers(record, outputs.text, to: &line)
+    self.line(of: record, total, wall: Clock.wall).writeMembers(record, outputs.text, to: &line)
     line.append("}\n")
     events.post(.finished, about: subject, json: line.bytes.string)
     if isViolation { events.post(.violation, about: subject, json: line.bytes.string) }

@@ -88,7 +88,7 @@ extension Worker {
     let carrier = HTTP2Carrier(endpoint.connection.open(), of: endpoint, servedBy: slot)
     return Line(
       slot: slot, Candidate(address: upstream.address, path: upstream.path),
-      ByteStream(carrier, by: upstream.descriptor), at: now)
+      ByteStream(carrier, by: upstream.descriptor))
   }
 }
 

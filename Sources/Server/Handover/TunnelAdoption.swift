@@ -78,8 +78,7 @@ extension Conversation {
     let place = tunnel.state.upstream
     let candidate = Candidate(
       address: SocketAddress(place.address, port: place.port), path: worker.paths.path(to: place.address))
-    let line = Line(
-      slot: worker.occupy(.free), candidate, tunnel.upstream, interest: .read, at: worker.now)
+    let line = Line(slot: worker.occupy(.free), candidate, tunnel.upstream, interest: .read)
     let upstream = worker.adopt(line, destination, by: route)
     upstream.holdsPlace = tunnel.holdsPlace
     upstream.owner = self

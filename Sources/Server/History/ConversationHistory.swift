@@ -17,10 +17,10 @@ extension HistoryBatch {
     begin(
       HistoryNumbers(
         // By the clock at its beginning, so that the history and the log agree.
-        endedWall: record.begunWall + line.totalMilliseconds, reference: record.reference.value,
+        endedWall: record.begunWall + line.totalMicroseconds / 1000, reference: record.reference.value,
         status: UInt16(clamping: record.status),
         bytesIn: record.bytesIn, bytesOut: record.bytesOut,
-        totalMilliseconds: UInt32(clamping: line.totalMilliseconds)),
+        totalMicroseconds: line.totalMicroseconds),
       path: target.extracting(origin..<target.count))
     word(IPAddress(line.client))
     word(record.client.flatMap { $0.isUserInDoubt && $0.userID == LocalClient.noUser ? nil : $0.userID })

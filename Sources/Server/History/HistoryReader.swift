@@ -120,12 +120,14 @@ public final class HistoryReader {
           if kinds[kind] == nil { try readKinds() }
           if let found = kinds[kind], selection.includes(found) { meant[kind] = found }
         }
-        guard meant[kind] != nil, statement.integer(7) >= selection.leastMilliseconds else { continue }
+        // Whole milliseconds, where an earlier version has written it.
+        let total = Int64((statement.real(7) * 1000).rounded())
+        guard meant[kind] != nil, total >= selection.leastMilliseconds * 1000 else { continue }
         part.append(
           HistoryRecord(
             number: number, kind: kind, reference: UInt32(truncatingIfNeeded: statement.integer(2)),
             path: statement.text(3), status: Int(statement.integer(4)), bytesIn: statement.integer(5),
-            bytesOut: statement.integer(6), totalMilliseconds: statement.integer(7)))
+            bytesOut: statement.integer(6), totalMicroseconds: total))
       }
       statement.reset()
       for record in part { if let kind = meant[record.kind], !body(record, kind) { return } }

@@ -171,7 +171,7 @@ final class HistoryStore {
     insert.bind(Int64(entry.numbers.status), at: 4)
     insert.bind(Int64(clamping: entry.numbers.bytesIn), at: 5)
     insert.bind(Int64(clamping: entry.numbers.bytesOut), at: 6)
-    insert.bind(Int64(entry.numbers.totalMilliseconds), at: 7)
+    insert.bind(Double(entry.numbers.totalMicroseconds) / 1000, at: 7)
     for _ in 0..<Self.mostTries {
       insert.bind(number, at: 0)
       do throws(DatabaseFault) {

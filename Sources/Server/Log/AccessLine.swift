@@ -13,7 +13,7 @@ struct AccessLine {
   /// The rule that decided; nil if none matched.
   let rule: String?
   let client: SocketAddress
-  let totalMilliseconds: Int64
+  let totalMicroseconds: Int64
   /// File and line of the rule.
   var place: String? = nil
   /// The pins that the origin's certificate was checked against.
@@ -86,11 +86,11 @@ struct AccessLine {
     facts.text("upstream_type", text.extracting(record.upstreamType), &out)
     facts.number("bytes_in", record.bytesIn, &out)
     facts.number("bytes_out", record.bytesOut, &out)
-    facts.milliseconds("name_ms", record.nameMilliseconds, &out)
-    facts.milliseconds("connect_ms", record.connectMilliseconds, &out)
-    facts.milliseconds("tls_ms", record.tlsMilliseconds, &out)
-    facts.milliseconds("first_byte_ms", record.firstByteMilliseconds, &out)
-    facts.milliseconds("total_ms", max(0, totalMilliseconds), &out)
+    facts.milliseconds("name_ms", record.nameMicroseconds, &out)
+    facts.milliseconds("connect_ms", record.connectMicroseconds, &out)
+    facts.milliseconds("tls_ms", record.tlsMicroseconds, &out)
+    facts.milliseconds("first_byte_ms", record.firstByteMicroseconds, &out)
+    facts.milliseconds("total_ms", max(0, totalMicroseconds), &out)
   }
 
   private func writeRequest(
@@ -126,11 +126,11 @@ extension AccessLine {
   /// `policy`: the one that decided, with the rule that the record names.
   init(
     of record: borrowing ExchangeRecord, rule: String?, by policy: Policy, client: SocketAddress,
-    totalMilliseconds: Int64,
+    totalMicroseconds: Int64,
     wall: Int64? = nil
   ) {
     self.init(
-      rule: rule, client: client, totalMilliseconds: totalMilliseconds,
+      rule: rule, client: client, totalMicroseconds: totalMicroseconds,
       place: record.decision?.rule.map { policy.rules[$0].place },
       // Pins mean something only for a certificate that was checked.
       pins: record.assurance == nil ? nil : record.decision.flatMap { policy.security(of: $0).settings.pinSet?.name },

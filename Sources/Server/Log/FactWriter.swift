@@ -17,6 +17,8 @@ protocol FactWriter {
   func word(_ name: StaticString, _ value: StaticString?, _ out: inout ByteBuffer)
   func wire(_ name: StaticString, _ value: HTTPProtocol?, _ out: inout ByteBuffer)
   func number(_ name: StaticString, _ value: UInt64?, isBare: Bool, _ out: inout ByteBuffer)
+  /// How long something took, in microseconds, as milliseconds with three places; negative: it did not happen.
+  func milliseconds(_ name: StaticString, _ microseconds: Int64, _ out: inout ByteBuffer)
   func truth(_ name: StaticString, _ value: Bool, _ out: inout ByteBuffer)
 }
 
@@ -33,11 +35,6 @@ extension FactWriter {
 
   func number(_ name: StaticString, _ value: UInt64?, _ out: inout ByteBuffer) {
     number(name, value, isBare: false, &out)
-  }
-
-  /// -1: it did not happen.
-  func milliseconds(_ name: StaticString, _ value: Int64, _ out: inout ByteBuffer) {
-    number(name, value < 0 ? nil : UInt64(value), &out)
   }
 }
 
@@ -96,6 +93,12 @@ struct JSONFacts: FactWriter {
     guard let value else { return absent(name, &out) }
     begin(name, &out)
     out.append(decimal: value)
+  }
+
+  func milliseconds(_ name: StaticString, _ microseconds: Int64, _ out: inout ByteBuffer) {
+    if microseconds < 0 { return absent(name, &out) }
+    begin(name, &out)
+    out.append(thousandths: UInt64(microseconds))
   }
 
   func truth(_ name: StaticString, _ value: Bool, _ out: inout ByteBuffer) {
@@ -158,6 +161,12 @@ struct TextFacts: FactWriter {
     out.append(decimal: value)
   }
 
+  func milliseconds(_ name: StaticString, _ microseconds: Int64, _ out: inout ByteBuffer) {
+    if microseconds < 0 { return }
+    begin(name, &out)
+    out.append(thousandths: UInt64(microseconds))
+  }
+
   func truth(_ name: StaticString, _ value: Bool, _ out: inout ByteBuffer) {
     if !value { return }
     out.append(" ")
@@ -213,6 +222,13 @@ struct JournalFacts: FactWriter {
     guard let value else { return }
     begin(name, &out)
     out.append(decimal: value)
+    out.append("\n")
+  }
+
+  func milliseconds(_ name: StaticString, _ microseconds: Int64, _ out: inout ByteBuffer) {
+    if microseconds < 0 { return }
+    begin(name, &out)
+    out.append(thousandths: UInt64(microseconds))
     out.append("\n")
   }
 

@@ -18,7 +18,6 @@ final class Line {
   var stream: ByteStream
   /// The interest registered with the poller.
   var interest: Interest?
-  let begunAt: Int64
   /// The ticket for the parent.
   var token: [UInt8]? = nil
   /// Bytes from a parent that are not for the proxy.
@@ -26,21 +25,19 @@ final class Line {
   /// Bytes still to be sent to a parent.
   var toParent = ByteBuffer()
 
-  init(slot: Int, _ candidate: Candidate, _ descriptor: Descriptor, interest: Interest, at now: Int64) {
+  init(slot: Int, _ candidate: Candidate, _ descriptor: Descriptor, interest: Interest) {
     self.slot = slot
     self.candidate = candidate
     stream = ByteStream(descriptor)
     self.interest = interest
-    begunAt = now
   }
 
   /// A stream of a connection that is open.
-  init(slot: Int, _ candidate: Candidate, _ stream: ByteStream, at now: Int64) {
+  init(slot: Int, _ candidate: Candidate, _ stream: ByteStream) {
     self.slot = slot
     self.candidate = candidate
     self.stream = stream
     interest = .read
-    begunAt = now
   }
 
   var address: SocketAddress { candidate.address }
@@ -82,7 +79,6 @@ struct ConnectionRace {
 
   private let candidates: [Candidate]
   private let manner: Manner
-  let begunAt: Int64
   private var order: AddressRace
   private var attempts: [Attempt] = []
   /// Why the last attempt failed.
@@ -91,7 +87,6 @@ struct ConnectionRace {
   init(_ candidates: [Candidate], _ manner: Manner, at now: Int64, within milliseconds: Int64) {
     self.candidates = candidates
     self.manner = manner
-    begunAt = now
     order = AddressRace(of: candidates.count, now: now, within: milliseconds)
   }
 
@@ -109,7 +104,7 @@ struct ConnectionRace {
     let attempt = attempts.remove(at: index)
     let error = attempt.descriptor.connectError
     if error == 0 {
-      return .won(Line(slot: slot, attempt.candidate, attempt.descriptor, interest: .write, at: worker.now))
+      return .won(Line(slot: slot, attempt.candidate, attempt.descriptor, interest: .write))
     }
     drop(attempt, because: SystemError(error), worker)
     return proceed(order.failed(now: worker.now), for: connector, worker)
@@ -169,7 +164,7 @@ struct ConnectionRace {
         return .failed
       }
       if outgoing.isConnected {
-        return .connected(Line(slot: slot, candidate, outgoing.descriptor, interest: interest, at: worker.now))
+        return .connected(Line(slot: slot, candidate, outgoing.descriptor, interest: interest))
       }
       attempts.append(Attempt(slot: slot, descriptor: outgoing.descriptor, candidate: candidate))
       return .underWay

@@ -68,6 +68,7 @@ final class Connector {
   var isVerified = false
   var stage = Stage.idle
   var timerDue: Int64 = .max
+  /// When the step that is under way began, in microseconds of the loop's clock.
   var begunAt: Int64
   /// When the parent was asked for the destination.
   var greetedAt: Int64 = 0
@@ -116,7 +117,7 @@ final class Connector {
     self.isTunnel = isTunnel
     protocols = conversation.session.exchange.protocols
     needsFresh = fresh || isTunnel
-    begunAt = worker.now
+    begunAt = worker.workspace.turnMicroseconds
     identity = policy.configuration.limits.connectionsPerHost > 0 ? conversation.knownIdentity(worker) : nil
     slot = worker.occupy(.free)
     worker.reoccupy(slot, .connector(self))

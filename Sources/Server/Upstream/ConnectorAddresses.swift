@@ -11,7 +11,7 @@ extension Connector {
   // MARK: Name
 
   func lookUp(_ worker: Worker) {
-    begunAt = worker.now
+    begunAt = worker.workspace.turnMicroseconds
     if let literal = target.literal {
       connect([SocketAddress(literal, port: target.port)], worker)
     } else if target.validUntil > worker.now {
@@ -37,7 +37,7 @@ extension Connector {
   private func take(_ answer: NameAnswer, _ worker: Worker) {
     stage = .idle
     lookUp = nil
-    conversation?.noteNameTime(worker.now - begunAt)
+    conversation?.noteNameTime(worker.workspace.turnMicroseconds - begunAt)
     let name = target.name
     // Without a network there is no resolver to ask, so this says nothing about the name.
     let cause: Cause = worker.paths.view?.state.status == .notReachable ? .unusable : .failed
@@ -90,6 +90,7 @@ extension Connector {
     var race = ConnectionRace(
       candidates, ConnectionRace.Manner(codePoint: codePoint, interface: route.route.interface), at: worker.now,
       within: timeouts.connectMilliseconds)
+    begunAt = worker.workspace.turnMicroseconds
     let outcome = race.begin(for: self, worker)
     go(on: race, outcome, worker)
   }

@@ -25,7 +25,7 @@ extension Connector {
       let detail = "\(target.name) is at \(IPAddress(line.address)), which \(AddressMatch.own.sentence)."
       return routeFailed(UpstreamFailure(.addressDenied, detail), .final, worker)
     }
-    if !isVerified { conversation?.noteConnectTime(worker.now - race.begunAt) }
+    if !isVerified { conversation?.noteConnectTime(worker.workspace.turnMicroseconds - begunAt) }
     if route.parent != nil { conversation?.noteParent(line.address, route: route.route.name) }
     if let security = route.security, let parent = route.parent {
       guard let tls = beginTLS(line, with: parent, security, worker) else {
@@ -271,13 +271,13 @@ extension Connector {
     }
     if let running = worker.probes.running(key) {
       stage = .probing(line, line.candidate, running)
-      begunAt = worker.now
+      begunAt = worker.workspace.turnMicroseconds
       return running.join(self)
     }
     let limit = timeouts.tlsHandshakeMilliseconds
     let probe = TunnelProbe(key, destination, handshakeMilliseconds: limit)
     stage = .probing(nil, line.candidate, probe)
-    begunAt = worker.now
+    begunAt = worker.workspace.turnMicroseconds
     worker.statistics.handshakes += 1
     probe.start(for: self, over: line, worker)
   }
@@ -286,7 +286,7 @@ extension Connector {
   func probed(_ outcome: TunnelProbe.Outcome, _ worker: Worker) {
     settling(worker) {
       guard case .probing(let line, let candidate, _) = stage else { return }
-      conversation?.noteTLSTime(worker.now - begunAt)
+      conversation?.noteTLSTime(worker.workspace.turnMicroseconds - begunAt)
       switch outcome {
       case .abandoned: return
       case .failed(let failure):
@@ -341,7 +341,7 @@ extension Connector {
   ) -> OriginHandshake? {
     let mayResume = security.mayRely(at: worker.seconds)
     let session = mayResume ? peer.key.flatMap { worker.sessions.take(for: $0, now: worker.now) } : nil
-    begunAt = worker.now
+    begunAt = worker.workspace.turnMicroseconds
     setTimer(worker.now + timeouts.tlsHandshakeMilliseconds, worker)
     return OriginHandshake.begin(
       line.stream, to: peer, security, offering: offer(to: peer), resuming: session, worker)
@@ -401,7 +401,7 @@ extension Connector {
 
   private func note(_ tls: OriginHandshake, _ line: Line, of name: String, _ worker: Worker) {
     if tls.stream.isResumed { worker.statistics.resumptions += 1 } else { worker.statistics.handshakes += 1 }
-    conversation?.noteTLSTime(worker.now - begunAt)
+    conversation?.noteTLSTime(worker.workspace.turnMicroseconds - begunAt)
     guard let report = tls.report else { return }
     conversation?.report(Problem.Kind(report.kind), Finding(report, of: name), isForgiven: tls.isForgiven, worker)
   }

@@ -75,20 +75,20 @@ extension Exchange {
     }
   }
 
-  /// How long the name look-up, the connecting, and the TLS handshake took.
-  public mutating func noteNameTime(_ milliseconds: Int64) { record.nameMilliseconds = milliseconds }
-  public mutating func noteConnectTime(_ milliseconds: Int64) {
-    record.connectMilliseconds = milliseconds
-    noteTime(milliseconds, of: .connect)
+  /// How long the name look-up, the connecting, and the TLS handshake took, in microseconds.
+  public mutating func noteNameTime(_ microseconds: Int64) { record.nameMicroseconds = microseconds }
+  public mutating func noteConnectTime(_ microseconds: Int64) {
+    record.connectMicroseconds = microseconds
+    noteTime(microseconds / 1000, of: .connect)
   }
   public mutating func noteReport(_ kind: Problem.Kind, _ finding: Finding?, isForgiven: Bool) {
     record.report = kind
     record.finding = finding
     record.isForgiven = isForgiven
   }
-  public mutating func noteTLSTime(_ milliseconds: Int64) {
-    record.tlsMilliseconds = milliseconds
-    noteTime(milliseconds, of: .tlsHandshake)
+  public mutating func noteTLSTime(_ microseconds: Int64) {
+    record.tlsMicroseconds = microseconds
+    noteTime(microseconds / 1000, of: .tlsHandshake)
   }
 
   /// Whether both directions are done: to be checked after forwarding.

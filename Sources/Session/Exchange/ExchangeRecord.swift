@@ -6,7 +6,8 @@ import Policy
 import Reachability
 import TLSWire
 
-/// The facts of an exchange. Times are milliseconds of the loop's monotonic clock; -1 if a step did not happen.
+/// The facts of an exchange. Moments are milliseconds of the loop's monotonic clock. How long a step took is in
+/// microseconds; -1 if it did not happen.
 public struct ExchangeRecord: Sendable {
   public var reference = Reference(value: 0)
   public var begun: Int64 = 0
@@ -28,9 +29,9 @@ public struct ExchangeRecord: Sendable {
   public internal(set) var link = ReachabilityStatus.unknown
   public var bytesIn: UInt64 = 0
   public var bytesOut: UInt64 = 0
-  public var nameMilliseconds: Int64 = -1
-  public var connectMilliseconds: Int64 = -1
-  public var tlsMilliseconds: Int64 = -1
+  public var nameMicroseconds: Int64 = -1
+  public var connectMicroseconds: Int64 = -1
+  public var tlsMicroseconds: Int64 = -1
   /// What is known about the identity of the other end; nil if no TLS is spoken.
   public var assurance: Assurance? = nil
   /// What the security policy would have refused, if its rule or its pins were enforced; nil: nothing.
@@ -43,7 +44,7 @@ public struct ExchangeRecord: Sendable {
   public internal(set) var violation: Problem.Kind? = nil
   /// What had to be mended in the heads of its responses.
   public internal(set) var mended: HeadMendings = []
-  public var firstByteMilliseconds: Int64 = -1
+  public var firstByteMicroseconds: Int64 = -1
   /// Who sent it; nil if unknown or not needed.
   public internal(set) var client: LocalClient? = nil
   /// Path of the sender's executable, as the kernel reports it; nil if unknown or not needed.
@@ -166,5 +167,12 @@ public enum Outcome: Equatable, Sendable {
     case .tunnelFault(let fault), .tunnelFaultReported(let fault): fault.token
     case .tunnelRefused(let kind): kind.token.description
     }
+  }
+}
+
+extension ExchangeRecord {
+  /// How long the exchange has lasted, in microseconds. `now`: milliseconds of the loop's clock.
+  public func microseconds(until now: Int64, _ workspace: borrowing Workspace) -> Int64 {
+    begunMicroseconds > 0 ? workspace.turnMicroseconds - begunMicroseconds : max(0, now - begun) * 1000
   }
 }

@@ -56,7 +56,7 @@ extension Exchange {
     case .complete(let count):
       noteQuiet(until: now)
       lastProgress = now
-      if record.firstByteMilliseconds < 0 { record.firstByteMilliseconds = now - record.begun }
+      if record.firstByteMicroseconds < 0 { record.firstByteMicroseconds = record.microseconds(until: now, workspace) }
       let rest = bytes.count - count
       let action: Action
       if workspace.response.mendings.isEmpty {

@@ -27,8 +27,12 @@ extension Exchange {
     (state.begun, state.begunWall, state.lastProgress) = (record.begun, record.begunWall, lastProgress)
     state.status = record.status
     (state.bytesIn, state.bytesOut) = (record.bytesIn, record.bytesOut)
-    (state.nameMilliseconds, state.connectMilliseconds) = (record.nameMilliseconds, record.connectMilliseconds)
-    (state.tlsMilliseconds, state.firstByteMilliseconds) = (record.tlsMilliseconds, record.firstByteMilliseconds)
+    // Records of tunnels have milliseconds, and are passed on between versions of the proxy.
+    func inMilliseconds(_ microseconds: Int64) -> Int64 { microseconds < 0 ? -1 : microseconds / 1000 }
+    state.nameMilliseconds = inMilliseconds(record.nameMicroseconds)
+    state.connectMilliseconds = inMilliseconds(record.connectMicroseconds)
+    state.tlsMilliseconds = inMilliseconds(record.tlsMicroseconds)
+    state.firstByteMilliseconds = inMilliseconds(record.firstByteMicroseconds)
     state.method = text.extracting(record.method).octets
     state.target = text.extracting(record.target).octets
     state.rule = ruleName
@@ -95,8 +99,14 @@ extension Exchange {
     record.begunWall = state.begunWall
     record.status = state.status
     (record.bytesIn, record.bytesOut) = (state.bytesIn, state.bytesOut)
-    (record.nameMilliseconds, record.connectMilliseconds) = (state.nameMilliseconds, state.connectMilliseconds)
-    (record.tlsMilliseconds, record.firstByteMilliseconds) = (state.tlsMilliseconds, state.firstByteMilliseconds)
+    // A damaged record may have any number.
+    func inMicroseconds(_ milliseconds: Int64) -> Int64 {
+      milliseconds < 0 ? -1 : min(milliseconds, .max / 1000) * 1000
+    }
+    record.nameMicroseconds = inMicroseconds(state.nameMilliseconds)
+    record.connectMicroseconds = inMicroseconds(state.connectMilliseconds)
+    record.tlsMicroseconds = inMicroseconds(state.tlsMilliseconds)
+    record.firstByteMicroseconds = inMicroseconds(state.firstByteMilliseconds)
     record.upstream = state.upstream.address
     record.upstreamPort = state.upstream.port
     record.route = state.route

@@ -45,6 +45,7 @@ public struct DatabaseStatement {
 
   /// Parameters and columns count from 0.
   public func bind(_ number: Int64, at index: Int32) { sqlite3_bind_int64(statement, index + 1, number) }
+  public func bind(_ number: Double, at index: Int32) { sqlite3_bind_double(statement, index + 1, number) }
 
   /// The text is copied; an empty one is null.
   public func bind(_ text: Span<UInt8>, at index: Int32) {
@@ -71,6 +72,7 @@ public struct DatabaseStatement {
   public func reset() { sqlite3_reset(statement) }
 
   public func integer(_ column: Int32) -> Int64 { sqlite3_column_int64(statement, column) }
+  public func real(_ column: Int32) -> Double { sqlite3_column_double(statement, column) }
 
   /// Empty if there is none.
   public func text(_ column: Int32) -> String {
