@@ -24,7 +24,7 @@ PROXY_ARGUMENTS ?=
 
 # What the Swift toolchain itself leans on, then what the proxy is built with.
 BUILD_PACKAGES := binutils g++ git libcurl4 libedit2 liblzma5 libncurses6 libsqlite3-dev libxml2 pkg-config libc-ares-dev libidn2-dev libnghttp2-dev libssl-dev libtomlplusplus-dev \
-  libexpat1-dev libkrb5-dev libncurses-dev zlib1g-dev libbrotli-dev libzstd-dev libsystemd-dev
+  libsimdjson-dev libexpat1-dev libkrb5-dev libncurses-dev zlib1g-dev libbrotli-dev libzstd-dev libsystemd-dev
 TEST_PACKAGES := python3 python3-venv curl wget busybox git nginx-light fcgiwrap apt-utils dpkg-dev openssl chromium \
   libnss3-tools netcat-openbsd iproute2 procps util-linux gcc libc6-dev openjdk-17-jdk-headless nodejs \
   tinyproxy squid-openssl haproxy microsocks dante-server prometheus apache2-bin lighttpd node-express libtomcat10-java \

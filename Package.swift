@@ -45,7 +45,7 @@ let package = Package(
       swiftSettings: strict + memorySafe),
     .target(name: "Reachability", dependencies: ["Bytes"], swiftSettings: strict + memorySafe),
     .target(
-      name: "Serialization", dependencies: ["Images", "Bytes", "CXML", "CZlib", "CCodings", "CIconv"],
+      name: "Serialization", dependencies: ["Images", "Bytes", "CJSON", "CXML", "CZlib", "CCodings", "CIconv"],
       swiftSettings: strict + memorySafe),
     .target(
       name: "Transport", dependencies: ["Bytes", "Sharing", "CLinux", "CCAres", "COpenSSL", "CSystemd", "CSQLite"],
@@ -57,6 +57,9 @@ let package = Package(
     .target(
       name: "CTOML",
       cxxSettings: [.unsafeFlags(["-fno-exceptions", "-fno-rtti"])]),
+    .target(
+      name: "CJSON",
+      cxxSettings: [.unsafeFlags(["-fno-exceptions", "-fno-rtti"])], linkerSettings: [.linkedLibrary("simdjson")]),
     .target(
       name: "CCodings",
       linkerSettings: [
@@ -98,7 +101,7 @@ let package = Package(
     .testTarget(
       name: "ImagesTests", dependencies: ["Images", "Bytes", "TestSupport", "CZlib"], swiftSettings: strict),
     .testTarget(
-      name: "SerializationTests", dependencies: ["Serialization", "CCodings", "Bytes", "TestSupport"],
+      name: "SerializationTests", dependencies: ["Serialization", "CJSON", "CCodings", "Bytes", "TestSupport"],
       swiftSettings: strict),
     .testTarget(
       name: "SessionTests",

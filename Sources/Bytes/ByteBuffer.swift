@@ -175,15 +175,16 @@ public struct ByteBuffer: ~Copyable, @unchecked Sendable {
   public mutating func append(decimal value: UInt64) {
     if value < 10 { return append(UInt8(truncatingIfNeeded: value) &+ 0x30) }
     var count = 2
-    var rest = value / 100
-    while rest > 0 {
+    var bound: UInt64 = 100
+    // 20 digits are the most, and their bound would not fit.
+    while count < 20, value >= bound {
       count &+= 1
-      rest /= 10
+      bound &*= 10
     }
     reserve(count)
     end &+= UInt32(truncatingIfNeeded: count)
     var place = Int(end)
-    rest = value
+    var rest = value
     repeat {
       place &-= 1
       unsafe base.unsafelyUnwrapped.storeBytes(
@@ -214,8 +215,17 @@ public struct ByteBuffer: ~Copyable, @unchecked Sendable {
   /// A number of thousandths, with three places: `12.345`.
   public mutating func append(thousandths value: UInt64) {
     append(decimal: value / 1000)
-    append(0x2e)
-    append(decimal: value % 1000, width: 3)
+    appendPlaces(ofThousandth: value % 1000)
+  }
+
+  /// `.045`
+  public mutating func appendPlaces(ofThousandth value: UInt64) {
+    let value = UInt32(truncatingIfNeeded: value)
+    let digits = value / 100 | (value / 10 % 10) << 8 | (value % 10) << 16
+    reserve(4)
+    unsafe base.unsafelyUnwrapped.storeBytes(
+      of: (0x2e | (digits &+ 0x30_3030) << 8).littleEndian, toByteOffset: Int(end), as: UInt32.self)
+    end &+= 4
   }
 
   /// The number in lower-case hexadecimal digits, as a chunk size is written (RFC 9112, 7.1).

@@ -199,6 +199,29 @@ import Testing
     }
   }
 
+  @Test(arguments: [
+    (0, "0.000"), (7, "0.007"), (412, "0.412"), (1000, "1.000"), (12_045, "12.045"), (9_999_999, "9999.999"),
+  ])
+  func thousandthsHaveThreePlaces(value: Int, expected: String) {
+    var buffer = ByteBuffer()
+    buffer.append(thousandths: UInt64(value))
+    #expect(buffer.bytes.string == expected)
+  }
+
+  @Test func decimalsOfEveryLengthAreWhole() {
+    var bound: UInt64 = 1
+    while true {
+      for value in [bound - 1, bound, bound + 1] {
+        var buffer = ByteBuffer()
+        buffer.append(decimal: value)
+        #expect(buffer.bytes.string == "\(value)")
+      }
+      let (next, isOver) = bound.multipliedReportingOverflow(by: 10)
+      if isOver { break }
+      bound = next
+    }
+  }
+
   @Test func hexadecimalsAreThoseOfTheStandardLibrary() {
     for number in Self.numbers {
       var buffer = ByteBuffer()

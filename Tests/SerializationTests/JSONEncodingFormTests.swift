@@ -72,9 +72,10 @@ import Testing
     let head = serialization.judgeHead(status: 200, contentType: 0..<type.count, in: type.span, hasContent: true)
     var buffer = ByteBuffer()
     buffer.append(content)
+    var tools = ContentTools()
     var rewritten = ByteBuffer()
     let judgement = serialization.judgeContent(
-      buffer.bytes, head, charset: nil, limits: limits, rewritten: &rewritten)
+      &buffer, head, charset: nil, limits: limits, &tools, rewritten: &rewritten)
     return (judgement, rewritten.bytes.array)
   }
 

@@ -19,8 +19,11 @@ import Testing
     guard head.looksAtContent, let content else { return words.isEmpty ? "passes" : words.joined(separator: "; ") }
     var buffer = ByteBuffer()
     buffer.append(content)
+    var tools = ContentTools()
     var rewritten = ByteBuffer()
-    switch serialization.judgeContent(buffer.bytes, head, charset: nil, limits: Self.limits, rewritten: &rewritten) {
+    switch serialization.judgeContent(
+      &buffer, head, charset: nil, limits: Self.limits, &tools, rewritten: &rewritten)
+    {
     case .accepted: if words.isEmpty { words = ["accepted"] }
     case .rewritten: words.append("rewritten \(rewritten.bytes.string)")
     case .violation(let violation): words.append("\(violation.subject.rawValue): \(violation.seen)")

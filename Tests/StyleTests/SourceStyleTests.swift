@@ -205,7 +205,7 @@ import Transport
       "Bytes": ["Glibc", "Synchronization"],
       "Dashboard": [],
       "Images": ["Bytes", "CZlib"],
-      "Serialization": ["Bytes", "Images", "CIconv", "CCodings", "CXML", "CZlib"], "HTTP1": ["Bytes"],
+      "Serialization": ["Bytes", "Images", "CIconv", "CJSON", "CCodings", "CXML", "CZlib"], "HTTP1": ["Bytes"],
       "Security": ["Bytes", "CGSSAPI", "COpenSSL", "Glibc"],
       "Reachability": ["Bytes"], "Sharing": ["Bytes"], "Asking": ["Bytes", "Policy", "Sharing"], "TLSWire": ["Bytes"],
       "Upstream": ["Sharing"],

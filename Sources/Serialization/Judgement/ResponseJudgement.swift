@@ -43,6 +43,13 @@ public enum ContentJudgement: Sendable {
   case violation(ResponseViolation)
 }
 
+/// The tools of an event loop, each used for one body at a time.
+public struct ContentTools: ~Copyable {
+  var json = JSONChecker()
+
+  public init() {}
+}
+
 extension ResponseSerialization {
   struct KindSet: OptionSet, Sendable {
     let rawValue: UInt8
@@ -121,16 +128,18 @@ extension ResponseSerialization {
     return !asked.contains(.http) || removesNulls && first == .json
   }
 
-  /// Judges complete, decoded content. With `.rewritten`, `rewritten` contains what must be sent instead.
+  /// Judges complete, decoded content. `content` may have padding after its end. With `.rewritten`, `rewritten`
+  /// contains what must be sent instead.
   public func judgeContent(
-    _ content: Span<UInt8>, _ head: HeadJudgement, charset: [UInt8]?, limits: ContentLimits,
-    rewritten: inout ByteBuffer
+    _ content: inout ByteBuffer, _ head: HeadJudgement, charset: [UInt8]?, limits: ContentLimits,
+    _ tools: inout ContentTools, rewritten: inout ByteBuffer
   ) -> ContentJudgement {
     // Rails sends one space for empty content. AFNetworking accepts it too.
-    if content.isEmpty || content.count == 1 && content[0] == 0x20 { return .accepted }
+    if content.isEmpty || content.count == 1 && content.bytes[0] == 0x20 { return .accepted }
     var first: ResponseViolation? = nil
     for kind in kinds where head.candidates.contains(.only(kind)) {
-      let fault = fault(in: content, kind, removesNulls: head.removesNulls, charset: charset, limits, &rewritten)
+      let fault = fault(
+        in: &content, kind, removesNulls: head.removesNulls, charset: charset, limits, &tools, &rewritten)
       guard let fault else {
         return rewritten.isEmpty ? .accepted : .rewritten
       }
@@ -143,45 +152,48 @@ extension ResponseSerialization {
   }
 
   private func fault(
-    in content: Span<UInt8>, _ kind: Kind, removesNulls: Bool, charset: [UInt8]?, _ limits: ContentLimits,
-    _ rewritten: inout ByteBuffer
+    in content: inout ByteBuffer, _ kind: Kind, removesNulls: Bool, charset: [UInt8]?, _ limits: ContentLimits,
+    _ tools: inout ContentTools, _ rewritten: inout ByteBuffer
   ) -> ContentFault? {
     switch kind {
     case .http: return nil
-    case .json: return jsonFault(in: content, removesNulls: removesNulls, limits, &rewritten)
-    case .xml: return XMLCheck.check(content, charset: charset)
-    case .plist: return PropertyListCheck.check(content, charset: charset)
-    case .image: return ImageCheck.check(content, maximumPixels: limits.imagePixels)
+    case .json:
+      return jsonFault(in: &content, removesNulls: removesNulls, limits, &tools, &rewritten)
+    case .xml: return XMLCheck.check(content.bytes, charset: charset)
+    case .plist: return PropertyListCheck.check(content.bytes, charset: charset)
+    case .image: return ImageCheck.check(content.bytes, maximumPixels: limits.imagePixels)
     }
   }
 
   /// JSON in another encoding than plain UTF-8 is judged as UTF-8. A rewritten text is converted back to its own
   /// encoding.
   private func jsonFault(
-    in content: Span<UInt8>, removesNulls: Bool, _ limits: ContentLimits, _ rewritten: inout ByteBuffer
+    in content: inout ByteBuffer, removesNulls: Bool, _ limits: ContentLimits, _ tools: inout ContentTools,
+    _ rewritten: inout ByteBuffer
   ) -> ContentFault? {
-    let encoding = JSONEncodingForm(of: content)
-    if encoding == .utf8 { return utf8Fault(in: content, removesNulls: removesNulls, limits, &rewritten) }
+    let encoding = JSONEncodingForm(of: content.bytes)
+    if encoding == .utf8 { return utf8Fault(in: &content, removesNulls: removesNulls, limits, &tools, &rewritten) }
     var text = ByteBuffer()
-    if let fault = encoding.decode(content, into: &text) { return fault }
+    if let fault = encoding.decode(content.bytes, into: &text) { return fault }
     var other = ByteBuffer()
-    if let fault = utf8Fault(in: text.bytes, removesNulls: removesNulls, limits, &other) { return fault }
+    if let fault = utf8Fault(in: &text, removesNulls: removesNulls, limits, &tools, &other) { return fault }
     if !other.isEmpty { encoding.encode(other.bytes, into: &rewritten) }
     return nil
   }
 
   private func utf8Fault(
-    in content: Span<UInt8>, removesNulls: Bool, _ limits: ContentLimits, _ rewritten: inout ByteBuffer
+    in content: inout ByteBuffer, removesNulls: Bool, _ limits: ContentLimits, _ tools: inout ContentTools,
+    _ rewritten: inout ByteBuffer
   ) -> ContentFault? {
     if removesNulls {
-      switch JSONNulls.remove(from: content, depth: limits.jsonDepth, to: &rewritten) {
+      switch JSONNulls.remove(from: content.bytes, depth: limits.jsonDepth, to: &rewritten) {
       case .failure(let fault): return fault
       case .success(let removed): if !removed { rewritten.removeAll() }
       }
-    } else if let fault = JSONScanner.check(content, depth: limits.jsonDepth) {
+    } else if let fault = tools.json.check(&content, depth: limits.jsonDepth) {
       return fault
     }
-    return jsonRoot == .container ? JSONScanner.rootFault(in: content) : nil
+    return jsonRoot == .container ? JSONScanner.rootFault(in: content.bytes) : nil
   }
 
   /// Whether a serializer needs the encoding in a Content-Type.

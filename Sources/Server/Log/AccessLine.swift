@@ -142,8 +142,7 @@ extension ByteBuffer {
   /// RFC 3339, UTC, with milliseconds.
   mutating func appendTimestamp(_ wallMilliseconds: Int64) {
     CalendarTime(secondsSince1970: wallMilliseconds / 1000).writeRFC3339(to: &self)
-    append(".")
-    append(decimal: UInt64(wallMilliseconds % 1000), width: 3)
+    appendPlaces(ofThousandth: UInt64(wallMilliseconds % 1000))
     append("Z")
   }
 

@@ -18,6 +18,8 @@ public struct Workspace: ~Copyable {
   public var references: ReferenceSource
   /// Nonces from origins.
   public var nonces = NonceMemory()
+  /// Tools that check bodies.
+  var tools = ContentTools()
   /// The memory of all held bodies, in all loops.
   let heldBytes: ByteBudget
   /// `Via` element of this proxy, without the protocol: its pseudonym, and as comment its mark, which reveals a loop.

@@ -78,7 +78,7 @@ final class HeldBody {
   /// Blocks double in size, and come from the loop's pool, so a steady load allocates nothing.
   private static func append(_ piece: Span<UInt8>, to buffer: inout ByteBuffer, _ pool: inout BufferPool) {
     if buffer.tailRoom < piece.count {
-      var larger = pool.take(max(2 * buffer.count, buffer.count + piece.count))
+      var larger = pool.take(max(2 * buffer.count, buffer.count + piece.count + JSONChecker.paddingBytes))
       larger.append(contentsOf: buffer)
       pool.reclaim(&buffer)
       swap(&buffer, &larger)

@@ -322,7 +322,8 @@ extension Exchange {
     if let fault = held.finishDecoding() { return settle([undecodable(fault)], &workspace, &outputs) }
     var rewritten = ByteBuffer()
     let verdict = checks.judgeContent(
-      held.plain.bytes, judgement, charset: held.charset, limits: contentLimits, rewritten: &rewritten)
+      &held.plain, judgement, charset: held.charset, limits: contentLimits, &workspace.tools,
+      rewritten: &rewritten)
     switch verdict {
     case .accepted: return settle([], &workspace, &outputs)
     case .violation(let violation): return settle([violation], &workspace, &outputs)

@@ -43,6 +43,10 @@ public func fuzzJSONNulls(_ data: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
 
 private func compare(_ out: borrowing ByteBuffer, _ essence: Essence, depth: Int) {
   if let fault = JSONScanner.check(out.bytes, depth: depth) { fatalError("not valid any more: \(fault.sentence)") }
+  var checker = JSONChecker()
+  var copy = ByteBuffer()
+  copy.append(contentsOf: out)
+  if let fault = checker.check(&copy, depth: depth) { fatalError("the checker refuses it: \(fault.sentence)") }
   let left = Essence(out.bytes.array)
   if left.hadNulls { fatalError("a null is left") }
   if left.bytes != essence.bytes { fatalError("more or less than nulls is gone") }
