@@ -63,6 +63,10 @@ public struct ByteBuffer: ~Copyable, @unchecked Sendable {
     }
   }
 
+  public func begins(with text: StaticString) -> Bool {
+    count >= text.utf8CodeUnitCount && bytes.equals(0..<text.utf8CodeUnitCount, text)
+  }
+
   /// A part of the readable bytes as text; invalid UTF-8 is replaced.
   public func string(_ range: Range<Int>) -> String { bytes.extracting(range).string }
 

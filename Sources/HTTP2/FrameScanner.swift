@@ -18,6 +18,8 @@ struct FrameHead {
 
 struct FrameScanner {
   static let headBytes = 9
+  /// What a client sends before its first frame (RFC 9113, 3.4).
+  static let prefaceBytes = 24
 
   /// Bytes missing from what has begun: the preface of a client, then the payload of a frame.
   private var rest: Int

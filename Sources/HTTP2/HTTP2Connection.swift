@@ -50,18 +50,13 @@ public final class HTTP2Connection {
   private var awaitsContinuation = false
   private var isInHeaders = false
 
-  /// RFC 9113, 3.4.
-  private static let prefaceBytes = 24
-  /// RFC 9113, 4.1.
-  private static let frameHeadBytes = 9
-
   /// nil if memory is short. `now` is in milliseconds of the caller's clock, here and below.
   public init?(_ role: Role, _ limits: ConnectionLimits, _ scratch: MessageScratch, now: Int64) {
     self.role = role
     self.scratch = scratch
     self.limits = limits
     self.now = now
-    scanner = FrameScanner(preface: role == .server ? Self.prefaceBytes : 0)
+    scanner = FrameScanner(preface: role == .server ? FrameScanner.prefaceBytes : 0)
     resets = Allowance((burst: Int64(limits.resets), perSecond: max(1, Int64(limits.resets) / 10)), now: now)
     idleFrames = Allowance(ConnectionLimits.idleFrames, now: now)
     var settings = cng_settings()
@@ -165,9 +160,10 @@ public final class HTTP2Connection {
     return true
   }
 
-  /// Whether the peer's limit leaves a place for this stream's request, and no other has waited longer.
+  /// Whether the peer's limit leaves a place for this stream's request, and no other has waited longer. One request may
+  /// go before that limit is known. A second could come to wait in the library, where nothing reaches it.
   func hasPlace(for stream: HTTP2Stream) -> Bool {
-    guard let session = unsafe session else { return false }
+    guard hasBegun || streams.isEmpty, let session = unsafe session else { return false }
     return (waiting.isEmpty || waiting[0] === stream) && streams.count < Int(unsafe cng_peer_streams(session))
   }
 
@@ -176,11 +172,23 @@ public final class HTTP2Connection {
 
   /// Sends the first waiting request if there is a place for it, and returns whether there was.
   private func admitWaiting() -> Bool {
-    guard let first = waiting.first, hasPlace(for: first) else { return false }
+    guard let first = waiting.first else { return false }
+    guard hasPlace(for: first) else { return refuseTunnels() }
     waiting.removeFirst()
     first.admit()
     touch(first)
     return true
+  }
+
+  /// The places of tunnels may be taken for days: those that still wait for one go elsewhere.
+  private func refuseTunnels() -> Bool {
+    for stream in waiting where hasBegun && stream.isTunnelHeld {
+      stream.closed(.refusedStream)
+      touch(stream)
+    }
+    waiting.removeAll { $0.isClosed }
+    pending.removeAll { $0.isClosed }
+    return false
   }
 
   /// No request that has not been sent will be served here. Each may be sent elsewhere.
@@ -303,14 +311,6 @@ public final class HTTP2Connection {
   }
 
   // MARK: Messages out
-
-  /// Limits that the proxy's own text cannot exceed.
-  func ownLimits(_ text: Span<UInt8>) -> HeadLimits { HeadLimits(bytes: text.count + 1, fields: .max) }
-
-  func readTrailers(_ text: Span<UInt8>, from: Int) -> HeadProgress {
-    TrailerReader.read(
-      text, from: from, limits: HeadLimits(bytes: text.count + 1, fields: .max), into: &scratch.trailers)
-  }
 
   /// `tunnel`: the protocol of a CONNECT that replaces GET and Upgrade; nil: an ordinary request.
   func sendRequest(
@@ -595,6 +595,6 @@ public final class HTTP2Connection {
     },
     data: { owner, stream, head, count in
       let connection = unsafe of(owner)
-      return Int32(unsafe span(head, frameHeadBytes) { connection.data(stream, $0, count) })
+      return Int32(unsafe span(head, FrameScanner.headBytes) { connection.data(stream, $0, count) })
     })
 }

@@ -31,6 +31,8 @@ public final class HTTP2Stream {
   /// Text of a request that waits for a place below the peer's stream limit.
   private var held = ByteBuffer()
   private var isWaiting = false
+  /// The request that waits asks for a tunnel to another host.
+  var isTunnelHeld: Bool { held.begins(with: "CONNECT ") }
   /// How the stream ended, if it did not end normally.
   public private(set) var resetCode: ErrorCode? = nil
   /// It is no longer in any table.
