@@ -29,6 +29,7 @@ final class RefreshClient: CarriedStream {
   var isSilent: Bool { true }
   var hasMore: Bool { false }
   var wasRefused: Bool { false }
+  var wasUnsent: Bool { false }
   func shutdownWrite() {}
   func close() {}
   func abort() {}

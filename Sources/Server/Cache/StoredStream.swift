@@ -153,6 +153,7 @@ final class StoredStream: CarriedStream {
   var room: Int { .max }
   var isSilent: Bool { true }
   var wasRefused: Bool { false }
+  var wasUnsent: Bool { false }
   func shutdownWrite() {}
 
   func close() {

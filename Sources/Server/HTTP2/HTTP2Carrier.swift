@@ -30,6 +30,7 @@ final class HTTP2Carrier: CarriedStream {
 
   /// The peer did nothing of the request.
   var wasRefused: Bool { stream.wasRefused }
+  var wasUnsent: Bool { stream.number == 0 }
 
   var carrierTLS: TLSStream? { endpoint.stream.tls ?? endpoint.stream.carried?.carrierTLS }
 

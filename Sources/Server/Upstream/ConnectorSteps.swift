@@ -193,9 +193,12 @@ extension Connector {
   /// that opens tunnels on HTTP/1.1 alone.
   private static let mostRefusals = 2
 
-  /// Whether the parent has refused the stream and done nothing for it (RFC 9113, 8.7).
+  /// Whether the parent has refused the stream and done nothing for it (RFC 9113, 8.7). One that found no place was
+  /// refused by nobody: others have got the places, and there is one less to ask again.
   private func mayAskAgain(after line: Line) -> Bool {
-    guard line.stream.carried?.wasRefused ?? false, refusals < Self.mostRefusals else { return false }
+    guard let stream = line.stream.carried, stream.wasRefused else { return false }
+    if stream.wasUnsent { return true }
+    guard refusals < Self.mostRefusals else { return false }
     refusals += 1
     return true
   }

@@ -17,6 +17,8 @@ public protocol CarriedStream: AnyObject {
   var hasMore: Bool { get }
   /// The peer has reported that it did nothing of what was asked.
   var wasRefused: Bool { get }
+  /// The peer has not even seen the request.
+  var wasUnsent: Bool { get }
   /// The TLS connection that carries it, if one does.
   var carrierTLS: TLSStream? { get }
   func shutdownWrite()
