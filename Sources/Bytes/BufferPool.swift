@@ -13,21 +13,22 @@ public struct BufferPool: ~Copyable {
   /// The smallest block in bytes: enough for the text of a log line or a head of the usual size.
   public static let smallestBlock = 1024
   /// The number of sizes that are kept: 1 KiB, 2 KiB … 512 KiB.
-  static var classes: Int { 10 }
+  static let classes = 10
+  private typealias PerClass<Element> = InlineArray<10, Element>
   /// The most bytes kept in one list: enough for a burst on every connection of a busy loop, and little compared with
   /// the kernel's memory for the same sockets.
   static let bytesKeptPerClass = 2 << 20
 
-  private var heads: InlineArray<10, UnsafeMutableRawPointer?>
-  private var counts: InlineArray<10, Int>
+  private var heads: PerClass<UnsafeMutableRawPointer?>
+  private var counts: PerClass<Int>
   /// How many blocks of each size are lent. If a block returns when none of its size is lent, its buffer has grown on
   /// its own. It would not be needed again, so keeping it would only fill the list.
-  private var lent: InlineArray<10, Int>
+  private var lent: PerClass<Int>
 
   public init() {
-    unsafe heads = InlineArray(repeating: nil)
-    counts = InlineArray(repeating: 0)
-    lent = InlineArray(repeating: 0)
+    unsafe heads = PerClass(repeating: nil)
+    counts = PerClass(repeating: 0)
+    lent = PerClass(repeating: 0)
   }
 
   deinit {

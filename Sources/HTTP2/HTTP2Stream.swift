@@ -197,6 +197,7 @@ public final class HTTP2Stream {
   /// The stream is over.
   func closed(_ code: ErrorCode) {
     isClosed = true
+    outgoing.drop(connection)
     if code != .noError || !isWhole || !outgoing.isSent { resetCode = resetCode ?? code }
   }
 

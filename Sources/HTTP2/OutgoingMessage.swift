@@ -236,6 +236,12 @@ struct OutgoingMessage: ~Copyable {
     if content.isEmpty { connection.scratch.blocks.reclaim(&content) }
   }
 
+  /// The stream is over: nothing more is sent.
+  mutating func drop(_ connection: HTTP2Connection) {
+    content.removeAll()
+    connection.scratch.blocks.reclaim(&content)
+  }
+
   mutating func submitTrailers(_ connection: HTTP2Connection, _ stream: HTTP2Stream) {
     if !connection.sendTrailers(trailers.bytes, stream) { connection.reset(stream, .internalError) }
     trailers = ByteBuffer()

@@ -26,7 +26,7 @@ public enum HistorySchema {
     """,
     """
     CREATE TABLE exchanges (id INTEGER PRIMARY KEY, kind INTEGER NOT NULL, ref INTEGER NOT NULL, path TEXT,
-      status INTEGER NOT NULL, bytes_in INTEGER NOT NULL, bytes_out INTEGER NOT NULL, total_ms INTEGER NOT NULL)
+      status INTEGER NOT NULL, bytes_in INTEGER NOT NULL, bytes_out INTEGER NOT NULL, total_ms REAL NOT NULL)
     """,
     """
     CREATE VIEW history AS SELECT

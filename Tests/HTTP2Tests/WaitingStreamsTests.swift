@@ -45,6 +45,32 @@ import Testing
     #expect(pair.client.openStreams == 0)
   }
 
+  /// Were they given to the library, a place that is not there would be waited for where nobody could call it off.
+  @Test func oneRequestGoesBeforeTheLimitIsKnown() throws {
+    let pair = try #require(Pair(streams: 2))
+    let asked = (0..<3).map { ask(pair, "/\($0)") }
+    #expect(asked.map(\.number) == [1, 0, 0])
+    pair.run()
+    #expect(asked.map { $0.number > 0 } == [true, true, false])
+    #expect(pair.served.count == 2 && asked.allSatisfy { !$0.isBroken })
+  }
+
+  /// Tunnels stay for days.
+  @Test func aTunnelWithoutAPlaceGoesElsewhereAndARequestWaits() throws {
+    let pair = try #require(Pair(streams: 1))
+    let first = ask(pair, "/0")
+    let tunnel = pair.client.open()
+    #expect(pair.write("CONNECT b.example:443 HTTP/1.1\r\nHost: b.example:443\r\n\r\n", to: tunnel))
+    let second = ask(pair, "/1")
+    #expect(!tunnel.isBroken, "nothing is known of a limit")
+    pair.run()
+    #expect(tunnel.wasRefused && tunnel.isClosed && tunnel.number == 0)
+    #expect(pair.client.takeTouched().contains { $0 === tunnel }, "whoever asked is told")
+    #expect(!second.isBroken && pair.client.openStreams == 2)
+    #expect(answer(pair, pair.served[0]) == "/0" && pair.read(first).hasSuffix("ok"))
+    #expect(answer(pair, pair.served[1]) == "/1")
+  }
+
   @Test func oneThatIsCancelledIsNeverSent() throws {
     let pair = try pair(streams: 1)
     let asked = (0..<3).map { ask(pair, "/\($0)") }

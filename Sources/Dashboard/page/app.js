@@ -116,7 +116,7 @@ function size(bytes) {
 
 function duration(ms) {
   if (ms == null) return "";
-  if (ms < 10) return `${+ms.toFixed(1)} ms`;
+  if (ms < 10) return microseconds(ms * 1000);
   if (ms < 1000) return `${Math.round(ms)} ms`;
   if (ms < 60000) return `${(ms / 1000).toFixed(1)} s`;
   if (ms < 3600000) return `${Math.floor(ms / 60000)} min ${Math.floor(ms / 1000 % 60)} s`;

@@ -180,10 +180,7 @@ final class HTTP2Endpoint {
         hasMore = connection.takeOutput(&output, now: worker.now)
         if !output.isEmpty { outputBytes = output.count }
       }
-      if output.isEmpty || takesNothing {
-        output.removeAll()
-        return worker.workspace.pool.reclaim(&output)
-      }
+      if output.isEmpty || takesNothing { return dropOutput() }
       switch stream.write(output) {
       case .moved(let count):
         output.consume(count)
@@ -192,10 +189,15 @@ final class HTTP2Endpoint {
       case .wouldBlock: return
       case .ended, .failed:
         takesNothing = true
-        output = ByteBuffer()
+        dropOutput()
         return worker.readAgain(slot)
       }
     }
+  }
+
+  private func dropOutput() {
+    output.removeAll()
+    worker.workspace.pool.reclaim(&output)
   }
 
   private func watch() {
@@ -296,8 +298,8 @@ final class HTTP2Endpoint {
     if isClosed { return }
     isClosed = true
     connection.broken()
-    for stream in connection.takeTouched() { serve(stream) }
-    output = ByteBuffer()
+    serveTouched()
+    dropOutput()
     switch peer {
     case .client(let client):
       stream.close()

@@ -178,6 +178,7 @@ extension Connector {
   private func askElsewhere(_ line: Line, _ worker: Worker) {
     let candidate = line.candidate
     let wasStream = line.stream.carried != nil
+    let wasUnsent = line.stream.carried?.wasUnsent ?? false
     stage = .idle
     line.close(worker)
     if refusesParent(worker) { return }
@@ -185,19 +186,25 @@ extension Connector {
       return race([candidate], worker)
     }
     // Many may ask again at once, and one connection serves them all.
-    followed.removeAll { $0 === parent }
+    if !wasUnsent || withoutPlace == 1 { followed.removeAll { $0 === parent } }
     reach(worker)
   }
 
   /// How often a refused stream is asked for again: once for a connection that was about to end, and once for a parent
   /// that opens tunnels on HTTP/1.1 alone.
   private static let mostRefusals = 2
+  /// How often a tunnel that found no place on a shared connection looks for another. From the second time on it opens
+  /// a connection of its own, and is without a place again only if others come first on one whose limit is not known.
+  private static let mostWithoutPlace = 8
 
   /// Whether the parent has refused the stream and done nothing for it (RFC 9113, 8.7). One that found no place was
   /// refused by nobody: others have got the places, and there is one less to ask again.
   private func mayAskAgain(after line: Line) -> Bool {
     guard let stream = line.stream.carried, stream.wasRefused else { return false }
-    if stream.wasUnsent { return true }
+    if stream.wasUnsent {
+      withoutPlace += 1
+      return withoutPlace <= Self.mostWithoutPlace
+    }
     guard refusals < Self.mostRefusals else { return false }
     refusals += 1
     return true
