@@ -247,12 +247,3 @@ struct OutgoingMessage: ~Copyable {
     trailers = ByteBuffer()
   }
 }
-
-extension HTTP2Connection {
-  /// Limits that the proxy's own text cannot exceed.
-  func ownLimits(_ text: Span<UInt8>) -> HeadLimits { HeadLimits(bytes: text.count + 1, fields: .max) }
-
-  func readTrailers(_ text: Span<UInt8>, from: Int) -> HeadProgress {
-    TrailerReader.read(text, from: from, limits: ownLimits(text), into: &scratch.trailers)
-  }
-}
