@@ -66,7 +66,8 @@ extension Conversation {
     }
     session.exchange.noteWhole(now: worker.now)
     let rule = session.exchange.ruleName
-    let total = session.exchange.record.microseconds(until: worker.now, worker.workspace)
+    // By the clock itself: what is refused begins and ends in one turn of the loop.
+    let total = session.exchange.record.microseconds(until: worker.now, Clock.monotonicMicroseconds)
     session.exchange.withRecord { record in
       worker.statistics.note(
         record, rule: rule, isTunnel: session.exchange.isTunnel, microseconds: total)

@@ -58,7 +58,7 @@ extension Worker {
         continue
       }
       let record = conversation.session.exchange.record
-      let age = record.microseconds(until: now, workspace) / 1000
+      let age = record.microseconds(until: now, workspace.turnMicroseconds) / 1000
       if progress.tells(slot, record.reference, bytes: record.bytesIn &+ record.bytesOut, ageMilliseconds: age) {
         conversation.tellProgress(ageMilliseconds: age, self)
         room -= 1

@@ -171,8 +171,8 @@ public enum Outcome: Equatable, Sendable {
 }
 
 extension ExchangeRecord {
-  /// How long the exchange has lasted, in microseconds. `now`: milliseconds of the loop's clock.
-  public func microseconds(until now: Int64, _ workspace: borrowing Workspace) -> Int64 {
-    begunMicroseconds > 0 ? workspace.turnMicroseconds - begunMicroseconds : max(0, now - begun) * 1000
+  /// How long the exchange has lasted, in microseconds. `now` and `microseconds`: the same moment of the loop's clock.
+  public func microseconds(until now: Int64, _ microseconds: Int64) -> Int64 {
+    begunMicroseconds > 0 ? microseconds - begunMicroseconds : max(0, now - begun) * 1000
   }
 }

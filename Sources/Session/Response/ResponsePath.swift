@@ -56,7 +56,9 @@ extension Exchange {
     case .complete(let count):
       noteQuiet(until: now)
       lastProgress = now
-      if record.firstByteMicroseconds < 0 { record.firstByteMicroseconds = record.microseconds(until: now, workspace) }
+      if record.firstByteMicroseconds < 0 {
+        record.firstByteMicroseconds = record.microseconds(until: now, workspace.turnMicroseconds)
+      }
       let rest = bytes.count - count
       let action: Action
       if workspace.response.mendings.isEmpty {
