@@ -1,5 +1,5 @@
-// Heads and trailers on their way to the library: what the proxy wrote as HTTP/1.1 text is read once more, and its lines
-// are given as fields. Tests: HTTP2Tests.
+// Heads and trailers on their way to the library: what the proxy wrote as HTTP/1.1 text is read once more, and its
+// lines are given as fields. Tests: HTTP2Tests.
 
 import Bytes
 import CNGHTTP2

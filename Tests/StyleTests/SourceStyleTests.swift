@@ -32,23 +32,8 @@ import Transport
       let bytes = (try? Files.read(path, limit: 1 << 20).get()) ?? []
       return Source(
         path: String(path.dropFirst(root.count + 1)), text: String(decoding: bytes, as: UTF8.self),
-        lines: lines(of: bytes))
+        lines: bytes.split(separator: 0x0a, omittingEmptySubsequences: false).map { Array($0) })
     }
-  }
-
-  /// By the library: a loop over every byte takes twenty seconds in a debug build.
-  private static func lines(of bytes: [UInt8]) -> [[UInt8]] {
-    var lines: [[UInt8]] = []
-    bytes.withUnsafeBytes { all in
-      var rest = all[...]
-      while let begin = UnsafeRawBufferPointer(rebasing: rest).baseAddress, let end = memchr(begin, 0x0a, rest.count) {
-        let count = UnsafeRawPointer(end) - begin
-        lines.append(Array(rest.prefix(count)))
-        rest = rest.dropFirst(count + 1)
-      }
-      lines.append(Array(rest))
-    }
-    return lines
   }
 
   private static let swift =
@@ -61,16 +46,11 @@ import Transport
 
   fileprivate static func holds(_ line: [UInt8], _ text: String) -> Bool {
     let wanted = Array(text.utf8)
-    return line.withUnsafeBytes { all in
-      var rest = all[...]
-      while rest.count >= wanted.count, let begin = UnsafeRawBufferPointer(rebasing: rest).baseAddress,
-        let first = memchr(begin, Int32(wanted[0]), rest.count - wanted.count + 1)
-      {
-        if memcmp(first, wanted, wanted.count) == 0 { return true }
-        rest = rest.dropFirst(UnsafeRawPointer(first) - begin + 1)
-      }
-      return false
+    guard line.count >= wanted.count else { return false }
+    for begin in 0...line.count - wanted.count where line[begin] == wanted[0] {
+      if line[begin..<begin + wanted.count].elementsEqual(wanted) { return true }
     }
+    return false
   }
 
   /// The module that a line imports.

@@ -92,6 +92,7 @@ final class Connector {
   var followed: [Destination] = []
   /// How often a parent has refused a stream for its tunnel.
   var refusals = 0
+  /// How often its tunnel found no place on a shared connection.
   var withoutPlace = 0
   /// Whether its wait has been reported.
   private var hasTold = false
