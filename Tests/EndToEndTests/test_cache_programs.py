@@ -10,7 +10,9 @@ What a program has itself of the first time is thrown away, so that all that it 
 
 import hashlib
 import shutil
+import socket
 import subprocess
+import threading
 import zipfile
 from pathlib import Path
 
@@ -20,7 +22,7 @@ from admin_client import AdminClient
 from cache_world import policy
 from conftest import need
 from dns_server import Answer
-from journal import DEADLINE_SECONDS
+from journal import DEADLINE_SECONDS, Journal
 from network_world import network  # noqa: F401
 from proxy import Proxy, clean_environment
 from reachability_world import ADMIN, name_server, prefix_with_mounts  # noqa: F401
@@ -34,12 +36,12 @@ NGINX = """
 user root; daemon off; worker_processes 1; pid {directory}/nginx.pid; error_log {directory}/error.log warn;
 events {{ worker_connections 1024; }}
 http {{
-  log_format asked '$request_method $request_uri $status';
-  access_log {directory}/access.log asked;
+  log_format asked '<$request_method $request_uri $status>';
+  access_log syslog:server=unix:{directory}/log.socket,nohostname asked;
   types {{ text/html html; text/plain txt; application/javascript js; image/svg+xml svg; text/css css; }}
   default_type application/octet-stream;
   server {{
-    listen {address}:443 ssl;
+    listen {address}:443 ssl; listen {address}:80;
     ssl_certificate {certificate}; ssl_certificate_key {key};
     root {directory}/root;
   }}
@@ -47,10 +49,29 @@ http {{
 """
 
 
+class AccessLog:
+    """What nginx was asked for, of which it sends a line when it has answered."""
+
+    def __init__(self, directory: Path):
+        self.journal = Journal("the mirror's access log")
+        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.socket.bind(str(directory / "log.socket"))
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def _read(self) -> None:
+        while line := self.socket.recv(65536).decode():
+            self.journal.append(line[line.rindex("<") :])
+
+    def stop(self) -> None:
+        """Its reader ends at a datagram of nothing."""
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as end:
+            end.sendto(b"", self.socket.getsockname())
+
+
 class Mirror:
-    def __init__(self, network, proxy: Proxy, directory: Path, link, ca: Path):
+    def __init__(self, network, proxy: Proxy, directory: Path, link, ca: Path, log: AccessLog):
         self.network, self.proxy, self.link, self.ca = network, proxy, link, ca
-        self.root, self.log = directory / "root", directory / "access.log"
+        self.root, self.log = directory / "root", log
 
     @property
     def url(self) -> str:
@@ -67,13 +88,18 @@ class Mirror:
             return run(*command, **{**told, "GIT_SSL_CAINFO": str(self.ca), **environment})
 
     def asked(self) -> list[str]:
-        return self.log.read_text().splitlines()
+        """All that it was asked for. It sends its lines in their order, so all of them have come once that of a last question has."""
+        already = len(self.log.journal.snapshot())
+        with self.network.far:
+            run("curl", "-sS", "-o", "/dev/null", f"http://{self.link.far}/last")
+        self.log.journal.wait_for(lambda line: line.startswith("<GET /last "), after=already)
+        return [line for line in self.log.journal.snapshot() if not line.startswith("<GET /last ")]
 
     def go_offline(self) -> None:
         """From here on nothing that is asked for can come from the origin."""
-        assert self.asked(), "the origin was not asked"
         self.network.machine.ip("link", "set", self.link.name, "down")
         self.before = self.asked()
+        assert self.before, "the origin was not asked"
 
     def check_offline(self) -> None:
         """All came out of the store."""
@@ -86,13 +112,14 @@ class Mirror:
 def programs(network, name_server, sallyport, world, authority, tmp_path):
     """A function that starts a mirror, and a proxy whose rule intercepts and stores."""
     need("nginx")
-    running = []
+    running, logs = [], []
 
     def start(*lines: str, **tables) -> Mirror:
         link = network.wire("eth0")
         network.go_by(link)
         directory = tmp_path / "mirror"
         (directory / "root").mkdir(parents=True)
+        logs.append(log := AccessLog(directory))
         leaf = world.leaf(HOST)
         certificate = world.file(chain_pem([leaf, leaf.issuer]))
         configuration = directory / "nginx.conf"
@@ -106,7 +133,7 @@ def programs(network, name_server, sallyport, world, authority, tmp_path):
         with network.machine:
             proxy = sallyport(policy=text + rules, prefix=prefix_with_mounts({}))
         proxy.admin = AdminClient(proxy.configuration.parent / "admin.sock")
-        mirror = Mirror(network, proxy, directory, link, authority.file)
+        mirror = Mirror(network, proxy, directory, link, authority.file, log)
         mirror.put("up.txt", b"up")
         wait_until_up(mirror)
         return mirror
@@ -115,6 +142,8 @@ def programs(network, name_server, sallyport, world, authority, tmp_path):
     for process in running:
         process.terminate()
         process.wait(DEADLINE_SECONDS)
+    for log in logs:
+        log.stop()
 
 
 def wait_until_up(mirror: Mirror) -> None:
