@@ -584,7 +584,7 @@ def test_a_verdict_is_remembered(tunnelled, secure_proxy, secure_client):
         assert client.get_inside("a.test").body == b"ok"
         client.close()
     assert len(server.handshakes) == 4, "one probe and three clients"
-    assert proxy.access_lines()[-1]["assurance"] == "probe"
+    assert proxy.access()["assurance"] == "probe"
 
 
 def test_a_verdict_is_of_one_host(tunnelled, secure_proxy, secure_client):
