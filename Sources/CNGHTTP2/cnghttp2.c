@@ -4,18 +4,60 @@
 
 #include <nghttp2/nghttp2.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
 
 struct cng_session {
   nghttp2_session *raw;
   cng_events events;
   void *owner;
   bool is_server;
+  // The library's buffer for one frame, of which an idle connection has touched a page or none.
+  void *frame;
 };
 
 _Static_assert(CNG_FLOODED == NGHTTP2_ERR_FLOODED, "nghttp2_error");
 
 // Fields of one head that are sent from the stack; a longer one takes memory for the call.
 enum { FIELDS_ON_STACK = 64 };
+
+// Memory of the library. Each session keeps a buffer that holds the largest frame. Content does not go through it, so few
+// bytes of it are ever used. From the heap its pages would be those that others have used; mapped, they are taken when touched.
+
+enum { FRAME_BYTES = 16384 };
+enum { FRAME_MAPPED_BYTES = 5 * 4096 };
+
+static void *allocate(size_t count, void *data) {
+  cng_session *session = data;
+  if (count < FRAME_BYTES || count > FRAME_MAPPED_BYTES || session->frame != NULL) return malloc(count);
+  void *mapped = mmap(NULL, FRAME_MAPPED_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (mapped == MAP_FAILED) return malloc(count);
+  return session->frame = mapped;
+}
+
+static void release(void *memory, void *data) {
+  cng_session *session = data;
+  if (memory == NULL || memory != session->frame) return free(memory);
+  munmap(memory, FRAME_MAPPED_BYTES);
+  session->frame = NULL;
+}
+
+static void *allocate_zeroes(size_t count, size_t size, void *data) {
+  (void)data;
+  return calloc(count, size);
+}
+
+static void *reallocate(void *memory, size_t count, void *data) {
+  cng_session *session = data;
+  if (memory == NULL) return allocate(count, data);
+  if (memory != session->frame) return realloc(memory, count);
+  if (count <= FRAME_MAPPED_BYTES) return memory;
+  void *moved = malloc(count);
+  if (moved == NULL) return NULL;
+  memcpy(moved, memory, FRAME_MAPPED_BYTES);
+  release(memory, data);
+  return moved;
+}
 
 static int answered(bool goes_on) { return goes_on ? 0 : NGHTTP2_ERR_CALLBACK_FAILURE; }
 
@@ -161,8 +203,10 @@ static int open_session(cng_session *session, const cng_settings *settings) {
   nghttp2_option_set_max_reserved_remote_streams(option, 0);
   nghttp2_option_set_max_outbound_ack(option, settings->outbound_acknowledgements);
   nghttp2_option_set_stream_reset_rate_limit(option, settings->reset_burst, settings->reset_rate);
-  int status = settings->is_server ? nghttp2_session_server_new2(&session->raw, callbacks, session, option)
-                                   : nghttp2_session_client_new2(&session->raw, callbacks, session, option);
+  nghttp2_mem memory = {session, allocate, release, allocate_zeroes, reallocate};
+  int status = settings->is_server
+      ? nghttp2_session_server_new3(&session->raw, callbacks, session, option, &memory)
+      : nghttp2_session_client_new3(&session->raw, callbacks, session, option, &memory);
   nghttp2_option_del(option);
   nghttp2_session_callbacks_del(callbacks);
   return status;

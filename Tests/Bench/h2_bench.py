@@ -11,7 +11,8 @@ CPU 0; everything else is on CPU 1. Each subject is started anew in each round, 
 the proxy's alone. Everyone writes one line a request to a file.
 
 Rows: `h2-1k` 1 KiB, 16 connections with one request at a time; `streams-1k` 100 requests at a time on one connection, against 100
-connections of HTTP/1.1; `h2-10m` 10 MiB, four connections.
+connections of HTTP/1.1; `h2-10m` 10 MiB, four connections; `idle` is no time but memory: private KiB of a client that has asked
+once and waits, over HTTP/2 and over HTTP/1.1, whose difference is what HTTP/2 adds to a connection with its TLS.
 
 Exit status: 0 every bar is kept, 1 one is not or something failed. Needs h2load, socat and nginx.
 """
@@ -21,6 +22,8 @@ import os
 import pathlib
 import re
 import shutil
+import socket
+import ssl
 import statistics
 import sys
 import tempfile
@@ -36,6 +39,14 @@ SOURCES = pathlib.Path(__file__).resolve().parent
 PROXY_CPU, LOAD_CPU = 0, 1
 WARM_UP_SECONDS = 1
 SIZES = {"1k": 1 << 10, "10m": 10 << 20}
+IDLE_CLIENTS = 300
+IDLE_KIB_MAX = 16
+# Longer than what a connection keeps for a next request at once.
+IDLE_SECONDS = 3
+# Preface, empty SETTINGS; GET / on stream 1 but for its authority (HPACK: three of the static table, a literal after that).
+PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0"
+GET = b"\x82\x87\x04\x03/1k\x01"
+END_STREAM = 1
 
 
 @dataclass(frozen=True)
@@ -178,6 +189,52 @@ class Bench:
             shutil.rmtree(directory, ignore_errors=True)
         return used / requests / 1000
 
+    def idle(self, protocol: str) -> float:
+        """Private KiB of a client that has asked once over this protocol and waits since."""
+        self.number += 1
+        directory = self.directory / f"run{self.number}"
+        directory.mkdir()
+        with Child("sallyport", sallyport(self, directory, port := processes.free_port(), None), cpu=PROXY_CPU, directory=directory,
+                   output=directory / "said", read_stdout=True) as proxy:
+            proxy.wait_for_line()
+            # The first ones pay for what all of them use.
+            clients = [self._ask_once(port, protocol) for _ in range(IDLE_CLIENTS // 10)]
+            time.sleep(IDLE_SECONDS)
+            before = measure.memory(proxy.pid).private
+            clients += [self._ask_once(port, protocol) for _ in range(IDLE_CLIENTS)]
+            time.sleep(IDLE_SECONDS)
+            used = measure.memory(proxy.pid).private - before
+            for client in clients:
+                client.close()
+        return used / IDLE_CLIENTS / 1024
+
+    def _ask_once(self, port: int, protocol: str) -> ssl.SSLSocket:
+        authority = f"{ORIGIN_NAME}:{self.origin_port}"
+        raw = socket.create_connection((HOST, port), 30)
+        raw.sendall(f"CONNECT {authority} HTTP/1.1\r\nHost: {authority}\r\n\r\n".encode())
+        head = b""
+        while not head.endswith(b"\r\n\r\n"):
+            if not (byte := raw.recv(1)):
+                raise BenchError(f"the tunnel of an idle client ended: {head!r}")
+            head += byte
+        context = ssl.create_default_context(cafile=self.certificates.authority)
+        context.set_alpn_protocols([protocol])
+        client = context.wrap_socket(raw, server_hostname=ORIGIN_NAME)
+        answer = client.makefile("rb")
+        if protocol == "h2":
+            block = GET + bytes([len(authority)]) + authority.encode()
+            client.sendall(PREFACE + len(block).to_bytes(3, "big") + b"\1\5\0\0\0\1" + block)
+            kind, flags = None, 0
+            while kind != 0 or not flags & END_STREAM:
+                length, kind, flags = int.from_bytes(answer.read(3), "big"), *answer.read(6)[:2]
+                answer.read(length)
+        else:
+            client.sendall(f"GET /1k HTTP/1.1\r\nHost: {authority}\r\n\r\n".encode())
+            while answer.readline().strip():
+                pass
+            answer.read(SIZES["1k"])
+        return client
+
     def _load(self, subject: Subject, size: str, port: int, seconds: int) -> int:
         command = [processes.find("h2load"), f"--duration={seconds}", f"-c{subject.clients}", f"-m{subject.streams}", "-t1",
                    f"--connect-to={HOST}:{port}", *(["--h1"] if subject.http1 else []),
@@ -205,6 +262,9 @@ def verdicts(figures: dict[str, dict[str, float]]) -> list[tuple[str, bool]]:
     hold("h2-1k", "mitmproxy", 1 / 30)
     hold("streams-1k", "sallyport, HTTP/1.1", 1.0)
     hold("h2-10m", "nginx", 1.1)
+    if idle := figures.get("idle"):
+        added = idle["sallyport"] - idle["sallyport, HTTP/1.1"]
+        found.append((f"idle: {added:.1f} KiB more than over HTTP/1.1 (at most {IDLE_KIB_MAX})", added <= IDLE_KIB_MAX))
     return found
 
 
@@ -217,9 +277,10 @@ def main() -> int:
     parser.add_argument("--rows", help="some of them, with commas between")
     options = parser.parse_args()
     options.binary = options.binary.resolve()
-    chosen = {name: row for name, row in rows(options).items() if not options.rows or name in options.rows.split(",")}
+    names = options.rows.split(",") if options.rows else [*rows(options), "idle"]
+    chosen = {name: row for name, row in rows(options).items() if name in names}
     missing = [name for name in ("h2load", "socat", "nginx", "haproxy") if not processes.find(name)]
-    if missing or not chosen or not options.binary.exists():
+    if missing or not (chosen or "idle" in names) or not options.binary.exists():
         parser.error(f"not there: {', '.join(missing) or options.rows or options.binary}")
     processes.raise_on_signals()
     print(f"load of the machine at the start: {os.getloadavg()[0]:.1f}; {options.rounds} rounds of {options.seconds} s")
@@ -237,6 +298,12 @@ def main() -> int:
                 figures[name] = {subject: statistics.median(several) for subject, several in runs.items()}
                 for subject, several in runs.items():
                     print(f"  {subject:22} {figures[name][subject]:10.1f}  {[round(each, 1) for each in several]}")
+            if "idle" in names:
+                print("\nidle, private KiB a client")
+                for subject, protocol in (("sallyport", "h2"), ("sallyport, HTTP/1.1", "http/1.1")):
+                    runs = [bench.idle(protocol) for _ in range(options.rounds)]
+                    figures.setdefault("idle", {})[subject] = statistics.median(runs)
+                    print(f"  {subject:22} {figures['idle'][subject]:10.1f}  {[round(each, 1) for each in runs]}")
         finally:
             bench.origin.stop()
     kept = True
