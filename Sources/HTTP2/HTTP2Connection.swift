@@ -33,6 +33,10 @@ public final class HTTP2Connection {
   private var isMalformed = false
   /// Where `takeOutput` gathers frames.
   private var sink = ByteBuffer()
+  /// How much it is likely to hold, in bytes: as much as when it was last filled, and no less than half of before.
+  private var outputBytes = BufferPool.smallestBlock
+  /// The last frame with content was not the last of its message.
+  public private(set) var isWithinContent = false
   let scratch: MessageScratch
   private(set) var now: Int64
   private var resets: Allowance
@@ -139,13 +143,18 @@ public final class HTTP2Connection {
     return fault
   }
 
-  /// Appends frames to `output`, about as much as is written at once. Returns whether there may be more.
+  /// Appends frames to `output`, about as much as is written at once. Returns whether there may be more. Give its memory
+  /// back with `dropOutput`.
   @discardableResult
   public func takeOutput(_ output: inout ByteBuffer, now: Int64) -> Bool {
     guard let session = unsafe session else { return false }
     self.now = now
+    scratch.blocks.lend(&output, outputBytes)
     swap(&sink, &output)
-    defer { swap(&sink, &output) }
+    defer {
+      outputBytes = max(sink.count, outputBytes / 2)
+      swap(&sink, &output)
+    }
     while sink.count < ConnectionLimits.output {
       let before = sink.count
       var bytes: UnsafePointer<UInt8>? = nil
@@ -158,6 +167,11 @@ public final class HTTP2Connection {
       }
     }
     return true
+  }
+
+  public func dropOutput(_ output: inout ByteBuffer) {
+    output.removeAll()
+    scratch.blocks.reclaim(&output)
   }
 
   /// Whether the peer's limit leaves a place for this stream's request, and no other has waited longer. One request may
@@ -440,12 +454,16 @@ public final class HTTP2Connection {
     guard let stream = stream(number) else { return -2 }
     switch stream.offer(room) {
     case .deferred: return Int(CNG_CONTENT_DEFERRED)
-    case .some(let count): return count
+    case .some(let count):
+      isWithinContent = true
+      return count
     case .last(let count):
       end = Int32(CNG_ENDS)
+      isWithinContent = false
       return count
     case .lastBeforeTrailers(let count):
       end = Int32(CNG_ENDS_WITH_TRAILERS)
+      isWithinContent = false
       stream.writeTrailers()
       return count
     }

@@ -4,6 +4,7 @@ import Bytes
 import CNGHTTP2
 import HTTP1
 
+@safe
 struct OutgoingMessage: ~Copyable {
   private enum Place {
     case head
@@ -27,6 +28,8 @@ struct OutgoingMessage: ~Copyable {
   private var partial = ByteBuffer()
   /// Content that has not been sent.
   private(set) var content = ByteBuffer()
+  /// Content that is sent from where its writer has it. Only between `lend` and `endLoan`, when `content` is empty.
+  private var loan: UnsafeBufferPointer<UInt8>? = nil
   /// The trailer section as written, to its last line end; empty if none of it is sent.
   private var trailers = ByteBuffer()
   /// A request of this method, or a response to one.
@@ -206,6 +209,38 @@ struct OutgoingMessage: ~Copyable {
     }
   }
 
+  // MARK: Content that is not copied
+
+  /// Whether `count` bytes of text are content and nothing else, and nothing before them waits.
+  func isContent(_ count: Int) -> Bool {
+    guard content.isEmpty, partial.isEmpty else { return false }
+    return switch place {
+    case .length(let remaining): remaining >= UInt64(count)
+    case .tunnel: true
+    default: false
+    }
+  }
+
+  /// The next frames carry these bytes, for which `isContent` holds. They must stay where they are until `endLoan`.
+  @unsafe
+  mutating func lend(_ bytes: UnsafeBufferPointer<UInt8>, _ connection: HTTP2Connection, _ stream: HTTP2Stream) {
+    if case .length(let remaining) = place {
+      let left = remaining - UInt64(bytes.count)
+      place = left == 0 ? .whole : .length(remaining: left)
+    }
+    unsafe loan = bytes
+    if !isAwaited { return }
+    isAwaited = false
+    connection.resume(stream)
+  }
+
+  /// What no frame has taken waits here from now on.
+  mutating func endLoan(_ connection: HTTP2Connection) {
+    guard let rest = unsafe loan else { return }
+    unsafe loan = nil
+    if !rest.isEmpty { append(unsafe Span(_unsafeElements: rest), connection) }
+  }
+
   /// Ends the content of a tunnel. Returns whether it was still open.
   mutating func endTunnel() -> Bool {
     guard case .tunnel = place else { return false }
@@ -218,8 +253,9 @@ struct OutgoingMessage: ~Copyable {
 
   /// What the next frame carries: at most `room` bytes, which `send` moves at once.
   mutating func offer(_ room: Int) -> Given {
-    let count = min(room, content.count)
-    if count == content.count, isWhole {
+    let waiting = unsafe content.count + (loan?.count ?? 0)
+    let count = min(room, waiting)
+    if count == waiting, isWhole {
       isSent = true
       return trailers.isEmpty ? .last(count) : .lastBeforeTrailers(count)
     }
@@ -231,6 +267,10 @@ struct OutgoingMessage: ~Copyable {
   }
 
   mutating func send(_ count: Int, to output: inout ByteBuffer, _ connection: HTTP2Connection) {
+    if let bytes = unsafe loan {
+      output.append(unsafe Span(_unsafeElements: bytes.extracting(..<count)))
+      return unsafe loan = bytes.extracting(count...)
+    }
     output.append(content.bytes.extracting(first: count))
     content.consume(count)
     if content.isEmpty { connection.scratch.blocks.reclaim(&content) }
@@ -238,6 +278,7 @@ struct OutgoingMessage: ~Copyable {
 
   /// The stream is over: nothing more is sent.
   mutating func drop(_ connection: HTTP2Connection) {
+    unsafe loan = nil
     content.removeAll()
     connection.scratch.blocks.reclaim(&content)
   }

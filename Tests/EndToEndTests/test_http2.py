@@ -738,6 +738,23 @@ def test_a_slow_reader_stops_nobody_else(intercepting, inside, tls_origin, h2_or
     assert other.get(f"a.test:{origin.port}", "/small").body == b"ok"
 
 
+@pytest.mark.parametrize("count", [16_384, 32_768, 49_152, 65_536, 600_000, 1 << 20])
+def test_nothing_waits_for_content_that_does_not_come(count, intercepting, inside, tls_origin, world):
+    """What is a little more than whole records of TLS goes on without what would fill the next one."""
+
+    def script(connection):
+        connection.read_request()
+        connection.send(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(LARGE))
+        connection.send(LARGE[:count])
+        connection.wait_for_end()
+
+    origin = tls_origin(script, world.context(world.leaf("a.test")))
+    client = inside(intercepting(), "a.test", origin.port)
+    number = client.request(f"a.test:{origin.port}", "/large")
+    client.wait_until(lambda: len(client.exchanges[number].body) == count)
+    assert client.exchanges[number].body == LARGE[:count]
+
+
 def test_a_drain_lets_streams_end(intercepting, h2_origin, authority):
     need("curl")
     held = []

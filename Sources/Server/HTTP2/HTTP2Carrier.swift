@@ -47,7 +47,9 @@ final class HTTP2Carrier: CarriedStream {
   func write(_ first: borrowing ByteBuffer, then second: Span<UInt8>) -> Transfer {
     if stream.isBroken { return .failed(SystemError.connectionReset.number) }
     if stream.room == 0 { return .wouldBlock }
-    guard stream.write(first.bytes), stream.write(second) else { return .failed(SystemError.connectionReset.number) }
+    guard stream.write(first.bytes), endpoint.write(second, to: stream) else {
+      return .failed(SystemError.connectionReset.number)
+    }
     endpoint.mark()
     return .moved(first.count + second.count)
   }

@@ -40,8 +40,8 @@ final class HTTP2Endpoint {
   let worker: Worker
   @exclusivity(unchecked) var interest: Interest?
   @exclusivity(unchecked) private var output = ByteBuffer()
-  /// How much `output` held at most when it was last filled, in bytes.
-  @exclusivity(unchecked) private var outputBytes = BufferPool.smallestBlock
+  /// What `output` holds waits for the next turn, not for the socket.
+  @exclusivity(unchecked) private var holdsBack = false
   /// Memory for a list of touched streams.
   @exclusivity(unchecked) private var spareList: [HTTP2Stream] = []
   /// It is in `worker.unsettled`.
@@ -171,39 +171,58 @@ final class HTTP2Endpoint {
 
   // MARK: Output
 
-  /// Sends as much as the socket accepts.
+  /// Writes text of a stream. What can be framed at once is sent with the rest of the turn.
+  func write(_ text: Span<UInt8>, to stream: HTTP2Stream) -> Bool {
+    takesNothing ? stream.write(text) : stream.write(text, into: &output, now: worker.now)
+  }
+
+  /// Less than this, in bytes, is not sent in a record of its own if more content is expected: content that came in whole
+  /// records exceeds them by the heads of its frames, nine bytes each, and a record costs a system call.
+  private static let leastRecord = 512
+
+  /// Sends as much as the socket accepts, in whole records as long as there is more. What little is left then waits for
+  /// the content of the next turn, but no longer.
   private func flush() {
     var hasMore = true
+    var hasSent = false
+    holdsBack = false
     while !isClosed {
-      if output.isEmpty, hasMore {
-        worker.workspace.pool.lend(&output, outputBytes)
+      if hasMore, output.count < TLSStream.recordBytes {
         hasMore = connection.takeOutput(&output, now: worker.now)
-        if !output.isEmpty { outputBytes = output.count }
       }
-      if output.isEmpty || takesNothing { return dropOutput() }
-      switch stream.write(output) {
+      if output.isEmpty || takesNothing { return connection.dropOutput(&output) }
+      let rest = output.count % TLSStream.recordBytes
+      let isBehind = hasSent || rest < output.count
+      let kept = hasMore || isBehind && rest < Self.leastRecord && expectsContent ? rest : 0
+      if kept == output.count { return holdBack() }
+      switch stream.write(ByteBuffer(), then: output.bytes.extracting(droppingLast: kept)) {
       case .moved(let count):
         output.consume(count)
         lastProgress = worker.now
-        if !output.isEmpty { return }
+        if output.count > kept { return }
+        hasSent = true
       case .wouldBlock: return
       case .ended, .failed:
         takesNothing = true
-        dropOutput()
+        connection.dropOutput(&output)
         return worker.readAgain(slot)
       }
     }
   }
 
-  private func dropOutput() {
-    output.removeAll()
-    worker.workspace.pool.reclaim(&output)
+  private var expectsContent: Bool { connection.isWithinContent && !connection.isEnding }
+
+  private func holdBack() {
+    holdsBack = true
+    if isMarked { return }
+    isMarked = true
+    worker.settledNext.append(self)
   }
 
   private func watch() {
     // A peer that has only closed its side would cause events for ever.
     var wanted: Interest = output.count >= ConnectionLimits.output ? [] : .read
-    if !output.isEmpty { wanted.insert(.write) }
+    if !output.isEmpty, !holdsBack { wanted.insert(.write) }
     worker.watch(stream, &interest, wanted, slot)
     worker.timers.set(slot, deadline)
   }
@@ -299,7 +318,7 @@ final class HTTP2Endpoint {
     isClosed = true
     connection.broken()
     serveTouched()
-    dropOutput()
+    connection.dropOutput(&output)
     switch peer {
     case .client(let client):
       stream.close()

@@ -110,6 +110,8 @@ final class Worker {
   @exclusivity(unchecked) private(set) var ampleHeldBytes: Int
   /// HTTP/2 connections that something happened to in this turn.
   @exclusivity(unchecked) var unsettled: [HTTP2Endpoint] = []
+  /// Those that have more to send in the next turn, alone or with what that brings.
+  @exclusivity(unchecked) var settledNext: [HTTP2Endpoint] = []
   /// Memory for a round of them.
   @exclusivity(unchecked) private var settling: [HTTP2Endpoint] = []
   let messages = MessageScratch(sha1: sha1)
@@ -180,7 +182,7 @@ final class Worker {
       if !resting.isEmpty { serveResting() }
       runTimers()
       if closing != nil { continueClosing() }
-      if !unsettled.isEmpty { settleHTTP2() }
+      if !unsettled.isEmpty || !settledNext.isEmpty { settleHTTP2() }
       handOverRecords()
       statistics.noteTurn(microseconds: Clock.monotonicMicroseconds - workspace.turnMicroseconds)
       if let refusalDeadline, now >= refusalDeadline { endUnderWay() }
@@ -245,6 +247,8 @@ final class Worker {
       for endpoint in settling { endpoint.settle() }
       settling.removeAll(keepingCapacity: true)
     }
+    unsettled += settledNext
+    settledNext.removeAll(keepingCapacity: true)
   }
 
   /// Comes back to a client that has sent more requests than fit one turn.

@@ -51,7 +51,7 @@ public final class TLSStream {
   }
 
   /// Largest content of a record in bytes (RFC 8446, 5.1): bytes written together leave as one record up to this size.
-  static let recordBytes = 16 << 10
+  public static let recordBytes = 16 << 10
 
   /// Judges the chain that a server showed: borrowed X509 objects, leaf first, and a stapled OCSP response. Called at
   /// most once, during `handshake`; not at all if a session is resumed.
