@@ -151,27 +151,6 @@ public struct ByteBuffer: ~Copyable, @unchecked Sendable {
 
   public mutating func append(_ array: [UInt8]) { append(array.span) }
 
-  /// The bytes, with ASCII letters in lower case.
-  public mutating func append(lowercasing span: Span<UInt8>) {
-    let count = span.count
-    if count == 0 { return }
-    reserve(count)
-    let place = unsafe base.unsafelyUnwrapped + Int(end)
-    end &+= UInt32(truncatingIfNeeded: count)
-    var index = 0
-    while count >= 8 {
-      let word = unsafe span.bytes.unsafeLoadUnaligned(fromByteOffset: index, as: UInt64.self)
-      unsafe place.storeBytes(of: word.asciiLowercased, toByteOffset: index, as: UInt64.self)
-      if index == count &- 8 { return }
-      // The last word may overlap the one before.
-      index = min(index &+ 8, count &- 8)
-    }
-    while index < count {
-      unsafe place.storeBytes(of: span[index].asciiLowercased, toByteOffset: index, as: UInt8.self)
-      index &+= 1
-    }
-  }
-
   /// Appends the readable bytes of another buffer.
   public mutating func append(contentsOf other: borrowing ByteBuffer) { append(other.bytes) }
 

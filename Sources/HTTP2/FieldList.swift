@@ -1,6 +1,6 @@
 // The fields of one head or trailer section in the form that the library needs: pointers into the text that the proxy
-// wrote, and names in lower case (RFC 9113, 8.2), which that text need not have. The list is reused for each message,
-// so sending one allocates nothing. Tests: HTTP2Tests.
+// wrote. The library copies them, with names in lower case (RFC 9113, 8.2). The list is reused for each message, so making
+// one allocates nothing. Tests: HTTP2Tests.
 
 import Bytes
 import CNGHTTP2
@@ -8,16 +8,9 @@ import HTTP1
 
 @safe
 struct FieldList: ~Copyable {
-  /// Names in lower case.
-  private var names = ByteBuffer()
   private var fields: [cng_field] = unsafe []
 
-  /// `bytes`: the most that all names together can take. Names must not move while fields point to them.
-  mutating func begin(_ bytes: Int) {
-    unsafe fields.removeAll(keepingCapacity: true)
-    names.removeAll()
-    names.reserve(bytes)
-  }
+  mutating func removeAll() { unsafe fields.removeAll(keepingCapacity: true) }
 
   mutating func add(_ name: StaticString, _ value: StaticString) {
     unsafe add(name, value.utf8Start, value.utf8CodeUnitCount)
@@ -39,13 +32,9 @@ struct FieldList: ~Copyable {
   /// A line of the text at `base`.
   @unsafe
   mutating func add(_ line: FieldLine, _ base: UnsafePointer<UInt8>) {
-    let at = names.count
-    let name = unsafe UnsafeBufferPointer(start: base + line.name.lowerBound, count: line.name.count)
-    names.append(lowercasing: unsafe Span(_unsafeElements: name))
-    let start = unsafe names.unsafeReadable.baseAddress?.assumingMemoryBound(to: UInt8.self)
     unsafe fields.append(
       cng_field(
-        name: start.map { unsafe $0 + at }, name_length: line.name.count, value: base + line.value.lowerBound,
+        name: base + line.name.lowerBound, name_length: line.name.count, value: base + line.value.lowerBound,
         value_length: line.value.count))
   }
 

@@ -21,7 +21,7 @@ extension HTTP2Connection {
     let acceptsTrailers = scratch.request.options.te
     let number = unsafe text.withUnsafeBufferPointer { bytes -> Int32 in
       guard let base = bytes.baseAddress else { return -1 }
-      scratch.fields.begin(text.count)
+      scratch.fields.removeAll()
       if let tunnel {
         scratch.fields.add(":method", "CONNECT")
         scratch.fields.add(":protocol", tunnel)
@@ -79,7 +79,7 @@ extension HTTP2Connection {
   ) -> Int32 {
     unsafe text.withUnsafeBufferPointer { bytes -> Int32 in
       guard let base = bytes.baseAddress else { return -1 }
-      scratch.fields.begin(text.count)
+      scratch.fields.removeAll()
       // The three digits of the status line.
       if let status {
         scratch.fields.add(":status", status)
@@ -107,7 +107,7 @@ extension HTTP2Connection {
     guard let session = unsafe session, case .complete = readTrailers(text, from: 0) else { return false }
     return unsafe text.withUnsafeBufferPointer { bytes in
       guard let base = bytes.baseAddress else { return false }
-      scratch.fields.begin(bytes.count)
+      scratch.fields.removeAll()
       for index in scratch.trailers.lines.indices where !scratch.trailers.lines[index].isDropped {
         unsafe scratch.fields.add(scratch.trailers.lines[index], base)
       }

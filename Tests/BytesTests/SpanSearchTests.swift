@@ -56,13 +56,6 @@ import Testing
 
   @Test func onlyLettersOfASCIIHaveACase() {
     let memory = GuardedMemory(capacity: 64)
-    forEachByte(26, among: 0x41) { bytes, value, place in
-      let expected = bytes.map(\.asciiLowercased)
-      var lowered = ByteBuffer()
-      lowered.append("x")
-      memory.lend(bytes) { lowered.append(lowercasing: $0) }
-      if lowered.bytes.array != [0x78] + expected { Issue.record("\(value) at \(place) of \(bytes.count)") }
-    }
     forEachByte(26, among: 0x61) { bytes, value, place in
       let isUpper = value >= 0x41 && value <= 0x5a
       if memory.lend(bytes, { $0.hasUppercase }) != isUpper { Issue.record("\(value) at \(place) of \(bytes.count)") }
