@@ -43,6 +43,14 @@ struct Row: Sendable, CustomTestStringConvertible {
     expected = .failure(fault)
   }
 
+  /// A row of Tests/Rows.
+  init(_ row: SharedRow, _ bytes: [UInt8]) {
+    guard let fault = MessageFault(rawValue: row.fault) else { fatalError("no fault: \(row.fault)") }
+    sentence = row.sentence
+    self.bytes = bytes
+    expected = .failure(fault)
+  }
+
   var verdict: Verdict {
     switch expected {
     case .success(let summary): .accepted(count: bytes.count, summary)

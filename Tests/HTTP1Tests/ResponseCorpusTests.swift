@@ -7,10 +7,6 @@ import Testing
 
 @testable import HTTP1
 
-#if canImport(Glibc)
-  import Glibc
-#endif
-
 struct CorpusCase: Sendable, CustomTestStringConvertible {
   var name = ""
   var bytes: [UInt8] = []
@@ -19,52 +15,19 @@ struct CorpusCase: Sendable, CustomTestStringConvertible {
   var testDescription: String { name }
 
   static let all: [CorpusCase] = {
-    let root = #filePath.split(separator: "/", omittingEmptySubsequences: false).dropLast(2).joined(separator: "/")
     var cases: [CorpusCase] = []
-    for line in contents("\(root)/Responses/corpus.txt").split(separator: 0x0a) {
-      let text = String(decoding: line, as: UTF8.self)
-      guard let separator = text.firstRange(of: ": "), !text.hasPrefix("#") else { continue }
+    for text in sharedLines("Responses/corpus.txt") {
+      guard let separator = text.firstRange(of: ": ") else { continue }
       let value = String(text[separator.upperBound...])
       switch text[..<separator.lowerBound] {
       case "case": cases.append(CorpusCase(name: value))
-      case "bytes": cases[cases.count - 1].bytes = unescaped(Array(value.utf8))
+      case "bytes": cases[cases.count - 1].bytes = unescaped(value)
       case "verdict": cases[cases.count - 1].verdict = value
       default: continue
       }
     }
     return cases
   }()
-
-  private static func contents(_ path: String) -> [UInt8] {
-    guard let file = fopen(path, "r") else { return [] }
-    defer { fclose(file) }
-    var all: [UInt8] = []
-    while case let byte = fgetc(file), byte >= 0 { all.append(UInt8(byte)) }
-    return all
-  }
-
-  private static func unescaped(_ text: [UInt8]) -> [UInt8] {
-    var bytes: [UInt8] = []
-    var at = 0
-    while at < text.count {
-      guard text[at] == 0x5c else {
-        bytes.append(text[at])
-        at += 1
-        continue
-      }
-      switch text[at + 1] {
-      case UInt8(ascii: "r"): bytes.append(0x0d)
-      case UInt8(ascii: "n"): bytes.append(0x0a)
-      case UInt8(ascii: "t"): bytes.append(0x09)
-      case UInt8(ascii: "x"):
-        bytes.append((text[at + 2].hexadecimalValue ?? 0) << 4 | (text[at + 3].hexadecimalValue ?? 0))
-        at += 2
-      default: bytes.append(text[at + 1])
-      }
-      at += 2
-    }
-    return bytes
-  }
 }
 
 @Suite struct ResponseCorpusTests {

@@ -85,84 +85,24 @@ private func ok(_ lines: String..., version: String = "1.1") -> String {
       "1.1 200 'OK' 1 bytes, keeps"),
   ]
 
-  static let refused: [Row] = [
-    Row("HTTP/2", response("HTTP/2 200 OK"), refused: .badStatusLine),
-    Row("HTTP/1.10", response("HTTP/1.10 200 OK"), refused: .badStatusLine),
-    Row("http in small letters", response("http/1.1 200 OK"), refused: .badStatusLine),
-    Row("ICY", response("ICY 200 OK"), refused: .badStatusLine),
-    Row("no version", response("200 OK"), refused: .badStatusLine),
-    Row("HTTP/0.9: a body and no head", "<html></html>", refused: .badStatusLine),
-    Row("an empty line before it", "\r\n" + ok(), refused: .badStatusLine),
-    Row("a bare LF before it", "\n" + ok(), refused: .bareLineFeed),
-    Row("a bare CR before it", "\r" + ok(), refused: .bareCarriageReturn),
-    Row("a TLS alert", "\u{15}\u{3}\u{1}\u{0}\u{2}\u{2}\u{46}", refused: .controlCharacter),
-    Row("two spaces before the status", response("HTTP/1.1  200 OK"), refused: .badStatusLine),
-    Row("a tab before the status", response("HTTP/1.1\t200 OK"), refused: .badStatusLine),
-    Row("a status of two digits", response("HTTP/1.1 20 OK"), refused: .badStatusLine),
-    Row("a status of four digits", response("HTTP/1.1 2000 OK"), refused: .badStatusLine),
-    Row("a status with a sign", response("HTTP/1.1 +20 OK"), refused: .badStatusLine),
-    Row("a status of letters", response("HTTP/1.1 OK 200"), refused: .badStatusLine),
-    Row("a status below 100", response("HTTP/1.1 099 x"), refused: .badStatusLine),
-    Row("status 000", response("HTTP/1.1 000 x"), refused: .badStatusLine),
-    Row("no space behind the status", response("HTTP/1.1 200"), refused: .badStatusLine),
-    Row("a reason that sticks to the status", response("HTTP/1.1 200OK"), refused: .badStatusLine),
-    Row("a bare LF behind the reason", "HTTP/1.1 200 OK\nX: y\r\n\r\n", refused: .bareLineFeed),
-    Row("a bare LF behind the status", "HTTP/1.1 200\nX: y\r\n\r\n", refused: .bareLineFeed),
-    Row("a bare CR behind the reason", "HTTP/1.1 200 OK\rX: y\r\n\r\n", refused: .bareCarriageReturn),
-    Row("a NUL in the reason", response("HTTP/1.1 200 O\u{0}K"), refused: .controlCharacter),
-    Row("an ESC in the reason", response("HTTP/1.1 200 \u{1b}[31m"), refused: .controlCharacter),
-    Row("a DEL in the reason", response("HTTP/1.1 200 \u{7f}"), refused: .controlCharacter),
-    Row("a folded field", ok("X: a", " b"), refused: .obsoleteLineFolding),
-    Row("a space before the colon", ok("Content-Length : 5"), refused: .spaceBeforeColon),
-    Row("no colon", ok("X"), refused: .badFieldName),
-    Row("no name", ok(": x"), refused: .badFieldName),
-    Row("a NUL in a value", ok("X: \u{0}"), refused: .controlCharacter),
-    Row("a NUL in a name", ok("X\u{0}: "), refused: .controlCharacter),
-    Row("a bare CR in a value", ok("X: a\rb"), refused: .bareCarriageReturn),
-    Row("a bare LF in a value", ok("X: a\nb: c"), refused: .bareLineFeed),
-    Row("a bare LF as the empty line", "HTTP/1.1 200 OK\r\nX: y\r\n\nbody", refused: .bareLineFeed),
-    Row(
-      "length and chunks", ok("Content-Length: 5", "Transfer-Encoding: chunked"),
-      refused: .lengthWithTransferEncoding),
-    Row(
-      "length and chunks where the status allows no body",
-      response("HTTP/1.1 204 x", "Content-Length: 5", "Transfer-Encoding: chunked"),
-      refused: .lengthWithTransferEncoding),
-    Row(
-      "lengths that differ", ok("Content-Length: 5", "Content-Length: 6"), refused: .differingContentLengths),
-    Row(
-      "lengths that differ in a 304", response("HTTP/1.1 304 x", "Content-Length: 5", "Content-Length: 6"),
-      refused: .differingContentLengths),
-    Row("a list of lengths", ok("Content-Length: 5, 5"), refused: .malformedContentLength),
-    Row("a negative length", ok("Content-Length: -1"), refused: .malformedContentLength),
-    Row("an empty length", ok("Content-Length:"), refused: .malformedContentLength),
-    Row("a length of 2^63", ok("Content-Length: 9223372036854775808"), refused: .malformedContentLength),
-    Row(
-      "a malformed length in a 1xx", response("HTTP/1.1 100 Continue", "Content-Length: x"),
-      refused: .malformedContentLength),
-    Row("gzip", ok("Transfer-Encoding: gzip"), refused: .badTransferEncoding),
-    Row("gzip in chunks", ok("Transfer-Encoding: gzip, chunked"), refused: .badTransferEncoding),
-    Row("identity", ok("Transfer-Encoding: identity"), refused: .badTransferEncoding),
-    Row(
-      "chunked twice", ok("Transfer-Encoding: chunked", "Transfer-Encoding: chunked"),
-      refused: .badTransferEncoding),
-    Row(
-      "chunks in HTTP/1.0", ok("Transfer-Encoding: chunked", version: "1.0"),
-      refused: .transferEncodingInHTTP10),
-    Row(
-      "a Connection that names Content-Length", ok("Connection: Content-Length", "Content-Length: 5"),
-      refused: .connectionNamesContent),
-    Row(
-      "a Connection that names Transfer-Encoding",
-      ok("Connection: transfer-encoding", "Transfer-Encoding: chunked"),
-      refused: .connectionNamesContent),
-    Row(
-      "33 connection options", ok("Connection: " + (1...33).map { "o\($0)" }.joined(separator: ",")),
-      refused: .tooManyConnectionOptions),
-  ]
+  static let refused =
+    SharedRow.all("refused-responses.txt").map { row in
+      let ok = octets("HTTP/1.1 200 OK\r\n")
+      return switch row.form {
+      case "line": Row(row, row.text + octets("\r\nContent-Length: 5\r\n\r\nhello"))
+      case "ok": Row(row, ok + row.section("hello"))
+      default: Row(row, row.text)
+      }
+    } + [
+      Row(
+        "33 connection options", ok("Connection: " + (1...33).map { "o\($0)" }.joined(separator: ",")),
+        refused: .tooManyConnectionOptions)
+    ]
 
   @Test(arguments: accepted) func isTaken(row: Row) { examine(row) { readResponse($0) } }
   @Test(arguments: refused) func isRefused(row: Row) { examine(row) { readResponse($0) } }
+
+  @Test func theSharedRowsAreThere() { #expect(Self.refused.count > 100) }
 
   @Test(arguments: [
     ("a length", ok("Content-Length: 12")), ("chunks", ok("Transfer-Encoding: chunked")), ("neither", ok()),
