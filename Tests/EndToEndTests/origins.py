@@ -8,6 +8,7 @@ Scripts that most tests need: `answering(…)`, `echoing`, `silent`, `tunnel_ech
 """
 
 import collections
+import itertools
 import json
 import os
 import socket
@@ -418,9 +419,21 @@ http {{
 """
 
 
+# Below the ports that the kernel gives to those who ask for any (ip_local_port_range). Workers that have to share a network
+# begin at different ones.
+FIRST_UNUSED, UNUSED = 10_000, 22_000
+UNUSED_PORTS = (FIRST_UNUSED + (os.getpid() * 997 + number) % UNUSED for number in itertools.count())
+
+
 def unused_port() -> int:
-    with listening_socket() as probe:
-        return probe.getsockname()[1]
+    """A port that nothing listens on, and that nobody else gets meanwhile."""
+    for port in itertools.islice(UNUSED_PORTS, UNUSED):
+        try:
+            listening_socket(port=port).close()
+            return port
+        except OSError:
+            continue
+    raise AssertionError("every port is taken")
 
 
 def wait_until_it_listens(port: int, process: subprocess.Popen, error_log: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from dns_server import Answer
 from journal import Journal
-from origins import answering, echoing, listening_socket, silent, tunnel_echo
+from origins import answering, echoing, silent, tunnel_echo, unused_port
 from problems import check_problem
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
@@ -202,11 +202,6 @@ def test_the_log_as_text(sallyport, raw_origin, raw_client):
 # Exactly one, whatever became of it
 
 
-def refused_port() -> int:
-    with listening_socket() as listener:
-        return listener.getsockname()[1]
-
-
 def served(proxy, raw_origin, raw_client):
     raw_client(proxy).exchange(get(raw_origin(answering(OK))))
     return "GET", 200
@@ -228,13 +223,13 @@ def an_error_of_the_origin(proxy, raw_origin, raw_client):
 
 
 def refused_by_the_origin(proxy, raw_origin, raw_client):
-    port = refused_port()
+    port = unused_port()
     raw_client(proxy).exchange(f"GET http://127.0.0.1:{port}/ HTTP/1.1\r\nHost: x\r\n\r\n".encode())
     return "GET", 502
 
 
 def a_tunnel_refused_by_the_origin(proxy, raw_origin, raw_client):
-    port = refused_port()
+    port = unused_port()
     raw_client(proxy).exchange(f"CONNECT 127.0.0.1:{port} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
     return "CONNECT", 502
 
@@ -408,7 +403,7 @@ def test_credentials_are_never_logged(name, fate, sallyport, raw_origin, raw_cli
     origin = raw_origin(answering(OK))
     data = get(origin, path.replace("WORD", WORD), lines.replace("WORD", WORD).replace("ENCODED", ENCODED))
     if fate == "refused by the origin":
-        data = data.replace(origin.authority.encode(), b"127.0.0.1:%d" % refused_port())
+        data = data.replace(origin.authority.encode(), b"127.0.0.1:%d" % unused_port())
     if fate == "malformed":
         data = data.replace(b"\r\n\r\n", b"\r\nX : y\r\n\r\n")
     client = raw_client(proxy)

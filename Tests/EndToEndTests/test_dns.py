@@ -6,7 +6,7 @@ import pytest
 
 from dns_server import REFUSED, SERVER_FAILURE, Answer
 from journal import DEADLINE_SECONDS
-from origins import answering, listening_socket, tunnel_echo
+from origins import answering, tunnel_echo, unused_port
 from problems import check_problem
 from test_limits import full_listener
 
@@ -93,8 +93,7 @@ def test_an_address_is_not_looked_up(resolving, raw_origin, raw_client):
 
 @pytest.mark.own_network
 def test_the_next_server_is_asked_when_the_first_is_dead(sallyport, dns_server, raw_origin, raw_client):
-    with listening_socket() as unbound:
-        nobody = unbound.getsockname()[1]  # no UDP socket has this port
+    nobody = unused_port()  # no UDP socket has this port
     server = dns_server({"a.test": Answer(a=["127.0.0.1"])})
     proxy = sallyport(policy=f'[dns]\nservers = ["127.0.0.1:{nobody}", "{server.address}"]\n')
     assert raw_client(proxy).exchange(get("a.test", raw_origin(answering(ONCE)).port)).body == b"ok"
@@ -271,8 +270,7 @@ def test_every_address_is_tried_before_it_is_given_up(resolving, raw_origin, raw
 
 
 def test_when_every_address_refuses_it_is_502(resolving, raw_client):
-    with listening_socket() as listener:
-        port = listener.getsockname()[1]
+    port = unused_port()
     proxy, _ = resolving({"both.test": Answer(a=["127.0.0.1", "127.0.0.2"], aaaa=["::1"])})
     check_problem(raw_client(proxy).exchange(get("both.test", port)), 502, error="connection_refused")
 

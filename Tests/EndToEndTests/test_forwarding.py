@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from journal import DEADLINE_SECONDS
-from origins import answering, echoing, listening_socket, tunnel_echo
+from origins import answering, echoing, tunnel_echo, unused_port
 from problems import check_problem
 from raw_client import RawClient
 
@@ -1100,8 +1100,7 @@ def test_ten_mebibytes_through_a_tunnel_both_ways_at_once(plain_proxy, raw_origi
 def test_bytes_behind_a_connect_that_failed_are_no_tunnel(status, sallyport, raw_origin, raw_client):
     """A client that did not wait sends its ClientHello: it is told of both, and the connection ends."""
     proxy = sallyport(proxy='default = "deny"' if status == 403 else "")
-    with listening_socket() as listener:
-        port = listener.getsockname()[1]
+    port = unused_port()
     client = raw_client(proxy)
     client.send(
         b"CONNECT 127.0.0.1:%d HTTP/1.1\r\nHost: x\r\n\r\n" % port + bytes.fromhex("16030100f7010000f30303")
@@ -1111,8 +1110,7 @@ def test_bytes_behind_a_connect_that_failed_are_no_tunnel(status, sallyport, raw
 
 
 def test_a_tunnel_to_nobody_is_a_problem_and_the_connection_goes_on(plain_proxy, raw_origin, raw_client):
-    with listening_socket() as listener:
-        port = listener.getsockname()[1]
+    port = unused_port()
     client = raw_client(plain_proxy)
     answer = client.exchange(b"CONNECT 127.0.0.1:%d HTTP/1.1\r\nHost: x\r\n\r\n" % port)
     problem = check_problem(answer, 502, error="connection_refused")
@@ -1120,8 +1118,7 @@ def test_a_tunnel_to_nobody_is_a_problem_and_the_connection_goes_on(plain_proxy,
 
 
 def test_an_origin_that_refuses_is_a_problem_and_the_connection_goes_on(plain_proxy, raw_origin, raw_client):
-    with listening_socket() as listener:
-        port = listener.getsockname()[1]
+    port = unused_port()
     client = raw_client(plain_proxy)
     answer = client.exchange(b"GET http://127.0.0.1:%d/ HTTP/1.1\r\nHost: x\r\n\r\n" % port)
     check_problem(answer, 502, error="connection_refused")
