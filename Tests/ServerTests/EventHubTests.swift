@@ -7,18 +7,20 @@ import Testing
 @Suite struct EventHubTests {
   @Test func nothingIsKeptForNobody() {
     let hub = EventHub()
-    hub.post(.reload, json: "{}")
+    hub.post(.reload, [])
     #expect(!hub.isWatched && hub.takeAll().events.isEmpty && hub.lostCount == 0)
   }
 
   @Test func whoWatchesGetsThemInOrder() {
     let hub = EventHub()
     hub.kinds = .all
-    hub.post(.reload, json: "{\"a\":1}\n")
-    hub.post(.finished, json: "{}")
-    #expect(hub.takeAll().events.map { "\($0.kind.rawValue) \($0.json)" } == ["reload {\"a\":1}", "finished {}"])
+    hub.post(.reload, [("a", .number(1))])
+    hub.post(.finished, [])
+    let events = hub.takeAll().events
+    #expect(
+      events.map { "\($0.kind.rawValue) \($0.members.map(\.0))" } == [#"reload ["time", "a"]"#, #"finished ["time"]"#])
     hub.kinds = []
-    hub.post(.reload, json: "{}")
+    hub.post(.reload, [])
     #expect(hub.takeAll().events.isEmpty)
   }
 
@@ -27,7 +29,7 @@ import Testing
     hub.kinds = [EventKinds(.reload), EventKinds(.wait)]
     for kind in ProxyEvent.Kind.allCases {
       #expect(hub.wants(kind) == [.reload, .wait].contains(kind))
-      hub.post(kind, json: "{}")
+      hub.post(kind, [])
     }
     #expect(hub.takeAll().events.map(\.kind) == [.wait, .reload])
   }
@@ -35,11 +37,11 @@ import Testing
   @Test func whatThereIsNoRoomForIsCountedByKind() {
     let hub = EventHub()
     hub.kinds = .all
-    for _ in 0..<(EventHub.mostWaiting + 3) { hub.post(.finished, json: "{}") }
-    hub.post(.reload, json: "{}")
+    for _ in 0..<(EventHub.mostWaiting + 3) { hub.post(.finished, []) }
+    hub.post(.reload, [])
     let (events, dropped) = hub.takeAll()
     #expect(events.count == EventHub.mostWaiting && dropped == [.finished: 3, .reload: 1])
-    hub.post(.finished, json: "{}")
+    hub.post(.finished, [])
     let (more, none) = hub.takeAll()
     #expect(more.count == 1 && none.isEmpty)
   }

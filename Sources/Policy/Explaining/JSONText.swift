@@ -6,6 +6,8 @@ public enum JSONText: Sendable {
   case boolean(Bool)
   case number(Int)
   case real(Double)
+  /// Thousandths, written with three places.
+  case thousandths(Int64)
   case string(String)
   case array([JSONText])
   case object([(String, JSONText)])
@@ -25,6 +27,10 @@ public enum JSONText: Sendable {
     case .boolean(let value): output += value ? "true" : "false"
     case .number(let value): output += String(value)
     case .real(let value): output += String(describing: value)
+    case .thousandths(let value):
+      let places = String(value.magnitude % 1000)
+      output += "\(value < 0 ? "-" : "")\(value.magnitude / 1000)."
+      output += String(repeating: "0", count: 3 - places.utf8.count) + places
     case .string(let value): Self.write(value, to: &output)
     case .array(let values):
       output += "["

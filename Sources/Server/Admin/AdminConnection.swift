@@ -1,6 +1,7 @@
 // One client of the admin API: its requests, one after another, and what waits to be sent to it.
 
 import Bytes
+import Policy
 import HTTP1
 import Session
 import Sharing
@@ -250,24 +251,26 @@ final class AdminConnection {
   /// false: the reader is too slow, and has lost the event.
   func offer(_ event: ProxyEvent) -> Bool {
     if !filter.wants(event) { return true }
-    guard output.count + event.json.utf8.count <= AdminServer.mostWaitingBytes else {
+    let text = text(of: event.kind.rawValue, event.members)
+    guard output.count + text.utf8.count <= AdminServer.mostWaitingBytes else {
       lostEvents += 1
       return false
     }
     if lostEvents > 0 { writeLoss() }
-    write(event: event.kind.rawValue, event.json)
+    output.append(text)
     return true
   }
 
   /// This many events were lost before they came here.
   func miss(_ count: Int) { lostEvents += count }
 
-  private func write(event: String, _ json: String) {
-    output.append(wantsText ? EventText.line(event, json) + "\n" : "event: \(event)\ndata: \(json)\n\n")
+  private func text(of event: String, _ members: [(String, JSONText)]) -> String {
+    wantsText ? EventText.line(event, members) + "\n" : "event: \(event)\ndata: \(JSONText.object(members).text)\n\n"
   }
 
   private func writeLoss() {
-    write(event: "lost", "{\"time\":\"\(AdminResources.time(Clock.wall))\",\"count\":\(lostEvents)}")
+    let time = JSONText.string(AdminResources.time(Clock.wall))
+    output.append(text(of: "lost", [("time", time), ("count", .number(lostEvents))]))
     lostEvents = 0
   }
 

@@ -33,8 +33,7 @@ struct ProxyEvent: Sendable {
   }
 
   let kind: Kind
-  /// A JSON object, without a line end.
-  let json: String
+  let members: [(String, JSONText)]
   /// The exchange that it is about; nil if none.
   var subject: EventSubject? = nil
 }
@@ -130,23 +129,16 @@ final class EventHub: Sendable {
   func wants(_ kind: ProxyEvent.Kind) -> Bool { kinds.contains(EventKinds(kind)) }
   func noteLost(_ count: Int) { lost.add(UInt64(count), ordering: .relaxed) }
 
-  /// An object of `members`, preceded by the time.
+  /// The time comes before `members`.
   func post(_ kind: ProxyEvent.Kind, about subject: EventSubject? = nil, _ members: [(String, JSONText)]) {
-    guard wants(kind) else { return }
-    let json = JSONText.object([("time", .string(AdminResources.time(Clock.wall)))] + members).text
-    post(kind, about: subject, json: json)
-  }
-
-  /// `json` may end with a line feed.
-  func post(_ kind: ProxyEvent.Kind, about subject: EventSubject? = nil, json: String) {
     guard wants(kind) else { return }
     if waiting.add(1, ordering: .relaxed).newValue > Self.mostWaiting {
       waiting.subtract(1, ordering: .relaxed)
       dropped.withLock { $0[kind, default: 0] += 1 }
       return
     }
-    mailbox.post(
-      ProxyEvent(kind: kind, json: json.hasSuffix("\n") ? String(json.dropLast()) : json, subject: subject))
+    let time = ("time", JSONText.string(AdminResources.time(Clock.wall)))
+    mailbox.post(ProxyEvent(kind: kind, members: [time] + members, subject: subject))
   }
 
   /// The events that occurred, and for each kind how many more found no room.

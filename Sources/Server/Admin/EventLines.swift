@@ -1,4 +1,4 @@
-// Events about an exchange before its end, and about the network. The event at the end is the line of the log.
+// What events tell of an exchange before its end, and of the network. The event at the end has the facts of the log.
 // Tests: EventTextTests.
 
 import Bytes
@@ -6,45 +6,21 @@ import Policy
 import Session
 import Transport
 
-/// `progress`: how far an exchange is.
-struct ProgressLine {
-  /// Milliseconds since 1970.
-  let wall: Int64
-  let reference: Reference
-  let rule: String?
-  /// Bytes from the client, and to it, heads included.
-  let bytesIn: UInt64
-  let bytesOut: UInt64
-  /// Their totals at the end; nil if unknown.
-  let expectedIn: UInt64?
-  let expectedOut: UInt64?
-  let ageMilliseconds: Int64
-
-  func write(to out: inout ByteBuffer) {
-    out.append("{\"time\":\"")
-    out.appendTimestamp(wall)
-    out.append("\",\"ref\":\"")
-    reference.write(to: &out)
-    out.append("\",\"rule\":")
-    if let rule { out.append(json: rule) } else { out.append("null") }
-    out.append(",\"bytes_in\":")
-    out.append(decimal: bytesIn)
-    out.append(",\"bytes_out\":")
-    out.append(decimal: bytesOut)
-    write(",\"expected_in\":", expectedIn, &out)
-    write(",\"expected_out\":", expectedOut, &out)
-    out.append(",\"age_ms\":")
-    out.append(decimal: UInt64(max(0, ageMilliseconds)))
-    out.append("}")
-  }
-
-  private func write(_ key: StaticString, _ value: UInt64?, _ out: inout ByteBuffer) {
-    out.append(key)
-    if let value { out.append(decimal: value) } else { out.append("null") }
-  }
-}
-
 extension AdminResources {
+  /// `progress`: how far an exchange is. Bytes from the client, and to it, count heads; what is expected is the total at
+  /// the end, if known.
+  static func progress(
+    _ record: borrowing ExchangeRecord, rule: String?, expectedIn: UInt64?, expectedOut: UInt64?, ageMilliseconds: Int64
+  ) -> [(String, JSONText)] {
+    func number(_ value: UInt64?) -> JSONText { value.map { .number(Int(clamping: $0)) } ?? .null }
+    return [
+      ("ref", .string(record.reference.text)), ("rule", rule.map { .string($0) } ?? .null),
+      ("bytes_in", number(record.bytesIn)), ("bytes_out", number(record.bytesOut)),
+      ("expected_in", number(expectedIn)), ("expected_out", number(expectedOut)),
+      ("age_ms", .number(Int(max(0, ageMilliseconds)))),
+    ]
+  }
+
   /// `reachability`: the state of the machine now, and what has changed.
   static func reachability(_ report: ReachabilityReport, because reason: String) -> [(String, JSONText)] {
     machine(report) + [("reason", .string(reason))]

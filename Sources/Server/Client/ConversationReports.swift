@@ -87,10 +87,10 @@ extension Conversation {
     }
   }
 
-  private func line(of record: borrowing ExchangeRecord, _ total: Int64, wall: Int64? = nil) -> AccessLine {
+  private func line(of record: borrowing ExchangeRecord, _ total: Int64) -> AccessLine {
     AccessLine(
       of: record, rule: session.exchange.ruleName, by: session.exchange.policy, client: peer,
-      totalMicroseconds: total, wall: wall)
+      totalMicroseconds: total)
   }
 
   /// Emits the event that the exchange is over, if anyone watches.
@@ -101,20 +101,17 @@ extension Conversation {
     if record.decision == nil { tellBeginning(worker) }
     let isViolation = record.violation != nil && events.wants(.violation)
     guard isViolation || events.wants(.finished) else { return }
-    var line = ByteBuffer()
     // The log gives the time when the exchange began; an event, the time when it happened.
-    self.line(of: record, total, wall: Clock.wall).writeMembers(record, outputs.text, to: &line)
-    line.append("}\n")
-    events.post(.finished, about: subject, json: line.bytes.string)
-    if isViolation { events.post(.violation, about: subject, json: line.bytes.string) }
+    let members = line(of: record, total).values(record, outputs.text)
+    events.post(.finished, about: subject, members)
+    if isViolation { events.post(.violation, about: subject, members) }
   }
 
   /// Emits the event of what has been decided about a request or tunnel, if anyone watches.
   func tellBeginning(_ worker: Worker) {
     guard worker.shared.events.wants(.begun) else { return }
-    var json = ByteBuffer()
-    line(of: session.exchange.record, 0).writeBeginning(session.exchange.record, outputs.text, to: &json)
-    worker.shared.events.post(.begun, about: subject, json: json.bytes.string)
+    let members = line(of: session.exchange.record, 0).valuesOfBeginning(session.exchange.record, outputs.text)
+    worker.shared.events.post(.begun, about: subject, members)
   }
 }
 

@@ -18,8 +18,6 @@ struct AccessLine {
   var place: String? = nil
   /// The pins that the origin's certificate was checked against.
   var pins: String? = nil
-  /// The time in the line, in milliseconds since 1970; nil: when the exchange began.
-  var wall: Int64? = nil
 
   /// `text` contains method, target and the type of the response, at the record's ranges.
   func write(
@@ -31,7 +29,7 @@ struct AccessLine {
       write(record, JSONFacts(writesNulls: false), text.bytes, &out)
       out.append("}\n")
     case .text:
-      out.appendTimestamp(wall ?? record.begunWall)
+      out.appendTimestamp(record.begunWall)
       out.append(" ")
       write(record, TextFacts(), text.bytes, &out)
       out.append("\n")
@@ -45,18 +43,26 @@ struct AccessLine {
     write(record, JSONFacts(writesNulls: true), text.bytes, &out)
   }
 
-  /// The decision about an exchange in progress.
-  func writeBeginning(_ record: borrowing ExchangeRecord, _ text: borrowing ByteBuffer, to out: inout ByteBuffer) {
-    writeTime(record, &out)
-    let facts = JSONFacts(writesNulls: true)
-    writeRequest(record, facts, text.bytes, &out)
-    writeDecision(record, facts, &out)
-    out.append("}")
+  /// All members but the time, as an event has them.
+  func values(_ record: borrowing ExchangeRecord, _ text: borrowing ByteBuffer) -> [(String, JSONText)] {
+    let facts = FactValues()
+    var nothing = ByteBuffer()
+    write(record, facts, text.bytes, &nothing)
+    return facts.members
+  }
+
+  /// The same of an exchange in progress: what has been decided about it.
+  func valuesOfBeginning(_ record: borrowing ExchangeRecord, _ text: borrowing ByteBuffer) -> [(String, JSONText)] {
+    let facts = FactValues()
+    var nothing = ByteBuffer()
+    writeRequest(record, facts, text.bytes, &nothing)
+    writeDecision(record, facts, &nothing)
+    return facts.members
   }
 
   private func writeTime(_ record: borrowing ExchangeRecord, _ out: inout ByteBuffer) {
     out.append("{\"time\":\"")
-    out.appendTimestamp(wall ?? record.begunWall)
+    out.appendTimestamp(record.begunWall)
     out.append("\"")
   }
 
@@ -126,15 +132,13 @@ extension AccessLine {
   /// `policy`: the one that decided, with the rule that the record names.
   init(
     of record: borrowing ExchangeRecord, rule: String?, by policy: Policy, client: SocketAddress,
-    totalMicroseconds: Int64,
-    wall: Int64? = nil
+    totalMicroseconds: Int64
   ) {
     self.init(
       rule: rule, client: client, totalMicroseconds: totalMicroseconds,
       place: record.decision?.rule.map { policy.rules[$0].place },
       // Pins mean something only for a certificate that was checked.
-      pins: record.assurance == nil ? nil : record.decision.flatMap { policy.security(of: $0).settings.pinSet?.name },
-      wall: wall)
+      pins: record.assurance == nil ? nil : record.decision.flatMap { policy.security(of: $0).settings.pinSet?.name })
   }
 }
 

@@ -1,8 +1,9 @@
-// How the facts of an exchange are written: as members of a JSON object, as words of a line for people, and as fields
-// of the journal. A name is the same in all three.
+// How the facts of an exchange are written: as members of a JSON object, as words of a line for people, as fields of the
+// journal, and as values for events. A name is the same in all four.
 
 import Bytes
 import HTTP1
+import Policy
 import Session
 import Transport
 
@@ -105,6 +106,39 @@ struct JSONFacts: FactWriter {
     begin(name, &out)
     out.append(value ? "true" : "false")
   }
+}
+
+/// The facts as values, null where there is none, for an event that is written once it leaves. Nothing is written to `out`.
+final class FactValues: FactWriter {
+  private(set) var members: [(String, JSONText)] = []
+
+  private func add(_ name: StaticString, _ value: JSONText?) { members.append((name.description, value ?? .null)) }
+
+  func reference(_ name: StaticString, _ value: Reference, _ out: inout ByteBuffer) { add(name, .string(value.text)) }
+
+  func address(_ name: StaticString, _ value: SocketAddress?, isBare: Bool, _ out: inout ByteBuffer) {
+    add(name, value.map { .string(AdminResources.text($0)) })
+  }
+
+  func text(_ name: StaticString, _ value: Span<UInt8>, isBare: Bool, _ out: inout ByteBuffer) {
+    add(name, value.isEmpty ? nil : .string(value.string))
+  }
+
+  func word(_ name: StaticString, _ value: String?, _ out: inout ByteBuffer) { add(name, value.map { .string($0) }) }
+
+  func word(_ name: StaticString, _ value: StaticString?, _ out: inout ByteBuffer) {
+    add(name, value.map { .string($0.description) })
+  }
+
+  func number(_ name: StaticString, _ value: UInt64?, isBare: Bool, _ out: inout ByteBuffer) {
+    add(name, value.map { .number(Int(clamping: $0)) })
+  }
+
+  func milliseconds(_ name: StaticString, _ microseconds: Int64, _ out: inout ByteBuffer) {
+    add(name, microseconds < 0 ? nil : .thousandths(microseconds))
+  }
+
+  func truth(_ name: StaticString, _ value: Bool, _ out: inout ByteBuffer) { add(name, .boolean(value)) }
 }
 
 /// `name=value` after a space, except that the reference comes first, and missing values are left out. A value that has

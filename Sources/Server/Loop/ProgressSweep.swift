@@ -70,14 +70,11 @@ extension Worker {
 
 extension Conversation {
   func tellProgress(ageMilliseconds: Int64, _ worker: Worker) {
-    let line = ProgressLine(
-      wall: Clock.wall, reference: session.exchange.record.reference, rule: session.exchange.rule?.name,
-      bytesIn: session.exchange.record.bytesIn,
-      bytesOut: session.exchange.record.bytesOut, expectedIn: session.exchange.expectedBytesIn,
-      expectedOut: session.exchange.expectedBytesOut,
-      ageMilliseconds: ageMilliseconds)
-    var json = ByteBuffer()
-    line.write(to: &json)
-    worker.shared.events.post(.progress, about: subject, json: json.bytes.string)
+    let record = session.exchange.record
+    worker.shared.events.post(
+      .progress, about: subject,
+      AdminResources.progress(
+        record, rule: session.exchange.rule?.name, expectedIn: session.exchange.expectedBytesIn,
+        expectedOut: session.exchange.expectedBytesOut, ageMilliseconds: ageMilliseconds))
   }
 }
