@@ -29,7 +29,6 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
-#include <sys/stat.h>
 #include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
@@ -156,10 +155,10 @@ int cl_listen_local(const char *path, unsigned mode, int backlog) {
   socklen_t length = to_sockaddr_un(path, &address);
   int fd = (int)RETRY(socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (fd < 0) return fd;
-  // Nobody may connect before the mode is right.
-  mode_t before = umask(0177);
-  ptrdiff_t result = RETRY(bind(fd, (struct sockaddr *)&address, length));
-  umask(before);
+  // Nobody may connect before the mode is right: Linux gives the file the mode of the socket. The umask is the whole
+  // process's, and files and directories that other threads make meanwhile would have it too.
+  ptrdiff_t result = RETRY(fchmod(fd, 0600));
+  if (result >= 0) result = RETRY(bind(fd, (struct sockaddr *)&address, length));
   if (result >= 0) result = RETRY(chmod(path, (mode_t)mode));
   if (result >= 0) result = RETRY(listen(fd, backlog));
   if (result < 0) {

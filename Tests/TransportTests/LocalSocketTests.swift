@@ -35,6 +35,27 @@ import Testing
     #expect((Files.mode(path) ?? 0) & 0o777 == 0o660)
   }
 
+  /// A umask would be that of all threads: a directory of the store could be one that nobody may enter.
+  @Test func whatOtherThreadsMakeMeanwhileHasItsOwnMode() async throws {
+    let socket = path()
+    let listening = Task.detached {
+      while !Task.isCancelled {
+        guard case .success(let listener) = LocalListener.open(socket, mode: 0o600) else { continue }
+        LocalListener.remove(socket)
+        listener.descriptor.close()
+      }
+    }
+    for number in 0..<5_000 {
+      let directory = "\(socket).\(number)"
+      defer { rmdir(directory) }
+      _ = try Files.createDirectory(directory, mode: 0o700).get()
+      let mode = Files.mode(directory)
+      if mode.map({ $0 & 0o700 }) != 0o700 { Issue.record("directory \(number): \(String(describing: mode))") }
+    }
+    listening.cancel()
+    await listening.value
+  }
+
   @Test func aNameThatNobodyAnswersToMakesWay() throws {
     let path = path()
     let first = try LocalListener.open(path, mode: 0o600).get()
