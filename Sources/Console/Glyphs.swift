@@ -131,16 +131,6 @@ enum Figures {
     }
   }
 
-  /// `3 h 12 min`
-  static func duration(_ seconds: Int64) -> String {
-    switch seconds {
-    case ..<60: "\(max(0, seconds)) s"
-    case ..<3_600: "\(seconds / 60) min"
-    case ..<86_400: "\(seconds / 3_600) h \(seconds / 60 % 60) min"
-    default: "\(seconds / 86_400) d \(seconds / 3_600 % 24) h"
-    }
-  }
-
   private static func tenths(_ value: Double) -> String {
     let tenths = Int((value * 10).rounded())
     return "\(tenths / 10).\(tenths % 10)"

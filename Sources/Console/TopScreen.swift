@@ -80,7 +80,7 @@ extension TopModel {
     guard status != .null else { return spans([("sallyport: asking the daemon", .bold)], between: "") }
     var parts: [(String, TopStyle)] = [
       ("sallyport \(status["version"].text ?? "")", .bold),
-      ("up \(Figures.duration(status["uptime_seconds"].whole ?? 0))", .plain),
+      ("up \(String.duration(seconds: status["uptime_seconds"].whole ?? 0))", .plain),
       (status["reachability"].text ?? "unknown", status["reachability"].text == "not-reachable" ? .alarm : .plain),
     ]
     if isPaused { parts.insert(("PAUSED", .alarm), at: 0) }

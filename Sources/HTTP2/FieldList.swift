@@ -1,6 +1,6 @@
 // The fields of one head or trailer section in the form that the library needs: pointers into the text that the proxy
-// wrote. The library copies them, with names in lower case (RFC 9113, 8.2). The list is reused for each message, so making
-// one allocates nothing. Tests: HTTP2Tests.
+// wrote. The library copies them, with names in lower case (RFC 9113, 8.2). The list is reused for each message, so
+// making one allocates nothing. Tests: HTTP2Tests.
 
 import Bytes
 import CNGHTTP2

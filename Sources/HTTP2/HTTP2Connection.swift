@@ -143,8 +143,8 @@ public final class HTTP2Connection {
     return fault
   }
 
-  /// Appends frames to `output`, about as much as is written at once. Returns whether there may be more. Give its memory
-  /// back with `dropOutput`.
+  /// Appends frames to `output`, about as much as is written at once. Returns whether there may be more. `dropOutput`
+  /// takes the memory back.
   @discardableResult
   public func takeOutput(_ output: inout ByteBuffer, now: Int64) -> Bool {
     guard let session = unsafe session else { return false }
@@ -169,6 +169,7 @@ public final class HTTP2Connection {
     return true
   }
 
+  /// Empties what `takeOutput` has filled.
   public func dropOutput(_ output: inout ByteBuffer) {
     output.removeAll()
     scratch.blocks.reclaim(&output)

@@ -102,8 +102,8 @@ public final class HTTP2Stream {
   /// The least content that is worth making its frames at once, in bytes.
   private static let leastLoan = 4 << 10
 
-  /// The same for a caller with the connection's output at hand: content goes into frames there from where it is, as far
-  /// as windows are open, instead of waiting here as a copy.
+  /// The same for a caller with the connection's output at hand: content goes into frames there from where it is, as
+  /// far as windows are open, instead of waiting here as a copy.
   public func write(_ text: Span<UInt8>, into output: inout ByteBuffer, now: Int64) -> Bool {
     guard text.count >= Self.leastLoan, output.count < ConnectionLimits.output, !isBroken, !isClosed, number != 0,
       outgoing.isContent(text.count)

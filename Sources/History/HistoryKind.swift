@@ -95,26 +95,14 @@ public struct HistoryKind: Hashable, Sendable {
 
 // MARK: Who asked
 
-extension LocalClient.Outcome {
-  /// Its word in the history.
-  public var token: StaticString {
-    switch self {
-    case .known: "known"
-    case .userUnknown: "user-unknown"
-    case .unitUnknown: "unit-unknown"
-    case .unknown: "unknown"
-    }
-  }
-}
-
 extension HistoryKind {
   /// The client as the rules saw it; nil if it was not a program of this machine, or no rule needed it.
   public var localClient: LocalClient? {
     guard let known = self[.known] else { return nil }
     let isUserKnown =
-      known == "\(LocalClient.Outcome.known.token)" || known == "\(LocalClient.Outcome.unitUnknown.token)"
+      known == LocalClient.Outcome.known.rawValue || known == LocalClient.Outcome.unitUnknown.rawValue
     let isUnitKnown =
-      known == "\(LocalClient.Outcome.known.token)" || known == "\(LocalClient.Outcome.userUnknown.token)"
+      known == LocalClient.Outcome.known.rawValue || known == LocalClient.Outcome.userUnknown.rawValue
     return LocalClient(
       userID: self[.uid].flatMap { UInt32($0) } ?? LocalClient.noUser, user: self[.user],
       owners: (self[.owners] ?? "").split(separator: ",").compactMap { UInt32($0) },

@@ -17,7 +17,7 @@ struct LearnedAsker: Hashable, Comparable, Sendable {
       (uid, user, unit) = (nil, nil, nil)
       return
     }
-    guard known == "\(LocalClient.Outcome.known.token)" else { return nil }
+    guard known == LocalClient.Outcome.known.rawValue else { return nil }
     uid = kind[.uid]
     user = kind[.user]
     unit = kind[.unit].flatMap { UnitName.isLasting($0) ? $0 : nil }

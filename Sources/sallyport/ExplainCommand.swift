@@ -88,18 +88,19 @@ private func refuseWhatIsNoReference(_ text: String) throws {
 /// BusyBox wget, axel and older axios send `GET https://…` in absolute-form, without CONNECT. A rule with methods or
 /// paths may decide that differently.
 private func sayWhatDiffers(_ tunnel: Explanation, _ request: Explanation) {
-  guard tunnel.isYes != request.isYes || tunnel.rule?.name != request.rule?.name else { return }
-  let verdict = request.isYes ? "allowed" : "denied"
+  guard tunnel.verdict != request.verdict || tunnel.rule?.name != request.rule?.name else { return }
   let rule = request.rule.map { "rule '\($0.name)'" } ?? "no rule"
   Output.complain(
-    "sallyport: a program that sends the request itself, without CONNECT, is \(verdict) by \(rule); --absolute explains that\n"
+    "sallyport: a request that a program sends as it is, without CONNECT, is \(request.verdict.participle) by \(rule); --absolute explains that\n"
   )
 }
 
 extension Explanation {
   /// Whether a request that the rule allows is refused because of bytes above 0x7F in its path.
   fileprivate var refusesRawPath: Bool { decision.verdict != .deny && !encodesPath }
-  fileprivate var isYes: Bool { decision.verdict == .allow && address?.block == nil }
+  /// With what is known of the address.
+  fileprivate var verdict: Decision.Verdict { address?.block == nil ? decision.verdict : .deny }
+  fileprivate var isYes: Bool { verdict == .allow }
 }
 
 extension Policy {

@@ -13,4 +13,10 @@ import Testing
     #expect(String.counted(UInt8(1), "tunnel waits", "tunnels wait") == "1 tunnel waits")
     #expect(String.counted(Int64(3), "tunnel waits", "tunnels wait") == "3 tunnels wait")
   }
+
+  @Test(
+    arguments: [
+      (-5, "0 s"), (0, "0 s"), (59, "59 s"), (60, "1 min"), (3_599, "59 min"), (3_600, "1 h 0 min"), (90_000, "1 d 1 h"),
+    ] as [(Int64, String)])
+  func durationsAreShort(seconds: Int64, text: String) { #expect(String.duration(seconds: seconds) == text) }
 }

@@ -28,7 +28,7 @@ from users_world import STRANGER
 
 # Both are purged on the way, and most is read from the disk again.
 STORE = 'memory = "4MiB"\ndisk = "64MiB"'
-ENOUGH = 400
+ENOUGH = 200
 
 
 @pytest.fixture

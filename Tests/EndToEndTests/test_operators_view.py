@@ -241,6 +241,13 @@ def test_explain_says_where_a_request_without_connect_is_decided_otherwise(sally
     assert "--absolute" not in explain("GET", "https://a.test/x").stderr
 
 
+def test_what_an_operator_is_asked_about_is_not_said_to_be_denied(sallyport_binary, tmp_path):
+    rules = tmp_path / "sallyport.toml"
+    rules.write_text(PATHS.replace('action = "deny"', 'action = "ask"') + '[admin]\nsocket = "admin.sock"\n')
+    done = command("explain", "--config", rules, "GET", "https://a.test/admin/x")
+    assert "without CONNECT, is put to an operator by rule 'no-admin'" in done.stderr, done.stderr
+
+
 def test_explain_keeps_the_query(sallyport_binary, explain):
     done = explain("GET", "http://a.test/b?c=d&e")
     assert done.stdout.startswith("GET http://a.test:80/b?c=d&e\n")

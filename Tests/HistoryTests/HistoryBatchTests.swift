@@ -147,7 +147,7 @@ import Testing
       kind[.known] = known
       kind[.uid] = "7"
       #expect(kind.localClient?.outcome == outcome)
-      #expect("\(outcome.token)" == known)
+      #expect("\(outcome.rawValue)" == known)
     }
     #expect(HistoryKind().localClient == nil)
   }

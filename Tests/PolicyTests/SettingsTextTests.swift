@@ -73,6 +73,15 @@ import Testing
     #expect(Settings.help(topic)?.contains("min_tls = \"1.0\", \"1.1\", \"1.2\" or \"1.3\"") == true)
   }
 
+  @Test(arguments: ["routes.via", "routes.NAME.via", "routes.office.via", "[routes.office].via"])
+  func aKeyOfANamedTableIsFoundWithAnyNameOrNone(topic: String) {
+    #expect(Settings.help(topic)?.hasPrefix("[routes.NAME]\n\n  via = ") == true)
+    #expect(Settings.help("routes.office.credentials")?.hasPrefix("[routes.NAME.credentials]") == true)
+    #expect(Settings.help("routes.office") == Settings.help("routes.NAME"))
+    #expect(Settings.help("routes.office.nonsense") == nil && Settings.help("office.via") == nil)
+    #expect(Settings.help("proxy.office.listen") == nil)
+  }
+
   @Test func whatIsNoKeyHasNoHelp() {
     #expect(Settings.help("") == nil)
     #expect(Settings.help("min tls") == nil)

@@ -94,12 +94,6 @@ import Testing
   }
 
   @Test(
-    arguments: [
-      (0, "0 s"), (59, "59 s"), (60, "1 min"), (3_599, "59 min"), (3_600, "1 h 0 min"), (90_000, "1 d 1 h"),
-    ] as [(Int64, String)])
-  func durationsAreShort(seconds: Int64, text: String) { #expect(StatusPage.duration(seconds) == text) }
-
-  @Test(
     arguments: [(0, "0 B"), (1023, "1023 B"), (1024, "1.0 KiB"), (1536, "1.5 KiB"), (5 << 30, "5.0 GiB")]
       as [(UInt64, String)])
   func sizesAreShort(bytes: UInt64, text: String) { #expect(StatusPage.size(bytes) == text) }

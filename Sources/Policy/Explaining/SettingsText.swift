@@ -86,14 +86,22 @@ public enum Settings {
   /// none.
   public static func help(_ topic: String) -> String? {
     let topic = topic.filter { $0 != "[" && $0 != "]" }
-    if let table = TableSchema.all.first(where: { key(of: $0) == topic }) {
+    if let table = TableSchema.all.first(where: { means(topic, key(of: $0)) }) {
       return "\(table.title)\n\n" + table.settings.map(entry).joined(separator: "\n")
     }
     let found = TableSchema.all.flatMap { table in
-      table.settings.filter { $0.name == topic || "\(key(of: table)).\($0.name)" == topic }.map { (table, $0) }
+      table.settings.filter { $0.name == topic || means(topic, "\(key(of: table)).\($0.name)") }.map { (table, $0) }
     }
     if found.isEmpty { return nil }
     return found.map { table, setting in "\(table.title)\n\n\(entry(setting))" }.joined(separator: "\n")
+  }
+
+  /// Whether a topic is this key. In `routes.NAME.via` the operator's name may stand, or none.
+  private static func means(_ topic: String, _ key: String) -> Bool {
+    let words = topic.split(separator: ".")
+    let parts = key.split(separator: ".")
+    if words == parts.filter({ $0 != "NAME" }) { return true }
+    return words.count == parts.count && zip(words, parts).allSatisfy { $0 == $1 || $1 == "NAME" }
   }
 
   private static func entry(_ setting: KnownSetting) -> String {

@@ -161,7 +161,16 @@ public struct AskedRequest: Hashable, Sendable {
 
 /// An operator's answer, for whom and how long.
 public struct TemporaryRule: Hashable, Sendable {
-  public enum Verdict: String, Sendable { case allow, deny }
+  public enum Verdict: String, Sendable {
+    case allow, deny
+
+    public var participle: String {
+      switch self {
+      case .allow: "allowed"
+      case .deny: "denied"
+      }
+    }
+  }
 
   /// Its number, which identifies it until it ends.
   public var id: Int

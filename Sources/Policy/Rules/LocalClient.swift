@@ -6,8 +6,13 @@
 /// What could not be looked up is in doubt. That differs from "no user": in doubt, a rule that refuses matches, and any
 /// other does not, because a client must not benefit from hiding its identity.
 public final class LocalClient: Sendable {
-  /// How far the look-up succeeded.
-  public enum Outcome: Sendable { case known, userUnknown, unitUnknown, unknown }
+  /// How far the look-up succeeded, in the words of the history.
+  public enum Outcome: String, Sendable {
+    case known
+    case userUnknown = "user-unknown"
+    case unitUnknown = "unit-unknown"
+    case unknown
+  }
 
   /// No user's number (chown(2)): for a client whose user is unknown, or was not given to `explain`.
   public static let noUser = UInt32.max

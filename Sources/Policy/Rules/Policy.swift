@@ -54,6 +54,15 @@ public struct Decision: Equatable, Sendable {
     case allow, deny
     /// An operator is asked; nothing is sent until the operator says yes.
     case ask
+
+    /// What has been done with a request: "allowed".
+    public var participle: String {
+      switch self {
+      case .allow: "allowed"
+      case .deny: "denied"
+      case .ask: "put to an operator"
+      }
+    }
   }
 
   public enum Reason: String, Sendable {

@@ -238,9 +238,9 @@ enum AdminResources {
     let destination = connection.destination
     return [
       ("host", text(destination?.host)), ("port", destination.map { .number(Int($0.port)) } ?? .null),
-      ("protocol", text(connection.wire.name.description)),
-      ("decision", text(connection.decision?.verdict.token.description)),
-      ("reason", text(connection.decision?.reason.token.description)),
+      ("protocol", text(connection.wire.rawValue)),
+      ("decision", text(connection.decision?.verdict.rawValue)),
+      ("reason", text(connection.decision?.reason.rawValue)),
       ("upstream", text(connection.upstream.map { text($0) })),
     ]
   }

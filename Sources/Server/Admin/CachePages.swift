@@ -174,9 +174,9 @@ enum CachePages {
       )
       lines.append("  stored   \(AdminResources.time(head.received)), by rule \(answer.rule)")
       lines.append(
-        "  age      \(head.age(at: now).map { StatusPage.duration($0) } ?? "not known: the clock was set back")")
+        "  age      \(head.age(at: now).map { String.duration(seconds: $0) } ?? "not known: the clock was set back")")
       let lifetime =
-        head.lifetimeSource == .none ? "" : ": \(StatusPage.duration(head.lifetime)) by \(head.lifetimeSource.rawValue)"
+        head.lifetimeSource == .none ? "" : ": \(String.duration(seconds: head.lifetime)) by \(head.lifetimeSource.rawValue)"
       lines.append("  fresh    \(freshness(head, at: now))\(lifetime)")
       if head.isNeverServedStale { lines.append("  stale    never served: the origin forbids it") }
       if let tag = head.entityTag { lines.append("  etag     \(text(tag.text))") }
@@ -190,7 +190,7 @@ enum CachePages {
   private static func freshness(_ head: StoredHead, at now: Int64) -> String {
     if head.age(at: now) == nil { return "not used: the clock was set back" }
     let left = head.timeToLive(at: now)
-    return left > 0 ? "for \(StatusPage.duration(left))" : "stale for \(StatusPage.duration(-left))"
+    return left > 0 ? "for \(String.duration(seconds: left))" : "stale for \(String.duration(seconds: -left))"
   }
 
   private static func pad(_ text: String, _ width: Int) -> String {

@@ -7,8 +7,8 @@ import Session
 import Transport
 
 extension AdminResources {
-  /// `progress`: how far an exchange is. Bytes from the client, and to it, count heads; what is expected is the total at
-  /// the end, if known.
+  /// `progress`: how far an exchange is. Bytes from the client, and to it, count heads; what is expected is the total
+  /// at the end, if known.
   static func progress(
     _ record: borrowing ExchangeRecord, rule: String?, expectedIn: UInt64?, expectedOut: UInt64?, ageMilliseconds: Int64
   ) -> [(String, JSONText)] {

@@ -11,7 +11,7 @@ enum StatusPage {
     let state = facts.state
     let gauges = facts.statistics.gauges
     var lines = [
-      "sallyport \(state.version), up \(duration(facts.uptimeSeconds))\(state.isDraining ? ", draining" : "")"
+      "sallyport \(state.version), up \(String.duration(seconds: facts.uptimeSeconds))\(state.isDraining ? ", draining" : "")"
     ]
     func line(_ name: String, _ text: String) {
       lines.append(name + String(repeating: " ", count: max(1, 13 - name.utf8.count)) + text)
@@ -59,7 +59,7 @@ enum StatusPage {
   private static func text(_ history: HistoryFacts, _ wall: Int64) -> String {
     let limit = size(UInt64(history.settings.sizeBytes))
     return "\(size(UInt64(max(0, history.bytes)))) of \(limit) in \(history.settings.file)"
-      + (history.oldestWall.map { ", the last \(duration((wall - $0) / 1000))" } ?? "")
+      + (history.oldestWall.map { ", the last \(String.duration(seconds: (wall - $0) / 1000))" } ?? "")
       + (history.dropped > 0 ? "; \(history.dropped) exchanges are missing" : "")
       + (history.fault.map { "; \($0)" } ?? "")
   }
@@ -90,17 +90,7 @@ enum StatusPage {
       .joined(separator: ", ")
   }
 
-  /// `3 h 12 min`
-  static func duration(_ seconds: Int64) -> String {
-    switch seconds {
-    case ..<60: "\(max(0, seconds)) s"
-    case ..<3_600: "\(seconds / 60) min"
-    case ..<86_400: "\(seconds / 3_600) h \(seconds / 60 % 60) min"
-    default: "\(seconds / 86_400) d \(seconds / 3_600 % 24) h"
-    }
-  }
-
-  private static func ago(_ wall: Int64, _ now: Int64) -> String { "\(duration((now - wall) / 1000)) ago" }
+  private static func ago(_ wall: Int64, _ now: Int64) -> String { "\(String.duration(seconds: (now - wall) / 1000)) ago" }
 
   /// `1.5 MiB`
   static func size(_ bytes: UInt64) -> String {

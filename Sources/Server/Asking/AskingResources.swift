@@ -110,9 +110,9 @@ extension AdminServer {
       return .json(
         .object([("released", .number(answered.released)), ("rule", answered.rule?.json ?? .null)]))
     }
-    let word = verdict == .allow ? "allowed" : "denied"
     let rule = answered.rule.map { "\ntemporary rule \($0.id): \($0.sentence)" } ?? ""
-    return .text("\(word) \(String.counted(answered.released, "request")) that waited\(rule)\n".printableLines)
+    return .text(
+      "\(verdict.participle) \(String.counted(answered.released, "request")) that waited\(rule)\n".printableLines)
   }
 
   /// An answer without a lifetime would apply to nothing.

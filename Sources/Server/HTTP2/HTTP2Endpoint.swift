@@ -176,8 +176,8 @@ final class HTTP2Endpoint {
     takesNothing ? stream.write(text) : stream.write(text, into: &output, now: worker.now)
   }
 
-  /// Less than this, in bytes, is not sent in a record of its own if more content is expected: content that came in whole
-  /// records exceeds them by the heads of its frames, nine bytes each, and a record costs a system call.
+  /// Less than this, in bytes, is not sent in a record of its own if more content is expected: content that came in
+  /// whole records exceeds them by the heads of its frames, nine bytes each, and a record costs a system call.
   private static let leastRecord = 512
 
   /// Sends as much as the socket accepts, in whole records as long as there is more. What little is left then waits for

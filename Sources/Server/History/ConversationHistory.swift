@@ -26,7 +26,7 @@ extension HistoryBatch {
     word(record.client.flatMap { $0.isUserInDoubt && $0.userID == LocalClient.noUser ? nil : $0.userID })
     word(record.client?.user)
     if let client = record.client { word(client.owners, between: 0x2c) } else { word(nil as StaticString?) }
-    word(record.client?.outcome.token)
+    word(record.client?.outcome.rawValue)
     word(record.client?.cgroupPath)
     word(record.client?.unit)
     word(record.program)
@@ -34,17 +34,17 @@ extension HistoryBatch {
     word(text.extracting(record.method))
     word(target.extracting(0..<origin))
     word(record.link == .unknown ? nil : record.link.rawValue)
-    word(record.wire.name)
+    word(record.wire.rawValue)
     word(line.rule)
     word(line.place)
-    word(record.decision?.verdict.token)
-    word(record.decision?.reason.token)
+    word(record.decision?.verdict.rawValue)
+    word(record.decision?.reason.rawValue)
     word(record.outcome.word)
     word(record.violation?.token)
     word(record.report?.token)
     word(record.route)
     word(record.upstream)
-    word(record.assurance?.token)
+    word(record.assurance?.rawValue)
     word(record.cache?.rawValue)
   }
 
@@ -56,16 +56,5 @@ extension HistoryBatch {
       if slashes == 3 { return index }
     }
     return target.count
-  }
-}
-
-extension Decision.Verdict {
-  /// The stable word of the log.
-  var token: StaticString {
-    switch self {
-    case .allow: "allow"
-    case .deny: "deny"
-    case .ask: "ask"
-    }
   }
 }

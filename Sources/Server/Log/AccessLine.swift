@@ -86,7 +86,7 @@ struct AccessLine {
     facts.word("cache", record.cache?.rawValue, &out)
     facts.truth("reused", record.isReused, &out)
     facts.truth("retried", record.isRetried, &out)
-    facts.word("assurance", record.assurance?.token, &out)
+    facts.word("assurance", record.assurance?.rawValue, &out)
     facts.word("pins", pins, &out)
     facts.number("upstream_status", record.upstreamStatus > 0 ? UInt64(record.upstreamStatus) : nil, &out)
     facts.text("upstream_type", text.extracting(record.upstreamType), &out)
@@ -122,8 +122,8 @@ struct AccessLine {
     facts.word("proxy_user", record.proxyUser, &out)
     facts.word("rule", rule, &out)
     facts.word("place", place, &out)
-    facts.word("decision", record.decision?.verdict.token, &out)
-    facts.word("reason", record.decision?.reason.token, &out)
+    facts.word("decision", record.decision?.verdict.rawValue, &out)
+    facts.word("reason", record.decision?.reason.rawValue, &out)
     facts.word("answered_by", record.answeredBy, &out)
   }
 }
@@ -156,48 +156,6 @@ extension ByteBuffer {
     IPAddress(address).write(to: &self)
     append(address.isIPv4 ? ":" : "]:")
     append(decimal: UInt64(address.port))
-  }
-}
-
-extension HTTPProtocol {
-  /// The stable word of the log.
-  var name: StaticString { self == .http2 ? "h2" : "http/1.1" }
-}
-
-extension Assurance {
-  var token: StaticString {
-    switch self {
-    case .none: "none"
-    case .sni: "sni"
-    case .probe: "probe"
-    case .exact: "exact"
-    }
-  }
-}
-
-extension Decision.Reason {
-  /// The stable word of the log.
-  var token: StaticString {
-    switch self {
-    case .rule: "rule"
-    case .ruleDenies: "rule-denies"
-    case .connectDenied: "connect-denied"
-    case .portNotListed: "port-not-listed"
-    case .ruleWouldDeny: "rule-would-deny"
-    case .outsideTarget: "outside-target"
-    case .addressDenied: "address-denied"
-    case .defaultAllow: "default"
-    case .defaultDeny: "default-denies"
-    case .methodRefused: "method-refused"
-    case .ruleAsks: "rule-asks"
-    case .ruleWouldAsk: "rule-would-ask"
-    case .asksInside: "asks-inside"
-    case .operatorAllows: "operator-allows"
-    case .operatorDenies: "operator-denies"
-    case .unanswered: "unanswered"
-    case .temporaryAllow: "temporary-allow"
-    case .temporaryDeny: "temporary-deny"
-    }
   }
 }
 

@@ -1,5 +1,5 @@
-// How the facts of an exchange are written: as members of a JSON object, as words of a line for people, as fields of the
-// journal, and as values for events. A name is the same in all four.
+// How the facts of an exchange are written: as members of a JSON object, as words of a line for people, as fields of
+// the journal, and as values for events. A name is the same in all four.
 
 import Bytes
 import HTTP1
@@ -24,7 +24,7 @@ protocol FactWriter {
 }
 
 extension FactWriter {
-  func wire(_ name: StaticString, _ value: HTTPProtocol?, _ out: inout ByteBuffer) { word(name, value?.name, &out) }
+  func wire(_ name: StaticString, _ value: HTTPProtocol?, _ out: inout ByteBuffer) { word(name, value?.rawValue, &out) }
 
   func address(_ name: StaticString, _ value: SocketAddress?, _ out: inout ByteBuffer) {
     address(name, value, isBare: false, &out)
@@ -108,7 +108,7 @@ struct JSONFacts: FactWriter {
   }
 }
 
-/// The facts as values, null where there is none, for an event that is written once it leaves. Nothing is written to `out`.
+/// The facts as values, null where there is none, for an event that is written once it leaves. `out` stays empty.
 final class FactValues: FactWriter {
   private(set) var members: [(String, JSONText)] = []
 
@@ -157,7 +157,7 @@ struct TextFacts: FactWriter {
 
   /// A person assumes HTTP/1.1.
   func wire(_ name: StaticString, _ value: HTTPProtocol?, _ out: inout ByteBuffer) {
-    if value == .http2 { word(name, value?.name, &out) }
+    if value == .http2 { word(name, value?.rawValue, &out) }
   }
 
   func address(_ name: StaticString, _ value: SocketAddress?, isBare: Bool, _ out: inout ByteBuffer) {
