@@ -16,7 +16,8 @@ import Testing
 
   @Test(
     arguments: [
-      (-5, "0 s"), (0, "0 s"), (59, "59 s"), (60, "1 min"), (3_599, "59 min"), (3_600, "1 h 0 min"), (90_000, "1 d 1 h"),
+      (-5, "0 s"), (0, "0 s"), (59, "59 s"), (60, "1 min"), (3_599, "59 min"), (3_600, "1 h 0 min"),
+      (90_000, "1 d 1 h"),
     ] as [(Int64, String)])
   func durationsAreShort(seconds: Int64, text: String) { #expect(String.duration(seconds: seconds) == text) }
 }

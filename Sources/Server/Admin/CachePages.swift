@@ -176,7 +176,8 @@ enum CachePages {
       lines.append(
         "  age      \(head.age(at: now).map { String.duration(seconds: $0) } ?? "not known: the clock was set back")")
       let lifetime =
-        head.lifetimeSource == .none ? "" : ": \(String.duration(seconds: head.lifetime)) by \(head.lifetimeSource.rawValue)"
+        head.lifetimeSource == .none
+        ? "" : ": \(String.duration(seconds: head.lifetime)) by \(head.lifetimeSource.rawValue)"
       lines.append("  fresh    \(freshness(head, at: now))\(lifetime)")
       if head.isNeverServedStale { lines.append("  stale    never served: the origin forbids it") }
       if let tag = head.entityTag { lines.append("  etag     \(text(tag.text))") }

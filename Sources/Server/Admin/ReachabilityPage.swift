@@ -38,7 +38,8 @@ enum ReachabilityPage {
   }
 
   private static func route(_ route: ReachabilityReport.Route) -> (String, String) {
-    let rest = route.deadForMilliseconds.map { "  passed over for \(String.duration(seconds: ($0 + 999) / 1000))" } ?? ""
+    let rest =
+      route.deadForMilliseconds.map { "  passed over for \(String.duration(seconds: ($0 + 999) / 1000))" } ?? ""
     return (route.name, route.via + rest + (route.unusable.map { "  not usable: \($0)" } ?? ""))
   }
 

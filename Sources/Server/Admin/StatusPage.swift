@@ -90,7 +90,9 @@ enum StatusPage {
       .joined(separator: ", ")
   }
 
-  private static func ago(_ wall: Int64, _ now: Int64) -> String { "\(String.duration(seconds: (now - wall) / 1000)) ago" }
+  private static func ago(_ wall: Int64, _ now: Int64) -> String {
+    "\(String.duration(seconds: (now - wall) / 1000)) ago"
+  }
 
   /// `1.5 MiB`
   static func size(_ bytes: UInt64) -> String {
