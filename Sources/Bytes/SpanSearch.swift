@@ -176,6 +176,11 @@ extension Span where Element == UInt8 {
     return array
   }
 
+  /// ASCII as text; each other byte is replaced.
+  public var asciiString: String {
+    String(decoding: array.map { $0 < 0x80 ? UInt16($0) : 0xfffd }, as: UTF16.self)
+  }
+
   /// The bytes as text; invalid UTF-8 is replaced.
   public var string: String { String(decoding: array, as: UTF8.self) }
 }

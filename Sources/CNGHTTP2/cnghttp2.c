@@ -38,7 +38,8 @@ static void *allocate(size_t count, void *data) {
 static void release(void *memory, void *data) {
   cng_session *session = data;
   if (memory == NULL || memory != session->frame) return free(memory);
-  munmap(memory, FRAME_MAPPED_BYTES);
+  // Where the kernel splits no more mappings it may at least have the pages.
+  if (munmap(memory, FRAME_MAPPED_BYTES) != 0) madvise(memory, FRAME_MAPPED_BYTES, MADV_DONTNEED);
   session->frame = NULL;
 }
 

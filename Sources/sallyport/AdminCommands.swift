@@ -47,8 +47,9 @@ struct AdminOptions {
 
   var wantsJSON: Bool { arguments.flags.contains("json") }
 
-  /// Sends one request and prints the answer as it arrives. Returns 0 if the daemon did what was asked.
-  func pass(on method: String, _ path: String) throws -> Int32 {
+  /// Sends one request and prints the answer as it arrives. Returns 0 if the daemon did what was asked. `begin` runs
+  /// once an answer has begun; another status than 0 ends it.
+  func pass(on method: String, _ path: String, begin: () throws -> Int32 = { 0 }) throws -> Int32 {
     guard var exchange = try open(method, path) else { return 1 }
     defer { exchange.close() }
     guard let head = exchange.readHead() else {
@@ -59,6 +60,7 @@ struct AdminOptions {
           : "sallyport: the daemon closed the connection without an answer\n")
       return 1
     }
+    if head.status == 200, case let status = try begin(), status != 0 { return status }
     repeat {
       // Errors go to standard error, unless the caller asked for JSON.
       Files.write(exchange.takeText(), to: head.status == 200 || wantsJSON ? 1 : 2)
@@ -66,9 +68,9 @@ struct AdminOptions {
     return (200..<300).contains(head.status) && !head.saysNo ? 0 : 1
   }
 
-  /// Prints events as they arrive.
-  func passEvents(_ path: String) throws -> Int32 {
-    try wantsJSON ? passObjects(on: "GET", path) : pass(on: "GET", path)
+  /// Prints events as they arrive. `begin` runs once no event can be missed any more; another status than 0 ends it.
+  func passEvents(_ path: String, begin: () throws -> Int32 = { 0 }) throws -> Int32 {
+    try wantsJSON ? passObjects(on: "GET", path, begin: begin) : pass(on: "GET", path, begin: begin)
   }
 
   /// The daemon's answer to a GET, as text for people; nil if it refuses, which has been reported.
@@ -121,13 +123,14 @@ struct AdminOptions {
   }
 
   /// Sends one request and prints each event of the answer as an object with its kind, one per line.
-  fileprivate func passObjects(on method: String, _ path: String) throws -> Int32 {
+  fileprivate func passObjects(on method: String, _ path: String, begin: () throws -> Int32) throws -> Int32 {
     guard var exchange = try open(method, path) else { return 1 }
     defer { exchange.close() }
     guard let head = exchange.readHead(), head.status == 200 else {
       Output.complain("sallyport: the daemon does not report events: \(exchange.takeText())\n")
       return 1
     }
+    if case let status = try begin(), status != 0 { return status }
     var kind = ""
     while let line = exchange.readLine() {
       if line.hasPrefix("event: ") { kind = String(line.dropFirst("event: ".count)) }

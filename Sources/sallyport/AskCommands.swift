@@ -15,9 +15,9 @@ nonisolated func asksCommand(_ arguments: Arguments) throws -> Int32 {
     guard Int(id) != nil else { throw UsageError(message: "expected the number of a temporary rule, found '\(id)'") }
     return try options.pass(on: "POST", "/v1/revoke?id=\(id)")
   }
-  let status = try options.pass(on: "GET", "/v1/asks")
-  guard arguments.flags.contains("watch"), status == 0 else { return status }
-  return try options.passEvents("/v1/events?kind=ask,answer")
+  guard arguments.flags.contains("watch") else { return try options.pass(on: "GET", "/v1/asks") }
+  // A question that comes meanwhile is shown twice rather than not at all.
+  return try options.passEvents("/v1/events?kind=ask,answer") { try options.pass(on: "GET", "/v1/asks") }
 }
 
 nonisolated func allowCommand(_ arguments: Arguments) throws -> Int32 { try answer(.allow, arguments) }

@@ -25,12 +25,13 @@ import pytest
 
 from conftest import need
 from http2_world import H2Client, H2Origin
-from journal import DEADLINE_SECONDS
+from journal import DEADLINE_SECONDS, Journal
 from origins import answering, unused_port
 from tls_world import client_context, rule
 from tls_world import authority, intercepting, secure_client, secure_proxy, tls_origin, world  # noqa: F401
 
 LARGE = hashlib.shake_128(b"http2").digest(3 * 1024 * 1024)
+SHORT = LARGE[: 500 * 1024]
 
 
 @pytest.fixture
@@ -753,6 +754,41 @@ def test_nothing_waits_for_content_that_does_not_come(count, intercepting, insid
     number = client.request(f"a.test:{origin.port}", "/large")
     client.wait_until(lambda: len(client.exchanges[number].body) == count)
     assert client.exchanges[number].body == LARGE[:count]
+
+
+@pytest.mark.parametrize("ahead", [9_000, 40_000, 130_000])
+@pytest.mark.parametrize("seed", range(2))
+def test_a_slow_reader_gets_all_in_whatever_pieces_it_comes(
+    seed, ahead, intercepting, secure_client, authority, tls_origin, world
+):
+    """The socket is full again and again, within a record and between two, and what is tried again has grown meanwhile."""
+    chance = random.Random(seed)
+    came = Journal("how much of the content has come")
+
+    def script(connection):
+        connection.read_request()
+        connection.send(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+        at = 0
+        while at < len(SHORT):
+            piece = SHORT[at : at + chance.randrange(1, 14_000)]
+            connection.send(b"%x\r\n%b\r\n" % (len(piece), piece))
+            at += len(piece)
+            came.wait_for(lambda count, at=at: count >= at - ahead)
+        connection.send(b"0\r\n\r\n")
+        connection.wait_for_end()
+
+    origin = tls_origin(script, world.context(world.leaf("a.test")))
+    raw = secure_client(intercepting(), receive_buffer=4096)
+    assert raw.tunnel("a.test", origin.port).status == 200
+    context = client_context(authority.file)
+    context.set_alpn_protocols(["h2"])
+    raw.shake_hands(context, "a.test")
+    client = H2Client(raw.secure)
+    number = client.request(f"a.test:{origin.port}", "/large")
+    exchange = client.exchanges[number]
+    while not exchange.ended and client.step():
+        came.append(len(exchange.body))
+    assert (exchange.status, exchange.reset, exchange.body == SHORT) == (200, None, True)
 
 
 def test_a_drain_lets_streams_end(intercepting, h2_origin, authority):

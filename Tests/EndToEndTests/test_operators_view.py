@@ -243,7 +243,8 @@ def test_explain_says_where_a_request_without_connect_is_decided_otherwise(sally
 
 def test_what_an_operator_is_asked_about_is_not_said_to_be_denied(sallyport_binary, tmp_path):
     rules = tmp_path / "sallyport.toml"
-    rules.write_text(PATHS.replace('action = "deny"', 'action = "ask"') + '[admin]\nsocket = "admin.sock"\n')
+    asking = PATHS.split('[[rule]]\nname = "rest"')[0].replace('action = "deny"', 'action = "ask"')
+    rules.write_text(asking + '[admin]\nsocket = "admin.sock"\n')
     done = command("explain", "--config", rules, "GET", "https://a.test/admin/x")
     assert "without CONNECT, is put to an operator by rule 'no-admin'" in done.stderr, done.stderr
 

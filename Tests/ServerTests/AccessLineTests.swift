@@ -72,8 +72,9 @@ import Transport
   @Test func whatThereIsNotIsNullToAReaderOfTheAPI() {
     var out = ByteBuffer()
     let client = SocketAddress(high: 0, low: 0x7f00_0001, port: 4711, isIPv4: true)
+    let nothing: [UInt8] = []
     AccessLine(rule: nil, client: client, totalMicroseconds: 12_000).writeMembers(
-      ExchangeRecord(), ByteBuffer(), to: &out)
+      ExchangeRecord(), nothing.span, to: &out)
     #expect(
       out.bytes.string
         == #"{"time":"1970-01-01T00:00:00.000Z","ref":"000000","client":"127.0.0.1:4711","method":null,"target":null,"#

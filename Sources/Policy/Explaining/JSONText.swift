@@ -15,13 +15,20 @@ public enum JSONText: Sendable {
   /// The text, with no white space except one space after each colon and comma.
   public var text: String {
     var output = ""
-    write(to: &output)
+    write(to: &output, comma: ", ", colon: ": ")
+    return output
+  }
+
+  /// The text without any white space.
+  public var compactText: String {
+    var output = ""
+    write(to: &output, comma: ",", colon: ":")
     return output
   }
 
   public static func strings(_ values: [String]) -> JSONText { .array(values.map { .string($0) }) }
 
-  private func write(to output: inout String) {
+  private func write(to output: inout String, comma: String, colon: String) {
     switch self {
     case .null: output += "null"
     case .boolean(let value): output += value ? "true" : "false"
@@ -35,17 +42,17 @@ public enum JSONText: Sendable {
     case .array(let values):
       output += "["
       for (index, value) in values.enumerated() {
-        if index > 0 { output += ", " }
-        value.write(to: &output)
+        if index > 0 { output += comma }
+        value.write(to: &output, comma: comma, colon: colon)
       }
       output += "]"
     case .object(let members):
       output += "{"
       for (index, member) in members.enumerated() {
-        if index > 0 { output += ", " }
+        if index > 0 { output += comma }
         Self.write(member.0, to: &output)
-        output += ": "
-        member.1.write(to: &output)
+        output += colon
+        member.1.write(to: &output, comma: comma, colon: colon)
       }
       output += "}"
     }

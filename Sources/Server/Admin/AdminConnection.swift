@@ -249,10 +249,10 @@ final class AdminConnection {
   // MARK: Events
 
   /// false: the reader is too slow, and has lost the event.
-  func offer(_ event: ProxyEvent) -> Bool {
-    if !filter.wants(event) { return true }
-    let text = text(of: event.kind.rawValue, event.members)
-    guard output.count + text.utf8.count <= AdminServer.mostWaitingBytes else {
+  func offer(_ leaving: LeavingEvent) -> Bool {
+    if !filter.wants(leaving.event) { return true }
+    let room = AdminServer.mostWaitingBytes - output.count
+    guard room > 0, case let text = wantsText ? leaving.line : leaving.message, text.utf8.count <= room else {
       lostEvents += 1
       return false
     }
@@ -264,13 +264,13 @@ final class AdminConnection {
   /// This many events were lost before they came here.
   func miss(_ count: Int) { lostEvents += count }
 
-  private func text(of event: String, _ members: [(String, JSONText)]) -> String {
-    wantsText ? EventText.line(event, members) + "\n" : "event: \(event)\ndata: \(JSONText.object(members).text)\n\n"
-  }
-
   private func writeLoss() {
     let time = JSONText.string(AdminResources.time(Clock.wall))
-    output.append(text(of: "lost", [("time", time), ("count", .number(lostEvents))]))
+    let members = [("time", time), ("count", JSONText.number(lostEvents))]
+    output.append(
+      wantsText
+        ? LeavingEvent.line("lost", members)
+        : LeavingEvent.message("lost") { $0.append(JSONText.object(members).compactText) })
     lostEvents = 0
   }
 

@@ -348,19 +348,11 @@ enum AdminResources {
     out.append("[")
     for (index, decision) in found.enumerated() {
       if index > 0 { out.append(",\n") }
-      var text = ByteBuffer()
-      text.append(decision.text)
-      line(of: decision).writeMembers(decision.record, text, to: &out)
+      decision.line.writeMembers(decision.record, decision.text.span, to: &out)
       out.append("}")
     }
     out.append("]\n")
     return out.bytes.string
-  }
-
-  private static func line(of found: RecentDecision) -> AccessLine {
-    AccessLine(
-      of: found.record, rule: found.rule, by: found.policy, client: found.client,
-      totalMicroseconds: found.totalMicroseconds)
   }
 
   // MARK: GET /v1/decisions/REF
@@ -374,11 +366,11 @@ enum AdminResources {
     guard let found else { return nil }
     var text = ByteBuffer()
     text.append(found.text)
-    let line = line(of: found)
+    let line = found.line
     let explanation = explanation(of: found)
     var out = ByteBuffer()
     if format == .json {
-      line.writeMembers(found.record, text, to: &out)
+      line.writeMembers(found.record, found.text.span, to: &out)
       out.append(",\"explanation\":")
       out.append(explanation?.value.text ?? "null")
       out.append(",\"allow\":")

@@ -213,11 +213,14 @@ final class AdminServer {
 
   /// Hands out the events that have occurred.
   func deliverEvents(_ poller: borrowing Poller) {
-    let (events, dropped) = shared.events.takeAll()
+    let (taken, dropped) = shared.events.takeAll()
+    let events = taken.map { LeavingEvent($0) }
     for case .some(let connection) in connections {
       guard let kinds = connection.watched else { continue }
       var lost = 0
-      for event in events where kinds.contains(EventKinds(event.kind)) && !connection.offer(event) { lost += 1 }
+      for leaving in events where kinds.contains(EventKinds(leaving.event.kind)) && !connection.offer(leaving) {
+        lost += 1
+      }
       for (kind, count) in dropped where kinds.contains(EventKinds(kind)) {
         connection.miss(count)
         lost += count

@@ -7,7 +7,7 @@ import Policy
 import Synchronization
 import Transport
 
-/// Something that happened. Its first member is the time: `time`.
+/// Something that happened. It is written once it leaves.
 struct ProxyEvent: Sendable {
   /// The names of server-sent events, in the order of an exchange's life.
   enum Kind: String, Sendable, CaseIterable {
@@ -32,10 +32,41 @@ struct ProxyEvent: Sendable {
     case reload
   }
 
+  enum Content: Sendable {
+    case members([(String, JSONText)])
+    /// What has been decided about an exchange in progress.
+    case beginning(RecentDecision)
+    /// All that the log says of an exchange.
+    case exchange(RecentDecision)
+  }
+
   let kind: Kind
-  let members: [(String, JSONText)]
+  /// Milliseconds since 1970.
+  let wall: Int64
+  let content: Content
   /// The exchange that it is about; nil if none.
   var subject: EventSubject? = nil
+
+  /// The members, of which the first is the time, as a JSON object.
+  func write(to out: inout ByteBuffer) {
+    switch content {
+    case .members: return out.append(JSONText.object(members).compactText)
+    case .beginning(let exchange): exchange.line.writeBeginning(exchange.record, exchange.text.span, to: &out)
+    case .exchange(let exchange): exchange.line.writeMembers(exchange.record, exchange.text.span, wall: wall, to: &out)
+    }
+    out.append("}")
+  }
+
+  /// The same as values.
+  var members: [(String, JSONText)] {
+    let rest =
+      switch content {
+      case .members(let members): members
+      case .beginning(let exchange): exchange.line.valuesOfBeginning(exchange.record, exchange.text.span)
+      case .exchange(let exchange): exchange.line.values(exchange.record, exchange.text.span)
+      }
+    return [("time", .string(AdminResources.time(wall)))] + rest
+  }
 }
 
 /// An exchange, as filters see it.
@@ -129,16 +160,20 @@ final class EventHub: Sendable {
   func wants(_ kind: ProxyEvent.Kind) -> Bool { kinds.contains(EventKinds(kind)) }
   func noteLost(_ count: Int) { lost.add(UInt64(count), ordering: .relaxed) }
 
-  /// The time comes before `members`.
   func post(_ kind: ProxyEvent.Kind, about subject: EventSubject? = nil, _ members: [(String, JSONText)]) {
+    post(kind, about: subject, wall: Clock.wall, .members(members))
+  }
+
+  func post(
+    _ kind: ProxyEvent.Kind, about subject: EventSubject? = nil, wall: Int64, _ content: ProxyEvent.Content
+  ) {
     guard wants(kind) else { return }
     if waiting.add(1, ordering: .relaxed).newValue > Self.mostWaiting {
       waiting.subtract(1, ordering: .relaxed)
       dropped.withLock { $0[kind, default: 0] += 1 }
       return
     }
-    let time = ("time", JSONText.string(AdminResources.time(Clock.wall)))
-    mailbox.post(ProxyEvent(kind: kind, members: [time] + members, subject: subject))
+    mailbox.post(ProxyEvent(kind: kind, wall: wall, content: content, subject: subject))
   }
 
   /// The events that occurred, and for each kind how many more found no room.

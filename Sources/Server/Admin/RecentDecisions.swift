@@ -24,6 +24,11 @@ struct RecentDecision: Sendable {
   /// Milliseconds since 1970, by the clock at its beginning, as in the log.
   var endedWall: Int64 { record.begunWall + totalMicroseconds / 1000 }
 
+  /// What the log says of it besides the record.
+  var line: AccessLine {
+    AccessLine(of: record, rule: rule, by: policy, client: client, totalMicroseconds: totalMicroseconds)
+  }
+
   var sender: Sender {
     Sender(client: record.client, address: IPAddress(client), proxyUser: record.proxyUser, program: record.program)
   }

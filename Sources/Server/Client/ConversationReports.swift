@@ -102,16 +102,24 @@ extension Conversation {
     let isViolation = record.violation != nil && events.wants(.violation)
     guard isViolation || events.wants(.finished) else { return }
     // The log gives the time when the exchange began; an event, the time when it happened.
-    let members = line(of: record, total).values(record, outputs.text)
-    events.post(.finished, about: subject, members)
-    if isViolation { events.post(.violation, about: subject, members) }
+    let wall = Clock.wall
+    let exchange = ProxyEvent.Content.exchange(decision(copy record, total))
+    events.post(.finished, about: subject, wall: wall, exchange)
+    if isViolation { events.post(.violation, about: subject, wall: wall, exchange) }
   }
 
   /// Emits the event of what has been decided about a request or tunnel, if anyone watches.
   func tellBeginning(_ worker: Worker) {
     guard worker.shared.events.wants(.begun) else { return }
-    let members = line(of: session.exchange.record, 0).valuesOfBeginning(session.exchange.record, outputs.text)
-    worker.shared.events.post(.begun, about: subject, members)
+    let record = session.exchange.record
+    worker.shared.events.post(.begun, about: subject, wall: record.begunWall, .beginning(decision(record, 0)))
+  }
+
+  private func decision(_ record: ExchangeRecord, _ total: Int64) -> RecentDecision {
+    let text = outputs.text.bytes.array
+    return RecentDecision(
+      record: record, rule: session.exchange.ruleName, policy: session.exchange.policy, client: peer,
+      totalMicroseconds: total, text: text)
   }
 }
 

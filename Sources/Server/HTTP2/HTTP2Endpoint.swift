@@ -42,9 +42,11 @@ final class HTTP2Endpoint {
   @exclusivity(unchecked) private var output = ByteBuffer()
   /// What `output` holds waits for the next turn, not for the socket.
   @exclusivity(unchecked) private var holdsBack = false
+  /// The socket has not accepted all that was written last.
+  @exclusivity(unchecked) private var isBlocked = false
   /// Memory for a list of touched streams.
   @exclusivity(unchecked) private var spareList: [HTTP2Stream] = []
-  /// It is in `worker.unsettled`.
+  /// It is in `worker.unsettled` or `worker.heldBack`.
   @exclusivity(unchecked) private var isMarked = false
   @exclusivity(unchecked) private(set) var isClosed = false
   /// When a byte last moved, in milliseconds of the loop's clock.
@@ -87,7 +89,7 @@ final class HTTP2Endpoint {
 
   /// Reads what has arrived, as long as the peer reads what it is sent.
   func read() {
-    if isClosed || hasEnded || output.count >= ConnectionLimits.output { return }
+    if isClosed || hasEnded || isFull { return }
     var input = worker.workspace.pool.take(Self.readBytes)
     switch stream.read(into: &input) {
     case .moved:
@@ -193,13 +195,17 @@ final class HTTP2Endpoint {
       if output.isEmpty || takesNothing { return connection.dropOutput(&output) }
       let rest = output.count % TLSStream.recordBytes
       let isBehind = hasSent || rest < output.count
-      let kept = hasMore || isBehind && rest < Self.leastRecord && expectsContent ? rest : 0
+      let maySplit = hasMore || isBehind && rest < Self.leastRecord && expectsContent
+      // OpenSSL refuses to be given less than what was not accepted before.
+      let kept = maySplit && !isBlocked ? rest : 0
       if kept == output.count { return holdBack() }
+      isBlocked = true
       switch stream.write(ByteBuffer(), then: output.bytes.extracting(droppingLast: kept)) {
       case .moved(let count):
         output.consume(count)
         lastProgress = worker.now
         if output.count > kept { return }
+        isBlocked = false
         hasSent = true
       case .wouldBlock: return
       case .ended, .failed:
@@ -210,18 +216,21 @@ final class HTTP2Endpoint {
     }
   }
 
+  /// The peer does not read, and so much waits for it that nothing more is read from it.
+  private var isFull: Bool { isBlocked && output.count >= ConnectionLimits.output }
+
   private var expectsContent: Bool { connection.isWithinContent && !connection.isEnding }
 
   private func holdBack() {
     holdsBack = true
     if isMarked { return }
     isMarked = true
-    worker.settledNext.append(self)
+    worker.heldBack.append(self)
   }
 
   private func watch() {
     // A peer that has only closed its side would cause events for ever.
-    var wanted: Interest = output.count >= ConnectionLimits.output ? [] : .read
+    var wanted: Interest = isFull ? [] : .read
     if !output.isEmpty, !holdsBack { wanted.insert(.write) }
     worker.watch(stream, &interest, wanted, slot)
     worker.timers.set(slot, deadline)

@@ -1,5 +1,5 @@
 // The facts of an exchange, each written once: for the line of the access log, the journal entry, events and the admin
-// API. In a steady state this allocates nothing. Tests: AccessLineTests.
+// API. In a steady state this allocates nothing, but for the values of events that are watched. Tests: AccessLineTests.
 
 import Bytes
 import HTTP1
@@ -25,7 +25,7 @@ struct AccessLine {
   ) {
     switch format {
     case .json:
-      writeTime(record, &out)
+      Self.writeTime(record.begunWall, &out)
       write(record, JSONFacts(writesNulls: false), text.bytes, &out)
       out.append("}\n")
     case .text:
@@ -37,32 +37,42 @@ struct AccessLine {
     }
   }
 
-  /// The JSON object without its last brace, with all its members.
-  func writeMembers(_ record: borrowing ExchangeRecord, _ text: borrowing ByteBuffer, to out: inout ByteBuffer) {
-    writeTime(record, &out)
-    write(record, JSONFacts(writesNulls: true), text.bytes, &out)
-  }
-
-  /// All members but the time, as an event has them.
-  func values(_ record: borrowing ExchangeRecord, _ text: borrowing ByteBuffer) -> [(String, JSONText)] {
-    let facts = FactValues()
-    var nothing = ByteBuffer()
-    write(record, facts, text.bytes, &nothing)
-    return facts.members
+  /// The JSON object without its last brace, with all its members. `wall` is the time in it, in milliseconds since
+  /// 1970; nil: when the exchange began.
+  func writeMembers(
+    _ record: borrowing ExchangeRecord, _ text: Span<UInt8>, wall: Int64? = nil, to out: inout ByteBuffer
+  ) {
+    Self.writeTime(wall ?? record.begunWall, &out)
+    write(record, JSONFacts(writesNulls: true), text, &out)
   }
 
   /// The same of an exchange in progress: what has been decided about it.
-  func valuesOfBeginning(_ record: borrowing ExchangeRecord, _ text: borrowing ByteBuffer) -> [(String, JSONText)] {
+  func writeBeginning(_ record: borrowing ExchangeRecord, _ text: Span<UInt8>, to out: inout ByteBuffer) {
+    Self.writeTime(record.begunWall, &out)
+    let facts = JSONFacts(writesNulls: true)
+    writeRequest(record, facts, text, &out)
+    writeDecision(record, facts, &out)
+  }
+
+  /// All members but the time, as values.
+  func values(_ record: borrowing ExchangeRecord, _ text: Span<UInt8>) -> [(String, JSONText)] {
     let facts = FactValues()
     var nothing = ByteBuffer()
-    writeRequest(record, facts, text.bytes, &nothing)
+    write(record, facts, text, &nothing)
+    return facts.members
+  }
+
+  func valuesOfBeginning(_ record: borrowing ExchangeRecord, _ text: Span<UInt8>) -> [(String, JSONText)] {
+    let facts = FactValues()
+    var nothing = ByteBuffer()
+    writeRequest(record, facts, text, &nothing)
     writeDecision(record, facts, &nothing)
     return facts.members
   }
 
-  private func writeTime(_ record: borrowing ExchangeRecord, _ out: inout ByteBuffer) {
+  private static func writeTime(_ wall: Int64, _ out: inout ByteBuffer) {
     out.append("{\"time\":\"")
-    out.appendTimestamp(record.begunWall)
+    out.appendTimestamp(wall)
     out.append("\"")
   }
 

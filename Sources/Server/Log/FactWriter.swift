@@ -121,7 +121,7 @@ final class FactValues: FactWriter {
   }
 
   func text(_ name: StaticString, _ value: Span<UInt8>, isBare: Bool, _ out: inout ByteBuffer) {
-    add(name, value.isEmpty ? nil : .string(value.string))
+    add(name, value.isEmpty ? nil : .string(value.asciiString))
   }
 
   func word(_ name: StaticString, _ value: String?, _ out: inout ByteBuffer) { add(name, value.map { .string($0) }) }

@@ -111,9 +111,10 @@ final class Worker {
   /// HTTP/2 connections that something happened to in this turn.
   @exclusivity(unchecked) var unsettled: [HTTP2Endpoint] = []
   /// Those that have more to send in the next turn, alone or with what that brings.
-  @exclusivity(unchecked) var settledNext: [HTTP2Endpoint] = []
-  /// Memory for a round of them.
+  @exclusivity(unchecked) var heldBack: [HTTP2Endpoint] = []
+  /// Memory for a round of them, and for those that were held back in the last turn.
   @exclusivity(unchecked) private var settling: [HTTP2Endpoint] = []
+  @exclusivity(unchecked) private var holding: [HTTP2Endpoint] = []
   let messages = MessageScratch(sha1: sha1)
   /// Peers that broke a limit of HTTP/2.
   var http2Faults = RepeatedEvent()
@@ -172,7 +173,8 @@ final class Worker {
   func run() {
     while !finished {
       let count = poller.wait(
-        milliseconds: again.isEmpty && unsettled.isEmpty && closing == nil ? waitMilliseconds() : 0)
+        milliseconds: again.isEmpty && unsettled.isEmpty && heldBack.isEmpty && closing == nil
+          ? waitMilliseconds() : 0)
       workspace.turnMicroseconds = Clock.monotonicMicroseconds
       now = workspace.turnMicroseconds / 1000
       pipelinedInTurn = 0
@@ -182,7 +184,7 @@ final class Worker {
       if !resting.isEmpty { serveResting() }
       runTimers()
       if closing != nil { continueClosing() }
-      if !unsettled.isEmpty || !settledNext.isEmpty { settleHTTP2() }
+      if !unsettled.isEmpty || !heldBack.isEmpty { settleHTTP2() }
       handOverRecords()
       statistics.noteTurn(microseconds: Clock.monotonicMicroseconds - workspace.turnMicroseconds)
       if let refusalDeadline, now >= refusalDeadline { endUnderWay() }
@@ -242,13 +244,15 @@ final class Worker {
 
   /// Runs after the rest of the turn: sends what was written to streams, and reports what happened to them.
   private func settleHTTP2() {
-    for _ in 0..<Self.settlingRounds where !unsettled.isEmpty {
+    swap(&holding, &heldBack)
+    for _ in 0..<Self.settlingRounds where !unsettled.isEmpty || !holding.isEmpty {
       swap(&settling, &unsettled)
       for endpoint in settling { endpoint.settle() }
       settling.removeAll(keepingCapacity: true)
+      // What was held back goes with what this turn brought, and that may have come by the streams of the first round.
+      unsettled += holding
+      holding.removeAll(keepingCapacity: true)
     }
-    unsettled += settledNext
-    settledNext.removeAll(keepingCapacity: true)
   }
 
   /// Comes back to a client that has sent more requests than fit one turn.
