@@ -12,17 +12,21 @@ struct cng_session {
   cng_events events;
   void *owner;
   bool is_server;
+  // Ended by us.
+  bool is_ended;
   // The library's buffer for one frame, of which an idle connection has touched a page or none.
   void *frame;
 };
 
-_Static_assert(CNG_FLOODED == NGHTTP2_ERR_FLOODED, "nghttp2_error");
+_Static_assert(
+    CNG_FLOODED == NGHTTP2_ERR_FLOODED && CNG_CONTINUED_TOO_OFTEN == NGHTTP2_ERR_TOO_MANY_CONTINUATIONS, "nghttp2_error");
 
 // Fields of one head that are sent from the stack; a longer one takes memory for the call.
 enum { FIELDS_ON_STACK = 64 };
 
-// Memory of the library. Each session keeps a buffer that holds the largest frame. Content does not go through it, so few
-// bytes of it are ever used. From the heap its pages would be those that others have used; mapped, they are taken when touched.
+// Memory of the library. Each session keeps a buffer that holds the largest frame. Content does not go through it, so
+// few bytes of it are ever used. From the heap its pages would be those that others have used; mapped, they are taken
+// when touched.
 
 enum { FRAME_BYTES = 16384 };
 enum { FRAME_MAPPED_BYTES = 5 * 4096 };
@@ -134,6 +138,16 @@ static int on_close(nghttp2_session *raw, int32_t stream, uint32_t code, void *d
   return 0;
 }
 
+static int on_frame_sent(nghttp2_session *raw, const nghttp2_frame *frame, void *data) {
+  (void)raw;
+  cng_session *session = data;
+  if (frame->hd.type != NGHTTP2_GOAWAY || frame->goaway.error_code == NGHTTP2_NO_ERROR || session->is_ended) return 0;
+  session->is_ended = true;
+  session->events.ends(
+      session->owner, frame->goaway.error_code, frame->goaway.opaque_data, frame->goaway.opaque_data_len);
+  return 0;
+}
+
 static ssize_t on_more(
     nghttp2_session *raw, int32_t stream, uint8_t *into, size_t room, uint32_t *flags, nghttp2_data_source *source,
     void *data) {
@@ -198,6 +212,7 @@ static int open_session(cng_session *session, const cng_settings *settings) {
   nghttp2_session_callbacks_set_on_frame_recv_callback(callbacks, on_frame);
   nghttp2_session_callbacks_set_on_invalid_frame_recv_callback(callbacks, on_invalid_frame);
   nghttp2_session_callbacks_set_on_stream_close_callback(callbacks, on_close);
+  nghttp2_session_callbacks_set_on_frame_send_callback(callbacks, on_frame_sent);
   nghttp2_session_callbacks_set_send_data_callback(callbacks, on_send_data);
   nghttp2_option_set_no_auto_window_update(option, 1);
   nghttp2_option_set_no_closed_streams(option, 1);
@@ -328,7 +343,10 @@ void cng_announce_end(cng_session *session) {
       0);
 }
 
-void cng_end(cng_session *session, uint32_t code) { nghttp2_session_terminate_session(session->raw, code); }
+void cng_end(cng_session *session, uint32_t code) {
+  session->is_ended = true;
+  nghttp2_session_terminate_session(session->raw, code);
+}
 
 bool cng_may_open(const cng_session *session) { return nghttp2_session_check_request_allowed(session->raw) != 0; }
 

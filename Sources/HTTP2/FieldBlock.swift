@@ -237,21 +237,29 @@ struct FieldBlock: ~Copyable {
   }
 
   /// Appends the last chunk and a trailer section.
-  func writeTrailers(to out: inout ByteBuffer) {
+  func writeTrailers(_ limits: HeadLimits, to out: inout ByteBuffer) {
     out.append("0\r\n")
     out.append(contentsOf: lines)
+    showExcess(limits, to: &out)
     out.append("\r\n")
+  }
+
+  /// Of too many fields some are not in the text, and several can be one line of it. The reader, who refuses a section
+  /// for the number of its lines, is shown enough of them.
+  private func showExcess(_ limits: HeadLimits, to out: inout ByteBuffer) {
+    if count <= limits.fields { return }
+    for _ in 0...limits.fields { out.append("x: \r\n") }
   }
 
   private func writeLines(_ limits: HeadLimits, to out: inout ByteBuffer) {
     out.append(contentsOf: lines)
+    showExcess(limits, to: &out)
     if crumbs.isEmpty { return }
-    // One field again (RFC 9113, 8.2.3). If there are too many, they stay separate, so the reader sees how many.
-    let separates = count > limits.fields
+    // One field again (RFC 9113, 8.2.3).
     var at = 0
     while at < crumbs.count {
       let end = crumbs.bytes.firstIndex(of: 0, from: at + 1) ?? crumbs.count
-      if at == 0 { out.append("cookie: ") } else { out.append(separates ? "\r\ncookie: " : "; ") }
+      out.append(at == 0 ? "cookie: " : "; ")
       out.append(crumbs.bytes.extracting(at + 1..<end))
       at = end
     }

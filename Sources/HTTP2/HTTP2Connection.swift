@@ -42,6 +42,8 @@ public final class HTTP2Connection {
   private var resets: Allowance
   private var idleFrames: Allowance
   private var fault: ConnectionFault? = nil
+  /// See `takeFault`.
+  private var found: ConnectionFault? = nil
   /// The peer has announced that it accepts no more streams, or we have.
   public private(set) var isEnding = false
   /// See `broken`.
@@ -132,8 +134,18 @@ public final class HTTP2Connection {
     if let fault { return fault }
     if status >= 0 { return nil }
     if status == CNG_FLOODED { return .flooded }
+    if status == CNG_CONTINUED_TOO_OFTEN {
+      return ConnectionFault(code: .enhanceYourCalm, detail: "the peer sent a head in too many frames")
+    }
     let reason = unsafe String(cString: cng_error(status))
     return ConnectionFault(code: .protocolError, detail: "the peer broke the protocol: \(reason)")
+  }
+
+  /// A fault that the library has found by itself, and ends the connection for with the output; nil: none since the
+  /// last call.
+  public func takeFault() -> ConnectionFault? {
+    defer { found = nil }
+    return found
   }
 
   private func end(_ fault: ConnectionFault) -> ConnectionFault {
@@ -451,6 +463,14 @@ public final class HTTP2Connection {
     if !stream.isLeft { touch(stream) }
   }
 
+  /// The library ends the connection. What it says is of its own making.
+  private func ends(_ code: UInt32, _ reason: Span<UInt8>) {
+    isEnding = true
+    found = ConnectionFault(
+      code: ErrorCode(rawValue: code),
+      detail: "the peer broke the protocol: \(reason.isEmpty ? "error \(code)" : reason.asciiString)")
+  }
+
   private func more(_ number: Int32, _ room: Int, _ end: inout Int32) -> Int {
     guard let stream = stream(number) else { return -2 }
     switch stream.offer(room) {
@@ -509,6 +529,10 @@ public final class HTTP2Connection {
     refused: { owner, stream, _ in unsafe of(owner).refused(stream) },
     closed: { owner, stream, code in unsafe of(owner).closed(stream, code) },
     goaway: { owner, _, _ in unsafe of(owner).peerLeaves() },
+    ends: { owner, code, reason, count in
+      let connection = unsafe of(owner)
+      unsafe span(reason, count) { connection.ends(code, $0) }
+    },
     more: { owner, stream, room, end in
       guard let end = unsafe end else { return -2 }
       return unsafe of(owner).more(stream, room, &end.pointee)

@@ -164,11 +164,13 @@ public final class HTTP2Stream {
   func received(_ block: inout FieldBlock, ends: Bool) -> Bool {
     if isLeft { return true }
     if hasHead {
-      if framing == .chunked { block.writeTrailers(to: &incoming) }
+      if framing == .chunked { block.writeTrailers(connection.limits.head, to: &incoming) }
       framing = framing == .chunked ? .none : framing
       return true
     }
     let limits = connection.limits.head
+    // Informational heads that nobody has read yet: no more of them than fit a head.
+    if block.isInformational, incoming.count > limits.bytes { return false }
     connection.scratch.blocks.lend(&incoming, BufferPool.smallestBlock)
     if connection.role == .server {
       guard let framing = block.writeRequest(ends: ends, limits, to: &incoming) else { return false }

@@ -23,6 +23,7 @@ import h2.settings
 import httpx
 import pytest
 
+from admin_client import AdminClient
 from conftest import need
 from http2_world import H2Client, H2Origin
 from journal import DEADLINE_SECONDS, Journal
@@ -31,7 +32,7 @@ from tls_world import client_context, rule
 from tls_world import authority, intercepting, secure_client, secure_proxy, tls_origin, world  # noqa: F401
 
 LARGE = hashlib.shake_128(b"http2").digest(3 * 1024 * 1024)
-SHORT = LARGE[: 500 * 1024]
+MIDDLING = LARGE[: 500 * 1024]
 
 
 @pytest.fixture
@@ -769,8 +770,8 @@ def test_a_slow_reader_gets_all_in_whatever_pieces_it_comes(
         connection.read_request()
         connection.send(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
         at = 0
-        while at < len(SHORT):
-            piece = SHORT[at : at + chance.randrange(1, 14_000)]
+        while at < len(MIDDLING):
+            piece = MIDDLING[at : at + chance.randrange(1, 14_000)]
             connection.send(b"%x\r\n%b\r\n" % (len(piece), piece))
             at += len(piece)
             came.wait_for(lambda count, at=at: count >= at - ahead)
@@ -788,7 +789,7 @@ def test_a_slow_reader_gets_all_in_whatever_pieces_it_comes(
     exchange = client.exchanges[number]
     while not exchange.ended and client.step():
         came.append(len(exchange.body))
-    assert (exchange.status, exchange.reset, exchange.body == SHORT) == (200, None, True)
+    assert (exchange.status, exchange.reset, exchange.body == MIDDLING) == (200, None, True)
 
 
 def test_a_drain_lets_streams_end(intercepting, h2_origin, authority):
@@ -822,6 +823,26 @@ def test_a_flood_ends_its_connection_and_no_other(intercepting, inside, h2_origi
     assert bad.wait_for_end() in (h2.errors.ErrorCodes.ENHANCE_YOUR_CALM, None)
     assert good.get(f"a.test:{origin.port}").status == 200
     proxy.log.wait_for(lambda line: "frames that move nothing" in line.get("message", ""))
+
+
+@pytest.mark.parametrize(
+    "frame, reason",
+    [
+        (bytes([0, 0, 1, 0, 0, 0, 0, 0, 0, 1]), "DATA"),  # on no stream
+        (bytes([0, 0, 4, 8, 0, 0, 0, 0, 0, 0, 0, 0, 0]), "WINDOW_UPDATE"),  # by nothing
+        (bytes([0, 64, 1, 6, 0, 0, 0, 0, 0]) + bytes(16_385), ""),  # a PING that is too large
+    ],
+    ids=["DATA", "WINDOW_UPDATE", "PING"],
+)
+def test_a_peer_that_breaks_the_protocol_is_told_of_and_counted(frame, reason, intercepting, inside, tmp_path):
+    proxy = intercepting('[admin]\nsocket = "admin.sock"\n')
+    client = inside(proxy, "a.test", 443)
+    client.secure.sendall(frame)
+    assert client.wait_for_end() is not None
+    line = proxy.log.wait_for(lambda line: "the peer broke the protocol" in line.get("message", ""))
+    assert line["level"] == "warning" and reason in line["message"]
+    admin = AdminClient(proxy.configuration.parent / "admin.sock")
+    assert "\nsallyport_http2_faults_total 1\n" in admin.ask("/metrics").body.decode()
 
 
 def test_a_head_that_never_ends_ends_its_connection(intercepting, inside):

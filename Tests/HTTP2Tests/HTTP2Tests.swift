@@ -355,7 +355,82 @@ import Testing
     for _ in 0..<100 where fault == nil {
       fault = pair.server.receiveAll(peer.frame(9, 0, 1, peer.block([("x", "y")])))
     }
-    #expect(fault != nil)
+    #expect(fault?.code == .enhanceYourCalm)
+  }
+
+  /// What writes no line of its own counts too: else fields after it would be missing from a head that is accepted.
+  @Test(arguments: [("te", "trailers"), ("cookie", "a=b"), ("a", "b")])
+  func everyFieldCounts(_ name: String, _ value: String) throws {
+    for (count, isTaken) in [(98, true), (99, true), (100, false), (101, false), (300, false)] {
+      let pair = try #require(Pair())
+      let peer = RawPeer()
+      pair.server.receiveAll(peer.preface)
+      let fields = Array(repeating: (name, value), count: count) + [("authorization", "Bearer x")]
+      pair.server.receiveAll(peer.headers(1, peer.request + fields))
+      let text = pair.read(try #require(pair.server.takeTouched().first))
+      var head = RequestHead()
+      let progress = head.read(
+        Array(text.utf8).span, limits: HeadLimits(bytes: 1 << 16, fields: 100 + 2), isInTunnel: true)
+      if isTaken {
+        #expect(progress == .complete(count: text.utf8.count) && text.contains("authorization: Bearer x"), "\(count)")
+      } else {
+        let strict = head.read(
+          Array(text.utf8).span, limits: HeadLimits(bytes: 1 << 16, fields: 100), isInTunnel: true)
+        #expect(strict == .invalid(.tooManyFields), "\(count)")
+      }
+    }
+  }
+
+  /// Two bytes of HPACK can be 64 KiB of text.
+  @Test func informationalHeadsThatNobodyReadsHaveABound() throws {
+    let limits = ConnectionLimits(head: HeadLimits(bytes: 1 << 16, fields: 100), streams: 100)
+    let client = try #require(HTTP2Connection(.client, limits, MessageScratch(sha1: { $0 }), now: 0))
+    defer {
+      client.broken()
+      _ = client.takeTouched()
+    }
+    let peer = RawPeer()
+    let stream = client.open()
+    let asked = stream.write(Array("GET / HTTP/1.1\r\nHost: a.example\r\n\r\n".utf8).span)
+    #expect(asked)
+    client.receiveAll(peer.frame(4, 0, 0, []))
+    let value = String(repeating: "v", count: 3000)
+    let status: [UInt8] = [0x00, 7] + Array(":status".utf8) + [3] + Array("103".utf8)
+    let literal: [UInt8] = [0x40, 4] + Array("link".utf8) + peer.length(value.utf8.count) + Array(value.utf8)
+    client.receiveAll(peer.frame(1, 4, 1, status + literal))
+    for _ in 0..<5_000 where !stream.isBroken {
+      client.receiveAll(peer.frame(1, 4, 1, status + Array(repeating: 0xbe, count: 20)))
+      var output = ByteBuffer()
+      client.takeOutput(&output, now: 0)
+    }
+    #expect(stream.isBroken && stream.readable < 256 << 10)
+  }
+
+  @Test func whatTheLibraryFindsIsTold() throws {
+    for (frame, reason) in [
+      ({ (peer: RawPeer) in peer.frame(0, 0, 0, [1]) }, "DATA"),
+      ({ $0.frame(8, 0, 0, [0, 0, 0, 0]) }, "WINDOW_UPDATE"),
+      ({ $0.frame(4, 0, 1, []) }, "SETTINGS"),
+    ] {
+      let pair = try #require(Pair())
+      let peer = RawPeer()
+      pair.server.receiveAll(peer.preface)
+      pair.drain()
+      #expect(pair.server.takeFault() == nil)
+      #expect(pair.server.receiveAll(frame(peer)) == nil)
+      pair.drain()
+      let fault = try #require(pair.server.takeFault())
+      #expect(fault.code == .protocolError && fault.detail.contains(reason), "\(fault.detail)")
+      #expect(pair.server.takeFault() == nil && pair.server.isOver)
+    }
+  }
+
+  @Test func whatTheProxyEndsItselfIsNoFault() throws {
+    let pair = try #require(Pair())
+    pair.server.receiveAll(RawPeer().preface)
+    pair.server.end(.enhanceYourCalm)
+    pair.drain()
+    #expect(pair.server.takeFault() == nil && pair.server.isOver)
   }
 
   /// One byte a field, by a reference to the table: the text stays within the limits.

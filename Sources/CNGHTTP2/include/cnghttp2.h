@@ -18,8 +18,9 @@ enum {
   CNG_CONTENT_DEFERRED = -1,
 };
 
-/// What `cng_receive` answers where more acknowledgements are owed than may wait.
-enum { CNG_FLOODED = -904 };
+/// What `cng_receive` answers where more acknowledgements are owed than may wait, and where a head comes in too many
+/// frames.
+enum { CNG_FLOODED = -904, CNG_CONTINUED_TOO_OFTEN = -905 };
 
 /// What becomes of a frame with content. Later: there is no room for it, and `cng_next_output` gives nothing more until it
 /// is called again. Gone: the stream is no longer served.
@@ -47,6 +48,8 @@ typedef struct {
   void (*closed)(void *owner, int32_t stream, uint32_t code);
   /// The peer opens no more streams, and of ours it takes those up to `last`.
   void (*goaway)(void *owner, int32_t last, uint32_t code);
+  /// GOAWAY with an error leaves that `cng_end` did not ask for: the library has found a fault, and says which.
+  void (*ends)(void *owner, uint32_t code, const uint8_t *reason, size_t count);
   /// How much more content of ours there is, `room` bytes at most; `end` says whether that is all.
   ptrdiff_t (*more)(void *owner, int32_t stream, size_t room, int *end);
   /// A frame of that content is sent now, in its place among the output: these nine bytes, then `count` bytes.

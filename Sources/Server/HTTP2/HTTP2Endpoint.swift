@@ -118,6 +118,7 @@ final class HTTP2Endpoint {
     isMarked = false
     if isClosed { return }
     flush()
+    if let fault = connection.takeFault() { tell(fault) }
     if isClosed { return }
     if connection.hasTouched { mark() }
     if hasEnded || connection.isOver && output.isEmpty { return close() }
