@@ -536,7 +536,8 @@ def test_tunnels_move_while_requests_finish(service, raw_origin, raw_client, tun
         connection.send(OK)
         connection.wait_for_end()
 
-    proxy = service.start(proxy="workers = 2")
+    # However slow the machine is, the time for draining is not what ends it.
+    proxy = service.start(proxy='workers = 2\ntimeouts = { drain = "5m" }')
     client, asking = tunnel(proxy, raw_origin(tunnel_echo)), raw_client(proxy)
     late = raw_origin(slow)
     asking.send(f"GET {late.url}/ HTTP/1.1\r\nHost: {late.authority}\r\n\r\n".encode())
