@@ -96,6 +96,7 @@ class ServiceManager(Datagrams):
         self.store_places = 0
         self.stored: list[tuple[str, Stored]] = []
         self.most_stored = 0
+        self.forgotten = Journal("what systemd was told to keep no longer")
         self.asks_for_polling = False  # systemd would drop what is reset while it keeps it
         super().__init__(directory / "notify", "what systemd was told")
 
@@ -106,6 +107,7 @@ class ServiceManager(Datagrams):
             for gone in [stored for stored in self.stored if stored[0] == name]:
                 self.stored.remove(gone)
                 gone[1].close()
+            self.forgotten.append(name)
         elif "FDSTORE" in message:
             assert name.isascii() and len(name) <= 255 and ":" not in name
             self.asks_for_polling |= message.get("FDPOLL") != "0"
