@@ -164,7 +164,7 @@ public final class HTTP2Connection {
     scratch.blocks.lend(&output, outputBytes)
     swap(&sink, &output)
     defer {
-      outputBytes = max(sink.count, outputBytes / 2)
+      if !sink.isEmpty { outputBytes = max(sink.count, outputBytes / 2) }
       swap(&sink, &output)
     }
     while sink.count < ConnectionLimits.output {
