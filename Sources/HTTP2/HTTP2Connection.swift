@@ -43,7 +43,7 @@ public final class HTTP2Connection {
   private var idleFrames: Allowance
   private var fault: ConnectionFault? = nil
   /// See `takeFault`.
-  private var found: ConnectionFault? = nil
+  private var libraryFault: ConnectionFault? = nil
   /// The peer has announced that it accepts no more streams, or we have.
   public private(set) var isEnding = false
   /// See `broken`.
@@ -144,8 +144,8 @@ public final class HTTP2Connection {
   /// A fault that the library has found by itself, and ends the connection for with the output; nil: none since the
   /// last call.
   public func takeFault() -> ConnectionFault? {
-    defer { found = nil }
-    return found
+    defer { libraryFault = nil }
+    return libraryFault
   }
 
   private func end(_ fault: ConnectionFault) -> ConnectionFault {
@@ -464,9 +464,9 @@ public final class HTTP2Connection {
   }
 
   /// The library ends the connection. What it says is of its own making.
-  private func ends(_ code: UInt32, _ reason: Span<UInt8>) {
+  private func libraryEnds(_ code: UInt32, _ reason: Span<UInt8>) {
     isEnding = true
-    found = ConnectionFault(
+    libraryFault = ConnectionFault(
       code: ErrorCode(rawValue: code),
       detail: "the peer broke the protocol: \(reason.isEmpty ? "error \(code)" : reason.asciiString)")
   }
@@ -531,7 +531,7 @@ public final class HTTP2Connection {
     goaway: { owner, _, _ in unsafe of(owner).peerLeaves() },
     ends: { owner, code, reason, count in
       let connection = unsafe of(owner)
-      unsafe span(reason, count) { connection.ends(code, $0) }
+      unsafe span(reason, count) { connection.libraryEnds(code, $0) }
     },
     more: { owner, stream, room, end in
       guard let end = unsafe end else { return -2 }

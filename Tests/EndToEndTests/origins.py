@@ -453,6 +453,26 @@ def wait_until_it_listens(port: int, process: subprocess.Popen, error_log: Path)
     )
 
 
+class SyslogReader:
+    """Puts what a program sends to a syslog socket into a journal, each line as `parse` reads it."""
+
+    def __init__(self, path: Path, name: str, parse):
+        self.journal, self.parse = Journal(name), parse
+        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.socket.bind(str(path))
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def _read(self) -> None:
+        while line := self.socket.recv(65536):
+            self.journal.append(self.parse(line))
+        self.socket.close()
+
+    def stop(self) -> None:
+        """Its thread ends at a datagram of nothing."""
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as end:
+            end.sendto(b"", self.socket.getsockname())
+
+
 class Nginx:
     """nginx with one site on http and https; files under `root`."""
 
@@ -464,10 +484,9 @@ class Nginx:
         for name in ("root/uploads", "repositories"):
             (directory / name).mkdir(parents=True)
         self.http_port, self.https_port = unused_port(), unused_port()
-        self.log = Journal("nginx's access log")
-        self.log_socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-        self.log_socket.bind(str(directory / "log.socket"))
-        threading.Thread(target=self._read_log, daemon=True).start()
+        self.log_reader = SyslogReader(
+            directory / "log.socket", "nginx's access log", lambda line: json.loads(line[line.index(b"{") :]))
+        self.log = self.log_reader.journal
         configuration = directory / "nginx.conf"
         configuration.write_text(
             NGINX_CONFIGURATION.format(
@@ -487,10 +506,6 @@ class Nginx:
         )
         self._wait_until_it_listens()
 
-    def _read_log(self) -> None:
-        while line := self.log_socket.recv(65536):
-            self.log.append(json.loads(line[line.index(b"{") :]))
-
     def _wait_until_it_listens(self) -> None:
         for port in (self.http_port, self.https_port):
             wait_until_it_listens(port, self.process, self.directory / "error.log")
@@ -508,3 +523,4 @@ class Nginx:
     def stop(self) -> None:
         self.process.terminate()
         self.process.wait(DEADLINE_SECONDS)
+        self.log_reader.stop()

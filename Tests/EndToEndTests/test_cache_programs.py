@@ -10,9 +10,7 @@ What a program has itself of the first time is thrown away, so that all that it 
 
 import hashlib
 import shutil
-import socket
 import subprocess
-import threading
 import zipfile
 from pathlib import Path
 
@@ -22,8 +20,9 @@ from admin_client import AdminClient
 from cache_world import policy
 from conftest import need
 from dns_server import Answer
-from journal import DEADLINE_SECONDS, Journal
+from journal import DEADLINE_SECONDS
 from network_world import network  # noqa: F401
+from origins import SyslogReader
 from proxy import Proxy, clean_environment
 from reachability_world import ADMIN, name_server, prefix_with_mounts  # noqa: F401
 from test_clients import APT_CONFIGURATION, git, pip_install, run
@@ -49,27 +48,8 @@ http {{
 """
 
 
-class AccessLog:
-    """What nginx was asked for, of which it sends a line when it has answered."""
-
-    def __init__(self, directory: Path):
-        self.journal = Journal("the mirror's access log")
-        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-        self.socket.bind(str(directory / "log.socket"))
-        threading.Thread(target=self._read, daemon=True).start()
-
-    def _read(self) -> None:
-        while line := self.socket.recv(65536).decode():
-            self.journal.append(line[line.rindex("<") :])
-
-    def stop(self) -> None:
-        """Its reader ends at a datagram of nothing."""
-        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as end:
-            end.sendto(b"", self.socket.getsockname())
-
-
 class Mirror:
-    def __init__(self, network, proxy: Proxy, directory: Path, link, ca: Path, log: AccessLog):
+    def __init__(self, network, proxy: Proxy, directory: Path, link, ca: Path, log: SyslogReader):
         self.network, self.proxy, self.link, self.ca = network, proxy, link, ca
         self.root, self.log = directory / "root", log
 
@@ -118,7 +98,8 @@ def programs(network, name_server, sallyport, world, authority, tmp_path):
         network.go_by(link)
         directory = tmp_path / "mirror"
         (directory / "root").mkdir(parents=True)
-        logs.append(log := AccessLog(directory))
+        logs.append(log := SyslogReader(
+            directory / "log.socket", "the mirror's access log", lambda line: line[line.rindex(b"<") :].decode()))
         leaf = world.leaf(HOST)
         certificate = world.file(chain_pem([leaf, leaf.issuer]))
         configuration = directory / "nginx.conf"

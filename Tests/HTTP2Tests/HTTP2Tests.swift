@@ -450,13 +450,7 @@ import Testing
   @Test func aPeerThatDoesNotReadHoldsNoMoreThanIsAllowed() throws {
     let pair = try #require(Pair())
     let peer = RawPeer()
-    pair.server.receiveAll(peer.preface)
-    // A window of nothing.
-    pair.server.receiveAll(peer.frame(4, 0, 0, [0, 4, 0, 0, 0, 0]))
-    pair.server.receiveAll(peer.headers(1, peer.request))
-    let stream = try #require(pair.server.takeTouched().first)
-    _ = pair.read(stream)
-    #expect(pair.write("HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n", to: stream))
+    let stream = try pair.answering(peer, window: 0, length: 1_000_000)
     while stream.room > 0 { #expect(pair.write(String(repeating: "x", count: 1000), to: stream)) }
     pair.drain()
     #expect(stream.room == 0 && !stream.isClosed)
@@ -501,13 +495,8 @@ import Testing
   @Test func aFrameThatWaitsForRoomGoesWithItsConnection() throws {
     let pair = try #require(Pair())
     let peer = RawPeer()
-    pair.server.receiveAll(peer.preface)
-    pair.server.receiveAll(peer.frame(4, 0, 0, [0, 4, 1, 0, 0, 0]))
+    let stream = try pair.answering(peer, window: 1 << 24, length: 1_000_000)
     pair.server.receiveAll(peer.frame(8, 0, 0, [1, 0, 0, 0]))
-    pair.server.receiveAll(peer.headers(1, peer.request))
-    let stream = try #require(pair.server.takeTouched().first)
-    _ = pair.read(stream)
-    #expect(pair.write("HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n", to: stream))
     while stream.room > 0 { #expect(pair.write(String(repeating: "x", count: 1000), to: stream)) }
     var output = ByteBuffer()
     pair.server.takeOutput(&output, now: 0)

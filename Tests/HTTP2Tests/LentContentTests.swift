@@ -58,12 +58,7 @@ struct LentContentTests {
   @Test func whatWindowsDoNotTakeWaits() throws {
     let pair = try #require(Pair())
     let peer = RawPeer()
-    pair.server.receiveAll(peer.preface)
-    pair.server.receiveAll(peer.frame(4, 0, 0, [0, 4, 0, 0, 0x03, 0xe8]))
-    pair.server.receiveAll(peer.headers(1, peer.request))
-    let served = try #require(pair.server.takeTouched().first)
-    _ = pair.read(served)
-    #expect(pair.write("HTTP/1.1 200 OK\r\nContent-Length: 20000\r\n\r\n", to: served))
+    let served = try pair.answering(peer, window: 1000, length: 20_000)
     pair.drain()
     let room = served.room
     var output = ByteBuffer()

@@ -2,6 +2,7 @@
 
 import Bytes
 import HTTP1
+import Testing
 
 @testable import HTTP2
 
@@ -55,6 +56,18 @@ final class Pair {
       server.takeOutput(&output, now: 0)
       if output.isEmpty { return }
     }
+  }
+
+  /// A stream on which a peer with so large a window for each has asked for something, with the head of the response.
+  func answering(_ peer: RawPeer, window: UInt32, length: Int) throws -> HTTP2Stream {
+    server.receiveAll(peer.preface)
+    let size = [24, 16, 8, 0].map { UInt8(truncatingIfNeeded: window >> $0) }
+    server.receiveAll(peer.frame(4, 0, 0, [0, 4] + size))
+    server.receiveAll(peer.headers(1, peer.request))
+    let stream = try #require(server.takeTouched().first)
+    _ = read(stream)
+    #expect(write("HTTP/1.1 200 OK\r\nContent-Length: \(length)\r\n\r\n", to: stream))
+    return stream
   }
 
   func write(_ text: String, to stream: HTTP2Stream, step: Int = .max) -> Bool {

@@ -1,8 +1,8 @@
 // One client of the admin API: its requests, one after another, and what waits to be sent to it.
 
 import Bytes
-import Policy
 import HTTP1
+import Policy
 import Session
 import Sharing
 import Transport

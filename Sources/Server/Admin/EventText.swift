@@ -5,7 +5,6 @@
 // characters than letters, digits and the like stays quoted and escaped, so that nothing in it can be taken for another
 // member, or by the terminal for a command. Tests: EventTextTests.
 
-import Bytes
 import Policy
 
 enum EventText {
@@ -47,27 +46,5 @@ enum EventText {
       $0 > 0x20 && $0 < 0x7f && $0 != UInt8(ascii: "\\") && $0 != UInt8(ascii: "\"")
         && (mayEqual || $0 != UInt8(ascii: "="))
     }
-  }
-}
-
-/// An event on its way to those who watch, who take it in two forms. Each is written once for all of them.
-final class LeavingEvent {
-  let event: ProxyEvent
-  private(set) lazy var line = Self.line(event.kind.rawValue, event.members)
-  private(set) lazy var message = Self.message(event.kind.rawValue) { event.write(to: &$0) }
-
-  init(_ event: ProxyEvent) { self.event = event }
-
-  static func line(_ kind: String, _ members: [(String, JSONText)]) -> String {
-    EventText.line(kind, members) + "\n"
-  }
-
-  /// A server-sent event.
-  static func message(_ kind: String, _ write: (inout ByteBuffer) -> Void) -> String {
-    var out = ByteBuffer()
-    out.append("event: \(kind)\ndata: ")
-    write(&out)
-    out.append("\n\n")
-    return out.bytes.string
   }
 }

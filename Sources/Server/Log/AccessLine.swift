@@ -93,10 +93,10 @@ struct AccessLine {
     facts.word("route", record.route, &out)
     facts.address("upstream", record.upstream.map { SocketAddress($0, port: record.upstreamPort) }, &out)
     facts.wire("upstream_protocol", record.upstreamWire, &out)
-    facts.word("cache", record.cache?.rawValue, &out)
+    facts.token("cache", record.cache?.rawValue, &out)
     facts.truth("reused", record.isReused, &out)
     facts.truth("retried", record.isRetried, &out)
-    facts.word("assurance", record.assurance?.rawValue, &out)
+    facts.token("assurance", record.assurance?.rawValue, &out)
     facts.word("pins", pins, &out)
     facts.number("upstream_status", record.upstreamStatus > 0 ? UInt64(record.upstreamStatus) : nil, &out)
     facts.text("upstream_type", text.extracting(record.upstreamType), &out)
@@ -132,8 +132,8 @@ struct AccessLine {
     facts.word("proxy_user", record.proxyUser, &out)
     facts.word("rule", rule, &out)
     facts.word("place", place, &out)
-    facts.word("decision", record.decision?.verdict.rawValue, &out)
-    facts.word("reason", record.decision?.reason.rawValue, &out)
+    facts.token("decision", record.decision?.verdict.rawValue, &out)
+    facts.token("reason", record.decision?.reason.rawValue, &out)
     facts.word("answered_by", record.answeredBy, &out)
   }
 }

@@ -16,6 +16,8 @@ protocol FactWriter {
   func word(_ name: StaticString, _ value: String?, _ out: inout ByteBuffer)
   /// A word that needs no escapes.
   func word(_ name: StaticString, _ value: StaticString?, _ out: inout ByteBuffer)
+  /// The same, where the word is a raw value.
+  func token(_ name: StaticString, _ value: String?, _ out: inout ByteBuffer)
   func wire(_ name: StaticString, _ value: HTTPProtocol?, _ out: inout ByteBuffer)
   func number(_ name: StaticString, _ value: UInt64?, isBare: Bool, _ out: inout ByteBuffer)
   /// How long something took, in microseconds, as milliseconds with three places; negative: it did not happen.
@@ -24,7 +26,11 @@ protocol FactWriter {
 }
 
 extension FactWriter {
-  func wire(_ name: StaticString, _ value: HTTPProtocol?, _ out: inout ByteBuffer) { word(name, value?.rawValue, &out) }
+  func token(_ name: StaticString, _ value: String?, _ out: inout ByteBuffer) { word(name, value, &out) }
+
+  func wire(_ name: StaticString, _ value: HTTPProtocol?, _ out: inout ByteBuffer) {
+    token(name, value?.rawValue, &out)
+  }
 
   func address(_ name: StaticString, _ value: SocketAddress?, _ out: inout ByteBuffer) {
     address(name, value, isBare: false, &out)
@@ -87,6 +93,14 @@ struct JSONFacts: FactWriter {
     begin(name, &out)
     out.append(0x22)
     out.append(value)
+    out.append(0x22)
+  }
+
+  func token(_ name: StaticString, _ value: String?, _ out: inout ByteBuffer) {
+    guard let value else { return absent(name, &out) }
+    begin(name, &out)
+    out.append(0x22)
+    out.append(value.utf8.span)
     out.append(0x22)
   }
 
@@ -157,7 +171,7 @@ struct TextFacts: FactWriter {
 
   /// A person assumes HTTP/1.1.
   func wire(_ name: StaticString, _ value: HTTPProtocol?, _ out: inout ByteBuffer) {
-    if value == .http2 { word(name, value?.rawValue, &out) }
+    if value == .http2 { token(name, value?.rawValue, &out) }
   }
 
   func address(_ name: StaticString, _ value: SocketAddress?, isBare: Bool, _ out: inout ByteBuffer) {
