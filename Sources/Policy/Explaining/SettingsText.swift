@@ -86,14 +86,20 @@ public enum Settings {
   /// none.
   public static func help(_ topic: String) -> String? {
     let topic = topic.filter { $0 != "[" && $0 != "]" }
-    if let table = TableSchema.all.first(where: { means(topic, key(of: $0)) }) {
-      return "\(table.title)\n\n" + table.settings.map(entry).joined(separator: "\n")
+    let tables = TableSchema.all.filter { means(topic, key(of: $0)) }
+    if let table = tables.first(where: { !key(of: $0).hasSuffix(".NAME") || key(of: $0) == topic }) {
+      return help(table)
     }
     let found = TableSchema.all.flatMap { table in
       table.settings.filter { $0.name == topic || means(topic, "\(key(of: table)).\($0.name)") }.map { (table, $0) }
     }
-    if found.isEmpty { return nil }
+    // `routes.via` is a key rather than the table of a route with that name.
+    if found.isEmpty { return tables.first.map(help) }
     return found.map { table, setting in "\(table.title)\n\n\(entry(setting))" }.joined(separator: "\n")
+  }
+
+  private static func help(_ table: TableSchema) -> String {
+    "\(table.title)\n\n" + table.settings.map(entry).joined(separator: "\n")
   }
 
   /// Whether a topic is this key. In `routes.NAME.via` the operator's name may stand, or none.
