@@ -76,6 +76,8 @@ struct FieldBlock: ~Copyable {
     guard !name.isEmpty, Self.isValue(value) else { return false }
     if name[0] == 0x3a { return addPseudo(name, value) }
     count += 1
+    // Before its size is judged: a refusal of that size takes the form that gRPC programs read.
+    if name.count == 12, name.equals(0..<12, "content-type") { isGRPC = GRPC.isType(value) }
     // A section that is already too large is refused for its size. The rest need not be kept.
     if count > limits.fields + 1 || lines.count + crumbs.count > limits.bytes { return true }
     guard name.tokenEnd(from: 0) == name.count, !name.hasUppercase else { return false }
@@ -92,8 +94,6 @@ struct FieldBlock: ~Copyable {
       crumbs.append(value)
       return true
     case 7 where name.equals(0..<7, "trailer"): announcesTrailers = true
-    case 12 where name.equals(0..<12, "content-type"):
-      isGRPC = GRPC.isType(value)
     case 14 where name.equals(0..<14, "content-length"):
       if length != nil { return false }
       length = keep(value)
@@ -148,9 +148,9 @@ struct FieldBlock: ~Copyable {
     ends: Bool, _ limits: HeadLimits, to out: inout ByteBuffer
   ) -> ContentFraming? {
     let named = authority.isEmpty ? host ?? authority : authority
-    if opensTunnel { return writeUpgrade(named, limits, to: &out) }
     // RFC 9113, 8.3.1: a Host that names another server is malformed.
     if let host, !values.bytes.equalsIgnoringCase(host, named) { return nil }
+    if opensTunnel { return writeUpgrade(named, limits, to: &out) }
     out.append(values.bytes.extracting(method))
     out.append(0x20)
     writeTarget(at: named, to: &out)
@@ -161,7 +161,7 @@ struct FieldBlock: ~Copyable {
 
   /// RFC 8441, 5: CONNECT with a protocol corresponds to Upgrade to it on HTTP/1.1.
   private func writeUpgrade(_ named: Range<Int>, _ limits: HeadLimits, to out: inout ByteBuffer) -> ContentFraming? {
-    guard values.bytes.equals(method, "CONNECT"), host == nil, length == nil else { return nil }
+    guard values.bytes.equals(method, "CONNECT"), length == nil else { return nil }
     out.append("GET ")
     writeTarget(at: named, to: &out)
     writeLines(limits, to: &out)
@@ -252,6 +252,10 @@ struct FieldBlock: ~Copyable {
   }
 
   private func writeLines(_ limits: HeadLimits, to out: inout ByteBuffer) {
+    // Of a section that is too large, the line of that name may not have been kept.
+    if isGRPC, count > limits.fields || lines.count + crumbs.count > limits.bytes {
+      out.append("content-type: application/grpc\r\n")
+    }
     out.append(contentsOf: lines)
     showExcess(limits, to: &out)
     if crumbs.isEmpty { return }

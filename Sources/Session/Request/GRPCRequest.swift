@@ -8,9 +8,15 @@ import Policy
 
 extension Exchange {
   mutating func noteGRPC(_ bytes: Span<UInt8>, _ fields: FieldSection) {
-    guard record.wire == .http2, let type = fields.only(.contentType), GRPC.isType(bytes.extracting(type)) else {
-      return
-    }
+    if let type = fields.only(.contentType), GRPC.isType(bytes.extracting(type)) { noteGRPC() }
+  }
+
+  /// The same for a head that is refused, of which `bytes` are all or the beginning. Its fields may not have been read.
+  mutating func noteRefusedGRPC(_ bytes: Span<UInt8>) { if GRPC.isAsked(inHead: bytes) { noteGRPC() } }
+
+  /// CONNECT is no call, and a client would take the 200 of a trailers-only response for a tunnel.
+  private mutating func noteGRPC() {
+    if asked.contains(.isTunnel) { return }
     asked.insert(.isGRPC)
     answerForm = .grpc
   }

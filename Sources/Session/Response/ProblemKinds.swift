@@ -208,7 +208,7 @@ extension Problem {
           "The host does not speak the protocol that is needed")
       case .notStored:
         Row(
-          "not-stored", 504, .policy, "proxy_internal_response", -2000, .deadlineExceeded,
+          "not-stored", 504, .policy, "proxy_internal_response", -2000, .unavailable,
           "No stored answer can be used")
       case .certificateUntrusted:
         Row(
