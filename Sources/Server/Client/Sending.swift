@@ -16,7 +16,8 @@ extension Conversation {
     let outcome: Transfer
     switch end {
     case .client:
-      if !outputs.replay.isEmpty { outputs.replay.append(input.bytes.extracting(0..<count)) }
+      session.exchange.keepForReplay(
+        input.bytes.extracting(0..<count), &outputs.replay, &worker.workspace.pool)
       outcome = Self.send(
         input.bytes.extracting(0..<count), behind: &outputs.toUpstream, by: stream, &worker.workspace.pool)
     case .upstream where session.exchange.pacesDownload:

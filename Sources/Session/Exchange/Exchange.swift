@@ -339,18 +339,36 @@ public struct Exchange: ~Copyable {
     return request == .done ? .hold : .read
   }
 
-  /// Whether the request leaves on a stream and is short. An origin may refuse a stream before processing it, whatever
-  /// the method, and then the request goes again.
+  /// Whether the request leaves on a stream and is short so far. An origin may refuse a stream before processing it,
+  /// whatever the method, and then the request goes again.
   private func mayBeRefused(_ outputs: borrowing Outputs) -> Bool {
-    guard record.upstreamWire == .http2, spooled == nil, pacing == nil else { return false }
-    let left: UInt64
-    switch request {
-    case .done: left = 0
-    case .length(let remaining): left = remaining
-    default: return false
-    }
-    return max(left, UInt64(outputs.toUpstream.count)) <= Self.longestReplayedBody
+    record.upstreamWire == .http2 && spooled == nil && pacing == nil
+      && outputs.toUpstream.count <= Self.longestReplay
   }
+
+  /// Longest request, in bytes of HTTP/1.1, that goes again from a stream that its origin refused. What a client sends
+  /// within the round trip to a refusal is rarely longer, and each upload that waits for its response may hold as much.
+  static let longestReplay = 32 << 10
+
+  /// Another part of the body leaves. It is kept as long as the request may have to go again.
+  public func keepForReplay(_ bytes: Span<UInt8>, _ replay: inout ByteBuffer, _ pool: inout BufferPool) {
+    if replay.isEmpty { return }
+    if !keepsReplay, replay.count + bytes.count > Self.longestReplay { return pool.reclaim(&replay) }
+    pool.lend(&replay, bytes.count)
+    replay.append(bytes)
+  }
+
+  /// The same for a part at the end of what leaves, from this byte on.
+  func keepForReplay(from begin: Int, _ outputs: inout Outputs, _ pool: inout BufferPool) {
+    var replay = ByteBuffer()
+    swap(&replay, &outputs.replay)
+    keepForReplay(outputs.toUpstream.bytes.extracting(begin...), &replay, &pool)
+    swap(&replay, &outputs.replay)
+  }
+
+  /// How often a request goes again from streams that were refused. An origin that ends its connections after a number
+  /// of requests may do so twice while one waits for its turn. One that refuses all would otherwise be asked forever.
+  static let mostRefusals = 4
 
   /// Sends the contents of `outputs.toUpstream` on the open connection. `parentLines`: see `UpstreamWay`.
   mutating func leave(
@@ -465,6 +483,7 @@ public struct Exchange: ~Copyable {
     case .exchanging:
       if keepsReplay, response == .head { return upstreamEndedBeforeResponse(&workspace, &outputs) }
       carrier.insert(.dropsRequest)
+      workspace.pool.reclaim(&outputs.replay)
       endUploadPace()
       outputs.toUpstream.removeAll()
       pacedBody = ByteBuffer()
@@ -486,13 +505,13 @@ public struct Exchange: ~Copyable {
     _ outputs: inout Outputs
   ) -> Action {
     let mayRetry =
-      refused
-      ? !record.isRetried && !outputs.replay.isEmpty : carrier.contains(.isReused) && carrier.contains(.mayRetry)
+      refused ? hop.refusals < Self.mostRefusals && !outputs.replay.isEmpty : keepsReplay
     if mayRetry, hop.informational.isUntouched {
       // RFC 9112, 9.3.1: once, on a new connection. The method is idempotent and nothing came back, or nothing was
       // processed.
       carrier.remove([.mayRetry, .dropsRequest])
       record.isRetried = true
+      if refused { hop.refusals += 1 }
       workspace.pool.reclaim(&outputs.toUpstream)
       swap(&outputs.toUpstream, &outputs.replay)
       phase = .connecting

@@ -8,4 +8,6 @@ struct HopState: Sendable {
   var namedInResponse: [UInt8] = []
   /// Method and target of a request whose body is awaited; kept after 417, since only this request may follow.
   var expectation: [UInt8] = []
+  /// How often the request's stream was refused.
+  var refusals = 0
 }

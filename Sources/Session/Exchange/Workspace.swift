@@ -61,7 +61,8 @@ public struct Workspace: ~Copyable {
 public struct Outputs: ~Copyable {
   public var toClient = ByteBuffer()
   public var toUpstream = ByteBuffer()
-  /// A head that can be sent again on another connection, until the first byte of its response.
+  /// The request as far as it has been sent, to be sent again on another connection, until the first byte of its
+  /// response; empty: it is not sent again.
   public var replay = ByteBuffer()
   /// Method and target of the exchange, for its log line.
   public var text = ByteBuffer()

@@ -168,7 +168,11 @@ extension Exchange {
     _ bytes: Span<UInt8>, _ workspace: inout Workspace, _ outputs: inout Outputs
   ) {
     if workspace.request.understood == .nothing { return }
-    if workspace.request.knownMethod == .head { asked.insert(.isHead) }
+    switch workspace.request.knownMethod {
+    case .head: asked.insert(.isHead)
+    case .connect: break
+    default: noteRefusedGRPC(bytes)
+    }
     if workspace.request.understood == .target {
       return writeText(bytes, workspace.request, &workspace.pool, &outputs.text)
     }
@@ -326,7 +330,9 @@ extension Exchange {
           if action != .connect { return Step(consumed: bytes.count, action: action) }
         }
         workspace.pool.lend(&outputs.toUpstream, bytes.count + 64)
+        let before = outputs.toUpstream.count
         outputs.toUpstream.appendChunk(bytes.extracting(range))
+        keepForReplay(from: before, &outputs, &workspace.pool)
       case .needMore(let consumed):
         return Step(consumed: consumed, action: .read)
       case .lastChunk(let consumed):
@@ -353,9 +359,11 @@ extension Exchange {
           return Step(consumed: end, action: finishCollecting(&workspace, &outputs))
         }
         workspace.pool.lend(&outputs.toUpstream, end + 64)
+        let before = outputs.toUpstream.count
         outputs.toUpstream.append("0\r\n")
         workspace.trailers.write(bytes, to: &outputs.toUpstream)
         outputs.toUpstream.append("\r\n")
+        keepForReplay(from: before, &outputs, &workspace.pool)
       }
       return Step(consumed: end, action: response == .done ? endOfResponse() : .hold)
     }
