@@ -28,7 +28,7 @@ BUILD_PACKAGES := binutils g++ git libcurl4 libedit2 liblzma5 libncurses6 libsql
 TEST_PACKAGES := python3 python3-venv curl wget busybox git nginx-light fcgiwrap apt-utils dpkg-dev openssl chromium \
   libnss3-tools netcat-openbsd iproute2 procps util-linux gcc libc6-dev openjdk-17-jdk-headless nodejs \
   tinyproxy squid-openssl haproxy microsocks dante-server prometheus apache2-bin lighttpd node-express libtomcat10-java \
-  golang-go golang-google-grpc-dev nghttp2-proxy tmux libjetty9-java krb5-kdc krb5-admin-server libgssapi-krb5-2
+  golang-go golang-google-grpc-dev nghttp2-proxy nghttp2-client nghttp2-server tmux libjetty9-java krb5-kdc krb5-admin-server libgssapi-krb5-2
 BENCH_PACKAGES := nginx-light haproxy squid-openssl tinyproxy wrk gcc libc6-dev libssl-dev openssl util-linux python3
 FUZZ_PACKAGES := lld
 DEB_PACKAGES := build-essential debhelper
