@@ -131,7 +131,7 @@ def test_a_tunnel_is_counted_when_it_ends(administered, raw_origin, raw_client):
     client.close()
     line = proxy.access()
     status = proxy.admin.asked_until("/v1/status", lambda status: status["connections"]["tunnels"] == 0)
-    assert status["exchanges"] == {"total": 1, "done": 1, "failed": {}}
+    assert status["exchanges"] == {"total": 1, "done": 1, "failed": {}, "http2": 0, "http2_upstream": 0}
     assert status["bytes"] == {"in": line["bytes_in"], "out": line["bytes_out"]}
     assert samples(proxy)[("sallyport_tunnel_duration_seconds_count", ())] == 1
     assert samples(proxy)[("sallyport_request_duration_seconds_count", ())] == 0

@@ -119,7 +119,11 @@ enum AdminResources {
       ),
       (
         "exchanges",
-        .object([("total", number(total.total)), ("done", number(total.done)), ("failed", counts(total.failed))])
+        .object([
+          ("total", number(total.total)), ("done", number(total.done)), ("failed", counts(total.failed)),
+          ("http2", number(facts.statistics.http2.client)),
+          ("http2_upstream", number(facts.statistics.http2.upstream)),
+        ])
       ),
       (
         "bytes",
@@ -242,6 +246,7 @@ enum AdminResources {
       ("decision", text(connection.decision?.verdict.rawValue)),
       ("reason", text(connection.decision?.reason.rawValue)),
       ("upstream", text(connection.upstream.map { text($0) })),
+      ("upstream_protocol", text(connection.upstreamWire?.rawValue)),
     ]
   }
 

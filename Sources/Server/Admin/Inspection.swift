@@ -56,6 +56,8 @@ struct OpenConnection: Sendable {
   /// The destination; nil if none is named.
   let destination: NamedOrigin?
   let wire: HTTPProtocol
+  /// nil: nothing has been sent to an upstream.
+  var upstreamWire: HTTPProtocol? = nil
   let decision: Decision?
   let bytesIn: UInt64
   let bytesOut: UInt64
@@ -128,11 +130,26 @@ extension Worker {
 
   private func openConnections() -> [OpenConnection] {
     var open: [OpenConnection] = []
-    for case .client(let conversation) in occupants where !conversation.hasNoClient {
+    for occupant in occupants {
       if open.count == Self.mostConnectionsShown { break }
-      open.append(conversation.summary(now))
+      switch occupant {
+      case .client(let conversation) where !conversation.hasNoClient: open.append(conversation.summary(now))
+      // Its streams are shown one by one, as long as it has any.
+      case .http2(let endpoint) where endpoint.connection.openStreams == 0:
+        if case .client(let client) = endpoint.peer { open.append(client.summary) }
+      default: break
+      }
     }
     return open
+  }
+}
+
+extension HTTP2Client {
+  /// Between requests.
+  var summary: OpenConnection {
+    OpenConnection(
+      client: accepted.peer, state: .idle, text: "", reference: nil, rule: nil, upstream: nil, user: nil, program: nil,
+      destination: nil, wire: .http2, decision: nil, bytesIn: 0, bytesOut: 0, ageMilliseconds: nil)
   }
 }
 
@@ -147,6 +164,7 @@ extension Conversation {
       upstream: record.upstream.map { SocketAddress($0, port: record.upstreamPort) },
       user: isOpen ? record.client : nil, program: isOpen ? record.program : nil,
       destination: isOpen ? NamedOrigin(outputs.text.string(record.target)) : nil, wire: record.wire,
+      upstreamWire: record.upstreamWire,
       decision: isOpen ? record.decision : nil, bytesIn: record.bytesIn,
       bytesOut: record.bytesOut, ageMilliseconds: isOpen ? now - record.begun : nil)
   }
