@@ -116,6 +116,9 @@ static int on_frame(nghttp2_session *raw, const nghttp2_frame *frame, void *data
   case NGHTTP2_DATA: return ends ? answered(events->ended(session->owner, frame->hd.stream_id)) : 0;
   case NGHTTP2_RST_STREAM:
     return answered(events->reset(session->owner, frame->hd.stream_id, frame->rst_stream.error_code));
+  case NGHTTP2_SETTINGS:
+    if ((frame->hd.flags & NGHTTP2_FLAG_ACK) == 0) events->settled(session->owner);
+    return 0;
   case NGHTTP2_GOAWAY:
     events->goaway(session->owner, frame->goaway.last_stream_id, frame->goaway.error_code);
     return 0;
@@ -336,6 +339,8 @@ void cng_resume(cng_session *session, int32_t stream) { nghttp2_session_resume_d
 int cng_reset(cng_session *session, int32_t stream, uint32_t code) {
   return nghttp2_submit_rst_stream(session->raw, NGHTTP2_FLAG_NONE, stream, code);
 }
+
+void cng_ping(cng_session *session) { nghttp2_submit_ping(session->raw, NGHTTP2_FLAG_NONE, NULL); }
 
 void cng_announce_end(cng_session *session) {
   nghttp2_submit_goaway(

@@ -48,6 +48,8 @@ public final class HTTP2Connection {
   public private(set) var isEnding = false
   /// See `broken`.
   private(set) var isGone = false
+  /// The peer has sent its settings.
+  public private(set) var hasSettings = false
   /// A frame from the peer has arrived.
   public private(set) var hasBegun = false
   private var scanner: FrameScanner
@@ -85,6 +87,9 @@ public final class HTTP2Connection {
   }
 
   deinit { if let session = unsafe session { unsafe cng_destroy(session) } }
+
+  /// Asks the peer for a sign of life (RFC 9113, 6.7). Whatever comes next is one.
+  public func ping() { if let session = unsafe session { unsafe cng_ping(session) } }
 
   /// Streams that are open, and those whose request has not been sent.
   public var openStreams: Int { streams.count + pending.count }
@@ -444,6 +449,12 @@ public final class HTTP2Connection {
     if role == .server { countReset("made the proxy reset more than") }
   }
 
+  /// It is closed next.
+  private func libraryRefuses(_ number: Int32, _ code: UInt32) {
+    stream(number)?.wasReset(ErrorCode(rawValue: code))
+    refused(number)
+  }
+
   private func countReset(_ what: String) {
     if resets.take(now: now) { return }
     fault = ConnectionFault(
@@ -526,9 +537,10 @@ public final class HTTP2Connection {
     },
     ended: { owner, stream in unsafe of(owner).ended(stream) },
     reset: { owner, stream, code in unsafe of(owner).wasReset(stream, code) },
-    refused: { owner, stream, _ in unsafe of(owner).refused(stream) },
+    refused: { owner, stream, code in unsafe of(owner).libraryRefuses(stream, code) },
     closed: { owner, stream, code in unsafe of(owner).closed(stream, code) },
     goaway: { owner, _, _ in unsafe of(owner).peerLeaves() },
+    settled: { owner in unsafe of(owner).hasSettings = true },
     ends: { owner, code, reason, count in
       let connection = unsafe of(owner)
       unsafe span(reason, count) { connection.libraryEnds(code, $0) }

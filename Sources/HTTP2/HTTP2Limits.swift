@@ -32,6 +32,9 @@ public struct ConnectionLimits: Sendable {
   /// Acknowledgements of PING and SETTINGS that may wait for a peer that does not read: as many as one read from it can
   /// ask for.
   static let acknowledgements = Int(idleFrames.burst)
+  /// Content in a frame of less than this explains no WINDOW_UPDATE, in bytes, unless nothing more waits: a peer that
+  /// opens its windows by a few bytes at a time has its response cut into frames of mostly heads.
+  static let leastContent = 64
   /// Frames that move nothing (PING, SETTINGS, PRIORITY, WINDOW_UPDATE, empty DATA) beyond those that content explains.
   static let idleFrames: (burst: Int64, perSecond: Int64) = (1000, 100)
 

@@ -62,6 +62,8 @@ public final class HTTP2Stream {
   public var isEnded: Bool { isWhole && framing == .tunnel && incoming.isEmpty }
   /// Whether it was aborted.
   public var isBroken: Bool { resetCode != nil || connection.isGone && !isClosed }
+  /// Whether it has been sent, and the peer's message is not complete.
+  public var isUnfinished: Bool { number != 0 && !isClosed && !isWhole && framing != .tunnel }
   /// Whether the peer did nothing of the request, so it may be tried again (RFC 9113, 8.7).
   public var wasRefused: Bool { (resetCode == .refusedStream || asksForHTTP11) && !hasHead }
   /// Whether the peer serves this request on HTTP/1.1 alone (RFC 9113, 7).
@@ -240,7 +242,7 @@ public final class HTTP2Stream {
     let waited = outgoing.content.count
     outgoing.send(count, to: &output, connection)
     movedAt = connection.now
-    connection.explain()
+    if count >= ConnectionLimits.leastContent || !outgoing.hasContent { connection.explain() }
     // A server that waits for room gets an event when half of the room is free. How much room there is changes with the
     // streams that are open.
     let left = outgoing.content.count

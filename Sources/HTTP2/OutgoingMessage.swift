@@ -48,6 +48,8 @@ struct OutgoingMessage: ~Copyable {
 
   init(isRequest: Bool) { self.isRequest = isRequest }
 
+  /// Content waits to be sent.
+  var hasContent: Bool { unsafe !content.isEmpty || !(loan?.isEmpty ?? true) }
   var isWhole: Bool { if case .whole = place { true } else { false } }
 
   // MARK: Text in

@@ -192,8 +192,10 @@ class Request(Received):
 class H2Origin:
     """`answer(link, request)` is called once a request is whole, or with `early` once its head is there."""
 
-    def __init__(self, context: ssl.SSLContext, answer, early: bool = False, settings: dict | None = None, link=None):
+    def __init__(self, context: ssl.SSLContext, answer, early: bool = False, settings: dict | None = None, link=None, other=None):
+        """`other(socket)` serves a connection that has not agreed on h2."""
         self.link = link or Link
+        self.other = other
         self.context = context
         self.answer = answer
         self.early = early
@@ -228,6 +230,8 @@ class H2Origin:
             self.changed.notify_all()
         if secure.selected_alpn_protocol() == "h2":
             link.run()
+        elif self.other:
+            self.other(secure)
         secure.close()
 
     def note(self) -> None:
@@ -261,6 +265,7 @@ class Link:
         self.open: dict[int, Request] = {}
         self.ended: set[int] = set()
         self.goaway: int | None = None
+        self.pings = 0
 
     def run(self) -> None:
         if self.origin.settings:
@@ -303,6 +308,8 @@ class Link:
                     self.origin.answer(self, self.open[event.stream_id])
             case h2.events.StreamReset():
                 self.open[event.stream_id].reset = int(event.error_code)
+            case h2.events.PingReceived():
+                self.pings += 1
             case h2.events.ConnectionTerminated():
                 self.goaway = int(event.error_code)
                 # Streams under way are still answered (RFC 9113, 6.8); the library takes the connection for closed.

@@ -37,11 +37,11 @@ MIDDLING = LARGE[: 500 * 1024]
 
 @pytest.fixture
 def inside(secure_client, authority):
-    """A function that opens a tunnel and speaks HTTP/2 in it."""
+    """A function that opens a tunnel, with these lines in CONNECT, and speaks HTTP/2 in it."""
 
-    def enter(proxy, host: str, port: int, **arguments) -> H2Client:
+    def enter(proxy, host: str, port: int, lines: str = "", **arguments) -> H2Client:
         client = secure_client(proxy)
-        assert client.tunnel(host, port).status == 200
+        assert client.tunnel(host, port, lines).status == 200
         context = client_context(authority.file)
         context.set_alpn_protocols(["h2", "http/1.1"])
         client.shake_hands(context, host)
@@ -697,10 +697,10 @@ def test_websocket_is_not_announced_where_no_way_is_left(intercepting, inside):
     policy = rule("none", 'hosts = ["none.test"]', 'connect = "intercept"', "upgrades = []")
     policy += rule("two", 'hosts = ["two.test"]', 'connect = "intercept"', 'protocols = ["h2"]')
     proxy = intercepting(policy)
-    for host in ("none.test", "two.test"):
+    for host, announced in (("none.test", 0), ("two.test", 1)):
         client = inside(proxy, host, 443)
         client.wait_until(lambda: client.connection.remote_settings.max_concurrent_streams == 128)
-        assert not client.connection.remote_settings.get(h2.settings.SettingCodes.ENABLE_CONNECT_PROTOCOL)
+        assert (client.connection.remote_settings.get(h2.settings.SettingCodes.ENABLE_CONNECT_PROTOCOL) or 0) == announced
 
 
 def test_an_origin_that_goes_away_is_replaced(intercepting, inside, h2_origin):

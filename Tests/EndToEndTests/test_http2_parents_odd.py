@@ -263,7 +263,7 @@ def test_an_upgrade_where_the_route_allows_http_2_alone(office, raw_client):
 
 def test_an_upgrade_inside_tls_on_a_stream(office, tls_origin, raw_client, world):
     parent, proxy = office()
-    origin = tls_origin(websocket, world.context(world.leaf("a.test"), alpn=("h2", "http/1.1")))
+    origin = tls_origin(websocket, world.context(world.leaf("a.test"), alpn=("http/1.1",)))
     client = raw_client(proxy)
     assert client.exchange(get("a.test", origin.port, lines=UPGRADE)).status == 101
     echoed(client, b"\x81\x02hi")

@@ -337,14 +337,68 @@ import Testing
   }
 
   /// CVE-2025-8671.
-  @Test func streamsThatTheProxyIsMadeToResetEndTheConnection() throws {
-    let fault = try flooded(
-      { peer, stream in
-        peer.headers(stream, peer.request, ends: false) + peer.frame(8, 0, stream, [0, 0, 0, 0])
-      }, count: 5000)
-    #expect(fault != nil)
-    let malformed = try flooded({ peer, stream in peer.headers(stream, peer.request + [("A", "b")]) }, count: 5000)
-    #expect(malformed != nil)
+  @Test(arguments: 0..<4)
+  func streamsThatTheProxyIsMadeToResetEndTheConnection(_ index: Int) throws {
+    let frames: (RawPeer, Int32) -> [UInt8] = { peer, stream in
+      switch index {
+      // A window above 2^31 - 1, more content than was announced, a malformed field, and a Host of another server.
+      case 0: peer.headers(stream, peer.request, ends: false) + peer.frame(8, 0, stream, [127, 255, 255, 255])
+      case 1:
+        peer.headers(stream, peer.request + [("content-length", "1")], ends: false)
+          + peer.data(stream, "ab", ends: false)
+      case 2: peer.headers(stream, peer.request + [("A", "b")])
+      default: peer.headers(stream, peer.request + [("host", "b.example")])
+      }
+    }
+    // 200 of them are allowed at once: each counts once.
+    #expect(try flooded(frames, count: 200) == nil)
+    let fault = try flooded(frames, count: 202)
+    #expect(fault?.code == .enhanceYourCalm && fault?.detail.hasPrefix("the peer made the proxy reset") ?? false)
+  }
+
+  /// RFC 9113, 6.9.1. Nothing of what is beyond the window is kept.
+  @Test func contentBeyondTheWindowEndsItsStream() throws {
+    let pair = try #require(Pair())
+    let peer = RawPeer()
+    pair.server.receiveAll(peer.preface)
+    pair.server.receiveAll(peer.headers(1, peer.request, ends: false))
+    let stream = try #require(pair.server.takeTouched().first)
+    let frame = peer.data(1, String(repeating: "x", count: 16_384), ends: false)
+    for _ in 0..<Int(ConnectionLimits.clientWindow) / 16_384 { #expect(pair.server.receiveAll(frame) == nil) }
+    pair.drain()
+    #expect(pair.server.takeFault() == nil)
+    let kept = stream.readable
+    pair.server.receiveAll(frame)
+    pair.drain()
+    #expect(stream.resetCode?.rawValue == 3 && stream.readable == kept)
+  }
+
+  /// Each byte of content costs a frame of its own in each direction.
+  @Test func windowsOfAFewBytesEndTheConnection() throws {
+    let pair = try #require(Pair())
+    let peer = RawPeer()
+    let stream = try pair.answering(peer, window: 1, length: 1_000_000)
+    while stream.room > 0 { #expect(pair.write(String(repeating: "x", count: 1000), to: stream)) }
+    var fault: ConnectionFault? = nil
+    var opened = 0
+    while fault == nil, opened < 5000 {
+      pair.drain()
+      fault = pair.server.receiveAll(peer.frame(8, 0, 1, [0, 0, 0, 1]))
+      opened += 1
+    }
+    #expect(fault?.code == .enhanceYourCalm && opened > 900)
+  }
+
+  /// What is short by itself may be as short as it likes.
+  @Test func contentInSmallPiecesIsExplained() throws {
+    let pair = try #require(Pair())
+    let peer = RawPeer()
+    let stream = try pair.answering(peer, window: 65_535, length: 5000)
+    for _ in 0..<5000 {
+      #expect(pair.write("x", to: stream))
+      pair.drain()
+      for number: Int32 in [0, 1] { #expect(pair.server.receiveAll(peer.frame(8, 0, number, [0, 0, 0, 1])) == nil) }
+    }
   }
 
   @Test func aHeadWithoutEndEndsTheConnection() throws {

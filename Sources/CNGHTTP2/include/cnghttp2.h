@@ -48,6 +48,8 @@ typedef struct {
   void (*closed)(void *owner, int32_t stream, uint32_t code);
   /// The peer opens no more streams, and of ours it takes those up to `last`.
   void (*goaway)(void *owner, int32_t last, uint32_t code);
+  /// The peer's settings are known.
+  void (*settled)(void *owner);
   /// GOAWAY with an error leaves that `cng_end` did not ask for: the library has found a fault, and says which.
   void (*ends)(void *owner, uint32_t code, const uint8_t *reason, size_t count);
   /// How much more content of ours there is, `room` bytes at most; `end` says whether that is all.
@@ -107,6 +109,8 @@ int cng_trailers(cng_session *session, int32_t stream, const cng_field *fields, 
 /// There is more content of a stream, or its end.
 void cng_resume(cng_session *session, int32_t stream);
 int cng_reset(cng_session *session, int32_t stream, uint32_t code);
+/// The peer is asked for a sign of life (PING).
+void cng_ping(cng_session *session);
 /// The peer is told that streams above those it has opened are not taken (GOAWAY); those go on.
 void cng_announce_end(cng_session *session);
 /// The same, and the connection is over once that is sent.

@@ -138,6 +138,8 @@ public final class Policy: Sendable {
   private let rulesSpeakOfRequests: [Bool]
   /// Whether a rule depends on who the client is.
   public let asksForClient: Bool
+  /// Whether a rule depends on the user of `credentials` that the client names.
+  public let namesProxyUsers: Bool
   /// Whether a request with bytes above 0x7F in its path may be accepted.
   public let encodesPaths: Bool
   /// Whether a request may have to be refused because nothing is stored for it.
@@ -175,6 +177,7 @@ public final class Policy: Sendable {
     asksForClient = rules.contains {
       $0.action == .ask || !$0.conditions.asksFor.isEmpty || ($0.cache?.share ?? .machine) != .machine
     }
+    namesProxyUsers = rules.contains { !$0.conditions.proxyUsers.isEmpty }
     encodesPaths = defaultRequest.encodesPath || rules.contains { $0.request.encodesPath }
     mayRefuseToLoad =
       defaultRequest.cachePolicy == .returnCacheDontLoad

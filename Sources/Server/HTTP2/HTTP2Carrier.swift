@@ -91,6 +91,7 @@ final class HTTP2Carrier: CarriedStream {
 
   func close() {
     stream.server = nil
+    if stream.isUnfinished { endpoint.doubt() }
     stream.leave()
     endpoint.mark()
   }

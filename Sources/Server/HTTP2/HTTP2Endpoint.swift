@@ -15,6 +15,14 @@ import Sharing
 import Transport
 import Upstream
 
+/// The user whose requests share a connection to an origin, as far as rules distinguish users.
+struct Keeper: Equatable {
+  /// By the kernel; nil: any.
+  var claimant: Claimant? = nil
+  /// By `credentials`; nil: any, or none was named.
+  var proxyUser: String? = nil
+}
+
 final class HTTP2Endpoint {
   enum Peer {
     case client(HTTP2Client)
@@ -34,8 +42,8 @@ final class HTTP2Endpoint {
   let stream: ByteStream
   let connection: HTTP2Connection
   let peer: Peer
-  /// Whose requests it carries, if rules distinguish users; nil: anyone's.
-  var keeper: Claimant? = nil
+  /// Whose requests an origin's connection carries.
+  var keeper = Keeper()
   /// It lives as long as the process.
   let worker: Worker
   @exclusivity(unchecked) var interest: Interest?
@@ -51,6 +59,10 @@ final class HTTP2Endpoint {
   @exclusivity(unchecked) private(set) var isClosed = false
   /// When a byte last moved, in milliseconds of the loop's clock.
   @exclusivity(unchecked) private(set) var lastProgress: Int64
+  /// When the peer last sent something.
+  @exclusivity(unchecked) private var heardAt: Int64
+  /// Since when an origin is asked for a sign of life; nil: nothing is wrong.
+  @exclusivity(unchecked) private var doubtedSince: Int64? = nil
   /// A read has reached the end of the stream or a fault.
   @exclusivity(unchecked) private var hasEnded = false
   /// A write has failed. What the peer sent before is still read to its end.
@@ -76,6 +88,7 @@ final class HTTP2Endpoint {
     self.interest = interest
     self.worker = worker
     lastProgress = worker.now
+    heardAt = worker.now
     idleSince = worker.now
   }
 
@@ -94,6 +107,9 @@ final class HTTP2Endpoint {
     switch stream.read(into: &input) {
     case .moved:
       lastProgress = worker.now
+      heardAt = worker.now
+      doubtedSince = nil
+      defer { if connection.hasSettings { settingsCame() } }
       if let fault = connection.receive(input.bytes, now: worker.now) { tell(fault) }
     case .wouldBlock where !takesNothing: break
     case .wouldBlock, .ended, .failed:
@@ -239,20 +255,28 @@ final class HTTP2Endpoint {
 
   // MARK: Time
 
-  private var timeouts: (idle: Int64, beginning: Int64, stall: Int64) {
+  /// In milliseconds. `answer`: to PING.
+  private typealias Timeouts = (idle: Int64, beginning: Int64, stall: Int64, answer: Int64)
+
+  private var timeouts: Timeouts {
+    let timeouts = worker.policy.configuration.timeouts
+    let stall = timeouts.bodyStallMilliseconds
     switch peer {
     case .client:
-      let timeouts = worker.policy.configuration.timeouts
-      return (timeouts.clientIdleMilliseconds, timeouts.clientHeaderMilliseconds, timeouts.bodyStallMilliseconds)
+      return (timeouts.clientIdleMilliseconds, timeouts.clientHeaderMilliseconds, stall, .max)
     case .origin(let upstream):
-      let timeouts = worker.policy.configuration.timeouts
       let idle = upstream.idleMilliseconds ?? timeouts.upstreamIdleMilliseconds
-      return (idle, timeouts.responseHeaderMilliseconds, timeouts.bodyStallMilliseconds)
+      // To answer takes no longer than to accept another connection.
+      return (idle, timeouts.responseHeaderMilliseconds, stall, timeouts.connectMilliseconds)
     }
   }
 
   private var deadline: Int64 {
     let timeouts = self.timeouts
+    return min(deadline(timeouts), doubtedSince.map { $0 + timeouts.answer } ?? .max)
+  }
+
+  private func deadline(_ timeouts: Timeouts) -> Int64 {
     if let fieldsSince { return fieldsSince + timeouts.beginning }
     if connection.openStreams > 0 { return lookedAt + timeouts.stall }
     if !hasRested { return idleSince + Self.restMilliseconds }
@@ -261,6 +285,11 @@ final class HTTP2Endpoint {
 
   func timerFired() {
     if worker.now < deadline { return worker.timers.set(slot, deadline) }
+    if let doubtedSince, worker.now - doubtedSince >= timeouts.answer {
+      worker.shared.log.event(
+        .warning, "the HTTP/2 connection \(place) ends: no answer to PING within \(timeouts.answer) ms")
+      return abandon()
+    }
     if connection.openStreams == 0, !hasRested {
       hasRested = true
       connection.rest()
@@ -281,6 +310,41 @@ final class HTTP2Endpoint {
     // peer does not read.
     lookedAt = worker.now
     connection.resetUnserved(.cancel, since: worker.now - timeouts.stall)
+    mark()
+  }
+
+  // MARK: Settings
+
+  /// The peer's settings have been looked at.
+  @exclusivity(unchecked) private var isSettled = false
+
+  /// What the peer accepts is known: those that wait for that continue.
+  private func settingsCame() {
+    guard !isSettled, case .origin(let upstream) = peer else { return }
+    isSettled = true
+    upstream.destination.opensNoTunnels = !connection.takesTunnels
+    resumeSettling()
+  }
+
+  private func resumeSettling() {
+    for case .connector(let waiting) in worker.occupants where waiting.isSettling(on: self) { worker.resume(waiting) }
+  }
+
+  // MARK: Liveness
+
+  /// Whether the peer has been asked for a sign of life and has not answered. No new exchange begins on the connection.
+  var isDoubted: Bool { doubtedSince != nil }
+
+  /// Silence of this length, in milliseconds, makes a connection doubtful if a response is given up meanwhile. Shorter
+  /// ones are those of origins that work.
+  private static let quietMilliseconds: Int64 = 1000
+
+  /// A response was given up before its end. If nothing at all has come lately, the connection may lead nowhere: a
+  /// router forgets connections without a word. Requests that followed would each wait for their time-out.
+  func doubt() {
+    guard !isClient, !isClosed, doubtedSince == nil, worker.now - heardAt >= Self.quietMilliseconds else { return }
+    doubtedSince = worker.now
+    connection.ping()
     mark()
   }
 
@@ -337,6 +401,7 @@ final class HTTP2Endpoint {
     case .origin(let upstream):
       upstream.destination.endpoints.removeAll { $0 === self }
       worker.close(upstream)
+      if !isSettled { resumeSettling() }
     }
   }
 }

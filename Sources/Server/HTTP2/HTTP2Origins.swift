@@ -16,8 +16,7 @@ extension Worker {
     let limits = policy.configuration.limits
     guard let connection = HTTP2Connection(.client, ConnectionLimits(limits), messages, now: now) else { return nil }
     let endpoint = HTTP2Endpoint(slot: line.slot, line.stream, connection, .origin(line), interest: line.interest, self)
-    // If rules distinguish users, connections do too.
-    endpoint.keeper = policy.asksForClient ? conversation.knownIdentity(self) : nil
+    endpoint.keeper = keeper(for: conversation, policy)
     reoccupy(line.slot, .http2(endpoint))
     line.destination.endpoints.append(endpoint)
     for case .connector(let waiting) in occupants where waiting.isQueued(for: line.destination) { resume(waiting) }
@@ -41,12 +40,13 @@ extension Worker {
     to destination: Destination, rule: Int?, allowsCellular: Bool, needsTunnels: Bool = false,
     for conversation: Conversation, _ policy: Policy
   ) -> (endpoint: HTTP2Endpoint, line: Upstream)? {
+    let keeper = keeper(for: conversation, policy)
     for endpoint in destination.endpoints.reversed() {
-      guard case .origin(let line) = endpoint.peer, endpoint.connection.mayOpen else { continue }
+      guard case .origin(let line) = endpoint.peer, endpoint.connection.mayOpen, !endpoint.isDoubted else { continue }
       // The tunnels on a connection to a parent may stay for days, so nothing waits for one to end.
       if destination.isParent, !endpoint.connection.hasFreePlace { continue }
       if needsTunnels, destination.isParent || !endpoint.connection.takesTunnels { continue }
-      if policy.asksForClient, endpoint.keeper != conversation.knownIdentity(self) { continue }
+      if endpoint.keeper != keeper { continue }
       if !allowsCellular, line.path.status == .wwan { continue }
       let isDenied =
         !destination.isParent
@@ -59,6 +59,13 @@ extension Worker {
       return (endpoint, line)
     }
     return nil
+  }
+
+  /// If rules distinguish users, connections do too.
+  private func keeper(for conversation: Conversation, _ policy: Policy) -> Keeper {
+    Keeper(
+      claimant: policy.asksForClient ? conversation.knownIdentity(self) : nil,
+      proxyUser: policy.namesProxyUsers ? conversation.session.exchange.record.proxyUser : nil)
   }
 
   /// Lets a connector continue in a turn of its own.

@@ -37,6 +37,8 @@ final class Connector {
     /// `line` nil: the probe uses this connector's own connection.
     case probing(Line?, Candidate, TunnelProbe)
     case handshake(Line, OriginHandshake)
+    /// Waits until a server says whether it opens tunnels on streams.
+    case settling(HTTP2Endpoint)
     /// Waits for the network to change.
     case waiting
   }
@@ -77,9 +79,11 @@ final class Connector {
   /// A connection that another exchange gave up for this one.
   var reserved: Upstream? = nil
   let isTunnel: Bool
-  /// The protocols that may be used with the destination, the preferred one first.
-  let protocols: [HTTPProtocol]
-  private let needsFresh: Bool
+  /// The protocols that may be used with the destination by the current route, the preferred one first.
+  var protocols: [HTTPProtocol]
+  /// For a WebSocket: what its rule allows.
+  let webSocketProtocols: [HTTPProtocol]?
+  let needsFresh: Bool
   /// The mark for the packets of the connection.
   let codePoint: UInt8
   let allowsCellular: Bool
@@ -94,6 +98,8 @@ final class Connector {
   var refusals = 0
   /// How often its tunnel found no place on a shared connection.
   var withoutPlace = 0
+  /// How often it has waited for settings.
+  var settlings = 0
   /// Whether its wait has been reported.
   private var hasTold = false
   /// The owner of the places that it occupies; nil if none are counted.
@@ -118,6 +124,7 @@ final class Connector {
     self.rule = rule
     self.isTunnel = isTunnel
     protocols = conversation.session.exchange.protocols
+    webSocketProtocols = conversation.session.exchange.opensWebSocket ? policy.protocols(of: rule) : nil
     needsFresh = fresh || isTunnel
     begunAt = worker.workspace.turnMicroseconds
     identity = policy.configuration.limits.connectionsPerHost > 0 ? conversation.knownIdentity(worker) : nil
@@ -154,9 +161,10 @@ final class Connector {
     }
   }
 
-  private func tryRoute(_ worker: Worker) {
+  func tryRoute(_ worker: Worker) {
     guard let conversation else { return }
     if destination.via !== route { destination = conversation.turn(to: route, worker) }
+    chooseWebSocketProtocols()
     if refusesParent(worker) { return }
     guard let identity else { return findKept(worker) }
     if let stream = takeStream(worker) { return handOver(stream, worker) }
@@ -263,7 +271,7 @@ final class Connector {
           let detail = "\(place): the address it was reached from is gone."
           routeFailed(UpstreamFailure(.connectionFailed, detail), .failed, worker)
         }
-      case .idle, .queued, .following, .naming, .probing: break
+      case .idle, .queued, .following, .naming, .probing, .settling: break
       }
     }
   }
@@ -341,6 +349,9 @@ final class Connector {
   /// Opens a connection, or waits for one that is being opened.
   private func open(_ worker: Worker) {
     guard !needsFresh, offer(to: carrier).contains(.http2) else { return reach(worker) }
+    if webSocketProtocols != nil, let endpoint = carrier.endpoints.last(where: { !$0.connection.hasSettings }) {
+      return settle(on: endpoint, worker)
+    }
     if mayOpen(carrier, worker) { reach(worker) }
   }
 
@@ -384,7 +395,7 @@ final class Connector {
       // Bytes that the server sends before the tunnel is granted wait.
       case .probing(let line?, _, _), .awaitingToken(let line, _):
         worker.watch(line.stream, &line.interest, nil, line.slot)
-      case .idle, .queued, .following, .naming, .probing, .waiting: break
+      case .idle, .queued, .following, .naming, .probing, .settling, .waiting: break
       }
     }
   }
@@ -451,6 +462,11 @@ final class Connector {
     case .following(let shared):
       shared.opening.leave(self)
       goOn(afterFollowing: shared, worker)
+    case .settling:
+      let detail =
+        "\(destination.name) port \(destination.port) did not send its HTTP/2 settings within "
+        + "\(timeouts.tlsHandshakeMilliseconds) ms."
+      routeFailed(UpstreamFailure(.tlsTimeout, detail), .failed, worker)
     case .idle, .naming, .probing: break
     }
   }
@@ -494,6 +510,7 @@ final class Connector {
         worker.close(upstream)
         return fail(UpstreamFailure(.tlsFailed, "\(place): no memory for HTTP/2."), by: nil, worker)
       }
+      if webSocketProtocols != nil { return settle(on: endpoint, worker) }
       cancel(worker)
       var nothing = ByteBuffer()
       return conversation.connected(worker.stream(of: endpoint, upstream), early: &nothing, worker)
@@ -538,7 +555,7 @@ final class Connector {
     case .queued: if let identity { worker.shared.quota.abandon(carrier.place, waiter(identity, worker)) }
     case .naming: if let lookUp { worker.shared.resolver.cancel(lookUp) }
     case .waiting: worker.waiting.removeAll { $0 === self }
-    case .idle: break
+    case .idle, .settling: break
     }
     endOpenings(worker)
     stage = .idle

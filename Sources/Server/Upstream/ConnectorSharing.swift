@@ -50,8 +50,47 @@ extension Connector {
     return worker.line(of: found.endpoint, found.line, for: self)
   }
 
+  // MARK: WebSockets
+
+  /// A WebSocket goes by a stream where the server opens tunnels on streams, and otherwise by a connection of HTTP/1.1.
+  /// Which it is, only a connection of HTTP/2 can tell.
+  func chooseWebSocketProtocols() {
+    guard let allowed = webSocketProtocols else { return }
+    let mayAsk =
+      !needsFresh && carrier.security != nil && !carrier.isParent && !carrier.opensNoTunnels
+      && settlings < Self.mostSettlings
+    protocols = mayAsk ? allowed : allowed.filter { $0 != .http2 }
+  }
+
+  /// How often it waits for settings: once more, if the connection of the first ones was about to end.
+  private static let mostSettlings = 2
+
+  /// Waits for the settings of a connection that was made for this or for another request.
+  func settle(on endpoint: HTTP2Endpoint, _ worker: Worker) {
+    settlings += 1
+    stage = .settling(endpoint)
+    endOpenings(worker)
+    setTimer(worker.now + timeouts.tlsHandshakeMilliseconds, worker)
+    if endpoint.connection.hasSettings { worker.resume(self) }
+  }
+
+  func isSettling(on endpoint: HTTP2Endpoint) -> Bool {
+    if case .settling(let awaited) = stage { awaited === endpoint } else { false }
+  }
+
+  /// The settings are known, or the connection is gone.
+  private func settled(_ endpoint: HTTP2Endpoint, _ worker: Worker) {
+    stage = .idle
+    setTimer(.max, worker)
+    if let stream = takeStream(worker) { return handOver(stream, worker) }
+    if endpoint.connection.hasSettings { return tryRoute(worker) }
+    let detail = "\(destination.name) port \(destination.port) closed the connection before its HTTP/2 settings."
+    routeFailed(UpstreamFailure(.connectionClosed, detail), .failed, worker)
+  }
+
   /// The connection that it waited for is open, or has failed.
   func goOnAlone(_ worker: Worker) {
+    if case .settling(let endpoint) = stage { return settling(worker) { settled(endpoint, worker) } }
     if case .queued = stage {
       // A stream needs no place.
       return settling(worker) { if let stream = takeStream(worker) { handOver(stream, worker) } }

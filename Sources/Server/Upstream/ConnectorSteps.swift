@@ -392,6 +392,10 @@ extension Connector {
   private func refuseOffer(to peer: Destination, _ allowed: [HTTPProtocol], _ worker: Worker) {
     if peer.speaksHTTP11Alone {
       refuseProtocol(peer, allowed, "it asks for HTTP/1.1", seen: HTTPProtocol.http11.rawValue, worker)
+    } else if webSocketProtocols != nil, peer.opensNoTunnels {
+      refuseProtocol(
+        peer, allowed, "it opens no WebSocket on a stream (RFC 8441), and HTTP/1.1 is not allowed", seen: "Upgrade",
+        worker)
     } else {
       refuseProtocol(peer, allowed, "a request that asks for Upgrade needs HTTP/1.1", seen: "Upgrade", worker)
     }

@@ -48,6 +48,8 @@ final class Destination {
   var endpoints: [HTTP2Endpoint] = []
   /// It has refused a stream and asked for HTTP/1.1 (RFC 9113, 7).
   var speaksHTTP11Alone = false
+  /// Its last connection of HTTP/2 opens no tunnels on streams (RFC 8441).
+  var opensNoTunnels = false
   /// Who opens a connection that may serve everyone, and who waits for it.
   var opening = SharedOpening<Connector>()
   /// The addresses of the name, and how long they are valid.

@@ -25,7 +25,7 @@ extension Exchange {
     interior = Interior(
       host: host, port: port, authority: port == Scheme.https.defaultPort ? host : host + Array(":\(port)".utf8),
       canonicalHost: workspace.decisions.host.copiedBytes,
-      mayUpgrade: rule.map { $0.protocols.contains(.http11) && $0.upgrades?.protocols.isEmpty != true } ?? true)
+      mayUpgrade: rule?.upgrades?.protocols.isEmpty != true)
     return .intercept
   }
 

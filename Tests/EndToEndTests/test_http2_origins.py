@@ -1,0 +1,181 @@
+"""Connections to origins of HTTP/2: what goes again when they refuse it, who shares them, and when they are dead."""
+
+import threading
+
+import h2.connection
+import h2.errors
+import pytest
+
+from http2_world import Link
+from journal import DEADLINE_SECONDS
+from test_http2 import h2_origin, inside, ok  # noqa: F401
+from test_who_asks import CREDENTIALS, basic
+from tls_world import authority, intercepting, pins, rule, secure_client, secure_proxy, tls_origin, world  # noqa: F401
+
+REFUSED = h2.errors.ErrorCodes.REFUSED_STREAM
+PIECES = [bytes([65 + index]) * 500 for index in range(10)]
+
+
+def problem_of(got) -> str:
+    return got.body.decode().split("urn:sallyport:problem:")[1].split('"')[0]
+
+
+# What is refused
+
+
+@pytest.mark.parametrize("times, refusal", [(1, "reset"), (2, "reset"), (1, "goaway"), (3, "goaway")])
+def test_content_without_a_length_goes_again(times, refusal, intercepting, inside, h2_origin):
+    """As a gRPC call has it: some of it has been sent, and more of it comes later. Nothing is lost or sent twice."""
+    refused = []
+
+    def answer(link, request):
+        if request.path == "/first":
+            return ok(link, request)
+        if len(refused) < times:
+            refused.append(request)
+            if refusal == "reset":
+                link.reset(request, REFUSED)
+            else:
+                link.leave(max(0, request.number - 2))
+
+    origin = h2_origin(answer, early=True)
+    client = inside(intercepting(), "a.test", origin.port)
+    assert client.get(f"a.test:{origin.port}", "/first").status == 200
+    number = client.request(f"a.test:{origin.port}", "/call", ("te", "trailers"), method="POST", ends=False)
+    for piece in PIECES[:5]:
+        client.content(number, piece, ends=False)
+    origin.wait_until(lambda: len([one for one in origin.requests if one.path == "/call"]) == times + 1)
+    for piece in PIECES[5:]:
+        client.content(number, piece, ends=piece is PIECES[-1])
+    again = origin.requests[-1]
+    link = origin.links[again.connection - 1]
+    origin.wait_until(lambda: again.number in link.ended)
+    assert bytes(again.body) == b"".join(PIECES) and len(refused) == times
+    link.respond(again, 200, body=b"done")
+    assert client.wait(number).body == b"done"
+
+
+def test_an_origin_that_refuses_everything_is_given_up(intercepting, inside, h2_origin):
+    origin = h2_origin(lambda link, request: link.reset(request, REFUSED), early=True)
+    got = inside(intercepting(), "a.test", origin.port).get(f"a.test:{origin.port}", method="POST", body=b"x")
+    assert got.status == 502 and problem_of(got) == "connection-closed"
+    assert len(origin.requests) == 5
+
+
+def test_what_is_long_does_not_go_again(intercepting, inside, h2_origin):
+    """More than the proxy keeps has been sent: the client hears of it, and the origin gets no half."""
+    origin = h2_origin(lambda link, request: None, early=True)
+    client = inside(intercepting(), "a.test", origin.port)
+    number = client.request(f"a.test:{origin.port}", "/", method="POST", ends=False)
+    for _ in range(50):
+        client.content(number, b"x" * 1000, ends=False)
+    origin.wait_until(lambda: origin.requests and len(origin.requests[0].body) == 50_000)
+    origin.links[0].reset(origin.requests[0], REFUSED)
+    got = client.wait(number)
+    assert got.status == 502 and problem_of(got) == "connection-closed"
+    assert len(origin.requests) == 1
+
+
+def test_requests_above_the_last_of_goaway_go_elsewhere_and_those_below_are_answered(intercepting, inside, h2_origin):
+    origin = h2_origin(lambda link, request: None if request.path != "/elsewhere" or link.number == 1 else ok(link, request))
+    client = inside(intercepting(proxy="workers = 1"), "a.test", origin.port)
+    stays = client.request(f"a.test:{origin.port}", "/stays", method="POST", body=b"a")
+    origin.wait_until(lambda: len(origin.requests) == 1)
+    goes = [client.request(f"a.test:{origin.port}", "/elsewhere", method="POST", body=b"b") for _ in range(5)]
+    origin.wait_until(lambda: len(origin.requests) == 6)
+    assert {request.connection for request in origin.requests} == {1}
+    origin.links[0].leave(origin.requests[0].number)
+    assert [client.wait(number).body for number in goes] == [b"ok"] * 5
+    link = origin.links[0]
+    link.connection.state_machine.state = h2.connection.ConnectionState.SERVER_OPEN
+    link.respond(origin.requests[0], 200, body=b"stayed")
+    assert client.wait(stays).body == b"stayed"
+
+
+# Who shares a connection
+
+
+def test_users_of_the_proxy_share_no_connection_where_rules_name_them(intercepting, inside, h2_origin):
+    origin = h2_origin(ok)
+    for policy, connections in [("", 1), (rule("none", 'hosts = ["other.test"]', 'proxy_users = ["ci"]'), 2)]:
+        before = len(origin.protocols)
+        proxy = intercepting(policy, proxy=f"workers = 1\n{CREDENTIALS}")
+        for name, password in [("ci", "one"), ("ada", "two"), ("ci", "one"), ("ada", "two")]:
+            client = inside(proxy, "a.test", origin.port, lines=basic(name, password))
+            assert client.get(f"a.test:{origin.port}").status == 200
+        assert len(origin.protocols) - before == connections
+
+
+def test_a_pinned_request_takes_no_stream_of_an_unpinned_connection(intercepting, inside, h2_origin):
+    """Policies are judged when a connection is made: one that is open says nothing for another policy."""
+    wrong = "sha256/" + "A" * 43 + "="
+    policy = pins("other", f'spki = ["{wrong}"]', 'expires = 2100-01-01')
+    policy += rule("pinned", 'hosts = ["a.test"]', 'paths = ["/pay"]', security='pins = "other"')
+    origin = h2_origin(ok)
+    proxy = intercepting(policy, proxy="workers = 1")
+    client = inside(proxy, "a.test", origin.port)
+    assert client.get(f"a.test:{origin.port}", "/open").status == 200
+    numbers = [client.request(f"a.test:{origin.port}", path) for path in ("/pay", "/open", "/pay")]
+    first, between, last = [client.wait(number) for number in numbers]
+    assert between.status == 200
+    for got in (first, last):
+        assert got.status == 502 and problem_of(got) == "pin-mismatch"
+    assert [request.path for request in origin.requests] == ["/open", "/open"]
+
+
+# Liveness
+
+HASTY = rule("hasty", 'hosts = ["a.test"]', 'paths = ["/never"]', request='timeout = "1500ms"')
+ONE_LOOP = 'workers = 1\ntimeouts = { connect = "500ms" }'
+
+
+def test_a_time_out_on_a_connection_that_lives_costs_a_ping(intercepting, inside, h2_origin):
+    origin = h2_origin(lambda link, request: None if request.path in ("/never", "/slow") else ok(link, request))
+    proxy = intercepting(HASTY, proxy=ONE_LOOP)
+    client = inside(proxy, "a.test", origin.port)
+    slow = client.request(f"a.test:{origin.port}", "/slow")
+    origin.wait_until(lambda: origin.requests)
+    assert client.get(f"a.test:{origin.port}", "/never").status == 504
+    origin.wait_until(lambda: origin.links[0].pings == 1)
+    # Its answer to PING comes before this one, and is as good as any sign of life.
+    origin.links[0].respond(origin.requests[0], 200, body=b"late")
+    assert client.wait(slow).body == b"late"
+    assert client.get(f"a.test:{origin.port}").status == 200
+    assert {request.connection for request in origin.requests} == {1} and origin.links[0].pings == 1
+
+
+def test_a_connection_that_leads_nowhere_is_not_used_again(intercepting, inside, h2_origin):
+    released = threading.Event()
+
+    class Deaf(Link):
+        """It reads nothing after a request for this path, as behind a router that has forgotten the connection."""
+
+        def take(self, event) -> None:
+            super().take(event)
+            if self.open and next(reversed(self.open.values())).path == "/never":
+                released.wait(DEADLINE_SECONDS)
+
+    origin = h2_origin(lambda link, request: None if request.path == "/never" else ok(link, request), link=Deaf)
+    proxy = intercepting(HASTY, proxy=ONE_LOOP)
+    try:
+        client = inside(proxy, "a.test", origin.port)
+        assert client.get(f"a.test:{origin.port}").status == 200
+        assert client.get(f"a.test:{origin.port}", "/never").status == 504
+        # At once, and on another connection.
+        assert client.get(f"a.test:{origin.port}").status == 200
+        assert [request.connection for request in origin.requests] == [1, 1, 2]
+        line = proxy.log.wait_for(lambda line: "no answer to PING within 500 ms" in line.get("message", ""))
+        assert line["level"] == "warning" and f"with a.test port {origin.port}" in line["message"]
+    finally:
+        released.set()
+
+
+def test_a_request_that_its_client_gives_up_soon_costs_no_ping(intercepting, inside, h2_origin):
+    origin = h2_origin(lambda link, request: None if request.path == "/never" else ok(link, request))
+    client = inside(intercepting(proxy="workers = 1"), "a.test", origin.port)
+    number = client.request(f"a.test:{origin.port}", "/never")
+    origin.wait_until(lambda: origin.requests)
+    client.reset(number)
+    origin.wait_until(lambda: origin.requests[0].reset is not None)
+    assert client.get(f"a.test:{origin.port}").status == 200
+    assert origin.links[0].pings == 0 and len(origin.protocols) == 1
