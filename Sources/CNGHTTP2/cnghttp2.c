@@ -84,8 +84,7 @@ static int on_header(
   (void)flags;
   cng_session *session = data;
   if (frame->hd.type != NGHTTP2_HEADERS) return 0;
-  session->events.field(session->owner, name, name_length, value, value_length);
-  return 0;
+  return answered(session->events.field(session->owner, name, name_length, value, value_length));
 }
 
 // Left to itself the library passes over a field that is malformed.

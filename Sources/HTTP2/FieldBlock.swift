@@ -36,6 +36,8 @@ struct FieldBlock: ~Copyable {
   private var host: Range<Int>? = nil
   private var length: Range<Int>? = nil
   private var count = 0
+  /// Names and values as decoded, in bytes, whether kept or not.
+  private var decoded = 0
   private var acceptsTrailers = false
   private var announcesTrailers = false
   private var isGRPC = false
@@ -66,21 +68,29 @@ struct FieldBlock: ~Copyable {
     host = nil
     length = nil
     count = 0
+    decoded = 0
     acceptsTrailers = false
     announcesTrailers = false
     isGRPC = false
   }
 
+  /// Whether so much of it has come that it is an attack. Compression lets one byte stand for a whole line, so what a
+  /// section costs is limited only by what is decoded of it.
+  func isExcessive(_ limits: HeadLimits) -> Bool {
+    count > limits.fields * ConnectionLimits.excess || decoded > limits.bytes * ConnectionLimits.excess
+  }
+
   /// Adds one line. false: it makes the message malformed.
   mutating func add(_ name: Span<UInt8>, _ value: Span<UInt8>, _ limits: HeadLimits) -> Bool {
-    guard !name.isEmpty, Self.isValue(value) else { return false }
-    if name[0] == 0x3a { return addPseudo(name, value) }
+    decoded += name.count + value.count
+    guard !name.isEmpty else { return false }
+    if name[0] == 0x3a { return Self.isValue(value) && addPseudo(name, value) }
     count += 1
     // Before its size is judged: a refusal of that size takes the form that gRPC programs read.
     if name.count == 12, name.equals(0..<12, "content-type") { isGRPC = GRPC.isType(value) }
     // A section that is already too large is refused for its size. The rest need not be kept.
     if count > limits.fields + 1 || lines.count + crumbs.count > limits.bytes { return true }
-    guard name.tokenEnd(from: 0) == name.count, !name.hasUppercase else { return false }
+    guard Self.isValue(value), name.tokenEnd(from: 0) == name.count, !name.hasUppercase else { return false }
     switch name.count {
     case 2 where name.equals(0..<2, "te"):
       acceptsTrailers = true

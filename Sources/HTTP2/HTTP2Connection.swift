@@ -398,8 +398,13 @@ public final class HTTP2Connection {
   }
 
   /// A malformed field is reported at the end of the section, as a fault of the message.
-  private func field(_ name: Span<UInt8>, _ value: Span<UInt8>) {
-    if !isMalformed, !block.add(name, value, limits.head) { isMalformed = true }
+  private func field(_ name: Span<UInt8>, _ value: Span<UInt8>) -> Bool {
+    if !block.add(name, value, limits.head) { isMalformed = true }
+    if !block.isExcessive(limits.head) { return true }
+    fault = ConnectionFault(
+      code: .enhanceYourCalm,
+      detail: "the peer sent a head of more than \(ConnectionLimits.excess) times the size that is allowed")
+    return false
   }
 
   private func fieldsEnd(_ number: Int32, ends: Bool) -> Bool {
@@ -526,7 +531,7 @@ public final class HTTP2Connection {
     fields_begin: { owner, stream, isFirst in unsafe of(owner).fieldsBegin(stream, isFirst: isFirst) },
     field: { owner, name, nameLength, value, valueLength in
       let connection = unsafe of(owner)
-      unsafe span(name, nameLength) { name in
+      return unsafe span(name, nameLength) { name in
         unsafe span(value, valueLength) { value in connection.field(name, value) }
       }
     },

@@ -488,15 +488,22 @@ import Testing
   }
 
   /// One byte a field, by a reference to the table: the text stays within the limits.
-  @Test func aBombOfReferencesStaysSmall() throws {
+  /// One byte of HPACK can be thousands of text. However little of it is kept, all of it has to be decoded.
+  @Test(
+    arguments: [
+      (1, 400, nil), (1, 401, .enhanceYourCalm), (3000, 87, nil), (3000, 12_000, .enhanceYourCalm),
+    ] as [(Int, Int, ErrorCode?)])
+  func aBombOfReferencesEndsItsConnection(_ length: Int, _ count: Int, _ code: ErrorCode?) throws {
     let pair = try #require(Pair())
     let peer = RawPeer()
     pair.server.receiveAll(peer.preface)
-    let value = String(repeating: "v", count: 3000)
-    // With incremental indexing, then 16,000 references to it.
+    let value = String(repeating: "v", count: length)
+    // With incremental indexing, then references to it.
     let literal: [UInt8] = [0x40, 6] + Array("cookie".utf8) + peer.length(value.utf8.count) + Array(value.utf8)
-    let block = peer.block(peer.request) + literal + Array(repeating: 0xbe, count: 12_000)
-    pair.server.receiveAll(peer.frame(1, 5, 1, block))
+    let block = peer.block(peer.request) + literal + Array(repeating: 0xbe, count: count - 1)
+    let fault = pair.server.receiveAll(peer.frame(1, 5, 1, block))
+    #expect(fault?.code == code)
+    if code != nil { return #expect(pair.server.takeTouched().isEmpty) }
     let stream = try #require(pair.server.takeTouched().first)
     #expect(stream.readable < 128 << 10)
   }

@@ -33,7 +33,7 @@ typedef struct {
   /// A field section begins; `is_first`: the peer opens the stream with it.
   bool (*fields_begin)(void *owner, int32_t stream, bool is_first);
   /// One field line of that section.
-  void (*field)(void *owner, const uint8_t *name, size_t name_length, const uint8_t *value, size_t value_length);
+  bool (*field)(void *owner, const uint8_t *name, size_t name_length, const uint8_t *value, size_t value_length);
   /// The section is whole, and the message well-formed so far; `ends`: nothing follows it.
   bool (*fields_end)(void *owner, int32_t stream, bool ends);
   /// Content of a stream.
