@@ -32,8 +32,8 @@ public struct ConnectionLimits: Sendable {
   /// Acknowledgements of PING and SETTINGS that may wait for a peer that does not read: as many as one read from it can
   /// ask for.
   static let acknowledgements = Int(idleFrames.burst)
-  /// How many times as large as is allowed, in fields or in bytes, a head may be and be refused as a request. Beyond that
-  /// it is no mistake, and its connection ends before more of it is decoded.
+  /// How many times as large as is allowed, in fields or in bytes, a head may be and is refused as a request. Beyond
+  /// that it is no mistake, and its connection ends before more of it is decoded.
   static let excess = 4
   /// Content in a frame of less than this explains no WINDOW_UPDATE, in bytes, unless nothing more waits: a peer that
   /// opens its windows by a few bytes at a time has its response cut into frames of mostly heads.

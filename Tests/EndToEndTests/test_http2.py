@@ -893,25 +893,31 @@ MOST_BYTES = 100_000
 
 
 def content_of(path: str) -> bytes:
-    size, seed = path.strip("/").split("/")
+    size, seed = path.strip("/").split("/")[:2]
     return hashlib.shake_128(seed.encode()).digest(int(size))
 
 
 @pytest.mark.parametrize("upstream", ["h2", "http/1.1"])
 def test_no_byte_is_lost_or_misplaced(upstream, intercepting, inside, h2_origin, tls_origin, world):
-    """Downloads, uploads, streams that are reset on the way and readers that rest, each body compared with its hash."""
+    """Downloads and uploads, and either that its sender breaks off or its reader resets, each body compared with its hash."""
+    # What an origin took for whole.
+    uploaded: list[str] = []
 
     def answer(link, request):
         if request.value(":method") == "PUT":
+            uploaded.append(request.path)
             return link.respond(request, 200, ("x-hash", hashlib.sha256(request.body).hexdigest()))
         threading.Thread(target=deliver, args=(link, request), daemon=True).start()
 
     def deliver(link, request):
         body = content_of(request.path)
+        breaks = request.path.endswith("/breaks")
         try:
-            link.respond(request, 200, ("content-length", str(len(body))), ends=not body)
+            link.respond(request, 200, ("content-length", str(len(body))), ends=not body and not breaks)
             sent = 0
             while sent < len(body):
+                if breaks and sent >= len(body) // 2:
+                    break
                 with link.lock:
                     room = min(
                         link.connection.local_flow_control_window(request.number),
@@ -925,6 +931,8 @@ def test_no_byte_is_lost_or_misplaced(upstream, intercepting, inside, h2_origin,
                 if not piece:
                     with link.origin.changed:
                         link.origin.changed.wait(0.05)
+            if breaks:
+                link.reset(request, h2.errors.ErrorCodes.INTERNAL_ERROR)
         except (h2.exceptions.ProtocolError, OSError, KeyError):
             pass  # the stream was reset
 
@@ -932,11 +940,15 @@ def test_no_byte_is_lost_or_misplaced(upstream, intercepting, inside, h2_origin,
         while True:
             request = connection.read_request()
             if request.method == b"PUT":
+                uploaded.append(request.target.decode())
                 digest = hashlib.sha256(request.body).hexdigest().encode()
                 connection.send(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nX-Hash: " + digest + b"\r\n\r\n")
             else:
                 body = content_of(request.target.decode())
-                connection.send(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+                head = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(body)
+                if request.target.endswith(b"/breaks"):
+                    return connection.send(head + body[: len(body) // 2])
+                connection.send(head + body)
 
     chance = random.Random(upstream)
     if upstream == "h2":
@@ -945,12 +957,26 @@ def test_no_byte_is_lost_or_misplaced(upstream, intercepting, inside, h2_origin,
         origin = tls_origin(answer_plainly, world.context(world.leaf("a.test")))
     client = inside(intercepting(), "a.test", origin.port)
     authority = f"a.test:{origin.port}"
+    cut: list[str] = []
     for _ in range(STREAMS // AT_ONCE):
         asked = {}
         for index in range(AT_ONCE):
             path = f"/{chance.choice([0, 1, chance.randrange(2000), chance.randrange(MOST_BYTES)])}/{index}"
-            if chance.random() < 0.3:
+            kind = chance.random()
+            if kind < 0.3:
                 asked[client.request(authority, path, method="PUT", body=content_of(path))] = path
+            elif kind < 0.3 + min(0.1, 60 / STREAMS):
+                # Cut short: with a length or without, and and then reset.
+                body = content_of(path)
+                fields = [("content-length", str(len(body) + 1))] if chance.random() < 0.5 else []
+                number = client.request(authority, path + "/cut", *fields, method="PUT", body=body, ends=False)
+                if client.exchanges[number].reset is None:
+                    client.reset(number)
+                cut.append(path + "/cut")
+            elif kind < 0.5:
+                # Nothing of it is whole, not even what has no content.
+                path = f"/{2 + int(path.split('/')[1])}/{index}/breaks"
+                asked[client.request(authority, path)] = path
             else:
                 asked[client.request(authority, path)] = path
         given_up = [number for number in asked if chance.random() < min(0.15, 100 / STREAMS)]
@@ -961,11 +987,16 @@ def test_no_byte_is_lost_or_misplaced(upstream, intercepting, inside, h2_origin,
             if number in given_up:
                 continue
             got = client.wait(number)
+            if path.endswith("/breaks"):
+                assert not got.ended and got.reset is not None, (path, got.status)
+                assert content_of(path).startswith(got.body) and len(got.body) < len(content_of(path))
+                continue
             assert got.ended and got.status == 200, (path, got.status, got.reset)
             if got.value("x-hash"):
                 assert got.value("x-hash") == hashlib.sha256(content_of(path)).hexdigest()
             else:
                 assert hashlib.sha256(got.body).digest() == hashlib.sha256(content_of(path)).digest(), path
+    assert cut and not [path for path in uploaded if path.endswith("/cut")]
 
 
 # gRPC
