@@ -105,14 +105,15 @@ fuzz: fuzz-packages
 soak: test-packages build $(VENV)/installed
 	$(VENV)/bin/python Tests/Bench/soak.py --seconds $(SOAK_SECONDS)
 
-# The whole suite once under each sanitizer: the modules as they are debugged, the program as it is shipped.
+# The whole suite once under each sanitizer: the modules as they are debugged, the program as it is shipped; and ten thousand
+# streams, five thousand with each kind of origin.
 sanitizer-test: export LSAN_OPTIONS = suppressions=$(CURDIR)/Tests/Fuzz/leaks.supp:print_suppressions=0
 sanitizer-test: export TSAN_OPTIONS = suppressions=$(CURDIR)/Tests/Fuzz/races.supp
 sanitizer-test: test-packages $(VENV)/installed
 	for sanitizer in address thread; do \
 	  swift test --sanitize=$$sanitizer --scratch-path .build/$$sanitizer || exit 1; \
 	  swift build -c release --sanitize=$$sanitizer --scratch-path .build/$$sanitizer --product sallyport || exit 1; \
-	  SALLYPORT_SANITIZED=1 SALLYPORT_BINARY=$(CURDIR)/.build/$$sanitizer/release/sallyport \
+	  SALLYPORT_SANITIZED=1 SALLYPORT_STREAMS=5000 SALLYPORT_BINARY=$(CURDIR)/.build/$$sanitizer/release/sallyport \
 	    $(PYTEST) Tests/EndToEndTests || exit 1; \
 	done
 
