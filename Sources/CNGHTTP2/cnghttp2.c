@@ -84,7 +84,11 @@ static int on_header(
   (void)flags;
   cng_session *session = data;
   if (frame->hd.type != NGHTTP2_HEADERS) return 0;
-  return answered(session->events.field(session->owner, name, name_length, value, value_length));
+  switch (session->events.field(session->owner, name, name_length, value, value_length)) {
+    case CNG_FIELD_TAKEN: return 0;
+    case CNG_FIELD_LEFT: return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
+    default: return NGHTTP2_ERR_CALLBACK_FAILURE;
+  }
 }
 
 // Left to itself the library passes over a field that is malformed.

@@ -15,6 +15,8 @@ public enum GRPC {
     while let end = bytes.firstIndex(of: 0x0a, from: from) {
       let line = from..<end
       from = end + 1
+      // What comes after the head is no part of it.
+      if line.isEmpty || line.count == 1 && bytes[line.lowerBound] == 0x0d { return false }
       guard let colon = bytes.extracting(line).firstIndex(of: 0x3a).map({ line.lowerBound + $0 }),
         bytes.equals(line.lowerBound..<colon, ignoringCase: "content-type")
       else { continue }

@@ -88,6 +88,9 @@ public final class HTTP2Connection {
 
   deinit { if let session = unsafe session { unsafe cng_destroy(session) } }
 
+  /// What is written to streams next is written at this time.
+  public func timeIs(_ now: Int64) { self.now = now }
+
   /// Asks the peer for a sign of life (RFC 9113, 6.7). Whatever comes next is one.
   public func ping() { if let session = unsafe session { unsafe cng_ping(session) } }
 
@@ -398,13 +401,19 @@ public final class HTTP2Connection {
   }
 
   /// A malformed field is reported at the end of the section, as a fault of the message.
-  private func field(_ name: Span<UInt8>, _ value: Span<UInt8>) -> Bool {
+  private func field(_ name: Span<UInt8>, _ value: Span<UInt8>) -> Int {
     if !block.add(name, value, limits.head) { isMalformed = true }
-    if !block.isExcessive(limits.head) { return true }
+    if !block.isExcessive(limits.head) { return CNG_FIELD_TAKEN }
+    if role == .client {
+      // Others use the connection. The reader refuses for its size what there is of the head.
+      if let stream = blockStream, stream.received(&block, ends: true) { touch(stream) }
+      blockStream = nil
+      return CNG_FIELD_LEFT
+    }
     fault = ConnectionFault(
       code: .enhanceYourCalm,
       detail: "the peer sent a head of more than \(ConnectionLimits.excess) times the size that is allowed")
-    return false
+    return CNG_FIELD_ENDS_CONNECTION
   }
 
   private func fieldsEnd(_ number: Int32, ends: Bool) -> Bool {
@@ -531,9 +540,10 @@ public final class HTTP2Connection {
     fields_begin: { owner, stream, isFirst in unsafe of(owner).fieldsBegin(stream, isFirst: isFirst) },
     field: { owner, name, nameLength, value, valueLength in
       let connection = unsafe of(owner)
-      return unsafe span(name, nameLength) { name in
-        unsafe span(value, valueLength) { value in connection.field(name, value) }
-      }
+      return Int32(
+        unsafe span(name, nameLength) { name in
+          unsafe span(value, valueLength) { value in connection.field(name, value) }
+        })
     },
     fields_end: { owner, stream, ends in unsafe of(owner).fieldsEnd(stream, ends: ends) },
     content: { owner, stream, bytes, count in

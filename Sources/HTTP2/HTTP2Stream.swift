@@ -39,6 +39,8 @@ public final class HTTP2Stream {
   public private(set) var isClosed = false
   /// When content of ours last moved, in milliseconds of the connection's clock.
   private var movedAt: Int64 = 0
+  /// When its request was sent, by the same clock.
+  public private(set) var openedAt: Int64 = 0
   /// Its server has left: what waits is sent, and what arrives is dropped.
   private(set) var isLeft = false
   /// It is in the connection's list of touched streams.
@@ -89,7 +91,7 @@ public final class HTTP2Stream {
   /// Accepts all of `text`. false: the stream is aborted, or closed before its message was whole.
   public func write(_ text: Span<UInt8>) -> Bool {
     if isBroken { return false }
-    guard !isClosed else { return outgoing.isWhole }
+    guard !isClosed else { return outgoing.isWhole && text.isEmpty }
     if number == 0, isWaiting || !connection.hasPlace(for: self) {
       if !isWaiting { connection.wait(self) }
       isWaiting = true
@@ -152,7 +154,10 @@ public final class HTTP2Stream {
 
   // MARK: For the connection
 
-  func opened(_ number: Int32) { self.number = number }
+  func opened(_ number: Int32) {
+    self.number = number
+    openedAt = connection.now
+  }
 
   /// The request has a place now.
   func admit() {

@@ -4,12 +4,15 @@ import threading
 
 import h2.connection
 import h2.errors
+import h2.events
 import pytest
 
+from digest_server import Digest
 from http2_world import Link
 from journal import DEADLINE_SECONDS
 from test_http2 import h2_origin, inside, ok  # noqa: F401
 from test_who_asks import CREDENTIALS, basic
+from ways import SECRET
 from tls_world import authority, intercepting, pins, rule, secure_client, secure_proxy, tls_origin, world  # noqa: F401
 
 REFUSED = h2.errors.ErrorCodes.REFUSED_STREAM
@@ -123,6 +126,45 @@ def test_a_pinned_request_takes_no_stream_of_an_unpinned_connection(intercepting
     assert [request.path for request in origin.requests] == ["/open", "/open"]
 
 
+# Challenges
+
+
+@pytest.mark.parametrize("challenge_body", [b"", b"who are you?"])
+@pytest.mark.parametrize("body", [b"", b"short", b"l" * 3_000_000])
+def test_a_challenge_is_answered_on_another_stream(body, challenge_body, intercepting, inside, h2_origin):
+    digest = Digest("mufasa", SECRET)
+
+    def answer(link, request):
+        value = request.value("authorization")
+        if value:
+            digest.judge(value.encode(), request.value(":method").encode(), request.path.encode())
+            return link.respond(request, 200, body=str(len(request.body)).encode())
+        link.respond(request, 401, ("www-authenticate", digest.challenge()), body=challenge_body)
+
+    # A body that is too long to be kept is asked about first.
+    origin = h2_origin(answer, early=len(body) > 1_000_000, link=Waiting if len(body) > 1_000_000 else None)
+    policy = rule(
+        "kept", 'hosts = ["a.test"]', 'connect = "intercept"',
+        request='authorization = { scheme = "digest", username = "mufasa", password = { env = "HIDDEN" } }')
+    proxy = intercepting(policy, proxy="workers = 1", environment={"HIDDEN": SECRET})
+    proxy.secrets.append(SECRET)
+    client = inside(proxy, "a.test", origin.port)
+    fields = [("content-length", str(len(body)))]
+    number = client.request(f"a.test:{origin.port}", "/x?a=1", *fields, method="POST", body=body)
+    got = client.wait(number)
+    assert (got.status, got.body) == (200, str(len(body)).encode()), got
+    assert len(origin.protocols) == 1 and [bool(one.value("authorization")) for one in origin.requests] == [False, True]
+
+
+class Waiting(Link):
+    """It answers a head that has credentials only once its body is there."""
+
+    def take(self, event) -> None:
+        if isinstance(event, h2.events.RequestReceived):
+            self.origin.early = not any(name == b"authorization" for name, _ in event.headers)
+        super().take(event)
+
+
 # Liveness
 
 HASTY = rule("hasty", 'hosts = ["a.test"]', 'paths = ["/never"]', request='timeout = "1500ms"')
@@ -170,9 +212,17 @@ def test_a_connection_that_leads_nowhere_is_not_used_again(intercepting, inside,
         released.set()
 
 
-def test_a_request_that_its_client_gives_up_soon_costs_no_ping(intercepting, inside, h2_origin):
+@pytest.mark.parametrize("rests", [False, True])
+def test_a_request_that_its_client_gives_up_soon_costs_no_ping(rests, intercepting, inside, h2_origin):
+    """Nor if the connection had nothing to say for long before it."""
     origin = h2_origin(lambda link, request: None if request.path == "/never" else ok(link, request))
-    client = inside(intercepting(proxy="workers = 1"), "a.test", origin.port)
+    proxy = intercepting(rule("slow", 'hosts = ["b.test"]', 'connect = "intercept"', request='timeout = "1500ms"'), proxy="workers = 1")
+    client = inside(proxy, "a.test", origin.port)
+    if rests:
+        other = h2_origin(lambda link, request: None, names=("b.test",))
+        assert client.get(f"a.test:{origin.port}").status == 200
+        assert inside(proxy, "b.test", other.port).get(f"b.test:{other.port}").status == 504
+        origin.requests.clear()
     number = client.request(f"a.test:{origin.port}", "/never")
     origin.wait_until(lambda: origin.requests)
     client.reset(number)

@@ -102,6 +102,36 @@ def test_where_no_way_is_left_the_client_is_told_which(intercepting, inside, h2_
     assert origin.protocols == ["h2"]
 
 
+CAP = "[proxy.limits]\nconnections_per_host = {}\n"
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3])
+def test_first_ones_under_a_limit_of_connections(limit, intercepting, inside, h2_origin):
+    """One connection serves them all, and is not given up for those that wait for its settings."""
+    serve = TunnelOrigin()
+    origin = h2_origin(serve, settings=serve.settings, early=True)
+    client = inside(intercepting(CAP.format(limit), proxy=ONE_LOOP), "a.test", origin.port, validate=False)
+    opened = [open_websocket(client, origin.port) for _ in range(6)]
+    client.wait_until(lambda: all(exchange.status for _, exchange in opened))
+    assert [exchange.status for _, exchange in opened] == [200] * 6
+    assert len(origin.protocols) <= limit
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3])
+def test_connections_that_show_no_tunnels_give_their_places_back(limit, intercepting, inside, h2_origin):
+    """As many as are allowed at a time, round after round, of an origin that wants Upgrade."""
+    origin = h2_origin(ok, alpn=("h2", "http/1.1"), other=shouting)
+    client = inside(intercepting(CAP.format(limit), proxy=ONE_LOOP), "a.test", origin.port, validate=False)
+    for _ in range(4):
+        opened = [open_websocket(client, origin.port) for _ in range(limit)]
+        client.wait_until(lambda: all(exchange.status for _, exchange in opened))
+        assert [exchange.status for _, exchange in opened] == [200] * limit
+        for number, _ in opened:
+            client.content(number, b"hello", ends=True)
+            client.wait(number)
+        assert client.get(f"a.test:{origin.port}").body == b"ok"
+
+
 class Silent(Link):
     """It never sends its settings."""
 

@@ -508,6 +508,45 @@ import Testing
     #expect(stream.readable < 128 << 10)
   }
 
+  /// The connection of an origin or of a parent is shared: its other streams go on, and the reader of the head refuses
+  /// it for its size.
+  @Test(arguments: ["cookie", "x"]) func aBombOfAnOriginEndsItsStreamAlone(_ name: String) throws {
+    let limits = ConnectionLimits(head: HeadLimits(bytes: 1 << 16, fields: 100), streams: 100)
+    let client = try #require(HTTP2Connection(.client, limits, MessageScratch(sha1: { $0 }), now: 0))
+    defer {
+      client.broken()
+      _ = client.takeTouched()
+    }
+    let peer = RawPeer()
+    client.receiveAll(peer.frame(4, 0, 0, []))
+    let streams = [client.open(), client.open()]
+    for stream in streams {
+      let asked = stream.write(Array("GET / HTTP/1.1\r\nHost: a.example\r\n\r\n".utf8).span)
+      #expect(asked)
+      var output = ByteBuffer()
+      client.takeOutput(&output, now: 0)
+    }
+    let value = String(repeating: "v", count: 3000)
+    let literal: [UInt8] = [0x40, UInt8(name.utf8.count)] + Array(name.utf8) + peer.length(3000) + Array(value.utf8)
+    let block = peer.block([(":status", "200")]) + literal + Array(repeating: 0xbe, count: 12_000)
+    #expect(client.receiveAll(peer.frame(1, 5, 1, block)) == nil)
+    var text = ByteBuffer()
+    text.reserve(1 << 20)
+    while streams[0].read(into: &text) > 0 {}
+    var head = ResponseHead()
+    let progress = head.read(text.bytes, limits: HeadLimits(bytes: 1 << 16, fields: 100), toHead: false)
+    #expect(progress == .invalid(.headTooLarge) || progress == .invalid(.tooManyFields), "\(progress)")
+    #expect(text.count < 128 << 10)
+    var output = ByteBuffer()
+    client.takeOutput(&output, now: 0)
+    #expect(streams[0].isBroken && !streams[0].wasRefused)
+    #expect(client.receiveAll(peer.headers(3, [(":status", "204")])) == nil)
+    text.removeAll()
+    text.reserve(1 << 16)
+    while streams[1].read(into: &text) > 0 {}
+    #expect(text.bytes.string.hasPrefix("HTTP/1.1 204 "))
+  }
+
   @Test func aPeerThatDoesNotReadHoldsNoMoreThanIsAllowed() throws {
     let pair = try #require(Pair())
     let peer = RawPeer()

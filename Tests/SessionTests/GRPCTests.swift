@@ -13,6 +13,19 @@ import Testing
   ])
   func theTypeSaysSo(_ type: String, _ isCall: Bool) { #expect(GRPC.isType(Array(type.utf8).span) == isCall) }
 
+  /// Of a head that is refused, wherever that is found; and nothing that follows the head.
+  @Test(arguments: [
+    ("POST /a\\b HTTP/1.1\r\nHost: a\r\nContent-Type:  application/grpc+proto \r\n", true),
+    ("POST / HTTP/1.1\r\nCONTENT-TYPE:application/grpc\r\nX: y", true),
+    ("POST / HTTP/1.1\r\nX-Content-Type: application/grpc\r\n\r\n", false),
+    ("POST / HTTP/1.1\r\nHost: a\r\n\r\ncontent-type: application/grpc\r\n", false),
+    ("POST / HTTP/1.1\r\nContent-Type: text/plain\r\nContent-Type: application/grpc\r\n", false),
+    ("POST / HTTP/1.1\r\nContent-Type: application/grpc", false), ("", false), ("\n\n:\n", false),
+  ])
+  func aRefusedHeadMaySaySoToo(_ head: String, _ isCall: Bool) {
+    #expect(GRPC.isAsked(inHead: Array(head.utf8).span) == isCall)
+  }
+
   @Test(
     arguments: [
       (Problem.Kind.denied, 7), (.addressDenied, 7), (.methodNotAllowed, 7), (.authenticationRequired, 16),

@@ -26,6 +26,9 @@ enum { CNG_FLOODED = -904, CNG_CONTINUED_TOO_OFTEN = -905 };
 /// is called again. Gone: the stream is no longer served.
 enum { CNG_DATA_SENT = 0, CNG_DATA_LATER = 1, CNG_DATA_GONE = 2 };
 
+/// What becomes of a field section with another line. Left: the stream is reset, and no more of its lines are passed on.
+enum { CNG_FIELD_TAKEN = 0, CNG_FIELD_LEFT = 1, CNG_FIELD_ENDS_CONNECTION = 2 };
+
 /// How content ends with what was given.
 enum { CNG_GOES_ON = 0, CNG_ENDS = 1, CNG_ENDS_WITH_TRAILERS = 2 };
 
@@ -33,7 +36,7 @@ typedef struct {
   /// A field section begins; `is_first`: the peer opens the stream with it.
   bool (*fields_begin)(void *owner, int32_t stream, bool is_first);
   /// One field line of that section.
-  bool (*field)(void *owner, const uint8_t *name, size_t name_length, const uint8_t *value, size_t value_length);
+  int (*field)(void *owner, const uint8_t *name, size_t name_length, const uint8_t *value, size_t value_length);
   /// The section is whole, and the message well-formed so far; `ends`: nothing follows it.
   bool (*fields_end)(void *owner, int32_t stream, bool ends);
   /// Content of a stream.

@@ -119,7 +119,7 @@ extension Worker {
         if upstream.owner == nil { gauges.idleUpstreams += 1 } else { gauges.busyUpstreams += 1 }
       case .http2(let endpoint) where endpoint.isClient: gauges.clients += 1
       case .http2(let endpoint):
-        if endpoint.connection.openStreams == 0 { gauges.idleUpstreams += 1 } else { gauges.busyUpstreams += 1 }
+        if endpoint.isUnused { gauges.idleUpstreams += 1 } else { gauges.busyUpstreams += 1 }
       case .fetch: gauges.busyUpstreams += 1
       case .free, .listener, .mailbox, .connector, .attempt, .probe, .acceptPause: break
       }

@@ -44,7 +44,7 @@ extension Worker {
         things.connections += 1
       case .http2(let endpoint):
         guard case .origin = endpoint.peer else { continue }
-        if endpoint.connection.openStreams == 0 { things.connections += 1 }
+        if endpoint.isUnused { things.connections += 1 }
         endpoint.retire()
       default: continue
       }

@@ -90,11 +90,15 @@ extension Conversation {
   }
 
   func upstreamStreamEnded(broken: Bool, _ worker: Worker) {
-    if caching != nil, !session.exchange.keepsReplay, cacheStandsInForSilence("connection-closed", worker) { return }
+    let stream = upstream?.stream.carried
+    var refusal: StreamRefusal? = nil
+    if let stream, stream.wasRefused { refusal = stream.wasUnsent ? .waiting : .opened }
+    let goesAgain = session.exchange.keepsReplay || refusal != nil && !outputs.replay.isEmpty
+    if caching != nil, !goesAgain, cacheStandsInForSilence("connection-closed", worker) { return }
     upstreamSide.state.insert(.ended)
     let action = session.exchange.upstreamEnded(
       broken: broken, alert: broken ? upstream?.stream.tls?.alert : nil,
-      refused: upstream?.stream.carried?.wasRefused ?? false, now: worker.now, &worker.workspace, &outputs)
+      refusal: refusal, now: worker.now, &worker.workspace, &outputs)
     perform(action, otherIsUpstream: false, worker)
   }
 

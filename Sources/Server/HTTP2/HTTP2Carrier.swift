@@ -47,6 +47,7 @@ final class HTTP2Carrier: CarriedStream {
   func write(_ first: borrowing ByteBuffer, then second: Span<UInt8>) -> Transfer {
     if stream.isBroken { return .failed(SystemError.connectionReset.number) }
     if stream.room == 0 { return .wouldBlock }
+    endpoint.connection.timeIs(endpoint.worker.now)
     guard stream.write(first.bytes), endpoint.write(second, to: stream) else {
       return .failed(SystemError.connectionReset.number)
     }
@@ -91,7 +92,7 @@ final class HTTP2Carrier: CarriedStream {
 
   func close() {
     stream.server = nil
-    if stream.isUnfinished { endpoint.doubt() }
+    if stream.isUnfinished { endpoint.doubt(since: stream.openedAt) }
     stream.leave()
     endpoint.mark()
   }

@@ -108,8 +108,7 @@ final class HTTP2Endpoint {
     case .moved:
       lastProgress = worker.now
       heardAt = worker.now
-      doubtedSince = nil
-      defer { if connection.hasSettings { settingsCame() } }
+      defer { noteSigns() }
       if let fault = connection.receive(input.bytes, now: worker.now) { tell(fault) }
     case .wouldBlock where !takesNothing: break
     case .wouldBlock, .ended, .failed:
@@ -139,7 +138,7 @@ final class HTTP2Endpoint {
     if connection.hasTouched { mark() }
     if hasEnded || connection.isOver && output.isEmpty { return close() }
     fieldsSince = connection.isWithinFields ? fieldsSince ?? worker.now : nil
-    if connection.openStreams > 0 {
+    if !isUnused {
       if !isBusy { lookedAt = worker.now }
       isBusy = true
       idleSince = worker.now
@@ -278,7 +277,7 @@ final class HTTP2Endpoint {
 
   private func deadline(_ timeouts: Timeouts) -> Int64 {
     if let fieldsSince { return fieldsSince + timeouts.beginning }
-    if connection.openStreams > 0 { return lookedAt + timeouts.stall }
+    if !isUnused { return lookedAt + timeouts.stall }
     if !hasRested { return idleSince + Self.restMilliseconds }
     return idleSince + (connection.hasBegun ? timeouts.idle : min(timeouts.idle, timeouts.beginning))
   }
@@ -290,7 +289,7 @@ final class HTTP2Endpoint {
         .warning, "the HTTP/2 connection \(place) ends: no answer to PING within \(timeouts.answer) ms")
       return abandon()
     }
-    if connection.openStreams == 0, !hasRested {
+    if isUnused, !hasRested {
       hasRested = true
       connection.rest()
       spareList = []
@@ -303,7 +302,7 @@ final class HTTP2Endpoint {
       flush()
       return close()
     }
-    if connection.openStreams == 0 { return abandon() }
+    if isUnused { return abandon() }
     // The peer reads nothing of what it is sent.
     if !output.isEmpty, worker.now - lastProgress >= timeouts.stall { return abandon() }
     // Exchanges have time-outs of their own. What is left here are streams whose server has left and whose data the
@@ -315,15 +314,33 @@ final class HTTP2Endpoint {
 
   // MARK: Settings
 
+  /// How many connectors wait for the peer's settings.
+  @exclusivity(unchecked) private var settlers = 0
+  /// Whether no exchange has a stream of it or waits for one.
+  var isUnused: Bool { connection.openStreams == 0 && settlers == 0 }
   /// The peer's settings have been looked at.
   @exclusivity(unchecked) private var isSettled = false
 
-  /// What the peer accepts is known: those that wait for that continue.
-  private func settingsCame() {
-    guard !isSettled, case .origin(let upstream) = peer else { return }
-    isSettled = true
-    upstream.destination.opensNoTunnels = !connection.takesTunnels
-    resumeSettling()
+  func joinSettlers() { settlers += 1 }
+
+  func leaveSettlers() {
+    settlers -= 1
+    if !isClosed { mark() }
+  }
+
+  /// Something has come. Whoever waited for a sign of life, or for what the peer accepts, continues.
+  private func noteSigns() {
+    guard case .origin(let upstream) = peer, isDoubted || !isSettled else { return }
+    let wasDoubted = isDoubted
+    doubtedSince = nil
+    if connection.hasSettings, !isSettled {
+      isSettled = true
+      upstream.destination.opensNoTunnels = !connection.takesTunnels
+      resumeSettling()
+      worker.resumeQueued(for: upstream.destination)
+    } else if wasDoubted {
+      worker.resumeQueued(for: upstream.destination)
+    }
   }
 
   private func resumeSettling() {
@@ -339,10 +356,13 @@ final class HTTP2Endpoint {
   /// ones are those of origins that work.
   private static let quietMilliseconds: Int64 = 1000
 
-  /// A response was given up before its end. If nothing at all has come lately, the connection may lead nowhere: a
-  /// router forgets connections without a word. Requests that followed would each wait for their time-out.
-  func doubt() {
-    guard !isClient, !isClosed, doubtedSince == nil, worker.now - heardAt >= Self.quietMilliseconds else { return }
+  /// A response was given up before its end, and was asked for at `asked`. If nothing at all has come since then, the
+  /// connection may lead nowhere: a router forgets connections without a word. Requests that followed would each wait
+  /// for their time-out.
+  func doubt(since asked: Int64) {
+    guard !isClient, !isClosed, doubtedSince == nil, !isFull,
+      worker.now - max(heardAt, asked) >= Self.quietMilliseconds
+    else { return }
     doubtedSince = worker.now
     connection.ping()
     mark()
@@ -371,13 +391,13 @@ final class HTTP2Endpoint {
 
   /// The proxy is stopping.
   func drain() {
-    if case .origin = peer, connection.openStreams == 0 { abandon() } else { retire() }
+    if case .origin = peer, isUnused { abandon() } else { retire() }
   }
 
   /// Whether it counts at this place, where another connection is waiting, and has no open stream.
   func isIdle(at place: ConnectionQuota.Place) -> Bool {
     guard case .origin(let upstream) = peer else { return false }
-    return connection.openStreams == 0 && upstream.holdsPlace && upstream.destination.place == place
+    return isUnused && upstream.holdsPlace && upstream.destination.place == place
   }
 
   /// Ends it and everything in progress.

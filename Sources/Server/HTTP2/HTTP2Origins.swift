@@ -19,7 +19,7 @@ extension Worker {
     endpoint.keeper = keeper(for: conversation, policy)
     reoccupy(line.slot, .http2(endpoint))
     line.destination.endpoints.append(endpoint)
-    for case .connector(let waiting) in occupants where waiting.isQueued(for: line.destination) { resume(waiting) }
+    resumeQueued(for: line.destination)
     endpoint.mark()
     return endpoint
   }
@@ -31,13 +31,26 @@ extension Worker {
   ) -> Upstream? {
     let found = endpoint(
       to: destination, rule: rule, allowsCellular: allowsCellular,
-      needsTunnels: conversation.session.exchange.opensWebSocket, for: conversation, policy)
+      needing: conversation.session.exchange.opensWebSocket ? .tunnels : .nothing, for: conversation, policy)
     return found.map { stream(of: $0.endpoint, $0.line) }
   }
 
-  /// `needsTunnels`: the stream is for a WebSocket.
+  /// Streams may have become available for those that wait for a place.
+  func resumeQueued(for destination: Destination) {
+    for case .connector(let waiting) in occupants where waiting.isQueued(for: destination) { resume(waiting) }
+  }
+
+  /// What a connection must have for a stream.
+  enum StreamNeed {
+    case nothing
+    /// For a WebSocket.
+    case tunnels
+    /// For a WebSocket too, if its settings allow: they have not come yet.
+    case settings
+  }
+
   func endpoint(
-    to destination: Destination, rule: Int?, allowsCellular: Bool, needsTunnels: Bool = false,
+    to destination: Destination, rule: Int?, allowsCellular: Bool, needing need: StreamNeed = .nothing,
     for conversation: Conversation, _ policy: Policy
   ) -> (endpoint: HTTP2Endpoint, line: Upstream)? {
     let keeper = keeper(for: conversation, policy)
@@ -45,7 +58,12 @@ extension Worker {
       guard case .origin(let line) = endpoint.peer, endpoint.connection.mayOpen, !endpoint.isDoubted else { continue }
       // The tunnels on a connection to a parent may stay for days, so nothing waits for one to end.
       if destination.isParent, !endpoint.connection.hasFreePlace { continue }
-      if needsTunnels, destination.isParent || !endpoint.connection.takesTunnels { continue }
+      switch need {
+      case .nothing: break
+      case .tunnels where destination.isParent || !endpoint.connection.takesTunnels: continue
+      case .settings where endpoint.connection.hasSettings: continue
+      case .tunnels, .settings: break
+      }
       if endpoint.keeper != keeper { continue }
       if !allowsCellular, line.path.status == .wwan { continue }
       let isDenied =

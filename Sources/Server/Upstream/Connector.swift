@@ -98,7 +98,7 @@ final class Connector {
   var refusals = 0
   /// How often its tunnel found no place on a shared connection.
   var withoutPlace = 0
-  /// How often it has waited for settings.
+  /// How often it has opened a connection for its settings, by the current route.
   var settlings = 0
   /// Whether its wait has been reported.
   private var hasTold = false
@@ -166,7 +166,7 @@ final class Connector {
     if destination.via !== route { destination = conversation.turn(to: route, worker) }
     chooseWebSocketProtocols()
     if refusesParent(worker) { return }
-    guard let identity else { return findKept(worker) }
+    guard let identity, !hasPlace else { return findKept(worker) }
     if let stream = takeStream(worker) { return handOver(stream, worker) }
     if conversation.identification.contains(.left) { return conversation.endLeft(worker) }
     enter(identity, worker)
@@ -176,6 +176,7 @@ final class Connector {
   func routeFailed(_ failure: UpstreamFailure, _ cause: Cause, _ worker: Worker) {
     guard conversation != nil else { return }
     leaveRoute(worker)
+    settlings = 0
     if route.parent != nil {
       switch cause {
       case .dead: worker.shared.health.failed(route.route, now: worker.now)
@@ -349,8 +350,11 @@ final class Connector {
   /// Opens a connection, or waits for one that is being opened.
   private func open(_ worker: Worker) {
     guard !needsFresh, offer(to: carrier).contains(.http2) else { return reach(worker) }
-    if webSocketProtocols != nil, let endpoint = carrier.endpoints.last(where: { !$0.connection.hasSettings }) {
-      return settle(on: endpoint, worker)
+    if webSocketProtocols != nil, let conversation,
+      let found = worker.endpoint(
+        to: carrier, rule: rule, allowsCellular: allowsCellular, needing: .settings, for: conversation, policy)
+    {
+      return settle(on: found.endpoint, worker)
     }
     if mayOpen(carrier, worker) { reach(worker) }
   }
@@ -510,7 +514,10 @@ final class Connector {
         worker.close(upstream)
         return fail(UpstreamFailure(.tlsFailed, "\(place): no memory for HTTP/2."), by: nil, worker)
       }
-      if webSocketProtocols != nil { return settle(on: endpoint, worker) }
+      if webSocketProtocols != nil {
+        settlings += 1
+        return settle(on: endpoint, worker)
+      }
       cancel(worker)
       var nothing = ByteBuffer()
       return conversation.connected(worker.stream(of: endpoint, upstream), early: &nothing, worker)
@@ -555,7 +562,8 @@ final class Connector {
     case .queued: if let identity { worker.shared.quota.abandon(carrier.place, waiter(identity, worker)) }
     case .naming: if let lookUp { worker.shared.resolver.cancel(lookUp) }
     case .waiting: worker.waiting.removeAll { $0 === self }
-    case .idle, .settling: break
+    case .settling(let endpoint): endpoint.leaveSettlers()
+    case .idle: break
     }
     endOpenings(worker)
     stage = .idle

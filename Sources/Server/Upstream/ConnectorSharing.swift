@@ -62,13 +62,13 @@ extension Connector {
     protocols = mayAsk ? allowed : allowed.filter { $0 != .http2 }
   }
 
-  /// How often it waits for settings: once more, if the connection of the first ones was about to end.
+  /// How many connections it opens for their settings: another one if the first was about to end.
   private static let mostSettlings = 2
 
   /// Waits for the settings of a connection that was made for this or for another request.
   func settle(on endpoint: HTTP2Endpoint, _ worker: Worker) {
-    settlings += 1
     stage = .settling(endpoint)
+    endpoint.joinSettlers()
     endOpenings(worker)
     setTimer(worker.now + timeouts.tlsHandshakeMilliseconds, worker)
     if endpoint.connection.hasSettings { worker.resume(self) }
@@ -81,9 +81,11 @@ extension Connector {
   /// The settings are known, or the connection is gone.
   private func settled(_ endpoint: HTTP2Endpoint, _ worker: Worker) {
     stage = .idle
+    endpoint.leaveSettlers()
     setTimer(.max, worker)
     if let stream = takeStream(worker) { return handOver(stream, worker) }
-    if endpoint.connection.hasSettings { return tryRoute(worker) }
+    // One that is gone may have been given up here, to make room or by a reload.
+    if endpoint.connection.hasSettings || settlings < Self.mostSettlings { return tryRoute(worker) }
     let detail = "\(destination.name) port \(destination.port) closed the connection before its HTTP/2 settings."
     routeFailed(UpstreamFailure(.connectionClosed, detail), .failed, worker)
   }

@@ -132,6 +132,8 @@ extension Worker {
       return stream
     }
     if !protocols.contains(.http11) || queues && mustQueue(for: destination, policy) { return nil }
+    // The origin may speak HTTP/2 all the same, for which a new connection asks.
+    if conversation.session.exchange.isGRPC, destination.security != nil { return nil }
     return takeIdle(destination, rule: rule, allowsCellular: allowsCellular, policy)
   }
 
@@ -175,7 +177,7 @@ extension Worker {
       found = true
     }
     for case .http2(let endpoint) in occupants {
-      guard case .origin = endpoint.peer, endpoint.connection.openStreams == 0 else { continue }
+      guard case .origin = endpoint.peer, endpoint.isUnused else { continue }
       endpoint.abandon()
       found = true
     }

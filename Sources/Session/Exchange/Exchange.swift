@@ -157,6 +157,7 @@ public struct Exchange: ~Copyable {
   }
 
   public var isTunnel: Bool { asked.contains(.isTunnel) || phase == .tunnel }
+  public var isGRPC: Bool { asked.contains(.isGRPC) }
   public var isInTunnel: Bool { phase == .tunnel }
   /// Whether the upload pauses at the pace of its rule.
   public var isPaused: Bool { phase == .exchanging && uploadRests }
@@ -366,9 +367,10 @@ public struct Exchange: ~Copyable {
     swap(&replay, &outputs.replay)
   }
 
-  /// How often a request goes again from streams that were refused. An origin that ends its connections after a number
-  /// of requests may do so twice while one waits for its turn. One that refuses all would otherwise be asked forever.
-  static let mostRefusals = 4
+  /// How much refusal a request bears, by its weight: four times that of a stream that was opened. An origin that ends
+  /// its connections after a number of requests refuses some several times that only wait for their turn. One that
+  /// refuses all would otherwise be asked forever.
+  static let mostRefusals = 32
 
   /// Sends the contents of `outputs.toUpstream` on the open connection. `parentLines`: see `UpstreamWay`.
   mutating func leave(
@@ -441,10 +443,10 @@ public struct Exchange: ~Copyable {
   }
 
   /// The upstream closed its sending direction, or its connection broke (`broken`): by a TLS alert, if `alert` names
-  /// one, or because this machine can no longer use it, for the reason `loss`. `refused`: it reports that it has not
+  /// one, or because this machine can no longer use it, for the reason `loss`. `refusal`: it reports that it has not
   /// processed the request (RFC 9113, 8.7).
   public mutating func upstreamEnded(
-    broken: Bool, alert: String? = nil, loss: String? = nil, refused: Bool = false, now: Int64,
+    broken: Bool, alert: String? = nil, loss: String? = nil, refusal: StreamRefusal? = nil, now: Int64,
     _ workspace: inout Workspace,
     _ outputs: inout Outputs
   ) -> Action {
@@ -452,7 +454,7 @@ public struct Exchange: ~Copyable {
     case .exchanging:
       switch response {
       case .head:
-        return upstreamEndedBeforeResponse(alert: alert, loss: loss, refused: refused, &workspace, &outputs)
+        return upstreamEndedBeforeResponse(alert: alert, loss: loss, refusal: refusal, &workspace, &outputs)
       case .untilClose where !broken:
         response = .done
         return held == nil ? endOfResponse() : judgeHeld(&workspace, &outputs)
@@ -501,17 +503,17 @@ public struct Exchange: ~Copyable {
   }
 
   private mutating func upstreamEndedBeforeResponse(
-    alert: String? = nil, loss: String? = nil, refused: Bool = false, _ workspace: inout Workspace,
+    alert: String? = nil, loss: String? = nil, refusal: StreamRefusal? = nil, _ workspace: inout Workspace,
     _ outputs: inout Outputs
   ) -> Action {
     let mayRetry =
-      refused ? hop.refusals < Self.mostRefusals && !outputs.replay.isEmpty : keepsReplay
+      refusal.map { hop.refusals + $0.weight <= Self.mostRefusals && !outputs.replay.isEmpty } ?? keepsReplay
     if mayRetry, hop.informational.isUntouched {
       // RFC 9112, 9.3.1: once, on a new connection. The method is idempotent and nothing came back, or nothing was
       // processed.
-      carrier.remove([.mayRetry, .dropsRequest])
+      carrier.remove([.mayRetry, .dropsRequest, .awaitsContinue])
       record.isRetried = true
-      if refused { hop.refusals += 1 }
+      if let refusal { hop.refusals += refusal.weight }
       workspace.pool.reclaim(&outputs.toUpstream)
       swap(&outputs.toUpstream, &outputs.replay)
       phase = .connecting

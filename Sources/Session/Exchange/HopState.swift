@@ -8,6 +8,16 @@ struct HopState: Sendable {
   var namedInResponse: [UInt8] = []
   /// Method and target of a request whose body is awaited; kept after 417, since only this request may follow.
   var expectation: [UInt8] = []
-  /// How often the request's stream was refused.
+  /// How much the request's streams were refused. See `Exchange.mostRefusals`.
   var refusals = 0
+}
+
+/// A stream was refused, and nothing of its request was done.
+public enum StreamRefusal: Sendable {
+  /// The request was sent.
+  case opened
+  /// It waited for its turn.
+  case waiting
+
+  var weight: Int { self == .opened ? 8 : 1 }
 }

@@ -100,7 +100,9 @@ extension Exchange {
   /// can be sent only once gets an expectation if there are no credentials.
   mutating func challengeLines(_ workspace: inout Workspace, _ outputs: borrowing Outputs) -> [UInt8] {
     guard let challenged else { return [] }
-    challenged.begun = request
+    // Of a request that goes again a part of the body may leave with the head.
+    let isHeadAlone = Self.isHeadAlone(outputs.toUpstream.bytes, from: written.behindHost)
+    challenged.begun = isHeadAlone ? request : .untilClose
     challenged.mayRetry = carrier.contains(.mayRetry)
     var lines: [UInt8] = []
     let bytes = outputs.toUpstream.bytes
@@ -110,11 +112,21 @@ extension Exchange {
     }
     let isBare =
       challenged.origin != nil && lines.isEmpty || challenged.parent.map { !workspace.nonces.knows($0.place) } ?? false
-    guard isBare, case .streamed = challenged.body, case .length = request, !asked.contains(.expectsContinue) else {
-      return lines
-    }
+    guard isBare, isHeadAlone, case .streamed = challenged.body, case .length = request,
+      !asked.contains(.expectsContinue)
+    else { return lines }
     carrier.insert(.awaitsContinue)
     return lines + Array("Expect: 100-continue\r\n".utf8)
+  }
+
+  /// Whether the head that continues at `begin` ends with these bytes.
+  private static func isHeadAlone(_ bytes: Span<UInt8>, from begin: Int) -> Bool {
+    var at = max(0, begin - 2)
+    while let end = bytes.firstIndex(of: 0x0d, from: at), end + 4 <= bytes.count {
+      if bytes.equals(end..<end + 4, "\r\n\r\n") { return end + 4 == bytes.count }
+      at = end + 1
+    }
+    return true
   }
 
   /// Adds the credentials for the parent that the head in `outputs` was written for.
@@ -180,7 +192,10 @@ extension Exchange {
     _ challenged: ChallengedRequest, rest: Int, now: Int64, _ workspace: inout Workspace, _ outputs: inout Outputs
   ) -> Action? {
     let hasLeft = outputs.toUpstream.isEmpty && isBodyOut
-    let mayKeep = carrier.contains(.persists) && request == .done && hasLeft && !carrier.contains(.dropsRequest)
+    // A stream serves one request.
+    let mayKeep =
+      carrier.contains(.persists) && request == .done && hasLeft && !carrier.contains(.dropsRequest)
+      && record.upstreamWire != .http2
     if case .streamed = challenged.body, request == .done || request != challenged.begun { return nil }
     hop.namedInResponse = []
     hop.informational = InformationalAllowance()

@@ -171,6 +171,8 @@ extension Exchange {
     switch workspace.request.knownMethod {
     case .head: asked.insert(.isHead)
     case .connect: break
+    // Whoever writes `connect` takes a 200 for a tunnel, too.
+    case .other where bytes.equals(workspace.request.method, ignoringCase: "connect"): break
     default: noteRefusedGRPC(bytes)
     }
     if workspace.request.understood == .target {
