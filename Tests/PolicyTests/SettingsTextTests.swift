@@ -68,9 +68,32 @@ import Testing
     }
   }
 
-  @Test(arguments: ["min_tls", "[rule.security]", "rule.security.min_tls", "rule.security"])
+  @Test(
+    arguments: [
+      "min_tls", "[rule.security]", "rule.security.min_tls", "rule.security", "defaults.security.min_tls",
+      "[defaults.security]",
+    ])
   func aKeyIsFoundHoweverItIsNamed(topic: String) {
     #expect(Settings.help(topic)?.contains("min_tls = \"1.0\", \"1.1\", \"1.2\" or \"1.3\"") == true)
+  }
+
+  /// Of the tables that rules inherit, every key says where from; of others none does.
+  @Test func whereAKeyIsInheritedFromIsTold() {
+    for table in TableSchema.all where table.title.hasPrefix("[rule") {
+      let topic = table.title.filter { $0 != "[" && $0 != "]" }
+      let from = topic.split(separator: ".").dropFirst().first.map(String.init)
+      let isInherited = from.map(["security", "request", "response"].contains) ?? false
+      #expect((table.inherited != nil) == isInherited, "\(table.title)")
+      for name in table.names {
+        let text = Settings.help("\(topic).\(name)") ?? ""
+        #expect(text.contains("comes from [defaults.") == isInherited, "\(name) of \(table.title): \(text)")
+        guard let inherited = table.inherited else { continue }
+        #expect(Settings.help(inherited.filter { $0 != "[" && $0 != "]" } + ".\(name)") == text)
+      }
+    }
+    #expect(Settings.help("defaults")?.hasPrefix("[defaults]\n\n  security = the table [rule.security]") == true)
+    #expect(Settings.help("defaults.security")?.hasPrefix("[rule.security]; ") == true)
+    #expect(Settings.help("defaults.nothing") == nil)
   }
 
   @Test(arguments: ["routes.wait", "routes.NAME.wait", "routes.office.wait", "[routes.office].wait"])

@@ -85,7 +85,12 @@ public enum Settings {
   /// The help for a key, `timeout` or `rule.request.timeout`, in each table that has it, or for a table; nil: there is
   /// none.
   public static func help(_ topic: String) -> String? {
-    let topic = topic.filter { $0 != "[" && $0 != "]" }
+    var topic = topic.filter { $0 != "[" && $0 != "]" }
+    // [defaults.request] has the keys of [rule.request].
+    let ofRule = "rule." + topic.dropFirst("defaults.".count)
+    if topic.hasPrefix("defaults."), TableSchema.all.contains(where: { $0.inherited != nil && leads(ofRule, to: $0) }) {
+      topic = ofRule
+    }
     let tables = TableSchema.all.filter { means(topic, key(of: $0)) }
     if let table = tables.first(where: { !key(of: $0).hasSuffix(".NAME") || key(of: $0) == topic }) {
       return help(table)
@@ -95,11 +100,20 @@ public enum Settings {
     }
     // `routes.via` is a key rather than the table of a route with that name.
     if found.isEmpty { return tables.first.map(help) }
-    return found.map { table, setting in "\(table.title)\n\n\(entry(setting))" }.joined(separator: "\n")
+    return found.map { table, setting in "\(title(table))\n\n\(entry(setting))" }.joined(separator: "\n")
   }
 
   private static func help(_ table: TableSchema) -> String {
-    "\(table.title)\n\n" + table.settings.map(entry).joined(separator: "\n")
+    "\(title(table))\n\n" + table.settings.map(entry).joined(separator: "\n")
+  }
+
+  private static func title(_ table: TableSchema) -> String {
+    table.title + (table.inherited.map { "; what is not set there comes from \($0)" } ?? "")
+  }
+
+  /// Whether a topic is this table or one of its keys.
+  private static func leads(_ topic: String, to table: TableSchema) -> Bool {
+    means(topic, key(of: table)) || table.names.contains { means(topic, "\(key(of: table)).\($0)") }
   }
 
   /// Whether a topic is this key. In `routes.NAME.via` the operator's name may stand, or none.

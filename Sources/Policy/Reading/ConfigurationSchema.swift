@@ -73,6 +73,12 @@ struct TableSchema: Sendable {
   }
 
   var names: [String] { settings.map(\.name) }
+
+  /// The table from which rules inherit what this one does not set; nil: there is none.
+  var inherited: String? {
+    let isPart = Self.defaults.names.contains { title.hasPrefix("[rule.\($0)]") || title.hasPrefix("[rule.\($0).") }
+    return isPart ? "[defaults." + title.dropFirst("[rule.".count) : nil
+  }
 }
 
 extension TableSchema {
