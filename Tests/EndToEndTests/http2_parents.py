@@ -215,6 +215,8 @@ class Tunnel:
     request: Request
     end: socket.socket
     arrived: queue.SimpleQueue = field(default_factory=queue.SimpleQueue)
+    # Bytes that came from the proxy.
+    came: int = 0
     is_over: bool = False
     workers: int = 2
 
@@ -313,6 +315,7 @@ class TunnellingLink(Link):
             self.connection.increment_flow_control_window(CONNECTION_WINDOW)
         tunnel = self.tunnels.get(number)
         if tunnel and name == "DataReceived":
+            tunnel.came += len(event.data)
             return tunnel.arrived.put((event.data, event.flow_controlled_length))
         if name == "StreamEnded" and self.open[number].value(":method") == "CONNECT":
             self.ended.add(number)

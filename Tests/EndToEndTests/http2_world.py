@@ -206,6 +206,7 @@ class H2Origin:
         self.requests: list[Request] = []
         self.links: list["Link"] = []
         self.protocols: list[str | None] = []
+        self.stopped = False
         self.thread = threading.Thread(target=self._accept, daemon=True)
         self.thread.start()
 
@@ -243,6 +244,8 @@ class H2Origin:
             assert self.changed.wait_for(condition, DEADLINE_SECONDS), "it did not happen"
 
     def stop(self) -> None:
+        self.stopped = True
+        self.note()
         self.listener.close()
         for link in self.links:
             try:

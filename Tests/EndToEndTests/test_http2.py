@@ -623,7 +623,10 @@ class TunnelOrigin:
     def echo(self, link, request) -> None:
         sent = 0
         while request.reset is None:
-            link.origin.wait_until(lambda: len(request.body) > sent or request.number in link.ended or request.reset is not None)
+            link.origin.wait_until(
+                lambda: len(request.body) > sent or request.number in link.ended or request.reset is not None or link.origin.stopped)
+            if link.origin.stopped:
+                return
             with link.lock:
                 if request.reset is not None:
                     return
