@@ -92,6 +92,8 @@ public final class Daemon: AdminHost {
   /// When it stops: how open tunnels are handed over; nil if they are not kept.
   private var keeping: TunnelKeeping? = nil
   private var handedOver = 0
+  /// Of the loops.
+  private var threads: [FiniteThread] = []
 
   /// Opens the listeners. Called before any thread starts, because threads inherit which signals are blocked.
   public init(_ settings: DaemonSettings, signals: Signals) throws(StartFailure) {
@@ -150,11 +152,12 @@ public final class Daemon: AdminHost {
     for (index, (poller, listeners)) in ends.enumerated() {
       let shared = self.shared
       let network = monitor.first
-      startThread(named: "worker-\(index)") {
-        Worker(
-          index: index, poller: poller, listeners: listeners, live: live, shared: shared, mark: mark, network: network
-        ).run()
-      }
+      threads.append(
+        FiniteThread(named: "worker-\(index)") {
+          Worker(
+            index: index, poller: poller, listeners: listeners, live: live, shared: shared, mark: mark, network: network
+          ).run()
+        })
     }
     if !administration.listeners.isEmpty { admin = AdminServer(administration.listeners, shared, host: self) }
   }
@@ -267,6 +270,7 @@ public final class Daemon: AdminHost {
     settings.log.flush()
     // Complete answers are kept.
     state.cache?.disk?.operate(milliseconds: Self.storeMilliseconds) { _ in }
+    for thread in threads { thread.join() }
   }
 
   /// How long the end waits for answers that are being written to the disk.
