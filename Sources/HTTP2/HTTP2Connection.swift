@@ -406,7 +406,10 @@ public final class HTTP2Connection {
     if !block.isExcessive(limits.head) { return CNG_FIELD_TAKEN }
     if role == .client {
       // Others use the connection. The reader refuses for its size what there is of the head.
-      if let stream = blockStream, stream.received(&block, ends: true) { touch(stream) }
+      if let stream = blockStream {
+        if isMalformed || !stream.received(&block, ends: true) { stream.wasReset(.protocolError) }
+        touch(stream)
+      }
       blockStream = nil
       return CNG_FIELD_LEFT
     }

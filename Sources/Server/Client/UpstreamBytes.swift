@@ -93,8 +93,11 @@ extension Conversation {
     let stream = upstream?.stream.carried
     var refusal: StreamRefusal? = nil
     if let stream, stream.wasRefused { refusal = stream.wasUnsent ? .waiting : .opened }
-    let goesAgain = session.exchange.keepsReplay || refusal != nil && !outputs.replay.isEmpty
-    if caching != nil, !goesAgain, cacheStandsInForSilence("connection-closed", worker) { return }
+    if caching != nil, !session.exchange.goesAgain(after: refusal, outputs),
+      cacheStandsInForSilence("connection-closed", worker)
+    {
+      return
+    }
     upstreamSide.state.insert(.ended)
     let action = session.exchange.upstreamEnded(
       broken: broken, alert: broken ? upstream?.stream.tls?.alert : nil,

@@ -300,8 +300,13 @@ final class Connector {
 
   /// Whether a connection that has become free can serve this exchange.
   func canUse(_ upstream: Upstream, _ worker: Worker) -> Bool {
-    !needsFresh && upstream.destination === carrier
+    !needsFresh && protocols.contains(.http11) && !mayNeedHTTP2 && upstream.destination === carrier
       && (upstream.destination.isParent || denial(of: upstream.address, by: upstream.path, worker) == nil)
+  }
+
+  /// Whether it is for a gRPC call, and another connection may agree on HTTP/2.
+  private var mayNeedHTTP2: Bool {
+    conversation?.session.exchange.isGRPC ?? false && offer(to: carrier).contains(.http2)
   }
 
   /// The entry that forbids connecting to the address; nil: none.

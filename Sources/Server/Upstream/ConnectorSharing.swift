@@ -92,12 +92,17 @@ extension Connector {
 
   /// The connection that it waited for is open, or has failed.
   func goOnAlone(_ worker: Worker) {
-    if case .settling(let endpoint) = stage { return settling(worker) { settled(endpoint, worker) } }
+    if case .settling(let endpoint) = stage {
+      // What was meant for an earlier stage may come late.
+      guard endpoint.connection.hasSettings || endpoint.isClosed else { return }
+      return settling(worker) { settled(endpoint, worker) }
+    }
     if case .queued = stage {
       // A stream needs no place.
       return settling(worker) { if let stream = takeStream(worker) { handOver(stream, worker) } }
     }
     guard case .following(let shared) = stage else { return }
+    shared.opening.leave(self)
     settling(worker) { goOn(afterFollowing: shared, worker) }
   }
 

@@ -133,7 +133,11 @@ extension Worker {
     }
     if !protocols.contains(.http11) || queues && mustQueue(for: destination, policy) { return nil }
     // The origin may speak HTTP/2 all the same, for which a new connection asks.
-    if conversation.session.exchange.isGRPC, destination.security != nil { return nil }
+    if conversation.session.exchange.isGRPC, protocols.contains(.http2), destination.security != nil,
+      !destination.speaksHTTP11Alone
+    {
+      return nil
+    }
     return takeIdle(destination, rule: rule, allowsCellular: allowsCellular, policy)
   }
 

@@ -502,13 +502,18 @@ public struct Exchange: ~Copyable {
     }
   }
 
+  /// Whether the request is sent again if its upstream ends now.
+  public func goesAgain(after refusal: StreamRefusal?, _ outputs: borrowing Outputs) -> Bool {
+    guard awaitsResponseHead, hop.informational.isUntouched else { return false }
+    guard let refusal else { return keepsReplay }
+    return hop.refusals + refusal.weight <= Self.mostRefusals && !outputs.replay.isEmpty
+  }
+
   private mutating func upstreamEndedBeforeResponse(
     alert: String? = nil, loss: String? = nil, refusal: StreamRefusal? = nil, _ workspace: inout Workspace,
     _ outputs: inout Outputs
   ) -> Action {
-    let mayRetry =
-      refusal.map { hop.refusals + $0.weight <= Self.mostRefusals && !outputs.replay.isEmpty } ?? keepsReplay
-    if mayRetry, hop.informational.isUntouched {
+    if goesAgain(after: refusal, outputs) {
       // RFC 9112, 9.3.1: once, on a new connection. The method is idempotent and nothing came back, or nothing was
       // processed.
       carrier.remove([.mayRetry, .dropsRequest, .awaitsContinue])
