@@ -230,7 +230,8 @@ def test_a_range_is_said_as_it_is_read(tmp_path):
 
 def test_help_of_a_key():
     text = command("help", "rule.request.timeout").stdout
-    assert text.startswith("[rule.request]\n\n  timeout = a duration") and "[dns]" not in text
+    assert text.startswith("[rule.request]; what is not set there comes from [defaults.request]\n\n  timeout = a duration")
+    assert "[dns]" not in text and command("help", "defaults.request.timeout").stdout == text
     both = command("help", "timeout").stdout
     assert "[dns]" in both and "[rule.request]" in both
     table = command("help", "proxy.limits").stdout
