@@ -62,3 +62,23 @@ def test_a_call_of_http_1_1(intercepting, sallyport, raw_client, raw_origin):
     tunnel = f"CONNECT 127.0.0.1:{serves.port} HTTP/1.1\r\nHost: 127.0.0.1:{serves.port}\r\nContent-Type: application/grpc\r\n\r\n"
     got = raw_client(known).exchange(tunnel.encode())
     assert got.status == 407 and got.value("grpc-status") is None, got
+
+
+def test_a_call_takes_no_kept_connection_of_http_1_1(intercepting, inside, h2_origin):
+    """The origin speaks both, and what another rule has left open says nothing of that."""
+
+    def plainly(secure) -> None:
+        while more := secure.recv(65536):
+            if more.endswith(b"\r\n\r\n"):
+                secure.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nold")
+
+    def answer(link, request):
+        link.respond(request, 200, ("content-type", "application/grpc"), trailers=[("grpc-status", "0")])
+
+    origin = h2_origin(answer, alpn=("h2", "http/1.1"), other=plainly)
+    policy = rule("old", 'hosts = ["a.test"]', 'paths = ["/old"]', 'protocols = ["http/1.1"]')
+    client = inside(intercepting(policy, proxy="workers = 1"), "a.test", origin.port)
+    assert client.get(f"a.test:{origin.port}", "/old").body == b"old"
+    got = client.get(f"a.test:{origin.port}", "/s/Call", *CALL, method="POST", body=b"\0\0\0\0\0")
+    assert (got.status, got.trailers) == (200, [("grpc-status", "0")]), got
+    assert origin.protocols == ["http/1.1", "h2"]
