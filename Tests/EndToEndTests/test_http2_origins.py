@@ -229,3 +229,27 @@ def test_a_request_that_its_client_gives_up_soon_costs_no_ping(rests, intercepti
     origin.wait_until(lambda: origin.requests[0].reset is not None)
     assert client.get(f"a.test:{origin.port}").status == 200
     assert origin.links[0].pings == 0 and len(origin.protocols) == 1
+
+
+# Stored answers
+
+
+@pytest.mark.parametrize("times, body, asked", [(1, b"new", 3), (100, b"stored", 6)], ids=["once", "always"])
+def test_a_stored_answer_stands_in_for_an_origin_that_refuses_too_often(times, body, asked, intercepting, inside, h2_origin):
+    """And only then: a stream that was refused goes again first."""
+    left = []
+
+    def answer(link, request):
+        if len(origin.requests) == 1:
+            return link.respond(request, 200, ("cache-control", "max-age=100"), ("age", "1000"), body=b"stored")
+        if len(left) < times:
+            left.append(request)
+            return link.reset(request, REFUSED)
+        link.respond(request, 200, body=b"new")
+
+    origin = h2_origin(answer)
+    policy = '[cache]\n[[rule]]\nname = "kept"\nhosts = ["a.test"]\nconnect = "intercept"\n[rule.cache]\noffline = "1d"\n'
+    client = inside(intercepting(policy, proxy="workers = 1"), "a.test", origin.port)
+    assert client.get(f"a.test:{origin.port}").body == b"stored"
+    assert client.get(f"a.test:{origin.port}").body == body
+    assert len(origin.requests) == asked
