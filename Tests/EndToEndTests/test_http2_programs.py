@@ -1,11 +1,13 @@
 """Real programs through interception to real origins, each client of one wire with each origin of either.
 
-Clients: curl, nghttp, h2load, Node's http2 and Python's httpx; origins: nginx, nghttpd and Node's http2, and nginx without
-HTTP/2. Go, gRPC and Chromium: test_http2_go.py, test_http2.py, test_tls_clients.py.
+Clients: curl, nghttp, h2load, Node's http2, Python's httpx and Chromium; origins: nginx, nghttpd and Node's http2, and nginx
+without HTTP/2. Go and gRPC: test_http2_go.py, test_http2.py.
 """
 
 import hashlib
+import os
 import shutil
+import signal
 import socket
 import ssl
 import subprocess
@@ -25,6 +27,14 @@ from tls_world import authority, chain_pem, intercepting, secure_proxy, world  #
 FILE = hashlib.shake_128(b"programs").digest(1_234_567)
 SUM = hashlib.sha256(FILE).hexdigest()
 SHORT = b"ok\n"
+# Asks for the file eight times at once, and then for what is named by the digest that all eight have.
+PAGE = b"""<!DOCTYPE html><script>
+const digest = async () => {
+  const bytes = await crypto.subtle.digest('SHA-256', await (await fetch('/file', {cache: 'no-store'})).arrayBuffer());
+  return Array.from(new Uint8Array(bytes), (byte) => byte.toString(16).padStart(2, '0')).join('');
+};
+Promise.all(Array.from({length: 8}, digest)).then((all) => fetch('/' + [...new Set(all)].join('-')));
+</script>"""
 
 NGINX = """
 user root;
@@ -36,6 +46,7 @@ events {{ worker_connections 512; }}
 http {{
   access_log off;
   default_type application/octet-stream;
+  types {{ text/html html; }}
   client_body_temp_path {directory}/body; proxy_temp_path {directory}/proxy; fastcgi_temp_path {directory}/fastcgi;
   uwsgi_temp_path {directory}/uwsgi; scgi_temp_path {directory}/scgi;
   keepalive_requests {requests};
@@ -136,6 +147,8 @@ class Server:
         root.mkdir()
         (root / "file").write_bytes(FILE)
         (root / "short").write_bytes(SHORT)
+        (root / "page.html").write_bytes(PAGE)
+        (root / SUM).write_bytes(SHORT)
         error_log = directory / "error.log"
         if kind.startswith("nginx"):
             configuration = directory / "nginx.conf"
@@ -262,3 +275,26 @@ def test_httpx(programs, http2):
             answer = client.get(f"https://{programs.place}/file")
             assert answer.content == FILE and answer.http_version == ("HTTP/2" if http2 else "HTTP/1.1")
     programs.lines("h2" if http2 else "http/1.1")
+
+
+def test_chromium(programs):
+    need("chromium", "certutil")
+    store = programs.directory / ".pki/nssdb"
+    store.mkdir(parents=True)
+    programs.run("certutil", "-d", f"sql:{store}", "-N", "--empty-password")
+    programs.run("certutil", "-d", f"sql:{store}", "-A", "-t", "C,,", "-n", "authority", "-i", programs.authority)
+    command = ["chromium", "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run"]
+    command += ["--disable-background-networking", "--disable-component-update", "--disable-sync", "--remote-debugging-port=0"]
+    command += [f"--user-data-dir={programs.directory}/profile", f"--proxy-server={programs.proxy.url}"]
+    browser = subprocess.Popen(
+        [*command, f"https://{programs.place}/page.html"],
+        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        env=clean_environment(HOME=str(programs.directory)), start_new_session=True)
+    try:
+        ours = f"https://{programs.place}/"
+        programs.proxy.log.wait_for(lambda line: line.get("target") == ours + SUM)
+        lines = [line for line in programs.proxy.log.snapshot() if line.get("target") in (ours + "page.html", ours + "file", ours + SUM)]
+        assert {(line["status"], line["protocol"], line["upstream_protocol"]) for line in lines} == {(200, "h2", programs.wire)}
+    finally:
+        os.killpg(browser.pid, signal.SIGKILL)
+        browser.wait(DEADLINE_SECONDS)
