@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <link.h>
 #include <linux/netlink.h>
 #include <linux/sock_diag.h>
 #include <linux/sockios.h>
@@ -23,6 +24,7 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
@@ -440,6 +442,21 @@ int cl_poll(cl_poll_entry *entries, int count, int timeout) {
 }
 
 void cl_give_back_memory(void) { malloc_trim(0); }
+
+// Segments that are not writable hold what the file holds: Debian builds everything without text relocations.
+static int unmap_code_of(struct dl_phdr_info *object, size_t size, void *unused) {
+  (void)size, (void)unused;
+  uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+  for (int index = 0; index < object->dlpi_phnum; index++) {
+    const ElfW(Phdr) *segment = &object->dlpi_phdr[index];
+    if (segment->p_type != PT_LOAD || (segment->p_flags & PF_W)) continue;
+    uintptr_t begin = (object->dlpi_addr + segment->p_vaddr) & -page;
+    uintptr_t end = (object->dlpi_addr + segment->p_vaddr + segment->p_memsz + page - 1) & -page;
+    madvise((void *)begin, end - begin, MADV_DONTNEED);
+  }
+  return 0;
+}
+void cl_unmap_code(void) { dl_iterate_phdr(unmap_code_of, NULL); }
 
 static int64_t milliseconds(clockid_t clock) {
   struct timespec now;

@@ -558,7 +558,7 @@ ROWS = {
             bars=(Bar("private_bytes_each", 2048, sense=Sense.BELOW),)),
         Row("idle-process", "a process that has served nothing", idle_process, "pss_mb",
             proxies=("sallyport", "haproxy", "squid", "tinyproxy", "pump"), counts_only=True,
-            bars=(Bar("pss_mb", 12, sense=Sense.BELOW),)),
+            bars=(Bar("pss_mb", 9, sense=Sense.BELOW),)),
         Row("rules-10000", "1 KiB responses under a policy of 10,000 hosts", requests_of("/1k"), "cpu_us_per_request",
             proxies=("sallyport-rules-10", "sallyport-rules-10000"), baseline="sallyport-rules-10",
             bars=(Bar("cpu_us_per_request", 2.0, "sallyport-rules-10", subject="sallyport-rules-10000"),)),

@@ -29,6 +29,13 @@ import Testing
     #expect(Transport.Process.raiseDescriptorLimit() >= 256)
     #expect(Set((0..<100).map { _ in Transport.Process.random }).count == 100)
   }
+
+  @Test func whatWasUsedOnceIsGivenBack() {
+    let before = Transport.Process.residentBytes
+    Transport.Process.releaseUnused()
+    #expect(Transport.Process.residentBytes < before - (1 << 20), "of \(before) bytes")
+    #expect(Set((0..<100).map { _ in Transport.Process.random }).count == 100, "and what is needed comes back")
+  }
 }
 
 @Suite struct SignalsTests {

@@ -126,6 +126,10 @@ int64_t cl_wall_milliseconds(void);
 // process
 /// Memory that is free in the allocator goes back to the kernel.
 void cl_give_back_memory(void);
+/// Takes the code and constants of the program and its libraries out of the page tables, but not out of the page cache:
+/// whatever runs again is mapped again, at a fault for every 16 pages. A debugger's breakpoints, which are written into
+/// the code, would be lost.
+void cl_unmap_code(void);
 /// Names a thread for tools that list them; cut to 15 bytes.
 void cl_thread_name(unsigned long thread, const char *name);
 int cl_raise_descriptor_limit(void);

@@ -71,6 +71,8 @@ public final class Daemon: AdminHost {
   private var admin: AdminServer? = nil
   /// When pins are next checked, on the monotonic clock.
   private var nextPinWatch: Int64 = 0
+  /// When memory that only the start or a reload needed is given back.
+  private var releaseAt = Int64.max
   /// The warnings logged at the last check of pins.
   private var pinWarnings: Set<String> = []
 
@@ -241,10 +243,12 @@ public final class Daemon: AdminHost {
     }
     nextPinWatch = Clock.monotonic
     service.started()
+    releaseAt = Clock.monotonic + Self.settlingMilliseconds
     var working = shared.mailboxes.count
     var callers: [Int] = []
     while working > 0 {
       watchPins()
+      releaseUnused()
       let count = poller.wait(milliseconds: waitMilliseconds())
       callers.removeAll(keepingCapacity: true)
       for index in 0..<count {
@@ -276,8 +280,18 @@ public final class Daemon: AdminHost {
   /// How long the end waits for answers that are being written to the disk.
   private static let storeMilliseconds: Int32 = 3000
 
+  /// How long after the start, and after a reload, what only they needed is given back: all loops run by then.
+  private static let settlingMilliseconds: Int64 = 1000
+
+  private func releaseUnused() {
+    guard Clock.monotonic >= releaseAt else { return }
+    releaseAt = .max
+    Process.releaseUnused()
+  }
+
   private func waitMilliseconds() -> Int32 {
-    let due = Int32(clamping: max(0, min(admin?.deadline ?? .max, nextPinWatch) - Clock.monotonic))
+    let next = min(admin?.deadline ?? .max, nextPinWatch, releaseAt)
+    let due = Int32(clamping: max(0, next - Clock.monotonic))
     let asks = service.askWorkers()
     return asks < 0 ? due : min(due, asks)
   }
@@ -322,6 +336,7 @@ public final class Daemon: AdminHost {
     guard awaited == 0 else { return }
     settings.log.event(.info, "reload: \(state.policy.rules.count) rules")
     service.reloadEnded()
+    releaseAt = Clock.monotonic + Self.settlingMilliseconds
   }
 
   private func take(_ change: NetworkMonitor.Change) {

@@ -35,6 +35,19 @@ public enum Process {
   public static var userID: UInt32 { geteuid() }
   /// Unpredictable.
   public static var random: UInt64 { cl_random() }
+
+  /// Gives back what only the start, or a reload, needed: free memory, and code that does not run again, which would
+  /// stay mapped and count as ours for as long as the process lives. Takes about a millisecond.
+  public static func releaseUnused() {
+    cl_give_back_memory()
+    if !isTraced { cl_unmap_code() }
+  }
+
+  /// Whether a debugger is attached. Unknown counts as such.
+  private static var isTraced: Bool {
+    guard case .success(let status) = Files.read("/proc/self/status", limit: 64 << 10) else { return true }
+    return !String(decoding: status, as: UTF8.self).contains("TracerPid:\t0\n")
+  }
 }
 
 /// SIGHUP, SIGTERM and SIGINT as bytes to read (signalfd). Created before any thread, because threads inherit the mask.
