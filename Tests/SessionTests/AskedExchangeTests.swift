@@ -9,13 +9,15 @@ import Testing
 
 /// What a server has of one session whose requests are asked about.
 struct AskedSession: ~Copyable {
+  let rules: Policy
   var session: Session
   var workspace: Workspace
   var outputs = Outputs()
   var now: Int64 = 1000
 
   init(_ text: String, temporary: [TemporaryRule] = []) {
-    session = Session(policy: policy(text), now: 1000)
+    rules = policy(text)
+    session = Session(policy: rules, in: ExchangeRooms(), now: 1000)
     workspace = Workspace(name: "sallyport", mark: Stage.mark, references: ReferenceSource(seed: 0, index: 0, of: 1))
     workspace.setWallClock(milliseconds: 784_111_777_000)
     workspace.nonces.chance = { 0 }
@@ -25,7 +27,7 @@ struct AskedSession: ~Copyable {
   /// Shows it, and says what the session wants then.
   mutating func says(_ text: String) -> Action {
     let bytes = octets(text)
-    return session.clientReceived(bytes.span, now: now, policy: session.exchange.policy, &workspace, &outputs).action
+    return session.clientReceived(bytes.span, now: now, policy: rules, &workspace, &outputs).action
   }
 
   /// Shows it, and the question is put.
@@ -136,7 +138,7 @@ private func isEnd(_ action: Action) -> Bool {
     var asked = AskedSession(asking)
     let bytes = octets(get + get)
     let step = asked.session.clientReceived(
-      bytes.span, now: 1000, policy: asked.session.exchange.policy, &asked.workspace, &asked.outputs)
+      bytes.span, now: 1000, policy: asked.rules, &asked.workspace, &asked.outputs)
     #expect(step.action == .connect && step.consumed == octets(get).count)
     asked.session.exchange.operatorAsked(now: 1000)
     let wants = asked.session.wantsClientBytes

@@ -14,12 +14,14 @@ import Testing
 
   /// What a server has of one session.
   fileprivate struct Setting: ~Copyable {
+    let rules: Policy
     var session: Session
     var workspace: Workspace
     var outputs = Outputs()
 
     init(_ text: String) {
-      session = Session(policy: policy(text), now: 1000)
+      rules = policy(text)
+      session = Session(policy: rules, in: ExchangeRooms(), now: 1000)
       workspace = Workspace(
         name: "sallyport", mark: Stage.mark, references: ReferenceSource(seed: 0, index: 0, of: 1))
       workspace.nonces.chance = { 0 }
@@ -28,7 +30,7 @@ import Testing
     /// Shows all of it, and says what the session wants then.
     mutating func says(_ text: String) -> Action {
       let bytes = octets(text)
-      let step = session.clientReceived(bytes.span, now: 1000, policy: session.exchange.policy, &workspace, &outputs)
+      let step = session.clientReceived(bytes.span, now: 1000, policy: rules, &workspace, &outputs)
       #expect(step.consumed == bytes.count)
       return step.action
     }

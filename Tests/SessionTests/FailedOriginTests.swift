@@ -316,7 +316,7 @@ import Testing
     var workspace = Workspace(
       name: "sallyport", mark: Stage.mark, references: ReferenceSource(seed: 0, index: 0, of: 1))
     var outputs = Outputs()
-    var session = Session(policy: policy, now: 0)
+    var session = Session(policy: policy, in: ExchangeRooms(), now: 0)
     _ = session.clientReceived(octets(get).span, now: 0, policy: policy, &workspace, &outputs)
     _ = workspace.heldBytes.take(takenByOthers, limit: .max)
     _ = session.exchange.upstreamFailed(UpstreamFailure(.connectionRefused, "It said no."), &workspace, &outputs)

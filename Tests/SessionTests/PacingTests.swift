@@ -24,7 +24,7 @@ import Testing
   private static func opened(
     _ request: String, _ policy: Policy, link: ReachabilityStatus = .wifi, _ setting: inout Setting
   ) -> Session {
-    var session = Session(policy: policy, now: 1000)
+    var session = Session(policy: policy, in: ExchangeRooms(), now: 1000)
     let bytes = octets(request)
     _ = session.clientReceived(bytes.span, now: 1000, policy: policy, &setting.workspace, &setting.outputs)
     _ = session.exchange.upstreamOpened(
@@ -93,7 +93,8 @@ import Testing
     state.rule = "paced"
     state.reason = .rule
     let policy = Self.rules("{ packet = \"1KiB\", delay = \"1s\", download = \"1KiB\" }")
-    var session = Session(resuming: state, policy: policy, now: 9000, &setting.workspace, &setting.outputs)
+    var session = Session(
+      resuming: state, policy: policy, in: ExchangeRooms(), now: 9000, &setting.workspace, &setting.outputs)
     let isEarly = session.exchange.pacesUpload
     #expect(!isEarly)
     session.exchange.beginPace(on: .wifi, owing: 2048, now: 9000)

@@ -107,7 +107,7 @@ private func rewritten(_ bytes: [UInt8], authorization: [UInt8]? = nil) -> [UInt
       ("X!#$%&'*+-.^_`|~ http://a.example/ HTTP/1.1", "X!#$%&'*+-.^_`|~ http://a.example/ HTTP/1.1"),
     ]) func theHeadsOfSessionsAreRewritten(asked: String, sent: String) throws
   {
-    var session = Session(policy: plainPolicy, now: 0)
+    var session = Session(policy: plainPolicy, in: ExchangeRooms(), now: 0)
     var workspace = Workspace(name: "s", mark: Stage.mark, references: ReferenceSource(seed: 0, index: 0, of: 1))
     var outputs = Outputs()
     let body = asked.hasPrefix("POST") ? "Content-Length: 2\r\n\r\n" : "\r\n"

@@ -106,7 +106,7 @@ final class Stage {
     self.isWrapped = isWrapped
     self.isLenient = isLenient
     self.split = split
-    session = Session(policy: policy, now: now)
+    session = Session(policy: policy, in: ExchangeRooms(), now: now)
     workspace = Workspace(
       name: "sallyport", mark: Self.mark, references: ReferenceSource(seed: 0, index: 0, of: 1))
     workspace.setWallClock(milliseconds: 784_111_777_000)

@@ -23,7 +23,7 @@ import Testing
   private static func opened(
     _ head: String, _ policy: Policy, answer: String? = nil, _ setting: inout Setting
   ) -> Session {
-    var session = Session(policy: policy, now: 1000)
+    var session = Session(policy: policy, in: ExchangeRooms(), now: 1000)
     setting.workspace.setWallClock(milliseconds: 784_111_777_000)
     let bytes = TestSupport.octets(head)
     let step = session.clientReceived(
@@ -102,7 +102,7 @@ import Testing
       (state.toClient, state.toUpstream) = ([], [])
       var setting = Setting()
       let session = Session(
-        resuming: state, policy: Self.rules, now: 9000, &setting.workspace, &setting.outputs)
+        resuming: state, policy: Self.rules, in: ExchangeRooms(), now: 9000, &setting.workspace, &setting.outputs)
       let again = session.exchange.tunnelState(client: state.client, host: state.host, text: setting.outputs.text.bytes)
       #expect(again == state)
       #expect(session.exchange.record.decision?.rule == 0)
@@ -113,7 +113,8 @@ import Testing
     var state = TunnelStateTests.plain()
     (state.toClient, state.toUpstream) = ([1, 2, 3], [4, 5])
     var setting = Setting()
-    _ = Session(resuming: state, policy: plainPolicy, now: 9000, &setting.workspace, &setting.outputs)
+    _ = Session(
+      resuming: state, policy: plainPolicy, in: ExchangeRooms(), now: 9000, &setting.workspace, &setting.outputs)
     let (toClient, toUpstream) = (
       Self.octets(setting.outputs.toClient.bytes), Self.octets(setting.outputs.toUpstream.bytes)
     )
@@ -126,7 +127,7 @@ import Testing
     state.reason = .rule
     var setting = Setting()
     let session = Session(
-      resuming: state, policy: Self.rules, now: 9000, &setting.workspace, &setting.outputs)
+      resuming: state, policy: Self.rules, in: ExchangeRooms(), now: 9000, &setting.workspace, &setting.outputs)
     #expect(session.exchange.rule == nil && session.exchange.ruleName == "gone")
     #expect(session.exchange.record.decision == Decision(verdict: .allow, reason: .rule, rule: nil))
   }
@@ -136,7 +137,8 @@ import Testing
     (state.begun, state.lastProgress) = (100, 5000)
     let hour = policy("[proxy.timeouts]\ntunnel_idle = \"1h\"")
     var setting = Setting()
-    var session = Session(resuming: state, policy: hour, now: 9000, &setting.workspace, &setting.outputs)
+    var session = Session(
+      resuming: state, policy: hour, in: ExchangeRooms(), now: 9000, &setting.workspace, &setting.outputs)
     #expect(session.deadline == 5000 + 3_600_000)
     let action = session.timedOut(now: session.deadline, &setting.workspace, &setting.outputs)
     #expect(action == .end(Ending(client: .abort, keepsUpstream: false)))
@@ -147,7 +149,8 @@ import Testing
     var state = TunnelStateTests.plain()
     (state.begun, state.lastProgress) = (100_000, 200_000)
     var setting = Setting()
-    let session = Session(resuming: state, policy: plainPolicy, now: 9000, &setting.workspace, &setting.outputs)
+    let session = Session(
+      resuming: state, policy: plainPolicy, in: ExchangeRooms(), now: 9000, &setting.workspace, &setting.outputs)
     #expect(session.deadline == 9000 + plainPolicy.configuration.timeouts.tunnelIdleMilliseconds)
     #expect(session.exchange.record.begun == 9000)
   }
@@ -156,7 +159,8 @@ import Testing
   @Test func aResumedTunnelMovesAndEnds() {
     var setting = Setting()
     var session = Session(
-      resuming: TunnelStateTests.plain(), policy: plainPolicy, now: 9000, &setting.workspace, &setting.outputs)
+      resuming: TunnelStateTests.plain(), policy: plainPolicy, in: ExchangeRooms(), now: 9000, &setting.workspace,
+      &setting.outputs)
     let bytes: [UInt8] = [1, 2, 3]
     let up = session.clientReceived(
       bytes.span, now: 9000, policy: plainPolicy, &setting.workspace, &setting.outputs)
@@ -175,7 +179,8 @@ import Testing
     var state = TunnelStateTests.plain()
     state.flags = .clientEnded
     var setting = Setting()
-    var session = Session(resuming: state, policy: plainPolicy, now: 9000, &setting.workspace, &setting.outputs)
+    var session = Session(
+      resuming: state, policy: plainPolicy, in: ExchangeRooms(), now: 9000, &setting.workspace, &setting.outputs)
     let action = session.exchange.upstreamEnded(broken: false, now: 9003, &setting.workspace, &setting.outputs)
     #expect(action == .end(Ending(client: .close, keepsUpstream: false)))
   }
@@ -184,7 +189,8 @@ import Testing
     var state = TunnelStateTests.plain()
     state.reportedFault = .client(.plainHTTP)
     var setting = Setting()
-    var session = Session(resuming: state, policy: plainPolicy, now: 9000, &setting.workspace, &setting.outputs)
+    var session = Session(
+      resuming: state, policy: plainPolicy, in: ExchangeRooms(), now: 9000, &setting.workspace, &setting.outputs)
     _ = session.shutDown(&setting.workspace, &setting.outputs)
     #expect(session.exchange.record.outcome == .tunnelFaultReported(.client(.plainHTTP)))
   }

@@ -94,7 +94,7 @@ extension Worker {
     let slot = occupy(.free)
     let client = RefreshClient(repetition.caching.repeatedRequest(isInTunnel: repetition.origin.interior != nil))
     let repeating = Conversation(
-      slot: slot, repetition.connection, over: ByteStream(client, by: repetition.descriptor), live: live, now: now)
+      slot: slot, repetition.connection, over: ByteStream(client, by: repetition.descriptor), self)
     repeating.errand = errand
     repeating.session.origin = repetition.origin
     repeating.session.origin.wire = .http11

@@ -105,12 +105,12 @@ final class Conversation {
   static let leastReadBytes = 1024
 
   /// `stream`: what carries the bytes, if not the connection itself.
-  init(slot: Int, _ connection: Accepted, over stream: ByteStream? = nil, live: LivePolicy, now: Int64) {
+  init(slot: Int, _ connection: Accepted, over stream: ByteStream? = nil, _ worker: Worker) {
     self.slot = slot
     self.connection = connection
     self.stream = stream ?? ByteStream(connection.descriptor)
-    self.live = live
-    session = Session(policy: live.policy, now: now)
+    live = worker.live
+    session = Session(policy: live.policy, in: worker.rooms, now: worker.now)
     session.origin.address = IPAddress(connection.peer)
   }
 

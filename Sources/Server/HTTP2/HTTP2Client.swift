@@ -37,8 +37,7 @@ final class HTTP2Client {
     let slot = worker.occupy(.free)
     let carrier = HTTP2Carrier(stream, of: endpoint, servedBy: slot)
     let conversation = Conversation(
-      slot: slot, accepted, over: ByteStream(carrier, by: endpoint.stream.descriptor), live: worker.live,
-      now: worker.now)
+      slot: slot, accepted, over: ByteStream(carrier, by: endpoint.stream.descriptor), worker)
     conversation.session.origin = origin
     conversation.session.origin.wire = .http2
     if worker.isDraining { conversation.session.expectLastExchange() }

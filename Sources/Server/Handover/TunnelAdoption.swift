@@ -43,7 +43,7 @@ extension Worker {
     let slot = occupy(.free)
     let place = tunnel.state.client
     let connection = Accepted(descriptor: tunnel.client, peer: SocketAddress(place.address, port: place.port))
-    let conversation = Conversation(slot: slot, connection, live: live, now: now)
+    let conversation = Conversation(slot: slot, connection, self)
     occupants[slot] = .client(conversation)
     conversation.resume(tunnel, self)
   }
@@ -52,7 +52,8 @@ extension Worker {
 extension Conversation {
   fileprivate func resume(_ tunnel: StoredTunnel, _ worker: Worker) {
     let state = tunnel.state
-    session = Session(resuming: state, policy: live.policy, now: worker.now, &worker.workspace, &outputs)
+    session = Session(
+      resuming: state, policy: live.policy, in: worker.rooms, now: worker.now, &worker.workspace, &outputs)
     if state.flags.contains(.clientEnded) { clientSide.state.insert(.ended) }
     if state.flags.contains(.upstreamEnded) { upstreamSide.state.insert(.ended) }
     if state.flags.contains(.closesClientWrite) { clientSide.state.insert(.closesWrite) }

@@ -54,6 +54,7 @@ final class Worker {
   let index: Int
   let shared: SharedState
   @exclusivity(unchecked) var workspace: Workspace
+  let rooms = ExchangeRooms()
   @exclusivity(unchecked) var timers: TimerWheel
   @exclusivity(unchecked) var now: Int64
   @exclusivity(unchecked) private(set) var live: LivePolicy
@@ -473,7 +474,7 @@ final class Worker {
     statistics.clientsAccepted += 1
     clients += 1
     let slot = occupy(.free)
-    let conversation = Conversation(slot: slot, connection, live: live, now: now)
+    let conversation = Conversation(slot: slot, connection, self)
     occupants[slot] = .client(conversation)
     conversation.identity = identity
     countClient(conversation)

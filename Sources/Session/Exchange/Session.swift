@@ -34,8 +34,9 @@ public struct Session: ~Copyable {
 
   private let byAddress = ByAddress()
   var phase = Phase.idle
-  /// The current exchange.
-  public var exchange: Exchange
+  @usableFromInline let rooms: ExchangeRooms
+  /// Where the current exchange is; nil: there is none.
+  @usableFromInline var room: ExchangeRoom? = nil
   public var origin = RequestOrigin()
   /// The policy for reading the next head.
   private var policy: Policy
@@ -48,20 +49,35 @@ public struct Session: ~Copyable {
   /// The only request that may follow; empty: any may. See RefusedExpectation.swift.
   private var awaitedRepeat: [UInt8] = []
 
-  public init(policy: Policy, now: Int64) {
+  public init(policy: Policy, in rooms: ExchangeRooms, now: Int64) {
     self.policy = policy
+    self.rooms = rooms
     since = now
-    exchange = Exchange(policy: policy, now: now)
   }
 
   /// A tunnel of an earlier process. See `Exchange.init(resuming:)`.
   public init(
-    resuming state: TunnelState, policy: Policy, now: Int64, _ workspace: inout Workspace, _ outputs: inout Outputs
+    resuming state: TunnelState, policy: Policy, in rooms: ExchangeRooms, now: Int64, _ workspace: inout Workspace,
+    _ outputs: inout Outputs
   ) {
-    self.policy = policy
-    since = now
+    self.init(policy: policy, in: rooms, now: now)
     exchange = Exchange(resuming: state, policy: policy, now: now, &workspace, &outputs)
     phase = .exchange
+  }
+
+  deinit { if let room { rooms.takeBack(room) } }
+
+  /// The current exchange. Where there is none, it is one that has not begun.
+  @inlinable public var exchange: Exchange {
+    _read {
+      let room = room ?? rooms.none
+      yield room.exchange
+    }
+    _modify {
+      let room = room ?? rooms.take()
+      self.room = room
+      yield &room.exchange
+    }
   }
 
   public var isIdle: Bool { phase == .idle }
@@ -133,7 +149,9 @@ public struct Session: ~Copyable {
   }
 
   private mutating func begin(now: Int64, _ workspace: inout Workspace) {
-    exchange.begin(by: policy, of: origin, now: now, &workspace)
+    let room = room ?? rooms.take()
+    self.room = room
+    room.exchange.begin(by: policy, of: origin, now: now, &workspace)
     phase = .exchange
   }
 
@@ -219,7 +237,7 @@ public struct Session: ~Copyable {
   /// The proxy is stopping. A client that has not sent a request yet may still do so: that exchange is the last.
   public mutating func expectLastExchange() {
     origin.isLast = true
-    exchange.expectNoOther()
+    if phase == .exchange { exchange.expectNoOther() }
   }
 
   /// The time for draining is over. A client whose response has not begun gets an error.
@@ -247,7 +265,7 @@ public struct Session: ~Copyable {
     origin.proxyUser = exchange.record.proxyUser
     origin.isLast = false
     awaitedRepeat = exchange.awaitedRepeat
-    exchange = Exchange(policy: policy, now: now)
+    if let room = room.take() { rooms.takeBack(room) }
     phase = keeps ? .idle : .over
     hasAsked = true
     since = now

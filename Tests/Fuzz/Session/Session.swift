@@ -98,7 +98,7 @@ private struct Driver: ~Copyable {
   }
 
   init(_ client: [UInt8], _ upstream: [UInt8], seed: UInt64?) {
-    session = Session(policy: fuzzPolicy, now: 0)
+    session = Session(policy: fuzzPolicy, in: ExchangeRooms(), now: 0)
     workspace = Workspace(
       name: "fuzz", mark: ViaMark(random: 1), references: ReferenceSource(seed: 0, index: 0, of: 1))
     workspace.setWallClock(milliseconds: 0)
