@@ -79,19 +79,13 @@ import Testing
           + "1\r\ny\r\n0\r\nX-Mine: 3\r\n\r\n"),
       gives: #"""
         connect a.example:80
-        > POST / HTTP/1.1
-        > Host: a.example
+        > POST / HTTP/1.1 …
         > Transfer-Encoding: chunked
-        > Via: 1.1 sallyport (7F3K2A9Q)
-        >
         > chunked: x
         > last chunk
         > trailer X-Sum: 1
-        < HTTP/1.1 200 OK
-        < Date: today
+        < HTTP/1.1 200 OK …
         < Transfer-Encoding: chunked
-        < Via: 1.1 sallyport
-        <
         < chunked: y
         < last chunk
         end (200): client keep, upstream kept
@@ -106,20 +100,14 @@ import Testing
           + "1\r\ny\r\n0\r\nX-Mine: 3\r\n\r\n"),
       gives: #"""
         connect a.example:80
-        > POST / HTTP/1.1
-        > Host: a.example
+        > POST / HTTP/1.1 …
         > Transfer-Encoding: chunked
-        > Via: 1.1 sallyport (7F3K2A9Q)
-        >
         > chunked: x
         > last chunk
         > trailer X-Sum: 1
-        < HTTP/1.1 200 OK
-        < Date: today
+        < HTTP/1.1 200 OK …
         < Transfer-Encoding: chunked
         < Connection: keep-alive
-        < Via: 1.1 sallyport
-        <
         < chunked: y
         < last chunk
         < trailer X-Mine: 3
@@ -141,19 +129,13 @@ import Testing
         """),
       gives: #"""
         connect a.example:80
-        > POST / HTTP/1.1
-        > Host: a.example
+        > POST / HTTP/1.1 …
         > X-Client: kiosk
         > Transfer-Encoding: chunked
-        > Via: 1.1 sallyport (7F3K2A9Q)
-        >
         > last chunk
         > trailer X-Sum: 2
-        < HTTP/1.1 200 OK
-        < Date: today
+        < HTTP/1.1 200 OK …
         < Content-Length: 2
-        < Via: 1.1 sallyport
-        <
         < content: ok
         end (200): client keep, upstream kept
         """#)

@@ -19,10 +19,7 @@ import Testing
       policy: policy(Self.rule("same-host")),
       gives: #"""
         connect a.example:80
-        > GET /x HTTP/1.1
-        > Host: a.example
-        > Via: 1.1 sallyport (7F3K2A9Q)
-        >
+        > GET /x HTTP/1.1 …
         < HTTP/1.1 502 redirect-refused rule=r ref=REF001
         < Date: Sun, 06 Nov 1994 08:49:37 GMT
         < Content-Type: application/problem+json
@@ -48,16 +45,10 @@ import Testing
       .client(get), .opened, .upstream(Self.leading("/y")), policy: policy(Self.rule("same-host")),
       gives: #"""
         connect a.example:80
-        > GET /x HTTP/1.1
-        > Host: a.example
-        > Via: 1.1 sallyport (7F3K2A9Q)
-        >
-        < HTTP/1.1 302 x
-        < Date: today
+        > GET /x HTTP/1.1 …
+        < HTTP/1.1 302 x …
         < Location: /y
         < Content-Length: 0
-        < Via: 1.1 sallyport
-        <
         end (302): client keep, upstream kept
         """#)
   }
@@ -69,10 +60,7 @@ import Testing
       policy: policy(Self.rule("same-scheme")),
       gives: #"""
         connect a.example:80
-        > GET /x HTTP/1.1
-        > Host: a.example
-        > Via: 1.1 sallyport (7F3K2A9Q)
-        >
+        > GET /x HTTP/1.1 …
         < HTTP/1.1 502 redirect-refused rule=r ref=REF001
         < Date: Sun, 06 Nov 1994 08:49:37 GMT
         < Content-Type: application/problem+json
@@ -98,16 +86,10 @@ import Testing
       policy: policy(Self.rule("deny")),
       gives: #"""
         connect a.example:80
-        > GET /x HTTP/1.1
-        > Host: a.example
-        > Via: 1.1 sallyport (7F3K2A9Q)
-        >
-        < HTTP/1.1 201 x
-        < Date: today
+        > GET /x HTTP/1.1 …
+        < HTTP/1.1 201 x …
         < Location: https://b.example/
         < Content-Length: 0
-        < Via: 1.1 sallyport
-        <
         end (201): client keep, upstream kept
         """#)
   }
@@ -120,10 +102,7 @@ import Testing
       policy: policy(Self.rule("same-host")),
       gives: #"""
         connect a.example:80
-        > GET /x HTTP/1.1
-        > Host: a.example
-        > Via: 1.1 sallyport (7F3K2A9Q)
-        >
+        > GET /x HTTP/1.1 …
         < HTTP/1.1 502 redirect-refused rule=r ref=REF001
         < Date: Sun, 06 Nov 1994 08:49:37 GMT
         < Content-Type: application/problem+json
@@ -150,16 +129,10 @@ import Testing
       policy: policy(Self.rule("deny", "enforce = false")),
       gives: #"""
         connect a.example:80
-        > GET /x HTTP/1.1
-        > Host: a.example
-        > Via: 1.1 sallyport (7F3K2A9Q)
-        >
-        < HTTP/1.1 302 x
-        < Date: today
+        > GET /x HTTP/1.1 …
+        < HTTP/1.1 302 x …
         < Location: https://b.example/
         < Content-Length: 0
-        < Via: 1.1 sallyport
-        <
         end (302): client keep, upstream kept
         """#)
   }
@@ -171,10 +144,7 @@ import Testing
       policy: policy(Self.rule("same-host")),
       gives: #"""
         connect a.example:80
-        > GET /x HTTP/1.1
-        > Host: a.example
-        > Via: 1.1 sallyport (7F3K2A9Q)
-        >
+        > GET /x HTTP/1.1 …
         < HTTP/1.1 502 redirect-refused rule=r ref=REF001
         < Date: Sun, 06 Nov 1994 08:49:37 GMT
         < Content-Type: application/problem+json

@@ -21,53 +21,29 @@ import Testing
       .upstream(ok),
       gives: #"""
         connect a.example:80
-        > GET /1 HTTP/1.1
-        > Host: a.example
-        > Via: 1.1 sallyport (7F3K2A9Q)
-        >
-        < HTTP/1.1 200 OK
-        < Date: today
+        > GET /1 HTTP/1.1 …
+        < HTTP/1.1 200 OK …
         < Content-Length: 2
-        < Via: 1.1 sallyport
-        <
         < content: ok
         end (200): client keep, upstream kept
         connect b.example:80
-        > GET /2 HTTP/1.1
-        > Host: b.example
-        > Via: 1.1 sallyport (7F3K2A9Q)
-        >
-        < HTTP/1.1 404 No
-        < Date: today
+        > GET /2 HTTP/1.1 to b.example …
+        < HTTP/1.1 404 No …
         < Content-Length: 0
-        < Via: 1.1 sallyport
-        <
         end (404): client keep, upstream kept
         connect c.example:80
-        > POST /3 HTTP/1.1
-        > Host: c.example
+        > POST /3 HTTP/1.1 to c.example …
         > Content-Length: 2
-        > Via: 1.1 sallyport (7F3K2A9Q)
-        >
         > content: hi
-        < HTTP/1.1 200 OK
-        < Date: today
+        < HTTP/1.1 200 OK …
         < Transfer-Encoding: chunked
-        < Via: 1.1 sallyport
-        <
         < chunked: x
         < last chunk
         end (200): client keep, upstream kept
         connect a.example:80
-        > GET /x HTTP/1.1
-        > Host: a.example
-        > Via: 1.1 sallyport (7F3K2A9Q)
-        >
-        < HTTP/1.1 200 OK
-        < Date: today
+        > GET /x HTTP/1.1 …
+        < HTTP/1.1 200 OK …
         < Content-Length: 2
-        < Via: 1.1 sallyport
-        <
         < content: ok
         end (200): client keep, upstream kept
         """#)
@@ -79,16 +55,10 @@ import Testing
       .upstream(ok),
       gives: #"""
         connect a.example:80
-        > GET / HTTP/1.1
-        > Host: a.example
-        > Via: 1.1 sallyport (7F3K2A9Q)
-        >
-        < HTTP/1.1 200 OK
-        < Date: today
+        > GET / HTTP/1.1 …
+        < HTTP/1.1 200 OK …
         < Content-Length: 2
         < Connection: close
-        < Via: 1.1 sallyport
-        <
         < content: ok
         end (200): client close, upstream kept
         """#)
@@ -99,29 +69,14 @@ import Testing
       .client(get + "BAD\r\n\r\n" + get), .opened, .upstream(ok),
       gives: #"""
         connect a.example:80
-        > GET /x HTTP/1.1
-        > Host: a.example
-        > Via: 1.1 sallyport (7F3K2A9Q)
-        >
-        < HTTP/1.1 200 OK
-        < Date: today
+        > GET /x HTTP/1.1 …
+        < HTTP/1.1 200 OK …
         < Content-Length: 2
-        < Via: 1.1 sallyport
-        <
         < content: ok
         end (200): client keep, upstream kept
-        < HTTP/1.1 400 malformed-request ref=REF002
-        < Date: Sun, 06 Nov 1994 08:49:37 GMT
-        < Content-Type: application/problem+json
-        < Content-Length: 252
-        < Cache-Control: no-store
-        < Proxy-Status: sallyport; error=http_request_error; details="The request begins with something
-             that is no method (a token, then one space)."
+        < HTTP/1.1 400 malformed-request ref=REF002 …
         < Connection: close
-        <
-        < content: {"type":"urn:sallyport:problem:malformed-request","title":"The request is
-             malformed","status":400,"detail":"The request begins with something that is no method (a
-             token, then one space).","error":"http_request_error","nsurlError":-1000,"ref":"REF002"}\n
+        < problem: The request begins with something that is no method (a token, then one space).
         end (400 malformed-request): client linger
         """#)
   }
@@ -130,18 +85,9 @@ import Testing
     play(
       .client("BAD\r\n\r\n"), .client(get), .pass(1999), .client(get), .timeOut,
       gives: #"""
-        < HTTP/1.1 400 malformed-request ref=REF001
-        < Date: Sun, 06 Nov 1994 08:49:37 GMT
-        < Content-Type: application/problem+json
-        < Content-Length: 252
-        < Cache-Control: no-store
-        < Proxy-Status: sallyport; error=http_request_error; details="The request begins with something
-             that is no method (a token, then one space)."
+        < HTTP/1.1 400 malformed-request ref=REF001 …
         < Connection: close
-        <
-        < content: {"type":"urn:sallyport:problem:malformed-request","title":"The request is
-             malformed","status":400,"detail":"The request begins with something that is no method (a
-             token, then one space).","error":"http_request_error","nsurlError":-1000,"ref":"REF001"}\n
+        < problem: The request begins with something that is no method (a token, then one space).
         end (400 malformed-request): client linger
         after 1 ms
         close
@@ -152,29 +98,14 @@ import Testing
     play(
       .client(head("GET http://169.254.1.1/ HTTP/1.1", "Host: a") + get), .opened, .upstream(ok),
       gives: #"""
-        < HTTP/1.1 403 address-denied ref=REF001
-        < Date: Sun, 06 Nov 1994 08:49:37 GMT
-        < Content-Type: application/problem+json
-        < Content-Length: 283
-        < Cache-Control: no-store
-        < Proxy-Status: sallyport; error=destination_ip_prohibited; details="169.254.1.1 is in
-             169.254.0.0/16, which deny_addresses lists."
-        <
-        < content: {"type":"urn:sallyport:problem:address-denied","title":"The policy denies the
-             address of this host","status":403,"detail":"169.254.1.1 is in 169.254.0.0/16, which
-             deny_addresses lists.","error":"destination_ip_prohibited","nsurlError":-1102,"reason":"add
-            ress-denied","ref":"REF001"}\n
+        < HTTP/1.1 403 address-denied ref=REF001 …
+        < problem: 169.254.1.1 is in 169.254.0.0/16, which deny_addresses lists.
+             {"reason":"address-denied"}
         end (403 address-denied): client keep
         connect a.example:80
-        > GET /x HTTP/1.1
-        > Host: a.example
-        > Via: 1.1 sallyport (7F3K2A9Q)
-        >
-        < HTTP/1.1 200 OK
-        < Date: today
+        > GET /x HTTP/1.1 …
+        < HTTP/1.1 200 OK …
         < Content-Length: 2
-        < Via: 1.1 sallyport
-        <
         < content: ok
         end (200): client keep, upstream kept
         """#)
@@ -187,20 +118,11 @@ import Testing
       .client(get), .reused, .upstreamEnds, .opened, .upstream(ok),
       gives: #"""
         connect a.example:80
-        > GET /x HTTP/1.1
-        > Host: a.example
-        > Via: 1.1 sallyport (7F3K2A9Q)
-        >
+        > GET /x HTTP/1.1 …
         connect a.example:80 once more
-        > GET /x HTTP/1.1
-        > Host: a.example
-        > Via: 1.1 sallyport (7F3K2A9Q)
-        >
-        < HTTP/1.1 200 OK
-        < Date: today
+        > GET /x HTTP/1.1 …
+        < HTTP/1.1 200 OK …
         < Content-Length: 2
-        < Via: 1.1 sallyport
-        <
         < content: ok
         end (200): client keep, upstream kept
         """#)
@@ -211,20 +133,11 @@ import Testing
       .client(get), .reused, .upstreamTakesNoMore, .upstreamBreaks, .opened, .upstream(ok),
       gives: #"""
         connect a.example:80
-        > GET /x HTTP/1.1
-        > Host: a.example
-        > Via: 1.1 sallyport (7F3K2A9Q)
-        >
+        > GET /x HTTP/1.1 …
         connect a.example:80 once more
-        > GET /x HTTP/1.1
-        > Host: a.example
-        > Via: 1.1 sallyport (7F3K2A9Q)
-        >
-        < HTTP/1.1 200 OK
-        < Date: today
+        > GET /x HTTP/1.1 …
+        < HTTP/1.1 200 OK …
         < Content-Length: 2
-        < Via: 1.1 sallyport
-        <
         < content: ok
         end (200): client keep, upstream kept
         """#)
@@ -235,27 +148,11 @@ import Testing
       .client(get), .reused, .upstreamEnds, .opened, .upstreamEnds,
       gives: #"""
         connect a.example:80
-        > GET /x HTTP/1.1
-        > Host: a.example
-        > Via: 1.1 sallyport (7F3K2A9Q)
-        >
+        > GET /x HTTP/1.1 …
         connect a.example:80 once more
-        > GET /x HTTP/1.1
-        > Host: a.example
-        > Via: 1.1 sallyport (7F3K2A9Q)
-        >
-        < HTTP/1.1 502 connection-closed ref=REF001
-        < Date: Sun, 06 Nov 1994 08:49:37 GMT
-        < Content-Type: application/problem+json
-        < Content-Length: 285
-        < Cache-Control: no-store
-        < Proxy-Status: sallyport; error=connection_terminated; details="http://a.example/x closed the
-             connection before the head of a response was complete."
-        <
-        < content: {"type":"urn:sallyport:problem:connection-closed","title":"The host closed the
-             connection without an answer","status":502,"detail":"http://a.example/x closed the
-             connection before the head of a response was
-             complete.","error":"connection_terminated","nsurlError":-1005,"ref":"REF001"}\n
+        > GET /x HTTP/1.1 …
+        < HTTP/1.1 502 connection-closed ref=REF001 …
+        < problem: http://a.example/x closed the connection before the head of a response was complete.
         end (502 connection-closed): client keep, upstream closed
         """#)
   }
@@ -265,27 +162,12 @@ import Testing
       .client(get), .reused, .upstreamEnds, .reused, .upstreamEnds,
       gives: #"""
         connect a.example:80
-        > GET /x HTTP/1.1
-        > Host: a.example
-        > Via: 1.1 sallyport (7F3K2A9Q)
-        >
+        > GET /x HTTP/1.1 …
         connect a.example:80 once more
-        > GET /x HTTP/1.1
-        > Host: a.example
-        > Via: 1.1 sallyport (7F3K2A9Q)
-        >
-        < HTTP/1.1 502 connection-closed ref=REF001
-        < Date: Sun, 06 Nov 1994 08:49:37 GMT
-        < Content-Type: application/problem+json
-        < Content-Length: 288
-        < Cache-Control: no-store
-        < Proxy-Status: sallyport; error=connection_terminated; details="http://a.example/x closed a
-             kept connection before the head of a response was complete."
-        <
-        < content: {"type":"urn:sallyport:problem:connection-closed","title":"The host closed the
-             connection without an answer","status":502,"detail":"http://a.example/x closed a kept
-             connection before the head of a response was
-             complete.","error":"connection_terminated","nsurlError":-1005,"ref":"REF001"}\n
+        > GET /x HTTP/1.1 …
+        < HTTP/1.1 502 connection-closed ref=REF001 …
+        < problem: http://a.example/x closed a kept connection before the head of a response was
+             complete.
         end (502 connection-closed): client keep, upstream closed
         """#)
   }
@@ -295,22 +177,9 @@ import Testing
       .client(get), .opened, .upstreamEnds,
       gives: #"""
         connect a.example:80
-        > GET /x HTTP/1.1
-        > Host: a.example
-        > Via: 1.1 sallyport (7F3K2A9Q)
-        >
-        < HTTP/1.1 502 connection-closed ref=REF001
-        < Date: Sun, 06 Nov 1994 08:49:37 GMT
-        < Content-Type: application/problem+json
-        < Content-Length: 285
-        < Cache-Control: no-store
-        < Proxy-Status: sallyport; error=connection_terminated; details="http://a.example/x closed the
-             connection before the head of a response was complete."
-        <
-        < content: {"type":"urn:sallyport:problem:connection-closed","title":"The host closed the
-             connection without an answer","status":502,"detail":"http://a.example/x closed the
-             connection before the head of a response was
-             complete.","error":"connection_terminated","nsurlError":-1005,"ref":"REF001"}\n
+        > GET /x HTTP/1.1 …
+        < HTTP/1.1 502 connection-closed ref=REF001 …
+        < problem: http://a.example/x closed the connection before the head of a response was complete.
         end (502 connection-closed): client keep, upstream closed
         """#)
   }
@@ -321,23 +190,11 @@ import Testing
       .upstreamEnds,
       gives: #"""
         connect a.example:80
-        > POST / HTTP/1.1
-        > Host: a.example
+        > POST / HTTP/1.1 …
         > Content-Length: 0
-        > Via: 1.1 sallyport (7F3K2A9Q)
-        >
-        < HTTP/1.1 502 connection-closed ref=REF001
-        < Date: Sun, 06 Nov 1994 08:49:37 GMT
-        < Content-Type: application/problem+json
-        < Content-Length: 287
-        < Cache-Control: no-store
-        < Proxy-Status: sallyport; error=connection_terminated; details="http://a.example/ closed a
-             kept connection before the head of a response was complete."
-        <
-        < content: {"type":"urn:sallyport:problem:connection-closed","title":"The host closed the
-             connection without an answer","status":502,"detail":"http://a.example/ closed a kept
-             connection before the head of a response was
-             complete.","error":"connection_terminated","nsurlError":-1005,"ref":"REF001"}\n
+        < HTTP/1.1 502 connection-closed ref=REF001 …
+        < problem: http://a.example/ closed a kept connection before the head of a response was
+             complete.
         end (502 connection-closed): client keep, upstream closed
         """#)
   }
@@ -347,22 +204,10 @@ import Testing
       .client(head("PATCH http://a.example/ HTTP/1.1", "Host: a.example")), .reused, .upstreamEnds,
       gives: #"""
         connect a.example:80
-        > PATCH / HTTP/1.1
-        > Host: a.example
-        > Via: 1.1 sallyport (7F3K2A9Q)
-        >
-        < HTTP/1.1 502 connection-closed ref=REF001
-        < Date: Sun, 06 Nov 1994 08:49:37 GMT
-        < Content-Type: application/problem+json
-        < Content-Length: 287
-        < Cache-Control: no-store
-        < Proxy-Status: sallyport; error=connection_terminated; details="http://a.example/ closed a
-             kept connection before the head of a response was complete."
-        <
-        < content: {"type":"urn:sallyport:problem:connection-closed","title":"The host closed the
-             connection without an answer","status":502,"detail":"http://a.example/ closed a kept
-             connection before the head of a response was
-             complete.","error":"connection_terminated","nsurlError":-1005,"ref":"REF001"}\n
+        > PATCH / HTTP/1.1 …
+        < HTTP/1.1 502 connection-closed ref=REF001 …
+        < problem: http://a.example/ closed a kept connection before the head of a response was
+             complete.
         end (502 connection-closed): client keep, upstream closed
         """#)
   }
@@ -374,24 +219,15 @@ import Testing
       .upstreamEnds, .opened, .upstream(ok),
       gives: #"""
         connect a.example:80
-        > PUT / HTTP/1.1
-        > Host: a.example
+        > PUT / HTTP/1.1 …
         > Content-Length: 5
-        > Via: 1.1 sallyport (7F3K2A9Q)
-        >
         > content: hello
         connect a.example:80 once more
-        > PUT / HTTP/1.1
-        > Host: a.example
+        > PUT / HTTP/1.1 …
         > Content-Length: 5
-        > Via: 1.1 sallyport (7F3K2A9Q)
-        >
         > content: hello
-        < HTTP/1.1 200 OK
-        < Date: today
+        < HTTP/1.1 200 OK …
         < Content-Length: 2
-        < Via: 1.1 sallyport
-        <
         < content: ok
         end (200): client keep, upstream kept
         """#)
@@ -403,24 +239,15 @@ import Testing
       .upstreamTakesNoMore, .client("l"), .opened, .client("lo"), .upstream(ok),
       gives: #"""
         connect a.example:80
-        > PUT / HTTP/1.1
-        > Host: a.example
+        > PUT / HTTP/1.1 …
         > Content-Length: 5
-        > Via: 1.1 sallyport (7F3K2A9Q)
-        >
         > content: he
         connect a.example:80 once more
-        > PUT / HTTP/1.1
-        > Host: a.example
+        > PUT / HTTP/1.1 …
         > Content-Length: 5
-        > Via: 1.1 sallyport (7F3K2A9Q)
-        >
         > content: hello
-        < HTTP/1.1 200 OK
-        < Date: today
+        < HTTP/1.1 200 OK …
         < Content-Length: 2
-        < Via: 1.1 sallyport
-        <
         < content: ok
         end (200): client keep, upstream kept
         """#)
@@ -467,22 +294,10 @@ import Testing
       .client(get), .reused, .upstream("H"), .upstreamEnds,
       gives: #"""
         connect a.example:80
-        > GET /x HTTP/1.1
-        > Host: a.example
-        > Via: 1.1 sallyport (7F3K2A9Q)
-        >
-        < HTTP/1.1 502 connection-closed ref=REF001
-        < Date: Sun, 06 Nov 1994 08:49:37 GMT
-        < Content-Type: application/problem+json
-        < Content-Length: 288
-        < Cache-Control: no-store
-        < Proxy-Status: sallyport; error=connection_terminated; details="http://a.example/x closed a
-             kept connection before the head of a response was complete."
-        <
-        < content: {"type":"urn:sallyport:problem:connection-closed","title":"The host closed the
-             connection without an answer","status":502,"detail":"http://a.example/x closed a kept
-             connection before the head of a response was
-             complete.","error":"connection_terminated","nsurlError":-1005,"ref":"REF001"}\n
+        > GET /x HTTP/1.1 …
+        < HTTP/1.1 502 connection-closed ref=REF001 …
+        < problem: http://a.example/x closed a kept connection before the head of a response was
+             complete.
         end (502 connection-closed): client keep, upstream closed
         """#)
   }
@@ -492,25 +307,11 @@ import Testing
       .client(get), .reused, .upstream(head("HTTP/1.1 103 Early Hints")), .upstreamEnds,
       gives: #"""
         connect a.example:80
-        > GET /x HTTP/1.1
-        > Host: a.example
-        > Via: 1.1 sallyport (7F3K2A9Q)
-        >
-        < HTTP/1.1 103 Early Hints
-        < Via: 1.1 sallyport
-        <
-        < HTTP/1.1 502 connection-closed ref=REF001
-        < Date: Sun, 06 Nov 1994 08:49:37 GMT
-        < Content-Type: application/problem+json
-        < Content-Length: 288
-        < Cache-Control: no-store
-        < Proxy-Status: sallyport; error=connection_terminated; details="http://a.example/x closed a
-             kept connection before the head of a response was complete."
-        <
-        < content: {"type":"urn:sallyport:problem:connection-closed","title":"The host closed the
-             connection without an answer","status":502,"detail":"http://a.example/x closed a kept
-             connection before the head of a response was
-             complete.","error":"connection_terminated","nsurlError":-1005,"ref":"REF001"}\n
+        > GET /x HTTP/1.1 …
+        < HTTP/1.1 103 Early Hints …
+        < HTTP/1.1 502 connection-closed ref=REF001 …
+        < problem: http://a.example/x closed a kept connection before the head of a response was
+             complete.
         end (502 connection-closed): client keep, upstream closed
         """#)
   }
@@ -522,32 +323,17 @@ import Testing
       .opened, .upstream(ok),
       gives: #"""
         connect a.example:80
-        > GET /x HTTP/1.1
-        > Host: a.example
-        > Via: 1.1 sallyport (7F3K2A9Q)
-        >
+        > GET /x HTTP/1.1 …
         connect a.example:80 once more
-        > GET /x HTTP/1.1
-        > Host: a.example
-        > Via: 1.1 sallyport (7F3K2A9Q)
-        >
-        < HTTP/1.1 200 OK
-        < Date: today
+        > GET /x HTTP/1.1 …
+        < HTTP/1.1 200 OK …
         < Content-Length: 2
-        < Via: 1.1 sallyport
-        <
         < content: ok
         end (200): client keep, upstream kept
         connect b.example:80
-        > GET / HTTP/1.1
-        > Host: b.example
-        > Via: 1.1 sallyport (7F3K2A9Q)
-        >
-        < HTTP/1.1 200 OK
-        < Date: today
+        > GET / HTTP/1.1 to b.example …
+        < HTTP/1.1 200 OK …
         < Content-Length: 2
-        < Via: 1.1 sallyport
-        <
         < content: ok
         end (200): client keep, upstream kept
         """#)
@@ -578,18 +364,9 @@ import Testing
       .client("llo"),
       gives: #"""
         connect a.example:80
-        < HTTP/1.1 502 connection-refused ref=REF001
-        < Date: Sun, 06 Nov 1994 08:49:37 GMT
-        < Content-Type: application/problem+json
-        < Content-Length: 223
-        < Cache-Control: no-store
-        < Proxy-Status: sallyport; error=connection_refused; details="a.example port 80 refused the
-             connection."
+        < HTTP/1.1 502 connection-refused ref=REF001 …
         < Connection: close
-        <
-        < content: {"type":"urn:sallyport:problem:connection-refused","title":"The host refused the
-             connection","status":502,"detail":"a.example port 80 refused the
-             connection.","error":"connection_refused","nsurlError":-1004,"ref":"REF001"}\n
+        < problem: a.example port 80 refused the connection.
         end (502 connection-refused): client linger
         """#)
   }
@@ -599,16 +376,8 @@ import Testing
       .client(connect), .failed(.nameNotFound, "a.example does not exist."),
       gives: #"""
         connect a.example:443 for a tunnel
-        < HTTP/1.1 502 name-not-found ref=REF001
-        < Date: Sun, 06 Nov 1994 08:49:37 GMT
-        < Content-Type: application/problem+json
-        < Content-Length: 198
-        < Cache-Control: no-store
-        < Proxy-Status: sallyport; error=dns_error; details="a.example does not exist."
-        <
-        < content: {"type":"urn:sallyport:problem:name-not-found","title":"The name of the host does
-             not exist","status":502,"detail":"a.example does not
-             exist.","error":"dns_error","nsurlError":-1003,"ref":"REF001"}\n
+        < HTTP/1.1 502 name-not-found ref=REF001 …
+        < problem: a.example does not exist.
         end (502 name-not-found): client keep
         """#)
   }

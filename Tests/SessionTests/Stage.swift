@@ -130,7 +130,7 @@ final class Stage {
   }
 
   /// A long line goes on, further in, before a space where there is one.
-  private static func wrapped(_ line: String) -> String {
+  static func wrapped(_ line: String) -> String {
     let longest = 96
     guard line.utf8.count > longest else { return line }
     let limit = line.index(line.startIndex, offsetBy: longest)
@@ -528,24 +528,31 @@ final class Stage {
 
 /// What a play is compared on.
 enum Comparison: Sendable {
-  /// The whole transcript is the same in all splits.
+  /// The outline, which is the same in all splits.
+  case outline
+  /// The whole transcript.
   case everything
-  /// Only what the client got and the ends: how much of a request that turned out bad has left depends on the splits.
+  /// The outline of what the client got and the ends: how much of a request that turned out bad has left depends on the
+  /// splits.
   case client
 }
 
 /// Plays in every split, and holds each transcript against the expected one.
 func play(
-  _ happenings: Happening..., policy: Policy = plainPolicy, comparing: Comparison = .everything,
+  _ happenings: Happening..., policy: Policy = plainPolicy, comparing: Comparison = .outline,
   gives expected: String, _ location: Testing.SourceLocation = #_sourceLocation
 ) {
   func compared(_ text: String) -> String {
-    if comparing == .everything { return text }
-    return text.split(separator: "\n").filter { !$0.hasPrefix(">") && !$0.hasPrefix("(the upstream waits") }
-      .map { $0.replacing(" within the request", with: "") }.joined(separator: "\n")
+    var lines = text.split(separator: "\n").map(String.init)
+    if comparing != .everything { lines = Outline.of(lines) }
+    if comparing == .client {
+      lines = lines.filter { !$0.hasPrefix(">") && !$0.hasPrefix("(the upstream waits") }
+        .map { $0.replacing(" within the request", with: "") }
+    }
+    return lines.map(Stage.wrapped).joined(separator: "\n")
   }
   for split in Split.usual {
-    let stage = Stage(policy, split)
+    let stage = Stage(policy, split, isWrapped: false)
     let transcript = compared(stage.play(happenings))
     if transcript != expected {
       Issue.record("\(split):\n\(difference(transcript, expected))", sourceLocation: location)
