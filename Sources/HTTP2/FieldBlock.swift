@@ -80,6 +80,9 @@ struct FieldBlock: ~Copyable {
     count > limits.fields * ConnectionLimits.excess || decoded > limits.bytes * ConnectionLimits.excess
   }
 
+  /// Whether its lines are too large. It is refused for its size, so no more of it need be kept.
+  private func isTooLarge(_ limits: HeadLimits) -> Bool { lines.count + crumbs.count > limits.bytes }
+
   /// Adds one line. false: it makes the message malformed.
   mutating func add(_ name: Span<UInt8>, _ value: Span<UInt8>, _ limits: HeadLimits) -> Bool {
     decoded += name.count + value.count
@@ -88,8 +91,8 @@ struct FieldBlock: ~Copyable {
     count += 1
     // Before its size is judged: a refusal of that size takes the form that gRPC programs read.
     if name.count == 12, name.equals(0..<12, "content-type") { isGRPC = GRPC.isType(value) }
-    // A section that is already too large is refused for its size. The rest need not be kept.
-    if count > limits.fields + 1 || lines.count + crumbs.count > limits.bytes { return true }
+    // One line more than allowed is kept, for which the reader of the head refuses it.
+    if count > limits.fields + 1 || isTooLarge(limits) { return true }
     guard Self.isValue(value), name.tokenEnd(from: 0) == name.count, !name.hasUppercase else { return false }
     switch name.count {
     case 2 where name.equals(0..<2, "te"):
@@ -263,7 +266,7 @@ struct FieldBlock: ~Copyable {
 
   private func writeLines(_ limits: HeadLimits, to out: inout ByteBuffer) {
     // Of a section that is too large, the line of that name may not have been kept.
-    if isGRPC, count > limits.fields || lines.count + crumbs.count > limits.bytes {
+    if isGRPC, count > limits.fields || isTooLarge(limits) {
       out.append("content-type: application/grpc\r\n")
     }
     out.append(contentsOf: lines)
@@ -291,8 +294,8 @@ struct FieldBlock: ~Copyable {
   private func writeFraming(
     ends: Bool, needsLength: Bool, _ limits: HeadLimits, to out: inout ByteBuffer
   ) -> ContentFraming {
-    // A head that is too large gets no end and is refused for its size.
-    if lines.count + crumbs.count > limits.bytes { return .none }
+    // Without an end, the reader of the head finds it too large too.
+    if isTooLarge(limits) { return .none }
     let framing: ContentFraming
     if ends {
       if let length { write(length, to: &out) } else if needsLength { out.append("content-length: 0\r\n") }

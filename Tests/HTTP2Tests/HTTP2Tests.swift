@@ -437,25 +437,20 @@ import Testing
 
   /// Two bytes of HPACK can be 64 KiB of text.
   @Test func informationalHeadsThatNobodyReadsHaveABound() throws {
-    let limits = ConnectionLimits(head: HeadLimits(bytes: 1 << 16, fields: 100), streams: 100)
-    let client = try #require(HTTP2Connection(.client, limits, MessageScratch(sha1: { $0 }), now: 0))
-    defer {
-      client.broken()
-      _ = client.takeTouched()
-    }
+    let pair = try #require(Pair())
     let peer = RawPeer()
-    let stream = client.open()
+    let stream = pair.client.open()
     let asked = stream.write(Array("GET / HTTP/1.1\r\nHost: a.example\r\n\r\n".utf8).span)
     #expect(asked)
-    client.receiveAll(peer.frame(4, 0, 0, []))
+    pair.client.receiveAll(peer.frame(4, 0, 0, []))
     let value = String(repeating: "v", count: 3000)
     let status: [UInt8] = [0x00, 7] + Array(":status".utf8) + [3] + Array("103".utf8)
     let literal: [UInt8] = [0x40, 4] + Array("link".utf8) + peer.length(value.utf8.count) + Array(value.utf8)
-    client.receiveAll(peer.frame(1, 4, 1, status + literal))
+    pair.client.receiveAll(peer.frame(1, 4, 1, status + literal))
     for _ in 0..<5_000 where !stream.isBroken {
-      client.receiveAll(peer.frame(1, 4, 1, status + Array(repeating: 0xbe, count: 20)))
+      pair.client.receiveAll(peer.frame(1, 4, 1, status + Array(repeating: 0xbe, count: 20)))
       var output = ByteBuffer()
-      client.takeOutput(&output, now: 0)
+      pair.client.takeOutput(&output, now: 0)
     }
     #expect(stream.isBroken && stream.readable < 256 << 10)
   }
@@ -511,25 +506,20 @@ import Testing
   /// The connection of an origin or of a parent is shared: its other streams go on, and the reader of the head refuses
   /// it for its size.
   @Test(arguments: ["cookie", "x"]) func aBombOfAnOriginEndsItsStreamAlone(_ name: String) throws {
-    let limits = ConnectionLimits(head: HeadLimits(bytes: 1 << 16, fields: 100), streams: 100)
-    let client = try #require(HTTP2Connection(.client, limits, MessageScratch(sha1: { $0 }), now: 0))
-    defer {
-      client.broken()
-      _ = client.takeTouched()
-    }
+    let pair = try #require(Pair())
     let peer = RawPeer()
-    client.receiveAll(peer.frame(4, 0, 0, []))
-    let streams = [client.open(), client.open()]
+    pair.client.receiveAll(peer.frame(4, 0, 0, []))
+    let streams = [pair.client.open(), pair.client.open()]
     for stream in streams {
       let asked = stream.write(Array("GET / HTTP/1.1\r\nHost: a.example\r\n\r\n".utf8).span)
       #expect(asked)
       var output = ByteBuffer()
-      client.takeOutput(&output, now: 0)
+      pair.client.takeOutput(&output, now: 0)
     }
     let value = String(repeating: "v", count: 3000)
     let literal: [UInt8] = [0x40, UInt8(name.utf8.count)] + Array(name.utf8) + peer.length(3000) + Array(value.utf8)
     let block = peer.block([(":status", "200")]) + literal + Array(repeating: 0xbe, count: 12_000)
-    #expect(client.receiveAll(peer.frame(1, 5, 1, block)) == nil)
+    #expect(pair.client.receiveAll(peer.frame(1, 5, 1, block)) == nil)
     var text = ByteBuffer()
     text.reserve(1 << 20)
     while streams[0].read(into: &text) > 0 {}
@@ -538,9 +528,9 @@ import Testing
     #expect(progress == .invalid(.headTooLarge) || progress == .invalid(.tooManyFields), "\(progress)")
     #expect(text.count < 128 << 10)
     var output = ByteBuffer()
-    client.takeOutput(&output, now: 0)
+    pair.client.takeOutput(&output, now: 0)
     #expect(streams[0].isBroken && !streams[0].wasRefused)
-    #expect(client.receiveAll(peer.headers(3, [(":status", "204")])) == nil)
+    #expect(pair.client.receiveAll(peer.headers(3, [(":status", "204")])) == nil)
     text.removeAll()
     text.reserve(1 << 16)
     while streams[1].read(into: &text) > 0 {}

@@ -183,6 +183,6 @@ import Testing
     ("https://u:secret@b.example/x?token=1#f", "https://b.example/x"), ("/b?c", "/b"), ("a\tb\u{7f}", "a?b?"),
     ("http://b.example\\u:p@c", "http://b.example\\c"), ("//u@b", "//b"),
   ]) func noSecretIsShown(text: String, expected: String) {
-    #expect(Exchange.shown(Array(text.utf8).span) == expected)
+    #expect(SentURL.shown(Array(text.utf8).span) == expected)
   }
 }

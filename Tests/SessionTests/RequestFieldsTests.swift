@@ -41,24 +41,24 @@ private func withFields<Answer>(_ lines: [String], _ body: (FieldSection, Span<U
     ("three signs of padding", "Basic YTo===", false),
   ]) func credentialsAreCompared(what: String, value: String, matches: Bool) throws {
     let lines = value.isEmpty ? [] : ["Proxy-Authorization: \(value)"]
-    let seen = try withFields(lines) { Exchange.credential($0, $1, Self.known) != nil }
+    let seen = try withFields(lines) { $0.credential($1, of: Self.known) != nil }
     #expect(seen == matches)
   }
 
   @Test func theUserIsNamed() throws {
     let seen = try withFields(["Proxy-Authorization: Basic a2lvc2s6czNjcmV0"]) {
-      Exchange.credential($0, $1, Self.known)
+      $0.credential($1, of: Self.known)
     }
     #expect(seen?.user == "kiosk")
   }
 
   @Test func onlyTheFirstFieldCounts() throws {
     let lines = ["Proxy-Authorization: Basic eDp5", "Proxy-Authorization: Basic dTpw"]
-    #expect(try withFields(lines) { Exchange.credential($0, $1, Self.known) } == nil)
+    #expect(try withFields(lines) { $0.credential($1, of: Self.known) } == nil)
   }
 
   @Test func authorizationForTheOriginIsNoneForTheProxy() throws {
-    #expect(try withFields(["Authorization: Basic dTpw"]) { Exchange.credential($0, $1, Self.known) } == nil)
+    #expect(try withFields(["Authorization: Basic dTpw"]) { $0.credential($1, of: Self.known) } == nil)
   }
 
   @Test func base64IsReadAsItIsWritten() {
@@ -113,7 +113,7 @@ private func withFields<Answer>(_ lines: [String], _ body: (FieldSection, Span<U
     ] as [(String, [String], Bool)]) func aLoopIsSeen(what: String, values: [String], isLoop: Bool) throws
   {
     let own = octets("me (7F3K2A9Q)")
-    let seen = try withFields(values.map { "Via: \($0)" }) { Exchange.passage(octets("me"), own: own, $0, $1) }
+    let seen = try withFields(values.map { "Via: \($0)" }) { $0.passage($1, through: octets("me"), own: own) }
     #expect((seen != .new) == isLoop)
   }
 
@@ -142,12 +142,12 @@ private func withFields<Answer>(_ lines: [String], _ body: (FieldSection, Span<U
     ] as [(String?, Bool)]) func textIsPreferred(accept: String?, prefers: Bool) throws
   {
     let lines = accept.map { ["Accept: \($0)"] } ?? []
-    let seen = try withFields(lines) { Exchange.prefersText($0, $1) }
+    let seen = try withFields(lines) { $0.prefersText($1) }
     #expect(seen == prefers)
   }
 
   @Test func severalAcceptFieldsAreOneList() throws {
     let lines = ["Accept: application/json;q=0.4", "Accept: text/plain;q=0.5"]
-    #expect(try withFields(lines) { Exchange.prefersText($0, $1) })
+    #expect(try withFields(lines) { $0.prefersText($1) })
   }
 }

@@ -172,7 +172,7 @@ final class AdminConnection {
     isHead = head.knownMethod == .head
     var bytes = ByteBuffer()
     swap(&bytes, &input)
-    wantsText = Exchange.prefersText(head.fields, bytes.bytes)
+    wantsText = head.fields.prefersText(bytes.bytes)
     swap(&bytes, &input)
     let web = kind == .web ? webFields(hasBody: bodyBytes > 0) : nil
     let query = (head.path.upperBound..<head.pathAndQuery.upperBound).dropFirst()

@@ -333,14 +333,13 @@ final class HTTP2Endpoint {
     guard case .origin(let upstream) = peer, isDoubted || !isSettled else { return }
     let wasDoubted = isDoubted
     doubtedSince = nil
-    if connection.hasSettings, !isSettled {
+    let settles = connection.hasSettings && !isSettled
+    if settles {
       isSettled = true
       upstream.destination.opensNoTunnels = !connection.takesTunnels
       resumeSettling()
-      worker.resumeQueued(for: upstream.destination)
-    } else if wasDoubted {
-      worker.resumeQueued(for: upstream.destination)
     }
+    if settles || wasDoubted { worker.resumeQueued(for: upstream.destination) }
   }
 
   private func resumeSettling() {

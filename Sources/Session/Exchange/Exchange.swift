@@ -53,8 +53,7 @@ public struct Exchange: ~Copyable {
   var parent: String? = nil
   /// The protocol that Upgrade of the current request asks for, in lower case; empty: none.
   var askedProtocol: [UInt8] = []
-  /// See WebSocketProof.swift. Empty: the client has a key of its own, or asks for no WebSocket.
-  var webSocketKey: [UInt8] = []
+  var webSocketProof = WebSocketProof()
   /// When a byte last moved, or the exchange entered its phase.
   var lastProgress: Int64
   /// How many bytes this client may take for held bodies beyond the common limit. Others hold more than their share and

@@ -244,4 +244,61 @@ extension Exchange {
   func destination(_ outputs: borrowing Outputs) -> String {
     outputs.text.bytes.extracting(record.target).string
   }
+
+  /// A parent's 407 is about the credentials of the route, not the client's. Passed on, it would look as if this proxy
+  /// asked the client for them.
+  func parentWantsCredentials(_ parent: String, _ outputs: borrowing Outputs) -> Problem {
+    Problem(
+      .parentAuthentication,
+      "The parent \(parent) of route '\(record.route ?? "-")' answered 407 for \(destination(outputs)): "
+        + (challenged?.remark.map { "the route's digest credentials \($0)." }
+          ?? "it expects other credentials than it was given."),
+      receivedStatus: 407)
+  }
+
+  /// Advice on the refusal by `decision`.
+  func advice(on decision: Decision, question: Advice.Question? = nil) -> Advice {
+    Advice(
+      reason: decision.reason, contact: policy.configuration.proxy.contact,
+      rule: decision.isMendable ? narrowestRule(for: decision) : nil, question: question)
+  }
+
+  /// If the rule that asks sets `connect`, the proposed rule sets it too.
+  private func narrowestRule(for decision: Decision) -> String? {
+    let connect = decision.rule.flatMap { policy.rules[$0].connect }
+    guard let question else { return nil }
+    let rule = question.request.rule(connect: asked.contains(.isTunnel) ? connect : nil, path: question.path)
+    guard let text = rule?.text else { return nil }
+    return decision.placed(text, before: self.rule?.name)
+  }
+
+  // MARK: Requests that go no further
+
+  /// Answers OPTIONS * and TRACE and OPTIONS that may go no further (RFC 9110, 7.6.2).
+  mutating func answerForItself(
+    _ bytes: Span<UInt8>, headBytes: Int, _ workspace: inout Workspace, _ outputs: inout Outputs
+  ) -> Action {
+    let persists =
+      terms.contains(.persists) && !terms.contains(.isHTTP10) && request == .done
+    record.status = 200
+    phase = .exchanging
+    workspace.pool.lend(&outputs.toClient, BufferPool.smallestBlock)
+    let before = outputs.toClient.count
+    outputs.toClient.append("HTTP/1.1 200 OK\r\nDate: ")
+    outputs.toClient.append(workspace.date.bytes)
+    if workspace.request.knownMethod == .trace {
+      var echo = ByteBuffer()
+      workspace.request.writeEcho(bytes, to: &echo)
+      outputs.toClient.append("\r\nContent-Type: message/http\r\nContent-Length: ")
+      outputs.toClient.append(decimal: UInt64(echo.count))
+      outputs.toClient.append(persists ? "\r\n\r\n" : "\r\nConnection: close\r\n\r\n")
+      outputs.toClient.append(echo.bytes)
+    } else {
+      outputs.toClient.append(
+        "\r\nAllow: CONNECT, DELETE, GET, HEAD, OPTIONS, PATCH, POST, PUT, TRACE\r\nContent-Length: 0")
+      outputs.toClient.append(persists ? "\r\n\r\n" : "\r\nConnection: close\r\n\r\n")
+    }
+    record.bytesOut &+= UInt64(outputs.toClient.count - before)
+    return .end(Ending(client: persists ? .keep : .linger, keepsUpstream: false))
+  }
 }

@@ -48,16 +48,3 @@ public struct UpstreamFailure: Error, Sendable {
     problem = Problem(kind, detail, difference: difference, receivedStatus: receivedStatus)
   }
 }
-
-extension Exchange {
-  /// A parent's 407 is about the credentials of the route, not the client's. Passed on, it would look as if this proxy
-  /// asked the client for them.
-  func parentWantsCredentials(_ parent: String, _ outputs: borrowing Outputs) -> Problem {
-    Problem(
-      .parentAuthentication,
-      "The parent \(parent) of route '\(record.route ?? "-")' answered 407 for \(destination(outputs)): "
-        + (challenged?.remark.map { "the route's digest credentials \($0)." }
-          ?? "it expects other credentials than it was given."),
-      receivedStatus: 407)
-  }
-}

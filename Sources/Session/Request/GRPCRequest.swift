@@ -6,29 +6,6 @@ import Bytes
 import HTTP1
 import Policy
 
-extension Exchange {
-  mutating func noteGRPC(_ bytes: Span<UInt8>, _ fields: FieldSection) {
-    if let type = fields.only(.contentType), GRPC.isType(bytes.extracting(type)) { noteGRPC() }
-  }
-
-  /// The same for a head that is refused, of which `bytes` are all or the beginning. Its fields may not have been read.
-  mutating func noteRefusedGRPC(_ bytes: Span<UInt8>) { if GRPC.isAsked(inHead: bytes) { noteGRPC() } }
-
-  /// CONNECT is no call, and a client would take the 200 of a trailers-only response for a tunnel.
-  private mutating func noteGRPC() {
-    if asked.contains(.isTunnel) { return }
-    asked.insert(.isGRPC)
-    answerForm = .grpc
-  }
-
-  func needsHTTP2(_ outputs: borrowing Outputs) -> Problem {
-    Problem(
-      .protocolNotOffered,
-      "\(destination(outputs)) speaks HTTP/1.1 here, and a gRPC call needs HTTP/2 all the way to its server.",
-      difference: Difference(expected: HTTPProtocol.http2.rawValue, seen: HTTPProtocol.http11.rawValue))
-  }
-}
-
 extension Problem {
   /// The status for gRPC programs.
   var grpcStatus: UInt64 {

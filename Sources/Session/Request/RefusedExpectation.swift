@@ -19,7 +19,7 @@ extension Exchange {
       bytes.equals(value, ignoringCase: "100-continue")
     else { return }
     asked.insert(.expectsContinue)
-    hop.expectation = Self.requestLine(bytes, workspace.request)
+    hop.expectation = workspace.request.methodAndTarget(bytes)
   }
 
   /// Whether the response is a refusal that ends the request before its body has begun. If so, the request is over.
@@ -41,14 +41,10 @@ extension Exchange {
 
   /// The problem with a request that follows a refused expectation and is not `awaited`.
   static func unawaited(_ bytes: Span<UInt8>, by awaited: [UInt8], _ workspace: borrowing Workspace) -> Problem? {
-    if awaited.isEmpty || awaited == requestLine(bytes, workspace.request) { return nil }
+    if awaited.isEmpty || awaited == workspace.request.methodAndTarget(bytes) { return nil }
     return Problem(
       .malformedRequest,
       "After 417, on the same connection, the proxy expects the same method and target again, and saw others: "
         + "they may be the body of the request before. Send other requests on a new connection.")
-  }
-
-  private static func requestLine(_ bytes: Span<UInt8>, _ head: borrowing RequestHead) -> [UInt8] {
-    bytes.extracting(head.method.lowerBound..<head.target.upperBound).array
   }
 }

@@ -1,17 +1,16 @@
-// Request fields that the session itself reads: credentials for the proxy, Via, Accept.
+// Fields of a head that an exchange itself reads: credentials for the proxy, Via, Accept, Upgrade, Max-Forwards.
+// Tests: RequestFieldsTests.
 
 import Bytes
 import HTTP1
 import Policy
 import Serialization
 
-extension Exchange {
+extension FieldSection {
   /// The credential in Proxy-Authorization, if it is one of `credentials` (RFC 7617). Every credential is compared in
   /// full, so the time does not reveal how much was right.
-  static func credential(
-    _ fields: FieldSection, _ bytes: Span<UInt8>, _ credentials: [ProxyCredential]
-  ) -> ProxyCredential? {
-    guard let value = fields.first(.proxyAuthorization), value.count > 6,
+  func credential(_ bytes: Span<UInt8>, of credentials: [ProxyCredential]) -> ProxyCredential? {
+    guard let value = first(.proxyAuthorization), value.count > 6,
       bytes.equals(value.lowerBound..<value.lowerBound + 6, ignoringCase: "basic "),
       let given = Base64.decode(unpadded: bytes.extracting(bytes.trimmingBlanks(value.dropFirst(6))).array)
     else { return nil }
@@ -27,58 +26,34 @@ extension Exchange {
     return matched
   }
 
-  /// Reads the codings that the client accepts (RFC 9110, 12.5.3).
-  mutating func noteAcceptedCodings(_ bytes: Span<UInt8>, _ fields: FieldSection) {
-    accepts = AcceptEncoding()
-    for index in fields.lines.indices where bytes.equals(fields.lines[index].name, ignoringCase: "accept-encoding") {
-      accepts.read(bytes.extracting(fields.lines[index].value))
+  /// The codings that the client accepts (RFC 9110, 12.5.3).
+  func acceptedCodings(_ bytes: Span<UInt8>) -> AcceptEncoding {
+    var accepts = AcceptEncoding()
+    for index in lines.indices where bytes.equals(lines[index].name, ignoringCase: "accept-encoding") {
+      accepts.read(bytes.extracting(lines[index].value))
     }
-  }
-
-  /// Whether credentials or a challenge use a scheme that authenticates a connection (RFC 4559, 6).
-  static func authenticatesConnection(_ bytes: Span<UInt8>, _ value: Range<Int>) -> Bool {
-    func begins(_ scheme: StaticString) -> Bool {
-      bytes.equals(value.prefix(scheme.utf8CodeUnitCount), ignoringCase: scheme)
-    }
-    return begins("ntlm") || begins("negotiate")
+    return accepts
   }
 
   /// How often Via may name a proxy of this one's name. Longer chains of installations that keep the default name
   /// hardly exist; and if an intermediary strips the comments (RFC 9110, 7.6.3), a loop ends here.
   static let maximumNamesakes = 8
 
-  /// The problem with a request that has come back; nil if nothing shows that it has.
-  static func loopProblem(_ workspace: borrowing Workspace, _ bytes: Span<UInt8>) -> Problem? {
-    switch passage(workspace.name, own: workspace.via, workspace.request.fields, bytes) {
-    case .new: nil
-    case .again: Problem(.loop, "The request has passed through this proxy already, as its Via field says.")
-    case .endless:
-      Problem(
-        .loop,
-        "The request has passed through more than \(maximumNamesakes) proxies of this name, as its Via field says."
-      )
-    }
-  }
-
-  /// Keeps the value of Via for a parent.
-  mutating func noteVia(_ bytes: Span<UInt8>, _ fields: FieldSection) {
-    passedVia = []
-    for line in fields.lines where line.known == .via {
-      for index in line.value { passedVia.append(bytes[index]) }
-      passedVia += [0x2c, 0x20]
-    }
+  /// The values of Via, each followed by a comma.
+  func passedVia(_ bytes: Span<UInt8>) -> [UInt8] {
+    var passed: [UInt8] = []
+    for line in lines where line.known == .via { passed += bytes.extracting(line.value).array + [0x2c, 0x20] }
+    return passed
   }
 
   /// What Via shows about the path of a request.
   enum Passage { case new, again, endless }
 
   /// `own`: this proxy's element without the protocol, its `name` and its mark.
-  static func passage(
-    _ name: [UInt8], own: [UInt8], _ fields: FieldSection, _ bytes: Span<UInt8>
-  ) -> Passage {
+  func passage(_ bytes: Span<UInt8>, through name: [UInt8], own: [UInt8]) -> Passage {
     var namesakes = 0
-    for index in fields.lines.indices where fields.lines[index].known == .via {
-      var elements = ListElements(fields.lines[index].value)
+    for index in lines.indices where lines[index].known == .via {
+      var elements = ListElements(lines[index].value)
       while let element = elements.next(bytes) {
         guard let blank = element.first(where: { bytes[$0].isBlank }) else { continue }
         let receiver = bytes.extracting(bytes.trimmingBlanks(blank..<element.upperBound))
@@ -87,21 +62,21 @@ extension Exchange {
         if receiver.count == name.count || receiver[name.count].isBlank { namesakes += 1 }
       }
     }
-    return namesakes > maximumNamesakes ? .endless : .new
+    return namesakes > Self.maximumNamesakes ? .endless : .new
   }
 
   /// Whether Accept gives text/plain a higher weight than JSON (RFC 9110, 12.5.1).
-  public static func prefersText(_ fields: FieldSection, _ bytes: Span<UInt8>) -> Bool {
-    guard fields.first(.accept) != nil else { return false }
+  public func prefersText(_ bytes: Span<UInt8>) -> Bool {
+    guard first(.accept) != nil else { return false }
     var text = Weight()
     var json = Weight()
-    for index in fields.lines.indices where fields.lines[index].known == .accept {
-      var elements = ListElements(fields.lines[index].value)
+    for index in lines.indices where lines[index].known == .accept {
+      var elements = ListElements(lines[index].value)
       while let element = elements.next(bytes) {
         var end = element.lowerBound
         while end < element.upperBound, bytes[end] != 0x3b, !bytes[end].isBlank { end += 1 }
         let type = element.lowerBound..<end
-        let quality = quality(bytes, end..<element.upperBound)
+        let quality = Self.quality(bytes, end..<element.upperBound)
         if bytes.equals(type, ignoringCase: "*/*") {
           text.note(quality, precision: 1)
           json.note(quality, precision: 1)
@@ -158,5 +133,86 @@ extension Exchange {
       at += 1
     }
     return 1000
+  }
+
+  /// The only protocol that Upgrade names, if it is relayed. HTTP in another guise is not relayed, because it would
+  /// carry requests past the policy. A choice of several is not, because the content of the tunnel would be unknown.
+  func relayedProtocol(_ bytes: Span<UInt8>) -> Range<Int>? {
+    guard let value = first(.upgrade) else { return nil }
+    var elements = ListElements(value)
+    guard let name = elements.next(bytes), elements.next(bytes) == nil else { return nil }
+    for index in name where !bytes[index].isTokenCharacter && bytes[index] != 0x2f { return nil }
+    return UpgradeList.isHTTP(bytes.extracting(name)) ? nil : name
+  }
+
+  /// Whether TE lists trailers.
+  func acceptsTrailers(_ bytes: Span<UInt8>) -> Bool {
+    for index in lines.indices where lines[index].known == .te {
+      var elements = ListElements(lines[index].value)
+      while let element = elements.next(bytes) {
+        if bytes.equals(element, ignoringCase: "trailers") { return true }
+      }
+    }
+    return false
+  }
+
+  /// Identical Content-Length fields mean one length (RFC 9110, 8.6): only one is sent.
+  mutating func dropRepeatedLength() {
+    var seen = false
+    for index in lines.indices where lines[index].known == .contentLength {
+      if seen { lines[index].isDropped = true }
+      seen = true
+    }
+  }
+}
+
+extension RequestHead {
+  /// The number in Max-Forwards, for methods that use it; nil if there is none, or a number larger than any sender
+  /// needs.
+  func maxForwards(_ bytes: Span<UInt8>) -> UInt64? {
+    guard knownMethod == .trace || knownMethod == .options, let value = fields.first(.maxForwards),
+      !value.isEmpty, value.count <= 9
+    else { return nil }
+    var number: UInt64 = 0
+    for index in value {
+      guard bytes[index].isASCIIDigit else { return nil }
+      number = number * 10 + UInt64(bytes[index] & 0xf)
+    }
+    return number
+  }
+
+  /// The protocol that Upgrade asks for, if it is relayed.
+  func requestedUpgrade(_ bytes: Span<UInt8>) -> Range<Int>? {
+    options.upgrade && minorVersion == 1 ? fields.relayedProtocol(bytes) : nil
+  }
+
+  /// Method and target, as received.
+  func methodAndTarget(_ bytes: Span<UInt8>) -> [UInt8] {
+    bytes.extracting(method.lowerBound..<target.upperBound).array
+  }
+
+  /// RFC 9110, 9.3.8: the request as received, without the fields that carry credentials.
+  func writeEcho(_ bytes: Span<UInt8>, to out: inout ByteBuffer) {
+    out.append(bytes.extracting(method))
+    out.append(0x20)
+    out.append(bytes.extracting(target))
+    out.append(minorVersion == 1 ? " HTTP/1.1\r\n" : " HTTP/1.0\r\n")
+    for index in fields.lines.indices {
+      switch fields.lines[index].known {
+      case .authorization, .proxyAuthorization, .cookie: continue
+      default: out.append(bytes.extracting(fields.lines[index].line))
+      }
+    }
+    out.append("\r\n")
+  }
+}
+
+extension Span where Element == UInt8 {
+  /// Whether credentials or a challenge use a scheme that authenticates a connection (RFC 4559, 6).
+  func authenticatesConnection(_ value: Range<Int>) -> Bool {
+    func begins(_ scheme: StaticString) -> Bool {
+      equals(value.prefix(scheme.utf8CodeUnitCount), ignoringCase: scheme)
+    }
+    return begins("ntlm") || begins("negotiate")
   }
 }

@@ -41,6 +41,39 @@ extension Exchange {
     return refuse(problem, bytesIn: bytes.count, &workspace, &outputs)
   }
 
+  // MARK: Paths with raw bytes above 0x7F
+  //
+  // RFC 3986 does not allow them, and curl sends them for `http://host/查询`. If no rule says `encode_path = true`, such
+  // a head is refused like any other malformed one. Otherwise the path is percent-encoded before anything else
+  // happens, and the head is read again. Rules match that path, its readings come from it, and it is the path that is
+  // sent. Only then, when the deciding rule is known, is the request refused unless that rule accepts such paths: no
+  // rule is chosen by bytes that another reader would not see. Tests: RawPathTests.
+
+  /// The first `headBytes` of `bytes` are a head whose path contains bytes above 0x7F.
+  mutating func beginEncoded(
+    _ bytes: Span<UInt8>, headBytes: Int, now: Int64, _ workspace: inout Workspace, _ outputs: inout Outputs
+  ) -> Action {
+    var head = ByteBuffer()
+    RawPath.encode(bytes.extracting(0..<headBytes), path: workspace.request.path, to: &head)
+    switch workspace.request.read(head.bytes, limits: headLimits, isInTunnel: interior != nil) {
+    case .complete(let count):
+      return begin(head.bytes, headBytes: count, received: headBytes, isEncoded: true, now: now, &workspace, &outputs)
+    // It can only be too long: everything else in it has been read before.
+    case .incomplete, .invalid:
+      return refuse(
+        Problem(.headTooLarge, "The request \(MessageFault.headTooLarge.sentence) once its path is percent-encoded."),
+        bytesIn: bytes.count, &workspace, &outputs)
+    }
+  }
+
+  /// The error for such a path if its rule does not accept it.
+  static let rawPath = Problem(
+    .malformedRequest,
+    "The request has bytes above 0x7F in its path, where they must be percent-encoded; the rule that decides it has no "
+      + "encode_path = true.")
+
+  // MARK: The head
+
   /// The head is complete: checks it, decides, and prepares what is sent. It was received as `received` bytes;
   /// `isEncoded`: the proxy has encoded its path.
   mutating func begin(
@@ -51,7 +84,7 @@ extension Exchange {
     lastProgress = now
     noteRequest(bytes, &workspace, &outputs)
     if let problem = judge(bytes, &workspace) { return answer(problem, &workspace, &outputs) }
-    if workspace.request.form == .asterisk && interior == nil || isLastRecipient(bytes, workspace) {
+    if workspace.request.form == .asterisk && interior == nil || workspace.request.maxForwards(bytes) == 0 {
       // No rule decides, so none accepts the path.
       if isEncoded { return answer(Self.rawPath, &workspace, &outputs) }
       return answerForItself(bytes, headBytes: headBytes, &workspace, &outputs)
@@ -68,8 +101,10 @@ extension Exchange {
     if !edits.cookies { delivery.insert(.hasNoCookies) }
     noteChallenges(edits, workspace)
     if let throttle = edits.throttle { pacing = Pacing(throttle) }
-    if rule?.hasParents ?? false { noteVia(bytes, workspace.request.fields) }
-    if policy.response(of: decision)?.removesNulls ?? false { noteAcceptedCodings(bytes, workspace.request.fields) }
+    if rule?.hasParents ?? false { passedVia = workspace.request.fields.passedVia(bytes) }
+    if policy.response(of: decision)?.removesNulls ?? false {
+      accepts = workspace.request.fields.acceptedCodings(bytes)
+    }
     if asked.contains(.isTunnel) {
       phase = .connecting
       return policy.treatment(of: decision) == .intercept
@@ -152,13 +187,13 @@ extension Exchange {
     case .untilClose: preconditionFailure("a request never ends with its connection")
     }
     response = .head
-    if let value = workspace.request.fields.first(.authorization), Self.authenticatesConnection(bytes, value) {
+    if let value = workspace.request.fields.first(.authorization), bytes.authenticatesConnection(value) {
       carrier.insert(.isBound)
       carrier.remove(.mayRetry)
     }
     if workspace.request.options.namesFields { hop.namedInRequest = workspace.request.fields.connectionOptions(bytes) }
     noteExpectation(bytes, workspace)
-    if Self.prefersText(workspace.request.fields, bytes) { answerForm = .text }
+    if workspace.request.fields.prefersText(bytes) { answerForm = .text }
     noteGRPC(bytes, workspace.request.fields)
     writeText(bytes, workspace.request, &workspace.pool, &outputs.text)
   }
@@ -214,7 +249,7 @@ extension Exchange {
     let credentials = policy.configuration.proxy.credentials
     if interior != nil { return judgeInterior(bytes, &workspace) }
     if !credentials.isEmpty {
-      guard let known = Self.credential(workspace.request.fields, bytes, credentials) else {
+      guard let known = workspace.request.fields.credential(bytes, of: credentials) else {
         return Problem(
           .authenticationRequired, "Proxy-Authorization with Basic credentials that the proxy knows was expected.")
       }
@@ -263,6 +298,110 @@ extension Exchange {
     let own = workspace.own
     guard let match = policy.denyingBlock(address, rule: decision.rule, isOwn: { own.contains($0) }) else { return nil }
     return Problem(.addressDenied, "\(address) \(match.sentence).")
+  }
+
+  /// The problem with a request that has come back; nil if nothing shows that it has.
+  private static func loopProblem(_ workspace: borrowing Workspace, _ bytes: Span<UInt8>) -> Problem? {
+    switch workspace.request.fields.passage(bytes, through: workspace.name, own: workspace.via) {
+    case .new: nil
+    case .again: Problem(.loop, "The request has passed through this proxy already, as its Via field says.")
+    case .endless:
+      Problem(
+        .loop,
+        "The request has passed through more than \(FieldSection.maximumNamesakes) proxies of this name, as its Via field says."
+      )
+    }
+  }
+
+  /// Starts a tunnel that the proxy will read.
+  mutating func intercept(_ bytes: Span<UInt8>, _ workspace: borrowing Workspace) -> Action {
+    let host = bytes.extracting(workspace.request.host).array
+    interior = Interior(
+      host: host, port: port, authority: port == Scheme.https.defaultPort ? host : host + Array(":\(port)".utf8),
+      canonicalHost: workspace.decisions.host.copiedBytes,
+      mayUpgrade: rule?.upgrades?.protocols.isEmpty != true)
+    return .intercept
+  }
+
+  /// A request inside a tunnel is for the host that the tunnel was opened to, whatever it says (RFC 9110, 7.4).
+  /// Credentials for the proxy came with CONNECT.
+  mutating func judgeInterior(_ bytes: Span<UInt8>, _ workspace: inout Workspace) -> Problem? {
+    guard let interior else { return nil }
+    let isSameHost = setHost(bytes, &workspace) == nil && workspace.decisions.host.bytes == interior.canonicalHost
+    let isSamePort = workspace.request.port == nil || workspace.request.port == interior.port
+    let isSameScheme = workspace.request.form != .absolute || workspace.request.isHTTPS
+    guard isSameHost, isSamePort, isSameScheme else {
+      terms.remove(.persists)
+      let expected = "https://" + interior.authority.span.string
+      return Problem(
+        .misdirected,
+        "The request names \(isSameScheme ? "" : "http://")\(bytes.extracting(workspace.request.authority).string), "
+          + "and its tunnel was opened for \(expected)."
+      )
+    }
+    port = interior.port
+    return Self.loopProblem(workspace, bytes)
+  }
+
+  // MARK: What a rule refuses in requests that it allows
+
+  /// RFC 9110, 15.5.6.
+  func refusedEcho(_ decision: Decision) -> Problem {
+    let keeper = decision.rule.map { "rule \(policy.rules[$0].name)" } ?? "[defaults.request]"
+    return Problem(
+      .methodNotAllowed,
+      "The server answers this method with the request as it arrives, and \(keeper) adds a secret to it.",
+      allowed: policy.otherMethods(of: decision))
+  }
+
+  /// Upgrade to a protocol that the rule does not list is refused, not dropped: the server would respond as if the
+  /// client had not asked, and the program would report that instead of the operator's ban. Protocols that are never
+  /// relayed (HTTP itself, which Java's client asks for with every request) are dropped as always, and are no reason to
+  /// refuse.
+  mutating func deniedUpgrade(_ bytes: Span<UInt8>, _ workspace: borrowing Workspace) -> Problem? {
+    guard let rule, let upgrades = rule.upgrades, let name = workspace.request.requestedUpgrade(bytes),
+      !upgrades.allows(bytes.extracting(name))
+    else { return nil }
+    let asked = bytes.extracting(name).string
+    let problem = Problem(
+      .denied, "Rule \(rule.name) does not allow Upgrade to \(asked); it allows: \(upgrades).",
+      difference: Difference(expected: "\(upgrades)", seen: asked))
+    if rule.enforce { return problem }
+    record.report = problem.kind
+    record.finding = Finding(problem)
+    return nil
+  }
+
+  /// RFC 9110, 7.8.
+  mutating func noteUpgrade(_ bytes: Span<UInt8>, _ workspace: borrowing Workspace) {
+    guard let name = workspace.request.requestedUpgrade(bytes) else { return }
+    askedProtocol = name.map { bytes[$0].asciiLowercased }
+    asked.insert(.wantsUpgrade)
+    if askedProtocol == Self.webSocket, record.wire == .http2 {
+      webSocketProof = WebSocketProof(bytes, workspace.request.fields)
+    }
+    carrier.remove(.mayRetry)
+  }
+
+  mutating func noteGRPC(_ bytes: Span<UInt8>, _ fields: FieldSection) {
+    if let type = fields.only(.contentType), GRPC.isType(bytes.extracting(type)) { noteGRPC() }
+  }
+
+  /// The same for a head that is refused, of which `bytes` are all or the beginning. Its fields may not have been read.
+  mutating func noteRefusedGRPC(_ bytes: Span<UInt8>) { if GRPC.isAsked(inHead: bytes) { noteGRPC() } }
+
+  /// CONNECT is no call, and a client would take the 200 of a trailers-only response for a tunnel.
+  private mutating func noteGRPC() {
+    if asked.contains(.isTunnel) { return }
+    asked.insert(.isGRPC)
+    answerForm = .grpc
+  }
+
+  func needsHTTP2(_ outputs: borrowing Outputs) -> Problem {
+    Problem(
+      .protocolNotOffered,
+      "\(destination(outputs)) speaks HTTP/1.1 here, and a gRPC call needs HTTP/2 all the way to its server.",
+      difference: Difference(expected: HTTPProtocol.http2.rawValue, seen: HTTPProtocol.http11.rawValue))
   }
 
   // MARK: The body

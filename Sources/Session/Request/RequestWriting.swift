@@ -140,13 +140,13 @@ extension Exchange {
   private func dropEdited(_ bytes: Span<UInt8>, _ edits: RequestPolicy, _ fields: inout FieldSection) {
     fields.drop(.host)
     if terms.contains(.isHTTP10) { fields.drop(.expect) }
-    dropRepeatedLength(&fields)
+    fields.dropRepeatedLength()
     if !edits.cookies { fields.drop(.cookie) }
     for name in edits.fields.removed { fields.drop(name, in: bytes) }
   }
 
   private func writeMaxForwards(_ bytes: Span<UInt8>, _ head: inout RequestHead, to out: inout ByteBuffer) {
-    guard let number = Self.maxForwards(bytes, head), number > 0 else { return }
+    guard let number = head.maxForwards(bytes), number > 0 else { return }
     head.fields.drop(.maxForwards)
     out.append("Max-Forwards: ")
     out.append(decimal: number - 1)
@@ -154,9 +154,9 @@ extension Exchange {
   }
 
   private func writeConnectionFields(_ bytes: Span<UInt8>, _ workspace: borrowing Workspace, to out: inout ByteBuffer) {
-    let trailers = workspace.request.options.te && Self.acceptsTrailers(workspace.request.fields, bytes)
+    let trailers = workspace.request.options.te && workspace.request.fields.acceptsTrailers(bytes)
     if trailers { out.append("TE: trailers\r\n") }
-    if asked.contains(.wantsUpgrade), let name = Self.relayedProtocol(workspace.request.fields, bytes) {
+    if asked.contains(.wantsUpgrade), let name = workspace.request.fields.relayedProtocol(bytes) {
       out.append(trailers ? "Connection: TE, Upgrade\r\nUpgrade: " : "Connection: Upgrade\r\nUpgrade: ")
       out.append(bytes.extracting(name))
       out.append("\r\n")
@@ -165,24 +165,6 @@ extension Exchange {
     }
   }
 
-  private static func acceptsTrailers(_ fields: FieldSection, _ bytes: Span<UInt8>) -> Bool {
-    for index in fields.lines.indices where fields.lines[index].known == .te {
-      var elements = ListElements(fields.lines[index].value)
-      while let element = elements.next(bytes) {
-        if bytes.equals(element, ignoringCase: "trailers") { return true }
-      }
-    }
-    return false
-  }
-
-  /// Identical Content-Length fields mean one length (RFC 9110, 8.6): only one is sent.
-  func dropRepeatedLength(_ fields: inout FieldSection) {
-    var seen = false
-    for index in fields.lines.indices where fields.lines[index].known == .contentLength {
-      if seen { fields.lines[index].isDropped = true }
-      seen = true
-    }
-  }
 }
 
 extension ByteBuffer {

@@ -24,24 +24,6 @@ public struct Advice: Sendable, Equatable {
   public var question: Question? = nil
 }
 
-extension Exchange {
-  /// Advice on the refusal by `decision`.
-  func advice(on decision: Decision, question: Advice.Question? = nil) -> Advice {
-    Advice(
-      reason: decision.reason, contact: policy.configuration.proxy.contact,
-      rule: decision.isMendable ? narrowestRule(for: decision) : nil, question: question)
-  }
-
-  /// If the rule that asks sets `connect`, the proposed rule sets it too.
-  private func narrowestRule(for decision: Decision) -> String? {
-    let connect = decision.rule.flatMap { policy.rules[$0].connect }
-    guard let question else { return nil }
-    let rule = question.request.rule(connect: asked.contains(.isTunnel) ? connect : nil, path: question.path)
-    guard let text = rule?.text else { return nil }
-    return decision.placed(text, before: self.rule?.name)
-  }
-}
-
 extension Decision {
   /// The text of a rule that allows the request, with a remark on its place if it must come before the rule that
   /// denies.

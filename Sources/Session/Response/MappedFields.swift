@@ -13,12 +13,10 @@ import Bytes
 import HTTP1
 import Policy
 
-extension Exchange {
+extension FieldTranslation {
   /// Drops the fields that change, and returns their new lines with line ends.
-  mutating func mappedFields(
-    _ bytes: Span<UInt8>, _ target: RuleTarget, _ workspace: inout Workspace, _ outputs: borrowing Outputs
-  ) -> [UInt8] {
-    let asked = outputs.text.bytes.extracting(record.target)
+  func of(_ target: RuleTarget, _ bytes: Span<UInt8>, _ workspace: inout Workspace) -> [UInt8] {
+    let asked = url.span
     guard let colon = asked.firstIndex(of: 0x3a), colon + 3 <= asked.count else { return [] }
     let end = asked.firstIndex(of: 0x2f, from: colon + 3) ?? asked.count
     let place = asked.extracting(0..<end).array
@@ -37,10 +35,10 @@ extension Exchange {
       {
         replaced = Self.mappedURL(bytes.extracting(line.value), target, place)
       } else if bytes.equals(line.name, ignoringCase: "refresh") {
-        let url = Self.urlOfRefresh(bytes, line.value)
-        if let new = Self.mappedURL(bytes.extracting(url), target, place) {
-          replaced = bytes.extracting(line.value.lowerBound..<url.lowerBound).array + new
-          replaced! += bytes.extracting(url.upperBound..<line.value.upperBound).array
+        let said = Self.urlOfRefresh(bytes, line.value)
+        if let new = Self.mappedURL(bytes.extracting(said), target, place) {
+          replaced = bytes.extracting(line.value.lowerBound..<said.lowerBound).array + new
+          replaced! += bytes.extracting(said.upperBound..<line.value.upperBound).array
         }
       }
       guard let replaced else { continue }
@@ -85,7 +83,7 @@ extension Exchange {
   // MARK: Cookies
 
   /// A cookie for the short name; nil if it stays unchanged.
-  private mutating func mappedCookie(
+  private func mappedCookie(
     _ value: [UInt8], _ target: RuleTarget, _ authority: [UInt8], isClear: Bool, _ workspace: inout Workspace
   ) -> [UInt8]? {
     let pieces = value.split(separator: 0x3b, omittingEmptySubsequences: false).map { Array($0) }
@@ -107,7 +105,7 @@ extension Exchange {
   }
 
   /// Whether http requests of the program to `authority`, below `path`, are sent over TLS.
-  private mutating func leavesByTLS(
+  private func leavesByTLS(
     _ authority: [UInt8], under path: [UInt8], _ workspace: inout Workspace
   ) -> Bool {
     guard case .success(let asked) = HostAndPort.read(authority.span, 0..<authority.count) else { return false }

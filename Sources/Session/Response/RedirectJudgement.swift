@@ -7,44 +7,27 @@ import Bytes
 import HTTP1
 import Policy
 
-extension Exchange {
+extension SentURL {
+  private static let locationName = Array("location".utf8)
   private static let refreshName = Array("refresh".utf8)
   /// Longest part of a reference that a problem shows, in bytes: enough for any host.
   private static let longestShownReference = 280
 
-  /// Why the response whose head has been read is refused for its redirect; nil: it is not. What an unenforced rule
-  /// would have refused is recorded.
-  mutating func judgeRedirects(
-    _ bytes: Span<UInt8>, _ workspace: borrowing Workspace, _ outputs: borrowing Outputs
-  ) -> Problem? {
-    guard let redirects = rule?.redirects, redirects != .pass else { return nil }
-    let sent = sentURL(outputs)
-    let isRedirect = (300..<400).contains(workspace.response.status)
-    let seen =
-      (isRedirect ? refused(Self.locationName, redirects, sent, bytes, workspace) : nil)
-      ?? refused(Self.refreshName, redirects, sent, bytes, workspace)
-    guard let seen else { return nil }
-    let type = workspace.response.fields.only(.contentType).map { bytes.extracting($0).string }
-    let difference = Difference(expected: sent.expectation(of: redirects), seen: seen)
-    let problem = Problem(
-      .redirectRefused,
-      "The response of \(destination(outputs)): expected \(difference.expected), seen \(difference.seen).",
-      difference: difference, receivedStatus: workspace.response.status,
-      upstream: Problem.Upstream(status: workspace.response.status, type: type, text: nil))
-    if enforces { return problem }
-    record.report = problem.kind
-    record.finding = Finding(problem)
-    return nil
+  /// What of a response head leads where `redirects` lets nobody go; nil: nothing does.
+  func refused(by redirects: Redirects, _ bytes: Span<UInt8>, _ head: borrowing ResponseHead) -> String? {
+    let isRedirect = (300..<400).contains(head.status)
+    return (isRedirect ? refused(Self.locationName, by: redirects, bytes, head.fields) : nil)
+      ?? refused(Self.refreshName, by: redirects, bytes, head.fields)
   }
 
   /// The refused value that was seen; nil: none. If there are two fields, clients follow the first or the last.
   private func refused(
-    _ name: [UInt8], _ redirects: Redirects, _ sent: SentURL, _ bytes: Span<UInt8>, _ workspace: borrowing Workspace
+    _ name: [UInt8], by redirects: Redirects, _ bytes: Span<UInt8>, _ fields: FieldSection
   ) -> String? {
     let title = name == Self.refreshName ? "Refresh" : "Location"
     var value: Range<Int>? = nil
-    for index in workspace.response.fields.lines.indices {
-      let line = workspace.response.fields.lines[index]
+    for index in fields.lines.indices {
+      let line = fields.lines[index]
       guard bytes.equals(line.name, ignoringCase: name.span) else { continue }
       if value != nil { return "more than one \(title)" }
       value = line.value
@@ -52,7 +35,7 @@ extension Exchange {
     guard let value else { return nil }
     let said = bytes.extracting(value)
     let target = name == Self.refreshName ? RedirectTarget.read(refresh: said) : RedirectTarget.read(said)
-    return sent.mayLead(to: target, by: redirects) ? nil : "\(title) '\(Self.shown(said))'"
+    return mayLead(to: target, by: redirects) ? nil : "\(title) '\(Self.shown(said))'"
   }
 
   /// A reference for people: without query and user information, and without characters that a terminal would obey.
@@ -70,25 +53,5 @@ extension Exchange {
       text.append(byte >= 0x20 && byte < 0x7f ? byte : 0x3f)
     }
     return text.span.string
-  }
-
-  /// The URL that the current request was sent to. If the host cannot be read it is empty, and no URL has the same
-  /// host.
-  private func sentURL(_ outputs: borrowing Outputs) -> SentURL {
-    let scheme: Scheme = way.contains(.isSecure) ? .https : .http
-    var host: [UInt8] = []
-    let target = outputs.text.bytes.extracting(record.target)
-    if let colon = target.firstIndex(of: 0x3a), colon + 3 <= target.count {
-      let end = target.firstIndex(of: 0x2f, from: colon + 3) ?? target.count
-      if case .success(let asked) = HostAndPort.read(target, colon + 3..<end) {
-        host = target.extracting(asked.host).array.map(\.asciiLowercased)
-      }
-    }
-    if let mapped = self.target {
-      let asked: Scheme = target.count > 4 && target[4] == 0x73 ? .https : .http
-      return SentURL(scheme: mapped.scheme, host: mapped.name, port: mapped.port, programScheme: asked)
-    }
-    return SentURL(
-      scheme: scheme, host: host, port: port, programScheme: way.contains(.isUpgraded) ? .http : scheme)
   }
 }

@@ -101,7 +101,7 @@ extension Exchange {
     if carrier.contains(.isBound) { return true }
     for index in workspace.response.fields.lines.indices
     where workspace.response.fields.lines[index].known == .wwwAuthenticate {
-      if Self.authenticatesConnection(bytes, workspace.response.fields.lines[index].value) { return true }
+      if bytes.authenticatesConnection(workspace.response.fields.lines[index].value) { return true }
     }
     return false
   }
@@ -123,10 +123,10 @@ extension Exchange {
       // RFC 9110, 7.8: not before the request is complete, because the rest of it would become the tunnel's first
       // bytes.
       guard asked.contains(.wantsUpgrade), request == .done, isBodyOut, workspace.response.options.upgrade,
-        let name = Self.relayedProtocol(workspace.response.fields, bytes),
+        let name = workspace.response.fields.relayedProtocol(bytes),
         bytes.equals(name, ignoringCase: askedProtocol.span)
       else { return refuseResponse(.unexpectedSwitch, &workspace, &outputs) }
-      if let problem = unprovenWebSocket(bytes, workspace.response.fields, by: respondent(outputs)) {
+      if let problem = webSocketProof.fault(bytes, workspace.response.fields, by: respondent(outputs)) {
         terms.remove(.persists)
         return answer(problem, &workspace, &outputs)
       }
@@ -204,6 +204,47 @@ extension Exchange {
     }
   }
 
+  /// Why the response whose head has been read is refused for its redirect; nil: it is not. What an unenforced rule
+  /// would have refused is recorded.
+  private mutating func judgeRedirects(
+    _ bytes: Span<UInt8>, _ workspace: borrowing Workspace, _ outputs: borrowing Outputs
+  ) -> Problem? {
+    guard let redirects = rule?.redirects, redirects != .pass else { return nil }
+    let sent = sentURL(outputs)
+    guard let seen = sent.refused(by: redirects, bytes, workspace.response) else { return nil }
+    let type = workspace.response.fields.only(.contentType).map { bytes.extracting($0).string }
+    let difference = Difference(expected: sent.expectation(of: redirects), seen: seen)
+    let problem = Problem(
+      .redirectRefused,
+      "The response of \(destination(outputs)): expected \(difference.expected), seen \(difference.seen).",
+      difference: difference, receivedStatus: workspace.response.status,
+      upstream: Problem.Upstream(status: workspace.response.status, type: type, text: nil))
+    if enforces { return problem }
+    record.report = problem.kind
+    record.finding = Finding(problem)
+    return nil
+  }
+
+  /// The URL that the current request was sent to. If the host cannot be read it is empty, and no URL has the same
+  /// host.
+  private func sentURL(_ outputs: borrowing Outputs) -> SentURL {
+    let scheme: Scheme = way.contains(.isSecure) ? .https : .http
+    var host: [UInt8] = []
+    let target = outputs.text.bytes.extracting(record.target)
+    if let colon = target.firstIndex(of: 0x3a), colon + 3 <= target.count {
+      let end = target.firstIndex(of: 0x2f, from: colon + 3) ?? target.count
+      if case .success(let asked) = HostAndPort.read(target, colon + 3..<end) {
+        host = target.extracting(asked.host).array.map(\.asciiLowercased)
+      }
+    }
+    if let mapped = self.target {
+      let asked: Scheme = target.count > 4 && target[4] == 0x73 ? .https : .http
+      return SentURL(scheme: mapped.scheme, host: mapped.name, port: mapped.port, programScheme: asked)
+    }
+    return SentURL(
+      scheme: scheme, host: host, port: port, programScheme: way.contains(.isUpgraded) ? .http : scheme)
+  }
+
   /// Records what the log line shows of the original response, whatever the client gets.
   private mutating func noteOrigin(_ bytes: Span<UInt8>, _ workspace: borrowing Workspace, _ outputs: inout Outputs) {
     // A response from the store has no origin status.
@@ -259,7 +300,7 @@ extension Exchange {
     let last = workspace.response.fields.lines.last.map { $0.line.upperBound } ?? 64
     workspace.pool.lend(&outputs.toClient, last + 256)
     let before = outputs.toClient.count
-    dropRepeatedLength(&workspace.response.fields)
+    workspace.response.fields.dropRepeatedLength()
     // RFC 9110, 8.6: none in a 1xx or 204, whatever the server sends.
     if workspace.response.isInformational || workspace.response.status == 204 {
       workspace.response.fields.drop(.contentLength)
@@ -270,7 +311,7 @@ extension Exchange {
     if edits.isDecoded { workspace.response.fields.drop(.contentEncoding) }
     // RFC 9110, 15.5.22: the Upgrade field of 426 names the protocol to use instead.
     let keepsUpgrade = workspace.response.status == 426 && workspace.response.fields.keep(.upgrade)
-    let told = workspace.response.isInformational ? [] : fieldsToldAnew(bytes, &workspace, outputs)
+    let told = workspace.response.isInformational ? [] : translatedFields(bytes, &workspace, outputs)
     let tag = edits.isRewritten ? dropDigests(bytes, &workspace.response.fields) : nil
     // Without its chunked coding the content has no trailers.
     if delivery.contains(.isUnchunked) { workspace.response.fields.drop(.trailer) }
@@ -315,6 +356,18 @@ extension Exchange {
     outputs.toClient.append(workspace.name)
     outputs.toClient.append("\r\n\r\n")
     record.bytesOut &+= UInt64(outputs.toClient.count - before)
+  }
+
+  /// Fields translated for the program, because its request was sent to another URL: their new lines with line ends.
+  private func translatedFields(
+    _ bytes: Span<UInt8>, _ workspace: inout Workspace, _ outputs: borrowing Outputs
+  ) -> [UInt8] {
+    guard target != nil || way.contains(.isUpgraded) else { return [] }
+    let text = outputs.text.bytes
+    let translation = FieldTranslation(
+      policy: policy, sender: sender, method: text.extracting(record.method).array,
+      url: text.extracting(record.target).array, port: port)
+    return target.map { translation.of($0, bytes, &workspace) } ?? translation.ofUpgrade(bytes, &workspace)
   }
 
   /// Names of fields that are removed from trailers for the client.

@@ -7,20 +7,24 @@ import HTTP1
 import Policy
 import Security
 
-extension Exchange {
-  /// Remembers the key that was made up for the request.
-  mutating func noteWebSocketKey(_ bytes: Span<UInt8>, _ fields: FieldSection) {
-    guard record.wire == .http2 else { return }
+struct WebSocketProof {
+  /// The key that was made up for the request; empty: the client has one of its own, or asks for no WebSocket.
+  private var key: [UInt8] = []
+
+  init() {}
+
+  /// Of a request on a stream of HTTP/2.
+  init(_ bytes: Span<UInt8>, _ fields: FieldSection) {
     for index in fields.lines.indices
     where bytes.equals(fields.lines[index].name, ignoringCase: WebSocketKey.field) {
-      webSocketKey = bytes.extracting(fields.lines[index].value).array
+      key = bytes.extracting(fields.lines[index].value).array
     }
   }
 
   /// Why a 101 opens no tunnel; nil: it does.
-  func unprovenWebSocket(_ bytes: Span<UInt8>, _ fields: FieldSection, by respondent: String) -> Problem? {
-    if webSocketKey.isEmpty { return nil }
-    let expected = WebSocketKey.proof(of: webSocketKey, sha1)
+  func fault(_ bytes: Span<UInt8>, _ fields: FieldSection, by respondent: String) -> Problem? {
+    if key.isEmpty { return nil }
+    let expected = WebSocketKey.proof(of: key, sha1)
     let proofs = fields.lines.indices.filter { index in
       bytes.equals(fields.lines[index].name, ignoringCase: WebSocketKey.proofField)
     }

@@ -14,29 +14,26 @@ import Bytes
 import HTTP1
 import Policy
 
-extension Exchange {
+/// What a response says of URLs, in the words of the program, whose request was sent to another URL than it asked for.
+struct FieldTranslation {
+  let policy: Policy
+  let sender: Sender
+  /// The method and the URL without query that the program asked for.
+  let method: [UInt8]
+  let url: [UInt8]
+  /// The port that the request was sent to.
+  let port: UInt16
+
   static let transportSecurityName = Array("strict-transport-security".utf8)
   /// Stands for any label of a host and any segment of a path: no rule names it.
   private static let anything = Array("any--sallyport".utf8)
 
-  /// Fields translated for the program, because its request was sent to another URL.
-  mutating func fieldsToldAnew(
-    _ bytes: Span<UInt8>, _ workspace: inout Workspace, _ outputs: borrowing Outputs
-  ) -> [UInt8] {
-    if let target { return mappedFields(bytes, target, &workspace, outputs) }
-    return upgradedFields(bytes, &workspace, outputs)
-  }
-
   /// Drops the fields that change, and returns their new lines with line ends.
-  mutating func upgradedFields(
-    _ bytes: Span<UInt8>, _ workspace: inout Workspace, _ outputs: borrowing Outputs
-  ) -> [UInt8] {
-    let target = outputs.text.bytes.extracting(record.target)
-    let method = outputs.text.bytes.extracting(record.method)
+  func ofUpgrade(_ bytes: Span<UInt8>, _ workspace: inout Workspace) -> [UInt8] {
     let prefix = "http://".utf8.count
-    guard way.contains(.isUpgraded), target.count > prefix else { return [] }
-    let end = target.firstIndex(of: 0x2f, from: prefix) ?? target.count
-    let authority = target.extracting(prefix..<end)
+    guard url.count > prefix else { return [] }
+    let end = url.span.firstIndex(of: 0x2f, from: prefix) ?? url.count
+    let authority = url.span.extracting(prefix..<end)
     guard case .success(let asked) = HostAndPort.read(authority, 0..<authority.count) else { return [] }
     let host = authority.extracting(asked.host)
     var told: [UInt8] = []
@@ -49,12 +46,12 @@ extension Exchange {
         // The order of cookies with the same name matters, so all of them move.
         if replaced == nil { replaced = bytes.extracting(line.value).array }
       } else if bytes.equals(line.name, ignoringCase: "location") {
-        replaced = url(bytes, line.value, authority, asked, methods: [method.array, Self.get], &workspace)
+        replaced = translated(bytes, line.value, authority, asked, methods: [method, Self.get], &workspace)
       } else if bytes.equals(line.name, ignoringCase: "content-location") {
-        replaced = url(bytes, line.value, authority, asked, methods: [Self.get], &workspace)
+        replaced = translated(bytes, line.value, authority, asked, methods: [Self.get], &workspace)
       } else if bytes.equals(line.name, ignoringCase: "refresh") {
         let place = Self.urlOfRefresh(bytes, line.value)
-        if let new = url(bytes, place, authority, asked, methods: [Self.get], &workspace) {
+        if let new = translated(bytes, place, authority, asked, methods: [Self.get], &workspace) {
           replaced = bytes.extracting(line.value.lowerBound..<place.lowerBound).array + new
           replaced! += bytes.extracting(place.upperBound..<line.value.upperBound).array
         }
@@ -72,7 +69,7 @@ extension Exchange {
 
   /// A URL of the same server as the program would use it; nil if it is another server's, or policy would not upgrade
   /// it.
-  private mutating func url(
+  private func translated(
     _ bytes: Span<UInt8>, _ range: Range<Int>, _ authority: Span<UInt8>, _ asked: HostAndPort, methods: [[UInt8]],
     _ workspace: inout Workspace
   ) -> [UInt8]? {
@@ -97,7 +94,7 @@ extension Exchange {
   }
 
   /// Whether a rule would upgrade this request of the program, like the current one.
-  mutating func isUpgraded(
+  func isUpgraded(
     _ host: [UInt8], _ port: UInt16?, _ method: [UInt8], _ path: [UInt8], _ workspace: inout Workspace
   ) -> Bool {
     guard workspace.decisions.host.set(host.span) == nil else { return false }
@@ -132,7 +129,7 @@ extension Exchange {
   // MARK: Cookies
 
   /// A cookie for http (RFC 6265, 5.2); nil if it stays unchanged.
-  private mutating func cookie(
+  private func cookie(
     _ value: Span<UInt8>, _ host: Span<UInt8>, _ port: UInt16?, _ workspace: inout Workspace
   ) -> [UInt8]? {
     let pieces = value.array.split(separator: 0x3b, omittingEmptySubsequences: false).map { Array($0) }
