@@ -37,13 +37,16 @@ HTML = b"<html>Moved</html>"
 UNJUDGED = {
     "302 with Location": (302, "Location: /there\r\n", "redirect"),
     "308 with Location": (308, "Location: http://elsewhere.test/\r\n", "redirect"),
-    "300 with Location": (300, "Location: /there\r\n", "redirect"),
     "401 with a challenge": (401, 'WWW-Authenticate: Basic realm="r"\r\n', "challenge"),
     "407": (407, 'Proxy-Authenticate: Basic realm="r"\r\n', "challenge"),
-    "206": (206, "Content-Range: bytes 0-17/100\r\n", "part"),
+    "206 that was asked for": (206, "Content-Range: bytes 0-17/100\r\n", "part"),
 }
 JUDGED = {
     "302 without Location": (302, ""),
+    "302 that leads nowhere": (302, "Location: \r\n"),
+    "300, which no client follows": (300, "Location: /there\r\n"),
+    "399, which is none": (399, "Location: /there\r\n"),
+    "206 that nobody asked for": (206, "Content-Range: bytes 0-17/100\r\n"),
     "401 without a challenge": (401, ""),
     "403 with a challenge": (403, 'WWW-Authenticate: Basic realm="r"\r\n'),
     "200 with Location": (200, "Location: /there\r\n"),
@@ -54,7 +57,8 @@ JUDGED = {
 @pytest.mark.parametrize("name", UNJUDGED)
 def test_what_is_not_judged(name, ask):  # noqa: F811
     status, lines, reason = UNJUDGED[name]
-    got = ask(STRICT_JSON + "\nremove_nulls = true", answer(HTML, "text/html", status, lines))
+    asked = "Range: bytes=0-17\r\n" if status == 206 else ""
+    got = ask(STRICT_JSON + "\nremove_nulls = true", answer(HTML, "text/html", status, lines), lines=asked)
     as_it_came(got, HTML, status, "text/html")
     assert annotation(got) == {"details": f"not judged: {reason}", "rule": "r"}
     assert got.line["status"] == status and got.line["outcome"] == "done" and got.line["violation"] is None

@@ -99,3 +99,14 @@ def test_as_json(world):
     answer = world.proxy.admin.ask("/v1/reload?close_denied=true", method="POST")
     assert (answer.status, json.loads(answer.body)) == (200, {"rules": 1, "closed": 1})
     assert world.proxy.admin.ask("/v1/reload?close_denied=no", method="POST").status == 400
+
+
+def test_what_the_log_shows_only_the_beginning_of_ends(world):
+    """It cannot be decided again."""
+    held = world.site.hold("/" + "a" * 2000 + "/secret")
+    waiting = world.start("127.0.0.1", "/" + "a" * 2000 + "/secret")
+    held.next()
+    change(world, '[[rule]]\nname = "no-more"\npaths = ["*/secret"]\naction = "deny"\n')
+    done = command("reload", "--close-denied", "--socket", world.proxy.configuration.parent / "admin.sock")
+    assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "ended 1 that the policy now denies")
+    assert check_problem(waiting.answer(), 403).token == "denied"

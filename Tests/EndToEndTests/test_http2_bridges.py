@@ -173,7 +173,7 @@ def test_a_reload_finishes_streams_under_the_policy_that_they_began_with(interce
     client = inside(proxy, "a.test", origin.port)
     stays = client.request(f"a.test:{origin.port}", "/stays")
     origin.wait_until(lambda: origin.requests)
-    deny = rule("no", 'hosts = ["a.test"]', 'paths = ["/stays", "/new"]', 'action = "deny"', 'connect = "intercept"')
+    deny = rule("no", 'hosts = ["a.test"]', 'paths = ["/stays", "/new"]', 'action = "deny"')
     lines, policy = proxy.configuration.read_text().split("\n\n", 1)
     table, rest = policy.split("[[rule]]", 1)
     done = proxy.reload(proxy="\n".join(lines.split("\n")[2:]), policy=f"{table}{deny}[[rule]]{rest}")

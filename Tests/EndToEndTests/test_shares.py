@@ -211,6 +211,26 @@ def test_slow_bodies(workers, guarded, raw_origin, client_of):
     second_user_is_served(proxy, client_of, lambda number: post(origin, body, FORM))
 
 
+@WORKERS
+def test_bodies_that_go_to_files(workers, guarded, raw_origin, client_of):
+    """What is buffered whole gives way into its file, in a later turn of its loop: nobody may wait for that."""
+    bounds = limits('held_bodies = "256KiB"', 'buffered_body = "128KiB"')
+    rule = '[[rule]]\nname = "r"\n[rule.request]\nbuffer_uploads = true\n'
+    proxy = guarded(bounds + rule, proxy=f"workers = {workers}")
+    origin = raw_origin(answering(OK))
+    begin = f"POST http://{origin.authority}/ HTTP/1.1\r\nHost: {origin.authority}\r\n".encode()
+    chunked = b"Transfer-Encoding: chunked\r\n\r\n"
+    greedy = [client_of(proxy, ATTACKER) for _ in range(3)]
+    for client in greedy:
+        client.send(begin + chunked + b"%x\r\n" % (80 << 10) + bytes((80 << 10) - 1))
+    content = bytes(40 << 10)
+    upload = begin + chunked + b"%x\r\n%b\r\n0\r\n\r\n" % (len(content), content)
+    second_user_is_served(proxy, client_of, lambda number: upload)
+    for client in greedy:
+        client.send(b"x\r\n0\r\n\r\n")
+        assert client.answer().status == 200
+
+
 def test_a_client_alone_holds_all(guarded, raw_origin, client_of):
     proxy, origin = guarded(HOLDING), raw_origin(answering(OK))
     body = b"k=" + b"x" * 12_000

@@ -115,10 +115,12 @@ def test_a_plain_tunnel_has_no_assurance(tunnelled, secure_proxy, secure_client,
 
 
 def test_what_is_not_verified_is_called_sni(tunnelled, secure_proxy, secure_client):
-    """Where any certificate passes, and where the client asks for another of the two names than was verified."""
+    """Where any certificate passes, and where the client asks for another of the two names than was verified, under a rule
+    that is not enforced."""
     anything = "allow_invalid_certificates = true\nvalidates_domain_name = false"
     policy = rule("anything", 'hosts = ["a.test"]', 'connect = "verify"', security=anything)
-    policy += rule("inner", 'hosts = ["b.test"]', 'connect = "verify"', security='server_name = "inner.test"')
+    policy += rule(
+        "inner", 'hosts = ["b.test"]', 'connect = "verify"', "enforce = false", security='server_name = "inner.test"')
     proxy, server = secure_proxy(policy), tunnelled(names=("inner.test",))
     for host in ("a.test", "b.test"):
         client = secure_client(proxy)
@@ -127,6 +129,22 @@ def test_what_is_not_verified_is_called_sni(tunnelled, secure_proxy, secure_clie
         assert client.get_inside(host).body == b"ok"
         client.leave()
         assert proxy.access(lambda line: line["target"].startswith(host))["assurance"] == "sni"
+
+
+def test_another_name_than_the_verified_one_is_refused(tunnelled, secure_proxy, secure_client):
+    """Under TLS 1.3 the certificate is hidden, and the server may have another for that name: pins say nothing of it."""
+    policy = rule("inner", 'hosts = ["b.test"]', 'connect = "verify"', security='server_name = "inner.test"')
+    proxy, server = secure_proxy(policy), tunnelled(names=("inner.test", "b.test"))
+    client = secure_client(proxy)
+    assert client.tunnel("b.test", server.port).status == 200
+    with pytest.raises(OSError):
+        client.shake_hands(client_context(), "b.test")
+    client.looked_at = False
+    assert "other-server-name" in proxy.access(lambda line: line["method"] == "CONNECT")["outcome"]
+    again = secure_client(proxy)
+    assert again.tunnel("b.test", server.port).status == 200
+    again.shake_hands(client_context(), "inner.test")
+    assert again.get_inside("b.test").body == b"ok"
 
 
 def test_explain_states_the_assurance(secure_proxy):

@@ -250,7 +250,20 @@ import Testing
         .client(connect), .client(Self.inside), .opened, .upstream(ok),
         .reload(policy("[proxy]\ndefault = \"deny\"")), .client(Self.inside),
       ], policy: Self.opened)
-    #expect(lines.suffix(2) == ["< HTTP/1.1 403 denied", "end (403 denied): client keep"])
+    #expect(lines.suffix(2) == ["< HTTP/1.1 403 denied", "end (403 denied): client linger"])
+  }
+
+  /// A tunnel that the policy would not open any more carries no further request.
+  @Test(arguments: [
+    ("", true), ("[[rule]]\nname = \"open\"\nconnect = \"intercept\"\n", false),
+    ("[[rule]]\nname = \"open\"\nconnect = \"deny\"\n", true),
+    ("[[rule]]\nname = \"open\"\nconnect = \"tunnel\"\n", true),
+    ("[proxy]\ncredentials = \"eve:pw\"\n[[rule]]\nname = \"open\"\nconnect = \"intercept\"\n", true),
+  ]) func aReloadCountsForTheTunnelToo(text: String, isDenied: Bool) {
+    let before: [Happening] = [.client(connect), .client(Self.inside), .opened, .upstream(ok), .reload(policy(text))]
+    let after: [Happening] = [.client(Self.inside)] + (isDenied ? [] : [.opened, .upstream(ok)])
+    let lines = outline(before + after, policy: Self.opened)
+    #expect(lines.contains("end (403 denied): client linger") == isDenied, "\(lines)")
   }
 
   @Test func credentialsForTheProxyComeWithCONNECTAlone() {

@@ -252,9 +252,8 @@ import Testing
 
   static let renamed = verifying("", #"server_name = "inner.example""#)
 
-  /// The probe asked for inner.example: it says nothing of who answers to another name.
   static let assurances: [(name: String?, answer: [UInt8], assurance: String)] = [
-    ("inner.example", answer13, "probe"), ("INNER.example", answer13, "probe"), ("a.example", answer13, "sni"),
+    ("inner.example", answer13, "probe"), ("INNER.example", answer13, "probe"),
     // The certificate in the tunnel is for inner.example, whatever was asked for.
     ("inner.example", answer12, "exact"), ("a.example", answer12, "exact"),
   ]
@@ -267,13 +266,26 @@ import Testing
     #expect(lines.last == "end (200): client close, upstream closed, assurance \(row.assurance)")
   }
 
-  @Test func howSureIsAProbeWithANameOfAnAddressWithout() {
+  /// The probe asked for inner.example: it says nothing of who answers to another name, whose certificate is hidden.
+  @Test(arguments: [true, false]) func anotherNameThanTheProbesIsRefused(isEnforced: Bool) {
+    let rules = isEnforced ? Self.renamed : Self.verifying("enforce = false", #"server_name = "inner.example""#)
+    let lines = Self.tunnel(
+      Self.client(Self.hello("a.example", versions(0x0304, 0x0303))), Self.upstream(Self.answer13), .clientEnds,
+      .upstreamEnds, policy: rules)
+    #expect(
+      lines.contains(
+        isEnforced
+          ? "end (200 other-server-name): client linger, upstream closed, assurance probe"
+          : "end (200): client close, upstream closed, assurance sni"))
+  }
+
+  @Test func noNameIsAnotherThanTheProbes() {
     let lines = outline(
       [
         .client(head("CONNECT 192.0.2.7:443 HTTP/1.1", "Host: 192.0.2.7:443")), .opened,
         Self.client(Self.hello(nil, versions(0x0304))), Self.upstream(Self.answer13), .clientEnds, .upstreamEnds,
       ], policy: Self.renamed)
-    #expect(lines.last == "end (200): client close, upstream closed, assurance sni")
+    #expect(lines.contains("end (200 missing-server-name): client linger, upstream closed, assurance probe"))
   }
 
   @Test func neitherOfTwoNames() {
@@ -284,11 +296,11 @@ import Testing
       ])
   }
 
-  @Test func aSessionOfAnotherNameThatIsResumedIsNotSure() {
+  @Test func aSessionOfAnotherNameThatIsResumedIsRefused() {
     let lines = Self.tunnel(
       Self.client(CapturedHello.openssl12Ticket), Self.upstream(CapturedFlight.resumesTicket), .clientEnds,
       .upstreamEnds, policy: Self.renamed)
-    #expect(lines.last == "end (200): client close, upstream closed, assurance sni")
+    #expect(lines.contains("end (200 other-server-name): client linger, upstream closed, assurance probe"))
   }
 
   // MARK: Stapled answers

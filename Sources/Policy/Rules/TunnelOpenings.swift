@@ -69,5 +69,8 @@ extension Rule {
 
 extension RequestPolicy {
   /// Whether it changes or holds back requests. Time-outs, packet marks, pace and cellular access apply to tunnels too.
-  var speaksOfRequests: Bool { !cookies || !fields.isEmpty || digest != nil || serialization != nil || buffersUploads }
+  var speaksOfRequests: Bool {
+    !cookies || !fields.isEmpty || digest != nil || serialization != nil || buffersUploads
+      || cachePolicy != .useProtocol
+  }
 }

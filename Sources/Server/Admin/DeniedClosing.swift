@@ -23,9 +23,10 @@ extension Worker {
     guard var closing else { return }
     let end = min(occupants.count, closing.next + DeniedClosing.slotsPerTurn)
     for slot in closing.next..<end {
-      guard case .client(let conversation) = occupants[slot], conversation.isDeniedNow(self),
-        conversation.endDenied(self)
+      guard case .client(let conversation) = occupants[slot],
+        conversation.cannotBeDecided || conversation.isDeniedNow(self)
       else { continue }
+      conversation.endDenied(self)
       closing.closed += 1
     }
     closing.next = end
@@ -41,9 +42,20 @@ extension Worker {
 }
 
 extension Conversation {
-  /// Whether the policy in force denies the exchange that it allowed to begin.
+  /// Whether too little is known of the request to decide it again: it does not go on.
+  fileprivate var cannotBeDecided: Bool {
+    ending == nil && !hasNoClient && session.isInExchange && session.exchange.isTextCut
+  }
+
+  /// Whether the policy in force denies the exchange that it allowed to begin, or the intercepted tunnel.
   func isDeniedNow(_ worker: Worker) -> Bool {
-    guard !flags.contains(.closed), ending == nil, session.isInExchange, !hasNoClient else { return false }
+    guard !flags.contains(.closed), ending == nil, !hasNoClient else { return false }
+    if let interior = session.origin.interior,
+      Exchange.problem(ofTunnel: interior, session.tunnelSender, worker.policy, &worker.workspace) != nil
+    {
+      return true
+    }
+    guard session.isInExchange else { return false }
     let record = session.exchange.record
     guard record.decision != nil, !record.target.isEmpty,
       case .success(let request) = NamedRequest.read(
@@ -69,12 +81,9 @@ extension Conversation {
     return worker.policy.denyingBlock(address, rule: decision.rule, isOwn: { own.contains($0) }) != nil
   }
 
-  /// false: no exchange is open.
-  fileprivate func endDenied(_ worker: Worker) -> Bool {
-    guard ending == nil, session.isInExchange else { return false }
+  fileprivate func endDenied(_ worker: Worker) {
     perform(session.policyChanged(&worker.workspace, &outputs), worker)
     if !flags.contains(.closed) { settle(worker) }
-    return true
   }
 }
 

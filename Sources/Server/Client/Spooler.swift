@@ -50,13 +50,15 @@ final class Spooler: Sendable {
 
   /// Does a step of a file. The thread calls `reply`; the steps of one file are done in order.
   func post(_ step: Step, of file: SpoolFile, reply: @escaping @Sendable (Outcome) -> Void) {
-    hasThread.withLock { hasThread in
-      if hasThread { return }
-      hasThread = true
-      startThread(named: "spool") { [self] in
+    let error: SystemError? = hasThread.withLock { hasThread in
+      if hasThread { return nil }
+      let error = tryStartThread(named: "spool") { [self] in
         while true { workOnce() }
       }
+      hasThread = error == nil
+      return error
     }
+    if let error { return reply(.failed("no thread can be started: \(error)")) }
     jobs.post(.step(file, step, reply))
   }
 

@@ -26,11 +26,18 @@ extension Worker {
   func displaceHolder(_ identity: Claimant) {
     let limits = policy.configuration.limits
     let allowance = Shares<Claimant>.allowance(of: limits.heldBodiesBytes, share: limits.share)
-    while shared.heldBytes.count > limits.heldBodiesBytes,
+    // What goes into a file is given back in a later turn of this loop.
+    var yielding = 0
+    for case .client(let conversation) in occupants where conversation.session.exchange.yieldsHeld {
+      yielding += conversation.session.exchange.heldBytes
+    }
+    while shared.heldBytes.count - yielding > limits.heldBodiesBytes,
       shared.heldShares.withLock({ $0.greediest(above: allowance) }) == identity,
-      let idlest = idlest(where: { $0.identity == identity && $0.session.exchange.heldBytes > 0 })
+      let idlest = idlest(where: { $0.identity == identity && $0.mayGiveUpHeld })
     {
+      let before = idlest.session.exchange.heldBytes
       idlest.giveUpHeld(self)
+      if idlest.session.exchange.yieldsHeld { yielding += before }
     }
   }
 
@@ -118,6 +125,8 @@ extension Conversation {
     worker.shared.heldShares.withLock { $0.giveBack(accountedHeld, of: identity) }
     accountedHeld = 0
   }
+
+  fileprivate var mayGiveUpHeld: Bool { session.exchange.heldBytes > 0 && !session.exchange.yieldsHeld }
 
   fileprivate func giveUpHeld(_ worker: Worker) {
     perform(session.exchange.giveUpHeld(&worker.workspace, &outputs), worker)

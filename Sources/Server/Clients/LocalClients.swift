@@ -76,15 +76,14 @@ final class LocalClients: Sendable {
       return queue.isEmpty
     }
     if wasEmpty { wake.signal() }
-    let wasStarted = isStarted.withLock { started in
-      defer { started = true }
-      return started
-    }
-    if !wasStarted {
-      startThread(named: "clients") {
-        let thread = LookUpThread(self)
-        while true { Self.turn(thread) }
-      }
+    isStarted.withLock { started in
+      if started { return }
+      // Otherwise the clients that ask stay unknown, and the next one tries again.
+      started =
+        tryStartThread(named: "clients") {
+          let thread = LookUpThread(self)
+          while true { Self.turn(thread) }
+        } == nil
     }
   }
 

@@ -44,7 +44,10 @@ final class HTTP2Client {
     // The connection is counted, not its streams.
     conversation.identification = identification.subtracting(.counted)
     // Users may have other names by now, and subordinate users other owners.
-    if live !== worker.live { conversation.identification.subtract([.identified, .identifiedForNext, .programSought]) }
+    if live !== worker.live {
+      conversation.identification.subtract([.identified, .identifiedForNext, .programSought])
+      conversation.session.origin.tunnelIsUnchecked = origin.interior != nil
+    }
     conversation.identity = identity
     worker.reoccupy(slot, .client(conversation))
     conversation.begin(worker)

@@ -38,16 +38,16 @@ final class TokenMint: Sendable {
   /// `completion` runs on the thread of the mint, and must only pass the outcome on. It is not called if `lookUp` is
   /// called off.
   func make(_ lookUp: LookUp, _ completion: @escaping @Sendable (Outcome) -> Void) {
-    let wasStarted = waiting.withLock { waiting in
+    waiting.withLock { waiting in
       if waiting.requests.count.isMultiple(of: Self.requestsPerSweep) {
         waiting.requests.removeAll { !$0.lookUp.isWanted }
       }
       waiting.requests.append(Request(lookUp: lookUp, completion: completion))
-      defer { waiting.isStarted = true }
-      return waiting.isStarted
+      if waiting.isStarted { return }
+      // Otherwise this one waits until its time is over, or the next one can start the thread.
+      waiting.isStarted = tryStartThread(named: "kerberos") { while true { Self.turn(self) } } == nil
     }
     wake.signal()
-    if !wasStarted { startThread(named: "kerberos") { while true { Self.turn(self) } } }
   }
 
   /// See `startThread`.

@@ -75,6 +75,9 @@ public struct Exchange: ~Copyable {
   /// The intercepted tunnel that the request is inside of, or is about to open.
   public internal(set) var interior: Interior? = nil
 
+  /// The policy has changed since the tunnel was opened.
+  var checksTunnel = false
+
   /// A body that is held until it has been checked: the request's while it is collected, otherwise the response's.
   var held: HeldBody? = nil
 
@@ -139,6 +142,7 @@ public struct Exchange: ~Copyable {
     lastProgress = now
     interior = origin.interior
     if origin.isLast { terms.insert(.isLast) }
+    checksTunnel = origin.tunnelIsUnchecked
     record.reference = workspace.references.take()
     record.client = origin.client
     record.wire = origin.wire

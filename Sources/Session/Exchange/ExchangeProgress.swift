@@ -10,9 +10,15 @@ extension Exchange {
     if case .problem = record.outcome { return true }
     return false
   }
+  /// Whether the method or the target in the log is only the beginning of it.
+  public var isTextCut: Bool { hop.isTextCut }
   /// Whether a body is held, and how much it takes of the memory for all held bodies.
   public var holdsBody: Bool { held != nil || challenged != nil }
   public var heldBytes: Int { (held?.taken ?? 0) + (challenged?.heldBytes ?? 0) }
+  /// Whether its held body is on its way into a file, which gives the memory back.
+  public var yieldsHeld: Bool {
+    phase == .collecting && spooled.map { $0.spillsAtOnce || $0.move == .writing } ?? false
+  }
 
   /// The server has moved `count` bytes of this side unchanged, after `.forward` or on its own.
   public mutating func clientForwarded(_ count: Int, now: Int64) {

@@ -8,6 +8,10 @@ struct HopState: Sendable {
   var namedInResponse: [UInt8] = []
   /// Method and target of a request whose body is awaited; kept after 417, since only this request may follow.
   var expectation: [UInt8] = []
+  /// The request has a Range. Known only if its rule checks responses.
+  var asksForPart = false
+  /// The log's text of the request is shorter than the request.
+  var isTextCut = false
   /// How much the request's streams were refused. See `Exchange.mostRefusals`.
   var refusals = 0
 }

@@ -23,6 +23,8 @@ public struct RequestOrigin: Sendable {
   public internal(set) var interior: Exchange.Interior? = nil
   /// The client's protocol.
   public var wire = HTTPProtocol.http11
+  /// The policy has changed since the tunnel was opened or last checked.
+  public var tunnelIsUnchecked = false
   /// No other exchange follows on the connection.
   var isLast = false
 }
@@ -80,6 +82,11 @@ public struct Session: ~Copyable {
     }
   }
 
+  /// Who has opened the intercepted tunnel.
+  public var tunnelSender: Sender {
+    Sender(client: origin.client, address: origin.address, proxyUser: origin.proxyUser, program: origin.program)
+  }
+
   public var isIdle: Bool { phase == .idle }
   /// Whether nothing has been requested on the connection yet.
   public var isNew: Bool { !hasAsked }
@@ -109,7 +116,7 @@ public struct Session: ~Copyable {
       if RequestHead.isPassedOver(bytes) { return Step(consumed: 0, action: .read) }
       phase = .head
       since = now
-      policy = current
+      take(current)
       return readHead(bytes, now: now, &workspace, &outputs)
     case .head:
       return readHead(bytes, now: now, &workspace, &outputs)
@@ -148,10 +155,16 @@ public struct Session: ~Copyable {
       takesRawPath: policy.encodesPaths)
   }
 
+  private mutating func take(_ current: Policy) {
+    if current !== policy, origin.interior != nil { origin.tunnelIsUnchecked = true }
+    policy = current
+  }
+
   private mutating func begin(now: Int64, _ workspace: inout Workspace) {
     let room = room ?? rooms.take()
     self.room = room
     room.exchange.begin(by: policy, of: origin, now: now, &workspace)
+    origin.tunnelIsUnchecked = false
     phase = .exchange
   }
 

@@ -7,6 +7,7 @@ import Policy
 extension Exchange {
   /// Longest body, in bytes, that is kept for a retry until the response begins.
   static let longestReplayedBody: UInt64 = 16 << 10
+  private static let rangeName = Array("range".utf8)
   /// Longest path, in bytes, in a log line.
   static let longestLoggedPath = 1024
   /// The same for a method, and for host and port: any that can be served are shorter.
@@ -102,6 +103,9 @@ extension Exchange {
     noteChallenges(edits, workspace)
     if let throttle = edits.throttle { pacing = Pacing(throttle) }
     if rule?.hasParents ?? false { passedVia = workspace.request.fields.passedVia(bytes) }
+    if policy.response(of: decision) != nil {
+      hop.asksForPart = workspace.request.fields.contains(Self.rangeName, in: bytes)
+    }
     if policy.response(of: decision)?.removesNulls ?? false {
       accepts = workspace.request.fields.acceptedCodings(bytes)
     }
@@ -228,6 +232,9 @@ extension Exchange {
     pool.lend(&text, BufferPool.smallestBlock)
     text.append(bytes.extracting(head.method.prefix(Self.longestLoggedMethod)))
     record.method = 0..<text.count
+    hop.isTextCut =
+      head.method.count > Self.longestLoggedMethod || head.path.count > Self.longestLoggedPath
+      || head.authority.count > Self.longestLoggedAuthority
     switch head.form {
     case .asterisk: text.append("*")
     case .authority: text.append(bytes.extracting(head.authority.prefix(Self.longestLoggedAuthority)))
@@ -327,6 +334,10 @@ extension Exchange {
   /// Credentials for the proxy came with CONNECT.
   mutating func judgeInterior(_ bytes: Span<UInt8>, _ workspace: inout Workspace) -> Problem? {
     guard let interior else { return nil }
+    if checksTunnel, let problem = Self.problem(ofTunnel: interior, sender, policy, &workspace) {
+      terms.remove(.persists)
+      return problem
+    }
     let isSameHost = setHost(bytes, &workspace) == nil && workspace.decisions.host.bytes == interior.canonicalHost
     let isSamePort = workspace.request.port == nil || workspace.request.port == interior.port
     let isSameScheme = workspace.request.form != .absolute || workspace.request.isHTTPS

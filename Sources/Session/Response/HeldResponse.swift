@@ -99,15 +99,19 @@ extension Exchange {
     _ bytes: Span<UInt8>, _ workspace: borrowing Workspace, _ checks: ResponseSerialization
   ) -> Unjudged? {
     switch workspace.response.status {
-    case 206: checks.parts == .pass ? .part : nil
-    case 300..<400: workspace.response.fields.contains(Self.locationName, in: bytes) ? .redirect : nil
+    // A part that nobody asked for is a response like any other.
+    case 206: checks.parts == .pass && hop.asksForPart ? .part : nil
+    case 301, 302, 303, 307, 308: leadsElsewhere(bytes, workspace.response.fields) ? .redirect : nil
     case 401: workspace.response.fields.first(.wwwAuthenticate) == nil ? nil : .challenge
     case 407: .challenge
     default: nil
     }
   }
 
-  static let locationName = Array("location".utf8)
+  /// Whether clients follow it, so that its content is shown to no one.
+  private func leadsElsewhere(_ bytes: Span<UInt8>, _ fields: FieldSection) -> Bool {
+    fields.lines.contains { bytes.equals($0.name, ignoringCase: "location") && !$0.value.isEmpty }
+  }
 
   /// Whether one of them calls for rejection, under an enforced rule.
   private func rejects(_ violations: [ResponseViolation]) -> Bool {

@@ -131,7 +131,9 @@ extension Exchange {
     switch step {
     case .hold: return Step(consumed: 0, action: .read)
     case .pass:
-      noteName(inspected.inspection.hello)
+      if let fault = unprobedName(inspected.inspection.hello), let step = doubt(fault, bytes, &workspace, &outputs) {
+        return step
+      }
       if inspected.inspection.isComplete { self.inspected = nil }
       return bytes.isEmpty ? Step(consumed: 0, action: .read) : Step(consumed: 0, action: .forward(count: bytes.count))
     case .evaluate(let presented):
@@ -139,7 +141,9 @@ extension Exchange {
       return Step(consumed: 0, action: .judge)
     case .resumed:
       // No certificate is visible: the probe's result has to do, as with TLS 1.3.
-      noteName(inspected.inspection.hello)
+      if let fault = unprobedName(inspected.inspection.hello), let step = doubt(fault, bytes, &workspace, &outputs) {
+        return step
+      }
       inspected.inspection.accept()
       self.inspected = nil
       return Step(consumed: 0, action: .forward(count: bytes.count))
@@ -181,11 +185,23 @@ extension Exchange {
     return .versionNotAllowed(seen: seen.description, expected: expected)
   }
 
-  /// The probe asked for one name. A client that used another accepted name, or none in a CONNECT to an address, may
-  /// have got another certificate.
-  private mutating func noteName(_ hello: ClientHello?) {
-    guard way.contains(.isVerified), let name = security.settings.serverName, let hello else { return }
-    if !name.utf8.elementsEqual(hello.serverName ?? []) { record.assurance = .sni }
+  /// The probe asked for `server_name`. A client that used another accepted name, or none in a CONNECT to an address,
+  /// may get another certificate, and no one has seen that.
+  private func unprobedName(_ hello: ClientHello?) -> TunnelFault? {
+    guard way.contains(.isVerified), let name = security.settings.serverName, let hello,
+      !name.utf8.elementsEqual(hello.serverName ?? [])
+    else { return nil }
+    guard let seen = hello.serverName else { return .missingServerName(expected: name) }
+    return .otherServerName(seen: seen.span.string, expected: name)
+  }
+
+  /// The certificate is hidden, and may be another than the one that was checked. nil: the rule is not enforced.
+  private mutating func doubt(
+    _ fault: TunnelFault, _ bytes: Span<UInt8>, _ workspace: inout Workspace, _ outputs: inout Outputs
+  ) -> Step? {
+    if enforces { return Step(consumed: bytes.count, action: refuseTunnel(fault, &workspace, &outputs)) }
+    record.assurance = .sni
+    return nil
   }
 
   /// Whether the client asked for an OCSP response: a server does not staple one unasked.

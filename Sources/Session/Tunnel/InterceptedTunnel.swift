@@ -6,6 +6,27 @@ import HTTP1
 import Policy
 
 extension Exchange {
+  /// Why the policy in force does not allow an intercepted tunnel that is open; nil: it does.
+  public static func problem(
+    ofTunnel interior: Interior, _ sender: Sender, _ policy: Policy, _ workspace: inout Workspace
+  ) -> Problem? {
+    let credentials = policy.configuration.proxy.credentials
+    if !credentials.isEmpty, !credentials.contains(where: { $0.user == sender.proxyUser }) {
+      return Problem(.denied, "The credentials that the tunnel was opened with are not valid any more.")
+    }
+    _ = workspace.decisions.host.set(interior.host.span)
+    let (method, path) = (Array("CONNECT".utf8), [UInt8]())
+    let facts = RequestFacts(
+      scheme: .https, port: interior.port, method: method.span, path: path.span, isTunnel: true, sender: sender,
+      link: workspace.link, wall: workspace.wallMilliseconds)
+    let decided = policy.decide(facts, &workspace.decisions)
+    let decision = workspace.temporary.amend(
+      decided, facts, wall: workspace.wallMilliseconds, &workspace.decisions
+    ).decision
+    if decision.verdict != .deny, policy.treatment(of: decision) == .intercept { return nil }
+    return Problem(.denied, "The policy has changed, and does not open the tunnel that the request came through.")
+  }
+
   /// An intercepted tunnel.
   public struct Interior: Sendable, Equatable {
     /// The host as CONNECT wrote it.

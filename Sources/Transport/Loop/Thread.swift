@@ -15,21 +15,36 @@ private final class ThreadBody {
 /// at -O leaves out the releases at the end of a turn if nothing follows the loop. LeakSanitizer sees this only in a
 /// release build.
 public func startThread(named name: String, _ body: @escaping @Sendable () -> Void) {
-  pthread_detach(start(name, body))
+  if let error = tryStartThread(named: name, body) { fatalError("a thread could not be started: \(error)") }
+}
+
+/// The same for a thread that starts while clients are served: the system may allow no more. Returns why.
+public func tryStartThread(named name: String, _ body: @escaping @Sendable () -> Void) -> SystemError? {
+  switch start(name, body) {
+  case .success(let thread):
+    pthread_detach(thread)
+    return nil
+  case .failure(let error): return error
+  }
 }
 
 /// A thread that ends before the process does.
 public final class FiniteThread: Sendable {
   private let thread: pthread_t
 
-  public init(named name: String, _ body: @escaping @Sendable () -> Void) { thread = start(name, body) }
+  public init(named name: String, _ body: @escaping @Sendable () -> Void) {
+    switch start(name, body) {
+    case .success(let started): thread = started
+    case .failure(let error): fatalError("a thread could not be started: \(error)")
+    }
+  }
 
   /// Waits until it has returned and everything of it is freed: exit(3) takes the ground from under a thread that still
   /// frees what belongs to a library, such as TLS connections. To be called once.
   public func join() { pthread_join(thread, nil) }
 }
 
-private func start(_ name: String, _ body: @escaping @Sendable () -> Void) -> pthread_t {
+private func start(_ name: String, _ body: @escaping @Sendable () -> Void) -> Result<pthread_t, SystemError> {
   var thread = pthread_t()
   let argument = Unmanaged.passRetained(ThreadBody(body))
   let result = pthread_create(
@@ -39,7 +54,31 @@ private func start(_ name: String, _ body: @escaping @Sendable () -> Void) -> pt
       Unmanaged<ThreadBody>.fromOpaque(argument).takeRetainedValue().run()
       return nil
     }, argument.toOpaque())
-  guard result == 0 else { fatalError("a thread could not be started: \(SystemError(result))") }
+  guard result == 0 else {
+    argument.release()
+    return .failure(SystemError(result))
+  }
   cl_thread_name(UInt(thread), name)
-  return thread
+  return .success(thread)
+}
+
+/// Tells one thread that another has done something. Without a descriptor, so there is always one.
+public final class Completion: Sendable {
+  private nonisolated(unsafe) let semaphore = UnsafeMutablePointer<sem_t>.allocate(capacity: 1)
+
+  public init() { sem_init(semaphore, 0, 0) }
+
+  deinit {
+    sem_destroy(semaphore)
+    semaphore.deallocate()
+  }
+
+  public func signal() { sem_post(semaphore) }
+
+  /// Waits until it is signalled, at most this long.
+  public func wait(milliseconds: Int32) {
+    let end = Clock.wall + Int64(milliseconds)
+    var time = timespec(tv_sec: Int(end / 1000), tv_nsec: Int(end % 1000) * 1_000_000)
+    while sem_timedwait(semaphore, &time) < 0, errno == EINTR {}
+  }
 }

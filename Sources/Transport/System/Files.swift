@@ -74,6 +74,21 @@ public enum Files {
   }
 
   /// The value of an environment variable.
+  /// The path without links; nil if there is no such file, or it cannot be examined.
+  public static func realPath(_ path: String) -> String? {
+    guard let real = realpath(path, nil) else { return nil }
+    defer { free(real) }
+    return String(cString: real)
+  }
+
+  /// The path from the root directory.
+  public static func absolute(_ path: String) -> String {
+    if path.hasPrefix("/") { return path }
+    guard let directory = getcwd(nil, 0) else { return path }
+    defer { free(directory) }
+    return "\(String(cString: directory))/\(path)"
+  }
+
   public static func environment(_ name: String) -> String? { getenv(name).map { String(cString: $0) } }
 
   /// nil if it has been removed.
@@ -90,7 +105,8 @@ public enum Files {
 
   public static func write(_ bytes: [UInt8], to descriptor: Int32) { _ = writeAll(bytes, to: descriptor) }
 
-  private static func writeAll(_ bytes: [UInt8], to descriptor: Int32) -> Result<Void, SystemError> {
+  /// Writes all of it.
+  public static func writeAll(_ bytes: [UInt8], to descriptor: Int32) -> Result<Void, SystemError> {
     var sent = 0
     while sent < bytes.count {
       let count = bytes.withUnsafeBytes { cl_write(descriptor, $0.baseAddress.map { $0 + sent }, bytes.count - sent) }
@@ -225,6 +241,8 @@ extension Files {
 extension SystemError {
   /// There is no such file.
   public var isAbsence: Bool { number == ENOENT }
+  /// Nobody reads from the other end.
+  public var isBrokenPipe: Bool { number == EPIPE }
   /// The user lacks the right; another one may have it.
   public var isDenial: Bool { number == EACCES || number == EPERM }
   /// The address already has a socket.
