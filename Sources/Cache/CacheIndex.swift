@@ -32,6 +32,8 @@ public struct CacheIndex: Sendable {
     var followers: [Content.Reader] = []
     /// The reader that leads it after its own client has left; nil: the leader has a client.
     var heir: Content.Reader? = nil
+    /// The URL was changed after it was asked for: no one joins it any more.
+    var isOutdated = false
   }
 
   private var nodes: [Node?] = []
@@ -42,6 +44,7 @@ public struct CacheIndex: Sendable {
   private var flights: [CacheKey: [Flying]] = [:]
   /// Keys whose last answer could not be stored. Equal requests do not wait for one another.
   private var unstorable: [CacheKey: Int64] = [:]
+  private var refreshing: Set<CacheKey> = []
   /// The size in bytes to purge down to; nil: no purge is under way.
   private var purgingTo: Int?
   /// The keys of each URL, by its hash, including those of other users and credentials.
@@ -88,8 +91,9 @@ public struct CacheIndex: Sendable {
     var found: (slot: Int, answer: StoredAnswer)? = nil
     for slot in entry.slots {
       guard let node = nodes[slot], node.answer.head.answers(fields) else { continue }
-      // RFC 9111, 4.1: the most recent of several.
-      if let found, found.answer.head.date > node.answer.head.date { continue }
+      // RFC 9111, 4.1: the most recent of several. Dates have seconds, arrivals milliseconds.
+      let head = node.answer.head
+      if let found = found?.answer.head, (found.date, found.received) > (head.date, head.received) { continue }
       found = (slot, node.answer)
     }
     guard let found else { return .otherVariants }
@@ -186,6 +190,10 @@ public struct CacheIndex: Sendable {
       changed.removeAll()
     }
     changed[hash] = now
+    // Who asks from here on wants the new state.
+    for (key, flying) in flights where key.urlHash == hash {
+      flights[key] = flying.map { Flying(flight: $0.flight, followers: $0.followers, heir: $0.heir, isOutdated: true) }
+    }
     for key in (keys[hash] ?? []).filter({ $0.hasURL(of: key) }) {
       for slot in entries[key]?.slots ?? [] { remove(slot) }
     }
@@ -235,7 +243,8 @@ public struct CacheIndex: Sendable {
     var steps = Self.purgeStep
     while let target = purgingTo, steps > 0 {
       steps -= 1
-      if bytes <= target || oldest < 0 {
+      // The newest may have come from the disk, for a request that looks for it next.
+      if bytes <= target || oldest < 0 || oldest == newest && nodes[newest]?.answer.file != nil {
         purgingTo = nil
         return
       }
@@ -287,7 +296,7 @@ public struct CacheIndex: Sendable {
   ) -> Flight? {
     if !always, !unstorable.isEmpty, let until = unstorable[key], until > now { return nil }
     guard var flying = flights[key],
-      let index = flying.firstIndex(where: { isEqual($0.flight.fields, fields, key) })
+      let index = flying.firstIndex(where: { !$0.isOutdated && isEqual($0.flight.fields, fields, key) })
     else { return nil }
     flying[index].followers.append(reader)
     flights[key] = flying
@@ -308,6 +317,10 @@ public struct CacheIndex: Sendable {
 
   /// Whether the URL is being fetched.
   public func isFlying(_ key: CacheKey) -> Bool { flights[key] != nil }
+
+  /// A stored answer is about to be fetched again in the background. false: that is under way already.
+  public mutating func beginRefresh(_ key: CacheKey) -> Bool { refreshing.insert(key).inserted }
+  public mutating func endRefresh(_ key: CacheKey) { refreshing.remove(key) }
 
   public mutating func begin(_ flight: Flight, _ key: CacheKey) {
     flights[key, default: []].append(Flying(flight: flight))
@@ -341,7 +354,8 @@ public struct CacheIndex: Sendable {
     return left.heir
   }
 
-  /// The answer to this URL could not be stored. For a while, requests for it do not wait for one another.
+  /// The answer to this URL could not be stored, or not be used for another request. For a while, requests for it do
+  /// not wait for one another.
   public mutating func noteUnstorable(_ key: CacheKey, now: Int64) {
     if unstorable.count >= Self.mostUnstorable { unstorable.removeAll() }
     unstorable[key] = now + Self.unstorableMilliseconds

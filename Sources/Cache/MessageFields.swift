@@ -98,7 +98,7 @@ public struct MessageFields: Sendable, Equatable {
   /// The values of all lines with this name as one list (RFC 9110, 5.3); nil if there is none.
   public func combined(_ name: StaticString) -> [UInt8]? { combined(name.bytes.span) }
 
-  func combined(_ name: Span<UInt8>) -> [UInt8]? {
+  public func combined(_ name: Span<UInt8>) -> [UInt8]? {
     var combined: [UInt8]? = nil
     for line in lines where text.span.extracting(line.name).equalsIgnoringCase(name) {
       if combined == nil {

@@ -33,11 +33,12 @@ extension StoredHead {
     switch request.policy {
     case .reloadIgnoringCache: return .ask(.bypass)
     case .reloadRevalidating: return .ask(.request)
-    case .returnCacheElseLoad, .returnCacheDontLoad: return timeToLive(at: now) > 0 ? .fresh : .stale(refreshes: false)
+    case .returnCacheElseLoad, .returnCacheDontLoad:
+      return timeToLive(at: now, by: request.rule) > 0 ? .fresh : .stale(refreshes: false)
     case .useProtocol: break
     }
     guard !directives.noCache, let age = age(at: now) else { return .ask(.stale) }
-    let left = lifetime - age
+    let left = timeToLive(at: now, by: request.rule)
     // RFC 9211, 2.2: if the answer is stale, that is the reason, whatever the request says.
     let forward = left > 0 ? Forward.request : .stale
     if request.directives.noCache { return .ask(forward) }
@@ -61,7 +62,7 @@ extension StoredHead {
   /// time, or answers with 5xx.
   public func standsInForError(of request: CacheRequest, at now: Int64) -> Bool {
     if isNeverServedStale || request.directives.noCache || age(at: now) == nil { return false }
-    let stale = -timeToLive(at: now)
+    let stale = -timeToLive(at: now, by: request.rule)
     if stale <= 0 { return true }
     let allowed = [directives.staleIfError, request.directives.staleIfError, request.rule.staleIfError].compactMap {
       $0
@@ -72,7 +73,7 @@ extension StoredHead {
   /// Whether the answer may be used when the destination cannot be reached.
   public func standsInOffline(for request: CacheRequest, at now: Int64) -> Bool {
     if request.directives.noCache || directives.noCache { return false }
-    if timeToLive(at: now) > 0 { return true }
+    if timeToLive(at: now, by: request.rule) > 0 { return true }
     if isNeverServedStale { return false }
     if let age = age(at: now), age <= request.rule.offline { return true }
     return standsInForError(of: request, at: now)

@@ -41,6 +41,11 @@ public struct CacheKey: Hashable, Sendable {
 
   public func hash(into hasher: inout Hasher) { hasher.combine(hash) }
 
+  public var url: [UInt8] { Array(bytes.prefix { $0 != 0 }) }
+
+  /// The key of another URL for the same rule and owner.
+  public func with(url: [UInt8]) -> CacheKey { CacheKey(bytes: url + bytes.drop { $0 != 0 }) }
+
   /// Whether both keys are for the same URL.
   public func hasURL(of other: CacheKey) -> Bool {
     bytes.prefix { $0 != 0 } == other.bytes.prefix { $0 != 0 }
@@ -52,11 +57,9 @@ extension CacheKey {
   /// names (RFC 9111, 4.4).
   public func invalidated(by fields: MessageFields) -> [CacheKey] {
     var keys = [self]
-    guard let end = bytes.firstIndex(of: 0) else { return keys }
-    let url = Array(bytes[..<end])
     for name: StaticString in ["location", "content-location"] {
       guard let reference = fields.only(name), let named = Self.resolve(reference, against: url) else { continue }
-      keys.append(CacheKey(bytes: named + bytes[end...]))
+      keys.append(with(url: named))
     }
     return keys
   }

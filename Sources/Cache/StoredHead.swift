@@ -84,7 +84,9 @@ public struct StoredHead: Sendable {
     self.date = date ?? seconds
     selecting = Self.selectingFields(fields, request.fields)
     let age = Self.age(fields)
-    initialAge = max(max(0, seconds - self.date), age + max(0, received - requested) / 1000)
+    let corrected = age + max(0, received - requested) / 1000
+    // Where the rule says how long it is fresh, the origin's clock has no say.
+    initialAge = request.rule.freshFor == nil ? max(seconds - self.date, corrected) : corrected
     (lifetime, lifetimeSource) = Self.lifetime(
       status, fields, directives, isTargeted: isTargeted, rule: request.rule, date: self.date,
       lastModified: lastModified, now: seconds)
@@ -158,6 +160,12 @@ public struct StoredHead: Sendable {
   public func timeToLive(at now: Int64) -> Int64 {
     guard let age = age(at: now) else { return -CacheDirectives.longest }
     return lifetime - age
+  }
+
+  /// The same for a request of `rule`, whose `fresh_for` may be another than when it was stored.
+  public func timeToLive(at now: Int64, by rule: CacheRule) -> Int64 {
+    guard let age = age(at: now) else { return -CacheDirectives.longest }
+    return rule.freshFor.map { $0 - age } ?? (lifetimeSource == .rule ? -age : lifetime - age)
   }
 
   // MARK: Vary

@@ -16,13 +16,16 @@ import pytest
 
 from admin_client import AdminClient
 from cache_load import ChangingOrigin, Load
-from cache_world import FRESH, cached, check_forwarded, check_hit, policy, said  # noqa: F401
+from cache_world import FRESH, Site, cache_status, cached, check_forwarded, check_hit, policy, said  # noqa: F401
 from conftest import need, with_mounts
 from disk_faults import disk_library, faulty_disk  # noqa: F401
 from journal import DEADLINE_SECONDS
 from origins import unused_port
 from proxy import is_access
 from reachability_world import ADMIN
+from raw_client import RawClient
+from serializer_world import request as absolute
+from test_buffer_uploads import wait_until
 from test_cache_disk import LARGE, wait_until_written
 from users_world import STRANGER
 
@@ -49,6 +52,13 @@ def storing(sallyport):
         return proxy
 
     return start
+
+
+def get(proxy, origin, path: str):
+    client = RawClient(proxy.address)
+    answer = client.exchange(absolute(origin, path))
+    client.close()
+    return answer
 
 
 def purge(proxy, query: str) -> bool:
@@ -454,6 +464,56 @@ def test_a_database_of_another_program(storing, origin, tmp_path):
     check_log(proxy, "index.db", most=1)
     proxy.stop()
     check_untouched(before, store)
+
+
+@pytest.mark.parametrize("column", ["bytes", "received", "lifetime"])
+def test_a_row_with_a_number_that_cannot_be(column, storing, raw_origin, tmp_path):
+    """It is dropped, and the rest is used."""
+    store = tmp_path / "store"
+    site = Site()
+    origin = raw_origin(site)
+    for path in ("/one", "/two"):
+        site.say(path, said(FRESH))
+
+    def ask(proxy, path: str):
+        return cache_status(get(proxy, origin, path))
+
+    proxy = storing(store)
+    for path in ("/one", "/two"):
+        ask(proxy, path)
+    proxy.admin.asked_until("/v1/cache", lambda page: page["disk"]["answers"] == 2)
+    proxy.stop()
+    with sqlite3.connect(store / "index.db") as database:
+        database.execute(f"UPDATE answers SET {column} = {-1 << 62} WHERE url LIKE '%/one'")
+    database.close()
+    proxy = storing(store)
+    assert ask(proxy, "/two").get("hit")
+    assert ask(proxy, "/one").get("fwd") == "uri-miss"
+    site.release()
+
+
+def test_removed_files_give_their_space_back(storing, raw_origin, tmp_path):
+    """Nobody reads them any more: they are not kept open."""
+    site = Site()
+    origin = raw_origin(site)
+    proxy = storing(tmp_path / "store", 'memory = "2MiB"\ndisk = "16MiB"')
+    for number in range(12):
+        site.say(f"/{number}", said(FRESH, body=bytes(4_000_000)))
+        assert get(proxy, origin, f"/{number}").status == 200
+
+    def open_ones() -> int:
+        links = []
+        for entry in Path(f"/proc/{proxy.process.pid}/fd").iterdir():
+            try:
+                links.append(os.readlink(entry))
+            except FileNotFoundError:
+                pass
+        return sum("objects" in link and link.endswith("(deleted)") for link in links)
+
+    wait_until(lambda: open_ones() <= 2)
+    assert purge(proxy, "all=yes")
+    wait_until(lambda: open_ones() <= 2)
+    site.release()
 
 
 def test_files_of_others_beside_ours(storing, origin, tmp_path):

@@ -145,7 +145,7 @@ def test_two_variants_at_once_are_two_fetches(cached):
 def test_a_known_vary_is_a_fetch_a_variant(cached):
     stored = cached()
     fields = ("Vary: Accept-Language",)
-    stored.site.say("/x", said(*STALE, *fields))
+    stored.site.say("/x", said(*STALE, 'ETag: "1"', *fields))
     stored.ask("/x", "Accept-Language: fr")
     held = stored.site.hold("/x")
     clients = [(language, stored.start("/x", f"Accept-Language: {language}")) for language in ("en", "de") * 6]
@@ -262,7 +262,7 @@ def test_always_waits_even_where_the_last_answer_was_for_one(cached):
 
 def test_auto_waits_again_once_an_answer_could_be_stored(cached):
     stored = cached()
-    stored.site.say("/x", said("Cache-Control: no-store"), said(*STALE))
+    stored.site.say("/x", said("Cache-Control: no-store"), said(*STALE, 'ETag: "1"'))
     stored.ask("/x")
     stored.ask("/x")
     held = stored.site.hold("/x")

@@ -130,7 +130,11 @@ public final class Rule: Sendable {
       cache == nil
       ? []
       : Array(
-        hexadecimal(sha256(Array(name.utf8) + [0] + request.fields.set.flatMap(\.line) + [0] + security.digest)).utf8)
+        hexadecimal(
+          sha256(
+            Array(name.utf8) + [0] + request.fields.set.flatMap(\.line) + [0] + request.fields.defaults.flatMap(\.line)
+              + [0] + security.digest)
+        ).utf8)
     hasParents = routes.contains { $0.parent != nil }
     hasDigestParents = routes.contains { $0.parent?.password?.digest != nil }
     isStrict = action != .allow && enforce
@@ -239,7 +243,7 @@ public struct FieldEdits: Sendable {
     }
 
     /// Without the name, colon and space before it, and the CR LF after it.
-    var value: [UInt8] { Array(line.dropFirst(name.count + 2).dropLast(2)) }
+    public var value: [UInt8] { Array(line.dropFirst(name.count + 2).dropLast(2)) }
   }
 
   /// Names, in lower case, of fields that are removed from the client's request: `remove`, and each name of `set`.

@@ -15,6 +15,8 @@ final class Caching {
   let url: [UInt8]
   /// The head as it leaves if the cache adds no condition.
   let head: [UInt8]
+  /// The rule stores nothing: the request may only invalidate what others have stored.
+  let isForeign: Bool
   /// Why the origin is asked; nil: it is not asked.
   var forward: Forward? = nil
   /// The answer that is stored for the request. It has to be validated first, or stands in if the origin fails.
@@ -41,12 +43,13 @@ final class Caching {
   /// It waited for an answer that does not fit its request.
   var hasFollowed = false
 
-  init(_ cache: SharedCache, _ request: CacheRequest, _ key: CacheKey, url: [UInt8], head: [UInt8]) {
+  init(_ cache: SharedCache, _ request: CacheRequest, _ key: CacheKey, url: [UInt8], head: [UInt8], isForeign: Bool) {
     self.cache = cache
     self.request = request
     self.key = key
     self.url = url
     self.head = head
+    self.isForeign = isForeign
   }
 
   /// Whether it may share a fetch with equal requests.

@@ -78,7 +78,11 @@ extension Conversation {
   }
 
   private func makeCaching(_ worker: Worker) -> Caching? {
-    guard let rule = session.exchange.cacheRule, let cache = live.cache, let owner = owner(rule.share, worker) else {
+    guard let cache = live.cache else { return nil }
+    let rule = session.exchange.cacheRule
+    let owner = rule.flatMap { self.owner($0.share, worker) }
+    // A rule that stores nothing may change what another one has stored.
+    if owner == nil, session.exchange.cachePolicy == .returnCacheDontLoad || !session.exchange.mayInvalidate(outputs) {
       return nil
     }
     let url = session.exchange.effectiveURL(outputs)
@@ -96,11 +100,23 @@ extension Conversation {
     let fields = MessageFields(worker.workspace.request.fields, head.span)
     let request = CacheRequest(
       method, fields,
-      isAuthorized: fields.contains("authorization") && !session.exchange.setsAuthorization, rule: rule,
+      isAuthorized: fields.contains("authorization") && !session.exchange.setsAuthorization, rule: rule ?? CacheRule(),
       policy: session.exchange.cachePolicy)
     return Caching(
-      cache, request, CacheKey(url: url, rule: session.exchange.rule?.cacheIdentity ?? [], owner: owner), url: shown,
-      head: Array(head.prefix(count)))
+      cache, request, CacheKey(url: url, rule: cacheIdentity(fields), owner: owner ?? ""),
+      url: shown, head: Array(head.prefix(count)), isForeign: owner == nil)
+  }
+
+  /// What tells the rule's answers from those of others: what it adds, and what clients say where it would have added
+  /// something else.
+  private func cacheIdentity(_ fields: MessageFields) -> [UInt8] {
+    guard let rule = session.exchange.rule else { return [] }
+    var identity = rule.cacheIdentity
+    for line in rule.request.fields.defaults {
+      guard let value = fields.combined(line.name.span), value != line.value else { continue }
+      identity += [1] + line.name + [1] + value
+    }
+    return identity
   }
 
   /// The most fields that the proxy itself adds to a head.
@@ -118,7 +134,7 @@ extension Conversation {
 
   /// Without a store, a request that only the store may answer is refused.
   private func refusesWithoutStore(_ worker: Worker) -> Bool {
-    guard session.exchange.cachePolicy == .returnCacheDontLoad, !session.exchange.isTunnel else { return false }
+    guard session.exchange.cachePolicy == .returnCacheDontLoad else { return false }
     noteForward(.bypass)
     connectFailed(
       UpstreamFailure(
@@ -130,7 +146,7 @@ extension Conversation {
   /// No stored answer can serve this request. What it changes at the origin is checked when that has answered.
   private func passesStoreBy(_ caching: Caching, _ worker: Worker) -> Bool {
     caching.forward = caching.request.method == .unsafe || caching.request.method == .safe ? .method : .request
-    noteForward(caching.forward)
+    if !caching.isForeign { noteForward(caching.forward) }
     if caching.request.policy == .returnCacheDontLoad {
       let isUnsafe = caching.request.method == .unsafe
       connectFailed(
@@ -231,13 +247,10 @@ extension Conversation {
     caching.follows = nil
     switch outcome {
     case .answer(let answer, let result):
-      if answer.head.answers(caching.request.fields), mayShare(answer, result),
-        serve(answer, result == .stored ? .collapsed : result, worker)
-      {
-        return settle(worker)
-      }
       // What the answer varies by is known now: requests that agree on that share the next fetch.
       if !answer.head.answers(caching.request.fields) { break }
+      let isShared = mayShare(answer, result, caching, worker)
+      if isShared, serve(answer, result == .stored ? .collapsed : result, worker) { return settle(worker) }
       caching.hasFollowed = true
     case .unshared: caching.hasFollowed = true
     case .leaderless: break
@@ -249,10 +262,12 @@ extension Conversation {
     settle(worker)
   }
 
-  /// Whether two requests may share an answer. One that has to be validated before each use was fetched for one
-  /// request, and this request came before the answer did. It serves both only if it needs no such validation.
-  private func mayShare(_ answer: StoredAnswer, _ result: CacheResult) -> Bool {
-    result != .stored || !answer.head.directives.noCache
+  /// Whether this request may have the answer that another one has fetched: only if it could be used, had it been in
+  /// the store (RFC 9111, 4). One that is stale when it arrives was fetched for one request.
+  private func mayShare(_ answer: StoredAnswer, _ result: CacheResult, _ caching: Caching, _ worker: Worker) -> Bool {
+    if result != .stored { return true }
+    if case .ask = answer.head.reuse(for: caching.request, at: caching.time(worker)) { return false }
+    return true
   }
 
   /// Informs those that wait for the fetch that this exchange leads.
@@ -277,7 +292,8 @@ extension Conversation {
       worker.close(line)
       endFlight(caching, .leaderless, worker)
     case .resumption(let fetch): fetch.couldNotGoOn(mayTryAgain: true)
-    case .refresh, nil: break
+    case .refresh(let key): live.cache?.with { $0.endRefresh(key) }
+    case nil: break
     }
     guard let caching else { return }
     self.caching = nil

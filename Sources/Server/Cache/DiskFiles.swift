@@ -135,9 +135,13 @@ final class DiskFiles: @unchecked Sendable {
 
   /// A file about to be removed stays open for those that have its content.
   private func hold(_ file: UInt64) {
-    guard isHad(file), writing[file] == nil, held[file] == nil else { return }
-    if let index = reading.firstIndex(where: { $0.file == file }) {
-      held[file] = reading.remove(at: index).descriptor
+    guard writing[file] == nil, held[file] == nil else { return }
+    let index = reading.firstIndex { $0.file == file }
+    let open = index.map { reading.remove(at: $0).descriptor }
+    // An open file keeps its space on the disk.
+    guard isHad(file) else { return open?.close() ?? () }
+    if let open {
+      held[file] = open
     } else if case .success(let descriptor) = directory.open(Self.name(file)) {
       held[file] = descriptor
     }
@@ -193,14 +197,22 @@ final class DiskFiles: @unchecked Sendable {
     try database.run("CREATE INDEX answers_of_hosts ON answers (host)")
   }
 
+  /// What the numbers of a row can be: times in milliseconds since 1970, ages in seconds, sizes. Sums of them are
+  /// numbers too.
+  private static let plausible =
+    ["file", "bytes", "requested", "received", "initial_age", "lifetime"]
+    .map { "\($0) BETWEEN 0 AND \(1 << 53)" }.joined(separator: " AND ")
+
   private func readRows() throws {
-    try database.run("SELECT file, key, bytes FROM answers ORDER BY file") { row in
+    try database.run("SELECT file, key, bytes FROM answers WHERE \(Self.plausible) ORDER BY file") { row in
       rows.append(
         Row(file: UInt64(row[0].integer), key: CacheKey(bytes: row[1].blob), bytes: UInt64(row[2].integer)))
       return true
     }
+    // Nothing of ours has written the others.
+    try database.run("DELETE FROM answers WHERE NOT (\(Self.plausible))")
     try database.run("SELECT seq FROM sqlite_sequence WHERE name = 'answers'") { row in
-      nextFile = UInt64(row[0].integer) + 1
+      nextFile = UInt64(max(0, row[0].integer)) + 1
       return true
     }
     // Files without a row may have higher numbers.
@@ -359,7 +371,7 @@ final class DiskFiles: @unchecked Sendable {
     if found[1].blob != key.bytes { return (nil, ()) }
     guard case .success(let descriptor) = directory.open(Self.name(file)) else { throw Foreign() }
     defer { descriptor.close() }
-    let bytes = UInt64(found[17].integer)
+    guard let bytes = UInt64(exactly: found[17].integer) else { throw Foreign() }
     guard descriptor.fileSize == bytes else { throw Foreign() }
     let content = Content(inFile: bytes, trailers: found[8].blob)
     // The beginning is read before anyone is told that the answer is there: a disk that cannot read it shows here.
@@ -399,8 +411,8 @@ final class DiskFiles: @unchecked Sendable {
     ) { row in
       body(
         Listed(
-          file: UInt64(row[0].integer), url: Array(row[2].text.utf8), host: row[3].text, rule: row[4].text,
-          head: StoredHead(Self.record(row), targets: targets), bytes: UInt64(row[17].integer),
+          file: UInt64(clamping: row[0].integer), url: Array(row[2].text.utf8), host: row[3].text, rule: row[4].text,
+          head: StoredHead(Self.record(row), targets: targets), bytes: UInt64(clamping: row[17].integer),
           part: Self.part(row)))
       return true
     }

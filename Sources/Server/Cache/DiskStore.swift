@@ -161,13 +161,13 @@ final class DiskStore: Sendable {
 
   /// Runs `body` on the files, after all earlier jobs, and waits for it; at most this long.
   func operate(milliseconds: Int32, _ body: @escaping @Sendable (DiskFiles?) -> Void) {
-    let done = Wake()
+    let done = Completion()
     jobs.post(
       .operate { files in
         body(files)
         done.signal()
       })
-    _ = Poll.readable(done.descriptor, milliseconds: milliseconds)
+    done.wait(milliseconds: milliseconds)
   }
 
   /// Gives the directory back.

@@ -48,6 +48,8 @@ extension Conversation {
     switch caching.request.method {
     case .unsafe, .safe:
       if (200..<400).contains(status) { invalidate(caching, fields, now: now) }
+      // The exchange may answer a challenge.
+      caching.awaitsHead = status == 401
       return false
     case .head:
       freshenByHead(caching, fields, worker)
@@ -196,7 +198,8 @@ extension Conversation {
 
   /// RFC 9111, 4.4: what an unsafe request has changed, and what its answer names at the same origin.
   private func invalidate(_ caching: Caching, _ fields: MessageFields, now: Int64) {
-    let keys = caching.key.invalidated(by: fields)
+    var keys = caching.key.invalidated(by: fields)
+    if let read = session.exchange.urlOfReads(caching.key.url, outputs) { keys.append(caching.key.with(url: read)) }
     for key in keys { caching.cache.removeAll(ofURL: key, now: now) }
   }
 
@@ -211,14 +214,14 @@ extension Conversation {
   /// The stored answer with the new fields from the origin. It replaces what is stored, unless it forbids that.
   private func freshen(
     _ stored: StoredAnswer, by fields: MessageFields, _ caching: Caching, _ worker: Worker
-  ) -> StoredAnswer {
+  ) -> (answer: StoredAnswer, isForAll: Bool) {
     let fresh = stored.freshened(
       stored.head.freshened(
         by: fields, answering: caching.request, requested: caching.requested,
         received: caching.time(worker), wall: worker.workspace.wallMilliseconds, targets: caching.cache.targets))
     let forbids = fresh.head.refusal(toStoreFor: caching.request, isStored: true) != nil
     if forbids { caching.cache.remove(stored) } else { caching.cache.replace(stored, by: fresh) }
-    return fresh
+    return (fresh, !forbids)
   }
 
   /// A 304 to the cache's own condition.
@@ -230,9 +233,10 @@ extension Conversation {
     input.removeAll()
     // It is unclear what the 304 is about: the stored answer is removed, and the whole is asked for.
     guard stored.head.isValidated(by: fields) else { return asksForWhole(caching, &input, worker) }
-    let fresh = freshen(stored, by: fields, caching, worker)
+    let (fresh, isForAll) = freshen(stored, by: fields, caching, worker)
     detach(line, keeps: mayKeep, worker)
-    endFlight(caching, .answer(fresh, .revalidated), worker)
+    // What the 304 adds and forbids to store is for one client, like such an answer.
+    endFlight(caching, isForAll ? .answer(fresh, .revalidated) : .unshared, worker)
     serveOrAskAgain(fresh, .revalidated, "fwd-status=304", caching, worker)
     return true
   }
@@ -257,8 +261,7 @@ extension Conversation {
     let answer = storing.answer
     if let (file, count) = storing.adopted { caching.cache.disk?.adopt(answer, from: file, count: count) }
     let terms = terms(skipping: storing.known, limits, worker)
-    let replaced = caching.cache.insert(answer)
-    caching.replaces = replaced
+    let replaced = insert(answer, caching, worker)
     input.consume(headBytes)
     let fetch = CacheFetch(answer, replacing: replaced, of: caching.cache, worker)
     if session.exchange.resumesDownloads { fetch.repetition = Repetition(of: caching, by: self) }
@@ -269,6 +272,18 @@ extension Conversation {
     endFlight(caching, .answer(answer, .stored), worker)
     fetch.begin(line, terms, with: &input)
     if isServed { readUpstream(worker) }
+  }
+
+  private func insert(_ answer: StoredAnswer, _ caching: Caching, _ worker: Worker) -> ReplacedAnswers {
+    let replaced = caching.cache.insert(answer)
+    caching.replaces = replaced
+    // Neither this one nor a 304 about it will serve two requests.
+    if answer.head.conditions.isEmpty,
+      case .ask = answer.head.reuse(for: caching.request, at: caching.time(worker))
+    {
+      caching.cache.with { $0.noteUnstorable(caching.key, now: worker.now) }
+    }
+    return replaced
   }
 
   /// Whether the whole answer has come at once, and the client gets it as the origin sent it.
@@ -284,9 +299,7 @@ extension Conversation {
   private func storeCopy(of content: Span<UInt8>, _ answer: StoredAnswer, _ caching: Caching, _ worker: Worker) {
     _ = answer.content.append(content)
     _ = answer.content.finish()
-    let replaced = caching.cache.insert(answer)
-    caching.replaces = replaced
-    replaced.accept()
+    insert(answer, caching, worker).accept()
     if answer.file != nil { caching.cache.disk?.write(answer) }
     session.exchange.noteCache(.stored, status: status(of: answer, .stored, "", caching, worker))
     endFlight(caching, .answer(answer, .stored), worker)
@@ -346,8 +359,8 @@ extension Conversation {
     _ stored: StoredAnswer, _ result: CacheResult, _ detail: String, _ caching: Caching, _ worker: Worker
   ) -> Bool {
     caching.awaitsHead = false
-    guard serve(stored, result, detail: detail, worker) else { return false }
+    // Before it is served: a short answer ends the exchange at once.
     endFlight(caching, .answer(stored, result), worker)
-    return true
+    return serve(stored, result, detail: detail, worker)
   }
 }

@@ -37,8 +37,8 @@ final class RefreshClient: CarriedStream {
 
 /// The purpose of such a conversation.
 enum Errand {
-  /// Fetches a stored answer again.
-  case refresh
+  /// Fetches a stored answer again, which no other does meanwhile.
+  case refresh(CacheKey)
   /// Others wait for a fetch whose own client has left. Its request has already been sent on the line.
   case inheritance(Caching, Upstream)
   /// A fetch has broken off and continues.
@@ -72,10 +72,10 @@ extension Worker {
   /// Asks the origin for the answer that `conversation` has just got from the store, unless that is already being asked
   /// for.
   func refresh(_ answer: StoredAnswer, for conversation: Conversation) {
-    guard let caching = conversation.caching, !isDraining, !caching.cache.with({ $0.isFlying(answer.key) }) else {
-      return
-    }
-    repeated(Repetition(of: caching, by: conversation), for: .refresh).begin(self)
+    guard let caching = conversation.caching, !isDraining,
+      caching.cache.with({ !$0.isFlying(answer.key) && $0.beginRefresh(answer.key) })
+    else { return }
+    repeated(Repetition(of: caching, by: conversation), for: .refresh(answer.key)).begin(self)
   }
 
   /// The client that asked first has left. Others wait for the answer to its request, which has been sent on `line`.
@@ -112,18 +112,19 @@ extension Conversation {
 }
 
 extension Caching {
-  /// The request as a client would send it: for the same URL, with the fields that were sent.
+  /// The request as a client would send it: for the same URL, with the fields that were sent. Host is that of the URL,
+  /// which a rule may have replaced.
   func repeatedRequest(isInTunnel: Bool) -> ByteBuffer {
     var text = ByteBuffer()
     text.append("GET ")
-    if isInTunnel {
-      let path = url.dropFirst(Self.originBytes(url)).drop { $0 != 0x2f }
-      text.append(path.isEmpty ? [0x2f] : Array(path))
-    } else {
-      text.append(url)
-    }
-    text.append(" HTTP/1.1\r\n")
-    text.append(request.fields.without(["via", "max-forwards", "if-none-match", "if-modified-since", "range"]).text)
+    let place = url.dropFirst(Self.originBytes(url))
+    let path = place.drop { $0 != 0x2f }
+    if isInTunnel { text.append(path.isEmpty ? [0x2f] : Array(path)) } else { text.append(url) }
+    text.append(" HTTP/1.1\r\nHost: ")
+    text.append(Array(place[..<path.startIndex]))
+    text.append("\r\n")
+    text.append(
+      request.fields.without(["host", "via", "max-forwards", "if-none-match", "if-modified-since", "range"]).text)
     text.append("\r\n")
     return text
   }

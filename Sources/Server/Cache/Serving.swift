@@ -43,7 +43,8 @@ extension Conversation {
     awaitsRoom = false
     if result != .stored { caching.cache.disk?.touch(answer) }
     session.exchange.noteCache(result, status: status(of: answer, result, detail, caching, worker))
-    session.exchange.answeredFromStore(now: worker.now, &worker.workspace, &outputs)
+    session.exchange.answeredFromStore(
+      isFetched: result == .stored, now: worker.now, &worker.workspace, &outputs)
     if reads { readUpstream(worker) }
     return true
   }
@@ -54,7 +55,8 @@ extension Conversation {
   ) -> String {
     let now = caching.time(worker)
     // The age of an answer from before a restart with another clock is unknown.
-    let left = answer.head.age(at: now) == nil ? "" : "; ttl=\(answer.head.timeToLive(at: now))"
+    let left =
+      answer.head.age(at: now) == nil ? "" : "; ttl=\(answer.head.timeToLive(at: now, by: caching.request.rule))"
     let forward = caching.forward?.rawValue ?? "uri-miss"
     switch result {
     case .hit: return "hit\(left)"

@@ -18,7 +18,9 @@ extension Conversation {
     let isAtHead = session.exchange.awaitsResponseHead
     let isBeforeSplicing = isAtHead && upstream.sendsLongBodies && upstream.stream.isBare && stream.isBare
     var room = isBeforeSplicing ? Self.headBytes : responseRoom
-    if !isBeforeSplicing, !takesBytes, clientRoom < Self.leastRoom, !session.exchange.holdsBody,
+    // Others may wait for the head that the cache is to see.
+    let isForCache = caching?.awaitsHead ?? false
+    if !isBeforeSplicing, !takesBytes, !isForCache, clientRoom < Self.leastRoom, !session.exchange.holdsBody,
       !clientSide.state.contains(.broken)
     {
       awaitsRoom = true

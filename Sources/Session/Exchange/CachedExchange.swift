@@ -5,6 +5,7 @@
 import Bytes
 import HTTP1
 import Policy
+import Serialization
 
 /// How a cache took part in an exchange, as logged.
 public enum CacheResult: String, Sendable, CaseIterable {
@@ -34,6 +35,28 @@ extension Exchange {
     return rule
   }
 
+  /// Whether its success invalidates what is stored for its URL, under whichever rule (RFC 9111, 4.4).
+  public func mayInvalidate(_ outputs: borrowing Outputs) -> Bool {
+    let method = outputs.text.bytes.extracting(record.method)
+    for name in Self.safeMethods where method.equals(name.span) { return false }
+    return asked.isDisjoint(with: [.isTunnel, .wantsUpgrade, .isGRPC])
+  }
+
+  /// The URL of a GET of the same resource, if the rule puts its parameters in the query of that and not of this
+  /// request, which was sent to `url`; nil: they are the same.
+  public func urlOfReads(_ url: [UInt8], _ outputs: borrowing Outputs) -> [UInt8]? {
+    let get = FieldTranslation.get
+    guard let decision = record.decision, let serialization = policy.request(of: decision).serialization,
+      !serialization.query.isEmpty, serialization.isInURI(get.span),
+      !serialization.isInURI(outputs.text.bytes.extracting(record.method))
+    else { return nil }
+    var read = ByteBuffer()
+    QueryEncoding.append(query: serialization.query, to: url.span, into: &read)
+    return read.bytes.array
+  }
+
+  private static let safeMethods = ["GET", "HEAD", "OPTIONS", "TRACE"].map { Array($0.utf8) }
+
   public var cachePolicy: CachePolicy { record.decision.map { policy.request(of: $0).cachePolicy } ?? .useProtocol }
 
   /// Whether a download that the origin cuts short is continued.
@@ -48,12 +71,17 @@ extension Exchange {
   /// Whether the whole request has left, or is about to.
   public var isRequestWhole: Bool { request == .done && isBodyOut }
 
-  /// The URL that the request is sent to. Its head is in `outputs`.
+  /// The URL that the request is sent to. Its head is in `outputs`. The port is the one that is connected to: inside a
+  /// tunnel, a Host without a port means the tunnel's.
   public func effectiveURL(_ outputs: borrowing Outputs) -> [UInt8] {
     let head = outputs.toUpstream.bytes
-    let authority = head.extracting(written.authority).array.map(\.asciiLowercased)
+    let scheme: Scheme = usesTLS ? .https : .http
+    var host = written.authority
+    if case .success(let parts) = HostAndPort.read(head, host) { host = parts.host }
+    let authority = head.extracting(host).array.map(\.asciiLowercased)
     let target = head.extracting(written.target).array
-    return Array((usesTLS ? "https://" : "http://").utf8) + authority + (target == [0x2a] ? [] : target)
+    return Array("\(scheme.rawValue)://".utf8) + authority
+      + Array((port == scheme.defaultPort ? "" : ":\(port)").utf8) + (target == [0x2a] ? [] : target)
   }
 
   /// The URL as the client asked for it, for people: without what the rule adds.
@@ -75,15 +103,18 @@ extension Exchange {
   }
 
   /// The response comes from the store: nothing is sent, and what follows is read as an upstream's response.
-  public mutating func answeredFromStore(now: Int64, _ workspace: inout Workspace, _ outputs: inout Outputs) {
+  /// `isFetched`: it was fetched for this request, and keeps the pace of its rule towards the client.
+  public mutating func answeredFromStore(
+    isFetched: Bool, now: Int64, _ workspace: inout Workspace, _ outputs: inout Outputs
+  ) {
     precondition(phase == .connecting || phase == .exchanging, "a stored answer for an exchange that does not wait")
     phase = .exchanging
     carrier.remove([.isReused, .mayRetry])
     workspace.pool.reclaim(&outputs.toUpstream)
     workspace.pool.reclaim(&outputs.replay)
     parent = nil
-    // It leaves at once, whatever the pace of its rule.
-    pacing = nil
+    // What was stored before leaves at once, whatever the pace of its rule.
+    if isFetched { endUploadPace() } else { pacing = nil }
     lastProgress = now
   }
 
