@@ -76,6 +76,7 @@ public struct HistoryLearning {
   private struct Width: Hashable {
     var foldsHosts = true
     var detail = LearnedPaths.Detail.folded
+    /// No pattern allows all that was allowed.
     var isAnyPath = false
 
     /// Removes one generalization; false: none is left.
@@ -83,8 +84,7 @@ public struct HistoryLearning {
       if foldsHosts {
         foldsHosts = false
       } else if isAnyPath {
-        isAnyPath = false
-        detail = .literal
+        return false
       } else if detail < .literal {
         detail = detail == .folded ? .shapes : .literal
       } else {
@@ -174,7 +174,13 @@ public struct HistoryLearning {
     var opened: Set<Place> = []
     for request in allowed {
       guard let place = rawPlace(request) else { continue }
-      if case .tunnel = place.form { tunnels.insert(place.with(.https)) } else { opened.insert(place) }
+      if case .tunnel = place.form {
+        // Only of an intercepted tunnel is nothing said about the certificate in it. In a plain one, requests of that
+        // host were sent without a tunnel.
+        if request.kind[.assurance] == nil { tunnels.insert(place.with(.https)) }
+      } else {
+        opened.insert(place)
+      }
     }
     let intercepted = tunnels.intersection(opened)
     var uses: [Place: Use] = [:]

@@ -27,9 +27,15 @@ nonisolated func eventsCommand(_ arguments: Arguments) throws -> Int32 {
   return try options.passEvents("/v1/events" + (query.isEmpty ? "" : "?\(query.joined(separator: "&"))"))
 }
 
-/// `explain REF`: the log line of a recent exchange.
-nonisolated func explainReference(_ reference: String, _ arguments: Arguments) throws -> Int32 {
-  try AdminOptions(arguments).pass(on: "GET", "/v1/decisions/\(reference)")
+/// `explain REF`: the log line of a recent exchange. `denied`: the exit status if it was denied.
+nonisolated func explainReference(_ reference: String, _ arguments: Arguments, denied: Int32) throws -> Int32 {
+  let options = AdminOptions(arguments)
+  let path = "/v1/decisions/\(reference)"
+  let status = try options.pass(on: "GET", path)
+  if status != 0 { return status }
+  // The text for people does not say it in a form for programs.
+  let object = options.quietText(of: path, at: options.socketPath, accepting: "application/json")
+  return object?.contains("\"decision\":\"deny\"") ?? false ? denied : 0
 }
 
 /// How to reach the daemon, and the form of its answer.
@@ -63,7 +69,8 @@ struct AdminOptions {
     if head.status == 200, case let status = try begin(), status != 0 { return status }
     repeat {
       // Errors go to standard error, unless the caller asked for JSON.
-      Files.write(exchange.takeText(), to: head.status == 200 || wantsJSON ? 1 : 2)
+      let text = exchange.takeText()
+      if head.status == 200 || wantsJSON { Output.answer(text) } else { Output.complain(text) }
     } while exchange.receive()
     return (200..<300).contains(head.status) && !head.saysNo ? 0 : 1
   }
@@ -89,9 +96,9 @@ struct AdminOptions {
   }
 
   /// The same, if a daemon may be missing or may not serve the caller; nil in these cases.
-  func quietText(of path: String, at socket: String) -> String? {
+  func quietText(of path: String, at socket: String, accepting type: String = "text/plain") -> String? {
     guard case .success(let connection) = LocalConnection.open(socket) else { return nil }
-    guard connection.send(Self.request("GET", path, accepting: "text/plain")) else {
+    guard connection.send(Self.request("GET", path, accepting: type)) else {
       connection.close()
       return nil
     }

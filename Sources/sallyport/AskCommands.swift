@@ -80,13 +80,43 @@ private nonisolated func answerForGood(_ answered: Answered, _ action: RuleActio
   case .host(let host): rule = try ruleText(host, action, arguments).text
   }
   let file = try AnswerFile(arguments)
-  let written = try file.add(rule)
+  let written = try file.add(rule) { policy in
+    guard case .host(let host) = answered else { return nil }
+    return try whatDecides(host, instead: action, policy, arguments)
+  }
   Output.answer(written.isEmpty ? "" : "\(file.path):\n\(written)")
   let status = try options.pass(on: "POST", "/v1/reload")
   guard status == 0, case .reference(let reference) = answered else { return status }
   // The waiting requests began under the previous policy.
   let question = "/v1/\(action.rawValue)?ref=\(AdminOptions.encoded(reference))&for=1s"
   return try options.isThere(reference) ? options.pass(on: "POST", question) : 0
+}
+
+/// The rule that decides requests for the host otherwise than was asked for; nil: none does.
+private nonisolated func whatDecides(
+  _ host: String, instead action: RuleAction, _ policy: Policy, _ arguments: Arguments
+) throws -> String? {
+  let asker = Asker(try readSender(arguments), wall: Clock.wall)
+  // One of the hosts that a pattern stands for.
+  let example = host.split(separator: "*", omittingEmptySubsequences: true).last.map {
+    host.hasPrefix("*") ? "any\($0)" : host
+  }
+  let port = arguments.values["port"].map { ":\($0)" } ?? ""
+  let tunnel = "\(example ?? host)\(port.isEmpty ? ":443" : port)"
+  var obstacles: [String] = []
+  for (method, url) in [("GET", "http://\(example ?? host)\(port)/"), ("CONNECT", tunnel)] {
+    guard case .success(let request) = NamedRequest.read(method: method, url: url) else { continue }
+    let found = policy.explain(request, asker, own: .unknown)
+    let isDone = (found.decision.verdict == .allow) == (action == .allow)
+    // Who denies a host wants all of it denied; who allows one wants what can be had.
+    if isDone, action == .allow { return nil }
+    if !isDone, let rule = found.rule { obstacles.append("rule '\(rule.name)' decides \(method) \(url) before it") }
+  }
+  return obstacles.first
+}
+
+extension Diagnostic {
+  fileprivate var saysItNeverMatches: Bool { message.contains("can never match") }
 }
 
 private nonisolated func ruleText(_ host: String, _ action: RuleAction, _ arguments: Arguments) throws -> RuleText {
@@ -138,7 +168,8 @@ private struct AnswerFile {
 
   /// Adds the rule. If the configuration is then broken, or does not read the file, everything is restored. Returns the
   /// text as it is in the file.
-  func add(_ rule: String) throws -> String {
+  /// `obstacle`: what keeps it from having an effect, in the configuration with the rule.
+  func add(_ rule: String, obstacle: (Policy) throws -> String?) throws -> String {
     let before = ConfigurationFile.load(named, secrets: .inspected)
     guard let policy = before.policy else {
       throw Fault(description: "\(configuration) has errors, so no rule is added; 'sallyport check' prints them")
@@ -167,9 +198,16 @@ private struct AnswerFile {
           : "\(configuration) does not include \(path), so it is as it was; add it to 'include', or name another file "
             + "with --write")
     }
-    for diagnostic in after.diagnostics where !before.diagnostics.contains(where: { "\($0)" == "\(diagnostic)" }) {
-      Output.complain("\(diagnostic)\n")
+    let news = after.diagnostics.filter { found in !before.diagnostics.contains { "\($0)" == "\(found)" } }
+    if let policy = after.policy,
+      let obstacle = try obstacle(policy) ?? news.first(where: \.saysItNeverMatches)?.message
+    {
+      try restore(old)
+      throw Fault(
+        description: "the rule would have no effect, so \(path) is as it was: \(obstacle). Put it before that one:\n\n"
+          + text)
     }
+    for diagnostic in news { Output.complain("\(diagnostic)\n") }
     return text
   }
 

@@ -3,6 +3,7 @@
 import Bytes
 import Policy
 import Server
+import Transport
 
 nonisolated func checkCommand(_ options: Arguments) throws -> Int32 {
   let path = ConfigurationFile.path(try options.configurationOperand())
@@ -10,7 +11,7 @@ nonisolated func checkCommand(_ options: Arguments) throws -> Int32 {
   let diagnostics =
     result.diagnostics + [result.policy?.authorityDiagnostic()].compactMap { $0 }
     + (result.policy.flatMap { policy in policy.authorityCertificate.map(policy.permitDiagnostics) } ?? [])
-    + (result.policy?.expectationDiagnostics() ?? [])
+    + (result.policy?.expectationDiagnostics() ?? []) + (result.policy?.programDiagnostics() ?? [])
   let errors = diagnostics.filter { $0.severity == .error }.count
   let warnings = diagnostics.filter { $0.severity == .warning }.count
   if options.flags.contains("json") {
@@ -29,6 +30,20 @@ private func summary(_ path: String?, _ result: LoadResult, errors: Int, warning
     : result.configurationFiles == 0 ? "nothing read" : String.counted(result.configurationFiles, "file")
   let rules = result.policy.map { ", " + String.counted($0.rules.count, "rule") } ?? ""
   return "\(files)\(rules): \(String.counted(errors, "error")), \(String.counted(warnings, "warning"))\n"
+}
+
+extension Policy {
+  /// Programs that are named by a link: the kernel reports the file itself, so such a rule never matches.
+  fileprivate func programDiagnostics() -> [Diagnostic] {
+    rules.flatMap { rule in
+      rule.conditions.programs.compactMap { path in
+        guard !path.contains("*"), let real = Files.realPath(path), real != path else { return nil }
+        return Diagnostic(
+          .warning, at: rule.location,
+          "\(path) is a link, and no client is known by it: expected the path of the file itself, \(real)")
+      }
+    }
+  }
 }
 
 extension Arguments {

@@ -408,6 +408,8 @@ enum CommandTable {
         violation     what passed although it violates its rule
         pin-mismatch  a certificate without a pinned key was seen
         wait          a request waits for a path, or goes on
+        ask           a request waits for an operator
+        answer        an operator, or the end of the time, has answered
         reachability  the network has changed
         reload        the configuration was read again
       """, run: eventsCommand)

@@ -71,7 +71,10 @@ struct ProxyPlace {
       guard let address = reachable(daemon.listen) else {
         throw EnvironmentFailure(description: "the daemon at \(socket) listens nowhere")
       }
-      return place(address, hasCredentials: daemon.hasCredentials, result.policy, daemon.authority)
+      // A daemon that is named need not be the one of this configuration.
+      let isNamed = options.values["socket"] != nil
+      return place(
+        address, hasCredentials: daemon.hasCredentials, isNamed ? nil : result.policy, authority: daemon.authority)
     }
     if options.values["socket"] != nil {
       throw EnvironmentFailure(description: "cannot ask the daemon at \(socket): \(answer.fault)")
@@ -98,7 +101,7 @@ struct ProxyPlace {
         description: "nothing listens on \(address), where the configuration has the proxy, and you may not ask the "
           + "daemon at \(socket); run this as root or a member of the socket's group (sallyport)")
     }
-    var place = place(address, hasCredentials: !proxy.credentials.isEmpty, policy, nil)
+    var place = place(address, hasCredentials: !proxy.credentials.isEmpty, policy, authority: nil)
     place.remarks.append("No daemon answers at \(socket) (\(answer.fault)): the address is that of the configuration.")
     if !isHeld {
       Output.complain("sallyport: nothing listens on \(address) yet; until the proxy runs, connections are refused\n")
@@ -107,10 +110,13 @@ struct ProxyPlace {
   }
 
   private static func place(
-    _ address: ListenAddress, hasCredentials: Bool, _ policy: Policy?, _ directory: String?
+    _ address: ListenAddress, hasCredentials: Bool, _ policy: Policy?, authority: String?
   ) -> ProxyPlace {
     var place = ProxyPlace(address: address)
-    place.authority = (policy?.configuration.authority.directory ?? directory).map { AuthorityDirectory(path: $0) }
+    // Programs run in other directories than this command.
+    place.authority = (authority ?? policy?.configuration.authority.directory).map {
+      AuthorityDirectory(path: Files.absolute($0))
+    }
     place.anchors = policy?.configuration.trust.pem
     if hasCredentials {
       place.remarks.append(

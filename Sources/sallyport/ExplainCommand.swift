@@ -17,7 +17,7 @@ nonisolated func explainCommand(_ options: Arguments) throws -> Int32 {
     for name in SenderOption.allCases.map(\.rawValue) where options.values[name] != nil {
       throw UsageError(message: "'--\(name)' belongs to METHOD and URL; of a reference it is known")
     }
-    return try explainReference(first, options)
+    return try explainReference(first, options, denied: deniedStatus)
   }
   try options.refuseOperands(after: 2)
   let named = options.operands.count == 1 ? ["GET", first] : options.operands
@@ -51,22 +51,28 @@ nonisolated func explainCommand(_ options: Arguments) throws -> Int32 {
     Output.answer(outer.description)
     if let inner { Output.answer("\ninside the tunnel:\n\n\(inner.description)") }
   }
-  sayWhatIsTemporary(inner ?? outer, asker, options, at: policy.configuration.admin.socket)
+  if let denies = temporaryVerdict(inner ?? outer, asker, options, at: policy.configuration.admin.socket) {
+    return denies ? deniedStatus : 0
+  }
   return !isRefused && outer.isYes && inner?.isYes != false ? 0 : deniedStatus
 }
 
-/// What operators have allowed or denied for a time, if a daemon with this configuration is running. This takes
-/// precedence over the explanation.
-private func sayWhatIsTemporary(_ explanation: Explanation, _ asker: Asker, _ options: Arguments, at socket: String) {
+/// Tells what operators have allowed or denied for a time, if a daemon with this configuration is running. This takes
+/// precedence over the explanation. Returns whether it is denied; nil: no operator has said anything.
+private func temporaryVerdict(
+  _ explanation: Explanation, _ asker: Asker, _ options: Arguments, at socket: String
+) -> Bool? {
   var parts: [String]
   let words = explanation.request.split(separator: " ", maxSplits: 1).map(String.init)
-  guard words.count == 2 else { return }
+  guard words.count == 2 else { return nil }
   parts = ["method=\(AdminOptions.encoded(words[0]))", "url=\(AdminOptions.encoded(words[1]))"]
   if let client = asker.sender.client, client.userID != LocalClient.noUser { parts.append("uid=\(client.userID)") }
   if let unit = asker.sender.client?.unit { parts.append("unit=\(AdminOptions.encoded(unit))") }
   let path = "/v1/temporary?" + parts.joined(separator: "&")
-  guard let text = AdminOptions(options).quietText(of: path, at: socket), !text.isEmpty else { return }
+  guard let text = AdminOptions(options).quietText(of: path, at: socket), !text.isEmpty else { return nil }
   Output.complain("sallyport: in the running proxy \(text)")
+  let object = AdminOptions(options).quietText(of: path, at: socket, accepting: "application/json")
+  return object?.contains("\"verdict\":\"deny\"") ?? true
 }
 
 /// The exit status if the policy denies; 1 means a failure.
@@ -113,7 +119,7 @@ extension Policy {
 
 // MARK: Who asks
 
-private func readSender(_ options: Arguments) throws -> Sender {
+func readSender(_ options: Arguments) throws -> Sender {
   var sender = Sender(
     client: try readClient(options), proxyUser: options.values["proxy-user"], program: options.values["program"])
   if let text = options.values["client"] {

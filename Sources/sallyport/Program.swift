@@ -2,13 +2,14 @@
 //
 // 0 done, 1 the answer is no or it failed, 2 wrong usage, 3 denied (explain), or an expectation failed (test).
 
+import Bytes
 import Policy
 import Transport
 
 @main
 struct Program {
   // Only `main` is on the main actor, so it hands over at once.
-  static func main() { Files.exit(dispatch(Array(CommandLine.arguments.dropFirst()))) }
+  static func main() { Files.exit(Output.checked(dispatch(Array(CommandLine.arguments.dropFirst())))) }
 }
 
 /// Why the arguments are not a valid command.
@@ -27,8 +28,21 @@ struct UsageError: Error {
 
 /// Where a command writes its output.
 enum Output {
-  static func answer(_ text: String) { Files.write(text, to: 1) }
-  static func answer(bytes: [UInt8]) { Files.write(bytes, to: 1) }
+  private static let fault = Locked<SystemError?>(nil)
+
+  static func answer(_ text: String) { answer(bytes: Array(text.utf8)) }
+  static func answer(bytes: [UInt8]) {
+    if case .failure(let error) = Files.writeAll(bytes, to: 1) { fault.withLock { $0 = error } }
+  }
+
+  /// The exit status after `status`, if not all of the answer could be written. Whoever closes the other end of a pipe
+  /// wants no more.
+  static func checked(_ status: Int32) -> Int32 {
+    guard let error = fault.withLock({ $0 }), !error.isBrokenPipe else { return status }
+    complain("sallyport: cannot write to standard output: \(error)\n")
+    return status == 0 ? 1 : status
+  }
+
   static func complain(_ text: String) { Files.write(text, to: 2) }
 }
 

@@ -904,6 +904,17 @@ def test_a_rule_for_a_host_for_good(including):
     assert asked.line("/x")["reason"] == "rule"
 
 
+def test_a_lasting_no_that_would_have_no_effect_is_not_written(including):
+    """A rule that comes first allows the host."""
+    asked = including
+    (asked.directory / "10-sites.toml").write_text('[[rule]]\nname = "sites"\nhosts = ["127.0.0.1"]\n')
+    done = command("deny", "127.0.0.1", "--always", *asked.at)
+    assert done.returncode == 1 and "no effect" in done.stderr and "'sites'" in done.stderr, done
+    assert not asked.file.exists()
+    done = command("deny", "other.example", "--always", *asked.at)
+    assert done.returncode == 0 and asked.file.exists(), done
+
+
 def test_where_the_file_is_not_included_nothing_is_added(including, tmp_path):
     asked = including
     client = asked.start("/x")

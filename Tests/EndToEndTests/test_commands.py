@@ -20,7 +20,10 @@ import pytest
 
 from certificates import ServerCertificate
 from conftest import need, with_mounts
+from origins import answering
 from proxy import clean_environment, command
+from reachability_world import ADMIN
+from serializer_world import request as absolute
 
 DIAGNOSTIC = re.compile(
     r"(?P<file>[^\n:]+):(?P<line>\d+):(?P<column>\d+): (?P<severity>error|warning): (?P<message>.*)"
@@ -961,3 +964,62 @@ def test_a_reload_without_the_standard_file_changes_nothing(with_standard_file, 
     finally:
         process.terminate()
         process.communicate(timeout=20)
+
+
+# Answers that cannot be written, or are about a moment
+
+
+@pytest.mark.parametrize("name", ["schema", "config", "version"])
+def test_an_answer_that_cannot_be_written_is_a_failure(name, sallyport_binary):
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sallyport_binary, name], stdout=full, stderr=subprocess.PIPE, text=True, env=clean_environment())
+    assert done.returncode == 1 and "standard output" in done.stderr, done
+
+
+@pytest.mark.parametrize("key", ["headers.set", "throttle.download", "answer.when"])
+def test_help_on_a_key_as_people_write_it(key):
+    done = command("help", key)
+    assert done.returncode == 0 and f"{key.split('.')[1]} = " in done.stdout, done
+
+
+ALLOWED = '[proxy]\ndefault = "deny"\n[[rule]]\nname = "r"\nhosts = ["a.example"]\n'
+PARENT = '[routes.out]\nvia = "http://%s:8080"\n'
+CHANGES = {
+    "a rule that has ended": (ALLOWED, ALLOWED + "until = 2020-01-01\n", 1, "newly denied"),
+    "a target": (
+        ALLOWED + 'target = "https://one.example/"\n', ALLOWED + 'target = "https://two.example/"\n', 0,
+        "target https://one.example/ → https://two.example/"),
+    "a parent": (
+        PARENT % "one.example" + ALLOWED + 'route = ["out"]\n', PARENT % "two.example" + ALLOWED + 'route = ["out"]\n',
+        0, "via [http://one.example:8080] → [http://two.example:8080]"),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_a_difference_that_is_in_no_rules_name(name, tmp_path):
+    old, new, status, sentence = CHANGES[name]
+    for file, text in (("old.toml", old), ("new.toml", new)):
+        (tmp_path / file).write_text(text)
+    done = command("diff", tmp_path / "old.toml", tmp_path / "new.toml")
+    assert done.returncode == status and sentence in done.stdout, done
+
+
+def test_check_warns_of_a_program_that_is_a_link(tmp_path):
+    (tmp_path / "tool").write_text("")
+    (tmp_path / "link").symlink_to(tmp_path / "tool")
+    real = os.path.realpath(tmp_path / "tool")
+    file = tmp_path / "s.toml"
+    file.write_text(f'[[rule]]\nname = "r"\nusers = ["root"]\nprograms = ["{os.path.realpath(tmp_path)}/link"]\n')
+    done = command("check", "-c", file)
+    assert "is a link" in done.stdout and real in done.stdout, done
+
+
+@pytest.mark.parametrize("action, status", [("deny", 3), ("allow", 0)])
+def test_explain_of_a_reference_says_by_its_status_what_was_decided(action, status, sallyport, raw_origin, raw_client):
+    proxy = sallyport(policy=ADMIN + f'[[rule]]\nname = "r"\naction = "{action}"\n')
+    origin = raw_origin(answering(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"))
+    raw_client(proxy).exchange(absolute(origin, "/x"))
+    reference = proxy.access(lambda line: line["target"].endswith("/x"))["ref"]
+    done = command("explain", reference, "--socket", proxy.configuration.parent / "admin.sock")
+    assert done.returncode == status and reference in done.stdout, done

@@ -66,6 +66,27 @@ import Testing
     #expect(alone.contains("connect = \"deny\""))
   }
 
+  /// BusyBox wget sends the URL itself, past the tunnel that other programs have.
+  @Test func aPlainTunnelStaysPlain() throws {
+    var kind = Self.ada.asks("CONNECT a.example:443").kind
+    kind[.assurance] = "none"
+    let tunnel = HistoryRequest(kind: kind, path: "", count: 2, last: 1)
+    let outcome = try Self.learn([tunnel, Self.ada.asks("GET https://a.example/x")])
+    #expect(!outcome.text.contains("intercept"), "\(outcome.text)")
+    var judge = try Self.judge(outcome)
+    #expect(judge.judge(tunnel)?.reason == .rule)
+    #expect(judge.judge(Self.ada.asks("GET https://a.example/x"))?.reason == .rule)
+  }
+
+  /// No pattern names a path with several readings, so any path is allowed, and what was denied is denied before.
+  @Test(arguments: ["//dd//e", "/x/../y", "/%2e%2e/k", "/a%3Fb"]) func aPathOfSeveralReadings(path: String) throws {
+    let denied = Self.ada.asks("GET http://a.example/admin/x", denied: true)
+    let allowed = Self.ada.asks("GET http://a.example\(path)")
+    let outcome = try Self.learn([allowed, denied])
+    var judge = try Self.judge(outcome)
+    #expect(judge.judge(allowed)?.reason == .rule && judge.judge(denied)?.reason != .rule, "\(outcome.text)")
+  }
+
   @Test func manySiblingsAreFolded() throws {
     func paths(_ count: Int) throws -> [String] {
       try Self.lines((0..<count).map { Self.ada.asks("GET http://a.example/simple/\(Self.word($0))/") }).filter {

@@ -30,7 +30,7 @@ __sallyport_value() {
             local list=""
             if [[ $current == *,* ]]; then list=${current%,*},; fi
             local kind
-            for kind in begun progress finished violation pin-mismatch wait reachability reload; do
+            for kind in begun progress finished violation pin-mismatch wait ask answer reachability reload; do
                 __sallyport_words "$list$kind"
             done
             ;;

@@ -33,13 +33,17 @@ extension ConfigurationReading {
     let isAllowList = rule.isAboutRequests && rule.action != .deny && rule.connect == nil
     let limits = rule.isAboutRequests && rule.connect != nil && rule.action != .deny
     let namesPins = rule.isAboutRequests && rule.connect == nil && rule.security?.pinSet?.isPinning ?? false
-    if keys.isEmpty && !isAllowList && !limits { return }
+    let ofTLS = keysOfTLS(rule)
+    if keys.isEmpty && ofTLS.isEmpty && !isAllowList && !limits { return }
     let findings = outcomes.findings(of: number)
     if limits, [.tunnel, .verify].contains(rule.connect), outcomes.deniesTheRest(of: number) {
       keys = keysOfConditions(rule) + keys
     }
     let opaque = findings.filter { [.tunnel, .verify].contains($0.outcome.treatment) }
-    if !keys.isEmpty { for finding in opaque { warn(keys, finding, number) } }
+    for finding in opaque {
+      let idle = keys + (finding.outcome.treatment == .tunnel ? ofTLS : [])
+      if !idle.isEmpty { warn(idle, finding, number) }
+    }
     if isAllowList, !findings.isEmpty, findings.allSatisfy({ $0.outcome.treatment == .deny }) {
       warnOfUnusable(rule, findings[0], number)
     }
@@ -58,6 +62,14 @@ extension ConfigurationReading {
   private struct Key {
     let name: String
     let setting: Setting
+  }
+
+  /// What it demands of TLS, in which a tunnel that nobody looks into leaves the proxy no say.
+  private func keysOfTLS(_ rule: RuleDraft) -> [Key] {
+    if rule.action == .deny { return [] }
+    return ["min_tls", "max_tls", "revocation", "server_name"].compactMap { key in
+      rule.security?.settings[key].map { Key(name: key.quoted, setting: $0) }
+    }
   }
 
   private func keysOfConditions(_ rule: RuleDraft) -> [Key] {

@@ -53,8 +53,9 @@ public struct PolicyComparison: Sendable {
     differences.reduce(0) { $0 + ($1.kind == kind ? $1.requests : 0) }
   }
 
-  public init(_ old: Policy, _ new: Policy, own: OwnAddresses = .unknown) {
-    var witnesses = WitnessRequests(old, new)
+  /// `wall`: when the requests are made, in milliseconds since 1970; 0: at no time, as if no rule had ended.
+  public init(_ old: Policy, _ new: Policy, own: OwnAddresses = .unknown, wall: Int64 = 0) {
+    var witnesses = WitnessRequests(old, new, wall: wall)
     var comparing = Comparing(old: old, new: new, own: own)
     witnesses.forEach { witness in
       comparing.compare(witness)
@@ -158,6 +159,10 @@ private struct Comparing {
       old.routeNames(of: before.last.decision, on: nil), new.routeNames(of: after.last.decision, on: nil),
     ].map { "[\($0.map(\.inTOML).joined(separator: ", "))]" }
     if routes[0] != routes[1] { changes.append("route \(routes[0]) → \(routes[1])") }
+    let parents = [old.parents(of: before.last.decision), new.parents(of: after.last.decision)]
+    if routes[0] == routes[1], parents[0] != parents[1] { changes.append("via \(parents[0]) → \(parents[1])") }
+    let targets = [old.target(of: before.last.decision), new.target(of: after.last.decision)]
+    if targets[0] != targets[1] { changes.append("target \(targets[0]) → \(targets[1])") }
     // If only one of them intercepts the tunnel, the difference in `connect` shows it.
     guard (before.request == nil) == (after.request == nil) else { return changes }
     let key = Treated(
@@ -196,6 +201,17 @@ private struct Comparing {
 
 extension Policy {
   fileprivate func name(of forecast: Forecast) -> String? { forecast.last.decision.rule.map { rules[$0].name } }
+
+  /// The parents of its routes: `[http://proxy.example:3128]`.
+  fileprivate func parents(of decision: Decision) -> String {
+    let routes = decision.rule.map { rules[$0].routes } ?? []
+    let texts = routes.compactMap(\.parent).map { "\($0.kind.rawValue)://\($0.host.bytes.span.string):\($0.port)" }
+    return "[\(texts.joined(separator: ", "))]"
+  }
+
+  fileprivate func target(of decision: Decision) -> String {
+    decision.rule.flatMap { rules[$0].target }.map { "\($0)" } ?? "none"
+  }
 
   /// For the step that settles it. Rules that do not match are not examined.
   fileprivate func explanation(_ witness: Witness, _ forecast: Forecast, _ own: OwnAddresses) -> Explanation {

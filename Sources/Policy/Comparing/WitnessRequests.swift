@@ -32,13 +32,16 @@ struct WitnessRequests {
 
   let old: Policy
   let new: Policy
+  private let wall: Int64
   private(set) var count = 0
   /// Whether every possible request was tried.
   private(set) var isComplete = true
 
-  init(_ old: Policy, _ new: Policy) {
+  /// `wall`: the moment of the requests, in milliseconds since 1970; 0: none, and no rule has ended.
+  init(_ old: Policy, _ new: Policy, wall: Int64) {
     self.old = old
     self.new = new
+    self.wall = wall
   }
 
   /// Calls `visit` with each request. `readsTunnel`: whether either policy decides requests inside a tunnel.
@@ -63,7 +66,7 @@ struct WitnessRequests {
 
   private func forEachAsker(_ dimensions: WitnessDimensions, _ body: (Asker) -> Bool) {
     for sender in dimensions.senders {
-      for link in dimensions.links where !body(Asker(sender, link: link)) { return }
+      for link in dimensions.links where !body(Asker(sender, link: link, wall: wall)) { return }
     }
   }
 

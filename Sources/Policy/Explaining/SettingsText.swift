@@ -99,8 +99,14 @@ public enum Settings {
       table.settings.filter { $0.name == topic || means(topic, "\(key(of: table)).\($0.name)") }.map { (table, $0) }
     }
     // `routes.via` is a key rather than the table of a route with that name.
-    if found.isEmpty { return tables.first.map(help) }
+    if found.isEmpty { return tables.first.map(help) ?? helpOfEnd(topic) }
     return found.map { table, setting in "\(title(table))\n\n\(entry(setting))" }.joined(separator: "\n")
+  }
+
+  /// As people write keys: `headers.set` for `rule.request.headers.set`.
+  private static func helpOfEnd(_ topic: String) -> String? {
+    let keys = TableSchema.all.flatMap { table in [key(of: table)] + table.names.map { "\(key(of: table)).\($0)" } }
+    return keys.first { $0.hasSuffix(".\(topic)") }.flatMap { $0 == topic ? nil : help($0) }
   }
 
   private static func help(_ table: TableSchema) -> String {

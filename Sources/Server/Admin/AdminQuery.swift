@@ -26,15 +26,16 @@ enum AdminQuery {
     names.count < 2 ? names.joined() : "\(names.dropLast().joined(separator: ", ")) or \(names[names.count - 1])"
   }
 
-  /// The values of a name, in order. Only printable ASCII: kinds of events, hosts and names of rules contain nothing
-  /// else.
+  /// The values of a name, in order. Text without blanks and control characters: hosts may be written in their own
+  /// script.
   static func values(of name: String, in query: String) -> Result<[String], Fault> {
     var values: [String] = []
     for part in query.split(separator: "&") {
       let pair = part.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
       guard decoded(pair[0]) == name else { continue }
       guard let value = decoded(pair.count == 2 ? pair[1] : "") else {
-        return .failure(Fault(sentence: "expected printable ASCII as the value of '\(name)' in the query"))
+        return .failure(
+          Fault(sentence: "expected text without blanks and control characters as the value of '\(name)' in the query"))
       }
       values.append(value)
     }
@@ -53,6 +54,7 @@ enum AdminQuery {
       else { return nil }
       bytes.append(high << 4 | low)
     }
-    return bytes.allSatisfy { $0 > 0x20 && $0 < 0x7f } ? String(decoding: bytes, as: UTF8.self) : nil
+    guard bytes.allSatisfy({ $0 > 0x20 && $0 != 0x7f }) else { return nil }
+    return String(validating: bytes, as: UTF8.self)
   }
 }

@@ -412,8 +412,20 @@ enum AdminResources {
     let request = NamedRequest.read(
       method: text.extracting(record.method).string, url: text.extracting(record.target).string)
     guard case .success(let request) = request else { return nil }
-    return found.policy.explain(
+    var explanation = found.policy.explain(
       request, Asker(found.sender, link: record.link, wall: record.begunWall), atMost: mostPassedOver)
+    switch record.decision?.reason {
+    case .temporaryDeny:
+      explanation.note = "An operator\(operatorText(record)) denied such requests for a time, before any rule."
+    case .temporaryAllow:
+      explanation.note = "An operator\(operatorText(record)) allowed such requests for a time, before any rule."
+    default: break
+    }
+    return explanation
+  }
+
+  private static func operatorText(_ record: borrowing ExchangeRecord) -> String {
+    record.answeredBy.map { " (\($0))" } ?? ""
   }
 
   // MARK: Parts

@@ -487,7 +487,8 @@ public final class Daemon: AdminHost {
   }
 
   private func put(_ policy: Policy, _ live: LivePolicy, _ warnings: inout [String]) {
-    let old = state.policy.configuration
+    // What runs, whatever was read since then.
+    let old = settings.policy.configuration
     let new = policy.configuration
     if old.proxy.listen != new.proxy.listen || old.proxy.workers != new.proxy.workers
       || old.proxy.name != new.proxy.name || old.admin.socket != new.admin.socket

@@ -116,3 +116,8 @@ enum Wildcards {
     return pattern[at...].allSatisfy { $0 == 0x2a }
   }
 }
+
+extension Rule.Conditions {
+  /// Patterns for the paths of programs; empty: any.
+  public var programs: [String] { self[ProgramCondition.self]?.patterns ?? [] }
+}

@@ -18,7 +18,8 @@ struct UntilCondition: RuleCondition {
     return UntilCondition(end: end)
   }
 
-  /// Without a time, the rule is in force: `diff` and `[[expect]]` ask about rules, not about a moment.
+  /// Without a time, the rule is in force: `[[expect]]` asks about rules, not about a moment. A daemon that is
+  /// restarted after the end of a rule still starts.
   func holds(_ facts: borrowing RequestFacts, _ context: borrowing ConditionContext) -> Bool {
     facts.wall == 0 || facts.wall < end * 1000
   }
@@ -30,6 +31,6 @@ struct UntilCondition: RuleCondition {
   var expected: String { "before \(CalendarDate.timeText(end))" }
   static func seen(_ request: SeenRequest) -> String { CalendarDate.timeText(request.asker.wall / 1000) }
 
-  /// Policies are compared as if no rule had ended.
+  /// Policies are compared at one moment.
   func addWitnesses(to dimensions: inout WitnessDimensions) {}
 }
