@@ -130,6 +130,7 @@ public struct TunnelInspection: Sendable {
   }
 
   private let serverNames: [[UInt8]]
+  private let allowsNone: Bool
   private let subject: Subject
   private var clientPhase = ClientPhase.hello
   private var helloReader = ClientHelloReader()
@@ -150,8 +151,10 @@ public struct TunnelInspection: Sendable {
 
   /// Begins when a CONNECT has been answered. The hello must name one of `serverNames`: A-labels, where case and a
   /// trailing dot do not matter. If there are none, because the CONNECT was to an address, it must name none.
-  public init(serverNames: [[UInt8]], for subject: Subject) {
+  /// `allowsNone`: it may name none.
+  public init(serverNames: [[UInt8]], allowsNone: Bool = false, for subject: Subject) {
     self.serverNames = serverNames
+    self.allowsNone = allowsNone
     self.subject = subject
   }
 
@@ -251,7 +254,7 @@ public struct TunnelInspection: Sendable {
         seen: seen.serverName.map(Self.text) ?? "none", expected: hello.serverName.map(Self.text) ?? "none")
     }
     guard let name = seen.serverName else {
-      return serverNames.isEmpty ? nil : .missingServerName(expected: expectedNames)
+      return serverNames.isEmpty || allowsNone ? nil : .missingServerName(expected: expectedNames)
     }
     if serverNames.isEmpty { return .unexpectedServerName(seen: Self.text(name)) }
     return isExpected(name) ? nil : .otherServerName(seen: Self.text(name), expected: expectedNames)

@@ -34,8 +34,12 @@ nonisolated func explainReference(_ reference: String, _ arguments: Arguments, d
   let status = try options.pass(on: "GET", path)
   if status != 0 { return status }
   // The text for people does not say it in a form for programs.
-  let object = options.quietText(of: path, at: options.socketPath, accepting: "application/json")
-  return object?.contains("\"decision\":\"deny\"") ?? false ? denied : 0
+  guard let object = options.quietText(of: path, at: options.socketPath, accepting: "application/json") else {
+    return 0
+  }
+  // What follows explains the rules alone.
+  let record = object.firstRange(of: "\"explanation\":").map { object[..<$0.lowerBound] } ?? object[...]
+  return record.contains("\"decision\":\"deny\"") ? denied : 0
 }
 
 /// How to reach the daemon, and the form of its answer.

@@ -80,9 +80,10 @@ private nonisolated func answerForGood(_ answered: Answered, _ action: RuleActio
   case .host(let host): rule = try ruleText(host, action, arguments).text
   }
   let file = try AnswerFile(arguments)
+  let asker = Asker(try readSender(arguments), wall: Clock.wall)
   let written = try file.add(rule) { policy in
     guard case .host(let host) = answered else { return nil }
-    return try whatDecides(host, instead: action, policy, arguments)
+    return whatDecides(host, instead: action, policy, asker, arguments.values["port"])
   }
   Output.answer(written.isEmpty ? "" : "\(file.path):\n\(written)")
   let status = try options.pass(on: "POST", "/v1/reload")
@@ -94,14 +95,13 @@ private nonisolated func answerForGood(_ answered: Answered, _ action: RuleActio
 
 /// The rule that decides requests for the host otherwise than was asked for; nil: none does.
 private nonisolated func whatDecides(
-  _ host: String, instead action: RuleAction, _ policy: Policy, _ arguments: Arguments
-) throws -> String? {
-  let asker = Asker(try readSender(arguments), wall: Clock.wall)
+  _ host: String, instead action: RuleAction, _ policy: Policy, _ asker: Asker, _ port: String?
+) -> String? {
   // One of the hosts that a pattern stands for.
   let example = host.split(separator: "*", omittingEmptySubsequences: true).last.map {
     host.hasPrefix("*") ? "any\($0)" : host
   }
-  let port = arguments.values["port"].map { ":\($0)" } ?? ""
+  let port = port.map { ":\($0)" } ?? ""
   let tunnel = "\(example ?? host)\(port.isEmpty ? ":443" : port)"
   var obstacles: [String] = []
   for (method, url) in [("GET", "http://\(example ?? host)\(port)/"), ("CONNECT", tunnel)] {
@@ -113,10 +113,6 @@ private nonisolated func whatDecides(
     if !isDone, let rule = found.rule { obstacles.append("rule '\(rule.name)' decides \(method) \(url) before it") }
   }
   return obstacles.first
-}
-
-extension Diagnostic {
-  fileprivate var saysItNeverMatches: Bool { message.contains("can never match") }
 }
 
 private nonisolated func ruleText(_ host: String, _ action: RuleAction, _ arguments: Arguments) throws -> RuleText {
@@ -169,7 +165,7 @@ private struct AnswerFile {
   /// Adds the rule. If the configuration is then broken, or does not read the file, everything is restored. Returns the
   /// text as it is in the file.
   /// `obstacle`: what keeps it from having an effect, in the configuration with the rule.
-  func add(_ rule: String, obstacle: (Policy) throws -> String?) throws -> String {
+  func add(_ rule: String, obstacle: (Policy) -> String?) throws -> String {
     let before = ConfigurationFile.load(named, secrets: .inspected)
     guard let policy = before.policy else {
       throw Fault(description: "\(configuration) has errors, so no rule is added; 'sallyport check' prints them")
@@ -199,9 +195,11 @@ private struct AnswerFile {
             + "with --write")
     }
     let news = after.diagnostics.filter { found in !before.diagnostics.contains { "\($0)" == "\(found)" } }
-    if let policy = after.policy,
-      let obstacle = try obstacle(policy) ?? news.first(where: \.saysItNeverMatches)?.message
-    {
+    let names = Set(policy.rules.map(\.name))
+    let neverMatches = after.policy?.rules.first { !names.contains($0.name) }.flatMap { added in
+      news.first { $0.message.hasPrefix("rule '\(added.name)' can never match") }?.message
+    }
+    if let policy = after.policy, let obstacle = obstacle(policy) ?? neverMatches {
       try restore(old)
       throw Fault(
         description: "the rule would have no effect, so \(path) is as it was: \(obstacle). Put it before that one:\n\n"

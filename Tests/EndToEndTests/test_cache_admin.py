@@ -198,7 +198,7 @@ def test_usage(arguments, sallyport_binary):
     [
         ("", "expected what to purge"), ("?nobody=1", "unknown name 'nobody'"), ("?all=no", "expected 'all=yes'"),
         ("?host=a&host=b", "expected one 'host'"), ("?older=-1", "expected a number of seconds as 'older'"),
-        ("?older=7d", "expected a number of seconds as 'older'"), ("?url=%ff", "expected printable ASCII"),
+        ("?older=7d", "expected a number of seconds as 'older'"), ("?url=%ff", "expected text without blanks and control characters"),
     ],
 )
 def test_a_purge_that_means_nothing_purges_nothing(stocked, query, said):

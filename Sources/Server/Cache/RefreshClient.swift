@@ -72,7 +72,8 @@ extension Worker {
   /// Asks the origin for the answer that `conversation` has just got from the store, unless that is already being asked
   /// for.
   func refresh(_ answer: StoredAnswer, for conversation: Conversation) {
-    guard let caching = conversation.caching, !isDraining,
+    // Of a URL that is only known in part, no one can ask again.
+    guard let caching = conversation.caching, !isDraining, !conversation.session.exchange.isTextCut,
       caching.cache.with({ !$0.isFlying(answer.key) && $0.beginRefresh(answer.key) })
     else { return }
     repeated(Repetition(of: caching, by: conversation), for: .refresh(answer.key)).begin(self)
@@ -98,6 +99,7 @@ extension Worker {
     repeating.errand = errand
     repeating.session.origin = repetition.origin
     repeating.session.origin.wire = .http11
+    repeating.session.origin.tunnelIsUnchecked = repetition.origin.interior != nil
     repeating.session.expectLastExchange()
     repeating.identification = repetition.identification
     repeating.identity = repetition.identity
@@ -118,8 +120,8 @@ extension Caching {
     var text = ByteBuffer()
     text.append("GET ")
     let place = url.dropFirst(Self.originBytes(url))
-    let path = place.drop { $0 != 0x2f }
-    if isInTunnel { text.append(path.isEmpty ? [0x2f] : Array(path)) } else { text.append(url) }
+    let path = place.drop { $0 != 0x2f && $0 != 0x3f }
+    if isInTunnel { text.append((path.first == 0x2f ? [] : [0x2f]) + path) } else { text.append(url) }
     text.append(" HTTP/1.1\r\nHost: ")
     text.append(Array(place[..<path.startIndex]))
     text.append("\r\n")

@@ -45,8 +45,11 @@ extension Worker {
   func keep(_ upstream: Upstream, idle milliseconds: Int64? = nil) {
     let destination = upstream.destination
     if upstream.isStream {
-      upstream.route.noteAnswer(self)
-      (upstream.stream.carried as? HTTP2Carrier)?.noteIdle(milliseconds)
+      // A stored answer says nothing of the route.
+      if let carrier = upstream.stream.carried as? HTTP2Carrier {
+        upstream.route.noteAnswer(self)
+        carrier.noteIdle(milliseconds)
+      }
       return close(upstream)
     }
     guard destination.idle.count < policy.configuration.limits.idlePerHost, drainDeadline == nil,

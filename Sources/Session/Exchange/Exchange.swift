@@ -8,6 +8,7 @@
 //      │ (collect a body that is to be re-written) ↗
 //      └ problem ────────────────────────────→ end
 //   head → (decide) → connecting → tunnel → end        CONNECT, and Upgrade by way of exchanging
+//   head → (decide) → connecting → exchanging → end    CONNECT that is intercepted: what is inside are other exchanges
 //
 // Input that a call does not consume is presented again, with more after it. Content of known length is not copied: the
 // exchange returns `.forward(n)` and the server moves n bytes unchanged.

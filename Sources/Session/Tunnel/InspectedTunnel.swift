@@ -53,9 +53,12 @@ extension Exchange {
   /// A tunnel to the host in `workspace.decisions` must be verified.
   mutating func prepareInspection(_ workspace: borrowing Workspace) {
     way.insert(.isVerified)
+    let isAddress = workspace.decisions.host.address != nil
     let wantsStaple = security.settings.revocation == .staple
     inspected = InspectedTunnel(
-      TunnelInspection(serverNames: serverNames(workspace), for: .certificates(wantsStaple: wantsStaple)))
+      TunnelInspection(
+        serverNames: isAddress ? [probedName].compactMap { $0 } : serverNames(workspace), allowsNone: isAddress,
+        for: .certificates(wantsStaple: wantsStaple)))
   }
 
   /// A tunnel to the host in `workspace.decisions` is plain: its beginning is checked if the policy asks for it.
@@ -68,9 +71,11 @@ extension Exchange {
   /// A hello must contain one of these names; none if the CONNECT is to an address.
   private func serverNames(_ workspace: borrowing Workspace) -> [[UInt8]] {
     if workspace.decisions.host.address != nil { return [] }
-    return [workspace.decisions.host.copiedBytes]
-      + [security.settings.serverName.map { Array($0.utf8) }].compactMap { $0 }
+    return [workspace.decisions.host.copiedBytes] + [probedName].compactMap { $0 }
   }
+
+  /// `server_name` of the policy.
+  private var probedName: [UInt8]? { security.settings.serverName.map { Array($0.utf8) } }
 
   /// How long bytes of a plain tunnel may be held.
   var helloDeadline: Int64? {
