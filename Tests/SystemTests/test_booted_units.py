@@ -58,7 +58,9 @@ def asked(machine: Machine, web: RawOrigin, wrapper: str, user: str | None = Non
     done = machine(f"{wrapper} {CURL} {web.url}{path}", user=user)
     target = f"{web.url}{path}"
     entry = machine.journal.wait_for(lambda entry: entry.get("SALLYPORT_TARGET") == target)
-    line = json.loads(machine(f"sallyport explain --json {entry['SALLYPORT_REF']}").stdout)
+    explained = machine(f"sallyport explain --json {entry['SALLYPORT_REF']}", check=False)
+    line = json.loads(explained.stdout)
+    assert explained.returncode == (3 if line["decision"] == "deny" else 0), explained
     assert done.stdout.endswith(str(line["status"]))
     assert (entry.get("SALLYPORT_USER"), entry.get("SALLYPORT_UNIT")) == (line["user"], line["unit"])
     return line
