@@ -73,7 +73,6 @@ public enum Files {
     return lstat(path, &status) != 0 && errno == ENOENT
   }
 
-  /// The value of an environment variable.
   /// The path without links; nil if there is no such file, or it cannot be examined.
   public static func realPath(_ path: String) -> String? {
     guard let real = realpath(path, nil) else { return nil }
@@ -89,6 +88,7 @@ public enum Files {
     return "\(String(cString: directory))/\(path)"
   }
 
+  /// The value of an environment variable.
   public static func environment(_ name: String) -> String? { getenv(name).map { String(cString: $0) } }
 
   /// nil if it has been removed.
