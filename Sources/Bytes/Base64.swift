@@ -43,6 +43,7 @@ public enum Base64 {
     var bytes: [UInt8] = []
     bytes.reserveCapacity(text.count / 4 * 3)
     var group: UInt32 = 0
+    let values = values
     for index in 0..<text.count - padded {
       let value = values[Int(text[index])]
       guard value < 64 else { return nil }

@@ -93,6 +93,35 @@ import TestSupport
     #expect(none.description == "expected the system's anchors in \(file) or \(directory)/absent, found none")
   }
 
+  /// They are decoded when a chain leads to them, by whichever thread comes first.
+  @Test func theSystemsAreFoundBeforeAnyIsDecoded() throws {
+    let damaged = Self.withoutSignature(World.root.der)
+    #expect(CertificateObject.decode(damaged) == nil)
+    let anchors = TrustAnchors(systems: [World.root.der, World.privateRoot.der, World.root.der, [0x30, 0x00], damaged])
+    #expect(anchors.count == 3, "what has no subject is left out; what is no certificate cannot be known yet")
+    let root = try #require(CertificateObject.decode(World.root.der))
+    #expect(anchors.anchor(equalTo: root.pointer) != nil)
+    #expect(anchors.named(asIssuerOf: root.pointer).count == 1, "the damaged one has the same name")
+    #expect(anchors.certificatesDER.count == 2)
+    #expect(TrustAnchors(systems: [World.root.der]) == Self.system([World.root]))
+    #expect(anchors.with(profile: .private).issuers(of: root.pointer).count == 1)
+  }
+
+  /// The signature is no BIT STRING any more; all before it stays.
+  private static func withoutSignature(_ der: [UInt8]) -> [UInt8] {
+    func content(at index: Int) -> Range<Int> {
+      let first = Int(der[index + 1])
+      let count = first < 0x80 ? 0 : first & 0x7f
+      let length = count == 0 ? first : der[index + 2..<index + 2 + count].reduce(0) { $0 << 8 | Int($1) }
+      return index + 2 + count..<index + 2 + count + length
+    }
+    let signed = content(at: 0).lowerBound
+    let algorithm = content(at: signed).upperBound
+    var damaged = der
+    damaged[content(at: algorithm).upperBound] = 0x04
+    return damaged
+  }
+
   private static func system(_ made: [TestCertificate]) -> TrustAnchors {
     TrustAnchors(made.compactMap { CertificateObject.decode($0.der) }, origin: "system", endsAtIntermediates: false)
   }

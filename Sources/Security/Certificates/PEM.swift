@@ -35,7 +35,7 @@ enum PEM {
       let line = trimmed(rest.prefix(length))
       rest = rest.dropFirst(length + 1)
       number += 1
-      if var block = open {
+      if let block = open {
         guard !contains(line, begin) else { return .failure(block.isCutOff) }
         if line.starts(with: end) {
           switch block.closed(by: line) {
@@ -44,8 +44,7 @@ enum PEM {
           }
           open = nil
         } else {
-          block.append(line)
-          open = block
+          open?.append(line)
         }
       } else if line.starts(with: begin), let label = label(of: line, behind: begin) {
         open = OpenBlock(label: label, line: number)

@@ -19,10 +19,11 @@ extension TrustAnchors {
     case .failure(let fault): if file != nil { return .failure(fault) }
     }
     for directory in directories.split(separator: ":") { reading.addDirectory(String(directory)) }
-    guard !reading.objects.isEmpty else {
+    let anchors = TrustAnchors(systems: reading.certificates)
+    guard anchors.count > 0 else {
       return .failure(CertificateFault("expected the system's anchors in \(path) or \(directories), found none"))
     }
-    return .success(TrustAnchors(reading.objects, origin: "system", endsAtIntermediates: false))
+    return .success(anchors)
   }
 
   private static func variable(_ name: UnsafePointer<CChar>?) -> String? {
@@ -34,16 +35,16 @@ private struct SystemReading {
   /// The largest file that is read, in bytes; a whole bundle has 220 KB.
   private static let largestFileBytes = 16 << 20
 
-  private(set) var objects: [CertificateObject] = []
-  /// Digests of what has been read. On Debian, the directory repeats the contents of the file, and a digest is cheaper
-  /// than decoding.
+  /// The DER of each, in order.
+  private(set) var certificates: [[UInt8]] = []
+  /// The same. On Debian, the directory repeats the contents of the file.
   private var seen: Set<[UInt8]> = []
 
   /// Adds the certificates of a PEM text. Anything else is skipped: this can only reduce trust.
   mutating func add(_ bytes: [UInt8]) {
     guard case .success(let blocks) = PEM.blocks(bytes) else { return }
-    for block in blocks where Certificate.labels.contains(block.label) && seen.insert(sha256(block.der)).inserted {
-      if let object = CertificateObject.decode(block.der) { objects.append(object) }
+    for block in blocks where Certificate.labels.contains(block.label) && seen.insert(block.der).inserted {
+      certificates.append(block.der)
     }
   }
 
@@ -75,7 +76,8 @@ private struct SystemReading {
     guard descriptor >= 0 else { return .failure(fault()) }
     defer { close(descriptor) }
     var bytes: [UInt8] = []
-    var part = [UInt8](repeating: 0, count: 64 << 10)
+    // Most files hold one certificate of 2 KB.
+    var part = [UInt8](repeating: 0, count: 4 << 10)
     while true {
       let count = read(descriptor, &part, part.count)
       if count < 0 && errno == EINTR { continue }
