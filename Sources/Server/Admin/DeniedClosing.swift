@@ -68,10 +68,7 @@ extension Conversation {
       scheme: request.isHTTPS ? .https : .http, port: request.port, method: method.span, path: path.span,
       isTunnel: request.isTunnel, sender: session.exchange.sender, link: worker.workspace.link,
       wall: worker.workspace.wallMilliseconds)
-    let decided = worker.policy.decide(facts, &worker.workspace.decisions)
-    let decision = worker.workspace.temporary.amend(
-      decided, facts, wall: worker.workspace.wallMilliseconds, &worker.workspace.decisions
-    ).decision
+    let decision = worker.workspace.decide(facts, by: worker.policy).decision
     if decision.verdict == .deny { return true }
     if worker.policy.mapping(of: decision, facts, &worker.workspace.decisions)?.objection?.verdict == .deny {
       return true

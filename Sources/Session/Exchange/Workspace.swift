@@ -55,6 +55,14 @@ public struct Workspace: ~Copyable {
     date.removeAll()
     CalendarTime(secondsSince1970: second).writeIMFFixdate(to: &date)
   }
+
+  /// What is decided of a request now: by `policy`, and then by an operator's temporary rule, if one applies. The host
+  /// is in `decisions`.
+  public mutating func decide(
+    _ facts: borrowing RequestFacts, by policy: Policy
+  ) -> (decision: Decision, rule: TemporaryRule?) {
+    temporary.amend(policy.decide(facts, &decisions), facts, wall: wallMilliseconds, &decisions)
+  }
 }
 
 /// Bytes on their way out of a session.

@@ -125,13 +125,9 @@ extension Exchange {
       method: bytes.extracting(workspace.request.method), path: bytes.extracting(workspace.request.path),
       isTunnel: asked.contains(.isTunnel), sender: sender, link: workspace.link,
       wall: workspace.wallMilliseconds)
-    var decision = policy.decide(facts, &workspace.decisions)
-    if !workspace.temporary.isEmpty {
-      let amended = workspace.temporary.amend(
-        decision, facts, wall: workspace.wallMilliseconds, &workspace.decisions)
-      decision = amended.decision
-      record.answeredBy = amended.rule?.by
-    }
+    let decided = workspace.decide(facts, by: policy)
+    var decision = decided.decision
+    record.answeredBy = decided.rule?.by
     if decision.verdict == .ask, asked.contains(.isTunnel) {
       decision = decision.asTunnel(connect: policy.treatment(of: decision))
     }

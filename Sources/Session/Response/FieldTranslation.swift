@@ -24,36 +24,33 @@ struct FieldTranslation {
   /// The port that the request was sent to.
   let port: UInt16
 
-  static let transportSecurityName = Array("strict-transport-security".utf8)
+  private static let transportSecurityName = Array("strict-transport-security".utf8)
   /// Stands for any label of a host and any segment of a path: no rule names it.
   private static let anything = Array("any--sallyport".utf8)
+  static let get = Array("GET".utf8)
 
-  /// Drops the fields that change, and returns their new lines with line ends.
-  func ofUpgrade(_ bytes: Span<UInt8>, _ workspace: inout Workspace) -> [UInt8] {
-    let prefix = "http://".utf8.count
-    guard url.count > prefix else { return [] }
-    let end = url.span.firstIndex(of: 0x2f, from: prefix) ?? url.count
-    let authority = url.span.extracting(prefix..<end)
-    guard case .success(let asked) = HostAndPort.read(authority, 0..<authority.count) else { return [] }
-    let host = authority.extracting(asked.host)
+  /// Drops the fields that change, and returns their new lines with line ends. `target`: where the rule sends the
+  /// request; nil: to the URL that was asked for, as https.
+  func translate(_ bytes: Span<UInt8>, of target: RuleTarget?, _ workspace: inout Workspace) -> [UInt8] {
+    guard let asked = AskedPlace(url) else { return [] }
     var told: [UInt8] = []
     workspace.response.fields.drop(Self.transportSecurityName, in: bytes)
     for index in workspace.response.fields.lines.indices where !workspace.response.fields.lines[index].isDropped {
       let line = workspace.response.fields.lines[index]
+      let value = bytes.extracting(line.value)
       var replaced: [UInt8]? = nil
       if line.known == .setCookie {
-        replaced = cookie(bytes.extracting(line.value), host, asked.port, &workspace)
         // The order of cookies with the same name matters, so all of them move.
-        if replaced == nil { replaced = bytes.extracting(line.value).array }
+        replaced = cookie(value, target, asked, &workspace) ?? value.array
       } else if bytes.equals(line.name, ignoringCase: "location") {
-        replaced = translated(bytes, line.value, authority, asked, methods: [method, Self.get], &workspace)
+        replaced = translated(value, target, asked, methods: [method, Self.get], &workspace)
       } else if bytes.equals(line.name, ignoringCase: "content-location") {
-        replaced = translated(bytes, line.value, authority, asked, methods: [Self.get], &workspace)
+        replaced = translated(value, target, asked, methods: [Self.get], &workspace)
       } else if bytes.equals(line.name, ignoringCase: "refresh") {
-        let place = Self.urlOfRefresh(bytes, line.value)
-        if let new = translated(bytes, place, authority, asked, methods: [Self.get], &workspace) {
-          replaced = bytes.extracting(line.value.lowerBound..<place.lowerBound).array + new
-          replaced! += bytes.extracting(place.upperBound..<line.value.upperBound).array
+        let place = Self.urlOfRefresh(value)
+        if let new = translated(value.extracting(place), target, asked, methods: [Self.get], &workspace) {
+          replaced = value.extracting(first: place.lowerBound).array + new
+          replaced! += value.extracting(place.upperBound...).array
         }
       }
       guard let replaced else { continue }
@@ -63,34 +60,34 @@ struct FieldTranslation {
     return told
   }
 
-  static let get = Array("GET".utf8)
-
   // MARK: URLs
 
-  /// A URL of the same server as the program would use it; nil if it is another server's, or policy would not upgrade
-  /// it.
+  /// A URL of the response as the program would use it, with one of `methods`; nil if it stays unchanged.
   private func translated(
-    _ bytes: Span<UInt8>, _ range: Range<Int>, _ authority: Span<UInt8>, _ asked: HostAndPort, methods: [[UInt8]],
+    _ reference: Span<UInt8>, _ target: RuleTarget?, _ asked: AskedPlace, methods: [[UInt8]],
     _ workspace: inout Workspace
   ) -> [UInt8]? {
+    guard let target else { return downgraded(reference, asked, methods, &workspace) }
+    return Self.mappedURL(reference, target, asked.place)
+  }
+
+  /// A URL of the same server, as http; nil if it is another server's, or policy would not upgrade it.
+  private func downgraded(
+    _ reference: Span<UInt8>, _ asked: AskedPlace, _ methods: [[UInt8]], _ workspace: inout Workspace
+  ) -> [UInt8]? {
     let scheme = "https://".utf8.count
-    guard range.count > scheme,
-      bytes.equals(range.lowerBound..<range.lowerBound + scheme, ignoringCase: "https://")
-    else { return nil }
-    var end = range.lowerBound + scheme
-    while end < range.upperBound, ![0x2f, 0x3f, 0x23, 0x5c].contains(bytes[end]) { end += 1 }
-    let named = range.lowerBound + scheme..<end
-    guard case .success(let parts) = HostAndPort.read(bytes, named),
+    guard reference.count > scheme, reference.equals(0..<scheme, ignoringCase: "https://") else { return nil }
+    var end = scheme
+    while end < reference.count, ![0x2f, 0x3f, 0x23, 0x5c].contains(reference[end]) { end += 1 }
+    guard case .success(let parts) = HostAndPort.read(reference, scheme..<end),
       (parts.port ?? Scheme.https.defaultPort) == port,
-      bytes.extracting(parts.host).array.map(\.asciiLowercased)
-        == authority.extracting(asked.host).array.map(\.asciiLowercased)
+      reference.extracting(parts.host).array.map(\.asciiLowercased) == asked.host.map(\.asciiLowercased)
     else { return nil }
     var pathEnd = end
-    while pathEnd < range.upperBound, bytes[pathEnd] != 0x3f, bytes[pathEnd] != 0x23 { pathEnd += 1 }
-    let path = bytes.extracting(end..<pathEnd).array
-    for method in methods
-    where !isUpgraded(authority.extracting(asked.host).array, asked.port, method, path, &workspace) { return nil }
-    return Array("http://".utf8) + authority.array + bytes.extracting(end..<range.upperBound).array
+    while pathEnd < reference.count, reference[pathEnd] != 0x3f, reference[pathEnd] != 0x23 { pathEnd += 1 }
+    let path = reference.extracting(end..<pathEnd).array
+    for method in methods where !isUpgraded(asked.host, asked.port, method, path, &workspace) { return nil }
+    return asked.place + reference.extracting(end...).array
   }
 
   /// Whether a rule would upgrade this request of the program, like the current one.
@@ -108,40 +105,46 @@ struct FieldTranslation {
   }
 
   /// Position of the URL in a Refresh: `5; url=https://…`, in quotes or not.
-  static func urlOfRefresh(_ bytes: Span<UInt8>, _ value: Range<Int>) -> Range<Int> {
-    var at = value.lowerBound
-    while at < value.upperBound, bytes[at] != 0x3b, bytes[at] != 0x2c { at += 1 }
-    at = min(at + 1, value.upperBound)
-    while at < value.upperBound, bytes[at].isBlank { at += 1 }
-    if at + 4 <= value.upperBound, bytes.equals(at..<at + 3, ignoringCase: "url") {
+  private static func urlOfRefresh(_ value: Span<UInt8>) -> Range<Int> {
+    var at = 0
+    while at < value.count, value[at] != 0x3b, value[at] != 0x2c { at += 1 }
+    at = min(at + 1, value.count)
+    while at < value.count, value[at].isBlank { at += 1 }
+    if at + 4 <= value.count, value.equals(at..<at + 3, ignoringCase: "url") {
       var equals = at + 3
-      while equals < value.upperBound, bytes[equals].isBlank { equals += 1 }
-      if equals < value.upperBound, bytes[equals] == 0x3d { at = equals + 1 }
-      while at < value.upperBound, bytes[at].isBlank { at += 1 }
+      while equals < value.count, value[equals].isBlank { equals += 1 }
+      if equals < value.count, value[equals] == 0x3d { at = equals + 1 }
+      while at < value.count, value[at].isBlank { at += 1 }
     }
-    guard at < value.upperBound, bytes[at] == 0x22 || bytes[at] == 0x27 else { return at..<value.upperBound }
+    guard at < value.count, value[at] == 0x22 || value[at] == 0x27 else { return at..<value.count }
     let begin = at + 1
     var end = begin
-    while end < value.upperBound, bytes[end] != bytes[at] { end += 1 }
+    while end < value.count, value[end] != value[at] { end += 1 }
     return begin..<end
   }
 
   // MARK: Cookies
 
-  /// A cookie for http (RFC 6265, 5.2); nil if it stays unchanged.
+  /// A cookie as the program would use it; nil if it stays unchanged.
   private func cookie(
-    _ value: Span<UInt8>, _ host: Span<UInt8>, _ port: UInt16?, _ workspace: inout Workspace
+    _ value: Span<UInt8>, _ target: RuleTarget?, _ asked: AskedPlace, _ workspace: inout Workspace
   ) -> [UInt8]? {
+    guard let target else { return clearCookie(value, asked, &workspace) }
+    return mappedCookie(value, target, asked, &workspace)
+  }
+
+  /// A cookie for http (RFC 6265, 5.2); nil if it stays unchanged.
+  private func clearCookie(_ value: Span<UInt8>, _ asked: AskedPlace, _ workspace: inout Workspace) -> [UInt8]? {
     let pieces = value.array.split(separator: 0x3b, omittingEmptySubsequences: false).map { Array($0) }
     let attributes = pieces.dropFirst().map { Self.attribute($0) }
     guard attributes.contains(where: { $0.name == "secure" }) else { return nil }
     let path = attributes.last { $0.name == "path" }?.value ?? []
-    guard isUpgraded(host.array, port, Self.get, Self.anyPath(under: path), &workspace) else { return nil }
+    guard isUpgraded(asked.host, asked.port, Self.get, Self.anyPath(under: path), &workspace) else { return nil }
     let domain = attributes.last { $0.name == "domain" }?.value ?? []
     let bare = domain.first == 0x2e ? Array(domain.dropFirst()) : domain
     let isWide =
-      isUpgraded(bare, port, Self.get, Self.anyPath(under: path), &workspace)
-      && isUpgraded(Self.anything + [0x2e] + bare, port, Self.get, Self.anyPath(under: path), &workspace)
+      isUpgraded(bare, asked.port, Self.get, Self.anyPath(under: path), &workspace)
+      && isUpgraded(Self.anything + [0x2e] + bare, asked.port, Self.get, Self.anyPath(under: path), &workspace)
     var kept = pieces[0]
     for (piece, attribute) in zip(pieces.dropFirst(), attributes) {
       switch attribute.name {
@@ -163,5 +166,26 @@ struct FieldTranslation {
     let name = piece.span.trimmingBlanks(0..<equals)
     let value = piece.span.trimmingBlanks(min(equals + 1, piece.count)..<piece.count)
     return (String(decoding: piece[name].map(\.asciiLowercased), as: UTF8.self), Array(piece[value]))
+  }
+}
+
+/// The scheme and the server of the URL that a program asked for.
+struct AskedPlace {
+  /// `http://HOST:PORT`
+  let place: [UInt8]
+  let host: [UInt8]
+  /// nil: none is written.
+  let port: UInt16?
+
+  var isHTTP: Bool { place.starts(with: "http:".utf8) }
+
+  /// nil if `url` is none, or its host cannot be read.
+  init?(_ url: [UInt8]) {
+    guard let colon = url.firstIndex(of: 0x3a), colon + 3 <= url.count else { return nil }
+    let end = url.span.firstIndex(of: 0x2f, from: colon + 3) ?? url.count
+    guard case .success(let asked) = HostAndPort.read(url.span, colon + 3..<end) else { return nil }
+    place = Array(url[..<end])
+    host = Array(url[asked.host])
+    port = asked.port
   }
 }

@@ -14,40 +14,6 @@ import HTTP1
 import Policy
 
 extension FieldTranslation {
-  /// Drops the fields that change, and returns their new lines with line ends.
-  func of(_ target: RuleTarget, _ bytes: Span<UInt8>, _ workspace: inout Workspace) -> [UInt8] {
-    let asked = url.span
-    guard let colon = asked.firstIndex(of: 0x3a), colon + 3 <= asked.count else { return [] }
-    let end = asked.firstIndex(of: 0x2f, from: colon + 3) ?? asked.count
-    let place = asked.extracting(0..<end).array
-    let authority = asked.extracting(colon + 3..<end).array
-    var told: [UInt8] = []
-    workspace.response.fields.drop(Self.transportSecurityName, in: bytes)
-    for index in workspace.response.fields.lines.indices where !workspace.response.fields.lines[index].isDropped {
-      let line = workspace.response.fields.lines[index]
-      var replaced: [UInt8]? = nil
-      if line.known == .setCookie {
-        // The order of cookies with the same name matters, so all of them move.
-        let value = bytes.extracting(line.value).array
-        replaced = mappedCookie(value, target, authority, isClear: colon == 4, &workspace) ?? value
-      } else if bytes.equals(line.name, ignoringCase: "location")
-        || bytes.equals(line.name, ignoringCase: "content-location")
-      {
-        replaced = Self.mappedURL(bytes.extracting(line.value), target, place)
-      } else if bytes.equals(line.name, ignoringCase: "refresh") {
-        let said = Self.urlOfRefresh(bytes, line.value)
-        if let new = Self.mappedURL(bytes.extracting(said), target, place) {
-          replaced = bytes.extracting(line.value.lowerBound..<said.lowerBound).array + new
-          replaced! += bytes.extracting(said.upperBound..<line.value.upperBound).array
-        }
-      }
-      guard let replaced else { continue }
-      workspace.response.fields.lines[index].isDropped = true
-      told += bytes.extracting(line.name).array + [0x3a, 0x20] + replaced + [0x0d, 0x0a]
-    }
-    return told
-  }
-
   /// A URL of the target as the program knows it; nil if it stays unchanged. `place` is the scheme and authority that
   /// the program asked for.
   static func mappedURL(_ reference: Span<UInt8>, _ target: RuleTarget, _ place: [UInt8]) -> [UInt8]? {
@@ -83,14 +49,15 @@ extension FieldTranslation {
   // MARK: Cookies
 
   /// A cookie for the short name; nil if it stays unchanged.
-  private func mappedCookie(
-    _ value: [UInt8], _ target: RuleTarget, _ authority: [UInt8], isClear: Bool, _ workspace: inout Workspace
+  func mappedCookie(
+    _ value: Span<UInt8>, _ target: RuleTarget, _ asked: AskedPlace, _ workspace: inout Workspace
   ) -> [UInt8]? {
-    let pieces = value.split(separator: 0x3b, omittingEmptySubsequences: false).map { Array($0) }
+    let pieces = value.array.split(separator: 0x3b, omittingEmptySubsequences: false).map { Array($0) }
     let attributes = pieces.dropFirst().map { Self.attribute($0) }
     let said = attributes.last { $0.name == "path" }?.value
     let path = said.flatMap { Self.rest($0, target).map { [0x2f] + $0 } } ?? said ?? []
-    let losesSecure = isClear && leavesByTLS(authority, under: path, &workspace)
+    let losesSecure =
+      asked.isHTTP && isUpgraded(asked.host, asked.port, Self.get, Self.anyPath(under: path), &workspace)
     var kept = pieces[0]
     for (piece, attribute) in zip(pieces.dropFirst(), attributes) {
       switch attribute.name {
@@ -102,13 +69,5 @@ extension FieldTranslation {
       }
     }
     return kept
-  }
-
-  /// Whether http requests of the program to `authority`, below `path`, are sent over TLS.
-  private func leavesByTLS(
-    _ authority: [UInt8], under path: [UInt8], _ workspace: inout Workspace
-  ) -> Bool {
-    guard case .success(let asked) = HostAndPort.read(authority.span, 0..<authority.count) else { return false }
-    return isUpgraded(Array(authority[asked.host]), asked.port, Self.get, Self.anyPath(under: path), &workspace)
   }
 }

@@ -367,7 +367,7 @@ extension Exchange {
     let translation = FieldTranslation(
       policy: policy, sender: sender, method: text.extracting(record.method).array,
       url: text.extracting(record.target).array, port: port)
-    return target.map { translation.of($0, bytes, &workspace) } ?? translation.ofUpgrade(bytes, &workspace)
+    return translation.translate(bytes, of: target, &workspace)
   }
 
   /// Names of fields that are removed from trailers for the client.

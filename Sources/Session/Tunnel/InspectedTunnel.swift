@@ -136,9 +136,7 @@ extension Exchange {
     switch step {
     case .hold: return Step(consumed: 0, action: .read)
     case .pass:
-      if let fault = unprobedName(inspected.inspection.hello), let step = doubt(fault, bytes, &workspace, &outputs) {
-        return step
-      }
+      if let step = doubtName(inspected.inspection.hello, bytes, &workspace, &outputs) { return step }
       if inspected.inspection.isComplete { self.inspected = nil }
       return bytes.isEmpty ? Step(consumed: 0, action: .read) : Step(consumed: 0, action: .forward(count: bytes.count))
     case .evaluate(let presented):
@@ -146,9 +144,7 @@ extension Exchange {
       return Step(consumed: 0, action: .judge)
     case .resumed:
       // No certificate is visible: the probe's result has to do, as with TLS 1.3.
-      if let fault = unprobedName(inspected.inspection.hello), let step = doubt(fault, bytes, &workspace, &outputs) {
-        return step
-      }
+      if let step = doubtName(inspected.inspection.hello, bytes, &workspace, &outputs) { return step }
       inspected.inspection.accept()
       self.inspected = nil
       return Step(consumed: 0, action: .forward(count: bytes.count))
@@ -200,10 +196,12 @@ extension Exchange {
     return .otherServerName(seen: seen.span.string, expected: name)
   }
 
-  /// The certificate is hidden, and may be another than the one that was checked. nil: the rule is not enforced.
-  private mutating func doubt(
-    _ fault: TunnelFault, _ bytes: Span<UInt8>, _ workspace: inout Workspace, _ outputs: inout Outputs
+  /// The certificate is hidden. If `hello` does not ask for the name whose certificate was checked, it may be another:
+  /// the step refuses it. nil: the name was asked for, or the rule is not enforced.
+  private mutating func doubtName(
+    _ hello: ClientHello?, _ bytes: Span<UInt8>, _ workspace: inout Workspace, _ outputs: inout Outputs
   ) -> Step? {
+    guard let fault = unprobedName(hello) else { return nil }
     if enforces { return Step(consumed: bytes.count, action: refuseTunnel(fault, &workspace, &outputs)) }
     record.assurance = .sni
     return nil

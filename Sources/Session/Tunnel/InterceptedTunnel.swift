@@ -19,10 +19,7 @@ extension Exchange {
     let facts = RequestFacts(
       scheme: .https, port: interior.port, method: method.span, path: path.span, isTunnel: true, sender: sender,
       link: workspace.link, wall: workspace.wallMilliseconds)
-    let decided = policy.decide(facts, &workspace.decisions)
-    let decision = workspace.temporary.amend(
-      decided, facts, wall: workspace.wallMilliseconds, &workspace.decisions
-    ).decision
+    let decision = workspace.decide(facts, by: policy).decision
     if decision.verdict != .deny, policy.treatment(of: decision) == .intercept { return nil }
     return Problem(.denied, "The policy has changed, and does not open the tunnel that the request came through.")
   }
