@@ -14,6 +14,16 @@ public struct ErrorCode: RawRepresentable, Equatable, Sendable {
   public static let cancel = ErrorCode(rawValue: 8)
   public static let enhanceYourCalm = ErrorCode(rawValue: 11)
   public static let http11Required = ErrorCode(rawValue: 13)
+
+  /// RFC 9113, 7.
+  private static let names = [
+    "NO_ERROR", "PROTOCOL_ERROR", "INTERNAL_ERROR", "FLOW_CONTROL_ERROR", "SETTINGS_TIMEOUT", "STREAM_CLOSED",
+    "FRAME_SIZE_ERROR", "REFUSED_STREAM", "CANCEL", "COMPRESSION_ERROR", "CONNECT_ERROR", "ENHANCE_YOUR_CALM",
+    "INADEQUATE_SECURITY", "HTTP_1_1_REQUIRED",
+  ]
+
+  /// `ENHANCE_YOUR_CALM`
+  public var name: String { Int(rawValue) < Self.names.count ? Self.names[Int(rawValue)] : "error \(rawValue)" }
 }
 
 /// Why a connection cannot continue.

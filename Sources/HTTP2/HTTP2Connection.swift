@@ -427,6 +427,7 @@ public final class HTTP2Connection {
       return true
     }
     refused(number)
+    stream.wasMalformed(.protocolError)
     reset(stream, .protocolError)
     return fault == nil
   }
@@ -468,7 +469,8 @@ public final class HTTP2Connection {
 
   /// It is closed next.
   private func libraryRefuses(_ number: Int32, _ code: UInt32) {
-    stream(number)?.wasReset(ErrorCode(rawValue: code))
+    let code = ErrorCode(rawValue: code)
+    if code == .refusedStream { stream(number)?.wasReset(code) } else { stream(number)?.wasMalformed(code) }
     refused(number)
   }
 
@@ -486,6 +488,7 @@ public final class HTTP2Connection {
     // The library has reset it because of what the peer sent, and has not reported that.
     let isOurs = stream.resetCode == nil && code != ErrorCode.noError.rawValue
     if role == .server, isOurs, code != ErrorCode.refusedStream.rawValue, !stream.isAnswered { refused(number) }
+    if isOurs, code != ErrorCode.refusedStream.rawValue { stream.wasMalformed(ErrorCode(rawValue: code)) }
     if stream.isEndedByPeer { recent.endedByPeer(number) }
     stream.closed(ErrorCode(rawValue: code))
     if !stream.isLeft { touch(stream) }

@@ -35,6 +35,14 @@ public final class HTTP2Stream {
   var isTunnelHeld: Bool { held.begins(with: "CONNECT ") }
   /// How the stream ended, if it did not end normally.
   public private(set) var resetCode: ErrorCode? = nil
+  /// Why the peer's message will never be whole, if that is the peer's doing.
+  public enum Abortion: Equatable {
+    /// It sent something that is no message (RFC 9113, 8.1.1).
+    case malformed
+    /// It reset the stream.
+    case reset(ErrorCode)
+  }
+  public private(set) var abortion: Abortion? = nil
   /// It is no longer in any table.
   public private(set) var isClosed = false
   /// When content of ours last moved, in milliseconds of the connection's clock.
@@ -229,7 +237,14 @@ public final class HTTP2Stream {
 
   func wasReset(_ code: ErrorCode) { resetCode = resetCode ?? code }
 
+  /// It is reset because of what the peer sent.
+  func wasMalformed(_ code: ErrorCode) {
+    if resetCode == nil { abortion = .malformed }
+    wasReset(code)
+  }
+
   func wasResetByPeer(_ code: ErrorCode) {
+    if resetCode == nil { abortion = .reset(code) }
     wasReset(code)
     isEndedByPeer = true
   }

@@ -379,6 +379,47 @@ def test_a_stream_that_the_origin_refuses_is_tried_again(intercepting, inside, h
     assert refused
 
 
+@pytest.mark.parametrize("code", ["PROTOCOL_ERROR", "INTERNAL_ERROR", "CANCEL", "ENHANCE_YOUR_CALM"])
+def test_a_stream_that_the_origin_resets_is_not_tried_again(code, intercepting, inside, h2_origin):
+    """The origin is there and has seen the request: another one would be done twice (RFC 9110, 9.2.2)."""
+
+    def answer(link, request):
+        if request.path == "/reset":
+            return link.reset(request, h2.errors.ErrorCodes[code])
+        ok(link, request)
+
+    origin, proxy = h2_origin(answer), intercepting()
+    client = inside(proxy, "a.test", origin.port)
+    assert client.get(f"a.test:{origin.port}", "/first").status == 200
+    got = client.get(f"a.test:{origin.port}", "/reset", method="DELETE")
+    assert got.status == 502 and f"reset the stream ({code})".encode() in got.body, got.body
+    assert [request.path for request in origin.requests] == ["/first", "/reset"]
+    assert client.get(f"a.test:{origin.port}", "/last").status == 200
+    assert len(origin.links) == 1
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [[("content-length", "2"), ("content-length", "3")], [("transfer-encoding", "chunked")], [("X-Upper", "a")], [("x", "a\r\nb: c")]],
+    ids=["two lengths", "transfer-encoding", "capitals", "a line end"],
+)
+def test_a_malformed_head_of_an_origin_is_said_to_be_one(fields, intercepting, inside, h2_origin):
+    def answer(link, request):
+        if request.path != "/bad":
+            return ok(link, request)
+        link.connection.config.validate_outbound_headers = False
+        link.connection.config.normalize_outbound_headers = False
+        link.connection.send_headers(request.number, [(":status", "200"), *fields])
+
+    origin, proxy = h2_origin(answer), intercepting()
+    client = inside(proxy, "a.test", origin.port)
+    assert client.get(f"a.test:{origin.port}", "/first").status == 200
+    got = client.get(f"a.test:{origin.port}", "/bad")
+    assert got.status == 502 and b"malformed-response" in got.body, got.body
+    assert [request.path for request in origin.requests] == ["/first", "/bad"]
+    assert client.get(f"a.test:{origin.port}", "/last").status == 200
+
+
 @pytest.mark.parametrize("method", ["POST", "PATCH"])
 def test_a_refused_stream_is_tried_again_whatever_its_method(method, intercepting, inside, h2_origin):
     refused = []

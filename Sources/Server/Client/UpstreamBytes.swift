@@ -95,7 +95,14 @@ extension Conversation {
     let stream = upstream?.stream.carried
     var refusal: StreamRefusal? = nil
     if let stream, stream.wasRefused { refusal = stream.wasUnsent ? .waiting : .opened }
-    if caching != nil, !session.exchange.goesAgain(after: refusal, outputs),
+    var abortion: StreamAbortion? = nil
+    switch stream?.abortion {
+    case .malformed: abortion = .malformed
+    case .reset(let code): abortion = .reset(code: code)
+    case nil: break
+    }
+    let goesAgain = (abortion == nil || refusal != nil) && session.exchange.goesAgain(after: refusal, outputs)
+    if caching != nil, !goesAgain,
       cacheStandsInForSilence("connection-closed", worker)
     {
       return
@@ -103,7 +110,7 @@ extension Conversation {
     upstreamSide.state.insert(.ended)
     let action = session.exchange.upstreamEnded(
       broken: broken, alert: broken ? upstream?.stream.tls?.alert : nil,
-      refusal: refusal, now: worker.now, &worker.workspace, &outputs)
+      refusal: refusal, abortion: abortion, now: worker.now, &worker.workspace, &outputs)
     perform(action, otherIsUpstream: false, worker)
   }
 

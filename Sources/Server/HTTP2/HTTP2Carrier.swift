@@ -32,6 +32,14 @@ final class HTTP2Carrier: CarriedStream {
   var wasRefused: Bool { stream.wasRefused }
   var wasUnsent: Bool { stream.number == 0 }
 
+  var abortion: CarriedAbortion? {
+    switch stream.abortion {
+    case .malformed: .malformed
+    case .reset(let code): .reset(code.name)
+    case nil: nil
+    }
+  }
+
   var carrierTLS: TLSStream? { endpoint.stream.tls ?? endpoint.stream.carried?.carrierTLS }
 
   func read(into buffer: inout ByteBuffer, atMost most: Int) -> Transfer {

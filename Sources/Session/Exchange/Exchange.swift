@@ -448,16 +448,16 @@ public struct Exchange: ~Copyable {
 
   /// The upstream closed its sending direction, or its connection broke (`broken`): by a TLS alert, if `alert` names
   /// one, or because this machine can no longer use it, for the reason `loss`. `refusal`: it reports that it has not
-  /// processed the request (RFC 9113, 8.7).
+  /// processed the request (RFC 9113, 8.7). `abortion`: it ended the stream in another way, and not the connection.
   public mutating func upstreamEnded(
-    broken: Bool, alert: String? = nil, loss: String? = nil, refusal: StreamRefusal? = nil, now: Int64,
-    _ workspace: inout Workspace,
-    _ outputs: inout Outputs
+    broken: Bool, alert: String? = nil, loss: String? = nil, refusal: StreamRefusal? = nil,
+    abortion: StreamAbortion? = nil, now: Int64, _ workspace: inout Workspace, _ outputs: inout Outputs
   ) -> Action {
     switch phase {
     case .exchanging:
       switch response {
       case .head:
+        if refusal == nil, let abortion { return answer(problem(of: abortion, outputs), &workspace, &outputs) }
         return upstreamEndedBeforeResponse(alert: alert, loss: loss, refusal: refusal, &workspace, &outputs)
       case .untilClose where !broken:
         response = .done
@@ -511,6 +511,18 @@ public struct Exchange: ~Copyable {
     guard awaitsResponseHead, hop.informational.isUntouched else { return false }
     guard let refusal else { return keepsReplay }
     return hop.refusals + refusal.weight <= Self.mostRefusals && !outputs.replay.isEmpty
+  }
+
+  /// The origin is there, and has seen the request: it is not sent again.
+  private func problem(of abortion: StreamAbortion, _ outputs: borrowing Outputs) -> Problem {
+    switch abortion {
+    case .malformed:
+      Problem(.malformedResponse, "The response of \(respondent(outputs)) is no message of HTTP/2 (RFC 9113, 8.1.1).")
+    case .reset(let code):
+      Problem(
+        .connectionClosed,
+        "\(responder(outputs)) reset the stream (\(code)) before the head of a response was complete.")
+    }
   }
 
   private mutating func upstreamEndedBeforeResponse(

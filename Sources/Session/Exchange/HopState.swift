@@ -16,6 +16,14 @@ struct HopState: Sendable {
   var refusals = 0
 }
 
+/// What an origin did to a stream before its response was whole.
+public enum StreamAbortion: Sendable {
+  /// It sent something that is no message (RFC 9113, 8.1.1).
+  case malformed
+  /// It reset the stream; `code`: `INTERNAL_ERROR`.
+  case reset(code: String)
+}
+
 /// A stream was refused, and nothing of its request was done.
 public enum StreamRefusal: Sendable {
   /// The request was sent.

@@ -19,6 +19,8 @@ public protocol CarriedStream: AnyObject {
   var wasRefused: Bool { get }
   /// The peer has not even seen the request.
   var wasUnsent: Bool { get }
+  /// How the peer ended it without ending what carries it; nil: it did not.
+  var abortion: CarriedAbortion? { get }
   /// The TLS connection that carries it, if one does.
   var carrierTLS: TLSStream? { get }
   func shutdownWrite()
@@ -28,6 +30,14 @@ public protocol CarriedStream: AnyObject {
 
 extension CarriedStream {
   public var carrierTLS: TLSStream? { nil }
+  public var abortion: CarriedAbortion? { nil }
+}
+
+public enum CarriedAbortion: Sendable {
+  /// What came makes no sense.
+  case malformed
+  /// Reset, with a code.
+  case reset(String)
 }
 
 public struct ByteStream {
