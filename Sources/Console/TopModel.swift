@@ -49,6 +49,9 @@ public struct TopModel: Sendable {
     var id: String? = nil
     /// The selection stays with its row. Otherwise it stays at its position, so the first row is always the busiest.
     var follows = false
+    /// Another row than the one that was chosen is selected, because that one is gone or has moved: what is pressed now
+    /// may have been meant for it.
+    var hasSlipped = false
     /// The first row that is shown.
     var top = 0
   }
@@ -146,8 +149,16 @@ public struct TopModel: Sendable {
       return next != 0 ? next > 0 : one.id < other.id
     }
     self.rows = rows
+    let chosen = place.id
     if place.follows, let index = rows.firstIndex(where: { $0.id == place.id }) { place.index = index }
     settle()
+    if let chosen, place.id != nil, place.id != chosen { place.hasSlipped = true }
+  }
+
+  /// The same for what a person asked to see: the selection is what they look at then.
+  private mutating func rebuildAsAsked() {
+    rebuild()
+    place.hasSlipped = false
   }
 
   /// Keeps the selection among the rows and on the screen.
@@ -162,6 +173,7 @@ public struct TopModel: Sendable {
 
   private mutating func move(to index: Int) -> TopAction? {
     place.follows = index > 0
+    place.hasSlipped = false
     place.index = index
     settle()
     return nil
@@ -253,7 +265,7 @@ public struct TopModel: Sendable {
       }
     default: break
     }
-    rebuild()
+    rebuildAsAsked()
     return nil
   }
 
@@ -277,7 +289,7 @@ public struct TopModel: Sendable {
   private mutating func show(_ view: TopView?) -> TopAction? {
     guard let view else { return nil }
     self.view = view
-    rebuild()
+    rebuildAsAsked()
     return .refresh
   }
 
@@ -285,7 +297,7 @@ public struct TopModel: Sendable {
     let count = view.columns.count
     let column = (place.sort.column + step + count) % count
     place.sort = TopSort(column: column, isDescending: view.columns[column].isNumber)
-    rebuild()
+    rebuildAsAsked()
     return nil
   }
 
@@ -336,7 +348,17 @@ public struct TopModel: Sendable {
       message = view == .questions ? "no question is selected" : "questions are answered in their view (5)"
       return nil
     }
-    return .ask(TopRequest(method: "POST", path: "/v1/\(verdict)?ref=\(Self.word(reference))\(more)", purpose: .act))
+    return act(
+      TopRequest(method: "POST", path: "/v1/\(verdict)?ref=\(Self.word(reference))\(more)", purpose: .act),
+      "\(verdict) \(reference), \(TopData.who(row.facts)) to \(row.facts["host"].text ?? "?")")
+  }
+
+  /// Does what was pressed for the selected row, and asks first if that may have been another one.
+  private mutating func act(_ request: TopRequest, _ what: String) -> TopAction? {
+    if !place.hasSlipped { return .ask(request) }
+    place.hasSlipped = false
+    mode = .confirm(request, question: "the rows have moved: \(what)? y/n")
+    return nil
   }
 
   private mutating func revoke() -> TopAction? {
@@ -344,7 +366,7 @@ public struct TopModel: Sendable {
       message = "choose a temporary answer among the questions (5)"
       return nil
     }
-    return .ask(TopRequest(method: "POST", path: "/v1/revoke?id=\(number)", purpose: .act))
+    return act(TopRequest(method: "POST", path: "/v1/revoke?id=\(number)", purpose: .act), "revoke answer \(number)")
   }
 
   /// A reference is letters and digits; nothing else may get into a path.

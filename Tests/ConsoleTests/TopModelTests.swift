@@ -151,6 +151,33 @@ import Testing
     #expect(model.rows.isEmpty && model.text[4].contains("asks no questions"))
   }
 
+  /// The rows move while a person reads: what is pressed then is not done to the row that has come there.
+  @Test func anAnswerIsForTheRowThatWasChosen() {
+    func asks(_ references: String...) -> String {
+      let rows = references.map {
+        #"{"ref": "\#($0)", "since": "2026-11-20T15:23:50Z", "until": "2026-11-20T15:25:00Z", "waiting": 1, "#
+          + #""user": "ci", "method": "GET", "host": "\#($0.lowercased()).test", "url": "https://h.test/*"}"#
+      }
+      return #"{"asks": [\#(rows.joined(separator: ","))], "temporary": []}"#
+    }
+    var model = model()
+    model.take(.asks, asks("GGGGGG", "EEEEEE"))
+    model.type("5")
+    let first = model.rows[0].id
+    let other = model.rows[1].id
+    model.take(.asks, asks(other))
+    #expect(model.press(.character("a")) == nil)
+    guard case .confirm(let request, let question) = model.mode else {
+      Issue.record("\(model.mode)")
+      return
+    }
+    #expect(request.path == "/v1/allow?ref=\(other)" && question.contains("the rows have moved: allow \(other)"))
+    #expect(model.press(.character("n")) == nil)
+    _ = model.press(.home)
+    #expect(model.press(.character("a")) == .ask(request), "it has been chosen")
+    #expect(first != other)
+  }
+
   @Test func aDaemonThatIsGoneIsSaid() {
     var model = model()
     model.lose("cannot reach it")
