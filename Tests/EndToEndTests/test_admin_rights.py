@@ -55,9 +55,9 @@ def connected_as(path, user: int) -> socket.socket:
     return socket.socket(fileno=descriptors[0])
 
 
-def ask_as(user: int, proxy, path: str, method: str = "GET"):
+def ask_as(user: int, proxy, path: str, method: str = "GET", lines: str = ""):
     with PeerConnection(proxy.admin.path, user) as connection:
-        answer = connection.exchange(request(path, method))
+        answer = connection.exchange(request(path, method, lines))
         connection.check()
         return answer
 

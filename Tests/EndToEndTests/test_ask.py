@@ -2,7 +2,9 @@
 
 import datetime
 import json
+import os
 import re
+import shutil
 import signal
 import stat
 import subprocess
@@ -668,7 +670,7 @@ def test_what_is_revoked_holds_no_more(asking):
         assert asked.post("revoke", query).status == 400, query
     assert asked.post("revoke", "id=4711").status == 404
     answer = asked.post("revoke", f"id={rule['id']}")
-    assert (answer.status, json.loads(answer.body)) == (200, {"revoked": rule})
+    assert (answer.status, json.loads(answer.body)) == (200, {"revoked": rule, "warning": None})
     assert asked.temporary() == []
     client = asked.start("/x")
     asked.deny(asked.question())
@@ -741,6 +743,45 @@ def test_a_file_that_cannot_be_read_ends_the_start(tmp_path, state, content, sal
     assert done.returncode == 1 and done.stdout == ""
     assert str(file) in done.stderr, done.stderr
     assert file.read_bytes() == content
+
+
+def test_a_file_that_cannot_be_written_is_said_and_written_later(asking, state):
+    """A full disk, say: what was revoked would come back with the next start."""
+    lines = f'workers = 1\nstate = "{state}"'
+    asked = asking(proxy=lines)
+    allowed = asked.rule("allow", "host=127.0.0.1&for=1h")
+    asked.rule("deny", "host=b.test&for=1h")
+    before = (state / "temporary-rules.toml").read_text()
+    shutil.rmtree(state)
+    answer = json.loads(asked.post("revoke", f"id={allowed['id']}").body)
+    assert "warning: cannot write " in answer["warning"] and "a restart brings them back" in answer["warning"]
+    assert asked.admin.json("/v1/status")["warnings"] == [answer["warning"].removeprefix("warning: ")]
+    done = command("deny", "a.test", "--for", "1h", "--config", asked.proxy.configuration)
+    assert done.returncode == 0 and "temporary rule 3" in done.stdout and "warning: cannot write" in done.stdout
+    state.mkdir(mode=0o700)
+    (state / "temporary-rules.toml").write_text(before)
+    asked.proxy.terminate()
+    assert asked.proxy.wait_for_exit() == 0
+    again = restarted(asking, asked, proxy=lines)
+    assert [(rule["verdict"], rule["host"]) for rule in again.temporary()] == [("deny", "b.test"), ("deny", "a.test")]
+    assert again.admin.json("/v1/status")["warnings"] == []
+
+
+def test_a_file_that_somebody_else_prepared_ends_the_start(asking, tmp_path, sallyport_binary):
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    shared.chmod(0o1777)
+    lines = f'workers = 1\nstate = "{shared}"'
+    asked = asking(proxy=lines)
+    asked.rule("allow", "host=a.test&for=1h")
+    asked.proxy.terminate()
+    assert asked.proxy.wait_for_exit() == 0
+    file = shared / "temporary-rules.toml"
+    os.chown(file, STRANGER, STRANGER)
+    configuration = tmp_path / "sallyport.toml"
+    configuration.write_text(configuration_text(lines, ASK))
+    done = command("run", "--config", configuration)
+    assert done.returncode == 1 and f"cannot read {file}: It belongs to another user" in done.stderr, done.stderr
 
 
 # Who may answer

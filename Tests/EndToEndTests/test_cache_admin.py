@@ -2,6 +2,7 @@
 
 import json
 import re
+import urllib.parse
 
 import pytest
 
@@ -120,9 +121,37 @@ def test_each_variant_of_a_url_is_shown(stocked, raw_client):
     answer = raw_client(stocked).exchange(get("a.test", stocked.origin.port, lines="X-Kind: y\r\n"))
     assert answer.value("Cache-Status").startswith(b"sallyport; fwd=vary-miss; stored")
     shown = cache(stocked, "show", stocked_url).stdout
-    assert "  varies   x-kind: (absent)\n" in shown and "  varies   x-kind: y\n" in shown
+    assert "  varies   x-kind: (absent)\n" in shown and "  varies   x-kind: (not shown)\n" in shown
     done = cache(stocked, "purge", stocked_url)
     assert done.stdout == "purged 2 answers\n"
+
+
+def test_no_secret_is_shown_whatever_an_origin_varies_by(administered, raw_origin, raw_client, tmp_path):
+    """Vary may name what the policy adds; and a query may hold another user's token."""
+    (tmp_path / "key").write_text("FILESECRET")
+    rules = f"""
+[cache]
+[[rule]]
+name = "keyed"
+[rule.request]
+headers.set = {{ X-Api-Key = {{ file = "{tmp_path}/key" }} }}
+[rule.cache]
+"""
+    proxy = administered(rules, admin=f"operators = [{NUMBERED}]\n")
+    vary = b"Vary: Cookie, X-Api-Key, Accept-Language"
+    proxy.origin = raw_origin(answering(FRESH.replace(b"Vary: X-Kind", vary)))
+    asked = f"http://a.test:{proxy.origin.port}/x?access_token=TOKEN"
+    head = f"GET {asked} HTTP/1.1\r\nHost: a.test\r\nCookie: sid=SESSION\r\nAccept-Language: de\r\n\r\n"
+    assert raw_client(proxy).exchange(head.encode()).status == 200
+    assert proxy.access()["cache"] == "stored"
+    for user, sees_query in ((NUMBERED, True), (STRANGER, False)):
+        for path in ("/v1/cache/answers", f"/v1/cache?url={urllib.parse.quote(asked, safe='')}"):
+            for lines in ("", "Accept: text/plain\r\n"):
+                body = ask_as(user, proxy, path, lines=lines).body.decode()
+                assert "FILESECRET" not in body and "SESSION" not in body, body
+                assert ("TOKEN" in body) == sees_query, body
+    (answer,) = proxy.admin.json("/v1/cache/answers")["answers"]
+    assert answer["vary"] == {"cookie": "(not shown)", "x-api-key": "(not shown)", "accept-language": "de"}
 
 
 def test_a_url_that_is_not_stored_is_said_and_is_a_no(stocked):

@@ -229,6 +229,21 @@ def test_a_link_and_a_cookie_are_worth_nothing_to_another_user(watched):
         thief.close()
 
 
+@pytest.mark.parametrize("method", ["GET", "CONNECT"])
+def test_the_way_there_is_not_through_the_proxy(method, watched, raw_client):
+    """Such a connection belongs to the daemon's own user."""
+    proxy = watched()
+    link = proxy.link()
+    path = link.removeprefix(f"http://{proxy.web_host}")
+    client = raw_client(proxy)
+    if method == "CONNECT":
+        answer = client.exchange(f"CONNECT {proxy.web_host} HTTP/1.1\r\nHost: {proxy.web_host}\r\n\r\n".encode())
+    else:
+        answer = client.exchange(f"GET {link} HTTP/1.1\r\nHost: {proxy.web_host}\r\n\r\n".encode())
+    assert answer.status == 403 and b"this proxy's dashboard" in answer.body, answer.body
+    assert ask(proxy, path).status == 303, "the link has not been used"
+
+
 def test_a_link_has_the_rights_of_who_asks_for_it(watched):
     proxy = watched(admin=f"operators = [{NUMBERED}]\n")
     for user, acts in [(ROOT, True), (NUMBERED, True), (STRANGER, False)]:

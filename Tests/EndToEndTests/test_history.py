@@ -100,6 +100,38 @@ def test_status_and_metrics_say_how_much_there_is(recording):
     assert f"of 512.0 MiB in {recorded.file}, the last 0 s\n" in status.replace("the last 1 s", "the last 0 s")
 
 
+@pytest.mark.parametrize("way", ["moved", "removed"])
+def test_a_file_that_is_gone_is_begun_again(way, recording):
+    """Log rotation, or somebody who cleans up."""
+    recorded = recording(proxy=DENY)
+    recorded.many(3)
+    recorded.records(3)
+    moved = recorded.file.with_name("yesterday.db")
+    if way == "moved":
+        recorded.file.rename(moved)
+    else:
+        recorded.file.unlink()
+    recorded.many(5)
+    entry = recorded.proxy.log.wait_for(lambda line: "was moved or removed" in line.get("message", ""))
+    assert str(recorded.file) in entry["message"] and entry["level"] == "warning"
+    assert len(recorded.records(5)) == 5
+    recorded.end("terminate")
+    assert len(recorded.read()) == 5
+    if way == "moved":
+        moved.rename(recorded.file)
+        assert len(recorded.read()) == 3
+
+
+def test_a_file_that_somebody_else_prepared_is_not_used(recording, open_directory):
+    file = open_directory / "history.db"
+    file.touch(mode=0o644)
+    os.chown(file, STRANGER, STRANGER)
+    recorded = recording(proxy=DENY)
+    recorded.many(1)
+    entry = recorded.proxy.log.wait_for(lambda line: "it belongs to another user" in line.get("message", ""))
+    assert str(file) in entry["message"] and file.stat().st_size == 0
+
+
 # MARK: Who may read it
 
 

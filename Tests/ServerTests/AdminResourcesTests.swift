@@ -21,10 +21,12 @@ import Testing
     statistics.note(record, rule: "pay\"ments", isTunnel: false, microseconds: 1_500_000)
     statistics.gauges.clients = 1
     var state = DaemonState(
-      version: "1.2.3", addresses: ["127.0.0.1:3128"], workers: 2, startedWall: 0, policy: policy, loadedWall: 0)
+      version: "1.2.3", addresses: ["127.0.0.1:3128"], workers: 2, startedWall: 0, startedMonotonic: 0,
+      policy: policy, loadedWall: 0)
     state.failure = failure
     return AdminFacts(
       state: state, statistics: statistics, heldBytes: 0, residentBytes: 3 << 20, lostEvents: 0, wall: 61_000,
+      monotonic: 60_000,
       network: NetworkFacts(status: .wifi, changes: 4, waiting: 2))
   }
 

@@ -101,16 +101,16 @@ import Testing
       Self.answer(), Self.answer("http://b.example/y", [("Cache-Control", "max-age=7200")]),
       Self.answer("http://c.example/z", status: 404, [], content: ""))
     #expect(
-      CachePages.text(CachePages.list(cache, CacheSelection(), at: Self.noon), at: Self.noon) == """
+      CachePages.text(CachePages.list(cache, CacheSelection(), at: Self.noon), withQueries: true, at: Self.noon) == """
         200  7 B         for 1 min           http://a.example/x
         200  7 B         for 2 h 0 min       http://b.example/y
         404  0 B         stale for 0 s       http://c.example/z
 
         """)
-    #expect(CachePages.text(([], 0), at: Self.noon) == "nothing is stored\n")
+    #expect(CachePages.text(([], 0), withQueries: true, at: Self.noon) == "nothing is stored\n")
     var cut = CachePages.list(cache, CacheSelection(), at: Self.noon)
     cut.more = 3
-    #expect(CachePages.text(cut, at: Self.noon).hasSuffix("/z\nand 3 more\n"))
+    #expect(CachePages.text(cut, withQueries: true, at: Self.noon).hasSuffix("/z\nand 3 more\n"))
   }
 
   @Test func aListEndsAndSaysHowMuchIsLeftOut() {
@@ -125,7 +125,7 @@ import Testing
     }
     let found = CachePages.list(cache, CacheSelection(), at: Self.noon)
     #expect(found.answers.count == most && found.more == 2)
-    #expect(CachePages.json(found, at: Self.noon).text.hasSuffix("], \"more\": 2}"))
+    #expect(CachePages.json(found, withQueries: true, at: Self.noon).text.hasSuffix("], \"more\": 2}"))
   }
 
   @Test func anAnswerInFull() {
@@ -139,7 +139,7 @@ import Testing
     let now = Self.noon + 90_000
     let found = CachePages.list(cache, CacheSelection(url: ComparableURL(Array("http://a.example/x".utf8))), at: now)
     #expect(
-      CachePages.showText(found.answers, at: now) == """
+      CachePages.showText(found.answers, withQueries: true, at: now) == """
         http://a.example/x
           status   200, 7 B
           stored   2026-11-20T15:00:00.000Z, by rule r
@@ -152,12 +152,12 @@ import Testing
 
         """)
     #expect(
-      CachePages.json(found, at: now).text
+      CachePages.json(found, withQueries: true, at: now).text
         == #"{"answers": [{"url": "http://a.example/x", "host": "a.example", "rule": "r", "status": 200, "bytes": 7, "#
         + #""complete": true, "part": null, "stored": "2026-11-20T15:00:00.000Z", "age_seconds": 90, "ttl_seconds": 3510, "#
         + #""lifetime_seconds": 3600, "because": "max-age", "etag": "\"v1\"", "#
         + #""vary": {"accept-encoding": "gzip", "x-kind": null}}], "more": 0}"#)
-    #expect(CachePages.showText([], at: now) == "nothing is stored for this URL\n")
+    #expect(CachePages.showText([], withQueries: true, at: now) == "nothing is stored for this URL\n")
   }
 
   @Test func anAnswerThatIsComingOrStaleSaysSo() {
@@ -165,14 +165,15 @@ import Testing
     let now = Self.noon + 3_600_000
     let found = CachePages.list(Self.store(answer), CacheSelection(), at: now)
     #expect(
-      CachePages.showText(found.answers + found.answers, at: now).split(separator: "\n\n").first == """
+      CachePages.showText(found.answers + found.answers, withQueries: true, at: now).split(separator: "\n\n").first
+        == """
         http://a.example/x
           status   200, 7 B so far
           stored   2026-11-20T15:00:00.000Z, by rule r
           age      1 h 1 min
           fresh    stale for 1 h 1 min
         """)
-    let json = CachePages.json(found, at: now).text
+    let json = CachePages.json(found, withQueries: true, at: now).text
     #expect(json.contains(#""complete": false"#) && json.contains(#""age_seconds": 3660, "ttl_seconds": -3660"#))
     #expect(json.contains(#""because": "nothing", "etag": null, "vary": {}"#), "\(json)")
   }
@@ -180,9 +181,9 @@ import Testing
   @Test func aClockThatWasSetBackIsNamed() {
     let answer = Self.answer()
     let found = CachePages.list(Self.store(answer), CacheSelection(), at: Self.noon)
-    let text = CachePages.showText(found.answers, at: Self.noon - 1000)
+    let text = CachePages.showText(found.answers, withQueries: true, at: Self.noon - 1000)
     #expect(text.contains("  age      not known: the clock was set back\n"), "\(text)")
-    #expect(CachePages.json(found, at: Self.noon - 1000).text.contains("\"age_seconds\": null"))
+    #expect(CachePages.json(found, withQueries: true, at: Self.noon - 1000).text.contains("\"age_seconds\": null"))
   }
 
   /// URLs are the clients', tags the origins': none moves the cursor of a terminal.
@@ -190,8 +191,9 @@ import Testing
     let answer = Self.answer("http://a.example/\u{1b}[2J\u{7f}é", [("ETag", "\"\u{1b}]0;x\u{7}\"")])
     let found = CachePages.list(Self.store(answer), CacheSelection(), at: Self.noon)
     for text in [
-      CachePages.text(found, at: Self.noon), CachePages.showText(found.answers, at: Self.noon),
-      CachePages.json(found, at: Self.noon).text,
+      CachePages.text(found, withQueries: true, at: Self.noon),
+      CachePages.showText(found.answers, withQueries: true, at: Self.noon),
+      CachePages.json(found, withQueries: true, at: Self.noon).text,
     ] {
       #expect(text.utf8.allSatisfy { $0 == 0x0a || $0 >= 0x20 && $0 < 0x7f }, "\(text)")
       #expect(text.contains("http://a.example/?[2J???"), "\(text)")
@@ -231,9 +233,11 @@ import Testing
 
   private static func facts(_ cache: CacheFacts?) -> AdminFacts {
     let state = DaemonState(
-      version: "1.2.3", addresses: ["127.0.0.1:3128"], workers: 2, startedWall: 0, policy: Policy(), loadedWall: 0)
+      version: "1.2.3", addresses: ["127.0.0.1:3128"], workers: 2, startedWall: 0, startedMonotonic: 0,
+      policy: Policy(), loadedWall: 0)
     return AdminFacts(
       state: state, statistics: Statistics(Policy()), heldBytes: 0, residentBytes: 3 << 20, lostEvents: 0, wall: 61_000,
+      monotonic: 60_000,
       cache: cache)
   }
 

@@ -79,7 +79,7 @@ public enum JSONText: Sendable {
 extension Unicode.Scalar {
   /// Whether a terminal would obey the character instead of showing it: C0, DEL, C1, and characters that change the
   /// writing direction or break lines.
-  var isUnprintable: Bool {
+  public var isUnprintable: Bool {
     switch value {
     case 0..<0x20, 0x7f..<0xa0: true
     case 0x061c, 0x200b...0x200f, 0x2028...0x202e, 0x2060...0x206f, 0xfeff: true
@@ -88,7 +88,7 @@ extension Unicode.Scalar {
   }
 
   /// `\n`, `\r`, `\t` or `\uXXXX`: TOML and JSON read all four.
-  var escaped: String {
+  public var escaped: String {
     switch self {
     case "\n": return "\\n"
     case "\r": return "\\r"

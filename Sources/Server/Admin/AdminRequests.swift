@@ -270,7 +270,8 @@ extension AdminServer {
     return AdminFacts(
       state: host.state, statistics: sum ?? Statistics(host.state.policy), heldBytes: shared.heldBytes.count,
       residentBytes: Process.residentBytes, lostEvents: shared.events.lostCount, wall: Clock.wall,
-      network: host.network, pinsSeen: shared.pins.all, cache: host.state.cache.map(CacheFacts.init),
-      history: shared.history.facts)
+      monotonic: Clock.monotonic, network: host.network, pinsSeen: shared.pins.all,
+      cache: host.state.cache.map(CacheFacts.init),
+      history: shared.history.facts, deskFault: shared.desk.fault)
   }
 }

@@ -63,16 +63,20 @@ struct AdminFacts {
   let lostEvents: UInt64
   /// Milliseconds since 1970.
   let wall: Int64
+  /// Milliseconds of the clock that nobody sets.
+  let monotonic: Int64
   var network = NetworkFacts()
   var pinsSeen: [WatchedPin: PinSighting] = [:]
   /// nil: nothing is stored.
   var cache: CacheFacts? = nil
   /// nil: no history.
   var history: HistoryFacts? = nil
+  /// See `OperatorDesk.fault`.
+  var deskFault: String? = nil
 
   var pinWatch: PinWatch { PinWatch(state.policy, seen: pinsSeen) }
-  var warnings: [String] { pinWatch.warnings(at: wall / 1000) }
-  var uptimeSeconds: Int64 { (wall - state.startedWall) / 1000 }
+  var warnings: [String] { pinWatch.warnings(at: wall / 1000) + [deskFault].compactMap { $0 } }
+  var uptimeSeconds: Int64 { (monotonic - state.startedMonotonic) / 1000 }
 
   /// The counts of each rule in force, in order, then of requests without a rule.
   var rules: [(rule: Rule?, counts: RuleStatistics)] {

@@ -91,10 +91,10 @@ extension AdminRoute {
       "GET", "/v1/events", .read, "What happens, as it happens.", query: ["kind", "rule", "user", "ref"]
     ) { $0.watch($1.request, $1.connection) },
     AdminRoute("GET", "/v1/cache", .read, "The stored answers as a whole, or one.", query: ["url"]) {
-      $0.tellCache($1.request, $1.connection)
+      $0.tellCache($1.request, mayAct: $1.mayAct, $1.connection)
     },
     AdminRoute("GET", "/v1/cache/answers", .read, "The stored answers.", query: ["host", "rule"]) {
-      $0.tellCache($1.request, $1.connection)
+      $0.tellCache($1.request, mayAct: $1.mayAct, $1.connection)
     },
     AdminRoute(
       "POST", "/v1/cache/purge", .act, "Drops stored answers.", query: ["url", "host", "rule", "older", "all"]

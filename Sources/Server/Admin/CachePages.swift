@@ -70,6 +70,8 @@ struct CacheFacts {
 enum CachePages {
   /// The most answers on one page: some megabytes.
   static let mostListed = 10_000
+  /// Takes the place of a value that may be a secret.
+  private static let unshown = "(not shown)"
 
   // MARK: The store
 
@@ -126,14 +128,19 @@ enum CachePages {
     return (listed, more)
   }
 
-  static func json(_ found: (answers: [ListedAnswer], more: Int), at now: Int64) -> JSONText {
-    .object([("answers", .array(found.answers.map { json($0, at: now) })), ("more", .number(found.more))])
+  /// `withQueries`: for operators. A query may hold another user's token.
+  static func json(
+    _ found: (answers: [ListedAnswer], more: Int), withQueries: Bool, at now: Int64
+  ) -> JSONText {
+    .object([
+      ("answers", .array(found.answers.map { json($0, withQueries, at: now) })), ("more", .number(found.more)),
+    ])
   }
 
-  private static func json(_ answer: ListedAnswer, at now: Int64) -> JSONText {
+  private static func json(_ answer: ListedAnswer, _ withQueries: Bool, at now: Int64) -> JSONText {
     let head = answer.head
     return .object([
-      ("url", .string(text(answer.url))), ("host", .string(answer.host)), ("rule", .string(answer.rule)),
+      ("url", .string(url(answer, withQueries))), ("host", .string(answer.host)), ("rule", .string(answer.rule)),
       ("status", .number(head.status)), ("bytes", .number(Int(clamping: answer.bytes))),
       ("complete", .boolean(answer.isComplete)), ("part", answer.part.map(json) ?? .null),
       ("stored", .string(AdminResources.time(head.received))),
@@ -143,7 +150,7 @@ enum CachePages {
       ("etag", head.entityTag.map { .string(text($0.text)) } ?? .null),
       (
         "vary",
-        .object(head.selecting.map { (text($0.name), $0.value.map { .string(text($0)) } ?? .null) })
+        .object(head.selecting.map { field in (text(field.name), value(field).map { .string($0) } ?? .null) })
       ),
     ])
   }
@@ -152,22 +159,25 @@ enum CachePages {
     .object([("offset", .number(Int(clamping: part.offset))), ("of", .number(Int(clamping: part.total)))])
   }
 
-  static func text(_ found: (answers: [ListedAnswer], more: Int), at now: Int64) -> String {
+  static func text(
+    _ found: (answers: [ListedAnswer], more: Int), withQueries: Bool, at now: Int64
+  ) -> String {
     if found.answers.isEmpty { return "nothing is stored\n" }
     var lines = found.answers.map { answer in
       let size = StatusPage.size(answer.bytes)
-      return "\(answer.head.status)  \(pad(size, 10))  \(pad(freshness(answer.head, at: now), 18))  \(text(answer.url))"
+      return "\(answer.head.status)  \(pad(size, 10))  \(pad(freshness(answer.head, at: now), 18))  "
+        + url(answer, withQueries)
     }
     if found.more > 0 { lines.append("and \(found.more) more") }
     return lines.joined(separator: "\n") + "\n"
   }
 
   /// One URL, in full.
-  static func showText(_ answers: [ListedAnswer], at now: Int64) -> String {
+  static func showText(_ answers: [ListedAnswer], withQueries: Bool, at now: Int64) -> String {
     if answers.isEmpty { return "nothing is stored for this URL\n" }
     return answers.map { answer in
       let head = answer.head
-      var lines = [text(answer.url)]
+      var lines = [url(answer, withQueries)]
       lines.append(
         "  status   \(head.status), \(StatusPage.size(answer.bytes))\(answer.isComplete ? "" : " so far")"
           + (answer.part.map { ", from byte \($0.offset) of \($0.total)" } ?? "")
@@ -182,7 +192,7 @@ enum CachePages {
       if head.isNeverServedStale { lines.append("  stale    never served: the origin forbids it") }
       if let tag = head.entityTag { lines.append("  etag     \(text(tag.text))") }
       for field in head.selecting {
-        lines.append("  varies   \(text(field.name)): \(field.value.map(text) ?? "(absent)")")
+        lines.append("  varies   \(text(field.name)): \(value(field) ?? "(absent)")")
       }
       return lines.joined(separator: "\n") + "\n"
     }.joined(separator: "\n")
@@ -196,6 +206,17 @@ enum CachePages {
 
   private static func pad(_ text: String, _ width: Int) -> String {
     text + String(repeating: " ", count: max(0, width - text.utf8.count))
+  }
+
+  private static func url(_ answer: ListedAnswer, _ withQuery: Bool) -> String {
+    guard !withQuery, let mark = answer.url.firstIndex(of: 0x3f) else { return text(answer.url) }
+    return text(Array(answer.url[...mark])) + "…"
+  }
+
+  /// The value of a request field that Vary names; nil: there was none. An origin may name any, and with it what the
+  /// policy has added: credentials, cookies, keys. What is negotiated is no secret.
+  private static func value(_ field: StoredHead.SelectingField) -> String? {
+    field.value.map { field.name.starts(with: "accept".utf8) ? text($0) : unshown }
   }
 
   /// URLs and tags come from origins and clients: characters that are not printable are replaced.

@@ -7,7 +7,7 @@ import Transport
 
 extension AdminServer {
   /// GET /v1/cache, GET /v1/cache?url=…, GET /v1/cache/answers.
-  func tellCache(_ request: AdminRequest, _ connection: AdminConnection) {
+  func tellCache(_ request: AdminRequest, mayAct: Bool, _ connection: AdminConnection) {
     guard let cache = host.state.cache else { return refuseCache(connection) }
     let now = cache.time
     switch selection(request.query) {
@@ -20,9 +20,14 @@ extension AdminServer {
       let found = CachePages.list(cache, selection, at: now)
       let isShown = selection.url != nil
       let status = isShown && found.answers.isEmpty ? 404 : 200
-      let text = isShown ? CachePages.showText(found.answers, at: now) : CachePages.text(found, at: now)
-      connection.write(
-        connection.wantsText ? .text(text, status: status) : .json(CachePages.json(found, at: now), status: status))
+      if !connection.wantsText {
+        return connection.write(.json(CachePages.json(found, withQueries: mayAct, at: now), status: status))
+      }
+      let text =
+        isShown
+        ? CachePages.showText(found.answers, withQueries: mayAct, at: now)
+        : CachePages.text(found, withQueries: mayAct, at: now)
+      connection.write(.text(text, status: status))
     }
   }
 

@@ -77,8 +77,10 @@ extension AdminServer {
             "expected root, the daemon's user or one of 'operators' in [admin] for an answer that lasts; you may "
               + "answer once, without 'for'", connection)
         }
-        if let answered = shared.desk.answer(reference.text, verdict, for: lifetime, by: name) {
-          return connection.write(Self.page(answered, verdict, connection.wantsText))
+        let desk = shared.desk
+        if let answered = desk.answer(reference.text, verdict, for: lifetime, by: name) {
+          let warning = answered.rule == nil ? nil : desk.warning
+          return connection.write(Self.page(answered, verdict, warning, connection.wantsText))
         }
         guard mayAct else {
           return refuse(404, "no question waits under \(reference.text); it may have been answered", connection)
@@ -103,16 +105,24 @@ extension AdminServer {
     return Accounts.userName(userID) ?? "user \(userID)"
   }
 
+  /// What comes from elsewhere may not begin a line of its own.
+  private static func lines(_ lines: String?...) -> AdminPage {
+    .text(lines.compactMap { $0.map { $0.printable + "\n" } }.joined())
+  }
+
   private static func page(
-    _ answered: (released: Int, rule: TemporaryRule?), _ verdict: TemporaryRule.Verdict, _ wantsText: Bool
+    _ answered: (released: Int, rule: TemporaryRule?), _ verdict: TemporaryRule.Verdict, _ warning: String?,
+    _ wantsText: Bool
   ) -> AdminPage {
     if !wantsText {
       return .json(
-        .object([("released", .number(answered.released)), ("rule", answered.rule?.json ?? .null)]))
+        .object([
+          ("released", .number(answered.released)), ("rule", answered.rule?.json ?? .null),
+          ("warning", warning.map { .string($0) } ?? .null),
+        ]))
     }
-    let rule = answered.rule.map { "\ntemporary rule \($0.id): \($0.sentence)" } ?? ""
-    return .text(
-      "\(verdict.participle) \(String.counted(answered.released, "request")) that waited\(rule)\n".printableLines)
+    let rule = answered.rule.map { "temporary rule \($0.id): \($0.sentence)" }
+    return lines("\(verdict.participle) \(String.counted(answered.released, "request")) that waited", rule, warning)
   }
 
   /// An answer without a lifetime would apply to nothing.
@@ -163,8 +173,15 @@ extension AdminServer {
     }
     connection.write(
       connection.wantsText
-        ? .text("temporary rule \(rule.id): \(rule.sentence)\n".printableLines)
-        : .json(.object([("released", .number(0)), ("rule", rule.json)])))
+        ? Self.lines("temporary rule \(rule.id): \(rule.sentence)", shared.desk.warning)
+        : Self.json(rule, shared.desk.warning))
+  }
+
+  private static func json(_ rule: TemporaryRule, _ warning: String?) -> AdminPage {
+    .json(
+      .object([
+        ("released", .number(0)), ("rule", rule.json), ("warning", warning.map { .string($0) } ?? .null),
+      ]))
   }
 
   /// The reference of a request that has ended: the answer holds from now on.
@@ -191,8 +208,8 @@ extension AdminServer {
       })
     else { return refusal(409, "\(AnswerBook.mostRules) temporary rules are in force, as many as may be") }
     return wantsText
-      ? .text("it is over; for the next like it, temporary rule \(made.id): \(made.sentence)\n".printableLines)
-      : .json(.object([("released", .number(0)), ("rule", made.json)]))
+      ? Self.lines("it is over; for the next like it, temporary rule \(made.id): \(made.sentence)", shared.desk.warning)
+      : Self.json(made, shared.desk.warning)
   }
 
   /// POST /v1/revoke?id=4
@@ -205,8 +222,9 @@ extension AdminServer {
     }
     connection.write(
       connection.wantsText
-        ? .text("revoked temporary rule \(id): \(rule.sentence)\n".printableLines)
-        : .json(.object([("revoked", rule.json)])))
+        ? Self.lines("revoked temporary rule \(id): \(rule.sentence)", shared.desk.warning)
+        : .json(
+          .object([("revoked", rule.json), ("warning", shared.desk.warning.map { .string($0) } ?? .null)])))
   }
 
   // MARK: GET /v1/rule?ref=…&verdict=allow
@@ -270,7 +288,7 @@ extension AdminServer {
       }
       connection.write(
         connection.wantsText
-          ? .text("temporary rule \(found.id) decides before that: \(found.sentence)\n".printableLines)
+          ? Self.lines("temporary rule \(found.id) decides before that: \(found.sentence)")
           : .json(found.json))
     } catch {
       refuse(400, error.sentence, connection)
@@ -299,22 +317,16 @@ enum AskingPage {
     var text = questions.isEmpty ? "no question waits\n" : ""
     for question in questions {
       let left = max(0, question.until - wall) / 1000
-      text += "\(question.reference)  \(question.request.method) \(question.request.url)\n".printableLines
+      // What comes from elsewhere may not begin a line of its own.
+      text += "\(question.reference)  \(question.request.method) \(question.request.url)".printable + "\n"
       let program = question.program.map { " (\($0))" } ?? ""
       text +=
-        "        \(question.who)\(program); \(question.waiting) waiting, \(left) s left; rule '\(question.rule)' (\(question.place))\n"
-        .printableLines
+        "        \(question.who)\(program); \(question.waiting) waiting, \(left) s left; rule '\(question.rule)' (\(question.place))"
+        .printable + "\n"
     }
     if rules.isEmpty { return text }
     text += "\ntemporary rules:\n"
-    for rule in rules { text += "  \(rule.id)  \(rule.sentence)\n".printableLines }
+    for rule in rules { text += "  \(rule.id)  \(rule.sentence)".printable + "\n" }
     return text
-  }
-}
-
-extension String {
-  /// Without characters that a terminal would take for commands; line ends stay.
-  fileprivate var printableLines: String {
-    split(separator: "\n", omittingEmptySubsequences: false).map { String($0).printable }.joined(separator: "\n")
   }
 }

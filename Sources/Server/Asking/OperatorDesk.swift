@@ -14,6 +14,8 @@ final class OperatorDesk: Sendable {
     var book = AnswerBook()
     /// nil: answers end with the daemon.
     var file: String? = nil
+    /// Why what the file holds is not what is in force; nil: it is.
+    var fault: String? = nil
   }
 
   private let state = Locked(State())
@@ -35,7 +37,7 @@ final class OperatorDesk: Sendable {
     guard let directory else { return }
     let path = "\(directory)/\(TemporaryRuleFile.name)"
     state.withLock { $0.file = path }
-    switch Files.read(path, limit: TemporaryRuleFile.largestBytes) {
+    switch Files.read(path, limit: TemporaryRuleFile.largestBytes, isBelieved: true) {
     case .failure(let error) where error.isAbsence: return
     case .failure(let error): throw StartFailure(description: "cannot read \(path): \(error)")
     case .success(let bytes):
@@ -54,7 +56,9 @@ final class OperatorDesk: Sendable {
     let path = directory.map { "\($0)/\(TemporaryRuleFile.name)" }
     if state.withLock({ $0.file == path }) { return }
     // Rules that are already there also hold.
-    if let path, case .success(let bytes) = Files.read(path, limit: TemporaryRuleFile.largestBytes) {
+    if let path,
+      case .success(let bytes) = Files.read(path, limit: TemporaryRuleFile.largestBytes, isBelieved: true)
+    {
       guard let content = try? TemporaryRuleFile.read(bytes) else {
         return log.event(.warning, "\(path) is none of the daemon's, so temporary rules stay where they were written")
       }
@@ -72,11 +76,25 @@ final class OperatorDesk: Sendable {
   private func write() {
     let (path, content) = state.withLock { ($0.file, $0.book.content(at: Clock.wall)) }
     guard let path else { return }
-    if content.rules.isEmpty, Files.isAbsent(path) { return }
-    if case .failure(let error) = Files.replace(path, Array(TemporaryRuleFile.text(content).utf8), mode: 0o600) {
-      log.event(.warning, "cannot write \(path): \(error); temporary rules end with this process")
+    if content.rules.isEmpty, Files.isAbsent(path) { return state.withLock { $0.fault = nil } }
+    guard case .failure(let error) = Files.replace(path, Array(TemporaryRuleFile.text(content).utf8), mode: 0o600)
+    else {
+      return state.withLock { $0.fault = nil }
     }
+    let fault =
+      "cannot write \(path): \(error); it has older temporary rules than those in force, and a restart brings them back"
+    state.withLock { $0.fault = fault }
+    log.event(.warning, fault)
   }
+
+  /// Why a restart would change the temporary rules; nil: it would not.
+  var fault: String? { state.withLock { $0.fault } }
+
+  /// The same for whoever has just changed them.
+  var warning: String? { fault.map { "warning: \($0)" } }
+
+  /// The daemon stops, or a reload may have mended what was wrong: another try, if the last one failed.
+  func retry() { if fault != nil { write() } }
 
   /// The rules in force.
   var rules: TemporaryRules { TemporaryRules(temporary) }

@@ -38,6 +38,8 @@ final class HistoryStore {
   private static let mostTries = 1 << 13
 
   let settings: HistorySettings
+  /// Of the file that is open.
+  private let inode: UInt64?
   // In this order, because the claim is given up last; see `ClaimedFile`.
   private var claim: ClaimedFile?
   private var database: Database?
@@ -76,11 +78,15 @@ final class HistoryStore {
       pageBytes = try database.number("PRAGMA page_size")
       insertExchange = try database.statement(HistorySchema.insertExchange)
       self.database = database
+      inode = Files.inode(path)
       try recall(database)
     } catch {
       throw Self.fault(error, path)
     }
   }
+
+  /// Whether the file is still where it was opened. One that was moved or removed is written by nobody's wish.
+  var isThere: Bool { inode != nil && Files.inode(settings.file) == inode }
 
   /// Turns it back into a single file and closes it.
   func close() {

@@ -219,6 +219,10 @@ final class HistoryWriter: Sendable {
   }
 
   private func write(_ settings: HistorySettings, _ desk: Desk) {
+    if let store = desk.store, !desk.batch.isEmpty, !store.isThere {
+      log.event(.warning, "history: \(settings.file) was moved or removed; it is begun again")
+      close(desk)
+    }
     if desk.store == nil, desk.retryAt.map({ Clock.monotonic >= $0 }) ?? true { open(settings, desk) }
     guard let store = desk.store else {
       desk.missing += desk.batch.count

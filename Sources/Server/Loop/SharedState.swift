@@ -85,6 +85,9 @@ enum WorkerReport: Sendable {
 /// State that the workers of a daemon share.
 final class SharedState: Sendable {
   let listenAddresses: [SocketAddress]
+  /// Where the dashboard is, set before the loops start. It knows its users by who owns their connections, and one of
+  /// the proxy's is the daemon's.
+  let dashboard = Locked<SocketAddress?>(nil)
   let resolver: Resolver
   let log: LogWriter
   let history: HistoryWriter
@@ -133,7 +136,9 @@ final class SharedState: Sendable {
     limits: Limits
   ) {
     let reserved = max(Self.leastReserved, descriptors / Self.reservedFraction)
-    mostClients = max(1, descriptors - reserved)
+    // Each may need another one for its upstream. Were all of them clients', idle ones would keep everybody out, and
+    // operators too.
+    mostClients = max(1, (descriptors - reserved) / 2)
     mostWaiting = min(Self.mostWaiting, reserved / 2)
     self.listenAddresses = listenAddresses
     self.resolver = resolver

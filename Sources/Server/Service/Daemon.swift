@@ -121,7 +121,7 @@ public final class Daemon: AdminHost {
       addresses: bound.map(Self.text), rules: settings.policy.rules.count, mailboxes: shared.mailboxes)
     state = DaemonState(
       version: settings.version, addresses: bound.map(Self.text), workers: workers, startedWall: Clock.wall,
-      policy: settings.policy, loadedWall: Clock.wall)
+      startedMonotonic: Clock.monotonic, policy: settings.policy, loadedWall: Clock.wall)
     let log = settings.log
     let mailboxes = shared.mailboxes
     maker.store = { storage in
@@ -141,6 +141,7 @@ public final class Daemon: AdminHost {
       settings.policy.configuration.admin, passed: settings.inheritedAdmin, settings.log)
     state.metricsAddress = administration.metrics.map(Self.text)
     state.webAddress = administration.web.map(Self.text)
+    shared.dashboard.withLock { $0 = administration.web }
     // Clients come as soon as the first loop runs, and may use up every descriptor, so all are opened before. Each loop
     // has its own listeners on the same ports, and the kernel distributes the connections. Sockets that were passed
     // have one queue each, shared by all loops: connections on further listeners would be lost when the process ends.
@@ -269,6 +270,7 @@ public final class Daemon: AdminHost {
     if admin != nil, settings.inheritedAdmin == nil {
       LocalListener.remove(settings.policy.configuration.admin.socket)
     }
+    shared.desk.retry()
     shared.history.finish()
     settings.log.event(.info, TunnelKeeping.lastWords(handedOver))
     settings.log.flush()
@@ -503,6 +505,7 @@ public final class Daemon: AdminHost {
     }
     settings.log.setLevel(policy.configuration.log.level)
     shared.desk.moved(to: OperatorDesk.directory(policy.configuration.proxy))
+    shared.desk.retry()
     shared.history.configure(new.history)
     shared.resolver.configure(Self.resolverSettings(policy))
     shared.quota.setLimit(policy.configuration.limits.connectionsPerHost, share: policy.configuration.limits.share)

@@ -13,6 +13,8 @@ struct DaemonState {
   var webAddress: String? = nil
   /// Milliseconds since 1970.
   let startedWall: Int64
+  /// The same moment by the clock that nobody sets.
+  let startedMonotonic: Int64
   var policy: Policy
   /// nil: nothing is stored.
   var cache: SharedCache? = nil

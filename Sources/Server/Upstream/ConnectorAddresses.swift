@@ -69,7 +69,10 @@ extension Connector {
       if route.parent == nil, let match = denial(of: candidate, by: path, worker) {
         let detail = "\(target.name) is at \(IPAddress(candidate)), which \(match.sentence)."
         refusal = (UpstreamFailure(.addressDenied, detail), .final)
-      } else if isOwnListener(candidate, worker) {
+      } else if let dashboard = worker.shared.dashboard.withLock({ $0 }), Self.reaches(dashboard, candidate) {
+        let detail = "\(place) is this proxy's dashboard, which is not reached through the proxy."
+        return routeFailed(UpstreamFailure(.addressDenied, detail), .final, worker)
+      } else if worker.shared.listenAddresses.contains(where: { Self.reaches($0, candidate) }) {
         return routeFailed(UpstreamFailure(.loop, "\(place) is this proxy itself."), .final, worker)
       } else {
         if let failure = unusable(path, IPAddress(candidate)) {
@@ -118,14 +121,11 @@ extension Connector {
 
   /// A listener on all addresses is reached by any address of this machine. Loopback is known beforehand, others show
   /// once connected.
-  private func isOwnListener(_ candidate: SocketAddress, _ worker: Worker) -> Bool {
-    for listener in worker.shared.listenAddresses where listener.port == candidate.port {
-      let own = IPAddress(listener)
-      let isMet = IPAddress(candidate).anyReading { ip in
-        own == ip || (own.isUnspecified && (ip.isLoopback || ip.isUnspecified)) || (ip.isUnspecified && own.isLoopback)
-      }
-      if isMet { return true }
+  private static func reaches(_ listener: SocketAddress, _ candidate: SocketAddress) -> Bool {
+    if listener.port != candidate.port { return false }
+    let own = IPAddress(listener)
+    return IPAddress(candidate).anyReading { ip in
+      own == ip || (own.isUnspecified && (ip.isLoopback || ip.isUnspecified)) || (ip.isUnspecified && own.isLoopback)
     }
-    return false
   }
 }

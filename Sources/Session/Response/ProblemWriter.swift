@@ -251,10 +251,27 @@ extension ByteBuffer {
       let index = bytes.firstJSONEscape(from: clean)
       append(bytes.extracting(clean..<index))
       if index == bytes.count { break }
+      if bytes[index] >= 0x80 {
+        append(jsonScalars: text.unicodeScalars[text.utf8.index(text.startIndex, offsetBy: index)...])
+        break
+      }
       appendJSONByte(bytes[index])
       clean = index + 1
     }
     append(0x22)
+  }
+
+  /// What a terminal would obey is escaped, too: lines of the log are read there.
+  private mutating func append(jsonScalars scalars: Substring.UnicodeScalarView) {
+    for scalar in scalars {
+      if scalar.value < 0x80 {
+        appendJSONByte(UInt8(scalar.value))
+      } else if scalar.isUnprintable {
+        append(scalar.escaped)
+      } else {
+        for byte in scalar.utf8 { append(byte) }
+      }
+    }
   }
 
   /// Appends a JSON string of ASCII bytes; others are written as U+FFFD.

@@ -127,7 +127,19 @@ public struct SystemError: Error, Equatable, Sendable, CustomStringConvertible {
   public static let inputOutput = SystemError(CL_EIO)
   public static let networkUnreachable = SystemError(CL_ENETUNREACH)
 
-  public var description: String { String(cString: cl_error_text(number)) }
+  /// Something else than a file, such as a pipe, of which a reader would have to wait. The system has no number for it.
+  public static let notRegular = SystemError(-1)
+
+  /// A file that another user may have prepared.
+  public static let foreign = SystemError(-2)
+
+  public var description: String {
+    switch self {
+    case .notRegular: "Not a regular file"
+    case .foreign: "It belongs to another user"
+    default: String(cString: cl_error_text(number))
+    }
+  }
 
   /// Whether this machine does not have the address, or no address of its family.
   public var isAddressMissing: Bool { number == CL_EADDRNOTAVAIL || number == CL_EAFNOSUPPORT }

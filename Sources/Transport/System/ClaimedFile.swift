@@ -8,12 +8,15 @@ public enum ClaimFault: Error, Sendable, Equatable, CustomStringConvertible {
   case held
   /// It is a directory, a pipe or a link.
   case notRegular
+  /// Another user may have prepared it, and may read what is written to it.
+  case foreign
   case system(SystemError)
 
   public var description: String {
     switch self {
     case .held: "another process has it open"
     case .notRegular: "it is no regular file"
+    case .foreign: "it belongs to another user"
     case .system(let error): error.number == ELOOP ? "it is a symbolic link" : "\(error)"
     }
   }
@@ -34,6 +37,10 @@ public final class ClaimedFile {
     guard fstat(number, &status) == 0, status.st_mode & S_IFMT == S_IFREG else {
       Glibc.close(number)
       throw .notRegular
+    }
+    guard FileOwner.isPlausible(status, at: path) else {
+      Glibc.close(number)
+      throw .foreign
     }
     guard flock(number, LOCK_EX | LOCK_NB) == 0 else {
       let error = errno

@@ -8,12 +8,35 @@ import CLinux
 import Glibc
 
 public enum Files {
-  /// The bytes of a file, at most `limit`; a larger file is an error.
-  public static func read(_ path: String, limit: Int) -> Result<[UInt8], SystemError> {
-    let number = open(path, O_RDONLY | O_CLOEXEC)
+  /// The bytes of a file, at most `limit`; a larger file is an error. So is anything else than a file: whoever reads a
+  /// pipe waits for its writer, and the daemon would not even stop meanwhile. Only what the process was started with
+  /// may be one: `/dev/stdin`, and `/dev/fd/63` of a shell's `<(…)`.
+  ///
+  /// `isBelieved`: its contents are the daemon's own, so it is an error if another user may have written it.
+  public static func read(_ path: String, limit: Int, isBelieved: Bool = false) -> Result<[UInt8], SystemError> {
+    let number = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC)
     guard number >= 0 else { return .failure(SystemError(errno)) }
     defer { Glibc.close(number) }
+    var status = stat()
+    guard fstat(number, &status) == 0 else { return .failure(SystemError(errno)) }
+    switch status.st_mode & S_IFMT {
+    case S_IFREG: break
+    case S_IFDIR: return .failure(SystemError(EISDIR))
+    default:
+      guard path == "/dev/stdin" || path.hasPrefix("/dev/fd/") || path.hasPrefix("/proc/self/fd/"),
+        fcntl(number, F_SETFL, O_RDONLY) == 0
+      else { return .failure(.notRegular) }
+    }
+    if isBelieved, !FileOwner.isPlausible(status, at: path) { return .failure(.foreign) }
     return readAll(number, limit: limit)
+  }
+
+  /// A process may be started with its standard streams closed. What it opens first would take their numbers, and get
+  /// what is meant for people.
+  public static func fillStandardDescriptors() {
+    var number = open("/dev/null", O_RDWR)
+    while number >= 0, number <= 2 { number = open("/dev/null", O_RDWR) }
+    if number > 2 { Glibc.close(number) }
   }
 
   private static func readAll(_ number: Int32, limit: Int) -> Result<[UInt8], SystemError> {

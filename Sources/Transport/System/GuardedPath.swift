@@ -79,16 +79,16 @@ enum GuardedPath {
     _ number: Int32, in holder: borrowing OpenDirectory
   ) -> Result<(number: Int32, mode: UInt32), SystemError> {
     var status = stat()
-    func refuse(_ error: Int32) -> Result<(number: Int32, mode: UInt32), SystemError> {
+    func refuse(_ error: SystemError) -> Result<(number: Int32, mode: UInt32), SystemError> {
       Glibc.close(number)
-      return .failure(SystemError(error))
+      return .failure(error)
     }
-    guard fstat(number, &status) == 0 else { return refuse(errno) }
+    guard fstat(number, &status) == 0 else { return refuse(SystemError(errno)) }
     guard status.st_mode & S_IFMT == S_IFREG else {
-      return refuse(status.st_mode & S_IFMT == S_IFDIR ? EISDIR : EINVAL)
+      return refuse(status.st_mode & S_IFMT == S_IFDIR ? SystemError(EISDIR) : .notRegular)
     }
     let isPlausible = holder.isOurs || status.st_uid == holder.owner || (isOurs(status.st_uid) && status.st_nlink == 1)
-    return isPlausible ? .success((number, status.st_mode & 0o7777)) : refuse(EPERM)
+    return isPlausible ? .success((number, status.st_mode & 0o7777)) : refuse(SystemError(EPERM))
   }
 
   // MARK: The walk
