@@ -42,9 +42,9 @@ BINARY := .build/release/sallyport
 # builds a file at a time, below .build/debug: after a small change that is faster.
 TEST_FLAGS := --scratch-path .build/tests --disable-xctest -Xswiftc -whole-module-optimization -Xswiftc -num-threads -Xswiftc 2
 VENV := .build/venv
-# Two workers a processor, for half of what a test does is to wait. Each has a network namespace of its own. Where so many fail,
+# Three workers a processor, for most of what a test does is to wait. Each has a network namespace of its own. Where so many fail,
 # something is wrong with the machine or with all of them, and the rest would only wait for it.
-PYTEST = $(VENV)/bin/pytest -q -n $$((2 * $$(nproc))) --dist worksteal --maxfail 30
+PYTEST = $(VENV)/bin/pytest -q -n $$((3 * $$(nproc))) --dist worksteal --maxfail 30
 
 .PHONY: all build build-tests run test unit-test end-to-end-test system-test sanitizer-test bench fuzz soak format lint install deb
 .PHONY: clean build-packages test-packages bench-packages fuzz-packages deb-packages system-test-packages
@@ -83,10 +83,12 @@ build: build-packages
 run: build
 	$(BINARY) run $(PROXY_ARGUMENTS)
 
-# The two builds at the same time, since neither keeps two processors busy by itself.
-test: test-packages
+# Two at a time what does not keep two processors busy by itself: the two builds, then the modules' tests and those of the
+# system, which mostly wait for it to boot.
+test: test-packages system-test-packages $(VENV)/installed
 	$(MAKE) --no-print-directory -j 2 build build-tests
-	$(MAKE) --no-print-directory unit-test end-to-end-test system-test
+	$(MAKE) --no-print-directory -j 2 --output-sync=target unit-test system-test
+	$(MAKE) --no-print-directory end-to-end-test
 
 build-tests: build-packages
 	swift build --build-tests $(TEST_FLAGS)

@@ -75,8 +75,10 @@ int cl_epoll_remove(int epoll, int fd) { return control(epoll, EPOLL_CTL_DEL, fd
 void *cl_epoll_events_create(int count) { return calloc((size_t)count, sizeof(struct epoll_event)); }
 void cl_epoll_events_destroy(void *events) { free(events); }
 int cl_epoll_wait(int epoll, void *events, int count, int timeout) {
-  // An interrupted wait is no error and no event: the caller looks at its timers and waits again.
   int result = epoll_wait(epoll, events, count, timeout);
+  // An interrupted wait is no error. While the process was stopped, its timers have run out, and what it waited for may
+  // have come: the caller hears of that before it looks at the timers.
+  if (result < 0 && errno == EINTR) result = epoll_wait(epoll, events, count, 0);
   return result >= 0 ? result : errno == EINTR ? 0 : -errno;
 }
 cl_event cl_epoll_event(const void *events, int index) {

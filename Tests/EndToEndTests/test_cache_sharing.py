@@ -490,3 +490,20 @@ def test_early_hints_before_a_shared_answer(cached):
     fetch.say(said(FRESH))
     assert [client.answer().body for client in [leader, *others]] == [b"one"] * 4
     assert stored.count("/x") == 1
+
+
+def test_an_answer_that_another_request_fetches_keeps_the_pace(cached):
+    """Whoever asks several times at once gets nothing faster."""
+    stored = cached(request='throttle = { download = "1KiB" }')
+    held = stored.site.hold("/x")
+    clients = stored.start_several(3, "/x")
+    fetch = held.next()
+    stored.wait_until_asked(3)
+    fetch.say(said("Cache-Control: max-age=60", body=bytes(64 << 10)))
+    for client in clients:
+        client.looked_at = False
+        while len(client.received) < 1024:
+            assert client.receive_some()
+        assert len(client.received) < 32 << 10, "at once"
+    for client in clients:
+        client.reset()

@@ -1023,3 +1023,24 @@ def test_explain_of_a_reference_says_by_its_status_what_was_decided(action, stat
     reference = proxy.access(lambda line: line["target"].endswith("/x"))["ref"]
     done = command("explain", reference, "--socket", proxy.configuration.parent / "admin.sock")
     assert done.returncode == status and reference in done.stdout, done
+
+
+@pytest.mark.parametrize("place", ["include", "secret"])
+def test_a_pipe_among_the_files_keeps_nothing_waiting(place, sallyport, tmp_path):
+    """Whoever reads one waits for its writer; the daemon would answer nothing, and not even stop."""
+    pipe = tmp_path / "late.toml"
+    os.mkfifo(pipe)
+    proxy = sallyport()
+    text = proxy.configuration.read_text()
+    if place == "include":
+        proxy.configuration.write_text(f'include = ["{tmp_path}/*.toml"]\n{text}')
+    else:
+        proxy.configuration.write_text(text.replace("[proxy]\n", f'[proxy]\ncredentials = {{ file = "{pipe}" }}\n'))
+    proxy.process.send_signal(signal.SIGHUP)
+    said = proxy.log.wait_for(lambda line: line.get("message", "").startswith("reload: "))
+    assert said["message"] == "reload: the configuration has errors; nothing has changed"
+    done = command("check", "--config", proxy.configuration)
+    assert done.returncode == 1 and f"{pipe}" in done.stdout + done.stderr
+    assert "Not a regular file" in done.stdout + done.stderr
+    proxy.terminate()
+    assert proxy.wait_for_exit() == 0

@@ -247,6 +247,18 @@ def test_a_client_that_leaves_a_paced_download_ends_it(sallyport, raw_origin, ra
     assert proxy.access()["outcome"] == "client-left"
 
 
+def test_the_rules_time_ends_a_download_that_its_own_pace_holds_up(sallyport, raw_origin, raw_client):
+    """The origin has sent everything, and the client takes whatever comes."""
+    lines = 'throttle = { download = "1KiB" }\ntimeout = "1s"'
+    proxy, origin = sallyport(policy=rule("r", request=lines)), raw_origin(answering(CHUNKED))
+    client = raw_client(proxy)
+    client.looked_at = False
+    client.send(request(origin))
+    while client.receive_some():
+        pass
+    assert proxy.access()["outcome"] == "exchange-timeout"
+
+
 def test_a_tunnel_keeps_its_pace_over_a_restart(service, raw_origin, raw_client):
     policy = rule("r", request=DOWNLOAD)
     first = service.start(policy=policy)

@@ -43,8 +43,10 @@ extension Conversation {
     awaitsRoom = false
     if result != .stored { caching.cache.disk?.touch(answer) }
     session.exchange.noteCache(result, status: status(of: answer, result, detail, caching, worker))
+    // What others have fetched meanwhile is as new as what it fetches itself.
     session.exchange.answeredFromStore(
-      isFetched: result == .stored, now: worker.now, &worker.workspace, &outputs)
+      isFetched: result == .stored || result == .collapsed, now: worker.now, &worker.workspace, &outputs)
+    if result == .collapsed { session.exchange.beginPace(on: worker.workspace.link, now: worker.now) }
     if reads { readUpstream(worker) }
     return true
   }

@@ -185,8 +185,8 @@ final class Conversation {
     } else if session.exchange.resumeDownload(now: worker.now) {
       flush(to: .client, worker)
     } else {
-      // The rest cannot be sent: the client does not read.
-      perform(session.clientFailed(), worker)
+      // The rest cannot be sent: the client does not read, or the rule gives it no more time.
+      perform(session.deliveryTimedOut(now: worker.now), worker)
       giveUpSending(worker)
     }
     settle(worker)

@@ -94,6 +94,7 @@ final class Worker {
   var isAdmitting = false
   /// Clients that left before they were identified, and clients that could not be looked up.
   var departures = RepeatedEvent()
+  private var exhaustions = RepeatedEvent()
   var unknowns = RepeatedEvent()
   /// Connectors that wait for the network to change, in order.
   var waiting: [Connector] = []
@@ -460,7 +461,10 @@ final class Worker {
       case .failed(let error):
         if error.isExhaustion {
           if closeIdleUpstreams() { continue }
-          shared.log.event(.warning, "accept: \(error); new connections wait until one is closed")
+          if let unsaid = exhaustions.happened(now: now) {
+            let more = unsaid > 0 ? " (\(String.counted(unsaid, "time")) since the last line)" : ""
+            shared.log.event(.warning, "accept: \(error); new connections wait until one is closed\(more)")
+          }
           pauseAccepting(retryAfter: Self.acceptPauseMilliseconds)
           return
         }

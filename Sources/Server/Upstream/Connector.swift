@@ -426,6 +426,10 @@ final class Connector {
     guard let error = race.lastError else {
       return routeFailed(UpstreamFailure(.connectionFailed, "\(place) has no address to connect to."), .dead, worker)
     }
+    if error.isExhaustion {
+      // No other route helps, and the destination is not at fault.
+      return routeFailed(UpstreamFailure(.descriptorsSpent, "For \(place): \(error)."), .final, worker)
+    }
     let (kind, detail): (Problem.Kind, String) =
       error.isRefusal
       ? (.connectionRefused, "\(place) refused the connection.")

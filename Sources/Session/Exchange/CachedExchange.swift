@@ -103,7 +103,8 @@ extension Exchange {
   }
 
   /// The response comes from the store: nothing is sent, and what follows is read as an upstream's response.
-  /// `isFetched`: it was fetched for this request, and keeps the pace of its rule towards the client.
+  /// `isFetched`: it was fetched for this request, or for another one meanwhile, and keeps the pace of its rule towards
+  /// the client.
   public mutating func answeredFromStore(
     isFetched: Bool, now: Int64, _ workspace: inout Workspace, _ outputs: inout Outputs
   ) {

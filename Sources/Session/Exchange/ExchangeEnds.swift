@@ -97,6 +97,11 @@ extension Exchange {
     }
   }
 
+  /// The deadline has passed, and only the client has to take what is left.
+  mutating func deliveryTimedOut(now: Int64) -> Action {
+    breakOffNow(now >= exchangeDeadline ? .exchangeTimeout : now >= clientGoneAt ? .clientLeft : .stalled)
+  }
+
   /// `60000 ms`, marked as the rule's if the rule sets it.
   private func text(_ timeout: Timeout) -> String {
     let isOwn = rule?.timeouts.map { $0.own.contains(timeout) && $0.values[timeout] == timeouts[timeout] } ?? false

@@ -238,6 +238,11 @@ public struct Session: ~Copyable {
     }
   }
 
+  /// The deadline has passed, and the client has not taken what is left of an exchange that is over.
+  public mutating func deliveryTimedOut(now: Int64) -> Action {
+    phase == .exchange ? exchange.deliveryTimedOut(now: now) : .close
+  }
+
   // MARK: Ends
 
   /// The proxy is stopping: the current exchange may finish, and is the last.

@@ -75,8 +75,12 @@ extension Exchange {
   /// Judges the head of a response. `response` is the state of the body that follows.
   func judgeHead(_ bytes: Span<UInt8>, _ workspace: borrowing Workspace, _ outputs: borrowing Outputs) -> HeadVerdict {
     // RFC 9110, 15.4.5: 304 stands for what the client has already; 1xx and 204 have no content.
-    guard let checks, workspace.response.status != 204, workspace.response.status != 304 else {
-      return .passes(ResponseHeadEdits())
+    guard let checks, workspace.response.status != 204 else { return .passes(ResponseHeadEdits()) }
+    if workspace.response.status == 304 {
+      var edits = ResponseHeadEdits()
+      // RFC 9110, 15.4.5: it has the entity tag of the content that the client has, which may have been rewritten.
+      edits.isRewritten = checks.removesNulls
+      return .passes(edits)
     }
     if let unjudged = unjudged(bytes, workspace, checks) { return .passes(ResponseHeadEdits(unjudged: unjudged)) }
     let judgement = checks.judgeHead(

@@ -11,7 +11,7 @@ extension Problem {
     case malformedResponse, responseHeadTooLarge, responseTimeout, exchangeTimeout, stalled
     case hostBusy, misdirected, interceptionFailed, shuttingDown
     case cellularNotAllowed, parentRefused, parentAuthentication, parentFailed
-    case requestBodyTooLarge, unsupportedBody, heldBodiesSpent, spoolFailed, incompleteResponse
+    case requestBodyTooLarge, unsupportedBody, heldBodiesSpent, descriptorsSpent, spoolFailed, incompleteResponse
     case unacceptableStatus, unacceptableContentType, malformedContent, undecodableContent, responseBodyTooLarge
     case redirectRefused, originFailed
     case tlsFailed, tlsAlert, tlsTimeout, protocolNotOffered, notStored
@@ -154,6 +154,10 @@ extension Problem {
         Row(
           "held-bodies-spent", 503, .proxy, "proxy_internal_response", -1, .resourceExhausted,
           "The proxy holds as many bodies as it may")
+      case .descriptorsSpent:
+        Row(
+          "descriptors-spent", 503, .proxy, "connection_limit_reached", -1, .resourceExhausted,
+          "The proxy may open no more connections")
       case .spoolFailed:
         Row(
           "spool-failed", 507, .proxy, "proxy_internal_error", -1, .unavailable,

@@ -155,6 +155,9 @@ extension Exchange {
   ) -> Action {
     record.status = workspace.response.status
     noteOrigin(bytes, workspace, &outputs)
+    if let problem = refusedSwitch(workspace.response.status, outputs) {
+      return answer(problem, &workspace, &outputs)
+    }
     if let parent, workspace.response.status == 407, challenged?.parent == nil {
       return answer(parentWantsCredentials(parent, outputs), &workspace, &outputs)
     }
@@ -202,6 +205,16 @@ extension Exchange {
     case .chunked, .head, .trailers:
       return .read
     }
+  }
+
+  /// Why a final response cannot answer a request to open a tunnel on a stream of HTTP/2: any 2xx would open it there
+  /// (RFC 8441, 5), and the origin has not switched.
+  private func refusedSwitch(_ status: Int, _ outputs: borrowing Outputs) -> Problem? {
+    guard record.wire == .http2, asked.contains(.wantsUpgrade), (200..<300).contains(status) else { return nil }
+    let difference = Difference(expected: "101 to \(askedProtocol.span.string)", seen: "\(status)")
+    return Problem(
+      .protocolNotOffered, "\(responder(outputs)) did not switch: expected \(difference.expected), seen \(status).",
+      difference: difference, receivedStatus: status)
   }
 
   /// Why the response whose head has been read is refused for its redirect; nil: it is not. What an unenforced rule

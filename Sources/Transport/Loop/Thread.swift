@@ -15,7 +15,13 @@ private final class ThreadBody {
 /// at -O leaves out the releases at the end of a turn if nothing follows the loop. LeakSanitizer sees this only in a
 /// release build.
 public func startThread(named name: String, _ body: @escaping @Sendable () -> Void) {
-  if let error = tryStartThread(named: name, body) { fatalError("a thread could not be started: \(error)") }
+  if let error = tryStartThread(named: name, body) { endWithoutThread(name, error) }
+}
+
+/// The process cannot do its work: it ends with a message, and not in a trap, since the system's limit is at fault.
+private func endWithoutThread(_ name: String, _ error: SystemError) -> Never {
+  Files.write("sallyport: the thread '\(name)' could not be started: \(error)\n", to: 2)
+  _exit(1)
 }
 
 /// The same for a thread that starts while clients are served: the system may allow no more. Returns why.
@@ -35,7 +41,7 @@ public final class FiniteThread: Sendable {
   public init(named name: String, _ body: @escaping @Sendable () -> Void) {
     switch start(name, body) {
     case .success(let started): thread = started
-    case .failure(let error): fatalError("a thread could not be started: \(error)")
+    case .failure(let error): endWithoutThread(name, error)
     }
   }
 
