@@ -38,9 +38,10 @@ SYSTEM_TEST_PACKAGES := $(DEB_PACKAGES) bash debootstrap fish lintian man-db man
 # that the table of functions is read-only.
 SWIFT_FLAGS := -c release --static-swift-stdlib --disable-local-rpath -Xlinker -z -Xlinker now
 BINARY := .build/release/sallyport
-# The tests are built a module at a time, which takes three quarters of the CPU that a file at a time does. `swift test` alone
+# The tests are built a module at a time, and without debug information, which takes six tenths of the CPU. `swift test` alone
 # builds a file at a time, below .build/debug: after a small change that is faster.
-TEST_FLAGS := --scratch-path .build/tests --disable-xctest -Xswiftc -whole-module-optimization -Xswiftc -num-threads -Xswiftc 2
+TEST_FLAGS := --scratch-path .build/tests --disable-xctest -debug-info-format none -Xswiftc -whole-module-optimization \
+  -Xswiftc -num-threads -Xswiftc 2
 VENV := .build/venv
 # Three workers a processor, for most of what a test does is to wait. Each has a network namespace of its own. Where so many fail,
 # something is wrong with the machine or with all of them, and the rest would only wait for it.
