@@ -611,6 +611,24 @@ def test_a_websocket_without_proof_is_not_opened(proof, intercepting, inside, tl
     assert (line["status"], line["outcome"]) == (502, "malformed-response")
 
 
+def test_an_origin_that_does_not_switch_opens_no_websocket(intercepting, inside, tls_origin, world):
+    """200 would open the tunnel on a stream (RFC 8441, 5). The client and the log are told the same."""
+
+    def serve(connection):
+        connection.read_request()
+        connection.send(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+
+    server = tls_origin(serve, world.context(world.leaf("a.test")))
+    proxy = intercepting()
+    client = inside(proxy, "a.test", server.port)
+    number, exchange = open_websocket(client, server.port)
+    client.wait(number)
+    assert exchange.status == 502 and exchange.value("proxy-status").startswith("sallyport; error=http_protocol_error")
+    assert json.loads(exchange.body)["seen"] == "200"
+    line = proxy.access(lambda line: line["method"] == "GET")
+    assert (line["status"], line["upstream_status"], line["outcome"]) == (502, 200, "protocol-not-offered")
+
+
 def test_websocket_over_a_stream(intercepting, inside, tls_origin, world):
     """RFC 8441 towards the client, Upgrade towards the origin."""
 

@@ -156,6 +156,14 @@ def test_a_changed_body_keeps_no_strong_validator(sallyport, raw_origin, raw_cli
     assert got.values("ETag") in ([], [b'W/"a"'])
 
 
+def test_an_answer_without_a_body_has_the_validator_of_the_changed_one(sallyport, raw_origin, raw_client):
+    """RFC 9110, 15.4.5: a 304 has the tag that the 200 had. With a strong one, a client joins parts of two texts."""
+    origin = raw_origin(serving(b'HTTP/1.1 304 Not Modified\r\nETag: "a"\r\n\r\n'))
+    asked = request(origin, "/r", 'If-None-Match: W/"a"\r\n')
+    got = raw_client(sallyport(policy=policy(response=RULE))).exchange(asked)
+    assert (got.status, got.values("ETag")) == (304, [b'W/"a"'])
+
+
 def test_a_part_is_never_changed(sallyport, raw_origin, raw_client):
     """Its bytes have their place in a whole. Silent in the specification; rejecting it would be sound as well."""
     origin = raw_origin(serving(answer(b"[null]", status=206, lines="Content-Range: bytes 0-5/9\r\n")))
