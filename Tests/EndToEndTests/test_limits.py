@@ -12,11 +12,14 @@ import time
 
 import pytest
 
+from admin_client import AdminClient
 from conftest import need
 from journal import DEADLINE_SECONDS, readable, writable
 from origins import answering, listening_socket, silent, tunnel_echo
 from problems import check_problem
 from raw_client import Ended, RawClient
+from reachability_world import ADMIN
+from users_world import NUMBERED, STRANGER, client_of  # noqa: F401
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 ONE_WORKER = "workers = 1"
@@ -595,6 +598,20 @@ def test_descriptors_used_up_pause_accept_and_nothing_spins(sallyport, raw_origi
     for client in crowd:
         client.close()
     assert raw_client(proxy).exchange(get(origin)).body == b"ok"
+
+
+def test_one_users_idle_clients_leave_descriptors_to_others(sallyport, raw_origin, client_of):
+    """Each has asked once and stays. Whoever comes then is served, and operators can see what is going on."""
+    need("prlimit")
+    proxy = sallyport(proxy=ONE_WORKER, policy=ADMIN, prefix=("prlimit", "--nofile=256:256"))
+    origin = raw_origin(answering(OK))
+    for _ in range(300):
+        client = client_of(proxy, STRANGER)
+        client.looked_at = False
+        with contextlib.suppress(ConnectionError):
+            client.send(get(origin))
+    assert client_of(proxy, NUMBERED).exchange(get(origin)).body == b"ok"
+    assert AdminClient(proxy.configuration.parent / "admin.sock").json("/v1/status")["connections"]["clients"] > 60
 
 
 @pytest.mark.parametrize("attempt", range(6))
