@@ -164,7 +164,8 @@ public struct TopModel: Sendable {
   /// Keeps the selection among the rows and on the screen.
   private mutating func settle() {
     place.index = max(0, min(place.index, rows.count - 1))
-    place.id = selected?.id
+    // Where nothing is left, the choice is remembered: what comes next is another row.
+    if let id = selected?.id { place.id = id }
     let page = TopScreen.rows(lines: lines)
     if place.index < place.top { place.top = place.index }
     if place.index >= place.top + page { place.top = place.index - page + 1 }
@@ -213,7 +214,7 @@ public struct TopModel: Sendable {
     case .enter: return drillDown()
     case .escape:
       place.filter = ""
-      rebuild()
+      rebuildAsAsked()
       return nil
     case .backspace: return nil
     case .character(let character): return press(character)

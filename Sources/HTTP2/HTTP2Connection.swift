@@ -407,7 +407,7 @@ public final class HTTP2Connection {
     if role == .client {
       // Others use the connection. The reader refuses for its size what there is of the head.
       if let stream = blockStream {
-        if isMalformed || !stream.received(&block, ends: true) { stream.wasReset(.protocolError) }
+        if isMalformed || !stream.received(&block, ends: true) { stream.wasMalformed(.protocolError) }
         touch(stream)
       }
       blockStream = nil

@@ -35,7 +35,8 @@ public final class HTTP2Stream {
   var isTunnelHeld: Bool { held.begins(with: "CONNECT ") }
   /// How the stream ended, if it did not end normally.
   public private(set) var resetCode: ErrorCode? = nil
-  /// Why the peer's message will never be whole, if that is the peer's doing.
+  /// Why the peer's message has no head, if that is the peer's doing. What happens to a tunnel that it has granted is
+  /// of whoever is behind it.
   public enum Abortion: Equatable {
     /// It sent something that is no message (RFC 9113, 8.1.1).
     case malformed
@@ -239,12 +240,12 @@ public final class HTTP2Stream {
 
   /// It is reset because of what the peer sent.
   func wasMalformed(_ code: ErrorCode) {
-    if resetCode == nil { abortion = .malformed }
+    if resetCode == nil, !hasHead { abortion = .malformed }
     wasReset(code)
   }
 
   func wasResetByPeer(_ code: ErrorCode) {
-    if resetCode == nil { abortion = .reset(code) }
+    if resetCode == nil, !hasHead { abortion = .reset(code) }
     wasReset(code)
     isEndedByPeer = true
   }

@@ -191,8 +191,7 @@ public struct HistoryLearning {
       var asked = uses[place]?.asked[method] ?? Use.Asked()
       asked.count += request.count
       asked.last = max(asked.last, request.last)
-      // A rule allows a path only if it allows each way of reading it.
-      if !request.kind.isTunnel { asked.paths.formUnion(PathReadings.texts(of: request.path)) }
+      if !request.kind.isTunnel { asked.paths.insert(request.path) }
       uses[place, default: Use()].asked[method] = asked
     }
     return uses

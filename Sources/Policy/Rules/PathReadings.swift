@@ -82,14 +82,6 @@ public struct PathReadings: Sendable {
 
   public init() {}
 
-  /// All ways in which a server may read `path`, the path itself among them; only itself, if there are too many.
-  public static func texts(of path: String) -> [String] {
-    var readings = PathReadings()
-    readings.set(Array(path.utf8).span)
-    if readings.isUnreadable { return [path] }
-    return [path] + readings.octetsOfReadings.map { String(decoding: $0, as: UTF8.self) }.filter { $0 != path }
-  }
-
   /// Reads a path without its query. An empty one is "/".
   public mutating func set(_ path: Span<UInt8>) {
     readings.removeAll(keepingCapacity: true)

@@ -20,7 +20,7 @@ extension TrustAnchors {
     }
     for directory in directories.split(separator: ":") { reading.addDirectory(String(directory)) }
     let anchors = TrustAnchors(systems: reading.certificates)
-    guard anchors.count > 0 else {
+    guard anchors.hasAny else {
       return .failure(CertificateFault("expected the system's anchors in \(path) or \(directories), found none"))
     }
     return .success(anchors)

@@ -105,6 +105,9 @@ public final class TrustAnchors: Sendable, Hashable {
       .filter { X509_NAME_cmp(X509_get_subject_name($0.pointer), X509_get_issuer_name(certificate)) == 0 }
   }
 
+  /// Whether at least one is a certificate.
+  var hasAny: Bool { anchors.values.joined().contains { $0.object != nil } }
+
   private func objects(_ subject: UInt) -> [CertificateObject] { (anchors[subject] ?? []).compactMap(\.object) }
 
   public static func == (left: TrustAnchors, right: TrustAnchors) -> Bool { left.digest == right.digest }

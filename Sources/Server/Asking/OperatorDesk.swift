@@ -81,8 +81,11 @@ final class OperatorDesk: Sendable {
     else {
       return state.withLock { $0.fault = nil }
     }
-    let fault =
-      "cannot write \(path): \(error); it has older temporary rules than those in force, and a restart brings them back"
+    let outcome =
+      Files.isAbsent(path)
+      ? "temporary rules end with this process"
+      : "it has older temporary rules than those in force, and a restart brings them back"
+    let fault = "cannot write \(path): \(error); \(outcome)"
     state.withLock { $0.fault = fault }
     log.event(.warning, fault)
   }

@@ -78,7 +78,8 @@ extension Conversation {
   func sendingFailed(to end: End, _ worker: Worker) {
     switch end {
     case .client: perform(session.clientFailed(), worker)
-    case .upstream where upstream?.stream.carried?.wasRefused ?? false: upstreamStreamEnded(broken: true, worker)
+    case .upstream where upstream?.stream.carried.map { $0.wasRefused || $0.abortion != nil } ?? false:
+      upstreamStreamEnded(broken: true, worker)
     case .upstream: perform(session.exchange.upstreamWriteFailed(&worker.workspace, &outputs), worker)
     }
   }

@@ -96,14 +96,17 @@ extension Conversation {
     var refusal: StreamRefusal? = nil
     if let stream, stream.wasRefused { refusal = stream.wasUnsent ? .waiting : .opened }
     var abortion: StreamAbortion? = nil
+    var silence = "connection-closed"
     switch stream?.abortion {
-    case .malformed: abortion = .malformed
+    case .malformed:
+      abortion = .malformed
+      silence = "malformed-response"
     case .reset(let code): abortion = .reset(code: code)
     case nil: break
     }
     let goesAgain = (abortion == nil || refusal != nil) && session.exchange.goesAgain(after: refusal, outputs)
     if caching != nil, !goesAgain,
-      cacheStandsInForSilence("connection-closed", worker)
+      cacheStandsInForSilence(silence, worker)
     {
       return
     }

@@ -68,6 +68,10 @@ final class HistoryStore {
     } catch {
       throw HistoryFault(sentence: "cannot use \(path): \(error)")
     }
+    // SQLite writes there first.
+    for beside in ["-wal", "-shm"] where Files.isForeign(path + beside) {
+      throw HistoryFault(sentence: "cannot use \(path)\(beside): \(ClaimFault.foreign)")
+    }
     do {
       let database = try Database(path: path)
       try Self.prepare(database, path)
@@ -86,7 +90,7 @@ final class HistoryStore {
   }
 
   /// Whether the file is still where it was opened. One that was moved or removed is written by nobody's wish.
-  var isThere: Bool { inode != nil && Files.inode(settings.file) == inode }
+  var isThere: Bool { Files.inode(settings.file).map { $0 == inode } ?? !Files.isAbsent(settings.file) }
 
   /// Turns it back into a single file and closes it.
   func close() {

@@ -8,9 +8,9 @@ import CLinux
 import Glibc
 
 public enum Files {
-  /// The bytes of a file, at most `limit`; a larger file is an error. So is anything else than a file: whoever reads a
-  /// pipe waits for its writer, and the daemon would not even stop meanwhile. Only what the process was started with
-  /// may be one: `/dev/stdin`, and `/dev/fd/63` of a shell's `<(…)`.
+  /// The bytes of a file, at most `limit`; a larger file is an error. So is a pipe: whoever reads one waits for its
+  /// writer, and the daemon would not even stop meanwhile. Only what the process was started with may be one:
+  /// `/dev/stdin`, and `/dev/fd/63` of a shell's `<(…)`. A device is asked for what it has: `/dev/null` is empty.
   ///
   /// `isBelieved`: its contents are the daemon's own, so it is an error if another user may have written it.
   public static func read(_ path: String, limit: Int, isBelieved: Bool = false) -> Result<[UInt8], SystemError> {
@@ -20,12 +20,13 @@ public enum Files {
     var status = stat()
     guard fstat(number, &status) == 0 else { return .failure(SystemError(errno)) }
     switch status.st_mode & S_IFMT {
-    case S_IFREG: break
     case S_IFDIR: return .failure(SystemError(EISDIR))
-    default:
-      guard path == "/dev/stdin" || path.hasPrefix("/dev/fd/") || path.hasPrefix("/proc/self/fd/"),
-        fcntl(number, F_SETFL, O_RDONLY) == 0
-      else { return .failure(.notRegular) }
+    case S_IFIFO, S_IFSOCK:
+      let own = ["/dev/fd/", "/proc/self/fd/", "/proc/thread-self/fd/"]
+      guard path == "/dev/stdin" || own.contains(where: path.hasPrefix), fcntl(number, F_SETFL, O_RDONLY) == 0 else {
+        return .failure(.notRegular)
+      }
+    default: break
     }
     if isBelieved, !FileOwner.isPlausible(status, at: path) { return .failure(.foreign) }
     return readAll(number, limit: limit)
@@ -37,6 +38,12 @@ public enum Files {
     var number = open("/dev/null", O_RDWR)
     while number >= 0, number <= 2 { number = open("/dev/null", O_RDWR) }
     if number > 2 { Glibc.close(number) }
+  }
+
+  /// Whether there is a file that another user may have prepared.
+  public static func isForeign(_ path: String) -> Bool {
+    var status = stat()
+    return lstat(path, &status) == 0 && !FileOwner.isPlausible(status, at: path)
   }
 
   private static func readAll(_ number: Int32, limit: Int) -> Result<[UInt8], SystemError> {
