@@ -43,8 +43,9 @@ BINARY := .build/release/sallyport
 TEST_FLAGS := --scratch-path .build/tests --disable-xctest -debug-info-format none -Xswiftc -whole-module-optimization \
   -Xswiftc -num-threads -Xswiftc 2
 VENV := .build/venv
-# Two workers a processor, for more than half of what a test does is to wait; with three, those that count seconds fail. Each has a network namespace of its own. Where so many fail,
-# something is wrong with the machine or with all of them, and the rest would only wait for it.
+# Two workers a processor, for more than half of what a test does is to wait; with three, those that count seconds fail. Each
+# has a network namespace of its own. Where so many fail, something is wrong with the machine or with all of them, and the
+# rest would only wait for it.
 PYTEST = $(VENV)/bin/pytest -q -n $$((2 * $$(nproc))) --dist worksteal --maxfail 30
 
 .PHONY: all build build-tests run test unit-test end-to-end-test system-test sanitizer-test bench fuzz soak format lint install deb
