@@ -191,7 +191,7 @@ public struct HistoryLearning {
       var asked = uses[place]?.asked[method] ?? Use.Asked()
       asked.count += request.count
       asked.last = max(asked.last, request.last)
-      if !request.kind.isTunnel { asked.paths.insert(request.path) }
+      if !request.kind.isTunnel { asked.paths.formUnion(PathPattern.namings(of: request.path)) }
       uses[place, default: Use()].asked[method] = asked
     }
     return uses

@@ -7,9 +7,6 @@ enum LearnedPaths {
   static let foldedSiblings = 8
   /// The same directly below the root, where the pattern would match any path.
   static let foldedRoots = 32
-  /// The limits of a rule.
-  private static let mostWildcards = 16
-  private static let longestPattern = 2048
 
   /// How much detail of the paths is kept, from the most general to the most literal.
   enum Detail: Int, CaseIterable, Comparable {
@@ -28,9 +25,9 @@ enum LearnedPaths {
       }
       let isCut = path.utf8.count >= HistoryJudge.longestPath
       let pattern = isCut ? text + "*" : text
-      guard pattern.utf8.count <= longestPattern, pattern.utf8.count(where: { $0 == 0x2a }) <= mostWildcards else {
-        return nil
-      }
+      guard pattern.utf8.count <= PathPattern.longest,
+        PathPattern(pattern).wildcards <= PathPattern.mostWildcards
+      else { return nil }
       patterns.insert(pattern)
     }
     if detail == .folded {
@@ -54,35 +51,8 @@ enum LearnedPaths {
 
   /// Without the patterns that another one covers.
   private static func minimal(_ patterns: Set<String>) -> [String] {
-    let wide = patterns.filter { $0.utf8.contains(0x2a) }
-    return patterns.filter { pattern in
-      !wide.contains { $0 != pattern && covers(Array($0.utf8), Array(pattern.utf8)) }
-    }.sorted()
-  }
-
-  /// Whether `pattern` matches everything that `other` matches. An asterisk in `other` counts as an ordinary character.
-  private static func covers(_ pattern: [UInt8], _ other: [UInt8]) -> Bool {
-    var at = 0
-    var index = 0
-    var star: Int? = nil
-    var resume = 0
-    while index < other.count {
-      if at < pattern.count, pattern[at] == 0x2a {
-        star = at
-        at += 1
-        resume = index
-      } else if at < pattern.count, pattern[at] == other[index], other[index] != 0x2a {
-        at += 1
-        index += 1
-      } else if let star {
-        at = star + 1
-        resume += 1
-        index = resume
-      } else {
-        return false
-      }
-    }
-    while at < pattern.count, pattern[at] == 0x2a { at += 1 }
-    return at == pattern.count
+    let read = patterns.map(PathPattern.init)
+    let wide = read.filter { $0.wildcards > 0 }
+    return read.filter { pattern in !wide.contains { $0 != pattern && $0.covers(pattern) } }.map(\.description).sorted()
   }
 }

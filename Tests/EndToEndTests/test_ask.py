@@ -537,7 +537,7 @@ def test_an_answer_once_holds_for_the_same_question(asking):
     client.answer()
     rule = answered["rule"]
     assert sorted(rule) == sorted(TEMPORARY)
-    assert (rule["verdict"], rule["host"], rule["method"], rule["path"]) == ("allow", "127.0.0.1", "GET", "/users/*")
+    assert (rule["verdict"], rule["host"], rule["method"], rule["path"]) == ("allow", "127.0.0.1", "GET", "/users/{}")
     assert (rule["user"], rule["by"]) == ("root", OPERATOR)
     assert asked.temporary() == [rule]
     assert asked.get("/users/18").status == 200
@@ -922,7 +922,7 @@ def test_an_answer_for_good_is_a_rule(including, verb):
         answer = client.answer()
         assert answer.status == (200 if verb == "allow" else 403)
     text = asked.file.read_text()
-    assert 'paths   = ["/users/*"]' in text and 'users   = ["root"]' in text and 'methods = ["GET"]' in text
+    assert 'paths   = ["/users/{}"]' in text and 'users   = ["root"]' in text and 'methods = ["GET"]' in text
     answer = asked.get("/users/19")
     if verb == "allow":
         assert answer.status == 200

@@ -50,7 +50,7 @@ def test_what_is_learned_is_a_policy_of_what_happened(used, web, tmp_path):
     result = check(tmp_path, text)
     assert result.returncode == 0, result.stdout
     rules = [line for line in text.splitlines() if not line.startswith("#")]
-    assert 'paths   = ["/file.txt", "/users/*"]' in rules
+    assert 'paths   = ["/file.txt", "/users/{}"]' in rules
     assert f"ports   = [{web.port}]" in rules and 'methods = ["GET"]' in rules and 'methods = ["HEAD"]' in rules
     assert "token" not in text and "**" not in text
     assert re.search(r"^# 3 times, last \d{4}-\d\d-\d\d \d\d:\d\d:\d\d$", text, re.MULTILINE)

@@ -445,8 +445,8 @@ ASKS = {
     "asks": [
         {
             "ref": "7F3K2A", "since": "2026-11-20T15:23:56Z", "until": None, "waiting": 3, "user": "ci", "uid": 1000,
-            "unit": None, "program": "/usr/bin/git", "client": "127.0.0.1", "method": "GET", "url": "https://asked.test/x/*",
-            "host": "asked.test", "port": 443, "path": "/x/*", "rule": "ask-all", "place": "p.toml:3",
+            "unit": None, "program": "/usr/bin/git", "client": "127.0.0.1", "method": "GET", "url": "https://asked.test/x/{}",
+            "host": "asked.test", "port": 443, "path": "/x/{}", "rule": "ask-all", "place": "p.toml:3",
         }
     ],
     "temporary": [

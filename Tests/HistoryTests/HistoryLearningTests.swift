@@ -50,7 +50,7 @@ import Testing
         Self.ada.asks("POST http://a.example/login"), Self.ada.asks("GET http://a.example/users/3"),
       ]) == [
         "[[rule]]", "users   = [\"ada\"]", "hosts   = [\"a.example\"]", "ports   = [80]", "schemes = [\"http\"]",
-        "methods = [\"GET\", \"HEAD\"]", "paths   = [\"/users/*\"]", "[[rule]]", "users   = [\"ada\"]",
+        "methods = [\"GET\", \"HEAD\"]", "paths   = [\"/users/{}\"]", "[[rule]]", "users   = [\"ada\"]",
         "hosts   = [\"a.example\"]", "ports   = [80]", "schemes = [\"http\"]", "methods = [\"POST\"]",
         "paths   = [\"/login\"]",
       ])
@@ -78,7 +78,31 @@ import Testing
     #expect(judge.judge(Self.ada.asks("GET https://a.example/x"))?.reason == .rule)
   }
 
-  /// No pattern names a path with several readings, so any path is allowed, and what was denied is denied before.
+  /// One path that servers read in several ways does not open its host: each of them is named.
+  @Test(arguments: [
+    "/api//x", "/api/..%2fx", "/api/;a=b", "/api/../x", "/docs/my%20file.pdf", "/docs/..%2fa%20b", "/100%25",
+    "/a%2Ab//c",
+    "/a{}b//c", "/%7B%7D/x", "/k%C3%A4se//x", "/api/%252e%252e/x",
+  ]) func anOddPathOpensNoHost(path: String) throws {
+    let asked = ["/api/info", "/api/status", path].map { Self.ada.asks("GET http://a.example\($0)") }
+    let outcome = try Self.learn(asked)
+    var judge = try Self.judge(outcome)
+    for request in asked { #expect(judge.judge(request)?.reason == .rule, "\(request.path): \(outcome.text)") }
+    for path in ["/secret", "/api/secret", "/api/axb", "/a/b/c"] {
+      #expect(judge.judge(Self.ada.asks("GET http://a.example\(path)"))?.reason != .rule, "\(path): \(outcome.text)")
+    }
+  }
+
+  /// What a shape stands for is one segment.
+  @Test func nothingBelowWhatWasSeenIsAllowed() throws {
+    var judge = try Self.judge(try Self.learn([Self.ada.asks("GET http://a.example/users/17")]))
+    #expect(judge.judge(Self.ada.asks("GET http://a.example/users/18"))?.reason == .rule)
+    for path in ["/users/18/admin", "/users/x/admin", "/users/", "/users"] {
+      #expect(judge.judge(Self.ada.asks("GET http://a.example\(path)"))?.reason != .rule, "\(path)")
+    }
+  }
+
+  /// What was denied stays denied, whatever ways there are of reading what was allowed.
   @Test(arguments: ["//dd//e", "/x/../y", "/%2e%2e/k", "/a%3Fb"]) func aPathOfSeveralReadings(path: String) throws {
     let denied = Self.ada.asks("GET http://a.example/admin/x", denied: true)
     let allowed = Self.ada.asks("GET http://a.example\(path)")

@@ -382,6 +382,12 @@ import Testing
     #expect(try outcome(policy, [], request, Self.other) == "deny default-denies", "\(text)")
     #expect(try outcome(policy, [], request, nil) == "deny default-denies", "\(text)")
     for other in beside { #expect(try outcome(policy, [], other) != "allow rule", "\(other): \(text)") }
+    // And the rule for all that are asked about as one: `--always`.
+    let shared = try loadedRegardless(Self.denies + (question.rule(connect: nil)?.text ?? ""))
+    #expect(try outcome(shared, [], request) == "allow rule", "\(text)")
+    for other in beside where try asked(other) != question {
+      #expect(try outcome(shared, [], other) != "allow rule", "\(other): \(text)")
+    }
     let denial = try loadedRegardless((question.rule(.deny, connect: nil, path: path)?.text ?? ""))
     #expect(try outcome(denial, [], request) == "deny rule-denies")
     for other in beside { #expect(try outcome(denial, [], other) == "allow default", "\(other)") }

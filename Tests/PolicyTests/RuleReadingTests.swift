@@ -124,7 +124,7 @@ import Testing
       "paths", "[[rule]]\nname = \"a\"\npaths = [\"v1\", \"/a?b\", \"/a#b\", \"/a b\", \"/ü\", \"\"]",
       "3:10: error: 'paths' in [rule]: expected a path that begins with '/' or '*', found 'v1'",
       "3:16: error: 'paths' in [rule]: '/a?b' holds '?', which no path does: "
-        + "the query is not looked at, and only '*' is a wildcard",
+        + "the query is not looked at, and only '*' and '{}' are wildcards",
       "3:24: error: 'paths' in [rule]: '/a#b' holds '#', which no path does: a client keeps the fragment",
       "3:32: error: 'paths' in [rule]: '/a b' holds what a path carries percent-encoded only; "
         + "write '%' and two digits for each byte",
@@ -140,7 +140,11 @@ import Testing
     ),
     LoadRow(
       "too many wildcards", "[[rule]]\nname = \"a\"\npaths = [\"/\(String(repeating: "*a", count: 17))\"]",
-      "3:10: error: 'paths' in [rule]: expected at most 16 '*' in one path"),
+      "3:10: error: 'paths' in [rule]: expected at most 16 '*' and '{}' in one path"),
+    LoadRow(
+      "one segment after any number", "[[rule]]\nname = \"a\"\npaths = [\"/a/{}/*\", \"/a*/{}\"]",
+      "3:21: error: 'paths' in [rule]: '/a*/{}' has '{}' after '*', which passes slashes: "
+        + "what the '{}' is a part of cannot be told"),
     LoadRow(
       "schemes", "[[rule]]\nname = \"a\"\nschemes = [\"htps\", \"ftp\"]",
       "3:12: error: 'schemes' in [rule]: expected \"http\" or \"https\", found 'htps'; did you mean 'https'?",

@@ -70,7 +70,11 @@ struct WitnessDimensions {
 
   /// Wildcards are replaced, with something and with nothing.
   mutating func add(programs patterns: [String]) {
-    programs.addMissing(patterns.flatMap { [$0.filled("other"), $0.filled("")] })
+    programs.addMissing(
+      patterns.flatMap { pattern in
+        let runs = pattern.split(separator: "*", omittingEmptySubsequences: false)
+        return [runs.joined(separator: "other"), runs.joined()]
+      })
   }
 
   // MARK: What none names
@@ -111,6 +115,7 @@ struct WitnessDimensions {
         let filled = inner.filled("other")
         add(outer.filled(filled.hasPrefix("/") ? String(filled.dropFirst()) : filled))
         add(outer.filled(filled))
+        add(outer.filledBySegment(of: inner).filled("other"))
       }
     }
   }
@@ -152,8 +157,30 @@ extension Array where Element: Equatable {
 }
 
 extension String {
-  /// A pattern with each wildcard replaced.
+  /// A pattern with each wildcard replaced; one within a segment by a name.
   fileprivate func filled(_ filling: String) -> String {
-    split(separator: "*", omittingEmptySubsequences: false).joined(separator: filling)
+    split(separator: "*", omittingEmptySubsequences: false).map { String($0).withSegmentWildcards("other") }
+      .joined(separator: filling)
+  }
+
+  private func withSegmentWildcards(_ name: String) -> String {
+    var text = ""
+    for character in self {
+      if character == "}", text.last == "{" {
+        text.removeLast()
+        text += name
+      } else {
+        text.append(character)
+      }
+    }
+    return text
+  }
+
+  /// `/{}/a` filled from `/b/*` is `/b/a`: what two patterns have in common segment by segment.
+  fileprivate func filledBySegment(of other: String) -> String {
+    let names = other.split(separator: "/", omittingEmptySubsequences: false)
+    return split(separator: "/", omittingEmptySubsequences: false).enumerated().map { place, segment in
+      segment == PathPattern.segmentWildcard && place < names.count ? names[place] : segment
+    }.joined(separator: "/")
   }
 }

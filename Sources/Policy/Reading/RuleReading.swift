@@ -77,9 +77,6 @@ extension ConfigurationReading {
   static let longestRuleName = 64
   /// Longest text of `reason`, in bytes: a few sentences in a problem body.
   static let longestReason = 512
-  static let longestPath = 2048
-  /// Most `*` in one path: matching costs pattern × path at worst, and the client chooses the path.
-  static let mostPathWildcards = 16
 
   func readRules(_ setting: Setting) {
     guard case .array(let values) = setting.value.content else {

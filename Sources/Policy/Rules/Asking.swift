@@ -83,7 +83,7 @@ public struct AskedRequest: Hashable, Sendable {
 
   /// A shape that a rule may contain: of bounded length, with a bounded number of wildcards.
   fileprivate static func shape(_ path: borrowing Span<UInt8>) -> String {
-    if path.count > ConfigurationReading.longestPath {
+    if path.count > PathPattern.longest {
       return String(decoding: [digestMark], as: UTF8.self) + hexadecimal(sha256(path.array))
     }
     let text = path.string
@@ -91,13 +91,12 @@ public struct AskedRequest: Hashable, Sendable {
     for index in 0..<path.count where path[index] == 0x2f { segments += 1 }
     if segments > mostSegments { return PathShape.literal(text) }
     let shape = PathShape.of(text)
-    return shape.utf8.count(where: { $0 == 0x2a }) > ConfigurationReading.mostPathWildcards
-      ? PathShape.literal(text) : shape
+    return PathPattern(shape).wildcards > PathPattern.mostWildcards ? PathShape.literal(text) : shape
   }
 
   public var isTunnel: Bool { path == nil }
 
-  /// `https://a.example/users/*`; `a.example:443` for a tunnel.
+  /// `https://a.example/users/{}`; `a.example:443` for a tunnel.
   public var url: String {
     let name = host.address.map { $0.isIPv4 ? "\($0)" : "[\($0)]" } ?? host.bytes.span.string
     guard let path else { return "\(name):\(port)" }
@@ -110,7 +109,7 @@ public struct AskedRequest: Hashable, Sendable {
     let name = host.bytes.span.string
     let who = [user ?? userID.map { "\($0)" }, unit?.split(separator: ".").first.map(String.init)].compactMap { $0 }
     let path = own.map(PathShape.literal) ?? path
-    if let path, path.utf8.first == Self.digestMark || path.utf8.count > ConfigurationReading.longestPath { return nil }
+    if let path, path.utf8.first == Self.digestMark || path.utf8.count > PathPattern.longest { return nil }
     // Different rules for one host need different names.
     let mark = hexadecimal(sha256(Array("\(scheme) \(port) \(method) \(path ?? "")".utf8))).prefix(Self.markDigits)
     var rule = RuleText(name: RuleText.plainName([action.rawValue] + who + [name]) + ".\(mark)", hosts: [name])

@@ -1,29 +1,55 @@
 // `paths` of a rule: patterns, and their comparison with the readings of a path (PathReadings).
-// Tests: PathPatternTests.
+//
+// There are two wildcards: `*` passes slashes, `{}` does not. After a `*` no `{}` may follow (PathsCondition), so one
+// point to go back to is enough, and matching costs pattern × path at most. Tests: PathPatternTests.
 
 import Bytes
 
-/// An inclusive path pattern: literal runs around `*`, which stands for any run of characters. Octets may be
-/// percent-encoded, as in paths: `%2A` is an asterisk. The query is ignored.
+/// An inclusive path pattern: literal runs around `*`, which stands for any run of characters, and `{}`, which stands
+/// for one or more of them without a slash. Octets may be percent-encoded, as in paths: `%2A` is an asterisk. The query
+/// is ignored.
 public struct PathPattern: Hashable, Sendable, CustomStringConvertible {
   public let description: String
-  /// Octets, and `wildcard`, for each way of reading escapes in the order of `Escapes.ways`. Only one if all are the
-  /// same.
+  /// Octets and wildcards, for each way of reading escapes in the order of `Escapes.ways`. Only one if all are the same.
   private let forms: [[UInt16]]
 
-  private static let wildcard: UInt16 = 0x100
+  /// In octets.
+  public static let longest = 2048
+  /// Matching costs pattern × path at worst, and the client chooses the path.
+  public static let mostWildcards = 16
+  public static let segmentWildcard = "{}"
+  private static let anyRun: UInt16 = 0x100
+  private static let segmentRun: UInt16 = 0x101
+  private static func isWildcard(_ element: UInt16) -> Bool { element >= anyRun }
 
   public init(_ text: String) {
     description = text
     let octets = Array(text.utf8)
     let forms = Escapes.ways.map { way in
       var pattern: [UInt16] = []
-      for run in octets.split(separator: 0x2a, omittingEmptySubsequences: false) {
-        if !pattern.isEmpty || run.startIndex > 0 { pattern.append(Self.wildcard) }
+      var run: [UInt8] = []
+      func endRun() {
         var literal: [UInt8] = []
-        PathReadings.decode(Array(run).span, way, into: &literal)
+        PathReadings.decode(run.span, way, into: &literal)
         pattern += literal.map(UInt16.init)
+        run = []
       }
+      var index = 0
+      while index < octets.count {
+        if octets[index] == 0x2a {
+          endRun()
+          pattern.append(Self.anyRun)
+          index += 1
+        } else if octets[index...].starts(with: Self.segmentWildcard.utf8) {
+          endRun()
+          pattern.append(Self.segmentRun)
+          index += 2
+        } else {
+          run.append(octets[index])
+          index += 1
+        }
+      }
+      endRun()
       return pattern
     }
     self.forms = forms.allSatisfy { $0 == forms[0] } ? [forms[0]] : forms
@@ -32,9 +58,36 @@ public struct PathPattern: Hashable, Sendable, CustomStringConvertible {
   /// Whether servers differ in reading one of its escapes.
   var hasForms: Bool { forms.count > 1 }
 
+  /// How many wildcards it has.
+  public var wildcards: Int { forms[0].count(where: Self.isWildcard) }
+
+  /// Whether a `{}` follows a `*`.
+  var mixesWildcards: Bool {
+    guard let first = forms[0].firstIndex(of: Self.anyRun) else { return false }
+    return forms[0][first...].contains(Self.segmentRun)
+  }
+
   /// Paths that match, for each way of reading escapes. Wildcards are replaced by an octet that occurs in no other
   /// pattern.
-  var examples: [[UInt8]] { forms.map { $0.map { UInt8($0 == Self.wildcard ? 0 : $0) } } }
+  var examples: [[UInt8]] { forms.map { $0.map { Self.isWildcard($0) ? 0 : UInt8($0) } } }
+
+  /// Whether it matches everything that `other` matches.
+  public func covers(_ other: PathPattern) -> Bool {
+    (hasForms || other.hasForms ? Array(Escapes.ways.indices) : [Self.decodedForm]).allSatisfy {
+      covers(other, way: $0)
+    }
+  }
+
+  /// The same for one way of reading escapes: whether it matches the other's elements, with a wildcard for each of its
+  /// wildcards that is as wide.
+  func covers(_ other: PathPattern, way: Int) -> Bool {
+    let elements = other.form(way)
+    return Self.matches(
+      form(way).span, elements.count, passes: { elements[$0] != Self.anyRun && elements[$0] != 0x2f },
+      equals: { elements[$0] == $1 })
+  }
+
+  private func form(_ way: Int) -> [UInt16] { forms[forms.count == 1 ? 0 : way] }
 
   /// Whether it contains an empty segment or a dot segment. A path with one also has a reading without it, so a rule
   /// that allows matches nothing by this pattern alone.
@@ -52,33 +105,44 @@ public struct PathPattern: Hashable, Sendable, CustomStringConvertible {
   /// Whether it matches `path` in one way of reading escapes, an index into `Escapes.ways`. `isLoose`: see
   /// `PathCondition`.
   func matches(_ path: Span<UInt8>, way: Int = decodedForm, isLoose: Bool = false) -> Bool {
-    if matches(path, count: path.count, way, ignoresCase: isLoose) { return true }
+    if matches(path, count: path.count, way, isLoose) { return true }
     if !isLoose || path.isEmpty { return false }
     if path[path.count - 1] != 0x2f { return false }
     var count = path.count
     while count > 1, path[count - 1] == 0x2f { count -= 1 }
-    return matches(path, count: count, way, ignoresCase: true)
+    return matches(path, count: count, way, true)
   }
 
-  /// For the first `count` octets of `path`. Greedy with one point to backtrack to: linear in the path for one `*`, at
-  /// most pattern × path for many.
-  private func matches(_ path: Span<UInt8>, count: Int, _ way: Int, ignoresCase: Bool) -> Bool {
-    let form = forms[forms.count == 1 ? 0 : way]
-    let pattern = form.span
+  /// For the first `count` octets of `path`.
+  private func matches(_ path: Span<UInt8>, count: Int, _ way: Int, _ ignoresCase: Bool) -> Bool {
+    Self.matches(
+      form(way).span, count, passes: { path[$0] != 0x2f },
+      equals: { index, element in Self.equals(element, path[index], ignoresCase) })
+  }
+
+  /// Whether `pattern` matches a text of `count` elements. `passes`: whether a `{}` may stand for that element;
+  /// `equals`: whether it is the same as one of the pattern that is no wildcard. Greedy, with one point to go back to.
+  @inline(__always)
+  private static func matches(
+    _ pattern: Span<UInt16>, _ count: Int, passes: (Int) -> Bool, equals: (Int, UInt16) -> Bool
+  ) -> Bool {
     var at = 0
     var index = 0
     var star: Int? = nil
     var resume = 0
     while index < count {
-      let octet = path[index]
-      if at < pattern.count, pattern[at] == Self.wildcard {
+      if at < pattern.count, pattern[at] == anyRun {
         star = at
         at += 1
         resume = index
-      } else if at < pattern.count, Self.equals(pattern[at], octet, ignoresCase) {
+      } else if at < pattern.count, pattern[at] == segmentRun ? passes(index) : equals(index, pattern[at]) {
+        if pattern[at] == segmentRun {
+          star = at
+          resume = index + 1
+        }
         at += 1
         index += 1
-      } else if let star {
+      } else if let star, pattern[star] == anyRun || passes(resume) {
         at = star + 1
         resume += 1
         index = resume
@@ -86,8 +150,41 @@ public struct PathPattern: Hashable, Sendable, CustomStringConvertible {
         return false
       }
     }
-    while at < pattern.count, pattern[at] == Self.wildcard { at += 1 }
+    while at < pattern.count, pattern[at] == anyRun { at += 1 }
     return at == pattern.count
+  }
+
+  /// Most patterns that name one path: one with more readings was made to have them.
+  private static let mostNamings = 16
+
+  /// Patterns that together allow `path` and nothing else: the path itself, and each way of reading it that it does not
+  /// match. Only the path, if no patterns do.
+  public static func namings(of path: String) -> [String] {
+    let own = PathShape.literal(path)
+    let octets = Array(path.utf8)
+    var readings = PathReadings()
+    readings.set(octets.span)
+    if readings.isUnreadable { return [own] }
+    var namings = [own]
+    while namings.count < mostNamings {
+      let condition = PathCondition(namings.map(PathPattern.init), denies: false)
+      guard let reading = condition.decidingReading(readings) else { return namings }
+      let naming = encoded(readings.octets[reading.octets])
+      if namings.contains(naming) { break }
+      namings.append(naming)
+    }
+    return [own]
+  }
+
+  /// What is read as `octets`. An escape that was kept stays.
+  private static func encoded(_ octets: ArraySlice<UInt8>) -> String {
+    let text = octets.flatMap { octet in
+      switch octet {
+      case 0x00...0x20, 0x22, 0x23, 0x2a, 0x3c, 0x3e, 0x3f, 0x5b...0x5e, 0x60, 0x7b...0xff: octet.percentEncoded
+      default: [octet]
+      }
+    }
+    return String(decoding: text, as: UTF8.self)
   }
 
   private static func equals(_ one: UInt16, _ other: UInt8, _ ignoresCase: Bool) -> Bool {

@@ -1,9 +1,9 @@
-// The shape of a path. Segments that name one thing among many of its kind become `*`: numbers, versions, hashes,
+// The shape of a path. Segments that name one thing among many of its kind become `{}`: numbers, versions, hashes,
 // UUIDs, long ids. So paths that ask for the same kind of thing are one, in learned rules and in questions to an
 // operator.
 //
-// `*` in a rule stands for any run of characters, so a shape can be used directly as a pattern of `paths`.
-// Tests: PathShapeTests.
+// `{}` in a rule stands for characters of one segment, so a shape is a pattern of `paths`, and one that allows nothing
+// below what was seen. Tests: PathShapeTests.
 
 import Bytes
 
@@ -13,26 +13,30 @@ public enum PathShape {
   /// Characters from which a word of digits and letters counts as an id: shorter ones are names with a number.
   static let shortestID = 20
 
-  /// `/users/17/avatar.png` → `/users/*/avatar.png`. An asterisk in the path itself is percent-encoded.
+  /// `/users/17/avatar.png` → `/users/{}/avatar.png`. Wildcards in the path itself are percent-encoded.
   public static func of(_ path: String) -> String {
     path.split(separator: "/", omittingEmptySubsequences: false).map(shape).joined(separator: "/")
   }
 
   /// The path as a pattern that matches only it.
   public static func literal(_ path: String) -> String {
-    path.utf8.contains(0x2a)
-      ? path.split(separator: "*", omittingEmptySubsequences: false).joined(separator: "%2A") : path
+    if path.utf8.allSatisfy({ $0 != 0x2a && $0 != 0x7b }) { return path }
+    return path.split(separator: "*", omittingEmptySubsequences: false).joined(separator: "%2A")
+      .split(separator: "{", omittingEmptySubsequences: false).joined(separator: "%7B")
   }
+
+  /// A segment of which nothing is known.
+  private static let anySegment = PathPattern.segmentWildcard
 
   private static func shape(_ segment: Substring) -> String {
     let bytes = Array(segment.utf8)
     if bytes.isEmpty { return "" }
-    if isOneOfMany(bytes[...]) { return "*" }
+    if isOneOfMany(bytes[...]) { return anySegment }
     // A file extension shows the kind: `0f1e2d3c.json`.
     if let dot = bytes.lastIndex(of: 0x2e), dot > 0, (2...6).contains(bytes.count - dot),
       isOneOfMany(bytes[..<dot])
     {
-      return "*" + String(decoding: bytes[dot...], as: UTF8.self)
+      return anySegment + String(decoding: bytes[dot...], as: UTF8.self)
     }
     return literal(String(segment))
   }

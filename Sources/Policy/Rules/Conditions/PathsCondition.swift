@@ -3,7 +3,8 @@
 import Bytes
 
 struct PathsCondition: RuleCondition {
-  static let setting = KnownSetting("paths", .list(.text), "Paths without the query; * is any run of characters.")
+  static let setting = KnownSetting(
+    "paths", .list(.text), "Paths without the query; * is any run of characters, {} one within a segment.")
   static let subject = ConditionSubject.request
 
   let patterns: [PathPattern]
@@ -37,7 +38,7 @@ struct PathsCondition: RuleCondition {
     }
     if text.utf8.contains(0x3f) {
       return
-        "\(text.quoted) holds '?', which no path does: the query is not looked at, and only '*' is a wildcard"
+        "\(text.quoted) holds '?', which no path does: the query is not looked at, and only '*' and '{}' are wildcards"
     }
     if text.utf8.contains(0x23) {
       return "\(text.quoted) holds '#', which no path does: a client keeps the fragment"
@@ -46,11 +47,15 @@ struct PathsCondition: RuleCondition {
       return
         "\(text.quoted) holds what a path carries percent-encoded only; write '%' and two digits for each byte"
     }
-    if text.utf8.count > ConfigurationReading.longestPath {
-      return "expected a path of at most \(ConfigurationReading.longestPath) bytes"
+    if text.utf8.count > PathPattern.longest {
+      return "expected a path of at most \(PathPattern.longest) bytes"
     }
-    if text.utf8.count(where: { $0 == 0x2a }) > ConfigurationReading.mostPathWildcards {
-      return "expected at most \(ConfigurationReading.mostPathWildcards) '*' in one path"
+    let pattern = PathPattern(text)
+    if pattern.wildcards > PathPattern.mostWildcards {
+      return "expected at most \(PathPattern.mostWildcards) '*' and '{}' in one path"
+    }
+    if pattern.mixesWildcards {
+      return "\(text.quoted) has '{}' after '*', which passes slashes: what the '{}' is a part of cannot be told"
     }
     return nil
   }
@@ -59,18 +64,13 @@ struct PathsCondition: RuleCondition {
     (context.isStrict ? strict : lenient).holds(facts.path, context.paths)
   }
 
-  /// A pattern covers another if it matches the other's text, with each `*` replaced by an octet that no pattern
-  /// contains. A rule that denies matches if any reading of the path does. A rule that allows needs all readings, so it
-  /// does not cover one that denies.
+  /// A rule that denies matches if any reading of the path does. A rule that allows needs all readings, so it does not
+  /// cover one that denies.
   func covers(_ narrow: ComparedConditions, in wide: ComparedConditions) -> Bool {
     let others = narrow.conditions.paths
     if others.isEmpty || narrow.isStrict && !wide.isStrict { return false }
-    return others.allSatisfy { pattern in
-      let examples = pattern.examples
-      return Escapes.ways.indices.allSatisfy { way in
-        let example = examples[examples.count == 1 ? 0 : way]
-        return patterns.contains { $0.matches(example.span, way: way) }
-      }
+    return others.allSatisfy { other in
+      Escapes.ways.indices.allSatisfy { way in patterns.contains { $0.covers(other, way: way) } }
     }
   }
 

@@ -45,8 +45,8 @@ struct ProgramCondition: RuleCondition {
     }) {
       return "\(text.quoted) is no path as the kernel tells it: it has no empty, '.' or '..' component"
     }
-    if text.utf8.count(where: { $0 == 0x2a }) > ConfigurationReading.mostPathWildcards {
-      return "expected at most \(ConfigurationReading.mostPathWildcards) '*' in one path"
+    if text.utf8.count(where: { $0 == 0x2a }) > PathPattern.mostWildcards {
+      return "expected at most \(PathPattern.mostWildcards) '*' in one path"
     }
     return nil
   }
