@@ -122,7 +122,7 @@ static void from_sockaddr(const struct sockaddr_storage *from, cl_address *to) {
   }
 }
 
-int cl_listen(const cl_address *address, int backlog, bool reuse_port) {
+int cl_listen(const cl_address *address, int backlog, bool reuse_port, bool awaits_address) {
   struct sockaddr_storage storage;
   socklen_t length = to_sockaddr(address, &storage);
   int fd = (int)RETRY(socket(storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
@@ -137,6 +137,10 @@ int cl_listen(const cl_address *address, int backlog, bool reuse_port) {
   // may grow to. What is on its way and not acknowledged does not count, so that a long way is filled all the same.
   int unsent = CL_UNSENT_BYTES;
   if (result >= 0) result = RETRY(setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent, sizeof unsent));
+  if (result >= 0 && awaits_address) {
+    result = address->is_ipv4 ? RETRY(setsockopt(fd, IPPROTO_IP, IP_FREEBIND, &on, sizeof on))
+                              : RETRY(setsockopt(fd, IPPROTO_IPV6, IPV6_FREEBIND, &on, sizeof on));
+  }
   if (result >= 0) result = RETRY(bind(fd, (struct sockaddr *)&storage, length));
   if (result >= 0) result = RETRY(listen(fd, backlog));
   if (result < 0) {

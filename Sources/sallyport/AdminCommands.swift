@@ -21,6 +21,7 @@ nonisolated func reloadCommand(_ arguments: Arguments) throws -> Int32 {
 nonisolated func eventsCommand(_ arguments: Arguments) throws -> Int32 {
   let options = AdminOptions(arguments)
   try arguments.refuseOperands()
+  if let user = arguments.values["user"] { _ = try userNumber(user) }
   let query = ["kind", "rule", "user", "ref"].compactMap { name in
     arguments.values[name].map { "\(name)=\(AdminOptions.encoded($0))" }
   }

@@ -139,11 +139,15 @@ private func readClient(_ options: Arguments) throws -> LocalClient? {
   guard let user = options.values["user"] else {
     return unit.map { LocalClient(userID: LocalClient.noUser, user: nil, cgroup: [$0]) }
   }
-  if let number = UInt32(user), String(number) == user, number != LocalClient.noUser {
-    return client(number, nil, unit)
-  }
+  let number = try userNumber(user)
+  return client(number, String(number) == user ? nil : user, unit)
+}
+
+/// A user of this machine, given by name or number as `--user`.
+nonisolated func userNumber(_ user: String) throws -> UInt32 {
+  if let number = UInt32(user), String(number) == user, number != LocalClient.noUser { return number }
   switch Users.number(of: user) {
-  case .success(let number?): return client(number, user, unit)
+  case .success(let number?): return number
   case .success(nil): throw UsageError(message: "'--user': there is no user named '\(user)'")
   case .failure(let fault): throw UsageError(message: "'--user': cannot look up the user '\(user)': \(fault)")
   }

@@ -93,6 +93,7 @@ private struct ExchangesOutput {
     }
     for (record, kind) in newest.reversed() { add(record, kind, &lines) }
     lines.flush()
+    if newest.isEmpty, form == .table { Output.complain("sallyport: nothing that was recorded matches\n") }
     if hasMore, limit == nil {
       Output.complain("sallyport: these are the newest \(most); --limit N shows more, --limit 0 all\n")
     }

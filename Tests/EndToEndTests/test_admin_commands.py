@@ -175,6 +175,20 @@ def test_events_of_some_kinds(administered):
     command_of_events.communicate(timeout=DEADLINE_SECONDS)
 
 
+@pytest.mark.parametrize(
+    "option, value, said",
+    [
+        ("--ref", "zz", "expected a reference of six characters as 'ref', found 'zz'"),
+        ("--rule", "no-ad", "no rule of the policy in force is named 'no-ad'; did you mean 'no-ads'?"),
+        ("--user", "nosuch", "'--user': there is no user named 'nosuch'"),
+    ],
+)
+def test_events_that_cannot_come(administered, option, value, said):
+    """Nobody waits for ever for the events of a name that is misspelt."""
+    done = command("events", option, value, "--socket", administered(DENY).admin.path)
+    assert done.returncode != 0 and said in done.stderr, done
+
+
 def test_events_of_a_kind_that_there_is_not(administered):
     done = command("events", "--kind", "reload,nonsense", "--socket", administered().admin.path)
     assert done.returncode == 1 and done.stdout == "" and "nonsense" in done.stderr and "pin-mismatch" in done.stderr

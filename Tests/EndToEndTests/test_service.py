@@ -17,7 +17,7 @@ import pytest
 from conftest import need, with_mounts
 from journal import DEADLINE_SECONDS, Journal
 from admin_client import AdminClient
-from origins import answering, silent
+from origins import answering, silent, unused_port
 from problems import check_problem
 from proxy import binary, clean_environment
 from service import FakeJournal, StoppedThread, passing, threads
@@ -46,6 +46,34 @@ def refused(*arguments: str, prefix=(), **extra: str) -> str:
     )
     assert run.returncode == 1, run
     return run.stderr
+
+
+# Where it listens
+
+
+@pytest.mark.own_network
+def test_a_listen_address_that_comes_later(sallyport, raw_client, raw_origin):
+    """The network may come up after the daemon: it listens on addresses that no interface has yet."""
+    need("ip")
+
+    def change(word: str) -> None:
+        subprocess.run(["ip", "-6", "address", word, "::1/128", "dev", "lo"], check=True)
+
+    origin = raw_origin(answering(ANSWER))
+    port = unused_port()
+    change("del")
+    try:
+        proxy = sallyport(listen=f'["127.0.0.1:{port}", "[::1]:{port}"]', proxy="workers = 2")
+        warning = proxy.log.wait_for(lambda entry: entry.get("level") == "warning")
+        assert warning["message"] == (
+            f"no interface has the listen address [::1]:{port} yet; clients are served once one has"
+        )
+    finally:
+        change("add")
+    for _ in range(8):
+        client = raw_client(("::1", port))
+        client.send(f"GET http://{origin.authority}/ HTTP/1.1\r\nHost: {origin.authority}\r\n\r\n".encode())
+        assert client.answer().status == 200
 
 
 # What systemd is told

@@ -64,7 +64,7 @@ import Testing
     history.fault = "cannot write /h.db: database or disk is full"
     facts.history = history
     #expect(
-      StatusPage.text(facts).contains("; 7 exchanges are missing; cannot write /h.db: database or disk is full\n"))
+      StatusPage.text(facts).contains("; 7 exchanges missing; cannot write /h.db: database or disk is full\n"))
     #expect(AdminResources.status(facts).text.contains("\"dropped\": 7, \"bytes\": 5242880, \"oldest\": \"1970-01-01T"))
   }
 

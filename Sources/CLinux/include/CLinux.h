@@ -41,7 +41,8 @@ int cl_epoll_wait(int epoll, void *events, int count, int timeout_milliseconds);
 cl_event cl_epoll_event(const void *events, int index);
 
 // sockets
-int cl_listen(const cl_address *address, int backlog, bool reuse_port);
+/// `awaits_address`: whether the machine may have the address only later.
+int cl_listen(const cl_address *address, int backlog, bool reuse_port, bool awaits_address);
 /// Sets a listening socket that was passed to what `cl_listen` sets: non-blocking, and no delay for what it accepts.
 int cl_adopt_listener(int fd);
 int cl_accept(int fd, cl_address *peer);

@@ -10,7 +10,7 @@ import Bytes
 /// is ignored.
 public struct PathPattern: Hashable, Sendable, CustomStringConvertible {
   public let description: String
-  /// Octets and wildcards, for each way of reading escapes in the order of `Escapes.ways`. Only one if all are the same.
+  /// Octets and wildcards, for each way of reading escapes, as `Escapes.ways` orders them; only one if all are alike.
   private let forms: [[UInt16]]
 
   /// In octets.

@@ -95,20 +95,47 @@ extension AdminServer {
         return refuse(400, "'\(Self.cut(fault.word))' is no kind of event; expected one of \(known)", connection)
       }
     }
-    var filter = EventFilter()
-    for (name, part) in [("rule", \EventFilter.rule), ("user", \EventFilter.user), ("ref", \EventFilter.reference)] {
-      switch AdminQuery.values(of: name, in: request.query) {
-      case .failure(let fault): return refuse(400, fault.sentence, connection)
-      case .success(let values) where values.count > 1:
-        return refuse(400, "expected one '\(name)' in the query", connection)
-      case .success(let values): filter[keyPath: part] = values.first
-      }
+    guard let filter = filter(of: request, connection) else { return }
+    // A reader who waits for what cannot come would wait for ever.
+    let rules = host.state.policy.rules.map(\.name)
+    if let rule = filter.rule, !rules.contains(rule) {
+      let nearest = Suggestion.nearest(to: rule, among: rules).map { "; did you mean '\($0)'?" } ?? ""
+      return refuse(404, "no rule of the policy in force is named '\(Self.cut(rule))'\(nearest)", connection)
     }
     guard connection.answersHead || mayWatch(connection) else {
       return refuse(503, "\(Self.mostWatchers) readers of events are there, as many as may be", connection)
     }
     connection.beginEvents(kinds, filter)
     watchersChanged()
+  }
+
+  /// `ref`, `rule` and `user` of the query; nil: one was wrong, and the client knows.
+  func filter(of request: AdminRequest, _ connection: AdminConnection) -> EventFilter? {
+    var filter = EventFilter()
+    for (name, part) in [("rule", \EventFilter.rule), ("user", \EventFilter.user), ("ref", \EventFilter.reference)] {
+      guard let value = single(name, of: request, connection) else { return nil }
+      filter[keyPath: part] = value.first
+    }
+    guard let text = filter.reference else { return filter }
+    guard let reference = Reference(text) else {
+      refuse(400, "expected a reference of six characters as 'ref', found '\(Self.cut(text))'", connection)
+      return nil
+    }
+    filter.reference = reference.text
+    return filter
+  }
+
+  /// The value of `name` in the query, or none; nil: there are several, or it cannot be read, and the client knows.
+  func single(_ name: String, of request: AdminRequest, _ connection: AdminConnection) -> [String]? {
+    switch AdminQuery.values(of: name, in: request.query) {
+    case .failure(let fault):
+      refuse(400, fault.sentence, connection)
+      return nil
+    case .success(let values) where values.count > 1:
+      refuse(400, "expected one '\(name)' in the query", connection)
+      return nil
+    case .success(let values): return values
+    }
   }
 
   // MARK: Reachability

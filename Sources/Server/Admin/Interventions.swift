@@ -68,26 +68,8 @@ extension Conversation {
 extension AdminServer {
   /// POST /v1/cancel?ref=…, host=…, rule=…, user=…
   func cancel(_ request: AdminRequest, _ connection: AdminConnection) {
-    var selection = CancelSelection()
-    for name in ["ref", "host", "rule", "user"] {
-      switch AdminQuery.values(of: name, in: request.query) {
-      case .failure(let fault): return refuse(400, fault.sentence, connection)
-      case .success(let values) where values.count > 1:
-        return refuse(400, "expected one '\(name)' in the query", connection)
-      case .success(let values):
-        guard let value = values.first else { continue }
-        switch name {
-        case "ref":
-          guard let reference = Reference(value) else {
-            return refuse(400, "expected a reference of six characters as 'ref', found '\(value)'", connection)
-          }
-          selection.who.reference = reference.text
-        case "host": selection.host = value.lowercased()
-        case "rule": selection.who.rule = value
-        default: selection.who.user = value
-        }
-      }
-    }
+    guard let who = filter(of: request, connection), let hosts = single("host", of: request, connection) else { return }
+    let selection = CancelSelection(who: who, host: hosts.first?.lowercased())
     if request.query.isEmpty {
       return refuse(400, "expected what to end: 'ref', 'host', 'rule' or 'user' in the query", connection)
     }

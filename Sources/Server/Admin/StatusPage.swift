@@ -64,7 +64,7 @@ enum StatusPage {
     let limit = size(UInt64(history.settings.sizeBytes))
     return "\(size(UInt64(max(0, history.bytes)))) of \(limit) in \(history.settings.file)"
       + (history.oldestWall.map { ", the last \(String.duration(seconds: (wall - $0) / 1000))" } ?? "")
-      + (history.dropped > 0 ? "; \(history.dropped) exchanges are missing" : "")
+      + (history.dropped > 0 ? "; \(String.counted(history.dropped, "exchange")) missing" : "")
       + (history.fault.map { "; \($0)" } ?? "")
   }
 

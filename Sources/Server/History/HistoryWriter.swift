@@ -269,7 +269,8 @@ final class HistoryWriter: Sendable {
       desk.store = try HistoryStore(settings)
       if desk.missing > 0 {
         log.event(
-          .info, "history: \(settings.file) is written again; \(desk.missing) exchanges of the time between are missing"
+          .info,
+          "history: \(settings.file) is written again, without \(String.counted(desk.missing, "exchange")) of the time between"
         )
       }
       desk.retryAt = nil

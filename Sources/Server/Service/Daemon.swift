@@ -193,9 +193,15 @@ public final class Daemon: AdminHost {
       switch Listener.open(address, probes: true) {
       case .success(let listener): listeners.append(listener)
       case .failure(let error):
-        // A machine without IPv6 still gets a proxy.
+        // A machine without IPv6, or one whose network comes later, still gets a proxy.
         if error.isAddressMissing, addresses.count > 1 {
-          log.event(.warning, "not listening on \(text(address)): \(error)")
+          switch Listener.open(address, probes: false, awaitsAddress: true) {
+          case .success(let listener):
+            log.event(
+              .warning, "no interface has the listen address \(text(address)) yet; clients are served once one has")
+            listeners.append(listener)
+          case .failure(let error): log.event(.warning, "not listening on \(text(address)): \(error)")
+          }
           continue
         }
         throw StartFailure(description: "cannot listen on \(text(address)): \(error)\(advice(address, error))")
@@ -216,7 +222,7 @@ public final class Daemon: AdminHost {
   private static func openShared(_ addresses: [SocketAddress]) throws(StartFailure) -> [Listener] {
     var listeners: [Listener] = []
     for address in addresses {
-      switch Listener.open(address, probes: false) {
+      switch Listener.open(address, probes: false, awaitsAddress: true) {
       case .success(let listener): listeners.append(listener)
       case .failure(let error): throw StartFailure(description: "cannot listen on \(text(address)): \(error)")
       }

@@ -171,16 +171,17 @@ public struct Listener: Equatable, Sendable {
   static let backlog: Int32 = 4096
 
   /// Opens a listener whose port other listeners of this process may share. `probes`: first checks whether the port is
-  /// taken.
-
-  public static func open(_ address: SocketAddress, probes: Bool) -> Result<Listener, SystemError> {
+  /// taken. `awaitsAddress`: the machine need not have the address yet.
+  public static func open(
+    _ address: SocketAddress, probes: Bool, awaitsAddress: Bool = false
+  ) -> Result<Listener, SystemError> {
     var raw = address.raw
     // With SO_REUSEPORT, a second daemon of the same user would silently share the port.
     if probes, address.port != 0 {
       let probe = cl_probe_listen(&raw)
       if probe < 0 { return .failure(SystemError(-probe)) }
     }
-    let number = cl_listen(&raw, backlog, true)
+    let number = cl_listen(&raw, backlog, true, awaitsAddress)
     guard number >= 0 else { return .failure(SystemError(-number)) }
     let descriptor = Descriptor(number: number)
     return .success(Listener(descriptor: descriptor, address: descriptor.localAddress ?? address, owner: .loop))
