@@ -108,7 +108,7 @@ let package = Package(
       dependencies: ["TLSWire", "Session", "HTTP1", "Policy", "Serialization", "Security", "Bytes", "TestSupport"],
       swiftSettings: strict),
     .testTarget(
-      name: "TransportTests", dependencies: ["Transport", "Bytes", "TestSupport"], swiftSettings: strict),
+      name: "TransportTests", dependencies: ["Transport", "COpenSSL", "Bytes", "TestSupport"], swiftSettings: strict),
     .testTarget(
       name: "ServerTests",
       dependencies: [

@@ -19,6 +19,8 @@ enum LearnedPaths {
   static func patterns(_ paths: Set<String>, _ detail: Detail) -> [String]? {
     var patterns: Set<String> = []
     for path in paths {
+      // RFC 9110, 4.2.3.
+      let path = path.isEmpty ? "/" : path
       let text = detail == .literal ? PathShape.literal(path) : PathShape.of(path)
       guard text.hasPrefix("/"), text.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7f && $0 != 0x3f && $0 != 0x23 }) else {
         return nil

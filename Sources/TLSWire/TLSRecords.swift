@@ -268,16 +268,18 @@ public enum TLSBeginning {
   /// nil: not decided yet.
   public static func isMet(by input: Span<UInt8>) -> Bool? {
     if input[0] & 0x80 == 0 {
-      switch RecordHeader.read(input, at: 0) {
-      case .invalid(.notTLS): return false
-      case .incomplete: return input.count < 2 ? nil : true
-      case .complete, .invalid: return true
-      }
+      guard ContentType(rawValue: input[0]) != nil else { return false }
+      if input.count < 2 { return nil }
+      if input[1] == 3 { return true }
+      // The version is to be ignored (RFC 8446, 5.1), and there are servers that do. What has another one counts as TLS
+      // if the length does not speak against it, and is then refused.
+      if input.count < RecordHeader.byteCount { return nil }
+      return (1...RecordHeader.longestCiphertext).contains(Int(input[3]) << 8 | Int(input[4]))
     }
     // Two bytes of length, 1 for a hello, and the requested version (RFC 5246, E.2).
     if input.count < 3 { return nil }
     if input[2] != 1 { return false }
     if input.count < 5 { return nil }
-    return input[3] == 3 || input[3] == 0 && input[4] == 2
+    return input[3] >= 3 || input[3] == 0 && input[4] == 2
   }
 }

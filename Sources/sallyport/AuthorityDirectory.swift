@@ -59,6 +59,8 @@ struct AuthorityDirectory {
   /// Permission bits that a key must not have: write for its group, read or write for all. Its group may read it, so a
   /// daemon can use a key that it cannot replace.
   private static let exposingBits: UInt32 = 0o027
+  /// Permission bits that the directory must not have: who can write to it can put another authority there.
+  private static let replacingBits: UInt32 = 0o022
 
   let path: String
 
@@ -100,6 +102,11 @@ struct AuthorityDirectory {
     do {
       guard let member = try certificate(.active).get() else {
         throw AuthorityDirectoryFault("there is no authority in \(path); 'sallyport ca init' makes one")
+      }
+      if let mode = Files.mode(path), mode & Self.replacingBits != 0 {
+        throw AuthorityDirectoryFault(
+          "\(path) has mode 0\(String(mode & 0o7777, radix: 8)): whoever can write to it can put another authority there; "
+            + "chmod go-w it")
       }
       let bytes = try key ?? readKey(.active).get()
       switch Authority.load(member.certificate, key: bytes, at: seconds) {

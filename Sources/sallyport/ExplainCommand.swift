@@ -3,6 +3,7 @@
 // inside.
 
 import Bytes
+import Console
 import Policy
 import Reachability
 import Server
@@ -72,7 +73,9 @@ private func temporaryVerdict(
   guard let text = AdminOptions(options).quietText(of: path, at: socket), !text.isEmpty else { return nil }
   Output.complain("sallyport: in the running proxy \(text)")
   let object = AdminOptions(options).quietText(of: path, at: socket, accepting: "application/json")
-  return object?.contains("\"verdict\":\"deny\"") ?? true
+  guard let rule = object.flatMap({ JSONValue(Array($0.utf8)) }) else { return true }
+  // A rule for a client elsewhere may not be about this one.
+  return rule["client"] == .null ? rule["verdict"].text != "allow" : nil
 }
 
 /// The exit status if the policy denies; 1 means a failure.

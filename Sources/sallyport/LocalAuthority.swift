@@ -29,12 +29,21 @@ extension Policy {
     return member.certificate
   }
 
-  /// What would keep the daemon from starting. A user other than root may be unable to read a key that the daemon can.
+  /// What would keep the daemon from starting, now or soon. A user other than root may be unable to read a key that the
+  /// daemon can.
   func authorityDiagnostic() -> Diagnostic? {
     // This user may not read the key, and the loader has already reported that.
-    guard let rule = interceptingRule, !configuration.authority.isKeyWithheld,
+    guard let rule = interceptingRule, !configuration.authority.isKeyWithheld else { return nil }
+    guard
       case .failure(let fault) = authorityDirectory.load(key: configuration.authority.key, at: Clock.wall / 1000)
-    else { return nil }
+    else {
+      return authorityCertificate.flatMap { ExpiryNotice.words($0.certificate.notAfter, now: Clock.wall / 1000) }.map {
+        Diagnostic(
+          .warning, at: rule.location,
+          "rule '\(rule.name)' intercepts, and the certificate \(authorityDirectory.certificatePath(.active)) \($0); "
+            + "'sallyport ca init' makes the next one")
+      }
+    }
     let severity: Diagnostic.Severity = authorityDirectory.hasAuthority && !Process.isRoot ? .warning : .error
     return Diagnostic(severity, at: rule.location, "rule '\(rule.name)' intercepts, and \(fault)")
   }

@@ -108,7 +108,8 @@ struct PinReport {
     let advice =
       chain.backups.isEmpty ? "  # no backup here: add the pin of a key that the server keeps in reserve\n" : ""
     let rule =
-      "# in a rule: security.pins = \"\(tableName)\"" + (serverName.map { ", security.server_name = \"\($0)\"" } ?? "")
+      "# in a rule:\n# security.pins = \"\(tableName)\""
+      + (serverName.map { "\n# security.server_name = \"\($0)\"" } ?? "")
     return """
       \(rule)
       [pins.\(tableName)]

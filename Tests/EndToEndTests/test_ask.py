@@ -1398,6 +1398,56 @@ def test_a_denial_holds_on_the_way_to_a_target(asking):
     assert len(asked.asked_paths()) == 1
 
 
+def test_explain_says_what_an_operator_denies_for_now(asking):
+    """By its exit status too, and for where the request is sent instead."""
+    target = '[[rule]]\nname = "api"\nhosts = ["api.test"]\ntarget = "http://hh.test/v2/"\n'
+    asked = asking(target)
+    asked.rule("deny", "host=**.hh.test&for=1h")
+    for url in ("http://hh.test/", "http://a.hh.test/x", "https://hh.test/", "http://api.test/x"):
+        done = command("explain", "-c", asked.proxy.configuration, "--user", "root", url)
+        assert done.returncode == 3 and "temporary rule 1 decides" in done.stderr, (url, done)
+    assert command("explain", "-c", asked.proxy.configuration, "--user", "root", "http://a.test/").returncode == 0
+
+
+def test_an_answer_to_half_a_path_is_none(asking):
+    """The log shortens long paths: what is left of one is another path."""
+    asked = asking()
+    path = "/" + "a" * 1100 + "/one"
+    client = asked.start(path)
+    asked.deny(asked.question())
+    problem = refused(client.answer())
+    reference = problem.reference
+    for verb in ("allow", "deny"):
+        done = command(verb, reference, "--for", "1h", "--config", asked.proxy.configuration)
+        assert done.returncode == 1 and "too long" in done.stderr, done
+
+
+def test_a_permission_that_would_change_nothing_is_refused(asking):
+    asked = asking('[[rule]]\nname = "no"\naction = "deny"\n')
+    problem = refused(asked.get("/x"), reason="rule-denies")
+    done = command("allow", problem.reference, "--for", "1h", "--config", asked.proxy.configuration)
+    assert done.returncode == 1 and "would change nothing" in done.stderr and "'no'" in done.stderr, done
+    assert command("deny", problem.reference, "--for", "1h", "--config", asked.proxy.configuration).returncode == 0
+
+
+def test_a_denial_of_a_path_closes_requests_in_the_clear(asking):
+    """A tunnel is no way around it."""
+    asked = asking("")
+    problem = asked.get("/secret")
+    assert problem.status == 200
+    reference = asked.line("/secret")["ref"]
+    assert command("deny", reference, "--for", "1h", "--config", asked.proxy.configuration).returncode == 0
+    for path in ("/secret", "/SECRET", "/secret/"):
+        refused(asked.get(path), reason="temporary-deny")
+    tunnel = asked.client()
+    tunnel.send(asked.connect_head())
+    assert tunnel.answer().status == 200
+    tunnel.send(asked.head("/secret"))
+    tunnel.wait_for_end()
+    assert tunnel.unread() == b""
+    assert asked.asked_paths() == ["/secret"]
+
+
 def test_a_rule_for_a_user_holds_where_no_policy_asks_for_users(asking, client_of):
     asked = asking("[log]\nwho = false\n")
 

@@ -82,7 +82,7 @@ import Testing
   @Test(arguments: [
     "/api//x", "/api/..%2fx", "/api/;a=b", "/api/../x", "/docs/my%20file.pdf", "/docs/..%2fa%20b", "/100%25",
     "/a%2Ab//c",
-    "/a{}b//c", "/%7B%7D/x", "/k%C3%A4se//x", "/api/%252e%252e/x",
+    "/a{}b//c", "/%7B%7D/x", "/k%C3%A4se//x", "/api/%252e%252e/x", "/s%00", "/x.", "//q", "",
   ]) func anOddPathOpensNoHost(path: String) throws {
     let asked = ["/api/info", "/api/status", path].map { Self.ada.asks("GET http://a.example\($0)") }
     let outcome = try Self.learn(asked)

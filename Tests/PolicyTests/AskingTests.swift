@@ -342,6 +342,32 @@ import Testing
     #expect(try outcome(policy, permission, "GET http://a.example/open/../open/x") == "ask rule-asks")
   }
 
+  /// A denial of a path holds for what servers take for it, as a denial by a rule does.
+  @Test(arguments: ["/SECRET", "/secret/", "/secret//", "/%53ecret", "//secret", "/secret;x", "/x/../Secret"])
+  func aDenialOfAPathIsLoose(path: String) throws {
+    let policy = Policy()
+    let denied = try asked("GET http://a.example/secret")
+    let rules = [try #require(denied.temporaryRule(.deny, id: 1, since: 0, until: .max, by: "root"))]
+    #expect(try outcome(policy, rules, "GET http://a.example\(path)") == "deny temporary-deny")
+    for other in ["/secrets", "/x/secret", "/secret/x"] {
+      #expect(try outcome(policy, rules, "GET http://a.example\(other)") != "deny temporary-deny", "\(other)")
+    }
+    let host = CanonicalHost(canonical: Array("a.example".utf8), address: nil)
+    #expect(TemporaryRules(rules).deniesRequests(to: host, wall: 0))
+    #expect(!TemporaryRules([]).deniesRequests(to: host, wall: 0))
+  }
+
+  /// RFC 9110, 4.2.3: an empty path is "/".
+  @Test func anEmptyPathIsTheRoot() throws {
+    #expect(try asked("GET http://a.example") == asked("GET http://a.example/"))
+  }
+
+  /// What no rule can match is not written: servers read such a path in other ways as well.
+  @Test(arguments: ["/x/../y", "/a//b", "/./c"]) func noRuleIsAdvisedThatNeverMatches(path: String) throws {
+    #expect(try asked("GET http://a.example\(path)").rule(connect: nil) == nil)
+    #expect(try asked("GET http://a.example\(path)").rule(.deny, connect: nil) != nil)
+  }
+
   // MARK: The narrowest rule
 
   /// A request, and those beside it that the rule must not let through.
@@ -350,6 +376,7 @@ import Testing
     ("GET http://a.example/port", ["GET http://a.example:8080/port"]),
     ("GET https://a.example/port", ["GET https://a.example:8443/port"]),
     ("GET http://a.example/", ["GET http://a.example/x", "GET http://b.example/", "CONNECT a.example:443"]),
+    ("GET http://a.example", ["GET http://a.example/x", "GET http://b.example/", "POST http://a.example/"]),
     ("GET http://a.example:8080/x", ["GET http://a.example/x", "GET http://a.example:8081/x"]),
     ("GET http://a.example/x?token=1", ["GET http://a.example/y?token=1"]),
     ("GET https://a.example/x", ["GET http://a.example/x", "POST https://a.example/x", "GET https://a.example/y"]),

@@ -39,6 +39,13 @@ import Testing
     #expect(try self.holds(body, Sender(client: Self.me, address: address), isTunnel: true) == holds)
   }
 
+  /// An IPv4 address in the form of IPv6 is that IPv4 address, as in `hosts`.
+  @Test(arguments: ["::ffff:10.0.3.7", "::ffff:10.0.3.0/120"]) func aMappedAddressIsTheIPv4Address(text: String) throws {
+    let sender = Sender(address: IPAddress("10.0.3.7"))
+    #expect(try holds("clients = [\"\(text)\"]\naction = \"deny\"", sender))
+    #expect(try !holds("clients = [\"\(text)\"]\naction = \"deny\"", Sender(address: IPAddress("10.0.4.7"))))
+  }
+
   @Test func anAddressThatNobodySaysIsRefusedAndNotAllowed() throws {
     let body = "clients = [\"10.0.3.0/24\"]"
     #expect(try !holds(body, Sender()))

@@ -35,6 +35,18 @@ import Testing
     #expect(watch.warnings(at: Self.now) == (warning.map { [$0] } ?? []))
   }
 
+  @Test(
+    arguments: [
+      (nil, nil), (now + 31 * 86_400, nil), (now + 86_400, "expires in 1 day"), (now - 1, "has expired"),
+    ] as [(Int64?, String?)])
+  func aLocalAuthorityThatExpiresWithinThirtyDaysIsWarnedOf(ends: Int64?, when: String?) {
+    let warnings = PinWatch(Policy(), authorityEnds: ends).warnings(at: Self.now)
+    #expect(
+      warnings
+        == (when.map { ["the certificate of the local authority \($0); 'sallyport ca init' makes the next one"] } ?? [])
+    )
+  }
+
   @Test func aSetIsWatchedOnceWithTheRulesThatUseIt() {
     let watch = PinWatch(policy(set("b", expires: nil), set("a", expires: nil), set("b", expires: nil)))
     #expect(watch.sets.map(\.set.name) == ["a", "b"])

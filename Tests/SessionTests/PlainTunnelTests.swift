@@ -210,8 +210,18 @@ import Testing
         Self.refused("client-sslv2-hello")
       ])
     // Of what only looks like TLS at first, nothing is lost.
-    #expect(Self.tunnel(to: "a.example:22", Self.matching, Self.client([22, 4, 1])) == ["> raw: \\x16\\x04\\x01"])
+    #expect(
+      Self.tunnel(to: "a.example:22", Self.matching, Self.client([22, 4, 1, 0, 0])) == [
+        "> raw: \\x16\\x04\\x01\\x00\\x00"
+      ])
     #expect(Self.tunnel(to: "a.example:22", Self.matching, Self.client([0x80, 1, 1, 1, 9])).count == 1)
+  }
+
+  /// The version of a record is to be ignored (RFC 8446, 5.1), and Go's servers ignore it: another one hides no name.
+  @Test(arguments: [0, 1, 2, 4, 0x0f, 0xff] as [UInt8]) func aRecordOfAnotherVersionIsTLSToo(major: UInt8) {
+    var hello = Self.hello("b.example")
+    hello[1] = major
+    #expect(Self.tunnel(to: "a.example:22", Self.matching, Self.client(hello)) == [Self.refused("client-not-tls")])
   }
 
   @Test func aServerOfHTTPSDoesNotSpeakFirst() {

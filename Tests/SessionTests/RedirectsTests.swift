@@ -94,6 +94,20 @@ import Testing
         """#)
   }
 
+  /// A client may act on the fields of an informational response, too.
+  @Test func aRefreshOf103IsOne() {
+    let lines = outline(
+      [
+        .client(get), .opened,
+        .upstream(
+          head("HTTP/1.1 103 Early Hints", "Link: </a.css>")
+            + head("HTTP/1.1 103 x", "Refresh: 0; url=https://b.example/")),
+      ], policy: policy(Self.rule("same-host")))
+    #expect(lines.contains { $0.hasPrefix("< HTTP/1.1 103") }, "\(lines)")
+    #expect(lines.contains { $0.hasPrefix("end (502 redirect-refused)") }, "\(lines)")
+    #expect(!lines.contains { $0.contains("Refresh: 0") }, "\(lines)")
+  }
+
   @Test func aRefreshOf200IsOne() {
     play(
       .client(get), .opened,

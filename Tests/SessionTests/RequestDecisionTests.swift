@@ -306,6 +306,14 @@ import Testing
         """#)
   }
 
+  /// Another proxy may take the other one for what its client is.
+  @Test func ofTwoCredentialsNoneCounts() {
+    let right = "Proxy-Authorization: Basic a2lvc2s6czNjcmV0"
+    let lines = outline(
+      [.client(head("GET http://a.example/ HTTP/1.1", "Host: a", right, right))], policy: Self.credentials)
+    #expect(lines.first?.hasPrefix("< HTTP/1.1 407 authentication-required") ?? false, "\(lines)")
+  }
+
   @Test func withCredentialsTheRequestGoesOnWithoutThem() {
     play(
       .client(

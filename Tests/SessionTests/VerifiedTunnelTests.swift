@@ -385,14 +385,15 @@ import Testing
       ])
   }
 
-  @Test func aVersionThatIsNotAllowedPassesWhereNothingIsEnforced() {
+  /// As on the proxy's own connections: no version is lowered by trying a rule out.
+  @Test func aVersionThatIsNotAllowedIsRefusedWhereNothingIsEnforcedToo() {
     let lines = Self.tunnel(
-      Self.client(Self.hello13), Self.upstream(Self.answer12), .clientEnds, .upstreamEnds,
+      Self.client(Self.hello13), Self.upstream(Self.answer12),
       policy: Self.verifying("enforce = false", "min_tls = \"1.3\""))
     #expect(
       lines == [
-        "> raw: {hello13}", "< raw: {answer12}", "the upstream is told that no more will come",
-        "end (200 tls-version-not-allowed, reported): client close, upstream closed",
+        "> raw: {hello13}", "< raw: {handshake failure}",
+        "end (200 tls-version-not-allowed): client linger, upstream closed, assurance probe",
       ])
   }
 

@@ -1,6 +1,7 @@
 // TLS on both ends of a loopback connection: handshakes, records, sessions, ends.
 
 import Bytes
+import COpenSSL
 import Glibc
 import TestSupport
 import Testing
@@ -229,6 +230,50 @@ extension TLSStream {
     try pair.server.writeAll([1])
     _ = ready(pair.connection.near, .read)
     #expect(!pair.client.isSilent)
+  }
+
+  /// A KeyUpdate costs 20 µs and 27 bytes: without a limit, a peer keeps a loop busy for as long as it likes.
+  @Test(arguments: [(TLSStream.mostKeyUpdatesAtOnce, true), (TLSStream.mostKeyUpdatesAtOnce + 1, false)])
+  func aFloodOfNewKeysEndsTheConnection(count: Int, lives: Bool) throws {
+    let pair = try Pair()
+    pair.shakeHands()
+    for _ in 0..<count {
+      #expect(SSL_key_update(pair.server.ssl, SSL_KEY_UPDATE_NOT_REQUESTED) == 1)
+      #expect(SSL_do_handshake(pair.server.ssl) == 1)
+    }
+    try pair.server.writeAll([1])
+    let (result, bytes) = try pair.client.readSome(pair.connection.near)
+    if lives { #expect(bytes == [1]) } else { #expect(result == .failed(EPROTO)) }
+  }
+
+  @Test func newKeysNowAndThenAreNoFloodButNotForEver() throws {
+    let pair = try Pair()
+    pair.shakeHands()
+    for round in 0..<TLSStream.mostKeyUpdatesEver {
+      #expect(SSL_key_update(pair.server.ssl, SSL_KEY_UPDATE_NOT_REQUESTED) == 1)
+      try pair.server.writeAll([UInt8(truncatingIfNeeded: round)])
+      #expect(try pair.client.readSome(pair.connection.near).1 == [UInt8(truncatingIfNeeded: round)])
+    }
+    #expect(SSL_key_update(pair.server.ssl, SSL_KEY_UPDATE_NOT_REQUESTED) == 1)
+    try pair.server.writeAll([1])
+    #expect(try pair.client.readSome(pair.connection.near).0 == .failed(EPROTO))
+  }
+
+  /// A handshake over a finite field of the peer's choice takes up to a second.
+  @Test func noFieldIsFinite() throws {
+    var settings = TLSClientSettings()
+    for (ciphers, isLeft) in [("DHE-RSA-AES256-GCM-SHA384", false), ("DHE-RSA-AES256-GCM-SHA384:AES128-SHA", true)] {
+      settings.ciphers = ciphers
+      let made = TLSContext.client(settings)
+      #expect(((try? made.get()) != nil) == isLeft)
+    }
+    let context = try TLSContext.client(TLSClientSettings()).get()
+    #expect(cossl_set_groups(context.raw, "ffdhe2048"))
+    let pair = try Pair(clientContext: context)
+    guard case .failed = pair.shakeHands().server else {
+      Issue.record("a client that has only finite fields was served")
+      return
+    }
   }
 
   @Test func aResumedSessionAsksNoJudgeAndKeepsTheTimeOfItsVerdict() throws {

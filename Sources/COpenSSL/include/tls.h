@@ -6,6 +6,7 @@
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 #include <stdbool.h>
+#include <stdio.h>
 
 static inline bool cossl_set_versions(SSL_CTX *context, int minimum, int maximum) {
   return SSL_CTX_set_min_proto_version(context, minimum) == 1 && SSL_CTX_set_max_proto_version(context, maximum) == 1;
@@ -13,6 +14,28 @@ static inline bool cossl_set_versions(SSL_CTX *context, int minimum, int maximum
 
 static inline void cossl_set_modes(SSL_CTX *context) {
   SSL_CTX_set_mode(context, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER | SSL_MODE_RELEASE_BUFFERS);
+}
+
+static inline bool cossl_set_groups(SSL_CTX *context, const char *names) {
+  return SSL_CTX_set1_groups_list(context, names) == 1;
+}
+
+// The ciphers of TLS 1.2 and lower but those of finite-field Diffie-Hellman; false if none is left. Those of TLS 1.3 are
+// a list of their own.
+static inline bool cossl_drop_finite_fields(SSL_CTX *context) {
+  char names[16 << 10] = "";
+  size_t length = 0;
+  STACK_OF(SSL_CIPHER) *ciphers = SSL_CTX_get_ciphers(context);
+  for (int index = 0; index < sk_SSL_CIPHER_num(ciphers); index++) {
+    const SSL_CIPHER *cipher = sk_SSL_CIPHER_value(ciphers, index);
+    int exchange = SSL_CIPHER_get_kx_nid(cipher);
+    if (exchange == NID_kx_any || exchange == NID_kx_dhe || exchange == NID_kx_dhe_psk) continue;
+    int count = snprintf(
+        names + length, sizeof names - length, "%s%s", length > 0 ? ":" : "", SSL_CIPHER_get_name(cipher));
+    if (count < 0 || (size_t)count >= sizeof names - length) return false;
+    length += (size_t)count;
+  }
+  return length > 0 && SSL_CTX_set_cipher_list(context, names) == 1;
 }
 
 static inline uint64_t cossl_hardening(void) { return SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION; }

@@ -21,8 +21,6 @@ extension ConfigurationReading {
   static let largestCertificateFileBytes = 4 << 20
   /// Most files that one pattern or directory may match: several times the certificates of a usual system.
   static let mostCertificateFiles = 1024
-  /// How long before expiry of a certificate or a set of pins the operator is warned: time enough to get a new one.
-  static let expiryNoticeSeconds = 30 * CalendarTime.secondsPerDay
 
   /// The certificates that `text` names, a file, pattern or directory; nil after an error.
   func certificates(_ setting: Setting, _ text: String, inDirectory pattern: String) -> [NamedCertificate]? {
@@ -115,11 +113,21 @@ extension ConfigurationReading {
     warning(setting, "the certificate \(named.title) \(notice)")
   }
 
-  /// `has expired on 2027-06-01` or `expires on 2027-06-01, in 3 days`; nil if that is far off.
-  func expiryNotice(_ end: Int64, on date: String) -> String? {
+  func expiryNotice(_ end: Int64, on date: String) -> String? { ExpiryNotice.words(end, on: date, now: now) }
+}
+
+/// What is said of something that ends soon or has ended.
+public enum ExpiryNotice {
+  /// How long before the end, in seconds: time to get a certificate and to roll a policy out.
+  static let seconds = 30 * CalendarTime.secondsPerDay
+
+  /// `has expired on 2027-06-01` or `expires on 2027-06-01, in 3 days`; nil if that is far off. `end`: the first second
+  /// in which it no longer holds.
+  public static func words(_ end: Int64, on date: String? = nil, now: Int64) -> String? {
+    let date = date ?? CalendarDate.text(end)
     let left = end - now
     if left <= 0 { return "has expired on \(date)" }
-    guard left <= Self.expiryNoticeSeconds else { return nil }
+    guard left <= seconds else { return nil }
     let days = left / CalendarTime.secondsPerDay
     return "expires on \(date), in \(days == 0 ? "less than a day" : .counted(days, "day"))"
   }

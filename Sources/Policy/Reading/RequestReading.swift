@@ -138,6 +138,9 @@ extension ConfigurationReading {
   private func removedFields(_ setting: Setting) -> [HeaderEdit] {
     (strings(setting) ?? []).compactMap { name, element in
       guard isField(name, element, at: element.value.begin, refused: FieldSyntax.kept) else { return nil }
+      if name.contains("*") {
+        warning(element, "a field name has no wildcards here: only a field named exactly \(name.quoted) is taken out")
+      }
       return HeaderEdit(kind: .remove, name: name, setting: element)
     }
   }

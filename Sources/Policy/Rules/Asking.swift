@@ -83,6 +83,8 @@ public struct AskedRequest: Hashable, Sendable {
 
   /// A shape that a rule may contain: of bounded length, with a bounded number of wildcards.
   fileprivate static func shape(_ path: borrowing Span<UInt8>) -> String {
+    // RFC 9110, 4.2.3.
+    if path.isEmpty { return "/" }
     if path.count > PathPattern.longest {
       return String(decoding: [digestMark], as: UTF8.self) + hexadecimal(sha256(path.array))
     }
@@ -104,12 +106,16 @@ public struct AskedRequest: Hashable, Sendable {
   }
 
   /// The narrowest rule that would allow it. `connect`: how its tunnel is treated. `path`: its own path, in place of
-  /// all with the same shape. nil: the path is too long for a rule.
+  /// all with the same shape. nil: no rule can name the path.
   public func rule(_ action: RuleAction = .allow, connect: ConnectTreatment?, path own: String? = nil) -> RuleText? {
     let name = host.bytes.span.string
     let who = [user ?? userID.map { "\($0)" }, unit?.split(separator: ".").first.map(String.init)].compactMap { $0 }
-    let path = own.map(PathShape.literal) ?? path
-    if let path, path.utf8.first == Self.digestMark || path.utf8.count > PathPattern.longest { return nil }
+    let path = own.map { $0.isEmpty ? "/" : PathShape.literal($0) } ?? path
+    if let path {
+      guard path.hasPrefix("/"), path.utf8.count <= PathPattern.longest else { return nil }
+      // Servers read it in other ways as well, and a rule that allows has to match all of them.
+      if action == .allow, PathPattern(path).matchesNoReading { return nil }
+    }
     // Different rules for one host need different names.
     let mark = hexadecimal(sha256(Array("\(scheme) \(port) \(method) \(path ?? "")".utf8))).prefix(Self.markDigits)
     var rule = RuleText(name: RuleText.plainName([action.rawValue] + who + [name]) + ".\(mark)", hosts: [name])
@@ -122,8 +128,7 @@ public struct AskedRequest: Hashable, Sendable {
     } else {
       rule.schemes = [scheme]
       rule.methods = [method]
-      // OPTIONS may have none (RFC 9112, 3.2.4), which no pattern can express.
-      rule.paths = path.flatMap { $0.hasPrefix("/") ? [$0] : nil } ?? []
+      rule.paths = path.map { [$0] } ?? []
       // A request without CONNECT needs no tunnel.
       if action == .allow, scheme == .https { rule.connect = isIntercepted ? .intercept : .deny }
     }
@@ -223,6 +228,8 @@ public final class TemporaryRules: Sendable {
   fileprivate struct Entry: Sendable {
     let rule: TemporaryRule
     let method: [UInt8]
+    /// The path of a denial, as it is compared.
+    let loosePath: String?
   }
 
   public init(_ rules: [TemporaryRule]) {
@@ -231,11 +238,21 @@ public final class TemporaryRules: Sendable {
     looksAtPaths = rules.contains { $0.verdict == .deny && $0.path != nil }
     // Denials first: if both exist, the denial applies.
     entries = (rules.filter { $0.verdict == .deny } + rules.filter { $0.verdict == .allow }).map { rule in
-      Entry(rule: rule, method: Array((rule.method ?? "").utf8))
+      Entry(
+        rule: rule, method: Array((rule.method ?? "").utf8),
+        loosePath: rule.verdict == .deny ? rule.path.map(Shapes.loose) : nil)
     }
   }
 
   public var isEmpty: Bool { all.isEmpty }
+
+  /// Whether a denial is about requests to `host`, which cannot be told apart inside a tunnel.
+  public func deniesRequests(to host: CanonicalHost, wall: Int64) -> Bool {
+    all.contains {
+      $0.verdict == .deny && $0.until > wall && ($0.path != nil || $0.method.map { $0 != "CONNECT" } ?? false)
+        && $0.host.matches(host)
+    }
+  }
 
   /// The result of `decision` under these rules, and the rule responsible. The host is in `workspace`. `wall`:
   /// milliseconds since 1970.
@@ -278,7 +295,17 @@ extension TemporaryRules {
       let facts = RequestFacts(
         scheme: request.isHTTPS ? .https : .http, port: request.port, method: method.span, path: path.span,
         isTunnel: request.isTunnel, sender: sender, wall: wall)
-      if let rule = amend(policy.decide(facts, &workspace), facts, wall: wall, &workspace).rule { return rule }
+      workspace.host = request.host
+      let decision = policy.decide(facts, &workspace)
+      if let rule = amend(decision, facts, wall: wall, &workspace).rule { return rule }
+      // A denial also counts for where the request is sent instead.
+      guard let mapping = policy.mapping(of: decision, facts, &workspace) else { continue }
+      let mapped = RequestFacts(
+        scheme: mapping.target.scheme, port: mapping.target.port, method: method.span, path: mapping.path.span,
+        isTunnel: false, sender: sender, wall: wall)
+      _ = workspace.host.set(mapping.target.name.span)
+      let amended = amend(decision, mapped, wall: wall, &workspace)
+      if amended.decision.verdict == .deny, let rule = amended.rule { return rule }
     }
     return nil
   }
@@ -319,20 +346,27 @@ extension TemporaryRules.Entry {
     if facts.isTunnel { return false }
     let known = shapes ?? TemporaryRules.Shapes(facts, paths)
     shapes = known
-    if known.own == path { return true }
-    return rule.verdict == .deny && (paths.isUnreadable || known.others.contains(path))
+    guard let loosePath else { return known.own == path }
+    return paths.isUnreadable || known.loose.contains(loosePath)
   }
 }
 
 extension TemporaryRules {
-  /// The shape of a path, and the shapes of its readings.
+  /// The shape of a path, and what denials are compared with.
   fileprivate struct Shapes {
     let own: String
-    let others: Set<String>
+    let loose: Set<String>
 
     init(_ facts: borrowing RequestFacts, _ paths: borrowing PathReadings) {
       own = AskedRequest.shape(facts.path)
-      others = Set(paths.octetsOfReadings.map { AskedRequest.shape($0.span) })
+      loose = Set(([own] + paths.octetsOfReadings.map { AskedRequest.shape($0.span) }).map(Self.loose))
+    }
+
+    /// As rules that deny compare (`PathCondition`): without case, and without slashes at the end.
+    static func loose(_ path: String) -> String {
+      var octets = path.utf8.map(\.asciiLowercased)
+      while octets.count > 1, octets.last == 0x2f { octets.removeLast() }
+      return String(decoding: octets, as: UTF8.self)
     }
   }
 

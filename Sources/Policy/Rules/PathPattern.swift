@@ -160,6 +160,8 @@ public struct PathPattern: Hashable, Sendable, CustomStringConvertible {
   /// Patterns that together allow `path` and nothing else: the path itself, and each way of reading it that it does not
   /// match. Only the path, if no patterns do.
   public static func namings(of path: String) -> [String] {
+    // RFC 9110, 4.2.3.
+    let path = path.isEmpty ? "/" : path
     let own = PathShape.literal(path)
     let octets = Array(path.utf8)
     var readings = PathReadings()

@@ -19,7 +19,7 @@ public struct TunnelOpening: Equatable, Sendable {
   /// The first bytes must be a ClientHello: the port is that of https.
   public let requiresHello: Bool
   /// A request in the clear ends the tunnel: some rule has settings for requests to the host.
-  public let refusesRequests: Bool
+  public var refusesRequests: Bool
 
   public init(sni: TunnelSNI, requiresHello: Bool, refusesRequests: Bool) {
     self.sni = sni

@@ -74,7 +74,7 @@ struct AdminFacts {
   /// See `OperatorDesk.fault`.
   var deskFault: String? = nil
 
-  var pinWatch: PinWatch { PinWatch(state.policy, seen: pinsSeen) }
+  var pinWatch: PinWatch { PinWatch(state.policy, seen: pinsSeen, authorityEnds: state.authorityEnds) }
   var warnings: [String] { pinWatch.warnings(at: wall / 1000) + [deskFault].compactMap { $0 } }
   var uptimeSeconds: Int64 { (monotonic - state.startedMonotonic) / 1000 }
 

@@ -192,7 +192,8 @@ extension AdminServer {
       wantsText ? .text(detail + "\n", status: status) : .problem(status, detail)
     }
     guard let found, let request = AskedRequest(found) else {
-      return refusal(404, "no question waits under this reference, and no loop remembers a request of it")
+      let detail = "no question waits under this reference, and no loop remembers a request of it"
+      return refusal(404, detail + (found?.record.isTextCut ?? false ? " whole: it was too long" : ""))
     }
     let rule = found.record.decision?.rule.map { found.policy.rules[$0] }
     let lasting = lifetime ?? rule?.ask.rememberMilliseconds ?? AskTerms().rememberMilliseconds
@@ -202,6 +203,7 @@ extension AdminServer {
     if request.isInDoubt {
       return refusal(409, "the sender of this request is unknown, so no answer to it can be remembered")
     }
+    if verdict == .allow, let fault = ineffective(request, found) { return refusal(409, fault) }
     guard
       let made = shared.desk.add({ id, now in
         request.temporaryRule(verdict, id: id, since: now, until: now + lasting, by: name)
@@ -210,6 +212,16 @@ extension AdminServer {
     return wantsText
       ? Self.lines("it is over; for the next like it, temporary rule \(made.id): \(made.sentence)", shared.desk.warning)
       : Self.json(made, shared.desk.warning)
+  }
+
+  /// Why a temporary permission would change nothing; nil: it would.
+  private func ineffective(_ request: AskedRequest, _ found: RecentDecision) -> String? {
+    let policy = host.state.policy
+    guard let rule = request.temporaryRule(.allow, id: 0, since: 0, until: .max, by: ""), let named = found.named,
+      TemporaryRules([rule]).rule(for: named, of: found.sender, by: policy, wall: Clock.wall) == nil
+    else { return nil }
+    let outcome = found.record.decision?.rule.map { "rule '\(found.policy.rules[$0].name)'" } ?? "the policy"
+    return "a temporary permission would change nothing: it is for what no rule decides, and \(outcome) decides this"
   }
 
   /// POST /v1/revoke?id=4
@@ -264,7 +276,8 @@ extension AdminServer {
     if !request.isInDoubt, let text = request.rule(action, connect: connect)?.text { return .text(text) }
     let detail =
       request.isInDoubt
-      ? "the sender of this request is unknown, so no rule can be about it" : "no rule can name a path of this length"
+      ? "the sender of this request is unknown, so no rule can be about it"
+      : "no rule can name this path: it is too long, or servers read it in several ways"
     return wantsText ? .text(detail + "\n", status: 409) : .problem(409, detail)
   }
 }
@@ -299,15 +312,21 @@ extension AdminServer {
 extension AskedRequest {
   /// The question of a request that has ended; nil if it named no host that a policy can be asked about.
   init?(_ found: RecentDecision) {
-    let text = found.text.span
-    let named = NamedRequest.read(
-      method: text.extracting(found.record.method).string, url: text.extracting(found.record.target).string)
-    guard found.record.decision != nil, !found.record.target.isEmpty, case .success(let named) = named else {
-      return nil
-    }
+    guard let named = found.named else { return nil }
     let isIntercepted = found.policy.rules.contains { $0.connect == .intercept }
     self.init(
       named, of: found.sender, isIntercepted: isIntercepted)
+  }
+}
+
+extension RecentDecision {
+  /// What was asked; nil if that is not known whole.
+  fileprivate var named: NamedRequest? {
+    guard record.decision != nil, !record.target.isEmpty, !record.isTextCut,
+      case .success(let named) = NamedRequest.read(
+        method: text.span.extracting(record.method).string, url: text.span.extracting(record.target).string)
+    else { return nil }
+    return named
   }
 }
 

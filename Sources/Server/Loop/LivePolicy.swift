@@ -71,6 +71,8 @@ final class LivePolicy: Sendable {
   let policy: Policy
   /// nil if no rule intercepts.
   let interception: Interception?
+  /// When the certificate of the local authority expires, in seconds since 1970.
+  var authorityEnds: Int64? { interception?.mint.authority.certificate.certificate.notAfter }
   /// The store; nil: nothing is stored. It stays the same across reloads unless its settings change.
   let cache: SharedCache?
   private let enforced: [DigestKey: OriginSecurity]

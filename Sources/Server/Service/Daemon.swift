@@ -133,6 +133,7 @@ public final class Daemon: AdminHost {
     case .failure(let fault): throw StartFailure(description: "TLS cannot be set up: \(fault)")
     }
     state.cache = live.cache
+    state.authorityEnds = live.authorityEnds
     let inForce = Locked(live.cache)
     cacheInForce = inForce
     PressureWatch.start(log: log) { inForce.withLock { $0 } }
@@ -371,7 +372,7 @@ public final class Daemon: AdminHost {
     shared.drain(deadline: deadline, handsOver: keeping != nil)
   }
 
-  /// Once a day, logs which pins expire soon.
+  /// Once a day, logs which pins and certificates expire soon.
   private func watchPins() {
     guard Clock.monotonic >= nextPinWatch else { return }
     nextPinWatch = Clock.monotonic + Self.pinWatchMilliseconds
@@ -380,7 +381,7 @@ public final class Daemon: AdminHost {
   }
 
   private func warnOfPins() {
-    let watch = PinWatch(state.policy, seen: shared.pins.all)
+    let watch = PinWatch(state.policy, seen: shared.pins.all, authorityEnds: state.authorityEnds)
     for warning in watch.warnings(at: Clock.wall / 1000) where pinWarnings.insert(warning).inserted {
       settings.log.event(.warning, warning)
     }
@@ -522,6 +523,7 @@ public final class Daemon: AdminHost {
     awaited += shared.mailboxes.count
     shared.pins.keep(policy)
     state.policy = policy
+    state.authorityEnds = live.authorityEnds
     // From here on, the directory belongs to another store.
     if let old = state.cache, old !== live.cache { old.disk?.stop() }
     state.cache = live.cache

@@ -16,6 +16,8 @@ struct DaemonState {
   /// The same moment by the clock that nobody sets.
   let startedMonotonic: Int64
   var policy: Policy
+  /// When the certificate of its local authority expires, in seconds since 1970; nil: it needs none.
+  var authorityEnds: Int64? = nil
   /// nil: nothing is stored.
   var cache: SharedCache? = nil
   /// When the policy in force was read.

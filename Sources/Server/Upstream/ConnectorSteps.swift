@@ -275,7 +275,7 @@ extension Connector {
   private func verify(_ line: Line, _ worker: Worker) {
     guard let verification, !isVerified else { return secure(line, worker) }
     let origin = OriginKey(host: destination.host, port: destination.port, security: verification)
-    let key = ProbeKey(origin: origin, address: line.address, route: route.route.name)
+    let key = ProbeKey(origin: origin, address: line.address, route: route.route)
     if verification.mayRely(at: worker.seconds), worker.probes.isTrusted(key, now: worker.now) {
       return deliver(line, worker)
     }

@@ -1,5 +1,5 @@
 // Pin sets and pinned certificates of a policy, and those that are about to expire. Also certificates seen with a pin
-// that are about to be replaced. Tests: PinWatchTests.
+// that are about to be replaced, and the local authority's own. Tests: PinWatchTests.
 
 import Bytes
 import Policy
@@ -24,8 +24,11 @@ struct PinWatch {
 
   let sets: [Watched]
   private let seen: [WatchedPin: PinSighting]
+  /// When the certificate of the local authority expires, in seconds since 1970; nil: there is none.
+  private let authorityEnds: Int64?
 
-  init(_ policy: Policy, seen: [WatchedPin: PinSighting] = [:]) {
+  init(_ policy: Policy, seen: [WatchedPin: PinSighting] = [:], authorityEnds: Int64? = nil) {
+    self.authorityEnds = authorityEnds
     var rules: [String: [String]] = [:]
     var sets: [String: PinSet] = [:]
     func note(_ security: SecurityPolicy, _ rule: String?) {
@@ -44,6 +47,13 @@ struct PinWatch {
 
   /// What expires soon or has expired, in sentences.
   func warnings(at seconds: Int64) -> [String] {
+    let authority = authorityEnds.flatMap { Self.when($0, seconds) }.map {
+      "the certificate of the local authority \($0); 'sallyport ca init' makes the next one"
+    }
+    return [authority].compactMap { $0 } + pinWarnings(at: seconds)
+  }
+
+  private func pinWarnings(at seconds: Int64) -> [String] {
     sets.flatMap { watched -> [String] in
       let set = watched.set
       var warnings: [String] = []
@@ -84,7 +94,7 @@ struct PinWatch {
 
   private static func when(_ end: Int64, _ now: Int64) -> String? {
     if now >= end { return "has expired" }
-    return end - now <= warningSeconds ? "expires in \(daysLeft(end, now)) days" : nil
+    return end - now <= warningSeconds ? "expires in \(String.counted(daysLeft(end, now), "day"))" : nil
   }
 
   static func daysLeft(_ end: Int64, _ now: Int64) -> Int64 { (end - now) / CalendarTime.secondsPerDay }

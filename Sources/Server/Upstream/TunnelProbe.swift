@@ -15,7 +15,7 @@ struct ProbeKey: Hashable {
   let origin: OriginKey
   let address: SocketAddress
   /// Through a parent, the same address may be another server.
-  let route: String
+  let route: Route
 }
 
 /// One probe in progress, and its waiters.

@@ -11,7 +11,7 @@ extension Exchange {
     return false
   }
   /// Whether the method or the target in the log is only the beginning of it.
-  public var isTextCut: Bool { hop.isTextCut }
+  public var isTextCut: Bool { record.isTextCut }
   /// Whether a body is held, and how much it takes of the memory for all held bodies.
   public var holdsBody: Bool { held != nil || challenged != nil }
   public var heldBytes: Int { (held?.taken ?? 0) + (challenged?.heldBytes ?? 0) }

@@ -69,6 +69,8 @@ public struct ExchangeRecord: Sendable {
   /// Positions of the method and the target in the text that goes with the record.
   public var method: Range<Int> = 0..<0
   public var target: Range<Int> = 0..<0
+  /// That text is shorter than what was asked.
+  public internal(set) var isTextCut = false
 
   public init() {}
 

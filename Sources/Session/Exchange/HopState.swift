@@ -10,8 +10,6 @@ struct HopState: Sendable {
   var expectation: [UInt8] = []
   /// The request has a Range. Known only if its rule checks responses.
   var asksForPart = false
-  /// The log's text of the request is shorter than the request.
-  var isTextCut = false
   /// How much the request's streams were refused. See `Exchange.mostRefusals`.
   var refusals = 0
 }

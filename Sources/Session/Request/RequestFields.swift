@@ -8,9 +8,9 @@ import Serialization
 
 extension FieldSection {
   /// The credential in Proxy-Authorization, if it is one of `credentials` (RFC 7617). Every credential is compared in
-  /// full, so the time does not reveal how much was right.
+  /// full, so the time does not reveal how much was right. Of several, none counts: another proxy may take another.
   func credential(_ bytes: Span<UInt8>, of credentials: [ProxyCredential]) -> ProxyCredential? {
-    guard let value = first(.proxyAuthorization), value.count > 6,
+    guard let value = only(.proxyAuthorization), value.count > 6,
       bytes.equals(value.lowerBound..<value.lowerBound + 6, ignoringCase: "basic "),
       let given = Base64.decode(unpadded: bytes.extracting(bytes.trimmingBlanks(value.dropFirst(6))).array)
     else { return nil }

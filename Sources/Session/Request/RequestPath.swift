@@ -228,7 +228,7 @@ extension Exchange {
     pool.lend(&text, BufferPool.smallestBlock)
     text.append(bytes.extracting(head.method.prefix(Self.longestLoggedMethod)))
     record.method = 0..<text.count
-    hop.isTextCut =
+    record.isTextCut =
       head.method.count > Self.longestLoggedMethod || head.path.count > Self.longestLoggedPath
       || head.authority.count > Self.longestLoggedAuthority
     switch head.form {

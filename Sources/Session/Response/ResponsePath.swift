@@ -144,6 +144,7 @@ extension Exchange {
     guard hop.informational.take(bytes.count, now: now, burst: headLimits.bytes) else {
       return refuseResponse(.unexpectedInformational, &workspace, &outputs)
     }
+    if let problem = judgeRedirects(bytes, workspace, outputs) { return answer(problem, &workspace, &outputs) }
     if !terms.contains(.isHTTP10) {
       writeResponseHead(bytes, ResponseHeadEdits(), &workspace, &outputs)
     }

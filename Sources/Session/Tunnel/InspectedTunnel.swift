@@ -63,7 +63,10 @@ extension Exchange {
 
   /// A tunnel to the host in `workspace.decisions` is plain: its beginning is checked if the policy asks for it.
   mutating func prepareBeginning(_ decision: Decision, _ workspace: inout Workspace) {
-    let opening = policy.opening(of: decision, port: port, &workspace.decisions)
+    var opening = policy.opening(of: decision, port: port, &workspace.decisions)
+    if workspace.temporary.deniesRequests(to: workspace.decisions.host, wall: workspace.wallMilliseconds) {
+      opening.refusesRequests = true
+    }
     if opening.isFree { return }
     inspected = InspectedTunnel(TunnelBeginning(opening), serverNames: serverNames(workspace))
   }
@@ -129,8 +132,8 @@ extension Exchange {
   ) -> Step {
     if let beginning = inspected.beginning { return pass(upstream: bytes, beginning, &workspace, &outputs) }
     let step = inspected.inspection.upstreamReceived(bytes)
+    // As on the proxy's own connections, a rule that is not enforced lowers no version.
     if let fault = versionFault(inspected.inspection.version) {
-      if !enforces { return letPass(fault, bytes) }
       return Step(consumed: bytes.count, action: refuseTunnel(fault, &workspace, &outputs))
     }
     switch step {

@@ -49,6 +49,9 @@ public final class TLSContext: @unchecked Sendable {
   /// Tickets for each client. One is enough, because a resumed connection gets the next; two would cost a twentieth of
   /// a handshake.
   static let tickets = 1
+  /// Groups for the key exchange. Those of finite fields, which OpenSSL has too, keep a loop busy for 20 to 180 ms a
+  /// handshake, and either peer could ask for them.
+  static let groups = "X25519:P-256:X448:P-521:P-384"
   /// The protocols that clients may choose from, the preferred one first.
   static let servedProtocols: [[UInt8]] = [Array("h2".utf8), Array("http/1.1".utf8), Array("http/1.0".utf8)]
 
@@ -67,7 +70,7 @@ public final class TLSContext: @unchecked Sendable {
     ERR_clear_error()
     guard let raw = SSL_CTX_new(TLS_client_method()) else { return .failure(fault("no TLS context")) }
     let context = TLSContext(raw: raw, asksForStatus: settings.asksForStatus)
-    context.setCommon()
+    guard context.setCommon() else { return .failure(fault("groups")) }
     guard cossl_set_versions(raw, settings.minimumVersion.rawValue, settings.maximumVersion.rawValue) else {
       return .failure(fault("TLS versions"))
     }
@@ -87,7 +90,7 @@ public final class TLSContext: @unchecked Sendable {
     ERR_clear_error()
     guard let raw = SSL_CTX_new(TLS_server_method()) else { return .failure(fault("no TLS context")) }
     let context = TLSContext(raw: raw, asksForStatus: false)
-    context.setCommon()
+    guard context.setCommon() else { return .failure(fault("groups")) }
     guard cossl_set_versions(raw, TLSProtocolVersion.tls12.rawValue, TLSProtocolVersion.tls13.rawValue) else {
       return .failure(fault("TLS versions"))
     }
@@ -98,10 +101,14 @@ public final class TLSContext: @unchecked Sendable {
     return .success(context)
   }
 
-  private func setCommon() {
+  private func setCommon() -> Bool {
     cossl_set_modes(raw)
     cossl_read_ahead(raw, Self.readAheadBytes)
     SSL_CTX_set_options(raw, cossl_hardening())
+    SSL_CTX_set_msg_callback(raw) { isSent, _, type, bytes, count, ssl, _ in
+      if isSent == 0, type == SSL3_RT_HANDSHAKE, count > 0 { noteMessage(ssl, bytes) }
+    }
+    return cossl_set_groups(raw, Self.groups)
   }
 
   private func setCiphers(_ settings: TLSClientSettings) -> TLSSetupFault? {
@@ -111,6 +118,10 @@ public final class TLSContext: @unchecked Sendable {
     // Without a certificate or encryption there is nothing to judge, whatever an alias such as ALL includes.
     if let ciphers = settings.ciphers, SSL_CTX_set_cipher_list(raw, ciphers + ":!aNULL:!eNULL") != 1 {
       return Self.fault("ciphers '\(ciphers)'")
+    }
+    // An origin chooses the size of the field: one of 10,000 bits keeps a loop busy for more than a second.
+    if !cossl_drop_finite_fields(raw) {
+      return TLSSetupFault("ciphers '\(settings.ciphers ?? "DEFAULT")': only those with finite-field Diffie-Hellman")
     }
     return nil
   }
@@ -172,6 +183,12 @@ private func judgeStatus(_ ssl: OpaquePointer?) -> Int32 {
   let count = cossl_status(ssl, &response)
   let status = response.flatMap { count > 0 ? Array(UnsafeBufferPointer(start: $0, count: count)) : nil }
   return stream.judge(SSL_get_peer_cert_chain(ssl), status: status) ? 1 : 0
+}
+
+/// SSL_CTX_set_msg_callback: a handshake message has come. Its type is the first byte (RFC 8446, 4).
+private func noteMessage(_ ssl: OpaquePointer?, _ message: UnsafeRawPointer?) {
+  guard let message, message.load(as: UInt8.self) == SSL3_MT_KEY_UPDATE else { return }
+  stream(of: ssl)?.receivedKeyUpdate()
 }
 
 /// SSL_CTX_sess_set_new_cb: 1 if the session is kept.

@@ -57,7 +57,7 @@ public final class TLSStream {
   /// most once, during `handshake`; not at all if a session is resumed.
   public typealias Judge = ([OpaquePointer], [UInt8]?) -> Bool
 
-  private let ssl: OpaquePointer
+  let ssl: OpaquePointer
   /// The TLS connection that carries it, if it is not over a bare socket: the connection to a parent proxy.
   public let carrier: TLSStream?
   /// The stream that carries it instead of a socket. OpenSSL holds no reference.
@@ -71,6 +71,9 @@ public final class TLSStream {
   /// Sessions that the server has offered since the last `takeSessions`, the newest last.
   @exclusivity(unchecked) private var offered: [TLSSession] = []
   private var offeredCount = 0
+  private var keyUpdates = 0
+  /// `keyUpdates` when the current read began.
+  private var keyUpdatesBefore = 0
   /// When the chain was judged, by the clock of the stream's creator; for a resumed session, the original time.
   public private(set) var verifiedAt: Int64
   /// Bytes may be available although the descriptor is not readable.
@@ -85,6 +88,11 @@ public final class TLSStream {
   /// The most sessions that a server may offer on one connection. OpenSSL and others send two, and two more with each
   /// new key. A server that goes on beyond that is after memory or time, and its connection is ended.
   static let mostOfferedEver = 256
+  /// The most new keys that a peer may announce within one read. Each costs 20 µs, and peers announce one after 2^24
+  /// records (RFC 8446, 5.5).
+  static let mostKeyUpdatesAtOnce = 16
+  /// The same for the whole connection: after months at full speed.
+  static let mostKeyUpdatesEver = 1024
 
   private init(
     _ ssl: OpaquePointer, _ context: TLSContext, isClient: Bool, carrier: TLSStream? = nil, now: Int64
@@ -228,15 +236,24 @@ public final class TLSStream {
   func take(_ session: OpaquePointer) -> Bool {
     offeredCount += 1
     if offeredCount > Self.mostOfferedEver {
-      // The only way to stop OpenSSL during a read.
-      isOver = true
-      SSL_set_shutdown(ssl, SSL_RECEIVED_SHUTDOWN)
+      breakOff()
       return false
     }
     guard SSL_SESSION_is_resumable(session) == 1 else { return false }
     if offered.count == Self.mostOffered { offered.removeFirst() }
     offered.append(TLSSession(adopting: session, verifiedAt: verifiedAt))
     return true
+  }
+
+  func receivedKeyUpdate() {
+    keyUpdates += 1
+    if keyUpdates > Self.mostKeyUpdatesEver || keyUpdates - keyUpdatesBefore > Self.mostKeyUpdatesAtOnce { breakOff() }
+  }
+
+  /// The only way to stop OpenSSL during a read.
+  private func breakOff() {
+    isOver = true
+    SSL_set_shutdown(ssl, SSL_RECEIVED_SHUTDOWN)
   }
 
   /// Sessions that the server has offered since the last call: those of TLS 1.3 come after the handshake.
@@ -264,6 +281,7 @@ public final class TLSStream {
     var total = 0
     var end: Transfer? = nil
     hasMore = false
+    keyUpdatesBefore = keyUpdates
     let ssl = self.ssl
     while true {
       var count = 0

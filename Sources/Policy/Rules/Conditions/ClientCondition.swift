@@ -12,7 +12,7 @@ struct ClientCondition: RuleCondition {
     let blocks = reading.elements(setting, of: "addresses and CIDR blocks").compactMap {
       element -> (value: AddressBlock, setting: Setting)? in
       guard let text = reading.string(element) else { return nil }
-      if let block = AddressBlock(text) { return (block, element) }
+      if let block = AddressBlock(text) { return (block.unmapped, element) }
       reading.error(
         element, AddressBlockText.fault(text) ?? "expected an address or a CIDR block, found \(text.quoted)")
       return nil

@@ -55,6 +55,10 @@ extension ConfigurationReading {
         return nil
       }
       if method == "CONNECT" { warnOfConnect(element) }
+      if method.contains("*") {
+        warning(
+          element, "a method has no wildcards, and none is named \(method.quoted); without this key, any is meant")
+      }
       warnOfCase(method, element)
       return (method, element)
     }
