@@ -787,6 +787,30 @@ def test_help(sallyport_binary):
 # check
 
 
+def test_check_warns_of_an_authority_that_ends_soon_and_of_its_directory(tmp_path):
+    """Without an authority the daemon does not start, so its end is told of before."""
+    configuration = tmp_path / "sallyport.toml"
+    directory = tmp_path / "authority"
+    configuration.write_text(
+        f'[authority]\ndirectory = "{directory}"\n\n[[rule]]\nname = "seen"\nconnect = "intercept"\n'
+    )
+    directory.mkdir(mode=0o755)
+    for days, words in ((29.5, "expires on "), (31, None)):
+        soon = certify("Soon", authority=True, path_length=0, starts=NOW - 30 * DAY, ends=NOW + days * DAY)
+        (directory / "authority.pem").write_bytes(soon.pem)
+        (directory / "authority.key").write_bytes(soon.key_pem)
+        (directory / "authority.key").chmod(0o600)
+        done = command("check", "--config", configuration)
+        assert done.returncode == 0 and (": warning: " in done.stdout) == (words is not None), done
+        if words:
+            assert words in done.stdout and "'sallyport ca init' makes the next one" in done.stdout
+    directory.chmod(0o777)
+    done = command("check", "--config", configuration)
+    assert done.returncode == 1 and "has mode 0777" in done.stdout and "chmod go-w" in done.stdout
+    refused = command("run", "--config", configuration)
+    assert refused.returncode == 1 and "has mode 0777" in refused.stderr
+
+
 def test_check_looks_for_the_authority_that_a_rule_needs(tmp_path):
     """`run` would refuse to start, and `check` says so where the rule stands."""
     configuration = tmp_path / "sallyport.toml"
