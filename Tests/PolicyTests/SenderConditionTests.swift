@@ -40,7 +40,8 @@ import Testing
   }
 
   /// An IPv4 address in the form of IPv6 is that IPv4 address, as in `hosts`.
-  @Test(arguments: ["::ffff:10.0.3.7", "::ffff:10.0.3.0/120"]) func aMappedAddressIsTheIPv4Address(text: String) throws {
+  @Test(arguments: ["::ffff:10.0.3.7", "::ffff:10.0.3.0/120"]) func aMappedAddressIsTheIPv4Address(text: String) throws
+  {
     let sender = Sender(address: IPAddress("10.0.3.7"))
     #expect(try holds("clients = [\"\(text)\"]\naction = \"deny\"", sender))
     #expect(try !holds("clients = [\"\(text)\"]\naction = \"deny\"", Sender(address: IPAddress("10.0.4.7"))))
