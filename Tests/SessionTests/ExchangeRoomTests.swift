@@ -65,8 +65,8 @@ import Testing
     idle.expectLastExchange()
     idle.exchange.progressed(now: 99)
     let other = Session(policy: plainPolicy, in: rooms, now: 0)
-    #expect(other.exchange.lastProgress == 0)
+    #expect(other.exchange.times.lastProgress == 0)
     Self.ask(&idle, &setting)
-    #expect(idle.exchange.terms.contains(.isLast))
+    #expect(idle.exchange.client.terms.contains(.isLast))
   }
 }

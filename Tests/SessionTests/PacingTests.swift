@@ -132,7 +132,7 @@ import Testing
     var setting = Setting()
     let session = Self.opened(Self.get, policy("[[rule]]\nname = \"r\""), &setting)
     #expect(
-      session.exchange.pacing == nil && session.exchange.uploadAllowance == nil
+      session.exchange.bodies.pacing == nil && session.exchange.uploadAllowance == nil
         && session.exchange.downloadAllowance(now: 0) == nil)
   }
 }

@@ -115,8 +115,8 @@ private func rewritten(_ bytes: [UInt8], authorization: [UInt8]? = nil) -> [UInt
     let step = session.clientReceived(bytes.span, now: 0, policy: plainPolicy, &workspace, &outputs)
     #expect(step.action == .connect)
     let prepared = outputs.toUpstream.array
-    #expect(session.exchange.written == places(prepared))
-    _ = ParentRequest.rewrite(&outputs.toUpstream, session.exchange.written, adding: line, &workspace.pool)
+    #expect(session.exchange.upstream.written == places(prepared))
+    _ = ParentRequest.rewrite(&outputs.toUpstream, session.exchange.upstream.written, adding: line, &workspace.pool)
     let output = outputs.toUpstream.array
     #expect(String(decoding: output.prefix { $0 != 13 }, as: UTF8.self) == sent)
     var head = RequestHead()

@@ -227,7 +227,7 @@ final class Stage {
     upstreamHasEnded = false
     upstreamInput = []
     let action = session.exchange.upstreamOpened(
-      reused: reused, address: IPAddress(ipv4: 0xc000_0201), port: session.exchange.port, assurance: assurance,
+      reused: reused, address: IPAddress(ipv4: 0xc000_0201), port: session.exchange.upstream.port, assurance: assurance,
       now: now,
       &workspace, &outputs)
     perform(action)
@@ -383,11 +383,11 @@ final class Stage {
         what += session.exchange.verifiesTunnel ? " for a tunnel that is verified" : " for a tunnel"
       }
       if action == .reconnect { what += " once more" }
-      lines.append("connect \(String(decoding: host, as: UTF8.self)):\(session.exchange.port)\(what)")
+      lines.append("connect \(String(decoding: host, as: UTF8.self)):\(session.exchange.upstream.port)\(what)")
       awaitsUpstream = true
     case .intercept:
       lines.append(
-        "intercept \(String(decoding: session.interior?.host ?? [], as: UTF8.self)):\(session.exchange.port)")
+        "intercept \(String(decoding: session.interior?.host ?? [], as: UTF8.self)):\(session.exchange.upstream.port)")
       if let interceptionFailure {
         let failure = UpstreamFailure(.interceptionFailed, interceptionFailure)
         perform(session.exchange.upstreamFailed(failure, &workspace, &outputs))

@@ -94,7 +94,7 @@ extension Conversation {
         if !input.isEmpty, mustRest(afterBeginning: begun, worker) || !knowsClient(worker) { return }
         begun += 1
       }
-      if isShort || session.exchange.heldOverdraft > 0 { prepareToHold(worker) }
+      if isShort || session.exchange.client.heldOverdraft > 0 { prepareToHold(worker) }
       let isUndecided = session.exchange.record.decision == nil
       let step = session.clientReceived(
         input.bytes, now: worker.now, policy: live.policy, &worker.workspace, &outputs)

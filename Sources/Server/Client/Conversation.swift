@@ -272,7 +272,7 @@ final class Conversation {
   /// The destination of the request, by the first of its routes.
   func acquireDestination(_ worker: Worker) -> Destination {
     let routes = worker.routes(of: session.exchange.record.decision?.rule, live)
-    return worker.acquireDestination(port: session.exchange.port, originSecurity, by: worker.firstOpen(routes))
+    return worker.acquireDestination(port: session.exchange.upstream.port, originSecurity, by: worker.firstOpen(routes))
   }
 
   /// `fresh`: no kept connection may be used. `sameWay`: by the route that was taken before.

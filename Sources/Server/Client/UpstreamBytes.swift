@@ -123,7 +123,7 @@ extension Conversation {
     let isShort = worker.heldIsShort
     while goesOn, upstream != nil, ending == nil {
       if caching?.awaitsHead ?? false, cacheTakes(&input, worker) { return }
-      if isShort || session.exchange.heldOverdraft > 0 { prepareToHold(worker) }
+      if isShort || session.exchange.client.heldOverdraft > 0 { prepareToHold(worker) }
       let step = session.exchange.upstreamReceived(input.bytes, now: worker.now, &worker.workspace, &outputs)
       input.consume(step.consumed)
       if session.exchange.holdsBody || accountedHeld > 0 { accountHeld(worker) }

@@ -86,11 +86,11 @@ extension Conversation {
   /// Called before bytes that may belong to a held body. Even if everything is taken, the client gets what is left of
   /// its share if others have more than theirs. They give it back in the next turn.
   func prepareToHold(_ worker: Worker) {
-    session.exchange.heldOverdraft = 0
+    session.exchange.client.heldOverdraft = 0
     guard worker.heldIsShort else { return }
     let limits = worker.policy.configuration.limits
     let identity = knownIdentity(worker)
-    session.exchange.heldOverdraft = worker.shared.heldShares.withLock { shares in
+    session.exchange.client.heldOverdraft = worker.shared.heldShares.withLock { shares in
       guard shares.whoYields(to: identity, of: limits.heldBodiesBytes, share: limits.share) != nil else { return 0 }
       let allowance = Shares<Claimant>.allowance(of: limits.heldBodiesBytes, share: limits.share)
       return allowance - shares.held(by: identity)

@@ -102,7 +102,7 @@ extension Connector {
       return askForToken(client, parent, line, worker)
     }
     guard let parent = route.route.parent, !carrier.isParent else { return verify(line, worker) }
-    let via = (conversation?.session.exchange.passedVia ?? []) + Array("1.1 ".utf8) + worker.workspace.via
+    let via = (conversation?.session.exchange.upstream.passedVia ?? []) + Array("1.1 ".utf8) + worker.workspace.via
     let limits = policy.configuration.limits
     if attempts?.place != route.digest?.place { attempts = route.digest }
     let talk = ParentHandshake(

@@ -5,6 +5,9 @@ import Bytes
 import Policy
 
 extension Exchange {
+  /// What was asked, if it is refused or an operator is asked about it.
+  public var question: Question? { request.question }
+
   /// Whether an operator has to allow the request before anything is opened.
   public var awaitsOperator: Bool { phase == .connecting && record.decision?.verdict == .ask }
 
@@ -13,8 +16,8 @@ extension Exchange {
 
   /// The question has been put.
   public mutating func operatorAsked(now: Int64) {
-    lastProgress = now
-    operatorDeadline = now + askTerms.waitMilliseconds
+    times.lastProgress = now
+    times.operatorDeadline = now + askTerms.waitMilliseconds
   }
 
   /// The operator's answer. Returns what to do next.
@@ -28,9 +31,9 @@ extension Exchange {
     case .allow:
       settle(.allow, .operatorAllows)
       // The rule's time for the exchange does not run while a person decides.
-      if exchangeDeadline != .max { exchangeDeadline += now - lastProgress }
-      lastProgress = now
-      if clientGoneAt != .max { clientGoneAt = now + Self.halfClosedMilliseconds }
+      if times.exchangeDeadline != .max { times.exchangeDeadline += now - times.lastProgress }
+      times.lastProgress = now
+      if times.clientGoneAt != .max { times.clientGoneAt = now + Self.halfClosedMilliseconds }
       return .connect
     case .deny:
       settle(.deny, .operatorDenies)
@@ -63,7 +66,7 @@ extension Exchange {
 
   mutating func settle(_ verdict: Decision.Verdict, _ reason: Decision.Reason) {
     record.decision = Decision(verdict: verdict, reason: reason, rule: record.decision?.rule)
-    operatorDeadline = .max
+    times.operatorDeadline = .max
   }
 
   private func adviceAfterQuestion(_ question: Advice.Question) -> Advice? {

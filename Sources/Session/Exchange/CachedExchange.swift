@@ -39,7 +39,7 @@ extension Exchange {
   public func mayInvalidate(_ outputs: borrowing Outputs) -> Bool {
     let method = outputs.text.bytes.extracting(record.method)
     for name in Self.safeMethods where method.equals(name.span) { return false }
-    return asked.isDisjoint(with: [.isTunnel, .wantsUpgrade, .isGRPC])
+    return request.traits.isDisjoint(with: [.isTunnel, .wantsUpgrade, .isGRPC])
   }
 
   /// The URL of a GET of the same resource, if the rule puts its parameters in the query of that and not of this
@@ -65,28 +65,29 @@ extension Exchange {
   /// Whether a cache understands the whole request. It is neither a tunnel nor a gRPC call, its credentials do not
   /// belong to a connection, and nothing in it depends on an earlier response of the origin.
   private var isForCache: Bool {
-    asked.isDisjoint(with: [.isTunnel, .wantsUpgrade, .isGRPC]) && !carrier.contains(.isBound) && challenged == nil
+    request.traits.isDisjoint(with: [.isTunnel, .wantsUpgrade, .isGRPC]) && !upstream.carrier.contains(.isBound)
+      && bodies.challenged == nil
   }
 
   /// Whether the whole request has left, or is about to.
-  public var isRequestWhole: Bool { request == .done && isBodyOut }
+  public var isRequestWhole: Bool { request.progress == .done && isBodyOut }
 
   /// The URL that the request is sent to. Its head is in `outputs`. The port is the one that is connected to: inside a
   /// tunnel, a Host without a port means the tunnel's.
   public func effectiveURL(_ outputs: borrowing Outputs) -> [UInt8] {
     let head = outputs.toUpstream.bytes
     let scheme: Scheme = usesTLS ? .https : .http
-    var host = written.authority
+    var host = upstream.written.authority
     if case .success(let parts) = HostAndPort.read(head, host) { host = parts.host }
     let authority = head.extracting(host).array.map(\.asciiLowercased)
-    let target = head.extracting(written.target).array
+    let target = head.extracting(upstream.written.target).array
     return Array("\(scheme.rawValue)://".utf8) + authority
-      + Array((port == scheme.defaultPort ? "" : ":\(port)").utf8) + (target == [0x2a] ? [] : target)
+      + Array((upstream.port == scheme.defaultPort ? "" : ":\(upstream.port)").utf8) + (target == [0x2a] ? [] : target)
   }
 
   /// The URL as the client asked for it, for people: without what the rule adds.
   public func shownURL(_ outputs: borrowing Outputs) -> [UInt8] {
-    outputs.text.bytes.extracting(record.target).array + askedQuery
+    outputs.text.bytes.extracting(record.target).array + request.query
   }
 
   /// Whether the rule replaces the program's Authorization.
@@ -99,7 +100,7 @@ extension Exchange {
   /// The value of Cache-Status for the exchange (RFC 9211), without the name of the cache: `hit; ttl=30`.
   public mutating func noteCache(_ result: CacheResult?, status: String) {
     record.cache = result
-    cacheStatus = status
+    response.cacheStatus = status
   }
 
   /// The response comes from the store: nothing is sent, and what follows is read as an upstream's response.
@@ -110,18 +111,18 @@ extension Exchange {
   ) {
     precondition(phase == .connecting || phase == .exchanging, "a stored answer for an exchange that does not wait")
     phase = .exchanging
-    carrier.remove([.isReused, .mayRetry])
+    upstream.carrier.remove([.isReused, .mayRetry])
     workspace.pool.reclaim(&outputs.toUpstream)
     workspace.pool.reclaim(&outputs.replay)
-    parent = nil
+    upstream.parent = nil
     // What was stored before leaves at once, whatever the pace of its rule.
-    if isFetched { endUploadPace() } else { pacing = nil }
-    lastProgress = now
+    if isFetched { endUploadPace() } else { bodies.pacing = nil }
+    times.lastProgress = now
   }
 
   /// The upstream's response is of no use: the request is sent again, without the condition that the cache added.
   public mutating func askAgain(_ head: [UInt8], _ workspace: inout Workspace, _ outputs: inout Outputs) {
-    precondition(phase == .exchanging && response == .head, "an answer has begun")
+    precondition(phase == .exchanging && response.progress == .head, "an answer has begun")
     workspace.pool.reclaim(&outputs.toUpstream)
     workspace.pool.reclaim(&outputs.replay)
     workspace.pool.lend(&outputs.toUpstream, head.count)
@@ -130,7 +131,7 @@ extension Exchange {
   }
 
   /// The server has to inspect the next head before the exchange does: it is the final response of an upstream.
-  public var awaitsFinalHead: Bool { awaitsResponseHead && !delivery.contains(.isDropped) }
+  public var awaitsFinalHead: Bool { awaitsResponseHead && !response.traits.contains(.isDropped) }
 
   /// The outcome must not be served to other clients: the response was refused, or aborted.
   public var refusedItsAnswer: Bool {
@@ -139,11 +140,11 @@ extension Exchange {
   }
 
   func writeCacheStatus(_ workspace: borrowing Workspace, _ out: inout ByteBuffer) {
-    if cacheStatus.isEmpty { return }
+    if response.cacheStatus.isEmpty { return }
     out.append("Cache-Status: ")
     out.append(workspace.name)
     out.append("; ")
-    out.append(cacheStatus)
+    out.append(response.cacheStatus)
     out.append("\r\n")
   }
 }

@@ -40,98 +40,24 @@ public struct Exchange: ~Copyable {
 
   private let byAddress = ByAddress()
   var phase = Phase.head
-  var request = Progress.head
-  var response = Progress.head
   public internal(set) var record = ExchangeRecord()
   /// The policy in force when the current exchange began.
   public internal(set) var policy: Policy
-  /// Port of the destination.
-  public internal(set) var port: UInt16 = 0
-  /// The proxies before this one as Via of the request lists them, each followed by a comma. Kept if CONNECT may have
-  /// to pass them to a parent, because nothing else reveals a loop of tunnels.
-  public internal(set) var passedVia: [UInt8] = []
-  /// The parent proxy that the current request was sent to, in absolute-form; nil: none.
-  var parent: String? = nil
-  /// The protocol that Upgrade of the current request asks for, in lower case; empty: none.
-  var askedProtocol: [UInt8] = []
-  var webSocketProof = WebSocketProof()
-  /// When a byte last moved, or the exchange entered its phase.
-  var lastProgress: Int64
-  /// How many bytes this client may take for held bodies beyond the common limit. Others hold more than their share and
-  /// are about to give it back.
-  public var heldOverdraft = 0
-  /// When the whole exchange must be over.
-  var exchangeDeadline = Int64.max
-  /// When a client that has closed its sending direction counts as gone.
-  var clientGoneAt = Int64.max
-  /// The format of the proxy's own responses to this client.
-  var answerForm = ProblemWriter.Form.json
-  var terms = ClientTerms()
-  var asked = RequestTraits()
-  var way = WayTraits()
-  var carrier = CarrierTraits()
-  var delivery = ResponseTraits()
-  /// Which directions of the tunnel have ended.
-  var ends = TunnelEnds()
-  /// The intercepted tunnel that the request is inside of, or is about to open.
-  public internal(set) var interior: Interior? = nil
-
-  /// The policy has changed since the tunnel was opened.
-  var checksTunnel = false
-
-  /// A body that is held until it has been checked: the request's while it is collected, otherwise the response's.
-  var held: HeldBody? = nil
-
-  /// The request, and the credentials with which the proxy answers a challenge; nil: the client answers challenges.
-  var challenged: ChallengedRequest? = nil
-
-  /// Codings that the client accepts, if its response may be rewritten.
-  var accepts = AcceptEncoding()
-
-  /// Accounts for the memory of a file that is sent in place of a response, until the client has it.
-  var substituteWeight: HeldBody? = nil
-
-  /// The original query of the request, with its question mark, if the response may be stored.
-  var askedQuery: [UInt8] = []
-
-  /// What was asked, if it is refused or an operator is asked about it.
-  public internal(set) var question: Question? = nil
-
-  /// Where the client connects from.
-  var clientAddress: IPAddress? = nil
-
-  /// Until when an operator may answer.
-  var operatorDeadline = Int64.max
-
-  /// See `noteCache`; empty: no cache took part.
-  var cacheStatus = ""
-
-  /// The pace of each direction; nil: unlimited.
-  var pacing: Pacing? = nil
-
-  /// The rest of a rewritten body that leaves at a pace.
-  var pacedBody = ByteBuffer()
-
-  /// The part of a body in a file, until all of it has been read back. The body is buffered whole to learn its length.
-  var spooled: SpooledBody? = nil
-
-  /// The inspection of a verified tunnel, for as long as it is needed.
-  var inspected: InspectedTunnel? = nil
-
-  /// The rule that allowed a tunnel in an earlier process, if the policy in force has no rule of that name.
-  var formerRule: String? = nil
+  public var client = ClientSide()
+  var request = RequestSide()
+  public internal(set) var upstream = UpstreamSide()
+  var response = ResponseSide()
+  var bodies = Bodies()
+  public internal(set) var tunnel = TunnelSide()
+  var times: Times
 
   /// Lends the record. Reading it as a property would copy it and count a dozen references.
   public borrowing func withRecord(_ body: (borrowing ExchangeRecord) -> Void) { body(record) }
 
-  var hop = HopState()
-  /// The request as written for an origin.
-  var written = WrittenHead()
-
   /// No exchange yet.
   init(policy: Policy, now: Int64) {
     self.policy = policy
-    lastProgress = now
+    times = Times(lastProgress: now)
   }
 
   /// The head of a request has arrived on a connection described by `origin`. This changes an exchange in place, which
@@ -140,14 +66,14 @@ public struct Exchange: ~Copyable {
     by current: Policy, of origin: borrowing RequestOrigin, now: Int64, _ workspace: inout Workspace
   ) {
     policy = current
-    lastProgress = now
-    interior = origin.interior
-    if origin.isLast { terms.insert(.isLast) }
-    checksTunnel = origin.tunnelIsUnchecked
+    times.lastProgress = now
+    tunnel.interior = origin.interior
+    if origin.isLast { client.terms.insert(.isLast) }
+    tunnel.isUnchecked = origin.tunnelIsUnchecked
     record.reference = workspace.references.take()
     record.client = origin.client
     record.wire = origin.wire
-    clientAddress = origin.address
+    client.address = origin.address
     record.program = origin.program
     if origin.interior != nil { record.proxyUser = origin.proxyUser }
     record.begun = now
@@ -157,37 +83,37 @@ public struct Exchange: ~Copyable {
 
   /// The sender, as rules see it.
   public var sender: Sender {
-    Sender(client: record.client, address: clientAddress, proxyUser: record.proxyUser, program: record.program)
+    Sender(client: record.client, address: client.address, proxyUser: record.proxyUser, program: record.program)
   }
 
-  public var isTunnel: Bool { asked.contains(.isTunnel) || phase == .tunnel }
-  public var isGRPC: Bool { asked.contains(.isGRPC) }
+  public var isTunnel: Bool { request.traits.contains(.isTunnel) || phase == .tunnel }
+  public var isGRPC: Bool { request.traits.contains(.isGRPC) }
   public var isInTunnel: Bool { phase == .tunnel }
   /// Whether the upload pauses at the pace of its rule.
   public var isPaused: Bool { phase == .exchanging && uploadRests }
   public var isCollecting: Bool { phase == .collecting }
   public var isConnecting: Bool { phase == .connecting }
   /// Whether a dead connection costs only a retry, so it need not be checked before reuse.
-  public var mayRetry: Bool { carrier.contains(.mayRetry) }
+  public var mayRetry: Bool { upstream.carrier.contains(.mayRetry) }
   /// Whether the request is sent again if its connection turns out to be dead.
-  public var keepsReplay: Bool { carrier.contains(.isReused) && carrier.contains(.mayRetry) }
+  public var keepsReplay: Bool { upstream.carrier.contains(.isReused) && upstream.carrier.contains(.mayRetry) }
   /// Whether the response is awaited or under way, and nothing more is expected of the client.
-  public var awaitsOnlyUpstream: Bool { (phase == .exchanging || phase == .connecting) && request == .done }
+  public var awaitsOnlyUpstream: Bool { (phase == .exchanging || phase == .connecting) && request.progress == .done }
   /// Whether bytes of the client can be used now.
   var wantsClientBytes: Bool {
     switch phase {
     case .head, .connecting: false
-    case .collecting: request != .done && spooled?.move != .writing
-    case .exchanging: request != .done && !uploadRests && !carrier.contains(.awaitsContinue)
+    case .collecting: request.progress != .done && bodies.spooled?.move != .writing
+    case .exchanging: request.progress != .done && !uploadRests && !upstream.carrier.contains(.awaitsContinue)
     case .tunnel: !uploadRests
     }
   }
   /// Whether the connection to the destination uses TLS, with the policy of `security`.
-  public var usesTLS: Bool { way.contains(.isSecure) }
+  public var usesTLS: Bool { upstream.way.contains(.isSecure) }
   /// Whether the request may share a connection with others: it does not take the connection over, and its credentials
   /// are not those of the connection.
   public var mayShareConnection: Bool {
-    asked.isDisjoint(with: [.isTunnel, .wantsUpgrade]) && !carrier.contains(.isBound)
+    request.traits.isDisjoint(with: [.isTunnel, .wantsUpgrade]) && !upstream.carrier.contains(.isBound)
   }
   /// Protocols for the upstream, in order of preference; none: the rule permits none of them.
   public var protocols: [HTTPProtocol] {
@@ -197,13 +123,13 @@ public struct Exchange: ~Copyable {
   /// Whether the request opens a WebSocket, for which a stream of a shared connection serves if the origin opens
   /// tunnels on streams (RFC 8441). Any other Upgrade needs a connection of HTTP/1.1.
   public var opensWebSocket: Bool {
-    asked.contains(.wantsUpgrade) && askedProtocol == Self.webSocket && !carrier.contains(.isBound)
+    request.traits.contains(.wantsUpgrade) && request.upgrade == Self.webSocket && !upstream.carrier.contains(.isBound)
       && (rule?.protocols ?? HTTPProtocol.allCases).contains(.http2)
   }
   /// In lower case, as `askedProtocol` is.
   static let webSocket = Array("websocket".utf8)
   /// Whether the destination of a tunnel must be verified with the policy of `security` before it opens.
-  public var verifiesTunnel: Bool { way.contains(.isVerified) }
+  public var verifiesTunnel: Bool { upstream.way.contains(.isVerified) }
   /// The security policy of the current exchange.
   public var security: SecurityPolicy { record.decision.map { policy.security(of: $0) } ?? policy.defaultSecurity }
   /// Whether the current exchange may use a cellular link.
@@ -219,12 +145,12 @@ public struct Exchange: ~Copyable {
   public var rule: Rule? { record.decision?.rule.map { policy.rules[$0] } }
 
   /// Whether the next bytes of the upstream are the head of a response.
-  public var awaitsResponseHead: Bool { phase == .exchanging && response == .head }
+  public var awaitsResponseHead: Bool { phase == .exchanging && response.progress == .head }
 
   /// Number of content bytes that will pass unchanged from the upstream. The server uses it to choose how to move them.
   public var unchangedResponseBytes: UInt64 {
-    if held != nil || delivery.contains(.isDropped) || pacesDownload { return 0 }
-    return switch response {
+    if bodies.held != nil || response.traits.contains(.isDropped) || pacesDownload { return 0 }
+    return switch response.progress {
     case .length(let remaining): remaining
     case .untilClose: .max
     case .head, .chunked, .trailers, .done: 0
@@ -232,7 +158,9 @@ public struct Exchange: ~Copyable {
   }
 
   public var unchangedRequestBytes: UInt64 {
-    if case .length(let remaining) = request, carrier.isDisjoint(with: [.dropsRequest, .awaitsContinue]), !pacesUpload {
+    if case .length(let remaining) = request.progress,
+      upstream.carrier.isDisjoint(with: [.dropsRequest, .awaitsContinue]), !pacesUpload
+    {
       return remaining
     }
     return 0
@@ -250,19 +178,19 @@ public struct Exchange: ~Copyable {
     case .connecting:
       return Step(consumed: 0, action: .hold)
     case .collecting:
-      if !bytes.isEmpty { asked.insert(.bodyBegun) }
+      if !bytes.isEmpty { request.traits.insert(.bodyBegun) }
       return collect(bytes, now: now, &workspace, &outputs)
     case .exchanging:
-      if !bytes.isEmpty { asked.insert(.bodyBegun) }
+      if !bytes.isEmpty { request.traits.insert(.bodyBegun) }
       return readRequestBody(bytes, now: now, &workspace, &outputs)
     case .tunnel:
-      if carrier.contains(.dropsRequest) {
+      if upstream.carrier.contains(.dropsRequest) {
         clientForwarded(bytes.count, now: now)
         return Step(consumed: bytes.count, action: .read)
       }
-      if let inspected { return inspect(client: bytes, inspected, now: now, &workspace, &outputs) }
+      if let inspected = tunnel.inspected { return inspect(client: bytes, inspected, now: now, &workspace, &outputs) }
       if bytes.isEmpty { return Step(consumed: 0, action: .read) }
-      let allowed = pacing?.upload?.allowance(of: bytes.count) ?? bytes.count
+      let allowed = bodies.pacing?.upload?.allowance(of: bytes.count) ?? bytes.count
       return Step(consumed: 0, action: allowed > 0 ? .forward(count: allowed) : .hold)
     }
   }
@@ -276,19 +204,19 @@ public struct Exchange: ~Copyable {
     case .head:
       preconditionFailure("the end of a client that has not asked")
     case .collecting, .connecting, .exchanging:
-      if request == .done {
-        clientGoneAt = now + Self.halfClosedMilliseconds
+      if request.progress == .done {
+        times.clientGoneAt = now + Self.halfClosedMilliseconds
         return .hold
       }
-      if delivery.contains(.hasBegun) { return breakOff(.clientLeft) }
+      if response.traits.contains(.hasBegun) { return breakOff(.clientLeft) }
       let detail = "The request \(MessageFault.truncated.sentence)."
       return answer(Problem(.malformedRequest, detail), &workspace, &outputs)
     case .tunnel:
-      ends.insert(.client)
-      if let inspected, inspected.beginning == nil, let fault = inspected.inspection.clientEnded() {
+      tunnel.ends.insert(.client)
+      if let inspected = tunnel.inspected, inspected.beginning == nil, let fault = inspected.inspection.clientEnded() {
         return refuseTunnel(fault, &workspace, &outputs)
       }
-      return ends.contains(.upstream) ? endOfTunnel(.done) : .closeOtherWrite
+      return tunnel.ends.contains(.upstream) ? endOfTunnel(.done) : .closeOtherWrite
     }
   }
 
@@ -305,7 +233,7 @@ public struct Exchange: ~Copyable {
     now: Int64, _ workspace: inout Workspace, _ outputs: inout Outputs
   ) -> Action {
     precondition(phase == .connecting, "an upstream was opened that nobody waits for")
-    record.assurance = asked.contains(.isTunnel) ? assurance ?? Assurance.none : assurance
+    record.assurance = request.traits.contains(.isTunnel) ? assurance ?? Assurance.none : assurance
     record.upstream = address
     record.upstreamPort = port
     record.isReused = reused
@@ -323,31 +251,33 @@ public struct Exchange: ~Copyable {
       record.report = .addressDenied
       record.finding = Finding("\(address) is an address that the rule denies.")
     }
-    lastProgress = now
-    if asked.contains(.isTunnel) {
+    times.lastProgress = now
+    if request.traits.contains(.isTunnel) {
       enterTunnel()
-      lastProgress = now
+      times.lastProgress = now
       record.status = 200
       grantTunnel(&workspace, &outputs)
       return .tunnel
     }
     phase = .exchanging
-    if reused { carrier.insert(.isReused) } else { carrier.remove(.isReused) }
+    if reused { upstream.carrier.insert(.isReused) } else { upstream.carrier.remove(.isReused) }
     record.upstreamWire = way.wire
-    if asked.contains(.isGRPC), way.wire == .http11 {
+    if request.traits.contains(.isGRPC), way.wire == .http11 {
       return answer(needsHTTP2(outputs), &workspace, &outputs)
     }
-    parent = way.parent
-    challenged?.parentLines = way.parent == nil ? nil : way.parentLines
-    if let challenged, challenged.parent?.place != way.digest?.place { challenged.parent = way.digest }
+    upstream.parent = way.parent
+    bodies.challenged?.parentLines = way.parent == nil ? nil : way.parentLines
+    if let challenged = bodies.challenged, challenged.parent?.place != way.digest?.place {
+      challenged.parent = way.digest
+    }
     leave(parentLines: way.parentLines, now: now, &workspace, &outputs)
-    return request == .done ? .hold : .read
+    return request.progress == .done ? .hold : .read
   }
 
   /// Whether the request leaves on a stream and is short so far. An origin may refuse a stream before processing it,
   /// whatever the method, and then the request goes again.
   private func mayBeRefused(_ outputs: borrowing Outputs) -> Bool {
-    record.upstreamWire == .http2 && spooled == nil && pacing == nil
+    record.upstreamWire == .http2 && bodies.spooled == nil && bodies.pacing == nil
       && outputs.toUpstream.count <= Self.longestReplay
   }
 
@@ -380,27 +310,27 @@ public struct Exchange: ~Copyable {
   mutating func leave(
     parentLines: [UInt8], now: Int64, _ workspace: inout Workspace, _ outputs: inout Outputs
   ) {
-    if carrier.contains(.isReused) && carrier.contains(.mayRetry) || mayBeRefused(outputs) {
+    if upstream.carrier.contains(.isReused) && upstream.carrier.contains(.mayRetry) || mayBeRefused(outputs) {
       workspace.pool.lend(&outputs.replay, outputs.toUpstream.count)
       outputs.replay.append(contentsOf: outputs.toUpstream)
     }
     // After the replay is saved, because a retry may take another route and needs another answer to the challenge.
     let lines = challengeLines(&workspace, outputs)
-    if parent != nil {
+    if upstream.parent != nil {
       let added = lines.isEmpty ? parentLines : lines + parentLines
-      let head = ParentRequest.rewrite(&outputs.toUpstream, written, adding: added, &workspace.pool)
+      let head = ParentRequest.rewrite(&outputs.toUpstream, upstream.written, adding: added, &workspace.pool)
       addParentLine(to: head, &workspace, &outputs)
     } else if !lines.isEmpty {
-      ParentRequest.insert(lines, into: &outputs.toUpstream, written, &workspace.pool)
+      ParentRequest.insert(lines, into: &outputs.toUpstream, upstream.written, &workspace.pool)
     }
     sendPaced(now: now, &workspace, &outputs)
   }
 
   /// The proxy can act as the host: the tunnel is granted, and no upstream is opened before a request arrives.
   public mutating func interiorOpened(_ workspace: inout Workspace, _ outputs: inout Outputs) -> Action {
-    precondition(phase == .connecting && interior != nil, "a tunnel was opened that nobody waits for")
+    precondition(phase == .connecting && tunnel.interior != nil, "a tunnel was opened that nobody waits for")
     phase = .exchanging
-    request = .done
+    request.progress = .done
     record.status = 200
     grantTunnel(&workspace, &outputs)
     return .end(Ending(client: .intercept, keepsUpstream: false))
@@ -417,9 +347,9 @@ public struct Exchange: ~Copyable {
   /// still receives the rest of the tunnel.
   mutating func enterTunnel() {
     phase = .tunnel
-    ends = []
-    exchangeDeadline = .max
-    clientGoneAt = .max
+    tunnel.ends = []
+    times.exchangeDeadline = .max
+    times.clientGoneAt = .max
   }
 
   /// No upstream could be opened.
@@ -427,7 +357,7 @@ public struct Exchange: ~Copyable {
     _ failure: UpstreamFailure, _ workspace: inout Workspace, _ outputs: inout Outputs
   ) -> Action {
     precondition(phase == .connecting, "an upstream failed that nobody waits for")
-    if asked.contains(.isTunnel) { interior = nil }
+    if request.traits.contains(.isTunnel) { tunnel.interior = nil }
     return answer(failure.problem, &workspace, &outputs)
   }
 
@@ -439,7 +369,7 @@ public struct Exchange: ~Copyable {
     case .exchanging:
       return readResponse(bytes, now: now, &workspace, &outputs)
     case .tunnel:
-      if let inspected { return inspect(upstream: bytes, inspected, &workspace, &outputs) }
+      if let inspected = tunnel.inspected { return inspect(upstream: bytes, inspected, &workspace, &outputs) }
       return bytes.isEmpty ? Step(consumed: 0, action: .read) : Step(consumed: 0, action: .forward(count: bytes.count))
     case .head, .collecting, .connecting:
       preconditionFailure("bytes of an upstream that the exchange does not have")
@@ -455,16 +385,16 @@ public struct Exchange: ~Copyable {
   ) -> Action {
     switch phase {
     case .exchanging:
-      switch response {
+      switch response.progress {
       case .head:
         if refusal == nil, let abortion { return answer(problem(of: abortion, outputs), &workspace, &outputs) }
         return upstreamEndedBeforeResponse(alert: alert, loss: loss, refusal: refusal, &workspace, &outputs)
       case .untilClose where !broken:
-        response = .done
-        return held == nil ? endOfResponse() : judgeHeld(&workspace, &outputs)
+        response.progress = .done
+        return bodies.held == nil ? endOfResponse() : judgeHeld(&workspace, &outputs)
       case .length, .chunked, .trailers, .untilClose:
         if let action = endedWithinChallenge(&workspace, &outputs) { return action }
-        if held != nil {
+        if bodies.held != nil {
           if let action = rejectWaiting(&workspace, &outputs) { return action }
           let detail = "\(responder(outputs)) closed the connection within the body of the response."
           return answer(Problem(.incompleteResponse, detail), &workspace, &outputs)
@@ -475,9 +405,9 @@ public struct Exchange: ~Copyable {
       }
     case .tunnel:
       if broken { return endOfTunnel(.upstreamBrokeOff) }
-      ends.insert(.upstream)
-      if let fault = inspected?.inspection.upstreamEnded() { return refuseTunnel(fault, &workspace, &outputs) }
-      return ends.contains(.client) ? endOfTunnel(.done) : .closeOtherWrite
+      tunnel.ends.insert(.upstream)
+      if let fault = tunnel.inspected?.inspection.upstreamEnded() { return refuseTunnel(fault, &workspace, &outputs) }
+      return tunnel.ends.contains(.client) ? endOfTunnel(.done) : .closeOtherWrite
     case .head, .collecting, .connecting:
       preconditionFailure("the end of an upstream that the exchange does not have")
     }
@@ -487,17 +417,17 @@ public struct Exchange: ~Copyable {
   public mutating func upstreamWriteFailed(_ workspace: inout Workspace, _ outputs: inout Outputs) -> Action {
     switch phase {
     case .exchanging:
-      if keepsReplay, response == .head { return upstreamEndedBeforeResponse(&workspace, &outputs) }
-      carrier.insert(.dropsRequest)
+      if keepsReplay, response.progress == .head { return upstreamEndedBeforeResponse(&workspace, &outputs) }
+      upstream.carrier.insert(.dropsRequest)
       workspace.pool.reclaim(&outputs.replay)
       endUploadPace()
       outputs.toUpstream.removeAll()
-      pacedBody = ByteBuffer()
-      spooled = nil
+      bodies.paced = ByteBuffer()
+      bodies.spooled = nil
       return .read
     case .tunnel:
       // Its last bytes may be on the way: it is read to its end.
-      carrier.insert(.dropsRequest)
+      upstream.carrier.insert(.dropsRequest)
       endUploadPace()
       outputs.toUpstream.removeAll()
       return .read
@@ -508,9 +438,9 @@ public struct Exchange: ~Copyable {
 
   /// Whether the request is sent again if its upstream ends now.
   public func goesAgain(after refusal: StreamRefusal?, _ outputs: borrowing Outputs) -> Bool {
-    guard awaitsResponseHead, hop.informational.isUntouched else { return false }
+    guard awaitsResponseHead, response.informational.isUntouched else { return false }
     guard let refusal else { return keepsReplay }
-    return hop.refusals + refusal.weight <= Self.mostRefusals && !outputs.replay.isEmpty
+    return upstream.refusals + refusal.weight <= Self.mostRefusals && !outputs.replay.isEmpty
   }
 
   /// The origin is there, and has seen the request: it is not sent again.
@@ -532,9 +462,9 @@ public struct Exchange: ~Copyable {
     if goesAgain(after: refusal, outputs) {
       // RFC 9112, 9.3.1: once, on a new connection. The method is idempotent and nothing came back, or nothing was
       // processed.
-      carrier.remove([.mayRetry, .dropsRequest, .awaitsContinue])
+      upstream.carrier.remove([.mayRetry, .dropsRequest, .awaitsContinue])
       record.isRetried = true
-      if let refusal { hop.refusals += refusal.weight }
+      if let refusal { upstream.refusals += refusal.weight }
       workspace.pool.reclaim(&outputs.toUpstream)
       swap(&outputs.toUpstream, &outputs.replay)
       phase = .connecting
@@ -548,7 +478,7 @@ public struct Exchange: ~Copyable {
     if let loss {
       return answer(Problem(.connectionClosed, "\(destination(outputs)): \(loss)."), &workspace, &outputs)
     }
-    let what = carrier.contains(.isReused) ? "a kept connection" : "the connection"
+    let what = upstream.carrier.contains(.isReused) ? "a kept connection" : "the connection"
     return answer(
       Problem(.connectionClosed, "\(responder(outputs)) closed \(what) before the head of a response was complete."),
       &workspace, &outputs)

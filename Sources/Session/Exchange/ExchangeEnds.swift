@@ -12,25 +12,25 @@ extension Exchange {
 
   /// When `timedOut` has to be called, unless something moves before.
   var deadline: Int64 {
-    if awaitsOperator { return operatorDeadline }
+    if awaitsOperator { return times.operatorDeadline }
     let timeouts = self.timeouts
     let own: Int64 =
       switch phase {
       case .head, .connecting: .max
-      case .collecting: min(lastProgress + timeouts.bodyStallMilliseconds, heldDeadline)
+      case .collecting: min(times.lastProgress + timeouts.bodyStallMilliseconds, heldDeadline)
       case .exchanging:
         pauseEnd
-          ?? lastProgress
-          + (carrier.contains(.awaitsContinue)
+          ?? times.lastProgress
+          + (upstream.carrier.contains(.awaitsContinue)
             ? ChallengedRequest.expectationMilliseconds
-            : response == .head && request == .done
+            : response.progress == .head && request.progress == .done
               ? timeouts.responseHeaderMilliseconds : timeouts.bodyStallMilliseconds)
       case .tunnel:
-        pauseEnd.map { min($0, helloDeadline ?? .max) } ?? helloDeadline ?? lastProgress
-          + (inspected?.isPlain ?? true ? timeouts.tunnelIdleMilliseconds : timeouts.tlsHandshakeMilliseconds)
+        pauseEnd.map { min($0, helloDeadline ?? .max) } ?? helloDeadline ?? times.lastProgress
+          + (tunnel.inspected?.isPlain ?? true ? timeouts.tunnelIdleMilliseconds : timeouts.tlsHandshakeMilliseconds)
       }
-    let end = min(own, exchangeDeadline, clientGoneAt)
-    guard let held, phase == .exchanging else { return end }
+    let end = min(own, times.exchangeDeadline, times.clientGoneAt)
+    guard let held = bodies.held, phase == .exchanging else { return end }
     return min(end, heldDeadline, held.textDeadline ?? .max)
   }
 
@@ -50,40 +50,40 @@ extension Exchange {
     case .head:
       preconditionFailure("nothing is due of an exchange that has not begun")
     case .collecting, .connecting, .exchanging:
-      if now >= clientGoneAt { return breakOff(.clientLeft) }
-      if carrier.contains(.awaitsContinue), now < exchangeDeadline {
+      if now >= times.clientGoneAt { return breakOff(.clientLeft) }
+      if upstream.carrier.contains(.awaitsContinue), now < times.exchangeDeadline {
         // RFC 9110, 10.1.1: a server that does not support the expectation waits for the body.
-        carrier.remove(.awaitsContinue)
-        lastProgress = now
+        upstream.carrier.remove(.awaitsContinue)
+        times.lastProgress = now
         return .read
       }
       if let action = rejectWaiting(&workspace, &outputs) { return action }
-      if delivery.contains(.hasBegun) {
-        return breakOff(now >= exchangeDeadline ? .exchangeTimeout : .stalled)
+      if response.traits.contains(.hasBegun) {
+        return breakOff(now >= times.exchangeDeadline ? .exchangeTimeout : .stalled)
       }
-      if now >= exchangeDeadline {
-        let limit = exchangeDeadline - record.begun
+      if now >= times.exchangeDeadline {
+        let limit = times.exchangeDeadline - record.begun
         return answer(
           Problem(.exchangeTimeout, "\(destination(outputs)) did not finish within the rule's \(limit) ms."),
           &workspace, &outputs)
       }
       if phase == .exchanging, upstreamIsFull || !outputs.toUpstream.isEmpty {
         let detail =
-          "\(responder(outputs)) took no byte of the request for \(text(request == .done ? .responseHeader : .bodyStall))."
+          "\(responder(outputs)) took no byte of the request for \(text(request.progress == .done ? .responseHeader : .bodyStall))."
         return answer(Problem(.responseTimeout, detail), &workspace, &outputs)
       }
-      if let spooled, spooled.move != .none {
+      if let spooled = bodies.spooled, spooled.move != .none {
         return spoolFailed("it did not get on for \(timeouts.bodyStallMilliseconds) ms", &workspace, &outputs)
       }
-      if now >= heldDeadline, now < lastProgress + timeouts.bodyStallMilliseconds {
+      if now >= heldDeadline, now < times.lastProgress + timeouts.bodyStallMilliseconds {
         return answer(tooSlowToHold(outputs), &workspace, &outputs)
       }
-      if request != .done {
+      if request.progress != .done {
         return answer(
           Problem(.stalled, "No byte of the request body moved for \(text(.bodyStall))."),
           &workspace, &outputs)
       }
-      if held != nil {
+      if bodies.held != nil {
         let detail =
           "\(responder(outputs)) sent no byte of the response body for \(text(.bodyStall))."
         return answer(Problem(.responseTimeout, detail), &workspace, &outputs)
@@ -93,13 +93,13 @@ extension Exchange {
         &workspace, &outputs)
     case .tunnel:
       if let helloDeadline, now >= helloDeadline { return heldTooLong() }
-      return endOfTunnel(inspected?.isPlain ?? true ? .tunnelIdle : .stalled)
+      return endOfTunnel(tunnel.inspected?.isPlain ?? true ? .tunnelIdle : .stalled)
     }
   }
 
   /// The deadline has passed, and only the client has to take what is left.
   mutating func deliveryTimedOut(now: Int64) -> Action {
-    breakOffNow(now >= exchangeDeadline ? .exchangeTimeout : now >= clientGoneAt ? .clientLeft : .stalled)
+    breakOffNow(now >= times.exchangeDeadline ? .exchangeTimeout : now >= times.clientGoneAt ? .clientLeft : .stalled)
   }
 
   /// `60000 ms`, marked as the rule's if the rule sets it.
@@ -110,14 +110,14 @@ extension Exchange {
 
   private func tooSlowToHold(_ outputs: borrowing Outputs) -> Problem {
     let rate = "at less than \(HeldBody.leastBytesPerSecond) bytes a second, too slowly to be held."
-    if request != .done { return Problem(.stalled, "The request body came \(rate)") }
+    if request.progress != .done { return Problem(.stalled, "The request body came \(rate)") }
     return Problem(.responseTimeout, "The response body of \(destination(outputs)) came \(rate)")
   }
 
   /// The proxy is stopping: this is the last exchange of its connection.
   mutating func expectNoOther() {
-    terms.insert(.isLast)
-    terms.remove(.persists)
+    client.terms.insert(.isLast)
+    client.terms.remove(.persists)
   }
 
   /// The time for draining is over. A client whose response has not begun gets an error.
@@ -144,7 +144,7 @@ extension Exchange {
   private mutating func end(
     _ outcome: Outcome, _ problem: Problem, _ workspace: inout Workspace, _ outputs: inout Outputs
   ) -> Action {
-    if phase == .tunnel || delivery.contains(.hasBegun) { return breakOffNow(outcome) }
+    if phase == .tunnel || response.traits.contains(.hasBegun) { return breakOffNow(outcome) }
     expectNoOther()
     return answer(problem, &workspace, &outputs)
   }
@@ -159,10 +159,10 @@ extension Exchange {
   /// The response is complete.
   mutating func endOfResponse() -> Action {
     endUploadPace()
-    let whole = request == .done
-    let keeps = carrier.contains(.persists) && whole && !carrier.contains(.dropsRequest) && isBodyOut
+    let whole = request.progress == .done
+    let keeps = upstream.carrier.contains(.persists) && whole && !upstream.carrier.contains(.dropsRequest) && isBodyOut
     return .end(
-      Ending(client: !whole ? .linger : terms.contains(.persists) ? .keep : .close, keepsUpstream: keeps))
+      Ending(client: !whole ? .linger : client.terms.contains(.persists) ? .keep : .close, keepsUpstream: keeps))
   }
 
   /// Ends an exchange that cannot be completed, without anything that could pass for its end. If the framing shows that
@@ -171,11 +171,11 @@ extension Exchange {
   mutating func breakOff(_ outcome: Outcome) -> Action {
     endUploadPace()
     record.outcome = outcome
-    if !delivery.contains(.hasBegun) { record.status = 0 }
-    var showsCut = outcome != .clientLeft && delivery.contains(.hasBegun)
-    switch response {
+    if !response.traits.contains(.hasBegun) { record.status = 0 }
+    var showsCut = outcome != .clientLeft && response.traits.contains(.hasBegun)
+    switch response.progress {
     case .length: break
-    case .chunked, .trailers: if delivery.contains(.isUnchunked) { showsCut = false }
+    case .chunked, .trailers: if response.traits.contains(.isUnchunked) { showsCut = false }
     case .head, .untilClose, .done: showsCut = false
     }
     return .end(Ending(client: showsCut ? .cut : .abort, keepsUpstream: false))
@@ -192,7 +192,7 @@ extension Exchange {
   mutating func refuse(
     _ problem: Problem, bytesIn count: Int, _ workspace: inout Workspace, _ outputs: inout Outputs
   ) -> Action {
-    request = .head
+    request.progress = .head
     record.bytesIn = UInt64(count)
     return answer(problem, &workspace, &outputs)
   }
@@ -200,7 +200,7 @@ extension Exchange {
   /// Sends a response of the proxy's own. The client's connection is kept only if the request was read completely.
   mutating func answer(_ problem: Problem, _ workspace: inout Workspace, _ outputs: inout Outputs) -> Action {
     let persists =
-      terms.contains(.persists) && request == .done
+      client.terms.contains(.persists) && request.progress == .done
     record.outcome = .problem(problem.kind)
     record.finding = Finding(problem)
     if problem.kind == .addressDenied {
@@ -213,19 +213,20 @@ extension Exchange {
     }
     phase = .exchanging
     // The proxy's own responses leave at once.
-    pacing = nil
-    spooled = nil
+    bodies.pacing = nil
+    bodies.spooled = nil
     workspace.pool.lend(&outputs.toClient, BufferPool.smallestBlock)
     let before = outputs.toClient.count
     ProblemWriter(
       problem: problem, rule: rule?.name, reference: record.reference, proxyName: workspace.name,
-      form: answerForm, isHead: asked.contains(.isHead), closes: !persists, cacheStatus: cacheStatus,
-      substitute: answerForm == .grpc ? nil : accountedSubstitute(for: problem, workspace)
+      form: client.answerForm, isHead: request.traits.contains(.isHead), closes: !persists,
+      cacheStatus: response.cacheStatus,
+      substitute: client.answerForm == .grpc ? nil : accountedSubstitute(for: problem, workspace)
     ).write(to: &outputs.toClient, date: workspace.date.bytes)
     record.bytesOut &+= UInt64(outputs.toClient.count - before)
     // If the content of a response was checked, the response has been read to its end.
     let keepsUpstream =
-      response == .done && request == .done && carrier.contains(.persists) && isBodyOut
+      response.progress == .done && request.progress == .done && upstream.carrier.contains(.persists) && isBodyOut
     releaseHeld(&workspace)
     return .end(Ending(client: persists ? .keep : .linger, keepsUpstream: keepsUpstream))
   }
@@ -233,16 +234,16 @@ extension Exchange {
   /// The peer that answers on the connection, for the beginning of a sentence: a parent that takes requests in
   /// absolute-form, otherwise the destination.
   func responder(_ outputs: borrowing Outputs) -> String {
-    parent == nil ? destination(outputs) : "The \(parentText(outputs))"
+    upstream.parent == nil ? destination(outputs) : "The \(parentText(outputs))"
   }
 
   /// The same, for within a sentence.
   func respondent(_ outputs: borrowing Outputs) -> String {
-    parent == nil ? destination(outputs) : "the \(parentText(outputs))"
+    upstream.parent == nil ? destination(outputs) : "the \(parentText(outputs))"
   }
 
   private func parentText(_ outputs: borrowing Outputs) -> String {
-    "parent \(parent ?? "") of route '\(record.route ?? "-")', asked for \(destination(outputs)),"
+    "parent \(upstream.parent ?? "") of route '\(record.route ?? "-")', asked for \(destination(outputs)),"
   }
 
   /// The destination as the log names it, for the text of an error.
@@ -256,7 +257,7 @@ extension Exchange {
     Problem(
       .parentAuthentication,
       "The parent \(parent) of route '\(record.route ?? "-")' answered 407 for \(destination(outputs)): "
-        + (challenged?.remark.map { "the route's digest credentials \($0)." }
+        + (bodies.challenged?.remark.map { "the route's digest credentials \($0)." }
           ?? "it expects other credentials than it was given."),
       receivedStatus: 407)
   }
@@ -271,8 +272,8 @@ extension Exchange {
   /// If the rule that asks sets `connect`, the proposed rule sets it too.
   private func narrowestRule(for decision: Decision) -> String? {
     let connect = decision.rule.flatMap { policy.rules[$0].connect }
-    guard let question else { return nil }
-    let rule = question.request.rule(connect: asked.contains(.isTunnel) ? connect : nil, path: question.path)
+    guard let question = request.question else { return nil }
+    let rule = question.request.rule(connect: request.traits.contains(.isTunnel) ? connect : nil, path: question.path)
     guard let text = rule?.text else { return nil }
     return decision.placed(text, before: self.rule?.name)
   }
@@ -284,7 +285,7 @@ extension Exchange {
     _ bytes: Span<UInt8>, headBytes: Int, _ workspace: inout Workspace, _ outputs: inout Outputs
   ) -> Action {
     let persists =
-      terms.contains(.persists) && !terms.contains(.isHTTP10) && request == .done
+      client.terms.contains(.persists) && !client.terms.contains(.isHTTP10) && request.progress == .done
     record.status = 200
     phase = .exchanging
     workspace.pool.lend(&outputs.toClient, BufferPool.smallestBlock)

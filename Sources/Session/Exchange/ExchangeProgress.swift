@@ -13,39 +13,39 @@ extension Exchange {
   /// Whether the method or the target in the log is only the beginning of it.
   public var isTextCut: Bool { record.isTextCut }
   /// Whether a body is held, and how much it takes of the memory for all held bodies.
-  public var holdsBody: Bool { held != nil || challenged != nil }
-  public var heldBytes: Int { (held?.taken ?? 0) + (challenged?.heldBytes ?? 0) }
+  public var holdsBody: Bool { bodies.held != nil || bodies.challenged != nil }
+  public var heldBytes: Int { (bodies.held?.taken ?? 0) + (bodies.challenged?.heldBytes ?? 0) }
   /// Whether its held body is on its way into a file, which gives the memory back.
   public var yieldsHeld: Bool {
-    phase == .collecting && spooled.map { $0.spillsAtOnce || $0.move == .writing } ?? false
+    phase == .collecting && bodies.spooled.map { $0.spillsAtOnce || $0.move == .writing } ?? false
   }
 
   /// The server has moved `count` bytes of this side unchanged, after `.forward` or on its own.
   public mutating func clientForwarded(_ count: Int, now: Int64) {
     noteQuiet(until: now)
-    lastProgress = now
+    times.lastProgress = now
     record.bytesIn &+= UInt64(count)
-    pacing?.upload?.spent(count, now: now)
-    if phase == .exchanging { asked.insert(.bodyBegun) }
-    if case .length(let remaining) = request, phase == .exchanging {
+    bodies.pacing?.upload?.spent(count, now: now)
+    if phase == .exchanging { request.traits.insert(.bodyBegun) }
+    if case .length(let remaining) = request.progress, phase == .exchanging {
       let left = remaining - UInt64(count)
-      request = left == 0 ? .done : .length(remaining: left)
+      request.progress = left == 0 ? .done : .length(remaining: left)
     }
   }
 
   public mutating func upstreamForwarded(_ count: Int, now: Int64) {
     noteProgress(now)
     record.bytesOut &+= UInt64(count)
-    if case .length(let remaining) = response, phase == .exchanging {
+    if case .length(let remaining) = response.progress, phase == .exchanging {
       let left = remaining - UInt64(count)
-      response = left == 0 ? .done : .length(remaining: left)
+      response.progress = left == 0 ? .done : .length(remaining: left)
     }
   }
 
   mutating func noteProgress(_ now: Int64) {
     noteQuiet(until: now)
-    lastProgress = now
-    if clientGoneAt != .max { clientGoneAt = now + Self.halfClosedMilliseconds }
+    times.lastProgress = now
+    if times.clientGoneAt != .max { times.clientGoneAt = now + Self.halfClosedMilliseconds }
   }
 
   /// Waiting bytes have left: the connection is alive, however slow.
@@ -64,7 +64,7 @@ extension Exchange {
   /// The final size of the request with its head, counted as in `record.bytesIn`; nil if unknown.
   public var expectedBytesIn: UInt64? {
     if isTunnel { return nil }
-    return switch request {
+    return switch request.progress {
     case .length(let remaining): record.bytesIn &+ remaining
     case .done: record.bytesIn
     case .head, .chunked, .trailers, .untilClose: nil
@@ -73,8 +73,8 @@ extension Exchange {
 
   /// Likewise for the response and `record.bytesOut`. A held response may still become another one.
   public var expectedBytesOut: UInt64? {
-    if isTunnel || held != nil { return nil }
-    return switch response {
+    if isTunnel || bodies.held != nil { return nil }
+    return switch response.progress {
     case .length(let remaining): record.bytesOut &+ remaining
     case .done: record.bytesOut
     case .head, .chunked, .trailers, .untilClose: nil
@@ -99,7 +99,7 @@ extension Exchange {
 
   /// Whether both directions are done: to be checked after forwarding.
   public mutating func endIfComplete() -> Action? {
-    if let inspected, inspected.endsAfterForward { return endOfTunnel(.done) }
-    return phase == .exchanging && response == .done ? endOfResponse() : nil
+    if let inspected = tunnel.inspected, inspected.endsAfterForward { return endOfTunnel(.done) }
+    return phase == .exchanging && response.progress == .done ? endOfResponse() : nil
   }
 }

@@ -95,9 +95,9 @@ public struct Session: ~Copyable {
   /// Whether the head of a request is awaited or incomplete.
   public var awaitsHead: Bool { phase == .idle || phase == .head }
   /// When a byte last moved, or the connection entered its phase.
-  public var quietSince: Int64 { phase == .exchange ? exchange.lastProgress : since }
+  public var quietSince: Int64 { phase == .exchange ? exchange.times.lastProgress : since }
   /// The tunnel that contains the requests; nil: none is intercepted.
-  public var interior: Exchange.Interior? { phase == .exchange ? exchange.interior : origin.interior }
+  public var interior: Exchange.Interior? { phase == .exchange ? exchange.tunnel.interior : origin.interior }
   /// Whether bytes of the client can be used now.
   public var wantsClientBytes: Bool { phase == .exchange ? exchange.wantsClientBytes : true }
 
@@ -279,7 +279,7 @@ public struct Session: ~Copyable {
   /// Drops the exchange after `.end` has been performed. The session is ready for the next request, or only reads the
   /// rest.
   public mutating func exchangeEnded(now: Int64, keeps: Bool) {
-    origin.interior = exchange.interior
+    origin.interior = exchange.tunnel.interior
     origin.proxyUser = exchange.record.proxyUser
     origin.isLast = false
     awaitedRepeat = exchange.awaitedRepeat

@@ -9,12 +9,12 @@ extension Exchange {
   /// To be called once the rule is known.
   mutating func prepareReports(_ edits: RequestPolicy) {
     guard let rule, !rule.enforce, rule.timeouts != nil || edits.timeoutMilliseconds != nil else { return }
-    delivery.insert(.reportsTimes)
+    response.traits.insert(.reportsTimes)
   }
 
   /// Something took this long, and the rule may have a time-out for it.
   mutating func noteTime(_ milliseconds: Int64, of timeout: Timeout) {
-    guard delivery.contains(.reportsTimes), let timeouts = rule?.timeouts, timeouts.own.contains(timeout) else {
+    guard response.traits.contains(.reportsTimes), let timeouts = rule?.timeouts, timeouts.own.contains(timeout) else {
       return
     }
     report(milliseconds, above: timeouts.values[timeout], as: kind(of: timeout), timeout.rawValue)
@@ -23,13 +23,13 @@ extension Exchange {
   /// Nothing moved until now.
   mutating func noteQuiet(until now: Int64) {
     // An exchange that pauses at the pace of its rule is not idle.
-    if !delivery.contains(.reportsTimes) || pacing != nil { return }
+    if !response.traits.contains(.reportsTimes) || bodies.pacing != nil { return }
     switch phase {
-    case .tunnel: noteTime(now - lastProgress, of: .tunnelIdle)
+    case .tunnel: noteTime(now - times.lastProgress, of: .tunnelIdle)
     case .exchanging:
-      let awaitsHead = response == .head && request == .done
-      noteTime(now - lastProgress, of: awaitsHead ? .responseHeader : .bodyStall)
-    case .collecting: noteTime(now - lastProgress, of: .bodyStall)
+      let awaitsHead = response.progress == .head && request.progress == .done
+      noteTime(now - times.lastProgress, of: awaitsHead ? .responseHeader : .bodyStall)
+    case .collecting: noteTime(now - times.lastProgress, of: .bodyStall)
     case .head, .connecting: break
     }
   }
@@ -37,7 +37,9 @@ extension Exchange {
   /// The exchange is over.
   public mutating func noteWhole(now: Int64) {
     // For a tunnel this counts only the time until it is open.
-    guard delivery.contains(.reportsTimes), !isTunnel, let most = rule?.request.timeoutMilliseconds else { return }
+    guard response.traits.contains(.reportsTimes), !isTunnel, let most = rule?.request.timeoutMilliseconds else {
+      return
+    }
     report(now - record.begun, above: most, as: .exchangeTimeout, "timeout")
   }
 
@@ -57,7 +59,7 @@ extension Exchange {
     case .connect: .connectionTimeout
     case .tlsHandshake: .tlsTimeout
     case .responseHeader: .responseTimeout
-    case .bodyStall: request == .done ? .responseTimeout : .stalled
+    case .bodyStall: request.progress == .done ? .responseTimeout : .stalled
     case .tunnelIdle, .upstreamIdle, .clientHeader, .clientIdle, .drain: .exchangeTimeout
     }
   }

@@ -73,21 +73,21 @@ final class ChallengedRequest {
 extension Exchange {
   /// Starts keeping the request if its rule answers challenges.
   mutating func noteChallenges(_ edits: RequestPolicy, _ workspace: borrowing Workspace) {
-    guard edits.digest != nil || rule?.hasDigestParents ?? false, !asked.contains(.isTunnel) else { return }
-    challenged = ChallengedRequest(
+    guard edits.digest != nil || rule?.hasDigestParents ?? false, !request.traits.contains(.isTunnel) else { return }
+    bodies.challenged = ChallengedRequest(
       edits.digest.map {
         DigestAttempts(
           $0,
           for: NonceMemory.Place(
-            keeper: rule?.name, isSecure: way.contains(.isSecure),
-            host: workspace.decisions.host.copiedBytes, port: port))
+            keeper: rule?.name, isSecure: upstream.way.contains(.isSecure),
+            host: workspace.decisions.host.copiedBytes, port: upstream.port))
       })
   }
 
   /// Whether the request body is collected first, so that it can be sent again.
   func collectsForChallenge(_ workspace: borrowing Workspace) -> Bool {
-    guard challenged != nil else { return false }
-    return switch request {
+    guard bodies.challenged != nil else { return false }
+    return switch request.progress {
     case .length(let length): length <= UInt64(contentLimits.heldBytes)
     case .chunked: true
     case .head, .trailers, .untilClose, .done: false
@@ -99,23 +99,25 @@ extension Exchange {
   /// Additional lines for the head in `outputs` on its way to the origin: credentials if a nonce is known. A body that
   /// can be sent only once gets an expectation if there are no credentials.
   mutating func challengeLines(_ workspace: inout Workspace, _ outputs: borrowing Outputs) -> [UInt8] {
-    guard let challenged else { return [] }
+    guard let challenged = bodies.challenged else { return [] }
     // Of a request that goes again a part of the body may leave with the head.
-    let isHeadAlone = Self.isHeadAlone(outputs.toUpstream.bytes, from: written.behindHost)
-    challenged.begun = isHeadAlone ? request : .untilClose
-    challenged.mayRetry = carrier.contains(.mayRetry)
+    let isHeadAlone = Self.isHeadAlone(outputs.toUpstream.bytes, from: upstream.written.behindHost)
+    challenged.begun = isHeadAlone ? request.progress : .untilClose
+    challenged.mayRetry = upstream.carrier.contains(.mayRetry)
     var lines: [UInt8] = []
     let bytes = outputs.toUpstream.bytes
-    let (method, target) = (bytes.extracting(written.method).array, bytes.extracting(written.target).array)
+    let (method, target) = (
+      bytes.extracting(upstream.written.method).array, bytes.extracting(upstream.written.target).array
+    )
     if let answer = challenged.origin?.answer(method: method, target: target, &workspace.nonces) {
       lines = Array("Authorization: ".utf8) + answer + [0x0d, 0x0a]
     }
     let isBare =
       challenged.origin != nil && lines.isEmpty || challenged.parent.map { !workspace.nonces.knows($0.place) } ?? false
-    guard isBare, isHeadAlone, case .streamed = challenged.body, case .length = request,
-      !asked.contains(.expectsContinue)
+    guard isBare, isHeadAlone, case .streamed = challenged.body, case .length = request.progress,
+      !request.traits.contains(.expectsContinue)
     else { return lines }
-    carrier.insert(.awaitsContinue)
+    upstream.carrier.insert(.awaitsContinue)
     return lines + Array("Expect: 100-continue\r\n".utf8)
   }
 
@@ -131,7 +133,7 @@ extension Exchange {
 
   /// Adds the credentials for the parent that the head in `outputs` was written for.
   mutating func addParentLine(to head: WrittenHead, _ workspace: inout Workspace, _ outputs: inout Outputs) {
-    guard let challenged, challenged.parent != nil else { return }
+    guard let challenged = bodies.challenged, challenged.parent != nil else { return }
     let method = outputs.toUpstream.bytes.extracting(head.method).array
     let target = outputs.toUpstream.bytes.extracting(head.target).array
     guard let answer = challenged.parent?.answer(method: method, target: target, &workspace.nonces) else { return }
@@ -153,9 +155,9 @@ extension Exchange {
       swap(&content, &challenged.content)
       sendMade(content.bytes, &outputs)
       swap(&content, &challenged.content)
-    case .streamed: return request == challenged.begun && request != .done
+    case .streamed: return request.progress == challenged.begun && request.progress != .done
     }
-    return request == .done
+    return request.progress == .done
   }
 
   // MARK: The challenge
@@ -165,7 +167,7 @@ extension Exchange {
   mutating func answerChallenge(
     _ bytes: Span<UInt8>, rest: Int, now: Int64, _ workspace: inout Workspace, _ outputs: inout Outputs
   ) -> Action? {
-    guard let challenged else { return nil }
+    guard let challenged = bodies.challenged else { return nil }
     let fields = workspace.response.fields
     let fault: String?
     if workspace.response.status == 401, challenged.origin != nil {
@@ -194,22 +196,26 @@ extension Exchange {
     let hasLeft = outputs.toUpstream.isEmpty && isBodyOut
     // A stream serves one request.
     let mayKeep =
-      carrier.contains(.persists) && request == .done && hasLeft && !carrier.contains(.dropsRequest)
+      upstream.carrier.contains(.persists) && request.progress == .done && hasLeft
+      && !upstream.carrier.contains(.dropsRequest)
       && record.upstreamWire != .http2
-    if case .streamed = challenged.body, request == .done || request != challenged.begun { return nil }
-    hop.namedInResponse = []
-    hop.informational = InformationalAllowance()
+    if case .streamed = challenged.body, request.progress == .done || request.progress != challenged.begun {
+      return nil
+    }
+    response.namedFields = []
+    response.informational = InformationalAllowance()
     // The second response counts, and it may have no type.
     record.upstreamType = 0..<0
-    carrier.remove(.awaitsContinue)
-    let dropsLength = if case .length(let length) = response { length <= ChallengedRequest.mostDropped } else { false }
-    let dropsChunks = if case .chunked = response { true } else { false }
-    if mayKeep, response == .done, rest == 0 {
+    upstream.carrier.remove(.awaitsContinue)
+    let dropsLength =
+      if case .length(let length) = response.progress { length <= ChallengedRequest.mostDropped } else { false }
+    let dropsChunks = if case .chunked = response.progress { true } else { false }
+    if mayKeep, response.progress == .done, rest == 0 {
       return leaveAgain(challenged, now: now, &workspace, &outputs)
     }
     if mayKeep, dropsLength || dropsChunks {
       challenged.dropped = 0
-      delivery.insert(.isDropped)
+      response.traits.insert(.isDropped)
       return .read
     }
     return leaveOnAnother(challenged, &workspace, &outputs)
@@ -220,13 +226,13 @@ extension Exchange {
     _ challenged: ChallengedRequest, now: Int64, _ workspace: inout Workspace, _ outputs: inout Outputs
   ) -> Action {
     guard writeAgain(challenged, &workspace, &outputs) else { return refuseToHold(&workspace, &outputs) }
-    delivery.remove(.isDropped)
-    carrier.remove(.persists)
-    response = .head
-    lastProgress = now
+    response.traits.remove(.isDropped)
+    upstream.carrier.remove(.persists)
+    response.progress = .head
+    times.lastProgress = now
     // An origin may close it after a challenge as after any other exchange.
-    carrier.insert(.isReused)
-    if challenged.mayRetry { carrier.insert(.mayRetry) }
+    upstream.carrier.insert(.isReused)
+    if challenged.mayRetry { upstream.carrier.insert(.mayRetry) }
     leave(parentLines: challenged.parentLines ?? [], now: now, &workspace, &outputs)
     return .read
   }
@@ -235,9 +241,9 @@ extension Exchange {
     _ challenged: ChallengedRequest, _ workspace: inout Workspace, _ outputs: inout Outputs
   ) -> Action {
     guard writeAgain(challenged, &workspace, &outputs) else { return refuseToHold(&workspace, &outputs) }
-    delivery.remove(.isDropped)
-    carrier.remove([.persists, .dropsRequest])
-    response = .head
+    response.traits.remove(.isDropped)
+    upstream.carrier.remove([.persists, .dropsRequest])
+    response.progress = .head
     phase = .connecting
     return .reconnect
   }
@@ -246,32 +252,34 @@ extension Exchange {
   mutating func dropResponse(
     _ bytes: Span<UInt8>, now: Int64, _ workspace: inout Workspace, _ outputs: inout Outputs
   ) -> Step {
-    guard let challenged else { preconditionFailure("a response is dropped that no request asked for") }
+    guard let challenged = bodies.challenged else {
+      preconditionFailure("a response is dropped that no request asked for")
+    }
     noteProgress(now)
     var consumed = 0
-    switch response {
+    switch response.progress {
     case .length(let remaining):
       consumed = Int(min(remaining, UInt64(bytes.count)))
-      response = remaining == UInt64(consumed) ? .done : .length(remaining: remaining - UInt64(consumed))
+      response.progress = remaining == UInt64(consumed) ? .done : .length(remaining: remaining - UInt64(consumed))
     case .chunked(var decoder):
       consumed = dropChunks(bytes, &decoder, challenged)
-      if case .chunked = response { response = .chunked(decoder) }
+      if case .chunked = response.progress { response.progress = .chunked(decoder) }
     case .head, .trailers, .untilClose, .done: break
     }
-    if case .trailers = response {
+    if case .trailers = response.progress {
       switch TrailerReader.read(bytes, from: consumed, limits: headLimits, into: &workspace.trailers) {
       case .incomplete: return Step(consumed: consumed, action: .read)
-      case .invalid: response = .head
+      case .invalid: response.progress = .head
       case .complete(let end):
         consumed = end
-        response = .done
+        response.progress = .done
       }
     }
-    if response == .done, consumed == bytes.count {
+    if response.progress == .done, consumed == bytes.count {
       return Step(
         consumed: consumed, action: leaveAgain(challenged, now: now, &workspace, &outputs))
     }
-    if response == .done || response == .head || challenged.dropped > ChallengedRequest.mostDropped {
+    if response.progress == .done || response.progress == .head || challenged.dropped > ChallengedRequest.mostDropped {
       return Step(consumed: bytes.count, action: leaveOnAnother(challenged, &workspace, &outputs))
     }
     return Step(consumed: consumed, action: .read)
@@ -289,10 +297,10 @@ extension Exchange {
         challenged.dropped += UInt64(range.count)
       case .needMore(let consumed): return consumed
       case .lastChunk(let consumed):
-        response = .trailers
+        response.progress = .trailers
         return consumed
       case .invalid:
-        response = .head
+        response.progress = .head
         return bytes.count
       }
     }
@@ -300,7 +308,7 @@ extension Exchange {
 
   /// The connection ended within a challenge that the proxy answers; nil: it was something else.
   mutating func endedWithinChallenge(_ workspace: inout Workspace, _ outputs: inout Outputs) -> Action? {
-    guard delivery.contains(.isDropped), let challenged else { return nil }
+    guard response.traits.contains(.isDropped), let challenged = bodies.challenged else { return nil }
     return leaveOnAnother(challenged, &workspace, &outputs)
   }
 
@@ -326,7 +334,7 @@ extension Exchange {
     for name in removedProofs { fields.drop(name, in: bytes) }
   }
 
-  var removedProofs: [[UInt8]] { challenged?.origin == nil ? [] : [Self.authenticationInfo] }
+  var removedProofs: [[UInt8]] { bodies.challenged?.origin == nil ? [] : [Self.authenticationInfo] }
 
   private static let authenticationInfo = Array("authentication-info".utf8)
   private static let proxyAuthenticationInfo = Array("proxy-authentication-info".utf8)

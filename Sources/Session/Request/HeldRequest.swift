@@ -50,7 +50,7 @@ extension Exchange {
     case .nothing: return send(bytes, headBytes: headBytes, edits, &workspace, &outputs)
     case .made:
       let made = serialization.madeBody(workspace.request.fields.only(.contentType), in: bytes)
-      challenged?.body = .made(made)
+      bodies.challenged?.body = .made(made)
       let body = RequestBodyEdits(length: made.count, type: .ifAbsent(serialization.contentType))
       writeRequest(bytes, edits, body, &workspace, &outputs)
       sendMade(made.span, &outputs)
@@ -58,7 +58,7 @@ extension Exchange {
       return .connect
     case .held:
       let action = beginCollecting(bytes, headBytes: headBytes, &workspace, &outputs)
-      held?.isForSerializer = true
+      bodies.held?.isForSerializer = true
       return action
     case .conflict(let conflict):
       if let problem = problem(of: conflict, serialization) { return answer(problem, &workspace, &outputs) }
@@ -71,11 +71,11 @@ extension Exchange {
     _ outputs: inout Outputs
   ) -> Action {
     if buffers(edits) {
-      spooled = SpooledBody()
+      bodies.spooled = SpooledBody()
       return beginCollecting(bytes, headBytes: headBytes, &workspace, &outputs)
     }
     if collectsForChallenge(workspace) { return beginCollecting(bytes, headBytes: headBytes, &workspace, &outputs) }
-    if request != .done { challenged?.body = .streamed }
+    if request.progress != .done { bodies.challenged?.body = .streamed }
     writeRequest(bytes, edits, RequestBodyEdits(), &workspace, &outputs)
     phase = .connecting
     return .connect
@@ -112,32 +112,32 @@ extension Exchange {
 
   /// Sends a body that the proxy made, at the rule's pace if it sets one.
   mutating func sendMade(_ body: Span<UInt8>, _ outputs: inout Outputs) {
-    if pacing?.isForUploads ?? false {
-      pacedBody.append(body)
-      carrier.remove(.mayRetry)
+    if bodies.pacing?.isForUploads ?? false {
+      bodies.paced.append(body)
+      upstream.carrier.remove(.mayRetry)
     } else {
       outputs.toUpstream.append(body)
-      if body.count > Self.longestReplayedBody { carrier.remove(.mayRetry) }
+      if body.count > Self.longestReplayedBody { upstream.carrier.remove(.mayRetry) }
     }
   }
 
   // MARK: Collecting
 
   /// Whether the body is collected for the serializer, and not only for a challenge or its length.
-  private var isSerialized: Bool { held?.isForSerializer ?? false }
+  private var isSerialized: Bool { bodies.held?.isForSerializer ?? false }
 
   private mutating func beginCollecting(
     _ bytes: Span<UInt8>, headBytes: Int, _ workspace: inout Workspace, _ outputs: inout Outputs
   ) -> Action {
     let held = HeldBody(workspace.heldBytes)
-    self.held = held
+    bodies.held = held
     workspace.pool.lend(&held.head, headBytes)
     held.head.append(bytes.extracting(0..<headBytes))
     // For its head. If even that is too much, a body that goes to a file is still accepted.
-    guard held.account(ofAll: heldLimit) || spooled != nil else {
+    guard held.account(ofAll: heldLimit) || bodies.spooled != nil else {
       return refuseToHold(&workspace, &outputs)
     }
-    if workspace.request.fields.first(.expect) != nil, !terms.contains(.isHTTP10) {
+    if workspace.request.fields.first(.expect) != nil, !client.terms.contains(.isHTTP10) {
       // RFC 9110, 10.1.1: the proxy reads the content itself, so it asks the client to send it.
       workspace.pool.lend(&outputs.toClient, BufferPool.smallestBlock)
       let before = outputs.toClient.count
@@ -152,9 +152,9 @@ extension Exchange {
   mutating func collect(
     _ bytes: Span<UInt8>, now: Int64, _ workspace: inout Workspace, _ outputs: inout Outputs
   ) -> Step {
-    lastProgress = now
-    held?.contentCame(now: now)
-    guard case .length(let remaining) = request else {
+    times.lastProgress = now
+    bodies.held?.contentCame(now: now)
+    guard case .length(let remaining) = request.progress else {
       let step = readRequestBody(bytes, now: now, &workspace, &outputs)
       // This call released the body, complete or not.
       if phase == .connecting { return Step(consumed: step.consumed, action: .connect) }
@@ -166,8 +166,8 @@ extension Exchange {
       return Step(consumed: 0, action: action)
     }
     record.bytesIn &+= UInt64(count)
-    request = remaining == UInt64(count) ? .done : .length(remaining: remaining - UInt64(count))
-    return Step(consumed: count, action: request == .done ? finishCollecting(&workspace, &outputs) : .read)
+    request.progress = remaining == UInt64(count) ? .done : .length(remaining: remaining - UInt64(count))
+    return Step(consumed: count, action: request.progress == .done ? finishCollecting(&workspace, &outputs) : .read)
   }
 
   /// Holds a piece of content. Returns an action if the body is not collected any longer: `.connect` means that the
@@ -175,8 +175,8 @@ extension Exchange {
   mutating func collect(
     _ piece: Span<UInt8>, _ workspace: inout Workspace, _ outputs: inout Outputs
   ) -> Action? {
-    guard let held else { return .connect }
-    if let spooled { return spool(piece, held, spooled, &workspace, &outputs) }
+    guard let held = bodies.held else { return .connect }
+    if let spooled = bodies.spooled { return spool(piece, held, spooled, &workspace, &outputs) }
     guard held.content.count + piece.count <= contentLimits.heldBytes else {
       guard let serialization, isSerialized else { return leaveAsItCame(&workspace, &outputs) }
       if let decision = record.decision, buffers(policy.request(of: decision)),
@@ -184,7 +184,7 @@ extension Exchange {
       {
         // It is sent unchanged except for its framing.
         let spooled = SpooledBody()
-        self.spooled = spooled
+        bodies.spooled = spooled
         return spool(piece, held, spooled, &workspace, &outputs)
       }
       return passOn(serialization.tooLarge("more", contentLimits), &workspace, &outputs)
@@ -198,8 +198,8 @@ extension Exchange {
 
   /// The body is complete: rewrites it, and the head before it.
   mutating func finishCollecting(_ workspace: inout Workspace, _ outputs: inout Outputs) -> Action {
-    if spooled != nil { return finishSpooling(&workspace, &outputs) }
-    guard let held, let decision = record.decision else { preconditionFailure("nothing was collected") }
+    if bodies.spooled != nil { return finishSpooling(&workspace, &outputs) }
+    guard let held = bodies.held, let decision = record.decision else { preconditionFailure("nothing was collected") }
     let edits = policy.request(of: decision)
     guard let serialization = edits.serialization, isSerialized else { return leaveAsItCame(&workspace, &outputs) }
     var head = held.takeHead()
@@ -238,12 +238,12 @@ extension Exchange {
 
   /// Sends what has been collected unchanged, complete or with the rest of it to follow.
   private mutating func leaveAsItCame(_ workspace: inout Workspace, _ outputs: inout Outputs) -> Action {
-    guard let held, let decision = record.decision else { preconditionFailure("nothing was collected") }
+    guard let held = bodies.held, let decision = record.decision else { preconditionFailure("nothing was collected") }
     var head = held.takeHead()
     readAgain(head.bytes, &workspace)
-    if request == .done, workspace.request.framing == .chunked, policy.request(of: decision).buffersUploads {
+    if request.progress == .done, workspace.request.framing == .chunked, policy.request(of: decision).buffersUploads {
       swap(&head, &held.head)
-      spooled = SpooledBody()
+      bodies.spooled = SpooledBody()
       return finishSpooling(&workspace, &outputs)
     }
     // A complete chunked body includes its end; content still to come follows on its own.
@@ -254,7 +254,7 @@ extension Exchange {
     var body = workspace.pool.take(held.content.count + held.trailers.count + ChunkedDecoder.longestSizeLine)
     if isChunked {
       body.appendChunk(held.content.bytes)
-      if request == .done {
+      if request.progress == .done {
         body.append("0\r\n")
         body.append(contentsOf: held.trailers)
         body.append("\r\n")
@@ -262,7 +262,7 @@ extension Exchange {
     } else {
       body.append(contentsOf: held.content)
     }
-    if challenged != nil, request == .done {
+    if bodies.challenged != nil, request.progress == .done {
       sendMade(body.bytes, &outputs)
     } else {
       outputs.toUpstream.append(contentsOf: body)
@@ -275,10 +275,10 @@ extension Exchange {
 
   /// The held body has been sent as `body`. If a challenge may be answered, the body is kept, provided it is complete.
   mutating func keepForChallenge(_ body: Span<UInt8>, _ workspace: inout Workspace) {
-    defer { held = nil }
-    held?.release(&workspace.pool)
-    guard let challenged, let held else { return }
-    guard request == .done else {
+    defer { bodies.held = nil }
+    bodies.held?.release(&workspace.pool)
+    guard let challenged = bodies.challenged, let held = bodies.held else { return }
+    guard request.progress == .done else {
       challenged.body = .streamed
       return
     }
@@ -289,7 +289,7 @@ extension Exchange {
 
   /// Reads the held head again, and sets its host again. Reading it cannot fail, because it succeeded before.
   mutating func readAgain(_ head: Span<UInt8>, _ workspace: inout Workspace) {
-    let progress = workspace.request.read(head, limits: headLimits, isInTunnel: interior != nil)
+    let progress = workspace.request.read(head, limits: headLimits, isInTunnel: tunnel.interior != nil)
     guard progress == .complete(count: head.count), setHost(head, &workspace) == nil else {
       preconditionFailure("a head that was read once is malformed")
     }

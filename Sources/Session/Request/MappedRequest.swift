@@ -10,17 +10,17 @@ import Policy
 
 extension Exchange {
   /// The target of the current request, if its rule has one; nil: the host that the request names.
-  var target: RuleTarget? { way.contains(.isMapped) ? rule?.target : nil }
+  var target: RuleTarget? { upstream.way.contains(.isMapped) ? rule?.target : nil }
 
   /// Redirects a request to its rule's target. Returns a problem if the policy objects.
   mutating func mapRequest(
     _ bytes: Span<UInt8>, _ decision: Decision, _ workspace: inout Workspace
   ) -> Problem? {
-    guard rule?.target != nil, !asked.contains(.isTunnel) else { return nil }
+    guard rule?.target != nil, !request.traits.contains(.isTunnel) else { return nil }
     let mapping = policy.mapping(
       of: decision,
       RequestFacts(
-        scheme: isSecure(workspace.request) ? .https : .http, port: port,
+        scheme: isSecure(workspace.request) ? .https : .http, port: upstream.port,
         method: bytes.extracting(workspace.request.method), path: bytes.extracting(workspace.request.path),
         isTunnel: false, sender: sender, link: workspace.link,
         wall: workspace.wallMilliseconds), &workspace.decisions)
@@ -39,7 +39,7 @@ extension Exchange {
       record.report = problem.kind
       record.finding = Finding(problem)
     }
-    way.insert(.isMapped)
+    upstream.way.insert(.isMapped)
     setMappedHost(&workspace)
     return nil
   }
@@ -62,7 +62,7 @@ extension Exchange {
   mutating func setMappedHost(_ workspace: inout Workspace) {
     guard let target else { return }
     _ = workspace.decisions.host.set(target.name.span)
-    port = target.port
+    upstream.port = target.port
   }
 
   private func problem(of mapping: RequestMapping, by objection: Decision) -> Problem {

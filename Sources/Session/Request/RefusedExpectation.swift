@@ -15,28 +15,30 @@ extension Exchange {
 
   /// Remembers the request of a client that holds back its body.
   mutating func noteExpectation(_ bytes: Span<UInt8>, _ workspace: borrowing Workspace) {
-    guard request != .done, workspace.request.minorVersion == 1, let value = workspace.request.fields.first(.expect),
+    guard request.progress != .done, workspace.request.minorVersion == 1,
+      let value = workspace.request.fields.first(.expect),
       bytes.equals(value, ignoringCase: "100-continue")
     else { return }
-    asked.insert(.expectsContinue)
-    hop.expectation = workspace.request.methodAndTarget(bytes)
+    request.traits.insert(.expectsContinue)
+    request.expectation = workspace.request.methodAndTarget(bytes)
   }
 
   /// Whether the response is a refusal that ends the request before its body has begun. If so, the request is over.
   mutating func refusesExpectation(_ status: Int) -> Bool {
-    guard status == Self.expectationFailed, asked.contains(.expectsContinue), !asked.contains(.bodyBegun),
-      terms.contains(.persists), hop.informational.isUntouched, isBodyOut
+    guard status == Self.expectationFailed, request.traits.contains(.expectsContinue),
+      !request.traits.contains(.bodyBegun),
+      client.terms.contains(.persists), response.informational.isUntouched, isBodyOut
     else { return false }
-    request = .done
+    request.progress = .done
     // The upstream still waits for the body.
-    carrier.remove(.persists)
-    terms.insert(.awaitsRepeat)
+    upstream.carrier.remove(.persists)
+    client.terms.insert(.awaitsRepeat)
     return true
   }
 
   /// The only request that may follow on the connection, as `requestLine` writes it; empty: any may.
   var awaitedRepeat: [UInt8] {
-    terms.contains(.awaitsRepeat) && terms.contains(.persists) ? hop.expectation : []
+    client.terms.contains(.awaitsRepeat) && client.terms.contains(.persists) ? request.expectation : []
   }
 
   /// The problem with a request that follows a refused expectation and is not `awaited`.

@@ -27,8 +27,8 @@ extension Exchange {
       workspace.request.holdsRawPath
       ? beginEncoded(bytes, headBytes: count, now: now, &workspace, &outputs)
       : begin(bytes, headBytes: count, received: count, isEncoded: false, now: now, &workspace, &outputs)
-    if request == .head { return Step(consumed: bytes.count, action: action) }
-    if count < bytes.count { asked.insert(.bodyBegun) }
+    if request.progress == .head { return Step(consumed: bytes.count, action: action) }
+    if count < bytes.count { request.traits.insert(.bodyBegun) }
     guard phase == .collecting else { return Step(consumed: count, action: action) }
     let step = collect(bytes.extracting(count..<bytes.count), now: now, &workspace, &outputs)
     return Step(consumed: count + step.consumed, action: step.action)
@@ -56,7 +56,7 @@ extension Exchange {
   ) -> Action {
     var head = ByteBuffer()
     RawPath.encode(bytes.extracting(0..<headBytes), path: workspace.request.path, to: &head)
-    switch workspace.request.read(head.bytes, limits: headLimits, isInTunnel: interior != nil) {
+    switch workspace.request.read(head.bytes, limits: headLimits, isInTunnel: tunnel.interior != nil) {
     case .complete(let count):
       return begin(head.bytes, headBytes: count, received: headBytes, isEncoded: true, now: now, &workspace, &outputs)
     // It can only be too long: everything else in it has been read before.
@@ -82,10 +82,10 @@ extension Exchange {
     _ outputs: inout Outputs
   ) -> Action {
     record.bytesIn = UInt64(received)
-    lastProgress = now
+    times.lastProgress = now
     noteRequest(bytes, &workspace, &outputs)
     if let problem = judge(bytes, &workspace) { return answer(problem, &workspace, &outputs) }
-    if workspace.request.form == .asterisk && interior == nil || workspace.request.maxForwards(bytes) == 0 {
+    if workspace.request.form == .asterisk && tunnel.interior == nil || workspace.request.maxForwards(bytes) == 0 {
       // No rule decides, so none accepts the path.
       if isEncoded { return answer(Self.rawPath, &workspace, &outputs) }
       return answerForItself(bytes, headBytes: headBytes, &workspace, &outputs)
@@ -97,19 +97,19 @@ extension Exchange {
     noteSecurity(decision, &workspace)
     if let problem = deniedLiteral(workspace, decision) { return answer(problem, &workspace, &outputs) }
     let edits = policy.request(of: decision)
-    if let timeout = edits.timeoutMilliseconds, rule?.enforce ?? true { exchangeDeadline = now + timeout }
+    if let timeout = edits.timeoutMilliseconds, rule?.enforce ?? true { times.exchangeDeadline = now + timeout }
     prepareReports(edits)
-    if !edits.cookies { delivery.insert(.hasNoCookies) }
+    if !edits.cookies { response.traits.insert(.hasNoCookies) }
     noteChallenges(edits, workspace)
-    if let throttle = edits.throttle { pacing = Pacing(throttle) }
-    if rule?.hasParents ?? false { passedVia = workspace.request.fields.passedVia(bytes) }
+    if let throttle = edits.throttle { bodies.pacing = Pacing(throttle) }
+    if rule?.hasParents ?? false { upstream.passedVia = workspace.request.fields.passedVia(bytes) }
     if policy.response(of: decision) != nil {
-      hop.asksForPart = workspace.request.fields.contains(Self.rangeName, in: bytes)
+      request.asksForPart = workspace.request.fields.contains(Self.rangeName, in: bytes)
     }
     if policy.response(of: decision)?.removesNulls ?? false {
-      accepts = workspace.request.fields.acceptedCodings(bytes)
+      client.accepts = workspace.request.fields.acceptedCodings(bytes)
     }
-    if asked.contains(.isTunnel) {
+    if request.traits.contains(.isTunnel) {
       phase = .connecting
       return policy.treatment(of: decision) == .intercept
         ? intercept(bytes, workspace) : .connect
@@ -121,14 +121,14 @@ extension Exchange {
   /// Consults the policy and the operators' temporary decisions.
   private mutating func decide(_ bytes: Span<UInt8>, _ workspace: inout Workspace) -> Decision {
     let facts = RequestFacts(
-      scheme: isSecure(workspace.request) ? .https : .http, port: port,
+      scheme: isSecure(workspace.request) ? .https : .http, port: upstream.port,
       method: bytes.extracting(workspace.request.method), path: bytes.extracting(workspace.request.path),
-      isTunnel: asked.contains(.isTunnel), sender: sender, link: workspace.link,
+      isTunnel: request.traits.contains(.isTunnel), sender: sender, link: workspace.link,
       wall: workspace.wallMilliseconds)
     let decided = workspace.decide(facts, by: policy)
     var decision = decided.decision
     record.answeredBy = decided.rule?.by
-    if decision.verdict == .ask, asked.contains(.isTunnel) {
+    if decision.verdict == .ask, request.traits.contains(.isTunnel) {
       decision = decision.asTunnel(connect: policy.treatment(of: decision))
     }
     record.decision = decision
@@ -139,30 +139,30 @@ extension Exchange {
     default: break
     }
     if decision.verdict == .ask || decision.verdict == .deny && decision.isMendable {
-      question = Question(
-        AskedRequest(facts, isIntercepted: interior != nil, workspace.decisions),
+      request.question = Question(
+        AskedRequest(facts, isIntercepted: tunnel.interior != nil, workspace.decisions),
         path: facts.isTunnel ? nil : facts.path.string)
     }
     return decision
   }
 
-  func isSecure(_ head: borrowing RequestHead) -> Bool { head.isHTTPS || interior != nil }
+  func isSecure(_ head: borrowing RequestHead) -> Bool { head.isHTTPS || tunnel.interior != nil }
 
   /// Chooses the security of the upstream connection.
   private mutating func noteSecurity(_ decision: Decision, _ workspace: inout Workspace) {
-    if asked.contains(.isTunnel) {
+    if request.traits.contains(.isTunnel) {
       switch policy.treatment(of: decision) {
       case .verify: prepareInspection(workspace)
       case .tunnel: prepareBeginning(decision, &workspace)
       case .intercept, .deny: break
       }
     } else if let target {
-      if target.scheme == .https { way.insert(.isSecure) }
+      if target.scheme == .https { upstream.way.insert(.isSecure) }
     } else if isSecure(workspace.request) {
-      way.insert(.isSecure)
+      upstream.way.insert(.isSecure)
     } else if rule?.upgrade ?? false {
-      way.insert([.isSecure, .isUpgraded])
-      if port == Scheme.http.defaultPort { port = Scheme.https.defaultPort }
+      upstream.way.insert([.isSecure, .isUpgraded])
+      if upstream.port == Scheme.http.defaultPort { upstream.port = Scheme.https.defaultPort }
     }
   }
 
@@ -171,29 +171,29 @@ extension Exchange {
     _ bytes: Span<UInt8>, _ workspace: inout Workspace, _ outputs: inout Outputs
   ) {
     let method = workspace.request.knownMethod
-    if workspace.request.isPersistent, !terms.contains(.isLast) { terms.insert(.persists) }
-    if workspace.request.options.keepAlive { terms.insert(.asksToKeep) }
-    if workspace.request.minorVersion == 0 { terms.insert(.isHTTP10) }
-    if method == .head { asked.insert(.isHead) }
-    if method == .connect { asked.insert(.isTunnel) }
+    if workspace.request.isPersistent, !client.terms.contains(.isLast) { client.terms.insert(.persists) }
+    if workspace.request.options.keepAlive { client.terms.insert(.asksToKeep) }
+    if workspace.request.minorVersion == 0 { client.terms.insert(.isHTTP10) }
+    if method == .head { request.traits.insert(.isHead) }
+    if method == .connect { request.traits.insert(.isTunnel) }
     switch workspace.request.framing {
     case .none, .length(0):
-      request = .done
-      if method.isIdempotent { carrier.insert(.mayRetry) }
+      request.progress = .done
+      if method.isIdempotent { upstream.carrier.insert(.mayRetry) }
     case .length(let length):
-      request = .length(remaining: length)
-      if method.isIdempotent, length <= Self.longestReplayedBody { carrier.insert(.mayRetry) }
-    case .chunked: request = .chunked(ChunkedDecoder())
+      request.progress = .length(remaining: length)
+      if method.isIdempotent, length <= Self.longestReplayedBody { upstream.carrier.insert(.mayRetry) }
+    case .chunked: request.progress = .chunked(ChunkedDecoder())
     case .untilClose: preconditionFailure("a request never ends with its connection")
     }
-    response = .head
+    response.progress = .head
     if let value = workspace.request.fields.first(.authorization), bytes.authenticatesConnection(value) {
-      carrier.insert(.isBound)
-      carrier.remove(.mayRetry)
+      upstream.carrier.insert(.isBound)
+      upstream.carrier.remove(.mayRetry)
     }
-    if workspace.request.options.namesFields { hop.namedInRequest = workspace.request.fields.connectionOptions(bytes) }
+    if workspace.request.options.namesFields { request.namedFields = workspace.request.fields.connectionOptions(bytes) }
     noteExpectation(bytes, workspace)
-    if workspace.request.fields.prefersText(bytes) { answerForm = .text }
+    if workspace.request.fields.prefersText(bytes) { client.answerForm = .text }
     noteGRPC(bytes, workspace.request.fields)
     writeText(bytes, workspace.request, &workspace.pool, &outputs.text)
   }
@@ -204,7 +204,7 @@ extension Exchange {
   ) {
     if workspace.request.understood == .nothing { return }
     switch workspace.request.knownMethod {
-    case .head: asked.insert(.isHead)
+    case .head: request.traits.insert(.isHead)
     case .connect: break
     // Whoever writes `connect` takes a 200 for a tunnel, too.
     case .other where bytes.equals(workspace.request.method, ignoringCase: "connect"): break
@@ -236,7 +236,7 @@ extension Exchange {
     case .authority: text.append(bytes.extracting(head.authority.prefix(Self.longestLoggedAuthority)))
     case .origin:
       text.append("https://")
-      if let interior { text.append(Array(interior.authority.prefix(Self.longestLoggedAuthority))) }
+      if let interior = tunnel.interior { text.append(Array(interior.authority.prefix(Self.longestLoggedAuthority))) }
       text.append(bytes.extracting(head.path.prefix(Self.longestLoggedPath)))
     case .absolute:
       text.append(head.isHTTPS ? "https://" : "http://")
@@ -250,7 +250,7 @@ extension Exchange {
   /// Checks that precede all rules: credentials, host, loops.
   private mutating func judge(_ bytes: Span<UInt8>, _ workspace: inout Workspace) -> Problem? {
     let credentials = policy.configuration.proxy.credentials
-    if interior != nil { return judgeInterior(bytes, &workspace) }
+    if tunnel.interior != nil { return judgeInterior(bytes, &workspace) }
     if !credentials.isEmpty {
       guard let known = workspace.request.fields.credential(bytes, of: credentials) else {
         return Problem(
@@ -260,10 +260,10 @@ extension Exchange {
     }
     if workspace.request.form == .asterisk { return nil }
     if let fault = setHost(bytes, &workspace) {
-      terms.remove(.persists)
+      client.terms.remove(.persists)
       return Problem(.malformedRequest, "The target names a malformed host; expected \(fault.expectation).")
     }
-    port = workspace.request.port ?? (workspace.request.isHTTPS ? 443 : 80)
+    upstream.port = workspace.request.port ?? (workspace.request.isHTTPS ? 443 : 80)
     return Self.loopProblem(workspace, bytes)
   }
 
@@ -271,7 +271,7 @@ extension Exchange {
   /// tunnel's.
   func setHost(_ bytes: Span<UInt8>, _ workspace: inout Workspace) -> HostFault? {
     let named = bytes.extracting(workspace.request.host)
-    if named.isEmpty, let interior { return workspace.decisions.host.set(interior.host.span) }
+    if named.isEmpty, let interior = tunnel.interior { return workspace.decisions.host.set(interior.host.span) }
     return workspace.decisions.host.set(named)
   }
 
@@ -286,8 +286,8 @@ extension Exchange {
       return "No rule allows this request, and the default is to deny."
     }
     if decision.reason == .portNotListed {
-      return "Rule \(rule.name) allows tunnels to port 443 and to ports that it lists; \(port) is not one. "
-        + "Add ports = [443, \(port)] to the rule."
+      return "Rule \(rule.name) allows tunnels to port 443 and to ports that it lists; \(upstream.port) is not one. "
+        + "Add ports = [443, \(upstream.port)] to the rule."
     }
     if let reason = rule.reason { return reason }
     return decision.reason == .connectDenied
@@ -319,8 +319,9 @@ extension Exchange {
   /// Starts a tunnel that the proxy will read.
   mutating func intercept(_ bytes: Span<UInt8>, _ workspace: borrowing Workspace) -> Action {
     let host = bytes.extracting(workspace.request.host).array
-    interior = Interior(
-      host: host, port: port, authority: port == Scheme.https.defaultPort ? host : host + Array(":\(port)".utf8),
+    tunnel.interior = Interior(
+      host: host, port: upstream.port,
+      authority: upstream.port == Scheme.https.defaultPort ? host : host + Array(":\(upstream.port)".utf8),
       canonicalHost: workspace.decisions.host.copiedBytes,
       mayUpgrade: rule?.upgrades?.protocols.isEmpty != true)
     return .intercept
@@ -329,16 +330,16 @@ extension Exchange {
   /// A request inside a tunnel is for the host that the tunnel was opened to, whatever it says (RFC 9110, 7.4).
   /// Credentials for the proxy came with CONNECT.
   mutating func judgeInterior(_ bytes: Span<UInt8>, _ workspace: inout Workspace) -> Problem? {
-    guard let interior else { return nil }
-    if checksTunnel, let problem = Self.problem(ofTunnel: interior, sender, policy, &workspace) {
-      terms.remove(.persists)
+    guard let interior = tunnel.interior else { return nil }
+    if tunnel.isUnchecked, let problem = Self.problem(ofTunnel: interior, sender, policy, &workspace) {
+      client.terms.remove(.persists)
       return problem
     }
     let isSameHost = setHost(bytes, &workspace) == nil && workspace.decisions.host.bytes == interior.canonicalHost
     let isSamePort = workspace.request.port == nil || workspace.request.port == interior.port
     let isSameScheme = workspace.request.form != .absolute || workspace.request.isHTTPS
     guard isSameHost, isSamePort, isSameScheme else {
-      terms.remove(.persists)
+      client.terms.remove(.persists)
       let expected = "https://" + interior.authority.span.string
       return Problem(
         .misdirected,
@@ -346,7 +347,7 @@ extension Exchange {
           + "and its tunnel was opened for \(expected)."
       )
     }
-    port = interior.port
+    upstream.port = interior.port
     return Self.loopProblem(workspace, bytes)
   }
 
@@ -382,12 +383,12 @@ extension Exchange {
   /// RFC 9110, 7.8.
   mutating func noteUpgrade(_ bytes: Span<UInt8>, _ workspace: borrowing Workspace) {
     guard let name = workspace.request.requestedUpgrade(bytes) else { return }
-    askedProtocol = name.map { bytes[$0].asciiLowercased }
-    asked.insert(.wantsUpgrade)
-    if askedProtocol == Self.webSocket, record.wire == .http2 {
-      webSocketProof = WebSocketProof(bytes, workspace.request.fields)
+    request.upgrade = name.map { bytes[$0].asciiLowercased }
+    request.traits.insert(.wantsUpgrade)
+    if request.upgrade == Self.webSocket, record.wire == .http2 {
+      request.webSocketProof = WebSocketProof(bytes, workspace.request.fields)
     }
-    carrier.remove(.mayRetry)
+    upstream.carrier.remove(.mayRetry)
   }
 
   mutating func noteGRPC(_ bytes: Span<UInt8>, _ fields: FieldSection) {
@@ -399,9 +400,9 @@ extension Exchange {
 
   /// CONNECT is no call, and a client would take the 200 of a trailers-only response for a tunnel.
   private mutating func noteGRPC() {
-    if asked.contains(.isTunnel) { return }
-    asked.insert(.isGRPC)
-    answerForm = .grpc
+    if request.traits.contains(.isTunnel) { return }
+    request.traits.insert(.isGRPC)
+    client.answerForm = .grpc
   }
 
   func needsHTTP2(_ outputs: borrowing Outputs) -> Problem {
@@ -416,28 +417,28 @@ extension Exchange {
   mutating func readRequestBody(
     _ bytes: Span<UInt8>, now: Int64, _ workspace: inout Workspace, _ outputs: inout Outputs
   ) -> Step {
-    switch request {
+    switch request.progress {
     case .done, .head, .untilClose:
       return Step(consumed: 0, action: .hold)
     case .length(let remaining):
       let count = Int(min(remaining, UInt64(bytes.count)))
       if count == 0 { return Step(consumed: 0, action: .read) }
-      if carrier.contains(.dropsRequest) {
+      if upstream.carrier.contains(.dropsRequest) {
         clientForwarded(count, now: now)
-        return Step(consumed: count, action: request == .done ? .hold : .read)
+        return Step(consumed: count, action: request.progress == .done ? .hold : .read)
       }
-      let allowed = pacing?.upload?.allowance(of: count) ?? count
+      let allowed = bodies.pacing?.upload?.allowance(of: count) ?? count
       return Step(consumed: 0, action: allowed > 0 ? .forward(count: allowed) : .hold)
     case .chunked(var decoder):
       var step: Step
-      if let pace = pacing?.upload, phase == .exchanging, !bytes.isEmpty {
+      if let pace = bodies.pacing?.upload, phase == .exchanging, !bytes.isEmpty {
         step = readPacedChunks(bytes, pace.allowance(of: bytes.count), &decoder, &workspace, &outputs)
-        pacing?.upload?.spent(step.consumed, now: now)
+        bodies.pacing?.upload?.spent(step.consumed, now: now)
       } else {
         step = readChunks(bytes, &decoder, &workspace, &outputs)
       }
-      if request != .trailers && request != .done { request = .chunked(decoder) }
-      lastProgress = now
+      if request.progress != .trailers && request.progress != .done { request.progress = .chunked(decoder) }
+      times.lastProgress = now
       record.bytesIn &+= UInt64(step.consumed)
       return step
     case .trailers:
@@ -472,8 +473,8 @@ extension Exchange {
       switch decoder.next(bytes, from: at) {
       case .data(let range):
         at = range.upperBound
-        if carrier.contains(.dropsRequest) { continue }
-        if held != nil, phase == .collecting {
+        if upstream.carrier.contains(.dropsRequest) { continue }
+        if bodies.held != nil, phase == .collecting {
           guard let action = collect(bytes.extracting(range), &workspace, &outputs) else { continue }
           if action != .connect { return Step(consumed: bytes.count, action: action) }
         }
@@ -484,7 +485,7 @@ extension Exchange {
       case .needMore(let consumed):
         return Step(consumed: consumed, action: .read)
       case .lastChunk(let consumed):
-        request = .trailers
+        request.progress = .trailers
         return readRequestTrailers(bytes, from: consumed, &workspace, &outputs)
       case .invalid(let fault):
         return refuseBody(fault, bytes.count, &workspace, &outputs)
@@ -499,10 +500,10 @@ extension Exchange {
     case .incomplete: return Step(consumed: from, action: .read)
     case .invalid(let fault): return refuseBody(fault, bytes.count, &workspace, &outputs)
     case .complete(let end):
-      request = .done
-      if !carrier.contains(.dropsRequest) {
+      request.progress = .done
+      if !upstream.carrier.contains(.dropsRequest) {
         dropEditedTrailers(bytes, &workspace.trailers)
-        if let held, phase == .collecting {
+        if let held = bodies.held, phase == .collecting {
           workspace.trailers.write(bytes, to: &held.trailers)
           return Step(consumed: end, action: finishCollecting(&workspace, &outputs))
         }
@@ -513,13 +514,13 @@ extension Exchange {
         outputs.toUpstream.append("\r\n")
         keepForReplay(from: before, &outputs, &workspace.pool)
       }
-      return Step(consumed: end, action: response == .done ? endOfResponse() : .hold)
+      return Step(consumed: end, action: response.progress == .done ? endOfResponse() : .hold)
     }
   }
 
   /// Fields that the rule removes from the head must not return as trailers.
   private func dropEditedTrailers(_ bytes: Span<UInt8>, _ trailers: inout FieldSection) {
-    trailers.drop(namedIn: hop.namedInRequest, bytes)
+    trailers.drop(namedIn: request.namedFields, bytes)
     guard let decision = record.decision else { return }
     let edits = policy.request(of: decision)
     if !edits.cookies { trailers.drop(.cookie) }
@@ -531,7 +532,7 @@ extension Exchange {
     _ fault: MessageFault, _ count: Int, _ workspace: inout Workspace, _ outputs: inout Outputs
   ) -> Step {
     outputs.toUpstream.removeAll()
-    if delivery.contains(.hasBegun) { return Step(consumed: count, action: breakOff(.malformedBody)) }
+    if response.traits.contains(.hasBegun) { return Step(consumed: count, action: breakOff(.malformedBody)) }
     let kind: Problem.Kind = fault.isHeadLimit ? .headTooLarge : .malformedRequest
     return Step(
       consumed: count,

@@ -18,29 +18,29 @@ extension Exchange {
       workspace.request.fields.first(.trailer) == nil
       ? []
       : workspace.request.fields.announceTrailers(
-        bytes, without: edits.fields.removed + (edits.cookies ? [] : [Self.cookieName]), hop.namedInRequest)
+        bytes, without: edits.fields.removed + (edits.cookies ? [] : [Self.cookieName]), request.namedFields)
     workspace.pool.lend(
       &outputs.toUpstream,
       workspace.request.fields.lines.last.map { $0.line.upperBound + 256 } ?? 1024 + edits.fields.addedBytes)
     outputs.toUpstream.append(bytes.extracting(workspace.request.method))
-    written.method = 0..<outputs.toUpstream.count
+    upstream.written.method = 0..<outputs.toUpstream.count
     outputs.toUpstream.append(0x20)
     let target = outputs.toUpstream.count
     writeTarget(bytes, edits.serialization, workspace, to: &outputs.toUpstream)
-    written.target = target..<outputs.toUpstream.count
+    upstream.written.target = target..<outputs.toUpstream.count
     outputs.toUpstream.append(" HTTP/1.1\r\nHost: ")
     let authority = outputs.toUpstream.count
     if let target = self.target {
       outputs.toUpstream.append(target.authority)
-    } else if let interior, workspace.request.authority.isEmpty {
+    } else if let interior = tunnel.interior, workspace.request.authority.isEmpty {
       outputs.toUpstream.append(interior.authority)
-    } else if way.contains(.isUpgraded), workspace.request.port == Scheme.http.defaultPort {
+    } else if upstream.way.contains(.isUpgraded), workspace.request.port == Scheme.http.defaultPort {
       // The port follows the scheme: an https origin expects 443 when none is written.
       outputs.toUpstream.append(bytes.extracting(workspace.request.host))
     } else {
       outputs.toUpstream.append(bytes.extracting(workspace.request.authority))
     }
-    written.authority = authority..<outputs.toUpstream.count
+    upstream.written.authority = authority..<outputs.toUpstream.count
     outputs.toUpstream.append("\r\n")
     writeMaxForwards(bytes, &workspace.request, to: &outputs.toUpstream)
     workspace.request.fields.write(bytes, to: &outputs.toUpstream)
@@ -70,7 +70,7 @@ extension Exchange {
     outputs.toUpstream.append(0x20)
     outputs.toUpstream.append(workspace.via)
     outputs.toUpstream.append("\r\n\r\n")
-    if let challenged {
+    if let challenged = bodies.challenged {
       workspace.pool.lend(&challenged.head, outputs.toUpstream.count)
       challenged.head.append(contentsOf: outputs.toUpstream)
     }
@@ -80,7 +80,7 @@ extension Exchange {
   private mutating func noteQuery(_ bytes: Span<UInt8>, _ workspace: borrowing Workspace) {
     guard cacheRule != nil else { return }
     let query = workspace.request.path.upperBound..<workspace.request.pathAndQuery.upperBound
-    if !query.isEmpty { askedQuery = bytes.extracting(query).array }
+    if !query.isEmpty { request.query = bytes.extracting(query).array }
   }
 
   private static let trailerName = Array("trailer".utf8)
@@ -139,7 +139,7 @@ extension Exchange {
 
   private func dropEdited(_ bytes: Span<UInt8>, _ edits: RequestPolicy, _ fields: inout FieldSection) {
     fields.drop(.host)
-    if terms.contains(.isHTTP10) { fields.drop(.expect) }
+    if client.terms.contains(.isHTTP10) { fields.drop(.expect) }
     fields.dropRepeatedLength()
     if !edits.cookies { fields.drop(.cookie) }
     for name in edits.fields.removed { fields.drop(name, in: bytes) }
@@ -156,7 +156,7 @@ extension Exchange {
   private func writeConnectionFields(_ bytes: Span<UInt8>, _ workspace: borrowing Workspace, to out: inout ByteBuffer) {
     let trailers = workspace.request.options.te && workspace.request.fields.acceptsTrailers(bytes)
     if trailers { out.append("TE: trailers\r\n") }
-    if asked.contains(.wantsUpgrade), let name = workspace.request.fields.relayedProtocol(bytes) {
+    if request.traits.contains(.wantsUpgrade), let name = workspace.request.fields.relayedProtocol(bytes) {
       out.append(trailers ? "Connection: TE, Upgrade\r\nUpgrade: " : "Connection: Upgrade\r\nUpgrade: ")
       out.append(bytes.extracting(name))
       out.append("\r\n")

@@ -37,14 +37,14 @@ extension Exchange {
   public static let spooledReadBytes = 64 << 10
 
   /// Whether a body is being buffered whole for its length, or sent from its file.
-  public var spools: Bool { spooled != nil }
+  public var spools: Bool { bodies.spooled != nil }
 
   /// Whether all of a body that was made or buffered here has left.
-  var isBodyOut: Bool { pacedBody.isEmpty && spooled == nil }
+  var isBodyOut: Bool { bodies.paced.isEmpty && bodies.spooled == nil }
 
   /// Whether the request body is to be buffered whole.
   func buffers(_ edits: RequestPolicy) -> Bool {
-    if case .chunked = request { return edits.buffersUploads }
+    if case .chunked = request.progress { return edits.buffersUploads }
     return false
   }
 
@@ -72,9 +72,11 @@ extension Exchange {
   /// Moves into `bytes` what must be written to the file now, and returns the offset; nil: nothing. `spoolWritten` or
   /// `spoolFailed` follows.
   public mutating func takeForSpool(_ bytes: inout ByteBuffer) -> UInt64? {
-    guard let spooled, let held, phase == .collecting, spooled.spills, spooled.move == .none else { return nil }
+    guard let spooled = bodies.spooled, let held = bodies.held, phase == .collecting, spooled.spills,
+      spooled.move == .none
+    else { return nil }
     let least = spooled.spillsAtOnce ? 1 : SpooledBody.pieceBytes
-    guard request != .done, held.content.count >= least else { return nil }
+    guard request.progress != .done, held.content.count >= least else { return nil }
     let offset = spooled.written
     bytes = held.takeContent()
     spooled.written += UInt64(bytes.count)
@@ -84,10 +86,10 @@ extension Exchange {
   }
 
   public mutating func spoolWritten(now: Int64) {
-    guard let spooled else { preconditionFailure("a write that nobody asked for") }
+    guard let spooled = bodies.spooled else { preconditionFailure("a write that nobody asked for") }
     spooled.move = .none
-    lastProgress = now
-    held?.giveBack()
+    times.lastProgress = now
+    bodies.held?.giveBack()
   }
 
   /// The file cannot be written or read: `reason` includes its path.
@@ -95,7 +97,7 @@ extension Exchange {
     _ reason: String, _ workspace: inout Workspace, _ outputs: inout Outputs
   ) -> Action {
     let detail = "The body of the request is kept in a file until its length is known: \(reason)."
-    if delivery.contains(.hasBegun) { return breakOff(.problem(.spoolFailed)) }
+    if response.traits.contains(.hasBegun) { return breakOff(.problem(.spoolFailed)) }
     return answer(Problem(.spoolFailed, detail), &workspace, &outputs)
   }
 
@@ -103,7 +105,9 @@ extension Exchange {
 
   /// The body is complete: the head is sent with its length, followed by the body.
   mutating func finishSpooling(_ workspace: inout Workspace, _ outputs: inout Outputs) -> Action {
-    guard let held, let spooled, let decision = record.decision else { preconditionFailure("nothing was collected") }
+    guard let held = bodies.held, let spooled = bodies.spooled, let decision = record.decision else {
+      preconditionFailure("nothing was collected")
+    }
     var head = held.takeHead()
     readAgain(head.bytes, &workspace)
     let length = Int(spooled.written) + held.content.count
@@ -113,16 +117,16 @@ extension Exchange {
     workspace.pool.reclaim(&head)
     if spooled.written == 0 {
       var body = held.takeContent()
-      self.spooled = nil
+      bodies.spooled = nil
       sendMade(body.bytes, &outputs)
       keepForChallenge(body.bytes, &workspace)
       workspace.pool.reclaim(&body)
     } else {
       spooled.tail = held.takeContent()
-      carrier.remove(.mayRetry)
-      challenged?.body = .streamed
+      upstream.carrier.remove(.mayRetry)
+      bodies.challenged?.body = .streamed
       held.release(&workspace.pool)
-      self.held = nil
+      bodies.held = nil
     }
     phase = .connecting
     return .connect
@@ -130,7 +134,8 @@ extension Exchange {
 
   /// The bytes of the file to send next; nil: none now. `spoolRead` or `spoolFailed` follows.
   public mutating func takeFromSpool() -> (offset: UInt64, count: Int)? {
-    guard let spooled, phase == .exchanging, spooled.move == .none, pacedBody.isEmpty, !uploadRests else { return nil }
+    guard let spooled = bodies.spooled, phase == .exchanging, spooled.move == .none, bodies.paced.isEmpty, !uploadRests
+    else { return nil }
     spooled.move = .reading
     return (spooled.sent, Int(min(UInt64(SpooledBody.pieceBytes), spooled.written - spooled.sent)))
   }
@@ -138,14 +143,16 @@ extension Exchange {
   public mutating func spoolRead(
     _ bytes: [UInt8], now: Int64, _ workspace: inout Workspace, _ outputs: inout Outputs
   ) {
-    guard let spooled, spooled.move == .reading else { preconditionFailure("a read that nobody asked for") }
+    guard let spooled = bodies.spooled, spooled.move == .reading else {
+      preconditionFailure("a read that nobody asked for")
+    }
     spooled.move = .none
     spooled.sent += UInt64(bytes.count)
-    lastProgress = now
-    pacedBody.append(bytes)
+    times.lastProgress = now
+    bodies.paced.append(bytes)
     if spooled.sent == spooled.written {
-      pacedBody.append(contentsOf: spooled.tail)
-      self.spooled = nil
+      bodies.paced.append(contentsOf: spooled.tail)
+      bodies.spooled = nil
     }
     sendPaced(now: now, &workspace, &outputs)
   }

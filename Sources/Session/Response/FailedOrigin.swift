@@ -13,7 +13,7 @@ extension Exchange {
   /// The file that replaces the body of `problem`; nil: its own body is sent.
   func substitute(for problem: Problem) -> SubstituteAnswer? {
     // No client shows the body of a refused CONNECT.
-    guard let decision = record.decision, decision.verdict == .allow, !asked.contains(.isTunnel),
+    guard let decision = record.decision, decision.verdict == .allow, !request.traits.contains(.isTunnel),
       let answer = policy.substituteAnswer(of: decision), let occasion = problem.occasion
     else { return nil }
     return answer.occasions.contains(occasion) ? answer : nil
@@ -25,10 +25,10 @@ extension Exchange {
     for problem: Problem, _ workspace: borrowing Workspace
   ) -> SubstituteAnswer? {
     guard let answer = substitute(for: problem) else { return nil }
-    if asked.contains(.isHead) { return answer }
+    if request.traits.contains(.isHead) { return answer }
     let weight = HeldBody(workspace.heldBytes)
     guard weight.account(ofAll: heldLimit, adding: answer.content.count) else { return nil }
-    substituteWeight = weight
+    bodies.substitute = weight
     return answer
   }
 

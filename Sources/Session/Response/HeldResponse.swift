@@ -85,12 +85,12 @@ extension Exchange {
     if let unjudged = unjudged(bytes, workspace, checks) { return .passes(ResponseHeadEdits(unjudged: unjudged)) }
     let judgement = checks.judgeHead(
       status: workspace.response.status, contentType: workspace.response.fields.only(.contentType),
-      repeated: workspace.response.fields.repeated(.contentType), in: bytes, hasContent: response != .done)
+      repeated: workspace.response.fields.repeated(.contentType), in: bytes, hasContent: response.progress != .done)
     if rejects(judgement.violations) { return .rejected(judgement) }
     if judgement.looksAtContent { return .holds(judgement) }
     var edits = ResponseHeadEdits()
     edits.violations = judgement.violations
-    if judgement.removesNulls, asked.contains(.isHead) {
+    if judgement.removesNulls, request.traits.contains(.isHead) {
       // The head does not describe the content that GET would bring.
       edits.isRewritten = true
       edits.framing = .unsaid
@@ -104,7 +104,7 @@ extension Exchange {
   ) -> Unjudged? {
     switch workspace.response.status {
     // A part that nobody asked for is a response like any other.
-    case 206: checks.parts == .pass && hop.asksForPart ? .part : nil
+    case 206: checks.parts == .pass && request.asksForPart ? .part : nil
     case 301, 302, 303, 307, 308: leadsElsewhere(bytes, workspace.response.fields) ? .redirect : nil
     case 401: workspace.response.fields.first(.wwwAuthenticate) == nil ? nil : .challenge
     case 407: .challenge
@@ -142,7 +142,7 @@ extension Exchange {
   ) -> Action {
     let held = heldBody(bytes, judgement, &workspace)
     held.charset = charset(bytes, workspace)
-    if case .length(let length) = response, length > UInt64(contentLimits.heldBytes) {
+    if case .length(let length) = response.progress, length > UInt64(contentLimits.heldBytes) {
       return settle([oversize("\(length) bytes")], &workspace, &outputs)
     }
     switch Self.codings(bytes, workspace.response.fields) {
@@ -164,7 +164,7 @@ extension Exchange {
     _ bytes: Span<UInt8>, _ judgement: HeadJudgement, _ workspace: inout Workspace
   ) -> HeldBody {
     let held = HeldBody(workspace.heldBytes)
-    self.held = held
+    bodies.held = held
     held.judgement = judgement
     workspace.pool.lend(&held.head, bytes.count)
     held.head.append(bytes)
@@ -179,7 +179,7 @@ extension Exchange {
   ) -> Action {
     let held = heldBody(bytes, judgement, &workspace)
     held.textDeadline = now + Self.textMilliseconds
-    guard response != .done, case .codings(let codings) = Self.codings(bytes, workspace.response.fields) else {
+    guard response.progress != .done, case .codings(let codings) = Self.codings(bytes, workspace.response.fields) else {
       return settle([], &workspace, &outputs)
     }
     if !codings.isEmpty { held.decode(codings) }
@@ -210,7 +210,7 @@ extension Exchange {
 
   /// Rejects a response without waiting for more of its text; nil if there is none.
   mutating func rejectWaiting(_ workspace: inout Workspace, _ outputs: inout Outputs) -> Action? {
-    held?.textDeadline == nil ? nil : settle([], &workspace, &outputs)
+    bodies.held?.textDeadline == nil ? nil : settle([], &workspace, &outputs)
   }
 
   /// Holds the content that `bytes` contain; the server keeps the rest.
@@ -218,16 +218,16 @@ extension Exchange {
     _ bytes: Span<UInt8>, now: Int64, _ workspace: inout Workspace, _ outputs: inout Outputs
   ) -> Step {
     noteProgress(now)
-    held?.contentCame(now: now)
-    switch response {
+    bodies.held?.contentCame(now: now)
+    switch response.progress {
     case .length(let remaining):
       let count = Int(min(remaining, UInt64(bytes.count)))
       if count == 0 { return Step(consumed: 0, action: .read) }
       if let action = take(bytes.extracting(0..<count), &workspace, &outputs) {
         return letGo(action, forwarding: count)
       }
-      response = remaining == UInt64(count) ? .done : .length(remaining: remaining - UInt64(count))
-      return Step(consumed: count, action: response == .done ? judgeHeld(&workspace, &outputs) : .read)
+      response.progress = remaining == UInt64(count) ? .done : .length(remaining: remaining - UInt64(count))
+      return Step(consumed: count, action: response.progress == .done ? judgeHeld(&workspace, &outputs) : .read)
     case .untilClose:
       if bytes.isEmpty { return Step(consumed: 0, action: .read) }
       if let action = take(bytes, &workspace, &outputs) { return letGo(action, forwarding: bytes.count) }
@@ -247,7 +247,7 @@ extension Exchange {
   mutating func take(
     _ piece: Span<UInt8>, _ workspace: inout Workspace, _ outputs: inout Outputs
   ) -> Action? {
-    guard let held else { return .read }
+    guard let held = bodies.held else { return .read }
     if held.textDeadline != nil { return takeText(piece, held, &workspace, &outputs) }
     let limits = contentLimits
     let ofAll = heldLimit
@@ -290,23 +290,23 @@ extension Exchange {
   }
 
   /// The most memory that all held bodies may take together when this client wants more.
-  var heldLimit: Int { policy.configuration.limits.heldBodiesBytes + heldOverdraft }
+  var heldLimit: Int { policy.configuration.limits.heldBodiesBytes + client.heldOverdraft }
 
   /// When more of the held body must have arrived; `.max` if none is held.
   @inline(never)
   var heldDeadline: Int64 {
-    held?.deadline(grace: timeouts.bodyStallMilliseconds) ?? .max
+    bodies.held?.deadline(grace: timeouts.bodyStallMilliseconds) ?? .max
   }
 
   /// Another client holds less than its share and waits for memory: this body gives up its own.
   public mutating func giveUpHeld(_ workspace: inout Workspace, _ outputs: inout Outputs) -> Action {
-    if held == nil, let challenged {
+    if bodies.held == nil, let challenged = bodies.challenged {
       // It has been sent already, and only cannot be sent again.
       challenged.release(&workspace.pool)
       return .hold
     }
-    precondition(held != nil, "a body was to be given up that is not held")
-    if let spooled, phase == .collecting {
+    precondition(bodies.held != nil, "a body was to be given up that is not held")
+    if let spooled = bodies.spooled, phase == .collecting {
       spooled.spills = true
       spooled.spillsAtOnce = true
       return .read
@@ -325,7 +325,7 @@ extension Exchange {
 
   /// All of the content has arrived.
   mutating func judgeHeld(_ workspace: inout Workspace, _ outputs: inout Outputs) -> Action {
-    guard let held, let checks, let judgement = held.judgement else { return endOfResponse() }
+    guard let held = bodies.held, let checks, let judgement = held.judgement else { return endOfResponse() }
     if held.textDeadline != nil { return settle([], &workspace, &outputs) }
     if let fault = held.finishDecoding() { return settle([undecodable(fault)], &workspace, &outputs) }
     var rewritten = ByteBuffer()
@@ -336,7 +336,7 @@ extension Exchange {
     case .accepted: return settle([], &workspace, &outputs)
     case .violation(let violation): return settle([violation], &workspace, &outputs)
     case .rewritten:
-      held.replaceContent(with: &rewritten, accepts: accepts, &workspace.pool)
+      held.replaceContent(with: &rewritten, accepts: client.accepts, &workspace.pool)
       return settle([], &workspace, &outputs)
     }
   }
@@ -350,7 +350,7 @@ extension Exchange {
   private mutating func settle(
     _ found: [ResponseViolation], _ workspace: inout Workspace, _ outputs: inout Outputs
   ) -> Action {
-    guard let held, let judgement = held.judgement else { return .read }
+    guard let held = bodies.held, let judgement = held.judgement else { return .read }
     let violations = judgement.violations + found
     // Other responses have been read in between. A head that was read once can be read again. If it was mended, it
     // may be longer than heads on the wire may be.
@@ -369,20 +369,20 @@ extension Exchange {
     edits.violations = violations
     edits.isRewritten = held.isRewritten
     edits.isDecoded = held.isDecoded
-    if response == .done {
+    if response.progress == .done {
       edits.framing =
-        held.trailers.isEmpty || terms.contains(.isHTTP10) ? .length(held.content.count) : .chunked
+        held.trailers.isEmpty || client.terms.contains(.isHTTP10) ? .length(held.content.count) : .chunked
     } else {
       prepareFraming(workspace.response.framing)
     }
-    if request != .done { terms.remove(.persists) }
+    if request.progress != .done { client.terms.remove(.persists) }
     edits.connection = connectionLine
-    delivery.insert(.hasBegun)
+    response.traits.insert(.hasBegun)
     writeResponseHead(head.bytes, edits, &workspace, &outputs)
     workspace.pool.reclaim(&head)
     writeHeldContent(held, edits.framing, &workspace, &outputs)
     releaseHeld(&workspace)
-    return response == .done ? endOfResponse() : .read
+    return response.progress == .done ? endOfResponse() : .read
   }
 
   /// What the client learns about a response that it does not get.
@@ -419,7 +419,11 @@ extension Exchange {
     case .length, .unsaid: isChunked = false
     case .chunked: isChunked = true
     case .asItCame:
-      if case .chunked = response { isChunked = !delivery.contains(.isUnchunked) } else { isChunked = false }
+      if case .chunked = response.progress {
+        isChunked = !response.traits.contains(.isUnchunked)
+      } else {
+        isChunked = false
+      }
     }
     if isChunked {
       outputs.toClient.appendChunk(held.content.bytes)
@@ -436,7 +440,7 @@ extension Exchange {
 
   /// Keeps the trailers of a held response, as they may be sent.
   mutating func holdTrailers(_ bytes: Span<UInt8>, _ workspace: borrowing Workspace) {
-    guard let held else { return }
+    guard let held = bodies.held else { return }
     workspace.trailers.write(bytes, to: &held.trailers)
   }
 
@@ -452,8 +456,8 @@ extension Exchange {
 
   /// Releases the memory of a held body, if there is one.
   public mutating func releaseHeld(_ workspace: inout Workspace) {
-    held?.release(&workspace.pool)
-    held = nil
-    challenged?.release(&workspace.pool)
+    bodies.held?.release(&workspace.pool)
+    bodies.held = nil
+    bodies.challenged?.release(&workspace.pool)
   }
 }

@@ -9,11 +9,11 @@ extension Exchange {
   mutating func readResponse(
     _ bytes: Span<UInt8>, now: Int64, _ workspace: inout Workspace, _ outputs: inout Outputs
   ) -> Step {
-    if delivery.contains(.isDropped) { return dropResponse(bytes, now: now, &workspace, &outputs) }
-    switch response {
+    if response.traits.contains(.isDropped) { return dropResponse(bytes, now: now, &workspace, &outputs) }
+    switch response.progress {
     case .head:
       return readResponseHead(bytes, now: now, &workspace, &outputs)
-    case .length where held != nil, .untilClose where held != nil:
+    case .length where bodies.held != nil, .untilClose where bodies.held != nil:
       return readHeldContent(bytes, now: now, &workspace, &outputs)
     case .length(let remaining):
       let count = Int(min(remaining, UInt64(bytes.count)))
@@ -22,16 +22,16 @@ extension Exchange {
       return Step(consumed: 0, action: bytes.isEmpty ? .read : .forward(count: bytes.count))
     case .chunked(var decoder):
       noteProgress(now)
-      held?.contentCame(now: now)
+      bodies.held?.contentCame(now: now)
       let step = readChunks(bytes, &decoder, &workspace, &outputs)
-      if case .chunked = response { response = .chunked(decoder) }
+      if case .chunked = response.progress { response.progress = .chunked(decoder) }
       return step
     case .trailers:
       return readResponseTrailers(bytes, from: 0, &workspace, &outputs)
     case .done:
       // Unsolicited bytes after a response: the connection is not reused.
-      carrier.remove(.persists)
-      return Step(consumed: bytes.count, action: request == .done ? endOfResponse() : .read)
+      upstream.carrier.remove(.persists)
+      return Step(consumed: bytes.count, action: request.progress == .done ? endOfResponse() : .read)
     }
   }
 
@@ -39,14 +39,14 @@ extension Exchange {
     _ bytes: Span<UInt8>, now: Int64, _ workspace: inout Workspace, _ outputs: inout Outputs
   ) -> Step {
     if !bytes.isEmpty {
-      carrier.remove(.mayRetry)
+      upstream.carrier.remove(.mayRetry)
       if outputs.replay.capacity != 0 { workspace.pool.reclaim(&outputs.replay) }
     }
     var mended = ByteBuffer()
-    var progress = workspace.response.read(bytes, limits: headLimits, toHead: asked.contains(.isHead))
+    var progress = workspace.response.read(bytes, limits: headLimits, toHead: request.traits.contains(.isHead))
     if case .invalid = progress, mendsHeads {
       progress = workspace.response.readMending(
-        bytes, limits: headLimits, toHead: asked.contains(.isHead), into: &mended)
+        bytes, limits: headLimits, toHead: request.traits.contains(.isHead), into: &mended)
     }
     switch progress {
     case .incomplete:
@@ -55,7 +55,7 @@ extension Exchange {
       return Step(consumed: bytes.count, action: refuseResponse(fault, &workspace, &outputs))
     case .complete(let count):
       noteQuiet(until: now)
-      lastProgress = now
+      times.lastProgress = now
       if record.firstByteMicroseconds < 0 {
         record.firstByteMicroseconds = record.microseconds(until: now, workspace.turnMicroseconds)
       }
@@ -98,7 +98,7 @@ extension Exchange {
   /// NTLM and Negotiate authenticate the connection, not the request: a connection that may belong to one client is not
   /// shared with others.
   private func bindsConnection(_ bytes: Span<UInt8>, _ workspace: borrowing Workspace) -> Bool {
-    if carrier.contains(.isBound) { return true }
+    if upstream.carrier.contains(.isBound) { return true }
     for index in workspace.response.fields.lines.indices
     where workspace.response.fields.lines[index].known == .wwwAuthenticate {
       if bytes.authenticatesConnection(workspace.response.fields.lines[index].value) { return true }
@@ -109,7 +109,7 @@ extension Exchange {
   private mutating func refuseResponse(
     _ fault: MessageFault, _ workspace: inout Workspace, _ outputs: inout Outputs
   ) -> Action {
-    terms.remove(.persists)
+    client.terms.remove(.persists)
     let kind: Problem.Kind = fault.isHeadLimit ? .responseHeadTooLarge : .malformedResponse
     return answer(
       Problem(kind, "The response of \(respondent(outputs)) \(fault.sentence)."), &workspace, &outputs)
@@ -122,12 +122,13 @@ extension Exchange {
     if workspace.response.status == 101 {
       // RFC 9110, 7.8: not before the request is complete, because the rest of it would become the tunnel's first
       // bytes.
-      guard asked.contains(.wantsUpgrade), request == .done, isBodyOut, workspace.response.options.upgrade,
+      guard request.traits.contains(.wantsUpgrade), request.progress == .done, isBodyOut,
+        workspace.response.options.upgrade,
         let name = workspace.response.fields.relayedProtocol(bytes),
-        bytes.equals(name, ignoringCase: askedProtocol.span)
+        bytes.equals(name, ignoringCase: request.upgrade.span)
       else { return refuseResponse(.unexpectedSwitch, &workspace, &outputs) }
-      if let problem = webSocketProof.fault(bytes, workspace.response.fields, by: respondent(outputs)) {
-        terms.remove(.persists)
+      if let problem = request.webSocketProof.fault(bytes, workspace.response.fields, by: respondent(outputs)) {
+        client.terms.remove(.persists)
         return answer(problem, &workspace, &outputs)
       }
       record.status = 101
@@ -136,16 +137,16 @@ extension Exchange {
       enterTunnel()
       return .tunnel
     }
-    if carrier.contains(.awaitsContinue), workspace.response.status == 100 {
+    if upstream.carrier.contains(.awaitsContinue), workspace.response.status == 100 {
       // The response to the proxy's own expectation.
-      carrier.remove(.awaitsContinue)
+      upstream.carrier.remove(.awaitsContinue)
       return .read
     }
-    guard hop.informational.take(bytes.count, now: now, burst: headLimits.bytes) else {
+    guard response.informational.take(bytes.count, now: now, burst: headLimits.bytes) else {
       return refuseResponse(.unexpectedInformational, &workspace, &outputs)
     }
     if let problem = judgeRedirects(bytes, workspace, outputs) { return answer(problem, &workspace, &outputs) }
-    if !terms.contains(.isHTTP10) {
+    if !client.terms.contains(.isHTTP10) {
       writeResponseHead(bytes, ResponseHeadEdits(), &workspace, &outputs)
     }
     return .read
@@ -159,20 +160,20 @@ extension Exchange {
     if let problem = refusedSwitch(workspace.response.status, outputs) {
       return answer(problem, &workspace, &outputs)
     }
-    if let parent, workspace.response.status == 407, challenged?.parent == nil {
+    if let parent = upstream.parent, workspace.response.status == 407, bodies.challenged?.parent == nil {
       return answer(parentWantsCredentials(parent, outputs), &workspace, &outputs)
     }
-    let mayKeep = workspace.response.isPersistent && (parent == nil || workspace.response.options.keepAlive)
+    let mayKeep = workspace.response.isPersistent && (upstream.parent == nil || workspace.response.options.keepAlive)
     // If a head had to be mended, the next one may begin where its sender did not mean it to.
-    if mayKeep, record.mended.isEmpty, !bindsConnection(bytes, workspace) { carrier.insert(.persists) }
+    if mayKeep, record.mended.isEmpty, !bindsConnection(bytes, workspace) { upstream.carrier.insert(.persists) }
     if workspace.response.options.namesFields {
-      hop.namedInResponse = workspace.response.fields.connectionOptions(bytes)
+      response.namedFields = workspace.response.fields.connectionOptions(bytes)
     }
-    response = Self.progress(of: workspace.response.framing)
+    response.progress = Self.progress(of: workspace.response.framing)
     if let action = answerChallenge(bytes, rest: rest, now: now, &workspace, &outputs) { return action }
-    carrier.remove(.awaitsContinue)
-    if let parent, workspace.response.status == 407 {
-      carrier.remove(.persists)
+    upstream.carrier.remove(.awaitsContinue)
+    if let parent = upstream.parent, workspace.response.status == 407 {
+      upstream.carrier.remove(.persists)
       return answer(parentWantsCredentials(parent, outputs), &workspace, &outputs)
     }
     if let problem = judgeRedirects(bytes, workspace, outputs) { return answer(problem, &workspace, &outputs) }
@@ -190,15 +191,15 @@ extension Exchange {
       noteSerializer()
       return hold(bytes, judgement, &workspace, &outputs)
     }
-    delivery.insert(.hasBegun)
+    response.traits.insert(.hasBegun)
     prepareFraming(workspace.response.framing)
     // While a request's body is still on its way, another request cannot safely follow on this connection.
-    if request != .done, !refusesExpectation(workspace.response.status) { terms.remove(.persists) }
+    if request.progress != .done, !refusesExpectation(workspace.response.status) { client.terms.remove(.persists) }
     edits.connection = connectionLine
     writeResponseHead(bytes, edits, &workspace, &outputs)
-    switch response {
+    switch response.progress {
     case .done:
-      return request == .done && rest == 0 ? endOfResponse() : endOrDiscard(rest)
+      return request.progress == .done && rest == 0 ? endOfResponse() : endOrDiscard(rest)
     case .length(let remaining):
       return rest > 0 ? .forward(count: Int(min(remaining, UInt64(rest)))) : .read
     case .untilClose:
@@ -211,8 +212,10 @@ extension Exchange {
   /// Why a final response cannot answer a request to open a tunnel on a stream of HTTP/2: any 2xx would open it there
   /// (RFC 8441, 5), and the origin has not switched.
   private func refusedSwitch(_ status: Int, _ outputs: borrowing Outputs) -> Problem? {
-    guard record.wire == .http2, asked.contains(.wantsUpgrade), (200..<300).contains(status) else { return nil }
-    let difference = Difference(expected: "101 to \(askedProtocol.span.string)", seen: "\(status)")
+    guard record.wire == .http2, request.traits.contains(.wantsUpgrade), (200..<300).contains(status) else {
+      return nil
+    }
+    let difference = Difference(expected: "101 to \(request.upgrade.span.string)", seen: "\(status)")
     return Problem(
       .protocolNotOffered, "\(responder(outputs)) did not switch: expected \(difference.expected), seen \(status).",
       difference: difference, receivedStatus: status)
@@ -242,7 +245,7 @@ extension Exchange {
   /// The URL that the current request was sent to. If the host cannot be read it is empty, and no URL has the same
   /// host.
   private func sentURL(_ outputs: borrowing Outputs) -> SentURL {
-    let scheme: Scheme = way.contains(.isSecure) ? .https : .http
+    let scheme: Scheme = upstream.way.contains(.isSecure) ? .https : .http
     var host: [UInt8] = []
     let target = outputs.text.bytes.extracting(record.target)
     if let colon = target.firstIndex(of: 0x3a), colon + 3 <= target.count {
@@ -256,7 +259,8 @@ extension Exchange {
       return SentURL(scheme: mapped.scheme, host: mapped.name, port: mapped.port, programScheme: asked)
     }
     return SentURL(
-      scheme: scheme, host: host, port: port, programScheme: way.contains(.isUpgraded) ? .http : scheme)
+      scheme: scheme, host: host, port: upstream.port,
+      programScheme: upstream.way.contains(.isUpgraded) ? .http : scheme)
   }
 
   /// Records what the log line shows of the original response, whatever the client gets.
@@ -275,8 +279,8 @@ extension Exchange {
 
   /// The Connection field for the client.
   var connectionLine: StaticString {
-    if !terms.contains(.persists) { return "Connection: close\r\n" }
-    return terms.contains(.asksToKeep) ? "Connection: keep-alive\r\n" : ""
+    if !client.terms.contains(.persists) { return "Connection: close\r\n" }
+    return client.terms.contains(.asksToKeep) ? "Connection: keep-alive\r\n" : ""
   }
 
   private static func progress(of framing: BodyFraming) -> Progress {
@@ -293,17 +297,17 @@ extension Exchange {
     switch framing {
     case .none, .length: break
     case .chunked:
-      if terms.contains(.isHTTP10) {
-        delivery.insert(.isUnchunked)
-        terms.remove(.persists)
+      if client.terms.contains(.isHTTP10) {
+        response.traits.insert(.isUnchunked)
+        client.terms.remove(.persists)
       }
-    case .untilClose: terms.remove(.persists)
+    case .untilClose: client.terms.remove(.persists)
     }
   }
 
   /// The response ends with its head, although more bytes arrived, or the request is incomplete.
   private mutating func endOrDiscard(_ rest: Int) -> Action {
-    if rest > 0 { carrier.remove(.persists) }
+    if rest > 0 { upstream.carrier.remove(.persists) }
     return endOfResponse()
   }
 
@@ -319,7 +323,7 @@ extension Exchange {
     if workspace.response.isInformational || workspace.response.status == 204 {
       workspace.response.fields.drop(.contentLength)
     }
-    if delivery.contains(.hasNoCookies) { workspace.response.fields.drop(.setCookie) }
+    if response.traits.contains(.hasNoCookies) { workspace.response.fields.drop(.setCookie) }
     dropProofs(bytes, &workspace.response.fields)
     if edits.framing != .asItCame { workspace.response.fields.drop(.contentLength) }
     if edits.isDecoded { workspace.response.fields.drop(.contentEncoding) }
@@ -328,11 +332,11 @@ extension Exchange {
     let told = workspace.response.isInformational ? [] : translatedFields(bytes, &workspace, outputs)
     let tag = edits.isRewritten ? dropDigests(bytes, &workspace.response.fields) : nil
     // Without its chunked coding the content has no trailers.
-    if delivery.contains(.isUnchunked) { workspace.response.fields.drop(.trailer) }
+    if response.traits.contains(.isUnchunked) { workspace.response.fields.drop(.trailer) }
     let announced =
       workspace.response.fields.first(.trailer) == nil
       ? []
-      : workspace.response.fields.announceTrailers(bytes, without: removedTrailers, hop.namedInResponse)
+      : workspace.response.fields.announceTrailers(bytes, without: removedTrailers, response.namedFields)
     outputs.toClient.append("HTTP/1.1 ")
     outputs.toClient.append(decimal: UInt64(workspace.response.status), width: 3)
     outputs.toClient.append(0x20)
@@ -376,17 +380,17 @@ extension Exchange {
   private func translatedFields(
     _ bytes: Span<UInt8>, _ workspace: inout Workspace, _ outputs: borrowing Outputs
   ) -> [UInt8] {
-    guard target != nil || way.contains(.isUpgraded) else { return [] }
+    guard target != nil || upstream.way.contains(.isUpgraded) else { return [] }
     let text = outputs.text.bytes
     let translation = FieldTranslation(
       policy: policy, sender: sender, method: text.extracting(record.method).array,
-      url: text.extracting(record.target).array, port: port)
+      url: text.extracting(record.target).array, port: upstream.port)
     return translation.translate(bytes, of: target, &workspace)
   }
 
   /// Names of fields that are removed from trailers for the client.
   private var removedTrailers: [[UInt8]] {
-    (delivery.contains(.hasNoCookies) ? [Array("set-cookie".utf8)] : []) + removedProofs
+    (response.traits.contains(.hasNoCookies) ? [Array("set-cookie".utf8)] : []) + removedProofs
   }
 
   private func writeFraming(
@@ -394,7 +398,9 @@ extension Exchange {
   ) {
     switch framing {
     case .asItCame:
-      guard case .chunked = response, !delivery.contains(.isUnchunked), !workspace.response.isInformational else {
+      guard case .chunked = response.progress, !response.traits.contains(.isUnchunked),
+        !workspace.response.isInformational
+      else {
         return
       }
       outputs.toClient.append("Transfer-Encoding: chunked\r\n")
@@ -411,7 +417,7 @@ extension Exchange {
   private func writeProxyStatus(
     _ edits: ResponseHeadEdits, _ workspace: borrowing Workspace, _ outputs: inout Outputs
   ) {
-    let remark = challenged?.remark
+    let remark = bodies.challenged?.remark
     if edits.violations.isEmpty, edits.unjudged == nil, record.mended.isEmpty, remark == nil { return }
     var details = edits.violations.map(\.sentence)
     if let remark { details.append("the rule's digest credentials \(remark)") }
@@ -450,13 +456,13 @@ extension Exchange {
       switch decoder.next(bytes, from: at) {
       case .data(let range):
         at = range.upperBound
-        if held != nil {
+        if bodies.held != nil {
           guard let action = take(bytes.extracting(range), &workspace, &outputs) else { continue }
           if action != .read { return Step(consumed: bytes.count, action: action) }
         }
         workspace.pool.lend(&outputs.toClient, bytes.count + 64)
         let before = outputs.toClient.count
-        if delivery.contains(.isUnchunked) {
+        if response.traits.contains(.isUnchunked) {
           outputs.toClient.append(bytes.extracting(range))
         } else {
           outputs.toClient.appendChunk(bytes.extracting(range))
@@ -465,7 +471,7 @@ extension Exchange {
       case .needMore(let consumed):
         return Step(consumed: consumed, action: .read)
       case .lastChunk(let consumed):
-        response = .trailers
+        response.progress = .trailers
         return readResponseTrailers(bytes, from: consumed, &workspace, &outputs)
       case .invalid(let fault):
         return Step(consumed: bytes.count, action: refuseResponseBody(fault, &workspace, &outputs))
@@ -483,7 +489,7 @@ extension Exchange {
     }
     outputs.toClient.removeAll()
     record.bytesOut = 0
-    terms.remove(.persists)
+    client.terms.remove(.persists)
     let kind: Problem.Kind = fault.isHeadLimit ? .responseHeadTooLarge : .malformedResponse
     return answer(
       Problem(kind, "The body of the response of \(respondent(outputs)) \(fault.sentence)."), &workspace, &outputs)
@@ -497,16 +503,16 @@ extension Exchange {
     case .invalid(let fault):
       return Step(consumed: bytes.count, action: refuseResponseBody(fault, &workspace, &outputs))
     case .complete(let end):
-      response = .done
-      if delivery.contains(.hasNoCookies) { workspace.trailers.drop(.setCookie) }
+      response.progress = .done
+      if response.traits.contains(.hasNoCookies) { workspace.trailers.drop(.setCookie) }
       dropProofs(bytes, &workspace.trailers)
-      workspace.trailers.drop(namedIn: hop.namedInResponse, bytes)
-      if held != nil {
-        if end < bytes.count { carrier.remove(.persists) }
+      workspace.trailers.drop(namedIn: response.namedFields, bytes)
+      if bodies.held != nil {
+        if end < bytes.count { upstream.carrier.remove(.persists) }
         holdTrailers(bytes, workspace)
         return Step(consumed: end, action: judgeHeld(&workspace, &outputs))
       }
-      if !delivery.contains(.isUnchunked) {
+      if !response.traits.contains(.isUnchunked) {
         workspace.pool.lend(&outputs.toClient, end + 64)
         let before = outputs.toClient.count
         outputs.toClient.append("0\r\n")
@@ -514,7 +520,7 @@ extension Exchange {
         outputs.toClient.append("\r\n")
         record.bytesOut &+= UInt64(outputs.toClient.count - before)
       }
-      if end < bytes.count { carrier.remove(.persists) }
+      if end < bytes.count { upstream.carrier.remove(.persists) }
       return Step(consumed: end, action: endOfResponse())
     }
   }

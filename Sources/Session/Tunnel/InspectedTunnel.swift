@@ -38,24 +38,24 @@ final class InspectedTunnel {
 
 extension Exchange {
   /// Whether bytes of the tunnel have to be inspected before they are moved.
-  public var isInspecting: Bool { inspected != nil }
+  public var isInspecting: Bool { tunnel.inspected != nil }
 
   /// Whether bytes of the upstream have to be inspected before they are moved. Not while the client of a plain tunnel
   /// is silent: a server may speak first.
   public var looksAtUpstreamBytes: Bool {
-    guard let inspected else { return false }
+    guard let inspected = tunnel.inspected else { return false }
     return inspected.beginning?.opening.requiresHello ?? true
   }
 
   /// The certificates that the server presented, for `.judge`.
-  public var presentedCertificates: PresentedCertificates? { inspected?.presented }
+  public var presentedCertificates: PresentedCertificates? { tunnel.inspected?.presented }
 
   /// A tunnel to the host in `workspace.decisions` must be verified.
   mutating func prepareInspection(_ workspace: borrowing Workspace) {
-    way.insert(.isVerified)
+    upstream.way.insert(.isVerified)
     let isAddress = workspace.decisions.host.address != nil
     let wantsStaple = security.settings.revocation == .staple
-    inspected = InspectedTunnel(
+    tunnel.inspected = InspectedTunnel(
       TunnelInspection(
         serverNames: isAddress ? [probedName].compactMap { $0 } : serverNames(workspace), allowsNone: isAddress,
         for: .certificates(wantsStaple: wantsStaple)))
@@ -63,12 +63,12 @@ extension Exchange {
 
   /// A tunnel to the host in `workspace.decisions` is plain: its beginning is checked if the policy asks for it.
   mutating func prepareBeginning(_ decision: Decision, _ workspace: inout Workspace) {
-    var opening = policy.opening(of: decision, port: port, &workspace.decisions)
+    var opening = policy.opening(of: decision, port: upstream.port, &workspace.decisions)
     if workspace.temporary.deniesRequests(to: workspace.decisions.host, wall: workspace.wallMilliseconds) {
       opening.refusesRequests = true
     }
     if opening.isFree { return }
-    inspected = InspectedTunnel(TunnelBeginning(opening), serverNames: serverNames(workspace))
+    tunnel.inspected = InspectedTunnel(TunnelBeginning(opening), serverNames: serverNames(workspace))
   }
 
   /// A hello must contain one of these names; none if the CONNECT is to an address.
@@ -82,14 +82,14 @@ extension Exchange {
 
   /// How long bytes of a plain tunnel may be held.
   var helloDeadline: Int64? {
-    guard let inspected, inspected.isPlain else { return nil }
+    guard let inspected = tunnel.inspected, inspected.isPlain else { return nil }
     return inspected.heldSince.map { $0 + timeouts.tlsHandshakeMilliseconds }
   }
 
   /// The client has closed its sending direction. The server presents the held bytes once more, and they pass or are
   /// refused; false: nothing is held that could wait for more.
   public mutating func clientSaidAll() -> Bool {
-    guard phase == .tunnel, let inspected, inspected.isPlain else { return false }
+    guard phase == .tunnel, let inspected = tunnel.inspected, inspected.isPlain else { return false }
     inspected.clientSaidAll = true
     return true
   }
@@ -102,7 +102,7 @@ extension Exchange {
     switch inspected.beginning?.read(bytes, isLast: inspected.clientSaidAll) {
     case .incomplete: break
     case .other:
-      self.inspected = nil
+      tunnel.inspected = nil
       return Step(consumed: 0, action: .forward(count: bytes.count))
     case .refused(let fault): step = .refuse(fault)
     case .tls, nil:
@@ -140,7 +140,7 @@ extension Exchange {
     case .hold: return Step(consumed: 0, action: .read)
     case .pass:
       if let step = doubtName(inspected.inspection.hello, bytes, &workspace, &outputs) { return step }
-      if inspected.inspection.isComplete { self.inspected = nil }
+      if inspected.inspection.isComplete { tunnel.inspected = nil }
       return bytes.isEmpty ? Step(consumed: 0, action: .read) : Step(consumed: 0, action: .forward(count: bytes.count))
     case .evaluate(let presented):
       inspected.presented = presented
@@ -149,7 +149,7 @@ extension Exchange {
       // No certificate is visible: the probe's result has to do, as with TLS 1.3.
       if let step = doubtName(inspected.inspection.hello, bytes, &workspace, &outputs) { return step }
       inspected.inspection.accept()
-      self.inspected = nil
+      tunnel.inspected = nil
       return Step(consumed: 0, action: .forward(count: bytes.count))
     case .passThenClose(let count):
       if count > 0 {
@@ -192,7 +192,7 @@ extension Exchange {
   /// The probe asked for `server_name`. A client that used another accepted name, or none in a CONNECT to an address,
   /// may get another certificate, and no one has seen that.
   private func unprobedName(_ hello: ClientHello?) -> TunnelFault? {
-    guard way.contains(.isVerified), let name = security.settings.serverName, let hello,
+    guard upstream.way.contains(.isVerified), let name = security.settings.serverName, let hello,
       !name.utf8.elementsEqual(hello.serverName ?? [])
     else { return nil }
     guard let seen = hello.serverName else { return .missingServerName(expected: name) }
@@ -211,22 +211,22 @@ extension Exchange {
   }
 
   /// Whether the client asked for an OCSP response: a server does not staple one unasked.
-  public var clientAsksForStaple: Bool { inspected?.inspection.hello?.asksForStaple ?? false }
+  public var clientAsksForStaple: Bool { tunnel.inspected?.inspection.hello?.asksForStaple ?? false }
 
   /// The certificates in the tunnel have been checked against the policy; `refusal` nil: they satisfy it.
   public mutating func tunnelJudged(
     _ refusal: Problem?, _ workspace: inout Workspace, _ outputs: inout Outputs
   ) -> Action {
-    guard let inspected else { preconditionFailure("a verdict that nobody asked for") }
+    guard let inspected = tunnel.inspected else { preconditionFailure("a verdict that nobody asked for") }
     if let refusal, enforces {
-      self.inspected = nil
+      tunnel.inspected = nil
       sayAlert(.badCertificate, &workspace, &outputs)
       record.outcome = .tunnelRefused(refusal.kind)
       record.finding = Finding(refusal)
       return .end(Ending(client: .linger, keepsUpstream: false))
     }
     inspected.inspection.accept()
-    self.inspected = nil
+    tunnel.inspected = nil
     // A policy that checks no certificate has seen only the name. If the client does not ask for an OCSP response, only
     // the probe has seen one.
     let sawAll = security.settings.revocation != .staple || inspected.inspection.hello?.asksForStaple ?? false
@@ -237,7 +237,7 @@ extension Exchange {
   mutating func refuseTunnel(
     _ fault: TunnelFault, _ workspace: inout Workspace, _ outputs: inout Outputs
   ) -> Action {
-    inspected = nil
+    tunnel.inspected = nil
     record.outcome = .tunnelFault(fault)
     record.finding = Finding(fault)
     switch fault {
@@ -252,7 +252,7 @@ extension Exchange {
   /// The client's first bytes are still undecided, and no more arrive.
   mutating func heldTooLong() -> Action {
     if enforces { return endOfTunnel(.stalled) }
-    inspected = nil
+    tunnel.inspected = nil
     record.outcome = .tunnelFaultReported(.client(.truncated))
     record.finding = Finding(.client(.truncated))
     return .read
@@ -260,7 +260,7 @@ extension Exchange {
 
   /// An unenforced rule: bytes pass from here on, and the refusal that would have happened is logged.
   private mutating func letPass(_ fault: TunnelFault, _ bytes: Span<UInt8>) -> Step {
-    inspected = nil
+    tunnel.inspected = nil
     record.assurance = Assurance.none
     record.outcome = .tunnelFaultReported(fault)
     record.finding = Finding(fault)

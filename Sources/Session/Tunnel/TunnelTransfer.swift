@@ -10,10 +10,10 @@ import TLSWire
 extension Exchange {
   /// Whether moving bytes both ways is all that is left to do. The server knows whether it terminates TLS on either
   /// side.
-  public var isPlainTunnel: Bool { phase == .tunnel && inspected == nil && interior == nil }
+  public var isPlainTunnel: Bool { phase == .tunnel && tunnel.inspected == nil && tunnel.interior == nil }
 
   /// Whether the client's bytes are read and dropped, because the upstream accepts no more.
-  public var dropsRequest: Bool { carrier.contains(.dropsRequest) }
+  public var dropsRequest: Bool { upstream.carrier.contains(.dropsRequest) }
 
   /// What the next process needs. The caller supplies the facts of the connections. The session stays unchanged.
   public func tunnelState(
@@ -21,10 +21,10 @@ extension Exchange {
   ) -> TunnelState? {
     guard isPlainTunnel, let address = record.upstream, let decision = record.decision else { return nil }
     var state = TunnelState(
-      client: client, upstream: TunnelState.Place(address, port: record.upstreamPort), host: host, port: port)
+      client: client, upstream: TunnelState.Place(address, port: record.upstreamPort), host: host, port: upstream.port)
     state.flags = transferFlags
     state.reference = record.reference
-    (state.begun, state.begunWall, state.lastProgress) = (record.begun, record.begunWall, lastProgress)
+    (state.begun, state.begunWall, state.lastProgress) = (record.begun, record.begunWall, times.lastProgress)
     state.status = record.status
     (state.bytesIn, state.bytesOut) = (record.bytesIn, record.bytesOut)
     // Records of tunnels have milliseconds, and are passed on between versions of the proxy.
@@ -47,10 +47,10 @@ extension Exchange {
 
   private var transferFlags: TunnelState.Flags {
     var result: TunnelState.Flags = []
-    if !asked.contains(.isTunnel) { result.insert(.isUpgrade) }
-    if ends.contains(.client) { result.insert(.clientEnded) }
-    if ends.contains(.upstream) { result.insert(.upstreamEnded) }
-    if carrier.contains(.dropsRequest) { result.insert(.dropsRequest) }
+    if !request.traits.contains(.isTunnel) { result.insert(.isUpgrade) }
+    if tunnel.ends.contains(.client) { result.insert(.clientEnded) }
+    if tunnel.ends.contains(.upstream) { result.insert(.upstreamEnded) }
+    if upstream.carrier.contains(.dropsRequest) { result.insert(.dropsRequest) }
     if record.isReused { result.insert(.isReused) }
     if record.isRetried { result.insert(.isRetried) }
     if record.isForgiven { result.insert(.isForgiven) }
@@ -65,15 +65,15 @@ extension Exchange {
   ) {
     self.init(policy: policy, now: now)
     phase = .tunnel
-    port = state.port
+    upstream.port = state.port
     // If the clock had gone back, an idle tunnel would be kept forever.
-    lastProgress = min(state.lastProgress, now)
+    times.lastProgress = min(state.lastProgress, now)
     resumeFlags(state.flags)
     let rule = state.rule.flatMap { name in policy.rules.firstIndex { $0.name == name } }
-    if rule == nil { formerRule = state.rule }
+    if rule == nil { tunnel.formerRule = state.rule }
     record.decision = Decision(verdict: .allow, reason: state.reason, rule: rule)
     resumeRecord(state, now: now)
-    if let decision = record.decision { pacing = policy.request(of: decision).throttle.map { Pacing($0) } }
+    if let decision = record.decision { bodies.pacing = policy.request(of: decision).throttle.map { Pacing($0) } }
     workspace.pool.lend(&outputs.text, BufferPool.smallestBlock)
     outputs.text.append(state.method)
     outputs.text.append(state.target)
@@ -84,10 +84,10 @@ extension Exchange {
   }
 
   private mutating func resumeFlags(_ transferred: TunnelState.Flags) {
-    if !transferred.contains(.isUpgrade) { asked.insert(.isTunnel) }
-    if transferred.contains(.clientEnded) { ends.insert(.client) }
-    if transferred.contains(.upstreamEnded) { ends.insert(.upstream) }
-    if transferred.contains(.dropsRequest) { carrier.insert(.dropsRequest) }
+    if !transferred.contains(.isUpgrade) { request.traits.insert(.isTunnel) }
+    if transferred.contains(.clientEnded) { tunnel.ends.insert(.client) }
+    if transferred.contains(.upstreamEnded) { tunnel.ends.insert(.upstream) }
+    if transferred.contains(.dropsRequest) { upstream.carrier.insert(.dropsRequest) }
     record.isReused = transferred.contains(.isReused)
     record.isRetried = transferred.contains(.isRetried)
     record.isForgiven = transferred.contains(.isForgiven)
@@ -130,7 +130,7 @@ extension Exchange {
   }
 
   /// The name of the rule that decided the current exchange, even if the policy in force no longer has it.
-  public var ruleName: String? { rule?.name ?? formerRule }
+  public var ruleName: String? { rule?.name ?? tunnel.formerRule }
 }
 
 extension Span where Element == UInt8 {
