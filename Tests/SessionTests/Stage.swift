@@ -242,7 +242,8 @@ final class Stage {
     // A server hears of it only where it has a connection.
     guard toUpstream != nil else { return }
     upstreamHasEnded = true
-    perform(session.exchange.upstreamEnded(broken: broken, now: now, &workspace, &outputs), ofUpstream: true)
+    perform(
+      session.exchange.upstreamEnded(broken ? .broken : .closed, now: now, &workspace, &outputs), ofUpstream: true)
   }
 
   // MARK: Moving

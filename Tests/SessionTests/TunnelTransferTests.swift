@@ -170,7 +170,7 @@ import Testing
     session.exchange.clientForwarded(3, now: 9001)
     let half = session.clientEnded(now: 9002, &setting.workspace, &setting.outputs)
     #expect(half == .closeOtherWrite)
-    let whole = session.exchange.upstreamEnded(broken: false, now: 9003, &setting.workspace, &setting.outputs)
+    let whole = session.exchange.upstreamEnded(.closed, now: 9003, &setting.workspace, &setting.outputs)
     #expect(whole == .end(Ending(client: .close, keepsUpstream: false)))
     #expect(session.exchange.record.outcome == .done && session.exchange.record.bytesIn == 3)
   }
@@ -181,7 +181,7 @@ import Testing
     var setting = Setting()
     var session = Session(
       resuming: state, policy: plainPolicy, in: ExchangeRooms(), now: 9000, &setting.workspace, &setting.outputs)
-    let action = session.exchange.upstreamEnded(broken: false, now: 9003, &setting.workspace, &setting.outputs)
+    let action = session.exchange.upstreamEnded(.closed, now: 9003, &setting.workspace, &setting.outputs)
     #expect(action == .end(Ending(client: .close, keepsUpstream: false)))
   }
 

@@ -318,8 +318,8 @@ final class Conversation {
     else { return }
     upstreamSide.state.insert(.ended)
     let action = session.exchange.upstreamEnded(
-      broken: true, loss: "the address of this machine that it was reached from is gone", now: worker.now,
-      &worker.workspace, &outputs)
+      .lost("the address of this machine that it was reached from is gone"), now: worker.now, &worker.workspace,
+      &outputs)
     perform(action, otherIsUpstream: false, worker)
     settle(worker)
   }

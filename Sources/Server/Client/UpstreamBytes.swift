@@ -92,29 +92,27 @@ extension Conversation {
   }
 
   func upstreamStreamEnded(broken: Bool, _ worker: Worker) {
-    let stream = upstream?.stream.carried
-    var refusal: StreamRefusal? = nil
-    if let stream, stream.wasRefused { refusal = stream.wasUnsent ? .waiting : .opened }
-    var abortion: StreamAbortion? = nil
-    var silence = "connection-closed"
-    switch stream?.abortion {
-    case .malformed:
-      abortion = .malformed
-      silence = "malformed-response"
-    case .reset(let code): abortion = .reset(code: code)
-    case nil: break
-    }
-    let goesAgain = (abortion == nil || refusal != nil) && session.exchange.goesAgain(after: refusal, outputs)
-    if caching != nil, !goesAgain,
-      cacheStandsInForSilence(silence, worker)
-    {
+    let end = endOfUpstream(broken: broken)
+    let silence = end == .malformed ? "malformed-response" : "connection-closed"
+    if caching != nil, !session.exchange.goesAgain(after: end, outputs), cacheStandsInForSilence(silence, worker) {
       return
     }
     upstreamSide.state.insert(.ended)
-    let action = session.exchange.upstreamEnded(
-      broken: broken, alert: broken ? upstream?.stream.tls?.alert : nil,
-      refusal: refusal, abortion: abortion, now: worker.now, &worker.workspace, &outputs)
+    let action = session.exchange.upstreamEnded(end, now: worker.now, &worker.workspace, &outputs)
     perform(action, otherIsUpstream: false, worker)
+  }
+
+  private func endOfUpstream(broken: Bool) -> UpstreamEnd {
+    if let stream = upstream?.stream.carried {
+      if stream.wasRefused { return .refused(wasSent: !stream.wasUnsent) }
+      switch stream.abortion {
+      case .malformed: return .malformed
+      case .reset(let code): return .reset(code: code)
+      case nil: break
+      }
+    }
+    guard broken else { return .closed }
+    return upstream?.stream.tls?.alert.map { .alert($0) } ?? .broken
   }
 
   func pumpUpstream(_ input: inout ByteBuffer, _ worker: Worker) {

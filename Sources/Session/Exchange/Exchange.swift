@@ -376,20 +376,14 @@ public struct Exchange: ~Copyable {
     }
   }
 
-  /// The upstream closed its sending direction, or its connection broke (`broken`): by a TLS alert, if `alert` names
-  /// one, or because this machine can no longer use it, for the reason `loss`. `refusal`: it reports that it has not
-  /// processed the request (RFC 9113, 8.7). `abortion`: it ended the stream in another way, and not the connection.
   public mutating func upstreamEnded(
-    broken: Bool, alert: String? = nil, loss: String? = nil, refusal: StreamRefusal? = nil,
-    abortion: StreamAbortion? = nil, now: Int64, _ workspace: inout Workspace, _ outputs: inout Outputs
+    _ end: UpstreamEnd, now: Int64, _ workspace: inout Workspace, _ outputs: inout Outputs
   ) -> Action {
     switch phase {
     case .exchanging:
       switch response.progress {
-      case .head:
-        if refusal == nil, let abortion { return answer(problem(of: abortion, outputs), &workspace, &outputs) }
-        return upstreamEndedBeforeResponse(alert: alert, loss: loss, refusal: refusal, &workspace, &outputs)
-      case .untilClose where !broken:
+      case .head: return endedBeforeResponse(end, &workspace, &outputs)
+      case .untilClose where end == .closed:
         response.progress = .done
         return bodies.held == nil ? endOfResponse() : judgeHeld(&workspace, &outputs)
       case .length, .chunked, .trailers, .untilClose:
@@ -404,7 +398,7 @@ public struct Exchange: ~Copyable {
         return endOfResponse()
       }
     case .tunnel:
-      if broken { return endOfTunnel(.upstreamBrokeOff) }
+      if end != .closed { return endOfTunnel(.upstreamBrokeOff) }
       tunnel.ends.insert(.upstream)
       if let fault = tunnel.inspected?.inspection.upstreamEnded() { return refuseTunnel(fault, &workspace, &outputs) }
       return tunnel.ends.contains(.client) ? endOfTunnel(.done) : .closeOtherWrite
@@ -417,7 +411,7 @@ public struct Exchange: ~Copyable {
   public mutating func upstreamWriteFailed(_ workspace: inout Workspace, _ outputs: inout Outputs) -> Action {
     switch phase {
     case .exchanging:
-      if keepsReplay, response.progress == .head { return upstreamEndedBeforeResponse(&workspace, &outputs) }
+      if keepsReplay, response.progress == .head { return endedBeforeResponse(.broken, &workspace, &outputs) }
       upstream.carrier.insert(.dropsRequest)
       workspace.pool.reclaim(&outputs.replay)
       endUploadPace()
@@ -436,51 +430,48 @@ public struct Exchange: ~Copyable {
     }
   }
 
-  /// Whether the request is sent again if its upstream ends now.
-  public func goesAgain(after refusal: StreamRefusal?, _ outputs: borrowing Outputs) -> Bool {
+  /// Whether the request is sent again after this end of its upstream.
+  public func goesAgain(after end: UpstreamEnd, _ outputs: borrowing Outputs) -> Bool {
     guard awaitsResponseHead, response.informational.isUntouched else { return false }
-    guard let refusal else { return keepsReplay }
-    return upstream.refusals + refusal.weight <= Self.mostRefusals && !outputs.replay.isEmpty
+    return switch end {
+    case .closed, .broken, .alert, .lost: keepsReplay
+    case .refused: upstream.refusals + (end.weightOfRefusal ?? 0) <= Self.mostRefusals && !outputs.replay.isEmpty
+    // The origin is there, and has seen the request.
+    case .malformed, .reset: false
+    }
   }
 
-  /// The origin is there, and has seen the request: it is not sent again.
-  private func problem(of abortion: StreamAbortion, _ outputs: borrowing Outputs) -> Problem {
-    switch abortion {
+  private mutating func endedBeforeResponse(
+    _ end: UpstreamEnd, _ workspace: inout Workspace, _ outputs: inout Outputs
+  ) -> Action {
+    guard goesAgain(after: end, outputs) else { return answer(problem(of: end, outputs), &workspace, &outputs) }
+    // RFC 9112, 9.3.1: once, on a new connection. The method is idempotent and nothing came back, or nothing was
+    // processed.
+    upstream.carrier.remove([.mayRetry, .dropsRequest, .awaitsContinue])
+    record.isRetried = true
+    upstream.refusals += end.weightOfRefusal ?? 0
+    workspace.pool.reclaim(&outputs.toUpstream)
+    swap(&outputs.toUpstream, &outputs.replay)
+    phase = .connecting
+    return .reconnect
+  }
+
+  private func problem(of end: UpstreamEnd, _ outputs: borrowing Outputs) -> Problem {
+    switch end {
+    case .alert(let alert):
+      return Problem(.tlsAlert, "\(destination(outputs)) ended the TLS connection with an alert (\(alert)).")
+    case .lost(let reason): return Problem(.connectionClosed, "\(destination(outputs)): \(reason).")
     case .malformed:
-      Problem(.malformedResponse, "The response of \(respondent(outputs)) is no message of HTTP/2 (RFC 9113, 8.1.1).")
+      return Problem(
+        .malformedResponse, "The response of \(respondent(outputs)) is no message of HTTP/2 (RFC 9113, 8.1.1).")
     case .reset(let code):
-      Problem(
+      return Problem(
         .connectionClosed,
         "\(responder(outputs)) reset the stream (\(code)) before the head of a response was complete.")
+    case .closed, .broken, .refused:
+      let what = upstream.carrier.contains(.isReused) ? "a kept connection" : "the connection"
+      return Problem(
+        .connectionClosed, "\(responder(outputs)) closed \(what) before the head of a response was complete.")
     }
-  }
-
-  private mutating func upstreamEndedBeforeResponse(
-    alert: String? = nil, loss: String? = nil, refusal: StreamRefusal? = nil, _ workspace: inout Workspace,
-    _ outputs: inout Outputs
-  ) -> Action {
-    if goesAgain(after: refusal, outputs) {
-      // RFC 9112, 9.3.1: once, on a new connection. The method is idempotent and nothing came back, or nothing was
-      // processed.
-      upstream.carrier.remove([.mayRetry, .dropsRequest, .awaitsContinue])
-      record.isRetried = true
-      if let refusal { upstream.refusals += refusal.weight }
-      workspace.pool.reclaim(&outputs.toUpstream)
-      swap(&outputs.toUpstream, &outputs.replay)
-      phase = .connecting
-      return .reconnect
-    }
-    if let alert {
-      return answer(
-        Problem(.tlsAlert, "\(destination(outputs)) ended the TLS connection with an alert (\(alert))."), &workspace,
-        &outputs)
-    }
-    if let loss {
-      return answer(Problem(.connectionClosed, "\(destination(outputs)): \(loss)."), &workspace, &outputs)
-    }
-    let what = upstream.carrier.contains(.isReused) ? "a kept connection" : "the connection"
-    return answer(
-      Problem(.connectionClosed, "\(responder(outputs)) closed \(what) before the head of a response was complete."),
-      &workspace, &outputs)
   }
 }

@@ -162,7 +162,7 @@ private struct Driver: ~Copyable {
           if !upstream.showMore() {
             collect()
             upstreamEnded = true
-            perform(session.exchange.upstreamEnded(broken: false, now: now, &workspace, &outputs))
+            perform(session.exchange.upstreamEnded(.closed, now: now, &workspace, &outputs))
             return true
           }
         }
