@@ -175,6 +175,8 @@ struct FieldBlock: ~Copyable {
   /// RFC 8441, 5: CONNECT with a protocol corresponds to Upgrade to it on HTTP/1.1.
   private func writeUpgrade(_ named: Range<Int>, _ limits: HeadLimits, to out: inout ByteBuffer) -> ContentFraming? {
     guard values.bytes.equals(method, "CONNECT"), length == nil else { return nil }
+    // No proxy relays this one (RFC 9113, 3.1), so what would be left is a plain GET that nobody asked for.
+    if values.bytes.equals(tunnelProtocol, ignoringCase: "h2c") { return nil }
     out.append("GET ")
     writeTarget(at: named, to: &out)
     writeLines(limits, to: &out)

@@ -222,6 +222,13 @@ import Testing
     ("two Hosts", good + [("host", "a.example"), ("host", "a.example")]),
     ("two lengths", good + [("content-length", "1"), ("content-length", "1")]),
     ("CONNECT", [(":method", "CONNECT"), (":authority", "b.example:25")]),
+    (
+      "a tunnel for h2c",
+      [
+        (":method", "CONNECT"), (":protocol", "h2c"), (":scheme", "https"), (":path", "/a"),
+        (":authority", "a.example"),
+      ]
+    ),
   ]
 
   /// RFC 9113, 8.1.1: each is a stream error, and nothing of it is a request.

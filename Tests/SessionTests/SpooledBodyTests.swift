@@ -43,6 +43,19 @@ import Testing
         """#)
   }
 
+  /// Also where the announcement would be written anew, because the rule takes out one of what it names.
+  @Test func noTrailersAreAnnouncedThatDoNotCome() {
+    let rules = policy("[[rule]]\nname = \"r\"\n[rule.request]\nbuffer_uploads = true\nheaders.remove = [\"X-Other\"]")
+    let transcript = Stage(rules, .whole).play([
+      .client(
+        head(
+          "PUT http://a.example/p HTTP/1.1", "Host: a.example", "Transfer-Encoding: chunked", "Trailer: X-Sum, X-Other")
+          + "3\r\nabc\r\n0\r\nX-Sum: 1\r\n\r\n"),
+      .opened, .upstream(ok),
+    ])
+    #expect(transcript.contains("> Content-Length: 3") && !transcript.contains("Trailer"), "\(transcript)")
+  }
+
   @Test func anEmptyBodyHasALengthToo() {
     let transcript = Stage(Self.rules, .whole).play([
       .client(head("PUT http://a.example/p HTTP/1.1", "Host: a.example", "Transfer-Encoding: chunked") + "0\r\n\r\n"),

@@ -15,7 +15,7 @@ extension Exchange {
     dropEdited(bytes, edits, &workspace.request.fields)
     let type = typeLine(bytes, edits.fields, body, &workspace.request.fields)
     let announced =
-      workspace.request.fields.first(.trailer) == nil
+      workspace.request.fields.first(.trailer) == nil || body.length != nil
       ? []
       : workspace.request.fields.announceTrailers(
         bytes, without: edits.fields.removed + (edits.cookies ? [] : [Self.cookieName]), request.namedFields)
