@@ -22,7 +22,7 @@ import Testing
       try rule(2, .deny, "**.example") { $0.port = 65535 },
       try rule(3, .allow, "*.a.example") {
         $0.method = "GET"
-        $0.path = "/users/*/a%2A\"b\\c"
+        $0.path = "/users/{}/a%2A\"b\\c"
         $0.userID = 1001
         $0.user = "kiosk"
         $0.unit = "ci@x.service"
@@ -44,6 +44,14 @@ import Testing
       let text = TemporaryRuleFile.text(TemporaryRuleFile.Content(rules: [rule]))
       #expect(try TemporaryRuleFile.read(Array(text.utf8)).rules == [rule])
     }
+  }
+
+  /// A denial of an earlier version still holds.
+  @Test func theWildcardOfEarlierVersionsIsUnderstood() throws {
+    let new = try rule(1, .deny, "a.example") { $0.path = "/u/{}/x" }
+    let old = try rule(1, .deny, "a.example") { $0.path = "/u/*/x" }
+    let text = TemporaryRuleFile.text(TemporaryRuleFile.Content(rules: [old]))
+    #expect(try TemporaryRuleFile.read(Array(text.utf8)).rules == [new])
   }
 
   @Test func noneIsAFileToo() throws {

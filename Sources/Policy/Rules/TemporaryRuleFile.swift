@@ -79,7 +79,10 @@ public enum TemporaryRuleFile {
     rule.port = try table.number("port")
     rule.userID = try table.number("uid")
     rule.method = try table.word("method")
-    rule.path = try table.word("path")
+    // Earlier files spell the wildcard of a shape as an asterisk; a real one is percent-encoded.
+    rule.path = try table.word("path").map {
+      $0.split(separator: "*", omittingEmptySubsequences: false).joined(separator: PathPattern.segmentWildcard)
+    }
     rule.user = try table.word("user")
     rule.unit = try table.word("unit")
     rule.client = try table.word("client", as: { IPAddress($0) })
