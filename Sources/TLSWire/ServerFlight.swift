@@ -69,6 +69,8 @@ struct ServerFlightReader {
   private var messages = HandshakeMessages(limits: limits)
   private var phase = Phase.serverHello
   private var version = ProtocolVersion.tls12
+  /// What the server chose (IANA, TLS Cipher Suites); nil: its hello has not been read.
+  private(set) var cipherSuite: UInt16? = nil
   private var willStaple = false
   private var certificates: [[UInt8]] = []
   private var warnings = 0
@@ -140,6 +142,7 @@ struct ServerFlightReader {
   }
 
   private mutating func helloReceived(_ hello: ServerHello) throws(HandshakeFault) -> ServerFlightReading? {
+    cipherSuite = hello.cipherSuite
     if hello.version == .tls13 {
       guard offersTLS13 else { throw .versionNotOffered }
       return .encrypted(isRetryRequest: hello.isRetryRequest)
@@ -220,6 +223,7 @@ private struct ServerHello {
   private(set) var version: ProtocolVersion
   /// Only meaningful under TLS 1.3.
   let isRetryRequest: Bool
+  let cipherSuite: UInt16
   private(set) var willStaple = false
   private(set) var showsX509 = true
   private var hasChosenVersion = false
@@ -246,8 +250,9 @@ private struct ServerHello {
     let legacyVersion = try fields.version()
     isRetryRequest = try fields.opaque(32).equals(Self.retryRequest.span)
     guard try fields.vector(lengthBytes: 1).rest.count <= 32 else { throw fault }
-    // Cipher suite and compression method.
-    _ = try fields.opaque(3)
+    cipherSuite = UInt16(try fields.number(byteCount: 2))
+    // Compression method.
+    _ = try fields.opaque(1)
     version = legacyVersion
     if !fields.isAtEnd {
       var extensions = try fields.vector(lengthBytes: 2)

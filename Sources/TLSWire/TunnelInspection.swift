@@ -58,6 +58,8 @@ public enum TunnelFault: Error, Equatable, Sendable {
   case otherServerName(seen: String, expected: String)
   /// The server chose a version that the policy does not allow.
   case versionNotAllowed(seen: String, expected: String)
+  /// The server chose a cipher suite that the policy does not allow.
+  case cipherNotAllowed(seen: String, expected: String)
   /// The hello after a HelloRetryRequest names a different server from the first.
   case changedServerName(seen: String, expected: String)
   /// The client sends an unencrypted HTTP request, and rules apply to requests to the host.
@@ -73,6 +75,7 @@ public enum TunnelFault: Error, Equatable, Sendable {
     case .otherServerName: "other-server-name"
     case .changedServerName: "changed-server-name"
     case .versionNotAllowed: "tls-version-not-allowed"
+    case .cipherNotAllowed: "tls-cipher-not-allowed"
     case .clearRequest: "clear-request"
     }
   }
@@ -84,7 +87,7 @@ public enum TunnelFault: Error, Equatable, Sendable {
     case .missingServerName(let expected): Difference(expected: expected, seen: "no server name")
     case .unexpectedServerName(let seen): Difference(expected: "no server name", seen: seen)
     case .otherServerName(let seen, let expected), .changedServerName(let seen, let expected),
-      .versionNotAllowed(let seen, let expected):
+      .versionNotAllowed(let seen, let expected), .cipherNotAllowed(let seen, let expected):
       Difference(expected: expected, seen: seen)
     case .clearRequest(let method): Difference(expected: "TLS or another protocol than HTTP", seen: method)
     }
@@ -103,6 +106,8 @@ public enum TunnelFault: Error, Equatable, Sendable {
       "The client's ClientHello names the server \(seen), where \(expected) was expected."
     case .versionNotAllowed(let seen, let expected):
       "The server chose \(seen), where TLS \(expected) was expected."
+    case .cipherNotAllowed(let seen, let expected):
+      "The server chose the cipher suite \(seen), where one of \(expected) was expected."
     case .changedServerName(let seen, let expected):
       "The client's second ClientHello names the server \(seen), where its first named \(expected)."
     case .clearRequest(let method):
@@ -148,6 +153,8 @@ public struct TunnelInspection: Sendable {
   public private(set) var hello: ClientHello? = nil
   /// The version that the server chose, once it is known.
   public private(set) var version: ProtocolVersion? = nil
+  /// The cipher suite that the server chose (IANA, TLS Cipher Suites), once it is known.
+  public private(set) var cipherSuite: UInt16? = nil
 
   /// Begins when a CONNECT has been answered. The hello must name one of `serverNames`: A-labels, where case and a
   /// trailing dot do not matter. If there are none, because the CONNECT was to an address, it must name none.
@@ -181,6 +188,7 @@ public struct TunnelInspection: Sendable {
       guard let reading = flightReader?.read(input) else {
         return input.isEmpty ? .hold : .refuse(refuse(.server(.spokeFirst)))
       }
+      cipherSuite = flightReader?.cipherSuite
       return conclude(reading)
     case .awaiting: return .hold
     case .opaque: return .pass

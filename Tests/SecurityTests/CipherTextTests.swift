@@ -19,6 +19,10 @@ import Testing
     ("", "expected ciphers, found none"),
     (" :,", "expected ciphers, found none"),
     ("HIGH\0", "expected ciphers, found none"),
+    (
+      "DHE-RSA-AES256-GCM-SHA384",
+      "expected a cipher without finite-field Diffie-Hellman, found none in 'DHE-RSA-AES256-GCM-SHA384'"
+    ),
     ("NONSENSE", "OpenSSL knows no cipher 'NONSENSE'"),
     ("HIGH:NONSENSE", "OpenSSL knows no cipher 'NONSENSE'"),
     ("TLS_NONSENSE", "OpenSSL knows no TLS 1.3 suite 'TLS_NONSENSE'"),

@@ -254,7 +254,7 @@ import Testing
           switch fault {
           case .missingServerName, .unexpectedServerName, .otherServerName, .clearRequest:
             #expect(Self.raw(transcript, ">").isEmpty && toClient.isEmpty, "\(transcript)")
-          case .client, .server, .versionNotAllowed, .changedServerName: break
+          case .client, .server, .versionNotAllowed, .cipherNotAllowed, .changedServerName: break
           }
         }
         if case .tunnelRefused = record?.outcome { toClient = Self.withoutAlert(toClient) }

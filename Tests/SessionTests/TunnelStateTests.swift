@@ -72,6 +72,7 @@ import Testing
     HandshakeFault.allCases.flatMap { [.client($0), .server($0)] } + [
       .missingServerName(expected: "a"), .unexpectedServerName(seen: "b"), .otherServerName(seen: "c", expected: "d"),
       .versionNotAllowed(seen: "TLS 1.0", expected: "1.2 to 1.3"), .changedServerName(seen: "e", expected: "f"),
+      .cipherNotAllowed(seen: "0x002F", expected: "g"), .clearRequest(method: "GET"),
     ]
 
   @Test(arguments: faults) func everyReportedFaultIsRead(_ fault: TunnelFault) {

@@ -326,6 +326,24 @@ import Testing
     ("max_tls = \"1.2\"", retry, false),
   ]
 
+  /// The server chose ECDHE-RSA-AES128-GCM-SHA256 (0xC02F).
+  @Test(
+    arguments: [
+      ("ECDHE-RSA-AES128-GCM-SHA256", true), ("ECDHE+AESGCM", true), ("ECDHE-RSA-AES256-GCM-SHA384", false),
+      ("AES128-SHA:TLS_AES_128_GCM_SHA256", false), ("TLS_AES_128_GCM_SHA256", true),
+    ], [true, false])
+  func theCipherMustBeAmongThoseOfThePolicy(row: (ciphers: String, passes: Bool), enforces: Bool) {
+    let lines = Self.tunnel(
+      Self.client(Self.hello12), Self.upstream(Self.answer12),
+      policy: Self.verifying(enforces ? "" : "enforce = false", "ciphers = \"\(row.ciphers)\""))
+    let refused = [
+      "> raw: {hello12}", "< raw: {handshake failure}",
+      "end (200 tls-cipher-not-allowed): client linger, upstream closed, assurance probe",
+    ]
+    #expect((lines != refused) == row.passes, "\(lines)")
+    #expect(!row.passes || lines.contains("judge 2 certificates"), "\(lines)")
+  }
+
   private static let tls11: [UInt8] = {
     var older = answer()
     older.version = 0x0302

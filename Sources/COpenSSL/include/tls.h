@@ -38,6 +38,12 @@ static inline bool cossl_drop_finite_fields(SSL_CTX *context) {
   return length > 0 && SSL_CTX_set_cipher_list(context, names) == 1;
 }
 
+static inline int cossl_cipher_count(const STACK_OF(SSL_CIPHER) *ciphers) { return sk_SSL_CIPHER_num(ciphers); }
+
+static inline uint16_t cossl_cipher_number(const STACK_OF(SSL_CIPHER) *ciphers, int index) {
+  return SSL_CIPHER_get_protocol_id(sk_SSL_CIPHER_value(ciphers, index));
+}
+
 static inline uint64_t cossl_hardening(void) { return SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION; }
 
 // One read(2) for what has come, instead of two for each record.

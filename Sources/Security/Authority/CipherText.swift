@@ -46,7 +46,24 @@ extension SecurityPolicy.Settings {
       if let suites = parts.suites, SSL_CTX_set_ciphersuites(context, suites) != 1 {
         return "OpenSSL finds no TLS 1.3 suite in '\(suites)'"
       }
+      if !cossl_drop_finite_fields(context) {
+        return "expected a cipher without finite-field Diffie-Hellman, found none in '\(parts.list ?? text)'"
+      }
       return nil
+    }
+  }
+
+  /// The suites that `text` allows, by their numbers (IANA, TLS Cipher Suites), as Transport offers them.
+  static func cipherSuites(_ text: String) -> Set<UInt16> {
+    withErrorsOfItsOwn {
+      guard let context = SSL_CTX_new(TLS_client_method()) else { return [] }
+      defer { SSL_CTX_free(context) }
+      let parts = cipherParts(text)
+      if let list = parts.list, SSL_CTX_set_cipher_list(context, list + ":!aNULL:!eNULL") != 1 { return [] }
+      if let suites = parts.suites, SSL_CTX_set_ciphersuites(context, suites) != 1 { return [] }
+      guard cossl_drop_finite_fields(context) else { return [] }
+      let ciphers = SSL_CTX_get_ciphers(context)
+      return Set((0..<cossl_cipher_count(ciphers)).map { cossl_cipher_number(ciphers, $0) })
     }
   }
 

@@ -47,6 +47,9 @@ public final class SecurityPolicy: Sendable {
   /// `TrustAnchors.digest` also separates connections.
   public let digest: [UInt8]
 
+  /// The cipher suites that `ciphers` allows (IANA, TLS Cipher Suites); nil: those of OpenSSL, or any in a tunnel.
+  public let cipherSuites: Set<UInt16>?
+
   /// In public-key mode: the pins of the set, including those of its certificates.
   let pinnedKeys: Set<PublicKeyPin>
   /// In certificate mode: the pinned certificates, decoded.
@@ -57,6 +60,7 @@ public final class SecurityPolicy: Sendable {
   public init(_ settings: Settings) {
     self.settings = settings
     digest = settings.digest
+    cipherSuites = settings.ciphers.map(Settings.cipherSuites)
     let set = settings.pinSet
     switch set?.mode {
     case .publicKey:

@@ -132,8 +132,8 @@ extension Exchange {
   ) -> Step {
     if let beginning = inspected.beginning { return pass(upstream: bytes, beginning, &workspace, &outputs) }
     let step = inspected.inspection.upstreamReceived(bytes)
-    // As on the proxy's own connections, a rule that is not enforced lowers no version.
-    if let fault = versionFault(inspected.inspection.version) {
+    // As on the proxy's own connections, a rule that is not enforced lowers no version and allows no other cipher.
+    if let fault = versionFault(inspected.inspection.version) ?? cipherFault(inspected.inspection.cipherSuite) {
       return Step(consumed: bytes.count, action: refuseTunnel(fault, &workspace, &outputs))
     }
     switch step {
@@ -189,6 +189,13 @@ extension Exchange {
     return .versionNotAllowed(seen: seen.description, expected: expected)
   }
 
+  private func cipherFault(_ seen: UInt16?) -> TunnelFault? {
+    guard let seen, let allowed = security.cipherSuites, !allowed.contains(seen) else { return nil }
+    let digits = String(seen, radix: 16, uppercase: true)
+    return .cipherNotAllowed(
+      seen: "0x" + String(repeating: "0", count: 4 - digits.count) + digits, expected: security.settings.ciphers ?? "")
+  }
+
   /// The probe asked for `server_name`. A client that used another accepted name, or none in a CONNECT to an address,
   /// may get another certificate, and no one has seen that.
   private func unprobedName(_ hello: ClientHello?) -> TunnelFault? {
@@ -242,7 +249,7 @@ extension Exchange {
     record.finding = Finding(fault)
     switch fault {
     case .client, .clearRequest: break
-    case .server, .versionNotAllowed: sayAlert(.handshakeFailure, &workspace, &outputs)
+    case .server, .versionNotAllowed, .cipherNotAllowed: sayAlert(.handshakeFailure, &workspace, &outputs)
     case .missingServerName, .unexpectedServerName, .otherServerName, .changedServerName:
       sayAlert(.unrecognizedName, &workspace, &outputs)
     }

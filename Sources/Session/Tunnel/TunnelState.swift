@@ -189,12 +189,13 @@ extension TunnelState {
     case .versionNotAllowed(let seen, let expected): write(.versionNotAllowed, seen, expected)
     case .changedServerName(let seen, let expected): write(.changedServerName, seen, expected)
     case .clearRequest(let method): write(.clearRequest, method)
+    case .cipherNotAllowed(let seen, let expected): write(.cipherNotAllowed, seen, expected)
     }
   }
 
   private enum FaultKind: UInt8 {
     case none, client, server, missingServerName, unexpectedServerName, otherServerName, versionNotAllowed
-    case changedServerName, clearRequest
+    case changedServerName, clearRequest, cipherNotAllowed
   }
 
   // MARK: Reading
@@ -286,6 +287,7 @@ extension TunnelState {
     case .versionNotAllowed: return .versionNotAllowed(seen: try text(), expected: try text())
     case .changedServerName: return .changedServerName(seen: try text(), expected: try text())
     case .clearRequest: return .clearRequest(method: try text())
+    case .cipherNotAllowed: return .cipherNotAllowed(seen: try text(), expected: try text())
     case nil: throw .invalid("fault")
     }
   }
