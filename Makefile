@@ -85,15 +85,15 @@ build: build-packages
 run: build
 	$(BINARY) run $(PROXY_ARGUMENTS)
 
-# Two at a time what does not keep two processors busy by itself: the two builds and the modules' tests, with those of the
-# system beside them as soon as the program is there, for they mostly wait for a boot.
+# Two at a time what does not keep two processors busy by itself: the two builds, then the modules' tests and those of the
+# system, which mostly wait for it to boot. In one go of four the program is late, and the system's tests with it.
 test: test-packages system-test-packages $(VENV)/installed
+	$(MAKE) --no-print-directory -j 2 build build-tests
 	$(MAKE) --no-print-directory -j 2 --output-sync=target unit-test system-test
 	$(MAKE) --no-print-directory end-to-end-test
 
-# Behind the program, which more waits for.
 build-tests: build-packages
-	nice swift build --build-tests $(TEST_FLAGS)
+	swift build --build-tests $(TEST_FLAGS)
 
 unit-test: build-tests
 	swift test --skip-build $(TEST_FLAGS)
