@@ -122,6 +122,12 @@ static void from_sockaddr(const struct sockaddr_storage *from, cl_address *to) {
   }
 }
 
+static ptrdiff_t await_address(int fd, bool is_ipv4) {
+  int on = 1;
+  return is_ipv4 ? RETRY(setsockopt(fd, IPPROTO_IP, IP_FREEBIND, &on, sizeof on))
+                 : RETRY(setsockopt(fd, IPPROTO_IPV6, IPV6_FREEBIND, &on, sizeof on));
+}
+
 int cl_listen(const cl_address *address, int backlog, bool reuse_port, bool awaits_address) {
   struct sockaddr_storage storage;
   socklen_t length = to_sockaddr(address, &storage);
@@ -137,10 +143,7 @@ int cl_listen(const cl_address *address, int backlog, bool reuse_port, bool awai
   // may grow to. What is on its way and not acknowledged does not count, so that a long way is filled all the same.
   int unsent = CL_UNSENT_BYTES;
   if (result >= 0) result = RETRY(setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent, sizeof unsent));
-  if (result >= 0 && awaits_address) {
-    result = address->is_ipv4 ? RETRY(setsockopt(fd, IPPROTO_IP, IP_FREEBIND, &on, sizeof on))
-                              : RETRY(setsockopt(fd, IPPROTO_IPV6, IPV6_FREEBIND, &on, sizeof on));
-  }
+  if (result >= 0 && awaits_address) result = await_address(fd, address->is_ipv4);
   if (result >= 0) result = RETRY(bind(fd, (struct sockaddr *)&storage, length));
   if (result >= 0) result = RETRY(listen(fd, backlog));
   if (result < 0) {
@@ -215,7 +218,7 @@ int64_t cl_resident_bytes(void) {
   return read == 2 ? (int64_t)resident * sysconf(_SC_PAGESIZE) : 0;
 }
 
-int cl_probe_listen(const cl_address *address) {
+int cl_probe_listen(const cl_address *address, bool awaits_address) {
   struct sockaddr_storage storage;
   socklen_t length = to_sockaddr(address, &storage);
   int fd = (int)RETRY(socket(storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
@@ -223,6 +226,7 @@ int cl_probe_listen(const cl_address *address) {
   int on = 1;
   setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
   if (!address->is_ipv4) setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on);
+  if (awaits_address) await_address(fd, address->is_ipv4);
   ptrdiff_t result = RETRY(bind(fd, (struct sockaddr *)&storage, length));
   close(fd);
   return (int)result;

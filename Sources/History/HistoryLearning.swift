@@ -66,7 +66,7 @@ public struct HistoryLearning {
     var asked: [String: Asked] = [:]
 
     struct Asked {
-      var paths: Set<String> = []
+      var paths: Set<LearnedPath> = []
       var count = 0
       var last: Int64 = 0
     }
@@ -191,7 +191,7 @@ public struct HistoryLearning {
       var asked = uses[place]?.asked[method] ?? Use.Asked()
       asked.count += request.count
       asked.last = max(asked.last, request.last)
-      if !request.kind.isTunnel { asked.paths.formUnion(PathPattern.namings(of: request.path)) }
+      if !request.kind.isTunnel { asked.paths.formUnion(LearnedPath.all(of: request.path)) }
       uses[place, default: Use()].asked[method] = asked
     }
     return uses
@@ -359,7 +359,7 @@ public struct HistoryLearning {
     rule.count = request.count
     rule.last = request.last
     if !request.kind.isTunnel {
-      guard let paths = LearnedPaths.patterns([request.path], .literal) else { return nil }
+      guard let paths = LearnedPaths.patterns(Set(LearnedPath.all(of: request.path)), .literal) else { return nil }
       rule.methods = [request.kind[.method] ?? ""]
       rule.paths = paths
     }

@@ -2,6 +2,19 @@
 
 import Policy
 
+/// A path as it was asked for, or a way of reading it.
+struct LearnedPath: Hashable {
+  let text: String
+  /// It was longer than what is recorded.
+  let isCut: Bool
+
+  /// What a rule has to name so that it allows a recorded path. The readings of one that was cut are not known.
+  static func all(of recorded: String) -> [LearnedPath] {
+    if recorded.utf8.count >= HistoryJudge.longestPath { return [LearnedPath(text: recorded, isCut: true)] }
+    return PathPattern.namings(of: recorded).map { LearnedPath(text: $0, isCut: false) }
+  }
+}
+
 enum LearnedPaths {
   /// This many different names in one place are generalized to any name. Fewer are a list that a person can read.
   static let foldedSiblings = 8
@@ -16,17 +29,14 @@ enum LearnedPaths {
   }
 
   /// The fewest patterns that match all of `paths`; nil: only a pattern for any path does.
-  static func patterns(_ paths: Set<String>, _ detail: Detail) -> [String]? {
+  static func patterns(_ paths: Set<LearnedPath>, _ detail: Detail) -> [String]? {
     var patterns: Set<String> = []
     for path in paths {
-      // RFC 9110, 4.2.3.
-      let path = path.isEmpty ? "/" : path
-      let text = detail == .literal ? PathShape.literal(path) : PathShape.of(path)
+      let text = detail == .literal ? PathShape.literal(path.text) : PathShape.of(path.text)
       guard text.hasPrefix("/"), text.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7f && $0 != 0x3f && $0 != 0x23 }) else {
         return nil
       }
-      let isCut = path.utf8.count >= HistoryJudge.longestPath
-      let pattern = isCut ? text + "*" : text
+      let pattern = path.isCut ? text + "*" : text
       guard pattern.utf8.count <= PathPattern.longest,
         PathPattern(pattern).wildcards <= PathPattern.mostWildcards
       else { return nil }

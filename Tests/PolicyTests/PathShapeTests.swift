@@ -14,7 +14,8 @@ import Testing
     ("/blob/0f1e2d3c4b5a.tar", "/blob/{}.tar"), ("/i/eyJhbGciOiJIUzI1NiJ9x7Q2", "/i/{}"),
     ("/releases/2026-11-24-release-notes-for-all", "/releases/2026-11-24-release-notes-for-all"),
     ("/a-very-long-name-of-a-package-without-numbers", "/a-very-long-name-of-a-package-without-numbers"),
-    ("/a*b", "/a%2Ab"), ("/{}/17", "/%7B}/{}"), ("//x//7//", "//x//{}//"), ("/.", "/."), ("/..", "/.."), ("/1.", "/1."),
+    ("/a*b", "/a%2Ab"), ("/{}/17", "/%7B}/{}"), ("/17.*", "/{}.%2A"), ("/17.{}", "/{}.%7B}"), ("//x//7//", "//x//{}//"),
+    ("/.", "/."), ("/..", "/.."), ("/1.", "/1."),
   ])
   func shapes(_ path: String, _ shape: String) { #expect(PathShape.of(path) == shape) }
 }

@@ -72,7 +72,7 @@ int64_t cl_peer_user(int fd);
 // The traffic class (IPv4: type of service) of what is sent from now on.
 int cl_set_traffic_class(int fd, bool is_ipv4, int traffic_class);
 /// 0 where no socket listens on the address, -EADDRINUSE where one does.
-int cl_probe_listen(const cl_address *address);
+int cl_probe_listen(const cl_address *address, bool awaits_address);
 int cl_socket_error(int fd);
 int cl_local_address(int fd, cl_address *address);
 int cl_peer_address(int fd, cl_address *address);

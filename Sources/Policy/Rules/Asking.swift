@@ -110,14 +110,17 @@ public struct AskedRequest: Hashable, Sendable {
   public func rule(_ action: RuleAction = .allow, connect: ConnectTreatment?, path own: String? = nil) -> RuleText? {
     let name = host.bytes.span.string
     let who = [user ?? userID.map { "\($0)" }, unit?.split(separator: ".").first.map(String.init)].compactMap { $0 }
-    let path = own.map { $0.isEmpty ? "/" : PathShape.literal($0) } ?? path
-    if let path {
-      guard path.hasPrefix("/"), path.utf8.count <= PathPattern.longest else { return nil }
-      // Servers read it in other ways as well, and a rule that allows has to match all of them.
-      if action == .allow, PathPattern(path).matchesNoReading { return nil }
+    let paths = own.map(PathPattern.namings) ?? path.map { [$0] } ?? []
+    guard paths.allSatisfy({ $0.hasPrefix("/") && $0.utf8.count <= PathPattern.longest }) else { return nil }
+    // A rule that allows has to match each way of reading a path.
+    if action == .allow, let read = own.map({ Array($0.utf8) }) ?? path.map({ PathPattern($0).example }),
+      !PathCondition(paths.map(PathPattern.init), denies: false).holds(read)
+    {
+      return nil
     }
     // Different rules for one host need different names.
-    let mark = hexadecimal(sha256(Array("\(scheme) \(port) \(method) \(path ?? "")".utf8))).prefix(Self.markDigits)
+    let mark = hexadecimal(sha256(Array("\(scheme) \(port) \(method) \(paths.joined(separator: " "))".utf8))).prefix(
+      Self.markDigits)
     var rule = RuleText(name: RuleText.plainName([action.rawValue] + who + [name]) + ".\(mark)", hosts: [name])
     rule.ports = [port]
     if let userID { rule.users = [user.map(\.inTOML) ?? "\(userID)"] }
@@ -128,7 +131,7 @@ public struct AskedRequest: Hashable, Sendable {
     } else {
       rule.schemes = [scheme]
       rule.methods = [method]
-      rule.paths = path.map { [$0] } ?? []
+      rule.paths = paths
       // A request without CONNECT needs no tunnel.
       if action == .allow, scheme == .https { rule.connect = isIntercepted ? .intercept : .deny }
     }
@@ -186,7 +189,8 @@ public struct TemporaryRule: Hashable, Sendable {
   public var port: UInt16? = nil
   /// `CONNECT` means only tunnels; nil: any, including tunnels.
   public var method: String? = nil
-  /// The shape of a path (`PathShape`): matches paths of this shape, and nothing below them. nil: any.
+  /// The shape of a path (`PathShape`). A permission is for paths of this shape; a denial, for all that the same text
+  /// denies in a rule. nil: any.
   public var path: String? = nil
   /// nil: any client.
   public var userID: UInt32? = nil
@@ -228,8 +232,8 @@ public final class TemporaryRules: Sendable {
   fileprivate struct Entry: Sendable {
     let rule: TemporaryRule
     let method: [UInt8]
-    /// The path of a denial, as it is compared.
-    let loosePath: String?
+    /// The path of a denial: it is compared as that of a rule that denies.
+    let denied: PathCondition?
   }
 
   public init(_ rules: [TemporaryRule]) {
@@ -240,17 +244,19 @@ public final class TemporaryRules: Sendable {
     entries = (rules.filter { $0.verdict == .deny } + rules.filter { $0.verdict == .allow }).map { rule in
       Entry(
         rule: rule, method: Array((rule.method ?? "").utf8),
-        loosePath: rule.verdict == .deny ? rule.path.map(Shapes.loose) : nil)
+        denied: rule.verdict == .deny ? rule.path.map { PathCondition([PathPattern($0)], denies: true) } : nil)
     }
   }
 
   public var isEmpty: Bool { all.isEmpty }
 
-  /// Whether a denial is about requests to `host`, which cannot be told apart inside a tunnel.
-  public func deniesRequests(to host: CanonicalHost, wall: Int64) -> Bool {
-    all.contains {
-      $0.verdict == .deny && $0.until > wall && ($0.path != nil || $0.method.map { $0 != "CONNECT" } ?? false)
-        && $0.host.matches(host)
+  /// Whether a denial is about requests of `sender` to `host`, which cannot be told apart inside a tunnel.
+  public func deniesRequests(to host: CanonicalHost, port: UInt16, of sender: Sender, wall: Int64) -> Bool {
+    entries.contains { entry in
+      let rule = entry.rule
+      return rule.verdict == .deny && rule.until > wall
+        && (rule.path != nil || !entry.method.isEmpty && entry.method != Entry.connect)
+        && rule.host.matches(host) && rule.port ?? port == port && entry.isAbout(sender)
     }
   }
 
@@ -264,12 +270,12 @@ public final class TemporaryRules: Sendable {
     // A denial applies to every way in which a server may read the path.
     if !facts.isTunnel, looksAtPaths { workspace.paths.set(facts.path) }
     let host = workspace.host
-    var shapes: Shapes? = nil
+    var shape: String? = nil
     for entry in entries where entry.rule.until > wall {
       let denies = entry.rule.verdict == .deny
       guard denies ? decision.verdict != .deny : isOpen,
         entry.holds(facts, host: host),
-        entry.rule.path == nil || entry.holds(facts, &shapes, workspace.paths)
+        entry.rule.path == nil || entry.holds(facts, &shape, workspace.paths)
       else { continue }
       let amended = Decision(
         verdict: denies ? .deny : .allow, reason: denies ? .temporaryDeny : .temporaryAllow, rule: decision.rule)
@@ -321,8 +327,19 @@ extension TemporaryRules.Entry {
     } else if facts.isTunnel, !isDenial, facts.port != Scheme.https.defaultPort {
       return false
     }
+    if !isAbout(facts.sender) { return false }
+    if facts.isTunnel { return method.isEmpty || method == Self.connect }
+    if !method.isEmpty, !method.span.equals(facts.method) { return false }
+    return true
+  }
+
+  fileprivate static let connect = Array("CONNECT".utf8)
+
+  /// Whether it applies to this sender. What is not known counts for a denial, and against a permission.
+  fileprivate func isAbout(_ sender: Sender) -> Bool {
+    let isDenial = rule.verdict == .deny
     if rule.userID != nil || rule.unit != nil {
-      guard let client = facts.sender.client else { return false }
+      guard let client = sender.client else { return false }
       if let userID = rule.userID, !client.isOne(of: [userID], strictly: isDenial) { return false }
       if let unit = rule.unit,
         !client.belongs(toOneOf: [unit], countsOwn: rule.userID != nil, strictly: isDenial)
@@ -330,46 +347,20 @@ extension TemporaryRules.Entry {
         return false
       }
     }
-    if let client = rule.client, client != facts.sender.address { return false }
-    if facts.isTunnel { return method.isEmpty || method == Self.connect }
-    if !method.isEmpty, !method.span.equals(facts.method) { return false }
-    return true
+    return rule.client == nil || rule.client == sender.address
   }
 
-  private static let connect = Array("CONNECT".utf8)
-
-  /// Whether the path matches. `shapes` are those of this request, created for the first rule that needs them.
+  /// Whether the path matches. `shape` is that of this request, made for the first rule that needs it. A path that is
+  /// too long for a pattern is known by its shape alone.
   fileprivate func holds(
-    _ facts: borrowing RequestFacts, _ shapes: inout TemporaryRules.Shapes?, _ paths: borrowing PathReadings
+    _ facts: borrowing RequestFacts, _ shape: inout String?, _ paths: borrowing PathReadings
   ) -> Bool {
     guard let path = rule.path else { return true }
     if facts.isTunnel { return false }
-    let known = shapes ?? TemporaryRules.Shapes(facts, paths)
-    shapes = known
-    guard let loosePath else { return known.own == path }
-    return paths.isUnreadable || known.loose.contains(loosePath)
+    let known = shape ?? AskedRequest.shape(facts.path)
+    shape = known
+    return known == path || denied?.holds(facts.path, paths) ?? false
   }
-}
-
-extension TemporaryRules {
-  /// The shape of a path, and what denials are compared with.
-  fileprivate struct Shapes {
-    let own: String
-    let loose: Set<String>
-
-    init(_ facts: borrowing RequestFacts, _ paths: borrowing PathReadings) {
-      own = AskedRequest.shape(facts.path)
-      loose = Set(([own] + paths.octetsOfReadings.map { AskedRequest.shape($0.span) }).map(Self.loose))
-    }
-
-    /// As rules that deny compare (`PathCondition`): without case, and without slashes at the end.
-    static func loose(_ path: String) -> String {
-      var octets = path.utf8.map(\.asciiLowercased)
-      while octets.count > 1, octets.last == 0x2f { octets.removeLast() }
-      return String(decoding: octets, as: UTF8.self)
-    }
-  }
-
 }
 
 extension Decision {

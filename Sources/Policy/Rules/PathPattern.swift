@@ -87,6 +87,14 @@ public struct PathPattern: Hashable, Sendable, CustomStringConvertible {
       equals: { elements[$0] == $1 })
   }
 
+  /// A path that matches, with its escapes as they are written, and a letter for each wildcard.
+  var example: [UInt8] {
+    Array(description.utf8).split(separator: 0x2a, omittingEmptySubsequences: false).map { Array($0) }
+      .joined(separator: [0x78]).reduce(into: [UInt8]()) { path, octet in
+        if octet == 0x7d, path.last == 0x7b { path[path.count - 1] = 0x78 } else { path.append(octet) }
+      }
+  }
+
   private func form(_ way: Int) -> [UInt16] { forms[forms.count == 1 ? 0 : way] }
 
   /// Whether it contains an empty segment or a dot segment. A path with one also has a reading without it, so a rule
@@ -216,6 +224,13 @@ struct PathCondition: Sendable {
     if readings.isUnreadable { return denies }
     if readings.readings.isEmpty { return matches(path, .all) }
     return decidingReading(readings) == nil ? !denies : denies
+  }
+
+  /// The same for a path whose readings are not known yet.
+  func holds(_ path: [UInt8]) -> Bool {
+    var readings = PathReadings()
+    readings.set(path.span)
+    return holds(path.span, readings)
   }
 
   /// The first reading that settles whether the condition holds: a match if the rule denies, a mismatch for any other.

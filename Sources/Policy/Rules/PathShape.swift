@@ -36,7 +36,7 @@ public enum PathShape {
     if let dot = bytes.lastIndex(of: 0x2e), dot > 0, (2...6).contains(bytes.count - dot),
       isOneOfMany(bytes[..<dot])
     {
-      return anySegment + String(decoding: bytes[dot...], as: UTF8.self)
+      return anySegment + literal(String(decoding: bytes[dot...], as: UTF8.self))
     }
     return literal(String(segment))
   }

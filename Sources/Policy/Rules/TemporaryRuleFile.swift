@@ -79,9 +79,11 @@ public enum TemporaryRuleFile {
     rule.port = try table.number("port")
     rule.userID = try table.number("uid")
     rule.method = try table.word("method")
-    // Earlier files spell the wildcard of a shape as an asterisk; a real one is percent-encoded.
-    rule.path = try table.word("path").map {
-      $0.split(separator: "*", omittingEmptySubsequences: false).joined(separator: PathPattern.segmentWildcard)
+    // Earlier files spell the wildcard of a shape as an asterisk, and braces as they are; a real asterisk is encoded.
+    rule.path = try table.word("path").map { path in
+      path.contains("*")
+        ? path.split(separator: "*", omittingEmptySubsequences: false).map { PathShape.literal(String($0)) }
+          .joined(separator: PathPattern.segmentWildcard) : path
     }
     rule.user = try table.word("user")
     rule.unit = try table.word("unit")

@@ -190,25 +190,27 @@ public final class Daemon: AdminHost {
 
   private static func openAll(_ addresses: [SocketAddress], _ log: LogWriter) throws(StartFailure) -> [Listener] {
     var listeners: [Listener] = []
+    var missing = 0
     for address in addresses {
-      switch Listener.open(address, probes: true) {
-      case .success(let listener): listeners.append(listener)
-      case .failure(let error):
-        // A machine without IPv6, or one whose network comes later, still gets a proxy.
-        if error.isAddressMissing, addresses.count > 1 {
-          switch Listener.open(address, probes: false, awaitsAddress: true) {
-          case .success(let listener):
-            log.event(
-              .warning, "no interface has the listen address \(text(address)) yet; clients are served once one has")
-            listeners.append(listener)
-          case .failure(let error): log.event(.warning, "not listening on \(text(address)): \(error)")
-          }
-          continue
+      var outcome = Listener.open(address, probes: true)
+      // A machine without IPv6, or one whose network comes later, still gets a proxy.
+      if case .failure(let error) = outcome, error.isAddressMissing, addresses.count > 1 {
+        missing += 1
+        outcome = Listener.open(address, probes: true, awaitsAddress: true)
+        if case .success = outcome {
+          log.event(
+            .warning, "no interface has the listen address \(text(address)) yet; clients are served once one has")
         }
+      }
+      switch outcome {
+      case .success(let listener): listeners.append(listener)
+      case .failure(let error) where error.isAddressMissing && addresses.count > 1:
+        log.event(.warning, "not listening on \(text(address)): \(error)")
+      case .failure(let error):
         throw StartFailure(description: "cannot listen on \(text(address)): \(error)\(advice(address, error))")
       }
     }
-    guard !listeners.isEmpty else { throw StartFailure(description: "none of the listen addresses exists here") }
+    if missing == addresses.count { throw StartFailure(description: "none of the listen addresses exists here") }
     return listeners
   }
 

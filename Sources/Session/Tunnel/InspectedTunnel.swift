@@ -64,7 +64,9 @@ extension Exchange {
   /// A tunnel to the host in `workspace.decisions` is plain: its beginning is checked if the policy asks for it.
   mutating func prepareBeginning(_ decision: Decision, _ workspace: inout Workspace) {
     var opening = policy.opening(of: decision, port: upstream.port, &workspace.decisions)
-    if workspace.temporary.deniesRequests(to: workspace.decisions.host, wall: workspace.wallMilliseconds) {
+    if workspace.temporary.deniesRequests(
+      to: workspace.decisions.host, port: upstream.port, of: sender, wall: workspace.wallMilliseconds)
+    {
       opening.refusesRequests = true
     }
     if opening.isFree { return }

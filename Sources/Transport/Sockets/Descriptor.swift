@@ -178,7 +178,7 @@ public struct Listener: Equatable, Sendable {
     var raw = address.raw
     // With SO_REUSEPORT, a second daemon of the same user would silently share the port.
     if probes, address.port != 0 {
-      let probe = cl_probe_listen(&raw)
+      let probe = cl_probe_listen(&raw, awaitsAddress)
       if probe < 0 { return .failure(SystemError(-probe)) }
     }
     let number = cl_listen(&raw, backlog, true, awaitsAddress)

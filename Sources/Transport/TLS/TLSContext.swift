@@ -108,6 +108,9 @@ public final class TLSContext: @unchecked Sendable {
     SSL_CTX_set_msg_callback(raw) { isSent, _, type, bytes, count, ssl, _ in
       if isSent == 0, type == SSL3_RT_HANDSHAKE, count > 0 { noteMessage(ssl, bytes) }
     }
+    // OpenSSL 3.5 has the hybrid group, and offers it by itself.
+    if cossl_set_groups(raw, "X25519MLKEM768:" + Self.groups) { return true }
+    ERR_clear_error()
     return cossl_set_groups(raw, Self.groups)
   }
 
