@@ -430,11 +430,12 @@ import Testing
     #expect(try outcome(policy, [], request, nil) == "deny default-denies", "\(text)")
     for other in beside { #expect(try outcome(policy, [], other) != "allow rule", "\(other): \(text)") }
     // And the rule for all that are asked about as one, if their shape has one: `--always`.
-    guard let alike = question.rule(connect: nil)?.text else { return }
-    let shared = try loadedRegardless(Self.denies + alike)
-    #expect(try outcome(shared, [], request) == "allow rule", "\(text)")
-    for other in beside where try asked(other) != question {
-      #expect(try outcome(shared, [], other) != "allow rule", "\(other): \(text)")
+    if let alike = question.rule(connect: nil)?.text {
+      let shared = try loadedRegardless(Self.denies + alike)
+      #expect(try outcome(shared, [], request) == "allow rule", "\(text)")
+      for other in beside where try asked(other) != question {
+        #expect(try outcome(shared, [], other) != "allow rule", "\(other): \(text)")
+      }
     }
     let denial = try loadedRegardless((question.rule(.deny, connect: nil, path: path)?.text ?? ""))
     #expect(try outcome(denial, [], request) == "deny rule-denies")
