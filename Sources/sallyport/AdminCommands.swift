@@ -2,6 +2,7 @@
 // daemon writes both the pages for people and the JSON. These commands only send the request and pass the answer on.
 
 import Bytes
+import Console
 import Policy
 import Transport
 
@@ -35,12 +36,8 @@ nonisolated func explainReference(_ reference: String, _ arguments: Arguments, d
   let status = try options.pass(on: "GET", path)
   if status != 0 { return status }
   // The text for people does not say it in a form for programs.
-  guard let object = options.quietText(of: path, at: options.socketPath, accepting: "application/json") else {
-    return 0
-  }
-  // What follows explains the rules alone.
-  let record = object.firstRange(of: "\"explanation\":").map { object[..<$0.lowerBound] } ?? object[...]
-  return record.contains("\"decision\":\"deny\"") ? denied : 0
+  let object = options.quietText(of: path, at: options.socketPath, accepting: "application/json")
+  return object.flatMap { JSONValue(Array($0.utf8)) }.map { $0["decision"].text == "deny" } ?? false ? denied : 0
 }
 
 /// How to reach the daemon, and the form of its answer.

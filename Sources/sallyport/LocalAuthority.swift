@@ -34,15 +34,17 @@ extension Policy {
   func authorityDiagnostic() -> Diagnostic? {
     // This user may not read the key, and the loader has already reported that.
     guard let rule = interceptingRule, !configuration.authority.isKeyWithheld else { return nil }
-    guard
-      case .failure(let fault) = authorityDirectory.load(key: configuration.authority.key, at: Clock.wall / 1000)
-    else {
-      return authorityCertificate.flatMap { ExpiryNotice.words($0.certificate.notAfter, now: Clock.wall / 1000) }.map {
+    let seconds = Clock.wall / 1000
+    let fault: AuthorityDirectoryFault
+    switch authorityDirectory.load(key: configuration.authority.key, at: seconds) {
+    case .success(let authority):
+      return ExpiryNotice.words(authority.certificate.certificate.notAfter, now: seconds).map {
         Diagnostic(
           .warning, at: rule.location,
           "rule '\(rule.name)' intercepts, and the certificate \(authorityDirectory.certificatePath(.active)) \($0); "
             + "'sallyport ca init' makes the next one")
       }
+    case .failure(let found): fault = found
     }
     let severity: Diagnostic.Severity = authorityDirectory.hasAuthority && !Process.isRoot ? .warning : .error
     return Diagnostic(severity, at: rule.location, "rule '\(rule.name)' intercepts, and \(fault)")

@@ -46,7 +46,7 @@ import Testing
     #expect(settings.allowInvalidCertificates && !settings.validatesDomainName)
     #expect(settings.anchors?.count == 1 && settings.anchors?.origin == "ca.pem")
     #expect(settings.minimumVersion == .tls10 && settings.maximumVersion == .tls11)
-    #expect(settings.ciphers == "ECDHE+AESGCM:@SECLEVEL=0")
+    #expect(settings.ciphers?.text == "ECDHE+AESGCM:@SECLEVEL=0")
     #expect(settings.serverName == "pay.xn--bcher-kva.example")
     #expect(settings.clientIdentity?.certificates.map(\.subject) == ["CN=kiosk-7"])
     guard case .crl(let lists) = settings.revocation else {
@@ -218,9 +218,10 @@ import Testing
 
   @Test(arguments: ["NO-SUCH-CIPHER", "", "ECDHE+AESGCM:TLS_NO_SUCH_SUITE"])
   func ciphersThatOpenSSLRefuses(text: String) throws {
-    let fault = try #require(SecurityPolicy.Settings.cipherFault(text))
+    let fault = #expect(throws: CipherList.Fault.self) { try CipherList(text) }
     LoadRow(
-      text, Self.security("ciphers = \"\(text)\""), "4:11: error: 'ciphers' in [rule.security]: \(fault)"
+      text, Self.security("ciphers = \"\(text)\""),
+      "4:11: error: 'ciphers' in [rule.security]: \(try #require(fault))"
     ).check()
   }
 

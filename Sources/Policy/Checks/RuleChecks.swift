@@ -53,11 +53,8 @@ extension ConfigurationReading {
     guard !rule.isStrict, let setting = rule.settings["paths"], case .array(let values) = setting.value.content
     else { return }
     let condition = PathCondition(rule.conditions.paths, denies: false)
-    var readings = PathReadings()
     for (pattern, value) in zip(rule.conditions.paths, values) where pattern.matchesNoReading {
-      guard let example = pattern.examples.first else { continue }
-      readings.set(example.span)
-      if condition.holds(example.span, readings) { continue }
+      if condition.holds(pattern.example) { continue }
       warning(
         setting.element(value),
         "\(pattern.description.quoted) never matches: servers read such a path without empty segments, '.' and '..' "

@@ -106,7 +106,7 @@ extension ConfigurationReading {
   /// OpenSSL supports TLS 1.0 and 1.1 only at its lowest security level, whatever the versions say.
   private func warnOfOldVersions(_ scope: SecurityScope, _ minimum: TLSVersion, _ maximum: TLSVersion) {
     guard minimum < .tls12, let setting = scope.blamed(["min_tls"]),
-      !(scope.effective.ciphers?.contains("@SECLEVEL=0") ?? false)
+      !(scope.effective.ciphers?.text.contains("@SECLEVEL=0") ?? false)
     else { return }
     let instead = maximum < .tls12 ? "no server can be reached" : "TLS below 1.2 is never spoken"
     warning(setting, "\(instead) unless 'ciphers' lowers OpenSSL's security level: \"DEFAULT:@SECLEVEL=0\"")

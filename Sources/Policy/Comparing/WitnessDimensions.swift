@@ -11,7 +11,7 @@ struct WitnessDimensions {
   private(set) var paths = ["/"]
   var links: [ReachabilityStatus?] = [nil]
   private var namesMethods = false
-  private var patterns: [String] = []
+  private var patterns: [PathPattern] = []
   private var asksForUsers = false
   private var users: [UInt32] = []
   private var userNames: [UInt32: String] = [:]
@@ -49,7 +49,7 @@ struct WitnessDimensions {
     methods.addMissing(named)
   }
 
-  mutating func add(paths named: [PathPattern]) { patterns.addMissing(named.map(\.description)) }
+  mutating func add(paths named: [PathPattern]) { patterns.addMissing(named) }
 
   mutating func add(users numbers: [UInt32], names: [String]) {
     asksForUsers = true
@@ -92,7 +92,7 @@ struct WitnessDimensions {
     }
   }
 
-  private mutating func fill(_ patterns: [String], targets: [RuleTarget]) {
+  private mutating func fill(_ patterns: [PathPattern], targets: [RuleTarget]) {
     if patterns.isEmpty { return }
     var found = Set(paths)
     func add(_ text: String) {
@@ -156,31 +156,18 @@ extension Array where Element: Equatable {
   }
 }
 
-extension String {
-  /// A pattern with each wildcard replaced; one within a segment by a name.
+extension PathPattern {
+  /// A path that matches, with something in place of each wildcard; of one within a segment, a name.
   fileprivate func filled(_ filling: String) -> String {
-    split(separator: "*", omittingEmptySubsequences: false).map { String($0).withSegmentWildcards("other") }
-      .joined(separator: filling)
-  }
-
-  private func withSegmentWildcards(_ name: String) -> String {
-    var text = ""
-    for character in self {
-      if character == "}", text.last == "{" {
-        text.removeLast()
-        text += name
-      } else {
-        text.append(character)
-      }
-    }
-    return text
+    String(decoding: filled(anyRun: filling, segment: "other"), as: UTF8.self)
   }
 
   /// `/{}/a` filled from `/b/*` is `/b/a`: what two patterns have in common segment by segment.
-  fileprivate func filledBySegment(of other: String) -> String {
-    let names = other.split(separator: "/", omittingEmptySubsequences: false)
-    return split(separator: "/", omittingEmptySubsequences: false).enumerated().map { place, segment in
-      segment == PathPattern.segmentWildcard && place < names.count ? names[place] : segment
-    }.joined(separator: "/")
+  fileprivate func filledBySegment(of other: PathPattern) -> PathPattern {
+    let names = other.description.split(separator: "/", omittingEmptySubsequences: false)
+    return PathPattern(
+      description.split(separator: "/", omittingEmptySubsequences: false).enumerated().map { place, segment in
+        segment == Self.segmentWildcard && place < names.count ? names[place] : segment
+      }.joined(separator: "/"))
   }
 }

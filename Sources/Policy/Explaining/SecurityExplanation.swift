@@ -138,7 +138,7 @@ extension SecurityExplanation {
     let settings = policy.settings
     let (low, high) = (settings.minimumVersion.rawValue, settings.maximumVersion.rawValue)
     var lines = ["TLS: \(low == high ? low : "\(low) to \(high)")"]
-    if let ciphers = settings.ciphers { lines.append("ciphers: \(ciphers)") }
+    if let ciphers = settings.ciphers { lines.append("ciphers: \(ciphers.text)") }
     if let name = settings.serverName { lines.append("server name: \(name)") }
     if let subject = settings.clientIdentity?.certificates.first?.subject {
       let isShown = treatment != .verify
@@ -214,7 +214,7 @@ extension SecurityExplanation {
       ("anchors", .string(anchorsOrigin)), ("profile", .string(profile.rawValue)),
       ("min_tls", .string(settings.minimumVersion.rawValue)),
       ("max_tls", .string(settings.maximumVersion.rawValue)),
-      ("ciphers", settings.ciphers.map(JSONText.string) ?? .null),
+      ("ciphers", settings.ciphers.map { .string($0.text) } ?? .null),
       ("server_name", settings.serverName.map(JSONText.string) ?? .null),
       (
         "client_certificate",

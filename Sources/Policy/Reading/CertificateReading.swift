@@ -119,7 +119,7 @@ extension ConfigurationReading {
 /// What is said of something that ends soon or has ended.
 public enum ExpiryNotice {
   /// How long before the end, in seconds: time to get a certificate and to roll a policy out.
-  static let seconds = 30 * CalendarTime.secondsPerDay
+  public static let seconds = 30 * CalendarTime.secondsPerDay
 
   /// `has expired on 2027-06-01` or `expires on 2027-06-01, in 3 days`; nil if that is far off. `end`: the first second
   /// in which it no longer holds.

@@ -26,7 +26,7 @@ final class SecurityDraft {
   var profile: TrustProfile? = nil
   var minimumVersion: TLSVersion? = nil
   var maximumVersion: TLSVersion? = nil
-  var ciphers: String? = nil
+  var ciphers: CipherList? = nil
   var serverName: String? = nil
   var clientIdentity: ClientIdentity? = nil
   var revocation: RevocationKind? = nil
@@ -124,11 +124,14 @@ extension ConfigurationReading {
     return choice(setting, TLSVersion.self)
   }
 
-  private func ciphers(_ setting: Setting) -> String? {
+  private func ciphers(_ setting: Setting) -> CipherList? {
     guard let text = string(setting) else { return nil }
-    guard let fault = SecurityPolicy.Settings.cipherFault(text) else { return text }
-    error(setting, fault)
-    return nil
+    do throws(CipherList.Fault) {
+      return try CipherList(text)
+    } catch {
+      self.error(setting, error.description)
+      return nil
+    }
   }
 
   private func serverName(_ setting: Setting) -> String? {

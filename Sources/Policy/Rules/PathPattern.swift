@@ -22,38 +22,65 @@ public struct PathPattern: Hashable, Sendable, CustomStringConvertible {
   private static let segmentRun: UInt16 = 0x101
   private static func isWildcard(_ element: UInt16) -> Bool { element >= anyRun }
 
+  /// What a pattern consists of; a literal with its escapes as they are written.
+  private enum Part {
+    case literal([UInt8])
+    case anyRun, segmentRun
+  }
+
   public init(_ text: String) {
     description = text
-    let octets = Array(text.utf8)
+    let parts = Self.parts(text)
     let forms = Escapes.ways.map { way in
-      var pattern: [UInt16] = []
-      var run: [UInt8] = []
-      func endRun() {
-        var literal: [UInt8] = []
-        PathReadings.decode(run.span, way, into: &literal)
-        pattern += literal.map(UInt16.init)
-        run = []
-      }
-      var index = 0
-      while index < octets.count {
-        if octets[index] == 0x2a {
-          endRun()
-          pattern.append(Self.anyRun)
-          index += 1
-        } else if octets[index...].starts(with: Self.segmentWildcard.utf8) {
-          endRun()
-          pattern.append(Self.segmentRun)
-          index += 2
-        } else {
-          run.append(octets[index])
-          index += 1
+      parts.flatMap { part -> [UInt16] in
+        switch part {
+        case .literal(let octets):
+          var decoded: [UInt8] = []
+          PathReadings.decode(octets.span, way, into: &decoded)
+          return decoded.map(UInt16.init)
+        case .anyRun: return [Self.anyRun]
+        case .segmentRun: return [Self.segmentRun]
         }
       }
-      endRun()
-      return pattern
     }
     self.forms = forms.allSatisfy { $0 == forms[0] } ? [forms[0]] : forms
   }
+
+  private static func parts(_ text: String) -> [Part] {
+    let octets = Array(text.utf8)
+    var parts: [Part] = []
+    var literal: [UInt8] = []
+    func add(_ wildcard: Part) {
+      if !literal.isEmpty { parts.append(.literal(literal)) }
+      literal = []
+      parts.append(wildcard)
+    }
+    for octet in octets {
+      if octet == 0x2a {
+        add(.anyRun)
+      } else if octet == 0x7d, literal.last == 0x7b {
+        literal.removeLast()
+        add(.segmentRun)
+      } else {
+        literal.append(octet)
+      }
+    }
+    return literal.isEmpty ? parts : parts + [.literal(literal)]
+  }
+
+  /// A path that it matches: with `anyRun` for each `*` and `segment` for each `{}`, and escapes as they are written.
+  func filled(anyRun: String, segment: String) -> [UInt8] {
+    Self.parts(description).flatMap { part -> [UInt8] in
+      switch part {
+      case .literal(let octets): octets
+      case .anyRun: Array(anyRun.utf8)
+      case .segmentRun: Array(segment.utf8)
+      }
+    }
+  }
+
+  /// One of them.
+  var example: [UInt8] { filled(anyRun: "x", segment: "x") }
 
   /// Whether servers differ in reading one of its escapes.
   var hasForms: Bool { forms.count > 1 }
@@ -66,10 +93,6 @@ public struct PathPattern: Hashable, Sendable, CustomStringConvertible {
     guard let first = forms[0].firstIndex(of: Self.anyRun) else { return false }
     return forms[0][first...].contains(Self.segmentRun)
   }
-
-  /// Paths that match, for each way of reading escapes. Wildcards are replaced by an octet that occurs in no other
-  /// pattern.
-  var examples: [[UInt8]] { forms.map { $0.map { Self.isWildcard($0) ? 0 : UInt8($0) } } }
 
   /// Whether it matches everything that `other` matches.
   public func covers(_ other: PathPattern) -> Bool {
@@ -85,14 +108,6 @@ public struct PathPattern: Hashable, Sendable, CustomStringConvertible {
     return Self.matches(
       form(way).span, elements.count, passes: { elements[$0] != Self.anyRun && elements[$0] != 0x2f },
       equals: { elements[$0] == $1 })
-  }
-
-  /// A path that matches, with its escapes as they are written, and a letter for each wildcard.
-  var example: [UInt8] {
-    Array(description.utf8).split(separator: 0x2a, omittingEmptySubsequences: false).map { Array($0) }
-      .joined(separator: [0x78]).reduce(into: [UInt8]()) { path, octet in
-        if octet == 0x7d, path.last == 0x7b { path[path.count - 1] = 0x78 } else { path.append(octet) }
-      }
   }
 
   private func form(_ way: Int) -> [UInt16] { forms[forms.count == 1 ? 0 : way] }

@@ -14,7 +14,7 @@ extension SecurityPolicy.Settings {
     text.append(profile) { $0.append($1.rawValue) }
     text.append(minimumVersion.rawValue)
     text.append(maximumVersion.rawValue)
-    text.append(ciphers) { $0.append($1) }
+    text.append(ciphers) { $0.append($1.text) }
     text.append(serverName) { $0.append($1) }
     // The certificate identifies the key. The key itself never goes into anything that may be shown.
     text.append(clientIdentity) { $0.append($1.certificates.map(\.der)) }

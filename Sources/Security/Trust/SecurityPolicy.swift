@@ -32,8 +32,8 @@ public final class SecurityPolicy: Sendable {
     public var profile: TrustProfile? = nil
     public var minimumVersion = TLSVersion.tls12
     public var maximumVersion = TLSVersion.tls13
-    /// An OpenSSL cipher string, possibly with TLS 1.3 suites; nil: OpenSSL's default.
-    public var ciphers: String? = nil
+    /// nil: OpenSSL's default.
+    public var ciphers: CipherList? = nil
     /// The SNI and the name to verify, if not the request's host. Lower case, no trailing dot.
     public var serverName: String? = nil
     public var clientIdentity: ClientIdentity? = nil
@@ -47,9 +47,6 @@ public final class SecurityPolicy: Sendable {
   /// `TrustAnchors.digest` also separates connections.
   public let digest: [UInt8]
 
-  /// The cipher suites that `ciphers` allows (IANA, TLS Cipher Suites); nil: those of OpenSSL, or any in a tunnel.
-  public let cipherSuites: Set<UInt16>?
-
   /// In public-key mode: the pins of the set, including those of its certificates.
   let pinnedKeys: Set<PublicKeyPin>
   /// In certificate mode: the pinned certificates, decoded.
@@ -60,7 +57,6 @@ public final class SecurityPolicy: Sendable {
   public init(_ settings: Settings) {
     self.settings = settings
     digest = settings.digest
-    cipherSuites = settings.ciphers.map(Settings.cipherSuites)
     let set = settings.pinSet
     switch set?.mode {
     case .publicKey:

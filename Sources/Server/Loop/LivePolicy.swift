@@ -195,9 +195,8 @@ extension TLSClientSettings {
     self.init()
     minimumVersion = TLSProtocolVersion(settings.minimumVersion)
     maximumVersion = TLSProtocolVersion(settings.maximumVersion)
-    let ciphers = settings.ciphers.map(SecurityPolicy.Settings.cipherParts)
-    self.ciphers = ciphers?.list
-    cipherSuites = ciphers?.suites
+    ciphers = settings.ciphers?.list
+    cipherSuites = settings.ciphers?.suites
     certificates = settings.clientIdentity?.certificates.map(\.der) ?? []
     key = settings.clientIdentity?.key ?? []
     asksForStatus = settings.revocation == .staple

@@ -7,8 +7,8 @@ import Security
 
 /// The state of the pins that rules use.
 struct PinWatch {
-  /// How long before an end the warning comes, in seconds: time to get a certificate and to roll a policy out.
-  static let warningSeconds: Int64 = 30 * CalendarTime.secondsPerDay
+  /// How long before an end the warning comes, in seconds.
+  static let warningSeconds = ExpiryNotice.seconds
 
   /// A pin set that a rule, or the defaults, use.
   struct Watched {

@@ -192,10 +192,10 @@ extension Exchange {
   }
 
   private func cipherFault(_ seen: UInt16?) -> TunnelFault? {
-    guard let seen, let allowed = security.cipherSuites, !allowed.contains(seen) else { return nil }
+    guard let seen, let allowed = security.settings.ciphers, !allowed.numbers.contains(seen) else { return nil }
     let digits = String(seen, radix: 16, uppercase: true)
     return .cipherNotAllowed(
-      seen: "0x" + String(repeating: "0", count: 4 - digits.count) + digits, expected: security.settings.ciphers ?? "")
+      seen: "0x" + String(repeating: "0", count: 4 - digits.count) + digits, expected: allowed.text)
   }
 
   /// The probe asked for `server_name`. A client that used another accepted name, or none in a CONNECT to an address,

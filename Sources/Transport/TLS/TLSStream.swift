@@ -231,7 +231,7 @@ public final class TLSStream {
   public var versionName: String { String(cString: SSL_get_version(ssl)) }
   public var isTLS13: Bool { SSL_version(ssl) >= TLSProtocolVersion.tls13.rawValue }
 
-  // MARK: Sessions
+  // MARK: What the peer sends besides content
 
   func take(_ session: OpaquePointer) -> Bool {
     offeredCount += 1

@@ -1,18 +1,17 @@
 // Cipher strings: what OpenSSL accepts, the two parts of it, and words that it would pass over.
 
-import Security
 import Testing
 
-@Suite struct CipherTextTests {
-  private typealias Settings = SecurityPolicy.Settings
+@testable import Security
 
+@Suite struct CipherListTests {
   @Test(arguments: [
     "DEFAULT", "HIGH:!aNULL", "ECDHE+AESGCM", "ECDHE-RSA-AES128-GCM-SHA256", "TLS_AES_128_GCM_SHA256",
     "TLS_AES_128_GCM_SHA256:TLS_CHACHA20_POLY1305_SHA256", "ECDHE+AESGCM:TLS_AES_256_GCM_SHA384:!RC4",
     "ECDHE+CHACHA20, ECDHE+AESGCM @STRENGTH",
   ])
   func accepted(text: String) {
-    #expect(Settings.cipherFault(text) == nil)
+    #expect(throws: Never.self) { try CipherList(text) }
   }
 
   @Test(arguments: [
@@ -36,7 +35,7 @@ import Testing
     ("eNULL:@SECLEVEL=0", "OpenSSL finds no cipher with certificates and encryption in 'eNULL:@SECLEVEL=0'"),
   ])
   func refused(text: String, fault: String) {
-    #expect(Settings.cipherFault(text) == fault)
+    #expect(throws: CipherList.Fault(description: fault)) { try CipherList(text) }
   }
 
   @Test(arguments: [
@@ -46,7 +45,15 @@ import Testing
     ("", nil, nil),
   ])
   func parts(text: String, list: String?, suites: String?) {
-    #expect(Settings.cipherParts(text).list == list)
-    #expect(Settings.cipherParts(text).suites == suites)
+    #expect(CipherList.parts(text).list == list)
+    #expect(CipherList.parts(text).suites == suites)
+  }
+
+  @Test func theNumbersAreThoseOfTheCiphers() throws {
+    #expect(try CipherList("ECDHE-RSA-AES128-GCM-SHA256:TLS_AES_128_GCM_SHA256").numbers == [0xc02f, 0x1301])
+    let suites = try CipherList("TLS_AES_128_GCM_SHA256").numbers
+    #expect(suites.contains(0x1301) && !suites.contains(0x1302) && suites.contains(0xc02f))
+    // Finite-field Diffie-Hellman (DHE-RSA-AES128-GCM-SHA256) is never offered.
+    #expect(try !CipherList("DEFAULT").numbers.contains(0x009e))
   }
 }
