@@ -143,8 +143,8 @@ import Testing
       "3:10: error: 'paths' in [rule]: expected at most 16 '*' and '{}' in one path"),
     LoadRow(
       "one segment after any number", "[[rule]]\nname = \"a\"\npaths = [\"/a/{}/*\", \"/a*/{}\"]",
-      "3:21: error: 'paths' in [rule]: '/a*/{}' has '{}' after '*', which passes slashes: "
-        + "what the '{}' is a part of cannot be told"),
+      "3:21: error: 'paths' in [rule]: '/a*/{}' has '{}' after '*', which may already stand for "
+        + "any number of segments; write '{}' for each segment, and '*' last"),
     LoadRow(
       "schemes", "[[rule]]\nname = \"a\"\nschemes = [\"htps\", \"ftp\"]",
       "3:12: error: 'schemes' in [rule]: expected \"http\" or \"https\", found 'htps'; did you mean 'https'?",

@@ -55,7 +55,8 @@ struct PathsCondition: RuleCondition {
       return "expected at most \(PathPattern.mostWildcards) '*' and '{}' in one path"
     }
     if pattern.mixesWildcards {
-      return "\(text.quoted) has '{}' after '*', which passes slashes: what the '{}' is a part of cannot be told"
+      return "\(text.quoted) has '{}' after '*', which may already stand for any number of segments; "
+        + "write '{}' for each segment, and '*' last"
     }
     return nil
   }
