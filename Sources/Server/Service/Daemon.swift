@@ -108,7 +108,8 @@ public final class Daemon: AdminHost {
     if let fault = settings.inherited.fault(under: proxy) { throw StartFailure(description: fault) }
     let first =
       inherited.isEmpty
-      ? try Self.openAll(proxy.listen.map { SocketAddress($0.address, port: $0.port) }, settings.log) : inherited
+      ? try ListenAddresses.open(proxy.listen.map { SocketAddress($0.address, port: $0.port) }, settings.log)
+      : inherited
     let bound = first.map(\.address)
     shared = SharedState(
       listenAddresses: bound, resolver: Resolver(Self.resolverSettings(settings.policy)), log: settings.log,
@@ -149,7 +150,7 @@ public final class Daemon: AdminHost {
     var ends: [(poller: Descriptor, listeners: [Listener])] = []
     for index in 0..<workers {
       let shares = index == 0 || !inherited.isEmpty
-      ends.append((Poller.open(), shares ? first : try Self.openShared(bound)))
+      ends.append((Poller.open(), shares ? first : try ListenAddresses.openShared(bound)))
     }
     shared.takeOver(settings.inherited.tunnels)
     shared.history.configure(settings.policy.configuration.history)
@@ -186,51 +187,6 @@ public final class Daemon: AdminHost {
 
   static func text(_ address: SocketAddress) -> String {
     "\(ListenAddress(address: IPAddress(address), port: address.port))"
-  }
-
-  private static func openAll(_ addresses: [SocketAddress], _ log: LogWriter) throws(StartFailure) -> [Listener] {
-    var listeners: [Listener] = []
-    var missing = 0
-    for address in addresses {
-      var outcome = Listener.open(address, probes: true)
-      // A machine without IPv6, or one whose network comes later, still gets a proxy.
-      if case .failure(let error) = outcome, error.isAddressMissing, addresses.count > 1 {
-        missing += 1
-        outcome = Listener.open(address, probes: true, awaitsAddress: true)
-        if case .success = outcome {
-          log.event(
-            .warning, "no interface has the listen address \(text(address)) yet; clients are served once one has")
-        }
-      }
-      switch outcome {
-      case .success(let listener): listeners.append(listener)
-      case .failure(let error) where error.isAddressMissing && addresses.count > 1:
-        log.event(.warning, "not listening on \(text(address)): \(error)")
-      case .failure(let error):
-        throw StartFailure(description: "cannot listen on \(text(address)): \(error)\(advice(address, error))")
-      }
-    }
-    if missing == addresses.count { throw StartFailure(description: "none of the listen addresses exists here") }
-    return listeners
-  }
-
-  /// What to do if the daemon cannot listen on an address.
-  private static func advice(_ address: SocketAddress, _ error: SystemError) -> String {
-    if error.isDenial { return "; ports below 1024 need CAP_NET_BIND_SERVICE" }
-    guard error.isInUse else { return "" }
-    let holder = PortHolder.listening(on: address).map { " by \($0)" } ?? ""
-    return "\(holder); stop that, or change 'listen' in [proxy]"
-  }
-
-  private static func openShared(_ addresses: [SocketAddress]) throws(StartFailure) -> [Listener] {
-    var listeners: [Listener] = []
-    for address in addresses {
-      switch Listener.open(address, probes: false, awaitsAddress: true) {
-      case .success(let listener): listeners.append(listener)
-      case .failure(let error): throw StartFailure(description: "cannot listen on \(text(address)): \(error)")
-      }
-    }
-    return listeners
   }
 
   private static func resolverSettings(_ policy: Policy) -> ResolverSettings {
