@@ -35,7 +35,7 @@ let package = Package(
       name: "HTTP2", dependencies: ["HTTP1", "Bytes", "CNGHTTP2"],
       swiftSettings: strict + memorySafe + [.unsafeFlags(["-enforce-exclusivity=unchecked"])]),
     .target(name: "Upstream", dependencies: ["Sharing"], swiftSettings: strict + memorySafe),
-    .target(name: "Cache", dependencies: ["Policy", "HTTP1", "Bytes"], swiftSettings: strict + memorySafe),
+    .target(name: "Cache", dependencies: ["Policy", "HTTP1", "Sharing", "Bytes"], swiftSettings: strict + memorySafe),
     .target(
       name: "History", dependencies: ["Policy", "Reachability", "Bytes"], swiftSettings: strict + memorySafe),
     .target(name: "Asking", dependencies: ["Policy", "Sharing", "Bytes"], swiftSettings: strict + memorySafe),
@@ -96,7 +96,8 @@ let package = Package(
       name: "HistoryTests", dependencies: ["History", "Policy", "Bytes", "TestSupport"], swiftSettings: strict),
     .testTarget(
       name: "AskingTests", dependencies: ["Asking", "Policy", "Sharing", "Bytes"], swiftSettings: strict),
-    .testTarget(name: "CacheTests", dependencies: ["Cache", "Policy", "HTTP1", "Bytes"], swiftSettings: strict),
+    .testTarget(
+      name: "CacheTests", dependencies: ["Cache", "Policy", "HTTP1", "Sharing", "Bytes"], swiftSettings: strict),
     .testTarget(name: "HTTP1Tests", dependencies: ["HTTP1", "Bytes", "TestSupport"], swiftSettings: strict),
     .testTarget(
       name: "ImagesTests", dependencies: ["Images", "Bytes", "TestSupport", "CZlib"], swiftSettings: strict),

@@ -5,13 +5,19 @@
 // AFAutoPurgingImageCache does, in steps too short to delay a loop. Tests: CacheIndexTests.
 
 import Bytes
+import Sharing
 
 /// A fetch that other requests may wait for, from the request until the head of the answer arrives.
 public final class Flight: Sendable {
   /// The values that the request has for the fields that earlier answers varied with.
   let fields: MessageFields
+  /// Whose request it is.
+  let claimant: Claimant
 
-  public init(_ fields: MessageFields) { self.fields = fields }
+  public init(_ fields: MessageFields, for claimant: Claimant) {
+    self.fields = fields
+    self.claimant = claimant
+  }
 }
 
 public struct CacheIndex: Sendable {
@@ -34,6 +40,17 @@ public struct CacheIndex: Sendable {
     var heir: Content.Reader? = nil
     /// The URL was changed after it was asked for: no one joins it any more.
     var isOutdated = false
+    /// The request has a connection. Until then it may be waiting behind others of its client.
+    var isSent = false
+
+    var outdated: Flying {
+      var outdated = self
+      outdated.isOutdated = true
+      return outdated
+    }
+
+    /// Whether a request of `claimant` may wait for it: no client waits in the queue of another.
+    func serves(_ claimant: Claimant) -> Bool { isSent || claimant == flight.claimant }
   }
 
   private var nodes: [Node?] = []
@@ -192,7 +209,7 @@ public struct CacheIndex: Sendable {
     changed[hash] = now
     // Who asks from here on wants the new state.
     for (key, flying) in flights where key.urlHash == hash {
-      flights[key] = flying.map { Flying(flight: $0.flight, followers: $0.followers, heir: $0.heir, isOutdated: true) }
+      flights[key] = flying.map { $0.outdated }
     }
     for key in (keys[hash] ?? []).filter({ $0.hasURL(of: key) }) {
       for slot in entries[key]?.slots ?? [] { remove(slot) }
@@ -289,14 +306,16 @@ public struct CacheIndex: Sendable {
 
   // MARK: Fetches that others wait for
 
-  /// Joins a fetch that is under way for an equal request; nil if there is none. `always`: join even if the last answer
-  /// could not be stored.
+  /// Joins a fetch that is under way for an equal request; nil if there is none that the client may wait for. `always`:
+  /// join even if the last answer could not be stored.
   public mutating func follow(
-    _ key: CacheKey, _ fields: MessageFields, as reader: Content.Reader, always: Bool, now: Int64
+    _ key: CacheKey, _ fields: MessageFields, as reader: Content.Reader, of claimant: Claimant, always: Bool, now: Int64
   ) -> Flight? {
     if !always, !unstorable.isEmpty, let until = unstorable[key], until > now { return nil }
     guard var flying = flights[key],
-      let index = flying.firstIndex(where: { !$0.isOutdated && isEqual($0.flight.fields, fields, key) })
+      let index = flying.firstIndex(where: {
+        !$0.isOutdated && $0.serves(claimant) && isEqual($0.flight.fields, fields, key)
+      })
     else { return nil }
     flying[index].followers.append(reader)
     flights[key] = flying
@@ -324,6 +343,12 @@ public struct CacheIndex: Sendable {
 
   public mutating func begin(_ flight: Flight, _ key: CacheKey) {
     flights[key, default: []].append(Flying(flight: flight))
+  }
+
+  /// Its request has a connection now.
+  public mutating func sent(_ flight: Flight, _ key: CacheKey) {
+    guard let index = flights[key]?.firstIndex(where: { $0.flight === flight }) else { return }
+    flights[key]?[index].isSent = true
   }
 
   /// How many readers wait for it.

@@ -56,6 +56,11 @@ public struct CacheRequest: Sendable {
       && !fields.contains("if-unmodified-since")
   }
 
+  /// Whether it may be answered, where the origin fails, by what the origin has not confirmed.
+  var mayUseUnconfirmed: Bool {
+    policy != .reloadIgnoringCache && policy != .reloadRevalidating && !directives.noCache
+  }
+
   /// Whether it only asks if something has changed, or for a part.
   public var isConditional: Bool { fields.contains("if-none-match") || fields.contains("if-modified-since") }
   public var isForPart: Bool { fields.contains("range") }

@@ -59,20 +59,21 @@ extension StoredHead {
   }
 
   /// Whether the answer may be used when the origin fails (RFC 5861, 4): it closes the connection, does not answer in
-  /// time, or answers with 5xx.
+  /// time, or answers with 5xx or with something malformed. A request's max-age is a preference (RFC 9111, 5.2.1.1) and
+  /// does not prevent that; no-cache does.
   public func standsInForError(of request: CacheRequest, at now: Int64) -> Bool {
-    if isNeverServedStale || request.directives.noCache || age(at: now) == nil { return false }
-    let stale = -timeToLive(at: now, by: request.rule)
-    if stale <= 0 { return true }
+    if !request.mayUseUnconfirmed || isNeverServedStale || age(at: now) == nil { return false }
+    let left = timeToLive(at: now, by: request.rule)
+    if left > 0 { return true }
     let allowed = [directives.staleIfError, request.directives.staleIfError, request.rule.staleIfError].compactMap {
       $0
     }.max()
-    return allowed.map { stale <= $0 } ?? false
+    return allowed.map { -left <= $0 } ?? false
   }
 
   /// Whether the answer may be used when the destination cannot be reached.
   public func standsInOffline(for request: CacheRequest, at now: Int64) -> Bool {
-    if request.directives.noCache || directives.noCache { return false }
+    if !request.mayUseUnconfirmed || directives.noCache { return false }
     if timeToLive(at: now, by: request.rule) > 0 { return true }
     if isNeverServedStale { return false }
     if let age = age(at: now), age <= request.rule.offline { return true }

@@ -3,6 +3,7 @@
 
 import Bytes
 import Policy
+import Sharing
 import Testing
 
 @testable import Cache
@@ -41,9 +42,13 @@ private final class Index {
     if case .answer(let found) = find(name, asked) { found } else { nil }
   }
 
-  func follow(_ name: String, _ number: Int, _ asked: [String] = [], always: Bool = false, now: Int64 = 0) -> Flight? {
-    index.follow(key(name), fields(asked), as: reader(number), always: always, now: now)
+  func follow(
+    _ name: String, _ number: Int, _ asked: [String] = [], of claimant: Claimant = one, always: Bool = false,
+    now: Int64 = 0
+  ) -> Flight? {
+    index.follow(key(name), fields(asked), as: reader(number), of: claimant, always: always, now: now)
   }
+  func sent(_ flight: Flight) { index.sent(flight, key("1")) }
   func begin(_ flight: Flight) { index.begin(flight, key("1")) }
   func leave(_ flight: Flight, _ number: Int) { _ = index.leave(flight, key("1"), reader(number)) }
   func followers(of flight: Flight) -> Int { index.followers(of: flight, key("1")) }
@@ -51,6 +56,9 @@ private final class Index {
   func end(_ flight: Flight) -> [Int] { index.end(flight, key("1")).map(\.slot) }
   func noteUnstorable(_ name: String, now: Int64) { index.noteUnstorable(key(name), now: now) }
 }
+
+private let one = Claimant.user(1)
+private let other = Claimant.user(2)
 
 private func key(_ name: String) -> CacheKey { CacheKey(url: Array(name.utf8), rule: [], owner: "") }
 private func reader(_ number: Int) -> Content.Reader { Content.Reader(worker: 0, slot: number, generation: 1) }
@@ -319,7 +327,7 @@ private func reader(_ number: Int) -> Content.Reader { Content.Reader(worker: 0,
   @Test func equalRequestsWaitForOneFetch() {
     let index = Self.index()
     #expect(index.follow("1", 1) == nil)
-    let flight = Flight(fields([]))
+    let flight = Flight(fields([]), for: one)
     index.begin(flight)
     for number in 2...4 { #expect(index.follow("1", number) === flight) }
     #expect(index.follow("2", 9, always: true) == nil)
@@ -336,10 +344,11 @@ private func reader(_ number: Int) -> Content.Reader { Content.Reader(worker: 0,
   @Test func whatIsKnownOfVaryTellsFetchesApart() {
     let index = Self.index()
     index.insert(Self.stored("1", ["Vary: X"], asked: ["X: 0"]))
-    let one = Flight(fields(["X: 1"]))
-    let two = Flight(fields(["X: 2"]))
+    let one = Flight(fields(["X: 1"]), for: one)
+    let two = Flight(fields(["X: 2"]), for: other)
     index.begin(one)
     index.begin(two)
+    index.sent(two)
     #expect(index.follow("1", 1, ["X: 1"]) === one)
     #expect(index.follow("1", 2, ["X: 2"]) === two)
     #expect(index.follow("1", 3, ["X: 3"]) == nil)
@@ -349,9 +358,25 @@ private func reader(_ number: Int) -> Content.Reader { Content.Reader(worker: 0,
     #expect(index.end(two) == [2, 5])
   }
 
+  /// A request that has no connection yet waits behind others of its client.
+  @Test func nobodyWaitsInTheQueueOfAnotherClient() {
+    let index = Self.index()
+    let flight = Flight(fields([]), for: one)
+    index.begin(flight)
+    #expect(index.follow("1", 1, of: one) === flight)
+    #expect(index.follow("1", 2, of: other) == nil)
+    let own = Flight(fields([]), for: other)
+    index.begin(own)
+    #expect(index.follow("1", 2, of: other) === own)
+    index.sent(flight)
+    #expect(index.follow("1", 3, of: other) === flight)
+    #expect(index.end(flight) == [1, 3])
+    #expect(index.end(own) == [2])
+  }
+
   @Test func nobodyWaitsForWhatCannotBeStored() {
     let index = Self.index()
-    let flight = Flight(fields([]))
+    let flight = Flight(fields([]), for: one)
     index.begin(flight)
     index.noteUnstorable("1", now: 1000)
     let end = 1000 + CacheIndex.unstorableMilliseconds
@@ -366,7 +391,7 @@ private func reader(_ number: Int) -> Content.Reader { Content.Reader(worker: 0,
 
   @Test func whatIsRememberedOfKeysIsBounded() {
     let index = Self.index()
-    index.begin(Flight(fields([])))
+    index.begin(Flight(fields([]), for: one))
     index.noteUnstorable("1", now: 0)
     for number in 0..<CacheIndex.mostUnstorable { index.noteUnstorable("x\(number)", now: 0) }
     #expect(index.follow("1", 1, now: 0) != nil, "the oldest are forgotten, not all kept")

@@ -181,6 +181,7 @@ import Testing
     let lines: [String]
     var asked: [String] = []
     var rule = CacheRule()
+    var policy = CachePolicy.useProtocol
     let after: Int64
     let isUsed: Bool
   }
@@ -212,6 +213,18 @@ import Testing
     StandIn(section: "4.2.4", lines: [erring + ", proxy-revalidate"], rule: error(300), after: 61, isUsed: false),
     StandIn(section: "4.2.4", lines: [erring + ", no-cache"], rule: error(300), after: 61, isUsed: false),
     StandIn(section: "4.2.4", lines: [erring + ", s-maxage=60"], rule: error(300), after: 61, isUsed: false),
+    StandIn(section: "4.2, stale from its first moment", lines: ["Cache-Control: max-age=0"], after: 0, isUsed: false),
+    StandIn(section: "4.2, it has just become stale", lines: [minute], after: 60, isUsed: false),
+    StandIn(section: "[rule.cache]", lines: ["Cache-Control: max-age=0"], rule: error(30), after: 0, isUsed: true),
+    StandIn(
+      section: "reload-ignoring-cache: never", lines: [erring], policy: .reloadIgnoringCache, after: 61, isUsed: false),
+    StandIn(
+      section: "reload-ignoring-cache: never", lines: [erring], policy: .reloadIgnoringCache, after: 5, isUsed: false),
+    StandIn(
+      section: "reload-revalidating: only when confirmed", lines: [erring], policy: .reloadRevalidating, after: 61,
+      isUsed: false),
+    StandIn(
+      section: "5.2.1.1, a preference", lines: [erring], asked: ["Cache-Control: max-age=0"], after: 61, isUsed: true),
     StandIn(section: "5.2.1.4", lines: [erring], asked: ["Cache-Control: no-cache"], after: 61, isUsed: false),
     StandIn(section: "5.4", lines: [erring], asked: ["Pragma: no-cache"], after: 61, isUsed: false),
     StandIn(section: "4.2.3, the clock was put back", lines: [erring], after: -1, isUsed: false),
@@ -222,7 +235,7 @@ import Testing
   ]
 
   @Test(arguments: errors) func whereTheOriginFails(_ row: StandIn) {
-    let asked = request(row.asked, rule: row.rule)
+    let asked = request(row.asked, rule: row.rule, policy: row.policy)
     let isUsed = answer(200, row.lines, to: asked).standsInForError(of: asked, at: later(row.after))
     #expect(isUsed == row.isUsed, "RFC 9111, \(row.section): \(row.lines), \(row.asked), \(row.after) s")
 
@@ -251,10 +264,16 @@ import Testing
       section: "5.2.1.4", lines: [minute], asked: ["Cache-Control: no-cache"], rule: offline(3600), after: 61,
       isUsed: false),
     StandIn(section: "4.2.3, the clock was put back", lines: [minute], rule: offline(3600), after: -1, isUsed: false),
+    StandIn(
+      section: "reload-ignoring-cache: never", lines: [minute], rule: offline(3600), policy: .reloadIgnoringCache,
+      after: 5, isUsed: false),
+    StandIn(
+      section: "reload-revalidating: only when confirmed", lines: [minute], rule: offline(3600),
+      policy: .reloadRevalidating, after: 61, isUsed: false),
   ]
 
   @Test(arguments: offlines) func whereTheDestinationCannotBeReached(_ row: StandIn) {
-    let asked = request(row.asked, rule: row.rule)
+    let asked = request(row.asked, rule: row.rule, policy: row.policy)
     let isUsed = answer(200, row.lines, to: asked).standsInOffline(for: asked, at: later(row.after))
     #expect(isUsed == row.isUsed, "RFC 9111, \(row.section): \(row.lines), \(row.asked), \(row.after) s")
 

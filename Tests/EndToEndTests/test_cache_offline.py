@@ -140,6 +140,33 @@ def test_an_error_of_a_destination_that_is_there_is_its_answer(cached):
     assert (answer.status, answer.body) == (503, b"failed")
 
 
+@pytest.mark.parametrize("how", ["breaks off", "malformed"])
+def test_a_destination_that_is_there_and_fails(how, cached):
+    """Likewise where it ends the connection, or what it says is not HTTP. With `stale_if_error` these are errors."""
+    failing = {
+        "breaks off": lambda connection, request: False,
+        "malformed": lambda connection, request: connection.send(b"HTTP/1.1 2000 What\r\n\r\n") and False,
+    }[how]
+    stored = cached(cache=OFFLINE)
+    stored.site.say("/x", said(*STALE, "Connection: close"), failing)
+    stored.ask("/x")
+    assert stored.ask("/x").status == 502
+    stored = cached(cache='stale_if_error = "1h"')
+    stored.site.say("/x", said(*STALE, "Connection: close"), failing)
+    stored.ask("/x")
+    check_hit(stored.ask("/x"), b"one", stale=True)
+
+
+@pytest.mark.parametrize("word", ["reload-ignoring-cache", "reload-revalidating"])
+def test_a_rule_that_wants_the_origins_word_gets_nothing_else(word, cached):
+    stored = cached(cache=OFFLINE + '\nstale_if_error = "1d"', request=f'cache_policy = "{word}"')
+    stored.site.say("/x", said(FRESH), said(status=503, body=b"failed"))
+    stored.ask("/x")
+    assert stored.ask("/x").body == b"failed"
+    stored.leave()
+    assert stored.ask("/x").status == 502
+
+
 def test_a_destination_that_comes_back(cached, raw_origin):
     stored = cached(cache=OFFLINE)
     stored.site.say("/x", said(*STALE))

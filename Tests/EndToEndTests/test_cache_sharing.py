@@ -11,6 +11,7 @@ from cache_world import FRESH, STALE, Said, cache_status, cached, check_forwarde
 from journal import DEADLINE_SECONDS
 from origins import ClosedByProxy
 from raw_client import Ended
+from users_world import NUMBERED, STRANGER, client_of
 
 LARGE = hashlib.shake_128(b"shared").digest(10 << 20)
 HEAD = b"HTTP/1.1 200 OK\r\nCache-Control: max-age=3600\r\nContent-Length: %d\r\n\r\n"
@@ -310,6 +311,55 @@ def test_the_first_one_leaves_before_the_head(cached):
     assert {client.answer().body for client in others} == {b"for the others"}
     assert stored.count("/x") <= 2
     check_hit(stored.ask("/x"), b"for the others")
+
+
+def test_an_operator_ends_the_first_one_before_the_head(cached, client_of):
+    """It ends the requests of that user. The others ask for themselves, and share what they ask."""
+    stored = cached()
+    held = stored.site.hold("/x")
+    leader = client_of(stored.proxy, STRANGER)
+    leader.send(stored.head("/x"))
+    held.next()
+    others = stored.start_several(3, "/x")
+    stored.wait_until_asked(4)
+    assert stored.proxy.admin.ask(f"/v1/cancel?user={STRANGER}", method="POST").status == 200
+    assert leader.answer().status == 403
+    held.next().say(said(FRESH, body=b"for the others"))
+    assert [client.answer().body for client in others] == [b"for the others"] * 3
+    assert stored.count("/x") == 2
+
+
+def test_the_first_one_runs_out_of_its_own_time(cached):
+    """`timeout` counts from each request; what the first one had left is not the others'."""
+    stored = cached(request='timeout = "2s"')
+    held = stored.site.hold("/x")
+    leader = stored.start("/x")
+    held.next()
+    stored.proxy.admin.asked_until(
+        "/v1/connections", lambda all: any(entry["request"] and entry["age_ms"] > 1000 for entry in all)
+    )
+    other = stored.start("/x")
+    assert leader.answer().status == 504
+    held.next().say(said(FRESH, body=b"for the other"))
+    assert other.answer().body == b"for the other"
+
+
+def test_nobody_waits_in_the_queue_of_another_user(cached, client_of):
+    """A user with a full queue at a host does not keep what is shared from others."""
+    stored = cached(proxy="[proxy.limits]\nconnections_per_host = 2\n")
+    paths = ["/a", "/b", "/c", "/x"]
+    held = [stored.site.hold(path) for path in paths[:3]]
+    stored.site.say("/x", said(FRESH))
+    greedy = [client_of(stored.proxy, STRANGER) for _ in paths]
+    for count, (client, path) in enumerate(zip(greedy, paths), 1):
+        client.send(stored.head(path))
+        stored.wait_until_asked(count)
+    for one in held[:2]:
+        one.next()
+    # Nothing was answered: one of the greedy user's exchanges has to go.
+    assert stored.ask("/x", client=client_of(stored.proxy, NUMBERED)).body == b"one"
+    for client in greedy:
+        client.looked_at = False
 
 
 def test_the_first_one_leaves_within_the_body(cached):

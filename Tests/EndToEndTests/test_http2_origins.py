@@ -248,7 +248,7 @@ def test_a_stored_answer_stands_in_for_an_origin_that_refuses_too_often(times, b
         link.respond(request, 200, body=b"new")
 
     origin = h2_origin(answer)
-    policy = '[cache]\n[[rule]]\nname = "kept"\nhosts = ["a.test"]\nconnect = "intercept"\n[rule.cache]\noffline = "1d"\n'
+    policy = '[cache]\n[[rule]]\nname = "kept"\nhosts = ["a.test"]\nconnect = "intercept"\n[rule.cache]\nstale_if_error = "1d"\n'
     client = inside(intercepting(policy, proxy="workers = 1"), "a.test", origin.port)
     assert client.get(f"a.test:{origin.port}").body == b"stored"
     assert client.get(f"a.test:{origin.port}").body == body

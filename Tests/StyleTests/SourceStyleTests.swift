@@ -189,7 +189,7 @@ import Transport
       "Security": ["Bytes", "CGSSAPI", "COpenSSL", "Glibc"],
       "Reachability": ["Bytes"], "Sharing": ["Bytes"], "Asking": ["Bytes", "Policy", "Sharing"], "TLSWire": ["Bytes"],
       "Upstream": ["Sharing"],
-      "HTTP2": ["Bytes", "CNGHTTP2", "HTTP1"], "Cache": ["Bytes", "HTTP1", "Policy"],
+      "HTTP2": ["Bytes", "CNGHTTP2", "HTTP1"], "Cache": ["Bytes", "HTTP1", "Policy", "Sharing"],
       "Policy": ["Bytes", "CTOML", "CIDN2", "HTTP1", "Reachability", "Security", "Serialization"],
       "History": ["Bytes", "Policy", "Reachability"],
       "Session": ["Bytes", "HTTP1", "Policy", "Reachability", "Security", "Serialization", "TLSWire"],

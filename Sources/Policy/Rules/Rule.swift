@@ -73,7 +73,8 @@ public final class Rule: Sendable {
   /// [rule.cache]; nil: its responses are not stored.
   public let cache: CacheRule?
   /// Keeps stored responses of this rule apart from those of others. It covers the rule's name, what the rule adds to
-  /// requests, and what it presents to and requires of its origins. A digest, because secrets are part of it.
+  /// requests and removes from them, and what it presents to and requires of its origins. A digest, because secrets are
+  /// part of it.
   public let cacheIdentity: [UInt8]
   /// Sent when the origin fails; nil: the proxy's own error, or the origin's response.
   public let answer: SubstituteAnswer?
@@ -133,7 +134,7 @@ public final class Rule: Sendable {
         hexadecimal(
           sha256(
             Array(name.utf8) + [0] + request.fields.set.flatMap(\.line) + [0] + request.fields.defaults.flatMap(\.line)
-              + [0] + security.digest)
+              + [0] + request.fields.removed.flatMap { $0 + [0] } + [request.cookies ? 1 : 0] + security.digest)
         ).utf8)
     hasParents = routes.contains { $0.parent != nil }
     hasDigestParents = routes.contains { $0.parent?.password?.digest != nil }

@@ -188,16 +188,17 @@ extension Conversation {
     let now = worker.now
     if caching.mayCollapse {
       let me = Content.Reader(worker: worker.index, slot: slot, generation: worker.generation(slot))
+      let claimant = knownIdentity(worker)
       let always = caching.request.rule.collapse == .always
       let joined = caching.cache.with {
-        $0.follow(caching.key, caching.request.fields, as: me, always: always, now: now)
+        $0.follow(caching.key, caching.request.fields, as: me, of: claimant, always: always, now: now)
       }
       if let joined {
         caching.follows = joined
         destination = destination ?? acquireDestination(worker)
         return true
       }
-      let flight = Flight(caching.request.fields)
+      let flight = Flight(caching.request.fields, for: claimant)
       caching.cache.with { $0.begin(flight, caching.key) }
       caching.leads = flight
     }
@@ -265,7 +266,12 @@ extension Conversation {
   /// Whether this request may have the answer that another one has fetched: only if it could be used, had it been in
   /// the store (RFC 9111, 4). One that is stale when it arrives was fetched for one request.
   private func mayShare(_ answer: StoredAnswer, _ result: CacheResult, _ caching: Caching, _ worker: Worker) -> Bool {
-    if result != .stored { return true }
+    switch result {
+    case .stale: return answer.head.standsInForError(of: caching.request, at: caching.time(worker))
+    case .offline: return answer.head.standsInOffline(for: caching.request, at: caching.time(worker))
+    case .hit, .revalidated, .collapsed, .miss: return true
+    case .stored: break
+    }
     if case .ask = answer.head.reuse(for: caching.request, at: caching.time(worker)) { return false }
     return true
   }
@@ -322,7 +328,10 @@ extension Conversation {
       worker.inherit(caching, line, from: self)
       return
     }
-    if case .problem(let kind) = session.exchange.record.outcome, let detail = session.exchange.record.finding?.detail {
+    // What ended the first request alone, an operator, the policy or its own limits, says nothing about the others.
+    if case .problem(let kind) = session.exchange.record.outcome, kind.isAboutDestination,
+      let detail = session.exchange.record.finding?.detail
+    {
       endFlight(caching, .failed(UpstreamFailure(kind, detail)), worker)
     } else {
       endFlight(caching, .leaderless, worker)

@@ -345,13 +345,14 @@ extension Conversation {
     return standIn(stored, .offline, "detail=\(kind.token)", caching, worker)
   }
 
-  /// The same for an upstream that was reached, but breaks off or is silent for too long before its answer begins.
+  /// The same for an upstream that was reached, but breaks off, is silent for too long or says something malformed
+  /// before its answer begins.
   func cacheStandsInForSilence(_ detail: String, _ worker: Worker) -> Bool {
     guard let caching, caching.awaitsHead, session.exchange.awaitsFinalHead, let stored = caching.stored else {
       return false
     }
     let now = caching.time(worker)
-    guard stored.head.standsInOffline(for: caching.request, at: now) else { return false }
+    guard stored.head.standsInForError(of: caching.request, at: now) else { return false }
     return standIn(stored, .offline, "detail=\(detail)", caching, worker)
   }
 

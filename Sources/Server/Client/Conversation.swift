@@ -344,7 +344,10 @@ final class Conversation {
     }
     upstreamSide.state.remove([.ended, .unwatched, .broken, .sawInput])
     awaitsRoom = false
-    if let caching { caching.requested = caching.time(worker) }
+    if let caching {
+      caching.requested = caching.time(worker)
+      if let flight = caching.leads { caching.cache.with { $0.sent(flight, caching.key) } }
+    }
     let action = session.exchange.upstreamOpened(
       reused: reused, address: IPAddress(upstream.address), port: upstream.address.port, by: upstream.way,
       assurance: assurance(of: upstream), now: worker.now,

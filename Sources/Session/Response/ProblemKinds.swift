@@ -257,6 +257,10 @@ extension Problem {
     public var token: StaticString { row.token }
     /// Whether it means that the destination could not be reached.
     public var isAboutReachability: Bool { row.fault == .network }
+    /// Whether it says something about the destination that holds for other requests too.
+    public var isAboutDestination: Bool {
+      (row.fault == .network || row.fault == .upstream) && self != .exchangeTimeout
+    }
   }
 
   /// Who would have to act differently for the request to succeed.
