@@ -65,7 +65,12 @@ public struct HistoryKind: Hashable, Sendable {
   /// Whether an operator decided, or could have decided.
   public var wasAsked: Bool { self[.reason].map(Self.reasonsOfOperators.contains) ?? false }
   public var isTunnel: Bool { self[.method] == "CONNECT" }
+  /// Whether the method is known whole: of a longer one, the daemon keeps so many bytes.
+  var hasWholeMethod: Bool { (self[.method]?.utf8.count ?? 0) < Self.mostMethodBytes }
   public var port: UInt16? { self[.port].flatMap { UInt16($0) } }
+
+  /// See longestLoggedMethod of Session, which this module does not know.
+  private static let mostMethodBytes = 32
 
   public static let allowed = "allow"
   public static let denied = "deny"

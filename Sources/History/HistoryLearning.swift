@@ -149,7 +149,9 @@ public struct HistoryLearning {
     var meant: [(Question, HistoryRequest)] = []
     for request in requests {
       let kind = request.kind
-      guard let asker = LearnedAsker(kind), kind.canonicalHost != nil, kind.port != nil, kind[.scheme] != nil else {
+      guard let asker = LearnedAsker(kind), kind.canonicalHost != nil, kind.port != nil, kind[.scheme] != nil,
+        kind.hasWholeMethod
+      else {
         leftOut += request.count
         continue
       }
@@ -412,7 +414,7 @@ public struct HistoryLearning {
     }
     if leftOut > 0 {
       text +=
-        "\n# Left out: \(String.counted(leftOut, "exchange")) whose client or destination is not known.\n"
+        "\n# Left out: \(String.counted(leftOut, "exchange")) whose client, method or destination is not known.\n"
     }
     let learned = settled.filter { !$0.kind.isDenied }.reduce(0) { $0 + $1.count }
     return Outcome(text: text, rules: rules.count, learned: learned, leftOut: leftOut)

@@ -33,7 +33,7 @@ public struct HistoryRecord: Sendable {
 
   public var endedWall: Int64 { HistorySchema.wall(of: number) }
   /// As in the log.
-  public var begunWall: Int64 { endedWall - totalMicroseconds / 1000 }
+  public var begunWall: Int64 { max(0, endedWall - totalMicroseconds / 1000) }
 }
 
 /// Selects exchanges. Of each non-empty list, at least one entry must match.

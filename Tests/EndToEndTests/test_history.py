@@ -1,5 +1,6 @@
 """The history: what is in it, who may read it, what an end of the daemon leaves, and what keeps it from being written."""
 
+import contextlib
 import csv
 import fcntl
 import io
@@ -8,6 +9,7 @@ import os
 import pty
 import re
 import shutil
+import sqlite3
 import struct
 import subprocess
 import termios
@@ -269,6 +271,7 @@ def paths(recorded, *arguments: str) -> list[str]:
         ("--until 1h", ""),
         ("--since 2030-01-01", ""),
         ("--slow 1h", ""),
+        ("--slow 99999999999d", ""),
         ("--limit 2", "/3 /4"),
         ("--limit 0", "/1 /2 /3 /4"),
         ("--host **.ads.test --limit 1", "/3"),
@@ -352,6 +355,31 @@ def test_nothing_that_is_printed_is_obeyed_by_a_terminal(recording, tmp_path):
 def test_wrong_usage_is_said(arguments, message):
     result = run("log", *arguments.split())
     assert result.returncode == 2 and message in result.stderr
+
+
+DAMAGES = {
+    "a time without end": "total_ms = 1e300",
+    "a time before any": "total_ms = -1e300",
+    "no time": "total_ms = 'x'",
+    "sizes": f"bytes_in = {2**63 - 1}, bytes_out = {-(2**63)}",
+    "a status": f"status = {2**63 - 1}, ref = {2**63 - 1}",
+    "an end in a far future": f"id = {2**63 - 1} - id",
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_file_ends_no_command(damage, asked, tmp_path):
+    """Whatever its rows hold: what can be shown is shown."""
+    file = tmp_path / "history.db"
+    source, target = sqlite3.connect(asked.file), sqlite3.connect(file)
+    with contextlib.closing(source), contextlib.closing(target):
+        source.backup(target)
+        target.execute(f"UPDATE exchanges SET {DAMAGES[damage]}")
+        target.commit()
+    for arguments in ("", "--json", "--csv", "--by day", "--by host --json", "--by path --csv", "--slow 1s", "--since 1h"):
+        assert run("log", "--file", file, *arguments.split()).returncode == 0, arguments
+    assert run("learn", "--file", file).returncode in (0, 1)
+    assert run("replay", "--file", file, "--config", asked.configuration).returncode in (0, 1)
 
 
 def test_a_file_that_is_not_there_is_said(open_directory):

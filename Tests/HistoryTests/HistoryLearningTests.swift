@@ -196,6 +196,16 @@ import Testing
     #expect(throws: HistoryLearning.Fault.self) { _ = try Self.learn([doubtful]) }
   }
 
+  /// The daemon keeps 32 bytes of a method. A rule for these would allow what nobody asked, and not what was asked.
+  @Test func aMethodThatMayBeLongerIsLeftOut() throws {
+    let (whole, cut) = (String(repeating: "M", count: 31), String(repeating: "M", count: 32))
+    let outcome = try Self.learn([
+      Self.ada.asks("\(cut) http://a.example/"), Self.ada.asks("\(whole) http://b.example/"),
+    ])
+    #expect(outcome.leftOut == 1 && outcome.learned == 1)
+    #expect(!outcome.text.contains(cut) && outcome.text.contains(whole))
+  }
+
   // MARK: A week of a build machine
 
   /// 50,000 requests of five users.

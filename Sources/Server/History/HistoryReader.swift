@@ -120,20 +120,37 @@ public final class HistoryReader {
           if kinds[kind] == nil { try readKinds() }
           if let found = kinds[kind], selection.includes(found) { meant[kind] = found }
         }
-        // Whole milliseconds, where an earlier version has written it.
-        let total = Int64((statement.real(7) * 1000).rounded())
-        guard meant[kind] != nil, total >= selection.leastMilliseconds * 1000 else { continue }
+        guard meant[kind] != nil else { continue }
+        let total = Self.microseconds(statement.real(7))
+        guard total / 1000 >= selection.leastMilliseconds else { continue }
         part.append(
           HistoryRecord(
             number: number, kind: kind, reference: UInt32(truncatingIfNeeded: statement.integer(2)),
-            path: statement.text(3), status: Int(statement.integer(4)), bytesIn: statement.integer(5),
-            bytesOut: statement.integer(6), totalMicroseconds: total))
+            path: statement.text(3), status: Int(statement.integer(4)),
+            bytesIn: Self.bytes(statement.integer(5)), bytesOut: Self.bytes(statement.integer(6)),
+            totalMicroseconds: total))
       }
       statement.reset()
       for record in part { if let kind = meant[record.kind], !body(record, kind) { return } }
       if rows < Self.rowsAtOnce { return }
     }
   }
+}
+
+// What a damaged or foreign file may hold instead of a time or a size.
+extension HistoryReader {
+  /// No exchange takes longer: a year.
+  private static let mostMilliseconds = 366.0 * 86_400_000
+  /// No exchange carries more: a pebibyte. Sums of a thousand of them are no overflow.
+  private static let mostBytes: Int64 = 1 << 50
+
+  /// Whole milliseconds, where an earlier version has written them.
+  private static func microseconds(_ milliseconds: Double) -> Int64 {
+    guard milliseconds > 0 else { return 0 }
+    return Int64((min(milliseconds, mostMilliseconds) * 1000).rounded())
+  }
+
+  private static func bytes(_ number: Int64) -> Int64 { max(0, min(number, mostBytes)) }
 }
 
 extension HistoryRecord {
