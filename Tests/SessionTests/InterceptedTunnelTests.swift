@@ -107,7 +107,7 @@ import Testing
     let sentence: String
     var tunnel = "a.example:443"
     let request: String
-    /// Request line and Host that leave; nil: 421.
+    /// Request line and Host that leave; nil: none.
     let leaves: [String]?
 
     var testDescription: String { sentence }
@@ -135,6 +135,10 @@ import Testing
     Asking(
       sentence: "in an absolute target", request: head("GET https://a.example/p?q HTTP/1.1", "Host: a.example"),
       leaves: ["> GET /p?q HTTP/1.1", "> Host: a.example"]),
+    Asking(
+      sentence: "in an absolute target with a port of its own", tunnel: "a.example:8443",
+      request: head("GET https://a.example:8443/p HTTP/1.1", "Host: a.example"),
+      leaves: ["> GET /p HTTP/1.1", "> Host: a.example:8443"]),
     Asking(
       sentence: "in an absolute target in another case",
       request: head("GET HTTPS://A.example:443 HTTP/1.1", "Host: a.example"),
@@ -185,6 +189,9 @@ import Testing
     ("http at port 443", "a.example:443", head("GET http://a.example:443/ HTTP/1.1", "Host: a.example")),
     ("another host in the target", "a.example:443", head("GET https://b.example/ HTTP/1.1", "Host: a.example")),
     ("another port in the target", "a.example:443", head("GET https://a.example:444/ HTTP/1.1", "Host: a.example")),
+    // RFC 9110, 4.2.2: without a port, it is that of the scheme.
+    ("no port in the target", "a.example:8443", head("GET https://a.example/ HTTP/1.1", "Host: a.example:8443")),
+    ("an empty port in the target", "a.example:8443", head("GET https://a.example:/ HTTP/1.1", "Host: a.example")),
     ("another host in HTTP/1.0", "a.example:443", head("GET / HTTP/1.0", "Host: b.example")),
     ("an address", "a.example:443", head("GET / HTTP/1.1", "Host: 192.0.2.7")),
     ("another address", "192.0.2.7:443", head("GET / HTTP/1.1", "Host: 192.0.2.8")),

@@ -336,14 +336,17 @@ extension Exchange {
       return problem
     }
     let isSameHost = setHost(bytes, &workspace) == nil && workspace.decisions.host.bytes == interior.canonicalHost
-    let isSamePort = workspace.request.port == nil || workspace.request.port == interior.port
-    let isSameScheme = workspace.request.form != .absolute || workspace.request.isHTTPS
+    // Without a port, Host means the tunnel's, and the target in absolute-form the scheme's.
+    let isAbsolute = workspace.request.form == .absolute
+    let port = workspace.request.port ?? (isAbsolute ? Scheme.https.defaultPort : interior.port)
+    let isSamePort = port == interior.port
+    let isSameScheme = !isAbsolute || workspace.request.isHTTPS
     guard isSameHost, isSamePort, isSameScheme else {
       client.terms.remove(.persists)
       let expected = "https://" + interior.authority.span.string
       return Problem(
         .misdirected,
-        "The request names \(isSameScheme ? "" : "http://")\(bytes.extracting(workspace.request.authority).string), "
+        "The request names \(isAbsolute ? workspace.request.isHTTPS ? "https://" : "http://" : "")\(bytes.extracting(workspace.request.authority).string), "
           + "and its tunnel was opened for \(expected)."
       )
     }
