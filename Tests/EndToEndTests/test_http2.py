@@ -28,6 +28,7 @@ from conftest import need
 from http2_world import H2Client, H2Origin
 from journal import DEADLINE_SECONDS, Journal
 from origins import answering, unused_port
+from reachability_world import ADMIN
 from tls_world import client_context, rule
 from tls_world import authority, intercepting, secure_client, secure_proxy, tls_origin, world  # noqa: F401
 
@@ -933,6 +934,27 @@ def test_a_window_that_stays_shut_ends_its_stream(intercepting, inside, h2_origi
     number = client.request(f"a.test:{origin.port}")
     client.wait_until(lambda: client.exchanges[number].status == 200)
     assert client.wait(number).reset == h2.errors.ErrorCodes.CANCEL and client.exchanges[number].body == b""
+
+
+def test_checked_bodies_behind_a_shut_window_are_held(intercepting, inside, tls_origin, world):
+    """A stream takes no more than a socket would: what waits is in `held_bodies`, and the log tells what was not taken."""
+    content = b"[" + b"1," * (400 << 10) + b"1]"
+    fields = b"Content-Type: application/json\r\nContent-Length: %d\r\n" % len(content)
+    answer = answering(b"HTTP/1.1 200 OK\r\n" + fields + b"\r\n" + content)
+    origin = tls_origin(answer, world.context(world.leaf("a.test")), tunnelled=True)
+    limits = '[proxy.limits]\nheld_bodies = "4MiB"\n[defaults.response]\nserializer = "json"\n'
+    proxy = intercepting(ADMIN + limits)
+    client = inside(proxy, "a.test", origin.port, window=0)
+    numbers = [client.request(f"a.test:{origin.port}", f"/{number}") for number in range(12)]
+    client.wait_until(lambda: all(client.exchanges[number].status for number in numbers))
+    assert {client.exchanges[number].status for number in numbers} == {200, 503}
+    held = AdminClient(proxy.configuration.parent / "admin.sock").json("/v1/status")["held_bytes"]
+    assert 2 << 20 < held <= 4 << 20
+    for number in numbers:
+        if client.exchanges[number].status == 200:
+            client.reset(number)
+    line = proxy.access(lambda line: line["status"] == 200 and line["method"] == "GET")
+    assert line["outcome"] == "client-left" and line["bytes_out"] < len(content)
 
 
 def test_a_stream_that_waits_costs_nothing(intercepting, inside, h2_origin):

@@ -243,6 +243,62 @@ def test_a_client_alone_holds_all(guarded, raw_origin, client_of):
         assert client.answer().status == 200
 
 
+# A body of 4 MB is more than the sockets between the proxy and a client that does not read take.
+CHECKED = b"[" + b"1," * (2 << 20) + b"1]"
+CHECKING = limits('held_bodies = "16MiB"', 'buffered_body = "8MiB"') + """
+[[rule]]
+name = "r"
+[rule.response]
+serializer = "json"
+"""
+
+
+def checked_answer(content: bytes) -> bytes:
+    return b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(content) + content
+
+
+@WORKERS
+def test_checked_bodies_that_are_not_read(workers, guarded, raw_origin, client_of):
+    """They have passed, and still take memory until their client has them: theirs that does not read go first."""
+    proxy = guarded(CHECKING, proxy=f"workers = {workers}")
+    large, small = raw_origin(answering(checked_answer(CHECKED))), raw_origin(answering(checked_answer(b"[1]")))
+    lazy = [client_of(proxy, ATTACKER) for _ in range(8)]
+    for client in lazy:
+        client.looked_at = False
+        client.send(get(large))
+    status = proxy.admin.asked_until(
+        "/v1/status", lambda status: status["held_bytes"] > 3 << 20 and status["exchanges"]["failed"]
+    )
+    assert status["held_bytes"] <= 16 << 20 and status["exchanges"]["failed"].keys() == {"held-bodies-spent"}
+    second_user_is_served(proxy, client_of, lambda number: get(small))
+    for client in lazy:
+        client.reset()
+    proxy.admin.asked_until("/v1/status", lambda status: status["held_bytes"] == 0)
+
+
+def test_the_log_tells_what_a_client_did_not_take(guarded, raw_origin, client_of):
+    proxy, origin = guarded(CHECKING), raw_origin(answering(checked_answer(CHECKED)))
+    client = client_of(proxy, ATTACKER)
+    client.looked_at = False
+    client.send(get(origin))
+    assert client.receive_until(b"\r\n").startswith(b"HTTP/1.1 200 ")
+    client.reset()
+    line = proxy.access()
+    assert line["outcome"] == "client-left" and 0 < line["bytes_out"] < len(CHECKED)
+
+
+def test_a_rewritten_body_that_waits_for_its_upstream(guarded, raw_origin, client_of):
+    """An origin that reads nothing: what waits for it is held, and nothing is once the client has gone."""
+    proxy = guarded(HOLDING.replace("16KiB", "8MiB").replace("64KiB", "16MiB"))
+    origin = raw_origin(lambda connection: connection.wait_for_end())
+    client = client_of(proxy, ATTACKER)
+    client.looked_at = False
+    client.send(post(origin, b"k=" + b"x" * (4 << 20), FORM))
+    proxy.admin.asked_until("/v1/status", lambda status: status["held_bytes"] > 1 << 20)
+    client.reset()
+    proxy.admin.asked_until("/v1/status", lambda status: status["held_bytes"] == 0)
+
+
 def test_a_body_that_dribbles_is_not_held_for_ever(guarded, raw_origin, client_of):
     """A byte now and then is no stall, and still too little for what is held."""
     proxy = guarded(HOLDING + '[proxy.timeouts]\nbody_stall = "500ms"\n')

@@ -22,13 +22,16 @@ import Testing
   /// The work, in a word; of a conflict what was seen.
   private func work(
     _ serialization: RequestSerialization, _ type: String?, method: String = "POST", length: UInt64?,
-    isCoded: Bool = false
+    isCoded: Bool = false, isPart: Bool = false, hasSeveralTypes: Bool = false
   ) -> String {
     let head = Array("\(method)\(type ?? "")".utf8)
     let methodRange = 0..<method.utf8.count
     let work = serialization.work(
-      head.span, method: methodRange, contentType: type.map { _ in methodRange.upperBound..<head.count },
-      contentLength: length, isCoded: isCoded, limits: Self.limits)
+      head.span, method: methodRange,
+      RequestBodyHead(
+        contentType: type.map { _ in methodRange.upperBound..<head.count }, hasSeveralTypes: hasSeveralTypes,
+        contentLength: length, isCoded: isCoded, isPart: isPart),
+      limits: Self.limits)
     switch work {
     case .nothing: return "nothing"
     case .made: return "made"
@@ -68,6 +71,10 @@ import Testing
     #expect(work(http, nil, length: 3) == "type")
     #expect(work(http, "text/plain", length: nil) == "type")
     #expect(work(http, Self.form, length: 3, isCoded: true) == "type")
+    #expect(work(http, Self.form, length: 3, isPart: true) == "type")
+    #expect(work(http, Self.form, method: "GET", length: 3, isPart: true) == "nothing")
+    #expect(work(http, nil, length: 3, hasSeveralTypes: true) == "type")
+    #expect(work(http, nil, length: nil, hasSeveralTypes: true) == "type")
     #expect(work(serialization(.json), Self.form, length: 3) == "type")
     #expect(work(serialization(.json), "application/vnd.a+json", length: 3) == "held")
     for format in RequestSerialization.Format.allCases {

@@ -45,6 +45,29 @@ public enum RewrittenBody: Equatable, Sendable {
   case ofSerializersType
 }
 
+/// What the head of a request says about its body.
+public struct RequestBodyHead: Sendable {
+  /// A range in the head; nil if the field is missing or occurs twice.
+  public var contentType: Range<Int>?
+  public var hasSeveralTypes: Bool
+  /// nil if the length is only known at the end.
+  public var contentLength: UInt64?
+  /// It has a Content-Encoding.
+  public var isCoded: Bool
+  /// It is a part of a representation (Content-Range: RFC 9110, 14.5).
+  public var isPart: Bool
+
+  public init(
+    contentType: Range<Int>?, hasSeveralTypes: Bool = false, contentLength: UInt64?, isCoded: Bool, isPart: Bool = false
+  ) {
+    self.contentType = contentType
+    self.hasSeveralTypes = hasSeveralTypes
+    self.contentLength = contentLength
+    self.isCoded = isCoded
+    self.isPart = isPart
+  }
+}
+
 extension RequestSerialization {
   /// The kind of a body, according to its Content-Type.
   private enum BodyType {
@@ -57,13 +80,12 @@ extension RequestSerialization {
     return false
   }
 
-  /// What must be done to a request's body. Method and Content-Type are ranges in `head`; the type is nil if the field
-  /// is missing or occurs twice. `contentLength` is nil if the length is only known at the end.
+  /// What must be done to a request's body. `method` is a range in `head`.
   public func work(
-    _ head: Span<UInt8>, method: Range<Int>, contentType: Range<Int>?, contentLength: UInt64?, isCoded: Bool,
-    limits: ContentLimits
+    _ head: Span<UInt8>, method: Range<Int>, _ request: RequestBodyHead, limits: ContentLimits
   ) -> BodyWork {
     let merges = !parameters.isEmpty && !isInURI(head.extracting(method))
+    let (contentType, contentLength) = (request.contentType, request.contentLength)
     if contentLength == 0 {
       if merges, format == .http, case .failure(let conflict) = formEncoding(contentType, in: head) {
         return .conflict(conflict)
@@ -73,8 +95,14 @@ extension RequestSerialization {
     let type = Self.bodyType(contentType, in: head)
     let transcodesThis = transcodes(type)
     if !merges && !transcodesThis { return .nothing }
-    if isCoded {
+    if request.hasSeveralTypes {
+      return .conflict(SerializationConflict(.type, "Expected one Content-Type, seen several."))
+    }
+    if request.isCoded {
       return .conflict(SerializationConflict(.type, "Expected a body without Content-Encoding, seen one with it."))
+    }
+    if request.isPart {
+      return .conflict(SerializationConflict(.type, "Expected a whole body, seen a part of one (Content-Range)."))
     }
     // Only its end shows whether there is a body at all. Without one, nothing has the wrong type.
     if contentLength == nil, contentType == nil, merges { return .held }

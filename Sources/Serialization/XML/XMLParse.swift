@@ -36,6 +36,10 @@ struct XMLParse: ~Copyable {
   /// stack (at most 400 bytes each, so 512 stay below 200 KiB), and each attribute is compared with each element.
   /// HTML's entities, which some documents include, are 253.
   static let mostDeclarations = 512
+  /// The most bytes of a DOCTYPE. Expat reports neither what is declared again nor references to parameter entities, and
+  /// each byte of those costs about 130 ns, some ten times as much as one of an element. The declarations of HTML's
+  /// entities take 13 KB.
+  static let mostDoctypeBytes = 64 << 10
   /// Entities may make a document this many times as large. Documents that use them as abbreviations stay below 2. Each
   /// expanded byte costs as much as one of the body, so this is how much longer the check may take. A default attribute
   /// of an element counts as one byte.
@@ -55,6 +59,7 @@ struct XMLParse: ~Copyable {
   private var externalParameters: [[UInt8]] = []
   private var declarations = 0
   private var defaultAttributes = 0
+  private var doctypeStart = 0
   private var objection: (reason: String, offset: Int, place: ContentFault.Place?)?
   /// From outside the document.
   private let given: XMLEncoding?
@@ -231,7 +236,16 @@ extension XMLParse {
     stop(propertyList?.textRead(text))
   }
 
-  private mutating func internalSubsetStarted() { stop(propertyList?.internalSubsetStarted()) }
+  private mutating func doctypeStarted(hasInternalSubset: Bool) {
+    doctypeStart = eventStart
+    if hasInternalSubset { stop(propertyList?.internalSubsetStarted()) }
+  }
+
+  /// Something of the DOCTYPE that no other handler gets.
+  private mutating func doctypeRead() {
+    guard eventStart - doctypeStart > Self.mostDoctypeBytes else { return }
+    stop(XMLObjection("expected a DOCTYPE of at most \(Self.mostDoctypeBytes) bytes, found more"))
+  }
 
   /// `name` is empty for a declaration of attributes.
   private mutating func declarationRead(_ name: Span<UInt8>) {
@@ -335,6 +349,7 @@ extension XMLParse {
       unsafe XMLParse.of(context).pointee.expectNoColon(
         XMLParse.span(target), "the target of a processing instruction")
     }
+    setDoctypeHandlers()
     setDeclarationHandlers()
     setEntityHandlers()
     if propertyList != nil { setPropertyListHandlers() }
@@ -352,6 +367,20 @@ extension XMLParse {
     unsafe XML_SetAttlistDeclHandler(parser) { context, _, _, _, _, _ in
       unsafe XMLParse.of(context).pointee.declarationRead(XMLParse.span(nil))
     }
+  }
+
+  private func setDoctypeHandlers() {
+    unsafe XML_SetDoctypeDeclHandler(
+      parser,
+      { context, _, _, _, hasInternalSubset in
+        let parse = unsafe XMLParse.of(context)
+        unsafe parse.pointee.doctypeStarted(hasInternalSubset: hasInternalSubset != 0)
+        // Not XML_SetDefaultHandler, with which entities are not expanded.
+        unsafe XML_SetDefaultHandlerExpand(parse.pointee.parser) { context, _, _ in
+          unsafe XMLParse.of(context).pointee.doctypeRead()
+        }
+      },
+      { context in unsafe XML_SetDefaultHandlerExpand(XMLParse.of(context).pointee.parser, nil) })
   }
 
   private func setEntityHandlers() {
@@ -374,9 +403,6 @@ extension XMLParse {
   private func setPropertyListHandlers() {
     unsafe XML_SetCharacterDataHandler(parser) { context, text, count in
       unsafe XMLParse.of(context).pointee.textRead(XMLParse.span(text, count: Int(count)))
-    }
-    unsafe XML_SetStartDoctypeDeclHandler(parser) { context, _, _, _, hasInternalSubset in
-      if hasInternalSubset != 0 { unsafe XMLParse.of(context).pointee.internalSubsetStarted() }
     }
   }
 

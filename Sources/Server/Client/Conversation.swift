@@ -408,11 +408,13 @@ final class Conversation {
     }
     self.ending = ending
     flush(to: .client, worker)
+    if self.ending != nil, session.exchange.hasBodyOnItsWay { accountHeld(worker) }
   }
 
   /// Everything has been sent.
   func complete(_ ending: Ending, _ worker: Worker) {
     self.ending = nil
+    discountHeld(worker)
     log(worker)
     if session.exchange.answeredItself { flags.insert(.wasRefused) } else { flags.remove(.wasRefused) }
     worker.workspace.pool.reclaim(&outputs.text)
@@ -455,8 +457,9 @@ final class Conversation {
   }
 
   /// The rest of a response cannot be delivered.
-  func giveUpSending(_ worker: Worker) {
+  func giveUpSending(_ worker: Worker, _ outcome: Outcome = .clientLeft) {
     guard let ending else { return }
+    session.exchange.clientMissed(outputs.toClient.count, outcome)
     outputs.toClient.removeAll()
     upstreamSide.givePipeBack(&worker.pipes)
     complete(Ending(client: .abort, keepsUpstream: ending.keepsUpstream), worker)

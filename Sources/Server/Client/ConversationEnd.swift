@@ -12,7 +12,7 @@ extension Conversation {
       // Sends as much as the socket accepts at once: there is no later.
       settle(worker)
     }
-    giveUpSending(worker)
+    giveUpSending(worker, .shutDown)
   }
 
   /// An operator wants the current exchange to end. false: there is none.

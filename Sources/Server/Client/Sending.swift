@@ -126,6 +126,10 @@ extension Conversation {
     case .client: worker.workspace.pool.reclaim(&outputs.toClient)
     case .upstream: worker.workspace.pool.reclaim(&outputs.toUpstream)
     }
+    if session.exchange.hasBodyOnItsWay {
+      session.exchange.sentAll(toClient: end == .client)
+      accountHeld(worker)
+    }
     if self[end.other].holdsPiped { return }
     // During a pause, bytes of the client may still wait for its end.
     if self[end].state.contains(.closesWrite), end == .client || !session.exchange.uploadRests {

@@ -284,7 +284,7 @@ extension Conversation {
     if flags.contains(.closed) { return }
     if clientHandshake != nil { return close(worker) }
     if ending == nil { perform(session.displaced(), worker) }
-    giveUpSending(worker)
+    giveUpSending(worker, .displaced)
     if !flags.contains(.closed) { close(worker) }
   }
 }

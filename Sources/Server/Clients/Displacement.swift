@@ -129,6 +129,8 @@ extension Conversation {
   fileprivate var mayGiveUpHeld: Bool { session.exchange.heldBytes > 0 && !session.exchange.yieldsHeld }
 
   fileprivate func giveUpHeld(_ worker: Worker) {
+    // All of it is in the output already.
+    if ending != nil { return displace(worker) }
     perform(session.exchange.giveUpHeld(&worker.workspace, &outputs), worker)
     accountHeld(worker)
     settle(worker)

@@ -54,9 +54,13 @@ final class HTTP2Carrier: CarriedStream {
 
   func write(_ first: borrowing ByteBuffer, then second: Span<UInt8>) -> Transfer {
     if stream.isBroken { return .failed(SystemError.connectionReset.number) }
-    if stream.room == 0 { return .wouldBlock }
+    let room = stream.room
+    if room == 0 { return .wouldBlock }
     endpoint.connection.timeIs(endpoint.worker.now)
-    guard stream.write(first.bytes), endpoint.write(second, to: stream) else {
+    // As a socket does, it takes what there is room for. What waits at its server is in limits that count for clients.
+    let first = first.bytes.extracting(first: min(first.count, room))
+    let second = second.extracting(first: min(second.count, room - first.count))
+    guard stream.write(first), endpoint.write(second, to: stream) else {
       return .failed(SystemError.connectionReset.number)
     }
     endpoint.mark()

@@ -102,6 +102,12 @@ extension Exchange {
     breakOffNow(now >= times.exchangeDeadline ? .exchangeTimeout : now >= times.clientGoneAt ? .clientLeft : .stalled)
   }
 
+  /// The client did not get the last `count` bytes of its response.
+  public mutating func clientMissed(_ count: Int, _ outcome: Outcome) {
+    record.bytesOut -= min(record.bytesOut, UInt64(count))
+    if count > 0, record.outcome == .done { record.outcome = outcome }
+  }
+
   /// `60000 ms`, marked as the rule's if the rule sets it.
   private func text(_ timeout: Timeout) -> String {
     let isOwn = rule?.timeouts.map { $0.own.contains(timeout) && $0.values[timeout] == timeouts[timeout] } ?? false

@@ -91,10 +91,15 @@ extension Exchange {
       case .chunked: nil
       }
     let fields = workspace.request.fields
-    return serialization.work(
-      bytes, method: workspace.request.method, contentType: fields.only(.contentType), contentLength: contentLength,
-      isCoded: Self.codings(bytes, fields) != .codings([]), limits: contentLimits)
+    let contentType = fields.only(.contentType)
+    let head = RequestBodyHead(
+      contentType: contentType, hasSeveralTypes: contentType == nil && fields.first(.contentType) != nil,
+      contentLength: contentLength, isCoded: Self.codings(bytes, fields) != .codings([]),
+      isPart: fields.contains(Self.contentRangeName, in: bytes))
+    return serialization.work(bytes, method: workspace.request.method, head, limits: contentLimits)
   }
+
+  private static let contentRangeName = Array("content-range".utf8)
 
   /// The error for a conflict; nil if the rule lets the request pass unchanged.
   private mutating func problem(of conflict: SerializationConflict, _ serialization: RequestSerialization) -> Problem? {
@@ -221,7 +226,7 @@ extension Exchange {
       writeRequest(head.bytes, edits, bodyEdits, &workspace, &outputs)
       workspace.pool.reclaim(&head)
       sendMade(body.bytes, &outputs)
-      keepForChallenge(body.bytes, &workspace)
+      keepForChallenge(body.bytes, &workspace, outputs)
       phase = .connecting
       return .connect
     }
@@ -267,19 +272,24 @@ extension Exchange {
     } else {
       outputs.toUpstream.append(contentsOf: body)
     }
-    keepForChallenge(body.bytes, &workspace)
+    keepForChallenge(body.bytes, &workspace, outputs)
     workspace.pool.reclaim(&body)
     phase = .connecting
     return .connect
   }
 
-  /// The held body has been sent as `body`. If a challenge may be answered, the body is kept, provided it is complete.
-  mutating func keepForChallenge(_ body: Span<UInt8>, _ workspace: inout Workspace) {
+  /// The held body is about to leave as `body`. If a challenge may be answered, the body is kept, provided it is
+  /// complete.
+  mutating func keepForChallenge(
+    _ body: Span<UInt8>, _ workspace: inout Workspace, _ outputs: borrowing Outputs
+  ) {
     defer { bodies.held = nil }
     bodies.held?.release(&workspace.pool)
-    guard let challenged = bodies.challenged, let held = bodies.held else { return }
-    guard request.progress == .done else {
-      challenged.body = .streamed
+    guard let held = bodies.held else { return }
+    guard let challenged = bodies.challenged, request.progress == .done else {
+      bodies.challenged?.body = .streamed
+      held.becomesWaiting(outputs.toUpstream.count + bodies.paced.count, for: .upstream)
+      bodies.leaving = held
       return
     }
     workspace.pool.lend(&challenged.content, body.count)

@@ -95,7 +95,8 @@ extension Exchange {
     if body.hasContinued { fields.drop(.expect) }
     if body.length != nil {
       fields.drop(.contentLength)
-      for name in body.isAsItCame ? [Self.trailerName] : Self.digestFields { fields.drop(name, in: bytes) }
+      fields.drop(Self.trailerName, in: bytes)
+      for name in Self.digestFields where !body.isAsItCame { fields.drop(name, in: bytes) }
     }
     switch body.type {
     case .asItCame: return nil

@@ -119,7 +119,7 @@ extension Exchange {
       var body = held.takeContent()
       bodies.spooled = nil
       sendMade(body.bytes, &outputs)
-      keepForChallenge(body.bytes, &workspace)
+      keepForChallenge(body.bytes, &workspace, outputs)
       workspace.pool.reclaim(&body)
     } else {
       spooled.tail = held.takeContent()

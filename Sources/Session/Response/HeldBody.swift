@@ -6,6 +6,8 @@ import Serialization
 
 /// One held body, with its original head. A class, so a session that holds none pays one word.
 final class HeldBody {
+  enum Receiver { case client, upstream }
+
   /// The original head. It is read again when the body is released, because nothing else keeps its contents.
   var head = ByteBuffer()
   /// The original content, without its transfer coding.
@@ -29,6 +31,8 @@ final class HeldBody {
   /// The encoding in Content-Type, if a serializer uses it.
   var charset: [UInt8]? = nil
   private let budget: ByteBudget
+  /// Who gets it, once it is on its way.
+  private(set) var receiver = Receiver.client
   /// Bytes taken from the memory that all held bodies share.
   private(set) var taken = 0
   /// Bytes of content that are in a file now.
@@ -92,6 +96,14 @@ final class HeldBody {
     swap(&taken, &content)
     spooledBytes += taken.count
     return taken
+  }
+
+  /// The content is in an output now, where `count` bytes wait for `receiver`. They stay accounted for, whatever the
+  /// limit is: they take memory until they have left.
+  func becomesWaiting(_ count: Int, for receiver: Receiver) {
+    self.receiver = receiver
+    if count < taken { budget.giveBack(taken - count) } else { _ = budget.take(count - taken, limit: .max) }
+    taken = count
   }
 
   /// Nothing is held any more.

@@ -300,10 +300,13 @@ extension Exchange {
 
   /// Another client holds less than its share and waits for memory: this body gives up its own.
   public mutating func giveUpHeld(_ workspace: inout Workspace, _ outputs: inout Outputs) -> Action {
-    if bodies.held == nil, let challenged = bodies.challenged {
+    if bodies.held == nil, let challenged = bodies.challenged, challenged.heldBytes > 0 {
       // It has been sent already, and only cannot be sent again.
       challenged.release(&workspace.pool)
       return .hold
+    }
+    if bodies.held == nil, bodies.leaving != nil {
+      return response.traits.contains(.hasBegun) ? breakOffNow(.displaced) : refuseToHold(&workspace, &outputs)
     }
     precondition(bodies.held != nil, "a body was to be given up that is not held")
     if let spooled = bodies.spooled, phase == .collecting {
@@ -381,6 +384,8 @@ extension Exchange {
     writeResponseHead(head.bytes, edits, &workspace, &outputs)
     workspace.pool.reclaim(&head)
     writeHeldContent(held, edits.framing, &workspace, &outputs)
+    held.becomesWaiting(outputs.toClient.count, for: .client)
+    bodies.leaving = held
     releaseHeld(&workspace)
     return response.progress == .done ? endOfResponse() : .read
   }
@@ -452,6 +457,16 @@ extension Exchange {
     if !enforces, let checks, let refused = violations.first(where: { checks.reaction(to: $0.subject) == .reject }) {
       record.report = Problem.Kind(refused.subject)
     }
+  }
+
+  /// Whether a body that was held is still on its way.
+  public var hasBodyOnItsWay: Bool { bodies.leaving != nil }
+
+  /// Nothing waits for one end any more.
+  public mutating func sentAll(toClient: Bool) {
+    guard let leaving = bodies.leaving, (leaving.receiver == .client) == toClient, toClient || bodies.paced.isEmpty
+    else { return }
+    bodies.leaving = nil
   }
 
   /// Releases the memory of a held body, if there is one.
