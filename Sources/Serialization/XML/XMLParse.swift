@@ -36,9 +36,9 @@ struct XMLParse: ~Copyable {
   /// stack (at most 400 bytes each, so 512 stay below 200 KiB), and each attribute is compared with each element.
   /// HTML's entities, which some documents include, are 253.
   static let mostDeclarations = 512
-  /// The most bytes of a DOCTYPE. Expat reports neither what is declared again nor references to parameter entities, and
-  /// each byte of those costs about 130 ns, some ten times as much as one of an element. The declarations of HTML's
-  /// entities take 13 KB.
+  /// The most bytes of a DOCTYPE. Expat reports neither what is declared again nor references to parameter entities,
+  /// and each byte of those costs about 130 ns, some ten times as much as one of an element. The declarations of
+  /// HTML's entities take 13 KB.
   static let mostDoctypeBytes = 64 << 10
   /// Entities may make a document this many times as large. Documents that use them as abbreviations stay below 2. Each
   /// expanded byte costs as much as one of the body, so this is how much longer the check may take. A default attribute
@@ -241,7 +241,7 @@ extension XMLParse {
     if hasInternalSubset { stop(propertyList?.internalSubsetStarted()) }
   }
 
-  /// Something of the DOCTYPE that no other handler gets.
+  /// Something of the DOCTYPE that no other handler gets, or its end.
   private mutating func doctypeRead() {
     guard eventStart - doctypeStart > Self.mostDoctypeBytes else { return }
     stop(XMLObjection("expected a DOCTYPE of at most \(Self.mostDoctypeBytes) bytes, found more"))
@@ -380,7 +380,11 @@ extension XMLParse {
           unsafe XMLParse.of(context).pointee.doctypeRead()
         }
       },
-      { context in unsafe XML_SetDefaultHandlerExpand(XMLParse.of(context).pointee.parser, nil) })
+      { context in
+        let parse = unsafe XMLParse.of(context)
+        unsafe parse.pointee.doctypeRead()
+        unsafe XML_SetDefaultHandlerExpand(parse.pointee.parser, nil)
+      })
   }
 
   private func setEntityHandlers() {
