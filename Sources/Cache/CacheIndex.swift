@@ -33,9 +33,14 @@ public struct CacheIndex: Sendable {
     var slots: [Int] = []
   }
 
+  private struct Follower: Sendable {
+    let reader: Content.Reader
+    let claimant: Claimant
+  }
+
   private struct Flying: Sendable {
     let flight: Flight
-    var followers: [Content.Reader] = []
+    var followers: [Follower] = []
     /// The reader that leads it after its own client has left; nil: the leader has a client.
     var heir: Content.Reader? = nil
     /// The URL was changed after it was asked for: no one joins it any more.
@@ -317,7 +322,7 @@ public struct CacheIndex: Sendable {
         !$0.isOutdated && $0.serves(claimant) && isEqual($0.flight.fields, fields, key)
       })
     else { return nil }
-    flying[index].followers.append(reader)
+    flying[index].followers.append(Follower(reader: reader, claimant: claimant))
     flights[key] = flying
     return flying[index].flight
   }
@@ -351,6 +356,18 @@ public struct CacheIndex: Sendable {
     flights[key]?[index].isSent = true
   }
 
+  /// Its request waits for a connection again. Returns the readers of other clients, which it lets go.
+  public mutating func waitsAgain(_ flight: Flight, _ key: CacheKey) -> [Content.Reader] {
+    guard let index = flights[key]?.firstIndex(where: { $0.flight === flight }), var flying = flights[key] else {
+      return []
+    }
+    let (followers, claimant) = (flying[index].followers, flying[index].flight.claimant)
+    flying[index].isSent = false
+    flying[index].followers = followers.filter { $0.claimant == claimant }
+    flights[key] = flying
+    return followers.filter { $0.claimant != claimant }.map(\.reader)
+  }
+
   /// How many readers wait for it.
   public func followers(of flight: Flight, _ key: CacheKey) -> Int {
     flights[key]?.first { $0.flight === flight }?.followers.count ?? 0
@@ -359,7 +376,7 @@ public struct CacheIndex: Sendable {
   /// The fetch is over, or its answer is stored. Returns the readers that waited for it.
   public mutating func end(_ flight: Flight, _ key: CacheKey) -> [Content.Reader] {
     guard var flying = flights[key], let index = flying.firstIndex(where: { $0.flight === flight }) else { return [] }
-    let followers = flying.remove(at: index).followers
+    let followers = flying.remove(at: index).followers.map(\.reader)
     flights[key] = flying.isEmpty ? nil : flying
     return followers
   }
@@ -374,7 +391,7 @@ public struct CacheIndex: Sendable {
   /// client.
   public mutating func leave(_ flight: Flight, _ key: CacheKey, _ reader: Content.Reader) -> Content.Reader? {
     guard let index = flights[key]?.firstIndex(where: { $0.flight === flight }) else { return nil }
-    flights[key]?[index].followers.removeAll { $0 == reader }
+    flights[key]?[index].followers.removeAll { $0.reader == reader }
     guard let left = flights[key]?[index], left.followers.isEmpty else { return nil }
     return left.heir
   }

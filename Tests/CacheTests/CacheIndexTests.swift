@@ -48,6 +48,7 @@ private final class Index {
   ) -> Flight? {
     index.follow(key(name), fields(asked), as: reader(number), of: claimant, always: always, now: now)
   }
+  func waitsAgain(_ flight: Flight) -> [Int] { index.waitsAgain(flight, key("1")).map(\.slot) }
   func sent(_ flight: Flight) { index.sent(flight, key("1")) }
   func begin(_ flight: Flight) { index.begin(flight, key("1")) }
   func leave(_ flight: Flight, _ number: Int) { _ = index.leave(flight, key("1"), reader(number)) }
@@ -370,8 +371,12 @@ private func reader(_ number: Int) -> Content.Reader { Content.Reader(worker: 0,
     #expect(index.follow("1", 2, of: other) === own)
     index.sent(flight)
     #expect(index.follow("1", 3, of: other) === flight)
-    #expect(index.end(flight) == [1, 3])
-    #expect(index.end(own) == [2])
+    #expect(index.waitsAgain(flight) == [3], "it may wait in the queue of its client again")
+    #expect(index.follow("1", 4, of: other) === own)
+    index.sent(flight)
+    #expect(index.follow("1", 5, of: other) === flight)
+    #expect(index.end(flight) == [1, 5])
+    #expect(index.end(own) == [2, 4])
   }
 
   @Test func nobodyWaitsForWhatCannotBeStored() {

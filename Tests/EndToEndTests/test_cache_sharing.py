@@ -362,6 +362,19 @@ def test_nobody_waits_in_the_queue_of_another_user(cached, client_of):
         client.looked_at = False
 
 
+@pytest.mark.parametrize("table, status", [('offline = "1d"', 502), ('stale_if_error = "1d"', 200)])
+def test_an_origin_that_fails_is_the_same_for_all(table, status, cached):
+    """What may stand in for the first one's answer, and only that, stands in for those of the others."""
+    stored = cached(cache=table)
+    stored.site.say("/x", said(*STALE, "Connection: close"))
+    stored.ask("/x")
+    held = stored.site.hold("/x")
+    leader, others, fetch = leader_and_followers(stored, held)
+    stored.site.say("/x", lambda connection, request: False)
+    fetch.break_off()
+    assert {client.answer().status for client in [leader, *others]} == {status}
+
+
 def test_the_first_one_leaves_within_the_body(cached):
     stored = cached()
     held = stored.site.hold("/x")

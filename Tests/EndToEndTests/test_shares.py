@@ -287,6 +287,15 @@ def test_the_log_tells_what_a_client_did_not_take(guarded, raw_origin, client_of
     assert line["outcome"] == "client-left" and 0 < line["bytes_out"] < len(CHECKED)
 
 
+def test_the_log_tells_what_a_client_did_not_take_in_time(guarded, raw_origin, client_of):
+    proxy = guarded(CHECKING + '[rule.timeouts]\nbody_stall = "300ms"\n')
+    client = client_of(proxy, ATTACKER)
+    client.looked_at = False
+    client.send(get(raw_origin(answering(checked_answer(CHECKED)))))
+    line = proxy.access()
+    assert line["outcome"] == "stalled" and 0 < line["bytes_out"] < len(CHECKED)
+
+
 def test_a_rewritten_body_that_waits_for_its_upstream(guarded, raw_origin, client_of):
     """An origin that reads nothing: what waits for it is held, and nothing is once the client has gone."""
     proxy = guarded(HOLDING.replace("16KiB", "8MiB").replace("64KiB", "16MiB"))

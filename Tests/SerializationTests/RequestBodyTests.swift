@@ -74,7 +74,11 @@ import Testing
     #expect(work(http, Self.form, length: 3, isPart: true) == "type")
     #expect(work(http, Self.form, method: "GET", length: 3, isPart: true) == "nothing")
     #expect(work(http, nil, length: 3, hasSeveralTypes: true) == "type")
-    #expect(work(http, nil, length: nil, hasSeveralTypes: true) == "type")
+    for length: UInt64? in [nil, 0] { #expect(work(http, nil, length: length, hasSeveralTypes: true) == "type") }
+    #expect(work(http, nil, method: "GET", length: 3, hasSeveralTypes: true) == "nothing")
+    let transcoding = serialization(.json, transcodes: true, parameters: [])
+    #expect(work(transcoding, nil, length: 3, hasSeveralTypes: true) == "type")
+    #expect(work(transcoding, nil, length: 0, hasSeveralTypes: true) == "nothing")
     #expect(work(serialization(.json), Self.form, length: 3) == "type")
     #expect(work(serialization(.json), "application/vnd.a+json", length: 3) == "held")
     for format in RequestSerialization.Format.allCases {

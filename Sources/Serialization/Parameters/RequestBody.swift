@@ -86,6 +86,9 @@ extension RequestSerialization {
   ) -> BodyWork {
     let merges = !parameters.isEmpty && !isInURI(head.extracting(method))
     let (contentType, contentLength) = (request.contentType, request.contentLength)
+    if request.hasSeveralTypes, merges || transcodes && format != .http && contentLength != 0 {
+      return .conflict(SerializationConflict(.type, "Expected one Content-Type, seen several."))
+    }
     if contentLength == 0 {
       if merges, format == .http, case .failure(let conflict) = formEncoding(contentType, in: head) {
         return .conflict(conflict)
@@ -95,9 +98,6 @@ extension RequestSerialization {
     let type = Self.bodyType(contentType, in: head)
     let transcodesThis = transcodes(type)
     if !merges && !transcodesThis { return .nothing }
-    if request.hasSeveralTypes {
-      return .conflict(SerializationConflict(.type, "Expected one Content-Type, seen several."))
-    }
     if request.isCoded {
       return .conflict(SerializationConflict(.type, "Expected a body without Content-Encoding, seen one with it."))
     }

@@ -276,6 +276,15 @@ extension Conversation {
     return true
   }
 
+  /// Its connection was of no use: it may have to wait for another one, in the queue of its client.
+  func waitAgain(_ worker: Worker) {
+    guard let caching, let flight = caching.leads else { return }
+    for follower in caching.cache.with({ $0.waitsAgain(flight, caching.key) }) {
+      worker.shared.mailboxes[follower.worker].post(
+        .flightEnded(slot: follower.slot, generation: follower.generation, .leaderless))
+    }
+  }
+
   /// Informs those that wait for the fetch that this exchange leads.
   func endFlight(_ caching: Caching, _ outcome: FlightOutcome, _ worker: Worker) {
     guard let flight = caching.leads else { return }

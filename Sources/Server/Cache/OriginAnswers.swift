@@ -339,20 +339,24 @@ extension Conversation {
 
   /// A stored answer stands in for an upstream that cannot be reached. Returns whether there is one.
   func cacheStandsIn(for kind: Problem.Kind, _ worker: Worker) -> Bool {
-    guard let caching, let stored = caching.stored, kind.isAboutReachability else { return false }
+    guard let caching, let stored = caching.stored else { return false }
     let now = caching.time(worker)
-    guard stored.head.standsInOffline(for: caching.request, at: now) else { return false }
-    return standIn(stored, .offline, "detail=\(kind.token)", caching, worker)
+    let stands =
+      kind.isOfReachedOrigin
+      ? stored.head.standsInForError(of: caching.request, at: now)
+      : kind.isAboutReachability && stored.head.standsInOffline(for: caching.request, at: now)
+    return stands && standIn(stored, .offline, "detail=\(kind.token)", caching, worker)
   }
 
   /// The same for an upstream that was reached, but breaks off, is silent for too long or says something malformed
-  /// before its answer begins.
-  func cacheStandsInForSilence(_ detail: String, _ worker: Worker) -> Bool {
+  /// before its answer begins. `isForAll`: those that wait for the fetch get it too, otherwise they ask for themselves.
+  func cacheStandsInForSilence(_ detail: String, isForAll: Bool = true, _ worker: Worker) -> Bool {
     guard let caching, caching.awaitsHead, session.exchange.awaitsFinalHead, let stored = caching.stored else {
       return false
     }
     let now = caching.time(worker)
     guard stored.head.standsInForError(of: caching.request, at: now) else { return false }
+    if !isForAll { endFlight(caching, .leaderless, worker) }
     return standIn(stored, .offline, "detail=\(detail)", caching, worker)
   }
 

@@ -174,7 +174,10 @@ final class Conversation {
     }
     if clientHandshake != nil { return giveUpClientHandshake(worker) }
     if identification.contains(.awaited), worker.now >= namesDeadline { return giveUpIdentifying(worker) }
-    if ending == nil, caching != nil, cacheStandsInForSilence("response-timeout", worker) {
+    if ending == nil, caching != nil, !session.exchange.clientIsGone(now: worker.now),
+      cacheStandsInForSilence(
+        "response-timeout", isForAll: !session.exchange.isOutOfTime(now: worker.now), worker)
+    {
       return settle(worker)
     }
     if ending == nil {
@@ -250,6 +253,7 @@ final class Conversation {
       let wasStream = upstream?.isStream ?? false
       let wasRefused = upstream?.stream.carried?.wasRefused ?? false
       dropUpstream(worker)
+      waitAgain(worker)
       connect(fresh: !wasStream, sameWay: !wasRefused, worker)
     case .intercept: intercept(worker)
     case .judge: judgeTunnel(worker)
@@ -402,7 +406,9 @@ final class Conversation {
     worker.workspace.pool.reclaim(&outputs.replay)
     worker.workspace.pool.reclaim(&upstreamInput)
     clientSide.givePipeBack(&worker.pipes)
+    session.exchange.dropUpload()
     if ending.client == .abort {
+      session.exchange.clientMissed(outputs.toClient.count, .clientLeft)
       outputs.toClient.removeAll()
       upstreamSide.givePipeBack(&worker.pipes)
     }

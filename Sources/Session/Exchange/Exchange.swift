@@ -416,7 +416,7 @@ public struct Exchange: ~Copyable {
       workspace.pool.reclaim(&outputs.replay)
       endUploadPace()
       outputs.toUpstream.removeAll()
-      bodies.paced = ByteBuffer()
+      dropUpload()
       bodies.spooled = nil
       return .read
     case .tunnel:

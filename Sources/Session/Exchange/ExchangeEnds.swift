@@ -97,6 +97,11 @@ extension Exchange {
     }
   }
 
+  /// Whether the client has left, and its time to come back is over.
+  public func clientIsGone(now: Int64) -> Bool { now >= times.clientGoneAt }
+  /// Whether the time that the rule gives the whole exchange is over.
+  public func isOutOfTime(now: Int64) -> Bool { now >= times.exchangeDeadline }
+
   /// The deadline has passed, and only the client has to take what is left.
   mutating func deliveryTimedOut(now: Int64) -> Action {
     breakOffNow(now >= times.exchangeDeadline ? .exchangeTimeout : now >= times.clientGoneAt ? .clientLeft : .stalled)

@@ -13,9 +13,10 @@ extension Exchange {
   /// Whether the method or the target in the log is only the beginning of it.
   public var isTextCut: Bool { record.isTextCut }
   /// Whether a body is held, and how much it takes of the memory for all held bodies.
-  public var holdsBody: Bool { bodies.held != nil || bodies.challenged != nil || bodies.leaving != nil }
+  public var holdsBody: Bool { bodies.held != nil || bodies.challenged != nil || hasBodyOnItsWay }
   public var heldBytes: Int {
-    (bodies.held?.taken ?? 0) + (bodies.leaving?.taken ?? 0) + (bodies.challenged?.heldBytes ?? 0)
+    (bodies.held?.taken ?? 0) + (bodies.toClient?.taken ?? 0) + (bodies.toUpstream?.taken ?? 0)
+      + (bodies.challenged?.heldBytes ?? 0)
   }
   /// Whether its held body is on its way into a file, which gives the memory back.
   public var yieldsHeld: Bool {

@@ -77,8 +77,10 @@ extension Exchange {
     var challenged: ChallengedRequest? = nil
     /// The part of a body in a file, until all of it has been read back: it is buffered whole to learn its length.
     var spooled: SpooledBody? = nil
-    /// Accounts for the memory of a body that was held, or is sent in place of a response, until its receiver has it.
-    var leaving: HeldBody? = nil
+    /// Accounts for the memory of a body that was held, or is sent in place of a response, until the client has it.
+    var toClient: HeldBody? = nil
+    /// The same for a rewritten body, until the upstream has it.
+    var toUpstream: HeldBody? = nil
     /// The pace of each direction; nil: unlimited.
     var pacing: Pacing? = nil
     /// The rest of a rewritten body that leaves at a pace.

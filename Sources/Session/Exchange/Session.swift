@@ -283,7 +283,7 @@ public struct Session: ~Copyable {
     origin.proxyUser = exchange.record.proxyUser
     origin.isLast = false
     awaitedRepeat = exchange.awaitedRepeat
-    exchange.bodies.leaving = nil
+    exchange.sentAll(toClient: true)
     if let room = room.take() { rooms.takeBack(room) }
     phase = keeps ? .idle : .over
     hasAsked = true

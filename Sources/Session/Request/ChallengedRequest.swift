@@ -155,6 +155,7 @@ extension Exchange {
       swap(&content, &challenged.content)
       sendMade(content.bytes, &outputs)
       swap(&content, &challenged.content)
+      accountForUpload(as: HeldBody(workspace.heldBytes), outputs)
     case .streamed: return request.progress == challenged.begun && request.progress != .done
     }
     return request.progress == .done

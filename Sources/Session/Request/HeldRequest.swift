@@ -286,15 +286,23 @@ extension Exchange {
     defer { bodies.held = nil }
     bodies.held?.release(&workspace.pool)
     guard let held = bodies.held else { return }
-    guard let challenged = bodies.challenged, request.progress == .done else {
-      bodies.challenged?.body = .streamed
-      held.becomesWaiting(outputs.toUpstream.count + bodies.paced.count, for: .upstream)
-      bodies.leaving = held
+    accountForUpload(as: held, outputs)
+    guard let challenged = bodies.challenged else { return }
+    guard request.progress == .done else {
+      challenged.body = .streamed
       return
     }
     workspace.pool.lend(&challenged.content, body.count)
     challenged.content.append(body)
-    challenged.body = .held(held)
+    let copy = HeldBody(workspace.heldBytes)
+    copy.becomes(body.count)
+    challenged.body = .held(copy)
+  }
+
+  /// The body is in the output.
+  mutating func accountForUpload(as held: HeldBody, _ outputs: borrowing Outputs) {
+    held.becomes(outputs.toUpstream.count + bodies.paced.count)
+    bodies.toUpstream = held
   }
 
   /// Reads the held head again, and sets its host again. Reading it cannot fail, because it succeeded before.

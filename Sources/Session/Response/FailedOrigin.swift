@@ -28,7 +28,7 @@ extension Exchange {
     if request.traits.contains(.isHead) { return answer }
     let weight = HeldBody(workspace.heldBytes)
     guard weight.account(ofAll: heldLimit, adding: answer.content.count) else { return nil }
-    bodies.leaving = weight
+    bodies.toClient = weight
     return answer
   }
 

@@ -6,8 +6,6 @@ import Serialization
 
 /// One held body, with its original head. A class, so a session that holds none pays one word.
 final class HeldBody {
-  enum Receiver { case client, upstream }
-
   /// The original head. It is read again when the body is released, because nothing else keeps its contents.
   var head = ByteBuffer()
   /// The original content, without its transfer coding.
@@ -31,8 +29,6 @@ final class HeldBody {
   /// The encoding in Content-Type, if a serializer uses it.
   var charset: [UInt8]? = nil
   private let budget: ByteBudget
-  /// Who gets it, once it is on its way.
-  private(set) var receiver = Receiver.client
   /// Bytes taken from the memory that all held bodies share.
   private(set) var taken = 0
   /// Bytes of content that are in a file now.
@@ -98,10 +94,9 @@ final class HeldBody {
     return taken
   }
 
-  /// The content is in an output now, where `count` bytes wait for `receiver`. They stay accounted for, whatever the
-  /// limit is: they take memory until they have left.
-  func becomesWaiting(_ count: Int, for receiver: Receiver) {
-    self.receiver = receiver
+  /// Accounts for `count` bytes that the content has become, in an output or as a copy, whatever the limit is: they are
+  /// there.
+  func becomes(_ count: Int) {
     if count < taken { budget.giveBack(taken - count) } else { _ = budget.take(count - taken, limit: .max) }
     taken = count
   }

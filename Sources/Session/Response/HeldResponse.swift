@@ -301,12 +301,13 @@ extension Exchange {
   /// Another client holds less than its share and waits for memory: this body gives up its own.
   public mutating func giveUpHeld(_ workspace: inout Workspace, _ outputs: inout Outputs) -> Action {
     if bodies.held == nil, let challenged = bodies.challenged, challenged.heldBytes > 0 {
-      // It has been sent already, and only cannot be sent again.
+      // The copy: the request only cannot be sent again.
       challenged.release(&workspace.pool)
       return .hold
     }
-    if bodies.held == nil, bodies.leaving != nil {
-      return response.traits.contains(.hasBegun) ? breakOffNow(.displaced) : refuseToHold(&workspace, &outputs)
+    if bodies.held == nil, hasBodyOnItsWay {
+      let hasBegun = phase == .tunnel || response.traits.contains(.hasBegun)
+      return hasBegun ? breakOffNow(.displaced) : refuseToHold(&workspace, &outputs)
     }
     precondition(bodies.held != nil, "a body was to be given up that is not held")
     if let spooled = bodies.spooled, phase == .collecting {
@@ -384,8 +385,8 @@ extension Exchange {
     writeResponseHead(head.bytes, edits, &workspace, &outputs)
     workspace.pool.reclaim(&head)
     writeHeldContent(held, edits.framing, &workspace, &outputs)
-    held.becomesWaiting(outputs.toClient.count, for: .client)
-    bodies.leaving = held
+    held.becomes(outputs.toClient.count)
+    bodies.toClient = held
     releaseHeld(&workspace)
     return response.progress == .done ? endOfResponse() : .read
   }
@@ -460,13 +461,17 @@ extension Exchange {
   }
 
   /// Whether a body that was held is still on its way.
-  public var hasBodyOnItsWay: Bool { bodies.leaving != nil }
+  public var hasBodyOnItsWay: Bool { bodies.toClient != nil || bodies.toUpstream != nil }
 
   /// Nothing waits for one end any more.
   public mutating func sentAll(toClient: Bool) {
-    guard let leaving = bodies.leaving, (leaving.receiver == .client) == toClient, toClient || bodies.paced.isEmpty
-    else { return }
-    bodies.leaving = nil
+    if toClient { bodies.toClient = nil } else if bodies.paced.isEmpty { bodies.toUpstream = nil }
+  }
+
+  /// What is left of the request is not sent.
+  public mutating func dropUpload() {
+    bodies.paced = ByteBuffer()
+    bodies.toUpstream = nil
   }
 
   /// Releases the memory of a held body, if there is one.

@@ -257,6 +257,13 @@ extension Problem {
     public var token: StaticString { row.token }
     /// Whether it means that the destination could not be reached.
     public var isAboutReachability: Bool { row.fault == .network }
+    /// Whether the destination was reached, and gave no answer that makes sense.
+    public var isOfReachedOrigin: Bool {
+      switch self {
+      case .connectionClosed, .responseTimeout, .incompleteResponse, .malformedResponse, .responseHeadTooLarge: true
+      default: false
+      }
+    }
     /// Whether it says something about the destination that holds for other requests too.
     public var isAboutDestination: Bool {
       (row.fault == .network || row.fault == .upstream) && self != .exchangeTimeout
