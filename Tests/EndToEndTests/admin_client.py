@@ -32,8 +32,8 @@ class AdminConnection(RawClient):
         self.socket.settimeout(DEADLINE_SECONDS)
         self.socket.connect(str(path))
         self.sent, self.received = bytearray(), bytearray()
-        self.read_to = self.answered = self.asked_of = 0
-        self.asked_cache: list[Message | None] = []
+        self.read_to = self.answered = 0
+        self.forget_what_was_asked()
         self.ended: str | None = None
         self.looked_at = True
 

@@ -29,8 +29,7 @@ class RawClient:
         self.received = bytearray()
         self.read_to = 0  # offset in `received` behind the last message that the test took
         self.answered = 0  # final answers that the test took
-        self.asked_cache: list[Message | None] = []
-        self.asked_of = 0  # the length of `sent` that the cache is of
+        self.forget_what_was_asked()
         self.ended: str | None = None  # "closed" | "reset"
         self.looked_at = True  # False: the test checks the bytes itself
 
@@ -95,10 +94,19 @@ class RawClient:
             pass
         return True
 
+    def forget_what_was_asked(self) -> None:
+        self.asked_cache: list[Message | None] = []
+        self.asked_of = 0  # the length of `sent` that the cache is of
+        self.asked_whole = self.asked_to = 0  # how many of the cache are whole, and where the last of them ends
+
     def asked(self) -> list[Message | None]:
-        """The requests among the bytes that were sent."""
+        """The requests among the bytes that were sent. Of a thousand, only the last is read again."""
         if self.asked_of != len(self.sent):
-            self.asked_cache, self.asked_of = strict_http.requests_in(bytes(self.sent)), len(self.sent)
+            rest, count, end = strict_http.requests_in(bytes(self.sent[self.asked_to :]))
+            self.asked_cache[self.asked_whole :] = rest
+            self.asked_of = len(self.sent)
+            self.asked_whole += count
+            self.asked_to += end
         return self.asked_cache
 
     def message(self) -> Message:
@@ -108,7 +116,8 @@ class RawClient:
         while True:
             try:
                 closed = self.ended is not None
-                message = strict_http.read_response(bytes(self.received), self.read_to, request, closed)
+                message = strict_http.read_response(bytes(self.received[self.read_to :]), 0, request, closed)
+                message.start, message.end = self.read_to, self.read_to + message.end
                 self.read_to = message.end
                 self.answered += message.status >= 200 or message.status == 101
                 return message

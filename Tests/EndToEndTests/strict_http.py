@@ -408,16 +408,18 @@ EQUAL_LENGTHS = re.compile(
 )
 
 
-def requests_in(data: bytes) -> list[Message | None]:
-    """What a client asked: its valid requests, then one None for whatever came that is no request.
+def requests_in(data: bytes) -> tuple[list[Message | None], int, int]:
+    """What a client asked: its valid requests, then one None for whatever came that is no request; how many of them are
+    certainly whole, and where the last of these ends.
 
     Bytes in a tunnel may add to it, which does no harm: what a tunnel carries back is not looked at. A Content-Length
     that is repeated and agrees is what a recipient may take for one (RFC 9110 §8.6), so it counts as one here.
     """
+    sent = data
     while (single := EQUAL_LENGTHS.sub(rb"\1", data)) != data:
         data = single
     messages: list[Message | None] = []
-    at = 0
+    at = count = end = 0
     try:
         while at < len(data):
             while data[at : at + 2] == b"\r\n":  # RFC 9112 §2.2: empty lines before a request are skipped
@@ -425,10 +427,12 @@ def requests_in(data: bytes) -> list[Message | None]:
             message = read_request_head(data, at)
             messages.append(message)
             at = read_body(message, data).end
+            if data is sent:
+                count, end = len(messages), at
     except (Incomplete, Violation):
         if not messages or messages[-1].end <= at:  # else it was the body, and its request is counted already
             messages.append(None)
-    return messages
+    return messages, count, end
 
 
 def check_forwarded_request(message: Message, pseudonym: bytes = b"sallyport") -> None:

@@ -151,6 +151,7 @@ def test_a_thousand_scrapes_while_requests_run(administered, raw_client):
             connection.received.clear()
             connection.sent.clear()
             connection.read_to = connection.answered = 0
+            connection.forget_what_was_asked()
     runner.join(DEADLINE_SECONDS)
     assert not failures and not runner.is_alive()
     assert samples(proxy)["sallyport_exchanges_total", (("outcome", "denied"), ("rule", "no-ads"))] == 10_000

@@ -25,8 +25,9 @@ class PeerConnection(AdminConnection):
         self.socket = connected_as(path, user)
         self.socket.settimeout(DEADLINE_SECONDS)
         self.sent, self.received = bytearray(), bytearray()
-        self.read_to = self.answered = self.asked_of = 0
-        self.asked_cache, self.ended, self.looked_at = [], None, True
+        self.read_to = self.answered = 0
+        self.forget_what_was_asked()
+        self.ended, self.looked_at = None, True
 
 
 def connected_as(path, user: int) -> socket.socket:

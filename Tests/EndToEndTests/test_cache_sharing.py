@@ -366,7 +366,7 @@ def test_nobody_waits_in_the_queue_of_another_user(cached, client_of):
 def test_an_origin_that_fails_is_the_same_for_all(table, status, cached):
     """What may stand in for the first one's answer, and only that, stands in for those of the others."""
     stored = cached(cache=table)
-    stored.site.say("/x", said(*STALE, "Connection: close"))
+    stored.site.say("/x", said(*STALE, 'ETag: "a"', "Connection: close"))
     stored.ask("/x")
     held = stored.site.hold("/x")
     leader, others, fetch = leader_and_followers(stored, held)

@@ -193,11 +193,11 @@ def test_the_body_and_its_chunks_are_read():
 
 
 def test_what_a_client_asked_is_counted_even_when_it_is_no_request():
-    assert strict_http.requests_in(GET + b"\0\0")[1] is None
-    assert len(strict_http.requests_in(GET + CHUNKED + b"zz\r\n")) == 2
-    assert len(strict_http.requests_in(b"\r\n" + GET + GET)) == 2
+    assert strict_http.requests_in(GET + b"\0\0")[0][1] is None
+    assert len(strict_http.requests_in(GET + CHUNKED + b"zz\r\n")[0]) == 2
+    assert len(strict_http.requests_in(b"\r\n" + GET + GET)[0]) == 2
     for lengths in (b"Content-Length: 2\r\nContent-Length: 2", b"Content-Length: 2, 2,2"):
-        assert len(strict_http.requests_in(POST + lengths + b"\r\n\r\nhi" + GET)) == 2
+        assert len(strict_http.requests_in(POST + lengths + b"\r\n\r\nhi" + GET)[0]) == 2
 
 
 def forwarded(*lines: bytes) -> strict_http.Message:

@@ -588,8 +588,8 @@ class SecureClient(RawClient):
         """From here on, everything is inside."""
         self.socket = self.secure
         self.sent, self.received = bytearray(), bytearray()
-        self.read_to = self.answered = self.asked_of = 0
-        self.asked_cache = []
+        self.read_to = self.answered = 0
+        self.forget_what_was_asked()
 
     def leave(self) -> None:
         """Say that nothing more will be asked, and wait until the other side has ended as well."""

@@ -49,8 +49,8 @@ class UserClient(RawClient):
         while not self._connect(address, user, port, family):
             pass
         self.sent, self.received = bytearray(), bytearray()
-        self.read_to = self.answered = self.asked_of = 0
-        self.asked_cache = []
+        self.read_to = self.answered = 0
+        self.forget_what_was_asked()
         self.ended = None
         self.looked_at = True
 
