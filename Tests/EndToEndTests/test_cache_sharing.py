@@ -358,6 +358,7 @@ def test_nobody_waits_in_the_queue_of_another_user(cached, client_of):
         one.next()
     # Nothing was answered: one of the greedy user's exchanges has to go.
     assert stored.ask("/x", client=client_of(stored.proxy, NUMBERED)).body == b"one"
+    held[2].next()
     for client in greedy:
         client.looked_at = False
 
