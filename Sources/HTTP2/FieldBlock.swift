@@ -41,6 +41,8 @@ struct FieldBlock: ~Copyable {
   private var acceptsTrailers = false
   private var announcesTrailers = false
   private var isGRPC = false
+  /// A field of the section is malformed.
+  var isMalformed = false
 
   var isHead: Bool { values.bytes.equals(method, "HEAD") }
   var opensTunnel: Bool { !tunnelProtocol.isEmpty }
@@ -72,6 +74,7 @@ struct FieldBlock: ~Copyable {
     acceptsTrailers = false
     announcesTrailers = false
     isGRPC = false
+    isMalformed = false
   }
 
   /// Whether so much of it has come that it is an attack. Compression lets one byte stand for a whole line, so what a

@@ -29,8 +29,6 @@ public final class HTTP2Connection {
   private var ending: [HTTP2Stream] = []
   /// The streams that a client opened last.
   private var recent = RecentStreams()
-  /// The field section being received is malformed.
-  private var isMalformed = false
   /// Where `takeOutput` gathers frames.
   private var sink = ByteBuffer()
   /// How much it is likely to hold, in bytes: as much as when it was last filled, and no less than half of before.
@@ -44,10 +42,12 @@ public final class HTTP2Connection {
   private var fault: ConnectionFault? = nil
   /// See `takeFault`.
   private var libraryFault: ConnectionFault? = nil
+  private enum Life { case open, ending, gone }
+  private var life = Life.open
   /// The peer has announced that it accepts no more streams, or we have.
-  public private(set) var isEnding = false
+  public var isEnding: Bool { life != .open }
   /// See `broken`.
-  private(set) var isGone = false
+  var isGone: Bool { life == .gone }
   /// The peer has sent its settings.
   public private(set) var hasSettings = false
   /// A frame from the peer has arrived.
@@ -158,7 +158,7 @@ public final class HTTP2Connection {
 
   private func end(_ fault: ConnectionFault) -> ConnectionFault {
     self.fault = fault
-    isEnding = true
+    beginToEnd()
     if let session = unsafe session { unsafe cng_end(session, fault.code.rawValue) }
     return fault
   }
@@ -236,8 +236,10 @@ public final class HTTP2Connection {
     waiting = []
   }
 
+  private func beginToEnd() { if life == .open { life = .ending } }
+
   private func peerLeaves() {
-    isEnding = true
+    beginToEnd()
     refusePending()
   }
 
@@ -271,13 +273,13 @@ public final class HTTP2Connection {
   /// Announces to the peer that no more of its streams are accepted. Those in progress continue.
   public func announceEnd() {
     if isEnding { return }
-    isEnding = true
+    beginToEnd()
     if let session = unsafe session { unsafe cng_announce_end(session) }
   }
 
   /// Ends the connection and everything in progress.
   public func end(_ code: ErrorCode) {
-    isEnding = true
+    beginToEnd()
     if let session = unsafe session { unsafe cng_end(session, code.rawValue) }
   }
 
@@ -285,12 +287,12 @@ public final class HTTP2Connection {
   /// here refers to a stream.
   public func broken() {
     if isGone { return }
-    isEnding = true
+    beginToEnd()
     for stream in streams.values {
       stream.closed(.internalError)
       touch(stream)
     }
-    isGone = true
+    life = .gone
     refusePending()
     streams = [:]
     latest = nil
@@ -387,7 +389,6 @@ public final class HTTP2Connection {
 
   private func fieldsBegin(_ number: Int32, isFirst: Bool) -> Bool {
     block.removeAll()
-    isMalformed = false
     if role == .server, isFirst {
       let stream = HTTP2Stream(number: number, self)
       streams[number] = stream
@@ -402,12 +403,12 @@ public final class HTTP2Connection {
 
   /// A malformed field is reported at the end of the section, as a fault of the message.
   private func field(_ name: Span<UInt8>, _ value: Span<UInt8>) -> Int {
-    if !block.add(name, value, limits.head) { isMalformed = true }
+    if !block.add(name, value, limits.head) { block.isMalformed = true }
     if !block.isExcessive(limits.head) { return CNG_FIELD_TAKEN }
     if role == .client {
       // Others use the connection. The reader refuses for its size what there is of the head.
       if let stream = blockStream {
-        if isMalformed || !stream.received(&block, ends: true) { stream.wasMalformed(.protocolError) }
+        if block.isMalformed || !stream.received(&block, ends: true) { stream.wasMalformed(.protocolError) }
         touch(stream)
       }
       blockStream = nil
@@ -422,7 +423,7 @@ public final class HTTP2Connection {
   private func fieldsEnd(_ number: Int32, ends: Bool) -> Bool {
     guard let stream = blockStream, stream.number == number else { return true }
     blockStream = nil
-    if !isMalformed, stream.received(&block, ends: ends) {
+    if !block.isMalformed, stream.received(&block, ends: ends) {
       touch(stream)
       return true
     }
@@ -496,7 +497,7 @@ public final class HTTP2Connection {
 
   /// The library ends the connection. What it says is of its own making.
   private func libraryEnds(_ code: UInt32, _ reason: Span<UInt8>) {
-    isEnding = true
+    beginToEnd()
     libraryFault = ConnectionFault(
       code: ErrorCode(rawValue: code),
       detail: "the peer broke the protocol: \(reason.isEmpty ? "error \(code)" : reason.asciiString)")

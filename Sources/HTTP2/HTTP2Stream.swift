@@ -19,10 +19,11 @@ public final class HTTP2Stream {
   /// Text from the peer that has not been read, as HTTP/1.1.
   private var incoming = ByteBuffer()
   private var framing = ContentFraming.none
-  /// The peer's final head has arrived.
-  private var hasHead = false
-  /// The peer's message is complete.
-  private var isWhole = false
+  /// How much of the peer's message has arrived: its final head, or all of it.
+  private enum Arrival { case nothing, head, all }
+  private var arrival = Arrival.nothing
+  private var hasHead: Bool { arrival != .nothing }
+  private var isWhole: Bool { arrival == .all }
   /// The peer has announced that it sends nothing more.
   private(set) var isEndedByPeer = false
   /// Content in `incoming` for which the window has not reopened, in bytes.
@@ -190,21 +191,20 @@ public final class HTTP2Stream {
     connection.scratch.blocks.lend(&incoming, BufferPool.smallestBlock)
     if connection.role == .server {
       guard let framing = block.writeRequest(ends: ends, limits, to: &incoming) else { return false }
-      hasHead = true
+      arrival = .head
       self.framing = framing
-      outgoing.isToHead = block.isHead
-      outgoing.isToConnect = framing == .tunnel
+      outgoing.method = framing == .tunnel ? .connect : block.isHead ? .head : .other
     } else if let proof = outgoing.webSocketProof, block.isGranted {
       block.writeSwitch(proof, limits, to: &incoming)
       framing = .tunnel
-      hasHead = true
-    } else if outgoing.isConnect, block.isGranted {
+      arrival = .head
+    } else if outgoing.method == .connect, block.isGranted {
       block.writeGrant(limits, to: &incoming)
       framing = .tunnel
-      hasHead = true
+      arrival = .head
     } else {
-      framing = block.writeResponse(ends: ends, isToHead: outgoing.isHead, limits, to: &incoming)
-      hasHead = !block.isInformational
+      framing = block.writeResponse(ends: ends, isToHead: outgoing.method == .head, limits, to: &incoming)
+      if !block.isInformational { arrival = .head }
     }
     return true
   }
@@ -223,7 +223,7 @@ public final class HTTP2Stream {
 
   /// The peer's message is complete.
   func receivedEnd() {
-    isWhole = true
+    arrival = .all
     isEndedByPeer = true
     if framing == .chunked, !isLeft { incoming.append("0\r\n\r\n") }
     if framing != .tunnel { framing = .none }

@@ -22,6 +22,13 @@ struct OutgoingMessage: ~Copyable {
     case lastBeforeTrailers(Int)
   }
 
+  /// What matters of a method.
+  enum Method {
+    case other, head
+    /// Of a request: for a tunnel to another host. Of an answer: with a protocol (RFC 8441).
+    case connect
+  }
+
   private let isRequest: Bool
   private var place = Place.head
   /// Text that cannot be read before more of it arrives.
@@ -32,13 +39,8 @@ struct OutgoingMessage: ~Copyable {
   private var loan: UnsafeBufferPointer<UInt8>? = nil
   /// The trailer section as written, to its last line end; empty if none of it is sent.
   private var trailers = ByteBuffer()
-  /// A request of this method, or a response to one.
-  private(set) var isHead = false
-  var isToHead = false
-  /// A response to CONNECT with a protocol.
-  var isToConnect = false
-  /// A request for a tunnel to another host: CONNECT to a proxy.
-  private(set) var isConnect = false
+  /// The method of the request that it is, or that it answers.
+  var method = Method.other
   /// For a request that opens a WebSocket: what the client expects from a server that has read its key.
   private(set) var webSocketProof: [UInt8]? = nil
   /// A frame asked for content when there was none.
@@ -137,11 +139,11 @@ struct OutgoingMessage: ~Copyable {
     let progress = connection.scratch.request.read(text, limits: connection.ownLimits(text), isInTunnel: !isConnect)
     guard case .complete = progress else { return progress }
     if isConnect {
-      self.isConnect = true
+      method = .connect
       place = .tunnel
       return connection.sendRequest(text, stream, hasContent: true) ? progress : .invalid(.badTarget)
     }
-    isHead = connection.scratch.request.knownMethod == .head
+    if connection.scratch.request.knownMethod == .head { method = .head }
     if connection.scratch.request.options.upgrade { return takeUpgrade(text, progress, connection, stream) }
     place = Self.place(of: connection.scratch.request.framing)
     guard connection.sendRequest(text, stream, hasContent: !isWhole) else { return .invalid(.badTarget) }
@@ -168,9 +170,9 @@ struct OutgoingMessage: ~Copyable {
   private mutating func takeResponse(
     _ text: Span<UInt8>, _ connection: HTTP2Connection, _ stream: HTTP2Stream
   ) -> HeadProgress {
-    let progress = connection.scratch.response.read(text, limits: connection.ownLimits(text), toHead: isToHead)
+    let progress = connection.scratch.response.read(text, limits: connection.ownLimits(text), toHead: method == .head)
     guard case .complete = progress else { return progress }
-    if isToConnect { return takeTunnelAnswer(text, progress, connection, stream) }
+    if method == .connect { return takeTunnelAnswer(text, progress, connection, stream) }
     if connection.scratch.response.isInformational {
       return connection.sendInformational(text, stream) ? progress : .invalid(.badStatusLine)
     }
@@ -191,7 +193,7 @@ struct OutgoingMessage: ~Copyable {
         ? progress : .invalid(.badStatusLine)
     }
     if connection.scratch.response.isInformational { return progress }
-    isToConnect = false
+    method = .other
     place = Self.place(of: connection.scratch.response.framing)
     let isGranted = (200..<300).contains(status)
     guard connection.sendResponse(text, stream, status: isGranted ? "502" : nil, hasContent: !isWhole) else {

@@ -46,23 +46,39 @@ nonisolated func explainCommand(_ options: Arguments) throws -> Int32 {
       "The path has bytes above 0x7f. A program that sends them as they are is refused (400), as the rule has no "
       + "encode_path = true; one that percent-encodes them, as browsers do, gets what follows."
   }
+  let temporary = temporaryVerdict(inner ?? outer, asker, options, at: policy.configuration.admin.socket)
   if options.flags.contains("json") {
-    Output.answer(outer.json(inside: inner))
+    Output.answer(outer.json(inside: inner, temporary: temporary?.json))
   } else {
     Output.answer(outer.description)
     if let inner { Output.answer("\ninside the tunnel:\n\n\(inner.description)") }
   }
-  if let denies = temporaryVerdict(inner ?? outer, asker, options, at: policy.configuration.admin.socket) {
-    return denies ? deniedStatus : 0
+  if let temporary {
+    Output.complain("sallyport: in the running proxy \(temporary.sentence)")
+    if let denies = temporary.denies { return denies ? deniedStatus : 0 }
   }
   return !isRefused && outer.isYes && inner?.isYes != false ? 0 : deniedStatus
 }
 
-/// Tells what operators have allowed or denied for a time, if a daemon with this configuration is running. This takes
-/// precedence over the explanation. Returns whether it is denied; nil: no operator has said anything.
+/// What operators have allowed or denied for a time. This takes precedence over the explanation.
+private struct TemporaryVerdict {
+  /// As the daemon says it, with a line end.
+  let sentence: String
+  /// nil: it is for a client elsewhere, and may not be about this one.
+  let denies: Bool?
+
+  var json: JSONText {
+    .object([
+      ("decision", denies.map { .string(($0 ? Decision.Verdict.deny : .allow).rawValue) } ?? .null),
+      ("detail", .string(sentence.split(separator: "\n").joined(separator: " "))),
+    ])
+  }
+}
+
+/// nil: no daemon with this configuration is running, or no operator has said anything.
 private func temporaryVerdict(
   _ explanation: Explanation, _ asker: Asker, _ options: Arguments, at socket: String
-) -> Bool? {
+) -> TemporaryVerdict? {
   var parts: [String]
   let words = explanation.request.split(separator: " ", maxSplits: 1).map(String.init)
   guard words.count == 2 else { return nil }
@@ -71,11 +87,11 @@ private func temporaryVerdict(
   if let unit = asker.sender.client?.unit { parts.append("unit=\(AdminOptions.encoded(unit))") }
   let path = "/v1/temporary?" + parts.joined(separator: "&")
   guard let text = AdminOptions(options).quietText(of: path, at: socket), !text.isEmpty else { return nil }
-  Output.complain("sallyport: in the running proxy \(text)")
   let object = AdminOptions(options).quietText(of: path, at: socket, accepting: "application/json")
-  guard let rule = object.flatMap({ JSONValue(Array($0.utf8)) }) else { return true }
-  // A rule for a client elsewhere may not be about this one.
-  return rule["client"] == .null ? rule["verdict"].text != "allow" : nil
+  guard let rule = object.flatMap({ JSONValue(Array($0.utf8)) }) else {
+    return TemporaryVerdict(sentence: text, denies: true)
+  }
+  return TemporaryVerdict(sentence: text, denies: rule["client"] == .null ? rule["verdict"].text != "allow" : nil)
 }
 
 /// The exit status if the policy denies; 1 means a failure.

@@ -1406,6 +1406,8 @@ def test_explain_says_what_an_operator_denies_for_now(asking):
     for url in ("http://hh.test/", "http://a.hh.test/x", "https://hh.test/", "http://api.test/x"):
         done = command("explain", "-c", asked.proxy.configuration, "--user", "root", url)
         assert done.returncode == 3 and "temporary rule 1 decides" in done.stderr, (url, done)
+        shown = json.loads(command("explain", "-c", asked.proxy.configuration, "--user", "root", "--json", url).stdout)
+        assert shown["temporary"]["decision"] == "deny" and "rule 1 decides" in shown["temporary"]["detail"]
     assert command("explain", "-c", asked.proxy.configuration, "--user", "root", "http://a.test/").returncode == 0
 
 

@@ -142,6 +142,13 @@ def test_only_if_cached_without_anything_stored(method, cached):
     assert not stored.origin.connections
 
 
+def test_only_if_cached_beside_what_passes_the_store_by(cached):
+    stored = cached()
+    stored.site.say("/x", said(FRESH))
+    answer = stored.ask("/x", "Cache-Control: only-if-cached, no-store")
+    assert answer.status == 504 and not stored.origin.connections
+
+
 def test_only_if_cached_and_stale(cached):
     stored = cached()
     stored.site.say("/x", said(*STALE))

@@ -382,6 +382,13 @@ def test_a_damaged_file_ends_no_command(damage, asked, tmp_path):
     assert run("replay", "--file", file, "--config", asked.configuration).returncode in (0, 1)
 
 
+def test_a_pipe_is_no_history(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    for command in ("log", "learn"):
+        result = run(command, "--file", tmp_path / "pipe")
+        assert result.returncode == 1 and "no regular file" in result.stderr
+
+
 def test_a_file_that_is_not_there_is_said(open_directory):
     result = run("log", "--file", open_directory / "none.db")
     assert result.returncode == 1 and "there is no history at" in result.stderr

@@ -381,8 +381,11 @@ extension Explanation {
   public var json: String { json(inside: nil) }
 
   /// `inside`: the explanation of the request inside this tunnel.
-  public func json(inside: Explanation?) -> String {
-    JSONText.object(members + (inside.map { [("inside", .object($0.members))] } ?? [])).text + "\n"
+  /// `temporary`: what operators have said about it for a time, which decides before the policy.
+  public func json(inside: Explanation?, temporary: JSONText? = nil) -> String {
+    let inside: [(String, JSONText)] = inside.map { [("inside", .object($0.members))] } ?? []
+    let temporary: [(String, JSONText)] = temporary.map { [("temporary", $0)] } ?? []
+    return JSONText.object(members + inside + temporary).text + "\n"
   }
 
   public var value: JSONText { .object(members) }

@@ -36,10 +36,10 @@ struct XMLParse: ~Copyable {
   /// stack (at most 400 bytes each, so 512 stay below 200 KiB), and each attribute is compared with each element.
   /// HTML's entities, which some documents include, are 253.
   static let mostDeclarations = 512
-  /// The most bytes of a DOCTYPE. Expat reports neither what is declared again nor references to parameter entities,
-  /// and each byte of those costs about 130 ns, some ten times as much as one of an element. The declarations of
-  /// HTML's entities take 13 KB.
-  static let mostDoctypeBytes = 64 << 10
+  /// The most tokens of a DOCTYPE besides what is declared. Expat reports neither what is declared again nor references
+  /// to parameter entities, and both cost some ten times as much as elements. Between 512 declarations are as many line
+  /// ends and perhaps comments.
+  static let mostDoctypeTokens = 16 * mostDeclarations
   /// Entities may make a document this many times as large. Documents that use them as abbreviations stay below 2. Each
   /// expanded byte costs as much as one of the body, so this is how much longer the check may take. A default attribute
   /// of an element counts as one byte.
@@ -59,7 +59,7 @@ struct XMLParse: ~Copyable {
   private var externalParameters: [[UInt8]] = []
   private var declarations = 0
   private var defaultAttributes = 0
-  private var doctypeStart = 0
+  private var doctypeTokens = 0
   private var objection: (reason: String, offset: Int, place: ContentFault.Place?)?
   /// From outside the document.
   private let given: XMLEncoding?
@@ -237,14 +237,14 @@ extension XMLParse {
   }
 
   private mutating func doctypeStarted(hasInternalSubset: Bool) {
-    doctypeStart = eventStart
     if hasInternalSubset { stop(propertyList?.internalSubsetStarted()) }
   }
 
-  /// Something of the DOCTYPE that no other handler gets, or its end.
-  private mutating func doctypeRead() {
-    guard eventStart - doctypeStart > Self.mostDoctypeBytes else { return }
-    stop(XMLObjection("expected a DOCTYPE of at most \(Self.mostDoctypeBytes) bytes, found more"))
+  /// A token of the DOCTYPE that no other handler gets.
+  private mutating func doctypeTokenRead() {
+    doctypeTokens += 1
+    if doctypeTokens <= Self.mostDoctypeTokens { return }
+    stop(XMLObjection("expected at most \(Self.mostDoctypeTokens) tokens in the DOCTYPE, found more"))
   }
 
   /// `name` is empty for a declaration of attributes.
@@ -377,14 +377,10 @@ extension XMLParse {
         unsafe parse.pointee.doctypeStarted(hasInternalSubset: hasInternalSubset != 0)
         // Not XML_SetDefaultHandler, with which entities are not expanded.
         unsafe XML_SetDefaultHandlerExpand(parse.pointee.parser) { context, _, _ in
-          unsafe XMLParse.of(context).pointee.doctypeRead()
+          unsafe XMLParse.of(context).pointee.doctypeTokenRead()
         }
       },
-      { context in
-        let parse = unsafe XMLParse.of(context)
-        unsafe parse.pointee.doctypeRead()
-        unsafe XML_SetDefaultHandlerExpand(parse.pointee.parser, nil)
-      })
+      { context in unsafe XML_SetDefaultHandlerExpand(XMLParse.of(context).pointee.parser, nil) })
   }
 
   private func setEntityHandlers() {

@@ -8,6 +8,19 @@ import Policy
 import Session
 
 final class Caching {
+  /// Whether the disk was asked for what memory does not have.
+  enum Disk { case unasked, awaited, asked }
+
+  /// What the request that is sent asks the origin for.
+  enum Question {
+    /// What the client asks for.
+    case whole
+    /// Whether `stored` is still valid.
+    case validity
+    /// What is missing after `part`; the client asked for all of it.
+    case rest
+  }
+
   let cache: SharedCache
   let request: CacheRequest
   let key: CacheKey
@@ -21,15 +34,10 @@ final class Caching {
   var forward: Forward? = nil
   /// The answer that is stored for the request. It has to be validated first, or stands in if the origin fails.
   var stored: StoredAnswer? = nil
-  /// Whether the disk has been asked, and whether its reply is still awaited.
-  var hasAskedDisk = false
-  var awaitsDisk = false
+  var disk = Disk.unasked
   /// A stored part that does not contain all that the request asks for: the new answer may continue it.
   var part: StoredAnswer? = nil
-  /// The request that is sent asks whether `stored` is still valid.
-  var isValidating = false
-  /// The request that is sent asks for what is missing after `part`; the client asked for all of it.
-  var asksForRest = false
+  var question = Question.whole
   /// The next final head of the upstream goes to the cache.
   var awaitsHead = false
   /// When the request left, in milliseconds since 1970.
@@ -67,8 +75,7 @@ final class Caching {
   func forgetStored() {
     stored = nil
     part = nil
-    isValidating = false
-    asksForRest = false
+    question = .whole
   }
 
   /// The head with the conditions of `stored` in place of the client's own, and without a range. So the whole comes,

@@ -59,9 +59,8 @@ extension Conversation {
 
   /// Whether the disk has to be asked first for what memory does not have.
   private func asksDisk(_ caching: Caching, _ worker: Worker) -> Bool {
-    guard let disk = caching.cache.disk, !caching.hasAskedDisk, disk.mayHave(caching.key) else { return false }
-    caching.hasAskedDisk = true
-    caching.awaitsDisk = true
+    guard let disk = caching.cache.disk, caching.disk == .unasked, disk.mayHave(caching.key) else { return false }
+    caching.disk = .awaited
     destination = destination ?? acquireDestination(worker)
     let (slot, generation) = (slot, worker.generation(slot))
     let mailbox = worker.shared.mailboxes[worker.index]
@@ -71,8 +70,8 @@ extension Conversation {
 
   /// What the disk has for the request is now in memory.
   func restored(_ worker: Worker) {
-    guard let caching, caching.awaitsDisk, upstream == nil, connector == nil, ending == nil else { return }
-    caching.awaitsDisk = false
+    guard let caching, caching.disk == .awaited, upstream == nil, connector == nil, ending == nil else { return }
+    caching.disk = .asked
     connect(fresh: false, worker)
     settle(worker)
   }
@@ -157,6 +156,11 @@ extension Conversation {
         worker)
       return true
     }
+    // Whatever else the request says: it asks for no other answer than a stored one.
+    if caching.request.method == .get || caching.request.method == .head, let refusal = refusalToAsk(caching) {
+      connectFailed(refusal, worker)
+      return true
+    }
     caching.awaitsHead = caching.request.method == .unsafe
     return false
   }
@@ -211,10 +215,10 @@ extension Conversation {
     caching.awaitsHead = caching.request.method == .get || caching.stored != nil
     if caching.request.method == .get, caching.request.policy != .reloadIgnoringCache {
       if let head = caching.validatingHead() {
-        caching.isValidating = true
+        caching.question = .validity
         ask(head, worker)
       } else if let head = caching.headForRest() {
-        caching.asksForRest = true
+        caching.question = .rest
         ask(head, worker)
       }
     }

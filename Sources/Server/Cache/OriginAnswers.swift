@@ -60,7 +60,7 @@ extension Conversation {
       resume(fetch, fields, caching, line, &input, headBytes: headBytes, limits, worker)
       return true
     }
-    if status == 304, caching.isValidating, let stored = caching.stored {
+    if status == 304, caching.question == .validity, let stored = caching.stored {
       return validated(stored, by: fields, caching, line, &input, headBytes: headBytes, worker)
     }
     if status >= 500, let stored = caching.stored, stored.head.standsInForError(of: caching.request, at: now),
@@ -71,7 +71,7 @@ extension Conversation {
     }
     // If the resource was changed meanwhile, the answer may be from before or after the change.
     if caching.cache.with({ $0.wasChanged(caching.key, since: caching.requested) }) {
-      if caching.asksForRest { return asksForWhole(caching, &input, worker) }
+      if caching.question == .rest { return asksForWhole(caching, &input, worker) }
       endFlight(caching, .leaderless, worker)
       return false
     }
@@ -84,7 +84,7 @@ extension Conversation {
       return true
     }
     // Only the rest was asked for, and the client wants all of it.
-    if caching.asksForRest, status == 206 || status == 416 { return asksForWhole(caching, &input, worker) }
+    if caching.question == .rest, status == 206 || status == 416 { return asksForWhole(caching, &input, worker) }
     return passesOn(caching, status, worker)
   }
 

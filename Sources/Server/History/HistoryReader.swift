@@ -26,6 +26,9 @@ public final class HistoryReader {
   public init(path: String) throws(HistoryReadFault) {
     self.path = path
     guard Files.isReadable(path) else { throw Self.unreadable(path) }
+    guard Files.isRegular(path) else {
+      throw HistoryReadFault(description: "\(path) is no history of sallyport: it is no regular file")
+    }
     do {
       database = try Self.open(path)
       guard try database.number("PRAGMA application_id") == HistorySchema.applicationID else {

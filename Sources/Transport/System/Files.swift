@@ -88,6 +88,12 @@ public enum Files {
     return stat(path, &status) == 0 ? UInt64(status.st_ino) : nil
   }
 
+  /// Whether it is a file with content of its own. To open another may take for ever.
+  public static func isRegular(_ path: String) -> Bool {
+    var status = stat()
+    return stat(path, &status) == 0 && status.st_mode & S_IFMT == S_IFREG
+  }
+
   public static func exists(_ path: String) -> Bool { access(path, F_OK) == 0 }
 
   /// Whether the name exists, even if only as a link that leads nowhere.
