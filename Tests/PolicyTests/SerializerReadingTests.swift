@@ -138,7 +138,8 @@ import Testing
         ParameterEntry("c", .integer(4)),
         ParameterEntry("token", .text("u")),
       ])
-    #expect(own.throttle == Throttle(upload: Throttle.Upload(packetBytes: 52_428, delayMilliseconds: 50)))
+    #expect(
+      own.throttle == Throttle(upload: Throttle.Upload(packetBytes: 52_428, delayMilliseconds: 50, keepsRate: true)))
   }
 
   @Test func aRuleInheritsTheStyleKeyByKey() throws {
@@ -276,8 +277,10 @@ import Testing
   func aRateIsAPacketAndADelay(text: String, packet: Int, delay: Int64) throws {
     let policy = try loaded("[defaults.request]\nthrottle = \(text)")
     #expect(
-      policy.defaultRequest.throttle == Throttle(upload: Throttle.Upload(packetBytes: packet, delayMilliseconds: delay))
-    )
+      policy.defaultRequest.throttle
+        == Throttle(
+          upload: Throttle.Upload(
+            packetBytes: packet, delayMilliseconds: delay, keepsRate: text.contains("rate"))))
   }
 
   @Test(

@@ -40,6 +40,25 @@ import Testing
     #expect(pace.allowance(of: 3) == 3)
   }
 
+  /// A rate is kept by packets that are due at fixed times; what is late does not make the next one later.
+  @Test func aRateIsKeptHoweverLateItsPacketsAre() {
+    var pace = UploadPace(Throttle.Upload(packetBytes: 10, delayMilliseconds: 5, keepsRate: true))
+    var now: Int64 = 100
+    var sent = 0
+    for _ in 0..<100 {
+      pace.spent(10, now: now)
+      sent += 10
+      now = (pace.resumesAt ?? now) + 2
+      _ = pace.resume(now: now)
+    }
+    #expect(sent == 1000 && now - 100 <= 100 * 5 + 2)
+    pace.spent(10, now: now + 1000)
+    #expect(pace.resumesAt == now + 1000, "the pause was long enough for one packet")
+    _ = pace.resume(now: now + 1000)
+    pace.spent(10, now: now + 1000)
+    #expect(pace.resumesAt == now + 1005, "and for one only")
+  }
+
   @Test func whatLeavesAtOnceIsPaidForPacketByPacket() {
     for (count, pause, left) in [(9, nil, 1), (10, 5, 10), (15, 5, 5), (20, 10, 10), (39, 15, 1)]
       as [(Int, Int64?, Int)]

@@ -14,10 +14,10 @@ extension Throttle.Upload {
   init(bytesPerSecond: Int64) {
     let packet = bytesPerSecond / (1000 / Self.stepMilliseconds)
     if packet >= Self.smallestPacket {
-      self.init(packetBytes: Int(packet), delayMilliseconds: Self.stepMilliseconds)
+      self.init(packetBytes: Int(packet), delayMilliseconds: Self.stepMilliseconds, keepsRate: true)
     } else {
       let delay = (Self.smallestPacket * 1000 + bytesPerSecond - 1) / bytesPerSecond
-      self.init(packetBytes: Int(Self.smallestPacket), delayMilliseconds: delay)
+      self.init(packetBytes: Int(Self.smallestPacket), delayMilliseconds: delay, keepsRate: true)
     }
   }
 }

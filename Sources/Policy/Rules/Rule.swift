@@ -202,10 +202,14 @@ public struct Throttle: Hashable, Sendable {
   public struct Upload: Hashable, Sendable {
     public let packetBytes: Int
     public let delayMilliseconds: Int64
+    /// A rate: each packet is due one delay after the last was, however late that one was. false: the delay begins when
+    /// the packet has been sent.
+    public let keepsRate: Bool
 
-    public init(packetBytes: Int, delayMilliseconds: Int64) {
+    public init(packetBytes: Int, delayMilliseconds: Int64, keepsRate: Bool = false) {
       self.packetBytes = packetBytes
       self.delayMilliseconds = delayMilliseconds
+      self.keepsRate = keepsRate
     }
   }
 

@@ -24,7 +24,7 @@ extension Worker {
     let end = min(occupants.count, closing.next + DeniedClosing.slotsPerTurn)
     for slot in closing.next..<end {
       guard case .client(let conversation) = occupants[slot],
-        conversation.cannotBeDecided || conversation.isDeniedNow(self)
+        conversation.cannotBeDecided || conversation.denialNow(self) != nil
       else { continue }
       conversation.endDenied(self)
       closing.closed += 1
@@ -47,20 +47,21 @@ extension Conversation {
     ending == nil && !hasNoClient && session.isInExchange && session.exchange.isTextCut
   }
 
-  /// Whether the policy in force denies the exchange that it allowed to begin, or the intercepted tunnel.
-  func isDeniedNow(_ worker: Worker) -> Bool {
-    guard !flags.contains(.closed), ending == nil, !hasNoClient else { return false }
+  /// What denies the exchange that was allowed to begin, or the intercepted tunnel, by the policy in force: the subject
+  /// of a sentence; nil: nothing does.
+  func denialNow(_ worker: Worker) -> String? {
+    guard !flags.contains(.closed), ending == nil, !hasNoClient else { return nil }
     if let interior = session.origin.interior,
       Exchange.problem(ofTunnel: interior, session.tunnelSender, worker.policy, &worker.workspace) != nil
     {
-      return true
+      return "it"
     }
-    guard session.isInExchange else { return false }
+    guard session.isInExchange else { return nil }
     let record = session.exchange.record
     guard record.decision != nil, !record.target.isEmpty,
       case .success(let request) = NamedRequest.read(
         method: outputs.text.string(record.method), url: outputs.text.string(record.target))
-    else { return false }
+    else { return nil }
     let method = Array(request.method.utf8)
     let path = Array(request.path.utf8)
     worker.workspace.decisions.host = request.host
@@ -69,17 +70,18 @@ extension Conversation {
       isTunnel: request.isTunnel, sender: session.exchange.sender, link: worker.workspace.link,
       wall: worker.workspace.wallMilliseconds)
     let decision = worker.workspace.decide(facts, by: worker.policy).decision
-    if decision.verdict == .deny { return true }
+    let decider = decision.rule.map { "rule \(worker.policy.rules[$0].name)" } ?? "it"
+    if decision.verdict == .deny { return decider }
     if worker.policy.mapping(of: decision, facts, &worker.workspace.decisions)?.objection?.verdict == .deny {
-      return true
+      return decider
     }
     let own = worker.workspace.own
-    guard record.route == nil || record.route == Route.direct.name, let address = record.upstream else { return false }
-    return worker.policy.denyingBlock(address, rule: decision.rule, isOwn: { own.contains($0) }) != nil
+    guard record.route == nil || record.route == Route.direct.name, let address = record.upstream else { return nil }
+    return worker.policy.denyingBlock(address, rule: decision.rule, isOwn: { own.contains($0) }).map { _ in "it" }
   }
 
   fileprivate func endDenied(_ worker: Worker) {
-    perform(session.policyChanged(&worker.workspace, &outputs), worker)
+    perform(session.policyChanged("it", &worker.workspace, &outputs), worker)
     if !flags.contains(.closed) { settle(worker) }
   }
 }

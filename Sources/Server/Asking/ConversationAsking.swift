@@ -63,9 +63,9 @@ extension Conversation {
     self.waiter = nil
     if hasLeft(worker) {
       endLeft(worker)
-    } else if verdict == .allow, isDeniedNow(worker) {
+    } else if verdict == .allow, let denial = denialNow(worker) {
       // Nothing has been sent yet, and what has been denied meanwhile is not sent.
-      perform(session.policyChanged(&worker.workspace, &outputs), worker)
+      perform(session.policyChanged(denial, &worker.workspace, &outputs), worker)
     } else {
       perform(
         session.exchange.operatorAnswered(verdict, by: name, now: worker.now, &worker.workspace, &outputs), worker)

@@ -145,10 +145,17 @@ extension Exchange {
   }
 
   /// The policy in force now denies it, and the operator wants that to apply to exchanges under way.
-  mutating func policyChanged(_ workspace: inout Workspace, _ outputs: inout Outputs) -> Action {
+  /// `denial`: what denies it, as the subject of a sentence.
+  mutating func policyChanged(
+    _ denial: String, _ workspace: inout Workspace, _ outputs: inout Outputs
+  ) -> Action {
     if awaitsOperator { settle(.deny, .ruleDenies) }
-    return end(
-      .policyChanged, Problem(.denied, "The policy has changed, and denies this request now."), &workspace, &outputs)
+    // Its own rule, which is of the policy before, does not deny it: a rule before that one would change nothing.
+    let advice = Advice(
+      reason: record.decision?.reason ?? .ruleDenies, contact: policy.configuration.proxy.contact, rule: nil,
+      question: nil)
+    let problem = Problem(.denied, "The policy has changed, and \(denial) denies this request now.", advice: advice)
+    return end(.policyChanged, problem, &workspace, &outputs)
   }
 
   /// A client whose response has not begun gets an error.

@@ -269,8 +269,10 @@ public struct Session: ~Copyable {
   }
 
   /// The policy in force now denies the current exchange.
-  public mutating func policyChanged(_ workspace: inout Workspace, _ outputs: inout Outputs) -> Action {
-    phase == .exchange ? exchange.policyChanged(&workspace, &outputs) : .close
+  public mutating func policyChanged(
+    _ denial: String, _ workspace: inout Workspace, _ outputs: inout Outputs
+  ) -> Action {
+    phase == .exchange ? exchange.policyChanged(denial, &workspace, &outputs) : .close
   }
 
   /// Another client waits for what this one holds above its share.

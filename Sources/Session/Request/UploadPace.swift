@@ -11,6 +11,8 @@ struct UploadPace {
   private var left: Int
   /// When the next packet may leave; nil: one is on its way.
   private(set) var resumesAt: Int64? = nil
+  /// When the packet on its way was due; nil: it is the first.
+  private var due: Int64? = nil
 
   init(_ throttle: Throttle.Upload) {
     self.throttle = throttle
@@ -27,12 +29,17 @@ struct UploadPace {
     if left > 0 { return }
     let packets = -left / throttle.packetBytes + 1
     left += packets * throttle.packetBytes
-    resumesAt = max(now, resumesAt ?? now) + Int64(packets) * throttle.delayMilliseconds
+    // A loop that wakes some milliseconds late would make every packet that much later. After a longer wait for bytes,
+    // one packet is sent at once, and no more.
+    var begin = now
+    if throttle.keepsRate, let due { begin = max(due, now - throttle.delayMilliseconds) }
+    resumesAt = max(begin, resumesAt ?? begin) + Int64(packets) * throttle.delayMilliseconds
   }
 
   /// Whether the pause is over.
   mutating func resume(now: Int64) -> Bool {
-    guard let due = resumesAt, now >= due else { return false }
+    guard let end = resumesAt, now >= end else { return false }
+    due = end
     resumesAt = nil
     return true
   }
