@@ -294,7 +294,9 @@ import Testing
     text: String, delay: Int64?, download: Int64, links: [ReachabilityStatus]
   ) throws {
     let policy = try loaded("[defaults.request]\nthrottle = \(text)")
-    let upload = delay.map { Throttle.Upload(packetBytes: 1024, delayMilliseconds: $0) }
+    let upload = delay.map {
+      Throttle.Upload(packetBytes: 1024, delayMilliseconds: $0, keepsRate: text.contains("rate"))
+    }
     #expect(
       policy.defaultRequest.throttle == Throttle(upload: upload, downloadBytesPerSecond: download, links: links))
   }

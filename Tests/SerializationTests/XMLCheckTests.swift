@@ -313,7 +313,8 @@ func utf16(_ text: String, bigEndian: Bool, mark: Bool = true) -> [UInt8] {
   }
 
   @Test func aBillionLaughsByParameterEntities() {
-    var text = "<!DOCTYPE a [<!ENTITY % l0 '<!-- lol -->'>"
+    // Long ones: short ones are too many tokens first.
+    var text = "<!DOCTYPE a [<!ENTITY % l0 '<!-- \(String(repeating: "lol", count: 40)) -->'>"
     for level in 1...9 {
       text += "<!ENTITY % l\(level) '\(String(repeating: "&#37;l\(level - 1);", count: 10))'>"
     }
