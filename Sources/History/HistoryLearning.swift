@@ -35,6 +35,8 @@ public struct HistoryLearning {
     case nothing
     case invalid
     case inseparable(String)
+    /// The first request that no rule denies yet.
+    case tooManyDenials(String)
 
     public var description: String {
       switch self {
@@ -42,6 +44,8 @@ public struct HistoryLearning {
       case .invalid: "what was learned is no valid configuration; this is a mistake in sallyport"
       case .inseparable(let request):
         "no rules tell apart what was allowed and what was denied; the first that they cannot tell apart is \(request)"
+      case .tooManyDenials(let request):
+        "more than \(HistoryLearning.mostDenials) rules that deny would be needed to tell apart what was allowed and what was denied; the first that has none is \(request); learn from less at a time, such as from one host or one user"
       }
     }
   }
@@ -112,10 +116,8 @@ public struct HistoryLearning {
       for request in denied where judge.judge(request)?.reason == .rule {
         isRight = false
         if !Self.narrow(&widths, &narrowed, uses, rules, &judge, request) {
-          guard let denial = Self.denial(request), denials.count < Self.mostDenials else {
-            throw .inseparable(Self.text(request))
-          }
-          denials.append(denial)
+          guard let denial = Self.denial(request) else { throw .inseparable(Self.text(request)) }
+          guard Self.add(denial, to: &denials) else { throw .tooManyDenials(Self.text(request)) }
         }
       }
       var opened: Set<Place> = []
@@ -134,6 +136,8 @@ public struct HistoryLearning {
 
   /// The most rules that deny. If more are needed, what was denied then is a policy of its own.
   private static let mostDenials = 200
+  /// The most paths that one of them lists, for the same reason.
+  private static let mostDeniedPaths = 1000
 
   /// Requests that rules can match, each either allowed or denied. The latest decision counts.
   private static func settle(_ requests: [HistoryRequest]) -> (requests: [HistoryRequest], leftOut: Int) {
@@ -366,6 +370,24 @@ public struct HistoryLearning {
       rule.paths = paths
     }
     return rule
+  }
+
+  /// Denials that differ in their paths alone are one rule. false: there are as many as may be.
+  private static func add(_ denial: LearnedRule, to denials: inout [LearnedRule]) -> Bool {
+    let index = denials.firstIndex {
+      $0.asker == denial.asker && $0.form == denial.form && $0.hosts == denial.hosts && $0.port == denial.port
+        && $0.methods == denial.methods
+    }
+    guard let index else {
+      if denials.count >= mostDenials { return false }
+      denials.append(denial)
+      return true
+    }
+    if denials[index].paths.count >= mostDeniedPaths { return false }
+    denials[index].paths = Set(denials[index].paths).union(denial.paths).sorted()
+    denials[index].count += denial.count
+    denials[index].last = max(denials[index].last, denial.last)
+    return true
   }
 
   // MARK: Text

@@ -180,6 +180,23 @@ import Testing
     for request in requests { #expect(judge.judge(request)?.isAllowed == !request.kind.isDenied) }
   }
 
+  /// What one asker is denied at one host is one rule, however many its paths are.
+  @Test func manyDeniedPathsAreFewRules() throws {
+    let inUnit = Asker(user: "ci", unit: "b.service")
+    var requests: [HistoryRequest] = []
+    for host in ["a", "b", "c", "d"] {
+      for number in 0..<100 {
+        let text = "GET http://\(host).example/w\(number)"
+        requests.append(Asker(user: "ci").asks(text))
+        if number % 3 != 0 { requests.append(inUnit.asks(text, denied: true)) }
+      }
+    }
+    let outcome = try Self.learn(requests)
+    #expect(outcome.rules < 20)
+    var judge = try Self.judge(outcome)
+    for request in requests { #expect(judge.judge(request)?.isAllowed == !request.kind.isDenied) }
+  }
+
   @Test func pathsThatServersReadInSeveralWaysAreAllowedToo() throws {
     let requests = ["/a//b", "/a/../b", "/a%2fb", "/a*b", "/A%20b"].map { Self.ada.asks("GET http://a.example\($0)") }
     var judge = try Self.judge(try Self.learn(requests))
