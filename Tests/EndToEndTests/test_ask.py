@@ -1474,13 +1474,19 @@ def test_a_permission_releases_no_tunnel_that_it_would_not_allow(asking):
     refused(tunnel.answer(), reason="operator-denies")
 
 
-def test_what_is_denied_meanwhile_is_not_sent_after_a_yes(asking):
+def test_nobody_is_asked_about_what_is_denied_meanwhile(asking):
+    """And whoever waited is told which rule denies it, which is not the one that asked."""
     asked = asking()
-    client = asked.start("/x")
-    question = asked.question()
-    reload(asked, ADMIN + ASK + '[[rule]]\nname = "no"\naction = "deny"\n')
-    asked.allow(question)
-    refused(client.answer())
+    clients = [asked.start("/x"), asked.start("/x")]
+    question = asked.question(2)
+    reload(asked, ADMIN + '[[rule]]\nname = "no"\naction = "deny"\n')
+    for client in clients:
+        answer = client.answer()
+        refused(answer)
+        told = json.loads(answer.body)
+        assert "rule no denies" in told["detail"] and told.get("allow") is None
+    asked.none_waits()
+    assert asked.post("allow", f"ref={question['ref']}").status == 409
     assert asked.asked_paths() == []
 
 

@@ -126,7 +126,7 @@ def test_a_wrong_password_is_tried_once(guarded):
     [
         ('Basic realm="b"', b"it offers basic, not Digest"),
         ('Digest realm="r", nonce="n", qop="auth-int"', b"qop=auth-int alone"),
-        ('Digest realm="r", nonce="n", algorithm=SHA-3, qop="auth"', b"algorithm SHA-3 is not known"),
+        ('Digest realm="r", nonce="n", algorithm=SHA-3, qop="auth"', b"algorithm 'SHA-3' is not known"),
         ('Digest realm="r"', b"no nonce"),
     ],
 )

@@ -85,9 +85,9 @@ public enum DigestFault: Error, Equatable, Sendable {
     case .notOffered([]): "no challenge that can be read came with it"
     case .notOffered(let schemes): "it offers \(schemes.prefix(8).joined(separator: ", ")), not Digest"
     case .incomplete: "its Digest challenge has no realm or no nonce, or one that is too long"
-    case .algorithm(let name): "its Digest algorithm \(name.prefix(40)) is not known"
+    case .algorithm(let name): "its Digest algorithm '\(name.prefix(40))' is not known"
     case .onlyIntegrity: "it offers Digest with qop=auth-int alone, which is not supported"
-    case .quality(let name): "its Digest qop \(name.prefix(40)) is not known"
+    case .quality(let name): "its Digest qop '\(name.prefix(40))' is not known"
     }
   }
 }

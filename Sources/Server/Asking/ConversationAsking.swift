@@ -73,6 +73,13 @@ extension Conversation {
     settle(worker)
   }
 
+  /// The policy has changed: nobody is asked any more about what it denies now.
+  func withdrawIfDenied(_ worker: Worker) {
+    guard ending == nil, session.exchange.awaitsOperator, let denial = denialNow(worker) else { return }
+    perform(session.policyChanged(denial, &worker.workspace, &outputs), worker)
+    if !flags.contains(.closed) { settle(worker) }
+  }
+
   /// The proxy stops: no one would be there to receive an answer.
   func stopAsking(_ worker: Worker) {
     guard waiter != nil, ending == nil else { return }

@@ -385,6 +385,9 @@ final class Worker {
       guard case .origin(let line) = endpoint.peer else { continue }
       if !(line.destination.security.map(live.contains) ?? true) || !line.route.isInForce { endpoint.retire() }
     }
+    for case .client(let conversation) in occupants where conversation.waiter != nil {
+      conversation.withdrawIfDenied(self)
+    }
   }
 
   private func yieldIdle(_ place: ConnectionQuota.Place) {
