@@ -24,9 +24,9 @@ extension Worker {
     let end = min(occupants.count, closing.next + DeniedClosing.slotsPerTurn)
     for slot in closing.next..<end {
       guard case .client(let conversation) = occupants[slot],
-        conversation.cannotBeDecided || conversation.denialNow(self) != nil
+        let denial = conversation.cannotBeDecided ? "it" : conversation.denialNow(self)
       else { continue }
-      conversation.endDenied(self)
+      conversation.endDenied(by: denial, self)
       closing.closed += 1
     }
     closing.next = end
@@ -43,7 +43,7 @@ extension Worker {
 
 extension Conversation {
   /// Whether too little is known of the request to decide it again: it does not go on.
-  fileprivate var cannotBeDecided: Bool {
+  var cannotBeDecided: Bool {
     ending == nil && !hasNoClient && session.isInExchange && session.exchange.isTextCut
   }
 
@@ -80,8 +80,9 @@ extension Conversation {
     return worker.policy.denyingBlock(address, rule: decision.rule, isOwn: { own.contains($0) }).map { _ in "it" }
   }
 
-  fileprivate func endDenied(_ worker: Worker) {
-    perform(session.policyChanged("it", &worker.workspace, &outputs), worker)
+  /// `denial`: see `denialNow`.
+  func endDenied(by denial: String, _ worker: Worker) {
+    perform(session.policyChanged(denial, &worker.workspace, &outputs), worker)
     if !flags.contains(.closed) { settle(worker) }
   }
 }

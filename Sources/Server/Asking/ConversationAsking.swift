@@ -75,9 +75,10 @@ extension Conversation {
 
   /// The policy has changed: nobody is asked any more about what it denies now.
   func withdrawIfDenied(_ worker: Worker) {
-    guard ending == nil, session.exchange.awaitsOperator, let denial = denialNow(worker) else { return }
-    perform(session.policyChanged(denial, &worker.workspace, &outputs), worker)
-    if !flags.contains(.closed) { settle(worker) }
+    guard ending == nil, session.exchange.awaitsOperator,
+      let denial = cannotBeDecided ? "it" : denialNow(worker)
+    else { return }
+    endDenied(by: denial, worker)
   }
 
   /// The proxy stops: no one would be there to receive an answer.

@@ -57,7 +57,7 @@ final class HTTP2Carrier: CarriedStream {
     let room = stream.room
     if room == 0 { return .wouldBlock }
     endpoint.connection.timeIs(endpoint.worker.now)
-    // As a socket does, it takes what there is room for. What waits at its server is in limits that count for clients.
+    // As a socket does, it takes what there is room for. The rest waits at its server, where limits count it.
     let first = first.bytes.extracting(first: min(first.count, room))
     let second = second.extracting(first: min(second.count, room - first.count))
     guard stream.write(first), endpoint.write(second, to: stream) else {
