@@ -8,6 +8,14 @@ import time
 DEADLINE_SECONDS = 20.0
 
 
+def wait_until(holds) -> None:
+    """Asks again and again for what no event tells of."""
+    end = time.monotonic() + DEADLINE_SECONDS
+    while not holds():
+        assert time.monotonic() < end, "it never held"
+        time.sleep(0.001)
+
+
 class Journal:
     """Grows only. `wait_for` returns at once when the event has happened already."""
 

@@ -215,14 +215,13 @@ class Proxy:
         return len(os.listdir(f"/proc/{self.process.pid}/fd"))
 
     def private_bytes(self) -> int:
-        """Memory that is the proxy's alone. 0 under sanitizers, whose shadow memory and quarantine are none of it."""
+        """Memory that the proxy has written and nobody else has. Pages of the program's file are none of it: they become
+        private when another proxy of the same file ends. 0 under sanitizers, for their shadow memory and quarantine.
+        """
         if "SALLYPORT_SANITIZED" in os.environ:
             return 0
         rollup = Path(f"/proc/{self.process.pid}/smaps_rollup").read_text()
-        return (
-            sum(int(kilobytes) for kilobytes in re.findall(r"^Private_\w+:\s+(\d+) kB", rollup, re.MULTILINE))
-            * 1024
-        )
+        return int(re.search(r"^Private_Dirty:\s+(\d+) kB", rollup, re.MULTILINE)[1]) * 1024
 
 
 def is_access(entry: dict) -> bool:

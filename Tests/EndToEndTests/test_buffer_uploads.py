@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from journal import DEADLINE_SECONDS
+from journal import DEADLINE_SECONDS, wait_until
 from origins import answering
 from parents import routed
 from problems import check_problem
@@ -44,13 +44,6 @@ def files_of(proxy) -> list[str]:
         if target.endswith(" (deleted)") and target.startswith("/"):
             found.append(target)
     return found
-
-
-def wait_until(holds) -> None:
-    end = time.monotonic() + DEADLINE_SECONDS
-    while not holds():
-        assert time.monotonic() < end
-        time.sleep(0.01)
 
 
 def check_arrived(message, body: bytes) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from conftest import need, with_mounts
-from journal import DEADLINE_SECONDS, Journal
+from journal import DEADLINE_SECONDS, Journal, wait_until
 from admin_client import AdminClient
 from origins import answering, silent, unused_port
 from problems import check_problem
@@ -70,6 +70,8 @@ def test_a_listen_address_that_comes_later(sallyport, raw_client, raw_origin):
         )
     finally:
         change("add")
+    # The kernel makes its route after `ip` has ended.
+    wait_until(lambda: subprocess.run(["ip", "route", "get", "::1"], capture_output=True).returncode == 0)
     for _ in range(8):
         client = raw_client(("::1", port))
         client.send(f"GET http://{origin.authority}/ HTTP/1.1\r\nHost: {origin.authority}\r\n\r\n".encode())

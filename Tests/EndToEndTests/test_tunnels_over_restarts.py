@@ -19,7 +19,7 @@ import time
 
 import pytest
 
-from journal import DEADLINE_SECONDS, Journal, readable
+from journal import DEADLINE_SECONDS, Journal, readable, wait_until
 from origins import answering, listening_socket, tunnel_echo
 from parents import by, route
 from proxy import binary, clean_environment, is_access
@@ -238,14 +238,6 @@ def test_no_byte_is_lost_of_streams_both_ways(service, raw_origin, tunnel, seed)
     line = service.proxy.access()
     assert line["outcome"] == "done"
     assert line["bytes_in"] > streams["client"].count and line["bytes_out"] > streams["origin"].count
-
-
-def wait_until(holds) -> None:
-    """Turns until something holds that no event tells of."""
-    end = time.monotonic() + DEADLINE_SECONDS
-    while not holds():
-        assert time.monotonic() < end, "it never held"
-        os.sched_yield()
 
 
 @pytest.mark.parametrize("piece", [1000, 200_000], ids=["copied", "spliced"])
