@@ -85,15 +85,14 @@ build: build-packages
 run: build
 	$(BINARY) run $(PROXY_ARGUMENTS)
 
-# Two at a time what does not keep two processors busy by itself: the two builds, then the modules' tests and those of the
-# system, which mostly wait for it to boot. In one go of four the program is late, and the system's tests with it.
+# Two at a time, for none of it keeps two processors busy by itself. The program comes first, as the modules' tests are built
+# with what it leaves of them; and the tests of the system, which mostly wait for it to boot, run as soon as there is one.
 test: test-packages system-test-packages $(VENV)/installed
-	$(MAKE) --no-print-directory -j 2 build build-tests
-	$(MAKE) --no-print-directory -j 2 --output-sync=target unit-test system-test
+	$(MAKE) --no-print-directory -j 2 --output-sync=target system-test unit-test
 	$(MAKE) --no-print-directory end-to-end-test
 
 build-tests: build-packages
-	swift build --build-tests $(TEST_FLAGS)
+	nice swift build --build-tests $(TEST_FLAGS)
 
 unit-test: build-tests
 	swift test --skip-build $(TEST_FLAGS)

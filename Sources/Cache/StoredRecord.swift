@@ -51,7 +51,14 @@ extension StoredHead {
 
   /// `name NUL 1 value NUL`, or `name NUL 0 NUL` if the request did not have the field. Fields cannot contain NUL.
   static func encoded(_ selecting: [SelectingField]) -> [UInt8] {
-    selecting.flatMap { $0.name + [0, $0.value == nil ? 0x30 : 0x31] + ($0.value ?? []) + [0] }
+    var bytes: [UInt8] = []
+    for field in selecting {
+      bytes += field.name
+      bytes += [0, field.value == nil ? 0x30 : 0x31]
+      bytes += field.value ?? []
+      bytes.append(0)
+    }
+    return bytes
   }
 
   static func decoded(_ selecting: [UInt8]) -> [SelectingField] {

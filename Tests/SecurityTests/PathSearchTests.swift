@@ -156,10 +156,10 @@ import TestSupport
   }
 
   @Test func aMazeHasAnEnd() {
-    let maze = (0..<40).map { number in
+    let maze = (0..<40).map { (number: Int) in
       Self.authority("Maze", Int64(number + 1)) { $0.hasKeyIdentifiers = false }
     }
-    let crossed = (0..<40).map { number in
+    let crossed = (0..<40).map { (number: Int) in
       Self.authority("Maze", Int64(100 + number), key: maze[number].key, issuer: maze[(number + 1) % 40]) {
         $0.hasKeyIdentifiers = false
       }

@@ -257,8 +257,9 @@ import Testing
       let form = (0..<count).map { "\(names.randomElement(using: &generator) ?? "")=\($0)" }
       let body = octets(form.joined(separator: "&"))
       guard case .success(let entries) = memory.lend(body, { FormDecoding.decode($0) }) else { continue }
-      let values = sortedPairs(QueryEncoding.encode(entries)).map { $0.last ?? 0 }.sorted()
-      #expect(values == (0..<count).map { UInt8(0x30 + $0) }, "\(shown(body))")
+      let values: [UInt8] = sortedPairs(QueryEncoding.encode(entries)).map { $0.last ?? 0 }.sorted()
+      let digits: [UInt8] = (0..<count).map { UInt8(0x30 + $0) }
+      #expect(values == digits, "\(shown(body))")
     }
   }
 }
