@@ -92,7 +92,7 @@ test: test-packages system-test-packages $(VENV)/installed
 	$(MAKE) --no-print-directory end-to-end-test
 
 build-tests: build-packages
-	nice swift build --build-tests $(TEST_FLAGS)
+	chrt --idle 0 swift build --build-tests $(TEST_FLAGS)
 
 unit-test: build-tests
 	swift test --skip-build $(TEST_FLAGS)
